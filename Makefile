@@ -1,0 +1,34 @@
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.stamp
+
+.PHONY: demo test soak check bench clean
+
+demo: $(STAMP)           ## run the main job and show its result and picture
+	$(BIN)/brimful doctor
+	$(BIN)/brimful plan nets train
+
+test: $(STAMP)           ## the tests, as CI runs them
+	$(BIN)/python -m pytest
+
+soak: $(STAMP)           ## long fault rounds and large property tests
+	$(BIN)/python -m pytest -m soak --timeout=3600
+
+check: $(STAMP)          ## lint, format and types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/pyright
+
+bench: $(STAMP)          ## measure on this machine; results land in benchmarks/results
+	$(BIN)/python benchmarks/monitor.py
+
+clean:                   ## remove everything that make made
+	rm -rf $(VENV) build dist .pytest_cache .ruff_cache .hypothesis demo-out
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# Stale when what it was made from is newer; a half-made one has no stamp and is made again.
+$(STAMP): pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	touch $@

@@ -1,0 +1,289 @@
+"""What `brimful.map` costs and gives, beside a bare loop and Accelerate's batch-size finder, on one device.
+
+    python benchmarks/map.py [--quick] [--out benchmarks/results/map.json]
+
+The function is the marginal likelihood of a Gaussian process (an RBF matrix, a Cholesky factor, a solve), batched
+over tasks of 48 points with inputs of their own, from host arrays to host results. A smaller card is stood in for by
+the allocator's per-process limit, for every contender alike.
+"""
+
+import argparse
+import gc
+import json
+import multiprocessing
+import os
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
+os.environ["BRIMFUL_CACHE_DIR"] = tempfile.mkdtemp()
+
+import torch
+
+import brimful
+from brimful import devices
+from brimful.show import columns
+from brimful.units import show_bytes, show_seconds
+
+POINTS = 48
+
+
+def likelihood(batch: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    x_TN, y_TN = batch["x"], batch["y"]
+    K_TNN = torch.exp(-0.5 * (x_TN[:, :, None] - x_TN[:, None, :]) ** 2)
+    K_TNN.diagonal(dim1=1, dim2=2).add_(0.1)
+    L_TNN = torch.linalg.cholesky(K_TNN)
+    alpha_TN = torch.cholesky_solve(y_TN[:, :, None], L_TNN)[:, :, 0]
+    logdet_T = L_TNN.diagonal(dim1=1, dim2=2).log().sum(1)
+    return {"nlml": 0.5 * (y_TN * alpha_TN).sum(1) + logdet_T, "alpha": alpha_TN}
+
+
+def tasks(count: int) -> dict[str, torch.Tensor]:
+    generator = torch.Generator().manual_seed(0)
+    x = torch.rand(count, POINTS, generator=generator) * 10
+    return {"x": x, "y": torch.sin(x) + 0.3 * torch.randn(count, POINTS, generator=generator)}
+
+
+class Limit:
+    """The stand-in for a smaller card."""
+
+    def __init__(self, bytes: int | None) -> None:
+        self.bytes = bytes
+
+    def __enter__(self) -> None:
+        fresh()
+        if self.bytes:
+            torch.cuda.set_per_process_memory_fraction(self.bytes / torch.cuda.mem_get_info()[1])
+
+    def __exit__(self, *error: object) -> None:
+        torch.cuda.set_per_process_memory_fraction(1.0)
+
+
+def fresh() -> None:
+    gc.collect()
+    torch.cuda.empty_cache()
+    torch.cuda.reset_peak_memory_stats()
+
+
+def bare_loop(data, batch: int, device, worked=None):
+    """What one writes by hand, with the batch size given."""
+    count = len(data["x"])
+    out = {"nlml": torch.empty(count), "alpha": torch.empty(count, POINTS)}
+    for start in range(0, count, batch):
+        part = {name: tensor[start : start + batch].to(device) for name, tensor in data.items()}
+        for name, tensor in likelihood(part).items():
+            out[name][start : start + batch] = tensor.cpu()
+        if worked is not None:
+            worked.append(min(batch, count - start))
+    return out
+
+
+def timed(run):
+    fresh()
+    torch.cuda.synchronize()
+    started = time.perf_counter()
+    result = run()
+    torch.cuda.synchronize()
+    return time.perf_counter() - started, result
+
+
+def hand_tuned(data, limit: int, device) -> tuple[int, float, list]:
+    """The best batch size that fits, by trying powers of two over all the data."""
+    rows = []
+    with Limit(limit):
+        size = 4096
+        while size <= len(data["x"]) * 2:
+            try:
+                seconds = timed(lambda size=size: bare_loop(data, size, device))[0]
+                rows.append((size, seconds))
+            except torch.OutOfMemoryError:
+                break
+            size *= 2
+        best = min(rows, key=lambda row: row[1])[0]
+        seconds = min(timed(lambda: bare_loop(data, best, device))[0] for _ in range(2))
+    return best, min(seconds, min(row[1] for row in rows)), rows
+
+
+def budgets(data, device, sizes) -> list[dict]:
+    report = []
+    for size in sizes:
+        limit = int(size * 1e9)
+        best, seconds, sweep = hand_tuned(data, limit, device)
+        auto = []
+        for _ in range(2):
+            fresh()
+            auto.append(brimful.map(likelihood, data, budget=limit, device=device, progress=False))
+        again = min(auto, key=lambda result: result.seconds)
+        fixed = min(
+            (brimful.map(likelihood, data, budget=limit, device=device, batch=best, progress=False) for _ in range(2)),
+            key=lambda result: result.seconds,
+        )
+        reference = bare_loop(data, best, device)
+        values: Any = fixed.values
+        error = (values["nlml"] - reference["nlml"]).abs().max().item()
+        report.append(
+            {
+                "budget": limit,
+                "hand_batch": best,
+                "hand_seconds": seconds,
+                "hand_sweep": sweep,
+                "first_seconds": auto[0].seconds,
+                "auto_seconds": again.seconds,
+                "auto_batch": again.plan.batch,
+                "predicted": auto[0].predicted,
+                "observed": auto[0].observed,
+                "fixed_seconds": fixed.seconds,
+                "difference": error,
+            }
+        )
+        print(report[-1], flush=True)
+    return report
+
+
+def _grab(leave: int, wait: float, hold: float, ready, go) -> None:
+    torch.cuda.init()
+    torch.ones(1, device="cuda")
+    ready.set()
+    go.wait()
+    time.sleep(wait)
+    free = torch.cuda.mem_get_info()[0]
+    block = torch.empty(max(0, free - leave), dtype=torch.uint8, device="cuda")
+    time.sleep(hold)
+    del block
+    torch.cuda.empty_cache()
+
+
+def with_neighbour(run, leave: int, wait: float, hold: float):
+    """Runs while another process takes the card's memory, all but `leave` bytes, for a while."""
+    context = multiprocessing.get_context("spawn")
+    ready, go = context.Event(), context.Event()
+    process = context.Process(target=_grab, args=(leave, wait, hold, ready, go))
+    process.start()
+    ready.wait()
+    try:
+        fresh()
+        go.set()
+        started = time.perf_counter()
+        outcome = run()
+        return time.perf_counter() - started, outcome
+    finally:
+        process.join()
+
+
+def peers(data, device, limit: int) -> list[dict]:
+    from accelerate.utils import find_executable_batch_size  # pyright: ignore[reportMissingImports]
+
+    count = len(data["x"])
+    rows = []
+
+    def contender(name: str, run) -> None:
+        worked: list[int] = []
+        row = {"name": name}
+        with Limit(limit):
+            for label, shrink in (("alone", False), ("neighbour", True)):
+                worked.clear()
+                try:
+                    call = lambda: run(worked)  # noqa: E731
+                    seconds, _ = with_neighbour(call, int(1.5e9), 0.6, 2.0) if shrink else timed(call)
+                    row |= {label: seconds, f"{label}_redone": sum(worked) / count - 1}
+                except torch.OutOfMemoryError:
+                    row |= {label: None, f"{label}_redone": None}
+                fresh()
+        rows.append(row)
+        print(row, flush=True)
+
+    def by_brimful(worked: list[int]) -> None:
+        warned: list[str] = []
+
+        def listen(event) -> None:
+            if event.name == "batch_done":
+                worked.append(event.items)
+            elif event.name == "warned":
+                warned.append(event.message)
+
+        result = brimful.map(likelihood, data, budget=limit, device=device, progress=listen)
+        print("   ", result, "; ".join(warned[:4]), flush=True)
+
+    def by_accelerate(worked: list[int]) -> None:
+        @find_executable_batch_size(starting_batch_size=count)
+        def run(batch_size: int):
+            return bare_loop(data, batch_size, device, worked)
+
+        run()  # pyright: ignore[reportCallIssue]
+
+    contender("brimful.map, nothing known", by_brimful)
+    contender("accelerate find_executable_batch_size", by_accelerate)
+    contender("bare loop, guessed 1,024", lambda worked: bare_loop(data, 1024, device, worked))
+    contender("bare loop, guessed 262,144", lambda worked: bare_loop(data, 262_144, device, worked))
+    return rows
+
+
+def show(report: dict) -> str:
+    rows = []
+    for each in report["budgets"]:
+        rows.append(
+            (
+                show_bytes(each["budget"]),
+                f"{each['hand_batch']:,}",
+                show_seconds(each["hand_seconds"]),
+                show_seconds(each["first_seconds"]),
+                show_seconds(each["auto_seconds"]),
+                f"{each['hand_seconds'] / each['first_seconds']:.0%}",
+                f"{each['fixed_seconds'] / each['hand_seconds'] - 1:+.1%}",
+                show_bytes(each["predicted"]),
+                show_bytes(each["observed"]),
+                f"{each['predicted'] / each['observed'] - 1:+.1%}",
+            )
+        )
+    header = (
+        "budget", "hand batch", "hand", "map, first", "map, again", "first/hand", "overhead", "predicted", "observed",
+        "off",
+    )  # fmt: skip
+    text = f"{report['device']}, {report['tasks']:,} tasks of {POINTS} points\n\n" + columns(rows, header)
+    if report["peers"]:
+        lines = [
+            tuple(
+                row["name"] if key == "name" else "died" if row[key] is None else
+                f"{row[key]:.0%}" if key.endswith("redone") else show_seconds(row[key])
+                for key in ("name", "alone", "alone_redone", "neighbour", "neighbour_redone")
+            )
+            for row in report["peers"]
+        ]  # fmt: skip
+        text += f"\n\nunder {show_bytes(report['peer_limit'])}; a neighbour takes the card's memory after 0.6 s\n\n"
+        text += columns(lines, ("contender", "alone", "redone", "neighbour", "redone"))
+    return text
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--tasks", type=int, default=8_000_000)
+    parser.add_argument("--out", type=Path)
+    options = parser.parse_args()
+    if not torch.cuda.is_available():
+        sys.exit("this benchmark needs a CUDA device")
+    device = torch.device("cuda", 0)
+    count = 200_000 if options.quick else options.tasks
+    data = tasks(count)
+    likelihood({name: tensor[:64].to(device) for name, tensor in data.items()})
+    limit = int(8e9)
+    report = {
+        "device": devices.model(device),
+        "torch": torch.__version__,
+        "tasks": count,
+        "budgets": budgets(data, device, (1,) if options.quick else (1, 4, 8, 24)),
+        "peer_limit": limit,
+        "peers": [] if options.quick else peers(data, device, limit),
+    }
+    print(show(report))
+    if options.out:
+        options.out.parent.mkdir(parents=True, exist_ok=True)
+        options.out.write_text(json.dumps(report, indent=1))
+        options.out.with_suffix(".txt").write_text(show(report) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,48 @@
+"""Brimful: train and run huge batches of work inside a memory budget you name."""
+
+from ._version import __version__
+from .budget import Budget
+from .cost import Cost
+from .engine.batch import Batch, Status
+from .engine.map import map
+from .engine.result import MapResult
+from .errors import (
+    BrimfulError,
+    BrimfulWarning,
+    BudgetError,
+    ChangedError,
+    ConfigError,
+    CorruptError,
+    DeviceError,
+    InputError,
+    LockedError,
+    MissingExtraError,
+    RunDirError,
+    StorageError,
+    WorkerError,
+)
+from .plan import Plan
+
+__all__ = [
+    "Batch",
+    "BrimfulError",
+    "BrimfulWarning",
+    "Budget",
+    "BudgetError",
+    "ChangedError",
+    "ConfigError",
+    "CorruptError",
+    "Cost",
+    "DeviceError",
+    "InputError",
+    "LockedError",
+    "MapResult",
+    "MissingExtraError",
+    "Plan",
+    "RunDirError",
+    "Status",
+    "StorageError",
+    "WorkerError",
+    "__version__",
+    "map",
+]

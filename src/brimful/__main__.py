@@ -1,0 +1,5 @@
+"""`python -m brimful`."""
+
+from .cli.app import main
+
+main()

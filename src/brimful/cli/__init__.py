@@ -1,0 +1,1 @@
+"""The command line: a face over the core and the registered workloads."""

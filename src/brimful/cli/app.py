@@ -1,0 +1,120 @@
+"""`brimful`: the root of the command line. Workloads and their options come from the registry."""
+
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+import typer.core
+
+from .. import _version
+from .guard import guarded
+from .output import emit
+
+JSON = Annotated[bool, typer.Option("--json", help="print one JSON object with stable keys instead of a table")]
+
+
+class _Workloads(typer.core.TyperGroup):
+    """The root group; workloads are imported when they are asked for, not before."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        from ..registry import WORKLOADS
+
+        return [*super().list_commands(ctx), *WORKLOADS]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        from ..registry import WORKLOADS
+
+        if cmd_name in WORKLOADS:
+            from .commands import workload_group
+
+            return workload_group(cmd_name)
+        return super().get_command(ctx, cmd_name)
+
+
+class _Plans(typer.core.TyperGroup):
+    """`brimful plan`: the same workloads and options, explained and not run."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        from ..registry import WORKLOADS
+
+        return list(WORKLOADS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        from ..registry import WORKLOADS
+
+        if cmd_name not in WORKLOADS:
+            return None
+        from .commands import plan_group
+
+        return plan_group(cmd_name)
+
+
+app = typer.Typer(
+    cls=_Workloads,
+    help="Train and run huge batches of work inside a memory budget you name.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    add_completion=False,
+)
+_plan = typer.Typer(
+    cls=_Plans,
+    help="Explain what a command would do, and what it would cost, without running it.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+app.add_typer(_plan, name="plan")
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        print(f"brimful {_version.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="print the version")
+    ] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="show the traceback of an error")] = False,
+) -> None:
+    pass
+
+
+@_plan.callback()
+def plan() -> None:
+    pass
+
+
+@app.command()
+@guarded
+def doctor(json: JSON = False) -> None:
+    """What is here: devices, memory, limits, versions, and what each extra still lacks."""
+    from .doctor import examine, explain
+
+    emit(examine(), explain, json)
+
+
+@app.command()
+@guarded
+def runs(
+    folder: Annotated[Path, typer.Argument(help="where to look, three levels deep")] = Path(),
+    json: JSON = False,
+) -> None:
+    """The run directories under a folder, with their state."""
+    from .runs import explain, survey
+
+    emit(survey(folder), explain, json)
+
+
+def main() -> None:
+    """The entry point of the command."""
+    # Shown in the root's help, and accepted anywhere on the line, where people type it after a failure.
+    arguments = [each for each in sys.argv[1:] if each != "--debug"]
+    guarded.debug = len(arguments) < len(sys.argv) - 1
+    try:
+        guarded(app)(arguments, prog_name="brimful")  # a workload that cannot be imported is an error like others
+    except typer.Exit as stop:
+        sys.exit(stop.exit_code)

@@ -1,0 +1,129 @@
+"""Typer commands made from a workload's declared options."""
+
+import inspect
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+import typer.core
+import typer.main
+
+from ..config import FieldInfo, build, describe
+from ..events import Events
+from ..progress import sink_for
+from ..registry import Command, load
+from ..show import columns
+from .guard import guarded
+from .output import emit
+
+# `--train_kernel_size` is read as `--train-kernel-size`: the systems Brimful grew from spell both ways.
+_SETTINGS = {"token_normalize_func": lambda token: token.replace("_", "-")}
+
+
+def workload_group(name: str) -> Any:
+    """`brimful NAME ...`: the workload's commands, run."""
+    workload = load(name)
+    group = _group(workload.help)
+    for command in workload.commands:
+        _add(group, command, _runner(command))
+    return typer.main.get_command(group)
+
+
+def plan_group(name: str) -> Any:
+    """`brimful plan NAME ...`: the workload's commands, explained and not run."""
+    workload = load(name)
+    group = _group(f"Explain a command of {name} without running it.")
+    probe = inspect.Parameter(
+        "probe",
+        inspect.Parameter.KEYWORD_ONLY,
+        default=False,
+        annotation=Annotated[bool, typer.Option("--probe", help="measure two small steps first")],
+    )
+    for command in workload.commands:
+        if command.plan is not None:
+            _add(group, command, _planner(command), probe)
+    return typer.main.get_command(group)
+
+
+def _group(help: str) -> typer.Typer:
+    group = typer.Typer(help=help, no_args_is_help=True, rich_markup_mode=None, add_completion=False)
+    group.callback()(lambda: None)
+    return group
+
+
+def _runner(command: Command) -> Callable[..., None]:
+    def run(*, json: bool, **options: Any) -> None:
+        config = build(command.config, options)
+        events = Events()
+        if sink := sink_for(None):
+            events.add(sink)
+        with events:
+            report = command.run(config, events)
+        emit(report, _summary, json)
+
+    return run
+
+
+def _planner(command: Command) -> Callable[..., None]:
+    def plan(*, json: bool, probe: bool, **options: Any) -> None:
+        assert command.plan is not None
+        made = command.plan(build(command.config, options), probe)
+        emit(made.to_dict(), lambda _: made.explain(), json)
+
+    return plan
+
+
+def _summary(report: Mapping[str, Any]) -> str:
+    return columns(
+        [
+            (name.replace("_", " "), f"{value:g}" if isinstance(value, float) else value)
+            for name, value in report.items()
+        ]
+    )
+
+
+def _add(group: typer.Typer, command: Command, body: Callable[..., None], *more: inspect.Parameter) -> None:
+    as_json = inspect.Parameter(
+        "json",
+        inspect.Parameter.KEYWORD_ONLY,
+        default=False,
+        annotation=Annotated[bool, typer.Option("--json", help="print one JSON object instead of a table")],
+    )
+    parameters = [*map(_parameter, describe(command.config)), *more, as_json]
+    signature = inspect.Signature(sorted(parameters, key=lambda each: each.default is not inspect.Parameter.empty))
+    function = guarded(body)
+    function.__dict__["__signature__"] = signature
+    function.__annotations__ = {each.name: each.annotation for each in parameters}
+    function.__doc__ = command.help
+    group.command(command.name, help=command.help, context_settings=_SETTINGS)(function)
+
+
+def _parameter(info: FieldInfo) -> inspect.Parameter:
+    flag = "--" + info.name.replace("_", "-")
+    allowed = f" [{'|'.join(info.option.choices)}]" if info.option.choices else ""
+    span = _range(info)
+    settings = typer.Option(
+        f"{flag}/--no-{flag[2:]}" if info.type is bool else flag,
+        help=info.option.help + allowed + (f" [{span}]" if span else ""),
+        metavar=info.option.metavar,
+        show_default=not info.required and info.default is not None,
+    )
+    # Text on the way in, so that every wrong value is told of in the same words, by `config.build`.
+    kind: Any = bool if info.type is bool else Path if info.type is Path else str
+    kind = kind | None if info.nullable else kind
+    default = inspect.Parameter.empty if info.required else info.default
+    if kind is not bool and default is not inspect.Parameter.empty and default is not None and info.type is not Path:
+        default = str(default)
+    return inspect.Parameter(
+        info.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, settings]
+    )
+
+
+def _range(info: FieldInfo) -> str:
+    names = {"ge": ">=", "gt": ">", "le": "<=", "lt": "<"}
+    return ", ".join(
+        f"{sign} {getattr(info.option, name):g}"
+        for name, sign in names.items()
+        if getattr(info.option, name) is not None
+    )

@@ -1,0 +1,85 @@
+"""`brimful doctor`: what this machine has, and what is missing for which extra."""
+
+import importlib.metadata
+import platform
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+
+from .. import _version, cgroup, costcache, devices
+from ..extras import EXTRAS, missing
+from ..show import columns
+from ..units import show_bytes
+
+_PACKAGES = ("torch", "triton", "numpy", "numba", "pyarrow", "safetensors")
+
+
+def examine() -> dict[str, Any]:
+    """The report. Its keys are stable and documented in docs/cli.md."""
+    found = [torch.device("cpu"), *(torch.device("cuda", i) for i in range(torch.cuda.device_count()))]
+    limit = cgroup.read()
+    return {
+        "brimful": _version.__version__,
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "cores": devices.cores(),
+        "versions": {name: _version_of(name) for name in _PACKAGES},
+        "cuda": torch.version.cuda,
+        "devices": [_device(each) for each in found],
+        "container_limit": limit.total if limit else None,
+        "cache": str(costcache.directory()),
+        "extras": {name: {"missing": missing(name)} for name in EXTRAS},
+    }
+
+
+def _device(device: torch.device) -> dict[str, Any]:
+    memory = devices.memory(device)
+    return {
+        "device": str(device),
+        "model": devices.model(device),
+        "total": memory.total,
+        "free": memory.free,
+        "own": memory.own,
+        "bf16": torch.cuda.is_bf16_supported() if device.type == "cuda" else None,
+    }
+
+
+def _version_of(name: str) -> str | None:
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def explain(report: Mapping[str, Any]) -> str:
+    limit = report["container_limit"]
+    versions = ", ".join(f"{name} {version or 'missing'}" for name, version in report["versions"].items())
+    head = columns(
+        [
+            ("brimful", report["brimful"]),
+            ("python", f"{report['python']} on {report['platform']}, {report['cores']} cores"),
+            ("packages", versions),
+            ("cuda", report["cuda"] or "not in this build of torch"),
+            ("container limit", show_bytes(limit) if limit else "none"),
+            ("cache", report["cache"]),
+        ]
+    )
+    table = columns(
+        [
+            (each["device"], each["model"], show_bytes(each["total"]), show_bytes(each["free"]))
+            for each in report["devices"]
+        ],
+        header=("device", "model", "total", "free"),
+    )
+    extras = columns(
+        [
+            (
+                name,
+                f"missing {', '.join(lack)}: pip install 'brimful[{name}]'" if (lack := each["missing"]) else "ok",
+            )
+            for name, each in report["extras"].items()
+        ],
+        header=("extra", "state"),
+    )
+    return f"{head}\n\n{table}\n\n{extras}"

@@ -1,0 +1,53 @@
+"""Errors as a person should see them: one line on standard error, a non-zero exit, and no traceback."""
+
+import functools
+import os
+import sys
+import traceback
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import typer
+
+from ..errors import BrimfulError
+
+
+class _Guarded:
+    """A decorator for commands. With `debug` set, the traceback is shown as well."""
+
+    debug = False
+
+    def __call__(self, command: Callable[..., None]) -> Callable[..., None]:
+        @functools.wraps(command)
+        def guarded_command(*args: Any, **kwargs: Any) -> None:
+            try:
+                with warnings.catch_warnings():
+                    warnings.showwarning = _show_warning
+                    command(*args, **kwargs)
+            except (typer.Exit, typer.Abort):
+                raise
+            except KeyboardInterrupt as error:
+                self._fail(str(error) or "interrupted", 130)
+            except BrimfulError as error:
+                self._fail(str(error), 1)
+            except BrokenPipeError:  # the reader of our output went away: `brimful runs | head`
+                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nor is there one at the exit
+                raise typer.Exit(0) from None
+            except Exception as error:
+                self._fail(f"unexpected {type(error).__name__}: {error}. Run again with --debug to see where.", 1)
+
+        return guarded_command
+
+    def _fail(self, message: str, code: int) -> None:
+        if self.debug:
+            traceback.print_exc()
+        print(f"brimful: {message}", file=sys.stderr)
+        raise typer.Exit(code)
+
+
+def _show_warning(message: Warning | str, *_: Any) -> None:
+    print(f"brimful: warning: {message}", file=sys.stderr)
+
+
+guarded = _Guarded()

@@ -1,0 +1,95 @@
+"""The cost of a step in bytes, as an affine function of the weight of what is in it."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Self
+
+MARGIN = 0.1
+"""The default safety margin: plans fill 1/1.1, about 91%, of the budget."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """Bytes of a step: `fixed + per_unit * weight`.
+
+    An item weighs 1 unless its workload says otherwise (a ragged GP weighs n^2, a sequence its length).
+
+    Attributes:
+        fixed: bytes that are there whatever the step holds (weights, workspace).
+        per_unit: bytes for each unit of weight.
+        margin: the share kept free on top of the estimate; never part of the estimate itself.
+        source: where the numbers come from: "formula", "probe" or "remembered".
+
+    Example:
+        >>> cost = Cost(fixed=1000, per_unit=10, margin=0.25)
+        >>> cost.at(50), cost.guarded(50), cost.capacity(2500)
+        (1500, 1875, 100.0)
+    """
+
+    fixed: float
+    per_unit: float
+    margin: float = MARGIN
+    source: str = "formula"
+
+    def __post_init__(self) -> None:
+        for name in ("fixed", "per_unit", "margin"):
+            value = getattr(self, name)
+            if not (math.isfinite(value) and value >= 0):
+                raise ValueError(f"Cost.{name} is {value}; it must be finite and at least 0")
+
+    def at(self, weight: float) -> int:
+        """The estimate for a step of that weight."""
+        return math.ceil(self.fixed + self.per_unit * weight)
+
+    def guarded(self, weight: float) -> int:
+        """The estimate with the safety margin on top: what a plan holds against the budget."""
+        return math.ceil(self.at(weight) * (1 + self.margin))
+
+    def capacity(self, budget: float) -> float:
+        """The largest weight whose guarded cost is within the budget; 0 when nothing fits, infinity when
+        weight costs nothing."""
+        if self.guarded(0) > budget:
+            return 0.0
+        if self.per_unit == 0:
+            return math.inf
+        low, high = 0.0, max(0.0, (budget / (1 + self.margin) - self.fixed) / self.per_unit)
+        if math.isinf(high) or self.guarded(high) <= budget:
+            return high
+        # at() and guarded() round up to whole bytes: the answer lies a few bytes below, and is found exactly,
+        # so that a larger budget never has a smaller capacity.
+        while low < (middle := (low + high) / 2) < high:
+            low, high = (middle, high) if self.guarded(middle) <= budget else (low, middle)
+        return low
+
+    @classmethod
+    def fit(cls, samples: Sequence[tuple[float, float]], margin: float = MARGIN, source: str = "probe") -> Self:
+        """The affine cost nearest to measured (weight, peak bytes) pairs, by least squares.
+
+        Memory never falls as weight grows, so a negative slope (noise) becomes a flat cost at the largest
+        peak, and a negative intercept a line through the origin that covers every sample.
+        """
+        if not samples:
+            raise ValueError("Cost.fit needs at least one (weight, bytes) sample")
+        weights = [float(weight) for weight, _ in samples]
+        peaks = [float(peak) for _, peak in samples]
+        mean_w, mean_p = sum(weights) / len(weights), sum(peaks) / len(peaks)
+        spread = sum((w - mean_w) ** 2 for w in weights)
+        if spread == 0:
+            heaviest = max(weights)
+            slope = max(peaks) / heaviest if heaviest > 0 else 0.0
+        else:
+            slope = sum((w - mean_w) * (p - mean_p) for w, p in samples) / spread
+        if slope <= 0:
+            return cls(max(peaks), 0.0, margin, source)
+        fixed = mean_p - slope * mean_w
+        if fixed < 0:
+            return cls(0.0, max(p / w for w, p in samples if w > 0), margin, source)
+        return cls(fixed, slope, margin, source)
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Self:
+        return cls(**data)

@@ -1,0 +1,95 @@
+"""The devices of this machine: what their names mean and what memory they have now."""
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import psutil
+import torch
+
+from . import cgroup
+from .errors import DeviceError
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """A device's memory at one moment, in bytes.
+
+    Attributes:
+        total: what the device has. On a CPU, the host's or the container's, whichever is smaller.
+        free: what nobody holds now.
+        own: what this process holds: on CUDA the allocator's reserved bytes (the driver's context excluded),
+            on a CPU the resident set.
+    """
+
+    total: int
+    free: int
+    own: int
+
+
+def resolve(device: str | torch.device = "auto") -> torch.device:
+    """`"auto"` (the first GPU, or the CPU), `"cpu"`, `"cuda"`, `"cuda:1"` as a device that exists here."""
+    if device == "auto":
+        return torch.device("cuda", 0) if torch.cuda.is_available() else torch.device("cpu")
+    try:
+        found = torch.device(device)
+    except (RuntimeError, TypeError) as error:
+        raise DeviceError(f"device {device!r} is not a device name; use 'auto', 'cpu', 'cuda' or 'cuda:1'") from error
+    if found.type == "cpu":
+        return torch.device("cpu")
+    if found.type != "cuda":
+        raise DeviceError(f"device {device!r} is of a kind Brimful does not run on; use 'auto', 'cpu' or 'cuda'")
+    count = torch.cuda.device_count()
+    index = found.index or 0
+    if index >= count:
+        raise DeviceError(
+            f"device {device!r} is not here: this process sees {count} CUDA device(s). "
+            "Use 'auto' or 'cpu', or see what `brimful doctor` finds."
+        )
+    return torch.device("cuda", index)
+
+
+def resolve_all(device: str | torch.device | Sequence[str | torch.device] = "auto") -> list[torch.device]:
+    """One or several devices: also `"cuda:all"`, `"cuda:0,cuda:1"` or a list. A CPU may be named twice."""
+    if device == "cuda:all":
+        return [torch.device("cuda", index) for index in range(torch.cuda.device_count())] or [resolve("cuda")]
+    if isinstance(device, str):
+        names: Sequence[str | torch.device] = [part.strip() for part in device.split(",")]
+    else:
+        names = [device] if isinstance(device, torch.device) else list(device)
+    if not names:
+        raise DeviceError("an empty list of devices; name at least one, such as 'auto'")
+    found = [resolve(name) for name in names]
+    gpus = [name for name in found if name.type == "cuda"]
+    if len(set(gpus)) < len(gpus):
+        raise DeviceError(f"devices {[str(name) for name in found]} name one GPU twice; name each once")
+    return found
+
+
+def memory(device: torch.device) -> Memory:
+    """The device's memory now."""
+    if device.type == "cuda":
+        free, total = torch.cuda.mem_get_info(device)
+        return Memory(total=total, free=free, own=torch.cuda.memory_reserved(device))
+    host = psutil.virtual_memory()
+    limit = cgroup.read()
+    return Memory(
+        total=min(host.total, limit.total) if limit else host.total,
+        free=min(host.available, limit.free) if limit else host.available,
+        own=resident(),
+    )
+
+
+def resident() -> int:
+    """The resident set of this process in bytes."""
+    return psutil.Process().memory_info().rss
+
+
+def cores() -> int:
+    """The processor cores this process may run on, which can be fewer than the machine has."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def model(device: torch.device) -> str:
+    """The device's product name, by which measurements are remembered: `NVIDIA H200`, `CPU x86_64`."""
+    return torch.cuda.get_device_name(device) if device.type == "cuda" else f"CPU {os.uname().machine}"

@@ -1,0 +1,1 @@
+"""The three verbs, and what they share."""

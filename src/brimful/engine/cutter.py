@@ -1,0 +1,229 @@
+"""Where to cut the work: batch sizes found by growing them, and kept under what memory allows.
+
+Sizes are weights (an item weighs 1 unless said). At first the size doubles, each size run and measured, while
+throughput grows and memory allows; then it settles. What was settled, and each cut made, goes to the ledger, so
+that a resumed run cuts as the first one did. No device is touched here: the numbers come in from outside.
+"""
+
+import math
+from collections import deque
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ..cost import Cost
+
+_GAIN = 1.05  # a size must be this much faster than the best before it to count as growth
+_LEVEL = 0.95  # sizes this near the fastest are as good: the largest of them is taken
+_CHEAP = 0.5  # seconds: a batch shorter than this is run twice, so that a hiccup does not decide
+_BLIND = 6  # doublings without a usable time before the size is left as it is
+_ENDLESS = 1 << 40
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """A piece of the work.
+
+    Attributes:
+        start, stop: its positions; a start of -1 means wherever the stream is.
+        capacity: the weight it may hold, for a stream that weighs its items as they come.
+        probe: whether it is to be run alone and measured.
+    """
+
+    start: int
+    stop: int
+    capacity: float
+    probe: bool = False
+
+
+class Cutter:
+    """Decides the next cut, and learns from what is reported back.
+
+    Args:
+        length: how many items there are; None for a stream of unknown length.
+        weights: each item's weight in order of work; None when all weigh 1 or a stream will tell.
+        forward: whether the items are a stream.
+        size: the weight of the first batch.
+        cost: what is known of the cost; None when nothing is.
+        fixed: whether the size is the user's own and stays as it is.
+        settled: a size that an earlier run settled on.
+        replay: cuts an earlier run made and did not finish, to be made again as they were.
+        position: where new cuts begin.
+    """
+
+    def __init__(
+        self,
+        *,
+        length: int | None,
+        weights: np.ndarray | None = None,
+        forward: bool = False,
+        size: float,
+        cost: Cost | None = None,
+        fixed: bool = False,
+        settled: float | None = None,
+        replay: list[tuple[int, int]] | None = None,
+        position: int = 0,
+    ) -> None:
+        self.length, self.forward, self.cost = length, forward, cost
+        self._sums = None if weights is None else np.concatenate([[0.0], np.cumsum(weights)])
+        self._replay = deque(replay or [])
+        self._position = position
+        self.overlap, self.kept = 0.0, 0  # bytes a unit of weight, and bytes: see whole_cost
+        self._ended = False
+        self._waiting = False  # a probe is out; its result decides the next size
+        self.ceiling, self._top, self._pressed, self._calm = math.inf, math.inf, False, 0
+        self.size = settled if settled is not None else size
+        self.settled = fixed or settled is not None
+        self._measure = 0 if settled is not None else 2  # batches still to be measured though settled
+        self._rates: list[tuple[float, float]] = []  # (size, best weight a second)
+        self._peaks: list[tuple[float, int]] = []
+        self._runs: list[float] = []
+        self._blind = 0
+
+    def next(self, effective: int) -> Cut | None:
+        """The next cut under that many bytes; None when a probe must come back first, or at the end."""
+        if self._waiting:
+            return None
+        if self._replay:
+            start, stop = self._replay.popleft()
+            return Cut(start, stop, math.inf)
+        if self._ended or (self.length is not None and not self.forward and self._position >= self.length):
+            return None
+        probe = not self.settled or self._measure > 0
+        capacity = self.capacity(effective)
+        if self.forward:
+            cut = Cut(-1, -1 + max(1, min(_ENDLESS, int(capacity))), capacity, probe)
+        else:
+            cut = Cut(self._position, self._stop(capacity), capacity, probe)
+            self._position = cut.stop
+        self._waiting = probe
+        return cut
+
+    def capacity(self, effective: int) -> float:
+        """The weight that a batch may have now."""
+        return min(self.size, self._room(effective))
+
+    def _room(self, effective: int) -> float:
+        cost = self.whole_cost
+        return min(self.ceiling, cost.capacity(effective) if cost else math.inf)
+
+    @property
+    def whole_cost(self) -> Cost | None:
+        """What was measured, and what comes on top of it once batches overlap and results pile up."""
+        cost = self.cost
+        if cost is None:
+            return None
+        return replace(cost, fixed=cost.fixed + self.kept, per_unit=cost.per_unit + self.overlap)
+
+    def _stop(self, capacity: float) -> int:
+        """The end of a batch of that capacity. What is left is cut into equal parts, at least one item each."""
+        assert self.length is not None
+        if self._sums is None:
+            left = self.length - self._position
+            whole = max(1, int(min(capacity, left)))
+            return self._position + (math.ceil(left / math.ceil(left / whole)) if self.settled else whole)
+        done, left = self._sums[self._position], self._sums[-1] - self._sums[self._position]
+        share = left / math.ceil(left / capacity) if self.settled and capacity > 0 else capacity
+        # Equal shares rarely fall between two items: take the one that crosses, if it still fits.
+        stop = int(np.searchsorted(self._sums, done + share * (1 - 1e-12), side="left"))
+        if stop <= self.length and self._sums[min(stop, self.length)] - done > capacity:
+            stop -= 1
+        return min(max(stop, self._position + 1), self.length)
+
+    def end(self) -> None:
+        """The stream has no more items."""
+        self._ended, self._waiting = True, False
+
+    def report(self, weight: float, seconds: float | None, peak: int, effective: int, probe: bool) -> bool:
+        """Learns from a finished batch. True when this settled the size.
+
+        Args:
+            seconds: what it took; None when that says nothing, since failing items made it run again.
+        """
+        if not probe:
+            self._recover()
+            return False
+        self._waiting = False
+        self._peaks.append((weight, peak))
+        self.cost = self._fit()
+        if self.settled:
+            self._measure -= 1
+            return self._measure == 0
+        if seconds is None:
+            self._blind += 1
+            self._runs = []
+            if self._blind < _BLIND:
+                self.size = min(self.size * 2, max(self._room(effective), 1.0))
+                return False
+            self.settled, self._measure = True, 0
+            return True
+        self._runs.append(weight / max(seconds, 1e-9))
+        if len(self._runs) < 2 and seconds < _CHEAP:
+            return False
+        return self._grow(weight, max(self._runs), effective)
+
+    def spoiled(self) -> None:
+        """A probe came to nothing; the next batch measures instead."""
+        self._waiting = False
+
+    def _grow(self, weight: float, rate: float, effective: int) -> bool:
+        self._runs = []
+        # A batch cut short by the end of the items, or by one heavy item, is judged by what it really weighed.
+        self._rates.append((min(self.size, weight), rate))
+        best = max((each for _, each in self._rates[:-1]), default=0.0)
+        flat = (
+            len(self._rates) >= 3
+            and rate < _GAIN * best
+            and self._rates[-2][1] < _GAIN * max(each for _, each in self._rates[:-2])
+        )
+        room = self._room(effective)
+        if flat or room < self.size * 1.1:
+            fastest = max(each for _, each in self._rates)
+            self.size = max(size for size, each in self._rates if each >= _LEVEL * fastest)
+            self.size = min(self.size, room)
+            self.settled, self._measure = True, 0
+            return True
+        factor = 4 if rate > 2.5 * best else 2
+        self.size = min(self.size * factor, room)
+        return False
+
+    def _fit(self) -> Cost:
+        """The cost through the two largest sizes measured, each at its highest peak."""
+        tops: dict[float, int] = {}
+        for weight, peak in self._peaks:
+            tops[weight] = max(peak, tops.get(weight, 0))
+        largest = sorted(tops.items())[-2:]
+        if len(largest) == 2 and largest[0][0] > 0.8 * largest[1][0]:
+            largest = largest[1:]  # two sizes so near each other say nothing about a slope
+        margin = self.cost.margin if self.cost else None
+        return Cost.fit(largest) if margin is None else Cost.fit(largest, margin)
+
+    def full(self, weight: float, pressed: bool) -> None:
+        """A batch of that weight ran out of memory.
+
+        Args:
+            weight: what it weighed.
+            pressed: whether neighbours held memory at the time, so that the ceiling may rise again later.
+        """
+        self._lower(0.7 * weight)
+        self._pressed, self._waiting = pressed, False
+        if not self.settled:
+            self.settled, self._measure = True, 0
+
+    def strained(self, weight: float) -> None:
+        """The allocator had to free and try again: a little less from here on."""
+        self._lower(0.9 * weight)
+
+    def _lower(self, ceiling: float) -> None:
+        if math.isinf(self.ceiling):
+            self._top = self.size
+        self.ceiling, self._calm = min(self.ceiling, ceiling), 0
+
+    def _recover(self) -> None:
+        if not self._pressed or math.isinf(self.ceiling):
+            return
+        self._calm += 1
+        if self._calm >= 8:
+            self.ceiling, self._calm = self.ceiling * 1.25, 0
+            if self.ceiling >= self._top:
+                self.ceiling = math.inf

@@ -1,0 +1,300 @@
+"""The loop of a map on one device: load ahead, move in, compute, move out, keep, and learn the batch size.
+
+While one batch computes, the next is moved to the device, the one after it is read on the loader's thread, and
+the results of the last are moved back and written. A probe runs alone, so that what is measured is its own.
+"""
+
+import contextlib
+import time
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+
+from ..budget import Hold
+from ..errors import BudgetError
+from ..monitor import Peak
+from ..units import show_bytes, show_count
+from . import trees
+from .cutter import Cut
+from .failures import Entangled, Full
+from .items import Loaded
+from .runner import Done, Launched, Runner, Staged
+
+LOOK = 0.02  # seconds between looks at memory, where batches are shorter than that
+_PATIENCE = 60.0  # seconds to wait for neighbours to give memory back before stopping
+
+
+class Work(Protocol):
+    """Where a drive's work comes from and what it says of it: here, or in another process."""
+
+    def next(self, effective: int) -> Cut | None:
+        """The next cut under that many bytes; None at the end."""
+        ...
+
+    def load(self, cut: Cut) -> Loaded:
+        """The items of a cut; called on the loader's thread, in order."""
+        ...
+
+    def begin(self, start: int, stop: int) -> None:
+        """A cut is about to be run."""
+        ...
+
+    def done(self, done: Done, weight: float, seconds: float, peak: int, effective: int, probe: bool) -> None:
+        """A batch is finished."""
+        ...
+
+    def spoiled(self) -> None:
+        """A probe came to nothing."""
+        ...
+
+    def sizes(self, weight: float, inward: int, outward: int) -> None:
+        """What a batch of that weight carries in and out, in bytes."""
+        ...
+
+    def full(self, weight: float, pressed: bool) -> None:
+        """A batch ran out of memory."""
+        ...
+
+    def ceiling(self) -> float:
+        """The weight above which a batch is known not to fit."""
+        ...
+
+    def needs(self, weight: float) -> int:
+        """The bytes that a batch of that weight is expected to need."""
+        ...
+
+    def strained(self, weight: float) -> None:
+        """The allocator had to free and try again."""
+        ...
+
+    def warn(self, message: str) -> None:
+        """Something the user should know."""
+        ...
+
+
+@dataclass(slots=True)
+class _Piece:
+    """A batch in the loop."""
+
+    loaded: Future[Loaded]
+    probe: bool
+    staged: Staged | None = None
+
+
+class Drive:
+    """Runs all the work there is on one device.
+
+    Args:
+        runner: runs the function on a batch.
+        hold: the budget on the runner's device.
+        work: where the cuts come from and the results go.
+        sleep: waits some seconds; tests bring their own.
+    """
+
+    def __init__(
+        self,
+        runner: Runner,
+        hold: Hold,
+        work: Work,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._runner, self._hold, self._work, self._sleep = runner, hold, work, sleep
+        self._waiting: deque[_Piece] = deque()
+        self._flying: tuple[Launched, bool] | None = None
+        self._last = time.perf_counter()
+        self._retries = self._count_retries()
+        self._looked, self._seen = 0.0, 0
+        self._peak = Peak(hold.device, hold.baseline)
+        self._strained = False
+        self.observed = 0
+
+    def run(self) -> None:
+        """Until there is no more work. After an exception, `land` still keeps what had been computed."""
+        pool = ThreadPoolExecutor(1, thread_name_prefix="brimful-loader")
+        try:
+            with self._peak:
+                while (piece := self._take(pool)) is not None:
+                    self._run(piece, pool)
+                self.land()
+                self.observed = max(self.observed, self._peak.read())
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+
+    def land(self) -> None:
+        """Waits for the batch that is still under way, and keeps it."""
+        if self._flying is not None:
+            (launched, probe), self._flying = self._flying, None
+            self._keep(launched.loaded, self._runner.finish(launched), probe)
+
+    def _take(self, pool: ThreadPoolExecutor) -> _Piece | None:
+        self._refill(pool, 1)
+        if not self._waiting and self._flying is not None:
+            self.land()  # its report may free the way for more
+            self._refill(pool, 1)
+        return self._waiting.popleft() if self._waiting else None
+
+    def _refill(self, pool: ThreadPoolExecutor, depth: int) -> None:
+        while len(self._waiting) < depth and not (self._waiting and self._waiting[-1].probe):
+            cut = self._work.next(self._hold.effective())
+            if cut is None:
+                return
+            loaded = pool.submit(lambda cut=cut: self._runner.pin(self._work.load(cut)))
+            self._waiting.append(_Piece(loaded, cut.probe))
+
+    def _run(self, piece: _Piece, pool: ThreadPoolExecutor) -> None:
+        loaded = piece.loaded.result()
+        if loaded.count == 0:
+            return
+        self._work.begin(loaded.start, loaded.start + loaded.count)
+        # On a CPU nothing would stop an item that is too big; on CUDA the allocator does, so there it is tried.
+        on_cpu = self._hold.device.type == "cpu"
+        if loaded.count == 1 and on_cpu and self._work.needs(_weight(loaded)) > self._hold.limit:
+            self._keep(loaded, self._runner.too_big(loaded), False)
+            if piece.probe:
+                self._work.spoiled()
+            return
+        if loaded.count > 1 and _weight(loaded) > self._work.ceiling():
+            piece.staged = None
+            self._split(loaded)
+            return
+        if piece.probe:
+            self._alone()
+        elif self._flying is None or self._flying[0].computed():
+            # The function waits for its own results, so the next batch must be on its way before it is called.
+            self._prefetch(pool, wait=False)
+        launched = None
+        try:
+            staged = piece.staged or self._runner.stage(loaded)
+            piece.staged = None
+            launched = self._runner.launch(staged)
+        except Full:
+            pass
+        except Entangled:
+            self._split(loaded)
+            if piece.probe:
+                self._work.spoiled()
+            return
+        if launched is None:
+            self._overflow(loaded, piece.probe)
+            return
+        self.land()
+        self._flying = (launched, piece.probe)
+        if piece.probe:
+            self.land()
+        else:
+            self._prefetch(pool, wait=True)
+
+    def _prefetch(self, pool: ThreadPoolExecutor, wait: bool) -> None:
+        """Starts moving the next batch in while this one computes, and reading the one after it."""
+        self._refill(pool, 2)
+        following = self._waiting[0] if self._waiting else None
+        if following is None or following.probe or following.staged is not None or self._hold.device.type == "cpu":
+            return
+        if wait or following.loaded.done():
+            try:
+                following.staged = self._runner.stage(following.loaded.result())
+            except Full:  # no room beside this one: it is moved in when its turn comes
+                following.staged = None
+
+    def _alone(self) -> None:
+        """Clears the device of everything but what is about to be measured."""
+        self.land()
+        self.observed = max(self.observed, self._peak.read())
+        if self._hold.device.type == "cuda":
+            torch.cuda.synchronize(self._hold.device)
+            torch.cuda.empty_cache()
+        self._peak.__enter__()
+        self._last = time.perf_counter()
+
+    def _keep(self, loaded: Loaded, done: Done, probe: bool) -> None:
+        now = time.perf_counter()
+        seconds, self._last = now - self._last, now
+        weight, looked = _weight(loaded), probe or now - self._looked >= LOOK
+        if looked:
+            self._looked, self._seen = now, self._peak.read()
+            self.observed = max(self.observed, self._seen)
+        if probe and done.values is not None and loaded.tree is not None:
+            self._work.sizes(weight, trees.nbytes(loaded.tree), trees.nbytes(done.values))
+        self._work.done(done, weight, seconds, self._seen, self._hold.effective(), probe)
+        if looked:
+            self._watch(weight, self._seen, probe)
+
+    def _watch(self, weight: float, peak: int, probe: bool) -> None:
+        """Signs that the batches are too large, short of an error."""
+        retries = self._count_retries()
+        if retries > self._retries:
+            self._retries = retries
+            if not probe:
+                self._work.strained(weight)
+                if not self._strained:
+                    self._work.warn("the allocator had to free memory and try again; batches are made a little smaller")
+                self._strained = True
+        if self._hold.device.type == "cpu" and peak > self._hold.limit and not probe:
+            self._work.strained(weight * self._hold.limit / peak)
+            self._work.warn(
+                f"a batch of weight {show_count(weight)} took {show_bytes(peak)}, over the budget of "
+                f"{show_bytes(self._hold.limit)}; batches are made smaller"
+            )
+            self._peak.__enter__()
+
+    def _count_retries(self) -> int:
+        if self._hold.device.type != "cuda":
+            return 0
+        return torch.cuda.memory_stats(self._hold.device).get("num_alloc_retries", 0)
+
+    def _overflow(self, loaded: Loaded, probe: bool) -> None:
+        """A batch ran out of memory: everything else is put aside, and it is cut in two."""
+        pressed = self._hold.effective() < self._hold.limit
+        self.land()
+        for piece in self._waiting:
+            piece.staged = None
+        if self._hold.device.type == "cuda":
+            torch.cuda.empty_cache()
+        self._retries = self._count_retries()  # it tried again before it failed; that is no further sign
+        weight = _weight(loaded)
+        if loaded.count > 1:
+            self._work.full(weight, pressed)
+            self._work.warn(f"out of memory on {show_count(loaded.count)} items; they are done in two halves")
+            self._split(loaded)
+            return
+        done = self._insist(loaded)
+        if probe:
+            self._work.full(weight, pressed)
+        self._keep(loaded, done, False)
+
+    def _insist(self, loaded: Loaded) -> Done:
+        """One item, with all the memory there is. While neighbours hold some, it waits for them."""
+        waited, pause = 0.0, 0.25
+        while True:
+            with contextlib.suppress(Full):
+                return self._runner.finish(self._runner.launch(self._runner.stage(loaded)))
+            self._retries = self._count_retries()
+            effective, limit = self._hold.effective(), self._hold.limit
+            if effective >= limit:
+                return self._runner.too_big(loaded)
+            if waited >= _PATIENCE:
+                raise BudgetError(
+                    f"item at position {loaded.start} does not fit: other processes leave {show_bytes(effective)} of "
+                    f"the budget of {show_bytes(limit)}. What was finished is kept; run the same command again when "
+                    "there is memory."
+                )
+            if waited == 0:
+                self._work.warn("other processes hold the memory; waiting for it")
+            self._sleep(pause)
+            waited, pause = waited + pause, min(5.0, pause * 2)
+
+    def _split(self, loaded: Loaded) -> None:
+        middle = loaded.count // 2
+        for part in (loaded.cut(middle, loaded.count), loaded.cut(0, middle)):
+            self._work.begin(part.start, part.start + part.count)
+            future: Future[Loaded] = Future()
+            future.set_result(part)
+            self._waiting.appendleft(_Piece(future, probe=False))
+
+
+def _weight(loaded: Loaded) -> float:
+    return float(loaded.count if loaded.weights is None else loaded.weights.sum())

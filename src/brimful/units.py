@@ -1,0 +1,61 @@
+"""Bytes and seconds as people write them, and back."""
+
+import math
+import re
+
+_SCALE = {
+    "": 1,
+    "k": 10**3,
+    "m": 10**6,
+    "g": 10**9,
+    "t": 10**12,
+    "ki": 2**10,
+    "mi": 2**20,
+    "gi": 2**30,
+    "ti": 2**40,
+}
+_SIZE = re.compile(r"\s*([0-9]*\.?[0-9]+(?:e[+-]?[0-9]+)?)\s*([kmgt]i?)?(b|bytes)?\s*", re.IGNORECASE)
+
+
+def parse_bytes(text: str) -> int | None:
+    """`"8GB"`, `"8 GiB"`, `"512M"`, `"1e9"` as bytes; None when the text is not a size.
+
+    GB is 10^9 and GiB is 2^30, as on a disk's label and in a card's driver.
+    """
+    match = _SIZE.fullmatch(text)
+    if match is None:
+        return None
+    number = float(match[1]) * _SCALE[(match[2] or "").lower()]
+    return round(number) if math.isfinite(number) else None
+
+
+def show_bytes(count: float) -> str:
+    """`8000000000` as `8.00 GB`, in the decimal units that budgets are mostly written in."""
+    size = abs(count)
+    for unit, scale in (("TB", 10**12), ("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
+        if size >= scale * 0.9995:
+            digits = 2 if size < 99.5 * scale else 0
+            return f"{count / scale:.{digits}f} {unit}"
+    return f"{count:.0f} B"
+
+
+def show_seconds(seconds: float) -> str:
+    """`0.0012` as `1.2 ms`, `75` as `1m15s`, `7300` as `2h02m`."""
+    if not math.isfinite(seconds):
+        return "?"
+    if seconds < 0.9995e-3:
+        return f"{seconds * 1e6:.3g} us"
+    if seconds < 0.9995:
+        return f"{seconds * 1e3:.3g} ms"
+    if seconds < 59.5:
+        return f"{seconds:.1f} s"
+    if seconds < 3599.5:
+        minutes, rest = divmod(round(seconds), 60)
+        return f"{minutes}m{rest:02d}s"
+    hours, rest = divmod(round(seconds / 60), 60)
+    return f"{hours}h{rest:02d}m"
+
+
+def show_count(count: float) -> str:
+    """A whole number with separators, or three significant digits where it is not whole."""
+    return f"{count:,.0f}" if float(count).is_integer() or abs(count) >= 1000 else f"{count:.3g}"

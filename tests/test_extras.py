@@ -1,0 +1,31 @@
+"""Optional dependencies: a clear word where one is missing."""
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from brimful import extras
+from brimful.errors import MissingExtraError
+
+PROJECT = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())["project"]
+
+
+def test_the_extras_are_those_of_the_package():
+    declared = {
+        name: [re.split(r"[\[<>=~! ]", each)[0].replace("-", "_") for each in requirements]
+        for name, requirements in PROJECT["optional-dependencies"].items()
+    }
+    assert {name: list(modules) for name, modules in extras.EXTRAS.items()} == declared
+
+
+def test_a_missing_module_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setitem(extras.EXTRAS, "made", ("json", "surely_not_installed"))
+    assert extras.missing("made") == ["surely_not_installed"]
+    with pytest.raises(MissingExtraError, match=r"surely_not_installed.*pip install 'brimful\[made\]'"):
+        extras.require("made", "surely_not_installed")
+
+
+def test_a_module_that_is_there_is_imported():
+    assert extras.require("made", "json").loads("1") == 1
