@@ -7,7 +7,12 @@ STAMP  := $(VENV)/.stamp
 
 demo: $(STAMP)           ## run the main job and show its result and picture
 	$(BIN)/brimful doctor
-	$(BIN)/brimful plan nets train
+	@echo
+	$(BIN)/brimful plan nets train --budget 500MB
+	@echo
+	rm -rf demo-out
+	$(BIN)/brimful nets train --budget 500MB --out demo-out
+	@echo "  open demo-out/nets.png to see where training works"
 
 test: $(STAMP)           ## the tests, as CI runs them
 	$(BIN)/python -m pytest
@@ -22,6 +27,9 @@ check: $(STAMP)          ## lint, format and types
 
 bench: $(STAMP)          ## measure on this machine; results land in benchmarks/results
 	$(BIN)/python benchmarks/monitor.py
+	$(BIN)/python -c 'import sys, torch; sys.exit(not torch.cuda.is_available())' \
+		&& $(BIN)/python benchmarks/map.py --out benchmarks/results/map.json \
+		|| echo "benchmarks/map.py needs a CUDA device and was left out"
 
 clean:                   ## remove everything that make made
 	rm -rf $(VENV) build dist .pytest_cache .ruff_cache .hypothesis demo-out

@@ -94,7 +94,7 @@ def hand_tuned(data, limit: int, device) -> tuple[int, float, list]:
     """The best batch size that fits, by trying powers of two over all the data."""
     rows = []
     with Limit(limit):
-        size = 4096
+        size = 8192
         while size <= len(data["x"]) * 2:
             try:
                 seconds = timed(lambda size=size: bare_loop(data, size, device))[0]
@@ -143,34 +143,42 @@ def budgets(data, device, sizes) -> list[dict]:
     return report
 
 
-def _grab(leave: int, wait: float, hold: float, ready, go) -> None:
-    torch.cuda.init()
+def _grab(leave: int, wait: float | None, hold: float, ready, go) -> None:
     torch.ones(1, device="cuda")
+
+    def take() -> torch.Tensor:
+        return torch.empty(max(0, torch.cuda.mem_get_info()[0] - leave), dtype=torch.uint8, device="cuda")
+
+    block = take() if wait is None else None
     ready.set()
     go.wait()
-    time.sleep(wait)
-    free = torch.cuda.mem_get_info()[0]
-    block = torch.empty(max(0, free - leave), dtype=torch.uint8, device="cuda")
+    if wait is not None:
+        time.sleep(wait)
+        block = take()
     time.sleep(hold)
     del block
-    torch.cuda.empty_cache()
 
 
-def with_neighbour(run, leave: int, wait: float, hold: float):
-    """Runs while another process takes the card's memory, all but `leave` bytes, for a while."""
+def with_neighbour(run, leave: int, wait: float | None, hold: float):
+    """Runs while another process takes the card's memory, all but `leave` bytes, for a while: from `wait` seconds
+    after the start, or before it."""
     context = multiprocessing.get_context("spawn")
     ready, go = context.Event(), context.Event()
+    fresh()
     process = context.Process(target=_grab, args=(leave, wait, hold, ready, go))
     process.start()
     ready.wait()
     try:
-        fresh()
         go.set()
         started = time.perf_counter()
         outcome = run()
         return time.perf_counter() - started, outcome
     finally:
         process.join()
+
+
+LEAVE, HOLD = int(1e9), 1.5
+CASES = (("alone", None), ("early", 0.1), ("before", None))
 
 
 def peers(data, device, limit: int) -> list[dict]:
@@ -180,16 +188,17 @@ def peers(data, device, limit: int) -> list[dict]:
     rows = []
 
     def contender(name: str, run) -> None:
-        worked: list[int] = []
         row = {"name": name}
         with Limit(limit):
-            for label, shrink in (("alone", False), ("neighbour", True)):
-                worked.clear()
+            for label, wait in CASES:
+                worked: list[int] = []
+                call = lambda worked=worked: run(worked)  # noqa: E731
                 try:
-                    call = lambda: run(worked)  # noqa: E731
-                    seconds, _ = with_neighbour(call, int(1.5e9), 0.6, 2.0) if shrink else timed(call)
+                    seconds, _ = timed(call) if label == "alone" else with_neighbour(call, LEAVE, wait, HOLD)
                     row |= {label: seconds, f"{label}_redone": sum(worked) / count - 1}
-                except torch.OutOfMemoryError:
+                except RuntimeError as error:  # a library's own allocation fails with another error than torch's
+                    if "out of memory" not in str(error):
+                        raise
                     row |= {label: None, f"{label}_redone": None}
                 fresh()
         rows.append(row)
@@ -207,16 +216,20 @@ def peers(data, device, limit: int) -> list[dict]:
         result = brimful.map(likelihood, data, budget=limit, device=device, progress=listen)
         print("   ", result, "; ".join(warned[:4]), flush=True)
 
-    def by_accelerate(worked: list[int]) -> None:
-        @find_executable_batch_size(starting_batch_size=count)
-        def run(batch_size: int):
-            return bare_loop(data, batch_size, device, worked)
+    def by_accelerate(start: int):
+        def call(worked: list[int]) -> None:
+            @find_executable_batch_size(starting_batch_size=start)
+            def run(batch_size: int):
+                return bare_loop(data, batch_size, device, worked)
 
-        run()  # pyright: ignore[reportCallIssue]
+            run()  # pyright: ignore[reportCallIssue]
+
+        return call
 
     contender("brimful.map, nothing known", by_brimful)
-    contender("accelerate find_executable_batch_size", by_accelerate)
-    contender("bare loop, guessed 1,024", lambda worked: bare_loop(data, 1024, device, worked))
+    contender("accelerate finder from 1,048,576", by_accelerate(1_048_576))
+    contender("accelerate finder from 262,144", by_accelerate(262_144))
+    contender("bare loop, guessed 4,096", lambda worked: bare_loop(data, 4096, device, worked))
     contender("bare loop, guessed 262,144", lambda worked: bare_loop(data, 262_144, device, worked))
     return rows
 
@@ -244,16 +257,19 @@ def show(report: dict) -> str:
     )  # fmt: skip
     text = f"{report['device']}, {report['tasks']:,} tasks of {POINTS} points\n\n" + columns(rows, header)
     if report["peers"]:
-        lines = [
-            tuple(
-                row["name"] if key == "name" else "died" if row[key] is None else
-                f"{row[key]:.0%}" if key.endswith("redone") else show_seconds(row[key])
-                for key in ("name", "alone", "alone_redone", "neighbour", "neighbour_redone")
-            )
-            for row in report["peers"]
-        ]  # fmt: skip
-        text += f"\n\nunder {show_bytes(report['peer_limit'])}; a neighbour takes the card's memory after 0.6 s\n\n"
-        text += columns(lines, ("contender", "alone", "redone", "neighbour", "redone"))
+        keys = ["name"] + [key for label, _ in CASES for key in (label, f"{label}_redone")]
+
+        def cell(row: dict, key: str) -> str:
+            if key == "name" or row[key] is None:
+                return row[key] or "died"
+            return f"{row[key]:.0%}" if key.endswith("redone") else show_seconds(row[key])
+
+        text += (
+            f"\n\nunder {show_bytes(report['peer_limit'])}; 'early': another process takes all but {show_bytes(LEAVE)} "
+            f"of the card 0.1 s after the start, for {HOLD} s; 'before': it has done so already\n\n"
+        )
+        lines = [tuple(cell(row, key) for key in keys) for row in report["peers"]]
+        text += columns(lines, ("contender", "alone", "redone", "early", "redone", "before", "redone"))
     return text
 
 
@@ -269,7 +285,7 @@ def main() -> None:
     count = 200_000 if options.quick else options.tasks
     data = tasks(count)
     likelihood({name: tensor[:64].to(device) for name, tensor in data.items()})
-    limit = int(8e9)
+    limit = int(24e9)
     report = {
         "device": devices.model(device),
         "torch": torch.__version__,

@@ -109,7 +109,7 @@ def test_doctor_in_words(monkeypatch: pytest.MonkeyPatch):
 def test_a_command_runs_with_its_defaults_and_reports():
     result = invoke("made", "fit")
     assert result.exit_code == 0
-    assert re.search(r"items\s+1000", result.stdout)
+    assert re.search(r"items\s+1,000", result.stdout)
     assert re.search(r"mean loss\s+0.25", result.stdout)
     assert "made fit: finished" in result.stderr
     assert "\x1b" not in result.stderr

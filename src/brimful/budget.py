@@ -6,7 +6,7 @@ import numbers
 import re
 import time
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -187,7 +187,7 @@ class Hold:
 
     def __enter__(self) -> Self:
         if self.device.type == "cuda":
-            self._undo.enter_context(_cuda_limit(self.limit, self.device))
+            self.limit = self._undo.enter_context(_cuda_limit(self.limit, self.device))
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -195,7 +195,8 @@ class Hold:
 
 
 @contextlib.contextmanager
-def _cuda_limit(limit: int, device: torch.device):
+def _cuda_limit(limit: int, device: torch.device) -> Iterator[int]:
+    """Sets the allocator's limit, and gives the one in force: a hold inside another has what that one leaves."""
     before = torch.cuda.get_per_process_memory_fraction(device)
     total = torch.cuda.mem_get_info(device)[1]
     fraction = math.nextafter(min(1.0, limit / total), 0.0)
@@ -203,6 +204,6 @@ def _cuda_limit(limit: int, device: torch.device):
         torch.cuda.empty_cache()
     torch.cuda.set_per_process_memory_fraction(min(before, fraction), device)
     try:
-        yield
+        yield limit if fraction <= before else int(before * total)
     finally:
         torch.cuda.set_per_process_memory_fraction(before, device)

@@ -51,16 +51,17 @@ class Cost:
         weight costs nothing."""
         if self.guarded(0) > budget:
             return 0.0
-        if self.per_unit == 0:
+        if self.per_unit == 0 or math.isinf(budget):
             return math.inf
-        low, high = 0.0, max(0.0, (budget / (1 + self.margin) - self.fixed) / self.per_unit)
-        if math.isinf(high) or self.guarded(high) <= budget:
-            return high
-        # at() and guarded() round up to whole bytes: the answer lies a few bytes below, and is found exactly,
-        # so that a larger budget never has a smaller capacity.
-        while low < (middle := (low + high) / 2) < high:
-            low, high = (middle, high) if self.guarded(middle) <= budget else (low, middle)
-        return low
+        whole = int(budget / (1 + self.margin)) + 1  # the most bytes that, with the margin, are within the budget
+        while math.ceil(whole * (1 + self.margin)) > budget:
+            whole -= 1
+        weight = max(0.0, (whole - self.fixed) / self.per_unit)
+        if weight > 1e300:
+            return math.inf
+        while weight > 0 and self.at(weight) > whole:  # the division rounded up, by a hair
+            weight = math.nextafter(weight, 0.0)
+        return weight
 
     @classmethod
     def fit(cls, samples: Sequence[tuple[float, float]], margin: float = MARGIN, source: str = "probe") -> Self:

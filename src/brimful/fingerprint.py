@@ -55,6 +55,8 @@ def _behaviour(function: Any, within: tuple[Any, ...] = ()) -> Iterator[bytes | 
             yield _seen(value, within)
     else:
         yield type(function).__qualname__
+        if isinstance(call := getattr(type(function), "__call__", None), types.FunctionType):
+            yield from _behaviour(call, within)
 
 
 def _code(code: types.CodeType) -> Iterator[bytes | str]:

@@ -14,8 +14,11 @@ from ..events import Events
 from ..progress import sink_for
 from ..registry import Command, load
 from ..show import columns
+from ..units import show_bytes, show_count, show_seconds
 from .guard import guarded
 from .output import emit
+
+_METAVARS = {int: "INT", float: "FLOAT", str: "TEXT", Path: "PATH"}
 
 # `--train_kernel_size` is read as `--train-kernel-size`: the systems Brimful grew from spell both ways.
 _SETTINGS = {"token_normalize_func": lambda token: token.replace("_", "-")}
@@ -75,12 +78,19 @@ def _planner(command: Command) -> Callable[..., None]:
 
 
 def _summary(report: Mapping[str, Any]) -> str:
-    return columns(
-        [
-            (name.replace("_", " "), f"{value:g}" if isinstance(value, float) else value)
-            for name, value in report.items()
-        ]
-    )
+    """A summary for people: bytes and seconds, known by their keys' endings, in units."""
+    rows = []
+    for key, value in report.items():
+        if value is None:
+            continue
+        if key.endswith("_bytes"):
+            rows.append((key.removesuffix("_bytes"), show_bytes(value)))
+        elif key.endswith("seconds"):
+            rows.append((key.removesuffix("_seconds"), show_seconds(value)))
+        else:
+            number = isinstance(value, int | float) and not isinstance(value, bool)
+            rows.append((key, show_count(value) if number else str(value)))
+    return columns((name.replace("_", " "), text) for name, text in rows)
 
 
 def _add(group: typer.Typer, command: Command, body: Callable[..., None], *more: inspect.Parameter) -> None:
@@ -106,7 +116,7 @@ def _parameter(info: FieldInfo) -> inspect.Parameter:
     settings = typer.Option(
         f"{flag}/--no-{flag[2:]}" if info.type is bool else flag,
         help=info.option.help + allowed + (f" [{span}]" if span else ""),
-        metavar=info.option.metavar,
+        metavar=info.option.metavar or _METAVARS.get(info.type),
         show_default=not info.required and info.default is not None,
     )
     # Text on the way in, so that every wrong value is told of in the same words, by `config.build`.

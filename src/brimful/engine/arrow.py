@@ -13,6 +13,9 @@ import torch
 from ..errors import BrimfulWarning, InputError
 from . import trees
 
+OWN = ("item", "status", "message")
+"""The columns that a table of results keeps for itself."""
+
 _META = b"brimful.tensors"
 
 
@@ -49,29 +52,31 @@ def to_tensors(table: pa.Table) -> tuple[dict[str, torch.Tensor], dict[int, str]
 
 
 def _tensor(column: pa.Array) -> tuple[torch.Tensor, np.ndarray]:
-    kind, shape = column.type, []
-    nulls = np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False)) if column.null_count else np.array([], int)
-    rows = len(column)
-    while pa.types.is_fixed_size_list(kind):
-        if column.null_count:
-            column = column.fill_null(pa.scalar([0] * kind.list_size, kind)) if len(shape) == 0 else column
-        shape.append(kind.list_size)
-        column, kind = column.flatten(), kind.value_type
+    """A column's numbers, and the rows with a null that they cannot show."""
+    rows, shape, nulls = len(column), list[int](), np.array([], np.int64)
+    while pa.types.is_fixed_size_list(column.type):
+        nulls = np.union1d(nulls, _nulls(column) // math.prod(shape))
+        size = column.type.list_size
+        column = column.values.slice(column.offset * size, len(column) * size)
+        shape.append(size)
+    kind = column.type
     if pa.types.is_timestamp(kind) or pa.types.is_date(kind) or pa.types.is_duration(kind):
         column = column.cast(pa.int64()) if not pa.types.is_date32(kind) else column.cast(pa.int32())
     elif pa.types.is_decimal(kind):
         column = column.cast(pa.float64())
     elif not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)):
         raise TypeError
-    floating = pa.types.is_floating(column.type)
-    if column.null_count and not floating:
-        if shape:
-            inner = np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False)) // math.prod(shape)
-            nulls = np.union1d(nulls, inner)
+    if column.null_count and not pa.types.is_floating(column.type):
+        nulls = np.union1d(nulls, _nulls(column) // math.prod(shape))
         column = column.fill_null(False if pa.types.is_boolean(column.type) else 0)
     values = column.to_numpy(zero_copy_only=False)  # a null among floats becomes NaN
-    tensor = torch.from_numpy(values if values.flags.writeable else values.copy()).reshape(rows, *shape)
-    return tensor, nulls if not floating or shape else np.array([], int)
+    return torch.from_numpy(values if values.flags.writeable else values.copy()).reshape(rows, *shape), nulls
+
+
+def _nulls(column: pa.Array) -> np.ndarray:
+    if not column.null_count:
+        return np.array([], np.int64)
+    return np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))
 
 
 def to_columns(values: trees.Tree) -> tuple[dict[str, pa.Array], bytes]:
@@ -82,6 +87,8 @@ def to_columns(values: trees.Tree) -> tuple[dict[str, pa.Array], bytes]:
     columns, notes = {}, []
     for name, tensor in trees.leaves(values):
         column = _column_name(name, values)
+        if column in OWN:
+            raise InputError(f"the result has a part named {column!r}, a name the table keeps for itself; rename it")
         columns[column] = _array(tensor)
         notes.append([column, str(tensor.dtype).removeprefix("torch."), list(tensor.shape[1:])])
     return columns, json.dumps({"form": _form(values), "columns": notes}).encode()
@@ -92,9 +99,14 @@ def schema_note(note: bytes, **more: str) -> dict[bytes, bytes]:
     return {_META: note, **{f"brimful.{key}".encode(): value.encode() for key, value in more.items()}}
 
 
+def note_of(table: pa.Table) -> bytes:
+    """The note that a table carries; empty when it holds no tensors."""
+    return (table.schema.metadata or {}).get(_META, b"")
+
+
 def from_columns(table: pa.Table) -> trees.Tree:
     """The tree that `to_columns` took apart."""
-    note = json.loads((table.schema.metadata or {})[_META])
+    note = json.loads(note_of(table))
     found = {}
     for name, dtype, shape in note["columns"]:
         column = table[name].combine_chunks()
@@ -129,7 +141,7 @@ def _array(tensor: torch.Tensor) -> pa.Array:
     if width == 0:
         raise InputError(f"a result of shape {tuple(tensor.shape)} holds nothing; return at least one number an item")
     # One level of lists whatever the shape: Parquet writes nested ones at half the speed. The note has the shape.
-    return pa.FixedSizeListArray.from_arrays(flat, type=pa.list_(pa.field("item", flat.type, nullable=False), width))
+    return pa.FixedSizeListArray.from_arrays(flat, type=pa.list_(pa.field("element", flat.type, nullable=False), width))
 
 
 def _form(values: trees.Tree, name: str = "", root: trees.Tree | None = None) -> Any:

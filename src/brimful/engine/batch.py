@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any
 
+import numpy as np
 import torch
 
 from ..errors import InputError
@@ -24,9 +25,14 @@ class Status(IntEnum):
     TOO_BIG = 4
     """This item alone does not fit the budget."""
 
-    @property
-    def wants_fallback(self) -> bool:
-        return self in (Status.NONFINITE, Status.FAILED, Status.TOO_BIG)
+
+OWN_CODES = 16
+"""From here on, status codes are the function's own."""
+
+
+def is_bad(status: np.ndarray) -> np.ndarray:
+    """Which items have no good result."""
+    return status > 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,8 @@
 """Where to cut the work: batch sizes found by growing them, and kept under what memory allows.
 
-Sizes are weights (an item weighs 1 unless said). At first the size doubles, each size run and measured, while
-throughput grows and memory allows; then it settles. What was settled, and each cut made, goes to the ledger, so
+Sizes are weights (an item weighs 1 unless said). At first the size doubles while throughput grows and memory allows:
+at each size one batch runs alone, a probe of its memory, and a few in the flow of the work, trials of its speed. Then
+it settles. What was settled, and each cut made, goes to the ledger, so
 that a resumed run cuts as the first one did. No device is touched here: the numbers come in from outside.
 """
 
@@ -15,7 +16,9 @@ from ..cost import Cost
 
 _GAIN = 1.05  # a size must be this much faster than the best before it to count as growth
 _LEVEL = 0.95  # sizes this near the fastest are as good: the largest of them is taken
-_CHEAP = 0.5  # seconds: a batch shorter than this is run twice, so that a hiccup does not decide
+_CHEAP = 0.5  # seconds: a probe longer than this has told the speed as well; no trials are needed
+_LONG = 0.02  # seconds: what a batch costs beside its work is lost in this
+_TIMINGS, _TRIALS = 2, 6  # timings wanted of a size, and trials after which it has to do without
 _BLIND = 6  # doublings without a usable time before the size is left as it is
 _ENDLESS = 1 << 40
 
@@ -27,13 +30,15 @@ class Cut:
     Attributes:
         start, stop: its positions; a start of -1 means wherever the stream is.
         capacity: the weight it may hold, for a stream that weighs its items as they come.
-        probe: whether it is to be run alone and measured.
+        probe: whether it is to be run alone, and its memory measured.
+        trial: the number of the size whose speed it helps to measure, in the flow of others; 0 if none.
     """
 
     start: int
     stop: int
     capacity: float
     probe: bool = False
+    trial: int = 0
 
 
 class Cutter:
@@ -48,7 +53,7 @@ class Cutter:
         fixed: whether the size is the user's own and stays as it is.
         settled: a size that an earlier run settled on.
         replay: cuts an earlier run made and did not finish, to be made again as they were.
-        position: where new cuts begin.
+        position: where new cuts begin; a stream goes on by itself from there.
     """
 
     def __init__(
@@ -78,7 +83,9 @@ class Cutter:
         self._rates: list[tuple[float, float]] = []  # (size, best weight a second)
         self._peaks: list[tuple[float, int]] = []
         self._runs: list[float] = []
+        self._trying, self._trial, self._tries = False, 0, 0
         self._blind = 0
+        self._cramped = False  # whether memory, and not speed, decided the size
 
     def next(self, effective: int) -> Cut | None:
         """The next cut under that many bytes; None when a probe must come back first, or at the end."""
@@ -89,12 +96,17 @@ class Cutter:
             return Cut(start, stop, math.inf)
         if self._ended or (self.length is not None and not self.forward and self._position >= self.length):
             return None
-        probe = not self.settled or self._measure > 0
+        if self._cramped and self.settled and self._room(effective) >= 2 * self.size:
+            # Memory, not speed, ended the growing, and there is more of it now: a neighbour has gone.
+            self.settled, self._cramped, self.size = False, False, 2 * self.size
+        probe = self._measure > 0 if self.settled else not self._trying
+        trial = self._trial if self._trying and not self.settled else 0
         capacity = self.capacity(effective)
         if self.forward:
-            cut = Cut(-1, -1 + max(1, min(_ENDLESS, int(capacity))), capacity, probe)
+            start, self._position = self._position, -1
+            cut = Cut(start, start + max(1, min(_ENDLESS, int(capacity))), capacity, probe, trial)
         else:
-            cut = Cut(self._position, self._stop(capacity), capacity, probe)
+            cut = Cut(self._position, self._stop(capacity), capacity, probe, trial)
             self._position = cut.stop
         self._waiting = probe
         return cut
@@ -134,58 +146,78 @@ class Cutter:
         """The stream has no more items."""
         self._ended, self._waiting = True, False
 
-    def report(self, weight: float, seconds: float | None, peak: int, effective: int, probe: bool) -> bool:
+    def report(
+        self, weight: float, seconds: float | None, peak: int, effective: int, probe: bool, trial: int = 0
+    ) -> bool:
         """Learns from a finished batch. True when this settled the size.
 
         Args:
-            seconds: what it took; None when that says nothing, since failing items made it run again.
+            seconds: what it took; None when that says nothing, since failing items made it run again or nothing ran
+                beside it.
         """
-        if not probe:
-            self._recover()
-            return False
+        if probe:
+            return self._probed(weight, seconds, peak, effective)
+        if trial and trial == self._trial and self._trying and not self.settled:
+            return self._tried(weight, seconds, effective)
+        self._recover()
+        return False
+
+    def _probed(self, weight: float, seconds: float | None, peak: int, effective: int) -> bool:
         self._waiting = False
         self._peaks.append((weight, peak))
         self.cost = self._fit()
         if self.settled:
             self._measure -= 1
             return self._measure == 0
-        if seconds is None:
-            self._blind += 1
-            self._runs = []
-            if self._blind < _BLIND:
-                self.size = min(self.size * 2, max(self._room(effective), 1.0))
-                return False
-            self.settled, self._measure = True, 0
-            return True
-        self._runs.append(weight / max(seconds, 1e-9))
-        if len(self._runs) < 2 and seconds < _CHEAP:
+        if seconds is not None and seconds >= _CHEAP:
+            return self._grow(weight, weight / seconds, effective)
+        self._trying, self._trial, self._tries, self._runs = True, self._trial + 1, 0, []
+        return False
+
+    def _tried(self, weight: float, seconds: float | None, effective: int) -> bool:
+        self._tries += 1
+        if seconds is not None:
+            self._runs.append(weight / max(seconds, 1e-9))
+        if len(self._runs) < _TIMINGS and self._tries < _TRIALS:
             return False
-        return self._grow(weight, max(self._runs), effective)
+        self._trying = False
+        if self._runs:
+            return self._grow(weight, max(self._runs), effective)
+        self._blind += 1
+        if self._blind < _BLIND:
+            self.size = min(self.size * 2, max(self._room(effective), 1.0))
+            return False
+        self.settled, self._measure = True, 0
+        return True
 
     def spoiled(self) -> None:
         """A probe came to nothing; the next batch measures instead."""
         self._waiting = False
 
     def _grow(self, weight: float, rate: float, effective: int) -> bool:
-        self._runs = []
-        # A batch cut short by the end of the items, or by one heavy item, is judged by what it really weighed.
-        self._rates.append((min(self.size, weight), rate))
+        # A batch cut short by the end of the items is judged by what it really weighed; so is a single item that
+        # is heavier than a batch was meant to be, which happens when a stream's weights are large numbers.
+        self._rates.append((weight, rate))
+        self.size = max(self.size, weight)
         best = max((each for _, each in self._rates[:-1]), default=0.0)
-        flat = (
-            len(self._rates) >= 3
-            and rate < _GAIN * best
-            and self._rates[-2][1] < _GAIN * max(each for _, each in self._rates[:-2])
-        )
+        flat = rate < _GAIN * best
+        if weight / rate < _LONG:  # so short a batch may have met a hiccup: the size before must have been flat too
+            flat = flat and len(self._rates) >= 3 and self._rates[-2][1] < _GAIN * max(r for _, r in self._rates[:-2])
         room = self._room(effective)
         if flat or room < self.size * 1.1:
             fastest = max(each for _, each in self._rates)
             self.size = max(size for size, each in self._rates if each >= _LEVEL * fastest)
             self.size = min(self.size, room)
-            self.settled, self._measure = True, 0
+            self.settled, self._measure, self._cramped = True, 0, not flat
             return True
         factor = 4 if rate > 2.5 * best else 2
         self.size = min(self.size * factor, room)
         return False
+
+    @property
+    def largest(self) -> float:
+        """The weight of the largest batch that was measured; 0 when none was."""
+        return max((weight for weight, _ in self._peaks), default=0.0)
 
     def _fit(self) -> Cost:
         """The cost through the two largest sizes measured, each at its highest peak."""
@@ -206,7 +238,7 @@ class Cutter:
             pressed: whether neighbours held memory at the time, so that the ceiling may rise again later.
         """
         self._lower(0.7 * weight)
-        self._pressed, self._waiting = pressed, False
+        self._pressed, self._waiting, self._trying = pressed, False, False
         if not self.settled:
             self.settled, self._measure = True, 0
 

@@ -14,6 +14,7 @@ from typing import Protocol
 
 import torch
 
+from .. import devices
 from ..budget import Hold
 from ..errors import BudgetError
 from ..monitor import Peak
@@ -26,6 +27,28 @@ from .runner import Done, Launched, Runner, Staged
 
 LOOK = 0.02  # seconds between looks at memory, where batches are shorter than that
 _PATIENCE = 60.0  # seconds to wait for neighbours to give memory back before stopping
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What a finished batch taught.
+
+    Attributes:
+        weight: what it weighed.
+        seconds: since the batch before it was finished.
+        timed: whether those seconds tell its speed: other batches ran before and beside it, and it ran once.
+        peak: the highest memory seen so far.
+        effective: what the next batch may use.
+        probe, trial: as in its `Cut`.
+    """
+
+    weight: float
+    seconds: float
+    timed: bool
+    peak: int
+    effective: int
+    probe: bool
+    trial: int
 
 
 class Work(Protocol):
@@ -43,7 +66,7 @@ class Work(Protocol):
         """A cut is about to be run."""
         ...
 
-    def done(self, done: Done, weight: float, seconds: float, peak: int, effective: int, probe: bool) -> None:
+    def done(self, done: Done, report: Report) -> None:
         """A batch is finished."""
         ...
 
@@ -75,14 +98,20 @@ class Work(Protocol):
         """Something the user should know."""
         ...
 
+    def quiet(self) -> None:
+        """Waits until what was finished has been kept, and its memory is free again."""
+        ...
+
 
 @dataclass(slots=True)
 class _Piece:
     """A batch in the loop."""
 
     loaded: Future[Loaded]
-    probe: bool
+    probe: bool = False
+    trial: int = 0
     staged: Staged | None = None
+    flows: bool = False  # whether others ran before and beside it
 
 
 class Drive:
@@ -104,12 +133,13 @@ class Drive:
     ) -> None:
         self._runner, self._hold, self._work, self._sleep = runner, hold, work, sleep
         self._waiting: deque[_Piece] = deque()
-        self._flying: tuple[Launched, bool] | None = None
+        self._flying: tuple[Launched, _Piece] | None = None
         self._last = time.perf_counter()
         self._retries = self._count_retries()
         self._looked, self._seen = 0.0, 0
+        self._heaviest = 0.0  # of all that ran
         self._peak = Peak(hold.device, hold.baseline)
-        self._strained = False
+        self._strained, self._weighed = False, 0.0
         self.observed = 0
 
     def run(self) -> None:
@@ -127,8 +157,9 @@ class Drive:
     def land(self) -> None:
         """Waits for the batch that is still under way, and keeps it."""
         if self._flying is not None:
-            (launched, probe), self._flying = self._flying, None
-            self._keep(launched.loaded, self._runner.finish(launched), probe)
+            (launched, piece), self._flying = self._flying, None
+            self._heaviest = max(self._heaviest, _weight(launched.loaded))
+            self._keep(launched.loaded, self._runner.finish(launched), piece)
 
     def _take(self, pool: ThreadPoolExecutor) -> _Piece | None:
         self._refill(pool, 1)
@@ -143,23 +174,26 @@ class Drive:
             if cut is None:
                 return
             loaded = pool.submit(lambda cut=cut: self._runner.pin(self._work.load(cut)))
-            self._waiting.append(_Piece(loaded, cut.probe))
+            self._waiting.append(_Piece(loaded, cut.probe, cut.trial))
 
     def _run(self, piece: _Piece, pool: ThreadPoolExecutor) -> None:
         loaded = piece.loaded.result()
         if loaded.count == 0:
             return
         self._work.begin(loaded.start, loaded.start + loaded.count)
-        # On a CPU nothing would stop an item that is too big; on CUDA the allocator does, so there it is tried.
-        on_cpu = self._hold.device.type == "cpu"
-        if loaded.count == 1 and on_cpu and self._work.needs(_weight(loaded)) > self._hold.limit:
-            self._keep(loaded, self._runner.too_big(loaded), False)
+        # On a CPU nothing would stop an item that is too big; on CUDA the allocator does, so there it is tried. What
+        # is no heavier than what has run already is not too big, however much the process has grown meanwhile.
+        untried = self._hold.device.type == "cpu" and _weight(loaded) > self._heaviest
+        if loaded.count == 1 and untried and self._work.needs(_weight(loaded)) > self._hold.limit:
+            self._keep(loaded, self._runner.too_big(loaded))
             if piece.probe:
                 self._work.spoiled()
             return
         if loaded.count > 1 and _weight(loaded) > self._work.ceiling():
             piece.staged = None
             self._split(loaded)
+            if piece.probe:
+                self._work.spoiled()
             return
         if piece.probe:
             self._alone()
@@ -181,8 +215,9 @@ class Drive:
         if launched is None:
             self._overflow(loaded, piece.probe)
             return
+        piece.flows = self._flying is not None
         self.land()
-        self._flying = (launched, piece.probe)
+        self._flying = (launched, piece)
         if piece.probe:
             self.land()
         else:
@@ -203,6 +238,7 @@ class Drive:
     def _alone(self) -> None:
         """Clears the device of everything but what is about to be measured."""
         self.land()
+        self._work.quiet()
         self.observed = max(self.observed, self._peak.read())
         if self._hold.device.type == "cuda":
             torch.cuda.synchronize(self._hold.device)
@@ -210,7 +246,8 @@ class Drive:
         self._peak.__enter__()
         self._last = time.perf_counter()
 
-    def _keep(self, loaded: Loaded, done: Done, probe: bool) -> None:
+    def _keep(self, loaded: Loaded, done: Done, piece: _Piece | None = None) -> None:
+        probe, trial = (piece.probe, piece.trial) if piece else (False, 0)
         now = time.perf_counter()
         seconds, self._last = now - self._last, now
         weight, looked = _weight(loaded), probe or now - self._looked >= LOOK
@@ -219,20 +256,24 @@ class Drive:
             self.observed = max(self.observed, self._seen)
         if probe and done.values is not None and loaded.tree is not None:
             self._work.sizes(weight, trees.nbytes(loaded.tree), trees.nbytes(done.values))
-        self._work.done(done, weight, seconds, self._seen, self._hold.effective(), probe)
+        timed = not done.reran and (probe or (piece is not None and piece.flows))
+        report = Report(weight, seconds, timed, self._seen, self._hold.effective(), probe, trial)
+        self._work.done(done, report)
         if looked:
             self._watch(weight, self._seen, probe)
 
     def _watch(self, weight: float, peak: int, probe: bool) -> None:
         """Signs that the batches are too large, short of an error."""
-        retries = self._count_retries()
-        if retries > self._retries:
-            self._retries = retries
-            if not probe:
-                self._work.strained(weight)
-                if not self._strained:
-                    self._work.warn("the allocator had to free memory and try again; batches are made a little smaller")
-                self._strained = True
+        retries, alike = self._count_retries(), abs(weight - self._weighed) <= 0.01 * weight
+        if retries > self._retries and alike and not probe:
+            # After a change of size the cache has to be made anew, once; at one and the same size it never should.
+            self._work.strained(weight)
+            if not self._strained:
+                self._work.warn("the allocator had to free memory and try again; batches are made a little smaller")
+            self._strained = True
+        self._retries, self._weighed = retries, weight
+        if self._hold.device.type == "cpu" and peak > self._hold.limit / 2:
+            devices.give_back()
         if self._hold.device.type == "cpu" and peak > self._hold.limit and not probe:
             self._work.strained(weight * self._hold.limit / peak)
             self._work.warn(
@@ -264,7 +305,7 @@ class Drive:
         done = self._insist(loaded)
         if probe:
             self._work.full(weight, pressed)
-        self._keep(loaded, done, False)
+        self._keep(loaded, done)
 
     def _insist(self, loaded: Loaded) -> Done:
         """One item, with all the memory there is. While neighbours hold some, it waits for them."""
@@ -293,7 +334,7 @@ class Drive:
             self._work.begin(part.start, part.start + part.count)
             future: Future[Loaded] = Future()
             future.set_result(part)
-            self._waiting.appendleft(_Piece(future, probe=False))
+            self._waiting.appendleft(_Piece(future))
 
 
 def _weight(loaded: Loaded) -> float:

@@ -39,12 +39,18 @@ def is_full(error: BaseException) -> bool:
     """Whether an exception says that memory ran out."""
     if isinstance(error, MemoryError | torch.OutOfMemoryError):
         return True
-    return isinstance(error, RuntimeError) and any(sign in str(error).lower() for sign in _FULL)
+    return isinstance(error, RuntimeError) and _says(error, _FULL)
 
 
 def is_lost(error: BaseException) -> bool:
     """Whether an exception says that the CUDA context can no longer be used by this process."""
-    return isinstance(error, RuntimeError) and any(sign in str(error).lower() for sign in _LOST)
+    return isinstance(error, RuntimeError) and not is_full(error) and _says(error, _LOST)
+
+
+def _says(error: BaseException, signs: tuple[str, ...]) -> bool:
+    """Looks at the first line only: CUDA's advice below it speaks of device-side asserts whatever went wrong."""
+    first = (str(error).strip().lower().splitlines() or [""])[0]
+    return any(sign in first for sign in signs)
 
 
 def release(error: BaseException) -> None:

@@ -4,6 +4,7 @@ A position is an item's place in the order of work. Arrays whose items differ in
 first, so their position is not their index: `index` tells. Everything else is worked in its own order.
 """
 
+import contextlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -70,6 +71,10 @@ class Items(Protocol):
         """The items' own indices."""
         ...
 
+    def item_bytes(self) -> int:
+        """About what one item takes, by a look at the first."""
+        ...
+
     def fingerprint(self) -> str:
         """A digest of all the data."""
         ...
@@ -127,6 +132,9 @@ class ArrayItems:
     def index(self, start: int, stop: int) -> np.ndarray:
         return np.arange(start, stop) if self._order is None else self._order[start:stop]
 
+    def item_bytes(self) -> int:
+        return trees.nbytes(trees.cut(self._tree, 0, 1))
+
     def fingerprint(self) -> str:
         return fingerprint.of(self._source)
 
@@ -176,6 +184,9 @@ class ParquetItems:
 
     def index(self, start: int, stop: int) -> np.ndarray:
         return np.arange(start, stop)
+
+    def item_bytes(self) -> int:
+        return trees.nbytes(self.load(0, 1).tree) if self.length else 0
 
     def fingerprint(self) -> str:
         return fingerprint.of(self._path)
@@ -227,7 +238,7 @@ class StreamItems:
         self._skip_to(start)
         taken, weights, total = [], [], 0.0
         while len(taken) < stop - start:
-            item = self._ahead.pop() if self._ahead else next(self._iterator, _END)
+            item = self._next()
             if item is _END:
                 break
             if self._weigh is not None:
@@ -242,33 +253,55 @@ class StreamItems:
         tree, bad = self._stack(taken)
         return Loaded(start, len(taken), tree, bad, np.array(weights) if self._weigh is not None else None)
 
+    def _next(self) -> Any:
+        return self._ahead.pop() if self._ahead else next(self._iterator, _END)
+
+    def item_bytes(self) -> int:
+        item = self._next()
+        if item is _END:
+            return 0
+        self._ahead.append(item)
+        try:
+            return trees.nbytes(trees.tensors(item))
+        except InputError:
+            return 0
+
     def _skip_to(self, start: int) -> None:
         if start < self._read:
             raise InputError(f"a stream cannot go back from item {self._read} to {start}")
         while self._read < start:
-            if next(self._iterator, _END) is _END:
+            item = self._next()
+            if item is _END:
                 raise InputError(
                     f"the stream ended after {self._read} items, but {start} were finished before; give the same one"
                 )
             self._read += 1
+            if self._form is None:
+                with contextlib.suppress(InputError):
+                    self._row(item)
 
     def _stack(self, items: list[Any]) -> tuple[trees.Tree | None, dict[int, str]]:
         bad: dict[int, str] = {}
         rows: list[trees.Tree | None] = []
         for place, item in enumerate(items):
             try:
-                row = trees.apply(trees.tensors(item, "the item"), lambda tensor: tensor.unsqueeze(0))
-                form = trees.spec(row)
-                self._form = self._form or form
-                if form != self._form:
-                    raise InputError(f"the item has the form {form}, others have {self._form}")
+                rows.append(self._row(item))
             except InputError as error:
-                bad[place], row = str(error), None
-            rows.append(row)
+                bad[place] = str(error)
+                rows.append(None)
         good = next((row for row in rows if row is not None), None)
         if good is None:
             return None, bad
         return trees.join([good if row is None else row for row in rows]), bad
+
+    def _row(self, item: Any) -> trees.Tree:
+        """An item as a batch of one. The first that can be one decides the form of all."""
+        row = trees.apply(trees.tensors(item, "the item"), lambda tensor: tensor.unsqueeze(0))
+        form = trees.spec(row)
+        self._form = self._form or form
+        if form != self._form:
+            raise InputError(f"the item has the form {form}, others have {self._form}")
+        return row
 
     def index(self, start: int, stop: int) -> np.ndarray:
         return np.arange(start, stop)

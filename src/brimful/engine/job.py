@@ -16,7 +16,6 @@ from ..monitor import Peak, Sample, Sampler
 from ..plan import Plan
 from ..rundir import RunDir
 from ..units import show_count
-from . import trees
 from .cutter import Cutter
 from .drive import LOOK, Drive
 from .failures import Entangled, Full
@@ -26,7 +25,7 @@ from .keep import InMemory, Keeper, OnDisk
 from .ledger import CUTS, Ledger
 from .result import MapResult
 from .runner import Runner
-from .shards import Shards
+from .shards import WRITING, Shards
 from .work import LocalWork, Tally, batch_plan
 from .workers import Crew, tasks_for
 
@@ -72,7 +71,7 @@ class Job:
         before, device = tally.done, self.devices[0]
         with Hold(self.budget, device, every=LOOK) as hold:
             known = self._known(device)
-            plan = self._first_plan(known, hold.limit)
+            plan = self._first_plan(known, hold.limit, peek=True)
             if rundir is not None and not rundir.resumed:
                 rundir.record(plan=plan.to_dict(), items=self.items.length)
             events.emit(Planned(plan=plan.to_dict()))
@@ -86,12 +85,15 @@ class Job:
                 tally=tally,
                 limit=hold.limit,
                 gathers=device.type == "cpu" and rundir is None,
+                # On CUDA the next and the last; in host memory also what was read ahead or waits to be written.
+                beside=(2, 3) if device.type == "cpu" else (1, 1),
                 plan=plan,
                 on_settled=lambda cost: costcache.remember(self._key(device), cost),
             )
             driver = self._driver(hold, work)
             with _ending(events, driver, work, started, rundir), _sampling(events, device, hold.baseline):
                 driver.run()
+                work.conclude()
         seconds = time.perf_counter() - started
         return MapResult(
             status=tally.status,
@@ -148,9 +150,11 @@ class Job:
                 samples.append((weight, peak.read()))
         return Cost.fit(samples) if samples else None
 
-    def _first_plan(self, known: Cost | None, limit: int) -> Plan:
-        """What is foretold before anything ran: by a formula, a remembered probe, or a guess."""
-        cost = known or Cost(0, _GUESS * max(1, _item_bytes(self.items)), source="guess")
+    def _first_plan(self, known: Cost | None, limit: int, peek: bool = False) -> Plan:
+        """What is foretold before anything ran: by a formula, a remembered probe, or a guess. With `peek`, the first
+        item of a stream may be taken out to look at it, since the run will follow."""
+        size = self.items.item_bytes() if peek or not self.items.forward else 1024
+        cost = known or Cost(0, _GUESS * max(1, size), source="guess")
         names = tuple(str(each) for each in self.devices)
         size = float(self.batch) if isinstance(self.batch, int) else None
         return batch_plan(self.name, self.items, cost, limit, size, names)
@@ -169,9 +173,10 @@ class Job:
         if isinstance(self.batch, int):
             size = float(self.batch)
         else:
-            size = max(mean * min(_FIRST_KNOWN if known else _FIRST, plan.capacity / mean / 16), mean)
-            size = max(size, min(heaviest, plan.capacity))
-        return Cutter(
+            room = plan.cost.capacity(plan.budget)
+            size = max(mean * min(_FIRST_KNOWN if known else _FIRST, room / mean / 16), mean)
+            size = max(size, min(heaviest, room))
+        cutter = Cutter(
             length=self.items.length,
             weights=weights,
             forward=self.items.forward,
@@ -182,12 +187,9 @@ class Job:
             replay=replay,
             position=position,
         )
-
-
-def _item_bytes(items: Items) -> int:
-    if items.forward or not items.length:
-        return 1024
-    return trees.nbytes(items.load(0, 1).tree)
+        if ledger is not None and self.devices[0].type == "cpu":
+            cutter.kept = WRITING
+        return cutter
 
 
 @contextlib.contextmanager

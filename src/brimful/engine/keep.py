@@ -98,11 +98,19 @@ class Writer:
 
     def _work(self) -> None:
         while (done := self._queue.get()) is not None:
-            if self._error is None:
-                try:
+            try:
+                if self._error is None:
                     self._write(done)
-                except BaseException as error:
-                    self._error = error
+            except BaseException as error:
+                self._error = error
+            finally:
+                del done  # its memory is for the next batch, not to be held while waiting for it
+                self._queue.task_done()
+
+    def drain(self) -> None:
+        """Waits until all that was handed over is written."""
+        self._queue.join()
+        self._raise()
 
     def close(self) -> None:
         """Waits until all is written."""

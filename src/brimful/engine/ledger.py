@@ -6,7 +6,7 @@ did not fit and was cut in two, the later lines replace the earlier one.
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from ..files import cut_torn_line, storage_error
 
@@ -23,17 +23,17 @@ class Ledger:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._cuts: dict[int, int] = {}
+        self._file: TextIO | None = None
         self.settled: float | None = None
         try:
             cut_torn_line(path)
             if path.exists():
-                for line in path.read_text().splitlines():
+                for line in path.read_bytes().splitlines():
                     self._read(line)
-            self._file = path.open("a", encoding="utf-8")
         except OSError as error:
             raise storage_error(path, error) from error
 
-    def _read(self, line: str) -> None:
+    def _read(self, line: bytes) -> None:
         try:
             record = json.loads(line)
             if "settled" in record:
@@ -75,10 +75,13 @@ class Ledger:
 
     def _append(self, record: dict[str, Any]) -> None:
         try:
+            if self._file is None:
+                self._file = self._path.open("a", encoding="utf-8")
             self._file.write(json.dumps(record) + "\n")
             self._file.flush()
         except OSError as error:
             raise storage_error(self._path, error) from error
 
     def close(self) -> None:
-        self._file.close()
+        if self._file is not None:
+            self._file.close()

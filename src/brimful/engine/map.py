@@ -11,7 +11,7 @@ import torch
 from .. import devices
 from .. import fingerprint as prints
 from ..cost import Cost
-from ..errors import ConfigError, InputError
+from ..errors import ChangedError, ConfigError, InputError
 from ..events import Event, Events
 from ..plan import Plan
 from ..progress import sink_for
@@ -19,6 +19,8 @@ from ..rundir import RunDir
 from .items import Items, items_from
 from .job import Job
 from .result import MapResult
+
+_UNKNOWN = "unknown: "
 
 
 def map(
@@ -73,12 +75,12 @@ def map(
     job = _job(fn, items, budget, device, batch, weight, fallback, nonfinite, cost, name)
     with contextlib.ExitStack() as stack:
         events = stack.enter_context(Events())
-        if sink := sink_for(progress):
+        if (sink := sink_for(progress)) is not None:
             events.add(sink)
         if out is None:
             return job.run(events, None)
         given = f"given: {fingerprint}" if fingerprint is not None else _print_of(job.items)
-        rundir = stack.enter_context(RunDir.open(out, work=name, config=job.identity(), input=given, resume=resume))
+        rundir = stack.enter_context(_open(out, name, job.identity(), given, resume))
         events.add(rundir.log)
         return job.run(events, rundir)
 
@@ -124,10 +126,22 @@ def _job(
     return Job(fn, items_from(items, weight), batch, fallback, nonfinite, cost, name, budget, places)
 
 
+def _open(out: str | Path, name: str, identity: dict[str, Any], given: str, resume: bool) -> RunDir:
+    try:
+        return RunDir.open(out, work=name, config=identity, input=given, resume=resume)
+    except ChangedError as error:
+        if not given.startswith(_UNKNOWN):
+            raise
+        raise ChangedError(
+            f"{out} holds a run already, and a run on an iterator cannot be resumed without fingerprint=, a text that "
+            "changes whenever the items do. Choose another directory, and pass it from the start."
+        ) from error
+
+
 def _print_of(source: Items) -> str:
     try:
         return prints.of([source.fingerprint(), "" if source.weights is None else source.weights])
     except InputError:
         if not source.forward:
             raise
-        return f"unknown: {uuid.uuid4()}"  # differs from every other: such a run is never resumed
+        return f"{_UNKNOWN}{uuid.uuid4()}"  # differs from every other: such a run is never resumed

@@ -9,7 +9,7 @@ import pyarrow as pa
 from ..plan import Plan
 from ..units import show_bytes, show_count, show_seconds
 from . import arrow, trees
-from .batch import Status
+from .batch import is_bad
 from .keep import Keeper
 
 
@@ -49,7 +49,7 @@ class MapResult:
     @property
     def ok(self) -> np.ndarray:
         """Which items have a good result, their own or the fallback's."""
-        return (self.status == Status.OK) | (self.status == Status.RESCUED)
+        return ~is_bad(self.status)
 
     def table(self) -> pa.Table:
         """All of it as an Arrow table, one row an item: `item`, `status`, `message`, then the values."""

@@ -5,6 +5,7 @@ this batch computes. `stage` and `launch` only start work; `finish` waits for it
 """
 
 import contextlib
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,12 +15,13 @@ import torch
 
 from ..errors import DeviceError, InputError
 from . import trees
-from .batch import Batch, Status, check
+from .batch import OWN_CODES, Batch, Status, check, is_bad
 from .failures import Entangled, Full, is_full, is_lost, release, sentence
 from .isolate import find_bad
 from .items import Loaded
 
-_TRIED_AT_FIRST = 3  # single items that must all fail before the function itself is held to be wrong
+_TRIED_AT_FIRST = 64  # single items that must all fail before the function itself is held to be wrong
+_FEW = 3  # a batch this small says nothing about the function
 
 
 @dataclass(slots=True)
@@ -67,7 +69,7 @@ class Done:
 
     @property
     def bad(self) -> int:
-        return int(np.count_nonzero((self.status != Status.OK) & (self.status != Status.RESCUED)))
+        return int(np.count_nonzero(is_bad(self.status)))
 
 
 class Runner:
@@ -186,12 +188,12 @@ class Runner:
     def _narrow(self, loaded: Loaded, error: Exception) -> tuple[Batch | None, dict[int, str]]:
         """Finds the items that make the function fail, and runs the batch at its own size without them."""
         good = [place for place in range(loaded.count) if place not in loaded.bad]
-        if not self._worked and len(good) > _TRIED_AT_FIRST:
-            tried = [good[0], good[len(good) // 2], good[-1]]
+        if not self._worked and len(good) > _FEW:
+            tried = good[:: math.ceil(len(good) / _TRIED_AT_FIRST)]
             if all(isinstance(self._try(loaded, [place]), Exception) for place in tried):
                 error.add_note(
-                    f"brimful.map: the function failed on a whole batch and on each of {_TRIED_AT_FIRST} single items, "
-                    "and has not worked once; mend it and run again."
+                    f"brimful.map: the function failed on a whole batch and on each of {len(tried)} single items of "
+                    "it, and has not worked once; mend it and run again."
                 )
                 raise error
         bad = {place: sentence(why) for place, why in find_bad(good, lambda part: self._failure(loaded, part)).items()}
@@ -199,7 +201,7 @@ class Runner:
         if not left:
             return None, bad
         index = list(range(loaded.count))
-        for place in bad:
+        for place in (*bad, *loaded.bad):
             index[place] = left[0]
         outcome = self._try(loaded, index)
         if isinstance(outcome, Exception):
@@ -252,7 +254,7 @@ class Runner:
         loaded = launched.loaded
         status = np.zeros(loaded.count, dtype=np.int8)
         if launched.status is not None:
-            status[:] = launched.status.numpy()
+            status[:] = _codes(launched.status.numpy())
         messages = {place: text for place, text in launched.messages.items() if 0 <= place < loaded.count}
         if launched.finite is not None:
             infinite = ~launched.finite.numpy() & (status == Status.OK)
@@ -279,7 +281,7 @@ class Runner:
             done.values = trees.blank_rows(self._form, done.count)
         wanting = [
             place
-            for place in np.flatnonzero((done.status > Status.RESCUED) & (done.status <= Status.TOO_BIG)).tolist()
+            for place in np.flatnonzero(is_bad(done.status) & (done.status < OWN_CODES)).tolist()
             if place not in loaded.bad
         ]
         if self._rescuer is None or not wanting or loaded.tree is None:
@@ -297,6 +299,16 @@ def select(loaded: Loaded, places: Sequence[int]) -> Loaded:
     index = torch.tensor(places, dtype=torch.int64)
     weights = None if loaded.weights is None else loaded.weights[list(places)]
     return Loaded(0, len(places), trees.pick(loaded.tree, index), {}, weights)
+
+
+def _codes(status: np.ndarray) -> np.ndarray:
+    known = (status >= 0) & (status <= max(Status)) | (status >= OWN_CODES) & (status <= np.iinfo(np.int8).max)
+    if not known.all():
+        raise InputError(
+            f"Batch.status holds {int(status[~known][0])}; use a Status, or codes of your own from {OWN_CODES} to "
+            f"{np.iinfo(np.int8).max}"
+        )
+    return status
 
 
 def _arrive(tensor: torch.Tensor, device: torch.device, compute: torch.cuda.Stream) -> torch.Tensor:
@@ -319,18 +331,38 @@ def _blank(values: trees.Tree, places: np.ndarray) -> trees.Tree:
     return values
 
 
+def _shapes(values: trees.Tree) -> list[tuple[str, tuple[int, ...]]]:
+    return [(name, shape) for name, _, shape in trees.spec(values)]
+
+
 def _merge(done: Done, part: Done, places: list[int]) -> None:
     """Puts the rows that a fallback saved into the batch."""
-    saved = [place for place in range(part.count) if part.status[place] in (Status.OK, Status.RESCUED)]
-    for place in range(part.count):
-        if place not in saved and (reason := part.messages.get(place)):
-            done.messages[places[place]] += f"; the fallback too: {reason}"
+    bad = is_bad(part.status)
+    saved = np.flatnonzero(~bad).tolist()
+    for place in np.flatnonzero(bad).tolist():
+        if reason := part.messages.get(place):
+            before = done.messages.get(places[place], "the function flagged it")
+            done.messages[places[place]] = f"{before}; the fallback too: {reason}"
     if not saved or part.values is None:
         return
     if done.values is None:
         done.values = trees.blank_rows(part.values, done.count)
+    if _shapes(done.values) != _shapes(part.values):
+        raise InputError(
+            f"the fallback returned {_shapes(part.values)} for an item and the function {_shapes(done.values)}; names "
+            "and shapes must be the same"
+        )
+    done.values = trees.apply(done.values, torch.clone)  # it may be the function's own memory, or expanded
     target, source = torch.tensor([places[place] for place in saved]), torch.tensor(saved)
     pairs = zip(trees.leaves(done.values), trees.leaves(part.values), strict=True)
+    lost = torch.zeros(len(saved), dtype=torch.bool)  # finite as the fallback has it, and not in the result's dtype
     for (_, mine), (_, theirs) in pairs:
-        mine[target] = theirs[source].to(mine.dtype)
-    done.status[target.numpy()] = Status.RESCUED
+        rows = theirs[source]
+        mine[target] = rows.to(mine.dtype)
+        if rows.is_floating_point() or rows.is_complex():
+            lost |= (torch.isfinite(rows) & ~torch.isfinite(mine[target])).reshape(len(saved), -1).any(dim=1)
+    done.status[target[~lost].numpy()] = Status.RESCUED
+    for place in target[lost].tolist():
+        done.messages[place] = (
+            f"{done.messages.get(place, 'it failed')}; the fallback's result is beyond the dtype's range"
+        )

@@ -13,14 +13,18 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ..errors import BrimfulWarning, CorruptError, InputError
+from .. import fingerprint
+from ..errors import BrimfulWarning, CorruptError
 from ..files import write_atomic
 from . import arrow, trees
 from .batch import Status
 from .runner import Done
 
+_GROUP = 4_000_000  # bytes of a row group: larger ones are slower to write, and take more than twice their size
+WRITING = 32_000_000
+"""Bytes of host memory that writing shards takes, whatever their size."""
+
 _NAME = re.compile(r"shard-(\d{12})-(\d{12})\.parquet")
-OWN = ("item", "status", "message")
 
 
 class Shards:
@@ -33,6 +37,7 @@ class Shards:
 
     def __init__(self, folder: Path, identity: str) -> None:
         self.folder, self._identity = folder, identity
+        pa.array(np.zeros(1))  # brings pandas in where it is installed: 40 MB, before the budget begins to count
 
     def write(self, done: Done, index: np.ndarray) -> None:
         """Writes a finished batch; on disk, whole, when this returns."""
@@ -44,12 +49,10 @@ class Shards:
         note = b""
         if done.values is not None:
             values, note = arrow.to_columns(done.values)
-            if clash := set(values) & set(OWN):
-                raise InputError(
-                    f"the result has a part named {sorted(clash)[0]!r}, a name the table keeps for itself; rename it"
-                )
             columns |= values
-        table = pa.table(columns).replace_schema_metadata(arrow.schema_note(note, run=self._identity))
+        table = pa.table(columns)
+        seal = _seal(table.schema, note, self._identity)
+        table = table.replace_schema_metadata(arrow.schema_note(note, run=self._identity, seal=seal))
         path = self.folder / f"shard-{done.start:012d}-{done.start + done.count:012d}.parquet"
         write_atomic(path, lambda temporary: _write(table, temporary))
 
@@ -73,11 +76,14 @@ class Shards:
 
     def _damage(self, path: Path, rows: int) -> str | None:
         try:
-            table = pq.read_table(path, columns=list(OWN), page_checksum_verification=True)
+            table = pq.read_table(path, page_checksum_verification=True)
         except (pa.ArrowException, OSError) as error:
             return str(error).splitlines()[0]
-        if (table.schema.metadata or {}).get(b"brimful.run") != self._identity.encode():
+        notes = table.schema.metadata or {}
+        if notes.get(b"brimful.run") != self._identity.encode():
             return "it belongs to another run"
+        if notes.get(b"brimful.seal") != _seal(table.schema, arrow.note_of(table), self._identity).encode():
+            return "its columns are not those that were written"
         return None if table.num_rows == rows else f"it holds {table.num_rows} rows instead of {rows}"
 
     def paths(self) -> list[Path]:
@@ -96,7 +102,7 @@ class Shards:
 
     def statuses(self) -> Iterator[tuple[np.ndarray, np.ndarray, dict[int, str]]]:
         """Index, status and messages of each shard."""
-        for table in self.tables(list(OWN)):
+        for table in self.tables(list(arrow.OWN)):
             index, status = table["item"].to_numpy(), table["status"].to_numpy()
             flagged = np.flatnonzero(status != Status.OK)
             texts = table["message"].take(pa.array(flagged)).to_pylist()
@@ -111,12 +117,17 @@ class Shards:
         index, parts, missing = [], [], []
         for table in self.tables():
             items = table["item"].to_numpy()
-            if (table.schema.metadata or {}).get(b"brimful.tensors"):
+            if arrow.note_of(table):
                 index.append(items)
                 parts.append(arrow.from_columns(table))
             else:
                 missing.append(items)
         return trees.assemble(parts, index, missing)
+
+
+def _seal(schema: pa.Schema, note: bytes, identity: str) -> str:
+    """A checksum of what is not in the pages, which have their own."""
+    return fingerprint.of([schema.remove_metadata().to_string(), note, identity])
 
 
 def _write(table: pa.Table, path: Path) -> None:
@@ -127,7 +138,9 @@ def _write(table: pa.Table, path: Path) -> None:
         use_dictionary=False,
         write_statistics=False,
         write_page_checksum=True,
+        row_group_size=max(1, _GROUP * table.num_rows // max(1, table.nbytes)),
     )
+    pa.default_memory_pool().release_unused()
 
 
 def _range(path: Path) -> tuple[int, int]:

@@ -137,6 +137,8 @@ def assemble(parts: Sequence[Tree], index: Sequence[np.ndarray], missing: Sequen
         return None
     blanks = np.concatenate(list(missing)) if missing else np.array([], np.int64)
     parts = list(parts)
+    for part in parts:
+        _same_form(parts[0], part)
     if len(blanks):
         parts.append(blank_rows(parts[0], len(blanks)))
     order = np.concatenate([*index, blanks])
@@ -158,13 +160,17 @@ def blank_rows(form: Tree, count: int) -> Tree:
 
 def place(whole: Tree, index: np.ndarray, part: Tree) -> None:
     """Writes a batch's rows into a tree of all of them; refuses a batch of another form."""
-    if spec(whole) != spec(part):
-        raise InputError(
-            f"the function returned {spec(part)} for one batch and {spec(whole)} for another; the names, dtypes and "
-            "shapes of an item's result must be the same in all"
-        )
+    _same_form(whole, part)
     first, count = int(index[0]) if len(index) else 0, len(index)
     in_order = count > 0 and int(index[-1]) == first + count - 1 and bool((np.diff(index) == 1).all())
     where = slice(first, first + count) if in_order else torch.from_numpy(index)
     for (_, target), (_, source) in zip(leaves(whole), leaves(part), strict=True):
         target[where] = source
+
+
+def _same_form(first: Tree, other: Tree) -> None:
+    if spec(first) != spec(other):
+        raise InputError(
+            f"the function returned {spec(other)} for one batch and {spec(first)} for another; the names, dtypes and "
+            "shapes of an item's result must be the same in all"
+        )

@@ -1,5 +1,6 @@
 """The work of a map in this process: cuts and items on the way out, finished batches on the way in."""
 
+import contextlib
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -10,8 +11,9 @@ from ..errors import BudgetError
 from ..events import BatchDone, Events, Planned, Warned
 from ..plan import Candidate, Plan, choose
 from ..units import show_bytes
-from .batch import Status
+from .batch import is_bad
 from .cutter import Cut, Cutter
+from .drive import Report
 from .items import Items, Loaded
 from .keep import Writer
 from .ledger import Ledger
@@ -36,7 +38,7 @@ class Tally:
         self._status[index] = status
         self.messages |= messages
         self.done += len(index)
-        self.bad += int(np.count_nonzero(status > Status.RESCUED))
+        self.bad += int(np.count_nonzero(is_bad(status)))
 
     @property
     def status(self) -> np.ndarray:
@@ -54,6 +56,7 @@ class LocalWork:
         ledger: where cuts are noted; None when nothing is kept on disk.
         limit: the budget in bytes.
         gathers: whether results pile up in the memory that is counted (a CPU run without `out`).
+        beside: batches whose input and whose results are in that memory beside the one that computes.
         plan: the plan so far; replaced once the batch size has settled.
         on_settled: told of the measured cost.
     """
@@ -69,12 +72,13 @@ class LocalWork:
         tally: Tally,
         limit: int,
         gathers: bool,
+        beside: tuple[int, int],
         plan: Plan,
         on_settled: Callable[[Cost], None],
     ) -> None:
         self._items, self._cutter, self._events, self._ledger = items, cutter, events, ledger
         self.tally, self._limit, self._gathers, self._on_settled = tally, limit, gathers, on_settled
-        self.plan = plan
+        self._beside, self.plan = beside, plan
         self._writer = Writer(lambda done: keep(done, items.index(done.start, done.start + done.count)))
 
     def next(self, effective: int) -> Cut | None:
@@ -90,7 +94,7 @@ class LocalWork:
         if self._ledger:
             self._ledger.cut(start, stop)
 
-    def done(self, done: Done, weight: float, seconds: float, peak: int, effective: int, probe: bool) -> None:
+    def done(self, done: Done, report: Report) -> None:
         index = self._items.index(done.start, done.start + done.count)
         messages = {int(index[place]): text for place, text in done.messages.items()}
         self._writer(done)
@@ -100,13 +104,15 @@ class LocalWork:
                 items=done.count,
                 bad=done.bad,
                 done=self.tally.done,
-                seconds=seconds,
-                peak=peak,
-                budget=min(effective, self._limit),
+                seconds=report.seconds,
+                peak=report.peak,
+                budget=min(report.effective, self._limit),
             )
         )
-        if self._cutter.report(weight, None if done.reran else seconds, peak, effective, probe):
-            self._settle(effective)
+        seconds = report.seconds if report.timed else None
+        told = (report.weight, seconds, report.peak, report.effective, report.probe, report.trial)
+        if self._cutter.report(*told):
+            self._settle(report.effective)
 
     def spoiled(self) -> None:
         self._cutter.spoiled()
@@ -120,7 +126,7 @@ class LocalWork:
                     f"the results of {count:,} items take {show_bytes(self._cutter.kept)}; the budget is "
                     f"{show_bytes(self._limit)}. Pass out= to write them to disk as they come."
                 )
-        self._cutter.overlap = (inward + outward) / weight
+        self._cutter.overlap = (self._beside[0] * inward + self._beside[1] * outward) / weight
 
     def _weight_of_all(self) -> float:
         weights = self._items.weights
@@ -136,7 +142,7 @@ class LocalWork:
         return self._cutter.ceiling
 
     def needs(self, weight: float) -> int:
-        cost = self._cutter.whole_cost
+        cost = self._cutter.cost  # alone: what overlaps otherwise can wait
         return cost.at(weight) if cost else 0
 
     def strained(self, weight: float) -> None:
@@ -148,15 +154,24 @@ class LocalWork:
     def _settle(self, effective: int) -> None:
         """The batch size is found: plan the rest, tell it, and remember what was measured."""
         cutter = self._cutter
-        size = cutter.capacity(effective)
+        size = cutter.capacity(effective) if cutter.settled else cutter.largest
         if self._ledger:
             self._ledger.settle(size)
         cost = cutter.whole_cost
         if cost is None or cutter.cost is None:
             return
         self._on_settled(cutter.cost)
-        self.plan = batch_plan(self.plan.work, self._items, cost, self._limit, size, self.plan.devices)
+        with contextlib.suppress(BudgetError):  # it runs all the same, one item at a time
+            self.plan = batch_plan(self.plan.work, self._items, cost, self._limit, size, self.plan.devices)
         self._events.emit(Planned(plan=self.plan.to_dict()))
+
+    def conclude(self) -> None:
+        """All is done. A run too short to settle on a size has still measured what it costs."""
+        if not self._cutter.settled and self._cutter.largest:
+            self._settle(self._limit)
+
+    def quiet(self) -> None:
+        self._writer.drain()
 
     def close(self) -> None:
         """Waits until all that was finished is kept."""

@@ -13,7 +13,7 @@ import pickle
 import signal
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -23,7 +23,7 @@ from ..devices import memory
 from ..errors import InputError, WorkerError
 from . import trees
 from .cutter import Cut
-from .drive import LOOK, Drive
+from .drive import LOOK, Drive, Report
 from .fallback import rescuer
 from .items import Loaded
 from .runner import Done, Runner
@@ -59,6 +59,7 @@ class RemoteWork:
         if answer is None:
             return None
         cut, loaded = answer
+        cut = replace(cut, start=loaded.start, stop=loaded.start + loaded.count)  # two cuts of a stream look alike
         self._loads[cut] = loaded
         return cut
 
@@ -68,8 +69,8 @@ class RemoteWork:
     def begin(self, start: int, stop: int) -> None:
         self._ask("begin", start, stop)
 
-    def done(self, done: Done, weight: float, seconds: float, peak: int, effective: int, probe: bool) -> None:
-        self._ask("done", done, weight, seconds, peak, effective, probe)
+    def done(self, done: Done, report: Report) -> None:
+        self._ask("done", done, report)
 
     def spoiled(self) -> None:
         self._ask("spoiled")
@@ -91,6 +92,9 @@ class RemoteWork:
 
     def warn(self, message: str) -> None:
         self._ask("warn", message)
+
+    def quiet(self) -> None:
+        self._ask("quiet")
 
 
 def _worker(pipe: Any, task: Task) -> None:
@@ -201,12 +205,12 @@ class Crew:
             others = any(each.held for each in self._workers if each is not worker and not each.over)
             if others and not worker.held:
                 return False
-            _send(worker.pipe, None)
+            _tell(worker, None)
             return True
         if loaded.count:
             worker.held[loaded.start] = loaded
             worker.probing = worker.probing or cut.probe
-        _send(worker.pipe, (cut, _compact(loaded)))
+        _tell(worker, (cut, _compact(loaded)))
         return True
 
     def _answer(self, worker: _Worker, name: str, arguments: tuple[Any, ...]) -> None:
@@ -222,10 +226,10 @@ class Crew:
                 self._split(worker, *arguments)
             case "done":
                 worker.held.pop(arguments[0].start, None)
-                worker.probing = worker.probing and not arguments[-1]
+                worker.probing = worker.probing and not arguments[1].probe
             case "full" | "spoiled":
                 worker.probing = False
-        _send(worker.pipe, getattr(self._work, name)(*arguments))
+        _tell(worker, getattr(self._work, name)(*arguments))
 
     @staticmethod
     def _split(worker: _Worker, start: int, stop: int) -> None:
@@ -270,6 +274,11 @@ class Crew:
             if worker.process.is_alive():
                 worker.process.terminate()
                 worker.process.join(5)
+
+
+def _tell(worker: _Worker, message: Any) -> None:
+    with contextlib.suppress(ConnectionError):  # it died meanwhile: its pipe tells so when it is next looked at
+        _send(worker.pipe, message)
 
 
 def _compact(loaded: Loaded) -> Loaded:

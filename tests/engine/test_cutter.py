@@ -1,0 +1,248 @@
+"""Where the work is cut, decided from numbers alone."""
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from brimful.cost import Cost
+from brimful.engine.cutter import Cut, Cutter
+
+GB = 10**9
+
+weights = st.none() | st.lists(st.floats(0.01, 1000), min_size=1, max_size=120).map(lambda w: -np.sort(-np.array(w)))
+
+
+def weight_of(cut: Cut, of: np.ndarray | None) -> float:
+    return float(cut.stop - cut.start) if of is None else float(of[cut.start : cut.stop].sum())
+
+
+def drive(
+    cutter: Cutter,
+    of: np.ndarray | None = None,
+    effective: Callable[[int], int] = lambda step: GB,
+    peak: Callable[[float], int] = lambda weight: 1000 + int(10 * weight),
+    seconds: Callable[[float], float] = lambda weight: 0.001 + weight * 1e-6,
+    full: Callable[[int, float], bool] = lambda step, weight: False,
+) -> list[Cut]:
+    """A whole run without a device: the cuts that were made."""
+    cuts: list[Cut] = []
+    while (cut := cutter.next(effective(len(cuts)))) is not None:
+        cuts.append(cut)
+        weight = weight_of(cut, of)
+        if full(len(cuts), weight):
+            cutter.full(weight, pressed=False)
+        else:
+            cutter.report(weight, seconds(weight), peak(weight), effective(len(cuts)), cut.probe, cut.trial)
+        assert len(cuts) < 10_000
+    return cuts
+
+
+def tile(cuts: list[Cut], length: int) -> bool:
+    ends = [0, *(cut.stop for cut in cuts)]
+    return [cut.start for cut in cuts] == ends[:-1] and ends[-1] == length and all(c.stop > c.start for c in cuts)
+
+
+@given(weights, st.integers(1, 3000), st.floats(0.5, 200), st.booleans(), st.integers(2000, 10**6))
+def test_every_position_is_cut_once_in_order_and_no_cut_is_over_capacity(
+    of: np.ndarray | None, length: int, size: float, fixed: bool, effective: int
+):
+    length = length if of is None else len(of)
+    cutter = Cutter(length=length, weights=of, size=size, fixed=fixed, cost=Cost(100, 10))
+    cuts = drive(cutter, of, lambda step: effective)
+    assert tile(cuts, length)
+    for cut in cuts:
+        assert cut.stop - cut.start == 1 or weight_of(cut, of) <= cut.capacity * (1 + 1e-9)
+        assert cut.stop - cut.start == 1 or cut.capacity <= Cost(0, 10).capacity(effective) + 1
+
+
+@given(weights, st.integers(1, 500), st.floats(0.5, 50), st.integers(0, 10**6), st.integers(0, 10**6))
+def test_a_larger_budget_never_gives_a_smaller_batch(
+    of: np.ndarray | None, length: int, size: float, one: int, other: int
+):
+    length = length if of is None else len(of)
+
+    def first(effective: int) -> int:
+        cut = Cutter(length=length, weights=of, size=size, cost=Cost(100, 10)).next(effective)
+        assert cut is not None
+        return cut.stop
+
+    assert first(min(one, other)) <= first(max(one, other))
+
+
+@given(st.integers(1, 2000), st.integers(1, 300))
+def test_a_size_of_the_users_own_is_never_passed(length: int, size: int):
+    cuts = drive(Cutter(length=length, size=float(size), fixed=True))
+    assert tile(cuts, length)
+    lengths = [cut.stop - cut.start for cut in cuts]
+    assert max(lengths) <= size
+    assert max(lengths) - min(lengths) <= 1
+    assert len(cuts) == math.ceil(length / size)
+
+
+@given(st.integers(0, 10**6), st.integers(50, 300), st.floats(20, 200))
+def test_items_of_unequal_weight_are_packed_to_about_equal_weight(seed: int, count: int, size: float):
+    of = -np.sort(-np.random.default_rng(seed).uniform(0.5, 10, count))
+    cuts = drive(Cutter(length=count, weights=of, size=size, fixed=True), of)
+    assert tile(cuts, count)
+    for cut in cuts:
+        left = of[cut.start :].sum()
+        share = left / math.ceil(left / size)
+        assert share - of.max() <= weight_of(cut, of) <= min(size, share + of.max()) * (1 + 1e-9)
+
+
+def test_the_size_grows_while_that_is_faster_and_then_settles():
+    cutter = Cutter(length=10**6, size=8.0)
+    cuts = drive(cutter, seconds=lambda weight: 0.01 + weight * 1e-5)
+    assert cutter.settled
+    lengths = [cut.stop - cut.start for cut in cuts]
+    assert lengths[0] == 8
+    assert lengths[-1] >= 4096
+    assert [cut.probe for cut in cuts[-5:]] == [False] * 5
+
+
+def test_the_size_stops_growing_where_it_gains_nothing():
+    cutter = Cutter(length=10**5, size=64.0)
+    cuts = drive(cutter, seconds=lambda weight: weight * 1e-3)
+    assert cutter.settled
+    assert max(cut.stop - cut.start for cut in cuts) <= 64 * 64
+
+
+def test_a_large_batch_that_is_slower_is_not_kept():
+    def seconds(weight: float) -> float:
+        return weight * (1e-3 if weight <= 256 else 4e-3) + 0.02
+
+    cutter = Cutter(length=10**6, size=64.0)
+    drive(cutter, seconds=seconds)
+    assert cutter.size <= 256
+
+
+@given(st.integers(20_000, 10**7), st.integers(0, 10_000), st.integers(1, 1000))
+def test_no_batch_is_expected_to_pass_the_budget_once_the_cost_is_known(budget: int, fixed: int, unit: int):
+    cutter = Cutter(length=5000, size=1.0, cost=Cost(fixed, unit))
+    for cut in drive(cutter, effective=lambda step: budget, peak=lambda weight: math.ceil(fixed + unit * weight)):
+        assert cut.stop - cut.start == 1 or fixed + unit * (cut.stop - cut.start) <= budget
+
+
+@given(st.integers(1, 30), st.integers(500, 3000), st.booleans())
+def test_after_a_batch_ran_out_of_memory_none_is_as_large_again(step: int, length: int, fixed: bool):
+    cutter = Cutter(length=length, size=16.0, fixed=fixed)
+    failed: list[tuple[int, float]] = []
+
+    def full(now: int, weight: float) -> bool:
+        if now == step:
+            failed.append((now, weight))
+        return now == step
+
+    cuts = drive(cutter, full=full)
+    assert tile(cuts, length)
+    for now, weight in failed:
+        assert all(cut.stop - cut.start <= max(1, 0.7 * weight) for cut in cuts[now:])
+
+
+@given(st.floats(2, 100), st.integers(20, 200))
+def test_any_limit_on_the_batch_is_found_and_then_kept(limit: float, length: int):
+    cutter = Cutter(length=length, size=64.0)
+    cuts = drive(cutter, full=lambda step, weight: weight > limit)
+    assert tile(cuts, length)
+    failures = sum(cut.stop - cut.start > limit for cut in cuts)
+    assert failures <= math.ceil(math.log(length / limit + 1, 1 / 0.7)) + 1
+
+
+def test_a_ceiling_that_neighbours_caused_rises_again():
+    cutter = Cutter(length=10**5, size=100.0, fixed=True)
+    drive_some(cutter, 3)
+    cutter.full(100.0, pressed=True)
+    assert cutter.ceiling == pytest.approx(70.0)
+    drive_some(cutter, 40)
+    assert math.isinf(cutter.ceiling)
+    cutter.full(100.0, pressed=False)
+    drive_some(cutter, 40)
+    assert cutter.ceiling == pytest.approx(70.0)
+
+
+def drive_some(cutter: Cutter, count: int) -> None:
+    for _ in range(count):
+        cut = cutter.next(GB)
+        assert cut is not None
+        cutter.report(float(cut.stop - cut.start), 0.01, 1000, GB, cut.probe, cut.trial)
+
+
+def test_strain_lowers_the_ceiling_a_little():
+    cutter = Cutter(length=1000, size=100.0, fixed=True)
+    cutter.strained(100.0)
+    cut = cutter.next(GB)
+    assert cut is not None
+    assert cut.stop <= 90
+
+
+def test_cuts_of_an_earlier_run_come_first_and_as_they_were():
+    cutter = Cutter(length=100, size=10.0, settled=10.0, replay=[(0, 7), (20, 33)], position=50)
+    cuts = drive(cutter)
+    assert [(cut.start, cut.stop) for cut in cuts[:2]] == [(0, 7), (20, 33)]
+    assert cuts[2].start == 50
+    assert cuts[-1].stop == 100
+
+
+@given(st.integers(50, 2000), st.integers(1, 60), st.data())
+def test_a_resumed_run_cuts_as_the_first_did(length: int, size: int, data: st.DataObject):
+    whole = [(cut.start, cut.stop) for cut in drive(Cutter(length=length, size=float(size), fixed=True))]
+    reached = data.draw(st.integers(0, len(whole)))
+    lost = data.draw(st.sets(st.integers(0, max(0, reached - 1)))) if reached else set()
+    again = Cutter(
+        length=length,
+        size=float(size),
+        fixed=True,
+        replay=[whole[place] for place in sorted(lost)],
+        position=whole[reached - 1][1] if reached else 0,
+    )
+    redone = [(cut.start, cut.stop) for cut in drive(again)]
+    assert redone == [whole[place] for place in sorted(lost)] + whole[reached:]
+
+
+def test_while_a_probe_is_out_there_is_no_other_cut():
+    cutter = Cutter(length=1000, size=8.0)
+    first = cutter.next(GB)
+    assert first is not None
+    assert first.probe
+    assert cutter.next(GB) is None
+    cutter.spoiled()
+    assert cutter.next(GB) is not None
+
+
+def test_a_stream_is_cut_by_counts_from_its_position_until_it_ends():
+    cutter = Cutter(length=None, forward=True, size=8.0, fixed=True, position=40)
+    cuts = []
+    for _ in range(5):
+        cut = cutter.next(GB)
+        assert cut is not None
+        cuts.append(cut)
+        cutter.report(8.0, 0.01, 1000, GB, cut.probe, cut.trial)
+    assert (cuts[0].start, cuts[0].stop) == (40, 48)
+    assert [(cut.start, cut.stop) for cut in cuts[1:]] == [(-1, 7)] * 4
+    cutter.end()
+    assert cutter.next(GB) is None
+
+
+def test_a_stream_whose_items_are_heavy_numbers_still_gets_batches():
+    cutter = Cutter(length=None, forward=True, size=64.0)
+    for _ in range(40):
+        cut = cutter.next(GB)
+        assert cut is not None
+        weight = max(1.0, cut.capacity // 1e6) * 1e6
+        cutter.report(weight, 0.01 + weight * 1e-9, 1000, GB, cut.probe, cut.trial)
+    assert cutter.settled
+    assert cutter.size >= 64e6
+
+
+def test_times_that_say_nothing_do_not_keep_it_from_settling():
+    cutter = Cutter(length=10**6, size=8.0)
+    for _ in range(60):
+        cut = cutter.next(GB)
+        assert cut is not None
+        cutter.report(float(cut.stop - cut.start), None, 1000, GB, cut.probe, cut.trial)
+    assert cutter.settled
+    assert cutter.size > 8

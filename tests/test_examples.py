@@ -1,0 +1,49 @@
+"""The examples run, and give what they say."""
+
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+import brimful
+
+FOLDER = Path(__file__).resolve().parents[1] / "examples"
+
+
+def load(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(f"example_{name}", FOLDER / f"{name}.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_every_example_is_tested_here():
+    assert {path.stem for path in FOLDER.glob("*.py")} == {"bootstrap", "cholesky", "parquet"}
+
+
+def test_bootstrap_finds_the_slope_and_the_intercept(capsys: pytest.CaptureFixture[str]):
+    result = load("bootstrap").main(resamples=500)
+    assert result.ok.all()
+    assert float(result.values["slope"].mean()) == pytest.approx(2.0, abs=0.2)
+    assert float(result.values["slope"].std()) == pytest.approx(0.035, abs=0.02)
+    assert "95% of resamples" in capsys.readouterr().out
+
+
+def test_cholesky_saves_what_float64_can_and_flags_the_rest(capsys: pytest.CaptureFixture[str]):
+    result = load("cholesky").main(count=2_000)
+    assert [int(item) for item in (~result.ok).nonzero()[0]] == [123]
+    assert (result.status == brimful.Status.RESCUED).any()
+    assert "saved in float64" in capsys.readouterr().out
+
+
+def test_parquet_in_and_out_and_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    example = load("parquet")
+    first = example.main(tmp_path, rows=5_000)
+    again = example.main(tmp_path, rows=5_000)
+    assert len(first.status) == 5_000 and first.ok.all()
+    assert again.rate == 0  # nothing was done twice
+    assert "5,000 scores" in capsys.readouterr().out
