@@ -55,7 +55,7 @@ def _behaviour(function: Any, within: tuple[Any, ...] = ()) -> Iterator[bytes | 
             yield _seen(value, within)
     else:
         yield type(function).__qualname__
-        if isinstance(call := getattr(type(function), "__call__", None), types.FunctionType):
+        if isinstance(call := type(function).__call__, types.FunctionType):
             yield from _behaviour(call, within)
 
 

@@ -13,8 +13,8 @@ import brimful
 from brimful.events import Event, Warned
 
 
-def run(fn: Callable[[Any], Any], items: Any, **options: Any) -> brimful.MapResult:
-    """A silent map."""
+def run(fn: Callable[[Any], Any], items: Any, **options: Any) -> Any:
+    """The result of a silent map."""
     return brimful.map(fn, items, **{"progress": False, **options})
 
 

@@ -203,6 +203,12 @@ def test_a_resumed_run_cuts_as_the_first_did(length: int, size: int, data: st.Da
     assert redone == [whole[place] for place in sorted(lost)] + whole[reached:]
 
 
+def test_work_too_small_to_be_seen_in_memory():
+    cutter = Cutter(length=10**5, size=8.0)
+    assert tile(drive(cutter, peak=lambda weight: 0), 10**5)
+    assert cutter.settled
+
+
 def test_while_a_probe_is_out_there_is_no_other_cut():
     cutter = Cutter(length=1000, size=8.0)
     first = cutter.next(GB)
@@ -246,3 +252,24 @@ def test_times_that_say_nothing_do_not_keep_it_from_settling():
         cutter.report(float(cut.stop - cut.start), None, 1000, GB, cut.probe, cut.trial)
     assert cutter.settled
     assert cutter.size > 8
+
+
+@given(st.floats(1.0, 2.0), st.integers(10**6, 10**9))
+def test_what_batches_take_in_the_flow_decides_and_not_what_one_takes_alone(more: float, budget: int):
+    """Blocks carved up by overlapping batches can make the flow need far more than a batch alone."""
+    cutter = Cutter(length=10**6, size=8.0)
+    high = 0
+    cuts = []
+    while (cut := cutter.next(budget)) is not None:
+        cuts.append(cut)
+        weight = float(cut.stop - cut.start)
+        alone = 10_000 + 1000 * weight
+        high = int(alone) if cut.probe else max(high, int(more * alone))
+        assert high <= budget or cut.probe or cut.trial  # a trial may find it out
+        cutter.report(weight, 0.001 + weight * 1e-5, high, budget, cut.probe, cut.trial)
+        if len(cuts) > 3000:
+            break
+    if cutter.settled and cutter.whole_cost is not None:
+        foretold = cutter.whole_cost.at(cutter.capacity(budget))
+        assert foretold == pytest.approx(more * (10_000 + 1000 * cutter.capacity(budget)), rel=0.1)
+        assert foretold <= budget

@@ -155,7 +155,7 @@ def test_memory_that_is_the_functions_own_is_not_written_to():
 
 @pytest.mark.parametrize("other", [lambda x: (x, x), lambda x: x[:, :2], lambda x: {"a": x}])
 def test_a_fallback_of_another_form_is_refused(other: Any):
-    with pytest.raises(InputError, match="the fallback returned .* must be the same"):
+    with pytest.raises(InputError, match=r"the fallback returned .* must be the same"):
         run(lambda x: x / 0, rows(4), batch=4, fallback=other)
 
 

@@ -285,10 +285,8 @@ def test_warnings_of_a_function_are_its_own():
 @given(st.lists(st.integers(1, 50), min_size=1, max_size=80), st.booleans())
 def test_weighed_items_come_back_in_the_callers_order(weights: list[int], as_stream: bool):
     items = torch.tensor(weights, dtype=torch.float32)
-    if as_stream:
-        result = run(double, iter(weights), weight=lambda item: item)
-    else:
-        result = run(double, items, weight=weights)
+    how: dict[str, Any] = {"weight": lambda item: item} if as_stream else {"weight": weights}
+    result = run(double, iter(weights) if as_stream else items, **how)
     assert result.values.tolist() == [2 * weight for weight in weights]
     assert result.ok.all()
 

@@ -12,7 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mapping import Heard, Recorded, rows, run, same, stream
 
-import brimful
 from brimful import Batch, Status
 
 pytestmark = pytest.mark.gpu
@@ -32,7 +31,7 @@ def clean() -> Iterator[None]:
     torch.cuda.empty_cache()
 
 
-def peak_of(fn: Any, items: Any, **options: Any) -> tuple[brimful.MapResult, int]:
+def peak_of(fn: Any, items: Any, **options: Any) -> tuple[Any, int]:
     torch.cuda.synchronize()
     torch.cuda.empty_cache()
     torch.cuda.reset_peak_memory_stats()

@@ -8,11 +8,12 @@ that a resumed run cuts as the first one did. No device is touched here: the num
 
 import math
 from collections import deque
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..cost import Cost
+from ..cost import MARGIN, Cost
 
 _GAIN = 1.05  # a size must be this much faster than the best before it to count as growth
 _LEVEL = 0.95  # sizes this near the fastest are as good: the largest of them is taken
@@ -78,12 +79,12 @@ class Cutter:
         self._waiting = False  # a probe is out; its result decides the next size
         self.ceiling, self._top, self._pressed, self._calm = math.inf, math.inf, False, 0
         self.size = settled if settled is not None else size
-        self.settled = fixed or settled is not None
-        self._measure = 0 if settled is not None else 2  # batches still to be measured though settled
+        self.settled, self._fixed = settled is not None, fixed
         self._rates: list[tuple[float, float]] = []  # (size, best weight a second)
-        self._peaks: list[tuple[float, int]] = []
+        self._alone: dict[float, int] = {}  # weight of a probe to its peak, alone
+        self._flow: dict[float, int] = {}  # and to the peak of its trials, which overlap
         self._runs: list[float] = []
-        self._trying, self._trial, self._tries = False, 0, 0
+        self._trying, self._trial, self._tries, self._weight = False, 0, 0, 0.0
         self._blind = 0
         self._cramped = False  # whether memory, and not speed, decided the size
 
@@ -99,7 +100,7 @@ class Cutter:
         if self._cramped and self.settled and self._room(effective) >= 2 * self.size:
             # Memory, not speed, ended the growing, and there is more of it now: a neighbour has gone.
             self.settled, self._cramped, self.size = False, False, 2 * self.size
-        probe = self._measure > 0 if self.settled else not self._trying
+        probe = not self.settled and not self._trying
         trial = self._trial if self._trying and not self.settled else 0
         capacity = self.capacity(effective)
         if self.forward:
@@ -121,11 +122,20 @@ class Cutter:
 
     @property
     def whole_cost(self) -> Cost | None:
-        """What was measured, and what comes on top of it once batches overlap and results pile up."""
-        cost = self.cost
-        if cost is None:
+        """The cost of a batch in the flow of others, with what the results take that pile up meanwhile.
+
+        Overlapping costs more than one more input and output: they are carved out of blocks that the next batch
+        then misses. So what the flow took at the largest size tried corrects what was measured alone.
+        """
+        if self.cost is None:
             return None
-        return replace(cost, fixed=cost.fixed + self.kept, per_unit=cost.per_unit + self.overlap)
+        if not self._alone:
+            return replace(self.cost, fixed=self.cost.fixed + self.kept, per_unit=self.cost.per_unit + self.overlap)
+        foretold = {weight: peak + self.overlap * weight for weight, peak in self._alone.items()}
+        known = max(self._flow, default=None)
+        more = 1.0 if known is None else max(1.0, self._flow[known] / max(1.0, foretold[known]))
+        cost = self._fit({weight: self._flow.get(weight, more * peak) for weight, peak in foretold.items()})
+        return replace(cost, fixed=cost.fixed + self.kept)
 
     def _stop(self, capacity: float) -> int:
         """The end of a batch of that capacity. What is left is cut into equal parts, at least one item each."""
@@ -133,14 +143,19 @@ class Cutter:
         if self._sums is None:
             left = self.length - self._position
             whole = max(1, int(min(capacity, left)))
-            return self._position + (math.ceil(left / math.ceil(left / whole)) if self.settled else whole)
+            return self._position + (math.ceil(left / math.ceil(left / whole)) if self._evenly else whole)
         done, left = self._sums[self._position], self._sums[-1] - self._sums[self._position]
-        share = left / math.ceil(left / capacity) if self.settled and capacity > 0 else capacity
+        share = left / math.ceil(left / capacity) if self._evenly and capacity > 0 else capacity
         # Equal shares rarely fall between two items: take the one that crosses, if it still fits.
         stop = int(np.searchsorted(self._sums, done + share * (1 - 1e-12), side="left"))
         if stop <= self.length and self._sums[min(stop, self.length)] - done > capacity:
             stop -= 1
         return min(max(stop, self._position + 1), self.length)
+
+    @property
+    def _evenly(self) -> bool:
+        """Whether the rest is cut into equal parts: not while the size still changes."""
+        return self.settled or self._fixed
 
     def end(self) -> None:
         """The stream has no more items."""
@@ -158,36 +173,34 @@ class Cutter:
         if probe:
             return self._probed(weight, seconds, peak, effective)
         if trial and trial == self._trial and self._trying and not self.settled:
-            return self._tried(weight, seconds, effective)
+            return self._tried(weight, seconds, peak, effective)
         self._recover()
         return False
 
     def _probed(self, weight: float, seconds: float | None, peak: int, effective: int) -> bool:
-        self._waiting = False
-        self._peaks.append((weight, peak))
-        self.cost = self._fit()
-        if self.settled:
-            self._measure -= 1
-            return self._measure == 0
+        self._waiting, self._weight = False, weight
+        self._alone[weight] = max(peak, self._alone.get(weight, 0))
+        self.cost = self._fit(self._alone)
         if seconds is not None and seconds >= _CHEAP:
             return self._grow(weight, weight / seconds, effective)
         self._trying, self._trial, self._tries, self._runs = True, self._trial + 1, 0, []
         return False
 
-    def _tried(self, weight: float, seconds: float | None, effective: int) -> bool:
+    def _tried(self, weight: float, seconds: float | None, peak: int, effective: int) -> bool:
         self._tries += 1
         if seconds is not None:
             self._runs.append(weight / max(seconds, 1e-9))
         if len(self._runs) < _TIMINGS and self._tries < _TRIALS:
             return False
         self._trying = False
+        self._flow[self._weight] = max(peak, self._alone[self._weight], self._flow.get(self._weight, 0))
         if self._runs:
             return self._grow(weight, max(self._runs), effective)
         self._blind += 1
-        if self._blind < _BLIND:
+        if self._blind < _BLIND and not self._fixed:
             self.size = min(self.size * 2, max(self._room(effective), 1.0))
             return False
-        self.settled, self._measure = True, 0
+        self.settled = True
         return True
 
     def spoiled(self) -> None:
@@ -197,6 +210,9 @@ class Cutter:
     def _grow(self, weight: float, rate: float, effective: int) -> bool:
         # A batch cut short by the end of the items is judged by what it really weighed; so is a single item that
         # is heavier than a batch was meant to be, which happens when a stream's weights are large numbers.
+        if self._fixed:
+            self.settled = True
+            return True
         self._rates.append((weight, rate))
         self.size = max(self.size, weight)
         best = max((each for _, each in self._rates[:-1]), default=0.0)
@@ -208,7 +224,7 @@ class Cutter:
             fastest = max(each for _, each in self._rates)
             self.size = max(size for size, each in self._rates if each >= _LEVEL * fastest)
             self.size = min(self.size, room)
-            self.settled, self._measure, self._cramped = True, 0, not flat
+            self.settled, self._cramped = True, not flat
             return True
         factor = 4 if rate > 2.5 * best else 2
         self.size = min(self.size * factor, room)
@@ -217,18 +233,15 @@ class Cutter:
     @property
     def largest(self) -> float:
         """The weight of the largest batch that was measured; 0 when none was."""
-        return max((weight for weight, _ in self._peaks), default=0.0)
+        return max(self._alone, default=0.0)
 
-    def _fit(self) -> Cost:
-        """The cost through the two largest sizes measured, each at its highest peak."""
-        tops: dict[float, int] = {}
-        for weight, peak in self._peaks:
-            tops[weight] = max(peak, tops.get(weight, 0))
-        largest = sorted(tops.items())[-2:]
+    def _fit(self, peaks: Mapping[float, float]) -> Cost:
+        """The cost through the two largest sizes measured."""
+        largest = sorted(peaks.items())[-2:]
         if len(largest) == 2 and largest[0][0] > 0.8 * largest[1][0]:
             largest = largest[1:]  # two sizes so near each other say nothing about a slope
-        margin = self.cost.margin if self.cost else None
-        return Cost.fit(largest) if margin is None else Cost.fit(largest, margin)
+        margin = self.cost.margin if self.cost else MARGIN
+        return Cost.fit(largest, margin)
 
     def full(self, weight: float, pressed: bool) -> None:
         """A batch of that weight ran out of memory.
@@ -240,7 +253,7 @@ class Cutter:
         self._lower(0.7 * weight)
         self._pressed, self._waiting, self._trying = pressed, False, False
         if not self.settled:
-            self.settled, self._measure = True, 0
+            self.settled = True
 
     def strained(self, weight: float) -> None:
         """The allocator had to free and try again: a little less from here on."""

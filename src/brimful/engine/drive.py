@@ -250,7 +250,7 @@ class Drive:
         probe, trial = (piece.probe, piece.trial) if piece else (False, 0)
         now = time.perf_counter()
         seconds, self._last = now - self._last, now
-        weight, looked = _weight(loaded), probe or now - self._looked >= LOOK
+        weight, looked = _weight(loaded), probe or trial > 0 or now - self._looked >= LOOK
         if looked:
             self._looked, self._seen = now, self._peak.read()
             self.observed = max(self.observed, self._seen)

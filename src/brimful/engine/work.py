@@ -160,7 +160,7 @@ class LocalWork:
         cost = cutter.whole_cost
         if cost is None or cutter.cost is None:
             return
-        self._on_settled(cutter.cost)
+        self._on_settled(replace(cost, fixed=max(0.0, cost.fixed - cutter.kept)))
         with contextlib.suppress(BudgetError):  # it runs all the same, one item at a time
             self.plan = batch_plan(self.plan.work, self._items, cost, self._limit, size, self.plan.devices)
         self._events.emit(Planned(plan=self.plan.to_dict()))
