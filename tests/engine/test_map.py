@@ -446,3 +446,29 @@ def test_a_listener_that_breaks_does_not_break_the_run():
 
     with pytest.warns(BrimfulWarning, match="no ears"):
         assert run(double, rows(10), progress=broken).ok.all()
+
+
+def test_a_function_may_return_the_same_memory_each_time():
+    buffer = torch.empty(64, 3)
+
+    def function(x: torch.Tensor) -> torch.Tensor:
+        out = buffer[: len(x)]
+        torch.mul(x, 2, out=out)
+        return out
+
+    x = torch.randn(2_000, 3)
+    result = brimful.map(function, x, batch=64, progress=False)
+    assert result.values is not None and torch.equal(result.values, x * 2)
+
+
+def test_a_remembered_cost_by_which_nothing_fits_is_not_believed():
+    from brimful import costcache
+    from brimful.engine.map import _job
+
+    def function(x: torch.Tensor) -> torch.Tensor:
+        return x + 1
+
+    x = torch.randn(100, 3)
+    job = _job(function, x, "50MB", "cpu", "auto", None, None, "flag", None, "map")
+    costcache.remember(job._key(torch.device("cpu")), brimful.Cost(10**9, 1))
+    assert brimful.map(function, x, budget="50MB", progress=False).ok.all()

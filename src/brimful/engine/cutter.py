@@ -154,8 +154,8 @@ class Cutter:
 
     @property
     def _evenly(self) -> bool:
-        """Whether the rest is cut into equal parts: not while the size still changes."""
-        return self.settled or self._fixed
+        """Whether the rest is cut into equal parts: not while the size still changes, nor when it is the user's."""
+        return self.settled and not self._fixed
 
     def end(self) -> None:
         """The stream has no more items."""

@@ -70,7 +70,7 @@ class Job:
                 tally.add(index, status, messages)
         before, device = tally.done, self.devices[0]
         with Hold(self.budget, device, every=LOOK) as hold:
-            known = self._known(device)
+            known = self._known(device, hold.limit)
             plan = self._first_plan(known, hold.limit, peek=True)
             if rundir is not None and not rundir.resumed:
                 rundir.record(plan=plan.to_dict(), items=self.items.length)
@@ -118,14 +118,16 @@ class Job:
         signature = f"map {fingerprint.of_function(self.fn)} {self.items.spec()}"
         return costcache.Key(signature, devices.model(device), str(torch.get_default_dtype()))
 
-    def _known(self, device: torch.device) -> Cost | None:
-        """What was measured before, or else the formula; None when there is neither."""
-        return costcache.recall(self._key(device)) or self.cost
+    def _known(self, device: torch.device, limit: int) -> Cost | None:
+        """What was measured before, or else the formula; None when there is neither. A measurement by which nothing
+        would fit is not believed: it may come from a process that grew for reasons of its own."""
+        remembered = costcache.recall(self._key(device))
+        return remembered if remembered and remembered.guarded(1) <= limit else self.cost
 
     def plan(self, probe: bool) -> Plan:
         """The plan without the run. With `probe`, two small batches are run first, measured and forgotten."""
         with Hold(self.budget, self.devices[0]) as hold:
-            known = self._known(hold.device)
+            known = self._known(hold.device, hold.limit)
             plan = self._first_plan(known, hold.limit)
             measured = self._probe(hold, plan) if probe else None
             if measured is None:

@@ -158,7 +158,8 @@ class Runner:
         if outcome is None:
             return Launched(loaded, None, None, None, {}, failed)
         self._worked = True
-        values = trees.apply(outcome.values, lambda tensor: tensor.detach())
+        # A copy: the function may return the same memory each time, and these are still on their way when it does.
+        values = trees.apply(outcome.values, lambda tensor: tensor.detach().clone())
         finite = trees.finite_rows(values, loaded.count) if self._flag else None
         return self._send_back(loaded, values, outcome, finite, failed)
 
