@@ -284,10 +284,19 @@ def test_a_disk_that_refuses_is_a_storage_error_and_frees_the_lock(
     opened(tmp_path / "run").close()
 
 
-def test_a_file_in_its_place_is_a_storage_error(tmp_path: Path):
+def test_a_file_in_its_place_is_refused(tmp_path: Path):
     (tmp_path / "run").write_text("a file")
-    with pytest.raises(StorageError, match=str(tmp_path / "run")):
+    with pytest.raises(RunDirError, match=f"{tmp_path / 'run'} is a file"):
         opened(tmp_path / "run")
+
+
+@pytest.mark.parametrize("name", [LOG, MANIFEST])
+def test_a_folder_of_others_is_left_alone_even_if_its_files_have_our_names(tmp_path: Path, name: str):
+    (tmp_path / name).write_text("theirs, without a newline at the end")
+    with pytest.raises(RunDirError, match="no run's"):
+        opened(tmp_path)
+    assert [each.name for each in tmp_path.iterdir()] == [name]
+    assert (tmp_path / name).read_text() == "theirs, without a newline at the end"
 
 
 def kill_rounds(writers: Writers, folder: Path, rounds: int, seed: int) -> None:

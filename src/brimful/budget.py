@@ -4,6 +4,7 @@ import contextlib
 import math
 import numbers
 import re
+import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping
@@ -185,6 +186,11 @@ class Hold:
             self._reached, self._read_at = max(0, min(self.limit, reachable)), time.monotonic()
         return self._reached
 
+    def pressed(self) -> bool:
+        """Whether others hold so much that waiting for them may help. A little is always held: by the system, by the
+        headroom."""
+        return self.effective() < 0.8 * self.limit
+
     def __enter__(self) -> Self:
         if self.device.type == "cuda":
             self.limit = self._undo.enter_context(_cuda_limit(self.limit, self.device))
@@ -194,16 +200,28 @@ class Hold:
         self._undo.close()
 
 
+_open_limits: dict[torch.device, list[float]] = {}  # the allocator's own first, then those of open holds
+_limits_lock = threading.Lock()
+
+
 @contextlib.contextmanager
 def _cuda_limit(limit: int, device: torch.device) -> Iterator[int]:
-    """Sets the allocator's limit, and gives the one in force: a hold inside another has what that one leaves."""
-    before = torch.cuda.get_per_process_memory_fraction(device)
+    """Sets the allocator's limit, and gives the one in force: the lowest of all holds that are open on the device, in
+    whatever thread. When the last ends, the limit is what it was before the first."""
     total = torch.cuda.mem_get_info(device)[1]
     fraction = math.nextafter(min(1.0, limit / total), 0.0)
     if torch.cuda.memory_reserved(device) > limit:
         torch.cuda.empty_cache()
-    torch.cuda.set_per_process_memory_fraction(min(before, fraction), device)
+    with _limits_lock:
+        limits = _open_limits.setdefault(device, [torch.cuda.get_per_process_memory_fraction(device)])
+        limits.append(fraction)
+        lowest = min(limits)
+        torch.cuda.set_per_process_memory_fraction(lowest, device)
     try:
-        yield limit if fraction <= before else int(before * total)
+        yield limit if fraction == lowest else int(lowest * total)
     finally:
-        torch.cuda.set_per_process_memory_fraction(before, device)
+        with _limits_lock:
+            limits.remove(fraction)
+            torch.cuda.set_per_process_memory_fraction(min(limits), device)
+            if len(limits) == 1:
+                del _open_limits[device]

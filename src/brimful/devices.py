@@ -29,9 +29,11 @@ class Memory:
     own: int
 
 
-def resolve(device: str | torch.device = "auto") -> torch.device:
+def resolve(device: str | int | torch.device | None = "auto") -> torch.device:
     """`"auto"` (the first GPU, or the CPU), `"cpu"`, `"cuda"`, `"cuda:1"` as a device that exists here."""
-    if device == "auto":
+    if isinstance(device, int) and not isinstance(device, bool):
+        device = f"cuda:{device}"
+    if device is None or device == "auto":
         return torch.device("cuda", 0) if torch.cuda.is_available() else torch.device("cpu")
     try:
         found = torch.device(device)
@@ -51,14 +53,14 @@ def resolve(device: str | torch.device = "auto") -> torch.device:
     return torch.device("cuda", index)
 
 
-def resolve_all(device: str | torch.device | Sequence[str | torch.device] = "auto") -> list[torch.device]:
+def resolve_all(device: str | int | torch.device | Sequence[str | torch.device] | None = "auto") -> list[torch.device]:
     """One or several devices: also `"cuda:all"`, `"cuda:0,cuda:1"` or a list. A CPU may be named twice."""
     if device == "cuda:all":
         return [torch.device("cuda", index) for index in range(torch.cuda.device_count())] or [resolve("cuda")]
     if isinstance(device, str):
-        names: Sequence[str | torch.device] = [part.strip() for part in device.split(",")]
+        names: Sequence[str | int | torch.device | None] = [part.strip() for part in device.split(",")]
     else:
-        names = [device] if isinstance(device, torch.device) else list(device)
+        names = [device] if device is None or isinstance(device, int | torch.device) else list(device)
     if not names:
         raise DeviceError("an empty list of devices; name at least one, such as 'auto'")
     found = [resolve(name) for name in names]

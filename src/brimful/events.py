@@ -1,6 +1,6 @@
 """What happens in a run, as typed values on one stream.
 
-The progress display, the JSON-lines log and the service all read the same events; none has a channel of its
+The progress display, the JSON-lines log and any callable all read the same events; none has a channel of its
 own. Adding an event is adding a dataclass here.
 """
 
@@ -50,7 +50,7 @@ class Started(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchDone(Event):
-    """A batch was finished: `items` of it, `bad` among them flagged; `done` so far in all."""
+    """A batch was finished: `items` of it, `bad` among them flagged; `done` and `flagged` so far in all."""
 
     name: ClassVar[str] = "batch_done"
     items: int
@@ -59,6 +59,7 @@ class BatchDone(Event):
     seconds: float
     peak: int
     budget: int
+    flagged: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

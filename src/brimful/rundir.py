@@ -67,6 +67,8 @@ class RunDir:
             RunDirError: it holds files that are not a run's.
         """
         path = Path(path)
+        if path.exists() and not path.is_dir():
+            raise RunDirError(f"{path} is a file; a run needs a directory. Choose another name.")
         try:
             path.mkdir(parents=True, exist_ok=True)
             _refuse_foreign(path)
@@ -167,7 +169,7 @@ def _manifest(path: Path) -> dict[str, Any] | None:
 def _refuse_foreign(path: Path) -> None:
     """Before anything is written there: somebody else's folder is left as it was."""
     inside = list(path.iterdir())
-    if any(each.name in (MANIFEST, LOG) for each in inside):
+    if any(each.name == LOCK for each in inside):  # every run's directory has had one from its first moment on
         return
     if foreign := sorted(each.name for each in inside if each.name != LOCK and not is_temporary(each)):
         raise RunDirError(
@@ -246,17 +248,18 @@ def inspect(path: Path) -> RunInfo:
     except CorruptError:
         return RunInfo(str(path), "?", "damaged", None, 0, None, 0)
     done, items, bad, state = 0, None, 0, "killed"
+    running = _is_locked(path)  # before the log: a run that ends in between has said so there
     for event in read_log_end(path / LOG) if (path / LOG).exists() else []:
         match event:
             case Started():
                 done, items, state = event.done, event.items, "killed"
             case BatchDone():
-                done, state = event.done, "killed"
+                done, bad, state = event.done, event.flagged, "killed"
             case Finished():
                 done, bad, state = event.done, event.bad, event.state
     if items is None:
         items = manifest.get("items")
-    if _is_locked(path):
+    if running:
         state = "running"
     return RunInfo(str(path), manifest["work"], state, manifest["created"], done, items, bad)
 

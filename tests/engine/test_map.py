@@ -472,3 +472,112 @@ def test_a_remembered_cost_by_which_nothing_fits_is_not_believed():
     job = _job(function, x, "50MB", "cpu", "auto", None, None, "flag", None, "map")
     costcache.remember(job._key(torch.device("cpu")), brimful.Cost(10**9, 1))
     assert brimful.map(function, x, budget="50MB", progress=False).ok.all()
+
+
+class Times:
+    def __init__(self, factor: float) -> None:
+        self.factor = factor
+
+    def __call__(self, x: torch.Tensor) -> torch.Tensor:
+        return x * self.factor
+
+    def method(self, x: torch.Tensor) -> torch.Tensor:
+        return x * self.factor
+
+
+SCALE = torch.tensor(2.0)
+
+
+def by_scale(x: torch.Tensor) -> torch.Tensor:
+    return x * SCALE
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (Times(2.0), Times(3.0)),
+        (Times(2.0).method, Times(3.0).method),
+        (
+            torch.nn.Sequential(torch.nn.Identity(), torch.nn.ReLU()),
+            torch.nn.Sequential(torch.nn.Identity(), torch.nn.Tanh()),
+        ),
+    ],
+    ids=["object", "method", "layers"],
+)
+def test_another_state_of_the_function_refuses_to_resume(tmp_path: Path, one: Any, other: Any):
+    x = torch.randn(10, 2)
+    brimful.map(one, x, out=tmp_path / "run", progress=False)
+    with pytest.raises(brimful.ChangedError, match="fn was"):
+        brimful.map(other, x, out=tmp_path / "run", progress=False)
+    assert brimful.map(one, x, out=tmp_path / "run", progress=False).ok.all()
+
+
+def test_another_tensor_in_the_functions_module_refuses_to_resume(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    x = torch.randn(10, 2)
+    brimful.map(by_scale, x, out=tmp_path / "run", progress=False)
+    monkeypatch.setitem(globals(), "SCALE", torch.tensor(3.0))
+    with pytest.raises(brimful.ChangedError, match="fn was"):
+        brimful.map(by_scale, x, out=tmp_path / "run", progress=False)
+
+
+def test_a_data_frame_is_a_table():
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"a": np.arange(50.0), "b": np.arange(50)})
+    result = brimful.map(lambda batch: batch["a"] + batch["b"], frame, progress=False)
+    assert result.values is not None and result.values.tolist() == [2.0 * i for i in range(50)]
+
+
+def test_a_data_loader_is_refused():
+    loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(torch.randn(10, 2)), batch_size=4)
+    with pytest.raises(brimful.InputError, match="DataLoader"):
+        brimful.map(lambda x: x, loader, progress=False)
+
+
+def test_a_source_whose_length_is_wrong_gives_what_it_gives():
+    class Liar:
+        def __len__(self) -> int:
+            return 10
+
+        def __iter__(self) -> Iterator[torch.Tensor]:
+            return iter(torch.arange(5.0))
+
+    result = brimful.map(lambda x: x + 1, Liar(), progress=False)
+    assert result.values is not None and result.values.tolist() == [1.0, 2.0, 3.0, 4.0, 5.0]
+    assert len(result.status) == 5
+
+
+def test_an_exception_that_leads_back_to_itself_does_not_hang():
+    def function(x: torch.Tensor) -> torch.Tensor:
+        if (x == 3).any():
+            error = ValueError("three")
+            raise error from error
+        return x
+
+    result = brimful.map(function, torch.arange(10.0), batch=5, progress=False)
+    assert result.messages == {3: "ValueError: three"}
+
+
+def test_a_stream_that_gathers_more_than_the_budget_is_told_to_write_to_disk():
+    items = (torch.zeros(1000) for _ in range(100_000))
+    with pytest.raises(brimful.BudgetError, match="Pass out="):
+        brimful.map(lambda x: x, items, budget="60MB", progress=False)
+
+
+def test_a_wrong_fallback_leaves_nothing_behind(tmp_path: Path):
+    import threading
+
+    before = threading.active_count()
+    with pytest.raises(brimful.InputError, match="fallback is 3"):
+        brimful.map(lambda x: x, torch.ones(3), fallback=3, out=tmp_path / "run", progress=False)
+    assert threading.active_count() == before
+    assert not (tmp_path / "run").exists()
+
+
+def test_an_error_of_a_map_inside_the_function_is_an_items_failure():
+    def function(x: torch.Tensor) -> torch.Tensor:
+        if (x == 3).any():
+            brimful.map(lambda y: y, 5, progress=False)
+        return x
+
+    result = brimful.map(function, torch.arange(10.0), batch=5, progress=False)
+    assert [int(item) for item in np.flatnonzero(~result.ok)] == [3]

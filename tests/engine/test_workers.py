@@ -119,7 +119,7 @@ def test_an_item_that_kills_every_worker_ends_the_run_and_keeps_what_was_finishe
     trap = tmp_path / "trap"
     trap.touch()
     function = functools.partial(deadly, trap=str(trap), once=False)
-    with pytest.raises(WorkerError, match=r"exit code 9.*What was finished is kept"):
+    with pytest.raises(WorkerError, match=r"exit code 9.*what was finished is kept"):
         run(function, rows(400), batch=8, device=TWO, out=tmp_path / "run")
     kept = {path: path.read_bytes() for path in (tmp_path / "run").glob("shard-*")}
     assert len(kept) >= 10

@@ -41,7 +41,7 @@ def _device(device: torch.device) -> dict[str, Any]:
         "total": memory.total,
         "free": memory.free,
         "own": memory.own,
-        "bf16": torch.cuda.is_bf16_supported() if device.type == "cuda" else None,
+        "bf16": torch.cuda.get_device_capability(device) >= (8, 0) if device.type == "cuda" else None,
     }
 
 

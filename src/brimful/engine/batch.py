@@ -62,6 +62,11 @@ class Batch:
 def check(returned: Any, count: int) -> Batch:
     """What a function returned, as a `Batch` of the right length."""
     batch = returned if isinstance(returned, Batch) else Batch(returned)
+    if not isinstance(batch.values, torch.Tensor | tuple | list | Mapping):
+        raise InputError(
+            f"the function returned a {type(batch.values).__name__}; it must return a tensor, or a tuple or dict of "
+            "them"
+        )
     found = trees.rows(batch.values, "the function's result")
     if found != count:
         raise InputError(

@@ -18,6 +18,7 @@ from ..cost import MARGIN, Cost
 _GAIN = 1.05  # a size must be this much faster than the best before it to count as growth
 _LEVEL = 0.95  # sizes this near the fastest are as good: the largest of them is taken
 _CHEAP = 0.5  # seconds: a probe longer than this has told the speed as well; no trials are needed
+_LEAST = 4  # sizes to have tried before speed may decide
 _LONG = 0.02  # seconds: what a batch costs beside its work is lost in this
 _TIMINGS, _TRIALS = 2, 6  # timings wanted of a size, and trials after which it has to do without
 _BLIND = 6  # doublings without a usable time before the size is left as it is
@@ -81,11 +82,13 @@ class Cutter:
         self.size = settled if settled is not None else size
         self.settled, self._fixed = settled is not None, fixed
         self._rates: list[tuple[float, float]] = []  # (size, best weight a second)
+        self._prior = cost  # believed until two sizes have been measured: one cannot tell what is fixed
         self._alone: dict[float, int] = {}  # weight of a probe to its peak, alone
         self._flow: dict[float, int] = {}  # and to the peak of its trials, which overlap
         self._runs: list[float] = []
         self._trying, self._trial, self._tries, self._weight = False, 0, 0, 0.0
         self._blind = 0
+        self._second: float | None = None  # the first size, while a smaller one is measured
         self._cramped = False  # whether memory, and not speed, decided the size
 
     def next(self, effective: int) -> Cut | None:
@@ -129,7 +132,7 @@ class Cutter:
         """
         if self.cost is None:
             return None
-        if not self._alone:
+        if not self._alone or (self._prior is not None and len(self._alone) < 2):
             return replace(self.cost, fixed=self.cost.fixed + self.kept, per_unit=self.cost.per_unit + self.overlap)
         foretold = {weight: peak + self.overlap * weight for weight, peak in self._alone.items()}
         known = max(self._flow, default=None)
@@ -180,7 +183,8 @@ class Cutter:
     def _probed(self, weight: float, seconds: float | None, peak: int, effective: int) -> bool:
         self._waiting, self._weight = False, weight
         self._alone[weight] = max(peak, self._alone.get(weight, 0))
-        self.cost = self._fit(self._alone)
+        if self._prior is None or len(self._alone) > 1:
+            self.cost = self._fit(self._alone)
         if seconds is not None and seconds >= _CHEAP:
             return self._grow(weight, weight / seconds, effective)
         self._trying, self._trial, self._tries, self._runs = True, self._trial + 1, 0, []
@@ -213,13 +217,24 @@ class Cutter:
         if self._fixed:
             self.settled = True
             return True
+        room = self._room(effective)
+        if len(self._alone) == 1 and room < 2 * self.size and weight >= 2:
+            # The first call of a function is slow and takes memory that it keeps. A second, smaller size tells what
+            # an item really takes.
+            self._rates, self._second, self.size = [(weight, rate)], weight, float(weight // 2)
+            return False
+        if self._second is not None:
+            self.size, self._second = self._second, None
+            if room >= 1.1 * self.size:
+                self.size = min(2 * self.size, room)
+                return False
         self._rates.append((weight, rate))
         self.size = max(self.size, weight)
         best = max((each for _, each in self._rates[:-1]), default=0.0)
         flat = rate < _GAIN * best
         if weight / rate < _LONG:  # so short a batch may have met a hiccup: the size before must have been flat too
             flat = flat and len(self._rates) >= 3 and self._rates[-2][1] < _GAIN * max(r for _, r in self._rates[:-2])
-        room = self._room(effective)
+        flat = flat and len(self._rates) >= _LEAST
         if flat or room < self.size * 1.1:
             fastest = max(each for _, each in self._rates)
             self.size = max(size for size, each in self._rates if each >= _LEVEL * fastest)

@@ -8,7 +8,7 @@ import contextlib
 import time
 from collections import deque
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -23,6 +23,7 @@ from . import trees
 from .cutter import Cut
 from .failures import Entangled, Full
 from .items import Loaded
+from .loader import Loader
 from .runner import Done, Launched, Runner, Staged
 
 LOOK = 0.02  # seconds between looks at memory, where batches are shorter than that
@@ -139,20 +140,16 @@ class Drive:
         self._looked, self._seen = 0.0, 0
         self._heaviest = 0.0  # of all that ran
         self._peak = Peak(hold.device, hold.baseline)
-        self._strained, self._weighed = False, 0.0
+        self._strained, self._over, self._weighed = False, False, 0.0
         self.observed = 0
 
     def run(self) -> None:
         """Until there is no more work. After an exception, `land` still keeps what had been computed."""
-        pool = ThreadPoolExecutor(1, thread_name_prefix="brimful-loader")
-        try:
-            with self._peak:
-                while (piece := self._take(pool)) is not None:
-                    self._run(piece, pool)
-                self.land()
-                self.observed = max(self.observed, self._peak.read())
-        finally:
-            pool.shutdown(wait=False, cancel_futures=True)
+        with Loader() as pool, self._peak:
+            while (piece := self._take(pool)) is not None:
+                self._run(piece, pool)
+            self.land()
+            self.observed = max(self.observed, self._peak.read())
 
     def land(self) -> None:
         """Waits for the batch that is still under way, and keeps it."""
@@ -161,14 +158,14 @@ class Drive:
             self._heaviest = max(self._heaviest, _weight(launched.loaded))
             self._keep(launched.loaded, self._runner.finish(launched), piece)
 
-    def _take(self, pool: ThreadPoolExecutor) -> _Piece | None:
+    def _take(self, pool: Loader) -> _Piece | None:
         self._refill(pool, 1)
         if not self._waiting and self._flying is not None:
             self.land()  # its report may free the way for more
             self._refill(pool, 1)
         return self._waiting.popleft() if self._waiting else None
 
-    def _refill(self, pool: ThreadPoolExecutor, depth: int) -> None:
+    def _refill(self, pool: Loader, depth: int) -> None:
         while len(self._waiting) < depth and not (self._waiting and self._waiting[-1].probe):
             cut = self._work.next(self._hold.effective())
             if cut is None:
@@ -176,7 +173,7 @@ class Drive:
             loaded = pool.submit(lambda cut=cut: self._runner.pin(self._work.load(cut)))
             self._waiting.append(_Piece(loaded, cut.probe, cut.trial))
 
-    def _run(self, piece: _Piece, pool: ThreadPoolExecutor) -> None:
+    def _run(self, piece: _Piece, pool: Loader) -> None:
         loaded = piece.loaded.result()
         if loaded.count == 0:
             return
@@ -223,7 +220,7 @@ class Drive:
         else:
             self._prefetch(pool, wait=True)
 
-    def _prefetch(self, pool: ThreadPoolExecutor, wait: bool) -> None:
+    def _prefetch(self, pool: Loader, wait: bool) -> None:
         """Starts moving the next batch in while this one computes, and reading the one after it."""
         self._refill(pool, 2)
         following = self._waiting[0] if self._waiting else None
@@ -276,10 +273,12 @@ class Drive:
             devices.give_back()
         if self._hold.device.type == "cpu" and peak > self._hold.limit and not probe:
             self._work.strained(weight * self._hold.limit / peak)
-            self._work.warn(
-                f"a batch of weight {show_count(weight)} took {show_bytes(peak)}, over the budget of "
-                f"{show_bytes(self._hold.limit)}; batches are made smaller"
-            )
+            if not self._over:
+                self._work.warn(
+                    f"a batch of weight {show_count(weight)} took {show_bytes(peak)}, over the budget of "
+                    f"{show_bytes(self._hold.limit)}; batches are made smaller"
+                )
+            self._over = True
             self._peak.__enter__()
 
     def _count_retries(self) -> int:
@@ -289,7 +288,7 @@ class Drive:
 
     def _overflow(self, loaded: Loaded, probe: bool) -> None:
         """A batch ran out of memory: everything else is put aside, and it is cut in two."""
-        pressed = self._hold.effective() < self._hold.limit
+        pressed = self._hold.pressed()
         self.land()
         for piece in self._waiting:
             piece.staged = None
@@ -314,14 +313,13 @@ class Drive:
             with contextlib.suppress(Full):
                 return self._runner.finish(self._runner.launch(self._runner.stage(loaded)))
             self._retries = self._count_retries()
-            effective, limit = self._hold.effective(), self._hold.limit
-            if effective >= limit:
+            if not self._hold.pressed():
                 return self._runner.too_big(loaded)
             if waited >= _PATIENCE:
                 raise BudgetError(
-                    f"item at position {loaded.start} does not fit: other processes leave {show_bytes(effective)} of "
-                    f"the budget of {show_bytes(limit)}. What was finished is kept; run the same command again when "
-                    "there is memory."
+                    f"item at position {loaded.start} does not fit: other processes leave "
+                    f"{show_bytes(self._hold.effective())} of the budget of {show_bytes(self._hold.limit)}. With out=, "
+                    "what was finished is kept: run the same command again when there is memory."
                 )
             if waited == 0:
                 self._work.warn("other processes hold the memory; waiting for it")

@@ -56,7 +56,9 @@ def _says(error: BaseException, signs: tuple[str, ...]) -> bool:
 def release(error: BaseException) -> None:
     """Lets go of the tensors that the frames of a traceback hold, or memory would stay full."""
     seen: BaseException | None = error
-    while seen is not None:
+    past: set[int] = set()  # `raise error from error` leads back to itself
+    while seen is not None and id(seen) not in past:
+        past.add(id(seen))
         traceback.clear_frames(seen.__traceback__)
         seen = seen.__cause__ or seen.__context__
 

@@ -88,8 +88,12 @@ def items_from(data: Any, weight: Any = None) -> Items:
     """The source for anything `map` accepts."""
     if isinstance(data, str | Path):
         return ParquetItems(Path(data), weight)
-    if isinstance(data, pa.RecordBatch):
-        data = pa.Table.from_batches([data])
+    if isinstance(data, torch.utils.data.DataLoader):
+        raise InputError(
+            "items is a DataLoader; give its dataset's tensors, or the dataset's items: map batches itself"
+        )
+    if hasattr(data, "__arrow_c_stream__") or isinstance(data, pa.RecordBatch):  # pandas, polars and Arrow itself
+        data = pa.Table.from_batches([data]) if isinstance(data, pa.RecordBatch) else pa.table(data)
     if isinstance(data, pa.Table):
         tree, bad = arrow.to_tensors(data)
         return ArrayItems(tree, weight, bad, source=data)
@@ -148,8 +152,7 @@ class ParquetItems:
     forward = False
 
     def __init__(self, path: Path, weight: Any = None) -> None:
-        self._path = path
-        self._files = _parquet_files(path)
+        self._paths, self._files = _parquet_files(path)
         self._schema = self._files[0].schema_arrow
         groups = [
             (file, group, file.metadata.row_group(group).num_rows)
@@ -189,13 +192,13 @@ class ParquetItems:
         return trees.nbytes(self.load(0, 1).tree) if self.length else 0
 
     def fingerprint(self) -> str:
-        return fingerprint.of(self._path)
+        return fingerprint.of([part for path in self._paths for part in (path.name, path)])
 
     def spec(self) -> str:
         return self._schema.to_string(show_schema_metadata=False)
 
 
-def _parquet_files(path: Path) -> list[pq.ParquetFile]:
+def _parquet_files(path: Path) -> tuple[list[Path], list[pq.ParquetFile]]:
     if not path.exists():
         raise InputError(f"{path} does not exist; check the path")
     inside = sorted(each for each in path.rglob("*.parquet")) if path.is_dir() else [path]
@@ -210,7 +213,7 @@ def _parquet_files(path: Path) -> list[pq.ParquetFile]:
     for each, file in zip(inside, files, strict=True):
         if not file.schema_arrow.equals(files[0].schema_arrow):
             raise InputError(f"{each} has other columns or types than {inside[0]}; all files must have the same")
-    return files
+    return inside, files
 
 
 class StreamItems:
@@ -221,8 +224,6 @@ class StreamItems:
     def __init__(self, source: Iterable[Any], weight: Any = None) -> None:
         self._source = source
         self.length: int | None = len(source) if isinstance(source, Sequence) else None
-        if self.length is None and hasattr(source, "__len__"):
-            self.length = len(source)  # type: ignore[arg-type]
         if weight is not None and not callable(weight):
             raise InputError("the weight of a stream's items must be a function of one item")
         self.weights: np.ndarray | None = None

@@ -90,10 +90,11 @@ class Writer:
         self._queue: queue.Queue[Done | None] = queue.Queue(waiting)
         self._error: BaseException | None = None
         self._thread = threading.Thread(target=self._work, name="brimful-writer", daemon=True)
-        self._thread.start()
 
     def __call__(self, done: Done) -> None:
         self._raise()
+        if not self._thread.ident:
+            self._thread.start()
         self._queue.put(done)
 
     def _work(self) -> None:

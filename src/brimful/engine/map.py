@@ -122,6 +122,8 @@ def _job(
         raise ConfigError("batch and weight exclude each other: with weights, batches are packed to equal weight")
     if not callable(fn):
         raise InputError(f"fn is a {type(fn).__name__}; it must be a function of a batch")
+    if not (fallback is None or callable(fallback) or isinstance(fallback, str | torch.dtype | torch.device)):
+        raise InputError(f"fallback is {fallback!r}; give a function, a dtype such as torch.float64, or a device")
     places = devices.resolve_all(device)
     return Job(fn, items_from(items, weight), batch, fallback, nonfinite, cost, name, budget, places)
 

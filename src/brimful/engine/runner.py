@@ -167,13 +167,13 @@ class Runner:
         count = trees.rows(tree)
         try:
             with torch.cuda.device(self.device) if self._cuda else contextlib.nullcontext():
-                return check(self.fn(tree), count)
-        except InputError:
-            raise
+                returned = self.fn(tree)
         except Exception as error:
             self._raise_if_lost(error, loaded)
             release(error)
             failure = error
+        else:
+            return check(returned, count)
         if is_full(failure):
             raise Full
         return failure
@@ -182,8 +182,8 @@ class Runner:
         if is_lost(error):
             raise DeviceError(
                 f"{self.device} is lost to this process: {sentence(error)}. It happened in the batch at positions "
-                f"{loaded.start} to {loaded.start + loaded.count}. What was finished is kept; run the same command "
-                "again to go on. If it happens at the same place again, look at those items."
+                f"{loaded.start} to {loaded.start + loaded.count}. With out=, what was finished is kept: run the "
+                "same command again to go on. If it happens at the same place again, look at those items."
             ) from error
 
     def _narrow(self, loaded: Loaded, error: Exception) -> tuple[Batch | None, dict[int, str]]:

@@ -1,5 +1,6 @@
 """A batch as a user writes it: a tensor, or a tuple or dict of them, all with the items as leading axis."""
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -68,10 +69,11 @@ def tensors(data: Any, name: str = "items") -> Tree:
             return type(data)(*parts) if hasattr(data, "_fields") else tuple(parts)
     try:
         array = np.asarray(data)
-        if not array.flags.writeable:  # torch warns of read-only memory; nothing here writes to it
-            array = array.view()
-            array = array.copy() if not array.flags.writeable else array
-        return torch.from_numpy(np.ascontiguousarray(array) if array.ndim else array)
+        with warnings.catch_warnings():
+            warnings.simplefilter(
+                "ignore"
+            )  # torch warns of read-only memory, a mapped file's; nothing here writes to it
+            return torch.from_numpy(np.ascontiguousarray(array) if array.ndim else array)
     except (TypeError, ValueError) as error:
         raise InputError(
             f"{name} is a {type(data).__name__} that cannot become a tensor ({error}); give numbers, or leave that "

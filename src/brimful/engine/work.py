@@ -11,6 +11,7 @@ from ..errors import BudgetError
 from ..events import BatchDone, Events, Planned, Warned
 from ..plan import Candidate, Plan, choose
 from ..units import show_bytes
+from . import trees
 from .batch import is_bad
 from .cutter import Cut, Cutter
 from .drive import Report
@@ -99,6 +100,8 @@ class LocalWork:
         messages = {int(index[place]): text for place, text in done.messages.items()}
         self._writer(done)
         self.tally.add(index, done.status, messages)
+        if self._gathers and self._items.length is None and done.values is not None:
+            self._keeps(self._cutter.kept + trees.nbytes(done.values), self.tally.done)
         self._events.emit(
             BatchDone(
                 items=done.count,
@@ -106,6 +109,7 @@ class LocalWork:
                 done=self.tally.done,
                 seconds=report.seconds,
                 peak=report.peak,
+                flagged=self.tally.bad,
                 budget=min(report.effective, self._limit),
             )
         )
@@ -120,13 +124,17 @@ class LocalWork:
     def sizes(self, weight: float, inward: int, outward: int) -> None:
         count = self._items.length
         if self._gathers and count is not None:
-            self._cutter.kept = round(outward / weight * self._weight_of_all())
-            if self._cutter.kept > self._limit:
-                raise BudgetError(
-                    f"the results of {count:,} items take {show_bytes(self._cutter.kept)}; the budget is "
-                    f"{show_bytes(self._limit)}. Pass out= to write them to disk as they come."
-                )
+            self._keeps(round(outward / weight * self._weight_of_all()), count)
         self._cutter.overlap = (self._beside[0] * inward + self._beside[1] * outward) / weight
+
+    def _keeps(self, bytes: int, count: int) -> None:
+        """Results pile up in the memory that is counted."""
+        self._cutter.kept = bytes
+        if bytes > self._limit:
+            raise BudgetError(
+                f"the results of {count:,} items take {show_bytes(bytes)}; the budget is {show_bytes(self._limit)}. "
+                "Pass out= to write them to disk as they come."
+            )
 
     def _weight_of_all(self) -> float:
         weights = self._items.weights
@@ -201,6 +209,7 @@ def batch_plan(work: str, items: Items, cost: Cost, budget: int, size: float | N
         heaviest=heaviest if fits else unit,
         most=None if size is None else max(1, int(size / (heaviest if fits else unit))),
         devices=devices,
+        precision="as given",
     )
     plan = choose(work, [candidate], budget)
     return replace(plan, strategy="whole") if plan.steps == 1 else plan

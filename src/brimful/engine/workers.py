@@ -139,6 +139,7 @@ class _Worker:
     pipe: Any
     held: dict[int, Loaded] = field(default_factory=dict)  # handed out and not done, by position
     probing: bool = False
+    spoke: bool = False
     over: bool = False
 
 
@@ -183,6 +184,7 @@ class Crew:
                     except (EOFError, OSError):
                         self._bury(worker)
                         continue
+                    worker.spoke = True
                     if name == "next":
                         waiting.append((worker, arguments[0]))
                     else:
@@ -208,6 +210,9 @@ class Crew:
             _tell(worker, None)
             return True
         if loaded.count:
+            # Noted here, not when it runs: another worker may finish a later cut first, and a gap would not tell
+            # how it had been cut.
+            self._work.begin(loaded.start, loaded.start + loaded.count)
             worker.held[loaded.start] = loaded
             worker.probing = worker.probing or cut.probe
         _tell(worker, (cut, _compact(loaded)))
@@ -252,13 +257,18 @@ class Crew:
             if self._lost[start] > 1:
                 raise WorkerError(
                     f"two workers died on the batch at positions {start} to {start + loaded.count} (exit code {code}). "
-                    "What was finished is kept; look at those items, or name a smaller budget, and run the same "
-                    "command again."
+                    "With out=, what was finished is kept: look at those items, or name a smaller budget, and run the "
+                    "same command again."
                 )
+        if not worker.spoke:
+            raise WorkerError(
+                f"a worker could not start (exit code {code}). Workers import your script: put what it runs under "
+                'if __name__ == "__main__":, and define the function at its top level.'
+            )
         if all(each.over for each in self._workers):
             raise WorkerError(
-                f"every worker has died, the last with exit code {code}. What was finished is kept; run the same "
-                "command again to go on."
+                f"every worker has died, the last with exit code {code}. With out=, what was finished is kept: run the "
+                "same command again to go on."
             )
         self._returned += [worker.held[start] for start in sorted(worker.held)]
         if worker.probing:
