@@ -1,5 +1,5 @@
-"""Options, declared once as the fields of a frozen dataclass: the command line, the JSON schema that the
-service offers, and the checks all come from that one declaration."""
+"""Options, declared once as the fields of a frozen dataclass: the command line, a JSON schema for other
+faces, and the checks all come from that one declaration."""
 
 import dataclasses
 import math

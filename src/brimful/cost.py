@@ -19,7 +19,7 @@ class Cost:
         fixed: bytes that are there whatever the step holds (weights, workspace).
         per_unit: bytes for each unit of weight.
         margin: the share kept free on top of the estimate; never part of the estimate itself.
-        source: where the numbers come from: "formula", "probe" or "remembered".
+        source: where the numbers come from: "formula", "probe", "remembered" or "guess".
 
     Example:
         >>> cost = Cost(fixed=1000, per_unit=10, margin=0.25)

@@ -20,7 +20,7 @@ from .output import emit
 
 _METAVARS = {int: "INT", float: "FLOAT", str: "TEXT", Path: "PATH"}
 
-# `--train_kernel_size` is read as `--train-kernel-size`: the systems Brimful grew from spell both ways.
+# `--some_option` is read as `--some-option`: people type both.
 _SETTINGS = {"token_normalize_func": lambda token: token.replace("_", "-")}
 
 

@@ -58,7 +58,7 @@ def map(
         resume: go on with a run that the directory holds; False refuses such a directory.
         fingerprint: a text that changes whenever the items do; needed to resume a run on an iterator.
         nonfinite: "flag" marks items whose result holds a NaN or an infinity; "allow" does not look.
-        progress: None shows it, False is silent, a function gets the events.
+        progress: None or True shows it, False is silent, a function gets the events.
         cost: bytes by weight, where you know them; measured otherwise.
         name: what to call the work in progress, log and run directory.
 
