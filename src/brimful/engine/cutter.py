@@ -88,6 +88,7 @@ class Cutter:
         self._runs: list[float] = []
         self._trying, self._trial, self._tries, self._weight = False, 0, 0, 0.0
         self._blind = 0
+        self._proven = (0.0, 0)  # a weight that ran within so many bytes
         self._second: float | None = None  # the first size, while a smaller one is measured
         self._cramped = False  # whether memory, and not speed, decided the size
 
@@ -117,7 +118,11 @@ class Cutter:
 
     def capacity(self, effective: int) -> float:
         """The weight that a batch may have now."""
-        return min(self.size, self._room(effective))
+        proven, under = self._proven
+        room = self._room(effective)
+        if self.settled and effective >= 0.98 * under:
+            room = max(room, min(proven, self.ceiling))
+        return min(self.size, room)
 
     def _room(self, effective: int) -> float:
         cost = self.whole_cost
@@ -128,16 +133,21 @@ class Cutter:
         """The cost of a batch in the flow of others, with what the results take that pile up meanwhile.
 
         Overlapping costs more than one more input and output: they are carved out of blocks that the next batch
-        then misses. So what the flow took at the largest size tried corrects what was measured alone.
+        then misses. So what the flow took at the sizes tried decides, not what was measured alone.
         """
         if self.cost is None:
             return None
         if not self._alone or (self._prior is not None and len(self._alone) < 2):
             return replace(self.cost, fixed=self.cost.fixed + self.kept, per_unit=self.cost.per_unit + self.overlap)
         foretold = {weight: peak + self.overlap * weight for weight, peak in self._alone.items()}
-        known = max(self._flow, default=None)
-        more = 1.0 if known is None else max(1.0, self._flow[known] / max(1.0, foretold[known]))
-        cost = self._fit({weight: self._flow.get(weight, more * peak) for weight, peak in foretold.items()})
+        largest = max(foretold)
+        if len(self._flow) < 2:
+            more = max((self._flow[weight] - foretold[weight] for weight in self._flow), default=0.0)
+            cost = self._fit({weight: peak + max(0.0, more) for weight, peak in foretold.items()})
+        else:
+            cost = self._fit(self._flow)
+            if foretold[largest] > cost.at(largest):  # a probe that took more than the flow made one expect
+                cost = self._fit({**self._flow, largest: foretold[largest]})
         return replace(cost, fixed=cost.fixed + self.kept)
 
     def _stop(self, capacity: float) -> int:
@@ -238,8 +248,10 @@ class Cutter:
         if flat or room < self.size * 1.1:
             fastest = max(each for _, each in self._rates)
             self.size = max(size for size, each in self._rates if each >= _LEVEL * fastest)
-            self.size = min(self.size, room)
-            self.settled, self._cramped = True, not flat
+            # A size that ran within the budget is not doubted, whatever the line through all of them says.
+            proven = max((each for each, peak in self._flow.items() if peak <= effective), default=0.0)
+            self.size = min(self.size, max(room, proven))
+            self.settled, self._cramped, self._proven = True, not flat, (min(self.size, proven), effective)
             return True
         factor = 4 if rate > 2.5 * best else 2
         self.size = min(self.size * factor, room)

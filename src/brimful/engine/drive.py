@@ -27,6 +27,7 @@ from .loader import Loader
 from .runner import Done, Launched, Runner, Staged
 
 LOOK = 0.02  # seconds between looks at memory, where batches are shorter than that
+_SHRINKS = 4  # times that batches are made smaller for a process over its budget: what it keeps then is not theirs
 _PATIENCE = 60.0  # seconds to wait for neighbours to give memory back before stopping
 
 
@@ -140,7 +141,7 @@ class Drive:
         self._looked, self._seen = 0.0, 0
         self._heaviest = 0.0  # of all that ran
         self._peak = Peak(hold.device, hold.baseline)
-        self._strained, self._over, self._weighed = False, False, 0.0
+        self._strained, self._over, self._weighed = False, 0, 0.0
         self.observed = 0
 
     def run(self) -> None:
@@ -271,14 +272,14 @@ class Drive:
         self._retries, self._weighed = retries, weight
         if self._hold.device.type == "cpu" and peak > self._hold.limit / 2:
             devices.give_back()
-        if self._hold.device.type == "cpu" and peak > self._hold.limit and not probe:
+        if self._hold.device.type == "cpu" and peak > self._hold.limit and not probe and self._over < _SHRINKS:
             self._work.strained(weight * self._hold.limit / peak)
             if not self._over:
                 self._work.warn(
                     f"a batch of weight {show_count(weight)} took {show_bytes(peak)}, over the budget of "
                     f"{show_bytes(self._hold.limit)}; batches are made smaller"
                 )
-            self._over = True
+            self._over += 1
             self._peak.__enter__()
 
     def _count_retries(self) -> int:
