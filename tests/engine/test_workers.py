@@ -5,6 +5,7 @@ import functools
 import os
 import signal
 import time
+from multiprocessing.context import SpawnProcess
 from pathlib import Path
 from typing import Any
 
@@ -142,6 +143,25 @@ def test_a_worker_killed_from_outside_at_any_moment():
     result = run(sleepy, rows(300), batch=10, device=TWO, progress=killer)
     assert killed
     assert same(result.values, run(stamped, rows(300), batch=10).values)
+
+
+def test_a_worker_killed_before_its_first_word(monkeypatch: pytest.MonkeyPatch):
+    """Killed by the system, say: that says nothing against the script, and the other one does the work."""
+    started: list[int] = []
+    start = SpawnProcess.start
+
+    def start_and_kill(process: SpawnProcess) -> None:
+        start(process)
+        started.append(process.pid or 0)
+        if len(started) == 1:
+            os.kill(started[0], signal.SIGKILL)
+
+    monkeypatch.setattr(SpawnProcess, "start", start_and_kill)
+    heard = Heard()
+    result = run(sleepy, rows(100), batch=10, device=TWO, progress=heard)
+    assert len(started) == 2
+    assert same(result.values, run(stamped, rows(100), batch=10).values)
+    assert len([each for each in heard.warnings if "died (exit code -9); the others take over" in each]) == 1
 
 
 def test_a_wrong_function_raises_its_own_error():

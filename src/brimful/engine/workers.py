@@ -260,7 +260,8 @@ class Crew:
                     "With out=, what was finished is kept: look at those items, or name a smaller budget, and run the "
                     "same command again."
                 )
-        if not worker.spoke:
+        killed = code is not None and code < 0  # from outside: that says nothing against the script
+        if not worker.spoke and not killed:
             raise WorkerError(
                 f"a worker could not start (exit code {code}). Workers import your script: put what it runs under "
                 'if __name__ == "__main__":, and define the function at its top level.'
