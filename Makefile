@@ -8,11 +8,11 @@ STAMP  := $(VENV)/.stamp
 demo: $(STAMP)           ## run the main job and show its result and picture
 	$(BIN)/brimful doctor
 	@echo
-	$(BIN)/brimful plan nets train --budget 500MB
+	$(BIN)/brimful plan gp fit --synthetic 50000 --budget 500MB
 	@echo
 	rm -rf demo-out
-	$(BIN)/brimful nets train --budget 500MB --out demo-out
-	@echo "  open demo-out/nets.png to see where training works"
+	$(BIN)/brimful gp fit --synthetic 50000 --budget 500MB --out demo-out
+	@echo "  open demo-out/gp.png to see some of the processes, and the parameters of all"
 
 test: $(STAMP)           ## the tests, as CI runs them
 	$(BIN)/python -m pytest
@@ -27,6 +27,7 @@ check: $(STAMP)          ## lint, format and types
 
 bench: $(STAMP)          ## measure on this machine; results land in benchmarks/results
 	$(BIN)/python benchmarks/monitor.py
+	$(BIN)/python benchmarks/gp.py
 	$(BIN)/python -c 'import sys, torch; sys.exit(not torch.cuda.is_available())' \
 		&& $(BIN)/python benchmarks/map.py --out benchmarks/results/map.json \
 		|| echo "benchmarks/map.py needs a CUDA device and was left out"

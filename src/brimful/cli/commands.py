@@ -113,12 +113,16 @@ def _parameter(info: FieldInfo) -> inspect.Parameter:
     flag = "--" + info.name.replace("_", "-")
     allowed = f" [{'|'.join(info.option.choices)}]" if info.option.choices else ""
     span = _range(info)
-    settings = typer.Option(
-        f"{flag}/--no-{flag[2:]}" if info.type is bool else flag,
-        help=info.option.help + allowed + (f" [{span}]" if span else ""),
-        metavar=info.option.metavar or _METAVARS.get(info.type),
-        show_default=not info.required and info.default is not None,
-    )
+    words = info.option.help + allowed + (f" [{span}]" if span else "")
+    if info.option.positional:
+        settings: Any = typer.Argument(help=words, metavar=info.option.metavar or info.name.upper())
+    else:
+        settings = typer.Option(
+            f"{flag}/--no-{flag[2:]}" if info.type is bool else flag,
+            help=words,
+            metavar=info.option.metavar or _METAVARS.get(info.type),
+            show_default=not info.required and info.default is not None,
+        )
     # Text on the way in, so that every wrong value is told of in the same words, by `config.build`.
     kind: Any = bool if info.type is bool else Path if info.type is Path else str
     kind = kind | None if info.nullable else kind

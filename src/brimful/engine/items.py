@@ -8,7 +8,7 @@ import contextlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import pyarrow as pa
@@ -49,8 +49,9 @@ class Loaded:
         )
 
 
+@runtime_checkable
 class Items(Protocol):
-    """A source of items.
+    """A source of items. A workload may bring one of its own, and give it to `map` as it is.
 
     Attributes:
         length: how many there are; None when only the end of a stream will tell.
@@ -86,6 +87,8 @@ class Items(Protocol):
 
 def items_from(data: Any, weight: Any = None) -> Items:
     """The source for anything `map` accepts."""
+    if isinstance(data, Items):
+        return data
     if isinstance(data, str | Path):
         return ParquetItems(Path(data), weight)
     if isinstance(data, torch.utils.data.DataLoader):

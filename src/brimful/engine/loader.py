@@ -9,13 +9,19 @@ from typing import Self
 from .items import Loaded
 
 
+_PATIENCE = 2.0  # seconds
+
+
 class Loader:
-    """Calls functions one after the other on its thread. The process does not wait for it at its end, as it would for
-    an executor's: a source that blocks must not keep Ctrl-C from ending the run."""
+    """Calls functions one after the other on its thread. At the end it is waited for, but not for long, as an
+    executor's would be: a source that blocks must not keep Ctrl-C from ending the run. A thread that is in the middle
+    of its work when the interpreter ends would bring the process down."""
 
     def __init__(self) -> None:
         self._queue: queue.SimpleQueue[tuple[Callable[[], Loaded], Future[Loaded]] | None] = queue.SimpleQueue()
-        threading.Thread(target=self._work, name="brimful-loader", daemon=True).start()
+        self._stopped = False
+        self._thread = threading.Thread(target=self._work, name="brimful-loader", daemon=True)
+        self._thread.start()
 
     def submit(self, load: Callable[[], Loaded]) -> Future[Loaded]:
         """What the function will have returned, or raised."""
@@ -24,7 +30,7 @@ class Loader:
         return future
 
     def _work(self) -> None:
-        while (order := self._queue.get()) is not None:
+        while (order := self._queue.get()) is not None and not self._stopped:
             load, future = order
             try:
                 future.set_result(load())
@@ -36,4 +42,6 @@ class Loader:
         return self
 
     def __exit__(self, *error: object) -> None:
+        self._stopped = True  # what is still queued is not wanted
         self._queue.put(None)
+        self._thread.join(_PATIENCE)

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import numpy as np
 
-from ..events import BatchDone, Event, Sampled, read_log
+from ..events import read_log
+from ..pictures import draw_run, figure_of, save
 from ..rundir import LOG
 from . import model
 
@@ -16,18 +17,11 @@ def draw(loss: np.ndarray, run: Path) -> Path:
         loss: one a network, row by row; infinite where it diverged.
         run: the run directory; the picture goes there too.
     """
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    figure, (left, right) = plt.subplots(1, 2, figsize=(12, 5.2), width_ratios=(1.15, 1), layout="constrained")
+    figure = figure_of(12, 5.2)
+    left, right = figure.subplots(1, 2, width_ratios=(1.15, 1))
     _draw_map(left, figure, loss)
-    _draw_run(right, list(read_log(run / LOG)))
-    path = run / "nets.png"
-    figure.savefig(path, dpi=110)
-    plt.close(figure)
-    return path
+    draw_run(right, list(read_log(run / LOG)), "networks")
+    return save(figure, run / "nets.png")
 
 
 def _draw_map(axes, figure, loss: np.ndarray) -> None:
@@ -45,26 +39,3 @@ def _draw_map(axes, figure, loss: np.ndarray) -> None:
         ylabel="log10 learning rate, second layer",
     )
     figure.colorbar(image, ax=axes, label="log10 loss")
-
-
-def _draw_run(axes, events: list[Event]) -> None:
-    done = [event for event in events if isinstance(event, BatchDone)]
-    seen = [event for event in events if isinstance(event, Sampled)]
-    axes.set(title="the run", xlabel="seconds")
-    if not done:
-        return
-    begin = done[0].time - done[0].seconds
-    rate = [event.items / max(event.seconds, 1e-9) for event in done]
-    axes.step([event.time - begin for event in done], rate, where="pre", color="#3b6fb6")
-    axes.set_ylabel("networks a second", color="#3b6fb6")
-    axes.set_ylim(bottom=0)
-    axes.set_xlim(left=0)
-    memory = axes.twinx()
-    memory.plot(
-        [event.time - begin for event in seen], [event.used / 1e6 for event in seen], color="#b6533b", alpha=0.7
-    )
-    memory.plot(
-        [event.time - begin for event in done], [event.peak / 1e6 for event in done], "o", color="#b6533b", ms=4
-    )
-    memory.set_ylabel("memory, MB (dots: peak of a batch)", color="#b6533b")
-    memory.set_ylim(bottom=0)

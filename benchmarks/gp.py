@@ -1,0 +1,307 @@
+"""What `brimful.gp` costs and reaches, beside GPyTorch, BoTorch and JAX where they are installed, on one device.
+
+    python benchmarks/gp.py [--tasks 50000] [--quick] [--out benchmarks/results/gp-cpu.json]
+
+Tasks are sums of two random sines with noise, 40 points unless said. "fit" is the fit alone, its data on the device
+already; "whole" is `gp.fit` from host arrays to a store on disk. The gap is that of the likelihood to a fit of the same
+tasks from a finer set of starts to a tighter tolerance, in nats. Peers run on the same tasks in the same process, after
+a first run that is not timed.
+"""
+
+# pyright: reportMissingImports=false
+import argparse
+import contextlib
+import json
+import math
+import sys
+import tempfile
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
+
+import numpy as np
+import torch
+
+from brimful import devices, gp
+from brimful.gp.data import Data, read
+from brimful.gp.fit import model_for
+from brimful.gp.model import Model, fit_batch
+from brimful.show import columns
+
+N = 40
+
+
+def wait() -> None:
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
+
+
+def timed(function: Callable[[], Any]) -> tuple[float, Any]:
+    wait()
+    begin = time.perf_counter()
+    result = function()
+    wait()
+    return time.perf_counter() - begin, result
+
+
+def rows(data: Data, start: int, stop: int) -> dict[str, torch.Tensor]:
+    tree = data.items.load(start, stop).tree
+    assert isinstance(tree, dict)
+    return dict(tree)
+
+
+def shared(tasks: int) -> Data:
+    return gp.synthetic(tasks, N, seed=1, shared=True)
+
+
+def own(tasks: int) -> Data:
+    return gp.synthetic(tasks, N, seed=1, shared=False)
+
+
+def ragged(tasks: int) -> Data:
+    source = rows(gp.synthetic(tasks, 60, seed=1, shared=False), 0, tasks)
+    counts = np.random.default_rng(0).integers(10, 61, tasks)
+    pairs = [
+        (x[:count, 0], y[:count])
+        for x, y, count in zip(source["x"].numpy(), source["y"].numpy(), counts.tolist(), strict=True)
+    ]
+    return read(pairs, None, None, None, gp.Columns())
+
+
+def three(tasks: int) -> Data:
+    generator = torch.Generator().manual_seed(2)
+    x = torch.rand(tasks, N, 3, generator=generator)
+    y = torch.sin(5 * x[:, :, 0]) + torch.cos(2 * x[:, :, 1]) + 0.1 * torch.randn(tasks, N, generator=generator)
+    return read(x, y, None, None, gp.Columns())
+
+
+CASES: dict[str, tuple[Callable[[int], Data], dict[str, Any]]] = {
+    "shared inputs, rbf": (shared, {}),
+    "own inputs, rbf": (own, {}),
+    "own inputs, ragged 10 to 60 points": (ragged, {}),
+    "own inputs, matern52": (own, {"kernel": "matern52"}),
+    "own inputs, matern52, ARD in 3 dimensions": (three, {"kernel": "matern52", "ard": True}),
+}
+
+
+def model_of(data: Data, options: dict[str, Any], tolerance: float = 1e-4, starts: int | None = None) -> Model:
+    return model_for(
+        data, options.get("kernel", "rbf"), options.get("ard", False), "constant", None, None, False, 200, tolerance,
+        starts,
+    )  # fmt: skip
+
+
+def fit_only(data: Data, model: Model, device: torch.device, batch: int) -> tuple[float, np.ndarray, np.ndarray]:
+    """Seconds of the fit, its data on the device, and the likelihood and status of each task."""
+    parts = []
+    for start in range(0, data.tasks, batch):
+        tree = rows(data, start, min(data.tasks, start + batch))
+        parts.append({name: each.to(device) for name, each in tree.items()})
+    fit_batch({name: each[:64] for name, each in parts[0].items()}, model=model)
+    seconds, found = timed(lambda: [fit_batch(part, model=model) for part in parts])
+    nlml = np.concatenate([each.values["nlml"].cpu().numpy() for each in found])
+    return seconds, nlml, np.concatenate([each.status.cpu().numpy() for each in found])
+
+
+def gap_to_best(
+    data: Data, options: dict[str, Any], nlml: np.ndarray, count: int, device: torch.device
+) -> tuple[float, float]:
+    """Mean gap in nats, and the share of tasks more than 0.1 from the best known."""
+    hard = model_of(data, options, tolerance=1e-9, starts=30)
+    hard = Model(kernel=hard.kernel, mean="constant", priors=None, rules=hard.rules, shared=None)
+    tree = rows(data, 0, count)
+    if data.shared is not None:
+        tree["x"] = data.shared.expand(count, -1, -1)
+    best = fit_batch({name: each.to(device) for name, each in tree.items()}, model=hard).values["nlml"].cpu().numpy()
+    gap = nlml[:count] - np.minimum(best, nlml[:count])
+    return float(gap.mean()), float((gap > 0.1).mean())
+
+
+def case(name: str, tasks: int, device: torch.device, batch: int) -> dict[str, Any]:
+    make, options = CASES[name]
+    data = make(tasks)
+    model = model_of(data, options)
+    seconds, nlml, status = fit_only(data, model, device, batch)
+    gap, far = gap_to_best(data, options, nlml, min(500, tasks), device)
+    with tempfile.TemporaryDirectory() as folder:
+        whole, found = timed(
+            lambda: gp.fit(
+                data, kernel=options.get("kernel", "rbf"), ard=options.get("ard", False), priors=None, device=device,
+                out=Path(folder) / "store", progress=False,
+            )
+        )  # fmt: skip
+    return {
+        "case": name,
+        "tasks": tasks,
+        "fit_us": seconds / tasks * 1e6,
+        "whole_us": whole / tasks * 1e6,
+        "nlml": float(np.nanmean(nlml)),
+        "converged": float((status == 0).mean()),
+        "gap": gap,
+        "over_0.1": far,
+        "peak": found.result.observed if found.result else 0,
+    }
+
+
+def gpytorch_adam(x: torch.Tensor, y: torch.Tensor, steps: int, batch: int) -> np.ndarray:
+    """GPyTorch's batched exact processes, Adam at 0.1."""
+    import gpytorch
+
+    class Batched(gpytorch.models.ExactGP):
+        def __init__(self, x: torch.Tensor, y: torch.Tensor, likelihood: Any) -> None:
+            super().__init__(x, y, likelihood)
+            shape = torch.Size([len(y)])
+            self.mean_module = gpytorch.means.ConstantMean(batch_shape=shape)
+            base = gpytorch.kernels.RBFKernel(batch_shape=shape)
+            self.covar_module = gpytorch.kernels.ScaleKernel(base, batch_shape=shape)
+
+        def forward(self, x: torch.Tensor) -> Any:
+            return gpytorch.distributions.MultivariateNormal(self.mean_module(x), self.covar_module(x))
+
+    values = []
+    for start in range(0, len(y), batch):
+        some_x, some_y = x[start : start + batch], y[start : start + batch]
+        likelihood = gpytorch.likelihoods.GaussianLikelihood(batch_shape=torch.Size([len(some_y)])).to(y)
+        model = Batched(some_x, some_y, likelihood).to(y)
+        model.train()
+        optimizer = torch.optim.Adam(model.parameters(), lr=0.1)
+        objective = gpytorch.mlls.ExactMarginalLogLikelihood(likelihood, model)
+        for _ in range(steps):
+            optimizer.zero_grad()
+            (-objective(model(some_x), some_y).sum()).backward()
+            optimizer.step()
+        values.append((-objective(model(some_x), some_y) * y.shape[1]).detach().cpu())
+    return torch.cat(values).numpy()
+
+
+def jax_adam(x: np.ndarray, y: np.ndarray, steps: int) -> np.ndarray:
+    """JAX: the likelihood under vmap and jit, Adam at 0.1 in log space."""
+    import jax
+    import jax.numpy as jnp
+
+    def nlml(theta: Any, x: Any, y: Any) -> Any:
+        K = jnp.exp(theta[0] - 0.5 * ((x[:, None] - x[None]) / jnp.exp(theta[1])) ** 2)
+        L = jnp.linalg.cholesky(K + (jnp.exp(theta[2]) + 1e-6) * jnp.eye(len(x)))
+        z = jax.scipy.linalg.solve_triangular(L, y - theta[3], lower=True)
+        return 0.5 * z @ z + jnp.log(jnp.diag(L)).sum() + 0.5 * len(x) * math.log(2 * math.pi)
+
+    def one(x: Any, y: Any) -> Any:
+        def step(state: Any, number: Any) -> Any:
+            theta, m, v = state
+            g = jax.grad(nlml)(theta, x, y)
+            m, v = 0.9 * m + 0.1 * g, 0.999 * v + 0.001 * g * g
+            size = (m / (1 - 0.9 ** (number + 1))) / (jnp.sqrt(v / (1 - 0.999 ** (number + 1))) + 1e-8)
+            return (theta - 0.1 * size, m, v), None
+
+        first = jnp.zeros(4)
+        (theta, _, _), _ = jax.lax.scan(step, (first, first, first), jnp.arange(steps))
+        return nlml(theta, x, y)
+
+    run = jax.jit(jax.vmap(one))
+    return np.asarray(run(x, y))
+
+
+def botorch_lbfgs(x: torch.Tensor, y: torch.Tensor) -> np.ndarray:
+    """BoTorch's batched L-BFGS-B, in float64, with its own priors."""
+    import botorch
+    import gpytorch
+
+    model = botorch.models.SingleTaskGP(x.double(), y.double()[:, :, None])
+    objective = gpytorch.mlls.ExactMarginalLogLikelihood(model.likelihood, model)
+    botorch.fit.fit_gpytorch_mll(objective)
+    model.train()
+    return (-objective(model(*model.train_inputs), model.train_targets) * y.shape[1]).detach().cpu().numpy()
+
+
+def peers(device: torch.device, tasks: int) -> Iterator[dict[str, Any]]:
+    for kind, make in (("shared inputs", shared), ("own inputs", own)):
+        data = make(tasks)
+        tree = rows(data, 0, tasks)
+        x = tree["x"] if data.shared is None else data.shared.float().expand(tasks, -1, -1)
+        x, y = x.to(device).float().contiguous(), tree["y"].to(device)
+        runs: dict[str, Callable[[], np.ndarray]] = {
+            "GPyTorch, 30 Adam steps, batches of 2,000": lambda x=x, y=y: gpytorch_adam(x, y, 30, 2000),
+            "GPyTorch, 30 Adam steps, all at once": lambda x=x, y=y: gpytorch_adam(x, y, 30, len(y)),
+            "JAX vmap, 30 Adam steps": lambda x=x, y=y: jax_adam(x[:, :, 0].cpu().numpy(), y.cpu().numpy(), 30),
+            "BoTorch, batched L-BFGS-B": lambda x=x, y=y: botorch_lbfgs(x[:500], y[:500]),
+        }
+        for name, run in runs.items():
+            with contextlib.suppress(ImportError), warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                run()
+                seconds, nlml = timed(run)
+                count = len(nlml)
+                yield {"peer": f"{name}, {kind}", "us": seconds / count * 1e6, "nlml": float(nlml.mean())}
+
+
+def predictions(device: torch.device, tasks: int) -> dict[str, Any]:
+    data = own(tasks)
+    found = gp.fit(data, priors=None, device=device, progress=False)
+    at = np.linspace(0, 1, 100)
+    found.predict(at)
+    seconds, _ = timed(lambda: found.predict(at))
+    return {"case": "predict 100 points, own inputs", "tasks": tasks, "whole_us": seconds / tasks * 1e6}
+
+
+def linearity(device: torch.device, most: int) -> list[dict[str, Any]]:
+    rows = []
+    tasks = 1000
+    while tasks <= most:
+        seconds, _ = timed(lambda tasks=tasks: gp.fit(shared(tasks), priors=None, device=device, progress=False))
+        rows.append({"tasks": tasks, "seconds": seconds, "us": seconds / tasks * 1e6})
+        tasks *= 10
+    return rows
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("--tasks", type=int, default=20_000, help="tasks of each case")
+    parser.add_argument("--peer-tasks", type=int, default=2_000)
+    parser.add_argument("--batch", type=int, default=65_536, help="tasks in a batch of the fit alone")
+    parser.add_argument("--device", default="auto")
+    parser.add_argument("--most", type=int, default=100_000, help="the most tasks of the row that shows linearity")
+    parser.add_argument("--quick", action="store_true", help="few tasks, to see that it runs")
+    parser.add_argument("--out", type=Path)
+    options = parser.parse_args()
+    if options.quick:
+        options.tasks, options.peer_tasks, options.most = 300, 50, 1000
+    device = devices.resolve_all(options.device)[0]
+    results: dict[str, Any] = {
+        "device": devices.model(device), "torch": torch.__version__, "threads": torch.get_num_threads(),
+        "peers": list(peers(device, options.peer_tasks)),
+        "cases": [case(name, options.tasks, device, options.batch) for name in CASES],
+    }  # fmt: skip
+    results["cases"].append(predictions(device, options.tasks))
+    results["linearity"] = linearity(device, options.most)
+    text = show(results)
+    print(text)
+    if options.out:
+        options.out.write_text(json.dumps(results, indent=1))
+        options.out.with_suffix(".txt").write_text(text + "\n")
+
+
+def show(results: dict[str, Any]) -> str:
+    rows = [
+        (
+            each["case"], f"{each['tasks']:,}", f"{each.get('fit_us', math.nan):.2f}", f"{each['whole_us']:.2f}",
+            f"{each.get('nlml', math.nan):.3f}", f"{each.get('converged', math.nan):.2%}",
+            f"{each.get('gap', math.nan):.5f}", f"{each.get('over_0.1', math.nan):.2%}",
+        )
+        for each in results["cases"]
+    ]  # fmt: skip
+    head = ("case", "tasks", "fit us", "whole us", "mean NLML", "converged", "gap", "over 0.1")
+    lines = [f"{results['device']}, torch {results['torch']}, {results['threads']} threads; us a task", ""]
+    lines += [columns(rows, header=head), ""]
+    lines += [columns([(e["peer"], f"{e['us']:.1f}", f"{e['nlml']:.3f}") for e in results["peers"]],
+                      header=("peer", "us", "mean NLML")), ""]  # fmt: skip
+    lines.append(columns([(f"{e['tasks']:,}", f"{e['seconds']:.2f} s", f"{e['us']:.2f}") for e in results["linearity"]],
+                         header=("tasks, shared inputs", "gp.fit", "us")))  # fmt: skip
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    main()

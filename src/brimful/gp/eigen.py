@@ -1,0 +1,151 @@
+"""First guesses for tasks that share their inputs: one eigendecomposition a lengthscale serves them all.
+
+Legend: T tasks, N points, Q regressors of the mean, L lengthscales, R noise ratios, S starts, P parameters.
+
+With E = V diag(e) V^T for a lengthscale, z = V^T y and the ratio r of noise to signal variance, the covariance is
+diagonal: twice the negative log likelihood is N log(q / N) + sum(log(e + r)), q = sum(z^2 / (e + r)) less what the mean
+takes, at the best signal variance q / N. For all tasks and all ratios that is a few products of matrices. Curves
+through the neighbours of the lowest points, first along the ratio, then along the lengthscale, put the guess close to
+where scoring.py then goes.
+"""
+
+import math
+from collections.abc import Sequence
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from .kernels import Kernel
+from .priors import Limits
+from .tasks import Tasks
+
+_LENGTHS, _RATIOS = (0.011, 60.0, 40), (3e-9, 30.0, 36)  # first, last, how many
+_AT_ONCE = 4096  # tasks: enough for the products of matrices, and few enough for the caches
+_WORTH = 3.0  # nats: a hollow this much above the best is not followed
+
+
+def serves(kernel: object) -> bool:
+    """Whether a kernel has one nonlinear parameter only, so that a grid of lengthscales is all there is to it."""
+    return isinstance(kernel, Kernel) and len(kernel.factors) == 1 and kernel.kinds == ("variance", "lengthscale")
+
+
+def starts(kernel: Kernel, tasks: Tasks, limits: Limits, most: int) -> tuple[Float[Tensor, "T S P"], Int[Tensor, " T"]]:
+    """First guesses, best first, and how many each task has. The tasks share their inputs, and none is missing."""
+    log_l, log_r = (torch.linspace(math.log(a), math.log(b), c, dtype=torch.float64) for a, b, c in (_LENGTHS, _RATIOS))
+    bases = _bases(kernel, tasks, log_l, torch.exp(log_r))
+    parts = []
+    pulled = bool(limits.precision_P.any())
+    for index in torch.arange(len(tasks), device=tasks.y_TN.device).split(_AT_ONCE):
+        parts.append(_guess(tasks.y_TN[index], bases, limits.pick(index), log_l, log_r, most, pulled))
+    return torch.cat([part[0] for part in parts]), torch.cat([part[1] for part in parts])
+
+
+def _bases(kernel: Kernel, tasks: Tasks, log_l: Tensor, ratio_R: Tensor) -> list[tuple[Tensor, Tensor, Tensor, Tensor]]:
+    """For each lengthscale: the eigenvectors, 1 / (e + r), the mean's part, and sum(log(e + r)); in float32, made in
+    float64."""
+    x_1ND, H_NQ, device = tasks.x_TND[:1].double().cpu(), tasks.H_TNQ[0].double().cpu(), tasks.y_TN.device
+    bases = []
+    for value in log_l:
+        theta_1P = torch.stack([torch.zeros_like(value), value])[None]
+        e_N, V_NN = torch.linalg.eigh(kernel(x_1ND, x_1ND, theta_1P)[0])
+        both_NR = e_N.clamp(min=0)[:, None] + ratio_R
+        W_NR = 1 / both_NR
+        G_NQ = V_NN.mT @ H_NQ
+        A_RQQ = torch.einsum("np,nr,nq->rpq", G_NQ, W_NR, G_NQ)
+        C_RQQ = torch.linalg.cholesky(torch.linalg.inv(A_RQQ)) if G_NQ.shape[1] else A_RQQ
+        M_QNR = torch.einsum("nr,np,rpq->qnr", W_NR, G_NQ, C_RQQ)
+        bases.append(tuple(each.to(device, torch.float32) for each in (V_NN, W_NR, M_QNR, both_NR.log().sum(0))))
+    return bases
+
+
+def _guess(
+    y_TN: Tensor, bases: list[tuple[Tensor, Tensor, Tensor, Tensor]], limits: Limits, log_l: Tensor, log_r: Tensor,
+    most: int, pulled: bool,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    T, N = y_TN.shape
+    L = len(log_l)
+    device = y_TN.device
+    y_TN, log_r = y_TN.float(), log_r.to(device)
+    moves_5 = torch.arange(-2, 3, device=device)
+    place_TL = torch.empty(T, L, dtype=torch.int64, device=device)
+    score_TL5, log_v_TL5 = torch.empty(T, L, 5, device=device), torch.empty(T, L, 5, device=device)
+    for place, (V_NN, W_NR, M_QNR, logdet_R) in enumerate(bases):
+        z_TN = y_TN @ V_NN
+        q_TR = z_TN.square() @ W_NR
+        for M_NR in M_QNR:
+            q_TR -= (z_TN @ M_NR).square_()
+        log_v_TR = q_TR.mul_(1 / N).clamp_(min=1e-30).log_()
+        score_TR = torch.add(0.5 * logdet_R, log_v_TR, alpha=0.5 * N)
+        if pulled:
+            score_TR += _pull(log_v_TR, log_l[place], log_r, limits)
+        least_T1 = score_TR.min(1, keepdim=True).indices.clamp_(2, len(log_r) - 3)
+        place_TL[:, place] = least_T1[:, 0]
+        torch.gather(score_TR, 1, least_T1 + moves_5, out=score_TL5[:, place])
+        torch.gather(log_v_TR, 1, least_T1 + moves_5, out=log_v_TL5[:, place])
+    best_TL, ratio_TL, log_v_TL = _along_ratio(score_TL5, log_v_TL5, log_r, place_TL)
+    place_TS, count_T = _hollows(best_TL, most)
+    middle_TS = place_TS.clamp(2, L - 3)  # at an edge, the curve of the points beside it
+    around = [middle_TS + move for move in range(-2, 3)]
+    step_TS = _lowest(_curve([torch.gather(best_TL, 1, place) for place in around]))
+    ratio_TS, log_v_TS = (
+        _value(_curve([torch.gather(each, 1, place) for place in around]), step_TS) for each in (ratio_TL, log_v_TL)
+    )
+    log_l_TS = log_l.to(device)[middle_TS] + step_TS * float(log_l[1] - log_l[0])
+    return torch.stack([log_v_TS, log_l_TS, log_v_TS + ratio_TS], dim=2).double(), count_T
+
+
+def _along_ratio(
+    score_TL5: Tensor, log_v_TL5: Tensor, log_r: Tensor, place_TL: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """For each lengthscale the lowest score over a continuous ratio, with the ratio and the variance there. Guesses
+    follow the valley along which lengthscale and variance grow together only if each lengthscale has its own best."""
+    score = _curve(score_TL5.unbind(2))
+    step_TL = _lowest(score)
+    ratio_TL = log_r.float()[place_TL] + step_TL * float(log_r[1] - log_r[0])
+    return _value(score, step_TL), ratio_TL, _value(_curve(log_v_TL5.unbind(2)), step_TL)
+
+
+def _curve(values: Sequence[Tensor]) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """The polynomial of degree four through five points a step apart, by its coefficients around the middle one."""
+    a, b, c, d, e = values
+    return (
+        c,
+        (a - 8 * b + 8 * d - e) / 12,
+        (-a + 16 * b - 30 * c + 16 * d - e) / 24,
+        (-a + 2 * b - 2 * d + e) / 12,
+        (a - 4 * b + 6 * c - 4 * d + e) / 24,
+    )
+
+
+def _lowest(curve: tuple[Tensor, ...]) -> Tensor:
+    """Where a curve is lowest near its middle, in steps from there: a few of Newton's steps."""
+    _, first, second, third, fourth = curve
+    step = torch.zeros_like(first)
+    for _ in range(4):
+        slope = first + step * (2 * second + step * (3 * third + step * 4 * fourth))
+        bend = 2 * second + step * (6 * third + step * 12 * fourth)
+        step = (step - torch.where(bend > 0, slope / bend.clamp(min=1e-6), torch.sign(slope))).clamp(-1.0, 1.0)
+    return step
+
+
+def _value(curve: tuple[Tensor, ...], step: Tensor) -> Tensor:
+    return curve[0] + step * (curve[1] + step * (curve[2] + step * (curve[3] + step * curve[4])))
+
+
+def _pull(log_v_TR: Tensor, log_l: Tensor, log_r: Tensor, limits: Limits) -> Tensor:
+    """What the priors add, up to what is the same for all."""
+    centre_TP, precision_P = limits.centre_TP.float(), limits.precision_P.tolist()
+    by_v = (log_v_TR - centre_TP[:, :1]).square_().mul_(0.5 * precision_P[0])
+    by_l = (float(log_l) - centre_TP[:, 1:2]).square_().mul_(0.5 * precision_P[1])
+    by_n = (log_v_TR + (log_r.float() - centre_TP[:, 2:3])).square_().mul_(0.5 * precision_P[2])
+    return by_v.add_(by_l).add_(by_n)
+
+
+def _hollows(best_TL: Tensor, most: int) -> tuple[Tensor, Tensor]:
+    """The lengthscales without a better neighbour, best first, and how many of them to follow."""
+    edge_T1 = torch.full_like(best_TL[:, :1], math.inf)
+    before_TL, after_TL = torch.cat([edge_T1, best_TL[:, :-1]], 1), torch.cat([best_TL[:, 1:], edge_T1], 1)
+    value_TL = torch.where((best_TL <= before_TL) & (best_TL <= after_TL), best_TL, math.inf)
+    top_TS, place_TS = value_TL.topk(min(most, value_TL.shape[1]), dim=1, largest=False)
+    return place_TS, (top_TS <= top_TS[:, :1] + _WORTH).sum(1).clamp(min=1)

@@ -1,0 +1,227 @@
+"""`gp.fit`: many independent Gaussian processes, fitted inside a memory budget."""
+
+import functools
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import torch
+
+from .. import devices
+from ..cost import Cost
+from ..engine.map import map, plan_map
+from ..engine.result import MapResult
+from ..errors import ConfigError
+from ..events import Event
+from ..plan import Plan, Rejected
+from . import priors as limits
+from .data import Columns, Data, as_points, read, unweighted
+from .fitted import Fit
+from .kernels import Custom, Kernel, parse
+from .model import Model, fit_batch, warm
+from .scoring import Rules
+from .store import write_data, write_model
+from .tasks import MEANS
+
+KEEPS = ("params", "params+data", "predictions")
+_RESERVED = frozenset(("item", "task", "status", "message", "noise", "points", "nlml", "gradient", "iterations"))
+
+
+def fit(
+    x: Any,
+    y: Any = None,
+    *,
+    kernel: str | Custom = "rbf",
+    ard: bool = False,
+    mean: str = "constant",
+    priors: Mapping[str, Any] | str | None = "weak",
+    bounds: Mapping[str, tuple[float, float]] | None = None,
+    noise: Any = None,
+    budget: Any = None,
+    device: Any = "auto",
+    task_ids: Any = None,
+    columns: Columns | None = None,
+    iterations: int = 100,
+    tolerance: float = 1e-4,
+    starts: int | None = None,
+    seed: int = 0,
+    out: str | Path | None = None,
+    keep: str = "params+data",
+    at: Any = None,
+    precision: str = "float32",
+    batch: int | str = "auto",
+    resume: bool = True,
+    progress: bool | Callable[[Event], None] | None = None,
+) -> Fit:
+    """Fits one Gaussian process to each task, by maximum likelihood or with priors, exactly and to the optimum.
+
+    Args:
+        x: inputs: (n,) or (n, d) shared by all tasks, or (tasks, n) or (tasks, n, d) of their own; or, without y, a
+            list of pairs (x, y) or (x, y, noise) of any lengths, or a long table (Arrow, pandas, polars, the path of a
+            Parquet or CSV file) with a row a point.
+        y: targets, (tasks, n); NaN is a missing value.
+        kernel: "rbf", "matern12", "matern32", "matern52", "rational_quadratic", "periodic", "linear", "constant", or
+            sums and products of them such as "linear + rbf * periodic"; or `gp.custom(function, ...)`.
+        ard: a lengthscale for each input dimension.
+        mean: "zero", "constant" or "linear"; its coefficients are fitted too.
+        priors: "weak" keeps tiny tasks from collapsing (see docs/gp.md); None is plain maximum likelihood; or a dict of
+            `gp.LogNormal(median, spread)` by parameter.
+        bounds: (low, high) by parameter, in the units of the data.
+        noise: known noise variances, one for all, (n,) or (tasks, n). Then none is fitted.
+        budget, device, out, resume, progress, batch: as in `brimful.map`.
+        task_ids: names of the tasks.
+        columns: the names of a long table's columns, where they are not the usual ones.
+        iterations: the most steps from one start.
+        tolerance: nats still to be gained at which a task has converged.
+        starts: the most first guesses to follow; unless said, 2 for one stationary shape, 6 for other kernels.
+        seed: of posterior draws.
+        keep: with `out`, what is kept of each task: "params", "params+data" (so that it can predict), or "predictions"
+            at the points `at`.
+        at: the points of keep="predictions".
+        precision: with `out`, "float32" or "float16" parameters.
+
+    Returns:
+        Parameters, likelihood and status of every task. A task that cannot be fitted does not raise: its status says
+        why, and its neighbours are as they would have been without it.
+
+    Example:
+        >>> import numpy as np
+        >>> from brimful import gp
+        >>> x = np.linspace(0, 1, 20)
+        >>> y = np.sin(np.outer(np.arange(1, 6), x))
+        >>> fit = gp.fit(x, y, progress=False)
+        >>> fit.nlml.shape, fit.predict([0.5, 2.0])[0].shape
+        ((5,), (5, 2))
+    """
+    data = read(x, y, noise, task_ids, columns or Columns())
+    model = model_for(data, kernel, ard, mean, priors, bounds, noise is not None, iterations, tolerance, starts)
+    check_keep(keep, at, out, precision)
+    if batch != "auto":
+        data = replace(data, items=unweighted(data.items))
+    points = as_points(at, data.dimensions) if at is not None else None
+    place = devices.resolve_all(device)
+    work = functools.partial(fit_batch, model=model, at=points, precision=precision if out is not None else "float64")
+    warm(model, place[0], data.points)
+    result = map(
+        work,
+        data.items,
+        budget=budget,
+        device=device,
+        batch=batch,
+        out=out,
+        resume=resume,
+        nonfinite="allow",
+        progress=progress,
+        cost=formula(model, data, place[0]),
+        name="gp fit",
+    )
+    if out is not None:
+        if keep == "params+data":
+            write_data(Path(out), data)
+        write_model(Path(out), model, data, keep, points)
+    return _fitted(model, data, result, budget, device, seed, place[0])
+
+
+def plan(model: Model, data: Data, budget: Any, device: Any, probe: bool) -> Plan:
+    """The plan of a fit, without the run."""
+    work = functools.partial(fit_batch, model=model)
+    place = devices.resolve_all(device)[0]
+    cost = formula(model, data, place)
+    if probe:
+        warm(model, place, data.points)
+    made = plan_map(work, data.items, budget=budget, device=device, cost=cost, name="gp fit", probe=probe)
+    rejected = tuple(Rejected(*each) for each in model.rejected(place, data.points))
+    return replace(
+        made, strategy=f"{made.strategy}: {model.way(place, data.points)}", precision="float64", rejected=rejected
+    )
+
+
+def model_for(
+    data: Data,
+    kernel: str | Custom | Kernel,
+    ard: bool,
+    mean: str,
+    priors: Any,
+    bounds: Any,
+    noise_known: bool,
+    iterations: int,
+    tolerance: float,
+    starts: int | None,
+) -> Model:
+    """The model of a fit, its options checked."""
+    if mean not in MEANS:
+        raise ConfigError(f"mean is {mean!r}; choose one of {', '.join(MEANS)}")
+    if isinstance(kernel, str):
+        kernel = parse(kernel, data.dimensions, ard)
+    elif not isinstance(kernel, Custom):
+        raise ConfigError(f"kernel is a {type(kernel).__name__}; give its name, or gp.custom(function, ...)")
+    if starts is None:
+        simple = isinstance(kernel, Kernel) and set(kernel.kinds) <= {"variance", "lengthscale"}
+        starts = 2 if simple and len(kernel.names) <= 1 + data.dimensions else 6
+    taken = _RESERVED.intersection(kernel.names)
+    if taken:
+        raise ConfigError(f"a parameter is called {min(taken)!r}, a name that the table keeps for itself; rename it")
+    for name, value in (("iterations", iterations), ("starts", starts)):
+        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+            raise ConfigError(f"{name} is {value!r}; give a whole number from 1 on")
+    if not isinstance(tolerance, int | float) or not tolerance > 0:
+        raise ConfigError(f"tolerance is {tolerance!r}; give a positive number of nats")
+    for name, given in (("priors", priors), ("bounds", bounds)):
+        if not (given is None or isinstance(given, Mapping) or (name == "priors" and isinstance(given, str))):
+            raise ConfigError(f"{name} is a {type(given).__name__}; give a dict by parameter, or None")
+    limits.check(kernel, priors, bounds)
+    known = noise_known or data.noise_known
+    return Model(
+        kernel=kernel,
+        mean=mean,
+        priors=priors,
+        bounds=dict(bounds) if bounds else None,
+        known=known,
+        rules=Rules(iterations=iterations, tolerance=tolerance, starts=starts),
+        shared=data.shared,
+    )
+
+
+def check_keep(keep: str, at: Any, out: Any, precision: str) -> None:
+    """Raises on options of the store that do not go together."""
+    if keep not in KEEPS:
+        raise ConfigError(f"keep is {keep!r}; choose one of {', '.join(KEEPS)}")
+    if (keep == "predictions") != (at is not None):
+        raise ConfigError("keep='predictions' and at= go together: name the points to predict at")
+    if keep == "predictions" and out is None:
+        raise ConfigError("keep='predictions' needs out=, the folder to keep them in")
+    if precision not in ("float32", "float16"):
+        raise ConfigError(f"precision is {precision!r}; choose 'float32' or 'float16'")
+
+
+def formula(model: Model, data: Data, device: torch.device) -> Cost:
+    """A first guess of the bytes: the points in float64 a few times over, and the matrices where they are whole."""
+    n, regressors = max(1, data.points), model.regressors
+    rows = 8 * 6 * n * (data.dimensions + regressors + 3)
+    matrices = 0 if model.engine(device, n) != "torch" else 8 * n * n * (3 * len(model.names) + 8)
+    weight = n * n if data.items.weights is not None else 1
+    return Cost(fixed=64_000_000 if model.eigenbasis else 8_000_000, per_unit=max(1, (rows + matrices) // weight))
+
+
+def _fitted(
+    model: Model, data: Data, result: MapResult, budget: Any, device: Any, seed: int, place: torch.device
+) -> Fit:
+    values = result.values
+    assert values is None or isinstance(values, dict)
+    columns = {name: each.numpy() for name, each in (values or {}).items()}
+    return Fit(
+        model=model,
+        data=data,
+        columns=columns,
+        status=result.status,
+        messages=result.messages,
+        ids=data.ids if data.ids is not None else pa.array(np.arange(len(result.status))),
+        budget=budget,
+        device=device,
+        seed=seed,
+        result=result,
+        way=model.way(place, data.points),
+    )

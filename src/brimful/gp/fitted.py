@@ -1,0 +1,317 @@
+"""What a fit gives: parameters and likelihoods of every task, and predictions from them."""
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import torch
+
+from ..engine import arrow
+from ..engine.batch import Status
+from ..engine.map import map
+from ..engine.result import MapResult
+from ..errors import ConfigError, InputError
+from ..units import show_bytes, show_count, show_seconds
+from .data import Columns, Data, as_points, as_tensor, read
+from .kernels import Custom
+from .model import LOG, PREDICTED, Model, loo_batch, predict_batch, sample_batch
+from .store import Store, WithParameters, write_data, write_model, write_models
+
+
+@dataclass(slots=True)
+class Fit:
+    """Fitted processes, one a task.
+
+    Attributes:
+        status: how each fared: 0 converged, 1 rescued, others as `gp.Fate` and `brimful.Status` have them.
+        messages: task number to a sentence, for tasks that are flagged.
+        way: how they were fitted.
+        result: plan, peaks, seconds and rate of the fit; None for a fit that was loaded.
+    """
+
+    model: Model
+    data: Data | None
+    columns: dict[str, np.ndarray]
+    status: np.ndarray
+    messages: dict[int, str]
+    ids: pa.Array
+    budget: Any = None
+    device: Any = "auto"
+    seed: int = 0
+    result: MapResult | None = None
+    way: str = ""
+    _store: Store | None = field(default=None, repr=False)
+
+    @property
+    def params(self) -> dict[str, np.ndarray]:
+        """The parameters in the units of the data, by name: variances, lengthscales, the noise variance, and the
+        coefficients of the mean (mean_0 the level, mean_1 and on the slopes)."""
+        names = [*self.model.names, *(f"mean_{place}" for place in range(self.model.regressors))]
+        return {name: self._column(name) for name in names}
+
+    def _column(self, name: str) -> np.ndarray:
+        if name not in self.columns and f"{LOG}{name}" in self.columns:
+            return np.exp(self.columns[f"{LOG}{name}"].astype(np.float32))
+        return self.columns[name] if self.columns else np.zeros(0)
+
+    @property
+    def nlml(self) -> np.ndarray:
+        """The plain negative log marginal likelihood of each task, without priors, in nats."""
+        return self._column("nlml")
+
+    @property
+    def iterations(self) -> np.ndarray:
+        """Steps taken, over all starts."""
+        return self._column("iterations")
+
+    @property
+    def gradient(self) -> np.ndarray:
+        """The largest part of the gradient by the logarithms of the parameters that are not at a bound."""
+        return self._column("gradient")
+
+    @property
+    def converged(self) -> np.ndarray:
+        """Which tasks have reached their optimum."""
+        return self.status <= Status.RESCUED
+
+    def __len__(self) -> int:
+        return len(self.status)
+
+    def table(self) -> pa.Table:
+        """One row a task: task, status, message, parameters, points, nlml, gradient, iterations, and the predictions
+        that were kept."""
+        more = {name: self._column(name) for name in ("points", "nlml", "gradient", "iterations")}
+        return pa.table(
+            {
+                "task": self.ids,
+                "status": pa.array(self.status),
+                "message": pa.array([self.messages.get(task) for task in range(len(self))], pa.string()),
+                **_arrow(
+                    self.params
+                    | more
+                    | {name: self.columns[name] for name in self.columns if name.startswith(PREDICTED)}
+                ),
+            }
+        )
+
+    def predict(
+        self, x_new: Any, *, noise: bool = False, progress: bool | Callable[[Any], None] | None = False
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and variance of each task's function at new points.
+
+        Args:
+            x_new: (m,) or (m, d) for all tasks, or (tasks, m, d) of their own.
+            noise: the variance of a new observation instead of the function's.
+
+        Returns:
+            Two arrays, (tasks, m). A task that could not be fitted has NaN variances.
+        """
+        result = self._map(predict_batch, x_new, "gp predict", progress, noise=noise)
+        return _two(result, "mean", "variance")
+
+    def predict_to(self, out: str | Path, x_new: Any, *, noise: bool = False, progress: Any = None) -> MapResult:
+        """The same, streamed to a folder of Parquet files; it can be interrupted and resumed."""
+        return self._map(predict_batch, x_new, "gp predict", progress, out=out, noise=noise)
+
+    def sample(self, x_new: Any, draws: int = 1, *, seed: int | None = None) -> np.ndarray:
+        """Draws of each task's function at new points: (tasks, draws, m)."""
+        chosen = self.seed if seed is None else seed
+        result = self._map(sample_batch, x_new, "gp sample", False, draws=draws, seed=chosen)
+        values: Any = result.values
+        return values["draws"].numpy() if values else np.zeros((0, draws, 0))
+
+    def loo(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Mean, variance and log density of each observation given the task's others, (tasks, points); NaN where a
+        point is missing. Ragged tasks are padded to the longest, their points in the order they came."""
+        data = self._data()
+        widest = functools.partial(_padded_loo, model=self.model, width=data.points)
+        result: Any = map(
+            widest,
+            self._with({}),
+            budget=self.budget,
+            device=self.device,
+            nonfinite="allow",
+            progress=False,
+            name="gp loo",
+        )
+        values = result.values or {name: torch.zeros(0, data.points) for name in ("mean", "variance", "density")}
+        return values["mean"].numpy(), values["variance"].numpy(), values["density"].numpy()
+
+    def save(self, path: str | Path, *, keep: str = "params+data") -> Path:
+        """Writes the models to a folder that `gp.load` reads; with their data, unless keep="params"."""
+        if keep not in ("params", "params+data"):
+            raise ConfigError(f"keep is {keep!r}; choose one of params, params+data")
+        folder = Path(path)
+        if folder.exists() and any(folder.iterdir()):
+            raise InputError(f"{folder} is not empty; choose another folder")
+        folder.mkdir(parents=True, exist_ok=True)
+        data = self._data()
+        order = data.items.index(0, len(self))
+        columns = {
+            "item": pa.array(order),
+            "status": pa.array(self.status[order]),
+            "message": pa.array([self.messages.get(int(task)) for task in order], pa.string()),
+        }
+        columns |= _arrow({name: each[order] for name, each in self.columns.items()})
+        write_models(folder, columns)
+        if keep == "params+data":
+            write_data(folder, data)
+        write_model(folder, self.model, data, keep, None)
+        return folder
+
+    def batch_of(self, task: int) -> dict[str, torch.Tensor]:
+        """One task as a batch of one: its points and its parameters."""
+        items = self._data().items
+        start, block = 0, 65_536
+        while start < len(self):
+            found = np.flatnonzero(items.index(start, min(start + block, len(self))) == task)
+            if len(found):
+                position = start + int(found[0])
+                tree = items.load(position, position + 1).tree
+                assert isinstance(tree, dict)
+                row = torch.tensor([[float(self._column(name)[task]) for name in self.model.names]])
+                return {**tree, "parameters": row.double()}
+            start += block
+        raise InputError(f"there is no task {task}; there are {len(self)}")
+
+    def one(self, task: int, x_new: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
+        """Mean and variance of one task at new points, and its noise variance."""
+        at = torch.as_tensor(x_new, dtype=torch.float64).reshape(len(x_new), -1)
+        found = predict_batch(self.batch_of(task), model=self.model, at=at)
+        return found["mean"][0].numpy(), found["variance"][0].numpy(), float(self._column("noise")[task])
+
+    def _data(self) -> Data:
+        if self.data is None:
+            raise InputError(
+                "this fit kept its parameters and not its data, and needs both: gp.load(path, x=..., y=...) with the "
+                "data it was fitted to"
+            )
+        return self.data
+
+    def _with(self, more: dict[str, torch.Tensor]) -> WithParameters:
+        data = self._data()
+        store = self._store
+        if store is not None and store.models.length == data.tasks:
+            return WithParameters(data.items, store.parameters, more)
+        stacked = torch.from_numpy(
+            np.stack([self._column(name).astype(np.float64) for name in self.model.names], axis=1)
+        )
+        items = data.items
+        return WithParameters(items, lambda start, stop: stacked[torch.tensor(items.index(start, stop))], more)
+
+    def _map(
+        self, function: Any, x_new: Any, name: str, progress: Any, out: str | Path | None = None, **options: Any
+    ) -> MapResult:
+        data = self._data()
+        new = as_tensor(x_new, "x_new").double()
+        more: dict[str, torch.Tensor] = {}
+        at: torch.Tensor | None = None
+        if new.ndim == 3:
+            if len(new) != len(self) or new.shape[2] != data.dimensions:
+                raise InputError(
+                    f"new points have shape {tuple(new.shape)}; give ({len(self)}, m, {data.dimensions}), or (m, "
+                    f"{data.dimensions}) for all tasks"
+                )
+            more["new"] = new
+        else:
+            at = as_points(new, data.dimensions)
+        work = functools.partial(function, model=self.model, at=at, **options)
+        return map(
+            work,
+            self._with(more),
+            budget=self.budget,
+            device=self.device,
+            nonfinite="allow",
+            progress=progress,
+            out=out,
+            name=name,
+        )
+
+    def __str__(self) -> str:
+        finite = self.nlml[np.isfinite(self.nlml)]
+        text = (
+            f"{show_count(len(self))} processes ({self.model.kernel.text}), "
+            f"{self.converged.mean() if len(self) else 1.0:.1%} converged, "
+            f"mean NLML {finite.mean() if len(finite) else float('nan'):.3f}"
+        )
+        if self.result is not None:
+            text += (
+                f", {show_seconds(self.result.seconds)} "
+                f"({show_seconds(self.result.seconds / max(1, len(self)))} a task), "
+                f"peak {show_bytes(self.result.observed)}"
+            )
+        return text
+
+
+def _padded_loo(batch: dict[str, torch.Tensor], *, model: Model, width: int) -> dict[str, torch.Tensor]:
+    values = loo_batch(batch, model=model)
+    lacking = width - values["mean"].shape[1]
+    return {
+        name: torch.nn.functional.pad(each, (0, lacking), value=torch.nan) if lacking > 0 else each
+        for name, each in values.items()
+    }
+
+
+def _arrow(columns: dict[str, np.ndarray]) -> dict[str, pa.Array]:
+    return arrow.to_columns({name: torch.from_numpy(np.ascontiguousarray(each)) for name, each in columns.items()})[0]
+
+
+def _two(result: MapResult, first: str, second: str) -> tuple[np.ndarray, np.ndarray]:
+    values: Any = result.values
+    if not values:
+        return np.zeros((0, 0)), np.zeros((0, 0))
+    return values[first].numpy(), values[second].numpy()
+
+
+def load(
+    path: str | Path,
+    *,
+    x: Any = None,
+    y: Any = None,
+    noise: Any = None,
+    kernel: Custom | None = None,
+    budget: Any = None,
+    device: Any = "auto",
+) -> Fit:
+    """A fit that was saved, or written by `gp.fit(..., out=path)`.
+
+    Args:
+        path: the folder.
+        x, y, noise: the data, where it was not kept.
+        kernel: the kernel, where it is one of your own: code is never read from a folder.
+        budget, device: for predictions.
+    """
+    store = Store(Path(path), kernel)
+    data = store.data() if x is None else read(x, y, noise, None, Columns())
+    if data is not None and data.tasks != store.tasks:
+        raise InputError(f"{path} holds {store.tasks} models, and the data has {data.tasks} tasks")
+    model = store.model
+    if data is not None and x is not None:
+        if data.dimensions != store.body["dimensions"]:
+            raise InputError(
+                f"{path} holds models of {store.body['dimensions']} inputs, the data has {data.dimensions}"
+            )
+        if model.known and not data.noise_known:
+            raise InputError(f"the models in {path} were fitted with a known noise; pass it as noise=")
+        model = replace(model, shared=data.shared)
+    columns = store.columns()
+    messages = {task: text for task, text in enumerate(columns.pop("message")) if text}
+    status = columns.pop("status")
+    columns.pop("item")
+    ids = store.ids()
+    return Fit(
+        model=model,
+        data=data,
+        columns=columns,
+        status=status,
+        messages=messages,
+        ids=ids if ids is not None else pa.array(np.arange(len(status))),
+        budget=budget,
+        device=device,
+        way="loaded",
+        _store=store if x is None else None,
+    )

@@ -1,0 +1,135 @@
+"""The marginal likelihood of many tasks at once, with its gradient and average information, in plain torch.
+
+Legend: T tasks, N points, P parameters (the noise variance last), Q regressors of the mean.
+
+A task's missing points are masked: their rows of the covariance are those of the identity and their targets 0, so that
+they add nothing to any term. The mean is linear in its regressors and profiled: for each set of parameters its
+coefficients are the generalised least-squares ones. docs/gp.md has the formulas.
+"""
+
+import math
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from .kernels import Custom, Kernel
+from .tasks import Tasks
+
+_MOST = 65_535  # matrices in one call: more is a known limit of the batched solvers on CUDA
+
+
+@dataclass(frozen=True, slots=True)
+class Solved:
+    """A factored covariance and what follows from it.
+
+    Attributes:
+        L_TNN: the Cholesky factor; the identity where there is none.
+        good_T: whether the covariance is positive definite.
+        weights_TN: K^-1 times the residuals.
+        residual_TN: targets less the mean.
+        beta_TQ: the mean's coefficients.
+        solved_TNQ: K^-1 times the regressors.
+        normal_TQQ: the inverse of H^T K^-1 H, 0 for a regressor that the points cannot tell.
+    """
+
+    L_TNN: Float[Tensor, "T N N"]
+    good_T: Bool[Tensor, " T"]
+    weights_TN: Float[Tensor, "T N"]
+    residual_TN: Float[Tensor, "T N"]
+    beta_TQ: Float[Tensor, "T Q"]
+    solved_TNQ: Float[Tensor, "T N Q"]
+    normal_TQQ: Float[Tensor, "T Q Q"]
+
+
+@dataclass(frozen=True, slots=True)
+class Slopes:
+    """The likelihood's derivatives: the gradient, and the average of observed and expected information, less the second
+    derivatives of the kernel, whose expectation is 0."""
+
+    gradient_TP: Float[Tensor, "T P"]
+    information_TPP: Float[Tensor, "T P P"]
+
+
+def with_noise(K_TNN: Float[Tensor, "T N N"], tasks: Tasks, theta_TP: Float[Tensor, "T P"]) -> Float[Tensor, "T N N"]:
+    """A kernel's matrix with the noise, and the identity at missing points."""
+    keep_TN = tasks.keep_TN
+    noise_TN = torch.where(keep_TN, torch.exp(theta_TP[:, -1:]) + tasks.known_TN, 1.0)
+    return K_TNN * (keep_TN[:, :, None] & keep_TN[:, None, :]) + torch.diag_embed(noise_TN)
+
+
+def factor(K_TNN: Float[Tensor, "T N N"]) -> tuple[Float[Tensor, "T N N"], Bool[Tensor, " T"]]:
+    """The Cholesky factor, and whether there is one; the identity where there is none."""
+    parts = [torch.linalg.cholesky_ex(part) for part in K_TNN.split(_MOST)]
+    L_TNN = torch.cat([part[0] for part in parts])
+    good_T = (torch.cat([part[1] for part in parts]) == 0) & torch.isfinite(L_TNN.diagonal(dim1=1, dim2=2)).all(1)
+    eye_NN = torch.eye(K_TNN.shape[-1], dtype=K_TNN.dtype, device=K_TNN.device)
+    return torch.where(good_T[:, None, None], L_TNN, eye_NN), good_T
+
+
+def solve(K_TNN: Float[Tensor, "T N N"], tasks: Tasks) -> Solved:
+    """Factors the covariance and fits the mean."""
+    L_TNN, good_T = factor(K_TNN)
+    H_TNQ, Q = tasks.H_TNQ, tasks.H_TNQ.shape[2]
+    both_TNR = torch.cholesky_solve(torch.cat([H_TNQ, tasks.y_TN[:, :, None]], dim=2), L_TNN)
+    solved_TNQ, direct_TN = both_TNR[:, :, :Q], both_TNR[:, :, Q]
+    normal_TQQ = _pseudo_inverse(H_TNQ.mT @ solved_TNQ)
+    beta_TQ = (normal_TQQ @ (H_TNQ.mT @ direct_TN[:, :, None]))[:, :, 0]
+    residual_TN = tasks.y_TN - (H_TNQ @ beta_TQ[:, :, None])[:, :, 0]
+    weights_TN = direct_TN - (solved_TNQ @ beta_TQ[:, :, None])[:, :, 0]
+    return Solved(L_TNN, good_T, weights_TN, residual_TN, beta_TQ, solved_TNQ, normal_TQQ)
+
+
+def _pseudo_inverse(A_TQQ: Tensor) -> Tensor:
+    Q = A_TQQ.shape[1]
+    if Q == 0:
+        return A_TQQ
+    if Q == 1:
+        return torch.where(A_TQQ > 0, 1 / A_TQQ.clamp(min=1e-300 if A_TQQ.dtype == torch.float64 else 1e-30), 0.0)
+    return torch.linalg.pinv(A_TQQ, hermitian=True, rtol=1e-6 if A_TQQ.dtype == torch.float32 else 1e-12)
+
+
+def nlml_of(solved: Solved, tasks: Tasks) -> Float[Tensor, " T"]:
+    """The negative log marginal likelihood; infinite where the covariance is not positive definite."""
+    quadratic_T, logdet_T = parts_of(solved)
+    count_T = tasks.keep_TN.sum(1).to(quadratic_T.dtype)
+    return torch.where(solved.good_T, 0.5 * (quadratic_T + logdet_T + math.log(2 * math.pi) * count_T), math.inf)
+
+
+def parts_of(solved: Solved) -> tuple[Float[Tensor, " T"], Float[Tensor, " T"]]:
+    """The quadratic form and the log determinant."""
+    quadratic_T = (solved.residual_TN * solved.weights_TN).sum(1)
+    return quadratic_T, 2 * solved.L_TNN.diagonal(dim1=1, dim2=2).log().sum(1)
+
+
+def nlml(kernel: Kernel | Custom, tasks: Tasks, theta_TP: Float[Tensor, "T P"]) -> Float[Tensor, " T"]:
+    """The negative log marginal likelihood alone."""
+    return score(kernel, tasks, theta_TP)[0]
+
+
+def score(
+    kernel: Kernel | Custom, tasks: Tasks, theta_TP: Float[Tensor, "T P"]
+) -> tuple[Float[Tensor, " T"], Float[Tensor, " T"]]:
+    """The negative log marginal likelihood, and the quadratic form in it."""
+    K_TNN = kernel(tasks.x_TND, tasks.x_TND, theta_TP[:, :-1])
+    solved = solve(with_noise(K_TNN, tasks, theta_TP), tasks)
+    return nlml_of(solved, tasks), parts_of(solved)[0]
+
+
+def evaluate(
+    kernel: Kernel, tasks: Tasks, theta_TP: Float[Tensor, "T P"]
+) -> tuple[Float[Tensor, " T"], Float[Tensor, "T Q"], Slopes]:
+    """The negative log marginal likelihood, the mean's coefficients, and the derivatives."""
+    keep_TN = tasks.keep_TN
+    plain_TNN, dK_TPNN = kernel.derive(tasks.x_TND, theta_TP[:, :-1])
+    solved = solve(with_noise(plain_TNN, tasks, theta_TP), tasks)
+    noise_TNN = torch.diag_embed(torch.where(keep_TN, torch.exp(theta_TP[:, -1:]), 0.0))
+    dK_TPNN = torch.cat([dK_TPNN * (keep_TN[:, None, :, None] & keep_TN[:, None, None, :]), noise_TNN[:, None]], 1)
+    inverse_TNN = torch.cat([torch.cholesky_inverse(part) for part in solved.L_TNN.split(_MOST)])
+    a_TN = solved.weights_TN
+    gap_TNN = inverse_TNN - a_TN[:, :, None] * a_TN[:, None, :]
+    gradient_TP = 0.5 * (gap_TNN[:, None] * dK_TPNN).sum((2, 3))
+    U_TNP = (dK_TPNN @ a_TN[:, None, :, None])[:, :, :, 0].mT
+    through_TNP = inverse_TNN @ U_TNP - solved.solved_TNQ @ (solved.normal_TQQ @ (solved.solved_TNQ.mT @ U_TNP))
+    return nlml_of(solved, tasks), solved.beta_TQ, Slopes(gradient_TP, 0.5 * U_TNP.mT @ through_TNP)

@@ -1,0 +1,280 @@
+"""What is fitted to each task, and the functions of a batch of tasks that `map` runs.
+
+Legend: T tasks, N points, M new points, D input dimensions, P parameters (the noise variance last), Q regressors.
+"""
+
+from dataclasses import dataclass, fields
+from importlib.util import find_spec
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from ..engine.batch import Batch, Status
+from . import adam, eigen, posterior, scoring
+from .kernels import Custom, Kernel
+from .priors import Limits, limits
+from .tasks import SENTENCES, Fate, Tasks, Units, prepare
+
+LOG = "log_"
+"""What stands before the name of a parameter that is stored as its logarithm."""
+PREDICTED = "predicted_"
+"""What stands before a prediction that is kept with the parameters."""
+_COMPILED = 200  # points up to which the compiled loop beats batched linear algebra on the CPU
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Model:
+    """What is fitted.
+
+    Attributes:
+        kernel: the covariance function.
+        mean: "zero", "constant" or "linear".
+        priors, bounds: as `gp.fit` takes them.
+        known: whether the noise of every point is given, and none is fitted.
+        rules: when to stop.
+        shared: inputs that all tasks share; None where each has its own.
+    """
+
+    kernel: Kernel | Custom
+    mean: str = "constant"
+    priors: Any = "weak"
+    bounds: Any = None
+    known: bool = False
+    rules: scoring.Rules = scoring.Rules()
+    shared: Tensor | None = None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The parameters, the noise variance last."""
+        return (*self.kernel.names, "noise")
+
+    @property
+    def regressors(self) -> int:
+        dimensions = self.kernel.dimensions if isinstance(self.kernel, Kernel) else 1
+        if isinstance(self.kernel, Custom) and self.shared is not None:
+            dimensions = self.shared.shape[1]
+        return {"zero": 0, "constant": 1, "linear": 1 + dimensions}[self.mean]
+
+    @property
+    def eigenbasis(self) -> bool:
+        """Whether tasks without missing points begin from the shared eigenbasis."""
+        return self.shared is not None and not self.known and eigen.serves(self.kernel)
+
+    def way(self, device: torch.device, points: int) -> str:
+        """How it is fitted, in words."""
+        if isinstance(self.kernel, Custom):
+            return "Adam with gradients by torch, several starts (a kernel of your own)"
+        first = "shared eigenbasis over 40 lengthscales" if self.eigenbasis else "a grid of first guesses"
+        loop = {"native": "compiled loop", "fused": "fused kernel"}.get(self.engine(device, points), "batched LAPACK")
+        return f"{first}, then average-information scoring to the optimum ({loop}, float64)"
+
+    def rejected(self, device: torch.device, points: int) -> list[tuple[str, int, str]]:
+        """Ways that were not taken: name, bytes (0: memory was not the reason), and the reason."""
+        reasons = []
+        if not self.eigenbasis and not isinstance(self.kernel, Custom):
+            because = (
+                "each task has inputs of its own"
+                if self.shared is None
+                else "the noise of each point is given"
+                if self.known
+                else f"the kernel {self.kernel.text} has more than one nonlinear parameter"
+            )
+            reasons.append(("shared eigenbasis", 0, because))
+        if device.type == "cpu" and points > _COMPILED:
+            reasons.append(("compiled loop", 0, f"{points} points are more than {_COMPILED}, where LAPACK is faster"))
+        if not isinstance(self.kernel, Custom):
+            reasons.append(("Adam", 0, "scoring takes a tenth of the steps, and converges"))
+        return reasons
+
+    def engine(self, device: torch.device, points: int) -> str:
+        """What evaluates the likelihood there."""
+        if device.type == "cpu" and points <= _COMPILED:
+            return "native"
+        if device.type == "cuda" and find_spec("triton") is not None:
+            from . import _kernels
+
+            if _kernels.serves(self.kernel, points, self.regressors):
+                return "fused"
+        return "torch"
+
+    def prepared(self, batch: dict[str, Tensor]) -> tuple[Tasks, Units, Tensor]:
+        """A batch of data in its own units."""
+        y_TN = batch["y"]
+        x_TND = batch["x"] if self.shared is None else self.shared.to(y_TN.device).expand(len(y_TN), -1, -1)
+        return prepare(x_TND, y_TN, self.kernel, self.mean, batch.get("noise"))
+
+
+def warm(model: Model, device: torch.device, points: int) -> None:
+    """Loads the compiled loop by a fit of one small task, so that what it takes is not counted as a batch's."""
+    if isinstance(model.kernel, Custom) or model.engine(device, points) != "native":
+        return
+    N = 4 if model.shared is None else len(model.shared)
+    x_1ND = torch.linspace(0, 1, N, dtype=torch.float64)[None, :, None].expand(1, N, model.kernel.dimensions)
+    y_1N = torch.sin(9 * x_1ND[:, :, 0])
+    fit_batch({"x": x_1ND, "y": y_1N} | ({"noise": torch.ones_like(y_1N)} if model.known else {}), model=model)
+
+
+def fit_batch(batch: dict[str, Tensor], *, model: Model, at: Tensor | None = None, precision: str = "float64") -> Batch:
+    """Fits a batch of tasks. With `at`, predicts there too. A precision of "float16" gives logarithms of parameters,
+    which lose nothing that matters."""
+    tasks, units, fate_T = model.prepared(batch)
+    bounds = limits(model.kernel, units, model.priors, model.bounds, model.known)
+    index = torch.nonzero(fate_T == 0)[:, 0]
+    fitted = _fit(model, tasks.pick(index), bounds.pick(index))
+    T, P = len(tasks), len(model.names)
+    blank = torch.full((T,), torch.nan, dtype=torch.float64, device=fate_T.device)
+    theta_TP = blank[:, None].repeat(1, P)
+    beta_TQ = torch.zeros(T, tasks.H_TNQ.shape[2], dtype=torch.float64, device=fate_T.device)
+    theta_TP[index], beta_TQ[index] = fitted.theta_TP.double(), fitted.beta_TQ.double()
+    nlml_T, gradient_T, iterations_T = blank.clone(), blank.clone(), torch.zeros_like(fate_T)
+    count_T = tasks.keep_TN.sum(1)
+    nlml_T[index] = fitted.nlml_T.double() + count_T[index] * torch.log(units.y_scale_T[index])
+    gradient_T[index], iterations_T[index] = fitted.gradient_T.double(), fitted.iterations_T
+    status_T = fate_T.clone()
+    ends = {scoring.FAILED: int(Status.FAILED), scoring.UNFINISHED: int(Fate.LIMIT)}
+    for ending, code in ends.items():
+        status_T[index[fitted.ending_T == ending]] = code
+    failed_T = status_T == Status.FAILED
+    theta_TP[failed_T], nlml_T[failed_T], gradient_T[failed_T] = torch.nan, torch.nan, torch.nan
+    natural_TP = torch.exp(theta_TP + units.shift(model.kernel))
+    if model.known:
+        natural_TP[:, -1] = 0.0
+    coefficients_TQ = units.coefficients(beta_TQ)
+    coefficients_TQ[(fate_T == Fate.EMPTY) | (fate_T == Fate.INVALID)] = torch.nan
+    values = dict(zip(model.names, natural_TP.unbind(1), strict=True))
+    values |= {f"mean_{place}": each for place, each in enumerate(coefficients_TQ.unbind(1))}
+    values |= {"points": count_T, "nlml": nlml_T, "gradient": gradient_T, "iterations": iterations_T}
+    if at is not None:
+        new_TMD = units.inputs(at.to(blank.device).double().expand(T, -1, -1))
+        mean_TM, variance_TM = posterior.predict(model.kernel, tasks, theta_TP, beta_TQ, new_TMD, model.mean)
+        there = _in_data_units(mean_TM, variance_TM, units, fate_T)
+        values |= {f"{PREDICTED}{name}": each for name, each in there.items()}
+    return Batch(_packed(values, model.names, precision), status_T.to(torch.int8), _sentences(status_T))
+
+
+def _packed(values: dict[str, Tensor], names: tuple[str, ...], precision: str) -> dict[str, Tensor]:
+    """The columns as they are stored."""
+    if precision == "float64":
+        return values
+    packed = {}
+    for name, each in values.items():
+        if name in names and precision == "float16":
+            packed[f"{LOG}{name}"] = torch.log(each).half()
+        else:
+            packed[name] = each.float() if each.is_floating_point() else each.to(torch.int32)
+    return packed
+
+
+def _fit(model: Model, tasks: Tasks, bounds: Limits) -> scoring.Fitted:
+    kernel = model.kernel
+    if isinstance(kernel, Custom):
+        guess = torch.tensor([*kernel.start.values(), 0.01], dtype=torch.float64, device=tasks.y_TN.device).log()
+        if model.known:
+            guess[-1] = scoring.NO_NOISE
+        return adam.fit(kernel, tasks, bounds, guess, max(300, model.rules.iterations))
+    if not model.eigenbasis:
+        return _scored(model, kernel, tasks, bounds, None)
+    whole_T = tasks.keep_TN.all(1)
+    if bool(whole_T.all()) and len(tasks):
+        return _scored(model, kernel, tasks, bounds, eigen.starts(kernel, tasks, bounds, model.rules.starts))
+    parts = []
+    for where_T in (whole_T, ~whole_T):
+        index = torch.nonzero(where_T)[:, 0]
+        some, within = tasks.pick(index), bounds.pick(index)
+        begin = eigen.starts(kernel, some, within, model.rules.starts) if where_T is whole_T and len(index) else None
+        parts.append(_scored(model, kernel, some, within, begin))
+    order = torch.argsort(torch.cat([torch.nonzero(whole_T)[:, 0], torch.nonzero(~whole_T)[:, 0]]))
+    return scoring.Fitted(
+        *(torch.cat([getattr(part, each.name) for part in parts])[order] for each in fields(scoring.Fitted))
+    )
+
+
+def _scored(
+    model: Model, kernel: Kernel, tasks: Tasks, bounds: Limits, starts: scoring.Starts | None
+) -> scoring.Fitted:
+    match model.engine(tasks.y_TN.device, tasks.y_TN.shape[1]):
+        case "native":
+            from . import _native  # compiles, or loads what was compiled: not before it is needed
+
+            return _native.scoring_fit(kernel, tasks, bounds, model.rules, starts)
+        case "fused":
+            from . import _kernels
+
+            return scoring.fit(kernel, tasks, bounds, model.rules, starts, by=_kernels)
+    return scoring.fit(kernel, tasks, bounds, model.rules, starts)
+
+
+def _sentences(status_T: Tensor) -> dict[int, str]:
+    flagged = torch.nonzero(status_T >= Fate.LIMIT)[:, 0].cpu()
+    codes = status_T.cpu()[flagged].tolist()
+    messages = {place: SENTENCES[Fate(code)] for place, code in zip(flagged.tolist(), codes, strict=True)}
+    failed = torch.nonzero(status_T == Status.FAILED)[:, 0].tolist()
+    return messages | dict.fromkeys(failed, "the covariance is not positive definite at any first guess")
+
+
+def _in_data_units(mean_TM: Tensor, variance_TM: Tensor, units: Units, fate_T: Tensor) -> dict[str, Tensor]:
+    mean_TM = mean_TM * units.y_scale_T[:, None] + units.y_zero_T[:, None]
+    unknown_T = (fate_T == Fate.EMPTY) | (fate_T == Fate.INVALID)
+    return {
+        "mean": torch.where(unknown_T[:, None], torch.nan, mean_TM),
+        "variance": variance_TM * units.y_scale_T[:, None].square(),
+    }
+
+
+def _own_units(batch: dict[str, Tensor], model: Model) -> tuple[Tasks, Units, Tensor, Tensor, Tensor]:
+    """A batch of data with parameters: tasks, units, fates, and the parameters and coefficients in those units."""
+    tasks, units, fate_T = model.prepared(batch)
+    theta_TP = torch.log(batch["parameters"].double()) - units.shift(model.kernel)
+    beta_TQ = torch.zeros(len(tasks), tasks.H_TNQ.shape[2], dtype=torch.float64, device=theta_TP.device)
+    return tasks, units, fate_T, theta_TP, beta_TQ
+
+
+def _new_points(batch: dict[str, Tensor], at: Tensor | None, units: Units) -> Float[Tensor, "T M D"]:
+    new = batch["new"] if at is None else at.to(units.y_zero_T.device).expand(len(units.y_zero_T), -1, -1)
+    return units.inputs(new.double())
+
+
+def predict_batch(
+    batch: dict[str, Tensor], *, model: Model, at: Tensor | None = None, noise: bool = False
+) -> dict[str, Tensor]:
+    """Mean and variance at new points, for tasks with their parameters."""
+    tasks, units, fate_T, theta_TP, beta_TQ = _own_units(batch, model)
+    new_TMD = _new_points(batch, at, units)
+    mean_TM, variance_TM = posterior.predict(model.kernel, tasks, theta_TP, beta_TQ, new_TMD, model.mean)
+    if noise:
+        variance_TM = variance_TM + torch.exp(theta_TP[:, -1:])
+    return _in_data_units(mean_TM, variance_TM, units, fate_T)
+
+
+def loo_batch(batch: dict[str, Tensor], *, model: Model) -> dict[str, Tensor]:
+    """Mean, variance and log density of each point without itself."""
+    tasks, units, _, theta_TP, _ = _own_units(batch, model)
+    mean_TN, variance_TN, density_TN = posterior.leave_one_out(model.kernel, tasks, theta_TP)
+    scale_T1 = units.y_scale_T[:, None]
+    return {
+        "mean": mean_TN * scale_T1 + units.y_zero_T[:, None],
+        "variance": variance_TN * scale_T1.square(),
+        "density": density_TN - torch.log(scale_T1),
+    }
+
+
+def sample_batch(
+    batch: dict[str, Tensor], *, model: Model, draws: int, seed: int, at: Tensor | None = None
+) -> dict[str, Tensor]:
+    """Draws of the function at new points. Each task draws from a generator of its own, so that the way the work is
+    cut does not change what it gets."""
+    tasks, units, _, theta_TP, beta_TQ = _own_units(batch, model)
+    new_TMD = _new_points(batch, at, units)
+    normal = [
+        torch.randn(draws, new_TMD.shape[1], dtype=torch.float64, generator=_generator(seed, task))
+        for task in batch["task"].tolist()
+    ]
+    normal_TSM = torch.stack(normal).to(theta_TP.device)
+    drawn_TSM = posterior.sample(model.kernel, tasks, theta_TP, beta_TQ, new_TMD, model.mean, normal_TSM)
+    return {"draws": drawn_TSM * units.y_scale_T[:, None, None] + units.y_zero_T[:, None, None]}
+
+
+def _generator(seed: int, task: int) -> torch.Generator:
+    return torch.Generator().manual_seed((seed * 1_000_003 + task) % (2**63))

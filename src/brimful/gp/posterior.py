@@ -1,0 +1,102 @@
+"""What a fitted process says: at new points, and at each of its own points without that one.
+
+Legend: T tasks, N points, M new points, D input dimensions, P parameters, Q regressors, S draws. All in a task's own
+units (tasks.py), the parameters as logarithms. NaN parameters (a task that could not be fitted) give the mean function
+and a variance of NaN.
+"""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from .kernels import Custom, Kernel
+from .likelihood import Solved, factor, solve, with_noise
+from .tasks import Tasks, regressors
+
+
+def _solved(kernel: Kernel | Custom, tasks: Tasks, theta_TP: Tensor) -> Solved:
+    K_TNN = kernel(tasks.x_TND, tasks.x_TND, theta_TP[:, :-1])
+    return solve(with_noise(K_TNN, tasks, theta_TP), tasks)
+
+
+def predict(
+    kernel: Kernel | Custom,
+    tasks: Tasks,
+    theta_TP: Float[Tensor, "T P"],
+    beta_TQ: Float[Tensor, "T Q"],
+    new_TMD: Float[Tensor, "T M D"],
+    mean: str,
+) -> tuple[Float[Tensor, "T M"], Float[Tensor, "T M"]]:
+    """Mean and variance of the function (not of an observation) at new points.
+
+    The mean's coefficients are taken as known, as scikit-learn and GPyTorch do.
+    """
+    mean_TM, cross_TMN, solved = _mean(kernel, tasks, theta_TP, beta_TQ, new_TMD, mean)
+    pulled_TNM = torch.linalg.solve_triangular(solved.L_TNN, cross_TMN.mT, upper=False)
+    variance_TM = kernel.diagonal(new_TMD, theta_TP[:, :-1]) - pulled_TNM.square().sum(1)
+    return mean_TM, torch.where(solved.good_T[:, None], variance_TM.clamp(min=0), torch.nan)
+
+
+def _mean(
+    kernel: Kernel | Custom, tasks: Tasks, theta_TP: Tensor, beta_TQ: Tensor, new_TMD: Tensor, mean: str
+) -> tuple[Tensor, Tensor, Solved]:
+    solved = _solved(kernel, tasks, theta_TP)
+    beta_TQ = torch.where(solved.good_T[:, None], solved.beta_TQ, beta_TQ)
+    cross_TMN = kernel(new_TMD, tasks.x_TND, theta_TP[:, :-1]) * tasks.keep_TN[:, None, :]
+    level_TM = (regressors(new_TMD, mean) @ beta_TQ[:, :, None])[:, :, 0]
+    pulled_TM = (cross_TMN @ solved.weights_TN[:, :, None])[:, :, 0]
+    return level_TM + torch.where(solved.good_T[:, None], pulled_TM, 0.0), cross_TMN, solved
+
+
+def leave_one_out(
+    kernel: Kernel | Custom, tasks: Tasks, theta_TP: Float[Tensor, "T P"]
+) -> tuple[Float[Tensor, "T N"], Float[Tensor, "T N"], Float[Tensor, "T N"]]:
+    """Mean, variance and log density of each observation given the task's others, at the same parameters.
+
+    By the inverse of the covariance: mean = y - a / c and variance = 1 / c, with a the weights and c its
+    diagonal. The mean function's coefficients stay those of the whole task. NaN at missing points.
+    """
+    solved = _solved(kernel, tasks, theta_TP)
+    precision_TN = torch.cholesky_inverse(solved.L_TNN).diagonal(dim1=1, dim2=2)
+    off_TN = solved.weights_TN / precision_TN
+    variance_TN = 1 / precision_TN
+    density_TN = -0.5 * (off_TN.square() / variance_TN + torch.log(2 * torch.pi * variance_TN))
+    there_TN = tasks.keep_TN & solved.good_T[:, None]
+    return (
+        torch.where(there_TN, tasks.y_TN - off_TN, torch.nan),
+        torch.where(there_TN, variance_TN, torch.nan),
+        torch.where(there_TN, density_TN, torch.nan),
+    )
+
+
+def sample(
+    kernel: Kernel | Custom,
+    tasks: Tasks,
+    theta_TP: Float[Tensor, "T P"],
+    beta_TQ: Float[Tensor, "T Q"],
+    new_TMD: Float[Tensor, "T M D"],
+    mean: str,
+    normal_TSM: Float[Tensor, "T S M"],
+) -> Float[Tensor, "T S M"]:
+    """Draws of the function at new points, from standard normal numbers."""
+    mean_TM, cross_TMN, solved = _mean(kernel, tasks, theta_TP, beta_TQ, new_TMD, mean)
+    pulled_TNM = torch.linalg.solve_triangular(solved.L_TNN, cross_TMN.mT, upper=False)
+    spread_TMM = kernel(new_TMD, new_TMD, theta_TP[:, :-1]) - pulled_TNM.mT @ pulled_TNM
+    root_TMM, good_T = _root(spread_TMM)
+    draws_TSM = mean_TM[:, None, :] + normal_TSM @ root_TMM.mT
+    return torch.where((good_T & solved.good_T)[:, None, None], draws_TSM, torch.nan)
+
+
+def _root(A_TMM: Tensor) -> tuple[Tensor, Tensor]:
+    """A factor of a matrix that is positive semi-definite up to rounding: what must be added to its diagonal for the
+    Cholesky factor to exist is found by tens."""
+    scale_T = A_TMM.diagonal(dim1=1, dim2=2).abs().mean(1)
+    eye_MM = torch.eye(A_TMM.shape[-1], dtype=A_TMM.dtype, device=A_TMM.device)
+    root_TMM, good_T = factor(torch.nan_to_num(A_TMM))
+    for jitter in (1e-12, 1e-11, 1e-10, 1e-9, 1e-8, 1e-7, 1e-6):
+        if bool(good_T.all()):
+            break
+        index = torch.nonzero(~good_T)[:, 0]
+        added = jitter * scale_T[index, None, None].clamp(min=1e-300) * eye_MM
+        root_TMM[index], good_T[index] = factor(torch.nan_to_num(A_TMM[index]) + added)
+    return root_TMM, good_T & torch.isfinite(A_TMM).flatten(1).all(1)

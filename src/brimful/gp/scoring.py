@@ -1,0 +1,296 @@
+"""Fitting many tasks by damped average-information scoring, in plain torch: each stops by itself, and a task that has
+stopped leaves the batch.
+
+Legend: T tasks, P parameters (logarithms, the noise variance last), G first guesses, R remembered steps.
+
+A step solves (A + lambda diag A) step = gradient. A is the average information, which costs no product of matrices,
+bent by BFGS updates so that the last steps would have changed the gradient as they did: near the end that makes it the
+true Hessian. A task has converged when the gain still to be had, 0.5 g A^-1 g, is below a tolerance in nats: a rule
+that does not depend on units. The start matters more than the method: a grid of first guesses is scored, each with the
+best factor for all its variances, and each of its hollows (points without a better neighbour) is followed, unless it
+heads for a place that is known, or has too little to gain.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from . import likelihood
+from .kernels import Kernel
+from .priors import Limits
+from .tasks import Tasks
+
+NOISES = (1e-6, 1e-4, 1e-2, 0.4)
+"""First guesses of the noise variance, where that of the targets is 1."""
+_VARIANCES = (0.01, 0.1, 1.0, 10.0)  # and of the signal's, where the noise is known
+SECOND = 3.0
+"""Nats above the only hollow at which another first guess, not beside it, is still followed."""
+NO_NOISE = -690.0
+"""The logarithm of a noise variance that is as good as none."""
+FAILED, UNFINISHED, CONVERGED = range(3)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rules:
+    """When to stop, and how far to go.
+
+    Attributes:
+        iterations: the most steps from one start.
+        tolerance: nats still to be gained at which a task has converged.
+        reach: the most a logarithm may change in one step.
+        starts: the most first guesses to follow.
+    """
+
+    iterations: int = 100
+    tolerance: float = 1e-4
+    reach: float = 2.0
+    starts: int = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Fitted:
+    """The result, one row a task. `nlml_T` is the plain negative log marginal likelihood, without any prior."""
+
+    theta_TP: Float[Tensor, "T P"]
+    nlml_T: Float[Tensor, " T"]
+    iterations_T: Int[Tensor, " T"]
+    gradient_T: Float[Tensor, " T"]
+    ending_T: Int[Tensor, " T"]
+    beta_TQ: Float[Tensor, "T Q"]
+
+
+def grid(kernel: Kernel, limits: Limits) -> tuple[Float[Tensor, "G P"], list[int]]:
+    """The first guesses, and the lengths of the axes of their grid."""
+    rows, axes = kernel.guesses()
+    known = bool(limits.fixed_P[-1])
+    variances = [place for place, kind in enumerate(kernel.kinds) if kind == "variance"]
+    guesses = []
+    for row in rows:
+        for level in _VARIANCES if known else NOISES:
+            guess = [*row, math.log(level)]
+            if known:
+                guess[-1] = NO_NOISE
+                for place in variances:
+                    guess[place] += math.log(level)
+            guesses.append(guess)
+    return torch.tensor(guesses, dtype=limits.low_TP.dtype, device=limits.low_TP.device), [*axes, len(NOISES)]
+
+
+def scaling(kernel: Kernel, limits: Limits) -> Any:
+    """Which parameters multiply all of the covariance; none, where the noise is known."""
+    known = bool(limits.fixed_P[-1])
+    return torch.tensor([*((kind == "variance" and not known) for kind in kernel.kinds), not known])
+
+
+Starts = tuple[Float[Tensor, "T S P"], Int[Tensor, " T"]]
+"""Where to begin, best first, and how many of them to follow."""
+
+
+def fit(
+    kernel: Kernel, tasks: Tasks, limits: Limits, rules: Rules, starts: Starts | None = None, by: Any = likelihood
+) -> Fitted:
+    """Fits every task, from the starts given, or else from the hollows of the grid of first guesses.
+
+    Args:
+        by: what has the functions `evaluate` and `score`: likelihood.py, or the fused kernel.
+    """
+    T, P = limits.low_TP.shape
+    device, dtype = tasks.y_TN.device, tasks.y_TN.dtype
+    best = Fitted(
+        torch.full((T, P), math.nan, dtype=dtype, device=device),
+        torch.full((T,), math.inf, dtype=dtype, device=device),
+        torch.zeros(T, dtype=torch.int64, device=device),
+        torch.full((T,), math.inf, dtype=dtype, device=device),
+        torch.full((T,), FAILED, device=device),
+        torch.zeros(T, tasks.H_TNQ.shape[2], dtype=dtype, device=device),
+    )
+    objective_T = torch.full((T,), math.inf, dtype=dtype, device=device)
+    starts_TSP, count_T = starts or _survey(kernel, tasks, limits, rules, by)
+    for attempt in range(int(count_T.max()) if T else 0):
+        index = torch.nonzero(count_T > attempt)[:, 0]
+        found, reached_T = _descend(
+            kernel, tasks.pick(index), limits.pick(index), rules, starts_TSP[index, attempt].to(dtype),
+            objective_T[index], best.theta_TP[index], by,
+        )  # fmt: skip
+        best.iterations_T[index] += found.iterations_T
+        takes_T = reached_T < objective_T[index]
+        to = index[takes_T]
+        objective_T[to] = reached_T[takes_T]
+        for name in ("theta_TP", "nlml_T", "gradient_T", "ending_T", "beta_TQ"):
+            getattr(best, name)[to] = getattr(found, name)[takes_T]
+    return best
+
+
+def _survey(kernel: Kernel, tasks: Tasks, limits: Limits, rules: Rules, by: Any) -> tuple[Tensor, Tensor]:
+    """The hollows of the grid, best first, and how many each task has to follow."""
+    guesses_GP, axes = grid(kernel, limits)
+    scales_P = scaling(kernel, limits).to(tasks.y_TN.device)
+    count_T = tasks.keep_TN.sum(1).to(tasks.y_TN.dtype)
+    scores, starts = [], []
+    for guess_P in guesses_GP:
+        theta_TP = _inside(guess_P.expand_as(limits.low_TP), limits)
+        score_T, quadratic_T = by.score(kernel, tasks, theta_TP)
+        if scales_P.any():
+            shift_T = torch.log((quadratic_T / count_T.clamp(min=1)).clamp(min=1e-30))
+            wanted_TP = torch.where(scales_P, theta_TP + shift_T[:, None], theta_TP)
+            theta_TP = _inside(wanted_TP, limits)
+            score_T = score_T + 0.5 * (count_T * (1 + shift_T) - quadratic_T)
+            score_T = torch.where(torch.isfinite(score_T), score_T, math.inf)
+            stopped = torch.nonzero((theta_TP != wanted_TP).any(1) & torch.isfinite(score_T))[:, 0]
+            if len(stopped):  # a bound was in the way of the best factor
+                score_T[stopped] = by.score(kernel, tasks.pick(stopped), theta_TP[stopped])[0]
+        scores.append(score_T + limits.pull(theta_TP))
+        starts.append(theta_TP)
+    score_TG, starts_TGP = torch.stack(scores, 1), torch.stack(starts, 1)
+    hollow_TG = torch.isfinite(score_TG)
+    cube = score_TG.reshape(-1, *axes)
+    for axis in range(1, len(axes) + 1):
+        edge = torch.full_like(cube.narrow(axis, 0, 1), math.inf)
+        inner = cube.shape[axis] - 1
+        before = torch.cat([edge, cube.narrow(axis, 0, inner)], axis)
+        after = torch.cat([cube.narrow(axis, 1, inner), edge], axis)
+        hollow_TG = hollow_TG & ((cube < before) & (cube <= after)).reshape(hollow_TG.shape)
+    hollow_TG = hollow_TG | _seconds(score_TG, hollow_TG, axes)
+    order_TG = torch.where(hollow_TG, score_TG, math.inf).argsort(dim=1, stable=True)[:, : rules.starts]
+    picked_TSP = torch.gather(starts_TGP, 1, order_TG[:, :, None].expand(-1, -1, starts_TGP.shape[2]))
+    return picked_TSP, hollow_TG.sum(1).clamp(max=rules.starts)
+
+
+def _seconds(score_TG: Tensor, hollow_TG: Tensor, axes: list[int]) -> Tensor:
+    """For tasks with one hollow: the best point that is not beside it, where it is not much worse."""
+    places = torch.unravel_index(torch.arange(score_TG.shape[1], device=score_TG.device), axes)
+    apart_GG = torch.stack([(each[:, None] - each[None]).abs() > 1 for each in places]).any(0)
+    first_T1 = torch.where(hollow_TG, score_TG, math.inf).argmin(1, keepdim=True)
+    least_T1 = torch.gather(score_TG, 1, first_T1)
+    far_TG = apart_GG[first_T1[:, 0]] & (score_TG <= least_T1 + SECOND) & (hollow_TG.sum(1, keepdim=True) == 1)
+    second_T1 = torch.where(far_TG, score_TG, math.inf).argmin(1, keepdim=True)
+    return torch.zeros_like(hollow_TG).scatter(1, second_T1, True) & far_TG
+
+
+def _inside(theta_TP: Tensor, limits: Limits) -> Tensor:
+    return torch.where(limits.fixed_P, theta_TP, torch.minimum(torch.maximum(theta_TP, limits.low_TP), limits.high_TP))
+
+
+def _descend(
+    kernel: Kernel, tasks: Tasks, limits: Limits, rules: Rules, theta_TP: Tensor, found_T: Tensor, known_TP: Tensor,
+    by: Any,
+) -> tuple[Fitted, Tensor]:  # fmt: skip
+    """From one start each down to a minimum, and the objective there. A task that comes near `known_TP`, or cannot get
+    below `found_T`, is given up."""
+    T, P = theta_TP.shape
+    device, dtype = theta_TP.device, theta_TP.dtype
+    R = P + 2
+    now_TP = _inside(theta_TP, limits)
+    objective_T, beta_TQ, slopes = _objective(kernel, tasks, limits, now_TP, by)
+    gradient_TP, plain_T = slopes.gradient_TP, objective_T - limits.pull(now_TP)
+    info_TPP = slopes.information_TPP
+    steps_TRP = torch.zeros(T, R, P, dtype=dtype, device=device)
+    changes_TRP = torch.zeros_like(steps_TRP)
+    damping_T = torch.full((T,), 1e-3, dtype=dtype, device=device)
+    rise_T = torch.full_like(damping_T, 4.0)
+    ending_T = torch.where(torch.isfinite(objective_T), UNFINISHED, FAILED)
+    iterations_T = torch.zeros(T, dtype=torch.int64, device=device)
+    left_T = _left(info_TPP, gradient_TP, _free(now_TP, gradient_TP, limits))
+    ending_T = torch.where((ending_T == UNFINISHED) & (left_T < rules.tolerance), CONVERGED, ending_T)
+    active = torch.nonzero((ending_T == UNFINISHED) & ~(objective_T - 3 * left_T > found_T + 0.2))[:, 0]
+    for _ in range(rules.iterations):
+        if len(active) == 0:
+            break
+        part, bounds = tasks.pick(active), limits.pick(active)
+        now, gradient, info = now_TP[active], gradient_TP[active], info_TPP[active]
+        free = _free(now, gradient, bounds)
+        step = _solve(info, gradient, free, damping_T[active], 1e-9)
+        step = step * (rules.reach / step.abs().amax(1, keepdim=True).clamp(min=rules.reach))
+        trial = torch.where(free, _inside(now - step, bounds), now)
+        reached, beta, slopes = _objective(kernel, part, bounds, trial, by)
+        iterations_T[active] += 1
+        better = reached < objective_T[active]
+        moved = torch.where(free, trial - now, 0.0)
+        foretold = -(gradient * moved).sum(1) - 0.5 * torch.einsum("tp,tpq,tq->t", moved, info, moved)
+        gain = objective_T[active] - reached
+        ratio = gain / foretold.clamp(min=1e-30)
+        damping, rise = damping_T[active], rise_T[active]
+        calmer = (damping * (1 - (2 * ratio - 1) ** 3).clamp(0.1, 2.0)).clamp(min=1e-7)
+        damping_T[active] = torch.where(better, calmer, damping.clamp(min=1e-3) * rise)
+        rise_T[active] = torch.where(better, 4.0, rise * 2)
+        to = active[better]
+        now_TP[to], objective_T[to] = trial[better], reached[better]
+        plain_T[to] = reached[better] - bounds.pull(trial)[better]
+        beta_TQ[to] = beta[better]
+        steps_TRP[to] = torch.cat([steps_TRP[to][:, 1:], moved[better][:, None]], 1)
+        change = slopes.gradient_TP[better] - gradient[better]
+        changes_TRP[to] = torch.cat([changes_TRP[to][:, 1:], change[:, None]], 1)
+        gradient_TP[to] = slopes.gradient_TP[better]
+        info_TPP[to] = _learn(slopes.information_TPP[better], steps_TRP[to], changes_TRP[to])
+        left_T[active] = _left(
+            info_TPP[active], gradient_TP[active], _free(now_TP[active], gradient_TP[active], bounds)
+        )
+        left = left_T[active]
+        level = better & (gain < _EPSILON[dtype] * (1 + objective_T[active].abs()))
+        stuck = (~better & (damping_T[active] > 1e8)) | level
+        done = (better & (left < rules.tolerance)) | (stuck & (left < 1e3 * rules.tolerance))
+        apart = torch.where(limits.fixed_P, 0.0, (now_TP[active] - known_TP[active]).abs())
+        near = apart.amax(1) < 0.05  # False against NaN
+        hopeless = better & (
+            (near & (reached > found_T[active])) | (objective_T[active] - 3 * left > found_T[active] + 0.2)
+        )
+        ending_T[active[done]] = CONVERGED
+        active = active[~(done | stuck | hopeless)]
+    free_TP = _free(now_TP, gradient_TP, limits)
+    norm_T = torch.where(free_TP, gradient_TP.abs(), 0.0).amax(1)
+    return Fitted(now_TP, plain_T, iterations_T, norm_T, ending_T, beta_TQ), objective_T
+
+
+_EPSILON = {torch.float64: 1e-13, torch.float32: 1e-7}
+
+
+def _objective(
+    kernel: Kernel, tasks: Tasks, limits: Limits, theta_TP: Tensor, by: Any
+) -> tuple[Tensor, Tensor, likelihood.Slopes]:
+    """What is made small, the mean's coefficients, and the derivatives with the priors' part."""
+    nlml_T, beta_TQ, slopes = by.evaluate(kernel, tasks, theta_TP)
+    apart_TP = torch.where(limits.precision_P > 0, theta_TP - limits.centre_TP, 0.0)
+    gradient_TP = slopes.gradient_TP + limits.precision_P * apart_TP
+    information_TPP = slopes.information_TPP + torch.diag(limits.precision_P)
+    slopes = likelihood.Slopes(gradient_TP, information_TPP)
+    return nlml_T + limits.pull(theta_TP), beta_TQ, slopes
+
+
+def _free(theta_TP: Tensor, gradient_TP: Tensor, limits: Limits) -> Tensor:
+    """Parameters that are fitted, and not pushed against a bound."""
+    against = ((theta_TP <= limits.low_TP) & (gradient_TP > 0)) | ((theta_TP >= limits.high_TP) & (gradient_TP < 0))
+    return ~limits.fixed_P & ~against
+
+
+def _solve(info_TPP: Tensor, gradient_TP: Tensor, free_TP: Tensor, damping_T: Tensor, floor: float) -> Tensor:
+    both_TPP = free_TP[:, :, None] & free_TP[:, None, :]
+    diagonal_TP = info_TPP.diagonal(dim1=1, dim2=2)
+    added_TP = torch.where(free_TP, diagonal_TP * damping_T[:, None] + floor, 1.0)
+    A_TPP = torch.where(both_TPP, info_TPP, 0.0) + torch.diag_embed(added_TP)
+    step_TP, bad_T = torch.linalg.solve_ex(A_TPP, torch.where(free_TP, gradient_TP, 0.0))
+    fallback_TP = torch.where(free_TP, gradient_TP / diagonal_TP.clamp(min=floor), 0.0)
+    return torch.where((bad_T == 0)[:, None] & torch.isfinite(step_TP), step_TP, fallback_TP)
+
+
+def _left(info_TPP: Tensor, gradient_TP: Tensor, free_TP: Tensor) -> Tensor:
+    """The gain still to be had, in nats, as far as the derivatives tell."""
+    damping_T = torch.full_like(gradient_TP[:, 0], 1e-6)
+    step_TP = _solve(info_TPP, gradient_TP, free_TP, damping_T, 1e-12)
+    left_T = 0.5 * (step_TP * torch.where(free_TP, gradient_TP, 0.0)).sum(1)
+    return torch.where(left_T >= 0, left_T, math.inf)
+
+
+def _learn(info_TPP: Tensor, steps_TRP: Tensor, changes_TRP: Tensor) -> Tensor:
+    """Bends the information so that the last steps would have changed the gradient as they did (BFGS updates)."""
+    for s_TP, y_TP in zip(steps_TRP.unbind(1), changes_TRP.unbind(1), strict=True):
+        Bs_TP = (info_TPP @ s_TP[:, :, None])[:, :, 0]
+        sBs_T, sy_T = (s_TP * Bs_TP).sum(1), (s_TP * y_TP).sum(1)
+        use_T = (sy_T > 1e-3 * sBs_T) & (sBs_T > 0)
+        gained = y_TP[:, :, None] * y_TP[:, None, :] / torch.where(use_T, sy_T, 1.0)[:, None, None]
+        lost = Bs_TP[:, :, None] * Bs_TP[:, None, :] / torch.where(use_T, sBs_T, 1.0)[:, None, None]
+        info_TPP = torch.where(use_T[:, None, None], info_TPP + gained - lost, info_TPP)
+    return info_TPP

@@ -1,0 +1,355 @@
+"""Fitted models on disk: a folder that pandas, polars and DuckDB can read, and that predictions stream from.
+
+model.json           what was fitted
+shard-*.parquet      one row a task: item, status, message, parameters, likelihood (those of a run of `map`)
+data/part-*.parquet  the tasks' points, in the same order, where they were kept
+"""
+
+import contextlib
+import functools
+import itertools
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import torch
+
+from .. import fingerprint
+from ..engine.items import Items, Loaded
+from ..errors import CorruptError, InputError
+from ..files import read_sealed, write_atomic, write_sealed
+from ..rundir import MANIFEST
+from .data import Data, Synthetic
+from .kernels import Custom, parse
+from .model import LOG, Model
+from .priors import LogNormal
+from .scoring import Rules
+
+_MODEL, _KIND, _DATA = "model.json", "gp", "data"
+_PART = 8192  # tasks in a file of data
+_NAME = re.compile(r"(?:shard|part)-(\d{12})-(\d{12})\.parquet")
+
+
+def write_model(folder: Path, model: Model, data: Data, keep: str, at: torch.Tensor | None) -> None:
+    """Writes what was fitted: the last file of a store, without which it is not one."""
+    kernel = model.kernel
+    body: dict[str, Any] = {
+        "kernel": kernel.text,
+        "custom": isinstance(kernel, Custom),
+        "names": list(model.names),
+        "ard": False if isinstance(kernel, Custom) else kernel.ard,
+        "dimensions": data.dimensions,
+        "points": data.points,
+        "tasks": data.tasks,
+        "mean": model.mean,
+        "known": model.known,
+        "keep": keep,
+        "priors": _priors_out(model.priors),
+        "bounds": {name: list(each) for name, each in model.bounds.items()} if model.bounds else None,
+        "iterations": model.rules.iterations,
+        "tolerance": model.rules.tolerance,
+        "starts": model.rules.starts,
+        "shared": None if model.shared is None else model.shared.tolist(),
+        "at": None if at is None else at.tolist(),
+        "synthetic": None,
+    }
+    if isinstance(data.items, Synthetic):
+        source = data.items
+        body["synthetic"] = [source.length, source.points, source.seed, source.shared]
+    if data.ids is not None:
+        write_atomic(folder / "ids.parquet", lambda path: pq.write_table(pa.table({"task": data.ids}), path))
+    write_sealed(folder / _MODEL, _KIND, body)
+
+
+def _priors_out(priors: Any) -> Any:
+    if not isinstance(priors, Mapping):
+        return priors
+    return {
+        name: [each.median, each.spread] if isinstance(each, LogNormal) else list(each) for name, each in priors.items()
+    }
+
+
+def write_data(folder: Path, data: Data) -> None:
+    """Writes the tasks' points, in order of work. Parts that are there already are left as they are."""
+    if isinstance(data.items, Synthetic):
+        return  # drawn again when they are needed
+    inside = folder / _DATA
+    inside.mkdir(exist_ok=True)
+    for start in range(0, data.tasks, _PART):
+        stop = min(data.tasks, start + _PART)
+        path = inside / f"part-{start:012d}-{stop:012d}.parquet"
+        if not path.exists():
+            table = _points(data, start, stop)
+            write_atomic(path, functools.partial(pq.write_table, table, row_group_size=1024, write_page_checksum=True))
+
+
+def _points(data: Data, start: int, stop: int) -> pa.Table:
+    tree = data.items.load(start, stop).tree
+    assert isinstance(tree, dict)
+    y = tree["y"].cpu().numpy()
+    there = ~np.isnan(y) if data.shared is None else np.ones_like(y, bool)
+    offsets = np.concatenate([[0], np.cumsum(there.sum(1))]).astype(np.int64)
+    columns: dict[str, pa.Array] = {"item": pa.array(data.items.index(start, stop))}
+    if "x" in tree:
+        x = tree["x"].cpu().numpy()
+        for dimension in range(x.shape[2]):
+            columns[f"x_{dimension}"] = pa.LargeListArray.from_arrays(offsets, x[:, :, dimension][there])
+    columns["y"] = pa.LargeListArray.from_arrays(offsets, y[there])
+    if "noise" in tree:
+        columns["noise"] = pa.LargeListArray.from_arrays(offsets, tree["noise"].cpu().numpy()[there])
+    return pa.table(columns)
+
+
+def write_models(folder: Path, columns: dict[str, pa.Array]) -> None:
+    """Writes models that are in memory, in the order of their items."""
+    table = pa.table(columns)
+    for start in range(0, max(1, table.num_rows), 65_536):
+        part = table.slice(start, 65_536)
+        path = folder / f"shard-{start:012d}-{start + part.num_rows:012d}.parquet"
+        write_atomic(path, functools.partial(pq.write_table, part, write_page_checksum=True))
+
+
+class Rows:
+    """Parquet files that each hold a range of rows, read a row group at a time."""
+
+    def __init__(self, paths: list[Path], what: str) -> None:
+        self._files: list[tuple[int, pq.ParquetFile]] = []
+        self.paths: list[Path] = []
+        self.length = 0
+        for path in sorted(paths):
+            match = _NAME.fullmatch(path.name)
+            if match is None:
+                continue
+            if int(match[1]) != self.length:
+                raise CorruptError(f"{path.parent} lacks the {what} before {path.name}: fit again into this folder")
+            with _intact(path):
+                file = pq.ParquetFile(path, memory_map=True, page_checksum_verification=True)
+            self._files.append((self.length, file))
+            self.paths.append(path)
+            self.length = int(match[2])
+        self._kept: tuple[tuple[int, int], pa.Table] | None = None
+
+    @property
+    def names(self) -> list[str]:
+        return self._files[0][1].schema_arrow.names if self._files else []
+
+    def read(self, start: int, stop: int) -> pa.Table:
+        parts = []
+        for number, (first, file) in enumerate(self._files):
+            place = first
+            for group in range(file.num_row_groups):
+                rows = file.metadata.row_group(group).num_rows
+                if place < stop and place + rows > start:
+                    table = self._group(number, file, group)
+                    parts.append(table.slice(max(0, start - place), min(stop, place + rows) - max(start, place)))
+                place += rows
+        return pa.concat_tables(parts) if parts else pa.table({})
+
+    def _group(self, number: int, file: pq.ParquetFile, group: int) -> pa.Table:
+        if self._kept is None or self._kept[0] != (number, group):
+            with _intact(self.paths[number]):
+                self._kept = ((number, group), file.read_row_group(group))
+        return self._kept[1]
+
+    def tables(self) -> Iterator[pa.Table]:
+        for path, (_, file) in zip(self.paths, self._files, strict=True):
+            with _intact(path):
+                yield file.read()
+
+
+@contextlib.contextmanager
+def _intact(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except (pa.ArrowException, OSError) as error:
+        raise CorruptError(f"{path} is damaged: {error}. Delete it and fit again into this folder.") from error
+
+
+class Store:
+    """A folder of fitted models."""
+
+    def __init__(self, folder: Path, kernel: Custom | None = None) -> None:
+        if not (folder / _MODEL).exists():
+            begun = (folder / MANIFEST).exists()
+            has = "its fit has not ended: run the same command again" if begun else "check the path"
+            raise InputError(f"{folder} holds no fitted models ({has})")
+        self.folder, self.body = folder, read_sealed(folder / _MODEL, _KIND)
+        if self.body["custom"] and kernel is None:
+            raise InputError(
+                f"the models in {folder} have a kernel of your own, {self.body['kernel']}; pass it as kernel="
+            )
+        self.model = self._model(kernel)
+        if list(self.model.names) != self.body["names"]:
+            raise InputError(
+                f"kernel= has the parameters {', '.join(self.model.kernel.names)}; the models have "
+                f"{', '.join(self.body['names'][:-1])}"
+            )
+        self.models = Rows([*folder.glob("shard-*.parquet")], "models")
+        self.keep: str = self.body["keep"]
+        self.tasks: int = self.body["tasks"]
+        if self.models.length != self.tasks:
+            raise CorruptError(
+                f"{folder} holds {self.models.length} models of {self.tasks}: fit again into this folder"
+            )
+
+    def _model(self, kernel: Custom | None) -> Model:
+        body = self.body
+        priors = body["priors"]
+        if isinstance(priors, dict):
+            priors = {name: LogNormal(*each) for name, each in priors.items()}
+        return Model(
+            kernel=kernel or parse(body["kernel"], body["dimensions"], body["ard"]),
+            mean=body["mean"],
+            priors=priors,
+            bounds={name: tuple(each) for name, each in body["bounds"].items()} if body["bounds"] else None,
+            known=body["known"],
+            rules=Rules(iterations=body["iterations"], tolerance=body["tolerance"], starts=body["starts"]),
+            shared=None if body["shared"] is None else torch.tensor(body["shared"], dtype=torch.float64),
+        )
+
+    def ids(self) -> pa.Array | None:
+        path = self.folder / "ids.parquet"
+        if not path.exists():
+            return None
+        with _intact(path):
+            return pq.read_table(path)["task"].combine_chunks()
+
+    def data(self) -> Data | None:
+        """The tasks' points; None where they were not kept."""
+        shared = self.model.shared
+        if self.body["synthetic"] is not None:
+            source = Synthetic(*self.body["synthetic"])
+            return Data(source, shared, None, self.body["dimensions"], self.body["points"])
+        if not (self.folder / _DATA).is_dir():
+            return None
+        points = Rows([*(self.folder / _DATA).glob("part-*.parquet")], "data")
+        if points.length != self.tasks:
+            raise CorruptError(f"{self.folder / _DATA} holds {points.length} tasks of {self.tasks}: fit again into it")
+        items = StoredData(points, shared is not None)
+        return Data(items, shared, self.ids(), self.body["dimensions"], self.body["points"])
+
+    def columns(self) -> dict[str, np.ndarray]:
+        """All models in the order of their items, parameters in natural units."""
+        if not self.tasks:
+            return {"item": np.zeros(0, np.int64), "status": np.zeros(0, np.int8), "message": np.zeros(0, object)}
+        table = pa.concat_tables(self.models.tables())
+        order = np.argsort(table["item"].to_numpy(), kind="stable")
+        columns = {}
+        for name in table.column_names:
+            if name == "message":
+                columns[name] = np.array(table[name].to_pylist(), dtype=object)[order]
+            else:
+                columns[name] = _numbers(table, name)[order]
+        return {
+            name if name in self.model.names else name.removeprefix(LOG): self._natural(name, each)
+            for name, each in columns.items()
+        }
+
+    def parameters(self, start: int, stop: int) -> torch.Tensor:
+        """The parameters of some positions, in natural units."""
+        table = self.models.read(start, stop)
+        names = [name if name in table.column_names else f"{LOG}{name}" for name in self.model.names]
+        stacked = np.stack([self._natural(name, _numbers(table, name)).astype(np.float64) for name in names], axis=1)
+        return torch.from_numpy(stacked)
+
+    def _natural(self, name: str, values: np.ndarray) -> np.ndarray:
+        logarithm = name.startswith(LOG) and name not in self.model.names
+        return np.exp(values.astype(np.float32)) if logarithm else values
+
+
+def _numbers(table: pa.Table, name: str) -> np.ndarray:
+    column = table[name].combine_chunks()
+    column = column.chunk(0) if isinstance(column, pa.ChunkedArray) and column.num_chunks else column
+    if pa.types.is_fixed_size_list(column.type):
+        return column.flatten().to_numpy(zero_copy_only=False).reshape(len(column), column.type.list_size)
+    return column.to_numpy(zero_copy_only=False)
+
+
+class StoredData:
+    """The points of a store's tasks, read as they are needed, in order of work."""
+
+    forward = False
+
+    def __init__(self, points: Rows, shared: bool) -> None:
+        self._points, self._shared = points, shared
+        self.length: int | None = points.length
+        self.weights: np.ndarray | None = None
+
+    def load(self, start: int, stop: int, capacity: float | None = None) -> Loaded:
+        table = self._points.read(start, stop)
+        inputs = [name for name in table.column_names if name.startswith("x_")]
+        y = _padded(table["y"], np.nan)
+        tree = {"y": torch.from_numpy(y)}
+        if not self._shared:
+            x = np.stack([_padded(table[name], 0.0) for name in inputs], axis=2)
+            tree = {"x": torch.from_numpy(x)} | tree
+        if "noise" in table.column_names:
+            tree["noise"] = torch.from_numpy(_padded(table["noise"], 0.0))
+        return Loaded(start, stop - start, tree)
+
+    def index(self, start: int, stop: int) -> np.ndarray:
+        return self._points.read(start, stop)["item"].to_numpy().copy()  # what Arrow gives cannot be written to
+
+    def item_bytes(self) -> int:
+        return 1024
+
+    def fingerprint(self) -> str:
+        return fingerprint.of([part for path in self._points.paths for part in (path.name, path)])
+
+    def spec(self) -> str:
+        return f"stored {self._shared} {self._points.names}"
+
+
+def _padded(column: pa.ChunkedArray, end: float) -> np.ndarray:
+    """Lists of unequal length as rows of a matrix, filled where a row has ended."""
+    whole = column.combine_chunks()
+    whole = whole.chunk(0) if isinstance(whole, pa.ChunkedArray) else whole
+    offsets = whole.offsets.to_numpy()
+    values = whole.values.to_numpy(zero_copy_only=False)
+    counts = np.diff(offsets)
+    most = int(counts.max()) if len(counts) else 0
+    there = np.arange(most) < counts[:, None]
+    out = np.full(there.shape, end, dtype=values.dtype)
+    out[there] = values[offsets[0] : offsets[-1]]
+    return out
+
+
+class WithParameters:
+    """The points of tasks together with their parameters, and what else each is to get.
+
+    Args:
+        items: the points.
+        parameters: positions to parameters, in natural units.
+        more: further arrays, by the tasks' own order.
+    """
+
+    forward = False
+
+    def __init__(self, items: Items, parameters: Any, more: dict[str, torch.Tensor]) -> None:
+        self._items, self._parameters, self._more = items, parameters, more
+        self.length, self.weights = items.length, items.weights
+
+    def load(self, start: int, stop: int, capacity: float | None = None) -> Loaded:
+        loaded = self._items.load(start, stop)
+        index = torch.tensor(self.index(start, stop))
+        extra = {name: each[index] for name, each in self._more.items()}
+        tree = {**(loaded.tree or {}), "parameters": self._parameters(start, stop), "task": index, **extra}
+        return Loaded(start, stop - start, tree, weights=loaded.weights)
+
+    def index(self, start: int, stop: int) -> np.ndarray:
+        return self._items.index(start, stop)
+
+    def item_bytes(self) -> int:
+        return self._items.item_bytes()
+
+    def fingerprint(self) -> str:
+        edges = [*range(0, self.length or 0, _PART), self.length or 0]
+        parts = [self._parameters(start, stop) for start, stop in itertools.pairwise(edges)]
+        return fingerprint.of([self._items.fingerprint(), *parts, self._more])
+
+    def spec(self) -> str:
+        return f"{self._items.spec()} {sorted(self._more)}"

@@ -1,0 +1,330 @@
+"""`brimful gp`: fit, predict and look at many Gaussian processes."""
+
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import torch
+
+from ..config import Common, option
+from ..errors import ConfigError, InputError
+from ..events import Events
+from ..files import write_atomic
+from ..plan import Plan
+from ..registry import Command, Workload
+from .data import Columns, Data, Synthetic, as_tensor, read, synthetic
+from .fit import KEEPS, fit, model_for
+from .fit import plan as plan_fit
+from .fitted import Fit, load
+from .tasks import MEANS
+
+_JUDGED = 2000  # tasks whose held-out points are looked at
+
+
+@dataclass(frozen=True, kw_only=True)
+class FitConfig(Common):
+    """Options of `gp fit`."""
+
+    synthetic: int | None = option(None, help="draw this many random tasks instead of reading data", ge=1)
+    data: Path | None = option(
+        None, help="a long table, Parquet or CSV: a row a point, with task id, inputs and target"
+    )
+    points: int = option(40, help="points of a synthetic task", ge=1, le=10_000)
+    own_inputs: bool = option(False, help="synthetic tasks have inputs of their own instead of sharing them")
+    id: str | None = option(None, help="column of the task; found by its usual names unless said")
+    x: str | None = option(None, help="column of the input, or several by commas")
+    y: str | None = option(None, help="column of the target")
+    noise: str | None = option(None, help="column of the known noise variance, if there is one")
+    kernel: str = option("rbf", help='a name, or sums and products: "linear + rbf * periodic"')
+    ard: bool = option(False, help="a lengthscale for each input dimension")
+    mean: str = option("constant", help="mean function", choices=MEANS)
+    priors: str = option("weak", help="weak keeps tiny tasks from collapsing, none is maximum likelihood",
+                         choices=("weak", "none"))  # fmt: skip
+    iterations: int = option(100, help="the most steps from one start", ge=1)
+    starts: int | None = option(
+        None, help="the most first guesses to follow; 2 for one stationary shape, 6 for other kernels", ge=1, le=64
+    )
+    tolerance: float = option(1e-4, help="nats still to be gained at which a task has converged", gt=0)
+    keep: str = option("params+data", help="what to keep of each task in the run directory", choices=KEEPS)
+    at: str | None = option(None, help="points of --keep predictions: start:stop:num, or a .npy, .csv or .parquet file")
+    precision: str = option("float32", help="of the stored parameters", choices=("float32", "float16"))
+
+
+@dataclass(frozen=True, kw_only=True)
+class PredictConfig(Common):
+    """Options of `gp predict`."""
+
+    directory: Path = option(help="folder of fitted models", positional=True, metavar="DIR")
+    at: str = option(help="where to predict: start:stop:num, or a .npy, .csv or .parquet file of inputs")
+    observations: bool = option(False, help="variances of new observations instead of the function's")
+    out: Path | None = option(None, help="a .parquet file, or a folder, for task, mean and variance")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReportConfig(Common):
+    """Options of `gp report`."""
+
+    directory: Path = option(help="folder of fitted models", positional=True, metavar="DIR")
+
+
+def _data(config: FitConfig) -> Data:
+    if (config.synthetic is None) == (config.data is None):
+        raise ConfigError("give one of --synthetic N and --data FILE")
+    if config.synthetic is not None:
+        return synthetic(config.synthetic, config.points, config.seed, shared=not config.own_inputs)
+    return read(config.data, None, None, None, Columns(id=config.id, x=config.x, y=config.y, noise=config.noise))
+
+
+def _priors(config: FitConfig) -> str | None:
+    return None if config.priors == "none" else config.priors
+
+
+def plan(config: FitConfig, probe: bool) -> Plan:
+    data = _data(config)
+    model = model_for(
+        data, config.kernel, config.ard, config.mean, _priors(config), None, False, config.iterations,
+        config.tolerance, config.starts,
+    )  # fmt: skip
+    return plan_fit(model, data, config.budget, config.device, probe)
+
+
+def run_fit(config: FitConfig, events: Events) -> Mapping[str, Any]:
+    data = _data(config)
+    at = read_points(config.at, data.dimensions) if config.at is not None else None
+    found = fit(
+        data,
+        kernel=config.kernel,
+        ard=config.ard,
+        mean=config.mean,
+        priors=_priors(config),
+        iterations=config.iterations,
+        tolerance=config.tolerance,
+        starts=config.starts,
+        budget=config.budget,
+        device=config.device,
+        seed=config.seed,
+        out=config.out,
+        keep=config.keep,
+        at=at,
+        precision=config.precision,
+        progress=events.emit,
+    )
+    summary = _summary(found)
+    if config.out is not None:
+        from .report import draw
+
+        summary["picture"] = str(draw(found, config.out))
+    return summary
+
+
+def _summary(found: Fit) -> dict[str, Any]:
+    result = found.result
+    assert result is not None
+    finite = found.nlml[np.isfinite(found.nlml)]
+    summary: dict[str, Any] = {
+        "tasks": len(found),
+        "kernel": found.model.kernel.text,
+        "way": found.way,
+        "batch": result.plan.batch,
+        "observed_peak_bytes": result.observed,
+        "predicted_peak_bytes": result.predicted,
+        "budget_bytes": result.plan.budget,
+        "seconds": result.seconds,
+        "seconds_a_task": result.seconds / max(1, len(found)),
+        "tasks_per_GB": int(len(found) / max(result.observed, 1) * 1e9),
+        "converged": f"{found.converged.mean():.2%}" if len(found) else "none",
+        "flagged": int((~found.converged).sum()),
+        "mean_NLML": float(finite.mean()) if len(finite) else None,
+        "mean_iterations": float(found.iterations.mean()) if len(found) else None,
+    }
+    return summary | _held_out(found) | {"picture": None}
+
+
+def _held_out(found: Fit) -> dict[str, Any]:
+    """Errors on points that the fit did not see: new draws of synthetic tasks, otherwise each point by the others."""
+    data = found.data
+    count = min(_JUDGED, len(found))
+    if data is None or not count:
+        return {}
+    if isinstance(data.items, Synthetic):
+        at = torch.linspace(0.005, 0.995, 50, dtype=torch.float64)
+        truth, seen = data.items.draw(0, count, at)[2].numpy().transpose(2, 0, 1)
+        mean, _ = first(found, count).predict(at)
+        return {
+            "held_out_MAE": float(np.nanmean(np.abs(mean - seen))),
+            "held_out_RMSE": float(np.sqrt(np.nanmean((mean - seen) ** 2))),
+            "truth_MAE": float(np.nanmean(np.abs(mean - truth))),
+            "truth_RMSE": float(np.sqrt(np.nanmean((mean - truth) ** 2))),
+        }
+    some = first(found, count)
+    mean, _, density = some.loo()
+    targets = np.full(mean.shape, np.nan)
+    some_data = some.data
+    assert some_data is not None
+    tree = some_data.items.load(0, count).tree
+    assert isinstance(tree, dict)
+    targets[some_data.items.index(0, count), : tree["y"].shape[1]] = tree["y"].numpy()
+    off = (mean - targets)[np.isfinite(mean)]
+    if not len(off):
+        return {}
+    return {
+        "leave_one_out_MAE": float(np.abs(off).mean()),
+        "leave_one_out_RMSE": float(np.sqrt((off**2).mean())),
+        "leave_one_out_log_density": float(np.nanmean(density)),
+    }
+
+
+def first(found: Fit, count: int) -> Fit:
+    """The first tasks of a fit, in order of work."""
+    data = found.data
+    assert data is not None
+    if count == len(found):
+        return found
+    items = data.items
+    if isinstance(items, Synthetic):
+        fewer: Any = Synthetic(count, items.points, items.seed, items.shared)
+        order = np.arange(count)
+    else:
+        order = items.index(0, count)
+        fewer = _First(items, count)
+    columns = {name: each[order] for name, each in found.columns.items()}
+    return replace(
+        found, data=replace(data, items=fewer), columns=columns, status=found.status[order], _store=None, messages={}
+    )
+
+
+class _First:
+    """The first items of a source, numbered anew."""
+
+    forward = False
+
+    def __init__(self, items: Any, count: int) -> None:
+        self._items, self.length = items, count
+        self.weights = None if items.weights is None else items.weights[:count]
+
+    def load(self, start: int, stop: int, capacity: float | None = None) -> Any:
+        return self._items.load(start, stop)
+
+    def index(self, start: int, stop: int) -> np.ndarray:
+        return np.arange(start, stop)
+
+    def item_bytes(self) -> int:
+        return self._items.item_bytes()
+
+    def fingerprint(self) -> str:
+        return f"{self.length} of {self._items.fingerprint()}"
+
+    def spec(self) -> str:
+        return self._items.spec()
+
+
+def read_points(text: str, dimensions: int) -> np.ndarray:
+    """Inputs from start:stop:num, or from a file."""
+    if text.count(":") == 2 and not Path(text).exists():
+        try:
+            start, stop, count = text.split(":")
+            return np.linspace(float(start), float(stop), int(count)).reshape(-1, 1)
+        except ValueError as error:
+            raise ConfigError(f"--at is {text!r}; write start:stop:num, such as 0:1:100") from error
+    path = Path(text)
+    if not path.exists():
+        raise InputError(f"{path} does not exist; give start:stop:num, or a .npy, .csv or .parquet file")
+    try:
+        if path.suffix == ".npy":
+            points = np.load(path, allow_pickle=False)
+        elif path.suffix == ".csv":
+            import pyarrow.csv
+
+            points = np.stack([each.to_numpy() for each in pyarrow.csv.read_csv(path).columns], axis=1)
+        else:
+            points = np.stack([each.to_numpy() for each in pq.read_table(path).columns], axis=1)
+        points = as_tensor(points, "it").double().numpy()
+        points = points.reshape(len(points), -1)
+    except (pa.ArrowException, InputError, OSError, TypeError, ValueError) as error:
+        raise InputError(f"{path} cannot be read as points: {error}") from error
+    return points
+
+
+def run_predict(config: PredictConfig, events: Events) -> Mapping[str, Any]:
+    found = load(config.directory, budget=config.budget, device=config.device)
+    if config.out is None:
+        raise ConfigError("name where the predictions go: --out predictions.parquet, or a folder")
+    data = found.data
+    at = read_points(config.at, 1 if data is None else data.dimensions)
+    single = config.out.suffix == ".parquet"
+    folder = config.out.with_name(config.out.name + ".run") if single else config.out
+    result = found.predict_to(folder, at, noise=config.observations, progress=events.emit)
+    if single:
+        write_atomic(config.out, lambda path: _join(folder, found, path))
+        shutil.rmtree(folder)
+    return {
+        "tasks": len(found),
+        "points": len(at),
+        "seconds": result.seconds,
+        "seconds_a_task": result.seconds / max(1, len(found)),
+        "observed_peak_bytes": result.observed,
+        "out": str(config.out),
+    }
+
+
+def _join(folder: Path, found: Fit, path: Path) -> None:
+    """The shards of a run as one file, a row a task, one shard in memory at a time."""
+    writer: pq.ParquetWriter | None = None
+    for shard in sorted(folder.glob("shard-*.parquet")):
+        table = pq.read_table(shard)
+        task = found.ids.take(table["item"].combine_chunks())
+        table = pa.table({"task": task, "mean": table["mean"], "variance": table["variance"]})
+        writer = writer or pq.ParquetWriter(path, table.schema)
+        writer.write_table(table)
+    if writer is None:
+        raise InputError("there are no predictions to write: the models are of no task")
+    writer.close()
+
+
+def run_report(config: ReportConfig, events: Events) -> Mapping[str, Any]:
+    from .report import draw
+
+    found = load(config.directory, budget=config.budget, device=config.device)
+    finite = found.nlml[np.isfinite(found.nlml)]
+    return {
+        "tasks": len(found),
+        "kernel": found.model.kernel.text,
+        "converged": f"{found.converged.mean():.2%}" if len(found) else "none",
+        "flagged": int((~found.converged).sum()),
+        "mean_NLML": float(finite.mean()) if len(finite) else None,
+        **{
+            f"median_{name}": float(np.nanmedian(each))
+            for name, each in found.params.items()
+            if np.isfinite(each).any()
+        },
+        "picture": str(draw(found, config.directory)),
+    }
+
+
+WORKLOAD = Workload(
+    name="gp",
+    help="Many independent Gaussian processes: fitted exactly, to the optimum, by the million.",
+    commands=(
+        Command(
+            name="fit",
+            help="Fit one process to each task of a table, or to random tasks, and draw the result.",
+            config=FitConfig,
+            plan=plan,
+            run=run_fit,
+            job=True,
+        ),
+        Command(
+            name="predict",
+            help="Predict with fitted models at new points, streamed from their folder.",
+            config=PredictConfig,
+            run=run_predict,
+            job=True,
+        ),
+        Command(name="report", help="Summarise and draw fitted models.", config=ReportConfig, run=run_report),
+    ),
+)

@@ -1,0 +1,307 @@
+"""The forms that data comes in: all give the same fit, and what cannot be understood is named."""
+
+import datetime
+import itertools
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from small import fit, long, rows, same
+
+from brimful import InputError, gp
+from brimful.gp.data import Columns, Ragged, Synthetic, read
+
+X, Y = rows(0, 5, 9)
+SHARED = X[0]
+
+
+def tiled(x: np.ndarray) -> np.ndarray:
+    return np.broadcast_to(x, (len(Y), *x.shape))
+
+
+ARRAYS: dict[str, tuple[Any, Any]] = {
+    "(n, d)": (SHARED, Y),
+    "lists": (SHARED[:, 0].tolist(), Y.tolist()),
+    "tensors": (torch.from_numpy(SHARED), torch.from_numpy(Y).requires_grad_()),
+    "reversed views": (SHARED[::-1, 0], Y[:, ::-1]),
+    "not writable": (np.frombuffer(SHARED.tobytes()), np.frombuffer(Y.tobytes()).reshape(Y.shape)),
+}
+OWN: dict[str, tuple[Any, Any]] = {
+    "(tasks, n)": (X[:, :, 0], Y),
+    "(tasks, n, d)": (X, Y),
+    "pairs": ([(x[:, 0], y) for x, y in zip(X, Y, strict=True)], None),
+    "lists of pairs": ([[x.tolist(), y.tolist()] for x, y in zip(X, Y, strict=True)], None),
+    "tensors": ([(torch.from_numpy(x), torch.from_numpy(y)) for x, y in zip(X, Y, strict=True)], None),
+    "table": (pa.table(long(X, Y, list("abcde"))), None),
+    "pandas": (pd.DataFrame(long(X, Y, [3, 1, 4, 11, 5])), None),
+}
+
+
+@pytest.mark.parametrize("form", ARRAYS)
+def test_shared_inputs_in_every_form(form: str):
+    found = fit(*ARRAYS[form])
+    assert "shared eigenbasis" in found.way
+    same(fit(SHARED[:, 0], Y), found, rtol=1e-5 if form == "reversed views" else 0.0)
+
+
+@pytest.mark.parametrize("form", OWN)
+def test_own_inputs_in_every_form(form: str):
+    found = fit(*OWN[form])
+    assert "grid of first guesses" in found.way
+    same(fit(X[:, :, 0], Y), found)
+
+
+def test_shared_and_own_inputs_end_at_the_same_optimum():
+    same(fit(SHARED, Y, tolerance=1e-10), fit(tiled(SHARED), Y, tolerance=1e-10), rtol=1e-3)
+
+
+def test_a_single_row_of_targets_is_one_task():
+    same(fit(SHARED, Y[2]), fit(SHARED, Y[2:3]))
+
+
+@pytest.mark.parametrize("kind", ["arrow", "pandas", "parquet", "csv", "record batch", "chunks"])
+@pytest.mark.parametrize("ids", [list("cabed"), [30, 10, 20, 50, 40]], ids=["texts", "numbers"])
+def test_a_long_table_in_any_order_of_rows(tmp_path: Path, kind: str, ids: list[Any]):
+    x, y = rows(1, 5, 7, 2)
+    shuffle = np.random.default_rng(0).permutation(35)
+    table = pa.table(long(x, y, ids)).take(shuffle)
+    source: Any = {
+        "arrow": lambda: table,
+        "pandas": table.to_pandas,
+        "record batch": lambda: table.to_batches()[0],
+        "chunks": lambda: pa.concat_tables([table[:3], table[3:20], table[20:]]),
+    }.get(kind, lambda: tmp_path / f"long.{kind}")()
+    if kind == "parquet":
+        pq.write_table(table, source)
+    if kind == "csv":
+        pyarrow.csv.write_csv(table, source)
+    found = fit(str(source) if kind == "csv" else source)
+    firsts = list(dict.fromkeys(table["unique_id"].to_pylist()))
+    assert found.ids.to_pylist() == firsts
+    expected = fit(x, y)
+    order = [ids.index(each) for each in firsts]
+    np.testing.assert_allclose(found.nlml, expected.nlml[order], rtol=1e-6)
+    for name, values in found.params.items():
+        np.testing.assert_allclose(values, expected.params[name][order], rtol=1e-3)
+
+
+def moments(dates: list[datetime.datetime]) -> dict[str, Any]:
+    return {
+        "date": pa.array([each.date() for each in dates]),
+        "timestamp": pa.array(dates),
+        "nanoseconds": pa.array(dates, pa.timestamp("ns")).view(pa.int64()).cast(pa.int64()).view(pa.timestamp("ns")),
+        "with a zone": pa.array(dates, pa.timestamp("s", "UTC")),
+    }
+
+
+@pytest.mark.parametrize("kind", ["date", "timestamp", "nanoseconds", "with a zone"])
+def test_dates_are_days(kind: str):
+    days = np.sort(np.random.default_rng(2).choice(60, 9, replace=False))
+    dates = [datetime.datetime(2024, 2, 1) + datetime.timedelta(days=int(day)) for day in days]
+    table = pa.table({"task": ["a"] * 9, "ds": moments(dates)[kind], "y": Y[0]})
+    same(fit(table), fit([(days.astype(float), Y[0])]), rtol=1e-6)
+
+
+def test_dates_finer_than_a_microsecond_are_taken():
+    stamps = pd.date_range("2024-01-01", "2024-01-02", periods=9)
+    assert (stamps.nanosecond != 0).any() or stamps.unit == "us"
+    table = pa.table({"task": ["a"] * 9, "ds": pa.array(np.arange(9) * 10**9 + 1, pa.timestamp("ns")), "y": Y[0]})
+    assert fit(table).status.tolist() == [0]
+
+
+def test_dates_in_a_csv_are_understood(tmp_path: Path):
+    path = tmp_path / "series.csv"
+    rows_of = [f"a,2024-01-{day:02d},{value}" for day, value in enumerate(Y[0], start=1)]
+    path.write_text("\n".join(["unique_id,ds,y", *rows_of]))
+    same(fit(path), fit([(np.arange(9.0), Y[0])]), rtol=1e-6)
+
+
+def test_nulls_are_missing_points():
+    columns = long(X, Y, list("abcde"))
+    columns["y"] = pa.array([None if place in (2, 11) else value for place, value in enumerate(columns["y"])])
+    columns["ds"] = pa.array([None if place == 20 else value for place, value in enumerate(columns["ds"])])
+    found = fit(pa.table(columns))
+    missing = Y.copy()
+    missing.reshape(-1)[[2, 11, 20]] = np.nan
+    same(found, fit(X, missing), rtol=1e-6)
+    assert found.table()["points"].to_pylist() == [8, 8, 8, 9, 9]
+
+
+@pytest.mark.parametrize("kind", [pa.float32(), pa.int64(), pa.decimal128(12, 6)])
+def test_numbers_of_any_kind(kind: pa.DataType):
+    y = np.round(Y[0] * 4)
+    table = pa.table({"task": ["a"] * 9, "x": X[0, :, 0], "y": pa.array(y).cast(kind)})
+    same(fit(table), fit([(X[0], y)]))
+
+
+def test_usual_names_and_others():
+    plain = {"unique_id": ["a"] * 9, "ds": X[0, :, 0], "y": Y[0]}
+    expected = fit(pa.table(plain))
+    for names in (("task", "t", "value"), ("series", "x", "target"), ("id", "depth", "y")):
+        same(expected, fit(pa.table(dict(zip(names, plain.values(), strict=True)))))
+    odd = pa.table({"t": ["a"] * 9, "when": X[0, :, 0], "x": Y[0], "ds": Y[1]})
+    same(expected, fit(odd, columns=gp.Columns(id="t", x="when", y="x")))
+
+
+def test_the_target_is_never_taken_for_an_input():
+    table = pa.table({"task": ["a"] * 9, "t": X[0, :, 0], "x": Y[0]})
+    same(fit(table, columns=gp.Columns(y="x")), fit([(X[0], Y[0])]))
+
+
+def test_a_column_of_noise():
+    variances = np.linspace(0.01, 0.3, 45)
+    table = pa.table(long(X, Y, list("abcde")) | {"var": variances})
+    found = fit(table, columns=gp.Columns(noise="var"))
+    same(found, fit(X, Y, noise=variances.reshape(5, 9)))
+    same(found, fit([(x, y, v) for x, y, v in zip(X, Y, variances.reshape(5, 9), strict=True)]))
+    assert found.params["noise"].tolist() == [0.0] * 5
+
+
+def table_of(**changes: Any) -> pa.Table:
+    columns = {name: each for name, each in (long(X, Y, list("abcde")) | changes).items() if each is not None}
+    return pa.table(columns)
+
+
+BAD_TABLES: dict[str, tuple[Callable[[], Any], dict[str, Any], str]] = {
+    "no id": (lambda: table_of(unique_id=None), {}, "no column of ds, y is called unique_id or .*id option"),
+    "no target": (lambda: table_of(y=None), {}, "no column of unique_id, ds is called y or value or target"),
+    "no input": (lambda: table_of(ds=None), {}, "no input column beside 'unique_id' and 'y'"),
+    "no such column": (lambda: table_of(), {"columns": Columns(x="ds, depth")}, "no column 'depth'; it has unique_id"),
+    "texts": (lambda: table_of(y=[str(each) for each in range(45)]), {}, "column 'y' is string.*numbers or dates"),
+    "mixed": (lambda: pd.DataFrame({"task": [1, 1], "x": [1, 2], "y": [1, "two"]}), {}, "cannot be read as a table"),
+    "lists": (lambda: table_of(ds=[[1.0]] * 45), {}, "column 'ds' is list<.*numbers or dates"),
+    "ids of lists": (lambda: table_of(unique_id=[[1]] * 45), {}, "column 'unique_id' is list<.*texts or whole numbers"),
+    "null ids": (lambda: table_of(unique_id=[None, *["a"] * 44]), {}, "'unique_id' has 1 nulls; every row needs"),
+    "noise": (lambda: table_of(), {"noise": 0.1}, r"noise and task ids in columns.*gp.Columns\(noise="),
+    "task_ids": (lambda: table_of(), {"task_ids": list("vwxyz")}, r"task ids in columns"),
+    "no file": (lambda: "nowhere/long.parquet", {}, "nowhere/long.parquet does not exist; check the path"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", BAD_TABLES)
+def test_a_table_that_cannot_be_understood(case: str):
+    make, options, words = BAD_TABLES[case]
+    with pytest.raises(InputError, match=words):
+        fit(make(), **options)
+
+
+def test_a_file_that_is_no_table(tmp_path: Path):
+    for name, content in (("a.parquet", b"PAR1 no"), ("b.csv", b"x,y\n1,2,3\n"), ("c.parquet", b"")):
+        (tmp_path / name).write_bytes(content)
+        with pytest.raises(InputError, match=f"{name} cannot be read as a table"):
+            fit(tmp_path / name)
+
+
+BAD_ARRAYS: dict[str, tuple[Any, Any, dict[str, Any], str]] = {
+    "lengths": (SHARED[:5], Y, {}, r"x has shape \(5, 1\) and y \(5, 9\); give x as \(9,\) or \(9, d\) shared"),
+    "three axes": (SHARED, Y[None], {}, r"y has shape \(1, 5, 9\); give \(tasks, points\)"),
+    "no columns": (np.zeros((9, 0)), Y, {}, "x has no dimensions; give at least one column"),
+    "complex": (SHARED, Y + 0j, {}, "y holds complex128; give real numbers"),
+    "complex tensor": (SHARED, torch.zeros(5, 9, dtype=torch.complex64), {}, "y holds torch.complex64; give real"),
+    "bool": (SHARED, Y > 0, {}, "y holds bool; give real numbers"),
+    "object": (SHARED.astype(object), Y, {}, "x holds object; give real numbers"),
+    "text": (SHARED, [["a"] * 9], {}, "y holds <U1; give real numbers"),
+    "unequal": (SHARED, [[1.0, 2.0], [3.0]], {}, "y is a list that is not an array of numbers"),
+    "not finite": ([0, 1, np.nan, 3, 4, 5, 6, 7, 8], Y, {}, "x holds NaN or infinities, and all tasks share it"),
+    "noise": (SHARED, Y, {"noise": np.ones(4)}, r"noise has shape \(4,\); give .* \(9,\), or .* \(5, 9\)"),
+    "ids": (SHARED, Y, {"task_ids": ["a"]}, "task_ids has 1 names for 5 tasks; give one a task"),
+    "no y": (SHARED, None, {}, "x is a ndarray and there is no y; give arrays x and y, a list of"),
+    "nothing": (None, None, {}, "x is a NoneType and there is no y"),
+    "not pairs": ([1.0, 2.0], None, {}, "task 0 is float; each must be a pair"),
+    "pair lengths": ([(X[0], Y[0]), (X[1], Y[1, :4])], None, {}, r"task 1 has x of shape \(9, 1\) and 4 targets"),
+    "pair widths": ([(X[0], Y[0]), (np.ones((9, 2)), Y[1])], None, {}, "task 1 has 2 input dimensions, others have 1"),
+    "some noise": ([(X[0], Y[0], 0.1), (X[1], Y[1])], None, {}, "some tasks have a known noise and some do not"),
+    "noise of pairs": ([(X[0], Y[0])], None, {"noise": 0.1}, r"give \(x, y, noise\) for each task"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_ARRAYS)
+def test_arrays_that_cannot_be_understood(case: str):
+    x, y, options, words = BAD_ARRAYS[case]
+    with pytest.raises(InputError, match=words):
+        fit(x, y, **options)
+
+
+@settings(max_examples=25)
+@given(
+    st.integers(1, 700), st.lists(st.integers(0, 700), max_size=5), st.integers(0, 3), st.booleans(), st.integers(1, 5)
+)
+def test_synthetic_tasks_do_not_depend_on_how_they_are_cut(
+    count: int, cuts: list[int], seed: int, shared: bool, points: int
+):
+    source = Synthetic(count, points, seed, shared)
+    at = torch.linspace(0, 1, 3)
+    whole = source.draw(0, count, at)
+    edges = sorted({0, count, *(cut for cut in cuts if cut < count)})
+    parts = [source.draw(start, stop, at) for start, stop in itertools.pairwise(edges)]
+    for place in range(3):
+        assert torch.equal(torch.cat([part[place] for part in parts]), whole[place])
+
+
+def test_synthetic_tasks_follow_the_seed():
+    one, other = (Synthetic(300, 8, seed, True).draw(0, 300)[1] for seed in (0, 1))
+    assert not torch.isclose(one, other).any(dim=1).all()
+    assert torch.equal(one, Synthetic(300, 8, 0, True).draw(0, 300)[1])
+    assert len(one.unique(dim=0)) == 300
+
+
+def test_a_noisy_observation_scatters_about_the_truth():
+    source = Synthetic(2000, 4, 0, True)
+    truth, seen = source.draw(0, 2000, torch.linspace(0, 1, 20, dtype=torch.float64))[2].unbind(2)
+    sigma = (seen - truth).std(1)
+    assert abs(float((seen - truth).mean())) < 0.01
+    assert 0.005 < float(sigma.min()) < 0.03
+    assert 0.25 < float(sigma.max()) < 0.5
+
+
+@pytest.mark.parametrize("count", [0, 512])
+def test_no_synthetic_tasks(count: int):
+    assert [len(part) for part in Synthetic(600, 4, 0, False).draw(count, count)] == [0, 0, 0]
+    assert len(fit(gp.synthetic(0))) == 0
+
+
+@settings(max_examples=50)
+@given(st.lists(st.integers(0, 6), min_size=1, max_size=12), st.data())
+def test_ragged_tasks_are_padded_and_told_apart(counts: list[int], chosen: st.DataObject):
+    generator = np.random.default_rng(0)
+    tasks = [(generator.normal(size=(count, 2)), generator.normal(size=count), count + 0.5) for count in counts]
+    source = read(tasks, None, None, None, Columns()).items
+    assert isinstance(source, Ragged)
+    start = chosen.draw(st.integers(0, len(counts) - 1))
+    stop = chosen.draw(st.integers(start + 1, len(counts)))
+    loaded = source.load(start, stop)
+    tree: Any = loaded.tree
+    index = source.index(start, stop)
+    assert sorted(source.index(0, len(counts)).tolist()) == list(range(len(counts)))
+    assert tree["y"].shape == (stop - start, max(counts[task] for task in index))
+    for row, task in enumerate(index):
+        x, y, noise = tasks[task]
+        there = ~torch.isnan(tree["y"][row])
+        assert int(there.sum()) == counts[task]
+        assert np.array_equal(tree["y"][row][there].numpy(), y)
+        assert np.array_equal(tree["x"][row][there].numpy(), x)
+        assert (tree["noise"][row][there] == noise).all()
+    weights = source.weights
+    assert weights is not None
+    assert (np.diff(weights) <= 0).all()
+
+
+def test_ragged_tasks_keep_their_order_whatever_the_order_of_work():
+    x, y = rows(3, 6, 12)
+    counts = [3, 12, 7, 0, 12, 5]
+    found = fit([(x[task, :count], y[task, :count]) for task, count in enumerate(counts)], task_ids=list("abcdef"))
+    assert found.table()["points"].to_pylist() == counts
+    assert found.ids.to_pylist() == list("abcdef")
+    assert found.status.tolist() == [0, 0, 0, gp.Fate.EMPTY, 0, 0]
+    for task in (0, 2, 5):
+        alone = fit([(x[task, : counts[task]], y[task, : counts[task]])])
+        assert found.nlml[task] == pytest.approx(alone.nlml[0], rel=1e-9)

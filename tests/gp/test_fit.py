@@ -1,0 +1,356 @@
+"""`gp.fit`: what every task gets, whatever it holds and whoever its neighbours are."""
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process import kernels as sk
+from small import fit, rows, same
+
+from brimful import BudgetError, ConfigError, DeviceError, gp
+from brimful.events import BatchDone, Finished
+from brimful.gp import Fate, LogNormal
+
+X, Y = rows(0, 6, 10)
+ODD, OTHERS = 2, [0, 1, 3, 4, 5]
+NAN, INF = np.nan, np.inf
+
+
+def with_odd(x: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Six tasks, one of them replaced."""
+    xs, ys = X.copy(), Y.copy()
+    xs[ODD], ys[ODD] = x, y
+    return xs, ys
+
+
+def first(count: int) -> np.ndarray:
+    return np.where(np.arange(10) < count, Y[ODD], NAN)
+
+
+CASES: dict[str, tuple[Any, Any, dict[str, int]]] = {
+    "no points": (X[ODD], first(0), dict.fromkeys(("zero", "constant", "linear"), Fate.EMPTY)),
+    "one point": (X[ODD], first(1), {"zero": 0, "constant": Fate.FEW, "linear": Fate.FEW}),
+    "two points": (X[ODD], first(2), {"zero": 0, "constant": 0, "linear": Fate.FEW}),
+    "three points": (X[ODD], first(3), {"zero": 0, "constant": 0, "linear": 0}),
+    "constant": (X[ODD], 3.0, {"zero": 0, "constant": Fate.FLAT, "linear": Fate.FLAT}),
+    "nought": (X[ODD], 0.0, {"zero": Fate.FLAT, "constant": Fate.FLAT, "linear": Fate.FLAT}),
+    "one input": (1.0, Y[ODD], {"zero": 0, "constant": 0, "linear": 0}),
+    "inputs twice": (np.repeat(X[ODD, :5], 2, 0), Y[ODD], {"zero": 0, "constant": 0, "linear": 0}),
+    "points twice": (np.repeat(X[ODD, :5], 2, 0), np.repeat(Y[ODD, :5], 2), {"zero": 0, "constant": 0, "linear": 0}),
+    "huge x": (X[ODD] * 1e12, Y[ODD], {"zero": 0, "constant": 0, "linear": 0}),
+    "tiny x": (X[ODD] * 1e-12, Y[ODD], {"zero": 0, "constant": 0, "linear": 0}),
+    "huge y": (X[ODD], Y[ODD] * 1e12, {"zero": 0, "constant": 0, "linear": 0}),
+    "tiny y": (X[ODD], Y[ODD] * 1e-12, {"zero": 0, "constant": 0, "linear": 0}),
+    "far y": (X[ODD], Y[ODD] + 1e9, {"constant": 0, "linear": 0}),
+    "far x": (X[ODD] + 1e6, Y[ODD], {"zero": 0, "constant": 0, "linear": 0}),
+    "inf": (X[ODD], np.where(np.arange(10) == 4, INF, Y[ODD]), {"zero": Fate.INVALID, "constant": Fate.INVALID}),
+    "-inf": (X[ODD], np.where(np.arange(10) == 4, -INF, Y[ODD]), {"zero": Fate.INVALID, "linear": Fate.INVALID}),
+    "inf in x": (np.where(np.arange(10)[:, None] == 4, INF, X[ODD]), Y[ODD], {"constant": Fate.INVALID}),
+    "nan in x": (np.where(np.arange(10)[:, None] == 4, NAN, X[ODD]), Y[ODD], {"constant": 0}),
+    "beyond floats": (X[ODD], Y[ODD] * 1e200, {"zero": Fate.INVALID, "constant": Fate.INVALID}),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_an_odd_task_has_a_decided_state_and_touches_no_neighbour(case: str):
+    x, y, expected = CASES[case]
+    xs, ys = with_odd(x, y)
+    for mean, status in expected.items():
+        found = fit(xs, ys, mean=mean)
+        assert found.status[ODD] == status, mean
+        assert (ODD in found.messages) == (status != 0)
+        without = fit(xs[OTHERS], ys[OTHERS], mean=mean)
+        for name, values in without.params.items():
+            assert np.array_equal(found.params[name][OTHERS], values), name
+        assert np.array_equal(found.nlml[OTHERS], without.nlml)
+        for part in (*found.predict([0.5]), *found.loo(), found.sample([0.5])):
+            assert np.isfinite(part[OTHERS]).all()
+        assert np.isfinite(found.nlml[ODD]) == (status == 0)
+        assert np.isfinite(found.predict([0.5])[1][ODD, 0]) == (status == 0)
+
+
+@pytest.mark.parametrize("odd", [NAN, 1.0, INF, "holes"])
+def test_a_shared_batch_keeps_an_odd_task_from_its_neighbours(odd: Any):
+    x, ys = np.linspace(0, 1, 10), Y.copy()
+    ys[ODD] = first(5) if odd == "holes" else odd
+    found, without = fit(x, ys), fit(x, ys[OTHERS])
+    for name, values in without.params.items():
+        np.testing.assert_allclose(found.params[name][OTHERS], values, rtol=1e-5)
+    np.testing.assert_allclose(found.nlml[OTHERS], without.nlml, rtol=1e-6)
+
+
+@pytest.mark.parametrize(("case", "level"), [("one point", Y[ODD, 0]), ("constant", 3.0)])
+def test_a_task_without_a_fit_still_has_its_level(case: str, level: float):
+    found = fit(*with_odd(*CASES[case][:2]))
+    mean, variance = found.predict([0.5, 9.0])
+    assert mean[ODD].tolist() == pytest.approx([level, level])
+    assert np.isnan(variance[ODD]).all()
+    assert found.params["mean_0"][ODD] == pytest.approx(level)
+    assert math.isnan(found.params["variance"][ODD])
+
+
+@pytest.mark.parametrize("case", ["no points", "inf"])
+def test_a_task_that_says_nothing_predicts_nothing(case: str):
+    found = fit(*with_odd(*CASES[case][:2]))
+    for part in (*found.predict([0.5]), found.sample([0.5], 2), *found.loo()):
+        assert np.isnan(part[ODD]).all()
+
+
+@settings(max_examples=12)
+@given(st.integers(-12, 12), st.integers(-12, 12), st.sampled_from([1, -1]), st.sampled_from(["zero", "linear"]))
+def test_units_do_not_matter(power: int, of_x: int, sign: int, mean: str):
+    c, b = sign * 10.0**power, 10.0**of_x
+    plain, scaled = fit(X, Y, mean=mean), fit(X * b, Y * c, mean=mean)
+    assert scaled.status.tolist() == plain.status.tolist()
+    np.testing.assert_allclose(scaled.params["variance"], plain.params["variance"] * c**2, rtol=1e-4)
+    np.testing.assert_allclose(scaled.params["noise"], plain.params["noise"] * c**2, rtol=1e-4)
+    np.testing.assert_allclose(scaled.params["lengthscale"], plain.params["lengthscale"] * b, rtol=1e-4)
+    np.testing.assert_allclose(scaled.nlml, plain.nlml + 10 * np.log(abs(c)), rtol=1e-6, atol=1e-5)
+    (mean_there, variance_there), (mean_here, variance_here) = scaled.predict([0.5 * b]), plain.predict([0.5])
+    np.testing.assert_allclose(mean_there, mean_here * c, rtol=1e-3, atol=1e-3 * abs(c))
+    np.testing.assert_allclose(variance_there, variance_here * c**2, rtol=1e-3, atol=1e-6 * c**2)
+
+
+def test_a_batch_is_its_tasks_one_by_one():
+    found = fit(X, Y)
+    for task in range(6):
+        single = fit(X[task : task + 1], Y[task : task + 1])
+        for name, values in single.params.items():
+            assert values[0] == found.params[name][task]
+        assert single.iterations[0] == found.iterations[task]
+
+
+@pytest.mark.parametrize("batch", [1, 4, "auto"])
+def test_the_cut_of_the_work_does_not_matter(batch: Any):
+    same(fit(X, Y), fit(X, Y, batch=batch))
+
+
+def test_a_batch_of_ragged_tasks_is_as_large_as_asked_for():
+    seen: list[Any] = []
+    x, y = rows(6, 40, 8)
+    fit([(x[task, : 3 + task % 5], y[task, : 3 + task % 5]) for task in range(40)], batch=10, progress=seen.append)
+    assert [event.items for event in seen if isinstance(event, BatchDone)] == [10] * 4
+
+
+@settings(max_examples=10)
+@given(st.lists(st.booleans(), min_size=10, max_size=10).filter(lambda kept: sum(kept) > 3))
+def test_a_missing_value_is_a_point_less(kept: list[bool]):
+    whole = fit(X[:1], np.where(kept, Y[:1], NAN), tolerance=1e-9)
+    dropped = fit(X[:1, kept], Y[:1, kept], tolerance=1e-9)
+    assert whole.status.tolist() == dropped.status.tolist()
+    np.testing.assert_allclose(whole.nlml, dropped.nlml, atol=1e-6)
+    for name, values in whole.params.items():
+        np.testing.assert_allclose(values, dropped.params[name], rtol=1e-4, atol=1e-9)
+    assert whole.table()["points"].to_pylist() == [sum(kept)]
+
+
+def plain(found: gp.Fit, task: int, x: np.ndarray, y: np.ndarray) -> tuple[float, np.ndarray]:
+    """scikit-learn's negative log likelihood of a task at its parameters, and its gradient by their logarithms."""
+    p = {name: float(values[task]) for name, values in found.params.items()}
+    kernel = sk.ConstantKernel(p["variance"]) * sk.RBF(p["lengthscale"]) + sk.WhiteKernel(p["noise"])
+    process = GaussianProcessRegressor(kernel, alpha=0.0, optimizer=None)  # pyright: ignore[reportArgumentType]
+    fitted: Any = process.fit(x, y)
+    value, gradient = fitted.log_marginal_likelihood(kernel.theta, eval_gradient=True)
+    return -value, -gradient
+
+
+@pytest.mark.parametrize("priors", ["weak", None, {"lengthscale": LogNormal(0.2, 0.1)}])
+def test_the_likelihood_is_the_plain_one(priors: Any):
+    found = fit(X, Y, mean="zero", priors=priors)
+    for task in range(6):
+        assert found.nlml[task] == pytest.approx(plain(found, task, X[task], Y[task])[0], rel=1e-6, abs=1e-6)
+
+
+def test_converged_tasks_are_at_the_optimum():
+    x, y = rows(1, 20, 15)
+    found = fit(x, y, mean="zero", priors=None, tolerance=1e-9)
+    assert found.converged.mean() > 0.9
+    free = found.converged & (found.params["noise"] > 1e-6) & (found.params["lengthscale"] < 100)
+    free &= (found.params["lengthscale"] > 0.05) & (found.params["variance"] < 1e3)
+    assert free.sum() >= 8
+    for task in np.flatnonzero(free).tolist():
+        slope = plain(found, task, x[task], y[task])[1]
+        assert np.abs(slope).max() < 1e-2
+        assert np.abs(slope).max() == pytest.approx(found.gradient[task], rel=0.05, abs=1e-4)
+
+
+def test_known_noise_is_kept_and_not_fitted():
+    one, each, all_of_them = (fit(X, Y, noise=noise) for noise in (0.04, np.full(10, 0.04), np.full((6, 10), 0.04)))
+    same(one, each)
+    same(one, all_of_them)
+    assert one.params["noise"].tolist() == [0.0] * 6
+    pinned, known = fit(X, Y, bounds={"noise": (0.04, 0.04)}, priors=None), fit(X, Y, noise=0.04, priors=None)
+    assert (np.abs(known.nlml - pinned.nlml) < 1e-2).sum() >= 5
+    assert (known.nlml < pinned.nlml + 1e-2).all()
+
+
+@pytest.mark.parametrize("bad", [-0.1, NAN, INF])
+def test_noise_that_is_none_marks_its_task_only(bad: float):
+    noise = np.full((6, 10), 0.1)
+    noise[ODD, 3] = bad
+    found = fit(X, Y, noise=noise)
+    assert found.status.tolist() == [Fate.INVALID if task == ODD else 0 for task in range(6)]
+
+
+def test_bounds_are_in_the_units_of_the_data():
+    bounds = {"lengthscale": (20.0, 40.0), "noise": (900.0, 1e4)}
+    found = fit(X * 10, Y * 100, bounds=bounds, priors=None)
+    for name, (low, high) in bounds.items():
+        assert (found.params[name] >= low * (1 - 1e-9)).all()
+        assert (found.params[name] <= high * (1 + 1e-9)).all()
+    assert np.isclose(found.params["noise"], 900.0).sum() >= 3
+
+
+def test_priors_pull_in_the_units_of_the_data():
+    strong = {"lengthscale": LogNormal(5.0, 1e-3), "noise": LogNormal(400.0, 1e-3)}
+    found = fit(X * 10, Y * 100, priors=strong)
+    np.testing.assert_allclose(found.params["lengthscale"], 5.0, rtol=0.01)
+    np.testing.assert_allclose(found.params["noise"], 400.0, rtol=0.01)
+    same(found, fit(X * 10, Y * 100, priors={"lengthscale": (5.0, 1e-3), "noise": (400.0, 1e-3)}))
+
+
+def test_weak_priors_keep_tiny_tasks_from_collapsing():
+    x, y = rows(2, 60, 4)
+    weak, none = fit(x, y), fit(x, y, priors=None)
+    at_edge = [(each.params["noise"] < 1e-7 * each.params["variance"]).sum() for each in (weak, none)]
+    assert at_edge[0] < 0.1 * 60 < 0.3 * 60 < at_edge[1]
+    assert (none.nlml <= weak.nlml + 0.05).all()
+
+
+def test_the_names_of_the_parameters():
+    x, y = rows(3, 2, 12, 2)
+    names = {
+        ("rbf", False, "constant"): ["variance", "lengthscale", "noise", "mean_0"],
+        ("matern52", True, "linear"): [
+            *("variance", "lengthscale_0", "lengthscale_1", "noise", "mean_0", "mean_1", "mean_2")
+        ],
+        ("rational_quadratic", False, "zero"): ["variance", "alpha", "lengthscale", "noise"],
+        ("linear + rbf * periodic", False, "zero"): [
+            *("linear.variance", "rbf.variance", "rbf.lengthscale"),
+            *("periodic.period", "periodic.lengthscale", "noise"),
+        ],
+    }
+    for (kernel, ard, mean), expected in names.items():
+        found = fit(x, y, kernel=kernel, ard=ard, mean=mean)
+        assert list(found.params) == expected
+        assert all(len(values) == 2 for values in found.params.values())
+
+
+def test_the_table_has_a_row_a_task():
+    ys = Y.copy()
+    ys[ODD] = NAN
+    found = fit(X, ys, task_ids=[f"t{task}" for task in range(6)])
+    table = found.table()
+    assert table.column_names == [
+        *("task", "status", "message", "variance", "lengthscale", "noise", "mean_0"),
+        *("points", "nlml", "gradient", "iterations"),
+    ]
+    assert table["task"].to_pylist() == [f"t{task}" for task in range(6)]
+    assert table["message"].to_pylist() == [None, None, "the task has no points", None, None, None]
+    assert table["points"].to_pylist() == [10, 10, 0, 10, 10, 10]
+    assert (table["iterations"].to_numpy()[OTHERS] > 0).all()
+    assert fit(X, Y).table()["task"].to_pylist() == list(range(6))
+
+
+def test_it_says_what_it_is_in_one_line():
+    text = str(fit(X, Y, kernel="matern32"))
+    assert text.startswith("6 processes (matern32), 100.0% converged, mean NLML ")
+    assert "0 processes" in str(fit(np.zeros(3), np.zeros((0, 3))))
+
+
+def test_too_few_iterations_are_told_of():
+    found = fit(X, Y, iterations=1, starts=1, tolerance=1e-12)
+    assert set(found.status) <= {0, Fate.LIMIT}
+    limited = np.flatnonzero(found.status == Fate.LIMIT)
+    assert len(limited)
+    assert found.messages[int(limited[0])] == "not converged within the limit of iterations"
+    assert np.isfinite(found.nlml).all()
+    assert (fit(X, Y).nlml <= found.nlml + 0.5).all()
+    assert not found.converged[limited].any()
+
+
+def test_more_starts_are_never_worse():
+    x, y = rows(4, 40, 8)
+    one, many = (fit(x, y, priors=None, starts=starts) for starts in (1, 6))
+    assert (many.nlml <= one.nlml + 1e-3).all()
+    assert many.iterations.sum() > one.iterations.sum()
+
+
+@pytest.mark.parametrize("shape", [(0, 10), (3, 0)])
+def test_no_tasks_and_no_points(shape: tuple[int, int]):
+    found = fit(np.zeros(shape), np.zeros(shape))
+    assert found.status.tolist() == [Fate.EMPTY] * shape[0]
+    assert found.table().num_rows == shape[0]
+    assert len(found.predict([0.0])[0]) == shape[0]
+    assert len(found.sample([0.0], 2)) == shape[0]
+
+
+def test_many_points_take_the_other_way_to_the_same_end():
+    x, y = rows(5, 2, 12)
+    padded = np.concatenate([y, np.full((2, 200), NAN)], 1)
+    found = fit(np.concatenate([x, np.zeros((2, 200, 1))], 1), padded, batch=2, tolerance=1e-9)
+    assert "compiled loop" not in found.way
+    same(found, fit(x, y, tolerance=1e-9), rtol=1e-3)
+
+
+def test_the_budget_is_kept():
+    seen: list[Any] = []
+    found = fit(gp.synthetic(4000, 40), budget="90MB", progress=seen.append)
+    result = found.result
+    assert result is not None
+    assert result.plan.budget == 90_000_000
+    assert result.predicted <= 90_000_000
+    assert result.plan.batch < 4000
+    done = [event for event in seen if isinstance(event, BatchDone)]
+    assert len(done) > 1
+    assert sum(event.items for event in done) == 4000
+    assert isinstance(seen[-1], Finished)
+    with pytest.raises(BudgetError):
+        fit(gp.synthetic(10, 150), budget="1kB")
+
+
+def test_silence_when_asked_for(capfd: pytest.CaptureFixture[str]):
+    fit(X, Y).predict([0.5])
+    assert capfd.readouterr() == ("", "")
+    fit(X, Y, progress=True)
+    assert "gp fit" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"kernel": "rfb"}, "kernel 'rfb' names 'rfb'; there are rbf, matern12,.* joined by \\+ and \\*"),
+        ({"kernel": "rbf +"}, r"kernel 'rbf \+' names ''; there are rbf"),
+        ({"kernel": 3}, r"kernel is a int; give its name, or gp.custom\(function"),
+        ({"mean": "quadratic"}, "mean is 'quadratic'; choose one of zero, constant, linear"),
+        ({"priors": "strong"}, "priors is 'strong'; choose 'weak', None, or a dict of gp.LogNormal"),
+        ({"priors": 3}, "priors is a int; give a dict by parameter, or None"),
+        ({"priors": {"length": LogNormal(1, 1)}}, "priors names 'length'; the parameters are variance, lengthscale"),
+        ({"priors": {"noise": 3}}, r"the prior of noise is 3; give gp.LogNormal\(median, spread\)"),
+        ({"bounds": {"noise": (2, 1)}}, r"the bounds of noise are \(2, 1\); they must be positive, the lower one"),
+        ({"bounds": [(1, 2)]}, "bounds is a list; give a dict by parameter"),
+        ({"iterations": 0}, "iterations is 0; give a whole number from 1 on"),
+        ({"iterations": 2.5}, "iterations is 2.5; give a whole number from 1 on"),
+        ({"starts": True}, "starts is True; give a whole number from 1 on"),
+        ({"tolerance": -1}, "tolerance is -1; give a positive number of nats"),
+        ({"tolerance": "low"}, "tolerance is 'low'; give a positive number of nats"),
+        ({"keep": "all"}, r"keep is 'all'; choose one of params, params\+data, predictions"),
+        ({"keep": "predictions", "out": "x"}, "keep='predictions' and at= go together"),
+        ({"at": [0.5]}, "keep='predictions' and at= go together"),
+        ({"keep": "predictions", "at": [0.5]}, "keep='predictions' needs out="),
+        ({"precision": "float64"}, "precision is 'float64'; choose 'float32' or 'float16'"),
+        ({"batch": 0}, "batch is 0; give a whole number from 1 on, or 'auto'"),
+    ],
+)
+def test_options_that_cannot_be_are_named_with_what_can(options: dict[str, Any], words: str):
+    with pytest.raises(ConfigError, match=words):
+        fit(X, Y, **options)
+
+
+def test_a_device_that_is_not_there():
+    with pytest.raises(DeviceError, match="'tpu' is not a device name"):
+        fit(X, Y, device="tpu")
