@@ -8,7 +8,6 @@ from typing import Self
 
 from .items import Loaded
 
-
 _PATIENCE = 2.0  # seconds
 
 

@@ -804,7 +804,7 @@ def _descend(n, rules, low, high, centre, room, found, theta):
         for p in range(P):
             now[p] = trial[p]
         pairs += 1
-        if apart < 0.05 and objective > found:
+        if apart < 0.2 and objective > found:
             return objective, norm, done, False
         fresh = True
 

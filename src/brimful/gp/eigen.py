@@ -20,7 +20,7 @@ from .kernels import Kernel
 from .priors import Limits
 from .tasks import Tasks
 
-_LENGTHS, _RATIOS = (0.011, 60.0, 40), (3e-9, 30.0, 36)  # first, last, how many
+_LENGTHS, _RATIOS = (0.011, 12.0, 49), (1e-8, 10.0, 33)  # first, last, how many
 _AT_ONCE = 4096  # tasks: enough for the products of matrices, and few enough for the caches
 _WORTH = 3.0  # nats: a hollow this much above the best is not followed
 
@@ -34,8 +34,8 @@ def starts(kernel: Kernel, tasks: Tasks, limits: Limits, most: int) -> tuple[Flo
     """First guesses, best first, and how many each task has. The tasks share their inputs, and none is missing."""
     log_l, log_r = (torch.linspace(math.log(a), math.log(b), c, dtype=torch.float64) for a, b, c in (_LENGTHS, _RATIOS))
     bases = _bases(kernel, tasks, log_l, torch.exp(log_r))
-    parts = []
     pulled = bool(limits.precision_P.any())
+    parts = []
     for index in torch.arange(len(tasks), device=tasks.y_TN.device).split(_AT_ONCE):
         parts.append(_guess(tasks.y_TN[index], bases, limits.pick(index), log_l, log_r, most, pulled))
     return torch.cat([part[0] for part in parts]), torch.cat([part[1] for part in parts])
@@ -44,19 +44,18 @@ def starts(kernel: Kernel, tasks: Tasks, limits: Limits, most: int) -> tuple[Flo
 def _bases(kernel: Kernel, tasks: Tasks, log_l: Tensor, ratio_R: Tensor) -> list[tuple[Tensor, Tensor, Tensor, Tensor]]:
     """For each lengthscale: the eigenvectors, 1 / (e + r), the mean's part, and sum(log(e + r)); in float32, made in
     float64."""
-    x_1ND, H_NQ, device = tasks.x_TND[:1].double().cpu(), tasks.H_TNQ[0].double().cpu(), tasks.y_TN.device
-    bases = []
-    for value in log_l:
-        theta_1P = torch.stack([torch.zeros_like(value), value])[None]
-        e_N, V_NN = torch.linalg.eigh(kernel(x_1ND, x_1ND, theta_1P)[0])
-        both_NR = e_N.clamp(min=0)[:, None] + ratio_R
-        W_NR = 1 / both_NR
-        G_NQ = V_NN.mT @ H_NQ
-        A_RQQ = torch.einsum("np,nr,nq->rpq", G_NQ, W_NR, G_NQ)
-        C_RQQ = torch.linalg.cholesky(torch.linalg.inv(A_RQQ)) if G_NQ.shape[1] else A_RQQ
-        M_QNR = torch.einsum("nr,np,rpq->qnr", W_NR, G_NQ, C_RQQ)
-        bases.append(tuple(each.to(device, torch.float32) for each in (V_NN, W_NR, M_QNR, both_NR.log().sum(0))))
-    return bases
+    L, device = len(log_l), tasks.y_TN.device
+    x_LND, H_NQ = tasks.x_TND[:1].double().cpu().expand(L, -1, -1), tasks.H_TNQ[0].double().cpu()
+    theta_LP = torch.stack([torch.zeros_like(log_l), log_l], dim=1)
+    e_LN, V_LNN = torch.linalg.eigh(kernel(x_LND, x_LND, theta_LP))
+    both_LNR = e_LN.clamp(min=0)[:, :, None] + ratio_R
+    W_LNR = 1 / both_LNR
+    G_LNQ = V_LNN.mT @ H_NQ
+    A_LRQQ = torch.einsum("lnp,lnr,lnq->lrpq", G_LNQ, W_LNR, G_LNQ)
+    C_LRQQ = torch.linalg.cholesky(torch.linalg.inv(A_LRQQ)) if G_LNQ.shape[2] else A_LRQQ
+    M_LQNR = torch.einsum("lnr,lnp,lrpq->lqnr", W_LNR, G_LNQ, C_LRQQ)
+    parts = (each.to(device, torch.float32) for each in (V_LNN, W_LNR, M_LQNR, both_LNR.log().sum(1)))
+    return list(zip(*parts, strict=True))
 
 
 def _guess(
@@ -64,26 +63,26 @@ def _guess(
     most: int, pulled: bool,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     T, N = y_TN.shape
-    L = len(log_l)
+    L, R = len(log_l), len(log_r)
     device = y_TN.device
-    y_TN, log_r = y_TN.float(), log_r.to(device)
-    moves_5 = torch.arange(-2, 3, device=device)
-    place_TL = torch.empty(T, L, dtype=torch.int64, device=device)
-    score_TL5, log_v_TL5 = torch.empty(T, L, 5, device=device), torch.empty(T, L, 5, device=device)
+    y_NT, log_r = y_TN.float().mT.contiguous(), log_r.to(device)  # tasks innermost: every step runs along them
+    moves_51 = torch.arange(-2, 3, device=device)[:, None]
+    place_LT = torch.empty(L, T, dtype=torch.int64, device=device)
+    score_L5T, log_v_L5T = torch.empty(L, 5, T, device=device), torch.empty(L, 5, T, device=device)
     for place, (V_NN, W_NR, M_QNR, logdet_R) in enumerate(bases):
-        z_TN = y_TN @ V_NN
-        q_TR = z_TN.square() @ W_NR
+        z_NT = V_NN.mT @ y_NT
+        q_RT = W_NR.mT @ z_NT.square()
         for M_NR in M_QNR:
-            q_TR -= (z_TN @ M_NR).square_()
-        log_v_TR = q_TR.mul_(1 / N).clamp_(min=1e-30).log_()
-        score_TR = torch.add(0.5 * logdet_R, log_v_TR, alpha=0.5 * N)
+            q_RT -= (M_NR.mT @ z_NT).square_()
+        log_v_RT = q_RT.mul_(1 / N).clamp_(min=1e-30).log_()
+        score_RT = torch.add(0.5 * logdet_R[:, None], log_v_RT, alpha=0.5 * N)
         if pulled:
-            score_TR += _pull(log_v_TR, log_l[place], log_r, limits)
-        least_T1 = score_TR.min(1, keepdim=True).indices.clamp_(2, len(log_r) - 3)
-        place_TL[:, place] = least_T1[:, 0]
-        torch.gather(score_TR, 1, least_T1 + moves_5, out=score_TL5[:, place])
-        torch.gather(log_v_TR, 1, least_T1 + moves_5, out=log_v_TL5[:, place])
-    best_TL, ratio_TL, log_v_TL = _along_ratio(score_TL5, log_v_TL5, log_r, place_TL)
+            score_RT += _pull(log_v_RT, log_l[place], log_r, limits)
+        torch.clamp(score_RT.min(0).indices, 2, R - 3, out=place_LT[place])
+        around_5T = place_LT[place] + moves_51
+        torch.gather(score_RT, 0, around_5T, out=score_L5T[place])
+        torch.gather(log_v_RT, 0, around_5T, out=log_v_L5T[place])
+    best_TL, ratio_TL, log_v_TL = _along_ratio(score_L5T, log_v_L5T, log_r, place_LT)
     place_TS, count_T = _hollows(best_TL, most)
     middle_TS = place_TS.clamp(2, L - 3)  # at an edge, the curve of the points beside it
     around = [middle_TS + move for move in range(-2, 3)]
@@ -96,14 +95,14 @@ def _guess(
 
 
 def _along_ratio(
-    score_TL5: Tensor, log_v_TL5: Tensor, log_r: Tensor, place_TL: Tensor
+    score_L5T: Tensor, log_v_L5T: Tensor, log_r: Tensor, place_LT: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
     """For each lengthscale the lowest score over a continuous ratio, with the ratio and the variance there. Guesses
     follow the valley along which lengthscale and variance grow together only if each lengthscale has its own best."""
-    score = _curve(score_TL5.unbind(2))
-    step_TL = _lowest(score)
-    ratio_TL = log_r.float()[place_TL] + step_TL * float(log_r[1] - log_r[0])
-    return _value(score, step_TL), ratio_TL, _value(_curve(log_v_TL5.unbind(2)), step_TL)
+    score = _curve(score_L5T.unbind(1))
+    step_LT = _lowest(score)
+    ratio_LT = log_r.float()[place_LT] + step_LT * float(log_r[1] - log_r[0])
+    return _value(score, step_LT).mT, ratio_LT.mT, _value(_curve(log_v_L5T.unbind(1)), step_LT).mT
 
 
 def _curve(values: Sequence[Tensor]) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
@@ -133,12 +132,12 @@ def _value(curve: tuple[Tensor, ...], step: Tensor) -> Tensor:
     return curve[0] + step * (curve[1] + step * (curve[2] + step * (curve[3] + step * curve[4])))
 
 
-def _pull(log_v_TR: Tensor, log_l: Tensor, log_r: Tensor, limits: Limits) -> Tensor:
+def _pull(log_v_RT: Tensor, log_l: Tensor, log_r: Tensor, limits: Limits) -> Tensor:
     """What the priors add, up to what is the same for all."""
-    centre_TP, precision_P = limits.centre_TP.float(), limits.precision_P.tolist()
-    by_v = (log_v_TR - centre_TP[:, :1]).square_().mul_(0.5 * precision_P[0])
-    by_l = (float(log_l) - centre_TP[:, 1:2]).square_().mul_(0.5 * precision_P[1])
-    by_n = (log_v_TR + (log_r.float() - centre_TP[:, 2:3])).square_().mul_(0.5 * precision_P[2])
+    centre_PT, precision_P = limits.centre_TP.float().mT, limits.precision_P.tolist()
+    by_v = (log_v_RT - centre_PT[0]).square_().mul_(0.5 * precision_P[0])
+    by_l = (float(log_l) - centre_PT[1]).square_().mul_(0.5 * precision_P[1])
+    by_n = (log_v_RT + (log_r.float()[:, None] - centre_PT[2])).square_().mul_(0.5 * precision_P[2])
     return by_v.add_(by_l).add_(by_n)
 
 

@@ -66,7 +66,7 @@ class Model:
         """How it is fitted, in words."""
         if isinstance(self.kernel, Custom):
             return "Adam with gradients by torch, several starts (a kernel of your own)"
-        first = "shared eigenbasis over 40 lengthscales" if self.eigenbasis else "a grid of first guesses"
+        first = "shared eigenbasis over 49 lengthscales" if self.eigenbasis else "a grid of first guesses"
         loop = {"native": "compiled loop", "fused": "fused kernel"}.get(self.engine(device, points), "batched LAPACK")
         return f"{first}, then average-information scoring to the optimum ({loop}, float64)"
 

@@ -234,7 +234,7 @@ def _descend(
         stuck = (~better & (damping_T[active] > 1e8)) | level
         done = (better & (left < rules.tolerance)) | (stuck & (left < 1e3 * rules.tolerance))
         apart = torch.where(limits.fixed_P, 0.0, (now_TP[active] - known_TP[active]).abs())
-        near = apart.amax(1) < 0.05  # False against NaN
+        near = apart.amax(1) < 0.2  # False against NaN
         hopeless = better & (
             (near & (reached > found_T[active])) | (objective_T[active] - 3 * left > found_T[active] + 0.2)
         )
