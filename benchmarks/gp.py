@@ -8,7 +8,8 @@ tasks from more starts to a tighter tolerance, in nats. Peers run on the same ta
 ours and the peers', one run is not timed, and the fastest of three counts.
 """
 
-# pyright: reportMissingImports=false
+# pyright: reportMissingImports=false, reportArgumentType=false, reportAttributeAccessIssue=false
+# pyright: reportOptionalMemberAccess=false, reportCallIssue=false, reportOperatorIssue=false
 import argparse
 import contextlib
 import json

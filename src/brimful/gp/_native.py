@@ -1,7 +1,6 @@
 """Fitting on the CPU: one task at a time, all of it in one compiled loop, the tasks shared out over the threads.
 
-The twin of scoring.py, where the method is explained, with the same names; a test holds the two together. A symmetric
-matrix is its lower triangle, row after row, in one vector, so that a kernel is a few long loops over pairs of points.
+The twin of scoring.py, where the method is explained, with the same names; a test holds the two together.
 """
 
 import math
@@ -13,434 +12,44 @@ import numpy as np
 import torch
 
 from . import scoring
+from ._covariance import covariance, point_pairs
+from ._linear import add, compiled, dot, factor, invert, solve_small, spread, sweep, times
 from .kernels import SHAPES, Kernel
 from .priors import Limits
 from .tasks import Tasks
 
 SECOND = scoring.SECOND
 _SHARE = 32  # tasks that a thread takes at a time
-
-_FAST: Any = {"reassoc", "contract", "arcp", "nsz"}  # not nnan, ninf: an infinity is how a failure is told
 _LOG2PI = math.log(2 * math.pi)
 
-_SETTINGS: Any = {"fastmath": _FAST, "error_model": "numpy", "cache": True, "no_cpython_wrapper": True}
-_inner: Any = numba.njit(**_SETTINGS)
 
-RBF, MATERN12, MATERN32, MATERN52, RATIONAL, PERIODIC, LINEAR, CONSTANT = range(len(SHAPES))
-
-
-@_inner
-def _exp(x: float) -> float:
-    """The exponential of a number that is not positive, in operations that a loop over an array turns into vectors:
-    a polynomial on a thousandth of it, squared ten times. Within 1e-12 of the true one, relatively, down to 1e-30."""
-    x = max(x, -700.0) * (1.0 / 1024.0)
-    y = 1.0 + x * (
-        1.0 + x * (1.0 / 2 + x * (1.0 / 6 + x * (1.0 / 24 + x * (1.0 / 120 + x * (1.0 / 720 + x * (1.0 / 5040))))))
-    )
-    y *= y
-    y *= y
-    y *= y
-    y *= y
-    y *= y
-    y *= y
-    y *= y
-    y *= y
-    y *= y
-    return y * y
-
-
-@_inner
-def _pairs(x, n, D, square, product):
-    """Squared differences of every pair, one row a dimension, and inner products."""
-    at = 0
-    for i in range(n):
-        for j in range(i + 1):
-            total = 0.0
-            for d in range(D):
-                square[d, at + j] = (x[i, d] - x[j, d]) ** 2
-                total += x[i, d] * x[j, d]
-            product[at + j] = total
-        at += i + 1
-
-
-@_inner
-def _shape(kind, theta, first, D, square, product, m, out, r2, slope, dK):
-    """A kernel's shape over all pairs, and its derivatives by the logarithms of its parameters, in the rows of dK that
-    are theirs."""
-    if kind == LINEAR:
-        for q in range(m):
-            out[q] = product[q]
-        return
-    if kind == CONSTANT:
-        for q in range(m):
-            out[q] = 1.0
-        return
-    at = first + 1 if kind in (RATIONAL, PERIODIC) else first
-    ard = len(theta) - at  # lengthscales from here on
-    if kind == PERIODIC:
-        _periodic(theta, first, at, ard, D, square, m, out, r2, dK)
-        return
-    for q in range(m):
-        r2[q] = 0.0
-    for d in range(D):
-        inverse = math.exp(-2.0 * theta[at + (d if ard > 1 else 0)])
-        for q in range(m):
-            r2[q] += square[d, q] * inverse
-    if kind == RBF:
-        for q in range(m):
-            out[q] = _exp(-0.5 * r2[q])
-            slope[q] = out[q]
-    elif kind == MATERN12:
-        for q in range(m):
-            r = math.sqrt(r2[q])
-            out[q] = _exp(-r)
-            slope[q] = out[q] / max(r, 1e-150)
-    elif kind == MATERN32:
-        for q in range(m):
-            r = math.sqrt(3.0 * r2[q])
-            e = _exp(-r)
-            out[q] = (1.0 + r) * e
-            slope[q] = 3.0 * e
-    elif kind == MATERN52:
-        for q in range(m):
-            r = math.sqrt(5.0 * r2[q])
-            e = _exp(-r)
-            out[q] = (1.0 + r + r * r / 3.0) * e
-            slope[q] = 5.0 / 3.0 * (1.0 + r) * e
-    else:
-        alpha = math.exp(theta[first])
-        for q in range(m):
-            u = 1.0 + r2[q] / (2.0 * alpha)
-            log_u = math.log(u)
-            out[q] = math.exp(-alpha * log_u)
-            slope[q] = out[q] / u
-            dK[first, q] = out[q] * (-alpha * log_u + r2[q] / (2.0 * u))
-    if ard == 1:
-        for q in range(m):
-            dK[at, q] = slope[q] * r2[q]
-    else:
-        for d in range(D):
-            inverse = math.exp(-2.0 * theta[at + d])
-            for q in range(m):
-                dK[at + d, q] = slope[q] * square[d, q] * inverse
-
-
-@_inner
-def _periodic(theta, first, at, ard, D, square, m, out, r2, dK):
-    rate = math.pi * math.exp(-theta[first])
-    for q in range(m):
-        r2[q] = 0.0
-        out[q] = 0.0
-    for d in range(D):
-        inverse = math.exp(-2.0 * theta[at + (d if ard > 1 else 0)])
-        for q in range(m):
-            angle = math.sqrt(square[d, q]) * rate
-            wave = math.sin(angle) ** 2 * inverse
-            r2[q] += wave
-            out[q] += 2.0 * math.sin(2.0 * angle) * angle * inverse
-            if ard > 1:
-                dK[at + d, q] = 4.0 * wave
-    for q in range(m):
-        dK[first, q] = out[q]
-        if ard == 1:
-            dK[at, q] = 4.0 * r2[q]
-        out[q] = _exp(-2.0 * r2[q])
-    for p in range(first, at + ard):
-        for q in range(m):
-            dK[p, q] *= out[q]
-
-
-@_inner
-def _covariance(factors, theta, D, square, product, n, K, shapes, r2, slope, dK):
-    """The covariance without its noise, and its derivatives. `factors` has a row for each shape: kind, term, first
-    parameter, one past the last, and the place of its term's variance; those of one term stand together."""
-    m = n * (n + 1) // 2
-    F = len(factors)
-    for f in range(F):
-        _shape(factors[f, 0], theta[: factors[f, 3]], factors[f, 2], D, square, product, m, shapes[f], r2, slope, dK)
-    for q in range(m):
-        K[q] = 0.0
-    f = 0
-    while f < F:
-        stop = f
-        while stop < F and factors[stop, 1] == factors[f, 1]:
-            stop += 1
-        place = factors[f, 4]
-        variance = math.exp(theta[place])
-        for g in range(f, stop):
-            for p in range(factors[g, 2], factors[g, 3]):
-                for q in range(m):
-                    dK[p, q] *= variance
-                for h in range(f, stop):
-                    if h != g:
-                        for q in range(m):
-                            dK[p, q] *= shapes[h, q]
-        for q in range(m):
-            r2[q] = variance * shapes[f, q]
-        for g in range(f + 1, stop):
-            for q in range(m):
-                r2[q] *= shapes[g, q]
-        for q in range(m):
-            K[q] += r2[q]
-            dK[place, q] = r2[q]
-        f = stop
-
-
-@_inner
-def _dot(a, b):
-    s = 0.0
-    for k in range(len(a)):
-        s += a[k] * b[k]
-    return s
-
-
-@_inner
-def _sweep(X, r, L, first, last):
-    """Rows r to r + 3 of X times L^-T, from column `first` on, before which they are 0. L has the reciprocal of its
-    diagonal. Four rows against four: sixteen sums in registers, each number read used four times."""
-    a0, a1, a2, a3 = X[r], X[r + 1], X[r + 2], X[r + 3]
-    for j in range(first, last, 4):
-        b0, b1, b2, b3 = L[j], L[j + 1], L[j + 2], L[j + 3]
-        s00, s01, s02, s03 = a0[j], a0[j + 1], a0[j + 2], a0[j + 3]
-        s10, s11, s12, s13 = a1[j], a1[j + 1], a1[j + 2], a1[j + 3]
-        s20, s21, s22, s23 = a2[j], a2[j + 1], a2[j + 2], a2[j + 3]
-        s30, s31, s32, s33 = a3[j], a3[j + 1], a3[j + 2], a3[j + 3]
-        for k in range(first, j):
-            v0, v1, v2, v3 = a0[k], a1[k], a2[k], a3[k]
-            w0, w1, w2, w3 = b0[k], b1[k], b2[k], b3[k]
-            s00 -= v0 * w0
-            s01 -= v0 * w1
-            s02 -= v0 * w2
-            s03 -= v0 * w3
-            s10 -= v1 * w0
-            s11 -= v1 * w1
-            s12 -= v1 * w2
-            s13 -= v1 * w3
-            s20 -= v2 * w0
-            s21 -= v2 * w1
-            s22 -= v2 * w2
-            s23 -= v2 * w3
-            s30 -= v3 * w0
-            s31 -= v3 * w1
-            s32 -= v3 * w2
-            s33 -= v3 * w3
-        d0, d1, d2, d3 = b0[j], b1[j + 1], b2[j + 2], b3[j + 3]
-        l10, l20, l21, l30, l31, l32 = b1[j], b2[j], b2[j + 1], b3[j], b3[j + 1], b3[j + 2]
-        a0[j] = s00 = s00 * d0
-        a0[j + 1] = s01 = (s01 - s00 * l10) * d1
-        a0[j + 2] = s02 = (s02 - s00 * l20 - s01 * l21) * d2
-        a0[j + 3] = (s03 - s00 * l30 - s01 * l31 - s02 * l32) * d3
-        a1[j] = s10 = s10 * d0
-        a1[j + 1] = s11 = (s11 - s10 * l10) * d1
-        a1[j + 2] = s12 = (s12 - s10 * l20 - s11 * l21) * d2
-        a1[j + 3] = (s13 - s10 * l30 - s11 * l31 - s12 * l32) * d3
-        a2[j] = s20 = s20 * d0
-        a2[j + 1] = s21 = (s21 - s20 * l10) * d1
-        a2[j + 2] = s22 = (s22 - s20 * l20 - s21 * l21) * d2
-        a2[j + 3] = (s23 - s20 * l30 - s21 * l31 - s22 * l32) * d3
-        a3[j] = s30 = s30 * d0
-        a3[j + 1] = s31 = (s31 - s30 * l10) * d1
-        a3[j + 2] = s32 = (s32 - s30 * l20 - s31 * l21) * d2
-        a3[j + 3] = (s33 - s30 * l30 - s31 * l31 - s32 * l32) * d3
-
-
-@_inner
-def _corner(A, i):
-    """Factors the block of four on the diagonal; its diagonal gets its reciprocal. False: not positive definite."""
-    a0, a1, a2, a3 = A[i], A[i + 1], A[i + 2], A[i + 3]
-    s00, s10, s11, s20, s21 = a0[i], a1[i], a1[i + 1], a2[i], a2[i + 1]
-    s22, s30, s31, s32, s33 = a2[i + 2], a3[i], a3[i + 1], a3[i + 2], a3[i + 3]
-    for k in range(i):
-        v0, v1, v2, v3 = a0[k], a1[k], a2[k], a3[k]
-        s00 -= v0 * v0
-        s10 -= v1 * v0
-        s11 -= v1 * v1
-        s20 -= v2 * v0
-        s21 -= v2 * v1
-        s22 -= v2 * v2
-        s30 -= v3 * v0
-        s31 -= v3 * v1
-        s32 -= v3 * v2
-        s33 -= v3 * v3
-    d0 = _root(s00)
-    s10, s20, s30 = s10 * d0, s20 * d0, s30 * d0
-    d1 = _root(s11 - s10 * s10)
-    s21, s31 = (s21 - s20 * s10) * d1, (s31 - s30 * s10) * d1
-    d2 = _root(s22 - s20 * s20 - s21 * s21)
-    s32 = (s32 - s30 * s20 - s31 * s21) * d2
-    d3 = _root(s33 - s30 * s30 - s31 * s31 - s32 * s32)
-    a0[i], a1[i], a1[i + 1], a2[i], a2[i + 1] = d0, s10, d1, s20, s21
-    a2[i + 2], a3[i], a3[i + 1], a3[i + 2], a3[i + 3] = d2, s30, s31, s32, d3
-    return d0 < np.inf and d1 < np.inf and d2 < np.inf and d3 < np.inf
-
-
-@_inner
-def _root(x):
-    """One over the square root; infinite where there is none."""
-    return 1.0 / math.sqrt(x) if x > 0.0 and x < np.inf else np.inf
-
-
-@_inner
-def _factor(A, n):
-    """The Cholesky factor, in place. False: not positive definite."""
-    for i in range(0, n, 4):
-        _sweep(A, i, A, 0, i)
-        if not _corner(A, i):
-            return False
-    return True
-
-
-@_inner
-def _invert(L, n, W, inverse):
-    """The rows of L^-T into W, and their products, the inverse of L L^T, into a triangle."""
-    for j in range(0, n, 4):
-        for r in range(j, j + 4):
-            row = W[r]
-            for k in range(j, n):
-                row[k] = 0.0
-            row[r] = 1.0
-        _sweep(W, j, L, j, n)
-    for i in range(0, n, 4):
-        a0, a1, a2, a3 = W[i], W[i + 1], W[i + 2], W[i + 3]
-        at0 = i * (i + 1) // 2
-        at1 = at0 + i + 1
-        at2 = at1 + i + 2
-        at3 = at2 + i + 3
-        for j in range(0, i + 4, 4):
-            b0, b1, b2, b3 = W[j], W[j + 1], W[j + 2], W[j + 3]
-            s00, s01, s02, s03, s10, s11, s12, s13 = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
-            s20, s21, s22, s23, s30, s31, s32, s33 = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
-            for k in range(i, n):
-                v0, v1, v2, v3 = a0[k], a1[k], a2[k], a3[k]
-                w0, w1, w2, w3 = b0[k], b1[k], b2[k], b3[k]
-                s00 += v0 * w0
-                s01 += v0 * w1
-                s02 += v0 * w2
-                s03 += v0 * w3
-                s10 += v1 * w0
-                s11 += v1 * w1
-                s12 += v1 * w2
-                s13 += v1 * w3
-                s20 += v2 * w0
-                s21 += v2 * w1
-                s22 += v2 * w2
-                s23 += v2 * w3
-                s30 += v3 * w0
-                s31 += v3 * w1
-                s32 += v3 * w2
-                s33 += v3 * w3
-            inverse[at0 + j] = s00
-            inverse[at1 + j], inverse[at1 + j + 1] = s10, s11
-            inverse[at2 + j], inverse[at2 + j + 1], inverse[at2 + j + 2] = s20, s21, s22
-            inverse[at3 + j], inverse[at3 + j + 1], inverse[at3 + j + 2], inverse[at3 + j + 3] = s30, s31, s32, s33
-            if j < i:
-                inverse[at0 + j + 1], inverse[at0 + j + 2], inverse[at0 + j + 3] = s01, s02, s03
-                inverse[at1 + j + 2], inverse[at1 + j + 3] = s12, s13
-                inverse[at2 + j + 3] = s23
-
-
-@_inner
-def _times(A, n, v, out):
-    """A symmetric matrix times a vector."""
-    for i in range(n):
-        out[i] = 0.0
-    at = 0
-    for i in range(n):
-        vi = v[i]
-        row = A[at : at + i]
-        s = _dot(row, v[:i])
-        for j in range(i):
-            out[j] += row[j] * vi
-        out[i] += s + A[at + i] * vi
-        at += i + 1
-
-
-@_inner
-def _small_solve(P, A, b, free, damping, floor, x, C):
-    """x solves (A + damping diag A) x = b over those of the first P places that are free, and is 0 at the others.
-    False: it cannot."""
-    for i in range(P):
-        x[i] = b[i] if free[i] else 0.0
-        for j in range(i + 1):
-            C[i, j] = A[i, j] if free[i] and free[j] else 0.0
-        C[i, i] = A[i, i] * (1.0 + damping) + floor if free[i] else 1.0
-    for i in range(P):
-        for j in range(i + 1):
-            s = C[i, j]
-            for k in range(j):
-                s -= C[i, k] * C[j, k]
-            if i == j:
-                if not s > 0.0:
-                    return False
-                C[i, i] = math.sqrt(s)
-            else:
-                C[i, j] = s / C[j, j]
-    for i in range(P):
-        s = x[i]
-        for k in range(i):
-            s -= C[i, k] * x[k]
-        x[i] = s / C[i, i]
-    for i in range(P - 1, -1, -1):
-        s = x[i]
-        for k in range(i + 1, P):
-            s -= C[k, i] * x[k]
-        x[i] = s / C[i, i]
-    return True
-
-
-@_inner
-def _spread(K, n, noise, known, A):
-    """A triangle as the lower half of a matrix, with the noise, and rows of the identity up to the next multiple of
-    four."""
-    at = 0
-    for i in range(n):
-        row, mine = A[i], K[at : at + i + 1]
-        for j in range(i + 1):
-            row[j] = mine[j]
-        row[i] += noise + known[i]
-        at += i + 1
-    up = -(-n // 4) * 4
-    for i in range(n, up):
-        row = A[i]
-        for j in range(up):
-            row[j] = 0.0
-        row[i] = 1.0
-    return up
-
-
-@_inner
+@compiled
 def _fit_mean(Z, n, Q, small, beta, C, free):
     """The mean's coefficients by generalised least squares, the first row of Z made what is left of the targets. The
     other rows are the regressors, all times L^-1. A regressor that the points cannot tell gets 0."""
     for i in range(Q):
-        small[Q, i] = _dot(Z[1 + i, :n], Z[0, :n])
+        small[Q, i] = dot(Z[1 + i, :n], Z[0, :n])
         for j in range(i + 1):
-            small[i, j] = _dot(Z[1 + i, :n], Z[1 + j, :n])
+            small[i, j] = dot(Z[1 + i, :n], Z[1 + j, :n])
             small[j, i] = small[i, j]
     for i in range(Q):
         left = small[i, i]
         # What is left of a regressor beyond the ones before it; nothing, when there are too few points.
-        if i > 0 and _small_solve(i, small, small[i], free, 0.0, 0.0, beta, C):
+        if i > 0 and solve_small(i, small, small[i], free, 0.0, 0.0, beta, C):
             for j in range(i):
                 left -= small[i, j] * beta[j]
         free[i] = left > 1e-10 * small[i, i]
-    if not _small_solve(Q, small, small[Q], free, 0.0, 0.0, beta, C):
+    if not solve_small(Q, small, small[Q], free, 0.0, 0.0, beta, C):
         for i in range(Q):
             beta[i] = 0.0
     for i in range(Q):
-        _add(Z[0, :n], -beta[i], Z[1 + i, :n])
+        add(Z[0, :n], -beta[i], Z[1 + i, :n])
 
 
-@_inner
-def _add(a, factor, b):
-    for k in range(len(a)):
-        a[k] += factor * b[k]
-
-
-@_inner
+@compiled
 def _value(A, n, up, y, H, Q, Z, small, beta, C, free, parts):
     """Factors the covariance in place, and fits the mean. parts: the quadratic form and the log determinant."""
-    if not _factor(A, up):
+    if not factor(A, up):
         return False
     for c in range(Z.shape[0]):
         row = Z[c]
@@ -452,10 +61,10 @@ def _value(A, n, up, y, H, Q, Z, small, beta, C, free, parts):
             elif c <= Q:
                 row[i] = H[i, c - 1]
     for c in range(0, Z.shape[0], 4):
-        _sweep(Z, c, A, 0, up)
+        sweep(Z, c, A, 0, up)
     if Q > 0:
         _fit_mean(Z, n, Q, small, beta, C, free)
-    parts[0] = _dot(Z[0, :n], Z[0, :n])
+    parts[0] = dot(Z[0, :n], Z[0, :n])
     # The determinant as a product, taken out before it can overflow: a logarithm costs as much as twenty factors.
     logdet, product = 0.0, 1.0
     for i in range(n):
@@ -467,12 +76,12 @@ def _value(A, n, up, y, H, Q, Z, small, beta, C, free, parts):
     return parts[0] < np.inf
 
 
-@_inner
+@compiled
 def _slopes(A, n, up, P, theta, Z, Q, small, C, free, W, G, inverse, a, dK, U, gradient, info, other):
     """Gradient and average information from the factored covariance."""
-    _invert(A, up, W, inverse)
+    invert(A, up, W, inverse)
     for i in range(n):
-        a[i] = _dot(W[i, i:n], Z[0, i:n])
+        a[i] = dot(W[i, i:n], Z[0, i:n])
     noise = math.exp(theta[P - 1])
     trace, at = 0.0, 0
     for i in range(n):
@@ -488,26 +97,26 @@ def _slopes(A, n, up, P, theta, Z, Q, small, C, free, W, G, inverse, a, dK, U, g
         for i in range(up):
             row[i] = 0.0
     for p in range(P - 1):
-        gradient[p] = 0.5 * _dot(G[:m], dK[p, :m])
-        _times(dK[p], n, a, U[p])
+        gradient[p] = 0.5 * dot(G[:m], dK[p, :m])
+        times(dK[p], n, a, U[p])
     gradient[P - 1] = 0.5 * noise * trace
     for i in range(n):
         U[P - 1, i] = noise * a[i]
     for p in range(0, U.shape[0], 4):
-        _sweep(U, p, A, 0, up)
+        sweep(U, p, A, 0, up)
     for p in range(P):
         # Without what the mean would take up of it.
         for c in range(Q):
-            small[Q, c] = _dot(Z[1 + c, :n], U[p, :n])
-        if Q > 0 and _small_solve(Q, small, small[Q], free, 0.0, 0.0, other, C):
+            small[Q, c] = dot(Z[1 + c, :n], U[p, :n])
+        if Q > 0 and solve_small(Q, small, small[Q], free, 0.0, 0.0, other, C):
             for c in range(Q):
-                _add(U[p, :n], -other[c], Z[1 + c, :n])
+                add(U[p, :n], -other[c], Z[1 + c, :n])
         for o in range(p + 1):
-            info[p, o] = 0.5 * _dot(U[p, :n], U[o, :n])
+            info[p, o] = 0.5 * dot(U[p, :n], U[o, :n])
             info[o, p] = info[p, o]
 
 
-@_inner
+@compiled
 def _pull(theta, centre, precision):
     s = 0.0
     for p in range(len(theta)):
@@ -516,7 +125,7 @@ def _pull(theta, centre, precision):
     return 0.5 * s
 
 
-@_inner
+@compiled
 def _learn(info, steps, changes, pairs, Bs):
     """Bends the information so that the last steps would have changed the gradient as they did (BFGS updates)."""
     P = len(info)
@@ -535,7 +144,7 @@ def _learn(info, steps, changes, pairs, Bs):
                     info[p, o] += y[p] * y[o] / sy - Bs[p] * Bs[o] / sBs
 
 
-@_inner
+@compiled
 def _hollows(score, shape, order):
     """The points of a grid that have no better neighbour along any axis, best first; how many there are."""
     count = 0
@@ -565,7 +174,7 @@ def _hollows(score, shape, order):
     return count
 
 
-@_inner
+@compiled
 def _second(score, shape, first):
     """The best point that is not beside the only hollow, where it is not much worse; -1 if there is none."""
     chosen = -1
@@ -623,7 +232,7 @@ class Room(NamedTuple):
     order: Any
 
 
-@_inner
+@compiled
 def _room(N, D, P, Q, F, G):
     up, rows = -(-N // 4) * 4, max(P, Q) + 2
     most = up * (up + 1) // 2
@@ -657,27 +266,27 @@ class Rules(NamedTuple):
     reach: float
 
 
-@_inner
+@compiled
 def _objective(theta, n, rules, centre, room):
     """Likelihood and prior at theta, the covariance left factored; infinite where it is not positive definite."""
-    _covariance(
+    covariance(
         rules.factors, theta, room.x.shape[1], room.square, room.product, n, room.K, room.shapes, room.r2, room.slope,
         room.dK,
     )  # fmt: skip
     return _noisy(theta, n, rules, centre, room)
 
 
-@_inner
+@compiled
 def _noisy(theta, n, rules, centre, room):
     """The same, where only the noise has changed since."""
     Q = room.H.shape[1]
-    up = _spread(room.K, n, math.exp(theta[len(theta) - 1]), room.known, room.A)
+    up = spread(room.K, n, math.exp(theta[len(theta) - 1]), room.known, room.A)
     if not _value(room.A, n, up, room.y, room.H, Q, room.Z, room.small, room.beta, room.C, room.meanfree, room.parts):
         return np.inf
     return 0.5 * (room.parts[0] + room.parts[1] + n * _LOG2PI) + _pull(theta, centre, rules.precision)
 
 
-@_inner
+@compiled
 def _survey(n, rules, theta, low, high, centre, room):
     """Scores the grid of first guesses, each with the best factor for all its variances; how many hollows it has."""
     P = len(theta)
@@ -709,7 +318,7 @@ def _survey(n, rules, theta, low, high, centre, room):
     return _hollows(room.score, rules.shape, room.order)
 
 
-@_inner
+@compiled
 def _derive(n, rules, low, high, centre, room, pairs):
     """Gradient and information at the point just evaluated; the largest part of the gradient, and the gain that is
     still to be had by them."""
@@ -736,14 +345,14 @@ def _derive(n, rules, low, high, centre, room, pairs):
         if room.free[p]:
             norm = max(norm, abs(room.gradient[p]))
     left = np.inf
-    if _small_solve(P, room.info, room.gradient, room.free, 1e-6, 1e-12, room.step, room.C):
+    if solve_small(P, room.info, room.gradient, room.free, 1e-6, 1e-12, room.step, room.C):
         left = 0.0
         for p in range(P):
             left += 0.5 * room.step[p] * room.gradient[p]
     return norm, left
 
 
-@_inner
+@compiled
 def _descend(n, rules, low, high, centre, room, found, theta):
     """From `room.now` down to a minimum. `found` is the best objective so far, at theta: a descent that comes to the
     same place is given up. Returns objective, gradient norm, steps, and whether it converged."""
@@ -766,7 +375,7 @@ def _descend(n, rules, low, high, centre, room, found, theta):
                 return objective, norm, done, False
         if done >= rules.iterations:
             return objective, norm, done, False
-        if not _small_solve(P, room.info, room.gradient, room.free, damping, 1e-9, room.step, room.C):
+        if not solve_small(P, room.info, room.gradient, room.free, damping, 1e-9, room.step, room.C):
             damping = max(damping, 1e-6) * 10.0
             if damping > 1e9:
                 return objective, norm, done, False
@@ -809,7 +418,7 @@ def _descend(n, rules, low, high, centre, room, found, theta):
         fresh = True
 
 
-@_inner
+@compiled
 def _take(x, y, keep, H, known, room):
     """Copies a task's points, without the missing ones; how many there are."""
     n = 0
@@ -837,7 +446,7 @@ def fit(
     room = _room(N, D, theta.shape[1], H.shape[2], len(rules.factors), len(rules.grid))
     for t in range(first, stop):
         n = _take(x[t], y[t], keep[t], H[t], known[t], room)
-        _pairs(room.x, n, D, room.square, room.product)
+        point_pairs(room.x, n, D, room.square, room.product)
         given = starts.shape[1] > 0
         follow = counts[t]
         if not given:
