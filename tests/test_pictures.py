@@ -32,15 +32,27 @@ def test_a_run_shows_throughput_and_memory_from_its_beginning():
     done = [batch(101.0, 50, 1.0, 3_000_000), batch(103.0, 400, 2.0, 9_000_000), batch(103.0, 7, 0.0, 1_000_000)]
     draw_run(axes, [sample(100.5, 2_000_000), *done, sample(102.5, 4_000_000)], "tasks")
     (rate,) = axes.lines
-    assert rate.get_xdata().tolist() == [1.0, 3.0, 3.0]
-    assert rate.get_ydata()[:2].tolist() == [50.0, 200.0]
-    assert np.isfinite(rate.get_ydata()).all()
+    assert rate.get_xdata().tolist() == [0.0, 1.0, 3.0]
+    assert rate.get_ydata().tolist() == [50.0, 50.0, 200.0]
     assert axes.get_ylabel() == "tasks a second"
     (memory,) = [each for each in figure.axes if each is not axes]
     line, dots = memory.lines
     assert (line.get_xdata().tolist(), line.get_ydata().tolist()) == ([0.5, 2.5], [2.0, 4.0])
     assert dots.get_ydata().tolist() == [3.0, 9.0, 1.0]
     assert memory.get_ylim()[0] == axes.get_ylim()[0] == axes.get_xlim()[0] == 0
+
+
+def test_batches_that_end_together_do_not_make_a_peak():
+    axes = figure_of(4, 3).add_subplot()
+    together = [batch(100 + second + late, 10, 0.001, 1) for second in range(1, 11) for late in (0.0, 0.001)]
+    draw_run(axes, [batch(100.0, 10, 1.0, 1), *together], "tasks")
+    assert max(axes.lines[0].get_ydata()) < 25
+
+
+def test_a_run_that_took_no_time_is_drawn():
+    axes = figure_of(4, 3).add_subplot()
+    draw_run(axes, [batch(100.0, 10, 0.0, 1)], "tasks")
+    assert np.isfinite(axes.lines[0].get_ydata()).all()
 
 
 def test_a_figure_is_written_in_its_size(tmp_path: Path):

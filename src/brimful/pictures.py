@@ -37,8 +37,8 @@ def draw_run(axes: Any, events: Sequence[Event], what: str) -> None:
     if not done:
         return
     begin = done[0].time - done[0].seconds
-    rate = [event.items / max(event.seconds, 1e-9) for event in done]
-    axes.step([event.time - begin for event in done], rate, where="pre", color=BLUE)
+    ends, rates = _rates(done, begin)
+    axes.step([0.0, *ends], [rates[0], *rates], where="pre", color=BLUE)
     axes.set_ylabel(f"{what} a second", color=BLUE)
     axes.set_ylim(bottom=0)
     axes.set_xlim(left=0)
@@ -47,3 +47,21 @@ def draw_run(axes: Any, events: Sequence[Event], what: str) -> None:
     memory.plot([event.time - begin for event in done], [event.peak / 1e6 for event in done], "o", color=RED, ms=4)
     memory.set_ylabel("memory, MB (dots: peak of a batch)", color=RED)
     memory.set_ylim(bottom=0)
+
+
+def _rates(done: Sequence[BatchDone], begin: float) -> tuple[list[float], list[float]]:
+    """Throughput between the ends of batches, those that are short against the run taken together: two that end at
+    nearly the same moment say nothing about speed."""
+    least = 0.03 * (done[-1].time - begin)
+    ends, rates = [], []
+    last, items = 0.0, 0
+    for event in done:
+        items += event.items
+        now = event.time - begin
+        if now - last >= least and now > last:
+            ends.append(now)
+            rates.append(items / (now - last))
+            last, items = now, 0
+    if not ends:
+        ends, rates = [max(done[-1].time - begin, 1e-9)], [items / max(done[-1].time - begin, 1e-9)]
+    return ends, rates

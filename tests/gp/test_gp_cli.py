@@ -60,7 +60,7 @@ def is_picture(path: Path) -> bool:
 
 SUMMARY = {
     *("tasks", "kernel", "way", "batch", "observed_peak_bytes", "predicted_peak_bytes", "budget_bytes", "seconds"),
-    *("seconds_a_task", "tasks_per_GB", "converged", "flagged", "mean_NLML", "mean_iterations", "picture"),
+    *("time_a_task_seconds", "tasks_per_GB", "converged", "flagged", "mean_NLML", "mean_iterations", "picture"),
 }
 
 
@@ -74,7 +74,7 @@ def test_a_synthetic_fit(own: bool):
     assert report["picture"] is None
     assert 0 < report["truth_MAE"] < report["held_out_MAE"] < 0.4
     assert report["held_out_MAE"] < report["held_out_RMSE"]
-    assert report["seconds_a_task"] == pytest.approx(report["seconds"] / 300)
+    assert report["time_a_task_seconds"] == pytest.approx(report["seconds"] / 300)
     found = fit(gp.synthetic(300, 15, shared=not own))
     assert report["mean_NLML"] == pytest.approx(found.nlml.mean(), rel=1e-5)
     assert report["flagged"] == (~found.converged).sum()

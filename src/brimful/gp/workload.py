@@ -135,7 +135,7 @@ def _summary(found: Fit) -> dict[str, Any]:
         "predicted_peak_bytes": result.predicted,
         "budget_bytes": result.plan.budget,
         "seconds": result.seconds,
-        "seconds_a_task": result.seconds / max(1, len(found)),
+        "time_a_task_seconds": result.seconds / max(1, len(found)),
         "tasks_per_GB": int(len(found) / max(result.observed, 1) * 1e9),
         "converged": f"{found.converged.mean():.2%}" if len(found) else "none",
         "flagged": int((~found.converged).sum()),
@@ -266,7 +266,7 @@ def run_predict(config: PredictConfig, events: Events) -> Mapping[str, Any]:
         "tasks": len(found),
         "points": len(at),
         "seconds": result.seconds,
-        "seconds_a_task": result.seconds / max(1, len(found)),
+        "time_a_task_seconds": result.seconds / max(1, len(found)),
         "observed_peak_bytes": result.observed,
         "out": str(config.out),
     }
