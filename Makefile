@@ -18,7 +18,7 @@ test: $(STAMP)           ## the tests, as CI runs them
 	$(BIN)/python -m pytest
 
 soak: $(STAMP)           ## long fault rounds and large property tests
-	$(BIN)/python -m pytest -m soak --timeout=3600
+	BRIMFUL_SOAK=1 $(BIN)/python -m pytest -m soak --timeout=3600
 
 check: $(STAMP)          ## lint, format and types
 	$(BIN)/ruff check .

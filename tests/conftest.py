@@ -1,11 +1,18 @@
 """What every test gets: a cache directory of its own, and a reason where it cannot run here."""
 
+import os
+
 import pytest
 import torch
 from hypothesis import HealthCheck, settings
 
+# The same examples each time in `make test`, so that it says something about the change; new ones in `make soak`.
 settings.register_profile(
-    "brimful", deadline=None, max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    "brimful",
+    deadline=None,
+    max_examples=100,
+    derandomize="BRIMFUL_SOAK" not in os.environ,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 settings.load_profile("brimful")
 

@@ -95,6 +95,8 @@ def test_inputs_have_extent_one_and_targets_variance_one(seed: int, scale: float
     tasks, units, _ = prepare(scale * (x + place), scale * (y + place), kernel, "constant")
     for task in range(3):
         keep = tasks.keep_TN[task]
+        if keep.sum() < 2:  # the holes took the others, and one point has no extent
+            continue
         own_x, own_y = tasks.x_TND[task, keep], tasks.y_TN[task, keep]
         torch.testing.assert_close(own_x.amin(0), torch.zeros(2, dtype=x.dtype))
         torch.testing.assert_close(own_x.amax(0), torch.ones(2, dtype=x.dtype))
