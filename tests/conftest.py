@@ -1,10 +1,14 @@
 """What every test gets: a cache directory of its own, and a reason where it cannot run here."""
 
 import os
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import torch
 from hypothesis import HealthCheck, settings
+
+import brimful
 
 # The same examples each time in `make test`, so that it says something about the change; new ones in `make soak`.
 settings.register_profile(
@@ -15,6 +19,15 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 settings.load_profile("brimful")
+
+
+def pytest_configure() -> None:
+    """Drops compiled loops older than any source beside them: numba looks at a function's own file, and not at those
+    of the functions it calls."""
+    for cached in (Path(brimful.__file__).parent).rglob("__pycache__/*.nb[ic]"):
+        sources = cached.parents[1].glob("*.py")
+        if cached.stat().st_mtime < max(source.stat().st_mtime for source in sources):
+            cached.unlink()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -32,3 +45,12 @@ def cache_dir(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monk
     folder = tmp_path_factory.mktemp("cache")
     monkeypatch.setenv("BRIMFUL_CACHE_DIR", str(folder))
     return folder
+
+
+@pytest.fixture
+def one_thread() -> Iterator[None]:
+    """For matrices so small that they gain nothing from more threads, and lose much on a busy machine."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)

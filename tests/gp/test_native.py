@@ -14,13 +14,7 @@ WIDE = [("rbf", 2, True), ("matern12", 3, False), ("periodic * linear", 2, True)
 KINDS = [*((text, 1, False) for text in TEXTS), *WIDE]
 
 
-@pytest.fixture(autouse=True)
-def one_thread():
-    """Matrices this small gain nothing from more, and lose much on a busy machine."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 @settings(max_examples=60)

@@ -19,13 +19,7 @@ Fit = Callable[..., Fitted]
 both = pytest.mark.parametrize("fit", [scoring.fit, _native.scoring_fit], ids=["torch", "native"])
 
 
-@pytest.fixture(autouse=True)
-def one_thread():
-    """Matrices this small gain nothing from more, and lose much on a busy machine."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def run(fit: Fit, given: Problem, begin: Starts | None = None, **rules) -> Fitted:
