@@ -28,6 +28,7 @@ check: $(STAMP)          ## lint, format and types
 bench: $(STAMP)          ## measure on this machine; results land in benchmarks/results
 	$(BIN)/python benchmarks/monitor.py
 	$(BIN)/python benchmarks/gp.py
+	$(BIN)/python benchmarks/loader.py --out benchmarks/results/loader.json
 	$(BIN)/python -c 'import sys, torch; sys.exit(not torch.cuda.is_available())' \
 		&& $(BIN)/python benchmarks/map.py --out benchmarks/results/map.json \
 		|| echo "benchmarks/map.py needs a CUDA device and was left out"

@@ -25,6 +25,7 @@ def test_the_names_that_are_public():
         "StorageError",
         "WorkerError",
         "__version__",
+        "data",
         "map",
     ]
 

@@ -1,5 +1,6 @@
 """Brimful: train and run huge batches of work inside a memory budget you name."""
 
+from . import data
 from ._version import __version__
 from .budget import Budget
 from .cost import Cost
@@ -44,5 +45,6 @@ __all__ = [
     "StorageError",
     "WorkerError",
     "__version__",
+    "data",
     "map",
 ]

@@ -30,6 +30,7 @@ class Candidate:
         heaviest: the weight of the heaviest single item, which cannot be cut.
         most: no step may hold more items than this, whatever the memory allows.
         divisible: whether the work may be cut into steps; if not, all of it must fit at once.
+        piece: what to call the smallest step: one item, unless said otherwise.
         slowness: expected time relative to the other candidates.
         devices: where it runs.
         precision: the number format it computes in.
@@ -43,6 +44,7 @@ class Candidate:
     heaviest: float = 1.0
     most: int | None = None
     divisible: bool = True
+    piece: str = "item"
     slowness: float = 1.0
     devices: tuple[str, ...] = ("cpu",)
     precision: str = "float32"
@@ -148,7 +150,7 @@ def choose(work: str, candidates: Sequence[Candidate], budget: int) -> Plan:
     for candidate in ranked:
         needs = candidate.cost.guarded(_least(candidate))
         if needs > budget:
-            reason = "one item alone" if candidate.divisible else "all of it at once"
+            reason = f"one {candidate.piece} alone" if candidate.divisible else "all of it at once"
             rejected.append(Rejected(candidate.strategy, needs, f"{reason} is over the budget"))
         elif chosen is not None:
             rejected.append(Rejected(candidate.strategy, needs, f"fits, but {chosen.strategy} is faster"))
@@ -230,7 +232,7 @@ def _weight(candidate: Candidate, budget: int) -> float:
 def _nothing_fits(work: str, ranked: Sequence[Candidate], budget: int) -> str:
     smallest = min(ranked, key=lambda each: each.cost.guarded(_least(each)))
     needs = smallest.cost.guarded(_least(smallest))
-    what = "one item" if smallest.divisible else "the work, which cannot be cut,"
+    what = f"one {smallest.piece}" if smallest.divisible else "the work, which cannot be cut,"
     return (
         f"{work}: {what} needs {show_bytes(needs)} ({show_bytes(smallest.cost.fixed)} fixed, margin "
         f'included); the budget is {show_bytes(budget)}. Use budget="{math.ceil(needs / 1e6)}MB" or more, '

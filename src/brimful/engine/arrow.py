@@ -6,10 +6,10 @@ import warnings
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import torch
 
+from .. import parquet
 from ..errors import BrimfulWarning, InputError
 from . import trees
 
@@ -27,12 +27,8 @@ def to_tensors(table: pa.Table) -> tuple[dict[str, torch.Tensor], dict[int, str]
     """
     found, bad, skipped = {}, {}, []
     for name in table.column_names:
-        column = table[name].combine_chunks()
-        column = column.chunk(0) if isinstance(column, pa.ChunkedArray) and column.num_chunks else column
-        if isinstance(column, pa.ChunkedArray):
-            column = pa.array([], column.type)
         try:
-            found[name], nulls = _tensor(column)
+            found[name], nulls = parquet.numbers(parquet.whole(table[name]))
         except TypeError:
             skipped.append(name)
             continue
@@ -49,34 +45,6 @@ def to_tensors(table: pa.Table) -> tuple[dict[str, torch.Tensor], dict[int, str]
             f"none of the columns {', '.join(table.column_names)} holds numbers; the function gets tensors"
         )
     return found, bad
-
-
-def _tensor(column: pa.Array) -> tuple[torch.Tensor, np.ndarray]:
-    """A column's numbers, and the rows with a null that they cannot show."""
-    rows, shape, nulls = len(column), list[int](), np.array([], np.int64)
-    while pa.types.is_fixed_size_list(column.type):
-        nulls = np.union1d(nulls, _nulls(column) // math.prod(shape))
-        size = column.type.list_size
-        column = column.values.slice(column.offset * size, len(column) * size)
-        shape.append(size)
-    kind = column.type
-    if pa.types.is_timestamp(kind) or pa.types.is_date(kind) or pa.types.is_duration(kind):
-        column = column.cast(pa.int64()) if not pa.types.is_date32(kind) else column.cast(pa.int32())
-    elif pa.types.is_decimal(kind):
-        column = column.cast(pa.float64())
-    elif not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)):
-        raise TypeError
-    if column.null_count and not pa.types.is_floating(column.type):
-        nulls = np.union1d(nulls, _nulls(column) // math.prod(shape))
-        column = column.fill_null(False if pa.types.is_boolean(column.type) else 0)
-    values = column.to_numpy(zero_copy_only=False)  # a null among floats becomes NaN
-    return torch.from_numpy(values if values.flags.writeable else values.copy()).reshape(rows, *shape), nulls
-
-
-def _nulls(column: pa.Array) -> np.ndarray:
-    if not column.null_count:
-        return np.array([], np.int64)
-    return np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))
 
 
 def to_columns(values: trees.Tree) -> tuple[dict[str, pa.Array], bytes]:
@@ -109,9 +77,7 @@ def from_columns(table: pa.Table) -> trees.Tree:
     note = json.loads(note_of(table))
     found = {}
     for name, dtype, shape in note["columns"]:
-        column = table[name].combine_chunks()
-        if isinstance(column, pa.ChunkedArray):
-            column = column.chunk(0) if column.num_chunks else pa.array([], column.type)
+        column = parquet.whole(table[name])
         while pa.types.is_fixed_size_list(column.type):
             column = column.flatten()
         values = column.to_numpy(zero_copy_only=False)

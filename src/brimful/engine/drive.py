@@ -1,6 +1,6 @@
 """The loop of a map on one device: load ahead, move in, compute, move out, keep, and learn the batch size.
 
-While one batch computes, the next is moved to the device, the one after it is read on the loader's thread, and
+While one batch computes, the next is moved to the device, the one after it is read on a thread of its own, and
 the results of the last are moved back and written. A probe runs alone, so that what is measured is its own.
 """
 
@@ -15,6 +15,7 @@ from typing import Protocol
 import torch
 
 from .. import devices
+from ..ahead import Ahead
 from ..budget import Hold
 from ..errors import BudgetError
 from ..monitor import Peak
@@ -23,7 +24,6 @@ from . import trees
 from .cutter import Cut
 from .failures import Entangled, Full
 from .items import Loaded
-from .loader import Loader
 from .runner import Done, Launched, Runner, Staged
 
 LOOK = 0.02  # seconds between looks at memory, where batches are shorter than that
@@ -61,7 +61,7 @@ class Work(Protocol):
         ...
 
     def load(self, cut: Cut) -> Loaded:
-        """The items of a cut; called on the loader's thread, in order."""
+        """The items of a cut; called on the reading thread, in order."""
         ...
 
     def begin(self, start: int, stop: int) -> None:
@@ -146,7 +146,7 @@ class Drive:
 
     def run(self) -> None:
         """Until there is no more work. After an exception, `land` still keeps what had been computed."""
-        with Loader() as pool, self._peak:
+        with Ahead() as pool, self._peak:
             while (piece := self._take(pool)) is not None:
                 self._run(piece, pool)
             self.land()
@@ -159,14 +159,14 @@ class Drive:
             self._heaviest = max(self._heaviest, _weight(launched.loaded))
             self._keep(launched.loaded, self._runner.finish(launched), piece)
 
-    def _take(self, pool: Loader) -> _Piece | None:
+    def _take(self, pool: Ahead) -> _Piece | None:
         self._refill(pool, 1)
         if not self._waiting and self._flying is not None:
             self.land()  # its report may free the way for more
             self._refill(pool, 1)
         return self._waiting.popleft() if self._waiting else None
 
-    def _refill(self, pool: Loader, depth: int) -> None:
+    def _refill(self, pool: Ahead, depth: int) -> None:
         while len(self._waiting) < depth and not (self._waiting and self._waiting[-1].probe):
             cut = self._work.next(self._hold.effective())
             if cut is None:
@@ -174,7 +174,7 @@ class Drive:
             loaded = pool.submit(lambda cut=cut: self._runner.pin(self._work.load(cut)))
             self._waiting.append(_Piece(loaded, cut.probe, cut.trial))
 
-    def _run(self, piece: _Piece, pool: Loader) -> None:
+    def _run(self, piece: _Piece, pool: Ahead) -> None:
         loaded = piece.loaded.result()
         if loaded.count == 0:
             return
@@ -221,7 +221,7 @@ class Drive:
         else:
             self._prefetch(pool, wait=True)
 
-    def _prefetch(self, pool: Loader, wait: bool) -> None:
+    def _prefetch(self, pool: Ahead, wait: bool) -> None:
         """Starts moving the next batch in while this one computes, and reading the one after it."""
         self._refill(pool, 2)
         following = self._waiting[0] if self._waiting else None

@@ -12,10 +12,9 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import torch
 
-from .. import fingerprint
+from .. import fingerprint, parquet
 from ..errors import InputError
 from . import arrow, trees
 
@@ -155,7 +154,7 @@ class ParquetItems:
     forward = False
 
     def __init__(self, path: Path, weight: Any = None) -> None:
-        self._paths, self._files = _parquet_files(path)
+        self._paths, self._files = parquet.files(path)
         self._schema = self._files[0].schema_arrow
         groups = [
             (file, group, file.metadata.row_group(group).num_rows)
@@ -199,24 +198,6 @@ class ParquetItems:
 
     def spec(self) -> str:
         return self._schema.to_string(show_schema_metadata=False)
-
-
-def _parquet_files(path: Path) -> tuple[list[Path], list[pq.ParquetFile]]:
-    if not path.exists():
-        raise InputError(f"{path} does not exist; check the path")
-    inside = sorted(each for each in path.rglob("*.parquet")) if path.is_dir() else [path]
-    if not inside:
-        raise InputError(f"{path} holds no .parquet files; name a Parquet file or a folder of them")
-    files = []
-    for each in inside:
-        try:
-            files.append(pq.ParquetFile(each, memory_map=True))
-        except (pa.ArrowException, OSError) as error:
-            raise InputError(f"{each} cannot be read as Parquet: {error}") from error
-    for each, file in zip(inside, files, strict=True):
-        if not file.schema_arrow.equals(files[0].schema_arrow):
-            raise InputError(f"{each} has other columns or types than {inside[0]}; all files must have the same")
-    return inside, files
 
 
 class StreamItems:

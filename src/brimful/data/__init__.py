@@ -1,0 +1,27 @@
+"""Datasets as batches on the device, in one order, from wherever their rows fit."""
+
+from .decoded import Decoded
+from .loader import Loader, loader
+from .order import Padding
+from .ragged import Padded, Ragged
+from .rows import Source
+from .source import source
+from .split import split
+from .statistics import Moments, standardize, statistics
+from .subset import Subset
+
+__all__ = [
+    "Decoded",
+    "Loader",
+    "Moments",
+    "Padded",
+    "Padding",
+    "Ragged",
+    "Source",
+    "Subset",
+    "loader",
+    "source",
+    "split",
+    "standardize",
+    "statistics",
+]
