@@ -1,0 +1,190 @@
+"""What the memory of `gpcm` costs by each of its engines, beside the plain loop over time, on one device.
+
+    python benchmarks/gpcm.py [--quick] [--sweep] [--device cpu] [--out benchmarks/results/gpcm.json]
+
+Times are medians, of a forward pass alone (without gradients) and of a forward and a backward pass. The floor is what a
+forward pass would have to move if each step had rows of its own.
+"""
+
+import argparse
+import gc
+import itertools
+import json
+import statistics
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
+
+import psutil
+import torch
+from torch import Tensor
+
+from brimful import devices
+from brimful.gpcm import memory
+from brimful.show import columns
+from brimful.units import show_bytes, show_seconds
+
+Size = tuple[int, int, int, int]
+SIZES = ((64, 100, 50, 200), (64, 500, 50, 200), (512, 200, 50, 200), (64, 200, 50, 128), (2, 8000, 50, 200))
+QUICK = ((64, 200, 50, 128),)
+QUESTIONS, CATEGORIES = 200, 4
+
+
+def case(B: int, S: int, N: int, D: int, device: torch.device) -> tuple[list[Tensor], list[Tensor]]:
+    """Tables with the start, and steps."""
+    generator = torch.Generator().manual_seed(0)
+
+    def normal(*shape: int) -> Tensor:
+        return torch.randn(*shape, generator=generator)
+
+    rows = QUESTIONS * CATEGORIES
+    tables = [normal(QUESTIONS, N).softmax(1), normal(rows, D).sigmoid(), normal(rows, D).tanh(), normal(1, N, D)]
+    question_BS = torch.randint(QUESTIONS, (B, S), generator=generator)
+    row_BS = question_BS * CATEGORIES + torch.randint(CATEGORIES, (B, S), generator=generator)
+    steps = [question_BS, row_BS, torch.full((B,), S)]
+    return [each.to(device).requires_grad_() for each in tables], [each.to(device) for each in steps]
+
+
+def wait(device: torch.device) -> None:
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+
+
+def timed(work: Callable[[], Any], device: torch.device, seconds: float) -> float:
+    """The median time, over at least three runs after one that does not count."""
+    work()
+    wait(device)
+    taken: list[float] = []
+    while len(taken) < 3 or (sum(taken) < seconds and len(taken) < 200):
+        started = time.perf_counter()
+        work()
+        wait(device)
+        taken.append(time.perf_counter() - started)
+    return statistics.median(taken)
+
+
+def measure(engine: Callable[..., tuple[Tensor, Tensor]], given, device: torch.device, seconds: float) -> dict:
+    tables, steps = given
+    bar_BSD = torch.ones(*steps[0].shape, tables[1].shape[1], device=device)
+
+    def forward() -> None:
+        with torch.no_grad():
+            engine(*tables, *steps)
+
+    def both() -> None:
+        torch.autograd.grad(engine(*tables, *steps)[0], tables, bar_BSD)
+
+    row: dict[str, Any] = {"forward": timed(forward, device, seconds), "both": timed(both, device, seconds)}
+    if device.type == "cuda":
+        gc.collect()
+        torch.cuda.reset_peak_memory_stats(device)
+        before = torch.cuda.memory_allocated(device) - bar_BSD.nbytes
+        both()
+        wait(device)
+        row["peak"] = torch.cuda.max_memory_allocated(device) - before
+    return row
+
+
+def engines(device: torch.device, sizes: Sequence[Size], seconds: float) -> list[dict]:
+    names = ("loop", "scan", "fused") if device.type == "cuda" else ("loop", "scan", "native")
+    room = torch.cuda.mem_get_info(device)[0] if device.type == "cuda" else psutil.virtual_memory().available
+    report = []
+    for size in sizes:
+        given, plain = case(*size, device), None
+        for name in names:
+            foretold = memory.peak_bytes(name, *size)
+            if foretold > 0.6 * room:
+                print(f"{name} at {size} left out: it would need {show_bytes(foretold)}", flush=True)
+                continue
+            row = measure(memory._engine(name, device), given, device, seconds)
+            plain = row["both"] if name == "loop" else plain
+            times = plain / row["both"] if plain else None
+            row |= {"size": size, "engine": name, "foretold": foretold, "floor": memory.floor_bytes(*size)}
+            report.append(row | {"times": times})
+            print(report[-1], flush=True)
+    return report
+
+
+def sweep(device: torch.device, size: Size, seconds: float) -> list[dict]:
+    """The fused kernels, cut in all sensible ways; the fastest first."""
+    from brimful.gpcm._kernels import Launch, fused
+
+    given, report = case(*size, device), []
+    slots = 1 << (size[2] - 1).bit_length()
+    for tile, warps, steps in itertools.product((8, 16, 32, 64), (1, 2, 4, 8), (8, 16, 32)):
+        if not 4 <= slots * tile // (32 * warps) <= 64:
+            continue
+        launch = Launch(tile=tile, warps=warps, steps=steps)
+        row = measure(lambda *a, launch=launch: fused(*a, launch=launch), given, device, seconds)
+        report.append({"size": size, "tile": tile, "warps": warps, "steps": steps} | row)
+        print(report[-1], flush=True)
+    return sorted(report, key=lambda row: row["both"])
+
+
+def show(report: dict) -> str:
+    def peak(row: dict) -> str:
+        return show_bytes(row["peak"]) if "peak" in row else "-"
+
+    rows = [
+        (
+            " x ".join(map(str, row["size"])),
+            row["engine"],
+            show_seconds(row["forward"]),
+            show_seconds(row["both"]),
+            f"{row['times']:.1f}x" if row["times"] else "-",
+            peak(row),
+            show_bytes(row["foretold"]),
+            show_bytes(row["floor"]),
+            f"{row['floor'] / row['forward'] / 1e9:,.0f} GB/s",
+        )
+        for row in report["engines"]
+    ]
+    header = (
+        "students x steps x slots x values", "engine", "forward", "and backward", "loop's", "peak", "foretold",
+        "floor", "floor's rate",
+    )  # fmt: skip
+    text = f"{report['device']}, torch {report['torch']}, {report['threads']} threads\n\n" + columns(rows, header)
+    if report["sweep"]:
+        lines = [
+            (
+                *(str(row[key]) for key in ("tile", "warps", "steps")),
+                *(show_seconds(row[key]) for key in ("forward", "both")),
+                peak(row),
+            )
+            for row in report["sweep"]
+        ]
+        size = " x ".join(map(str, report["sweep"][0]["size"]))
+        text += f"\n\nfused at {size}, cut in other ways\n\n"
+        text += columns(lines, ("tile", "warps", "steps", "forward", "and backward", "peak"))
+    return text
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--sweep", action="store_true", help="the fused kernels with other tiles, warps and steps")
+    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("--out", type=Path)
+    options = parser.parse_args()
+    device = torch.device(options.device)
+    seconds = 0.3 if options.quick else 1.0
+    report = {
+        "device": devices.model(device),
+        "torch": torch.__version__,
+        "threads": torch.get_num_threads(),
+        "engines": engines(device, QUICK if options.quick else SIZES, seconds),
+        "sweep": sweep(device, SIZES[1], 0.2) if options.sweep else [],
+    }
+    print(show(report))
+    if options.out:
+        options.out.parent.mkdir(parents=True, exist_ok=True)
+        options.out.write_text(json.dumps(report, indent=1))
+        options.out.with_suffix(".txt").write_text(show(report) + "\n")
+
+
+if __name__ == "__main__":
+    main()
