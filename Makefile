@@ -29,6 +29,7 @@ bench: $(STAMP)          ## measure on this machine; results land in benchmarks/
 	$(BIN)/python benchmarks/monitor.py
 	$(BIN)/python benchmarks/gp.py
 	$(BIN)/python benchmarks/loader.py --out benchmarks/results/loader.json
+	$(BIN)/python benchmarks/train.py --out benchmarks/results/train.json
 	$(BIN)/python -c 'import sys, torch; sys.exit(not torch.cuda.is_available())' \
 		&& $(BIN)/python benchmarks/map.py --out benchmarks/results/map.json \
 		|| echo "benchmarks/map.py needs a CUDA device and was left out"

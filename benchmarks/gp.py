@@ -12,8 +12,10 @@ ours and the peers', one run is not timed, and the fastest of three counts.
 # pyright: reportOptionalMemberAccess=false, reportCallIssue=false, reportOperatorIssue=false
 import argparse
 import contextlib
+import functools
 import json
 import math
+import os
 import sys
 import tempfile
 import time
@@ -23,17 +25,21 @@ from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
+os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
 
 import numpy as np
 import torch
 
 from brimful import devices, gp
-from brimful.gp.data import Data, read
+from brimful.gp.data import Data, Ragged, read
 from brimful.gp.fit import model_for
-from brimful.gp.model import Model, fit_batch
+from brimful.gp.model import Model, fit_batch, predict_batch
+from brimful.gp.tasks import prepare
 from brimful.show import columns
 
 N = 40
+BUDGETS = ("8GB", "0.5GB")
+BOTORCH = 1000  # tasks: it is slow
 
 
 def wait() -> None:
@@ -93,9 +99,37 @@ CASES: dict[str, tuple[Callable[[int], Data], dict[str, Any]]] = {
 }
 
 
-def model_of(data: Data, options: dict[str, Any], tolerance: float = 1e-4, starts: int | None = None) -> Model:
+HEADLINE = ("shared inputs, rbf", "own inputs, rbf")
+
+
+def twins(device: torch.device) -> dict[str, float]:
+    """The largest differences between the fused kernels and plain torch in float64, on tasks of the benchmark."""
+    from brimful.gp import _kernels, likelihood, posterior
+
+    data = own(1000)
+    kernel = model_of(data, {}).kernel
+    tree = rows(data, 0, 1000)
+    tasks, _, _ = prepare(tree["x"].to(device), tree["y"].to(device), kernel, "constant")
+    generator = torch.Generator(device).manual_seed(0)
+    theta = torch.rand(1000, 3, generator=generator, device=device, dtype=torch.float64) * 3
+    theta -= torch.tensor([2.0, 3.0, 6.0], device=device)
+    plain, fused = likelihood.evaluate(kernel, tasks, theta), _kernels.evaluate(kernel, tasks, theta)
+    new = torch.rand(1000, 30, 1, generator=generator, device=device, dtype=torch.float64)
+    mean, variance = posterior.predict(kernel, tasks, theta, plain[1], new, "constant")
+    pulled, spread, beta, _ = _kernels.predict(kernel, tasks, theta, new)
+    pairs = {
+        "likelihood": (plain[0], fused[0]),
+        "gradient": (plain[2].gradient_TP, fused[2].gradient_TP),
+        "information": (plain[2].information_TPP, fused[2].information_TPP),
+        "predicted mean": (mean, pulled + beta),
+        "predicted variance": (variance, spread),
+    }
+    return {name: float((a - b).abs().max() / a.abs().max()) for name, (a, b) in pairs.items()}
+
+
+def model_of(data: Data, options: dict[str, Any], tolerance: float | None = None, starts: int | None = None) -> Model:
     return model_for(
-        data, options.get("kernel", "rbf"), options.get("ard", False), "constant", None, None, False, 200, tolerance,
+        data, options.get("kernel", "rbf"), options.get("ard", False), "constant", None, None, False, 100, tolerance,
         starts,
     )  # fmt: skip
 
@@ -129,27 +163,42 @@ def gap_to_best(
 def case(name: str, tasks: int, device: torch.device, batch: int) -> dict[str, Any]:
     make, options = CASES[name]
     data = make(tasks)
+    if not isinstance(data.items, Ragged):  # draw what is drawn before the clock runs
+        tree = rows(data, 0, tasks)
+        x = tree["x"] if data.shared is None else data.shared
+        data = read(x, tree["y"], None, None, gp.Columns())
     model = model_of(data, options)
     seconds, nlml, status = fit_only(data, model, device, batch)
     gap, far = gap_to_best(data, options, nlml, min(500, tasks), device)
+    chosen = {"kernel": options.get("kernel", "rbf"), "ard": options.get("ard", False), "priors": None}
+
+    def whole(**more: Any) -> gp.Fit:
+        return gp.fit(data, device=device, progress=False, **chosen, **more)
+
     with tempfile.TemporaryDirectory() as folder:
-        whole, found = timed(
-            lambda: gp.fit(
-                data, kernel=options.get("kernel", "rbf"), ard=options.get("ard", False), priors=None, device=device,
-                out=Path(folder) / "store", progress=False,
-            )
-        )  # fmt: skip
-    return {
+        stored, found = timed(lambda: whole(out=Path(folder) / "store"))
+    free, _ = timed(whole)
+    budgets = {}
+    for budget in BUDGETS if device.type == "cuda" else ():
+        whole(budget=budget)
+        limited, under = timed(lambda budget=budget: whole(budget=budget))
+        observed = under.result.observed if under.result else 0
+        budgets[budget] = {"us": limited / tasks * 1e6, "loss": limited / free - 1, "peak": observed}
+    result = {
         "case": name,
         "tasks": tasks,
         "fit_us": seconds / tasks * 1e6,
-        "whole_us": whole / tasks * 1e6,
+        "whole_us": stored / tasks * 1e6,
+        "memory_us": free / tasks * 1e6,
         "nlml": float(np.nanmean(nlml)),
         "converged": float((status == 0).mean()),
         "gap": gap,
         "over_0.1": far,
         "peak": found.result.observed if found.result else 0,
+        "budgets": budgets,
     }
+    print(result, flush=True)
+    return result
 
 
 def gpytorch_adam(x: torch.Tensor, y: torch.Tensor, steps: int, batch: int) -> np.ndarray:
@@ -183,7 +232,8 @@ def gpytorch_adam(x: torch.Tensor, y: torch.Tensor, steps: int, batch: int) -> n
     return torch.cat(values).numpy()
 
 
-def jax_adam(x: np.ndarray, y: np.ndarray, steps: int) -> np.ndarray:
+@functools.cache
+def jax_adam(steps: int) -> Callable[[Any, Any], Any]:
     """JAX: the likelihood under vmap and jit, Adam at 0.1 in log space."""
     import jax
     import jax.numpy as jnp
@@ -206,8 +256,12 @@ def jax_adam(x: np.ndarray, y: np.ndarray, steps: int) -> np.ndarray:
         (theta, _, _), _ = jax.lax.scan(step, (first, first, first), jnp.arange(steps))
         return nlml(theta, x, y)
 
-    run = jax.jit(jax.vmap(one))
-    return np.asarray(run(x, y))
+    return jax.jit(jax.vmap(one))
+
+
+def with_jax(x: torch.Tensor, y: torch.Tensor) -> np.ndarray:
+    run = jax_adam(30)
+    return np.asarray(run(x.cpu().numpy(), y.cpu().numpy()))
 
 
 def botorch_lbfgs(x: torch.Tensor, y: torch.Tensor) -> np.ndarray:
@@ -231,42 +285,71 @@ def peers(device: torch.device, tasks: int) -> Iterator[dict[str, Any]]:
         runs: dict[str, Callable[[], np.ndarray]] = {
             "GPyTorch, 30 Adam steps, batches of 2,000": lambda x=x, y=y: gpytorch_adam(x, y, 30, 2000),
             "GPyTorch, 30 Adam steps, all at once": lambda x=x, y=y: gpytorch_adam(x, y, 30, len(y)),
-            "JAX vmap, 30 Adam steps": lambda x=x, y=y: jax_adam(x[:, :, 0].cpu().numpy(), y.cpu().numpy(), 30),
-            "BoTorch, batched L-BFGS-B": lambda x=x, y=y: botorch_lbfgs(x[:500], y[:500]),
+            "JAX vmap, 30 Adam steps": lambda x=x, y=y: with_jax(x[:, :, 0], y),
+            "BoTorch, batched L-BFGS-B": lambda x=x, y=y: botorch_lbfgs(x[:BOTORCH], y[:BOTORCH]),
         }
         for name, run in runs.items():
             with contextlib.suppress(ImportError), warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 run()
-                seconds, nlml = timed(run, 3)
+                seconds, nlml = timed(run, 3 if device.type == "cpu" else 1)
                 count = len(nlml)
                 yield {"peer": f"{name}, {kind}", "us": seconds / count * 1e6, "nlml": float(nlml.mean())}
 
 
 def predictions(device: torch.device, tasks: int) -> dict[str, Any]:
     data = own(tasks)
+    tree = rows(data, 0, tasks)
+    data = read(tree["x"], tree["y"], None, None, gp.Columns())
     found = gp.fit(data, priors=None, device=device, progress=False)
     at = np.linspace(0, 1, 100)
+    there = torch.from_numpy(at)[:, None]
+    parameters = torch.stack([torch.from_numpy(found.params[name]) for name in found.model.names], dim=1)
+    batch = {name: each.to(device) for name, each in (tree | {"parameters": parameters}).items()}
+    parts = [{name: each[i : i + 250_000] for name, each in batch.items()} for i in range(0, tasks, 250_000)]
+
+    def resident() -> None:
+        for part in parts:
+            predict_batch(part, model=found.model, at=there)
+
+    resident()
+    alone, _ = timed(resident, 3)
     found.predict(at)
     seconds, _ = timed(lambda: found.predict(at))
-    return {"case": "predict 100 points, own inputs", "tasks": tasks, "whole_us": seconds / tasks * 1e6}
+    us = {"fit_us": alone / tasks * 1e6, "whole_us": seconds / tasks * 1e6}
+    return {"case": "predict 100 points, own inputs", "tasks": tasks} | us
 
 
 def linearity(device: torch.device, most: int) -> list[dict[str, Any]]:
+    """Seconds of the fit for more and more tasks, drawn on the device, in batches of at most a million."""
     rows = []
-    tasks = 1000
-    while tasks <= most:
-        seconds, _ = timed(lambda tasks=tasks: gp.fit(shared(tasks), priors=None, device=device, progress=False))
-        rows.append({"tasks": tasks, "seconds": seconds, "us": seconds / tasks * 1e6})
-        tasks *= 10
+    x = torch.linspace(0, 1, N, dtype=torch.float64)
+    model = model_of(read(x, torch.zeros(1, N), None, None, gp.Columns()), {})
+    generator = torch.Generator(device).manual_seed(0)
+    count = 1000
+    while count <= most:
+        seconds = 0.0
+        for start in range(0, count, 1_000_000):
+            some = min(1_000_000, count - start)
+            wave = 2 + 8 * torch.rand(some, 1, generator=generator, device=device)
+            phase = 6.3 * torch.rand(some, 1, generator=generator, device=device)
+            noise = 0.1 * torch.randn(some, N, generator=generator, device=device)
+            y = torch.sin(wave * x.to(device).float() + phase) + noise
+            if start == 0:
+                fit_batch({"y": y}, model=model)
+            took, _ = timed(lambda y=y: fit_batch({"y": y}, model=model))
+            seconds += took
+        rows.append({"tasks": count, "seconds": seconds, "us": seconds / count * 1e6})
+        count *= 10
     return rows
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--tasks", type=int, default=20_000, help="tasks of each case")
+    parser.add_argument("--other-tasks", type=int, help="tasks of the cases beyond the first two")
     parser.add_argument("--peer-tasks", type=int, default=2_000)
-    parser.add_argument("--batch", type=int, default=65_536, help="tasks in a batch of the fit alone")
+    parser.add_argument("--batch", type=int, default=1_000_000, help="tasks in a batch of the fit alone")
     parser.add_argument("--device", default="auto")
     parser.add_argument("--most", type=int, default=100_000, help="the most tasks of the row that shows linearity")
     parser.add_argument("--quick", action="store_true", help="few tasks, to see that it runs")
@@ -277,11 +360,25 @@ def main() -> None:
     device = devices.resolve_all(options.device)[0]
     results: dict[str, Any] = {
         "device": devices.model(device), "torch": torch.__version__, "threads": torch.get_num_threads(),
-        "peers": list(peers(device, options.peer_tasks)),
-        "cases": [case(name, options.tasks, device, options.batch) for name in CASES],
+        "cases": [], "peers": [], "linearity": [],
     }  # fmt: skip
+    if device.type == "cuda":
+        results["twins"] = twins(device)
+        print(results["twins"], flush=True)
+    sizes = [options.tasks if name in HEADLINE else options.other_tasks or options.tasks for name in CASES]
+    for name, tasks in zip(CASES, sizes, strict=True):
+        results["cases"].append(case(name, tasks, device, options.batch))
+    if device.type == "cuda":
+        results["cases"].append(case("own inputs, rbf", 50_000, device, options.batch))
     results["cases"].append(predictions(device, options.tasks))
+    print(results["cases"][-1], flush=True)
     results["linearity"] = linearity(device, options.most)
+    print(results["linearity"], flush=True)
+    for each in peers(device, options.peer_tasks):
+        print(each, flush=True)
+        results["peers"].append(each)
+        if options.out:  # what was measured stays, if a peer should fail
+            options.out.write_text(json.dumps(results, indent=1))
     text = show(results)
     print(text)
     if options.out:
@@ -292,7 +389,7 @@ def main() -> None:
 def show(results: dict[str, Any]) -> str:
     rows = [
         (
-            each["case"], f"{each['tasks']:,}", f"{each.get('fit_us', math.nan):.2f}", f"{each['whole_us']:.2f}",
+            each["case"], f"{each['tasks']:,}", f"{each['fit_us']:.3g}", f"{each['whole_us']:.3g}",
             f"{each.get('nlml', math.nan):.3f}", f"{each.get('converged', math.nan):.2%}",
             f"{each.get('gap', math.nan):.5f}", f"{each.get('over_0.1', math.nan):.2%}",
         )
@@ -303,8 +400,16 @@ def show(results: dict[str, Any]) -> str:
     lines += [columns(rows, header=head), ""]
     lines += [columns([(e["peer"], f"{e['us']:.1f}", f"{e['nlml']:.3f}") for e in results["peers"]],
                       header=("peer", "us", "mean NLML")), ""]  # fmt: skip
+    limited = [
+        (e["case"], f"{e['tasks']:,}", f"{e['memory_us']:.3g}", budget, f"{b['us']:.3g}", f"{b['loss']:+.0%}",
+         f"{b['peak'] / 1e9:.2f} GB")
+        for e in results["cases"] for budget, b in e.get("budgets", {}).items()
+    ]  # fmt: skip
+    if limited:
+        head = ("gp.fit in memory", "tasks", "us", "budget", "us within it", "loss", "peak")
+        lines += [columns(limited, header=head), ""]
     lines.append(columns([(f"{e['tasks']:,}", f"{e['seconds']:.2f} s", f"{e['us']:.2f}") for e in results["linearity"]],
-                         header=("tasks, shared inputs", "gp.fit", "us")))  # fmt: skip
+                         header=("tasks, shared inputs", "fit alone", "us")))  # fmt: skip
     return "\n".join(lines)
 
 

@@ -22,7 +22,13 @@ def load(name: str) -> ModuleType:
 
 
 def test_every_example_is_tested_here():
-    assert {path.stem for path in FOLDER.glob("*.py")} == {"bootstrap", "cholesky", "digits", "parquet"}
+    assert {path.stem for path in FOLDER.glob("*.py")} == {
+        "bootstrap",
+        "cholesky",
+        "digits",
+        "parquet",
+        "train_digits",
+    }
 
 
 def test_bootstrap_finds_the_slope_and_the_intercept(capsys: pytest.CaptureFixture[str]):
@@ -55,3 +61,11 @@ def test_parquet_in_and_out_and_again(tmp_path: Path, capsys: pytest.CaptureFixt
     assert len(first.status) == 5_000 and first.ok.all()
     assert again.rate == 0  # nothing was done twice
     assert "5,000 scores" in capsys.readouterr().out
+
+
+def test_train_digits_reads_most_of_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    result = load("train_digits").main(tmp_path / "run", epochs=10)
+    assert result.epochs == 10
+    assert result.best["accuracy"] > 0.93
+    assert (tmp_path / "run" / "curves.png").stat().st_size > 10_000
+    assert "predicted peak" in capsys.readouterr().out

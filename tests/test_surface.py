@@ -15,6 +15,7 @@ def test_the_names_that_are_public():
         "CorruptError",
         "Cost",
         "DeviceError",
+        "DivergedError",
         "InputError",
         "LockedError",
         "MapResult",
@@ -23,10 +24,13 @@ def test_the_names_that_are_public():
         "RunDirError",
         "Status",
         "StorageError",
+        "TrainResult",
+        "Weighted",
         "WorkerError",
         "__version__",
         "data",
         "map",
+        "train",
     ]
 
 

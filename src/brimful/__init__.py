@@ -6,7 +6,10 @@ from .budget import Budget
 from .cost import Cost
 from .engine.batch import Batch, Status
 from .engine.map import map
+from .engine.objective import Weighted
 from .engine.result import MapResult
+from .engine.train import train
+from .engine.trained import TrainResult
 from .errors import (
     BrimfulError,
     BrimfulWarning,
@@ -15,6 +18,7 @@ from .errors import (
     ConfigError,
     CorruptError,
     DeviceError,
+    DivergedError,
     InputError,
     LockedError,
     MissingExtraError,
@@ -35,6 +39,7 @@ __all__ = [
     "CorruptError",
     "Cost",
     "DeviceError",
+    "DivergedError",
     "InputError",
     "LockedError",
     "MapResult",
@@ -43,8 +48,11 @@ __all__ = [
     "RunDirError",
     "Status",
     "StorageError",
+    "TrainResult",
+    "Weighted",
     "WorkerError",
     "__version__",
     "data",
     "map",
+    "train",
 ]

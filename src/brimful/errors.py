@@ -4,6 +4,7 @@
     ├── BudgetError          the budget is malformed, or the smallest step does not fit it
     ├── ConfigError          an option's value is wrong
     ├── DeviceError          a device that is not there, or that can no longer be used
+    ├── DivergedError        training gave nothing finite, too many times in a row
     ├── InputError           the data handed in cannot be worked on
     ├── MissingExtraError    an optional dependency is not installed
     ├── RunDirError          a run directory cannot be used
@@ -32,6 +33,10 @@ class ConfigError(BrimfulError):
 
 class DeviceError(BrimfulError):
     """The named device does not exist here, or can no longer be used by this process."""
+
+
+class DivergedError(BrimfulError):
+    """The loss or its gradient was not finite in too many steps in a row."""
 
 
 class InputError(BrimfulError):

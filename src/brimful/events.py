@@ -63,6 +63,29 @@ class BatchDone(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class EpochDone(Event):
+    """An epoch of training was finished, the `epoch`-th of `epochs`, after `step` steps in all. `values` has its loss,
+    learning rate, norms and metrics by name."""
+
+    name: ClassVar[str] = "epoch_done"
+    epoch: int
+    epochs: int
+    step: int
+    seconds: float
+    values: dict[str, float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Metric(Event):
+    """A number that was measured, after `step` steps."""
+
+    name: ClassVar[str] = "metric"
+    metric: str
+    value: float
+    step: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Sampled(Event):
     """A look at the device while it works."""
 
@@ -93,7 +116,9 @@ class Finished(Event):
     message: str = ""
 
 
-KINDS: dict[str, type[Event]] = {kind.name: kind for kind in (Planned, Started, BatchDone, Sampled, Warned, Finished)}
+KINDS: dict[str, type[Event]] = {
+    kind.name: kind for kind in (Planned, Started, BatchDone, EpochDone, Metric, Sampled, Warned, Finished)
+}
 
 
 def from_dict(data: dict[str, Any]) -> Event | None:

@@ -9,7 +9,7 @@ import contextlib
 import threading
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -18,6 +18,7 @@ import torch
 
 from . import devices
 from .errors import BrimfulWarning
+from .events import Events, Sampled
 
 _STATUS, _CLEAR = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 _MOST_SAMPLES = 2_000
@@ -146,6 +147,19 @@ class Sampler:
     def __exit__(self, *error: object) -> None:
         self._stop.set()
         self._thread.join()
+
+
+@contextlib.contextmanager
+def sampling(events: Events, device: torch.device, baseline: int) -> Iterator[None]:
+    """Watches the device, and tells what it sees."""
+
+    def tell(sample: Sample) -> None:
+        events.emit(
+            Sampled(used=sample.used, process=sample.process, utilisation=sample.utilisation, watts=sample.watts)
+        )
+
+    with Sampler(device, baseline, interval=0.5, on_sample=tell):
+        yield
 
 
 def _nvml(device: torch.device) -> Callable[[], tuple[float | None, float | None]] | None:

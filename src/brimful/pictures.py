@@ -65,3 +65,36 @@ def _rates(done: Sequence[BatchDone], begin: float) -> tuple[list[float], list[f
     if not ends:
         ends, rates = [max(done[-1].time - begin, 1e-9)], [items / max(done[-1].time - begin, 1e-9)]
     return ends, rates
+
+
+_NOT_METRICS = ("epoch", "step", "train_loss", "valid_loss", "lr", "grad_norm", "grad_norm_max", "weight_norm")
+
+
+def draw_training(figure: Any, history: Sequence[dict[str, Any]], curve: Any) -> None:
+    """How a model was trained, in four pictures: losses, metrics, learning rate, norms.
+
+    Args:
+        history: a row an epoch, as `TrainResult.history` has them.
+        curve: (steps, 2), the loss and the gradient norm of every step.
+    """
+    (loss, metrics), (rate, norms) = figure.subplots(2, 2)
+    ends = [row["step"] for row in history]
+    steps = range(1, len(curve) + 1)
+    loss.plot(steps, curve[:, 0], color=BLUE, alpha=0.25, lw=0.8)
+    for name, color in (("train_loss", BLUE), ("valid_loss", RED)):
+        if any(name in row for row in history):
+            loss.plot(ends, [row.get(name) for row in history], color=color, marker=".", label=name)
+    loss.set(title="loss", xlabel="step")
+    rate.step(ends, [row["lr"] for row in history], where="pre", color=BLUE)
+    rate.set(title="learning rate at the end of an epoch", xlabel="step")
+    norms.plot(steps, curve[:, 1], color=BLUE, alpha=0.4, lw=0.8, label="gradient")
+    norms.plot(ends, [row["weight_norm"] for row in history], color=RED, marker=".", label="weights")
+    norms.set(title="norms", xlabel="step", yscale="log")
+    extra = [name for name in dict.fromkeys(name for row in history for name in row) if name not in _NOT_METRICS]
+    for name in extra:
+        if name not in ("seconds", "skipped"):
+            metrics.plot(ends, [row.get(name) for row in history], marker=".", label=name)
+    metrics.set(title="metrics", xlabel="step")
+    for axes in (loss, metrics, norms):
+        if axes.get_legend_handles_labels()[0]:
+            axes.legend(frameon=False, fontsize=8)

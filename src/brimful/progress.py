@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
 
-from .events import BatchDone, Event, Finished, Sink, Started, Warned
+from .events import BatchDone, EpochDone, Event, Finished, Sink, Started, Warned
 from .units import show_bytes, show_count, show_seconds
 
 
@@ -85,6 +85,9 @@ class Lines:
                     self._print(
                         f"{tally.work}: {tally.share}, {show_count(tally.rate)}/s, {tally.left}, {_memory(event)}"
                     )
+            case EpochDone():
+                if event.epoch in (1, event.epochs) or self._clock() - self._last >= self._every:
+                    self._print(f"{self._tally.work}: {_epoch(event)}, {self._tally.left}")
             case Warned():
                 self._print(f"warning: {event.message}")
             case Finished():
@@ -128,6 +131,8 @@ class Bar:
                 tally = self._tally
                 status = f"{tally.share}  {show_count(tally.rate)}/s  {tally.left}  {_memory(event)}"
                 self._bar.update(self._task, completed=event.done, status=status)
+            case EpochDone():
+                self._bar.update(self._task, description=f"{self._tally.work}: {_epoch(event)}")
             case Warned():
                 self._console.print(f"[yellow]warning:[/] {escape(event.message)}", highlight=False)
             case Finished():
@@ -136,6 +141,12 @@ class Bar:
 
     def close(self) -> None:
         self._bar.stop()
+
+
+def _epoch(event: EpochDone) -> str:
+    unsaid = ("lr", "grad_norm", "grad_norm_max", "weight_norm", "skipped")
+    shown = (f"{name} {value:.4g}" for name, value in event.values.items() if name not in unsaid)
+    return f"epoch {event.epoch} of {event.epochs}: {', '.join(shown)}"
 
 
 def _ending(event: Finished) -> str:

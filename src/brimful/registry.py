@@ -11,6 +11,7 @@ from .plan import Plan
 
 WORKLOADS: dict[str, str] = {
     "gp": "brimful.gp.workload",
+    "gpcm": "brimful.gpcm.workload",
     "nets": "brimful.nets.workload",
 }
 """Name to the module that defines `WORKLOAD`; imported only when it is asked for."""

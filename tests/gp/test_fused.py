@@ -1,6 +1,10 @@
 """The fused kernel against its plain twin: compiled where there is a GPU, interpreted where there is none."""
 
 import os
+import subprocess
+import sys
+from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 import torch
@@ -10,8 +14,9 @@ if not torch.cuda.is_available():
 
 pytest.importorskip("triton")
 
-from brimful.gp import _kernels, likelihood, scoring
+from brimful.gp import _eigen, _fused, _kernels, eigen, likelihood, posterior, scoring
 from brimful.gp.kernels import parse
+from brimful.gp.model import Model, _predicted
 from brimful.gp.priors import limits
 from brimful.gp.tasks import Tasks, prepare
 
@@ -58,8 +63,8 @@ def test_known_noise_and_float32():
         _kernels.evaluate(kernel, known, theta)[0], likelihood.evaluate(kernel, known, theta)[0], rtol=1e-9, atol=1e-9
     )
     short = _kernels.evaluate(kernel, known.to(torch.float32), theta.float())[0]
-    assert short.dtype == torch.float32
-    torch.testing.assert_close(short.double(), likelihood.nlml(kernel, known, theta), rtol=1e-4, atol=1e-4)
+    assert short.dtype == torch.float64  # the kernel knows no other
+    torch.testing.assert_close(short, likelihood.nlml(kernel, known, theta), rtol=1e-4, atol=1e-4)
 
 
 def test_a_matrix_that_is_not_positive_definite_is_infinite_and_alone():
@@ -73,13 +78,61 @@ def test_a_matrix_that_is_not_positive_definite_is_infinite_and_alone():
     assert torch.equal(value[[0, 1, 3, 4]], good[[0, 1, 3, 4]])
 
 
-def test_a_fit_by_it_is_the_fit_of_its_twin():
-    kernel, tasks, units, _ = draw("rbf", 1, False, "constant", tasks=2, points=7)
-    within = limits(kernel, units, "weak", None, False)
-    plain = scoring.fit(kernel, tasks, within, scoring.Rules())
-    fused = scoring.fit(kernel, tasks, within, scoring.Rules(), by=_kernels)
-    torch.testing.assert_close(fused.theta_TP, plain.theta_TP, rtol=1e-5, atol=1e-5)
+@pytest.mark.parametrize(("priors", "known"), [("weak", False), (None, False), (None, True)])
+def test_a_fit_by_it_is_the_fit_of_its_twin(priors: str | None, known: bool):
+    kernel, tasks, units, _ = draw("rbf", 1, False, "constant", tasks=3, points=7)
+    if known:
+        tasks = Tasks(tasks.x_TND, tasks.y_TN, tasks.keep_TN, tasks.H_TNQ, 0.1 * tasks.keep_TN.double())
+    within = limits(kernel, units, priors, None, known)
+    rules = scoring.Rules(iterations=12)  # some of them converge, some do not
+    plain = scoring.fit(kernel, tasks, within, rules)
+    fused = _fused.fit(kernel, tasks, within, rules)
+    torch.testing.assert_close(fused.nlml_T, plain.nlml_T, rtol=1e-7, atol=1e-5)
+    torch.testing.assert_close(fused.theta_TP, plain.theta_TP, rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(fused.beta_TQ, plain.beta_TQ, rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(fused.gradient_T, plain.gradient_T, rtol=1e-2, atol=1e-4)
     assert fused.ending_T.tolist() == plain.ending_T.tolist()
+    assert fused.iterations_T.tolist() == plain.iterations_T.tolist()
+
+
+@pytest.mark.parametrize(("text", "dimensions", "ard", "mean"), CASES)
+def test_predictions_equal_the_plain_ones(text: str, dimensions: int, ard: bool, mean: str):
+    kernel, tasks, _, theta = draw(text, dimensions, ard, mean, tasks=3, points=9)
+    theta[1] = torch.nan  # a task that could not be fitted
+    new = torch.rand(3, 6, dimensions, dtype=torch.float64, generator=torch.Generator().manual_seed(5)).to(DEVICE)
+    beta = torch.full((3, tasks.H_TNQ.shape[2]), 0.5, dtype=torch.float64, device=DEVICE)
+    wanted = posterior.predict(kernel, tasks, theta, beta, new, mean)
+    model = Model(kernel=kernel, mean=mean)
+    with patch.object(Model, "engine", lambda *_: "fused"):
+        found = _predicted(model, tasks, theta, beta, new)
+    for ours, plain in zip(found, wanted, strict=True):
+        torch.testing.assert_close(ours, plain, rtol=1e-9, atol=1e-9, equal_nan=True)
+
+
+@pytest.mark.parametrize(("mean", "priors"), [("zero", None), ("constant", "weak"), ("linear", None)])
+def test_first_guesses_in_the_eigenbasis_equal_the_plain_ones(mean: str, priors: str | None):
+    kernel = parse("rbf")
+    x = torch.linspace(0, 1, 21, dtype=torch.float64)[None, :, None].expand(70, -1, -1)
+    generator = torch.Generator().manual_seed(4)
+    y = torch.sin(9 * x[:, :, 0]) + 0.3 * torch.randn(70, 21, generator=generator, dtype=torch.float64)
+    tasks, units, _ = prepare(x.to(DEVICE), y.to(DEVICE), kernel, mean)
+    within = limits(kernel, units, priors, None, False)
+    log_l, log_r = (torch.linspace(a, b, c, dtype=torch.float64) for a, b, c in ((-4.5, 2.4, 7), (-18, 2, 16)))
+    bases = eigen._bases(kernel, tasks, log_l, torch.exp(log_r))
+    plain = eigen.lowest(tasks.y_TN, bases, within, log_l, log_r)
+    fused = _eigen.lowest(tasks.y_TN, bases, within, log_l, log_r)
+    torch.testing.assert_close(fused[0], plain[0], rtol=1e-4, atol=1e-3)
+    best = plain[0].argmin(1, keepdim=True)  # elsewhere the score may be flat, and its lowest point anywhere
+    for ours, wanted in zip(fused, plain, strict=True):
+        torch.testing.assert_close(ours.gather(1, best), wanted.gather(1, best), rtol=1e-3, atol=1e-2)
+
+
+def test_the_kernels_compile_for_a_card():
+    # The interpreter takes types as they come; the compiler does not.
+    here = Path(__file__).with_name("compiled.py")
+    around = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
+    ended = subprocess.run([sys.executable, here], env=around, capture_output=True, text=True, timeout=300, check=False)
+    assert ended.stdout.strip() == "compiled", ended.stderr[-2000:]
 
 
 def test_what_it_does_not_serve():

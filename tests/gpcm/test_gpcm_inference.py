@@ -8,12 +8,13 @@ import pytest
 import torch
 from pupils import small, students
 
-from brimful import InputError
+from brimful import ConfigError, InputError
 from brimful.gpcm.baseline import baseline
 from brimful.gpcm.inference import knowledge_state, predict_after, predict_next
+from brimful.gpcm.items import Items, abilities, items
 from brimful.gpcm.model import Config, DeepGPCM
 from brimful.gpcm.quantize import pack, quantize, size
-from brimful.gpcm.recovery import Items, abilities, correlation, items, link, recovery
+from brimful.gpcm.recovery import correlation, link, recovery
 from brimful.gpcm.students import batch
 from brimful.gpcm.synthetic import synthetic
 
@@ -106,7 +107,7 @@ def test_an_8_bit_model_predicts_nearly_the_same():
 
 def test_questions_as_the_model_sees_them():
     model, found = small(questions=6), students([5, 9], questions=6, unknown=True)
-    seen = items(model, found)
+    seen = items(model, found, "heads")
     predicted = predict_next(model, found)
     for question in range(6):
         asked = found.question == question
@@ -114,8 +115,28 @@ def test_questions_as_the_model_sees_them():
         if asked.any():
             assert math.isclose(seen.alpha_Q[question], predicted.alpha_T[asked].mean(), rel_tol=1e-5)
             assert np.allclose(seen.beta_QH[question], predicted.beta_TH[asked][0], atol=1e-6)
-    never = items(model, students([0], questions=6))
-    assert np.isnan(never.alpha_Q).all()
+    for by in ("heads", "common"):
+        never = items(model, students([0], questions=6), by)
+        assert np.isnan(never.alpha_Q).all()
+    with pytest.raises(ConfigError, match="items by 'eye'; choose one of common, heads"):
+        items(model, found, "eye")
+
+
+def test_questions_on_the_common_scale_are_the_nearest_partial_credit_model():
+    """By hand: the logits that the model gives at each student's end, regressed on the mean of what is read there."""
+    model, found = small(questions=6), students([5, 9, 7, 3], questions=6)
+    seen = items(model, found, steps=7)
+    asked = np.unique(found.question)
+    logits, theta = [], []
+    for row in range(4):
+        theta.append(knowledge_state(model, found.select([row])).theta_TQ[-1].mean())
+        p_QK = np.concatenate([predict_after(model, found.select([row]), question) for question in range(6)])
+        logits.append(np.diff(np.log(p_QK), axis=1))
+    centred = np.array(theta) - np.mean(theta)
+    slope_QH = np.einsum("b,bqh->qh", centred, np.array(logits)) / (centred @ centred)
+    assert np.allclose(seen.alpha_Q[asked], slope_QH.mean(1)[asked], rtol=1e-3)
+    expected_QH = np.mean(theta) - np.mean(logits, axis=0) / slope_QH.mean(1, keepdims=True)
+    assert np.allclose(seen.beta_QH[asked], expected_QH[asked], rtol=1e-3)
 
 
 def test_abilities_at_the_end():

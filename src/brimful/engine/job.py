@@ -11,8 +11,8 @@ import torch
 from .. import costcache, devices, fingerprint
 from ..budget import Hold
 from ..cost import Cost
-from ..events import Events, Finished, Planned, Sampled, Started
-from ..monitor import Peak, Sample, Sampler
+from ..events import Events, Finished, Planned, Started
+from ..monitor import Peak, sampling
 from ..plan import Plan
 from ..rundir import RunDir
 from ..units import show_count
@@ -91,7 +91,7 @@ class Job:
                 on_settled=lambda cost: costcache.remember(self._key(device), cost),
             )
             driver = self._driver(hold, work)
-            with _ending(events, driver, work, started, rundir), _sampling(events, device, hold.baseline):
+            with _ending(events, driver, work, started, rundir), sampling(events, device, hold.baseline):
                 driver.run()
                 work.conclude()
         seconds = time.perf_counter() - started
@@ -192,19 +192,6 @@ class Job:
         if ledger is not None and self.devices[0].type == "cpu":
             cutter.kept = WRITING
         return cutter
-
-
-@contextlib.contextmanager
-def _sampling(events: Events, device: torch.device, baseline: int) -> Iterator[None]:
-    """Watches the device, and tells what it sees."""
-
-    def tell(sample: Sample) -> None:
-        events.emit(
-            Sampled(used=sample.used, process=sample.process, utilisation=sample.utilisation, watts=sample.watts)
-        )
-
-    with Sampler(device, baseline, interval=0.5, on_sample=tell):
-        yield
 
 
 @contextlib.contextmanager

@@ -1,14 +1,16 @@
-"""The likelihood and its derivatives as one Triton kernel: a program a task, the matrix in registers.
+"""Likelihood, derivatives and predictions as Triton kernels: a lane a task, its matrix in blocks that lie interleaved
+with its neighbours'.
 
-The twin of `likelihood.evaluate`, for kernels of one stationary shape and a mean of at most two coefficients. The
-inverse is made by the sweep operator, which keeps a symmetric matrix symmetric: for each point k with pivot d,
-A_ij -= A_ik A_kj / d, A_ik /= d, A_kk = -1 / d; at the end A is minus the inverse, and the pivots' product the
-determinant.
+The twins of `likelihood.evaluate` and `posterior.predict`, for kernels of one stationary shape and a mean of at most
+two coefficients. A lane factors its covariance (`_factor.py`), inverts the factor in place (W = L^-1), and takes the
+blocks of K^-1 = W^T W one by one, each used for the gradient and then forgotten. Nothing but the factor is ever stored,
+and no lane waits for another. New points are further rows of the factor.
 """
 
 # pyright: reportArgumentType=false, reportCallIssue=false, reportOperatorIssue=false, reportAttributeAccessIssue=false
-# pyright: reportGeneralTypeIssues=false
+# pyright: reportGeneralTypeIssues=false, reportIndexIssue=false
 import math
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -16,11 +18,16 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from . import _blocks as blocks
+from ._blocks import LANES
+from ._factor import apart, at, axpy4, factor, fit_mean, near, scale, there4, times4, values
+from ._lay import Laid, innermost, lay
 from .kernels import SHAPES, Kernel
 from .likelihood import Slopes
 from .tasks import Tasks
 
 MOST_POINTS = 128
+_SIZES = ["begin", "L", "T", "NB", "NP", "M", "room"]  # one kernel for all of them
 _STATIONARY = ("rbf", "matern12", "matern32", "matern52")
 
 
@@ -36,168 +43,380 @@ def serves(kernel: object, points: int, regressors: int) -> bool:
 
 
 @triton.jit
-def _evaluate(
-    x, y, keep, H, known, theta, out_value, out_beta, out_gradient, out_info, N,
-    D: tl.constexpr, STEPS: tl.constexpr, B: tl.constexpr, P: tl.constexpr, PB: tl.constexpr, Q: tl.constexpr,
-    SHAPE: tl.constexpr, ARD: tl.constexpr, WANT: tl.constexpr,
+def _zeros(zero):
+    return (zero, zero, zero, zero, zero, zero, zero, zero, zero, zero, zero, zero, zero, zero, zero, zero)
+
+
+@triton.jit
+def _there_floor(k, noise):
+    return (
+        tl.where(k[0] == float("-inf"), 0.0, noise + k[0]), tl.where(k[1] == float("-inf"), 0.0, noise + k[1]),
+        tl.where(k[2] == float("-inf"), 0.0, noise + k[2]), tl.where(k[3] == float("-inf"), 0.0, noise + k[3]),
+    )  # fmt: skip
+
+
+@triton.jit
+def _outer4(g, a, b):
+    return (g[0] - a * b[0], g[1] - a * b[1], g[2] - a * b[2], g[3] - a * b[3])
+
+
+@triton.jit
+def _outer(G, a, b):
+    """G - a b^T."""
+    return blocks.rows(
+        _outer4(blocks.row0(G), a[0], b), _outer4(blocks.row1(G), a[1], b),
+        _outer4(blocks.row2(G), a[2], b), _outer4(blocks.row3(G), a[3], b),
+    )  # fmt: skip
+
+
+@triton.jit
+def _times(A, B):
+    return (
+        A[0] * B[0], A[1] * B[1], A[2] * B[2], A[3] * B[3], A[4] * B[4], A[5] * B[5], A[6] * B[6], A[7] * B[7],
+        A[8] * B[8], A[9] * B[9], A[10] * B[10], A[11] * B[11], A[12] * B[12], A[13] * B[13], A[14] * B[14],
+        A[15] * B[15],
+    )  # fmt: skip
+
+
+@triton.jit
+def _inner(A, B):
+    """The sum of products of two blocks."""
+    return (
+        blocks.dot4(blocks.row0(A), blocks.row0(B)) + blocks.dot4(blocks.row1(A), blocks.row1(B))
+        + blocks.dot4(blocks.row2(A), blocks.row2(B)) + blocks.dot4(blocks.row3(A), blocks.row3(B))
+    )  # fmt: skip
+
+
+@triton.jit
+def _derive(
+    x, y, known, theta, A, Z, rest, out_gradient, out_info, t, T, nb, NP, c0, c1, n00, n01, n11,
+    D: tl.constexpr, P: tl.constexpr, Q: tl.constexpr, SHAPE: tl.constexpr, ARD: tl.constexpr,
 ):  # fmt: skip
-    # Sizes that loops run over are compiled in; points are rounded up to a multiple of 8, so that there are few.
-    t = tl.program_id(0).to(tl.int64)
-    i = tl.arange(0, B)
-    there = tl.load(keep + t * N + i, mask=i < N, other=0) != 0
-    target = tl.load(y + t * N + i, mask=there, other=0.0)
-    variance = tl.exp(tl.load(theta + t * P))
-    noise = tl.exp(tl.load(theta + t * P + P - 1))
-    both = there[:, None] & there[None, :]
-    same = i[:, None] == i[None, :]
-    r2 = tl.zeros((B, B), dtype=target.dtype)
-    for d in range(D):
-        at = tl.load(x + (t * N + i) * D + d, mask=there, other=0.0)
-        length = tl.load(theta + t * P + 1 + d * ARD)
-        apart = at[:, None] - at[None, :]
-        r2 += apart * apart * tl.exp(-2.0 * length)
-    if SHAPE == 0:
-        shape = tl.exp(-0.5 * r2)
-        slope = shape
-    elif SHAPE == 1:
-        r = tl.sqrt(r2)
-        shape = tl.exp(-r)
-        slope = tl.where(r > 0.0, shape / tl.where(r > 0.0, r, 1.0), 0.0)
-    elif SHAPE == 2:
-        r = tl.sqrt(3.0 * r2)
-        e = tl.exp(-r)
-        shape = (1.0 + r) * e
-        slope = 3.0 * e
-    else:
-        r = tl.sqrt(5.0 * r2)
-        e = tl.exp(-r)
-        shape = (1.0 + r + r * r / 3.0) * e
-        slope = (1.0 + r) * e * (5.0 / 3.0)
-    floor = tl.where(there, noise + tl.load(known + t * N + i, mask=there, other=0.0), 0.0)
-    A = tl.where(both, variance * shape, 0.0) + tl.where(same, tl.where(there, floor, 1.0)[:, None], 0.0)
+    """Gradient and average information from the factored covariance."""
+    weights = rest
+    U = weights + NP * LANES  # dK weights, by each parameter
+    through = U + P * NP * LANES  # L^-1 of those
+    totals = through + P * NP * LANES
+    variance = tl.exp(tl.load(theta))
+    noise = tl.exp(tl.load(theta + P - 1))
+    zero = variance * 0.0
+    for j in range(nb):
+        W = blocks.invert(blocks.get(at(A, j, j)))
+        blocks.put(at(A, j, j), W)
+        for i in range(j + 1, nb):
+            C = blocks.less(_zeros(zero), blocks.get(at(A, i, j)), blocks.flip(W))
+            for k in range(j + 1, i):
+                V = blocks.get(at(A, k, j))
+                C = blocks.less(C, blocks.get(at(A, i, k)), blocks.flip(V))
+            L = blocks.get(at(A, i, i))
+            blocks.put(at(A, i, j), blocks.flip(blocks.under(L, blocks.flip(C))))
 
-    logdet = tl.sum(tl.zeros((B,), dtype=target.dtype), axis=0)
-    least = logdet + 1.0
-    for k in range(STEPS):
-        across = tl.sum(tl.where(i[:, None] == k, A, 0.0), axis=0)
-        down = tl.sum(tl.where(i[None, :] == k, A, 0.0), axis=1)
-        pivot = tl.sum(tl.where(i == k, across, 0.0), axis=0)
-        least = tl.minimum(least, pivot)
-        safe = tl.where(pivot > 0.0, pivot, 1.0)
-        logdet += tl.log(safe)
-        swept = A - down[:, None] * (across / safe)[None, :]
-        edge = (i[:, None] == k) | (i[None, :] == k)
-        A = tl.where(edge, A / safe, swept)
-        A = tl.where((i[:, None] == k) & (i[None, :] == k), -1.0 / safe, A)
-    inverse = tl.where(both, -A, 0.0)
-
-    direct = tl.sum(inverse * target[None, :], axis=1)
-    weights = direct
-    residual = target
-    first = tl.zeros((B,), dtype=target.dtype)
-    second = tl.zeros((B,), dtype=target.dtype)
-    n00 = logdet * 0.0
-    n01 = n00
-    n11 = n00
-    if Q > 0:
-        h0 = tl.load(H + (t * N + i) * Q, mask=there, other=0.0)
-        first = tl.sum(inverse * h0[None, :], axis=1)
-        a00 = tl.sum(h0 * first, axis=0)
-        n00 = tl.where(a00 > 0.0, 1.0 / tl.where(a00 > 0.0, a00, 1.0), 0.0)
-        b0 = tl.sum(h0 * direct, axis=0)
-        if Q == 2:
-            h1 = tl.load(H + (t * N + i) * Q + 1, mask=there, other=0.0)
-            second = tl.sum(inverse * h1[None, :], axis=1)
-            a01 = tl.sum(h0 * second, axis=0)
-            a11 = tl.sum(h1 * second, axis=0)
-            whole = a00 * a11 - a01 * a01
-            told = whole > 1e-10 * a00 * a11
-            scale = tl.where(told, 1.0 / tl.where(told, whole, 1.0), 0.0)
-            n00 = tl.where(told, a11 * scale, n00)
-            n01 = -a01 * scale
-            n11 = a00 * scale
-            b1 = tl.sum(h1 * direct, axis=0)
-            c0 = n00 * b0 + n01 * b1
-            c1 = n01 * b0 + n11 * b1
-            tl.store(out_beta + t * Q + 1, c1)
-            weights = weights - c1 * second
-            residual = residual - c1 * h1
-        else:
-            c0 = n00 * b0
-        tl.store(out_beta + t * Q, c0)
-        weights = weights - c0 * first
-        residual = residual - c0 * h0
-    quadratic = tl.sum(residual * weights, axis=0)
-    good = least > 0.0
-    tl.store(out_value + 2 * t, tl.where(good, quadratic, float("inf")))
-    tl.store(out_value + 2 * t + 1, tl.where(good, logdet, float("inf")))
-
-    if WANT:
-        p = tl.arange(0, PB)
-        own = tl.sum(tl.where(same, inverse, 0.0), axis=1)
-        count = tl.sum(there.to(target.dtype), axis=0)
-        by_v = residual - floor * weights
-        U = tl.where(p[:, None] == 0, by_v[None, :], 0.0)
-        U = tl.where(p[:, None] == P - 1, (noise * weights)[None, :], U)
-        gradient = tl.where(p == 0, 0.5 * (count - tl.sum(floor * own, axis=0) - tl.sum(by_v * weights, axis=0)), 0.0)
-        of_noise = 0.5 * noise * (tl.sum(own, axis=0) - tl.sum(weights * weights, axis=0))
-        gradient = tl.where(p == P - 1, of_noise, gradient)
-        for s in tl.static_range(1, P - 1):
-            if ARD:
-                at = tl.load(x + (t * N + i) * D + s - 1, mask=there, other=0.0)
-                apart = at[:, None] - at[None, :]
-                part = apart * apart * tl.exp(-2.0 * tl.load(theta + t * P + s))
-            else:
-                part = r2
-            dK = tl.where(both, variance * slope * part, 0.0)
-            u = tl.sum(dK * weights[None, :], axis=1)
-            U = tl.where(p[:, None] == s, u[None, :], U)
-            g = 0.5 * (tl.sum(tl.sum(inverse * dK, axis=1), axis=0) - tl.sum(u * weights, axis=0))
-            gradient = tl.where(p == s, g, gradient)
-        tl.store(out_gradient + t * P + p, gradient, mask=p < P)
-        for s in tl.static_range(P):
-            u = tl.sum(tl.where(p[:, None] == s, U, 0.0), axis=0)
-            through = tl.sum(inverse * u[None, :], axis=1)
+    for i in range(nb):
+        a = (zero, zero, zero, zero)
+        for k in range(i, nb):
+            z = blocks.get4(Z + 4 * k * LANES)
             if Q > 0:
-                f = tl.sum(first * u, axis=0)
-                g = tl.sum(second * u, axis=0)
-                through = through - first * (n00 * f + n01 * g) - second * (n01 * f + n11 * g)
-            line = 0.5 * tl.sum(U * through[None, :], axis=1)
-            tl.store(out_info + (t * P + s) * P + p, line, mask=p < P)
+                z = axpy4(-c0, blocks.get4(Z + (NP + 4 * k) * LANES), z)
+            if Q > 1:
+                z = axpy4(-c1, blocks.get4(Z + (2 * NP + 4 * k) * LANES), z)
+            a = blocks.more4(a, blocks.flip(blocks.get(at(A, k, i))), z)
+        blocks.put4(weights + 4 * i * LANES, a)
+        for s in tl.static_range(1, P - 1):
+            blocks.put4(U + (s * NP + 4 * i) * LANES, (zero, zero, zero, zero))
+    for s in tl.static_range(1, P - 1):
+        tl.store(totals + s * LANES, zero)
+
+    count = zero
+    trace = zero  # of the inverse
+    floors = zero  # the same, with the noise of each point
+    moved = zero  # weights times dK weights, by the variance
+    straight = zero  # weights times weights
+    for i in range(nb):
+        ki = blocks.load4(known + 4 * i * T + t, T)
+        mi = there4(ki)
+        ai = blocks.get4(weights + 4 * i * LANES)
+        for j in range(i + 1):
+            G = _zeros(zero)
+            for k in range(i, nb):
+                V = blocks.get(at(A, k, j))
+                G = blocks.more(G, blocks.flip(blocks.get(at(A, k, i))), blocks.flip(V))
+            aj = blocks.get4(weights + 4 * j * LANES)
+            mj = there4(blocks.load4(known + 4 * j * T + t, T))
+            twice = 2.0
+            if i == j:
+                twice = 1.0
+                f = _there_floor(ki, noise)
+                count += mi[0] + mi[1] + mi[2] + mi[3]
+                trace += G[0] * mi[0] + G[5] * mi[1] + G[10] * mi[2] + G[15] * mi[3]
+                floors += G[0] * f[0] + G[5] * f[1] + G[10] * f[2] + G[15] * f[3]
+                straight += blocks.dot4(ai, ai)
+                r = blocks.load4(y + 4 * i * T + t, T)
+                if Q > 0:
+                    r = axpy4(-c0, mi, r)
+                if Q > 1:
+                    r = axpy4(-c1, times4(blocks.load4(x + 4 * i * T + t, T), mi), r)
+                u = (r[0] - f[0] * ai[0], r[1] - f[1] * ai[1], r[2] - f[2] * ai[2], r[3] - f[3] * ai[3])
+                moved += blocks.dot4(u, ai)
+                blocks.put4(U + 4 * i * LANES, u)
+                u = (noise * ai[0], noise * ai[1], noise * ai[2], noise * ai[3])
+                blocks.put4(U + ((P - 1) * NP + 4 * i) * LANES, u)
+            G = _outer(G, ai, aj)
+            R = near(x, theta, i, j, t, zero, T, NP, D, ARD)
+            _value, slope = values(R, mi, mj, SHAPE)
+            slope = scale(slope, variance)
+            for s in tl.static_range(1, P - 1):
+                if ARD:
+                    xi = blocks.load4(x + ((s - 1) * NP + 4 * i) * T + t, T)
+                    xj = blocks.load4(x + ((s - 1) * NP + 4 * j) * T + t, T)
+                    R = apart(xi, xj, tl.exp(-2.0 * tl.load(theta + s)), _zeros(zero))
+                dK = _times(slope, R)
+                g = tl.load(totals + s * LANES)
+                tl.store(totals + s * LANES, g + twice * _inner(G, dK))
+                ui = U + (s * NP + 4 * i) * LANES
+                blocks.put4(ui, blocks.more4(blocks.get4(ui), dK, aj))
+                if i != j:
+                    uj = U + (s * NP + 4 * j) * LANES
+                    blocks.put4(uj, blocks.more4(blocks.get4(uj), blocks.flip(dK), ai))
+    tl.store(out_gradient, 0.5 * (count - floors - moved))
+    tl.store(out_gradient + P - 1, 0.5 * noise * (trace - straight))
+    for s in tl.static_range(1, P - 1):
+        tl.store(out_gradient + s, 0.5 * tl.load(totals + s * LANES))
+
+    for s in tl.static_range(P):
+        for i in range(nb):
+            v = (zero, zero, zero, zero)
+            for k in range(i + 1):
+                v = blocks.more4(v, blocks.get(at(A, i, k)), blocks.get4(U + (s * NP + 4 * k) * LANES))
+            blocks.put4(through + (s * NP + 4 * i) * LANES, v)
+    for p in tl.static_range(P):
+        for q in tl.static_range(p + 1):
+            both = zero
+            p0 = zero
+            p1 = zero
+            q0 = zero
+            q1 = zero
+            for i in range(nb):
+                u = blocks.get4(through + (p * NP + 4 * i) * LANES)
+                v = blocks.get4(through + (q * NP + 4 * i) * LANES)
+                both += blocks.dot4(u, v)
+                if Q > 0:
+                    z = blocks.get4(Z + (NP + 4 * i) * LANES)
+                    p0 += blocks.dot4(u, z)
+                    q0 += blocks.dot4(v, z)
+                if Q > 1:
+                    z = blocks.get4(Z + (2 * NP + 4 * i) * LANES)
+                    p1 += blocks.dot4(u, z)
+                    q1 += blocks.dot4(v, z)
+            # Without what the mean would take up of it.
+            both -= p0 * (n00 * q0 + n01 * q1) + p1 * (n01 * q0 + n11 * q1)
+            tl.store(out_info + p * P + q, 0.5 * both)
+            tl.store(out_info + q * P + p, 0.5 * both)
 
 
-def _launch(kernel: Kernel, tasks: Tasks, theta_TP: Tensor, want: bool) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    T, N, D = tasks.x_TND.shape
-    P, Q = theta_TP.shape[1], tasks.H_TNQ.shape[2]
-    like: dict[str, Any] = {"dtype": tasks.y_TN.dtype, "device": tasks.y_TN.device}
-    value_T2, beta_TQ = torch.empty(T, 2, **like), torch.zeros(T, Q, **like)
-    gradient_TP = torch.empty(T, P, **like) if want else value_T2
-    info_TPP = torch.empty(T, P, P, **like) if want else value_T2
-    B = max(16, triton.next_power_of_2(N))
-    if T:
-        launch: Any = _evaluate
-        launch[(T,)](
-            tasks.x_TND.contiguous(), tasks.y_TN.contiguous(), tasks.keep_TN.contiguous().view(torch.int8),
-            tasks.H_TNQ.contiguous(), tasks.known_TN.contiguous(), theta_TP.to(**like).contiguous(), value_T2, beta_TQ,
-            gradient_TP, info_TPP, N, D=D, STEPS=min(B, -(-N // 8) * 8), B=B, P=P,
-            PB=max(4, triton.next_power_of_2(P)), Q=Q, SHAPE=SHAPES.index(kernel.factors[0].shape),
-            ARD=int(P > 3), WANT=want, num_warps=4 if B <= 64 else 8,
+@triton.jit
+def _one(
+    x, y, known, theta, A, out_value, out_beta, out_gradient, out_info, t, slot, T, nb, NB, NP,
+    D: tl.constexpr, P: tl.constexpr, Q: tl.constexpr, SHAPE: tl.constexpr, ARD: tl.constexpr, WANT: tl.constexpr,
+):  # fmt: skip
+    Z = A + (NB * (NB + 1)) // 2 * 16 * LANES
+    theta += slot * P
+    logdet, least, yy, y0, y1, h00, h01, h11 = factor(
+        x, y, known, theta, A, Z, t, T, nb, NP, D, P, Q, SHAPE, ARD
+    )  # fmt: skip
+    c0, c1, n00, n01, n11 = fit_mean(y0, y1, h00, h01, h11, Q)
+    if Q > 0:
+        tl.store(out_beta + slot * Q, c0)
+    if Q > 1:
+        tl.store(out_beta + slot * Q + 1, c1)
+    tl.store(out_value + 2 * slot, tl.where(least > 0.0, yy - c0 * y0 - c1 * y1, float("inf")))
+    tl.store(out_value + 2 * slot + 1, tl.where(least > 0.0, logdet, float("inf")))
+    if WANT:
+        _derive(x, y, known, theta, A, Z, Z + (Q + 1) * NP * LANES, out_gradient + slot * P,
+                out_info + slot * P * P, t, T, nb, NP, c0, c1, n00, n01, n11, D, P, Q, SHAPE, ARD)  # fmt: skip
+
+
+@triton.jit(do_not_specialize=_SIZES)
+def _evaluate(
+    x, y, known, last, theta, index, scratch, out_value, out_beta, out_gradient, out_info, begin, L, T, NB, NP, room,
+    D: tl.constexpr, P: tl.constexpr, Q: tl.constexpr, SHAPE: tl.constexpr, ARD: tl.constexpr, WANT: tl.constexpr,
+    INTERPRETED: tl.constexpr,
+):  # fmt: skip
+    """L evaluations, each of one task, `index`, at one theta[L, P]; the data as `Laid` has them."""
+    program = tl.program_id(0)
+    slot = tl.minimum((begin + program * LANES + tl.arange(0, LANES)).to(tl.int64), L - 1)
+    t = tl.load(index + slot).to(tl.int64)
+    A = scratch + program.to(tl.int64) * room * LANES + tl.arange(0, LANES)
+    if INTERPRETED:  # it knows no loop to a bound that was loaded
+        _one(x, y, known, theta, A, out_value, out_beta, out_gradient, out_info, t, slot, T, NB, NB, NP, D, P, Q,
+             SHAPE, ARD, WANT)  # fmt: skip
+    else:
+        nb = tl.max(tl.load(last + t), axis=0)
+        _one(x, y, known, theta, A, out_value, out_beta, out_gradient, out_info, t, slot, T, nb, NB, NP, D, P, Q,
+             SHAPE, ARD, WANT)  # fmt: skip
+
+
+@triton.jit
+def _say(
+    x, y, known, theta, new, A, out_mean, out_variance, out_beta, out_good, t, T, nb, NB, NP, M,
+    D: tl.constexpr, P: tl.constexpr, Q: tl.constexpr, SHAPE: tl.constexpr, ARD: tl.constexpr,
+):  # fmt: skip
+    Z = A + (NB * (NB + 1)) // 2 * 16 * LANES
+    row = Z + (Q + 1) * NP * LANES  # the blocks of 4 new points
+    theta += t * P
+    _logdet, least, _yy, y0, y1, h00, h01, h11 = factor(
+        x, y, known, theta, A, Z, t, T, nb, NP, D, P, Q, SHAPE, ARD
+    )  # fmt: skip
+    c0, c1, _n00, _n01, _n11 = fit_mean(y0, y1, h00, h01, h11, Q)
+    if Q > 0:
+        tl.store(out_beta + t * Q, c0)
+    if Q > 1:
+        tl.store(out_beta + t * Q + 1, c1)
+    tl.store(out_good + t, tl.where(least > 0.0, 1, 0).to(tl.int8))
+    variance = tl.exp(tl.load(theta))
+    zero = variance * 0.0
+    one = zero + 1.0
+    for m in range(M):
+        mean = (zero, zero, zero, zero)
+        left = (variance, variance, variance, variance)
+        for j in range(nb):
+            mj = there4(blocks.load4(known + 4 * j * T + t, T))
+            R = _zeros(zero)
+            for d in tl.static_range(D):
+                a = blocks.load4(new + (d * 4 * M + 4 * m) * T + t, T)
+                b = blocks.load4(x + (d * NP + 4 * j) * T + t, T)
+                R = apart(a, b, tl.exp(-2.0 * tl.load(theta + 1 + d * ARD)), R)
+            K, _slope = values(R, (one, one, one, one), mj, SHAPE)
+            C = scale(K, variance)
+            for k in range(j):
+                C = blocks.less(C, blocks.get(row + 16 * k * LANES), blocks.get(at(A, j, k)))
+            X = blocks.under(blocks.get(at(A, j, j)), C)
+            blocks.put(row + 16 * j * LANES, X)
+            z = blocks.get4(Z + 4 * j * LANES)
+            if Q > 0:
+                z = axpy4(-c0, blocks.get4(Z + (NP + 4 * j) * LANES), z)
+            if Q > 1:
+                z = axpy4(-c1, blocks.get4(Z + (2 * NP + 4 * j) * LANES), z)
+            mean = blocks.more4(mean, X, z)
+            a0 = blocks.row0(X)
+            a1 = blocks.row1(X)
+            a2 = blocks.row2(X)
+            a3 = blocks.row3(X)
+            left = (left[0] - blocks.dot4(a0, a0), left[1] - blocks.dot4(a1, a1), left[2] - blocks.dot4(a2, a2),
+                    left[3] - blocks.dot4(a3, a3))  # fmt: skip
+        for i in tl.static_range(4):
+            tl.store(out_mean + (4 * m + i) * T + t, mean[i])
+            tl.store(out_variance + (4 * m + i) * T + t, left[i])
+
+
+@triton.jit(do_not_specialize=_SIZES)
+def _predict(
+    x, y, known, last, theta, new, scratch, out_mean, out_variance, out_beta, out_good, begin, T, NB, NP, M, room,
+    D: tl.constexpr, P: tl.constexpr, Q: tl.constexpr, SHAPE: tl.constexpr, ARD: tl.constexpr,
+    INTERPRETED: tl.constexpr,
+):  # fmt: skip
+    """Mean (less the mean function) and variance of every task at 4 M new points, new[D, 4 M, T]."""
+    program = tl.program_id(0)
+    t = tl.minimum((begin + program * LANES + tl.arange(0, LANES)).to(tl.int64), T - 1)
+    A = scratch + program.to(tl.int64) * room * LANES + tl.arange(0, LANES)
+    if INTERPRETED:
+        _say(x, y, known, theta, new, A, out_mean, out_variance, out_beta, out_good, t, T, NB, NB, NP, M, D, P, Q,
+             SHAPE, ARD)  # fmt: skip
+    else:
+        nb = tl.max(tl.load(last + t), axis=0)
+        _say(x, y, known, theta, new, A, out_mean, out_variance, out_beta, out_good, t, T, nb, NB, NP, M, D, P, Q,
+             SHAPE, ARD)  # fmt: skip
+
+
+def _size(number: int) -> Any:
+    """A loop's bound: the interpreter knows only those that are compiled in."""
+    return tl.constexpr(number) if blocks.INTERPRETED else number
+
+
+def _options(kernel: Kernel, laid: Laid, parameters: int) -> dict[str, Any]:
+    """What every kernel has compiled in."""
+    return {
+        "D": laid.x_DNT.shape[0],
+        "P": parameters,
+        "Q": laid.regressors,
+        "SHAPE": SHAPES.index(kernel.factors[0].shape),
+        "ARD": int(parameters > 3),
+        "INTERPRETED": blocks.INTERPRETED,
+        "num_warps": 1,
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluated:
+    """What the kernel makes of L evaluations: the quadratic form and the log determinant, the mean's coefficients, the
+    gradient and the average information."""
+
+    value_L2: Tensor
+    beta_LQ: Tensor
+    gradient_LP: Tensor
+    info_LPP: Tensor
+
+
+def launch(kernel: Kernel, laid: Laid, index_L: Tensor, theta_LP: Tensor, want: bool) -> Evaluated:
+    """Evaluates tasks by their index; derivatives where they are wanted."""
+    (_, NP, T), L, P, Q = laid.x_DNT.shape, len(index_L), theta_LP.shape[1], laid.regressors
+    like: dict[str, Any] = {"dtype": torch.float64, "device": laid.y_NT.device}
+    out = Evaluated(
+        torch.empty(L, 2, **like),
+        torch.zeros(L, Q, **like),
+        torch.empty(L if want else 0, P, **like),
+        torch.empty(L if want else 0, P, P, **like),
+    )
+    room = laid.blocks * 16 + (Q + 1) * NP + (((1 + 2 * P) * NP + P) if want else 0)
+    theta_LP, run = theta_LP.to(**like).contiguous(), _evaluate
+    scratch, rounds = laid.rounds(L, room)
+    for begin, programs in rounds:
+        run[(programs,)](
+            laid.x_DNT, laid.y_NT, laid.known_NT, laid.last_T, theta_LP, index_L, scratch, out.value_L2,
+            out.beta_LQ, out.gradient_LP, out.info_LPP, begin, L, T, _size(NP // 4), NP, room, WANT=want,
+            **_options(kernel, laid, P),
         )  # fmt: skip
-    return value_T2, beta_TQ, gradient_TP, info_TPP
+    return out
 
 
-def _nlml(value_T2: Tensor, tasks: Tasks) -> Tensor:
-    count_T = tasks.keep_TN.sum(1).to(value_T2.dtype)
-    return 0.5 * (value_T2.sum(1) + math.log(2 * math.pi) * count_T)
+def nlml(value_L2: Tensor, count_L: Tensor) -> Tensor:
+    """The negative log marginal likelihood."""
+    return 0.5 * (value_L2.sum(1) + math.log(2 * math.pi) * count_L)
+
+
+def _all(laid: Laid) -> Tensor:
+    return torch.arange(len(laid), device=laid.y_NT.device, dtype=torch.int32)
 
 
 def evaluate(kernel: Kernel, tasks: Tasks, theta_TP: Tensor) -> tuple[Tensor, Tensor, Slopes]:
     """The negative log marginal likelihood, the mean's coefficients, and the derivatives."""
-    value_T2, beta_TQ, gradient_TP, info_TPP = _launch(kernel, tasks, theta_TP, True)
-    return _nlml(value_T2, tasks), beta_TQ, Slopes(gradient_TP, info_TPP)
+    laid = lay(tasks)
+    found = launch(kernel, laid, _all(laid), theta_TP, True)
+    return nlml(found.value_L2, laid.count_T), found.beta_LQ, Slopes(found.gradient_LP, found.info_LPP)
 
 
 def score(kernel: Kernel, tasks: Tasks, theta_TP: Tensor) -> tuple[Tensor, Tensor]:
     """The negative log marginal likelihood, and the quadratic form in it."""
-    value_T2, _, _, _ = _launch(kernel, tasks, theta_TP, False)
-    return _nlml(value_T2, tasks), value_T2[:, 0]
+    laid = lay(tasks)
+    found = launch(kernel, laid, _all(laid), theta_TP, False)
+    return nlml(found.value_L2, laid.count_T), found.value_L2[:, 0]
+
+
+def predict(kernel: Kernel, tasks: Tasks, theta_TP: Tensor, new_TMD: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """At new points: the mean less the mean function, and the variance; of each task the mean's coefficients, and
+    whether its covariance is positive definite."""
+    laid = lay(tasks)
+    (T, count, _), (_, NP, _), P, Q = new_TMD.shape, laid.x_DNT.shape, theta_TP.shape[1], laid.regressors
+    M = -(-count // 4)
+    like: dict[str, Any] = {"dtype": torch.float64, "device": laid.y_NT.device}
+    mean_MT, variance_MT = torch.empty(4 * M, T, **like), torch.empty(4 * M, T, **like)
+    beta_TQ, good_T = torch.zeros(T, Q, **like), torch.empty(T, dtype=torch.int8, device=laid.y_NT.device)
+    new_DMT = torch.stack([innermost(each.double(), 4 * M) for each in new_TMD.unbind(2)])
+    room = laid.blocks * 16 + (Q + 1 + 4) * NP
+    theta_TP, run = theta_TP.to(**like).contiguous(), _predict
+    scratch, rounds = laid.rounds(T, room)
+    for begin, programs in rounds:
+        run[(programs,)](
+            laid.x_DNT, laid.y_NT, laid.known_NT, laid.last_T, theta_TP, new_DMT, scratch, mean_MT,
+            variance_MT, beta_TQ, good_T, begin, T, _size(NP // 4), NP, _size(M), room, **_options(kernel, laid, P),
+        )  # fmt: skip
+    return mean_MT[:count].mT, variance_MT[:count].mT, beta_TQ, good_T != 0

@@ -18,7 +18,7 @@ from .kernels import SHAPES, Kernel
 from .priors import Limits
 from .tasks import Tasks
 
-SECOND = scoring.SECOND
+SECOND, LATE = scoring.SECOND, scoring.LATE
 _SHARE = 32  # tasks that a thread takes at a time
 _LOG2PI = math.log(2 * math.pi)
 
@@ -413,7 +413,7 @@ def _descend(n, rules, low, high, centre, room, found, theta):
         for p in range(P):
             now[p] = trial[p]
         pairs += 1
-        if apart < 0.2 and objective > found:
+        if objective > found and (apart < 0.2 or done >= LATE):
             return objective, norm, done, False
         fresh = True
 

@@ -11,6 +11,7 @@ where scoring.py then goes.
 
 import math
 from collections.abc import Sequence
+from importlib.util import find_spec
 
 import torch
 from jaxtyping import Float, Int
@@ -20,7 +21,7 @@ from .kernels import Kernel
 from .priors import Limits
 from .tasks import Tasks
 
-_LENGTHS, _RATIOS = (0.011, 12.0, 49), (1e-8, 10.0, 33)  # first, last, how many
+_LENGTHS, _RATIOS = (0.011, 12.0, 49), (1e-8, 10.0, 32)  # first, last, how many
 _AT_ONCE = 4096  # tasks: enough for the products of matrices, and few enough for the caches
 _WORTH = 3.0  # nats: a hollow this much above the best is not followed
 
@@ -34,16 +35,32 @@ def starts(kernel: Kernel, tasks: Tasks, limits: Limits, most: int) -> tuple[Flo
     """First guesses, best first, and how many each task has. The tasks share their inputs, and none is missing."""
     log_l, log_r = (torch.linspace(math.log(a), math.log(b), c, dtype=torch.float64) for a, b, c in (_LENGTHS, _RATIOS))
     bases = _bases(kernel, tasks, log_l, torch.exp(log_r))
-    pulled = bool(limits.precision_P.any())
+    y_TN = tasks.y_TN
+    if fused(y_TN.device, y_TN.shape[1], tasks.H_TNQ.shape[2]):
+        from . import _eigen
+
+        return _begin(*_eigen.lowest(y_TN, bases, limits, log_l, log_r), log_l, most)
     parts = []
-    for index in torch.arange(len(tasks), device=tasks.y_TN.device).split(_AT_ONCE):
-        parts.append(_guess(tasks.y_TN[index], bases, limits.pick(index), log_l, log_r, most, pulled))
+    for index in torch.arange(len(tasks), device=y_TN.device).split(_AT_ONCE):
+        parts.append(_begin(*lowest(y_TN[index], bases, limits.pick(index), log_l, log_r), log_l, most))
     return torch.cat([part[0] for part in parts]), torch.cat([part[1] for part in parts])
 
 
-def _bases(kernel: Kernel, tasks: Tasks, log_l: Tensor, ratio_R: Tensor) -> list[tuple[Tensor, Tensor, Tensor, Tensor]]:
-    """For each lengthscale: the eigenvectors, 1 / (e + r), the mean's part, and sum(log(e + r)); in float32, made in
-    float64."""
+def fused(device: torch.device, points: int, regressors: int) -> bool:
+    """Whether a kernel does it there."""
+    if device.type != "cuda" or find_spec("triton") is None:
+        return False
+    from . import _eigen
+
+    return _eigen.serves(points, regressors)
+
+
+Bases = tuple[Float[Tensor, "L N N"], Float[Tensor, "L N R"], Float[Tensor, "L Q N R"], Float[Tensor, "L R"]]
+"""For each lengthscale: the eigenvectors, 1 / (e + r), the mean's part, and sum(log(e + r))."""
+
+
+def _bases(kernel: Kernel, tasks: Tasks, log_l: Tensor, ratio_R: Tensor) -> Bases:
+    """The bases, in float32, made in float64."""
     L, device = len(log_l), tasks.y_TN.device
     x_LND, H_NQ = tasks.x_TND[:1].double().cpu().expand(L, -1, -1), tasks.H_TNQ[0].double().cpu()
     theta_LP = torch.stack([torch.zeros_like(log_l), log_l], dim=1)
@@ -54,22 +71,24 @@ def _bases(kernel: Kernel, tasks: Tasks, log_l: Tensor, ratio_R: Tensor) -> list
     A_LRQQ = torch.einsum("lnp,lnr,lnq->lrpq", G_LNQ, W_LNR, G_LNQ)
     C_LRQQ = torch.linalg.cholesky(torch.linalg.inv(A_LRQQ)) if G_LNQ.shape[2] else A_LRQQ
     M_LQNR = torch.einsum("lnr,lnp,lrpq->lqnr", W_LNR, G_LNQ, C_LRQQ)
-    parts = (each.to(device, torch.float32) for each in (V_LNN, W_LNR, M_LQNR, both_LNR.log().sum(1)))
-    return list(zip(*parts, strict=True))
+    V_LNN, W_LNR, M_LQNR, logdet_LR = (
+        each.to(device, torch.float32) for each in (V_LNN, W_LNR, M_LQNR, both_LNR.log().sum(1))
+    )
+    return V_LNN, W_LNR, M_LQNR, logdet_LR
 
 
-def _guess(
-    y_TN: Tensor, bases: list[tuple[Tensor, Tensor, Tensor, Tensor]], limits: Limits, log_l: Tensor, log_r: Tensor,
-    most: int, pulled: bool,
-) -> tuple[Tensor, Tensor]:  # fmt: skip
+def lowest(
+    y_TN: Tensor, bases: Bases, limits: Limits, log_l: Tensor, log_r: Tensor
+) -> tuple[Float[Tensor, "T L"], Float[Tensor, "T L"], Float[Tensor, "T L"]]:
+    """For each task and lengthscale the lowest score over a continuous ratio, with the ratio and the variance there."""
     T, N = y_TN.shape
     L, R = len(log_l), len(log_r)
-    device = y_TN.device
+    device, pulled = y_TN.device, bool(limits.precision_P.any())
     y_NT, log_r = y_TN.float().mT.contiguous(), log_r.to(device)  # tasks innermost: every step runs along them
     moves_51 = torch.arange(-2, 3, device=device)[:, None]
     place_LT = torch.empty(L, T, dtype=torch.int64, device=device)
     score_L5T, log_v_L5T = torch.empty(L, 5, T, device=device), torch.empty(L, 5, T, device=device)
-    for place, (V_NN, W_NR, M_QNR, logdet_R) in enumerate(bases):
+    for place, (V_NN, W_NR, M_QNR, logdet_R) in enumerate(zip(*bases, strict=True)):
         z_NT = V_NN.mT @ y_NT
         q_RT = W_NR.mT @ z_NT.square()
         for M_NR in M_QNR:
@@ -82,15 +101,21 @@ def _guess(
         around_5T = place_LT[place] + moves_51
         torch.gather(score_RT, 0, around_5T, out=score_L5T[place])
         torch.gather(log_v_RT, 0, around_5T, out=log_v_L5T[place])
-    best_TL, ratio_TL, log_v_TL = _along_ratio(score_L5T, log_v_L5T, log_r, place_LT)
+    return _along_ratio(score_L5T, log_v_L5T, log_r, place_LT)
+
+
+def _begin(
+    best_TL: Tensor, ratio_TL: Tensor, log_v_TL: Tensor, log_l: Tensor, most: int
+) -> tuple[Float[Tensor, "T S P"], Int[Tensor, " T"]]:
+    """First guesses from the lowest scores of all lengthscales."""
     place_TS, count_T = _hollows(best_TL, most)
-    middle_TS = place_TS.clamp(2, L - 3)  # at an edge, the curve of the points beside it
+    middle_TS = place_TS.clamp(2, len(log_l) - 3)  # at an edge, the curve of the points beside it
     around = [middle_TS + move for move in range(-2, 3)]
     step_TS = _lowest(_curve([torch.gather(best_TL, 1, place) for place in around]))
     ratio_TS, log_v_TS = (
         _value(_curve([torch.gather(each, 1, place) for place in around]), step_TS) for each in (ratio_TL, log_v_TL)
     )
-    log_l_TS = log_l.to(device)[middle_TS] + step_TS * float(log_l[1] - log_l[0])
+    log_l_TS = log_l.to(best_TL.device)[middle_TS] + step_TS * float(log_l[1] - log_l[0])
     return torch.stack([log_v_TS, log_l_TS, log_v_TS + ratio_TS], dim=2).double(), count_T
 
 

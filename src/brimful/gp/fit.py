@@ -45,7 +45,7 @@ def fit(
     task_ids: Any = None,
     columns: Columns | None = None,
     iterations: int = 100,
-    tolerance: float = 1e-4,
+    tolerance: float | None = None,
     starts: int | None = None,
     seed: int = 0,
     out: str | Path | None = None,
@@ -75,7 +75,8 @@ def fit(
         task_ids: names of the tasks.
         columns: the names of a long table's columns, where they are not the usual ones.
         iterations: the most steps from one start.
-        tolerance: nats still to be gained at which a task has converged.
+        tolerance: nats still to be gained at which a task has converged; unless said, 1e-4, and 1e-5 for kernels of
+            more than two parameters, which have plains to cross.
         starts: the most first guesses to follow; unless said, 2 for one stationary shape, 6 for other kernels.
         seed: of posterior draws.
         keep: with `out`, what is kept of each task: "params", "params+data" (so that it can predict), or "predictions"
@@ -148,7 +149,7 @@ def model_for(
     bounds: Any,
     noise_known: bool,
     iterations: int,
-    tolerance: float,
+    tolerance: float | None,
     starts: int | None,
 ) -> Model:
     """The model of a fit, its options checked."""
@@ -161,6 +162,8 @@ def model_for(
     if starts is None:
         simple = isinstance(kernel, Kernel) and set(kernel.kinds) <= {"variance", "lengthscale"}
         starts = 2 if simple and len(kernel.names) <= 1 + data.dimensions else 6
+    if tolerance is None:
+        tolerance = 1e-4 if len(kernel.names) <= 2 else 1e-5
     taken = _RESERVED.intersection(kernel.names)
     if taken:
         raise ConfigError(f"a parameter is called {min(taken)!r}, a name that the table keeps for itself; rename it")

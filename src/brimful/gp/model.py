@@ -15,7 +15,7 @@ from ..engine.batch import Batch, Status
 from . import adam, eigen, posterior, scoring
 from .kernels import Custom, Kernel
 from .priors import Limits, limits
-from .tasks import SENTENCES, Fate, Tasks, Units, prepare
+from .tasks import SENTENCES, Fate, Tasks, Units, prepare, regressors
 
 LOG = "log_"
 """What stands before the name of a parameter that is stored as its logarithm."""
@@ -122,7 +122,8 @@ def fit_batch(batch: dict[str, Tensor], *, model: Model, at: Tensor | None = Non
     tasks, units, fate_T = model.prepared(batch)
     bounds = limits(model.kernel, units, model.priors, model.bounds, model.known)
     index = torch.nonzero(fate_T == 0)[:, 0]
-    fitted = _fit(model, tasks.pick(index), bounds.pick(index))
+    whole = len(index) == len(tasks)
+    fitted = _fit(model, tasks if whole else tasks.pick(index), bounds if whole else bounds.pick(index))
     T, P = len(tasks), len(model.names)
     blank = torch.full((T,), torch.nan, dtype=torch.float64, device=fate_T.device)
     theta_TP = blank[:, None].repeat(1, P)
@@ -148,7 +149,7 @@ def fit_batch(batch: dict[str, Tensor], *, model: Model, at: Tensor | None = Non
     values |= {"points": count_T, "nlml": nlml_T, "gradient": gradient_T, "iterations": iterations_T}
     if at is not None:
         new_TMD = units.inputs(at.to(blank.device).double().expand(T, -1, -1))
-        mean_TM, variance_TM = posterior.predict(model.kernel, tasks, theta_TP, beta_TQ, new_TMD, model.mean)
+        mean_TM, variance_TM = _predicted(model, tasks, theta_TP, beta_TQ, new_TMD)
         there = _in_data_units(mean_TM, variance_TM, units, fate_T)
         values |= {f"{PREDICTED}{name}": each for name, each in there.items()}
     return Batch(_packed(values, model.names, precision), status_T.to(torch.int8), _sentences(status_T))
@@ -200,9 +201,9 @@ def _scored(
 
             return _native.scoring_fit(kernel, tasks, bounds, model.rules, starts)
         case "fused":
-            from . import _kernels
+            from . import _fused
 
-            return scoring.fit(kernel, tasks, bounds, model.rules, starts, by=_kernels)
+            return _fused.fit(kernel, tasks, bounds, model.rules, starts)
     return scoring.fit(kernel, tasks, bounds, model.rules, starts)
 
 
@@ -236,13 +237,29 @@ def _new_points(batch: dict[str, Tensor], at: Tensor | None, units: Units) -> Fl
     return units.inputs(new.double())
 
 
+def _predicted(
+    model: Model, tasks: Tasks, theta_TP: Tensor, beta_TQ: Tensor, new_TMD: Tensor
+) -> tuple[Float[Tensor, "T M"], Float[Tensor, "T M"]]:
+    """Mean and variance of the function at new points, by the fused kernel where there is one."""
+    kernel = model.kernel
+    if isinstance(kernel, Custom) or model.engine(tasks.y_TN.device, tasks.y_TN.shape[1]) != "fused":
+        return posterior.predict(kernel, tasks, theta_TP, beta_TQ, new_TMD, model.mean)
+    from . import _kernels
+
+    pulled_TM, variance_TM, own_TQ, good_T = _kernels.predict(kernel, tasks, theta_TP, new_TMD)
+    own_TQ = torch.where(good_T[:, None], own_TQ, beta_TQ)
+    level_TM = (regressors(new_TMD, model.mean) @ own_TQ[:, :, None])[:, :, 0]
+    mean_TM = level_TM + torch.where(good_T[:, None], pulled_TM, 0.0)
+    return mean_TM, torch.where(good_T[:, None], variance_TM.clamp(min=0), torch.nan)
+
+
 def predict_batch(
     batch: dict[str, Tensor], *, model: Model, at: Tensor | None = None, noise: bool = False
 ) -> dict[str, Tensor]:
     """Mean and variance at new points, for tasks with their parameters."""
     tasks, units, fate_T, theta_TP, beta_TQ = _own_units(batch, model)
     new_TMD = _new_points(batch, at, units)
-    mean_TM, variance_TM = posterior.predict(model.kernel, tasks, theta_TP, beta_TQ, new_TMD, model.mean)
+    mean_TM, variance_TM = _predicted(model, tasks, theta_TP, beta_TQ, new_TMD)
     if noise:
         variance_TM = variance_TM + torch.exp(theta_TP[:, -1:])
     return _in_data_units(mean_TM, variance_TM, units, fate_T)

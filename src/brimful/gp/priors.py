@@ -72,10 +72,10 @@ class Limits:
     precision_P: Float[Tensor, " P"]
     fixed_P: Bool[Tensor, " P"]
 
-    def pull(self, theta_TP: Float[Tensor, "T P"]) -> Float[Tensor, " T"]:
+    def pull(self, theta_TP: Float[Tensor, "*G T P"]) -> Float[Tensor, "*G T"]:
         """What the priors add to the negative log likelihood, up to a constant."""
         apart_TP = torch.where(self.precision_P > 0, theta_TP - self.centre_TP, 0.0)
-        return 0.5 * (self.precision_P * apart_TP.square()).sum(1)
+        return 0.5 * (self.precision_P * apart_TP.square()).sum(-1)
 
     def pick(self, index: Tensor) -> "Limits":
         return Limits(self.low_TP[index], self.high_TP[index], self.centre_TP[index], self.precision_P, self.fixed_P)

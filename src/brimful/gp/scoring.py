@@ -29,8 +29,11 @@ NOISES = (1e-6, 1e-4, 1e-2, 0.4)
 _VARIANCES = (0.01, 0.1, 1.0, 10.0)  # and of the signal's, where the noise is known
 SECOND = 3.0
 """Nats above the only hollow at which another first guess, not beside it, is still followed."""
+LATE = 25
+"""Steps after which a further start that is still worse than what is known is given up."""
 NO_NOISE = -690.0
 """The logarithm of a noise variance that is as good as none."""
+_SURVEYED = 1 << 13  # tasks surveyed at a time: a grid takes many times what its task does
 FAILED, UNFINISHED, CONVERGED = range(3)
 
 
@@ -90,32 +93,39 @@ Starts = tuple[Float[Tensor, "T S P"], Int[Tensor, " T"]]
 """Where to begin, best first, and how many of them to follow."""
 
 
-def fit(
-    kernel: Kernel, tasks: Tasks, limits: Limits, rules: Rules, starts: Starts | None = None, by: Any = likelihood
-) -> Fitted:
-    """Fits every task, from the starts given, or else from the hollows of the grid of first guesses.
+def fit(kernel: Kernel, tasks: Tasks, limits: Limits, rules: Rules, starts: Starts | None = None) -> Fitted:
+    """Fits every task, from the starts given, or else from the hollows of the grid of first guesses."""
 
-    Args:
-        by: what has the functions `evaluate` and `score`: likelihood.py, or the fused kernel.
-    """
-    T, P = limits.low_TP.shape
-    device, dtype = tasks.y_TN.device, tasks.y_TN.dtype
+    def score(index_L: Tensor, theta_LP: Tensor) -> tuple[Tensor, Tensor]:
+        parts = zip(index_L.split(max(1, len(tasks))), theta_LP.split(max(1, len(tasks))), strict=True)
+        found = [likelihood.score(kernel, tasks.pick(index), theta_TP) for index, theta_TP in parts]
+        return torch.cat([each[0] for each in found]), torch.cat([each[1] for each in found])
+
+    def descend(index: Tensor, theta_TP: Tensor, found_T: Tensor, known_TP: Tensor) -> tuple[Fitted, Tensor]:
+        return _descend(kernel, tasks.pick(index), limits.pick(index), rules, theta_TP, found_T, known_TP)
+
+    count_T = tasks.keep_TN.sum(1).to(tasks.y_TN.dtype)
+    return follow(starts or survey(kernel, limits, rules, count_T, score), descend, tasks.H_TNQ.shape[2])
+
+
+def follow(starts: Starts, descend: Any, regressors: int) -> Fitted:
+    """Descends from every start, and keeps the best of each task. `descend` takes an index of tasks, where to begin,
+    and the best objectives known with their places; it gives what it found, and the objectives."""
+    starts_TSP, count_T = starts
+    T, _, P = starts_TSP.shape
+    like: dict[str, Any] = {"dtype": starts_TSP.dtype, "device": starts_TSP.device}
     best = Fitted(
-        torch.full((T, P), math.nan, dtype=dtype, device=device),
-        torch.full((T,), math.inf, dtype=dtype, device=device),
-        torch.zeros(T, dtype=torch.int64, device=device),
-        torch.full((T,), math.inf, dtype=dtype, device=device),
-        torch.full((T,), FAILED, device=device),
-        torch.zeros(T, tasks.H_TNQ.shape[2], dtype=dtype, device=device),
+        torch.full((T, P), math.nan, **like),
+        torch.full((T,), math.inf, **like),
+        torch.zeros(T, dtype=torch.int64, device=starts_TSP.device),
+        torch.full((T,), math.inf, **like),
+        torch.full((T,), FAILED, device=starts_TSP.device),
+        torch.zeros(T, regressors, **like),
     )
-    objective_T = torch.full((T,), math.inf, dtype=dtype, device=device)
-    starts_TSP, count_T = starts or _survey(kernel, tasks, limits, rules, by)
+    objective_T = torch.full((T,), math.inf, **like)
     for attempt in range(int(count_T.max()) if T else 0):
         index = torch.nonzero(count_T > attempt)[:, 0]
-        found, reached_T = _descend(
-            kernel, tasks.pick(index), limits.pick(index), rules, starts_TSP[index, attempt].to(dtype),
-            objective_T[index], best.theta_TP[index], by,
-        )  # fmt: skip
+        found, reached_T = descend(index, starts_TSP[index, attempt], objective_T[index], best.theta_TP[index])
         best.iterations_T[index] += found.iterations_T
         takes_T = reached_T < objective_T[index]
         to = index[takes_T]
@@ -125,27 +135,33 @@ def fit(
     return best
 
 
-def _survey(kernel: Kernel, tasks: Tasks, limits: Limits, rules: Rules, by: Any) -> tuple[Tensor, Tensor]:
-    """The hollows of the grid, best first, and how many each task has to follow."""
+def survey(kernel: Kernel, limits: Limits, rules: Rules, count_T: Tensor, score: Any) -> Starts:
+    """The hollows of the grid, best first, and how many each task has to follow. `score` takes an index of tasks and
+    their parameters; it gives the likelihood, and the quadratic form in it."""
+    every = torch.arange(len(count_T), device=count_T.device, dtype=torch.int32)
+    parts = [
+        _survey(kernel, limits.pick(index), rules, count_T[index], index, score) for index in every.split(_SURVEYED)
+    ]
+    return torch.cat([part[0] for part in parts]), torch.cat([part[1] for part in parts])
+
+
+def _survey(kernel: Kernel, limits: Limits, rules: Rules, count_T: Tensor, index_T: Tensor, score: Any) -> Starts:
     guesses_GP, axes = grid(kernel, limits)
-    scales_P = scaling(kernel, limits).to(tasks.y_TN.device)
-    count_T = tasks.keep_TN.sum(1).to(tasks.y_TN.dtype)
-    scores, starts = [], []
-    for guess_P in guesses_GP:
-        theta_TP = _inside(guess_P.expand_as(limits.low_TP), limits)
-        score_T, quadratic_T = by.score(kernel, tasks, theta_TP)
-        if scales_P.any():
-            shift_T = torch.log((quadratic_T / count_T.clamp(min=1)).clamp(min=1e-30))
-            wanted_TP = torch.where(scales_P, theta_TP + shift_T[:, None], theta_TP)
-            theta_TP = _inside(wanted_TP, limits)
-            score_T = score_T + 0.5 * (count_T * (1 + shift_T) - quadratic_T)
-            score_T = torch.where(torch.isfinite(score_T), score_T, math.inf)
-            stopped = torch.nonzero((theta_TP != wanted_TP).any(1) & torch.isfinite(score_T))[:, 0]
-            if len(stopped):  # a bound was in the way of the best factor
-                score_T[stopped] = by.score(kernel, tasks.pick(stopped), theta_TP[stopped])[0]
-        scores.append(score_T + limits.pull(theta_TP))
-        starts.append(theta_TP)
-    score_TG, starts_TGP = torch.stack(scores, 1), torch.stack(starts, 1)
+    scales_P = scaling(kernel, limits).to(count_T.device)
+    (T, P), G = limits.low_TP.shape, len(guesses_GP)
+    index_GT = index_T.repeat(G)
+    theta_GTP = inside(guesses_GP[:, None].expand(G, T, P), limits)
+    score_GT, quadratic_GT = (each.reshape(G, T) for each in score(index_GT, theta_GTP.reshape(G * T, P)))
+    if scales_P.any():
+        shift_GT = torch.log((quadratic_GT / count_T.clamp(min=1)).clamp(min=1e-30))
+        wanted_GTP = torch.where(scales_P, theta_GTP + shift_GT[:, :, None], theta_GTP)
+        theta_GTP = inside(wanted_GTP, limits)
+        score_GT = score_GT + 0.5 * (count_T * (1 + shift_GT) - quadratic_GT)
+        score_GT = torch.where(torch.isfinite(score_GT), score_GT, math.inf)
+        stopped = torch.nonzero(((theta_GTP != wanted_GTP).any(2) & torch.isfinite(score_GT)).flatten())[:, 0]
+        if len(stopped):  # a bound was in the way of the best factor
+            score_GT.flatten()[stopped] = score(index_GT[stopped], theta_GTP.reshape(G * T, P)[stopped])[0]
+    score_TG = (score_GT + limits.pull(theta_GTP)).mT
     hollow_TG = torch.isfinite(score_TG)
     cube = score_TG.reshape(-1, *axes)
     for axis in range(1, len(axes) + 1):
@@ -155,8 +171,8 @@ def _survey(kernel: Kernel, tasks: Tasks, limits: Limits, rules: Rules, by: Any)
         after = torch.cat([cube.narrow(axis, 1, inner), edge], axis)
         hollow_TG = hollow_TG & ((cube < before) & (cube <= after)).reshape(hollow_TG.shape)
     hollow_TG = hollow_TG | _seconds(score_TG, hollow_TG, axes)
-    order_TG = torch.where(hollow_TG, score_TG, math.inf).argsort(dim=1, stable=True)[:, : rules.starts]
-    picked_TSP = torch.gather(starts_TGP, 1, order_TG[:, :, None].expand(-1, -1, starts_TGP.shape[2]))
+    order_TS = torch.where(hollow_TG, score_TG, math.inf).topk(min(rules.starts, G), dim=1, largest=False).indices
+    picked_TSP = theta_GTP[order_TS, torch.arange(T, device=count_T.device)[:, None]]
     return picked_TSP, hollow_TG.sum(1).clamp(max=rules.starts)
 
 
@@ -171,21 +187,20 @@ def _seconds(score_TG: Tensor, hollow_TG: Tensor, axes: list[int]) -> Tensor:
     return torch.zeros_like(hollow_TG).scatter(1, second_T1, True) & far_TG
 
 
-def _inside(theta_TP: Tensor, limits: Limits) -> Tensor:
+def inside(theta_TP: Tensor, limits: Limits) -> Tensor:
     return torch.where(limits.fixed_P, theta_TP, torch.minimum(torch.maximum(theta_TP, limits.low_TP), limits.high_TP))
 
 
 def _descend(
-    kernel: Kernel, tasks: Tasks, limits: Limits, rules: Rules, theta_TP: Tensor, found_T: Tensor, known_TP: Tensor,
-    by: Any,
+    kernel: Kernel, tasks: Tasks, limits: Limits, rules: Rules, theta_TP: Tensor, found_T: Tensor, known_TP: Tensor
 ) -> tuple[Fitted, Tensor]:  # fmt: skip
     """From one start each down to a minimum, and the objective there. A task that comes near `known_TP`, or cannot get
     below `found_T`, is given up."""
     T, P = theta_TP.shape
     device, dtype = theta_TP.device, theta_TP.dtype
     R = P + 2
-    now_TP = _inside(theta_TP, limits)
-    objective_T, beta_TQ, slopes = _objective(kernel, tasks, limits, now_TP, by)
+    now_TP = inside(theta_TP, limits)
+    objective_T, beta_TQ, slopes = _objective(kernel, tasks, limits, now_TP)
     gradient_TP, plain_T = slopes.gradient_TP, objective_T - limits.pull(now_TP)
     info_TPP = slopes.information_TPP
     steps_TRP = torch.zeros(T, R, P, dtype=dtype, device=device)
@@ -205,8 +220,8 @@ def _descend(
         free = _free(now, gradient, bounds)
         step = _solve(info, gradient, free, damping_T[active], 1e-9)
         step = step * (rules.reach / step.abs().amax(1, keepdim=True).clamp(min=rules.reach))
-        trial = torch.where(free, _inside(now - step, bounds), now)
-        reached, beta, slopes = _objective(kernel, part, bounds, trial, by)
+        trial = torch.where(free, inside(now - step, bounds), now)
+        reached, beta, slopes = _objective(kernel, part, bounds, trial)
         iterations_T[active] += 1
         better = reached < objective_T[active]
         moved = torch.where(free, trial - now, 0.0)
@@ -235,8 +250,9 @@ def _descend(
         done = (better & (left < rules.tolerance)) | (stuck & (left < 1e3 * rules.tolerance))
         apart = torch.where(limits.fixed_P, 0.0, (now_TP[active] - known_TP[active]).abs())
         near = apart.amax(1) < 0.2  # False against NaN
+        late = (iterations_T[active] >= LATE) & (objective_T[active] > found_T[active])
         hopeless = better & (
-            (near & (reached > found_T[active])) | (objective_T[active] - 3 * left > found_T[active] + 0.2)
+            late | (near & (reached > found_T[active])) | (objective_T[active] - 3 * left > found_T[active] + 0.2)
         )
         ending_T[active[done]] = CONVERGED
         active = active[~(done | stuck | hopeless)]
@@ -249,10 +265,10 @@ _EPSILON = {torch.float64: 1e-13, torch.float32: 1e-7}
 
 
 def _objective(
-    kernel: Kernel, tasks: Tasks, limits: Limits, theta_TP: Tensor, by: Any
+    kernel: Kernel, tasks: Tasks, limits: Limits, theta_TP: Tensor
 ) -> tuple[Tensor, Tensor, likelihood.Slopes]:
     """What is made small, the mean's coefficients, and the derivatives with the priors' part."""
-    nlml_T, beta_TQ, slopes = by.evaluate(kernel, tasks, theta_TP)
+    nlml_T, beta_TQ, slopes = likelihood.evaluate(kernel, tasks, theta_TP)
     apart_TP = torch.where(limits.precision_P > 0, theta_TP - limits.centre_TP, 0.0)
     gradient_TP = slopes.gradient_TP + limits.precision_P * apart_TP
     information_TPP = slopes.information_TPP + torch.diag(limits.precision_P)

@@ -144,12 +144,13 @@ def prepare(
     x_TND, y_TN = x_TND.double(), y_TN.double()
     keep_TN = ~(torch.isnan(y_TN) | torch.isnan(x_TND).any(-1))
     bad_TN = torch.isinf(y_TN) | torch.isinf(x_TND).any(-1)
-    known_TN = torch.zeros_like(y_TN) if known_TN is None else known_TN.double()
-    bad_TN = bad_TN | ~(torch.isfinite(known_TN) & (known_TN >= 0))
+    if known_TN is not None:
+        known_TN = known_TN.double()
+        bad_TN = bad_TN | ~(torch.isfinite(known_TN) & (known_TN >= 0))
     invalid_T = (bad_TN & keep_TN).any(1)
     keep_TN = keep_TN & ~invalid_T[:, None]
     x_TND = torch.where(keep_TN[:, :, None], x_TND, 0.0)
-    y_TN, known_TN = torch.where(keep_TN, y_TN, 0.0), torch.where(keep_TN, known_TN, 0.0)
+    y_TN = torch.where(keep_TN, y_TN, 0.0)
     count_T = keep_TN.sum(1)
     units = _units(x_TND, y_TN, keep_TN, count_T, kernel, mean)
     x_TND = torch.where(keep_TN[:, :, None], units.inputs(x_TND), 0.0)
@@ -164,9 +165,11 @@ def prepare(
         (invalid_T | (_beyond(units) & ~flat_T), Fate.INVALID),
     ):
         fate_T = torch.where(where, int(fate), fate_T)
-    tasks = Tasks(
-        x_TND, residual_TN / units.y_scale_T[:, None], keep_TN, H_TNQ, known_TN / units.y_scale_T[:, None].square()
-    )
+    if known_TN is None:
+        known_TN = torch.zeros_like(y_TN[:1, :1]).expand_as(y_TN)  # no memory for what is not there
+    else:
+        known_TN = torch.where(keep_TN, known_TN, 0.0) / units.y_scale_T[:, None].square()
+    tasks = Tasks(x_TND, residual_TN / units.y_scale_T[:, None], keep_TN, H_TNQ, known_TN)
     return tasks, units, fate_T
 
 

@@ -49,7 +49,7 @@ class FitConfig(Common):
     starts: int | None = option(
         None, help="the most first guesses to follow; 2 for one stationary shape, 6 for other kernels", ge=1, le=64
     )
-    tolerance: float = option(1e-4, help="nats still to be gained at which a task has converged", gt=0)
+    tolerance: float | None = option(None, help="nats still to be gained at which a task has converged", gt=0)
     keep: str = option("params+data", help="what to keep of each task in the run directory", choices=KEEPS)
     at: str | None = option(None, help="points of --keep predictions: start:stop:num, or a .npy, .csv or .parquet file")
     precision: str = option("float32", help="of the stored parameters", choices=("float32", "float16"))

@@ -15,21 +15,9 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from ..engine.objective import Weighted
 from ..errors import ConfigError
 from .model import full
-
-
-@dataclass(frozen=True, slots=True)
-class Weighted:
-    """A sum, and what to divide it by: two scalars."""
-
-    sum: Float[Tensor, ""]
-    weight: Float[Tensor, ""]
-
-    @property
-    def mean(self) -> Float[Tensor, ""]:
-        """The mean; 0 where there is nothing."""
-        return self.sum / self.weight.clamp(min=1)
 
 
 def class_weights(counts_K: Int[Tensor, " K"]) -> Float[Tensor, " K"]:
@@ -113,7 +101,7 @@ class Loss:
         gamma: of the focal loss.
     """
 
-    name: str = "combined"
+    name: str = "cross_entropy"
     weight_K: Tensor | None = None
     gamma: float = 2.0
 

@@ -1,36 +1,21 @@
 """Whether the model has found the parameters that synthetic data was drawn from.
 
-Legend: B students, Q questions, H = K-1 thresholds, T steps of all students.
+Legend: B students, Q questions, H = K-1 thresholds.
 
-The model's alpha depends on the student's state too, so a question's is the mean over the training steps that ask it;
-beta depends on the question alone. The scale of ability is the model's own: theta may be stretched and shifted if alpha
-and beta follow. So parameters are compared by correlation, which does not mind, and, after linking (the model's
-thresholds given the mean and spread of the true ones, alpha the inverse stretch, theta the same line), by their
-distance. Abilities are those of test students, each against its own truth.
+The scale of ability is the model's own: theta may be stretched and shifted if alpha and beta follow. So parameters are
+compared by correlation, which does not mind, and, after linking (the model's thresholds given the mean and spread of
+the true ones, alpha the inverse stretch, theta the same line), by their distance. Abilities are those of test students,
+each against its own truth.
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import torch
-from jaxtyping import Float
 
 from ..errors import InputError
-from .inference import STEPS, batches, check, evaluating, predict_next
-from .memory import run
-from .model import DeepGPCM
-from .students import Students, batch
+from .items import Items
+from .students import Students
 from .truth import Truth
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Items:
-    """The questions as the model sees them; NaN for one that the students were never asked."""
-
-    alpha_Q: Float[np.ndarray, " Q"]
-    beta_QH: Float[np.ndarray, "Q H"]
-    count_Q: np.ndarray
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -58,47 +43,12 @@ class Recovery:
     students: int
 
 
-def items(model: Any, students: Students, **options: Any) -> Items:
-    """The parameters of the questions, as means over the steps that ask them (the training students')."""
-    found = predict_next(model, students, **options)
-    Q = len(students.questions)
-    known = students.question < Q
-    question_T = students.question[known]
-    count_Q = np.bincount(question_T, minlength=Q)
-    with np.errstate(invalid="ignore"):
-        alpha_Q = np.bincount(question_T, weights=found.alpha_T[known], minlength=Q) / count_Q
-        columns = [np.bincount(question_T, weights=each, minlength=Q) / count_Q for each in found.beta_TH[known].T]
-    return Items(alpha_Q, np.stack(columns, axis=1), count_Q)
-
-
-def abilities(model: DeepGPCM, students: Students, *, steps: int = STEPS) -> Float[np.ndarray, " B"]:
-    """The ability of each student after its last answer; NaN for one without answers.
-
-    The model reads ability through the question that is asked, so that what it reads at one step has much of the
-    question in it. Here every question is asked of the memory at the end, and the mean over all of them is taken.
-    """
-    check(model, students)
-    Q, device = model.config.questions, model.value_memory.device
-    theta_B = np.full(len(students), np.nan)
-    with evaluating(model):
-        items, every_Q = model.items(), torch.arange(Q, device=device)
-        for rows in batches(np.where(students.lengths, np.maximum(students.lengths, Q), 0), steps):
-            question_BS, response_BS, length_B = (each.to(device) for each in batch(students, rows).values())
-            real_BS = question_BS >= 0
-            question_BS, response_BS = torch.where(real_BS, question_BS, 0), torch.where(real_BS, response_BS, 0)
-            row_BS, e_RD, a_RD = model.answers(question_BS, response_BS)
-            _, M_BND = run(items.w_QN, e_RD, a_RD, model.value_memory, question_BS, row_BS, length_B)
-            output = model.predict(items.w_QN[:Q] @ M_BND, items, every_Q.expand(len(rows), -1))
-            theta_B[rows] = output.theta_BS.mean(1).double().cpu().numpy()
-    return theta_B
-
-
 def recovery(found: Items, theta_B: np.ndarray, test: Students, truth: Truth) -> Recovery:
     """Compares what was found with the truth.
 
     Args:
-        found: the questions, from `items` on the training students.
-        theta_B: the abilities of the test students, from `abilities`.
+        found: the questions, from `items.items` on the training students.
+        theta_B: the abilities of the test students, from `items.abilities`.
         test: those students; the truth of each is found by its name.
         truth: what they were drawn from.
     """

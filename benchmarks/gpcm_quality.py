@@ -1,0 +1,118 @@
+"""How good `gpcm` is: on synthetic data beside a Bayes filter that knows the questions, and on ASSISTments 2009.
+
+    python benchmarks/gpcm_quality.py [--part synthetic|assist2009] [--quick] [--data ../shared/data] [--out RESULTS]
+                                      [--keep FOLDER]
+
+RESULTS is such as benchmarks/results/gpcm-quality-cpu.json; rows that it has of other runs stay. FOLDER is for models
+and pictures; with it an interrupted run goes on where it was.
+
+The filter knows the true parameters of all questions and the prior of ability; on average nothing that learns from data
+can be better than it in cross-entropy. The epoch is always chosen by validation students out of the training students.
+"""
+
+import argparse
+import itertools
+import json
+import re
+import statistics
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from brimful import devices, gpcm
+from brimful.gpcm.filter import bayes
+from brimful.gpcm.metrics import PREDICTIONS, score
+from brimful.show import columns
+
+DATASET, QUICK = "5000_200_4", "500_40_4"
+
+
+def both_rules(p_TK: Any, response_T: Any) -> dict[str, float]:
+    by = {rule: score(p_TK, response_T, rule) for rule in PREDICTIONS}
+    first = asdict(by["argmax"])
+    names = ("accuracy", "mae", "tau", "cross_entropy", "ece", "auc")
+    return {f"qwk_{rule}": each.qwk for rule, each in by.items()} | {name: first[name] for name in names}
+
+
+def trained(source: Any, name: str, keep: Path | None, **options: Any) -> dict[str, Any]:
+    out = None if keep is None else keep / re.sub(r"\W+", "-", name)
+    found = gpcm.train(source, device="cpu", progress=False, int8=True, out=out, **options)
+    assert isinstance(found, gpcm.Trained)
+    if out is not None:
+        found.report(out)
+    held, recovered = found.held, found.recovery
+    return {
+        "run": name,
+        **both_rules(held.probability_TK, held.students.response),
+        **({f"{each}_r": getattr(recovered, f"{each}_r") for each in ("alpha", "beta", "theta")} if recovered else {}),
+        "chosen_epoch": found.best + 1,
+        "int8_lost_qwk": found.rounded.lost_qwk if found.rounded else None,
+        "seconds_an_epoch": statistics.median(each["seconds"] for each in found.history),
+    }
+
+
+def synthetic(name: str, keep: Path | None, **options: Any) -> Iterator[dict[str, Any]]:
+    drawn = gpcm.named(name)
+    folder = drawn.folder()
+    assert folder.test is not None
+    filtered = bayes(folder.test, drawn.truth)
+    yield {"run": f"{name}: Bayes filter", **both_rules(filtered.probability_TK, folder.test.response)}
+    for what, more in (
+        ("defaults", {}),
+        ("loss=combined, as deep-gpcm", {"loss": "combined"}),
+        ("another seed", {"seed": 1}),
+    ):
+        yield trained(drawn, f"{name}: {what}", keep, **more, **options)
+
+
+def assist(folder: Path, keep: Path | None, **options: Any) -> Iterator[dict[str, Any]]:
+    for what, more in (("defaults", {}), ("another seed", {"seed": 1})):
+        yield trained(folder, f"assist2009: {what}", keep, **more, **options)
+
+
+def shown(rows: list[dict[str, Any]]) -> str:
+    names = list(dict.fromkeys(name for each in rows for name in each if name != "run"))
+
+    def cell(value: Any) -> str:
+        return "" if value is None or value != value else f"{value:.4f}" if isinstance(value, float) else str(value)
+
+    return columns([(each["run"], *(cell(each.get(name)) for name in names)) for each in rows], ("run", *names), "")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="small synthetic data and few epochs, to see that it runs")
+    parser.add_argument("--part", choices=("synthetic", "assist2009"), help="both unless said")
+    parser.add_argument("--data", type=Path, default=Path(__file__).resolve().parents[2] / "shared" / "data")
+    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
+    parser.add_argument("--out", type=Path)
+    parser.add_argument("--keep", type=Path)
+    given = parser.parse_args()
+    torch.set_num_threads(given.threads)
+    options = {"epochs": 3} if given.quick else {}
+    parts: list[Iterator[dict[str, Any]]] = []
+    if given.part != "assist2009":
+        parts.append(synthetic(QUICK if given.quick else DATASET, given.keep, **options))
+    if given.part != "synthetic" and (given.data / "assist2009").is_dir():
+        parts.append(assist(given.data / "assist2009", given.keep, **options))
+    rows: dict[str, dict[str, Any]] = {}
+    if given.out is not None and given.out.exists():
+        rows = {each["run"]: each for each in json.loads(given.out.read_text())["rows"]}
+    for each in itertools.chain(*parts):
+        rows[each["run"]] = each
+        print(shown([each]), flush=True)
+        if given.out is not None:
+            about = {
+                "machine": devices.model(torch.device("cpu")),
+                "threads": given.threads,
+                "torch": torch.__version__,
+            }
+            given.out.write_text(json.dumps(about | {"rows": list(rows.values())}, indent=1) + "\n")
+            given.out.with_suffix(".txt").write_text(shown(list(rows.values())) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,56 @@
+"""The loss of a model over a dataset, without gradients."""
+
+from typing import Any
+
+import torch
+from torch import nn
+
+from ..data.loader import Loader
+from ..errors import BudgetError
+from .failures import is_full, release
+from .microbatches import pieces, samples
+from .objective import weighted
+from .precision import Precision
+from .ranks import Group
+from .step import Loss
+
+
+def mean_loss(
+    model: nn.Module, loss: Loss, loader: Loader, precision: Precision, group: Group, cut: int = 1
+) -> tuple[float, int]:
+    """The mean over all samples, and into how many pieces batches were cut at last. Ranks take turns at the batches."""
+    device = loader.device
+    total, weight = torch.zeros((), device=device), torch.zeros((), device=device)
+    with torch.no_grad():
+        for number, batch in enumerate(loader.epoch(0)):
+            if number % group.ranks != group.rank or not samples(batch):
+                continue
+            found = None
+            while found is None:
+                try:
+                    found = _summed(model, loss, batch, precision, cut, device)
+                except Exception as error:
+                    if not is_full(error):
+                        raise
+                    release(error)
+                    found = None
+                if found is None:
+                    if device.type == "cuda":
+                        torch.cuda.empty_cache()
+                    if cut >= samples(batch):
+                        raise BudgetError("one sample of the validation data does not fit; use a larger budget")
+                    cut = min(2 * cut, samples(batch))
+            total, weight = total + found[0], weight + found[1]
+    both = group.add_up([float(total), float(weight)])
+    return (both[0] / both[1] if both[1] else float("nan")), cut
+
+
+def _summed(
+    model: nn.Module, loss: Loss, batch: Any, precision: Precision, cut: int, device: torch.device
+) -> tuple[torch.Tensor, torch.Tensor]:
+    total, weight = torch.zeros((), device=device), torch.zeros((), device=device)
+    for part in pieces(batch, cut):
+        with precision.context():
+            found = weighted(loss(model, part), samples(part), device)
+        total, weight = total + found.sum, weight + found.weight
+    return total, weight

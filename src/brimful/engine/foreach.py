@@ -1,0 +1,41 @@
+"""Operations on many tensors at once, a kernel or two for all of them. Torch has them under private names."""
+
+# pyright: reportPrivateImportUsage=false
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+
+def norm(tensors: Sequence[Tensor]) -> Tensor:
+    """The norm of all of them as one vector."""
+    norms = torch._foreach_norm(list(tensors))
+    if any(each.dtype != norms[0].dtype for each in norms):
+        norms = [each.double() for each in norms]
+    return torch.linalg.vector_norm(torch.stack(list(norms)))
+
+
+def multiply(tensors: Sequence[Tensor], factor: Tensor | float) -> None:
+    """Each times a number, or a scalar that stays on the device."""
+    torch._foreach_mul_(list(tensors), factor)
+
+
+def copy(targets: Sequence[Tensor], sources: Sequence[Tensor]) -> None:
+    torch._foreach_copy_(list(targets), list(sources))
+
+
+def move_towards(targets: Sequence[Tensor], ends: Sequence[Tensor], share: float) -> None:
+    """Each a share of the way to its end."""
+    torch._foreach_lerp_(list(targets), list(ends), share)
+
+
+def find_nonfinite(values: Tensor, bad: Tensor, one: Tensor) -> None:
+    """Sets `bad` to 1 where one of the values is not finite, and to 0 otherwise, on the device."""
+    bad.zero_()
+    torch._amp_foreach_non_finite_check_and_unscale_([values], bad, one)
+
+
+def update_scale(value: Tensor, steps: Tensor, bad: Tensor, grow_after: int) -> None:
+    """Halves a loss scale where `bad` is 1, doubles it after so many steps where it was 0."""
+    torch._amp_update_scale_(value, steps, bad, 2.0, 0.5, grow_after)

@@ -1,0 +1,67 @@
+"""What training makes small: a sum and a weight, so that the mean of a batch comes out the same however it is cut."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from ..errors import InputError
+
+_FORMS = "return brimful.Weighted(sum, weight), a tuple (sum, weight), or one number as a tensor: the batch's mean"
+
+
+@dataclass(frozen=True, slots=True)
+class Weighted:
+    """A sum, and what to divide it by: two scalars.
+
+    Sums and weights add up over micro-batches and ranks, so the mean of a whole batch, and its gradient, are the same
+    however it is cut.
+
+    Example:
+        >>> import torch
+        >>> Weighted(torch.tensor(6.0), torch.tensor(4.0)).mean
+        tensor(1.5000)
+    """
+
+    sum: Float[Tensor, ""]
+    weight: Float[Tensor, ""]
+
+    @property
+    def mean(self) -> Float[Tensor, ""]:
+        """The mean; 0 where there is nothing."""
+        return self.sum / torch.where(self.weight == 0, 1, self.weight)
+
+
+def weighted(found: Any, samples: int, device: torch.device) -> Weighted:
+    """What a loss returned, as a sum and a weight. One number is the mean over the samples of the batch."""
+    match found:
+        case Weighted():
+            total, weight = found.sum, found.weight
+        case (total, weight):
+            pass
+        case Tensor():
+            total, weight = found * samples, samples
+        case _:
+            raise InputError(f"the loss returned a {type(found).__name__}; {_FORMS}")
+    if not isinstance(total, Tensor) or total.ndim or not total.is_floating_point():
+        raise InputError(f"the loss returned {_shown(total)} where a sum belongs; {_FORMS}")
+    if isinstance(weight, Tensor):
+        if weight.ndim:
+            raise InputError(f"the loss returned {_shown(weight)} where a weight belongs; {_FORMS}")
+        return Weighted(total, weight.detach().to(total.device, _at_least_single(total.dtype)))
+    if not isinstance(weight, int | float):
+        raise InputError(f"the loss returned {_shown(weight)} where a weight belongs; {_FORMS}")
+    # Filled on the device: nothing is copied there, and nobody waits.
+    return Weighted(total, torch.full((), weight, dtype=_at_least_single(total.dtype), device=device))
+
+
+def _at_least_single(dtype: torch.dtype) -> torch.dtype:
+    return torch.float64 if dtype == torch.float64 else torch.float32
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, Tensor):
+        return f"a tensor of shape {tuple(value.shape)}, {value.dtype},"
+    return f"a {type(value).__name__}"

@@ -1,0 +1,201 @@
+"""One optimizer step: the gradient of the whole batch, in micro-batches, whatever memory allows.
+
+The optimizer is given the gradient of (sum of the losses) / (sum of the weights) over the whole batch and all ranks.
+Every micro-batch adds the gradient of its sum; the division comes once, at the end, so cutting changes only rounding.
+Where memory runs out, the same batch is done again from the start in twice as many pieces, with the same random
+numbers, and later ones are cut like that too.
+
+On CUDA nothing here waits for the device: a step whose loss or gradient is not finite is skipped there, and told of
+when the record is next read.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ..errors import BudgetError, InputError
+from . import foreach
+from .chance import sow
+from .ema import Average
+from .failures import is_full, release
+from .microbatches import pieces, samples
+from .objective import Weighted, weighted
+from .optimizers import skips_by_itself
+from .precision import Precision, Scale
+from .ranks import Group
+from .record import Row
+
+Loss = Callable[[nn.Module, Any], Any]
+
+
+class Step:
+    """One optimizer step after the other.
+
+    Attributes:
+        pieces: micro-batches of a batch, from here on.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        loss: Loss,
+        optimizer: torch.optim.Optimizer,
+        device: torch.device,
+        precision: Precision,
+        *,
+        group: Group,
+        warn: Callable[[str], None],
+        pieces: int = 1,
+        clip: float | None = None,
+        average: Average | None = None,
+        scale: Scale | None = None,
+    ) -> None:
+        self.model, self.loss, self.optimizer = model, loss, optimizer
+        self.device, self.precision, self.pieces = device, precision, pieces
+        self.average, self.scale = average, scale
+        self._group, self._warn, self._clip = group, warn, clip
+        self._parameters = [each for part in optimizer.param_groups for each in part["params"]]
+        self._waits = device.type == "cpu" or not skips_by_itself(optimizer)
+        self._buffers = _Buffers(model)
+        self._dtype = torch.float64 if any(p.dtype == torch.float64 for p in self._parameters) else torch.float32
+        self._nothing = torch.zeros((), dtype=self._dtype, device=device)
+        self._bad, self._one = torch.zeros((), device=device), torch.ones((), device=device)
+
+    def __call__(self, batch: Any, seed: int) -> Row:
+        """Makes a step; the sum of the losses, their weight, and the gradient's norm before clipping. The step
+        was skipped if any of them is not finite, or the weight is 0."""
+        found = self.gradient(batch, seed)
+        try:
+            return self.update(found)
+        except RuntimeError as error:
+            if not is_full(error):
+                raise
+            raise BudgetError(
+                f"no memory is left for the optimizer's step: {str(error).splitlines()[0]}. Use a larger budget, or an "
+                "optimizer with less state"
+            ) from error
+
+    @property
+    def ranks(self) -> int:
+        return self._group.ranks
+
+    def recorded(self, batch: Any) -> Row:
+        """A step whose generators are seeded by the caller, and that is not tried again: for a graph."""
+        return self.update(self._accumulate(batch))
+
+    def gradient(self, batch: Any, seed: int) -> Weighted:
+        """The gradient of the sum over the batch, in the parameters' `grad`, and what it is the gradient of."""
+        self._buffers.note()
+        while True:
+            sow(self.device, seed)
+            try:
+                return self._accumulate(batch)
+            except Exception as error:
+                if not is_full(error):
+                    raise
+                release(error)
+                reason = str(error)
+            self._cut_finer(batch, reason)
+
+    def _accumulate(self, batch: Any) -> Weighted:
+        self.optimizer.zero_grad(set_to_none=True)
+        found, count = None, samples(batch)
+        for part in pieces(batch, self.pieces) if count else ():
+            with self.precision.context():
+                size = count if self.pieces == 1 else samples(part)
+                piece = weighted(self.loss(self.model, part), size, self.device)
+            if not piece.sum.requires_grad:
+                raise InputError(
+                    "the loss does not depend on any parameter that is trained; compute it from the model it is "
+                    "given, without detach() or torch.no_grad()"
+                )
+            scaled = piece.sum if self.scale is None else piece.sum * self.scale.value
+            scaled.backward()
+            total, weight = piece.sum.detach(), piece.weight
+            found = Weighted(total, weight) if found is None else Weighted(found.sum + total, found.weight + weight)
+        return found or Weighted(self._nothing, self._nothing)
+
+    def _cut_finer(self, batch: Any, reason: str) -> None:
+        self.optimizer.zero_grad(set_to_none=True)
+        self._buffers.put_back()
+        if self.device.type == "cuda":
+            torch.cuda.empty_cache()
+        count = samples(batch)
+        if self.pieces >= count:
+            raise BudgetError(
+                f"a micro-batch of one sample does not fit: {reason.splitlines()[0] if reason else 'out of memory'}. "
+                "Use a larger budget, recompute= with the names of large submodules, a lower precision, or smaller "
+                "samples"
+            )
+        self.pieces = min(2 * self.pieces, count)
+        self._warn(f"out of memory on a batch of {count} samples; it is done again in {self.pieces} micro-batches")
+
+    def update(self, found: Weighted) -> Row:
+        """Divides the gradient by the weight, clips it, and lets the optimizer step."""
+        found = self._group.gather(self._parameters, found)
+        gradients = [each.grad for each in self._parameters if each.grad is not None]
+        length = foreach.norm(gradients) if gradients else self._nothing
+        row = (self._looking if self._waits else self._unseen)(found, length, gradients)
+        if self.average is not None:
+            self.average.update()
+        return row
+
+    def _looking(self, found: Weighted, length: Tensor, gradients: list[Tensor]) -> Row:
+        """Where the numbers are at hand, or must be waited for."""
+        total, weight = found.sum.item(), found.weight.item()
+        divisor = weight if self.scale is None else weight * self.scale.value.item()
+        norm = length.item() / divisor if divisor else math.inf
+        good = math.isfinite(total) and math.isfinite(weight) and math.isfinite(norm)
+        if good:
+            clipped = 1.0 if self._clip is None else min(1.0, self._clip / (norm + 1e-6))
+            if gradients:
+                foreach.multiply(gradients, clipped / divisor)
+            self.optimizer.step()
+        if self.scale is not None:
+            self.scale.update(self._bad.fill_(not good))
+        return total, weight, norm
+
+    def _unseen(self, found: Weighted, length: Tensor, gradients: list[Tensor]) -> Row:
+        """The same on the device alone. A weight of 0 makes the norm infinite or NaN."""
+        divisor = found.weight if self.scale is None else found.weight * self.scale.value
+        factor = divisor.reciprocal()
+        norm = length * factor
+        row = torch.stack((found.sum.to(self._dtype), found.weight.to(self._dtype), norm.to(self._dtype)))
+        foreach.find_nonfinite(row, self._bad, self._one)
+        if self._clip is not None:
+            factor = factor * (self._clip / (norm + 1e-6)).clamp(max=1.0)
+        if gradients:
+            foreach.multiply(gradients, factor)
+        self.optimizer.grad_scale = None  # pyright: ignore[reportAttributeAccessIssue]
+        self.optimizer.found_inf = self._bad  # pyright: ignore[reportAttributeAccessIssue]
+        self.optimizer.step()
+        if self.scale is not None:
+            self.scale.update(self._bad)
+        return row
+
+
+class _Buffers:
+    """What a forward pass changes beside gradients, such as running means: kept from before each step, so that a step
+    that is done again does not count twice. Which buffers change is seen in the first step."""
+
+    def __init__(self, model: nn.Module) -> None:
+        self._all = list(model.buffers())
+        self._kept: list[tuple[Tensor, Tensor, int]] = []
+        self._steps = 0
+
+    def note(self) -> None:
+        if self._steps == 0:
+            self._kept = [(each, each.clone(), each._version) for each in self._all]
+        elif self._steps == 1:
+            self._kept = [kept for kept in self._kept if kept[0]._version != kept[2]]
+        if self._steps and self._kept:
+            foreach.copy([kept for _, kept, _ in self._kept], [each for each, _, _ in self._kept])
+        self._steps += 1
+
+    def put_back(self) -> None:
+        with torch.no_grad():
+            for each, kept, _ in self._kept:
+                each.copy_(kept)

@@ -1,0 +1,240 @@
+"""The plan of a training run: where the data lives, how many micro-batches, whether to recompute, in what precision."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import nn
+
+from ..budget import Hold
+from ..cost import Cost
+from ..data import loader as make_loader
+from ..data.loader import Loader
+from ..data.residency import TIERS
+from ..errors import BudgetError, ConfigError
+from ..monitor import Peak
+from ..plan import Candidate, Plan, Rejected, choose
+from . import chance, optimizers, recompute
+from .failures import is_full, release
+from .microbatches import cut, samples
+from .objective import weighted
+from .precision import Precision, resolve
+from .ranks import Group
+from .settings import Settings
+from .step import Loss
+
+_PINNED, _PIECE, _AGAIN = 1.2, 0.05, 10.0  # slowness: of the pinned tier, of each micro-batch, of recomputing
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Prepared:
+    """A plan and what it speaks of.
+
+    Attributes:
+        plan: its items are the samples of a batch (of this rank), its steps the micro-batches.
+        loader, valid: the batches.
+        precision: what to compute in.
+        recomputed: submodules to run again in the backward pass.
+    """
+
+    plan: Plan
+    loader: Loader
+    valid: Loader | None
+    precision: Precision
+    recomputed: tuple[str, ...]
+
+    @property
+    def pieces(self) -> int:
+        return self.plan.steps or 1
+
+
+def prepare(
+    model: nn.Module,
+    loss: Loss,
+    data: Any,
+    valid: Any,
+    settings: Settings,
+    hold: Hold,
+    group: Group,
+    fingerprint: str = "",
+) -> Prepared:
+    """Plans a run of a model that is on its device already, in training mode. The loss is called on a few samples, to
+    see what they need; random numbers, buffers and gradients are then as they were."""
+    device = hold.device
+    parameters = optimizers.trained(model)
+    precision = resolve(settings.precision, device, {each.dtype for each in parameters})
+    state = _state_bytes(settings, parameters, device)
+    validating = _validating(valid, settings, device, state)
+    beside = 0 if validating is None else validating.plan.predicted
+    loaders, rejected = _loaders(data, settings, device, group, fingerprint)
+    batch = _first_batch(loaders[-1])
+    count = samples(batch)
+    if device.type == "cuda":
+        torch.cuda.empty_cache()
+        state += hold.used()  # the weights, and whatever else lies there
+    names = recompute.names(model, settings.recompute)
+    forced = settings.recompute not in ("auto", False)
+    plain = None if forced else _measured(model, loss, batch, precision, device, ())
+    needs_less = plain is None or state + beside + plain.at(1) > hold.limit
+    again = _measured(model, loss, batch, precision, device, names) if names and needs_less else None
+    del batch
+    candidates = []
+    for loader in loaders:
+        for cost, chosen in ((plain, ()), (again, names)):
+            if cost is not None:
+                # The rows of a loader that was given are there by now, and counted in what is used.
+                rows = 0 if isinstance(data, Loader) and device.type == "cuda" else loader.plan.predicted
+                fixed = cost.fixed + state + beside + rows
+                whole = Cost(fixed, cost.per_unit, source=cost.source)
+                candidates.append(_candidate(whole, loader, count, hold.limit, settings, precision, bool(chosen)))
+    try:
+        plan = choose(f"{settings.name}, micro-batches of a batch of {count}", candidates, hold.limit)
+    except BudgetError as error:
+        raise BudgetError(f"{error} {_advice(model, names)}") from error
+    if settings.accumulate != "auto":
+        pieces = min(int(settings.accumulate), max(1, count))
+        size = -(-count // pieces)
+        plan = replace(plan, batch=size, steps=pieces, predicted=plan.cost.at(size))
+    plan = replace(plan, rejected=plan.rejected + rejected)
+    loader = next(each for each in loaders if each.plan.tier == plan.tier)
+    return Prepared(plan, loader, validating, precision, names if "recomputing" in plan.strategy else ())
+
+
+def _candidate(
+    cost: Cost, loader: Loader, count: int, limit: int, settings: Settings, precision: Precision, again: bool
+) -> Candidate:
+    room = cost.capacity(limit)
+    pieces = 1 if room >= count else count if room < 1 else -(-count // int(room))
+    slowness = _PINNED if loader.plan.tier == "pinned" else 1.0
+    return Candidate(
+        strategy=f"{loader.plan.tier} tier" + (", recomputing" if again else ""),
+        cost=cost,
+        items=max(1, count),
+        most=None if settings.accumulate == "auto" else -(-count // int(settings.accumulate)) or 1,
+        piece="sample",
+        slowness=(slowness + _PIECE * (pieces - 1)) * (_AGAIN if again else 1.0),
+        devices=(str(loader.device),),
+        precision=f"{precision.name} ({precision.why})",
+        tier=loader.plan.tier,
+    )
+
+
+def _advice(model: nn.Module, names: tuple[str, ...]) -> str:
+    if names or not any(model.children()):
+        return "A lower precision or smaller samples help too."
+    return "recompute= with the names of large submodules, or a lower precision, helps too."
+
+
+def _state_bytes(settings: Settings, parameters: list[nn.Parameter], device: torch.device) -> int:
+    """What comes to the weights: optimizer state, the average, and gradients; these are in what is measured on CUDA."""
+    weights = sum(each.numel() * each.element_size() for each in parameters)
+    total = optimizers.state_bytes(parameters) + (weights if settings.ema is not None else 0)
+    return total + (weights if device.type == "cpu" else 0)
+
+
+def _validating(valid: Any, settings: Settings, device: torch.device, state: int) -> Loader | None:
+    if valid is None or isinstance(valid, Loader):
+        return valid
+    options = {name: value for name, value in settings.loader.items() if name in ("ragged", "pad", "num_workers")}
+    size = settings.batch_size or 1024
+    return make_loader(
+        valid, batch_size=size, shuffle=False, device=device, budget=settings.budget, reserve=state, **options
+    )
+
+
+def _loaders(
+    data: Any, settings: Settings, device: torch.device, group: Group, fingerprint: str
+) -> tuple[list[Loader], tuple[Rejected, ...]]:
+    """The loader of each tier that fits at all, the fastest first."""
+    if isinstance(data, Loader):
+        return [data], ()
+    if settings.batch_size is None:
+        raise ConfigError("batch_size is missing; give the samples of a batch, over all ranks together")
+    found, rejected, failed = [], [], None
+    for tier in TIERS if settings.tier == "auto" else (settings.tier,):
+        try:
+            found.append(
+                make_loader(
+                    data,
+                    batch_size=settings.batch_size,
+                    budget=settings.budget,
+                    seed=settings.seed,
+                    device=device,
+                    tier=tier,
+                    rank=group.rank,
+                    ranks=group.ranks,
+                    fingerprint=fingerprint,
+                    **settings.loader,
+                )
+            )
+        except BudgetError as error:
+            failed = error
+            rejected.append(Rejected(f"{tier} tier", 0, str(error).split(". ")[0]))
+    if failed is not None and not found:
+        raise failed
+    return found, tuple(rejected)
+
+
+def _first_batch(loader: Loader) -> Any:
+    batches = loader.epoch(0)
+    try:
+        return next(batches)
+    finally:
+        batches.close()  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def _measured(
+    model: nn.Module, loss: Loss, batch: Any, precision: Precision, device: torch.device, names: tuple[str, ...]
+) -> Cost:
+    """Bytes of forward and backward by the number of samples, from two small runs."""
+    count = samples(batch)
+    if count == 0:  # a rank without samples
+        return Cost(0, 0, source="guess")
+    kept = [(each, each.clone()) for each in model.buffers()]
+    sizes = sorted({min(count, max(2, count // 16)), min(count, max(4, count // 8))})
+    found = []
+    with recompute.recomputing(model, names):
+        for size in sizes:
+            chance.sow(device, chance.seed_of(0, chance.START, 0, 0))
+            try:
+                found.append((float(size), float(_peak(model, loss, cut(batch, count, 0, size), precision, device))))
+            except Exception as error:
+                if not is_full(error):
+                    raise
+                release(error)
+                break
+            finally:
+                model.zero_grad(set_to_none=True)
+                with torch.no_grad():
+                    for each, before in kept:
+                        each.copy_(before)
+    if not found:
+        return Cost(0, 0, source="guess")
+    return Cost.fit(found) if len(found) > 1 else Cost(0, found[0][1] / found[0][0], source="probe")
+
+
+def _peak(model: nn.Module, loss: Loss, part: Any, precision: Precision, device: torch.device) -> int:
+    """On CUDA the peak itself, less what was there; on a CPU, whose peak says little of so small a run, the bytes that
+    the backward pass waits for."""
+    size = samples(part)
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+        torch.cuda.empty_cache()
+        before = torch.cuda.memory_reserved(device)
+        with Peak(device) as peak, precision.context():
+            weighted(loss(model, part), size, device).sum.backward()
+        torch.cuda.synchronize(device)
+        return max(0, peak.bytes - before)
+    own = {each.untyped_storage().data_ptr() for each in (*model.parameters(), *model.buffers())}
+    kept: dict[int, int] = {}
+
+    def note(tensor: torch.Tensor) -> torch.Tensor:
+        storage = tensor.untyped_storage()
+        if storage.data_ptr() not in own:
+            kept[storage.data_ptr()] = min(storage.nbytes(), tensor.numel() * tensor.element_size())
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor), precision.context():
+        found = weighted(loss(model, part), size, device)
+    del found
+    return sum(kept.values())

@@ -1,0 +1,230 @@
+"""Blocks of 4 x 4 numbers in registers, for Triton kernels in which each lane has a matrix of its own.
+
+A block is a tuple of 16 tensors of float64, by rows; each has one element a lane. What a lane has of its own lies in
+memory interleaved with the other lanes', so that every access is one straight line. A vector of 4 is a tuple of 4.
+"""
+
+# pyright: reportArgumentType=false, reportCallIssue=false, reportOperatorIssue=false, reportAttributeAccessIssue=false
+# pyright: reportGeneralTypeIssues=false
+import torch
+import triton
+import triton.language as tl
+
+LANES = tl.constexpr(32)
+"""Lanes of a program, and so how far apart the numbers of a lane lie."""
+INTERPRETED = triton.knobs.runtime.interpret
+# Triton's pass over memory accesses takes time in the square of their number: a block is read by one piece of assembly.
+_ASSEMBLY = tl.constexpr(not INTERPRETED and torch.version.hip is None)
+
+
+def _reading(count: int) -> tl.constexpr:
+    return tl.constexpr("".join(f"ld.global.b64 ${k}, [${count}+{8 * LANES.value * k}];" for k in range(count)))
+
+
+def _writing(count: int) -> tl.constexpr:
+    lines = (f"st.global.b64 [$1+{8 * LANES.value * k}], ${2 + k};" for k in range(count))
+    return tl.constexpr("mov.u32 $0, 0;" + "".join(lines))
+
+
+_GATHER4 = tl.constexpr("".join(f"ld.global.b64 ${k}, [${4 + k}];" for k in range(4)))
+_READ4, _READ16, _WRITE4, _WRITE16 = _reading(4), _reading(16), _writing(4), _writing(16)
+_FOUR, _SIXTEEN = tl.constexpr((tl.float64,) * 4), tl.constexpr((tl.float64,) * 16)
+_TO4, _TO16 = tl.constexpr("=d," * 4 + "l"), tl.constexpr("=d," * 16 + "l")
+_FROM4, _FROM16 = tl.constexpr("=r,l" + ",d" * 4), tl.constexpr("=r,l" + ",d" * 16)
+
+
+@triton.jit
+def load4(p, S):
+    """Four numbers, S apart."""
+    if _ASSEMBLY:
+        at = [p.to(tl.int64), (p + S).to(tl.int64), (p + 2 * S).to(tl.int64), (p + 3 * S).to(tl.int64)]
+        return tl.inline_asm_elementwise(_GATHER4, _TO4 + ",l,l,l", at, _FOUR, False, 1)
+    else:  # noqa: RET505, the branch that is not taken is not compiled
+        return (tl.load(p), tl.load(p + S), tl.load(p + 2 * S), tl.load(p + 3 * S))
+
+
+@triton.jit
+def get4(p):
+    """Four numbers of a lane's own."""
+    if _ASSEMBLY:
+        return tl.inline_asm_elementwise(_READ4, _TO4, [p.to(tl.int64)], _FOUR, False, 1)
+    else:  # noqa: RET505
+        return load4(p, LANES)
+
+
+@triton.jit
+def put4(p, v):
+    if _ASSEMBLY:
+        tl.inline_asm_elementwise(_WRITE4, _FROM4, [p.to(tl.int64), v[0], v[1], v[2], v[3]], tl.int32, False, 1)
+    else:
+        tl.store(p, v[0])
+        tl.store(p + LANES, v[1])
+        tl.store(p + 2 * LANES, v[2])
+        tl.store(p + 3 * LANES, v[3])
+
+
+@triton.jit
+def rows(a, b, c, d):
+    """A block from its rows."""
+    return (a[0], a[1], a[2], a[3], b[0], b[1], b[2], b[3], c[0], c[1], c[2], c[3], d[0], d[1], d[2], d[3])
+
+
+@triton.jit
+def get(p):
+    """A block of a lane's own."""
+    if _ASSEMBLY:
+        return tl.inline_asm_elementwise(_READ16, _TO16, [p.to(tl.int64)], _SIXTEEN, False, 1)
+    else:  # noqa: RET505
+        return rows(get4(p), get4(p + 4 * LANES), get4(p + 8 * LANES), get4(p + 12 * LANES))
+
+
+@triton.jit
+def row0(a):
+    return (a[0], a[1], a[2], a[3])
+
+
+@triton.jit
+def row1(a):
+    return (a[4], a[5], a[6], a[7])
+
+
+@triton.jit
+def row2(a):
+    return (a[8], a[9], a[10], a[11])
+
+
+@triton.jit
+def row3(a):
+    return (a[12], a[13], a[14], a[15])
+
+
+@triton.jit
+def put(p, a):
+    if _ASSEMBLY:
+        tl.inline_asm_elementwise(
+            _WRITE16, _FROM16,
+            [p.to(tl.int64), a[0], a[1], a[2], a[3], a[4], a[5], a[6], a[7], a[8], a[9], a[10], a[11], a[12], a[13],
+             a[14], a[15]], tl.int32, False, 1,
+        )  # fmt: skip
+    else:
+        put4(p, row0(a))
+        put4(p + 4 * LANES, row1(a))
+        put4(p + 8 * LANES, row2(a))
+        put4(p + 12 * LANES, row3(a))
+
+
+@triton.jit
+def flip(a):
+    """The transpose, which costs nothing."""
+    return (
+        a[0], a[4], a[8], a[12], a[1], a[5], a[9], a[13],
+        a[2], a[6], a[10], a[14], a[3], a[7], a[11], a[15],
+    )  # fmt: skip
+
+
+@triton.jit
+def dot4(a, b):
+    return a[0] * b[0] + a[1] * b[1] + a[2] * b[2] + a[3] * b[3]
+
+
+@triton.jit
+def _more(c, a, b):
+    return c + a[0] * b[0] + a[1] * b[1] + a[2] * b[2] + a[3] * b[3]
+
+
+@triton.jit
+def _less(c, a, b):
+    return c - a[0] * b[0] - a[1] * b[1] - a[2] * b[2] - a[3] * b[3]
+
+
+@triton.jit
+def _row_less(c, a, B):
+    return (_less(c[0], a, row0(B)), _less(c[1], a, row1(B)), _less(c[2], a, row2(B)), _less(c[3], a, row3(B)))
+
+
+@triton.jit
+def _row_more(c, a, B):
+    return (_more(c[0], a, row0(B)), _more(c[1], a, row1(B)), _more(c[2], a, row2(B)), _more(c[3], a, row3(B)))
+
+
+@triton.jit
+def less(C, A, B):
+    """C - A B^T."""
+    return rows(
+        _row_less(row0(C), row0(A), B), _row_less(row1(C), row1(A), B),
+        _row_less(row2(C), row2(A), B), _row_less(row3(C), row3(A), B),
+    )  # fmt: skip
+
+
+@triton.jit
+def more(C, A, B):
+    """C + A B^T."""
+    return rows(
+        _row_more(row0(C), row0(A), B), _row_more(row1(C), row1(A), B),
+        _row_more(row2(C), row2(A), B), _row_more(row3(C), row3(A), B),
+    )  # fmt: skip
+
+
+@triton.jit
+def less4(v, A, u):
+    """v - A u."""
+    return _row_less(v, u, A)
+
+
+@triton.jit
+def more4(v, A, u):
+    """v + A u."""
+    return _row_more(v, u, A)
+
+
+@triton.jit
+def _pivot(d, least):
+    safe = tl.where(d > 0.0, d, 1.0)
+    return safe, 1.0 / tl.sqrt(safe), tl.where(d > 0.0, tl.minimum(least, d), 0.0)  # 0 for a NaN
+
+
+@triton.jit
+def factor(c, least):
+    """The Cholesky factor of a block, with 1 / l on its diagonal and 0 above it; its determinant squared; and the least
+    pivot so far, which is not positive where there is no factor."""
+    d0, i0, least = _pivot(c[0], least)
+    l10 = c[4] * i0
+    l20 = c[8] * i0
+    l30 = c[12] * i0
+    d1, i1, least = _pivot(c[5] - l10 * l10, least)
+    l21 = (c[9] - l20 * l10) * i1
+    l31 = (c[13] - l30 * l10) * i1
+    d2, i2, least = _pivot(c[10] - l20 * l20 - l21 * l21, least)
+    l32 = (c[14] - l30 * l20 - l31 * l21) * i2
+    d3, i3, least = _pivot(c[15] - l30 * l30 - l31 * l31 - l32 * l32, least)
+    zero = i0 * 0.0
+    L = (i0, zero, zero, zero, l10, i1, zero, zero, l20, l21, i2, zero, l30, l31, l32, i3)
+    return L, d0 * d1 * d2 * d3, least
+
+
+@triton.jit
+def under4(L, c):
+    """L^-1 c, L as `factor` gives it."""
+    x0 = c[0] * L[0]
+    x1 = (c[1] - x0 * L[4]) * L[5]
+    x2 = (c[2] - x0 * L[8] - x1 * L[9]) * L[10]
+    x3 = (c[3] - x0 * L[12] - x1 * L[13] - x2 * L[14]) * L[15]
+    return (x0, x1, x2, x3)
+
+
+@triton.jit
+def under(L, C):
+    """C L^-T: each row as `under4` has it."""
+    return rows(under4(L, row0(C)), under4(L, row1(C)), under4(L, row2(C)), under4(L, row3(C)))
+
+
+@triton.jit
+def invert(L):
+    """L^-1, with true numbers on its diagonal."""
+    w10 = -L[4] * L[0] * L[5]
+    w21 = -L[9] * L[5] * L[10]
+    w32 = -L[14] * L[10] * L[15]
+    w20 = -(L[8] * L[0] + L[9] * w10) * L[10]
+    w31 = -(L[13] * L[5] + L[14] * w21) * L[15]
+    w30 = -(L[12] * L[0] + L[13] * w10 + L[14] * w20) * L[15]
+    return (L[0], L[1], L[2], L[3], w10, L[5], L[6], L[7], w20, w21, L[10], L[11], w30, w31, w32, L[15])

@@ -1,0 +1,30 @@
+"""Compiles the fused kernels for a card that need not be there; run by test_fused.py, in a process that does not
+interpret."""
+
+# pyright: reportArgumentType=false, reportAttributeAccessIssue=false
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource, compile
+
+from brimful.gp import _advance, _eigen, _kernels
+
+_WHOLE = dict.fromkeys(("begin", "L", "T", "NB", "NP", "room", "M", "N", "limit"), "i32")
+_INDEX = dict.fromkeys(("last", "index", "iterations", "ending", "going", "counts", "start", "made"), "*i32")
+_TYPES = _WHOLE | _INDEX | {"out_good": "*i8", "fixed": "*i8", "tolerance": "fp32", "reach": "fp32"}
+_TASK = {"D": 1, "P": 3, "Q": 2, "SHAPE": 3, "ARD": 0, "INTERPRETED": False}
+_STEP = {"P": 3, "PB": 4, "Q": 1, "R": 5, "STARTS": 2, "S": 32, "LATE": 25, "FAILED": 0, "UNFINISHED": 1}
+
+
+def build(kernel, constants: dict, plain: str, warps: int, **other: str) -> None:
+    names = kernel.arg_names
+    signature = {name: "constexpr" if name in constants else (_TYPES | other).get(name, plain) for name in names}
+    source = ASTSource(kernel, signature, {(names.index(name),): value for name, value in constants.items()})
+    compile(source, target=GPUTarget("cuda", 90, 32), options={"num_warps": warps})
+
+
+if __name__ == "__main__":
+    build(_kernels._evaluate, _TASK | {"WANT": True}, "*fp64", 1)
+    build(_kernels._predict, _TASK, "*fp64", 1)
+    build(_advance._advance, _STEP | {"CONVERGED": 2}, "*fp64", 4)
+    sizes = {"L": 49, "R": 32, "Q": 1, "PULLED": True, "B": 64, "S": 64, "PRECISION": "tf32x3"}
+    build(_eigen._lowest, sizes, "*fp32", 4, M="*fp32")
+    print("compiled")
