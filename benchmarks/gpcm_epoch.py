@@ -1,0 +1,134 @@
+"""One epoch of Deep-GPCM on 5,000 students and 200 questions: `brimful.train` beside the loop over time that peers have.
+
+    python benchmarks/gpcm_epoch.py [--quick] [--device cpu] [--out benchmarks/results/gpcm-epoch.json]
+
+All contenders train the same model with the same loss and optimizer on the same batches of 64, resident on the device.
+"step by step" computes embeddings, attention, read, heads and write at each step, as the published models do. "bare" is
+a hand-written loop around the parallel model, with every batch at hand: what `train` adds to it is its overhead. The two
+slow ones are timed on some of the batches, the same ones as the others, and scaled to the epoch.
+"""
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
+
+import torch
+
+import brimful
+from brimful import data as loading
+from brimful import devices
+from brimful.gpcm.datasets import dataset
+from brimful.gpcm.options import Options, Run
+from brimful.gpcm.train import Prepared, add_keys, batch_loss, prepare, tensors
+from brimful.show import columns
+from brimful.units import show_bytes, show_seconds
+
+BATCH = 64
+
+
+def wait(device: torch.device) -> None:
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+
+
+def given(name: str, device: torch.device) -> Prepared:
+    options = Options(epochs=3, batch_size=BATCH)
+    return prepare(dataset(name, options, 0), Run(options, None, None, device, 0, False))
+
+
+def by_hand(ready: Prepared, parallel: bool, device: torch.device, steps: int) -> tuple[float, int]:
+    """Seconds a step of a hand-written loop, and the peak of its memory; one step does not count."""
+    model = ready.model.to(device)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, fused=device.type == "cuda")
+    loader = loading.loader(
+        tensors(ready.train), batch_size=BATCH, device=device, transform=add_keys, pad=-1, tier="device"
+    )  # fmt: skip
+    batches = [batch for _, batch in zip(range(steps + 1), loader.epoch(0), strict=False)]
+    loss = ready.loss.keywords["loss"]
+
+    def step(batch: Any) -> None:
+        optimizer.zero_grad()
+        found = batch_loss(model, batch, loss=loss, parallel=parallel)
+        found.mean.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0, foreach=True)
+        optimizer.step()
+
+    model.train()
+    step(batches[-1])
+    wait(device)
+    if device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats(device)
+    begin = time.perf_counter()
+    for batch in batches[:steps]:
+        step(batch)
+    wait(device)
+    took = time.perf_counter() - begin
+    return took / min(steps, len(batches)), torch.cuda.max_memory_allocated(device) if device.type == "cuda" else 0
+
+
+def by_train(ready: Prepared, device: torch.device, **more: Any) -> tuple[float, int]:
+    """Seconds an epoch of `brimful.train`, the first left out, without validation."""
+    settings = ready.settings | {"monitor": "train_loss", "mode": "min", "ema": None, "epochs": 4} | more
+    if device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats(device)
+    result = brimful.train(
+        ready.model, ready.loss, tensors(ready.train), device=device, progress=False, tier="device", **settings
+    )
+    seconds = min(row["seconds"] for row in result.history[1:])
+    return seconds, torch.cuda.max_memory_allocated(device) if device.type == "cuda" else 0
+
+
+def measure(name: str, device: torch.device, few: int) -> dict[str, Any]:
+    steps = -(-len(given(name, device).train) // BATCH)
+    rows: list[dict[str, Any]] = []
+
+    def add(what: str, run: Callable[[], tuple[float, int]], times: int) -> None:
+        seconds, peak = run()
+        rows.append({"contender": what, "epoch": seconds * times, "step": seconds * times / steps, "peak": peak})
+        print(rows[-1], flush=True)
+
+    add("step by step, as peers have it", lambda: by_hand(given(name, device), False, device, few), steps)
+    add("parallel, bare", lambda: by_hand(given(name, device), True, device, steps), steps)
+    add("brimful.train", lambda: by_train(given(name, device), device), 1)
+    if device.type == "cuda":
+        add("brimful.train, float32", lambda: by_train(given(name, device), device, precision="float32"), 1)
+    return {"data": name, "steps": steps, "rows": rows}
+
+
+def show(report: dict[str, Any]) -> str:
+    first = report["rows"][0]["epoch"]
+    rows = [
+        (row["contender"], show_seconds(row["epoch"]), show_seconds(row["step"]), f"{first / row['epoch']:.1f}x",
+         show_bytes(row["peak"]) if row["peak"] else "-")
+        for row in report["rows"]
+    ]  # fmt: skip
+    head = (
+        f"{report['device']}, torch {report['torch']}, {report['threads']} threads; {report['data']}, batches of 64\n\n"
+    )
+    return head + columns(rows, ("contender", "an epoch", "a step", "times as fast", "peak"))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="few students, to see that it runs")
+    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("--out", type=Path)
+    options = parser.parse_args()
+    device = torch.device(options.device)
+    name, few = ("synthetic_OC_300_40_4", 2) if options.quick else ("synthetic_OC_5000_200_4", 12)
+    about = {"device": devices.model(device), "torch": torch.__version__, "threads": torch.get_num_threads()}
+    report = about | measure(name, device, few)
+    print(show(report))
+    if options.out:
+        options.out.write_text(json.dumps(report, indent=1))
+        options.out.with_suffix(".txt").write_text(show(report) + "\n")
+
+
+if __name__ == "__main__":
+    main()
