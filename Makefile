@@ -30,6 +30,9 @@ bench: $(STAMP)          ## measure on this machine; results land in benchmarks/
 	$(BIN)/python benchmarks/gp.py
 	$(BIN)/python benchmarks/loader.py --out benchmarks/results/loader.json
 	$(BIN)/python benchmarks/train.py --out benchmarks/results/train.json
+	$(BIN)/python benchmarks/gpcm.py --out benchmarks/results/gpcm.json
+	$(BIN)/python benchmarks/gpcm_epoch.py --out benchmarks/results/gpcm-epoch.json
+	$(BIN)/python benchmarks/gpcm_quality.py --out benchmarks/results/gpcm-quality.json
 	$(BIN)/python -c 'import sys, torch; sys.exit(not torch.cuda.is_available())' \
 		&& $(BIN)/python benchmarks/map.py --out benchmarks/results/map.json \
 		|| echo "benchmarks/map.py needs a CUDA device and was left out"

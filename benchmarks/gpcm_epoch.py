@@ -1,11 +1,11 @@
-"""One epoch of Deep-GPCM on 5,000 students and 200 questions: `brimful.train` beside the loop over time that peers have.
+"""One epoch of Deep-GPCM on 5,000 students and 200 questions: `brimful.train` beside the loop over time of its peers.
 
     python benchmarks/gpcm_epoch.py [--quick] [--device cpu] [--out benchmarks/results/gpcm-epoch.json]
 
 All contenders train the same model with the same loss and optimizer on the same batches of 64, resident on the device.
-"step by step" computes embeddings, attention, read, heads and write at each step, as the published models do. "bare" is
-a hand-written loop around the parallel model, with every batch at hand: what `train` adds to it is its overhead. The two
-slow ones are timed on some of the batches, the same ones as the others, and scaled to the epoch.
+"step by step" computes embeddings, attention, read, heads and write at each step, as the published models do; it is
+timed on some of the batches and scaled to the epoch. "bare" is a hand-written loop around the parallel model, with every
+batch at hand: what `train` adds to it is its overhead.
 """
 
 import argparse
