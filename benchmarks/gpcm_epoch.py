@@ -4,7 +4,7 @@
 
 All contenders train the same model with the same loss and optimizer on the same batches of 64, resident on the device.
 "step by step" computes embeddings, attention, read, heads and write at each step, as the published models do; it is
-timed on some of the batches and scaled to the epoch. "bare" is a hand-written loop around the parallel model, with every
+timed on some of the batches and scaled. "bare" is a hand-written loop around the parallel model, with every
 batch at hand: what `train` adds to it is its overhead.
 """
 
