@@ -14,7 +14,7 @@ from training import Heard, error, fit, network, points, squares, summed, weight
 
 import brimful
 from brimful import BudgetError, ConfigError, DivergedError, InputError, Weighted, data
-from brimful.engine import chance
+from brimful.engine import chance, objective
 from brimful.engine.ema import Average
 from brimful.engine.precision import Scale, resolve
 from brimful.engine.ranks import Group
@@ -598,3 +598,36 @@ def test_the_example_of_the_docs_runs(tmp_path: Path, monkeypatch: pytest.Monkey
     exec(text.replace("epochs=50", 'epochs=2, device="cpu", progress=False'), given)
     assert given["result"].epochs == 2
     assert (tmp_path / "curves.png").exists()
+
+
+def test_a_skipped_step_leaves_running_means_as_they_were():
+    model = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.BatchNorm1d(3), torch.nn.Linear(3, 1))
+    x, y = torch.randn(32, 2, generator=torch.Generator().manual_seed(0)), torch.zeros(32, 1)
+    x[5] = torch.nan
+
+    def loss(model: torch.nn.Module, batch: dict[str, torch.Tensor]) -> torch.Tensor:
+        return (model(batch["x"]) - batch["y"]).square().mean()
+
+    brimful.train(model, loss, {"x": x, "y": y}, epochs=2, batch_size=8, device="cpu", progress=False)
+    assert all(torch.isfinite(each).all() for each in model.buffers())
+
+
+def test_a_transform_holds_for_validation_too():
+    model, x = torch.nn.Linear(1, 1), torch.full((16, 1), 100.0)
+
+    def loss(model: torch.nn.Module, batch: dict[str, torch.Tensor]) -> torch.Tensor:
+        return (model(batch["x"]) - 1.0).square().mean()
+
+    def small(batch: dict[str, torch.Tensor], generator: torch.Generator) -> dict[str, torch.Tensor]:
+        return {"x": batch["x"] / 100.0}
+
+    result = brimful.train(
+        model, loss, {"x": x}, valid={"x": x}, epochs=1, batch_size=16, lr=1e-9, device="cpu", progress=False,
+        loader={"transform": small},
+    )  # fmt: skip
+    assert result.history[0]["valid_loss"] == pytest.approx(result.history[0]["train_loss"], rel=1e-4)
+
+
+def test_a_mean_in_half_precision_does_not_overflow():
+    found = objective.weighted(torch.tensor(64.0, dtype=torch.float16), 4096, torch.device("cpu"))
+    assert found.sum.item() == 64.0 * 4096

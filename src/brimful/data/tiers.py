@@ -104,6 +104,8 @@ class Pinned:
 
     def batches(self, index: np.ndarray, bounds: np.ndarray) -> Iterator[Any]:
         """The batches between the bounds of an index."""
+        if self._stream is not None:  # rows that are on the device already may still be on their way
+            self._stream.wait_stream(torch.cuda.current_stream(self._device))
         cuts = itertools.pairwise(bounds.tolist())
         with self._reading() as gather, Ahead() as ahead:
 

@@ -68,15 +68,18 @@ class Graphed:
     def _capture(self, batch: Any) -> bool:
         static = trees.apply(batch, lambda tensor: tensor.clone())
         self._batch = [tensor for _, tensor in trees.leaves(static)]
-        graph = torch.cuda.CUDAGraph()
+        graph, before = torch.cuda.CUDAGraph(), torch.cuda.current_stream(self._step.device)
         torch.cuda.synchronize(self._step.device)
         self._step.optimizer.zero_grad(set_to_none=True)
         try:
-            with torch.cuda.graph(graph, capture_error_mode="thread_local"):
+            with torch.cuda.graph(graph, stream=self._stream, capture_error_mode="thread_local"):
                 self._record = self._step.recorded(static)
         except RuntimeError as error:  # memory, or something that waits for the device
             release(error)
-            self._off, self._batch = True, []
+            torch.cuda.set_stream(before)  # torch does not go back to it where the end of a capture fails
+            graph.reset()
+            self._off, self._batch, self._record = True, [], None
+            self._step.optimizer.zero_grad(set_to_none=True)
             torch.cuda.synchronize(self._step.device)
             why = "memory ran out" if is_full(error) else str(error).splitlines()[0]
             self._warn(f"a step cannot be captured as a graph ({why}); steps run one by one")
@@ -106,5 +109,8 @@ def _can(step: Step, warn: Callable[[str], None]) -> bool:
         return False
     if not skips_by_itself(step.optimizer) or step.ranks > 1:
         warn("graph=True needs adamw or adam, on one rank; steps run one by one")
+        return False
+    if not all(isinstance(part["lr"], torch.Tensor) for part in step.optimizer.param_groups):
+        warn("graph=True needs an optimizer whose lr is a tensor, or the schedule would be lost; steps run one by one")
         return False
     return True

@@ -120,7 +120,15 @@ class Keeping:
                 self._weights = {name: value.detach().cpu().clone() for name, value in state.items()}
 
     def finish(self) -> None:
-        """Leaves the model with the weights that were asked for."""
+        """Leaves the model with the weights that were asked for, on every rank."""
+        self._take_best()
+        if self._group.ranks > 1:
+            state = Saved(self._parts.model.state_dict(), {}) if self._group.first else None
+            shared = _shared(self._group, state)
+            assert shared is not None
+            self._parts.load(shared.tensors)
+
+    def _take_best(self) -> None:
         parts = self._parts
         if self._wanted and self._weights is not None:
             parts.load(self._weights)

@@ -42,11 +42,12 @@ def weighted(found: Any, samples: int, device: torch.device) -> Weighted:
         case (total, weight):
             pass
         case Tensor():
-            total, weight = found * samples, samples
+            total, weight = (_single(found) * samples if found.is_floating_point() else found), samples
         case _:
             raise InputError(f"the loss returned a {type(found).__name__}; {_FORMS}")
     if not isinstance(total, Tensor) or total.ndim or not total.is_floating_point():
         raise InputError(f"the loss returned {_shown(total)} where a sum belongs; {_FORMS}")
+    total = _single(total)
     if isinstance(weight, Tensor):
         if weight.ndim:
             raise InputError(f"the loss returned {_shown(weight)} where a weight belongs; {_FORMS}")
@@ -55,6 +56,11 @@ def weighted(found: Any, samples: int, device: torch.device) -> Weighted:
         raise InputError(f"the loss returned {_shown(weight)} where a weight belongs; {_FORMS}")
     # Filled on the device: nothing is copied there, and nobody waits.
     return Weighted(total, torch.full((), weight, dtype=_at_least_single(total.dtype), device=device))
+
+
+def _single(total: Tensor) -> Tensor:
+    """Sums of many are off in half precision, or overflow."""
+    return total.to(_at_least_single(total.dtype))
 
 
 def _at_least_single(dtype: torch.dtype) -> torch.dtype:

@@ -56,6 +56,9 @@ class Settings:
                 whole_number(name, getattr(self, name), least)
         if self.accumulate != "auto":
             whole_number("accumulate", self.accumulate, 1)
+        for name in ("epochs", "log_every", "max_nonfinite", "seed", "batch_size", "checkpoint_every", "patience"):
+            if getattr(self, name) is not None:
+                object.__setattr__(self, name, int(getattr(self, name)))  # numpy's integers are not JSON's
         for name in ("lr", "clip", "checkpoint_seconds", "alarm"):
             value = getattr(self, name)
             if value is not None and not (_is_number(value) and value > 0):
@@ -85,7 +88,7 @@ class Settings:
             "accumulate": self.accumulate,
             "optimizer": self.optimizer if isinstance(self.optimizer, str) else _print(self.optimizer),
             "schedule": self._schedule_identity(),
-            "loader": {name: _json(value) for name, value in sorted(self.loader.items())},
+            "loader": {name: _json(value) for name, value in sorted(self.loader.items()) if name != "num_workers"},
         }
 
     def _schedule_identity(self) -> str:

@@ -62,7 +62,7 @@ class Step:
         self._buffers = _Buffers(model)
         self._dtype = torch.float64 if any(p.dtype == torch.float64 for p in self._parameters) else torch.float32
         self._nothing = torch.zeros((), dtype=self._dtype, device=device)
-        self._bad, self._one = torch.zeros((), device=device), torch.ones((), device=device)
+        self._bad, self._one = (torch.full((), value, dtype=torch.float32, device=device) for value in (0.0, 1.0))
 
     def __call__(self, batch: Any, seed: int) -> Row:
         """Makes a step; the sum of the losses, their weight, and the gradient's norm before clipping. The step
@@ -154,8 +154,10 @@ class Step:
             if gradients:
                 foreach.multiply(gradients, clipped / divisor)
             self.optimizer.step()
-        if self.scale is not None:
-            self.scale.update(self._bad.fill_(not good))
+        else:
+            self._buffers.put_back()
+        if self.scale is not None:  # a batch of no weight says nothing of it
+            self.scale.update(self._bad.fill_(not good and weight != 0))
         return total, weight, norm
 
     def _unseen(self, found: Weighted, length: Tensor, gradients: list[Tensor]) -> Row:
@@ -172,8 +174,10 @@ class Step:
         self.optimizer.grad_scale = None  # pyright: ignore[reportAttributeAccessIssue]
         self.optimizer.found_inf = self._bad  # pyright: ignore[reportAttributeAccessIssue]
         self.optimizer.step()
-        if self.scale is not None:
-            self.scale.update(self._bad)
+        if self.device.type != "cuda" or not torch.cuda.is_current_stream_capturing():
+            self._buffers.put_back(self._bad)
+        if self.scale is not None:  # a batch of no weight says nothing of it
+            self.scale.update(self._bad * (found.weight != 0))
         return row
 
 
@@ -190,12 +194,18 @@ class _Buffers:
         if self._steps == 0:
             self._kept = [(each, each.clone(), each._version) for each in self._all]
         elif self._steps == 1:
-            self._kept = [kept for kept in self._kept if kept[0]._version != kept[2]]
+            # Batch normalisation changes its means without a new version.
+            self._kept = [
+                (each, kept, version)
+                for each, kept, version in self._kept
+                if each._version != version or not torch.equal(each, kept)
+            ]
         if self._steps and self._kept:
             foreach.copy([kept for _, kept, _ in self._kept], [each for each, _, _ in self._kept])
         self._steps += 1
 
-    def put_back(self) -> None:
+    def put_back(self, where: Tensor | None = None) -> None:
+        """As they were before the step; with `where`, only if that is not 0, for which nobody waits."""
         with torch.no_grad():
             for each, kept, _ in self._kept:
-                each.copy_(kept)
+                each.copy_(kept if where is None else torch.where(where != 0, kept, each))

@@ -145,8 +145,10 @@ class Trainer:
                 self._check_gradients()
             if self._record.full:
                 self._read()
-                if self._agreed_to_stop() and at.batch < total:
-                    self._interrupt()
+            # By the step, which is the same on all ranks: the first one's record is also read for its checkpoints.
+            every = 1 if self._device.type == "cpu" else settings.log_every
+            if at.step % every == 0 and self._agreed_to_stop() and at.batch < total:
+                self._interrupt()
             if self._group.ranks == 1 and at.batch < total and self._stop():
                 self._interrupt()
             if at.batch < total and self._is_due():
@@ -259,7 +261,7 @@ class Trainer:
                 if work.metrics is not None:
                     with torch.no_grad(), work.prepared.precision.context():
                         values |= _numbers(work.metrics(work.model, self._valid))
-            weights = [each.detach() for each in work.model.parameters()]
+            weights = [each.detach() for each in work.model.parameters() if each.is_floating_point()]
             norm = float(foreach.norm(weights))
         self._running.train()
         values |= {

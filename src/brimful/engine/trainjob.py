@@ -133,6 +133,8 @@ def run(task: Task, group: Group, events: Events, where: Where | None, stop: Cal
     checkpoints = Checkpoints(where.path / _FOLDER, where.identity, warn) if where is not None else None
     with contextlib.ExitStack() as stack:
         ending = stack.enter_context(_ending(events, where))
+        if device.type == "cuda":
+            stack.enter_context(torch.cuda.device(device))
         stack.enter_context(own_chance(device))
         hold = stack.enter_context(Hold(settings.budget, device))
         _move(task.model, hold)

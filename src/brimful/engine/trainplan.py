@@ -132,10 +132,13 @@ def _state_bytes(settings: Settings, parameters: list[nn.Parameter], device: tor
     return total + (weights if device.type == "cpu" else 0)
 
 
+_SHARED = ("ragged", "pad", "num_workers", "transform")  # what holds for validation data as well
+
+
 def _validating(valid: Any, settings: Settings, device: torch.device, state: int) -> Loader | None:
     if valid is None or isinstance(valid, Loader):
         return valid
-    options = {name: value for name, value in settings.loader.items() if name in ("ragged", "pad", "num_workers")}
+    options = {name: value for name, value in settings.loader.items() if name in _SHARED}
     size = settings.batch_size or 1024
     return make_loader(
         valid, batch_size=size, shuffle=False, device=device, budget=settings.budget, reserve=state, **options

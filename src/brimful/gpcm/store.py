@@ -36,6 +36,7 @@ WEIGHTS, SMALL, ITEMS, HELD = "weights.safetensors", "weights-int8.safetensors",
 def write(folder: Path, trained: Trained) -> Path:
     """Writes a model; `model.json` comes last, and without it a folder holds none."""
     folder.mkdir(parents=True, exist_ok=True)
+    (folder / MODEL).unlink(missing_ok=True)  # not over new weights
     weights = {name: each.detach().cpu().contiguous() for name, each in trained.model.state_dict().items()}
     write_atomic(folder / WEIGHTS, safetensors.torch.save(weights))
     if trained.rounded is not None:

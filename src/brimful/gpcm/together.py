@@ -11,6 +11,7 @@ import pickle
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -79,6 +80,11 @@ class _Process:
     errors: Path
     started: float
 
+    def close(self) -> None:
+        """Lets go of the pipe that tells it whether we live."""
+        if self.popen.stdin is not None:
+            self.popen.stdin.close()
+
 
 def run_together(parts: Sequence[Folder], runs: Sequence[Run], jobs: int, whole: Run) -> None:
     """Trains all folds, `jobs` of them at a time; each leaves its model in its folder."""
@@ -99,6 +105,7 @@ def run_together(parts: Sequence[Folder], runs: Sequence[Run], jobs: int, whole:
             time.sleep(_LOOK)
             for process in [each for each in running if each.popen.poll() is not None]:
                 running.remove(process)
+                process.close()
                 _check(process)
                 done += 1
                 seconds = time.monotonic() - process.started
@@ -113,8 +120,9 @@ def _start(scratch: Path, place: int, task: Any) -> _Process:
     environment = os.environ | {"OMP_NUM_THREADS": str(task[2])}
     with errors.open("wb") as stream:
         popen = subprocess.Popen(
-            [*_COMMAND, str(file)], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=stream, env=environment
-        )
+            [*_COMMAND, str(file)], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=stream, env=environment,
+            start_new_session=True,  # Ctrl-C is passed on once, by us
+        )  # fmt: skip
     return _Process(place + 1, popen, errors, time.monotonic())
 
 
@@ -133,6 +141,7 @@ def _all_ended() -> Iterator[list[_Process]]:
                 each.popen.wait(30)
             each.popen.kill()
             each.popen.wait()
+            each.close()
 
 
 def _check(process: _Process) -> None:
@@ -145,10 +154,18 @@ def _check(process: _Process) -> None:
     raise WorkerError(f"fold {process.number} ended with code {code}: {said[-1] if said else 'it said nothing'}")
 
 
+def _end_with_parent() -> None:
+    """The other end of the pipe closes when the parent ends, however it does; what is finished is on disk."""
+    while os.read(0, 1):  # not through sys.stdin, whose lock the interpreter wants at its end
+        pass
+    os._exit(1)
+
+
 def main(path: str) -> int:
     """Trains the fold of a task file."""
     from .train import single
 
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     folder, run, threads = pickle.loads(Path(path).read_bytes())
     torch.set_num_threads(threads)
     try:
