@@ -1,18 +1,13 @@
-"""Writers in processes of their own, for tests that kill them.
+"""Writers that tests kill: `churn` writes to a run directory without end, `hold` opens it and waits (stopping.py)."""
 
-Started once, it forks a writer for each line it reads: `churn PATH` writes to a run directory without end,
-`hold PATH` opens it and waits. The writer's pid is printed first, then what it has to say, then `ended`.
-"""
-
-import os
-import sys
 import time
 from pathlib import Path
+from typing import Any
 
-from brimful.errors import BrimfulError
 from brimful.events import BatchDone, Finished, Started
 from brimful.files import write_atomic
 from brimful.rundir import RunDir
+from stopping import serve
 
 RUN = {"work": "churn", "config": {"points": 40, "kernel": {"name": "rbf"}}, "input": "abc"}
 
@@ -33,26 +28,14 @@ def churn(path: Path) -> None:
 
 
 def hold(path: Path) -> None:
-    try:
-        with RunDir.open(path, **RUN):
-            print("held", flush=True)
-            time.sleep(600)
-    except BrimfulError as error:
-        print(f"{type(error).__name__}: {error}", flush=True)
+    with RunDir.open(path, **RUN):
+        print("held", flush=True)
+        time.sleep(600)
 
 
-def main() -> None:
-    for line in sys.stdin:
-        command, _, path = line.strip().partition(" ")
-        sys.stdout.flush()
-        child = os.fork()
-        if child == 0:
-            print(os.getpid(), flush=True)
-            {"churn": churn, "hold": hold}[command](Path(path))
-            os._exit(0)
-        os.waitpid(child, 0)
-        print("ended", flush=True)
+def write(order: dict[str, Any]) -> None:
+    {"churn": churn, "hold": hold}[order["command"]](Path(order["path"]))
 
 
 if __name__ == "__main__":
-    main()
+    serve(write)

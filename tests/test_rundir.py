@@ -3,9 +3,6 @@
 import errno
 import os
 import random
-import signal
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -19,6 +16,7 @@ from brimful.events import BatchDone, Finished, Started, Warned, read_log
 from brimful.files import is_temporary
 from brimful.rundir import LOG, MANIFEST, RunDir, find, inspect
 from rundir_writer import RUN
+from stopping import Orders
 
 
 def opened(path: Path, **changes) -> RunDir:
@@ -29,42 +27,10 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {str(each.relative_to(folder)): each.read_bytes() for each in folder.rglob("*") if each.is_file()}
 
 
-class Writers:
-    """The process of `rundir_writer.py`."""
-
-    def __init__(self) -> None:
-        script = Path(__file__).with_name("rundir_writer.py")
-        self.process = subprocess.Popen(
-            [sys.executable, str(script)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
-
-    def say(self) -> str:
-        assert self.process.stdout is not None
-        return self.process.stdout.readline().strip()
-
-    def start(self, command: str, path: Path) -> int:
-        assert self.process.stdin is not None
-        self.process.stdin.write(f"{command} {path}\n")
-        self.process.stdin.flush()
-        return int(self.say())
-
-    def kill(self, pid: int) -> None:
-        os.kill(pid, signal.SIGKILL)
-        assert self.say() == "ended"
-
-    def close(self) -> None:
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        self.process.stdin.close()
-        self.process.stdout.close()
-        self.process.wait(10)
-
-
 @pytest.fixture(scope="module")
-def writers() -> Iterator[Writers]:
-    made = Writers()
-    yield made
-    made.close()
+def writers() -> Iterator[Orders]:
+    with Orders(Path(__file__).with_name("rundir_writer.py")) as made:
+        yield made
 
 
 def test_a_new_directory_has_a_manifest_and_a_log(tmp_path: Path):
@@ -177,17 +143,17 @@ def test_two_in_one_process_are_refused_and_a_closed_one_is_free(tmp_path: Path)
     opened(tmp_path).close()
 
 
-def test_a_second_process_is_refused_and_a_dead_ones_lock_is_taken_over(tmp_path: Path, writers: Writers):
-    pid = writers.start("hold", tmp_path)
+def test_a_second_process_is_refused_and_a_dead_ones_lock_is_taken_over(tmp_path: Path, writers: Orders):
+    pid = writers.start(command="hold", path=str(tmp_path))
     assert writers.say() == "held"
     with pytest.raises(LockedError, match=rf"process {pid} on .* since .*another directory"):
         opened(tmp_path)
     assert inspect(tmp_path).state == "running"
-    writers.kill(pid)
+    writers.stop(pid)
     assert inspect(tmp_path).state == "killed"
     with opened(tmp_path) as run:
         assert run.resumed
-        writers.start("hold", tmp_path)
+        writers.start(command="hold", path=str(tmp_path))
         assert writers.say().startswith(f"LockedError: {tmp_path} is being written by process {os.getpid()}")
         assert writers.say() == "ended"
 
@@ -299,15 +265,15 @@ def test_a_folder_of_others_is_left_alone_even_if_its_files_have_our_names(tmp_p
     assert (tmp_path / name).read_text() == "theirs, without a newline at the end"
 
 
-def kill_rounds(writers: Writers, folder: Path, rounds: int, seed: int) -> None:
+def kill_rounds(writers: Orders, folder: Path, rounds: int, seed: int) -> None:
     """Kills writers at random moments; whatever the moment, the directory opens and what was finished is there."""
     rng = random.Random(seed)
     for round in range(rounds):
         path = folder / f"run-{round // 4}"  # each directory is killed in its first moments, and three times more
         known = inspect(path).done if path.exists() else 0
-        pid = writers.start("churn", path)
+        pid = writers.start(command="churn", path=str(path))
         time.sleep(rng.choice([0.0, 0.002, 0.01, 0.1]) * rng.random())
-        writers.kill(pid)
+        writers.stop(pid)
         info = inspect(path)
         assert info.state in ("killed", "interrupted") or not (path / MANIFEST).exists()
         with opened(path) as run:
@@ -322,12 +288,12 @@ def kill_rounds(writers: Writers, folder: Path, rounds: int, seed: int) -> None:
         assert done == sorted(done)
 
 
-def test_a_killed_writer_never_leaves_a_directory_that_cannot_be_opened(tmp_path: Path, writers: Writers):
+def test_a_killed_writer_never_leaves_a_directory_that_cannot_be_opened(tmp_path: Path, writers: Orders):
     kill_rounds(writers, tmp_path, rounds=5, seed=1)
 
 
 @pytest.mark.soak
-def test_a_writer_killed_many_times(tmp_path: Path, writers: Writers):
+def test_a_writer_killed_many_times(tmp_path: Path, writers: Orders):
     kill_rounds(writers, tmp_path, rounds=200, seed=2)
 
 

@@ -1,15 +1,10 @@
 """Memory that runs out, processes that are killed, disks that fill up, files that rot: nothing finished is lost."""
 
-import contextlib
 import errno
 import itertools
-import json
-import os
 import random
 import shutil
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -25,6 +20,7 @@ from brimful import BrimfulWarning, ChangedError, CorruptError, RunDirError, Sta
 from brimful.engine import shards
 from brimful.events import BatchDone, Finished, read_log
 from brimful.rundir import LOG, MANIFEST
+from stopping import Orders
 
 HERE = Path(__file__).parent
 
@@ -128,45 +124,10 @@ def test_memory_runs_out_while_bad_items_are_looked_for():
 # The process is stopped.
 
 
-class Maps:
-    """The process of `map_runner.py`."""
-
-    def __init__(self) -> None:
-        script = [sys.executable, str(HERE / "map_runner.py")]
-        self.process = subprocess.Popen(script, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-
-    def say(self) -> str:
-        assert self.process.stdout is not None
-        return self.process.stdout.readline().strip()
-
-    def start(self, order: dict[str, Any]) -> int:
-        assert self.process.stdin is not None
-        self.process.stdin.write(json.dumps(order) + "\n")
-        self.process.stdin.flush()
-        return int(self.say())
-
-    def stop(self, pid: int, how: signal.Signals) -> str:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, how)
-        said = self.say()
-        if said != "ended":
-            assert self.say() == "ended"
-            return json.loads(said)
-        return "killed"
-
-    def close(self) -> None:
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        self.process.stdin.close()
-        self.process.stdout.close()
-        self.process.wait(10)
-
-
 @pytest.fixture(scope="module")
-def maps() -> Iterator[Maps]:
-    made = Maps()
-    yield made
-    made.close()
+def maps() -> Iterator[Orders]:
+    with Orders(HERE / "map_runner.py") as made:
+        yield made
 
 
 COUNT, BATCH, IN_FLIGHT = 600, 8, 6  # in flight: computing, landing, two waiting for the writer, one being written
@@ -182,13 +143,13 @@ def computed(folder: Path) -> list[int]:
     return [int(line) for line in calls.read_text().splitlines()] if calls.exists() else []
 
 
-def killed_and_resumed(maps: Maps, folder: Path, seed: int, asked: dict[str, Any], expected: torch.Tensor) -> None:
+def killed_and_resumed(maps: Orders, folder: Path, seed: int, asked: dict[str, Any], expected: torch.Tensor) -> None:
     """Kills a map at a few random moments, finishes it, and compares all with an uninterrupted run."""
     chance, kills = random.Random(seed), 0
     for _ in range(chance.randint(1, 3)):
-        pid = maps.start(asked)
+        pid = maps.start(**asked)
         time.sleep(chance.uniform(0, 0.6))
-        kills += maps.stop(pid, signal.SIGKILL) == "killed"
+        kills += maps.stop(pid) == "killed"
     finished = {path.name: path.read_bytes() for path in (folder / "run").glob("shard-*.parquet")}
     before = len(computed(folder))
     result: Any = map_runner.work({**asked, "seconds": 0})
@@ -203,7 +164,7 @@ def killed_and_resumed(maps: Maps, folder: Path, seed: int, asked: dict[str, Any
     assert sum(sizes[before:]) == left
 
 
-def rounds(maps: Maps, tmp_path: Path, count: int, function: str, more: dict[str, Any]) -> None:
+def rounds(maps: Orders, tmp_path: Path, count: int, function: str, more: dict[str, Any]) -> None:
     expected = {"stamped": run(stamped, rows(COUNT), batch=BATCH).values, "double": rows(COUNT) * 2}[function]
     for seed in range(count):
         folder = tmp_path / str(seed)
@@ -220,13 +181,13 @@ WAYS = [
 
 
 @pytest.mark.parametrize(("function", "more"), WAYS, ids=["fixed", "auto", "stream"])
-def test_killed_at_random_moments_and_resumed(maps: Maps, tmp_path: Path, function: str, more: dict[str, Any]):
+def test_killed_at_random_moments_and_resumed(maps: Orders, tmp_path: Path, function: str, more: dict[str, Any]):
     rounds(maps, tmp_path, 5, function, more)
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize(("function", "more"), WAYS, ids=["fixed", "auto", "stream"])
-def test_killed_two_hundred_times_and_resumed(maps: Maps, tmp_path: Path, function: str, more: dict[str, Any]):
+def test_killed_two_hundred_times_and_resumed(maps: Orders, tmp_path: Path, function: str, more: dict[str, Any]):
     rounds(maps, tmp_path, 200, function, more)
 
 
@@ -241,9 +202,9 @@ def shards_of(folder: Path) -> list[Path]:
     return sorted(folder.glob("shard-*.parquet"))
 
 
-def test_an_interrupt_keeps_what_was_finished_and_says_how_to_go_on(maps: Maps, tmp_path: Path):
+def test_an_interrupt_keeps_what_was_finished_and_says_how_to_go_on(maps: Orders, tmp_path: Path):
     asked = order(tmp_path, "stamped", batch=BATCH)
-    pid = maps.start(asked)
+    pid = maps.start(**asked)
     wait_for(lambda: len(shards_of(tmp_path / "run")) > 5)
     said = maps.stop(pid, signal.SIGINT)
     assert said.startswith("KeyboardInterrupt: interrupted after ")

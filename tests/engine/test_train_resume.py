@@ -1,14 +1,10 @@
 """Runs that are stopped, killed or damaged at any moment: resumed, they end with the bits of one that was not."""
 
-import contextlib
 import errno
-import json
 import os
 import random
 import shutil
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -28,6 +24,7 @@ from brimful.engine import checkpoint
 from brimful.engine.schedules import Plateau
 from brimful.events import EpochDone, Finished, read_log
 from brimful.rundir import LOG, inspect
+from stopping import Orders
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 HERE = Path(__file__).parent
@@ -235,41 +232,10 @@ def test_a_run_that_diverged_keeps_its_checkpoints(tmp_path: Path):
 # Killed, interrupted.
 
 
-class Runner:
-    def __init__(self) -> None:
-        environment = {**os.environ, "PYTHONPATH": str(HERE)}
-        command = [sys.executable, str(HERE / "train_runner.py")]
-        self.process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
-        )
-
-    def line(self) -> str:
-        assert self.process.stdout is not None
-        return self.process.stdout.readline().strip()
-
-    def start(self, order: dict[str, Any]) -> int:
-        assert self.process.stdin is not None
-        self.process.stdin.write(json.dumps(order) + "\n")
-        self.process.stdin.flush()
-        return int(self.line())
-
-    def rest(self) -> list[str]:
-        said = []
-        while (line := self.line()) != "ended":
-            assert line or self.process.poll() is None
-            said.append(line)
-        return said
-
-
 @pytest.fixture(scope="module")
-def runner() -> Iterator[Runner]:
-    made = Runner()
-    yield made
-    assert made.process.stdin is not None
-    made.process.stdin.close()
-    made.process.wait(20)
-    assert made.process.stdout is not None
-    made.process.stdout.close()
+def runner() -> Iterator[Orders]:
+    with Orders(HERE / "train_runner.py") as made:
+        yield made
 
 
 def wait_for(path: Path, seconds: float = 30.0) -> None:
@@ -279,41 +245,38 @@ def wait_for(path: Path, seconds: float = 30.0) -> None:
         time.sleep(0.01)
 
 
-def kill_rounds(runner: Runner, folder: Path, rounds: int, chance: random.Random) -> None:
+def kill_rounds(runner: Orders, folder: Path, rounds: int, chance: random.Random) -> None:
     reference = train_runner.work({"seconds": 0.0, "epochs": 4})
     for number in range(rounds):
         out = folder / f"run{number}"
         order = {"seconds": 0.01, "out": str(out), "checkpoint_every": 1, "epochs": 4}
         for _ in range(3):
-            pid = runner.start(order)
+            pid = runner.start(**order)
             wait_for(out / "checkpoints" / "last")
             time.sleep(chance.uniform(0.0, 0.25))
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-            runner.rest()
+            runner.stop(pid)
         result = train_runner.work({**order, "seconds": 0.0})
         assert equal(result.model, reference.model)
         assert result.curve.tolist() == reference.curve.tolist()
         shutil.rmtree(out)
 
 
-def test_killed_at_random_moments_it_goes_on_to_the_same_bits(runner: Runner, tmp_path: Path):
+def test_killed_at_random_moments_it_goes_on_to_the_same_bits(runner: Orders, tmp_path: Path):
     kill_rounds(runner, tmp_path, 3, random.Random(1))
 
 
 @pytest.mark.soak
-def test_killed_at_many_random_moments(runner: Runner, tmp_path: Path):
+def test_killed_at_many_random_moments(runner: Orders, tmp_path: Path):
     kill_rounds(runner, tmp_path, 60, random.Random())
 
 
-def test_ctrl_c_ends_after_the_step_and_says_how_to_go_on(runner: Runner, tmp_path: Path):
+def test_ctrl_c_ends_after_the_step_and_says_how_to_go_on(runner: Orders, tmp_path: Path):
     out = tmp_path / "run"
     order = {"seconds": 0.02, "out": str(out), "epochs": 4}
-    pid = runner.start(order)
+    pid = runner.start(**order)
     wait_for(out / LOG)
     time.sleep(0.15)
-    os.kill(pid, signal.SIGINT)
-    (said,) = runner.rest()
+    said = runner.stop(pid, signal.SIGINT)
     assert "KeyboardInterrupt: interrupted after" in said and f"to go on from {out}" in said
     assert inspect(out).state == "interrupted"
     assert (out / "checkpoints" / "last").exists()

@@ -1,18 +1,11 @@
-"""Fits in processes of their own, for tests that stop them.
+"""Fits that tests stop: an order has the kind of data and the options of a fit (stopping.py)."""
 
-Started once, it forks a process for each line it reads: a JSON object with the kind of data and the options of a fit.
-The process's pid is printed first, then `ended` when it has.
-"""
-
-import json
-import os
-import sys
 from typing import Any
 
-import torch
 from small import rows
 
 from brimful import gp
+from stopping import serve
 
 COUNT, POINTS = 8_000, 20
 
@@ -28,18 +21,9 @@ def work(order: dict[str, Any]) -> gp.Fit:
     return gp.fit(data, device="cpu", progress=False, **options)
 
 
-def main() -> None:
-    torch.set_num_threads(1)  # threads do not outlive a fork
-    for line in sys.stdin:
-        sys.stdout.flush()
-        child = os.fork()
-        if child == 0:
-            print(os.getpid(), flush=True)
-            work(json.loads(line))
-            os._exit(0)
-        os.waitpid(child, 0)
-        print("ended", flush=True)
+def silently(order: dict[str, Any]) -> None:
+    work(order)
 
 
 if __name__ == "__main__":
-    main()
+    serve(silently)

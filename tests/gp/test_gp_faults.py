@@ -1,6 +1,5 @@
 """Fits that are killed or interrupted: the same command goes on, and ends as if nothing had been."""
 
-import contextlib
 import functools
 import json
 import os
@@ -23,45 +22,15 @@ from typer.testing import CliRunner
 from brimful import ChangedError, InputError, gp
 from brimful.cli.app import app
 from brimful.rundir import MANIFEST
+from stopping import Orders
 
 HERE = Path(__file__).parent
 
 
-class Fits:
-    """The process of `fit_runner.py`."""
-
-    def __init__(self) -> None:
-        script = [sys.executable, str(HERE / "fit_runner.py")]
-        self.process = subprocess.Popen(script, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-
-    def say(self) -> str:
-        assert self.process.stdout is not None
-        return self.process.stdout.readline().strip()
-
-    def start(self, order: dict[str, Any]) -> int:
-        assert self.process.stdin is not None
-        self.process.stdin.write(json.dumps(order) + "\n")
-        self.process.stdin.flush()
-        return int(self.say())
-
-    def kill(self, pid: int) -> None:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
-        assert self.say() == "ended"
-
-    def close(self) -> None:
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        self.process.stdin.close()
-        self.process.stdout.close()
-        self.process.wait(10)
-
-
 @pytest.fixture(scope="module")
-def fits() -> Iterator[Fits]:
-    made = Fits()
-    yield made
-    made.close()
+def fits() -> Iterator[Orders]:
+    with Orders(HERE / "fit_runner.py") as made:
+        yield made
 
 
 def shards_of(folder: Path) -> list[Path]:
@@ -75,7 +44,7 @@ def wait_for(what: Any, seconds: float = 100.0) -> None:
         time.sleep(0.005)
 
 
-def rounds(fits: Fits, tmp_path: Path, data: str, count: int) -> None:
+def rounds(fits: Orders, tmp_path: Path, data: str, count: int) -> None:
     """Kills a fit at random moments, goes on with it, and compares the table with an uninterrupted one."""
     order = {"data": data, "batch": 400}
     expected = work({**order, "out": str(tmp_path / "whole")}).table()
@@ -85,10 +54,10 @@ def rounds(fits: Fits, tmp_path: Path, data: str, count: int) -> None:
         chance, out = random.Random(seed), tmp_path / str(seed)
         for _ in range(chance.randint(1, 2)):
             before, wanted = len(shards_of(out)), chance.randint(0, 6)
-            pid = fits.start({**order, "out": str(out)})
+            pid = fits.start(**order, out=str(out))
             wait_for(functools.partial(reached, out, before + wanted))
             time.sleep(chance.uniform(0, 0.05))
-            fits.kill(pid)
+            assert fits.stop(pid) == "killed"
         if not ended(out):
             cut_short += 1
             with pytest.raises(InputError, match="its fit has not ended: run the same command again"):
@@ -111,13 +80,13 @@ def ended(out: Path) -> bool:
 
 
 @pytest.mark.parametrize("data", ["shared", "own", "ragged"])
-def test_a_fit_that_was_killed_goes_on_to_the_same_table(fits: Fits, tmp_path: Path, data: str):
+def test_a_fit_that_was_killed_goes_on_to_the_same_table(fits: Orders, tmp_path: Path, data: str):
     rounds(fits, tmp_path, data, 1)
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("data", ["shared", "own", "ragged"])
-def test_a_fit_that_was_killed_fifty_times(fits: Fits, tmp_path: Path, data: str):
+def test_a_fit_that_was_killed_fifty_times(fits: Orders, tmp_path: Path, data: str):
     rounds(fits, tmp_path, data, 50)
 
 
