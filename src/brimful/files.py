@@ -29,9 +29,9 @@ def write_atomic(path: Path, content: bytes | Callable[[Path], None]) -> None:
             content(temporary)
         else:
             temporary.write_bytes(content)
-        _sync(temporary)
+        sync(temporary)
         temporary.rename(path)
-        _sync(path.parent)
+        sync(path.parent)
     except OSError as error:
         raise storage_error(path, error) from error
     finally:
@@ -74,7 +74,8 @@ def cut_torn_line(path: Path) -> None:
             file.truncate(end)
 
 
-def _sync(path: Path) -> None:
+def sync(path: Path) -> None:
+    """Waits until a file, or the list of a folder's files, is on the disk."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)

@@ -12,7 +12,6 @@ nothing goes wrong when one is torn. Kept are the last two, and the best of each
 import contextlib
 import errno
 import hashlib
-import os
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -24,7 +23,7 @@ from safetensors import SafetensorError
 from torch import Tensor
 
 from ..errors import CorruptError
-from ..files import read_sealed, storage_error, write_atomic, write_sealed
+from ..files import read_sealed, storage_error, sync, write_atomic, write_sealed
 
 _KIND = "brimful.checkpoint/1"
 _TENSORS, _STATE, _NEW = "tensors.safetensors", "state.json", ".new"
@@ -114,7 +113,7 @@ class Checkpoints:
             body = {"identity": self._identity, "digest": _digest(new / _TENSORS), "facts": saved.facts, "best": best}
             write_sealed(new / _STATE, _KIND, body)
             new.rename(final)
-            _sync(self._folder)
+            sync(self._folder)
         except BaseException:
             shutil.rmtree(new, ignore_errors=True)  # the disk may be full
             raise
@@ -147,7 +146,7 @@ def save_tensors(tensors: dict[str, Tensor], path: Path) -> None:
         flat[name] = here
     try:
         safetensors.torch.save_file(flat, path)
-        _sync(path)
+        sync(path)
     except SafetensorError as error:
         full = "os error 28" in str(error) or "code: 28" in str(error)
         raise OSError(errno.ENOSPC if full else errno.EIO, str(error)) from error
@@ -156,11 +155,3 @@ def save_tensors(tensors: dict[str, Tensor], path: Path) -> None:
 def _digest(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _sync(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -101,17 +101,8 @@ def fit(kernel: Kernel, tasks: Tasks, limits: Limits, rules: Rules, starts: Star
         found = [likelihood.score(kernel, tasks.pick(index), theta_TP) for index, theta_TP in parts]
         return torch.cat([each[0] for each in found]), torch.cat([each[1] for each in found])
 
-    def descend(index: Tensor, theta_TP: Tensor, found_T: Tensor, known_TP: Tensor) -> tuple[Fitted, Tensor]:
-        return _descend(kernel, tasks.pick(index), limits.pick(index), rules, theta_TP, found_T, known_TP)
-
     count_T = tasks.keep_TN.sum(1).to(tasks.y_TN.dtype)
-    return follow(starts or survey(kernel, limits, rules, count_T, score), descend, tasks.H_TNQ.shape[2])
-
-
-def follow(starts: Starts, descend: Any, regressors: int) -> Fitted:
-    """Descends from every start, and keeps the best of each task. `descend` takes an index of tasks, where to begin,
-    and the best objectives known with their places; it gives what it found, and the objectives."""
-    starts_TSP, count_T = starts
+    starts_TSP, follow_T = starts or survey(kernel, limits, rules, count_T, score)
     T, _, P = starts_TSP.shape
     like: dict[str, Any] = {"dtype": starts_TSP.dtype, "device": starts_TSP.device}
     best = Fitted(
@@ -120,12 +111,15 @@ def follow(starts: Starts, descend: Any, regressors: int) -> Fitted:
         torch.zeros(T, dtype=torch.int64, device=starts_TSP.device),
         torch.full((T,), math.inf, **like),
         torch.full((T,), FAILED, device=starts_TSP.device),
-        torch.zeros(T, regressors, **like),
+        torch.zeros(T, tasks.H_TNQ.shape[2], **like),
     )
     objective_T = torch.full((T,), math.inf, **like)
-    for attempt in range(int(count_T.max()) if T else 0):
-        index = torch.nonzero(count_T > attempt)[:, 0]
-        found, reached_T = descend(index, starts_TSP[index, attempt], objective_T[index], best.theta_TP[index])
+    for attempt in range(int(follow_T.max()) if T else 0):
+        index = torch.nonzero(follow_T > attempt)[:, 0]
+        found, reached_T = _descend(
+            kernel, tasks.pick(index), limits.pick(index), rules, starts_TSP[index, attempt], objective_T[index],
+            best.theta_TP[index],
+        )  # fmt: skip
         best.iterations_T[index] += found.iterations_T
         takes_T = reached_T < objective_T[index]
         to = index[takes_T]
