@@ -1,6 +1,8 @@
 """What the memory of `gpcm` costs by each of its engines, beside the plain loop over time, on one device.
 
-    python benchmarks/gpcm.py [--quick] [--sweep] [--device cpu] [--out benchmarks/results/gpcm.json]
+    python benchmarks/gpcm.py [--quick] [--sweep] [--device cpu] [--pykt FILE] [--out benchmarks/results/gpcm.json]
+
+With the path of pyKT's pykt/models/dkvmn.py, its DKVMN is measured too: the whole model, which has the same recurrence.
 
 Times are medians, of a forward pass alone (without gradients) and of a forward and a backward pass. The floor is what a
 forward pass would have to move if each step had rows of its own.
@@ -8,6 +10,7 @@ forward pass would have to move if each step had rows of its own.
 
 import argparse
 import gc
+import importlib.util
 import itertools
 import json
 import statistics
@@ -67,9 +70,11 @@ def timed(work: Callable[[], Any], device: torch.device, seconds: float) -> floa
     return statistics.median(taken)
 
 
-def measure(engine: Callable[..., tuple[Tensor, Tensor]], given, device: torch.device, seconds: float) -> dict:
+def measure(
+    engine: Callable[..., tuple[Tensor, Tensor]], given, device: torch.device, seconds: float, bar: Tensor | None = None
+) -> dict:
     tables, steps = given
-    bar_BSD = torch.ones(*steps[0].shape, tables[1].shape[1], device=device)
+    bar_BSD = torch.ones(*steps[0].shape, tables[1].shape[1], device=device) if bar is None else bar
 
     def forward() -> None:
         with torch.no_grad():
@@ -89,7 +94,26 @@ def measure(engine: Callable[..., tuple[Tensor, Tensor]], given, device: torch.d
     return row
 
 
-def engines(device: torch.device, sizes: Sequence[Size], seconds: float) -> list[dict]:
+def pykt(path: Path, size: Size, device: torch.device, seconds: float) -> dict:
+    """The whole of pyKT's DKVMN, two categories."""
+    spec = importlib.util.spec_from_file_location("pykt_dkvmn", path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    B, S, N, D = size
+    model = module.DKVMN(QUESTIONS, D, N, dropout=0.0).to(device)
+    question_BS = torch.randint(QUESTIONS, (B, S), generator=torch.Generator().manual_seed(0)).to(device)
+    right_BS = question_BS % 2
+
+    def engine(*_: Any) -> tuple[Tensor, Tensor]:
+        found_BS = model(question_BS, right_BS)
+        return found_BS, found_BS
+
+    given = [*model.parameters()], [question_BS]
+    return measure(engine, given, device, seconds, torch.ones(B, S, device=device))
+
+
+def engines(device: torch.device, sizes: Sequence[Size], seconds: float, peer: Path | None) -> list[dict]:
     names = ("loop", "scan", "fused") if device.type == "cuda" else ("loop", "scan", "native")
     room = torch.cuda.mem_get_info(device)[0] if device.type == "cuda" else psutil.virtual_memory().available
     report = []
@@ -105,6 +129,12 @@ def engines(device: torch.device, sizes: Sequence[Size], seconds: float) -> list
             times = plain / row["both"] if plain else None
             row |= {"size": size, "engine": name, "foretold": foretold, "floor": memory.floor_bytes(*size)}
             report.append(row | {"times": times})
+            print(report[-1], flush=True)
+        foretold = 3 * size[0] * size[1] * size[2] * size[3] * 4
+        if peer is not None and foretold < 0.6 * room:
+            row = pykt(peer, size, device, seconds)
+            row |= {"size": size, "engine": "pyKT's DKVMN, whole", "foretold": foretold, "floor": 0, "times": None}
+            report.append(row | {"times": plain / row["both"] if plain else None})
             print(report[-1], flush=True)
     return report
 
@@ -138,8 +168,8 @@ def show(report: dict) -> str:
             f"{row['times']:.1f}x" if row["times"] else "-",
             peak(row),
             show_bytes(row["foretold"]),
-            show_bytes(row["floor"]),
-            f"{row['floor'] / row['forward'] / 1e9:,.0f} GB/s",
+            show_bytes(row["floor"]) if row["floor"] else "",
+            f"{row['floor'] / row['forward'] / 1e9:,.0f} GB/s" if row["floor"] else "",
         )
         for row in report["engines"]
     ]
@@ -168,6 +198,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--sweep", action="store_true", help="the fused kernels with other tiles, warps and steps")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("--pykt", type=Path, help="pyKT's pykt/models/dkvmn.py, to measure beside")
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
     device = torch.device(options.device)
@@ -176,7 +207,7 @@ def main() -> None:
         "device": devices.model(device),
         "torch": torch.__version__,
         "threads": torch.get_num_threads(),
-        "engines": engines(device, QUICK if options.quick else SIZES, seconds),
+        "engines": engines(device, QUICK if options.quick else SIZES, seconds, options.pykt),
         "sweep": sweep(device, SIZES[1], 0.2) if options.sweep else [],
     }
     print(show(report))

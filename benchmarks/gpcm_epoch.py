@@ -95,9 +95,13 @@ def measure(name: str, device: torch.device, few: int) -> dict[str, Any]:
 
     add("step by step, as peers have it", lambda: by_hand(given(name, device), False, device, few), steps)
     add("parallel, bare", lambda: by_hand(given(name, device), True, device, steps), steps)
-    add("brimful.train", lambda: by_train(given(name, device), device), 1)
+    if device.type == "cpu":
+        add("brimful.train", lambda: by_train(given(name, device), device), 1)
     if device.type == "cuda":
-        add("brimful.train, float32", lambda: by_train(given(name, device), device, precision="float32"), 1)
+        for half in ("bf16", "float32"):
+            for graph in (False, True):
+                what = f"brimful.train, {half}" + (", graph" if graph else "")
+                add(what, lambda: by_train(given(name, device), device, precision=half, graph=graph), 1)  # noqa: B023
     return {"data": name, "steps": steps, "rows": rows}
 
 

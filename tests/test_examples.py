@@ -25,7 +25,9 @@ def test_every_example_is_tested_here():
     assert {path.stem for path in FOLDER.glob("*.py")} == {
         "bootstrap",
         "cholesky",
+        "codebook",
         "digits",
+        "kde",
         "parquet",
         "train_digits",
     }
@@ -52,6 +54,19 @@ def test_digits_are_filled_in_better_than_by_the_typical_image(tmp_path: Path, c
     assert 0.8 < errors["inside two deviations"] < 1
     assert (tmp_path / "digits.png").stat().st_size > 10_000
     assert "converged" in capsys.readouterr().out
+
+
+def test_codebook_learns_in_chunks(capsys: pytest.CaptureFixture[str]):
+    lost = load("codebook").main(entries=3_000, steps=15)
+    assert lost[-1] < 0.8 * lost[0]
+    assert "all of it at once is over the budget" in capsys.readouterr().out
+
+
+def test_kde_gives_the_density_and_its_score(capsys: pytest.CaptureFixture[str]):
+    found = load("kde").main(points=20_000, queries=20)
+    assert found["off the direct one"] < 1e-4
+    assert found["two scores apart"] < 1e-4
+    assert "predicted peak" in capsys.readouterr().out
 
 
 def test_parquet_in_and_out_and_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]):

@@ -29,6 +29,7 @@ def test_the_names_that_are_public():
         "WorkerError",
         "__version__",
         "data",
+        "fold",
         "map",
         "train",
     ]

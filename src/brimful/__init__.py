@@ -5,6 +5,7 @@ from ._version import __version__
 from .budget import Budget
 from .cost import Cost
 from .engine.batch import Batch, Status
+from .engine.fold import fold
 from .engine.map import map
 from .engine.objective import Weighted
 from .engine.result import MapResult
@@ -53,6 +54,7 @@ __all__ = [
     "WorkerError",
     "__version__",
     "data",
+    "fold",
     "map",
     "train",
 ]

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import safetensors.torch
 import torch
@@ -305,3 +306,23 @@ def test_weights_are_what_a_checkpoint_of_safetensors_says(tmp_path: Path):
     with pytest.raises(ConfigError):
         fit(checkpoint_every=0)
     assert len(weights(result.model)) == 41
+
+
+@pytest.mark.parametrize("steps", [1, 6, 8, 17])
+def test_steps_end_a_run_in_the_midst_of_an_epoch_and_more_go_on_from_there(tmp_path: Path, steps: int):
+    options: Any = {"epochs": None, "best": False}
+    whole = fit(network(0.2), steps=17, **options)
+    assert (whole.steps, whole.epochs, len(whole.history)) == (17, 2, 3)
+    first = fit(network(0.2), steps=steps, **options, out=tmp_path / "run")
+    assert (first.steps, first.stopped) == (steps, "finished")
+    np.testing.assert_array_equal(first.curve, whole.curve[:steps])
+    rest = fit(network(0.2), steps=17, **options, out=tmp_path / "run")
+    np.testing.assert_array_equal(rest.curve, whole.curve)
+    assert torch.equal(weights(rest.model), weights(whole.model))
+
+
+def test_epochs_and_steps_end_at_what_comes_first():
+    assert fit(steps=100).steps == 18
+    assert fit(steps=4).steps == 4
+    with pytest.raises(ConfigError, match="steps="):
+        fit(epochs=None)

@@ -52,7 +52,7 @@ def main(N: int, D: int, kind: torch.dtype, *cut: int) -> None:
     tile, warps = cut or (launch.tile, launch.warps)
     sizes = {"N": N, "D": D, "NB": triton.next_power_of_2(N), "DB": tile, "STEPS": 16, "OWN": 0}
     name = {torch.float32: "fp32", torch.float64: "fp64"}[kind]
-    print("forward", *registers(_kernels._forward, name, sizes | {"KEEP": 1}, warps))
+    print("forward", *registers(_kernels._forward, name, sizes | {"KEEP": 1}, max(1, warps // 2)))
     print("backward", *registers(_kernels._backward, name, sizes, warps))
 
 

@@ -76,7 +76,7 @@ def test_the_launch_is_within_what_the_kernels_take():
                 launch = launch_for(N, D, kind)
                 assert launch.tile.bit_count() == 1 and launch.warps.bit_count() == 1
                 assert launch.warps <= 8 and launch.tile <= 32
-    assert launch_for(50, 200) == Launch(tile=32, warps=4, steps=16)
+    assert launch_for(50, 200) == Launch(tile=32, warps=2, steps=16)
 
 
 @pytest.mark.gpu

@@ -8,29 +8,35 @@ from torch import nn
 from ..data.loader import Loader
 from ..errors import BudgetError
 from .failures import is_full, release
+from .microbatches import cut as part_of
 from .microbatches import pieces, samples
 from .objective import weighted
 from .precision import Precision
-from .ranks import Group
+from .ranks import Group, in_step
 from .step import Loss
 
 
 def mean_loss(
     model: nn.Module, loss: Loss, loader: Loader, precision: Precision, group: Group, cut: int = 1
 ) -> tuple[float, int]:
-    """The mean over all samples, and into how many pieces batches were cut at last. Ranks take turns at the batches."""
-    device = loader.device
+    """The mean over all samples, and into how many pieces batches were cut at last. Ranks take turns at the batches, or
+    share each where they are parts of one model."""
+    device, together = loader.device, in_step(model, group)
     total, weight = torch.zeros((), device=device), torch.zeros((), device=device)
     with torch.no_grad():
         for number, batch in enumerate(loader.epoch(0)):
-            if number % group.ranks != group.rank or not samples(batch):
+            if together:
+                count = samples(batch)
+                start, stop = (count * place // group.ranks for place in (group.rank, group.rank + 1))
+                batch = part_of(batch, count, start, stop)
+            elif number % group.ranks != group.rank or not samples(batch):
                 continue
             found = None
             while found is None:
                 try:
                     found = _summed(model, loss, batch, precision, cut, device)
                 except Exception as error:
-                    if not is_full(error):
+                    if not is_full(error) or together:
                         raise
                     release(error)
                     found = None

@@ -8,12 +8,17 @@ import torch
 from torch import Tensor
 
 
+def norms(tensors: Sequence[Tensor]) -> list[Tensor]:
+    """The norm of each of them, all in one dtype."""
+    found = torch._foreach_norm(list(tensors))
+    if any(each.dtype != found[0].dtype for each in found):
+        found = [each.double() for each in found]
+    return list(found)
+
+
 def norm(tensors: Sequence[Tensor]) -> Tensor:
     """The norm of all of them as one vector."""
-    norms = torch._foreach_norm(list(tensors))
-    if any(each.dtype != norms[0].dtype for each in norms):
-        norms = [each.double() for each in norms]
-    return torch.linalg.vector_norm(torch.stack(list(norms)))
+    return torch.linalg.vector_norm(torch.stack(norms(tensors)))
 
 
 def multiply(tensors: Sequence[Tensor], factor: Tensor | float) -> None:

@@ -34,28 +34,45 @@ class Weighted:
         return self.sum / torch.where(self.weight == 0, 1, self.weight)
 
 
-def weighted(found: Any, samples: int, device: torch.device) -> Weighted:
-    """What a loss returned, as a sum and a weight. One number is the mean over the samples of the batch."""
+@dataclass(frozen=True, slots=True)
+class Returned:
+    """What a loss returned: `times` the value is the sum, `weight` what to divide it by. Nothing was computed yet."""
+
+    value: Float[Tensor, ""]
+    times: int
+    weight: Tensor | int | float
+
+
+def returned(found: Any, samples: int) -> Returned:
+    """What a loss returned, checked. One number is the mean over the samples of the batch."""
+    times = 1
     match found:
         case Weighted():
             total, weight = found.sum, found.weight
         case (total, weight):
             pass
         case Tensor():
-            total, weight = (_single(found) * samples if found.is_floating_point() else found), samples
+            total, times, weight = found, samples, samples
         case _:
             raise InputError(f"the loss returned a {type(found).__name__}; {_FORMS}")
     if not isinstance(total, Tensor) or total.ndim or not total.is_floating_point():
         raise InputError(f"the loss returned {_shown(total)} where a sum belongs; {_FORMS}")
+    if weight.ndim if isinstance(weight, Tensor) else not isinstance(weight, int | float):
+        raise InputError(f"the loss returned {_shown(weight)} where a weight belongs; {_FORMS}")
     total = _single(total)
     if isinstance(weight, Tensor):
-        if weight.ndim:
-            raise InputError(f"the loss returned {_shown(weight)} where a weight belongs; {_FORMS}")
-        return Weighted(total, weight.detach().to(total.device, _at_least_single(total.dtype)))
-    if not isinstance(weight, int | float):
-        raise InputError(f"the loss returned {_shown(weight)} where a weight belongs; {_FORMS}")
+        weight = weight.detach().to(total.device, _at_least_single(total.dtype))
+    return Returned(total, times, weight)
+
+
+def weighted(found: Any, samples: int, device: torch.device) -> Weighted:
+    """What a loss returned, as a sum and a weight."""
+    made = returned(found, samples)
+    total = made.value if made.times == 1 else made.value * made.times
+    if isinstance(made.weight, Tensor):
+        return Weighted(total, made.weight)
     # Filled on the device: nothing is copied there, and nobody waits.
-    return Weighted(total, torch.full((), weight, dtype=_at_least_single(total.dtype), device=device))
+    return Weighted(total, torch.full((), made.weight, dtype=total.dtype, device=device))
 
 
 def _single(total: Tensor) -> Tensor:

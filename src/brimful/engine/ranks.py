@@ -18,6 +18,12 @@ TIMEOUT = 60.0
 """Seconds after which a rank that waits for the others gives up."""
 
 
+def in_step(model: nn.Module, group: "Group") -> bool:
+    """Whether the ranks hold parts of one model, which says so by `sharded = True`: its loss then talks to the other
+    ranks, so that all must call it equally often."""
+    return group.ranks > 1 and bool(getattr(model, "sharded", False))
+
+
 @dataclass(frozen=True, slots=True)
 class Group:
     """This process among the ranks; alone unless said."""
@@ -84,17 +90,18 @@ class Group:
 
 
 def _add_up(tensor: Tensor) -> None:
-    with _together():
+    with together():
         dist.all_reduce(tensor)
 
 
 def _told(tensor: Tensor) -> None:
-    with _together():
+    with together():
         dist.broadcast(tensor, 0)
 
 
 @contextlib.contextmanager
-def _together() -> Iterator[None]:
+def together() -> Iterator[None]:
+    """Around what ranks exchange: says in words that another one is gone."""
     try:
         yield
     except RuntimeError as error:

@@ -12,6 +12,7 @@ class Record:
 
     def __init__(self, device: torch.device, dtype: torch.dtype, rows: int) -> None:
         self._rows = torch.zeros(rows, 3, dtype=dtype, device=device)
+        self._places = self._rows.unbind()
         self._plain: list[tuple[float, float, float]] = []
         self._filled, self._most = 0, rows
 
@@ -23,7 +24,7 @@ class Record:
         if isinstance(row, tuple):
             self._plain.append(row)
         else:
-            self._rows[self._filled] = row
+            self._places[self._filled].copy_(row)
             self._filled += 1
 
     def read(self) -> list[tuple[float, ...]]:

@@ -17,7 +17,8 @@ from .precision import NAMES
 class Settings:
     """How to train; see `train` for what each means."""
 
-    epochs: int
+    epochs: int | None = None
+    steps: int | None = None
     batch_size: int | None = None
     budget: Any = None
     precision: str = "auto"
@@ -47,16 +48,18 @@ class Settings:
     name: str = "train"
 
     def __post_init__(self) -> None:
-        whole_number("epochs", self.epochs, 1)
+        if self.epochs is None and self.steps is None:
+            raise ConfigError("epochs is missing; say how often to go through the data, or give steps=")
         whole_number("log_every", self.log_every, 1)
         whole_number("max_nonfinite", self.max_nonfinite, 0)
         whole_number("seed", self.seed, 0, 2**64 - 1)
-        for name, least in (("batch_size", 1), ("checkpoint_every", 1), ("patience", 1)):
+        for name, least in (("epochs", 1), ("steps", 1), ("batch_size", 1), ("checkpoint_every", 1), ("patience", 1)):
             if getattr(self, name) is not None:
                 whole_number(name, getattr(self, name), least)
         if self.accumulate != "auto":
             whole_number("accumulate", self.accumulate, 1)
-        for name in ("epochs", "log_every", "max_nonfinite", "seed", "batch_size", "checkpoint_every", "patience"):
+        whole = ("epochs", "steps", "log_every", "max_nonfinite", "seed", "batch_size", "checkpoint_every", "patience")
+        for name in whole:
             if getattr(self, name) is not None:
                 object.__setattr__(self, name, int(getattr(self, name)))  # numpy's integers are not JSON's
         for name in ("lr", "clip", "checkpoint_seconds", "alarm"):
@@ -80,7 +83,8 @@ class Settings:
         Budget.parse(self.budget)
 
     def identity(self) -> dict[str, Any]:
-        """What decides the weights, beside model, loss and data. Epochs, budget and device may change between runs."""
+        """What decides the weights, beside model, loss and data. Epochs, steps, budget and device may change between
+        runs."""
         names = ("batch_size", "lr", "weight_decay", "warmup", "clip", "ema", "monitor", "mode", "seed", "recompute")
         return {
             **{name: _json(getattr(self, name)) for name in names},
@@ -94,6 +98,13 @@ class Settings:
     def _schedule_identity(self) -> str:
         chosen = schedules.schedule(self.schedule)
         return _print(chosen.function) if isinstance(chosen, schedules.Own) else repr(chosen)
+
+    def planned(self, batches: int) -> tuple[int, int]:
+        """Epochs, the last of which may end early, and steps in all, where an epoch has so many batches."""
+        steps = self.steps if self.epochs is None else self.epochs * batches
+        assert steps is not None
+        steps = min(steps, self.steps or steps)
+        return -(-steps // batches), steps
 
     @property
     def lower(self) -> bool:

@@ -21,12 +21,14 @@ from . import foreach
 from .chance import sow
 from .ema import Average
 from .failures import is_full, release
+from .fusedadam import FusedAdam
 from .microbatches import pieces, samples
-from .objective import Weighted, weighted
+from .objective import Returned, Weighted, returned
 from .optimizers import skips_by_itself
 from .precision import Precision, Scale
-from .ranks import Group
+from .ranks import Group, in_step
 from .record import Row
+from .verdict import Verdict
 
 Loss = Callable[[nn.Module, Any], Any]
 
@@ -57,12 +59,14 @@ class Step:
         self.device, self.precision, self.pieces = device, precision, pieces
         self.average, self.scale = average, scale
         self._group, self._warn, self._clip = group, warn, clip
+        self._in_step = in_step(model, group)
         self._parameters = [each for part in optimizer.param_groups for each in part["params"]]
         self._waits = device.type == "cpu" or not skips_by_itself(optimizer)
         self._buffers = _Buffers(model)
         self._dtype = torch.float64 if any(p.dtype == torch.float64 for p in self._parameters) else torch.float32
-        self._nothing = torch.zeros((), dtype=self._dtype, device=device)
-        self._bad, self._one = (torch.full((), value, dtype=torch.float32, device=device) for value in (0.0, 1.0))
+        self._numbers = _Numbers(self._dtype, device)
+        self._verdict = Verdict(device, self._dtype, clip, scale)
+        self._adam = FusedAdam(optimizer)
 
     def __call__(self, batch: Any, seed: int) -> Row:
         """Makes a step; the sum of the losses, their weight, and the gradient's norm before clipping. The step
@@ -86,7 +90,7 @@ class Step:
         """A step whose generators are seeded by the caller, and that is not tried again: for a graph."""
         return self.update(self._accumulate(batch))
 
-    def gradient(self, batch: Any, seed: int) -> Weighted:
+    def gradient(self, batch: Any, seed: int) -> Returned:
         """The gradient of the sum over the batch, in the parameters' `grad`, and what it is the gradient of."""
         self._buffers.note()
         while True:
@@ -94,32 +98,44 @@ class Step:
             try:
                 return self._accumulate(batch)
             except Exception as error:
-                if not is_full(error):
+                if not is_full(error) or self._in_step:
                     raise
                 release(error)
                 reason = str(error)
             self._cut_finer(batch, reason)
 
-    def _accumulate(self, batch: Any) -> Weighted:
-        self.optimizer.zero_grad(set_to_none=True)
+    def _accumulate(self, batch: Any) -> Returned:
+        self._forget()
         found, count = None, samples(batch)
         for part in pieces(batch, self.pieces) if count else ():
             with self.precision.context():
                 size = count if self.pieces == 1 else samples(part)
-                piece = weighted(self.loss(self.model, part), size, self.device)
-            if not piece.sum.requires_grad:
+                piece = returned(self.loss(self.model, part), size)
+            if not piece.value.requires_grad:
                 raise InputError(
                     "the loss does not depend on any parameter that is trained; compute it from the model it is "
                     "given, without detach() or torch.no_grad()"
                 )
-            scaled = piece.sum if self.scale is None else piece.sum * self.scale.value
-            scaled.backward()
-            total, weight = piece.sum.detach(), piece.weight
-            found = Weighted(total, weight) if found is None else Weighted(found.sum + total, found.weight + weight)
-        return found or Weighted(self._nothing, self._nothing)
+            self._backward(piece)
+            done = Returned(piece.value.detach(), piece.times, piece.weight)
+            found = done if found is None else self._sum(found, done)
+        return found or Returned(self._numbers[0], 1, 0)
+
+    def _backward(self, piece: Returned) -> None:
+        """Adds the gradient of a piece's sum, without making that."""
+        times = self._numbers.of(piece.times, piece.value.dtype)
+        piece.value.backward(times if self.scale is None else times * self.scale.value.to(times.dtype))
+
+    def _sum(self, one: Returned, other: Returned) -> Returned:
+        total = one.value * one.times + other.value * other.times
+        return Returned(total, 1, one.weight + other.weight)
+
+    def _forget(self) -> None:
+        for each in self._parameters:
+            each.grad = None
 
     def _cut_finer(self, batch: Any, reason: str) -> None:
-        self.optimizer.zero_grad(set_to_none=True)
+        self._forget()
         self._buffers.put_back()
         if self.device.type == "cuda":
             torch.cuda.empty_cache()
@@ -133,21 +149,24 @@ class Step:
         self.pieces = min(2 * self.pieces, count)
         self._warn(f"out of memory on a batch of {count} samples; it is done again in {self.pieces} micro-batches")
 
-    def update(self, found: Weighted) -> Row:
+    def update(self, found: Returned) -> Row:
         """Divides the gradient by the weight, clips it, and lets the optimizer step."""
-        found = self._group.gather(self._parameters, found)
+        if self._group.ranks > 1:
+            weight = found.weight if isinstance(found.weight, Tensor) else self._numbers[found.weight]
+            summed = self._group.gather(self._parameters, Weighted(found.value * found.times, weight))
+            found = Returned(summed.sum, 1, summed.weight)
         gradients = [each.grad for each in self._parameters if each.grad is not None]
-        length = foreach.norm(gradients) if gradients else self._nothing
-        row = (self._looking if self._waits else self._unseen)(found, length, gradients)
+        row = (self._looking if self._waits else self._unseen)(found, gradients)
         if self.average is not None:
             self.average.update()
         return row
 
-    def _looking(self, found: Weighted, length: Tensor, gradients: list[Tensor]) -> Row:
+    def _looking(self, found: Returned, gradients: list[Tensor]) -> Row:
         """Where the numbers are at hand, or must be waited for."""
-        total, weight = found.sum.item(), found.weight.item()
+        length = foreach.norm(gradients).item() if gradients else 0.0
+        total, weight = found.value.item() * found.times, float(found.weight)
         divisor = weight if self.scale is None else weight * self.scale.value.item()
-        norm = length.item() / divisor if divisor else math.inf
+        norm = length / divisor if divisor else math.inf
         good = math.isfinite(total) and math.isfinite(weight) and math.isfinite(norm)
         if good:
             clipped = 1.0 if self._clip is None else min(1.0, self._clip / (norm + 1e-6))
@@ -157,28 +176,44 @@ class Step:
         else:
             self._buffers.put_back()
         if self.scale is not None:  # a batch of no weight says nothing of it
-            self.scale.update(self._bad.fill_(not good and weight != 0))
+            self.scale.update(self._verdict.bad.fill_(not good and weight != 0))
         return total, weight, norm
 
-    def _unseen(self, found: Weighted, length: Tensor, gradients: list[Tensor]) -> Row:
-        """The same on the device alone. A weight of 0 makes the norm infinite or NaN."""
-        divisor = found.weight if self.scale is None else found.weight * self.scale.value
-        factor = divisor.reciprocal()
-        norm = length * factor
-        row = torch.stack((found.sum.to(self._dtype), found.weight.to(self._dtype), norm.to(self._dtype)))
-        foreach.find_nonfinite(row, self._bad, self._one)
-        if self._clip is not None:
-            factor = factor * (self._clip / (norm + 1e-6)).clamp(max=1.0)
-        if gradients:
-            foreach.multiply(gradients, factor)
-        self.optimizer.grad_scale = None  # pyright: ignore[reportAttributeAccessIssue]
-        self.optimizer.found_inf = self._bad  # pyright: ignore[reportAttributeAccessIssue]
-        self.optimizer.step()
+    def _unseen(self, found: Returned, gradients: list[Tensor]) -> Row:
+        """The same on the device alone."""
+        weight = found.weight if isinstance(found.weight, Tensor) else self._numbers[found.weight]
+        norms = foreach.norms(gradients) if gradients else [self._numbers[0]]
+        row = self._verdict(norms, found.value, self._numbers[found.times], weight)
+        bad, divisor = self._verdict.bad, self._verdict.divisor
+        if divisor.dtype == torch.float32:
+            self._adam.step(divisor, bad)
+        else:  # the optimizer would divide in single precision
+            foreach.multiply(gradients, divisor.reciprocal())
+            self._adam.step(None, bad)
         if self.device.type != "cuda" or not torch.cuda.is_current_stream_capturing():
-            self._buffers.put_back(self._bad)
+            self._buffers.put_back(bad)
         if self.scale is not None:  # a batch of no weight says nothing of it
-            self.scale.update(self._bad * (found.weight != 0))
+            self.scale.update(bad * (weight != 0))
         return row
+
+
+class _Numbers:
+    """Numbers on the device, made once: filled in there, so that nobody waits."""
+
+    def __init__(self, dtype: torch.dtype, device: torch.device) -> None:
+        self._dtype, self._device = dtype, device
+        self._known: dict[tuple[float, torch.dtype], Tensor] = {}
+
+    def __getitem__(self, number: float) -> Tensor:
+        return self.of(number, self._dtype)
+
+    def of(self, number: float, dtype: torch.dtype) -> Tensor:
+        found = self._known.get((number, dtype))
+        if found is None:
+            if len(self._known) > 1000:
+                self._known.clear()
+            found = self._known[number, dtype] = torch.full((), number, dtype=dtype, device=self._device)
+        return found
 
 
 class _Buffers:

@@ -31,7 +31,8 @@ def train(
     loss: Loss,
     data: Any,
     *,
-    epochs: int,
+    epochs: int | None = None,
+    steps: int | None = None,
     batch_size: int | None = None,
     budget: Any = None,
     device: str | torch.device | Sequence[str | torch.device] = "auto",
@@ -77,6 +78,8 @@ def train(
         loss: `loss(model, batch)` returns `Weighted(sum, weight)`, or such a tuple, or one number: the batch's mean.
         data: anything `brimful.data.loader` takes, or a `Loader`.
         epochs: how often to go through it. A finished run goes on when it is given more.
+        steps: optimizer steps after which training ends, if need be in the midst of an epoch; instead of epochs, or the
+            one of the two that comes first.
         batch_size: samples of a batch, over all ranks; a `Loader` brings its own.
         budget: memory to stay inside: "8GB", "80%", bytes, or None for 90% of what is free. See `Budget`.
         device: "auto", "cpu", "cuda:1"; several, as a list or "cuda:0,cuda:1", train one rank each.
@@ -126,6 +129,7 @@ def train(
     """
     settings = Settings(
         epochs=epochs,
+        steps=steps,
         batch_size=batch_size,
         budget=budget,
         precision=precision,

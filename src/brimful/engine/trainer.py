@@ -106,7 +106,7 @@ class Trainer:
         self._record = Record(self._device, dtype, 1 if self._device.type == "cpu" else settings.log_every)
         self._watch = Watch(settings.max_nonfinite, settings.alarm, scale is not None, self._warn_some, self._describe)
         self.position = Position(pieces=prepared.pieces)
-        self.steps = settings.epochs * len(self._loader)
+        self.epochs, self.steps = settings.planned(len(self._loader))
         self._warmup = schedules.warmup_steps(settings.warmup, self.steps)
         self._parts = Parts(work.model, self.optimizer, self._average, scale, self._loader)
         self._keeping = Keeping(self._parts, checkpoints, group, settings.best, self._warn)
@@ -121,7 +121,7 @@ class Trainer:
         """Trains until all epochs are done, or the monitored number stops getting better."""
         self._resumed_at = self._saved_at = self._told_at = time.monotonic()
         self._seconds = self.position.seconds
-        while self.position.epoch < self._settings.epochs and not self.position.stopped:
+        while not self.position.stopped and (self.position.step < self.steps or self.position.sums.seconds > 0):
             self._epoch()
             self._end_epoch()
         if not self.position.stopped:
@@ -130,7 +130,7 @@ class Trainer:
 
     def _epoch(self) -> None:
         at, settings, total = self.position, self._settings, len(self._loader)
-        if at.batch >= total:  # resumed between the last step of an epoch and its end
+        if at.batch >= total or at.step >= self.steps:  # resumed between the last step of an epoch and its end
             return
         self._running.train()
         started = time.monotonic() - at.sums.seconds
@@ -147,12 +147,15 @@ class Trainer:
                 self._read()
             # By the step, which is the same on all ranks: the first one's record is also read for its checkpoints.
             every = 1 if self._device.type == "cpu" else settings.log_every
-            if at.step % every == 0 and self._agreed_to_stop() and at.batch < total:
+            within = at.batch < total and at.step < self.steps
+            if at.step % every == 0 and self._agreed_to_stop() and within:
                 self._interrupt()
-            if self._group.ranks == 1 and at.batch < total and self._stop():
+            if self._group.ranks == 1 and within and self._stop():
                 self._interrupt()
-            if at.batch < total and self._is_due():
+            if within and self._is_due():
                 self._save()
+            if at.step >= self.steps:
+                break
         self._read()
 
     def _set_rate(self) -> None:
@@ -222,16 +225,16 @@ class Trainer:
         better = self._judge(values)
         seconds = at.sums.seconds
         at.history.append({"epoch": at.epoch + 1, "step": at.step, **values, "seconds": seconds})
-        at.epoch, at.batch, at.sums = at.epoch + 1, 0, Sums()
+        number, at.sums = at.epoch + 1, Sums()
+        if at.batch >= len(self._loader):
+            at.epoch, at.batch = number, 0
         if settings.patience is not None and at.waited >= settings.patience:
             at.stopped = "early"
-        elif at.epoch >= settings.epochs:
+        elif at.step >= self.steps:
             at.stopped = "finished"
         for name, value in values.items():
             self._events.emit(Metric(metric=name, value=value, step=at.step))
-        self._events.emit(
-            EpochDone(epoch=at.epoch, epochs=settings.epochs, step=at.step, seconds=seconds, values=values)
-        )
+        self._events.emit(EpochDone(epoch=number, epochs=self.epochs, step=at.step, seconds=seconds, values=values))
         self._tell(time.monotonic())
         self._save(is_best=better)
         if self._stop_after_epoch():
@@ -305,7 +308,7 @@ class Trainer:
             return
         self.position = at = self._parts.restore(saved)
         self.step.pieces = at.pieces = max(self.step.pieces, at.pieces)
-        if at.stopped and self._settings.epochs > saved.facts["epochs"]:
+        if at.stopped and self.steps > saved.facts["steps"]:
             at.stopped, at.waited = "", 0
 
     def finish(self) -> None:
@@ -325,7 +328,7 @@ class Trainer:
         at = self.position
         at.pieces = self.step.pieces
         at.seconds = self._seconds + time.monotonic() - self._resumed_at
-        self._keeping.save(at, {"epochs": self._settings.epochs, "plan": self.plan.to_dict()}, is_best)
+        self._keeping.save(at, {"steps": self.steps, "plan": self.plan.to_dict()}, is_best)
         self._saved_at = time.monotonic()
 
     # What is told.

@@ -146,9 +146,7 @@ def run(task: Task, group: Group, events: Events, where: Where | None, stop: Cal
         trainer.begin()
         samples = prepared.loader.plan.items or 0
         events.emit(Planned(plan=prepared.plan.to_dict()))
-        events.emit(
-            Started(work=settings.name, items=settings.epochs * samples, done=trainer.done(), budget=hold.limit)
-        )
+        events.emit(Started(work=settings.name, items=trainer.epochs * samples, done=trainer.done(), budget=hold.limit))
         with sampling(events, device, hold.baseline) if group.first else contextlib.nullcontext():
             trainer.run()
         trainer.finish()

@@ -14,12 +14,13 @@ from ..data.residency import TIERS
 from ..errors import BudgetError, ConfigError
 from ..monitor import Peak
 from ..plan import Candidate, Plan, Rejected, choose
+from ..units import show_bytes
 from . import chance, optimizers, recompute
 from .failures import is_full, release
 from .microbatches import cut, samples
 from .objective import weighted
 from .precision import Precision, resolve
-from .ranks import Group
+from .ranks import Group, in_step
 from .settings import Settings
 from .step import Loss
 
@@ -74,10 +75,16 @@ def prepare(
         state += hold.used()  # the weights, and whatever else lies there
     names = recompute.names(model, settings.recompute)
     forced = settings.recompute not in ("auto", False)
-    plain = None if forced else _measured(model, loss, batch, precision, device, ())
-    needs_less = plain is None or state + beside + plain.at(1) > hold.limit
-    again = _measured(model, loss, batch, precision, device, names) if names and needs_less else None
+    room = 0 if in_step(model, group) else hold.limit - state - beside  # ranks may not differ in how often they run
+    plain = None if forced else _measured(model, loss, batch, precision, device, (), room)
+    needs_less = plain is None or plain.at(1) > hold.limit - state - beside
+    again = _measured(model, loss, batch, precision, device, names, room) if names and needs_less else None
     del batch
+    if plain is None and again is None:
+        raise BudgetError(
+            f"{settings.name}: even one sample does not fit into the budget of {show_bytes(hold.limit)}, of which "
+            f"{show_bytes(state + beside)} are taken. Use a larger budget. {_advice(model, names)}"
+        )
     candidates = []
     for loader in loaders:
         for cost, chosen in ((plain, ()), (again, names)):
@@ -91,8 +98,8 @@ def prepare(
         plan = choose(f"{settings.name}, micro-batches of a batch of {count}", candidates, hold.limit)
     except BudgetError as error:
         raise BudgetError(f"{error} {_advice(model, names)}") from error
-    if settings.accumulate != "auto":
-        pieces = min(int(settings.accumulate), max(1, count))
+    if settings.accumulate != "auto" or in_step(model, group):
+        pieces = min(1 if settings.accumulate == "auto" else int(settings.accumulate), max(1, count))
         size = -(-count // pieces)
         plan = replace(plan, batch=size, steps=pieces, predicted=plan.cost.at(size))
     plan = replace(plan, rejected=plan.rejected + rejected)
@@ -187,33 +194,50 @@ def _first_batch(loader: Loader) -> Any:
 
 
 def _measured(
-    model: nn.Module, loss: Loss, batch: Any, precision: Precision, device: torch.device, names: tuple[str, ...]
-) -> Cost:
-    """Bytes of forward and backward by the number of samples, from two small runs."""
+    model: nn.Module,
+    loss: Loss,
+    batch: Any,
+    precision: Precision,
+    device: torch.device,
+    names: tuple[str, ...],
+    room: float,
+) -> Cost | None:
+    """Bytes of forward and backward by the number of samples, from two small runs; None where not even one sample
+    fits. The allocator rounds up what is small, so on CUDA a third run has as many samples as seem to fit."""
     count = samples(batch)
     if count == 0:  # a rank without samples
         return Cost(0, 0, source="guess")
     kept = [(each, each.clone()) for each in model.buffers()]
-    sizes = sorted({min(count, max(2, count // 16)), min(count, max(4, count // 8))})
-    found = []
+
+    def run(size: int) -> tuple[float, float] | None:
+        chance.sow(device, chance.seed_of(0, chance.START, 0, 0))
+        try:
+            return float(size), float(_peak(model, loss, cut(batch, count, 0, size), precision, device))
+        except Exception as error:
+            if not is_full(error):
+                raise
+            release(error)
+            return None
+        finally:
+            model.zero_grad(set_to_none=True)
+            with torch.no_grad():
+                for each, before in kept:
+                    each.copy_(before)
+
     with recompute.recomputing(model, names):
-        for size in sizes:
-            chance.sow(device, chance.seed_of(0, chance.START, 0, 0))
-            try:
-                found.append((float(size), float(_peak(model, loss, cut(batch, count, 0, size), precision, device))))
-            except Exception as error:
-                if not is_full(error):
-                    raise
-                release(error)
-                break
-            finally:
-                model.zero_grad(set_to_none=True)
-                with torch.no_grad():
-                    for each, before in kept:
-                        each.copy_(before)
-    if not found:
-        return Cost(0, 0, source="guess")
-    return Cost.fit(found) if len(found) > 1 else Cost(0, found[0][1] / found[0][0], source="probe")
+        size = min(count, max(2, count // 16))
+        while (first := run(size)) is None:
+            if size == 1:
+                return None
+            size //= 2
+        second = run(min(count, 2 * size)) if size < count else None
+        if second is None:
+            return Cost(0, first[1] / first[0], source="probe")
+        cost = Cost.fit([first, second])
+        most, third = int(min(cost.capacity(max(0.0, room)), count)), None
+        while third is None and device.type == "cuda" and most > second[0]:
+            third, most = run(most), most // 2
+        return cost if third is None else Cost.fit([second, third])
 
 
 def _peak(model: nn.Module, loss: Loss, part: Any, precision: Precision, device: torch.device) -> int:

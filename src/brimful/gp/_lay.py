@@ -9,10 +9,8 @@ from torch import Tensor
 from ._blocks import LANES
 from .tasks import Tasks
 
-_FEWEST, _MOST = (
-    1 << 13,
-    1 << 16,
-)  # tasks worked on at a time: enough to fill a card, and no more memory than that takes
+_FEWEST, _MOST = 1 << 13, 1 << 16  # tasks worked on at a time: enough to fill a card, and no more than that takes
+_SHARE = 6  # of a batch, that is worked on at a time: where memory is scarce, a larger batch is worth more
 
 
 def innermost(each_TN: Tensor, up: int, fill: float = 0.0) -> Tensor:
@@ -54,7 +52,7 @@ class Laid:
 
     def rounds(self, lanes: int, room: int) -> tuple[Tensor, list[tuple[int, int]]]:
         """Memory for a kernel to work in, `room` numbers a lane, and its launches: first lane, and programs."""
-        tiles, at_once = -(-lanes // LANES.value), min(max(len(self) // 3, _FEWEST), _MOST) // LANES.value
+        tiles, at_once = -(-lanes // LANES.value), min(max(len(self) // _SHARE, _FEWEST), _MOST) // LANES.value
         numbers = min(tiles, at_once) * LANES.value * room
         if not self.scratch or self.scratch[0].numel() < numbers:
             self.scratch[:] = [torch.empty(numbers, dtype=torch.float64, device=self.y_NT.device)]

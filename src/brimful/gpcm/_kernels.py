@@ -27,7 +27,7 @@ class Launch:
 
     Attributes:
         tile: values that a program holds, a power of 2.
-        warps: of a program.
+        warps: of a program of the backward pass; the forward pass, which holds less, takes half of them.
         steps: between kept memories.
         programs: the most of the backward pass at a time, each with a scratch of its own; 0: eight for each
             multiprocessor.
@@ -40,9 +40,9 @@ class Launch:
 
 
 def launch_for(N: int, D: int, dtype: torch.dtype = torch.float32) -> Launch:
-    """A cut in which a thread holds at most 64 bytes of the memory: its gradient, the next memory and all that goes on
-    between then fit the registers (ptxas for sm_90 spills none), and larger tiles mean fewer sums to keep and add."""
-    cells, slots = 64 // dtype.itemsize, triton.next_power_of_2(N)
+    """A cut in which a thread holds at most 128 bytes of the memory: its gradient, the next memory and all that goes on
+    between then fit the registers, few threads have to add up their sums, and larger tiles mean fewer to keep."""
+    cells, slots = 128 // dtype.itemsize, triton.next_power_of_2(N)
     tile = max(1, min(32, triton.next_power_of_2(D), 8 * 32 * cells // slots))
     return Launch(tile=tile, warps=max(1, slots * tile // (32 * cells)), steps=16)
 
@@ -79,6 +79,9 @@ def _forward(
                 tl.store(kept + (b * pieces + t // STEPS - 1) * (N * D) + cell, M, mask=inside)
         tl.store(reads + (b * S + t) * D + d, tl.sum(w_N[:, None] * M, axis=0), mask=value)
         M += w_N[:, None] * (a_D[None, :] - e_D[None, :] * M)
+        t += 1
+    while t < S:
+        tl.store(reads + (b * S + t) * D + d, tl.zeros((DB,), dtype=reads.dtype.element_ty), mask=value)
         t += 1
     tl.store(final + b * (N * D) + cell, M, mask=inside)
 
@@ -189,8 +192,10 @@ def _collect(
 
 def _sort(index_BS: Tensor, keep_BS: Tensor, rows: int) -> tuple[Tensor, Tensor]:
     """The steps in the order of their rows, then their own, and where each row's begin; padding comes last."""
-    key, order = torch.where(keep_BS, index_BS, rows).flatten().sort(stable=True)
-    return order, torch.searchsorted(key, torch.arange(rows + 1, device=key.device))
+    # A radix sort takes a pass for each byte of the key.
+    narrow = torch.int16 if rows < 2**15 else torch.int32 if rows < 2**31 else torch.int64
+    key, order = torch.where(keep_BS, index_BS, rows).to(narrow).flatten().sort(stable=True)
+    return order, torch.searchsorted(key, torch.arange(rows + 1, device=key.device, dtype=narrow))
 
 
 def _table(parts_PBSI: Tensor, order: Tensor, begins: Tensor, rows: int) -> Tensor:
@@ -216,11 +221,11 @@ class _Memory(torch.autograd.Function):
         N, D = start_XND.shape[1:]
         pieces = triton.cdiv(S, launch.steps) - 1 if keep else 0  # without the start, which is there anyway
         kept = w_QN.new_empty(B, pieces, N, D)
-        reads_BSD, final_BND = w_QN.new_zeros(B, S, D), w_QN.new_empty(B, N, D)
+        reads_BSD, final_BND = w_QN.new_empty(B, S, D), w_QN.new_empty(B, N, D)
         kernel: Any = _forward
         kernel[(B, triton.cdiv(D, launch.tile))](
             *given, kept, reads_BSD, final_BND, S, pieces, N=N, D=D, NB=triton.next_power_of_2(N), DB=launch.tile,
-            STEPS=launch.steps, OWN=int(len(start_XND) > 1), KEEP=keep, num_warps=launch.warps,
+            STEPS=launch.steps, OWN=int(len(start_XND) > 1), KEEP=keep, num_warps=max(1, launch.warps // 2),
         )  # fmt: skip
         if keep:
             ctx.launch = launch

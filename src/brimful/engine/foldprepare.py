@@ -1,0 +1,151 @@
+"""From a term and its data to the plan of a fold: what is known of it, measured where it is not, and remembered."""
+
+import time
+import weakref
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..budget import Hold
+from . import trees
+from .foldcuts import Cuts
+from .foldpass import Passes, cut
+from .foldplan import MOST, Folding, Shape, decide
+from .foldprobe import Pair, formula, measured
+from .foldstate import at_least_single
+from .foldterm import evaluate, is_fused
+from .trees import Tree
+
+_FRESH = 1.0  # seconds for which a plan holds; then memory is looked at again
+_PLANS = 64  # kept of a term
+
+
+@dataclass(slots=True, eq=False)
+class _Known:
+    """What is remembered of a term with data of one form. It must not refer to the term, which would then live on.
+
+    Attributes:
+        width, dtype: of its values.
+        pair: what was measured; None for a term that has a formula.
+        lowered: the latest cuts, which running out of memory may have lowered.
+        made: plans, by what was asked for.
+    """
+
+    width: int
+    dtype: torch.dtype
+    pair: Pair | None
+    lowered: Cuts | None = None
+    made: dict[Any, tuple[float, Folding]] = field(default_factory=dict)
+
+
+_memory: weakref.WeakKeyDictionary[Any, dict[Any, _Known]] = weakref.WeakKeyDictionary()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Request:
+    """What the caller asked for, checked."""
+
+    chunk: int | None
+    strategy: str
+    budget: Any
+
+
+def prepare(
+    request: Request, passes: Passes, components: Tree, x: Tree, needed: Sequence[bool], samples: int
+) -> tuple[Folding, Cuts]:
+    """The plan of a fold and its cuts.
+
+    Args:
+        samples: of all ranks; those of x are taken for a sample of them.
+    """
+    known = _known(request, passes, components, x, needed)
+    asked = (request.chunk, request.strategy, str(request.budget), trees.rows(components), samples)
+    at, folding = known.made.get(asked, (-_FRESH, None))
+    if folding is None or time.monotonic() - at > _FRESH:
+        folding = _decided(request, passes, known, components, x, needed, samples)
+        if len(known.made) >= _PLANS:
+            known.made.clear()
+        known.made[asked] = (time.monotonic(), folding)
+    chunk, rows = max(1, folding.plan.batch), max(1, folding.samples)
+    if known.lowered is not None and known.lowered.told:  # memory ran out last time
+        chunk, rows = min(chunk, known.lowered.chunk), min(rows, known.lowered.samples)
+    known.lowered = Cuts(chunk, rows, passes.device, told=known.lowered is not None and known.lowered.told)
+    return folding, known.lowered
+
+
+def _decided(
+    request: Request,
+    passes: Passes,
+    known: _Known,
+    components: Tree,
+    x: Tree,
+    needed: Sequence[bool],
+    samples: int,
+) -> Folding:
+    inputs = [leaf for tree in (components, x) for _, leaf in trees.leaves(tree)] + list(passes.held.tensors)
+    here = [leaf for leaf, need in zip(inputs, needed, strict=True) if need and leaf.device == passes.device]
+    wide, gathered = at_least_single(known.dtype), 2 * trees.nbytes(x) * (samples / trees.rows(x) - 1)
+    shape = Shape(
+        components=trees.rows(components),
+        samples=samples,
+        width=known.width,
+        bytes=wide.itemsize,
+        gradients=sum(map(_bytes, here)),
+        beside=int(gathered) + (torch.cuda.memory_allocated(passes.device) if passes.device.type == "cuda" else 0),
+        chunk=request.chunk,
+        most=int(getattr(passes.term, "most", MOST)),
+        strategy=request.strategy,
+        differentiates=any(needed),
+        fused=is_fused(passes.term),
+        device=str(passes.device),
+        precision=str(known.dtype).removeprefix("torch."),
+    )
+    cost = formula(passes.term, known.dtype) if known.pair is None else known.pair.at
+    assert cost is not None
+    single = None if known.pair is None else known.pair.single
+    return decide(shape, cost, limit(request.budget, passes.device), single)
+
+
+def limit(budget: Any, device: torch.device) -> int:
+    """The bytes that a budget allows, and whoever holds the device to less already."""
+    allowed = Hold(budget, device).limit
+    if device.type == "cuda":
+        share, total = torch.cuda.get_per_process_memory_fraction(device), torch.cuda.mem_get_info(device)[1]
+        allowed = min(allowed, int(share * total))
+    return allowed
+
+
+def _known(request: Request, passes: Passes, components: Tree, x: Tree, needed: Sequence[bool]) -> _Known:
+    most = min(request.chunk or MOST, trees.rows(components))
+    term, held = passes.term, passes.held.tensors
+    forms = tuple(tuple(trees.spec(tree)) for tree in (components, x))
+    shapes = tuple((tuple(each.shape), each.dtype) for each in held)
+    sizes = (most.bit_length(), trees.rows(x).bit_length())  # nearly as many cost nearly as much
+    key = (forms, sizes, tuple(needed), str(passes.device), shapes, passes.autocast.enabled)
+    drawer = _drawer(term)
+    if key not in drawer:
+        one, few = cut(components, slice(0, 1)), cut(x, slice(0, 1))
+        with torch.no_grad(), passes.autocast():
+            logit, value = evaluate(term, one, few, trees.rows(one), trees.rows(few), passes.device)
+        told = formula(term, logit.dtype) is not None
+        room = limit(request.budget, passes.device)
+        pair = None if told else measured(passes, components, x, needed, most, room)
+        drawer[key] = _Known(value.shape[2], logit.dtype, pair)
+    return drawer[key]
+
+
+def _drawer(term: Any) -> dict[Any, _Known]:
+    """Where things about a term are remembered: with the term itself, or with its code where it is a function, which
+    a loop may make anew each time."""
+    code = getattr(getattr(term, "__func__", term), "__code__", term)
+    try:
+        return _memory.setdefault(code, {})
+    except TypeError:  # it cannot be referred to weakly, or has no hash
+        return {}
+
+
+def _bytes(tensor: Tensor) -> int:
+    return tensor.numel() * tensor.element_size()
