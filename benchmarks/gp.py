@@ -177,11 +177,11 @@ def case(name: str, tasks: int, device: torch.device, batch: int) -> dict[str, A
 
     with tempfile.TemporaryDirectory() as folder:
         stored, found = timed(lambda: whole(out=Path(folder) / "store"))
-    free, _ = timed(whole)
+    free, _ = timed(whole, 2)
     budgets = {}
     for budget in BUDGETS if device.type == "cuda" else ():
         whole(budget=budget)
-        limited, under = timed(lambda budget=budget: whole(budget=budget))
+        limited, under = timed(lambda budget=budget: whole(budget=budget), 2)
         observed = under.result.observed if under.result else 0
         budgets[budget] = {"us": limited / tasks * 1e6, "loss": limited / free - 1, "peak": observed}
     result = {
@@ -365,25 +365,29 @@ def main() -> None:
     if device.type == "cuda":
         results["twins"] = twins(device)
         print(results["twins"], flush=True)
+
+    def keep() -> None:
+        """What was measured stays, if something later should fail."""
+        if options.out:
+            options.out.write_text(json.dumps(results, indent=1))
+            options.out.with_suffix(".txt").write_text(show(results) + "\n")
+
     sizes = [options.tasks if name in HEADLINE else options.other_tasks or options.tasks for name in CASES]
     for name, tasks in zip(CASES, sizes, strict=True):
         results["cases"].append(case(name, tasks, device, options.batch))
+        keep()
     if device.type == "cuda":
         results["cases"].append(case("own inputs, rbf", 50_000, device, options.batch))
     results["cases"].append(predictions(device, options.tasks))
     print(results["cases"][-1], flush=True)
     results["linearity"] = linearity(device, options.most)
     print(results["linearity"], flush=True)
+    keep()
     for each in peers(device, options.peer_tasks):
         print(each, flush=True)
         results["peers"].append(each)
-        if options.out:  # what was measured stays, if a peer should fail
-            options.out.write_text(json.dumps(results, indent=1))
-    text = show(results)
-    print(text)
-    if options.out:
-        options.out.write_text(json.dumps(results, indent=1))
-        options.out.with_suffix(".txt").write_text(text + "\n")
+        keep()
+    print(show(results))
 
 
 def show(results: dict[str, Any]) -> str:

@@ -631,3 +631,43 @@ def test_a_transform_holds_for_validation_too():
 def test_a_mean_in_half_precision_does_not_overflow():
     found = objective.weighted(torch.tensor(64.0, dtype=torch.float16), 4096, torch.device("cpu"))
     assert found.sum.item() == 64.0 * 4096
+
+
+def test_a_parameter_that_is_a_view_of_the_loss_keeps_its_gradient():
+    """The gradient that autograd begins with may become a parameter's own, and be divided in place."""
+
+    class Level(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.a = nn.Parameter(torch.ones(1, 1))
+
+        def forward(self) -> Tensor:
+            return self.a.squeeze()
+
+    result = fit(Level(), lambda model, batch: model(), epochs=1, optimizer=lambda each: torch.optim.SGD(each, lr=0.1))
+    np.testing.assert_allclose(result.curve[:, 1], 1.0)
+    assert next(result.model.parameters()).item() == pytest.approx(1 - 6 * 0.1)
+
+
+@pytest.mark.parametrize("kind", ["adamw", "adam", "decoupled", "hooked"])
+def test_steps_on_the_device_alone_are_those_of_torch(kind: str):
+    def make(parameters: Any) -> torch.optim.Optimizer:
+        if kind in ("adamw", "hooked"):
+            return torch.optim.AdamW(parameters, lr=0.1, weight_decay=0.5, fused=True)
+        return torch.optim.Adam(
+            parameters, lr=0.1, weight_decay=0.5, decoupled_weight_decay=kind == "decoupled", fused=True
+        )
+
+    models, heard = [network(), network()], []
+    for model, unseen in zip(models, (False, True), strict=True):
+        optimizer = make(model.parameters())
+        if kind == "hooked":
+            optimizer.register_step_post_hook(lambda *_: heard.append(1))
+        single = resolve("float32", CPU, {torch.float32})
+        step = Step(model, squares, optimizer, CPU, single, group=Group(), warn=print, clip=0.5)
+        step._waits = not unseen
+        for number in range(6):
+            row = step(points(8 + number), number)
+            assert len(row) == 3
+    torch.testing.assert_close(weights(models[0]), weights(models[1]))
+    assert len(heard) == (12 if kind == "hooked" else 0)

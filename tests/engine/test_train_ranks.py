@@ -109,3 +109,11 @@ def test_torchrun_starts_ranks_too(tmp_path: Path):
     alone = fit(loss=training.summed, batch_size=7).model.state_dict()
     for name, value in alone.items():
         torch.testing.assert_close(found[name], value, rtol=1e-4, atol=1e-5)
+
+
+def test_ranks_that_hold_parts_of_one_model_want_equal_shares():
+    model = network()
+    model.sharded = True  # pyright: ignore[reportAttributeAccessIssue, reportArgumentType]
+    for options in ({"batch_size": 5}, {"batch_size": 4, "accumulate": 4}, {"batch_size": 10}):
+        with pytest.raises(ConfigError, match="equal shares"):
+            fit(model, ranks=2, **options)

@@ -58,5 +58,6 @@ def _summed(
     for part in pieces(batch, cut):
         with precision.context():
             found = weighted(loss(model, part), samples(part), device)
-        total, weight = total + found.sum, weight + found.weight
+        if samples(part):  # else it was called since other ranks wait for it, and has a mean of nothing
+            total, weight = total + found.sum, weight + found.weight
     return total, weight

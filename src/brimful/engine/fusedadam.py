@@ -10,6 +10,9 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.optim import optimizer as torch_optimizer
+
+_EVERYWHERE = (torch_optimizer._global_optimizer_pre_hooks, torch_optimizer._global_optimizer_post_hooks)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -28,7 +31,7 @@ class FusedAdam:
 
     def __init__(self, optimizer: torch.optim.Optimizer) -> None:
         self._optimizer, self._parts = optimizer, list[_Part]()
-        self._call = {torch.optim.AdamW: torch._fused_adamw_, torch.optim.Adam: torch._fused_adam_}.get(type(optimizer))
+        self._known = type(optimizer) in (torch.optim.AdamW, torch.optim.Adam)
 
     def step(self, divisor: Tensor | None, bad: Tensor) -> None:
         """A step by gradients that are divided first; none where `bad` is 1."""
@@ -37,12 +40,12 @@ class FusedAdam:
             self._optimizer.found_inf = bad  # pyright: ignore[reportAttributeAccessIssue]
             self._optimizer.step()
             return
-        assert self._call is not None
         for part in self._parts:
             options = part.options
+            call = torch._fused_adamw_ if options["decoupled_weight_decay"] else torch._fused_adam_
             beta1, beta2 = options["betas"]
             torch._foreach_add_(part.steps, 1)
-            self._call(
+            call(
                 part.parameters,
                 [each.grad for each in part.parameters if each.grad is not None],
                 part.first,
@@ -62,8 +65,10 @@ class FusedAdam:
             torch._foreach_sub_(part.steps, [bad] * len(part.steps))
 
     def _ready(self) -> bool:
-        """Whether the state is there, and every parameter has a gradient."""
-        if self._call is None:
+        """Whether the state is there, nobody wants to hear of steps, and every parameter has a gradient."""
+        optimizer = self._optimizer
+        hooks = (optimizer._optimizer_step_pre_hooks, optimizer._optimizer_step_post_hooks, *_EVERYWHERE)
+        if not self._known or any(hooks):
             return False
         if not self._parts or not self._is_current():
             self._parts = self._found()
@@ -76,8 +81,6 @@ class FusedAdam:
 
     def _found(self) -> list[_Part]:
         found, optimizer = [], self._optimizer
-        if optimizer._optimizer_step_pre_hooks or optimizer._optimizer_step_post_hooks:
-            return []
         for options in optimizer.param_groups:
             parameters = options["params"]
             odd = ("amsgrad", "maximize", "differentiable")

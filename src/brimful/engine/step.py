@@ -124,7 +124,8 @@ class Step:
     def _backward(self, piece: Returned) -> None:
         """Adds the gradient of a piece's sum, without making that."""
         times = self._numbers.of(piece.times, piece.value.dtype)
-        piece.value.backward(times if self.scale is None else times * self.scale.value.to(times.dtype))
+        # Anew each time: autograd may hand it on as a parameter's gradient, which is then changed in place.
+        piece.value.backward(times.clone() if self.scale is None else times * self.scale.value.to(times.dtype))
 
     def _sum(self, one: Returned, other: Returned) -> Returned:
         total = one.value * one.times + other.value * other.times
@@ -188,7 +189,8 @@ class Step:
         if divisor.dtype == torch.float32:
             self._adam.step(divisor, bad)
         else:  # the optimizer would divide in single precision
-            foreach.multiply(gradients, divisor.reciprocal())
+            if gradients:
+                foreach.multiply(gradients, divisor.reciprocal())
             self._adam.step(None, bad)
         if self.device.type != "cuda" or not torch.cuda.is_current_stream_capturing():
             self._buffers.put_back(bad)

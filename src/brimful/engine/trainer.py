@@ -281,6 +281,8 @@ class Trainer:
         at, settings = self.position, self._settings
         if settings.monitor not in values:
             raise ConfigError(f"monitor is {settings.monitor!r}, which is not measured; there are {', '.join(values)}")
+        if settings.monitor == "train_loss" and at.batch < len(self._loader):
+            return False  # of an epoch that ended early: the mean of a few batches is no match for that of all
         value = values[settings.monitor]
         if isinstance(self._schedule, schedules.Plateau):
             at.plateau = self._schedule.after(at.plateau, value, settings.lower)
@@ -308,7 +310,7 @@ class Trainer:
             return
         self.position = at = self._parts.restore(saved)
         self.step.pieces = at.pieces = max(self.step.pieces, at.pieces)
-        if at.stopped and self.steps > saved.facts["steps"]:
+        if at.stopped and self.steps > saved.facts.get("steps", saved.facts.get("epochs", 0) * len(self._loader)):
             at.stopped, at.waited = "", 0
 
     def finish(self) -> None:

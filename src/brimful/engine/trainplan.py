@@ -75,10 +75,14 @@ def prepare(
         state += hold.used()  # the weights, and whatever else lies there
     names = recompute.names(model, settings.recompute)
     forced = settings.recompute not in ("auto", False)
-    room = 0 if in_step(model, group) else hold.limit - state - beside  # ranks may not differ in how often they run
-    plain = None if forced else _measured(model, loss, batch, precision, device, (), room)
-    needs_less = plain is None or plain.at(1) > hold.limit - state - beside
-    again = _measured(model, loss, batch, precision, device, names, room) if names and needs_less else None
+    together = in_step(model, group)
+    if together:
+        _check_even(settings, group, loaders[-1].plan.items or 0)
+    room = hold.limit - state - beside
+    told = None if together else room  # ranks may not differ in how often they run
+    plain = None if forced else _measured(model, loss, batch, precision, device, (), told)
+    needs_less = plain is None or plain.at(1) > room
+    again = _measured(model, loss, batch, precision, device, names, told) if names and needs_less else None
     del batch
     if plain is None and again is None:
         raise BudgetError(
@@ -98,13 +102,25 @@ def prepare(
         plan = choose(f"{settings.name}, micro-batches of a batch of {count}", candidates, hold.limit)
     except BudgetError as error:
         raise BudgetError(f"{error} {_advice(model, names)}") from error
-    if settings.accumulate != "auto" or in_step(model, group):
+    if settings.accumulate != "auto" or together:
         pieces = min(1 if settings.accumulate == "auto" else int(settings.accumulate), max(1, count))
         size = -(-count // pieces)
         plan = replace(plan, batch=size, steps=pieces, predicted=plan.cost.at(size))
     plan = replace(plan, rejected=plan.rejected + rejected)
     loader = next(each for each in loaders if each.plan.tier == plan.tier)
     return Prepared(plan, loader, validating, precision, names if "recomputing" in plan.strategy else ())
+
+
+def _check_even(settings: Settings, group: Group, samples: int) -> None:
+    """Ranks that hold parts of one model must call its loss equally often, so have as many samples as each other."""
+    size = settings.batch_size or 0
+    pieces = 1 if settings.accumulate == "auto" else int(settings.accumulate)
+    if size % (group.ranks * pieces) or not (settings.loader.get("drop_last") or samples % size == 0):
+        raise ConfigError(
+            "the ranks hold parts of one model (sharded = True) and must have equal shares of every batch: batch_size is "
+            f"{size}; give a multiple of {group.ranks * pieces} (ranks times micro-batches), and "
+            'loader={"drop_last": True}'
+        )
 
 
 def _candidate(
@@ -200,10 +216,11 @@ def _measured(
     precision: Precision,
     device: torch.device,
     names: tuple[str, ...],
-    room: float,
+    room: float | None,
 ) -> Cost | None:
     """Bytes of forward and backward by the number of samples, from two small runs; None where not even one sample
-    fits. The allocator rounds up what is small, so on CUDA a third run has as many samples as seem to fit."""
+    fits. The allocator rounds up what is small, so on CUDA a third run has as many samples as seem to fit; with no room
+    given, there are two runs whatever happens."""
     count = samples(batch)
     if count == 0:  # a rank without samples
         return Cost(0, 0, source="guess")
@@ -214,7 +231,7 @@ def _measured(
         try:
             return float(size), float(_peak(model, loss, cut(batch, count, 0, size), precision, device))
         except Exception as error:
-            if not is_full(error):
+            if not is_full(error) or room is None:
                 raise
             release(error)
             return None
@@ -234,8 +251,8 @@ def _measured(
         if second is None:
             return Cost(0, first[1] / first[0], source="probe")
         cost = Cost.fit([first, second])
-        most, third = int(min(cost.capacity(max(0.0, room)), count)), None
-        while third is None and device.type == "cuda" and most > second[0]:
+        most, third = int(min(cost.capacity(max(0.0, room or 0.0)), count)), None
+        while third is None and device.type == "cuda" and room is not None and most > second[0]:
             third, most = run(most), most // 2
         return cost if third is None else Cost.fit([second, third])
 

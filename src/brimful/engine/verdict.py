@@ -65,11 +65,12 @@ class Verdict:
         self.divisor.copy_(divisor)
 
     def _capture(self, given: Tensor) -> None:
-        graph = torch.cuda.CUDAGraph()
+        graph, before = torch.cuda.CUDAGraph(), torch.cuda.current_stream(given.device)
         try:
-            with torch.cuda.graph(graph, capture_error_mode="thread_local"):
+            with torch.cuda.graph(graph, stream=torch.cuda.Stream(given.device), capture_error_mode="thread_local"):
                 self._decide(given)
         except RuntimeError:  # somebody else captures, or memory ran out: one by one does it too
+            torch.cuda.set_stream(before)  # torch does not go back to it where the end of a capture fails
             self._can = False
             graph.reset()
             return
