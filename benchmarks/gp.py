@@ -378,15 +378,16 @@ def main() -> None:
         keep()
     if device.type == "cuda":
         results["cases"].append(case("own inputs, rbf", 50_000, device, options.batch))
-    results["cases"].append(predictions(device, options.tasks))
-    print(results["cases"][-1], flush=True)
-    results["linearity"] = linearity(device, options.most)
-    print(results["linearity"], flush=True)
-    keep()
     for each in peers(device, options.peer_tasks):
         print(each, flush=True)
         results["peers"].append(each)
         keep()
+    results["linearity"] = linearity(device, options.most)
+    print(results["linearity"], flush=True)
+    keep()
+    results["cases"].append(predictions(device, options.tasks))
+    print(results["cases"][-1], flush=True)
+    keep()
     print(show(results))
 
 

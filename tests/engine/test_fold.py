@@ -1,11 +1,12 @@
 """`fold` gives the same numbers and gradients however it is cut, and says what is wrong where something is."""
 
+import threading
 import warnings
 from typing import Any
 
 import pytest
 import torch
-from folding import Bumps, Full, Fused, direct, gradients, points, same
+from folding import Bumps, Full, Fused, direct, gradients, loss, points, same
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
@@ -123,6 +124,89 @@ def test_what_a_function_closes_over_gets_its_gradient():
     through = leaf.exp() * 2
     for _ in range(2):
         same(gradients(term, c, x, wanted, strategy="chunked", chunk=4), whole)
+
+
+class Scaled:
+    """Not a module; what it gives as a parameter may be made of another tensor."""
+
+    def __init__(self, scale: Tensor) -> None:
+        self.scale = scale
+
+    def parameters(self) -> list[Tensor]:
+        return [self.scale]
+
+    def __call__(self, chunk: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
+        r = (x[:, None] - chunk) * self.scale
+        return -r.square().sum(-1), r
+
+
+def test_a_parameter_that_is_not_a_leaf_gets_its_gradient_once():
+    (c, x), leaf = points(), torch.full((3,), 0.3, dtype=torch.float64, requires_grad=True)
+    whole = direct(Scaled(leaf.exp()), c, x, [leaf, c, x])
+    for strategy in WAYS:
+        same(gradients(Scaled(leaf.exp()), c, x, [leaf, c, x], strategy=strategy), whole)
+    same(gradients(Scaled(leaf.exp()), c, x, [leaf, c, x], strategy="chunked", chunk=4), whole)
+
+
+def test_a_graph_made_in_another_thread():
+    (c, x), leaf = points(), torch.full((3,), 0.3, dtype=torch.float64, requires_grad=True)
+    through = leaf
+    for _ in range(50):  # numbered higher than what a new thread makes first
+        through = through.sin()
+    whole = direct(Scaled(through), c, x, [leaf, c, x])
+    through = leaf
+    for _ in range(50):
+        through = through.sin()
+
+    def term(chunk: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
+        return Scaled(through)(chunk, x)
+
+    found = []
+    work = threading.Thread(
+        target=lambda: found.append(gradients(term, c, x, [leaf, c, x], strategy="chunked", chunk=4))
+    )
+    work.start()
+    work.join()
+    same(found[0], whole)
+
+
+class ByAutograd(Fused):
+    """A term whose own backward pass makes use of autograd."""
+
+    def vjp(self, chunk: Tensor, x: Tensor, grads: dict[Tensor, Tensor]) -> Any:
+        with torch.enable_grad():
+            outputs = self(chunk, x)
+
+        def pull(*bars: Tensor) -> tuple[Tensor, Tensor]:
+            *both, more = torch.autograd.grad(outputs, [chunk, x, self.scale], bars)
+            grads[self.scale].add_(more)
+            return both[0], both[1]
+
+        return *(each.detach() for each in outputs), pull
+
+
+@pytest.mark.parametrize("strategy", WAYS)
+@pytest.mark.parametrize("kind", [Scaled, ByAutograd])
+def test_a_hook_sees_the_whole_gradient_once(strategy: str, kind: Any):
+    (c, x), leaf = points(), torch.full((), 0.3, dtype=torch.float64, requires_grad=True)
+    seen: list[Tensor] = []
+    (whole,) = torch.autograd.grad(fold(kind(leaf), c, x, strategy="single")[0].sum(), leaf)
+    leaf.register_hook(lambda gradient: seen.append(gradient) or 2 * gradient)
+    for time in (1, 2):  # a probe is no pass, and the hook is there afterwards
+        leaf.grad = None
+        fold(kind(leaf), c, x, strategy=strategy, chunk=4)[0].sum().backward()
+        assert len(seen) == time
+        torch.testing.assert_close(seen[-1], whole, rtol=1e-9, atol=0)
+        torch.testing.assert_close(leaf.grad, 2 * whole, rtol=1e-9, atol=0)
+
+
+@pytest.mark.parametrize("strategy", WAYS)
+def test_an_unused_parameter_has_no_gradient(strategy: str):
+    term, (c, x) = Bumps(), points()
+    term.spare = nn.Parameter(torch.ones(2))
+    fold(term, c, x, strategy=strategy)[0].sum().backward()
+    assert term.spare.grad is None
+    assert all(each.grad is not None for name, each in term.named_parameters() if name != "spare")
 
 
 def test_a_tensor_that_is_both_a_component_and_held():
@@ -349,6 +433,34 @@ def test_out_of_memory_on_the_smallest_tile():
         fold(term, c, x, strategy="chunked", chunk=4)
 
 
+@pytest.mark.parametrize("kind", [MemoryError, torch.OutOfMemoryError])
+@pytest.mark.parametrize("strategy", ["chunked", "auto"])
+def test_out_of_memory_without_a_word(kind: type[Exception], strategy: str):
+    def term(chunk: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
+        raise kind
+
+    c, x = points()
+    for data in ((c, x), (c.detach(), x.detach())):
+        with (
+            warnings.catch_warnings(),
+            pytest.raises(BudgetError, match=f"one component for one sample does not fit: {kind.__name__}"),
+        ):
+            warnings.simplefilter("ignore")
+            fold(term, *data, strategy=strategy)
+
+
+def test_gradients_that_do_not_fit(monkeypatch: pytest.MonkeyPatch):
+    term, (c, x) = Bumps(), points()
+    lse, _ = fold(term, c, x, strategy="chunked", chunk=4)
+
+    def full(*given: Any, **options: Any) -> Tensor:
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate more")
+
+    monkeypatch.setattr(torch, "zeros_like", full)
+    with pytest.raises(BudgetError, match=r"gradients of a fold do not fit.*out of memory.*larger budget"):
+        lse.sum().backward()
+
+
 def test_an_own_backward_pass_that_runs_out_of_memory():
     scale = torch.tensor(0.7, dtype=torch.float64, requires_grad=True)
     c, x = points()
@@ -380,6 +492,47 @@ def test_automatic_precision_holds_in_the_backward_pass():
         lse, mean = fold(watched, c, x, strategy="chunked", chunk=5)
     torch.autograd.grad(lse.sum() + mean.sum(), wanted)
     assert set(seen) == {torch.bfloat16}
+
+
+def test_no_automatic_precision_stays_so_in_the_backward_pass():
+    term, (c, x) = Bumps(dtype=torch.float32), points(dtype=torch.float32)
+    wanted = [c, x, *term.parameters()]
+    lse, mean = fold(term, c, x, strategy="chunked", chunk=5)
+    loss = lse.sum() + mean.sum()
+    found = torch.autograd.grad(loss, wanted, retain_graph=True)
+    with torch.autocast("cpu", torch.bfloat16):
+        inside = torch.autograd.grad(loss, wanted)
+    torch.testing.assert_close(inside, found, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("strategy", ["single", "chunked"])
+def test_automatic_precision_is_the_terms_and_not_the_merges(strategy: str):
+    c, x = points(200, 4, dtype=torch.float32)
+
+    def term(chunk: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Without a product, which automatic precision would round."""
+        r = x[:, None] - chunk
+        return -r.square().sum(-1), 50 + r
+
+    whole = gradients(term, c, x, [c, x], strategy=strategy, chunk=30)
+    with torch.autocast("cpu", torch.bfloat16):
+        lse, mean = fold(term, c, x, strategy=strategy, chunk=30)
+    with torch.autocast("cpu", torch.bfloat16, enabled=strategy == "chunked"):
+        found = torch.autograd.grad(loss(lse, mean), [c, x])
+    same((lse, mean, found), whole, rtol=1e-6)
+
+
+@pytest.mark.parametrize("chunk", [1, 64])
+def test_gradients_of_half_precision_are_summed_in_single(chunk: int):
+    weight = torch.ones(1, dtype=torch.bfloat16, requires_grad=True)
+
+    def term(chunk: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
+        return torch.zeros(len(x), len(chunk)), weight.float() * torch.ones(len(x), len(chunk), 1)
+
+    _, mean = fold(term, torch.zeros(1024, 1), torch.zeros(1, 1), strategy="chunked", chunk=chunk)
+    (1024 * mean).sum().backward()
+    assert weight.grad is not None and weight.grad.dtype == torch.bfloat16
+    assert weight.grad.item() == 1024  # ones added to 256 in half precision leave it there
 
 
 def test_half_precision_terms_are_summed_in_single():

@@ -9,7 +9,7 @@ import torch
 from folding import Bumps, direct, gradients, points, same
 from torch import Tensor
 
-from brimful import BrimfulWarning, fold
+from brimful import BrimfulWarning, BudgetError, fold
 from brimful.engine.fold import plan_fold
 
 pytestmark = pytest.mark.gpu
@@ -81,6 +81,20 @@ def test_a_chunk_too_large_is_done_again_in_smaller_ones():
         found = _within(150 * MB, lambda: torch.autograd.grad(lse.sum() + mean.sum(), [c, x]))
     for one, other in zip((*tight, *found), (*free, *whole), strict=True):
         torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-4)
+
+
+def test_gradients_that_do_not_fit_are_a_matter_of_the_budget():
+    c, x = wide(400_000)  # 102 MB, and as much for its gradient
+    limit = torch.cuda.memory_allocated() + 80 * MB
+    lse, _ = _within(limit, lambda: fold(term, c, x, strategy="chunked", chunk=100))
+    with pytest.raises(BudgetError, match="gradients of a fold do not fit"):
+        _within(limit, lambda: torch.autograd.grad(lse.sum(), [c]))
+
+
+def test_a_trial_of_which_only_the_smallest_fits():
+    c, x = wide(8, 1, width=4_000_000)  # 16 MB a component, and some six times that to pull it back
+    limit = torch.cuda.memory_allocated() + 200 * MB
+    assert _within(limit, lambda: plan_fold(term, c.detach(), x, strategy="chunked")).batch >= 1
 
 
 def _within(limit: int, work: Callable[[], Any]) -> Any:

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 import torch
-from folding import Bumps, Full, Fused, points
+from folding import Bumps, Full, Fused, direct, gradients, points, same
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from brimful import BudgetError, ConfigError, Cost, InputError, fold
+from brimful import BrimfulWarning, BudgetError, ConfigError, Cost, InputError, fold
 from brimful.engine import foldprepare, foldprobe
 from brimful.engine.fold import plan_fold
 from brimful.engine.foldplan import Folding, Shape, decide
@@ -194,6 +194,79 @@ def test_a_probe_is_measured_once(monkeypatch: pytest.MonkeyPatch):
     assert len(calls) == 4  # nothing to decide
 
 
+class Features:
+    """Bumps in as many features as there are; a term by a method, or by a function that closes over a tensor."""
+
+    def __init__(self, count: int) -> None:
+        self.weight_dF = torch.ones(3, count, dtype=torch.float64)
+
+    def term(self, chunk: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
+        h_BkF = torch.tanh((x[:, None] - chunk) @ self.weight_dF)
+        return -h_BkF.square().sum(-1), h_BkF[..., :1]
+
+    def closed(self, scale: float = 1.0) -> Any:
+        weight_dF = self.weight_dF
+
+        def inner(r: Tensor) -> Tensor:
+            return torch.tanh(r @ weight_dF) * scale
+
+        def term(chunk: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
+            h_BkF = inner(x[:, None] - chunk)
+            return -h_BkF.square().sum(-1), h_BkF[..., :1]
+
+        return term
+
+    @staticmethod
+    def counted(count: int) -> Any:
+        def term(chunk: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
+            return Features(count).term(chunk, x)
+
+        return term
+
+
+@pytest.mark.parametrize(
+    "made", [lambda count: Features(count).term, lambda count: Features(count).closed(), Features.counted]
+)
+def test_what_is_remembered_is_of_that_function(made: Any):
+    c, x = points(300, 16)
+    small, large = made(2), made(500)
+    costs = [plan_fold(each, c, x, strategy="chunked").cost.per_unit for each in (small, large)]
+    assert costs[1] > 20 * costs[0]
+
+
+def test_a_function_made_anew_is_not_measured_anew(monkeypatch: pytest.MonkeyPatch):
+    calls = []
+    real = foldprobe.measured
+    monkeypatch.setattr(foldprepare, "measured", lambda *given: calls.append(1) or real(*given))
+    c, x = points()
+    features = Features(3)
+    for step in range(3):
+        fold(features.closed(scale=1 / (1 + step)), c, x)  # also where a number follows a schedule
+    assert len(calls) == 1
+    for _ in range(2):
+        fold(features.term, c, x)
+    assert len(calls) == 2
+    for count in range(70):
+        drawer = foldprepare._drawer(Features.counted(count))
+        fold(Features.counted(count), c, x)
+    assert len(drawer) <= 64
+
+
+def test_a_function_that_closes_over_itself_and_odd_things():
+    c, x = points()
+
+    def term(chunk: Tensor, x: Tensor, odd: Any = (None, {"a": [1.0, "b"]}, torch.float64)) -> tuple[Tensor, Tensor]:
+        assert again is not None and later is not None and odd is not None and unhashable is not None
+        r = x[:, None] - chunk
+        return -r.square().sum(-1), r
+
+    again: list[Any] = [term]
+    again.append(again)
+    later, unhashable = term, bytearray(3)
+    first = fold(term, c, x)[0]
+    torch.testing.assert_close(fold(term, c, x)[0], first)
+
+
 def test_a_term_that_is_gone_is_forgotten():
     c, x = points()
     gc.collect()
@@ -293,4 +366,34 @@ def test_a_trial_that_does_not_fit_takes_fewer_samples():
     plan = plan_fold(full, c, x)  # 4 components for 64 samples are too much
     assert plan.cost.per_unit > 0
     with pytest.raises(BudgetError, match="for one sample"):
-        plan_fold(Full(Bumps(), 2), c, x)
+        plan_fold(Full(Bumps(), 0), c, x)
+
+
+@pytest.mark.parametrize("most", [1, 3])
+def test_a_trial_of_which_only_the_smallest_fits(most: int):
+    inner, (c, x) = Bumps(), points(6, 4)
+    wanted = [c, x, *inner.parameters()]
+    assert plan_fold(Full(inner, most), c, x).cost.per_unit > 0
+    with pytest.warns(BrimfulWarning):
+        found = gradients(Full(inner, most), c, x, wanted)
+    same(found, direct(inner, c, x, wanted))
+
+
+@pytest.mark.parametrize("held", [False, True])
+def test_gradients_of_half_precision_are_counted_as_they_are_kept(held: bool):
+    c, x = (each.detach().bfloat16() for each in points(20_000, 4, width=64, dtype=torch.float32))
+    table = torch.zeros(20_000, 64, dtype=torch.bfloat16, requires_grad=held)
+    c.requires_grad_(not held)
+
+    def looked_up(chunk: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
+        r = x[:, None] - chunk - table[:1]
+        return -r.square().sum(-1), r[..., :1]
+
+    # 1.3 million gradients, of 4 bytes as they are added up and of 2 at the end.
+    with pytest.raises(BudgetError, match=r"7\.\d* MB fixed"):
+        plan_fold(looked_up, c, x, strategy="chunked", chunk=100, budget="6MB")
+    plan = plan_fold(looked_up, c, x, strategy="chunked", chunk=100, budget="20MB")
+    with foldprobe._Live() as live:
+        fold(looked_up, c, x, strategy="chunked", chunk=100, budget="20MB")[0].sum().backward()
+    assert live.peak <= plan.predicted <= 1.1 * live.peak
+    assert plan_fold(looked_up, c, x, strategy="single", budget="1GB").cost.fixed < 7 * MB  # which needs no sums

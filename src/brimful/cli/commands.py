@@ -117,8 +117,10 @@ def _parameter(info: FieldInfo) -> inspect.Parameter:
     if info.option.positional:
         settings: Any = typer.Argument(help=words, metavar=info.option.metavar or info.name.upper())
     else:
+        short = [f"-{info.name}"] if len(info.name) == 1 else []
         settings = typer.Option(
             f"{flag}/--no-{flag[2:]}" if info.type is bool else flag,
+            *short,
             help=words,
             metavar=info.option.metavar or _METAVARS.get(info.type),
             show_default=not info.required and info.default is not None,

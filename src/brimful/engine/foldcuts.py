@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 
 from ..errors import BrimfulWarning, BudgetError
-from .failures import is_full, release
+from .failures import is_full, release, sentence
 
 Work = Callable[[slice, slice], None]
 """Does one tile: a slice of the components, and one of the samples."""
@@ -65,7 +65,7 @@ class Cuts:
             if not (self.retries and is_full(error)):
                 raise
             release(error)
-            reason = (str(error).splitlines() or ["out of memory"])[0]
+            reason = sentence(error)
         if self.device.type == "cuda":
             torch.cuda.empty_cache()
         self.lower(_size(part), _size(rows), reason)

@@ -9,11 +9,12 @@ import torch
 from torch import Tensor
 
 from ..budget import Hold
-from ..errors import InputError
+from ..errors import BudgetError, InputError
 from . import trees
+from .failures import is_full, sentence
 from .foldcuts import Cuts
 from .foldstate import State, at_least_single, pulled
-from .foldterm import Held, checked, evaluate, is_fused, reached
+from .foldterm import Held, checked, evaluate, is_fused, reached, unhooked
 from .trees import Tree
 
 Gradients = Sequence[Tensor | None]
@@ -34,10 +35,10 @@ class Autocast:
     @contextlib.contextmanager
     def __call__(self) -> Iterator[None]:
         """Without its cache of weights, which would keep those of a pass without a graph for one with it."""
-        if not self.enabled:
+        if not (self.enabled or torch.is_autocast_enabled(self.device)):
             yield
             return
-        with torch.autocast(self.device, dtype=self.dtype, cache_enabled=False):
+        with torch.autocast(self.device, dtype=self.dtype, enabled=self.enabled, cache_enabled=False):
             yield
 
 
@@ -103,58 +104,77 @@ class Passes:
         """The gradients, from (lse, mean, lbar, mbar) of all samples."""
         leaves = [leaf for tree in (components, x) for _, leaf in trees.leaves(tree)]
         inputs = [*leaves, *self.held.tensors]
-        sums = [
-            _sum_like(leaf, place >= len(leaves)) if need else None
-            for place, (leaf, need) in enumerate(zip(inputs, needed, strict=True))
-        ]
-        count, samples = len(trees.leaves(components)), trees.rows(x)
-        pairs = zip(self.held.tensors, sums[len(leaves) :], strict=True)
-        grads = {leaf: into for leaf, into in pairs if into is not None}
+        count, samples, fused = len(trees.leaves(components)), trees.rows(x), is_fused(self.term)
+        sums: list[Tensor | None] = []
+        touched: set[int] = set()
 
         def work(part: slice, rows: slice) -> None:
             chunk, some = _wanting(cut(components, part), needed[:count]), _wanting(cut(x, rows), needed[count:])
             mine = [None if each is None else each[rows] for each in share]
-            gradients = (self._fused if is_fused(self.term) else self._plain)(chunk, some, mine, grads)
+            pairs = zip(self.held.tensors, sums[len(leaves) :], strict=True)
+            grads = {leaf: into for leaf, into in pairs if into is not None}
+            gradients = (self._fused if fused else self._plain)(chunk, some, mine, grads)
             for place, gradient in enumerate(gradients):
                 into = sums[place]
                 if into is not None and gradient is not None:
-                    into[part if place < count else rows].add_(gradient)
+                    where = part if place < count else rows if place < len(leaves) else ...
+                    into[where].add_(gradient)
+                    touched.add(place)
 
-        if trees.rows(components) and samples and any(needed):
-            with torch.no_grad(), self.autocast(), self.within():
-                self.cuts.each(trees.rows(components), samples, work)
-        return [None if each is None else each.to(leaf.dtype) for each, leaf in zip(sums, inputs, strict=True)]
+        with torch.no_grad(), self.autocast(), self.within():
+            with _as_a_whole():
+                for leaf, dtype, need in zip(inputs, self.sum_dtypes(inputs), needed, strict=True):
+                    sums.append(torch.zeros_like(leaf, dtype=dtype) if need else None)
+            if trees.rows(components) and samples and any(needed):
+                with unhooked(self.held.tensors):
+                    self.cuts.each(trees.rows(components), samples, work)
+                for place in range(len(leaves), len(inputs)):  # as autograd has it: what was not used has none
+                    sums[place] = sums[place] if fused or place in touched else None
+            with _as_a_whole():
+                return [None if each is None else each.to(leaf.dtype) for each, leaf in zip(sums, inputs, strict=True)]
+
+    def sum_dtypes(self, inputs: Sequence[Tensor]) -> list[torch.dtype]:
+        """What gradients are added up in: single precision at least, but for the buffers that a term adds to itself."""
+        own = len(inputs) - (len(self.held.tensors) if is_fused(self.term) else 0)
+        return [leaf.dtype if place >= own else at_least_single(leaf.dtype) for place, leaf in enumerate(inputs)]
+
+    def weigh(self, inputs: Sequence[Tensor], needed: Sequence[bool]) -> "GradientBytes":
+        """The bytes of gradients on the device."""
+        sums = given = cast = 0
+        for place, (leaf, dtype, need) in enumerate(zip(inputs, self.sum_dtypes(inputs), needed, strict=True)):
+            if need and leaf.device == self.device:
+                sums += leaf.numel() * dtype.itemsize
+                given += leaf.nbytes
+                cast += leaf.nbytes if dtype != leaf.dtype and place < len(inputs) - len(self.held.tensors) else 0
+        return GradientBytes(sums, given, sums + cast)
 
     def _plain(self, chunk: Tree, x: Tree, share: Any, grads: dict[Tensor, Tensor]) -> Gradients:
-        """The gradients of a tile's chunk and x, by autograd; those of the held tensors are added to their sums."""
+        """The gradients of a tile's chunk, of x, and of the held tensors, by autograd."""
         with torch.enable_grad():
             outputs = evaluate(self.term, chunk, x, trees.rows(chunk), trees.rows(x), self.device)
         logit_bar, value_bar = pulled(*(each.detach() for each in outputs), *share)
         leaves = [leaf for tree in (chunk, x) for _, leaf in trees.leaves(tree)]
         self._all_known(outputs, leaves)
-        wanted = [leaf for leaf in leaves if leaf.requires_grad]
+        wants = [*(leaf.requires_grad for leaf in leaves), *(each in grads for each in self.held.tensors)]
         pairs = [
             (output, bar)
             for output, bar in zip(outputs, (logit_bar, value_bar), strict=True)
             if bar is not None and output.requires_grad
         ]
         if not pairs:
-            return [None] * len(leaves)
+            return [None] * len(wants)
         found = torch.autograd.grad(
             [output for output, _ in pairs],
-            [*wanted, *grads],
+            [leaf for leaf, want in zip((*leaves, *self.held.tensors), wants, strict=True) if want],
             [bar for _, bar in pairs],
             retain_graph=self.held.through,
             allow_unused=True,
         )
-        for into, gradient in zip(grads.values(), found[len(wanted) :], strict=True):
-            if gradient is not None:
-                into.add_(gradient)
         given = iter(found)
-        return [next(given) if leaf.requires_grad else None for leaf in leaves]
+        return [next(given) if want else None for want in wants]
 
     def _fused(self, chunk: Tree, x: Tree, share: Any, grads: dict[Tensor, Tensor]) -> Gradients:
-        """The same by the term's own way."""
+        """Those of the chunk and of x by the term's own way, which adds those of the held tensors to their sums."""
         *outputs, pull = self.term.vjp(chunk, x, grads)
         logit_Bk, value_BkV = checked(tuple(outputs), trees.rows(chunk), trees.rows(x), self.device)
         logit_bar, value_bar = pulled(logit_Bk, value_BkV, *share)
@@ -193,9 +213,34 @@ def _wanting(tree: Tree, needed: Sequence[bool]) -> Tree:
     return trees.apply(tree, lambda leaf: leaf.requires_grad_(next(flags)))
 
 
-def _sum_like(leaf: Tensor, held: bool) -> Tensor:
-    """Where gradients are added up: of a tensor's own kind where it is held, so that autograd can take it over."""
-    return torch.zeros_like(leaf, dtype=leaf.dtype if held else at_least_single(leaf.dtype))
+@dataclass(frozen=True, slots=True)
+class GradientBytes:
+    """Bytes of the gradients of a fold.
+
+    Attributes:
+        sums: as they are added up.
+        given: as they are given to autograd.
+        end: as they are added up, with those of components and x that are then cast to a lower precision. What the
+            term holds is left out of these: a chunk's own gradient of it is as large, and gone by then.
+    """
+
+    sums: int
+    given: int
+    end: int
+
+
+@contextlib.contextmanager
+def _as_a_whole() -> Iterator[None]:
+    """Says what to do where the gradients themselves do not fit, since smaller chunks are of no help."""
+    try:
+        yield
+    except Exception as error:
+        if is_full(error):
+            raise BudgetError(
+                f"the gradients of a fold do not fit, however it is cut: {sentence(error)}. Use a larger budget, or "
+                "want the gradients of less: they are as large as what they are of, in single precision at least"
+            ) from error
+        raise
 
 
 def _flat(name: str, tree: Tree, bars: Any) -> Gradients:

@@ -26,7 +26,8 @@ class Shape:
         components, samples: how many there are; of a sharded fold, this rank's components and all ranks' samples.
         width: entries of a value.
         bytes: of a number in the state.
-        gradients: bytes of the sums of all gradients that are needed.
+        gradients: bytes of the sums of all gradients that are needed, and of what they are cast to at the end.
+        given: bytes of these gradients where all is done at once; None for as many.
         beside: bytes in use already.
         chunk: the most components at a time that the caller allows; None for as many as are of use.
         most: the most that are of use.
@@ -40,6 +41,7 @@ class Shape:
     width: int
     bytes: int = 4
     gradients: int = 0
+    given: int | None = None
     beside: int = 0
     chunk: int | None = None
     most: int = MOST
@@ -77,7 +79,8 @@ def decide(shape: Shape, cost: Callable[[int], Cost], budget: int, single: Cost 
     if shape.chunk is None:
         # Where nothing is kept for a backward pass, all at once has nothing to win.
         slowness = math.inf if shape.fused or not shape.differentiates else 1.0
-        rows["single"] = _candidate(shape, "single", _with(single or cost(shape.samples), shape.kept), slowness)
+        kept = shape.kept - (0 if shape.given is None else shape.gradients - shape.given)
+        rows["single"] = _candidate(shape, "single", _with(single or cost(shape.samples), kept), slowness)
     rows = {name: row for name, row in rows.items() if _asked(shape.strategy, name)}
     work = f"fold of {show_count(shape.components)} components for {show_count(shape.samples)} samples"
     try:

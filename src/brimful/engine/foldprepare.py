@@ -4,6 +4,8 @@ import time
 import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import islice
+from types import CellType, FunctionType, MethodType
 from typing import Any
 
 import torch
@@ -12,15 +14,16 @@ from torch import Tensor
 from ..budget import Hold
 from . import trees
 from .foldcuts import Cuts
-from .foldpass import Passes, cut
+from .foldpass import Passes
 from .foldplan import MOST, Folding, Shape, decide
 from .foldprobe import Pair, formula, measured
 from .foldstate import at_least_single
-from .foldterm import evaluate, is_fused
+from .foldterm import is_fused, tried
 from .trees import Tree
 
 _FRESH = 1.0  # seconds for which a plan holds; then memory is looked at again
-_PLANS = 64  # kept of a term
+_PLANS = 64  # kept of a term, and forms of its data
+_CELLS = 64  # of what a function closes over, the things in a list that are looked at
 
 
 @dataclass(slots=True, eq=False)
@@ -86,20 +89,21 @@ def _decided(
     samples: int,
 ) -> Folding:
     inputs = [leaf for tree in (components, x) for _, leaf in trees.leaves(tree)] + list(passes.held.tensors)
-    here = [leaf for leaf, need in zip(inputs, needed, strict=True) if need and leaf.device == passes.device]
+    gradients, fused = passes.weigh(inputs, needed), is_fused(passes.term)
     wide, gathered = at_least_single(known.dtype), 2 * trees.nbytes(x) * (samples / trees.rows(x) - 1)
     shape = Shape(
         components=trees.rows(components),
         samples=samples,
         width=known.width,
         bytes=wide.itemsize,
-        gradients=sum(map(_bytes, here)),
+        gradients=gradients.end,
+        given=gradients.end if fused else gradients.given,
         beside=int(gathered) + (torch.cuda.memory_allocated(passes.device) if passes.device.type == "cuda" else 0),
         chunk=request.chunk,
         most=int(getattr(passes.term, "most", MOST)),
         strategy=request.strategy,
         differentiates=any(needed),
-        fused=is_fused(passes.term),
+        fused=fused,
         device=str(passes.device),
         precision=str(known.dtype).removeprefix("torch."),
     )
@@ -124,28 +128,66 @@ def _known(request: Request, passes: Passes, components: Tree, x: Tree, needed: 
     forms = tuple(tuple(trees.spec(tree)) for tree in (components, x))
     shapes = tuple((tuple(each.shape), each.dtype) for each in held)
     sizes = (most.bit_length(), trees.rows(x).bit_length())  # nearly as many cost nearly as much
-    key = (forms, sizes, tuple(needed), str(passes.device), shapes, passes.autocast.enabled)
+    closed = _likeness(term) if isinstance(term, FunctionType | MethodType) else None
+    key = (forms, sizes, tuple(needed), str(passes.device), shapes, passes.autocast.enabled, closed)
     drawer = _drawer(term)
     if key not in drawer:
-        one, few = cut(components, slice(0, 1)), cut(x, slice(0, 1))
         with torch.no_grad(), passes.autocast():
-            logit, value = evaluate(term, one, few, trees.rows(one), trees.rows(few), passes.device)
+            logit, value = tried(term, components, x, passes.device)
         told = formula(term, logit.dtype) is not None
         room = limit(request.budget, passes.device)
         pair = None if told else measured(passes, components, x, needed, most, room)
+        if len(drawer) >= _PLANS:
+            drawer.clear()
         drawer[key] = _Known(value.shape[2], logit.dtype, pair)
     return drawer[key]
 
 
 def _drawer(term: Any) -> dict[Any, _Known]:
-    """Where things about a term are remembered: with the term itself, or with its code where it is a function, which
-    a loop may make anew each time."""
-    code = getattr(getattr(term, "__func__", term), "__code__", term)
+    """Where things about a term are remembered: with the term itself, with its object where it is a method, or with
+    its code where it is a function, which a loop may make anew each time."""
+    owner = term.__self__ if isinstance(term, MethodType) else getattr(term, "__code__", term)
     try:
-        return _memory.setdefault(code, {})
+        return _memory.setdefault(owner, {})
     except TypeError:  # it cannot be referred to weakly, or has no hash
         return {}
 
 
-def _bytes(tensor: Tensor) -> int:
-    return tensor.numel() * tensor.element_size()
+def _likeness(value: Any, past: tuple[int, ...] = ()) -> Any:
+    """What the cost of a function may depend on beside its code: of the tensors that it closes over their form, of
+    whole numbers and text their value, of other objects which one it is, without keeping it alive. Not the value of a
+    float, which may follow a schedule."""
+    past = (*past, id(value))
+    match value:
+        case Tensor():
+            return tuple(value.shape), value.dtype, value.device, value.requires_grad
+        case FunctionType():
+            inside = [*(value.__closure__ or ()), *(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values()]
+        case MethodType():
+            inside = [value.__func__, value.__self__]
+        case CellType():
+            try:
+                inside = [value.cell_contents]
+            except ValueError:  # nothing is in it yet
+                inside = []
+        case dict():
+            inside = list(islice(value.values(), _CELLS))
+        case tuple() | list():
+            inside = value[:_CELLS]
+        case int() | str() | torch.dtype() | torch.device() | None:
+            return value
+        case float() | complex():
+            return type(value)
+        case _:
+            return _which(value)
+    found = tuple(_likeness(each, past) for each in inside if id(each) not in past)
+    return getattr(value, "__code__", len(value) if isinstance(value, dict | tuple | list) else None), found
+
+
+def _which(value: Any) -> Any:
+    try:
+        reference = weakref.ref(value)
+        hash(reference)
+        return reference
+    except TypeError:
+        return id(value)

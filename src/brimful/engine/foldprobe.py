@@ -14,13 +14,13 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from ..cost import Cost
-from ..errors import BudgetError, ConfigError
+from ..errors import ConfigError
 from . import trees
-from .failures import is_full, release
-from .foldcuts import Cuts
+from .failures import is_full, release, sentence
+from .foldcuts import Cuts, too_small
 from .foldpass import Passes, cut
 from .foldstate import whole
-from .foldterm import evaluate, is_fused
+from .foldterm import evaluate, is_fused, unhooked
 from .trees import Tree
 
 _POWERS = 5  # probes of 1, 4, 16, 64 and 256 components at most
@@ -82,9 +82,9 @@ def measured(passes: Passes, components: Tree, x: Tree, needed: Sequence[bool], 
     while True:
         found = []
         try:
-            if passes.device.type == "cuda":  # what libraries allocate once would look like the first probe's own
-                _peak(passes, components, x, needed, samples, min(count, 4))
             probe = functools.partial(_peak, passes, components, x, needed)
+            if passes.device.type == "cuda":  # what libraries allocate once would look like the first probe's own
+                _line(functools.partial(probe, samples), min(count, 4), room)
             for rows in sorted({max(1, samples // 2), samples}):
                 found.append((rows, _line(functools.partial(probe, rows), count, room)))
             if is_fused(passes.term) or not any(needed) or samples < trees.rows(x):
@@ -95,16 +95,13 @@ def measured(passes: Passes, components: Tree, x: Tree, needed: Sequence[bool], 
             if not is_full(error):
                 raise
             release(error)
-            reason = (str(error).splitlines() or ["out of memory"])[0]
+            reason = sentence(error)
         if passes.device.type == "cuda":
             torch.cuda.empty_cache()
         if found:  # fewer samples, or chunks, did fit
             return Pair(tuple(found))
         if samples == 1:
-            raise BudgetError(
-                f"a trial with a few components for one sample does not fit: {reason}. Use a larger budget, a lower "
-                "precision, or give chunk= and strategy= yourself"
-            )
+            raise too_small(reason)
         samples = max(1, samples // 4)
 
 
@@ -119,7 +116,7 @@ def _line(peak: Callable[[int], int], count: int, room: int) -> Cost:
         try:
             found.append((k, peak(k)))
         except Exception as error:
-            if not is_full(error) or len(found) < 2:
+            if not (is_full(error) and found):
                 raise
             release(error)
             break
@@ -145,24 +142,21 @@ def _peak(
             trial.gradients(part, some, (*kept, *(torch.ones_like(each) for each in kept)), needed)
 
     leaves = [leaf for tree in (part, some) for _, leaf in trees.leaves(tree)]
+    inputs = [*leaves, *passes.held.tensors]
 
     def at_once() -> None:
         for leaf, need in zip(leaves, needed, strict=False):
             leaf.requires_grad_(need)
-        wanted = [leaf for leaf, need in zip((*leaves, *passes.held.tensors), needed, strict=True) if need]
-        with trial.within(), torch.enable_grad():
+        wanted = [leaf for leaf, need in zip(inputs, needed, strict=True) if need]
+        with trial.within(), torch.enable_grad(), unhooked(passes.held.tensors):
             lse_B, mean_BV = whole(*evaluate(trial.term, part, some, k, samples, trial.device))
             both = lse_B.sum() + mean_BV.sum()
             if both.requires_grad:
                 torch.autograd.grad(both, wanted, retain_graph=passes.held.through, allow_unused=True)
 
-    sums = sum(
-        leaf.numel() * leaf.element_size()
-        for leaf, need in zip((*leaves, *passes.held.tensors), needed, strict=True)
-        if need
-    )
     peak = _peak_cuda if passes.device.type == "cuda" else _peak_live
-    return max(0, peak(at_once if once else work, passes.device) - sums)
+    gradients = passes.weigh(inputs, needed)
+    return max(0, peak(at_once if once else work, passes.device) - (gradients.given if once else gradients.sums))
 
 
 def _peak_cuda(work: Callable[[], None], device: torch.device) -> int:

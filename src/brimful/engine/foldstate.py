@@ -40,16 +40,17 @@ class State:
         if not logit_Bk.numel():
             return
         m_B, Z_B, S_BV = self.m_B[rows], self.Z_B[rows], self.S_BV[rows]
-        logit_Bk = logit_Bk.to(m_B.dtype)
-        top_B = torch.maximum(m_B, logit_Bk.amax(1))
-        base_B = _shift(top_B)
-        old_B = torch.exp(m_B - base_B)
-        p_Bk = torch.exp(logit_Bk - base_B[:, None])
-        sum_B = p_Bk.sum(1)
-        sum_BV = torch.bmm(p_Bk[:, None, :], value_BkV.to(m_B.dtype))[:, 0]
-        m_B.copy_(top_B)
-        Z_B.mul_(old_B).add_(sum_B)
-        S_BV.mul_(old_B[:, None]).add_(sum_BV)
+        with _as_given(m_B):
+            logit_Bk = logit_Bk.to(m_B.dtype)
+            top_B = torch.maximum(m_B, logit_Bk.amax(1))
+            base_B = _shift(top_B)
+            old_B = torch.exp(m_B - base_B)
+            p_Bk = torch.exp(logit_Bk - base_B[:, None])
+            sum_B = p_Bk.sum(1)
+            sum_BV = torch.bmm(p_Bk[:, None, :], value_BkV.to(m_B.dtype))[:, 0]
+            m_B.copy_(top_B)
+            Z_B.mul_(old_B).add_(sum_B)
+            S_BV.mul_(old_B[:, None]).add_(sum_BV)
 
     def rescale(self, top_B: Tensor) -> None:
         """The same state in terms of a larger maximum, as found over all ranks."""
@@ -67,11 +68,12 @@ def whole(logit_Bk: Tensor, value_BkV: Tensor) -> tuple[Tensor, Tensor]:
     """The log-sum-exp and the mean of all components at once, in plain, differentiable operations."""
     wide = at_least_single(logit_Bk.dtype)
     logit, value = logit_Bk.to(wide), value_BkV.to(wide)
-    top_B = logit.detach().amax(1) if logit.shape[1] else logit.new_full((len(logit),), -torch.inf)
-    p_Bk = torch.exp(logit - _shift(top_B)[:, None])
-    Z_B = p_Bk.sum(1)
-    lse_B = torch.where(Z_B == 0, -torch.inf, top_B + _divisor(Z_B).log())
-    mean_BV = torch.bmm(p_Bk[:, None, :], value)[:, 0] / _divisor(Z_B)[:, None]
+    with _as_given(logit):
+        top_B = logit.detach().amax(1) if logit.shape[1] else logit.new_full((len(logit),), -torch.inf)
+        p_Bk = torch.exp(logit - _shift(top_B)[:, None])
+        Z_B = p_Bk.sum(1)
+        lse_B = torch.where(Z_B == 0, -torch.inf, top_B + _divisor(Z_B).log())
+        mean_BV = torch.bmm(p_Bk[:, None, :], value)[:, 0] / _divisor(Z_B)[:, None]
     return lse_B.to(logit_Bk.dtype), mean_BV.to(logit_Bk.dtype)
 
 
@@ -81,20 +83,26 @@ def pulled(
     """The gradient with respect to a chunk's logits and values, from that with respect to the fold's results: with
     w = exp(a - lse), vbar = w mbar and abar = w (lbar + (v - mean) . mbar)."""
     dtype, logit_Bk, value_BkV = logit_Bk.dtype, logit_Bk.to(lse_B.dtype), value_BkV.to(lse_B.dtype)
-    w_Bk = torch.exp(logit_Bk - _shift(lse_B)[:, None])
-    if mbar_BV is None:
-        return (w_Bk * (0 if lbar_B is None else lbar_B[:, None])).to(dtype), None
-    mbar_BV = mbar_BV.to(lse_B.dtype)
-    lean_Bk = torch.bmm(value_BkV, mbar_BV[:, :, None])[:, :, 0]
-    lean_Bk -= (mean_BV * mbar_BV).sum(1, keepdim=True)
-    if lbar_B is not None:
-        lean_Bk += lbar_B[:, None]
-    return lean_Bk.mul_(w_Bk).to(dtype), (w_Bk[:, :, None] * mbar_BV[:, None, :]).to(dtype)
+    with _as_given(lse_B):
+        w_Bk = torch.exp(logit_Bk - _shift(lse_B)[:, None])
+        if mbar_BV is None:
+            return (w_Bk * (0 if lbar_B is None else lbar_B[:, None])).to(dtype), None
+        mbar_BV = mbar_BV.to(lse_B.dtype)
+        lean_Bk = torch.bmm(value_BkV, mbar_BV[:, :, None])[:, :, 0]
+        lean_Bk -= (mean_BV * mbar_BV).sum(1, keepdim=True)
+        if lbar_B is not None:
+            lean_Bk += lbar_B[:, None]
+        return lean_Bk.mul_(w_Bk).to(dtype), (w_Bk[:, :, None] * mbar_BV[:, None, :]).to(dtype)
 
 
 def at_least_single(dtype: torch.dtype) -> torch.dtype:
     """The dtype that sums are kept in."""
     return torch.promote_types(dtype, torch.float32)
+
+
+def _as_given(tensor: Tensor) -> torch.autocast:
+    """Outside automatic precision, which would multiply in less than what sums are kept in."""
+    return torch.autocast(tensor.device.type, enabled=False)
 
 
 def _shift(top_B: Tensor) -> Tensor:

@@ -3,7 +3,8 @@
 B samples, k components of a chunk, V entries of a value.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+import contextlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
@@ -12,7 +13,7 @@ from torch import Tensor
 
 from ..errors import InputError
 from . import trees
-from .failures import is_full
+from .failures import is_full, sentence
 from .foldcuts import too_small
 from .trees import Tree
 
@@ -42,7 +43,8 @@ class FusedTerm(Protocol):
         Args:
             chunk, x: as the term gets them; a tensor's `requires_grad` says whether its gradient is needed.
             grads: from each parameter that wants a gradient to the buffer of its sum. Pulling adds to it in place, and
-                allocates what it needs before it does: where memory runs out first, the chunk is done again.
+                allocates what it needs before it does: where memory runs out first, the chunk is done again. A buffer
+                has its parameter's dtype: where that is half precision, many small chunks add up to little.
 
         Returns:
             The logits, the values, and `pull(logit_bar, value_bar) -> (chunk_bar, x_bar)`: gradients of the form of the
@@ -108,33 +110,51 @@ def held(term: Any, components: Tree, x: Tree, device: torch.device) -> Held:
     own = list(term.parameters()) if callable(getattr(term, "parameters", None)) else []
     if is_fused(term):
         return Held(_wanting(own))
-    part, sample = (trees.apply(tree, lambda leaf: leaf.detach()[:1]) for tree in (components, x))
-    k, samples = trees.rows(part), trees.rows(sample)
     drawn = _chance(device)
     with torch.enable_grad():
-        mark = torch.zeros((), requires_grad=True).clone().grad_fn
-        try:
-            outputs = evaluate(term, part, sample, k, samples, device)
-        except Exception as error:
-            if is_full(error):
-                raise too_small(str(error).splitlines()[0]) from error
-            raise
+        since = _number()
+        outputs = tried(term, components, x, device)
+        until = _number()
     if any(not torch.equal(before, after) for before, after in zip(drawn, _chance(device), strict=True)):
         raise InputError(
             "the term draws random numbers, and each chunk is computed twice; draw them before the fold and hand them "
             "in, call the module's eval() where it is dropout, or use strategy='single'"
         )
-    assert mark is not None
-    found, through = reached(outputs, since=mark._sequence_nr())
-    return Held(_wanting([*own, *found]), through)
+    found, through = reached([*outputs, *own], range(since + 1, until))
+    return Held(_wanting(found), through)
+
+
+def tried(term: Term, components: Tree, x: Tree, device: torch.device) -> tuple[Tensor, Tensor]:
+    """The term's logits and values for one component and one sample. Where these do not fit, nothing does."""
+    part, sample = (trees.apply(tree, lambda leaf: leaf.detach()[:1]) for tree in (components, x))
+    try:
+        return evaluate(term, part, sample, trees.rows(part), trees.rows(sample), device)
+    except Exception as error:
+        if is_full(error):
+            raise too_small(sentence(error)) from error
+        raise
+
+
+@contextlib.contextmanager
+def unhooked(tensors: Sequence[Tensor]) -> Iterator[None]:
+    """Keeps back the hooks on tensors' gradients: they are for the whole gradient, and not for each chunk's."""
+    hooks = [each._backward_hooks for each in tensors if each._backward_hooks]
+    kept = [dict(each) for each in hooks]
+    for each in hooks:
+        each.clear()
+    try:
+        yield
+    finally:
+        for each, before in zip(hooks, kept, strict=True):
+            each.update(before)
 
 
 def _wanting(tensors: Sequence[Tensor]) -> tuple[Tensor, ...]:
     return tuple({id(each): each for each in tensors if each.requires_grad}.values())
 
 
-def reached(outputs: Sequence[Tensor], since: int = 0) -> tuple[list[Tensor], bool]:
-    """The leaves that a graph leads to, and whether it holds operations older than a sequence number."""
+def reached(outputs: Sequence[Tensor], made: range = range(0)) -> tuple[list[Tensor], bool]:
+    """The leaves that a graph leads to, and whether it holds operations with other sequence numbers than those made."""
     todo = [each.grad_fn for each in outputs if each.grad_fn is not None]
     leaves, seen, older = [each for each in outputs if each.requires_grad and each.is_leaf], set(todo), False
     while todo:
@@ -143,12 +163,19 @@ def reached(outputs: Sequence[Tensor], since: int = 0) -> tuple[list[Tensor], bo
         if variable is not None:
             leaves.append(variable)
         else:
-            older = older or node._sequence_nr() < since
+            older = older or node._sequence_nr() not in made  # another thread's numbers may be larger
         for following, _ in node.next_functions:
             if following is not None and following not in seen:
                 seen.add(following)
                 todo.append(following)
     return leaves, older
+
+
+def _number() -> int:
+    """The sequence number of an operation made now; each thread counts its own."""
+    node = torch.zeros((), requires_grad=True).clone().grad_fn
+    assert node is not None
+    return node._sequence_nr()
 
 
 def _chance(device: torch.device) -> list[Tensor]:

@@ -10,9 +10,9 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.optim import optimizer as torch_optimizer
+from torch.optim.optimizer import _global_optimizer_post_hooks, _global_optimizer_pre_hooks
 
-_EVERYWHERE = (torch_optimizer._global_optimizer_pre_hooks, torch_optimizer._global_optimizer_post_hooks)
+_EVERYWHERE = (_global_optimizer_pre_hooks, _global_optimizer_post_hooks)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

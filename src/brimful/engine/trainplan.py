@@ -117,8 +117,8 @@ def _check_even(settings: Settings, group: Group, samples: int) -> None:
     pieces = 1 if settings.accumulate == "auto" else int(settings.accumulate)
     if size % (group.ranks * pieces) or not (settings.loader.get("drop_last") or samples % size == 0):
         raise ConfigError(
-            "the ranks hold parts of one model (sharded = True) and must have equal shares of every batch: batch_size is "
-            f"{size}; give a multiple of {group.ranks * pieces} (ranks times micro-batches), and "
+            "the ranks hold parts of one model (sharded = True) and must have equal shares of every batch: "
+            f"batch_size is {size}; give a multiple of {group.ranks * pieces} (ranks times micro-batches), and "
             'loader={"drop_last": True}'
         )
 
