@@ -33,6 +33,7 @@ bench: $(STAMP)          ## measure on this machine; results land in benchmarks/
 	$(BIN)/python benchmarks/gpcm.py --out benchmarks/results/gpcm.json
 	$(BIN)/python benchmarks/gpcm_epoch.py --out benchmarks/results/gpcm-epoch.json
 	$(BIN)/python benchmarks/gpcm_quality.py --out benchmarks/results/gpcm-quality.json
+	$(BIN)/python benchmarks/wpo_quality.py --out benchmarks/results/wpo-quality.json
 	$(BIN)/python -c 'import sys, torch; sys.exit(not torch.cuda.is_available())' \
 		&& $(BIN)/python benchmarks/map.py --out benchmarks/results/map.json \
 		|| echo "benchmarks/map.py needs a CUDA device and was left out"

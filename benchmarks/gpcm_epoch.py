@@ -25,7 +25,7 @@ from brimful import data as loading
 from brimful import devices
 from brimful.gpcm.datasets import dataset
 from brimful.gpcm.options import Options, Run
-from brimful.gpcm.train import Prepared, add_keys, batch_loss, prepare, tensors
+from brimful.gpcm.single import Prepared, add_keys, batch_loss, prepare, tensors
 from brimful.show import columns
 from brimful.units import show_bytes, show_seconds
 

@@ -13,6 +13,7 @@ WORKLOADS: dict[str, str] = {
     "gp": "brimful.gp.workload",
     "gpcm": "brimful.gpcm.workload",
     "nets": "brimful.nets.workload",
+    "wpo": "brimful.wpo.workload",
 }
 """Name to the module that defines `WORKLOAD`; imported only when it is asked for."""
 

@@ -117,3 +117,7 @@ def test_ranks_that_hold_parts_of_one_model_want_equal_shares():
     for options in ({"batch_size": 5}, {"batch_size": 4, "accumulate": 4}, {"batch_size": 10}):
         with pytest.raises(ConfigError, match="equal shares"):
             fit(model, ranks=2, **options)
+
+
+def test_ranks_on_one_cpu_share_the_budget():
+    assert fit(ranks=2, epochs=1, budget="1GB").plan.budget == 500_000_000

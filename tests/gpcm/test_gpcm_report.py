@@ -12,8 +12,9 @@ from pupils import small, students
 from brimful import gpcm
 from brimful.gpcm.inference import predict_next
 from brimful.gpcm.items import items
+from brimful.gpcm.outcome import Held
 from brimful.gpcm.students import Students
-from brimful.gpcm.trained import Held, Trained, vocabulary
+from brimful.gpcm.trained import Trained, vocabulary
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

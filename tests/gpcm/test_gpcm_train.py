@@ -21,12 +21,12 @@ from brimful.gpcm.datasets import dataset
 from brimful.gpcm.inference import predict_next
 from brimful.gpcm.losses import class_weights
 from brimful.gpcm.options import Options, Run
+from brimful.gpcm.single import Validation, decay, prepare, tensors
 from brimful.gpcm.students import Students
 from brimful.gpcm.synthetic import write
 from brimful.gpcm.together import fitting, how_many
-from brimful.gpcm.train import Validation, decay, prepare, tensors
 
-training = importlib.import_module("brimful.gpcm.train")  # the package has a function of that name
+training = importlib.import_module("brimful.gpcm.single")  # the package has a function of that name
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 SMALL: dict[str, Any] = {"slots": 4, "key_size": 4, "value_size": 6, "hidden": 5, "epochs": 3, "batch_size": 8}

@@ -12,12 +12,13 @@ import signal
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import safetensors.torch
 import torch
 
+from ..budget import Hold
 from ..errors import InputError, WorkerError
 from ..events import BatchDone, Event, Events, Finished
 from . import trainjob
@@ -43,6 +44,7 @@ def run(
     task: Task, places: Sequence[torch.device], where: Where | None, events: Events, stop: Callable[[], bool]
 ) -> TrainResult:
     """Trains on several ranks; the model that was given has the result."""
+    task = _with_share(task, places)
     try:
         sent = pickle.dumps(task)
     except Exception as error:
@@ -75,6 +77,14 @@ def run(
         finally:
             for each in crew:
                 each.end()
+
+
+def _with_share(task: Task, places: Sequence[torch.device]) -> Task:
+    """Ranks on one CPU share its memory, and so the budget."""
+    if places[0].type != "cpu":
+        return task
+    share = Hold(task.settings.budget, places[0]).limit // len(places)
+    return replace(task, settings=replace(task.settings, budget=share))
 
 
 @dataclass(slots=True)

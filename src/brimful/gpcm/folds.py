@@ -24,6 +24,7 @@ from .options import MONITORS, Run
 from .splits import folds as split_folds
 from .together import how_many, run_together
 from .trained import Trained
+from .trained import load as load_one
 
 FILE, KIND = "folds.json", "brimful.gpcm.folds/1"
 Single = Callable[[Folder, Run], Trained]
@@ -132,7 +133,7 @@ def cross_validate(folder: Folder, run: Run, single: Single) -> Folds:
             inside = run if run.out is not None else replace(run, out=Path(scratch))
             runs = [_in_folder(inside, number) for number in range(1, len(parts) + 1)]
             run_together(parts, runs, jobs, run)
-            found = tuple(store.read(each.out) for each in runs if each.out is not None)
+            found = tuple(load_one(each.out) for each in runs if each.out is not None)
     tests = tuple(each.score(_pieces(folder, run)) for each in found) if folder.test is not None else ()
     folds = Folds(found, tests, jobs, time.monotonic() - started)
     if run.out is not None:
@@ -177,7 +178,7 @@ def load(folder: str | Path) -> Trained | Folds:
     if not (path / FILE).exists():
         if not store.is_model(path) and any(path.glob("fold-*")):
             raise InputError(f"{path} holds a cross-validation that is not finished; run the same command again")
-        return store.read(path)
+        return load_one(path)
     body = read_sealed(path / FILE, KIND)
-    found = tuple(store.read(path / f"fold-{number}") for number in range(1, body["folds"] + 1))
+    found = tuple(load_one(path / f"fold-{number}") for number in range(1, body["folds"] + 1))
     return Folds(found, tuple(Scores(**each) for each in body["tests"]), body["jobs"], body["seconds"])

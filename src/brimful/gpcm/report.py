@@ -14,7 +14,7 @@ from .credit import probabilities
 from .inference import knowledge_state
 from .items import abilities
 from .metrics import contingency, predicted
-from .trained import Trained
+from .outcome import Outcome
 
 PICTURES = ("gpcm.png", "students.png")
 
@@ -25,12 +25,12 @@ _ROWS = 24  # questions in the map of one student's knowledge
 _BINS = 8
 
 
-def draw(trained: Trained, folder: Path) -> list[Path]:
+def draw(trained: Outcome, folder: Path) -> list[Path]:
     """Draws both pictures into a folder."""
     return [_overview(trained, folder / PICTURES[0]), _students(trained, folder / PICTURES[1])]
 
 
-def _overview(trained: Trained, path: Path) -> Path:
+def _overview(trained: Outcome, path: Path) -> Path:
     figure = figure_of(15, 15)
     grid = figure.add_gridspec(4, 3, height_ratios=(1.1, 0.9, 0.9, 1.1))
     _learning(figure.add_subplot(grid[0, 0]), trained)
@@ -53,7 +53,7 @@ def _overview(trained: Trained, path: Path) -> Path:
     return save(figure, path)
 
 
-def _title(trained: Trained) -> str:
+def _title(trained: Outcome) -> str:
     scores, config = trained.scores, trained.model.config
     auc = f", AUC {scores.auc:.3f}" if config.categories == 2 else ""
     name = trained.settings.get("dataset", "")
@@ -63,7 +63,7 @@ def _title(trained: Trained) -> str:
     )
 
 
-def _learning(axes: Any, trained: Trained) -> None:
+def _learning(axes: Any, trained: Outcome) -> None:
     axes.set(title="learning", xlabel="epoch")
     history = trained.history
     if not history:
@@ -87,7 +87,7 @@ def _learning(axes: Any, trained: Trained) -> None:
     axes.legend([*handles, axes.lines[-1]], [*labels, "chosen epoch"], fontsize=8, **below)
 
 
-def _confusion(axes: Any, trained: Trained) -> None:
+def _confusion(axes: Any, trained: Outcome) -> None:
     response = trained.held.students.response
     K = trained.model.config.categories
     guess = predicted(trained.held.probability_TK, trained.predict_by)
@@ -103,7 +103,7 @@ def _confusion(axes: Any, trained: Trained) -> None:
     axes.set(xticks=range(K), yticks=range(K))
 
 
-def _calibration(axes: Any, trained: Trained) -> None:
+def _calibration(axes: Any, trained: Outcome) -> None:
     p_TK, response = trained.held.probability_TK, trained.held.students.response
     axes.plot([0, 1], [0, 1], color=_GREY, lw=0.8, ls="--")
     for category, colour in enumerate(_colours(p_TK.shape[1])):
@@ -118,7 +118,7 @@ def _calibration(axes: Any, trained: Trained) -> None:
     axes.legend(title="category", fontsize=8, title_fontsize=8, frameon=False)
 
 
-def _questions(trained: Trained) -> np.ndarray:
+def _questions(trained: Outcome) -> np.ndarray:
     """Questions that are shown: spread over discrimination, out of those that were asked often."""
     asked = np.bincount(trained.held.students.question, minlength=len(trained.train.questions) + 1)[:-1]
     asked = np.where(np.isfinite(trained.items.alpha_Q), asked, 0)
@@ -129,7 +129,7 @@ def _questions(trained: Trained) -> np.ndarray:
     return ranked[np.unique(np.linspace(0, len(ranked) - 1, min(_QUESTIONS, len(ranked))).astype(int))]
 
 
-def _curves(axes: Any, trained: Trained, question: int, low: float, high: float) -> None:
+def _curves(axes: Any, trained: Outcome, question: int, low: float, high: float) -> None:
     """Lines: the partial credit model of the question. Dots: how often held-out students gave the answer, by the
     ability that the model had read before."""
     held, items = trained.held, trained.items
@@ -160,7 +160,7 @@ def _ability_of(p_TK: np.ndarray, alpha: Any, beta_H: np.ndarray) -> np.ndarray:
         return odds / (p_TK.shape[1] - 1) / alpha + beta_H.mean(-1)
 
 
-def _span(trained: Trained) -> tuple[float, float]:
+def _span(trained: Outcome) -> tuple[float, float]:
     """The abilities that are shown: nearly all that were read of held-out students."""
     held, items = trained.held, trained.items
     question = held.students.question
@@ -172,7 +172,7 @@ def _span(trained: Trained) -> tuple[float, float]:
     return float(low), float(max(high, low + 0.1))
 
 
-def _truth(panels: list[Any], trained: Trained) -> None:
+def _truth(panels: list[Any], trained: Outcome) -> None:
     truth, found, recovery = trained.truth, trained.items, trained.recovery
     assert truth is not None and recovery is not None
     asked = found.count_Q > 0
@@ -202,7 +202,7 @@ def _scatter(axes: Any, true: np.ndarray, found: np.ndarray, name: str, r: float
     axes.set(title=f"{name}: r = {r:.3f}", xlabel="true", ylabel="found, linked")
 
 
-def _items(panels: list[Any], trained: Trained) -> None:
+def _items(panels: list[Any], trained: Outcome) -> None:
     """Where no truth is known: what the questions are like."""
     items = trained.items
     asked = items.count_Q > 0
@@ -229,7 +229,7 @@ def _items(panels: list[Any], trained: Trained) -> None:
     panels[2].set_ylabel("mean answer of held-out students")
 
 
-def _students(trained: Trained, path: Path) -> Path:
+def _students(trained: Outcome, path: Path) -> Path:
     figure = figure_of(15, 13)
     grid = figure.add_gridspec(3, 2, height_ratios=(1, 1, 1.7))
     chosen, spread = _choose(trained)
@@ -251,7 +251,7 @@ def _students(trained: Trained, path: Path) -> Path:
     return save(figure, path)
 
 
-def _choose(trained: Trained) -> tuple[np.ndarray, float]:
+def _choose(trained: Outcome) -> tuple[np.ndarray, float]:
     """Students that are shown: spread over ability, out of those with many answers; and how much ability varies."""
     students = trained.held.students
     if not students.steps:
@@ -264,7 +264,7 @@ def _choose(trained: Trained) -> tuple[np.ndarray, float]:
     return ranked[shown], float(np.std(theta))
 
 
-def _varied(trained: Trained) -> int:
+def _varied(trained: Outcome) -> int:
     """The student whose knowledge is shown: the first with about as many different questions as there is room for."""
     students = trained.held.students
     owner = np.repeat(np.arange(len(students)), students.lengths)
@@ -274,7 +274,7 @@ def _varied(trained: Trained) -> int:
     return int(np.argmax(np.minimum(different, _ROWS) - 0.02 * np.maximum(0, students.lengths - 100)))
 
 
-def _ability(axes: Any, trained: Trained, student: int, spread: float) -> None:
+def _ability(axes: Any, trained: Outcome, student: int, spread: float) -> None:
     """The line is the ability read over all questions; the band is two standard errors by the information in the
     answers so far, as if ability stood still."""
     one = trained.held.students.select([student])
@@ -296,7 +296,7 @@ def _ability(axes: Any, trained: Trained, student: int, spread: float) -> None:
     axes.set_ylabel("ability")
 
 
-def _true_line(axes: Any, trained: Trained, ids: np.ndarray) -> str:
+def _true_line(axes: Any, trained: Outcome, ids: np.ndarray) -> str:
     assert trained.truth is not None and trained.recovery is not None
     true = float(trained.truth.theta(ids)[0])
     if not np.isfinite(true) or not trained.recovery.slope:
@@ -305,7 +305,7 @@ def _true_line(axes: Any, trained: Trained, ids: np.ndarray) -> str:
     return "; dashed: the truth"
 
 
-def _error(trained: Trained, student: int, spread: float) -> np.ndarray:
+def _error(trained: Outcome, student: int, spread: float) -> np.ndarray:
     """The standard error of ability before each answer and after the last: `spread` before the first, and each answer
     adds the information alpha^2 times the variance of its category."""
     held, items = trained.held, trained.items
@@ -318,7 +318,7 @@ def _error(trained: Trained, student: int, spread: float) -> np.ndarray:
     return 1 / np.sqrt(information + 1 / max(spread**2, 1e-6))
 
 
-def _map(figure: Any, axes: Any, trained: Trained, student: int) -> None:
+def _map(figure: Any, axes: Any, trained: Outcome, student: int) -> None:
     one = trained.held.students.select([student])
     K, Q = one.categories, len(one.questions)
     known = knowledge_state(trained.model, one)

@@ -24,16 +24,16 @@ from . import truth as truths
 from .items import Items
 from .metrics import Scores
 from .model import Config, DeepGPCM
+from .outcome import Held, Outcome, Rounded
 from .quantize import quantize
 from .recovery import Recovery
 from .students import Students
-from .trained import Held, Rounded, Trained
 
 MODEL, KIND = "model.json", "brimful.gpcm/1"
 WEIGHTS, SMALL, ITEMS, HELD = "weights.safetensors", "weights-int8.safetensors", "items.parquet", "held-out.parquet"
 
 
-def write(folder: Path, trained: Trained) -> Path:
+def write(folder: Path, trained: Outcome) -> Path:
     """Writes a model; `model.json` comes last, and without it a folder holds none."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / MODEL).unlink(missing_ok=True)  # not over new weights
@@ -69,8 +69,8 @@ def is_model(folder: Path) -> bool:
     return (folder / MODEL).exists()
 
 
-def read(folder: Path) -> Trained:
-    """Reads what `write` wrote."""
+def read(folder: Path) -> dict[str, Any]:
+    """The values of the `Outcome` that `write` wrote."""
     if not is_model(folder):
         raise InputError(
             f"{folder} holds no trained model (check the path; `brimful gpcm train --out {folder}` makes one)"
@@ -87,21 +87,21 @@ def read(folder: Path) -> Trained:
     recovery = body["recovery"]
     if recovery is not None:
         recovery = Recovery(**(recovery | {"beta_each_H": np.array(recovery["beta_each_H"])}))
-    return Trained(
-        model=model.eval(),
-        train=train,
-        items=items,
-        scores=Scores(**body["scores"]),
-        held=held,
-        history=body["history"],
-        best=body["best"],
-        settings=body["settings"],
-        recovery=recovery,
-        truth=truths.read(folder / truths.FILE) if (folder / truths.FILE).exists() else None,
-        rounded=small,
-        predict_by=body["predict_by"],
-        seconds=body["seconds"],
-    )
+    return {
+        "model": model.eval(),
+        "train": train,
+        "items": items,
+        "scores": Scores(**body["scores"]),
+        "held": held,
+        "history": body["history"],
+        "best": body["best"],
+        "settings": body["settings"],
+        "recovery": recovery,
+        "truth": truths.read(folder / truths.FILE) if (folder / truths.FILE).exists() else None,
+        "rounded": small,
+        "predict_by": body["predict_by"],
+        "seconds": body["seconds"],
+    }
 
 
 def _write_table(path: Path, table: pa.Table) -> None:

@@ -28,6 +28,7 @@ from ..progress import sink_for
 from .data import Folder
 from .model import Config
 from .options import Run
+from .single import single
 
 _COMMAND = [sys.executable, "-m", "brimful.gpcm.together"]
 _PROCESS = 700 * 2**20  # what Python and torch take in a process, on the host
@@ -163,8 +164,6 @@ def _end_with_parent() -> None:
 
 def main(path: str) -> int:
     """Trains the fold of a task file."""
-    from .train import single
-
     threading.Thread(target=_end_with_parent, daemon=True).start()
     folder, run, threads = pickle.loads(Path(path).read_bytes())
     torch.set_num_threads(threads)

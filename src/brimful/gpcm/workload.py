@@ -23,9 +23,9 @@ from .datasets import dataset
 from .folds import Folds, cross_validate, load
 from .metrics import Scores
 from .options import Options, Run
+from .single import prepare, single, tensors
 from .splits import folds
 from .table import MISSING, TIES, Columns
-from .train import prepare, single, tensors
 from .trained import Trained
 
 SHOWN = ("accuracy", "within_one", "qwk", "mae", "tau", "spearman", "kappa", "cross_entropy", "ece", "auc")

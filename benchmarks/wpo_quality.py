@@ -1,0 +1,211 @@
+"""How well `wpo` learns a distribution, beside a kernel density estimate and a Gaussian mixture on the same rows.
+
+    python benchmarks/wpo_quality.py [--data 8gaussians ...] [--quick] [--threads N] [--out RESULTS]
+
+RESULTS is such as benchmarks/results/wpo-quality-cpu.json.
+
+All are given the same rows, and the same others to choose by: the epoch, how the model settles, the bandwidth, the
+number of components. `wpo` takes a part of the rows for its centers and trains on the rest; "grown" makes centers of
+these too, afterwards. The measures are of rows that none has seen: the mean log-density, and the sliced Wasserstein
+distance of as many draws (256 fixed directions, the mean of 8 sets of draws); "fresh data" says how far other sets of
+true rows are.
+"""
+
+import argparse
+import copy
+import json
+import math
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from sklearn.mixture import GaussianMixture
+from sklearn.neighbors import KernelDensity
+from torch import Tensor
+
+from brimful import devices, wpo
+from brimful.show import columns
+from brimful.wpo.settle import settle
+
+NAMES = ("8gaussians", "2spirals", "checkerboard", "digits")
+ROWS, CHOSEN_BY, TESTED, CENTERS = 6000, 1000, 5000, 1000
+CENTERS_OF_DIGITS = 400
+OPTIONS: dict[str, dict[str, Any]] = {"digits": {"steps": 150, "batch_size": 64}}
+WIDTHS, COMPONENTS = np.geomspace(0.015, 0.6, 32), (1, 2, 4, 8, 16, 32, 64, 128, 256)
+SETS = 8
+
+
+def parts(name: str, quick: bool) -> tuple[wpo.Data, Tensor]:
+    """Rows to learn from, and rows that nobody sees before the end."""
+    if name == "digits":
+        rows = wpo.dataset("digits", 1, held_out=0.2)
+        test, choose = rows.held_out_Md.chunk(2)
+        K = 100 if quick else CENTERS_OF_DIGITS
+        train = torch.cat((rows.centers_Kd, rows.train_Nd))
+        return wpo.Data("digits", train[K:], choose, train[:K], rows.image), test
+    n, K = (1000, 200) if quick else (ROWS, CENTERS)
+    train, choose = (torch.from_numpy(wpo.toy(name, *each)) for each in ((n, 0), (CHOSEN_BY, 1)))
+    return wpo.Data(name, train[K:], choose, train[:K]), torch.from_numpy(wpo.toy(name, 1000 if quick else TESTED, 3))
+
+
+def truth(name: str, test: Tensor) -> float | None:
+    """The mean log-density of the true distribution, where it has a simple formula."""
+    if name == "checkerboard":
+        return -math.log(32)
+    if name == "8gaussians":
+        turn = torch.arange(8) * (math.pi / 4)
+        middles = torch.stack((turn.cos(), turn.sin()), 1) * (4 / 1.414)
+        wide = 0.5 / 1.414
+        squares = torch.cdist(test, middles).square() / (2 * wide**2)
+        return float((-squares).logsumexp(1).mean()) - math.log(8 * 2 * math.pi * wide**2)
+    return None
+
+
+def row(
+    run: str, likelihood: float | None, draws: Callable[[int], Tensor], test: Tensor, **more: Any
+) -> dict[str, Any]:
+    """`draws` gives as many rows as are tested, for a seed."""
+    distances = [wpo.sliced_wasserstein(draws(seed), test) for seed in range(SETS)]
+    return {"run": run, "log_likelihood": likelihood, "sliced_wasserstein": sum(distances) / SETS, **more}
+
+
+def copied(drawn: Tensor, data: wpo.Data, test: Tensor) -> dict[str, float]:
+    near = wpo.neighbours(drawn.float(), known_rows(data), test.float())
+    return {"neighbours": near.ratio, "copies": near.copies}
+
+
+def known_rows(data: wpo.Data) -> Tensor:
+    return torch.cat((data.centers_Kd, data.train_Nd)).float()
+
+
+def peers(data: wpo.Data, test: Tensor) -> Iterator[dict[str, Any]]:
+    known = known_rows(data).double().numpy()
+    choose, name, seen = data.held_out_Md.double().numpy(), data.name, test.double().numpy()
+    started = time.perf_counter()
+    spread = float(known.std())
+    kde = max(
+        (KernelDensity(bandwidth=each * spread).fit(known) for each in WIDTHS), key=lambda each: each.score(choose)
+    )
+
+    def estimated(seed: int) -> Tensor:
+        return torch.from_numpy(kde.sample(len(seen), random_state=seed))
+
+    yield row(
+        f"{name}: kernel density estimate",
+        float(kde.score(seen)) / len(seen),
+        estimated,
+        test,
+        **copied(estimated(0), data, test),
+        chosen=f"bandwidth {kde.bandwidth_:.3g}",
+        seconds=time.perf_counter() - started,
+    )
+    started = time.perf_counter()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        mixtures = [GaussianMixture(each, reg_covar=1e-5, random_state=0).fit(known) for each in COMPONENTS]
+    best = max(mixtures, key=lambda each: each.score(choose))
+
+    def mixed(seed: int) -> Tensor:
+        return torch.from_numpy(best.set_params(random_state=seed).sample(len(seen))[0])
+
+    yield row(
+        f"{name}: Gaussian mixture",
+        float(best.score(seen)),
+        mixed,
+        test,
+        **copied(mixed(0), data, test),
+        chosen=f"{best.n_components} components",
+        seconds=time.perf_counter() - started,
+    )
+
+
+def ours(data: wpo.Data, test: Tensor, quick: bool, **options: Any) -> Iterator[dict[str, Any]]:
+    """As trained, as it settles (the default), and grown."""
+    what = "".join(f", {name}={value}" for name, value in options.items())
+    kind = {name: options.pop(name) for name in ("factor", "rank") if name in options}
+    model = wpo.ScoreModel(data.centers_Kd, **kind)
+    given: dict[str, Any] = {"steps": 400, "batch_size": 128, **OPTIONS.get(data.name, {}), **options}
+    given |= {"steps": 20} if quick else {}
+    found = wpo.train(
+        model, data.train_Nd, held_out=data.held_out_Md, device="cpu", progress=False, settled=False, **given
+    )
+    epoch = f"epoch {found.best + 1} of {len(found.history)}"
+    yield of(model, data, test, f"{what}, settled=False", epoch, found.seconds)
+    for more, name in ((None, ""), (data.train_Nd, ", grown=True")):
+        changed, started = copy.deepcopy(model), time.perf_counter()
+        chosen = settle(changed, data.held_out_Md, more)
+        seconds = found.seconds + time.perf_counter() - started
+        yield of(changed, data, test, f"{what}{name}", f"{epoch}, {chosen}", seconds)
+
+
+@torch.no_grad()
+def of(model: wpo.ScoreModel, data: wpo.Data, test: Tensor, what: str, chosen: str, seconds: float) -> dict[str, Any]:
+    def drawn(seed: int) -> Tensor:
+        return model.sample(len(test), seed=seed)
+
+    return row(
+        f"{data.name}: wpo{what}",
+        float(torch.cat([model.log_prob(part) for part in test.split(500)]).double().mean()),
+        drawn,
+        test,
+        **copied(drawn(0), data, test),
+        loss=float(torch.cat([model.losses(part) for part in test[:1000].split(500)]).double().mean()),
+        chosen=chosen,
+        parameters=sum(each.numel() for each in model.parameters()),
+        seconds=seconds,
+    )
+
+
+def measured(name: str, quick: bool) -> Iterator[dict[str, Any]]:
+    data, test = parts(name, quick)
+
+    def fresh(seed: int) -> Tensor:
+        return data.held_out_Md if name == "digits" else torch.from_numpy(wpo.toy(name, len(test), 4 + seed))
+
+    yield row(f"{name}: fresh data", truth(name, test), fresh, test)
+    yield from peers(data, test)
+    yield from ours(data, test, quick)
+    yield from ours(data, test, quick, objective="likelihood")
+    if name == "digits":
+        yield from ours(data, test, quick, factor="lowrank", rank=4)
+        yield from ours(data, test, quick, factor="lowrank", rank=4, objective="likelihood")
+
+
+def shown(rows: list[dict[str, Any]]) -> str:
+    names = list(dict.fromkeys(name for each in rows for name in each if name not in ("run", "seconds")))
+
+    def cell(value: Any) -> str:
+        return "" if value is None else f"{value:.4f}" if isinstance(value, float) else str(value)
+
+    return columns([(each["run"], *(cell(each.get(name)) for name in names)) for each in rows], ("run", *names), "")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="few rows and steps, to see that it runs")
+    parser.add_argument("--data", nargs="*", default=NAMES, choices=NAMES)
+    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
+    parser.add_argument("--out", type=Path)
+    given = parser.parse_args()
+    torch.set_num_threads(given.threads)
+    rows: dict[str, dict[str, Any]] = {}
+    for name in given.data:
+        for each in measured(name, given.quick):
+            rows[each["run"]] = each
+            print(shown([each]), flush=True)
+            if given.out is not None:
+                about = {
+                    "machine": devices.model(torch.device("cpu")),
+                    "threads": given.threads,
+                    "torch": torch.__version__,
+                }
+                given.out.write_text(json.dumps(about | {"rows": list(rows.values())}, indent=1) + "\n")
+                given.out.with_suffix(".txt").write_text(shown(list(rows.values())) + "\n")
+
+
+if __name__ == "__main__":
+    main()
