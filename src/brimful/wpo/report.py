@@ -158,7 +158,7 @@ def _memory(axes: Any, trained: Outcome) -> None:
     for place, value in enumerate((trained.predicted, trained.observed), 1):
         axes.bar(place, value / 1e6, color=(BLUE, RED)[place - 1])
         axes.annotate(show_bytes(value), (place, value / 1e6), ha="center", va="bottom", fontsize=8)
-    axes.set_xticks(range(3), ("the table", "predicted by\nsmall steps", "observed"))
+    axes.set_xticks(range(3), ("the table", "predicted", "observed"))
     axes.set(title=f"memory, MB: {row.strategy}, chunks of {row.chunk}")
     axes.legend(frameon=False, fontsize=7)
 

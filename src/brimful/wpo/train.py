@@ -180,7 +180,7 @@ def train(
         curve=result.curve,
         best=int((result.best or result.history[-1])["epoch"]) - 1,
         table=table,
-        predicted=result.predicted,
+        predicted=row.total if table.plan.devices[0] == "cpu" else result.predicted,  # a CPU's probe sees no fold
         observed=result.observed,
         settings={
             "steps": steps,
