@@ -23,8 +23,8 @@ class Outcome:
         curve: (steps, 2): loss and gradient norm of every step.
         best: the place in the history of the epoch that was chosen.
         table: the memory table, with the strategy that was chosen.
-        predicted, observed: peak bytes, as planned from small measured steps before training (on a CPU, the table), and as
-            seen.
+        predicted, observed: peak bytes, as planned from small measured steps before training (on a CPU: by the table),
+            and as seen.
         settings: of the training.
         image: (colours, height, width) of a row that is an image.
         seconds: what the training took.
