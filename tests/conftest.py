@@ -1,6 +1,7 @@
 """What every test gets: a cache directory of its own, and a reason where it cannot run here."""
 
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -22,6 +23,13 @@ settings.load_profile("brimful")
 
 
 def pytest_configure() -> None:
+    _drop_stale_loops()
+    # In the background of a shell Ctrl-C is ignored, and processes that the tests interrupt would inherit that.
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def _drop_stale_loops() -> None:
     """Drops compiled loops older than any source beside them: numba looks at a function's own file, and not at those
     of the functions it calls."""
     for cached in (Path(brimful.__file__).parent).rglob("__pycache__/*.nb[ic]"):
