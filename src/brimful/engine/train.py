@@ -25,6 +25,8 @@ from .trained import TrainResult
 from .trainer import Metrics
 from .trainjob import Task, Where
 
+_DISK = 50e6  # bytes a second that a checkpoint is written at, at least
+
 
 def train(
     model: nn.Module,
@@ -176,7 +178,7 @@ def train(
         stop = stack.enter_context(asked_to_stop())
         if len(places) > 1:
             return crew.run(task, places, where, events, stop)
-        stack.enter_context(joined(group, timeout=TIMEOUT))
+        stack.enter_context(joined(group, timeout=TIMEOUT + _saving(model)))
         return trainjob.run(task, group, events, where, stop)
 
 
@@ -195,6 +197,12 @@ def plan_train(
     task = Task(model, loss, data, valid, None, Settings(**options))
     task.check()
     return trainjob.plan(task, Group(group.rank, group.ranks, places[0]))
+
+
+def _saving(model: nn.Module) -> float:
+    """Seconds that the first rank may take for a checkpoint while the others wait: weights, moments and an average, at
+    the speed of a slow disk."""
+    return sum(4 * each.numel() * each.element_size() for each in model.parameters()) / _DISK
 
 
 def _places(device: Any, ranks: int | None, data: Any) -> tuple[list[torch.device], Group]:
