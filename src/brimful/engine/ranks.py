@@ -3,6 +3,7 @@
 import contextlib
 import datetime
 import os
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -22,6 +23,9 @@ def in_step(model: nn.Module, group: "Group") -> bool:
     """Whether the ranks hold parts of one model, which says so by `sharded = True`: its loss then talks to the other
     ranks, so that all must call it equally often."""
     return group.ranks > 1 and bool(getattr(model, "sharded", False))
+
+
+_LETTING_GO = 0.1  # seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,3 +147,6 @@ def joined(group: Group, rendezvous: str = "env://", timeout: float = TIMEOUT) -
     finally:
         if mine:
             dist.destroy_process_group()
+            # Gloo's threads let go of the last tensors a little later, and need Python for that: where the process
+            # ends at once they find it gone, and torch aborts.
+            time.sleep(_LETTING_GO)
