@@ -1,5 +1,6 @@
 """What every test gets: a cache directory of its own, and a reason where it cannot run here."""
 
+import gc
 import os
 import signal
 from collections.abc import Iterator
@@ -62,3 +63,15 @@ def one_thread() -> Iterator[None]:
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(before)
+
+
+@pytest.fixture
+def clean_device() -> Iterator[None]:
+    """A test begins and ends with an empty CUDA device, and leaves the limit it found."""
+    gc.collect()
+    torch.cuda.empty_cache()
+    before = torch.cuda.get_per_process_memory_fraction(0)
+    yield
+    assert torch.cuda.get_per_process_memory_fraction(0) == before
+    gc.collect()
+    torch.cuda.empty_cache()

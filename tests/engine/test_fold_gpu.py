@@ -1,7 +1,6 @@
 """`fold` on a CUDA device: the CPU's numbers, inside the budget, and memory that really runs out."""
 
-import gc
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -12,19 +11,8 @@ from torch import Tensor
 from brimful import BrimfulWarning, BudgetError, fold
 from brimful.engine.fold import plan_fold
 
-pytestmark = pytest.mark.gpu
+pytestmark = [pytest.mark.gpu, pytest.mark.usefixtures("clean_device")]
 MB = 10**6
-
-
-@pytest.fixture(autouse=True)
-def clean() -> Iterator[None]:
-    gc.collect()
-    torch.cuda.empty_cache()
-    before = torch.cuda.get_per_process_memory_fraction(0)
-    yield
-    assert torch.cuda.get_per_process_memory_fraction(0) == before
-    gc.collect()
-    torch.cuda.empty_cache()
 
 
 def term(chunk: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:

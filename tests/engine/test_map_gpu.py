@@ -1,8 +1,6 @@
 """`map` on a CUDA device: inside the budget, with the CPU's answers, whatever the allocator refuses."""
 
-import gc
 import math
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -14,21 +12,9 @@ from mapping import Heard, Recorded, rows, run, same, stream
 
 from brimful import Batch, Status
 
-pytestmark = pytest.mark.gpu
+pytestmark = [pytest.mark.gpu, pytest.mark.usefixtures("clean_device")]
 
 MB = 10**6
-
-
-@pytest.fixture(autouse=True)
-def clean() -> Iterator[None]:
-    """Each test begins and ends with an empty device, and finds the limit it had before."""
-    gc.collect()
-    torch.cuda.empty_cache()
-    before = torch.cuda.get_per_process_memory_fraction(0)
-    yield
-    assert torch.cuda.get_per_process_memory_fraction(0) == before
-    gc.collect()
-    torch.cuda.empty_cache()
 
 
 def peak_of(fn: Any, items: Any, **options: Any) -> tuple[Any, int]:

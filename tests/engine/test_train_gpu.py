@@ -1,8 +1,6 @@
 """`train` on a CUDA device: inside the budget, with the CPU's numbers, without waiting for the device."""
 
-import gc
 import time
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -14,19 +12,8 @@ from training import Heard, fit, network, points, squares, weights
 from brimful import DivergedError
 from brimful.engine.train import plan_train
 
-pytestmark = pytest.mark.gpu
+pytestmark = [pytest.mark.gpu, pytest.mark.usefixtures("clean_device")]
 MB = 10**6
-
-
-@pytest.fixture(autouse=True)
-def clean() -> Iterator[None]:
-    gc.collect()
-    torch.cuda.empty_cache()
-    before = torch.cuda.get_per_process_memory_fraction(0)
-    yield
-    assert torch.cuda.get_per_process_memory_fraction(0) == before
-    gc.collect()
-    torch.cuda.empty_cache()
 
 
 def summed(model: nn.Module, batch: dict[str, Tensor]) -> tuple[Tensor, int]:
