@@ -8,7 +8,7 @@ from torch import Tensor
 
 from brimful.gp.kernels import Custom, Kernel, parse
 from brimful.gp.priors import Bounds, Limits, Priors, limits
-from brimful.gp.tasks import Tasks, Units, prepare, regressors
+from brimful.gp.tasks import Tasks, Units, prepare
 
 TEXTS = (
     "rbf",
@@ -44,7 +44,7 @@ def thetas(seed: int, tasks: int, kernel: Kernel | Custom) -> Tensor:
 def plain(x_TND: Tensor, y_TN: Tensor, mean: str, known_TN: Tensor | None = None) -> Tasks:
     """Tasks in the units of the data, without anything missing."""
     known_TN = torch.zeros_like(y_TN) if known_TN is None else known_TN
-    return Tasks(x_TND, y_TN, torch.ones_like(y_TN, dtype=torch.bool), regressors(x_TND, mean), known_TN)
+    return Tasks(x_TND, y_TN, torch.ones_like(y_TN, dtype=torch.bool), known_TN, mean)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from dataclasses import fields, replace
 from pathlib import Path
 from unittest.mock import patch
 
@@ -15,10 +16,11 @@ if not torch.cuda.is_available():
 pytest.importorskip("triton")
 
 from brimful.gp import _eigen, _fused, _kernels, eigen, likelihood, posterior, scoring
+from brimful.gp._lay import innermost, lay
 from brimful.gp.kernels import parse
 from brimful.gp.model import Model, _predicted
 from brimful.gp.priors import limits
-from brimful.gp.tasks import Tasks, prepare
+from brimful.gp.tasks import prepare
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 CASES = [
@@ -45,7 +47,7 @@ def draw(text: str, dimensions: int, ard: bool, mean: str, tasks: int = 5, point
 @pytest.mark.parametrize(("text", "dimensions", "ard", "mean"), CASES)
 def test_it_equals_its_plain_twin(text: str, dimensions: int, ard: bool, mean: str):
     kernel, tasks, _, theta = draw(text, dimensions, ard, mean)
-    assert _kernels.serves(kernel, 13, tasks.H_TNQ.shape[2])
+    assert _kernels.serves(kernel, 13, tasks.coefficients)
     nlml, beta, slopes = likelihood.evaluate(kernel, tasks, theta)
     fused, fused_beta, fused_slopes = _kernels.evaluate(kernel, tasks, theta)
     torch.testing.assert_close(fused, nlml, rtol=1e-9, atol=1e-9)
@@ -58,7 +60,7 @@ def test_it_equals_its_plain_twin(text: str, dimensions: int, ard: bool, mean: s
 
 def test_known_noise_and_float32():
     kernel, tasks, _, theta = draw("rbf", 1, False, "constant")
-    known = Tasks(tasks.x_TND, tasks.y_TN, tasks.keep_TN, tasks.H_TNQ, 0.1 + torch.rand_like(tasks.y_TN))
+    known = replace(tasks, known_TN=0.1 + torch.rand_like(tasks.y_TN))
     torch.testing.assert_close(
         _kernels.evaluate(kernel, known, theta)[0], likelihood.evaluate(kernel, known, theta)[0], rtol=1e-9, atol=1e-9
     )
@@ -71,7 +73,7 @@ def test_a_matrix_that_is_not_positive_definite_is_infinite_and_alone():
     kernel, tasks, _, theta = draw("rbf", 1, False, "constant")
     bad = tasks.known_TN.clone()
     bad[2] = -5.0
-    spoilt = Tasks(tasks.x_TND, tasks.y_TN, tasks.keep_TN, tasks.H_TNQ, bad)
+    spoilt = replace(tasks, known_TN=bad)
     value = _kernels.evaluate(kernel, spoilt, theta)[0]
     assert torch.isinf(value).tolist() == [False, False, True, False, False]
     good = _kernels.evaluate(kernel, tasks, theta)[0]
@@ -82,7 +84,7 @@ def test_a_matrix_that_is_not_positive_definite_is_infinite_and_alone():
 def test_a_fit_by_it_is_the_fit_of_its_twin(priors: str | None, known: bool):
     kernel, tasks, units, _ = draw("rbf", 1, False, "constant", tasks=3, points=7)
     if known:
-        tasks = Tasks(tasks.x_TND, tasks.y_TN, tasks.keep_TN, tasks.H_TNQ, 0.1 * tasks.keep_TN.double())
+        tasks = replace(tasks, known_TN=0.1 * tasks.keep_TN.double())
     within = limits(kernel, units, priors, None, known)
     rules = scoring.Rules(iterations=12)  # some of them converge, some do not
     plain = scoring.fit(kernel, tasks, within, rules)
@@ -95,12 +97,49 @@ def test_a_fit_by_it_is_the_fit_of_its_twin(priors: str | None, known: bool):
     assert fused.iterations_T.tolist() == plain.iterations_T.tolist()
 
 
+def test_looking_seldom_at_who_is_done_changes_nothing():
+    kernel, tasks, units, _ = draw("rbf", 1, False, "constant", tasks=3, points=7)
+    within = limits(kernel, units, None, None, False)
+    often, seldom = (patch.object(_fused, "_BLINDLY", steps) for steps in (1, 5))
+    found = []
+    for steps in (often, seldom):
+        with steps:
+            found.append(_fused.fit(kernel, tasks, within, scoring.Rules(iterations=12)))
+    for each in fields(scoring.Fitted):
+        assert torch.equal(getattr(found[0], each.name), getattr(found[1], each.name))
+
+
+@pytest.mark.parametrize("points", [1, 4, 6, 8])
+@pytest.mark.parametrize("dimensions", [1, 3])
+def test_what_lies_as_the_kernel_reads_it_is_not_copied(points: int, dimensions: int):
+    up = 4 * -(-points // 4)
+    memory = torch.zeros(dimensions, up, 5, dtype=torch.float64)
+    laid = memory.permute(2, 1, 0)[:, :points]
+    laid.copy_(torch.rand(5, points, dimensions))
+    same, copied = innermost(laid, up), innermost(laid.contiguous(), up)
+    assert same.data_ptr() == memory.data_ptr()
+    assert torch.equal(same, memory)
+    assert torch.equal(copied, memory)
+    copied[:] = 7
+    assert torch.equal(same, memory)
+
+
+def test_memory_to_work_in_is_shared_out_whatever_its_room():
+    laid = lay(draw("rbf", 1, False, "constant", tasks=3, points=7)[1])
+    first, _ = laid.rounds(1000, 100)
+    more, rounds = laid.rounds(1000, 10)
+    assert more is first
+    assert sum(programs for _, programs in rounds) == -(-1000 // 32)
+    assert all(programs * 32 * 10 <= more.numel() for _, programs in rounds)
+    assert laid.rounds(1000, 200)[0].numel() == 2 * first.numel()
+
+
 @pytest.mark.parametrize(("text", "dimensions", "ard", "mean"), CASES)
 def test_predictions_equal_the_plain_ones(text: str, dimensions: int, ard: bool, mean: str):
     kernel, tasks, _, theta = draw(text, dimensions, ard, mean, tasks=3, points=9)
     theta[1] = torch.nan  # a task that could not be fitted
     new = torch.rand(3, 6, dimensions, dtype=torch.float64, generator=torch.Generator().manual_seed(5)).to(DEVICE)
-    beta = torch.full((3, tasks.H_TNQ.shape[2]), 0.5, dtype=torch.float64, device=DEVICE)
+    beta = torch.full((3, tasks.coefficients), 0.5, dtype=torch.float64, device=DEVICE)
     wanted = posterior.predict(kernel, tasks, theta, beta, new, mean)
     model = Model(kernel=kernel, mean=mean)
     with patch.object(Model, "engine", lambda *_: "fused"):

@@ -1,6 +1,8 @@
 """Tasks in units of their own: what is missing, what cannot be fitted, and the way back to the units of the data."""
 
 import math
+from dataclasses import fields
+from unittest.mock import patch
 
 import pytest
 import torch
@@ -9,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
+from brimful.gp import tasks as tasks_module
 from brimful.gp.kernels import custom, parse
 from brimful.gp.likelihood import nlml, solve, with_noise
 from brimful.gp.tasks import MEANS, SENTENCES, Fate, prepare, regressors
@@ -145,7 +148,7 @@ def test_coefficients_give_the_mean_in_the_units_of_the_data(
     x, y = waves(seed, 2, 8, kind[1])
     x, y = wide * (x + place), tall * (y + place)
     tasks, units, _ = prepare(x, y, kernel, mean)
-    beta = torch.randn(2, tasks.H_TNQ.shape[2], dtype=x.dtype, generator=torch.Generator().manual_seed(seed))
+    beta = torch.randn(2, tasks.coefficients, dtype=x.dtype, generator=torch.Generator().manual_seed(seed))
     own = mean_of(tasks.x_TND, beta, mean) * units.y_scale_T[:, None] + units.y_zero_T[:, None]
     torch.testing.assert_close(mean_of(x, units.coefficients(beta), mean), own, rtol=1e-7, atol=1e-7 * tall)
 
@@ -174,3 +177,17 @@ def test_single_precision_is_only_a_change_of_type():
     assert torch.equal(less.keep_TN, tasks.keep_TN)
     assert torch.equal(less.y_TN, tasks.y_TN.float())
     assert len(less) == 2
+
+
+@given(seeds, means, st.integers(1, 5), st.booleans())
+def test_tasks_measured_some_at_a_time_are_those_measured_at_once(seed: int, mean: str, together: int, known: bool):
+    x, y = waves(seed, 5, 6, 2, holes=0.3)
+    noise = torch.rand(5, 6, dtype=torch.float64, generator=torch.Generator().manual_seed(seed)) if known else None
+    whole, units, fates = prepare(x, y, parse("rbf", 2), mean, noise)
+    with patch.object(tasks_module, "_TOGETHER", together):
+        cut, cut_units, cut_fates = prepare(x, y, parse("rbf", 2), mean, noise)
+    for name in ("x_TND", "y_TN", "keep_TN", "H_TNQ", "known_TN"):
+        assert torch.equal(getattr(cut, name), getattr(whole, name))
+    for each in fields(units):
+        assert torch.equal(getattr(cut_units, each.name), getattr(units, each.name))
+    assert torch.equal(cut_fates, fates)

@@ -131,6 +131,7 @@ def _advance(
     slot = tl.program_id(0).to(tl.int64) * S + tl.arange(0, S)
     here = slot < L
     t = tl.load(index + slot, mask=here, other=0).to(tl.int64)
+    here = here & (tl.load(going + t, mask=here, other=0) != 0)  # some may have ended since they were listed
     p = tl.arange(0, PB)
     inside = (p < P)[None, :]
     row = here[:, None] & inside

@@ -15,6 +15,9 @@ from .kernels import Kernel
 from .priors import Limits
 from .tasks import Tasks
 
+_FEW = 1 << 12  # tasks that a card steps in the time of one
+_BLINDLY = 4  # steps of so few between two looks at which of them are done: a look is a third of a step
+
 
 def fit(
     kernel: Kernel, tasks: Tasks, limits: Limits, rules: scoring.Rules, starts: scoring.Starts | None = None
@@ -36,12 +39,14 @@ def _fit(
         value_L2 = _kernels.launch(kernel, laid, index_L, theta_LP, False).value_L2
         return _kernels.nlml(value_L2, laid.count_T[index_L]), value_L2[:, 0]
 
+    laid.rounds(len(laid), _kernels.room(laid, limits.low_TP.shape[1], True))  # first what takes the most memory
     begin = starts or scoring.survey(kernel, limits, rules, laid.count_T, score)
     descent = _advance.begin(begin, limits, laid.regressors)
     active = torch.nonzero(descent.going_T)[:, 0].int()
     while len(active):
-        evaluated = _kernels.launch(kernel, laid, active, descent.trial_TP[active], True)
-        _advance.advance(descent, active, evaluated, limits, rules, laid.count_T)
+        for _ in range(1 if len(active) > _FEW else _BLINDLY):
+            evaluated = _kernels.launch(kernel, laid, active, descent.trial_TP[active], True)
+            _advance.advance(descent, active, evaluated, limits, rules, laid.count_T)
         active = active[descent.going_T[active] != 0]
     best_T3 = descent.best_T3
     return scoring.Fitted(

@@ -356,6 +356,13 @@ class Evaluated:
     info_LPP: Tensor
 
 
+def room(laid: Laid, parameters: int, want: bool) -> int:
+    """The numbers that a lane works in."""
+    NP, Q = len(laid.y_NT), laid.regressors
+    derivatives = (1 + 2 * parameters) * NP + parameters
+    return laid.blocks * 16 + (Q + 1) * NP + (derivatives if want else 0)
+
+
 def launch(kernel: Kernel, laid: Laid, index_L: Tensor, theta_LP: Tensor, want: bool) -> Evaluated:
     """Evaluates tasks by their index; derivatives where they are wanted."""
     (_, NP, T), L, P, Q = laid.x_DNT.shape, len(index_L), theta_LP.shape[1], laid.regressors
@@ -366,13 +373,12 @@ def launch(kernel: Kernel, laid: Laid, index_L: Tensor, theta_LP: Tensor, want: 
         torch.empty(L if want else 0, P, **like),
         torch.empty(L if want else 0, P, P, **like),
     )
-    room = laid.blocks * 16 + (Q + 1) * NP + (((1 + 2 * P) * NP + P) if want else 0)
-    theta_LP, run = theta_LP.to(**like).contiguous(), _evaluate
-    scratch, rounds = laid.rounds(L, room)
+    numbers, (theta_LP, run) = room(laid, P, want), (theta_LP.to(**like).contiguous(), _evaluate)
+    scratch, rounds = laid.rounds(L, numbers)
     for begin, programs in rounds:
         run[(programs,)](
             laid.x_DNT, laid.y_NT, laid.known_NT, laid.last_T, theta_LP, index_L, scratch, out.value_L2,
-            out.beta_LQ, out.gradient_LP, out.info_LPP, begin, L, T, _size(NP // 4), NP, room, WANT=want,
+            out.beta_LQ, out.gradient_LP, out.info_LPP, begin, L, T, _size(NP // 4), NP, numbers, WANT=want,
             **_options(kernel, laid, P),
         )  # fmt: skip
     return out
@@ -410,13 +416,13 @@ def predict(kernel: Kernel, tasks: Tasks, theta_TP: Tensor, new_TMD: Tensor) -> 
     like: dict[str, Any] = {"dtype": torch.float64, "device": laid.y_NT.device}
     mean_MT, variance_MT = torch.empty(4 * M, T, **like), torch.empty(4 * M, T, **like)
     beta_TQ, good_T = torch.zeros(T, Q, **like), torch.empty(T, dtype=torch.int8, device=laid.y_NT.device)
-    new_DMT = torch.stack([innermost(each.double(), 4 * M) for each in new_TMD.unbind(2)])
-    room = laid.blocks * 16 + (Q + 1 + 4) * NP
+    new_DMT = innermost(new_TMD.double(), 4 * M)
+    numbers = room(laid, P, False) + 4 * NP
     theta_TP, run = theta_TP.to(**like).contiguous(), _predict
-    scratch, rounds = laid.rounds(T, room)
+    scratch, rounds = laid.rounds(T, numbers)
     for begin, programs in rounds:
         run[(programs,)](
             laid.x_DNT, laid.y_NT, laid.known_NT, laid.last_T, theta_TP, new_DMT, scratch, mean_MT,
-            variance_MT, beta_TQ, good_T, begin, T, _size(NP // 4), NP, _size(M), room, **_options(kernel, laid, P),
+            variance_MT, beta_TQ, good_T, begin, T, _size(NP // 4), NP, _size(M), numbers, **_options(kernel, laid, P),
         )  # fmt: skip
     return mean_MT[:count].mT, variance_MT[:count].mT, beta_TQ, good_T != 0

@@ -9,15 +9,23 @@ from torch import Tensor
 from ._blocks import LANES
 from .tasks import Tasks
 
-_FEWEST, _MOST = 1 << 13, 1 << 16  # tasks worked on at a time: enough to fill a card, and no more than that takes
-_SHARE = 6  # of a batch, that is worked on at a time: where memory is scarce, a larger batch is worth more
+_FEWEST, _MOST = 1 << 12, 1 << 16  # tasks worked on at a time: a warp for each part of a card, and what fills it
+_SHARE = 7  # of a batch, that is worked on at a time beyond the fewest: a larger batch, too, is worth its memory
 
 
-def innermost(each_TN: Tensor, up: int, fill: float = 0.0) -> Tensor:
-    """Points by tasks, tasks innermost, filled up to a number of points."""
-    out_NT = torch.full((up, len(each_TN)), fill, dtype=each_TN.dtype, device=each_TN.device)
-    out_NT[: each_TN.shape[1]] = each_TN.mT
-    return out_NT
+def innermost(each_TND: Tensor, up: int) -> Tensor:
+    """Dimensions by points by tasks, tasks innermost, filled up to a number of points. Not copied, where the memory is
+    laid out so already."""
+    T, N, D = each_TND.shape
+    wanted = (1, T, up * T)
+    strides = zip((T, N, D), each_TND.stride(), wanted, strict=True)
+    alike = all(size == 1 or have == want for size, have, want in strides)
+    held = each_TND.untyped_storage().nbytes() // each_TND.element_size() - each_TND.storage_offset()
+    if alike and each_TND.numel() and held >= D * up * T:
+        return each_TND.as_strided((D, up, T), wanted[::-1])
+    out_DNT = torch.zeros(D, up, T, dtype=each_TND.dtype, device=each_TND.device)
+    out_DNT[:, :N] = each_TND.permute(2, 1, 0)
+    return out_DNT
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +60,19 @@ class Laid:
 
     def rounds(self, lanes: int, room: int) -> tuple[Tensor, list[tuple[int, int]]]:
         """Memory for a kernel to work in, `room` numbers a lane, and its launches: first lane, and programs."""
-        tiles, at_once = -(-lanes // LANES.value), min(max(len(self) // _SHARE, _FEWEST), _MOST) // LANES.value
+        tiles, at_once = -(-lanes // LANES.value), min(_FEWEST + len(self) // _SHARE, _MOST) // LANES.value
         numbers = min(tiles, at_once) * LANES.value * room
         if not self.scratch or self.scratch[0].numel() < numbers:
-            self.scratch[:] = [torch.empty(numbers, dtype=torch.float64, device=self.y_NT.device)]
+            self.scratch.clear()  # before there is more
+            self.scratch.append(torch.empty(numbers, dtype=torch.float64, device=self.y_NT.device))
+        at_once = max(1, self.scratch[0].numel() // (LANES.value * room))
+        at_once -= at_once % _parts(self.y_NT.device) if at_once > _parts(self.y_NT.device) else 0
         return self.scratch[0], [(tile * LANES.value, min(at_once, tiles - tile)) for tile in range(0, tiles, at_once)]
+
+
+def _parts(device: torch.device) -> int:
+    """The multiprocessors of a card, which should have as much to do as each other."""
+    return torch.cuda.get_device_properties(device).multi_processor_count if device.type == "cuda" else 1
 
 
 def last(tasks: Tasks) -> Tensor:
@@ -71,13 +87,15 @@ def last(tasks: Tasks) -> Tensor:
 def lay(tasks: Tasks) -> Laid:
     """Lays tasks out for the kernel."""
     tasks = tasks.to(torch.float64)
-    N = tasks.y_TN.shape[1]
+    T, N = tasks.y_TN.shape
     up = 4 * max(1, -(-N // 4))
+    known_NT = torch.full((up, T), -math.inf, dtype=torch.float64, device=tasks.y_TN.device)
+    known_NT[:N].copy_(tasks.known_TN.mT).masked_fill_(~tasks.keep_TN.mT, -math.inf)
     return Laid(
-        torch.stack([innermost(each, up) for each in tasks.x_TND.unbind(2)]),
-        innermost(tasks.y_TN, up),
-        tasks.H_TNQ.shape[2],
-        innermost(torch.where(tasks.keep_TN, tasks.known_TN, -math.inf), up, -math.inf),
+        innermost(tasks.x_TND, up),
+        innermost(tasks.y_TN[:, :, None], up)[0],
+        tasks.coefficients,
+        known_NT,
         last(tasks),
         tasks.keep_TN.sum(1).to(tasks.y_TN.dtype),
         [],

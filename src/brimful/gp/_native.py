@@ -493,7 +493,7 @@ def scoring_fit(
         rules.reach,
     )
     nlml, iterations, norm, good = np.empty(T), np.empty(T, np.int64), np.empty(T), np.empty(T, np.int64)
-    beta = np.zeros((T, tasks.H_TNQ.shape[2]))
+    beta = np.zeros((T, tasks.coefficients))
     data = (_array(tasks.x_TND), _array(tasks.y_TN), np.ascontiguousarray(tasks.keep_TN.numpy()))
     data = (*data, _array(tasks.H_TNQ), _array(tasks.known_TN))
     bounds = (_array(limits.low_TP), _array(limits.high_TP), _array(limits.centre_TP))

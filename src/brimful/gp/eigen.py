@@ -19,7 +19,7 @@ from torch import Tensor
 
 from .kernels import Kernel
 from .priors import Limits
-from .tasks import Tasks
+from .tasks import Tasks, regressors
 
 _LENGTHS, _RATIOS = (0.011, 12.0, 49), (1e-8, 10.0, 32)  # first, last, how many
 _AT_ONCE = 4096  # tasks: enough for the products of matrices, and few enough for the caches
@@ -36,7 +36,7 @@ def starts(kernel: Kernel, tasks: Tasks, limits: Limits, most: int) -> tuple[Flo
     log_l, log_r = (torch.linspace(math.log(a), math.log(b), c, dtype=torch.float64) for a, b, c in (_LENGTHS, _RATIOS))
     bases = _bases(kernel, tasks, log_l, torch.exp(log_r))
     y_TN = tasks.y_TN
-    if fused(y_TN.device, y_TN.shape[1], tasks.H_TNQ.shape[2]):
+    if fused(y_TN.device, y_TN.shape[1], tasks.coefficients):
         from . import _eigen
 
         return _begin(*_eigen.lowest(y_TN, bases, limits, log_l, log_r), log_l, most)
@@ -62,7 +62,8 @@ Bases = tuple[Float[Tensor, "L N N"], Float[Tensor, "L N R"], Float[Tensor, "L Q
 def _bases(kernel: Kernel, tasks: Tasks, log_l: Tensor, ratio_R: Tensor) -> Bases:
     """The bases, in float32, made in float64."""
     L, device = len(log_l), tasks.y_TN.device
-    x_LND, H_NQ = tasks.x_TND[:1].double().cpu().expand(L, -1, -1), tasks.H_TNQ[0].double().cpu()
+    x_1ND = tasks.x_TND[:1].double().cpu()
+    x_LND, H_NQ = x_1ND.expand(L, -1, -1), regressors(x_1ND, tasks.mean)[0]
     theta_LP = torch.stack([torch.zeros_like(log_l), log_l], dim=1)
     e_LN, V_LNN = torch.linalg.eigh(kernel(x_LND, x_LND, theta_LP))
     both_LNR = e_LN.clamp(min=0)[:, :, None] + ratio_R

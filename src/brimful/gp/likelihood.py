@@ -71,7 +71,7 @@ def factor(K_TNN: Float[Tensor, "T N N"]) -> tuple[Float[Tensor, "T N N"], Bool[
 def solve(K_TNN: Float[Tensor, "T N N"], tasks: Tasks) -> Solved:
     """Factors the covariance and fits the mean."""
     L_TNN, good_T = factor(K_TNN)
-    H_TNQ, Q = tasks.H_TNQ, tasks.H_TNQ.shape[2]
+    H_TNQ, Q = tasks.H_TNQ, tasks.coefficients
     both_TNR = torch.cholesky_solve(torch.cat([H_TNQ, tasks.y_TN[:, :, None]], dim=2), L_TNN)
     solved_TNQ, direct_TN = both_TNR[:, :, :Q], both_TNR[:, :, Q]
     normal_TQQ = _pseudo_inverse(H_TNQ.mT @ solved_TNQ)

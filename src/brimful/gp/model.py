@@ -15,7 +15,7 @@ from ..engine.batch import Batch, Status
 from . import adam, eigen, posterior, scoring
 from .kernels import Custom, Kernel
 from .priors import Limits, limits
-from .tasks import SENTENCES, Fate, Tasks, Units, prepare, regressors
+from .tasks import SENTENCES, Fate, Tasks, Units, coefficients, prepare, regressors
 
 LOG = "log_"
 """What stands before the name of a parameter that is stored as its logarithm."""
@@ -55,7 +55,7 @@ class Model:
         dimensions = self.kernel.dimensions if isinstance(self.kernel, Kernel) else 1
         if isinstance(self.kernel, Custom) and self.shared is not None:
             dimensions = self.shared.shape[1]
-        return {"zero": 0, "constant": 1, "linear": 1 + dimensions}[self.mean]
+        return coefficients(self.mean, dimensions)
 
     @property
     def eigenbasis(self) -> bool:
@@ -127,7 +127,7 @@ def fit_batch(batch: dict[str, Tensor], *, model: Model, at: Tensor | None = Non
     T, P = len(tasks), len(model.names)
     blank = torch.full((T,), torch.nan, dtype=torch.float64, device=fate_T.device)
     theta_TP = blank[:, None].repeat(1, P)
-    beta_TQ = torch.zeros(T, tasks.H_TNQ.shape[2], dtype=torch.float64, device=fate_T.device)
+    beta_TQ = torch.zeros(T, tasks.coefficients, dtype=torch.float64, device=fate_T.device)
     theta_TP[index], beta_TQ[index] = fitted.theta_TP.double(), fitted.beta_TQ.double()
     nlml_T, gradient_T, iterations_T = blank.clone(), blank.clone(), torch.zeros_like(fate_T)
     count_T = tasks.keep_TN.sum(1)
@@ -228,7 +228,7 @@ def _own_units(batch: dict[str, Tensor], model: Model) -> tuple[Tasks, Units, Te
     """A batch of data with parameters: tasks, units, fates, and the parameters and coefficients in those units."""
     tasks, units, fate_T = model.prepared(batch)
     theta_TP = torch.log(batch["parameters"].double()) - units.shift(model.kernel)
-    beta_TQ = torch.zeros(len(tasks), tasks.H_TNQ.shape[2], dtype=torch.float64, device=theta_TP.device)
+    beta_TQ = torch.zeros(len(tasks), tasks.coefficients, dtype=torch.float64, device=theta_TP.device)
     return tasks, units, fate_T, theta_TP, beta_TQ
 
 

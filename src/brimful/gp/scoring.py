@@ -111,7 +111,7 @@ def fit(kernel: Kernel, tasks: Tasks, limits: Limits, rules: Rules, starts: Star
         torch.zeros(T, dtype=torch.int64, device=starts_TSP.device),
         torch.full((T,), math.inf, **like),
         torch.full((T,), FAILED, device=starts_TSP.device),
-        torch.zeros(T, tasks.H_TNQ.shape[2], **like),
+        torch.zeros(T, tasks.coefficients, **like),
     )
     objective_T = torch.full((T,), math.inf, **like)
     for attempt in range(int(follow_T.max()) if T else 0):

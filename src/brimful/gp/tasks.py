@@ -5,7 +5,7 @@ regressors of the mean.
 """
 
 import math
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from enum import IntEnum
 
 import torch
@@ -16,6 +16,7 @@ from ..engine.batch import OWN_CODES
 from .kernels import Custom, Kernel
 
 MEANS = ("zero", "constant", "linear")
+_TOGETHER = 1 << 14  # tasks measured at a time: what is needed on the way is many times what stays
 
 
 class Fate(IntEnum):
@@ -52,25 +53,33 @@ class Tasks:
         x_TND: inputs, 0 at missing points.
         y_TN: targets, 0 at missing points.
         keep_TN: which points are there.
-        H_TNQ: regressors of the mean, 0 at missing points; Q = 0 for a mean of zero.
         known_TN: noise variance known for each point, on top of the fitted one.
+        mean: "zero", "constant" or "linear".
     """
 
     x_TND: Float[Tensor, "T N D"]
     y_TN: Float[Tensor, "T N"]
     keep_TN: Bool[Tensor, "T N"]
-    H_TNQ: Float[Tensor, "T N Q"]
     known_TN: Float[Tensor, "T N"]
+    mean: str
+
+    @property
+    def H_TNQ(self) -> Float[Tensor, "T N Q"]:  # noqa: N802, a matrix
+        """Regressors of the mean, 0 at missing points; Q = 0 for a mean of zero. Made anew each time."""
+        return regressors(self.x_TND, self.mean) * self.keep_TN[:, :, None]
+
+    @property
+    def coefficients(self) -> int:
+        """How many the mean has."""
+        return coefficients(self.mean, self.x_TND.shape[2])
 
     def pick(self, index: Tensor) -> "Tasks":
         """Some of the tasks."""
-        return Tasks(*(getattr(self, each.name)[index] for each in fields(self)))
+        return Tasks(self.x_TND[index], self.y_TN[index], self.keep_TN[index], self.known_TN[index], self.mean)
 
     def to(self, dtype: torch.dtype) -> "Tasks":
         """The same in another precision."""
-        return Tasks(
-            self.x_TND.to(dtype), self.y_TN.to(dtype), self.keep_TN, self.H_TNQ.to(dtype), self.known_TN.to(dtype)
-        )
+        return replace(self, x_TND=self.x_TND.to(dtype), y_TN=self.y_TN.to(dtype), known_TN=self.known_TN.to(dtype))
 
     def __len__(self) -> int:
         return len(self.y_TN)
@@ -124,6 +133,11 @@ class Units:
         return torch.cat([level_T[:, None], slope_TD], dim=1)
 
 
+def coefficients(mean: str, dimensions: int) -> int:
+    """How many coefficients a mean has."""
+    return {"zero": 0, "constant": 1, "linear": 1 + dimensions}[mean]
+
+
 def regressors(x_TND: Float[Tensor, "T N D"], mean: str) -> Float[Tensor, "T N Q"]:
     """The columns that a mean is a combination of: none, ones, or ones and the inputs."""
     ones_TN1 = torch.ones_like(x_TND[:, :, :1])
@@ -141,6 +155,39 @@ def prepare(
 
     A NaN is a missing point. Everything is float64: what is lost in the units is lost for good.
     """
+    T, N, D = x_TND.shape
+    if T <= _TOGETHER:
+        return _prepare(x_TND, y_TN, kernel, mean, known_TN)
+    x_out, y_out = _room(T, N, D, y_TN.device), _room(T, N, 1, y_TN.device)[:, :, 0]
+    keep_out = torch.empty(T, N, dtype=torch.bool, device=y_TN.device)
+    known_out = torch.zeros((), dtype=torch.float64, device=y_TN.device).expand(T, N)
+    if known_TN is not None:
+        known_out = torch.empty(T, N, dtype=torch.float64, device=y_TN.device)
+    units, fates = [], []
+    for start in range(0, T, _TOGETHER):
+        some = slice(start, start + _TOGETHER)
+        known = known_TN[some] if known_TN is not None else None
+        tasks, own, fate_T = _prepare(x_TND[some], y_TN[some], kernel, mean, known)
+        x_out[some], y_out[some], keep_out[some] = tasks.x_TND, tasks.y_TN, tasks.keep_TN
+        if known is not None:
+            known_out[some] = tasks.known_TN
+        units.append(own)
+        fates.append(fate_T)
+    joined = Units(*(torch.cat([getattr(each, field.name) for each in units]) for field in fields(Units)))
+    return Tasks(x_out, y_out, keep_out, known_out, mean), joined, torch.cat(fates)
+
+
+def _room(T: int, N: int, D: int, device: torch.device) -> Float[Tensor, "T N D"]:
+    """Memory for the numbers of T tasks. On a GPU they lie with the tasks innermost and the points filled up to blocks
+    of 4, as kernels read them (`_lay.py`)."""
+    if device.type == "cpu":
+        return torch.empty(T, N, D, dtype=torch.float64)
+    return torch.zeros(D, 4 * -(-N // 4), T, dtype=torch.float64, device=device).permute(2, 1, 0)[:, :N]
+
+
+def _prepare(
+    x_TND: Tensor, y_TN: Tensor, kernel: Kernel | Custom, mean: str, known_TN: Tensor | None
+) -> tuple[Tasks, Units, Tensor]:
     x_TND, y_TN = x_TND.double(), y_TN.double()
     keep_TN = ~(torch.isnan(y_TN) | torch.isnan(x_TND).any(-1))
     bad_TN = torch.isinf(y_TN) | torch.isinf(x_TND).any(-1)
@@ -156,11 +203,10 @@ def prepare(
     x_TND = torch.where(keep_TN[:, :, None], units.inputs(x_TND), 0.0)
     residual_TN = torch.where(keep_TN, y_TN - units.y_zero_T[:, None], 0.0)
     flat_T = _flat(y_TN, keep_TN, count_T, mean)
-    H_TNQ = regressors(x_TND, mean) * keep_TN[:, :, None]
     fate_T = torch.zeros_like(count_T)
     for where, fate in (
         (flat_T, Fate.FLAT),
-        (count_T <= H_TNQ.shape[2], Fate.FEW),
+        (count_T <= coefficients(mean, x_TND.shape[2]), Fate.FEW),
         (count_T == 0, Fate.EMPTY),
         (invalid_T | (_beyond(units) & ~flat_T), Fate.INVALID),
     ):
@@ -169,7 +215,7 @@ def prepare(
         known_TN = torch.zeros_like(y_TN[:1, :1]).expand_as(y_TN)  # no memory for what is not there
     else:
         known_TN = torch.where(keep_TN, known_TN, 0.0) / units.y_scale_T[:, None].square()
-    tasks = Tasks(x_TND, residual_TN / units.y_scale_T[:, None], keep_TN, H_TNQ, known_TN)
+    tasks = Tasks(x_TND, residual_TN / units.y_scale_T[:, None], keep_TN, known_TN, mean)
     return tasks, units, fate_T
 
 
