@@ -252,6 +252,51 @@ def test_times_that_say_nothing_do_not_keep_it_from_settling():
     assert cutter.size > 8
 
 
+@given(st.integers(1, 5000), st.integers(1, 4), st.integers(1, 3), st.integers(0, 2**30))
+def test_trials_that_come_back_in_parts_do_not_hold_up_the_work(length: int, ahead: int, workers: int, seed: int):
+    """The work goes on while cuts are on their way, and some of them are done in two halves, which tell no speed."""
+    choice = np.random.default_rng(seed)
+    cutter = Cutter(length=length, size=8.0, workers=workers)
+    out: list[Cut] = []
+    done = 0
+    while True:
+        while len(out) < ahead * workers and (cut := cutter.next(GB)) is not None:
+            out.append(cut)
+        if not out:
+            break
+        cut = out.pop(0)
+        weight = float(cut.stop - cut.start)
+        done += cut.stop - cut.start
+        if weight > 1 and choice.random() < 0.3:
+            if cut.probe:
+                cutter.spoiled()
+            for half in (weight // 2, weight - weight // 2):
+                cutter.report(half, 0.01, 1000, GB, False)
+        else:
+            cutter.report(weight, 0.03 if choice.random() < 0.7 else None, 1000, GB, cut.probe, cut.trial)
+    assert done == length
+
+
+def test_growing_spends_few_batches_on_sizes_that_are_too_small():
+    """What a batch costs beside its items is large, as where a function waits for its own results."""
+    cutter = Cutter(length=10**6, size=1024.0)
+    cuts = drive(cutter, seconds=lambda weight: 0.03 + weight * 1e-6)
+    sizes = [cut.stop - cut.start for cut in cuts]
+    assert max(sizes) >= 2**17
+    assert sum(size < 2**16 for size in sizes[:-1]) <= 8
+
+
+def test_what_an_earlier_run_knew_of_the_flow_holds_until_it_is_measured():
+    known = Cost(1000, 100, source="remembered")
+    budget = 10**6
+    cutter = Cutter(length=10**6, size=64.0, cost=known)
+    cuts = drive(cutter, effective=lambda step: budget, peak=lambda weight: 1000 + int(50 * weight))
+    sizes, tried = [cut.stop - cut.start for cut in cuts], sorted({cut.trial for cut in cuts if cut.trial})
+    measured = next(place for place, cut in enumerate(cuts) if cut.trial == tried[1])
+    assert max(sizes[: measured + 1]) <= known.capacity(budget)
+    assert max(sizes) > known.capacity(budget)  # it takes less than it did
+
+
 @given(st.floats(1.0, 2.0), st.integers(10**6, 10**9))
 def test_what_batches_take_in_the_flow_decides_and_not_what_one_takes_alone(more: float, budget: int):
     """Blocks carved up by overlapping batches can make the flow need far more than a batch alone."""

@@ -5,13 +5,14 @@ interpret."""
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource, compile
 
-from brimful.gp import _advance, _eigen, _kernels
+from brimful.gp import _advance, _eigen, _kernels, _survey
 
 _WHOLE = dict.fromkeys(("begin", "L", "T", "NB", "NP", "room", "M", "N", "limit"), "i32")
 _INDEX = dict.fromkeys(("last", "index", "iterations", "ending", "going", "counts", "start", "made"), "*i32")
 _TYPES = _WHOLE | _INDEX | {"out_good": "*i8", "fixed": "*i8", "tolerance": "fp32", "reach": "fp32"}
+_TYPES |= {"first": "i32", "stopped": "*i8", "scales": "*i8"}
 _TASK = {"D": 1, "P": 3, "Q": 2, "SHAPE": 3, "ARD": 0, "INTERPRETED": False}
-_STEP = {"P": 3, "PB": 4, "Q": 1, "R": 5, "STARTS": 2, "S": 32, "LATE": 25, "FAILED": 0, "UNFINISHED": 1}
+_STEP = {"P": 3, "PB": 4, "Q": 1, "R": 5, "STARTS": 2, "S": 16, "LATE": 25, "FAILED": 0, "UNFINISHED": 1}
 
 
 def build(kernel, constants: dict, plain: str, warps: int, **other: str) -> None:
@@ -22,9 +23,13 @@ def build(kernel, constants: dict, plain: str, warps: int, **other: str) -> None
 
 
 if __name__ == "__main__":
-    build(_kernels._evaluate, _TASK | {"WANT": True}, "*fp64", 1)
+    build(_kernels._evaluate, _TASK | {"WANT": True}, "*fp64", 1, known="*i32")
     build(_kernels._predict, _TASK, "*fp64", 1)
-    build(_advance._advance, _STEP | {"CONVERGED": 2}, "*fp64", 4)
+    build(_advance._advance, _STEP | {"CONVERGED": 2}, "*fp64", 1)
+    build(_survey._guess, {"G": 28, "P": 3, "W": 256}, "*fp64", 4)
+    build(_survey._judge, {"P": 3, "SCALED": True, "W": 256}, "*fp64", 4)
+    grid = {"A": 7, "B": 4, "GB": 32, "P": 3, "STARTS": 2, "SECOND": 3.0, "S": 16}
+    build(_survey._choose, grid, "*fp64", 2)
     sizes = {"L": 49, "R": 32, "Q": 1, "PULLED": True, "B": 64, "S": 64, "PRECISION": "tf32x3"}
     build(_eigen._lowest, sizes, "*fp32", 4, M="*fp32")
     print("compiled")

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from dataclasses import fields, replace
 from pathlib import Path
+from typing import Any
 from unittest.mock import patch
 
 import pytest
@@ -15,7 +16,7 @@ if not torch.cuda.is_available():
 
 pytest.importorskip("triton")
 
-from brimful.gp import _eigen, _fused, _kernels, eigen, likelihood, posterior, scoring
+from brimful.gp import _eigen, _fused, _kernels, _survey, eigen, likelihood, posterior, scoring
 from brimful.gp._lay import innermost, lay
 from brimful.gp.kernels import parse
 from brimful.gp.model import Model, _predicted
@@ -95,6 +96,36 @@ def test_a_fit_by_it_is_the_fit_of_its_twin(priors: str | None, known: bool):
     torch.testing.assert_close(fused.gradient_T, plain.gradient_T, rtol=1e-2, atol=1e-4)
     assert fused.ending_T.tolist() == plain.ending_T.tolist()
     assert fused.iterations_T.tolist() == plain.iterations_T.tolist()
+
+
+@pytest.mark.parametrize(("text", "dimensions", "ard", "mean"), CASES[1:5:2])
+@pytest.mark.parametrize(
+    ("priors", "bounds", "known", "starts"),
+    [
+        (None, None, False, 2),
+        ("weak", None, False, 5),
+        (None, {"variance": (0.5, 2.0), "noise": (1e-3, 0.3)}, False, 30),
+        ("weak", None, True, 2),
+    ],
+)
+def test_the_survey_finds_the_hollows_of_its_twin(
+    text: str, dimensions: int, ard: bool, mean: str, priors: Any, bounds: Any, known: bool, starts: int
+):
+    kernel, tasks, units, _ = draw(text, dimensions, ard, mean, tasks=5, points=9)
+    if known:
+        tasks = replace(tasks, known_TN=0.01 + 0.1 * tasks.keep_TN.double())
+    within, rules, laid = limits(kernel, units, priors, bounds, known), scoring.Rules(starts=starts), lay(tasks)
+
+    def score(index: torch.Tensor, theta: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return likelihood.score(kernel, tasks.pick(index), theta)
+
+    wanted, counts = scoring.survey(kernel, within, rules, laid.count_T, score)
+    with patch.object(_survey, "_TOGETHER", 2):
+        found, found_counts = _survey.survey(kernel, laid, within, rules)
+    assert found_counts.tolist() == counts.tolist()
+    assert int(counts.min()) >= 1
+    for task, count in enumerate(counts.tolist()):
+        torch.testing.assert_close(found[task, :count], wanted[task, :count], rtol=1e-9, atol=1e-9)
 
 
 def test_looking_seldom_at_who_is_done_changes_nothing():

@@ -16,11 +16,13 @@ import numpy as np
 from ..cost import MARGIN, Cost
 
 _GAIN = 1.05  # a size must be this much faster than the best before it to count as growth
+_FAR = 1.5  # a size that is this much faster is far from the best: the next is four times as large
 _LEVEL = 0.95  # sizes this near the fastest are as good: the largest of them is taken
+_ROOMY = 16  # times a size that memory allows: trials would only tell what the probe did, that larger is faster
 _CHEAP = 0.5  # seconds: a probe longer than this has told the speed as well; no trials are needed
 _LEAST = 4  # sizes to have tried before speed may decide
 _LONG = 0.02  # seconds: what a batch costs beside its work is lost in this
-_TIMINGS, _TRIALS = 2, 6  # timings wanted of a size, and trials after which it has to do without
+_TIMINGS, _TRIALS = 2, 6  # timings wanted of a size that is run so briefly, and trials after which it has to do without
 _BLIND = 6  # doublings without a usable time before the size is left as it is
 _ENDLESS = 1 << 40
 
@@ -56,6 +58,7 @@ class Cutter:
         settled: a size that an earlier run settled on.
         replay: cuts an earlier run made and did not finish, to be made again as they were.
         position: where new cuts begin; a stream goes on by itself from there.
+        workers: how many take cuts at the same time.
     """
 
     def __init__(
@@ -70,8 +73,9 @@ class Cutter:
         settled: float | None = None,
         replay: list[tuple[int, int]] | None = None,
         position: int = 0,
+        workers: int = 1,
     ) -> None:
-        self.length, self.forward, self.cost = length, forward, cost
+        self.length, self.forward, self.cost, self._workers = length, forward, cost, workers
         self._sums = None if weights is None else np.concatenate([[0.0], np.cumsum(weights)])
         self._replay = deque(replay or [])
         self._position = position
@@ -87,6 +91,9 @@ class Cutter:
         self._flow: dict[float, int] = {}  # and to the peak of its trials, which overlap
         self._runs: list[float] = []
         self._trying, self._trial, self._tries, self._weight = False, 0, 0, 0.0
+        self._given, self._wanted = 0, _TIMINGS  # trials cut so far, and timings wanted of them
+        self._slowest = 0.0  # what a size does at the least, in the flow: what it did alone
+        self._remembered = cost is not None and cost.source == "remembered"
         self._blind = 0
         self._proven = (0.0, 0)  # a weight that ran within so many bytes
         self._second: float | None = None  # the first size, while a smaller one is measured
@@ -106,6 +113,13 @@ class Cutter:
             self.settled, self._cramped, self.size = False, False, 2 * self.size
         probe = not self.settled and not self._trying
         trial = self._trial if self._trying and not self.settled else 0
+        if trial:
+            # No more than tell the speed, with one before them and one behind that they run beside: what comes after
+            # is better cut larger.
+            enough = self._wanted - len(self._runs) + (self._tries == 0)
+            if self._given - self._tries > self._workers * (1 + enough) - 1:
+                return None
+            self._given += 1
         capacity = self.capacity(effective)
         if self.forward:
             start, self._position = self._position, -1
@@ -126,7 +140,10 @@ class Cutter:
 
     def _room(self, effective: int) -> float:
         cost = self.whole_cost
-        return min(self.ceiling, cost.capacity(effective) if cost else math.inf)
+        room = min(self.ceiling, cost.capacity(effective) if cost else math.inf)
+        if self._remembered and self._prior and len(self._flow) < 2:  # an earlier run knew what the flow takes
+            room = min(room, self._prior.capacity(effective))
+        return room
 
     @property
     def whole_cost(self) -> Cost | None:
@@ -187,6 +204,7 @@ class Cutter:
             return self._probed(weight, seconds, peak, effective)
         if trial and trial == self._trial and self._trying and not self.settled:
             return self._tried(weight, seconds, peak, effective)
+        self._given = max(self._tries, self._given - 1)  # a trial that was done in parts comes back as none
         self._recover()
         return False
 
@@ -195,21 +213,26 @@ class Cutter:
         self._alone[weight] = max(peak, self._alone.get(weight, 0))
         if self._prior is None or len(self._alone) > 1:
             self.cost = self._fit(self._alone)
-        if seconds is not None and seconds >= _CHEAP:
+        best = max((each for _, each in self._rates), default=math.inf)
+        roomy = self._remembered or self._room(effective) >= _ROOMY * weight
+        if seconds is not None and (seconds >= _CHEAP or (roomy and weight / seconds > _FAR * best)):
             return self._grow(weight, weight / seconds, effective)
-        self._trying, self._trial, self._tries, self._runs = True, self._trial + 1, 0, []
+        self._trying, self._trial, self._tries, self._given, self._runs = True, self._trial + 1, 0, 0, []
+        self._wanted, self._slowest = _TIMINGS, 0.0
+        if seconds is not None and seconds >= _LONG:
+            self._wanted, self._slowest = 1, weight / seconds
         return False
 
     def _tried(self, weight: float, seconds: float | None, peak: int, effective: int) -> bool:
         self._tries += 1
         if seconds is not None:
             self._runs.append(weight / max(seconds, 1e-9))
-        if len(self._runs) < _TIMINGS and self._tries < _TRIALS:
+        if len(self._runs) < self._wanted and self._tries < _TRIALS:
             return False
         self._trying = False
         self._flow[self._weight] = max(peak, self._alone[self._weight], self._flow.get(self._weight, 0))
         if self._runs:
-            return self._grow(weight, max(self._runs), effective)
+            return self._grow(weight, max(*self._runs, self._slowest), effective)
         self._blind += 1
         if self._blind < _BLIND and not self._fixed:
             self.size = min(self.size * 2, max(self._room(effective), 1.0))
@@ -253,7 +276,7 @@ class Cutter:
             self.size = min(self.size, max(room, proven))
             self.settled, self._cramped, self._proven = True, not flat, (min(self.size, proven), effective)
             return True
-        factor = 4 if rate > 2.5 * best else 2
+        factor = 4 if rate > _FAR * best else 2
         self.size = min(self.size * factor, room)
         return False
 

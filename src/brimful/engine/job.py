@@ -188,6 +188,7 @@ class Job:
             settled=ledger.settled if ledger else None,
             replay=replay,
             position=position,
+            workers=len(self.devices),
         )
         if ledger is not None and self.devices[0].type == "cpu":
             cutter.kept = WRITING

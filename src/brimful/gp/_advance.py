@@ -20,6 +20,8 @@ from ._kernels import Evaluated
 from .priors import Limits
 from .scoring import CONVERGED, FAILED, LATE, UNFINISHED, Rules, Starts, inside
 
+_ROWS = 64  # of the matrices of the tasks of one program
+
 
 @dataclass(frozen=True, slots=True)
 class Descent:
@@ -253,7 +255,7 @@ def advance(
     """Takes in what the trials of some tasks came to. `count_T`: the points of each task."""
     d, (_, P), L = descent, limits.low_TP.shape, len(index_L)
     run, PB = _advance, triton.next_power_of_2(P)
-    together = max(1, 128 // PB)  # tasks of one program
+    together = max(1, _ROWS // PB)  # tasks of one program
     run[(-(-L // together),)](
         index_L, evaluated.value_L2, evaluated.beta_LQ, evaluated.gradient_LP, evaluated.info_LPP, d.starts_TSP,
         d.count_T, d.start_T, d.made_T, d.trial_TP, d.now_TP, d.gradient_TP, d.info_TPP, d.beta_TQ, d.steps_TRP,
@@ -261,5 +263,5 @@ def advance(
         limits.low_TP, limits.high_TP, limits.centre_TP, limits.precision_P, limits.fixed_P.to(torch.int8), count_T, L,
         rules.tolerance, rules.reach, rules.iterations, P=P, PB=PB, Q=d.beta_TQ.shape[1],
         R=P + 2, STARTS=d.starts_TSP.shape[1], S=together, LATE=LATE, FAILED=FAILED, UNFINISHED=UNFINISHED,
-        CONVERGED=CONVERGED, num_warps=4,
+        CONVERGED=CONVERGED, num_warps=1,
     )  # fmt: skip

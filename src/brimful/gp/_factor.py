@@ -78,6 +78,22 @@ def values(R, m, n, SHAPE: tl.constexpr):
 
 
 @triton.jit
+def _unless_missing(bits, one: tl.constexpr):
+    return tl.where((bits & one) != 0, 0.0, float("-inf")).to(tl.float64)
+
+
+@triton.jit
+def known4(known, i, t, T):
+    """The noise that is known of the 4 points of block i, -inf at a missing one. Where none is known, all that is in
+    memory is a bit a point."""
+    if known.dtype.element_ty == tl.int32:
+        bits = tl.load(known + i * T + t)
+        return (_unless_missing(bits, 1), _unless_missing(bits, 2), _unless_missing(bits, 4), _unless_missing(bits, 8))
+    else:  # noqa: RET505, the branch that is not taken is not compiled
+        return blocks.load4(known + 4 * i * T + t, T)
+
+
+@triton.jit
 def _there(k):
     return tl.where(k == float("-inf"), 0.0, 1.0).to(tl.float64)
 
@@ -152,7 +168,7 @@ def factor(
     h01 = zero
     h11 = zero
     for j in range(nb):
-        kj = blocks.load4(known + 4 * j * T + t, T)
+        kj = known4(known, j, t, T)
         mj = there4(kj)
         R = near(x, theta, j, j, t, zero, T, NP, D, ARD)
         K, _slope = values(R, mj, mj, SHAPE)
@@ -190,7 +206,7 @@ def factor(
             h01 += blocks.dot4(r0, r1)
             h11 += blocks.dot4(r1, r1)
         for i in range(j + 1, nb):
-            mi = there4(blocks.load4(known + 4 * i * T + t, T))
+            mi = there4(known4(known, i, t, T))
             R = near(x, theta, i, j, t, zero, T, NP, D, ARD)
             K, _slope = values(R, mi, mj, SHAPE)
             C = scale(K, variance)

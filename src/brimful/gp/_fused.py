@@ -7,9 +7,8 @@ tasks that grows shorter.
 from dataclasses import fields
 
 import torch
-from torch import Tensor
 
-from . import _advance, _kernels, scoring
+from . import _advance, _kernels, _survey, scoring
 from ._lay import Laid, last, lay
 from .kernels import Kernel
 from .priors import Limits
@@ -27,7 +26,7 @@ def fit(
     if starts is not None or len(tasks) == 0 or bool(last_T.min() == last_T.max()):
         return _fit(kernel, lay(tasks), limits, rules, starts)
     order = torch.argsort(last_T, stable=True)  # lanes that work side by side have as many points as each other
-    found = _fit(kernel, lay(tasks.pick(order)), limits.pick(order), rules, None)
+    found = _fit(kernel, lay(tasks).pick(order), limits.pick(order), rules, None)
     back = torch.argsort(order)
     return scoring.Fitted(*(getattr(found, each.name)[back] for each in fields(found)))
 
@@ -35,18 +34,16 @@ def fit(
 def _fit(
     kernel: Kernel, laid: Laid, limits: Limits, rules: scoring.Rules, starts: scoring.Starts | None
 ) -> scoring.Fitted:
-    def score(index_L: Tensor, theta_LP: Tensor) -> tuple[Tensor, Tensor]:
-        value_L2 = _kernels.launch(kernel, laid, index_L, theta_LP, False).value_L2
-        return _kernels.nlml(value_L2, laid.count_T[index_L]), value_L2[:, 0]
-
-    laid.rounds(len(laid), _kernels.room(laid, limits.low_TP.shape[1], True))  # first what takes the most memory
-    begin = starts or scoring.survey(kernel, limits, rules, laid.count_T, score)
+    room = _kernels.room(laid, limits.low_TP.shape[1], True)
+    laid.rounds(len(laid), room)  # first what takes the most memory
+    begin = starts or _survey.survey(kernel, laid, limits, rules)
     descent = _advance.begin(begin, limits, laid.regressors)
     active = torch.nonzero(descent.going_T)[:, 0].int()
     while len(active):
         for _ in range(1 if len(active) > _FEW else _BLINDLY):
-            evaluated = _kernels.launch(kernel, laid, active, descent.trial_TP[active], True)
-            _advance.advance(descent, active, evaluated, limits, rules, laid.count_T)
+            for some in active.split(laid.at_once(room)):
+                evaluated = _kernels.launch(kernel, laid, some, descent.trial_TP[some], True)
+                _advance.advance(descent, some, evaluated, limits, rules, laid.count_T)
         active = active[descent.going_T[active] != 0]
     best_T3 = descent.best_T3
     return scoring.Fitted(

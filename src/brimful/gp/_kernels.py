@@ -20,7 +20,7 @@ from torch import Tensor
 
 from . import _blocks as blocks
 from ._blocks import LANES
-from ._factor import apart, at, axpy4, factor, fit_mean, near, scale, there4, times4, values
+from ._factor import apart, at, axpy4, factor, fit_mean, known4, near, scale, there4, times4, values
 from ._lay import Laid, innermost, lay
 from .kernels import SHAPES, Kernel
 from .likelihood import Slopes
@@ -94,9 +94,8 @@ def _derive(
 ):  # fmt: skip
     """Gradient and average information from the factored covariance."""
     weights = rest
-    U = weights + NP * LANES  # dK weights, by each parameter
-    through = U + P * NP * LANES  # L^-1 of those
-    totals = through + P * NP * LANES
+    U = weights + NP * LANES  # dK weights, by each parameter; at last L^-1 of those
+    totals = U + P * NP * LANES
     variance = tl.exp(tl.load(theta))
     noise = tl.exp(tl.load(theta + P - 1))
     zero = variance * 0.0
@@ -132,7 +131,7 @@ def _derive(
     moved = zero  # weights times dK weights, by the variance
     straight = zero  # weights times weights
     for i in range(nb):
-        ki = blocks.load4(known + 4 * i * T + t, T)
+        ki = known4(known, i, t, T)
         mi = there4(ki)
         ai = blocks.get4(weights + 4 * i * LANES)
         for j in range(i + 1):
@@ -141,7 +140,7 @@ def _derive(
                 V = blocks.get(at(A, k, j))
                 G = blocks.more(G, blocks.flip(blocks.get(at(A, k, i))), blocks.flip(V))
             aj = blocks.get4(weights + 4 * j * LANES)
-            mj = there4(blocks.load4(known + 4 * j * T + t, T))
+            mj = there4(known4(known, j, t, T))
             twice = 2.0
             if i == j:
                 twice = 1.0
@@ -183,11 +182,11 @@ def _derive(
         tl.store(out_gradient + s, 0.5 * tl.load(totals + s * LANES))
 
     for s in tl.static_range(P):
-        for i in range(nb):
+        for i in range(nb - 1, -1, -1):  # from the last, so that none is overwritten that is still to be read
             v = (zero, zero, zero, zero)
             for k in range(i + 1):
                 v = blocks.more4(v, blocks.get(at(A, i, k)), blocks.get4(U + (s * NP + 4 * k) * LANES))
-            blocks.put4(through + (s * NP + 4 * i) * LANES, v)
+            blocks.put4(U + (s * NP + 4 * i) * LANES, v)
     for p in tl.static_range(P):
         for q in tl.static_range(p + 1):
             both = zero
@@ -196,8 +195,8 @@ def _derive(
             q0 = zero
             q1 = zero
             for i in range(nb):
-                u = blocks.get4(through + (p * NP + 4 * i) * LANES)
-                v = blocks.get4(through + (q * NP + 4 * i) * LANES)
+                u = blocks.get4(U + (p * NP + 4 * i) * LANES)
+                v = blocks.get4(U + (q * NP + 4 * i) * LANES)
                 both += blocks.dot4(u, v)
                 if Q > 0:
                     z = blocks.get4(Z + (NP + 4 * i) * LANES)
@@ -279,7 +278,7 @@ def _say(
         mean = (zero, zero, zero, zero)
         left = (variance, variance, variance, variance)
         for j in range(nb):
-            mj = there4(blocks.load4(known + 4 * j * T + t, T))
+            mj = there4(known4(known, j, t, T))
             R = _zeros(zero)
             for d in tl.static_range(D):
                 a = blocks.load4(new + (d * 4 * M + 4 * m) * T + t, T)
@@ -359,7 +358,7 @@ class Evaluated:
 def room(laid: Laid, parameters: int, want: bool) -> int:
     """The numbers that a lane works in."""
     NP, Q = len(laid.y_NT), laid.regressors
-    derivatives = (1 + 2 * parameters) * NP + parameters
+    derivatives = (1 + parameters) * NP + parameters
     return laid.blocks * 16 + (Q + 1) * NP + (derivatives if want else 0)
 
 
@@ -377,7 +376,7 @@ def launch(kernel: Kernel, laid: Laid, index_L: Tensor, theta_LP: Tensor, want: 
     scratch, rounds = laid.rounds(L, numbers)
     for begin, programs in rounds:
         run[(programs,)](
-            laid.x_DNT, laid.y_NT, laid.known_NT, laid.last_T, theta_LP, index_L, scratch, out.value_L2,
+            laid.x_DNT, laid.y_NT, laid.known, laid.last_T, theta_LP, index_L, scratch, out.value_L2,
             out.beta_LQ, out.gradient_LP, out.info_LPP, begin, L, T, _size(NP // 4), NP, numbers, WANT=want,
             **_options(kernel, laid, P),
         )  # fmt: skip
@@ -422,7 +421,7 @@ def predict(kernel: Kernel, tasks: Tasks, theta_TP: Tensor, new_TMD: Tensor) -> 
     scratch, rounds = laid.rounds(T, numbers)
     for begin, programs in rounds:
         run[(programs,)](
-            laid.x_DNT, laid.y_NT, laid.known_NT, laid.last_T, theta_TP, new_DMT, scratch, mean_MT,
+            laid.x_DNT, laid.y_NT, laid.known, laid.last_T, theta_TP, new_DMT, scratch, mean_MT,
             variance_MT, beta_TQ, good_T, begin, T, _size(NP // 4), NP, _size(M), numbers, **_options(kernel, laid, P),
         )  # fmt: skip
     return mean_MT[:count].mT, variance_MT[:count].mT, beta_TQ, good_T != 0

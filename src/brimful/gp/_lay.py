@@ -10,7 +10,7 @@ from ._blocks import LANES
 from .tasks import Tasks
 
 _FEWEST, _MOST = 1 << 12, 1 << 16  # tasks worked on at a time: a warp for each part of a card, and what fills it
-_SHARE = 7  # of a batch, that is worked on at a time beyond the fewest: a larger batch, too, is worth its memory
+_SHARE = 5  # of a batch, that is worked on at a time beyond the fewest: a larger batch, too, is worth its memory
 
 
 def innermost(each_TND: Tensor, up: int) -> Tensor:
@@ -35,7 +35,8 @@ class Laid:
     Attributes:
         x_DNT, y_NT: inputs, targets.
         regressors: of the mean: ones, and the inputs where it is linear.
-        known_NT: the noise that is known, -inf at a missing point.
+        known: the noise that is known, of points by tasks, -inf at a missing point; or, where none is known, for each
+            block of points the bits of those that are there.
         last_T: how many blocks of points each task has.
         count_T: how many points.
         scratch: where the kernel works, made when it first does.
@@ -44,7 +45,7 @@ class Laid:
     x_DNT: Tensor
     y_NT: Tensor
     regressors: int
-    known_NT: Tensor
+    known: Tensor
     last_T: Tensor
     count_T: Tensor
     scratch: list[Tensor]
@@ -58,15 +59,27 @@ class Laid:
         across = len(self.y_NT) // 4
         return across * (across + 1) // 2
 
+    def pick(self, index: Tensor) -> "Laid":
+        """Some of the tasks."""
+        return Laid(
+            self.x_DNT[:, :, index], self.y_NT[:, index], self.regressors, self.known[:, index], self.last_T[index],
+            self.count_T[index], [],
+        )  # fmt: skip
+
+    def at_once(self, room: int) -> int:
+        """Lanes of the most programs that run side by side, each with `room` numbers of the memory there is."""
+        programs, parts = max(1, self.scratch[0].numel() // (LANES.value * room)), _parts(self.y_NT.device)
+        over = programs % parts
+        return LANES.value * (programs - over if over < min(programs, parts / 2) else programs)
+
     def rounds(self, lanes: int, room: int) -> tuple[Tensor, list[tuple[int, int]]]:
         """Memory for a kernel to work in, `room` numbers a lane, and its launches: first lane, and programs."""
-        tiles, at_once = -(-lanes // LANES.value), min(_FEWEST + len(self) // _SHARE, _MOST) // LANES.value
-        numbers = min(tiles, at_once) * LANES.value * room
+        tiles, most = -(-lanes // LANES.value), min(_FEWEST + len(self) // _SHARE, _MOST) // LANES.value
+        numbers = min(tiles, most) * LANES.value * room
         if not self.scratch or self.scratch[0].numel() < numbers:
             self.scratch.clear()  # before there is more
             self.scratch.append(torch.empty(numbers, dtype=torch.float64, device=self.y_NT.device))
-        at_once = max(1, self.scratch[0].numel() // (LANES.value * room))
-        at_once -= at_once % _parts(self.y_NT.device) if at_once > _parts(self.y_NT.device) else 0
+        at_once = self.at_once(room) // LANES.value
         return self.scratch[0], [(tile * LANES.value, min(at_once, tiles - tile)) for tile in range(0, tiles, at_once)]
 
 
@@ -84,18 +97,27 @@ def last(tasks: Tasks) -> Tensor:
     return (((tasks.keep_TN * places_N).amax(1) + 3) // 4).clamp(min=1)
 
 
+def _known(tasks: Tasks, up: int) -> Tensor:
+    (T, N), device = tasks.keep_TN.shape, tasks.keep_TN.device
+    if not tasks.noisy:
+        there_TN = torch.zeros(T, up, dtype=torch.uint8, device=device)
+        there_TN[:, :N] = tasks.keep_TN
+        bits_4 = torch.tensor([1, 2, 4, 8], dtype=torch.uint8, device=device)
+        return (there_TN.view(T, -1, 4) * bits_4).sum(2, dtype=torch.int32).mT.contiguous()
+    known_NT = torch.full((up, T), -math.inf, dtype=torch.float64, device=device)
+    known_NT[:N].copy_(tasks.known_TN.mT).masked_fill_(~tasks.keep_TN.mT, -math.inf)
+    return known_NT
+
+
 def lay(tasks: Tasks) -> Laid:
     """Lays tasks out for the kernel."""
     tasks = tasks.to(torch.float64)
-    T, N = tasks.y_TN.shape
-    up = 4 * max(1, -(-N // 4))
-    known_NT = torch.full((up, T), -math.inf, dtype=torch.float64, device=tasks.y_TN.device)
-    known_NT[:N].copy_(tasks.known_TN.mT).masked_fill_(~tasks.keep_TN.mT, -math.inf)
+    up = 4 * max(1, -(-tasks.y_TN.shape[1] // 4))
     return Laid(
         innermost(tasks.x_TND, up),
         innermost(tasks.y_TN[:, :, None], up)[0],
         tasks.coefficients,
-        known_NT,
+        _known(tasks, up),
         last(tasks),
         tasks.keep_TN.sum(1).to(tasks.y_TN.dtype),
         [],

@@ -16,7 +16,7 @@ from ..engine.batch import OWN_CODES
 from .kernels import Custom, Kernel
 
 MEANS = ("zero", "constant", "linear")
-_TOGETHER = 1 << 14  # tasks measured at a time: what is needed on the way is many times what stays
+_TOGETHER, _PARTS = 1 << 14, 8  # tasks measured at a time, and times at the most: on the way they take much memory
 
 
 class Fate(IntEnum):
@@ -73,9 +73,15 @@ class Tasks:
         """How many the mean has."""
         return coefficients(self.mean, self.x_TND.shape[2])
 
+    @property
+    def noisy(self) -> bool:
+        """Whether any noise is known: no memory is given to what is not there."""
+        return self.known_TN.stride() != (0, 0)
+
     def pick(self, index: Tensor) -> "Tasks":
         """Some of the tasks."""
-        return Tasks(self.x_TND[index], self.y_TN[index], self.keep_TN[index], self.known_TN[index], self.mean)
+        known_TN = self.known_TN[index] if self.noisy else self.known_TN[:1].expand(len(index), -1)
+        return Tasks(self.x_TND[index], self.y_TN[index], self.keep_TN[index], known_TN, self.mean)
 
     def to(self, dtype: torch.dtype) -> "Tasks":
         """The same in another precision."""
@@ -164,8 +170,9 @@ def prepare(
     if known_TN is not None:
         known_out = torch.empty(T, N, dtype=torch.float64, device=y_TN.device)
     units, fates = [], []
-    for start in range(0, T, _TOGETHER):
-        some = slice(start, start + _TOGETHER)
+    together = max(_TOGETHER, -(-T // _PARTS))
+    for start in range(0, T, together):
+        some = slice(start, start + together)
         known = known_TN[some] if known_TN is not None else None
         tasks, own, fate_T = _prepare(x_TND[some], y_TN[some], kernel, mean, known)
         x_out[some], y_out[some], keep_out[some] = tasks.x_TND, tasks.y_TN, tasks.keep_TN
@@ -212,7 +219,7 @@ def _prepare(
     ):
         fate_T = torch.where(where, int(fate), fate_T)
     if known_TN is None:
-        known_TN = torch.zeros_like(y_TN[:1, :1]).expand_as(y_TN)  # no memory for what is not there
+        known_TN = torch.zeros((), dtype=y_TN.dtype, device=y_TN.device).expand_as(y_TN)
     else:
         known_TN = torch.where(keep_TN, known_TN, 0.0) / units.y_scale_T[:, None].square()
     tasks = Tasks(x_TND, residual_TN / units.y_scale_T[:, None], keep_TN, known_TN, mean)

@@ -1,0 +1,180 @@
+"""First guesses of many tasks as Triton kernels: the grid is scored, and of each task the hollows are found.
+
+The twin of `scoring.survey`, where the method is explained, for a grid of lengthscales by noises (or variances, where
+the noise is known). What torch does in a hundred small steps is three here, around the evaluation.
+
+Legend: T tasks, P parameters, G first guesses, S starts, L evaluations.
+"""
+
+# pyright: reportArgumentType=false, reportCallIssue=false, reportOperatorIssue=false, reportAttributeAccessIssue=false
+# pyright: reportGeneralTypeIssues=false, reportIndexIssue=false
+from typing import Any
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from . import _kernels
+from ._lay import Laid
+from .kernels import Kernel
+from .priors import Limits
+from .scoring import SECOND, Rules, Starts, grid, scaling
+
+_TOGETHER = 1 << 14  # tasks surveyed at a time: a grid takes many times what its task does
+_WIDTH, _TASKS = 256, 16  # of a program: evaluations, and tasks
+
+
+@triton.jit(do_not_specialize=["first", "T"])
+def _guess(guesses, low, high, fixed, theta, index, first, T, G: tl.constexpr, P: tl.constexpr, W: tl.constexpr):
+    """Every first guess for every task, inside its bounds."""
+    slot = tl.program_id(0).to(tl.int64) * W + tl.arange(0, W)
+    here = slot < G * T
+    task = first + slot % T
+    tl.store(index + slot, task.to(tl.int32), mask=here)
+    for p in tl.static_range(P):
+        value = tl.load(guesses + slot // T * P + p, mask=here, other=0.0)
+        least = tl.load(low + task * P + p, mask=here, other=0.0)
+        most = tl.load(high + task * P + p, mask=here, other=0.0)
+        bounded = tl.minimum(tl.maximum(value, least), most)
+        tl.store(theta + slot * P + p, tl.where(tl.load(fixed + p) != 0, value, bounded), mask=here)
+
+
+@triton.jit(do_not_specialize=["L"])
+def _judge(
+    value, theta, index, points, low, high, centre, precision, fixed, scales, score, stopped, L,
+    P: tl.constexpr, SCALED: tl.constexpr, W: tl.constexpr,
+):  # fmt: skip
+    """The score of every evaluation, priors and all. Where parameters scale the covariance, they are moved to the best
+    common factor first, which has a closed form; `stopped` says where a bound was in the way of it."""
+    slot = tl.program_id(0).to(tl.int64) * W + tl.arange(0, W)
+    here = slot < L
+    task = tl.load(index + slot, mask=here, other=0).to(tl.int64)
+    quadratic = tl.load(value + 2 * slot, mask=here, other=0.0)
+    count = tl.load(points + task, mask=here, other=1.0)
+    nats = 0.5 * (quadratic + tl.load(value + 2 * slot + 1, mask=here, other=0.0) + 1.8378770664093453 * count)
+    shift = tl.log(tl.maximum(quadratic / tl.maximum(count, 1.0), 1e-30))
+    off = here & (shift != shift)
+    pulled = quadratic * 0.0
+    for p in tl.static_range(P):
+        wanted = tl.load(theta + slot * P + p, mask=here, other=0.0)
+        now = wanted
+        if SCALED:
+            wanted += tl.where(tl.load(scales + p) != 0, shift, 0.0)
+            least = tl.load(low + task * P + p, mask=here, other=0.0)
+            most = tl.load(high + task * P + p, mask=here, other=0.0)
+            now = tl.where(tl.load(fixed + p) != 0, wanted, tl.minimum(tl.maximum(wanted, least), most))
+            off = off | (now != wanted)
+            tl.store(theta + slot * P + p, now, mask=here)
+        pull = tl.load(precision + p)
+        apart = tl.where(pull > 0.0, now - tl.load(centre + task * P + p, mask=here, other=0.0), 0.0)
+        pulled += pull * apart * apart
+    if SCALED:
+        nats += 0.5 * (count * (1.0 + shift) - quadratic)
+    nats = tl.where(tl.abs(nats) < float("inf"), nats, float("inf"))
+    tl.store(score + slot, nats + 0.5 * pulled, mask=here)
+    tl.store(stopped + slot, (off & (nats < float("inf"))).to(tl.int8), mask=here)
+
+
+@triton.jit
+def _beside(score, at, there):
+    value = tl.load(score + at, mask=there, other=float("inf"))
+    return tl.where(value == value, value, float("inf"))
+
+
+@triton.jit
+def _least(score, among, g, GB: tl.constexpr):
+    """The lowest score among some of the grid, and where it is; GB where there is none."""
+    least = tl.min(tl.where(among, score, float("inf")), axis=1)
+    return least, tl.min(tl.where(among & (score == least[:, None]), g[None, :], GB), axis=1)
+
+
+@triton.jit(do_not_specialize=["first", "T"])
+def _choose(
+    score, theta, starts, counts, first, T,
+    A: tl.constexpr, B: tl.constexpr, GB: tl.constexpr, P: tl.constexpr, STARTS: tl.constexpr, SECOND: tl.constexpr,
+    S: tl.constexpr,
+):  # fmt: skip
+    """Of a grid of A by B guesses: the hollows, best first, and how many there are to follow."""
+    t = tl.program_id(0).to(tl.int64) * S + tl.arange(0, S)
+    g = tl.arange(0, GB)
+    row, column = g // B, g % B
+    here = (t < T)[:, None] & (g < A * B)[None, :]
+    at = g[None, :] * T + t[:, None]
+    value = _beside(score, at, here)
+    hollow = here & (value < float("inf"))
+    hollow = hollow & (value < _beside(score, at - B * T, here & (row > 0)[None, :]))
+    hollow = hollow & (value <= _beside(score, at + B * T, here & (row < A - 1)[None, :]))
+    hollow = hollow & (value < _beside(score, at - T, here & (column > 0)[None, :]))
+    hollow = hollow & (value <= _beside(score, at + T, here & (column < B - 1)[None, :]))
+
+    # For tasks with one hollow: the best point that is not beside it, where it is not much worse.
+    alone = tl.sum(hollow.to(tl.int32), axis=1) == 1
+    least, best = _least(value, hollow, g, GB)
+    far = (tl.abs(row[None, :] - (best // B)[:, None]) > 1) | (tl.abs(column[None, :] - (best % B)[:, None]) > 1)
+    far = far & here & alone[:, None] & (value <= least[:, None] + SECOND)
+    _worse, second = _least(value, far, g, GB)
+    hollow = hollow | (g[None, :] == second[:, None])
+
+    task = first + t
+    found = tl.sum(hollow.to(tl.int32), axis=1)
+    tl.store(counts + task, tl.minimum(found, STARTS), mask=t < T)
+    for s in range(STARTS):
+        _value, best = _least(value, hollow, g, GB)
+        hollow = hollow & (g[None, :] != best[:, None])
+        source = tl.where(best < GB, best, 0) * T + t
+        for p in tl.static_range(P):
+            chosen = tl.load(theta + source * P + p, mask=t < T, other=0.0)
+            tl.store(starts + (task * STARTS + s) * P + p, chosen, mask=t < T)
+
+
+def survey(kernel: Kernel, laid: Laid, limits: Limits, rules: Rules) -> Starts:
+    """The hollows of the grid, best first, and how many each task has to follow."""
+    (T, P), device = limits.low_TP.shape, limits.low_TP.device
+    guesses_GP, (across, _one, levels) = grid(kernel, limits)
+    scales_P = scaling(kernel, limits)
+    scales_P = scales_P.to(device, torch.int8) if scales_P.any() else None
+    starts = min(rules.starts, len(guesses_GP))
+    starts_TSP = torch.empty(T, starts, P, dtype=torch.float64, device=device)
+    count_T = torch.empty(T, dtype=torch.int32, device=device)
+    run: Any = _choose
+    for first in range(0, T, _TOGETHER):
+        some = min(_TOGETHER, T - first)
+        theta_LP, score_L = _scored(kernel, laid, limits, guesses_GP, scales_P, first, some)
+        run[(-(-some // _TASKS),)](
+            score_L, theta_LP, starts_TSP, count_T, first, some, A=across, B=levels,
+            GB=triton.next_power_of_2(across * levels), P=P, STARTS=starts, SECOND=SECOND, S=_TASKS, num_warps=2,
+        )  # fmt: skip
+    return starts_TSP, count_T
+
+
+def _scored(
+    kernel: Kernel, laid: Laid, limits: Limits, guesses_GP: Tensor, scales_P: Tensor | None, first: int, some: int
+) -> tuple[Tensor, Tensor]:
+    """Where the guesses of some tasks come to by the best common factor of the parameters `scales_P`, and the scores
+    there; guess by guess."""
+    (G, P), device = guesses_GP.shape, guesses_GP.device
+    L, run = G * some, _guess
+    fixed_P = limits.fixed_P.to(torch.int8)
+    theta_LP = torch.empty(L, P, dtype=torch.float64, device=device)
+    index_L = torch.empty(L, dtype=torch.int32, device=device)
+    run[(-(-L // _WIDTH),)](
+        guesses_GP, limits.low_TP, limits.high_TP, fixed_P, theta_LP, index_L, first, some, G=G, P=P, W=_WIDTH
+    )  # fmt: skip
+
+    def judge(index_L: Tensor, theta_LP: Tensor, scales_P: Tensor | None) -> tuple[Tensor, Tensor]:
+        value_L2, run = _kernels.launch(kernel, laid, index_L, theta_LP, False).value_L2, _judge
+        score_L = torch.empty(len(index_L), dtype=torch.float64, device=device)
+        stopped_L = torch.empty(len(index_L), dtype=torch.int8, device=device)
+        run[(-(-len(index_L) // _WIDTH),)](
+            value_L2, theta_LP, index_L, laid.count_T, limits.low_TP, limits.high_TP, limits.centre_TP,
+            limits.precision_P, fixed_P, fixed_P if scales_P is None else scales_P, score_L, stopped_L, len(index_L),
+            P=P, SCALED=scales_P is not None, W=_WIDTH,
+        )  # fmt: skip
+        return score_L, stopped_L
+
+    score_L, stopped_L = judge(index_L, theta_LP, scales_P)
+    stopped = torch.nonzero(stopped_L)[:, 0]
+    if len(stopped):
+        score_L[stopped] = judge(index_L[stopped], theta_LP[stopped], None)[0]
+    return theta_LP, score_L
