@@ -297,6 +297,24 @@ def test_what_an_earlier_run_knew_of_the_flow_holds_until_it_is_measured():
     assert max(sizes) > known.capacity(budget)  # it takes less than it did
 
 
+def test_run_after_run_what_is_remembered_of_the_flow_stays():
+    """Each run begins from what the one before measured, and grows too fast to measure the flow at two sizes."""
+    budget, known = 10**6, None
+    for _ in range(4):
+        cutter = Cutter(length=10**5, size=8.0, cost=known)
+        high = 0
+        while (cut := cutter.next(budget)) is not None:
+            weight = float(cut.stop - cut.start)
+            peak = int(1000 + 100 * weight * (1 if cut.probe else 2))
+            high = max(high, peak if cut.probe or cut.trial == 0 else 0)
+            cutter.report(weight, 0.1, peak, budget, cut.probe, cut.trial)
+        assert high <= budget
+        cost = cutter.whole_cost
+        assert cost is not None
+        assert cost.at(1000) >= 0.9 * 200 * 1000
+        known = Cost(cost.fixed, cost.per_unit, cost.margin, "remembered")
+
+
 @given(st.floats(1.0, 2.0), st.integers(10**6, 10**9))
 def test_what_batches_take_in_the_flow_decides_and_not_what_one_takes_alone(more: float, budget: int):
     """Blocks carved up by overlapping batches can make the flow need far more than a batch alone."""

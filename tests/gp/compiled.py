@@ -5,14 +5,14 @@ interpret."""
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource, compile
 
-from brimful.gp import _advance, _eigen, _kernels, _survey
+from brimful.gp import _advance, _eigen, _kernels, _measure, _survey
 
 _WHOLE = dict.fromkeys(("begin", "L", "T", "NB", "NP", "room", "M", "N", "limit"), "i32")
 _INDEX = dict.fromkeys(("last", "index", "iterations", "ending", "going", "counts", "start", "made"), "*i32")
 _TYPES = _WHOLE | _INDEX | {"out_good": "*i8", "fixed": "*i8", "tolerance": "fp32", "reach": "fp32"}
 _TYPES |= {"first": "i32", "stopped": "*i8", "scales": "*i8"}
 _TASK = {"D": 1, "P": 3, "Q": 2, "SHAPE": 3, "ARD": 0, "INTERPRETED": False}
-_STEP = {"P": 3, "PB": 4, "Q": 1, "R": 5, "STARTS": 2, "S": 16, "LATE": 25, "FAILED": 0, "UNFINISHED": 1}
+_STEP = {"P": 3, "PB": 4, "Q": 1, "R": 5, "STARTS": 2, "S": 16, "LATE": 12, "FAILED": 0, "UNFINISHED": 1}
 
 
 def build(kernel, constants: dict, plain: str, warps: int, **other: str) -> None:
@@ -32,4 +32,10 @@ if __name__ == "__main__":
     build(_survey._choose, grid, "*fp64", 2)
     sizes = {"L": 49, "R": 32, "Q": 1, "PULLED": True, "B": 64, "S": 64, "PRECISION": "tf32x3"}
     build(_eigen._lowest, sizes, "*fp32", 4, M="*fp32")
+    chosen = {"L": 49, "LB": 64, "STARTS": 2, "WORTH": 3.0, "S": 16}
+    build(_eigen._begin, chosen, "*fp32", 2, log_l="*fp64", starts="*fp64")
+    sizes = {"D": 2, "Q": 1, "KNOWN": True, "CENTRED": True, "EACH": False, "SHIFTED": True, "NB": 64, "S": 32}
+    names = "N up xt xn xd yt yn kt kn FLAT FEW EMPTY INVALID"
+    whole = dict.fromkeys(names.split(), "i32")
+    build(_measure._measure, sizes, "*fp64", 4, x="*fp32", y="*fp32", out_keep="*u8", out_fate="*i64", **whole)
     print("compiled")

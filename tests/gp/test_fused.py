@@ -1,5 +1,6 @@
 """The fused kernel against its plain twin: compiled where there is a GPU, interpreted where there is none."""
 
+import math
 import os
 import subprocess
 import sys
@@ -16,12 +17,12 @@ if not torch.cuda.is_available():
 
 pytest.importorskip("triton")
 
-from brimful.gp import _eigen, _fused, _kernels, _survey, eigen, likelihood, posterior, scoring
+from brimful.gp import _eigen, _fused, _kernels, _measure, _survey, eigen, likelihood, posterior, scoring
 from brimful.gp._lay import innermost, lay
 from brimful.gp.kernels import parse
-from brimful.gp.model import Model, _predicted
+from brimful.gp.model import Model, _predicted, fit_batch
 from brimful.gp.priors import limits
-from brimful.gp.tasks import prepare
+from brimful.gp.tasks import Fate, prepare
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 CASES = [
@@ -128,6 +129,29 @@ def test_the_survey_finds_the_hollows_of_its_twin(
         torch.testing.assert_close(found[task, :count], wanted[task, :count], rtol=1e-9, atol=1e-9)
 
 
+def test_no_tasks_and_more_than_the_kernels_can_number():
+    kernel, tasks, units, _ = draw("rbf", 1, False, "constant", tasks=5, points=7)
+    within, rules = limits(kernel, units, None, None, False), scoring.Rules(iterations=6)
+    none = _fused.fit(kernel, tasks.pick(torch.arange(0)), within.pick(torch.arange(0)), rules)
+    assert [len(getattr(none, each.name)) for each in fields(none)] == [0] * 6
+    whole = _fused.fit(kernel, tasks, within, rules)
+    with patch.object(_fused, "_INDEXED", 2 * (7 + 4)):
+        cut = _fused.fit(kernel, tasks, within, rules)
+    for each in fields(whole):
+        torch.testing.assert_close(getattr(cut, each.name), getattr(whole, each.name), rtol=1e-12, atol=1e-12)
+
+
+def test_a_batch_without_a_task_that_can_be_fitted_goes_through_the_kernels():
+    x = torch.linspace(0, 1, 8, dtype=torch.float64, device=DEVICE)[:, None]
+    y = torch.sin(5 * x[:, 0] * torch.arange(1, 4, device=DEVICE)[:, None])
+    y[:, 2] = torch.nan  # none is whole, as the shared basis wants it
+    flat = torch.ones(3, 8, dtype=torch.float64, device=DEVICE)
+    model = Model(kernel=parse("rbf"), shared=x, rules=scoring.Rules(iterations=3))
+    with patch.object(Model, "engine", lambda *_: "fused"):
+        assert torch.isfinite(fit_batch({"y": y}, model=model).values["nlml"]).all()
+        assert (fit_batch({"y": flat}, model=model).status == Fate.FLAT).all()
+
+
 def test_looking_seldom_at_who_is_done_changes_nothing():
     kernel, tasks, units, _ = draw("rbf", 1, False, "constant", tasks=3, points=7)
     within = limits(kernel, units, None, None, False)
@@ -138,6 +162,54 @@ def test_looking_seldom_at_who_is_done_changes_nothing():
             found.append(_fused.fit(kernel, tasks, within, scoring.Rules(iterations=12)))
     for each in fields(scoring.Fitted):
         assert torch.equal(getattr(found[0], each.name), getattr(found[1], each.name))
+
+
+@pytest.mark.parametrize("mean", ["zero", "constant", "linear"])
+@pytest.mark.parametrize(
+    ("text", "dimensions", "ard"), [("rbf", 1, False), ("rbf", 3, True), ("linear + rbf", 2, False)]
+)
+@pytest.mark.parametrize("known", [False, True])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_tasks_are_measured_as_by_its_twin(
+    mean: str, text: str, dimensions: int, ard: bool, known: bool, dtype: torch.dtype
+):
+    generator = torch.Generator().manual_seed(6)
+    kernel, (T, N) = parse(text, dimensions, ard), (150, 7)
+    x = 100 + torch.rand(T, N, dimensions, generator=generator, dtype=dtype)
+    y = torch.randn(T, N, generator=generator, dtype=dtype)
+    y[torch.rand(T, N, generator=generator) < 0.3] = torch.nan
+    x[5, 2, -1], x[6, 1, 0], y[7, 3], y[8] = torch.nan, torch.inf, -torch.inf, torch.nan
+    y[9], y[10], y[11], x[12] = 3.0, 1e30, 1e-30 * torch.arange(N), 2.0
+    y[13, 0], y[13, 1:], y[14, 2:] = 1.0, torch.nan, torch.nan
+    noise = torch.rand(T, N, generator=generator, dtype=dtype) if known else None
+    if noise is not None:
+        noise[15, 0], noise[16, 1] = -1.0, torch.nan
+        y[15], y[16] = torch.arange(N), torch.arange(N)
+        noise = noise.to(DEVICE)
+    x, y = x.to(DEVICE), y.to(DEVICE)
+    wanted, units, fates = prepare(x, y, kernel, mean, noise)
+    found, own, found_fates = _measure.prepare(x, y, kernel, mean, noise)
+    assert found_fates.tolist() == fates.tolist()
+    assert len(set(fates.tolist())) >= (3 if mean == "zero" else 5)
+    good = fates == 0
+    assert torch.equal(found.keep_TN, wanted.keep_TN)
+    assert found.noisy == wanted.noisy
+    for name in ("x_TND", "y_TN", "H_TNQ", "known_TN"):
+        torch.testing.assert_close(getattr(found, name)[good], getattr(wanted, name)[good], rtol=1e-12, atol=1e-12)
+    for each in fields(units):
+        ours, plain = getattr(own, each.name), getattr(units, each.name)
+        torch.testing.assert_close(ours[good], plain[good], rtol=1e-12, atol=1e-12)
+    up = 4 * -(-N // 4)
+    assert innermost(found.x_TND, up).data_ptr() == found.x_TND.data_ptr()
+    assert (innermost(found.x_TND, up)[:, N:] == 0).all()
+
+
+def test_shared_inputs_are_measured_for_every_task():
+    x = torch.linspace(3, 5, 9)[:, None].expand(40, 9, 1).to(DEVICE)
+    y = torch.sin(x[:, :, 0] * torch.arange(1, 41, device=DEVICE)[:, None])
+    wanted, found = prepare(x, y, parse("rbf"), "constant"), _measure.prepare(x, y, parse("rbf"), "constant")
+    torch.testing.assert_close(found[0].x_TND, wanted[0].x_TND)
+    torch.testing.assert_close(found[0].y_TN, wanted[0].y_TN)
 
 
 @pytest.mark.parametrize("points", [1, 4, 6, 8])
@@ -179,12 +251,14 @@ def test_predictions_equal_the_plain_ones(text: str, dimensions: int, ard: bool,
         torch.testing.assert_close(ours, plain, rtol=1e-9, atol=1e-9, equal_nan=True)
 
 
-@pytest.mark.parametrize(("mean", "priors"), [("zero", None), ("constant", "weak"), ("linear", None)])
-def test_first_guesses_in_the_eigenbasis_equal_the_plain_ones(mean: str, priors: str | None):
+@pytest.mark.parametrize(
+    ("mean", "priors", "points"), [("zero", None, 21), ("constant", "weak", 16), ("linear", None, 32)]
+)
+def test_first_guesses_in_the_eigenbasis_equal_the_plain_ones(mean: str, priors: str | None, points: int):
     kernel = parse("rbf")
-    x = torch.linspace(0, 1, 21, dtype=torch.float64)[None, :, None].expand(70, -1, -1)
+    x = torch.linspace(0, 1, points, dtype=torch.float64)[None, :, None].expand(70, -1, -1)
     generator = torch.Generator().manual_seed(4)
-    y = torch.sin(9 * x[:, :, 0]) + 0.3 * torch.randn(70, 21, generator=generator, dtype=torch.float64)
+    y = torch.sin(9 * x[:, :, 0]) + 0.3 * torch.randn(70, points, generator=generator, dtype=torch.float64)
     tasks, units, _ = prepare(x.to(DEVICE), y.to(DEVICE), kernel, mean)
     within = limits(kernel, units, priors, None, False)
     log_l, log_r = (torch.linspace(a, b, c, dtype=torch.float64) for a, b, c in ((-4.5, 2.4, 7), (-18, 2, 16)))
@@ -195,6 +269,25 @@ def test_first_guesses_in_the_eigenbasis_equal_the_plain_ones(mean: str, priors:
     best = plain[0].argmin(1, keepdim=True)  # elsewhere the score may be flat, and its lowest point anywhere
     for ours, wanted in zip(fused, plain, strict=True):
         torch.testing.assert_close(ours.gather(1, best), wanted.gather(1, best), rtol=1e-3, atol=1e-2)
+
+
+@pytest.mark.parametrize("most", [1, 2, 9])
+def test_hollows_in_the_eigenbasis_are_those_of_the_plain_ones(most: int):
+    kernel = parse("rbf")
+    x = torch.linspace(0, 1, 21, dtype=torch.float64)[None, :, None].expand(70, -1, -1)
+    y = torch.randn(70, 21, generator=torch.Generator().manual_seed(5), dtype=torch.float64)
+    y[:20] = torch.sin(9 * x[:20, :, 0]) + 0.1 * y[:20]
+    tasks, units, _ = prepare(x.to(DEVICE), y.to(DEVICE), kernel, "constant")
+    within = limits(kernel, units, None, None, False)
+    log_l, log_r = (torch.linspace(math.log(a), math.log(b), c).double() for a, b, c in (eigen._LENGTHS, eigen._RATIOS))
+    bases = eigen._bases(kernel, tasks, log_l, torch.exp(log_r))
+    wanted, counts = eigen.begin(*eigen.lowest(tasks.y_TN, bases, within, log_l, log_r), log_l, most)
+    with patch.object(_eigen, "lowest", eigen.lowest), patch.object(_eigen, "_AT_ONCE", 32):
+        found, found_counts = _eigen.starts(tasks.y_TN, bases, within, log_l, log_r, most, eigen._WORTH)
+    assert found_counts.tolist() == counts.tolist()
+    assert most == 1 or int(counts.max()) > 1
+    for task, count in enumerate(counts.tolist()):
+        torch.testing.assert_close(found[task, :count], wanted[task, :count], rtol=1e-4, atol=1e-4)
 
 
 def test_the_kernels_compile_for_a_card():

@@ -100,7 +100,7 @@ class Cutter:
         self._cramped = False  # whether memory, and not speed, decided the size
 
     def next(self, effective: int) -> Cut | None:
-        """The next cut under that many bytes; None when a probe must come back first, or at the end."""
+        """The next cut under that many bytes; None when a probe or trials must come back first, or at the end."""
         if self._waiting:
             return None
         if self._replay:
@@ -140,10 +140,7 @@ class Cutter:
 
     def _room(self, effective: int) -> float:
         cost = self.whole_cost
-        room = min(self.ceiling, cost.capacity(effective) if cost else math.inf)
-        if self._remembered and self._prior and len(self._flow) < 2:  # an earlier run knew what the flow takes
-            room = min(room, self._prior.capacity(effective))
-        return room
+        return min(self.ceiling, cost.capacity(effective) if cost else math.inf)
 
     @property
     def whole_cost(self) -> Cost | None:
@@ -155,12 +152,15 @@ class Cutter:
         if self.cost is None:
             return None
         if not self._alone or (self._prior is not None and len(self._alone) < 2):
-            return replace(self.cost, fixed=self.cost.fixed + self.kept, per_unit=self.cost.per_unit + self.overlap)
+            overlap = 0.0 if self._remembered else self.overlap  # a remembered one has it in it
+            return replace(self.cost, fixed=self.cost.fixed + self.kept, per_unit=self.cost.per_unit + overlap)
         foretold = {weight: peak + self.overlap * weight for weight, peak in self._alone.items()}
         largest = max(foretold)
         if len(self._flow) < 2:
             more = max((self._flow[weight] - foretold[weight] for weight in self._flow), default=0.0)
             cost = self._fit({weight: peak + max(0.0, more) for weight, peak in foretold.items()})
+            if self._remembered and self._prior and self._prior.at(largest) > cost.at(largest):
+                cost = self._prior  # an earlier run knew what the flow takes
         else:
             cost = self._fit(self._flow)
             if foretold[largest] > cost.at(largest):  # a probe that took more than the flow made one expect
@@ -215,8 +215,8 @@ class Cutter:
             self.cost = self._fit(self._alone)
         best = max((each for _, each in self._rates), default=math.inf)
         roomy = self._remembered or self._room(effective) >= _ROOMY * weight
-        if seconds is not None and (seconds >= _CHEAP or (roomy and weight / seconds > _FAR * best)):
-            return self._grow(weight, weight / seconds, effective)
+        if seconds is not None and (seconds >= _CHEAP or (roomy and weight > _FAR * best * seconds)):
+            return self._grow(weight, weight / max(seconds, 1e-9), effective)
         self._trying, self._trial, self._tries, self._given, self._runs = True, self._trial + 1, 0, 0, []
         self._wanted, self._slowest = _TIMINGS, 0.0
         if seconds is not None and seconds >= _LONG:

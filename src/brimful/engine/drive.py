@@ -162,6 +162,7 @@ class Drive:
     def _take(self, pool: Ahead) -> _Piece | None:
         self._refill(pool, 1)
         if not self._waiting and self._flying is not None:
+            self._flying[1].flows = False  # nothing runs behind it: how soon it lands says nothing
             self.land()  # its report may free the way for more
             self._refill(pool, 1)
         return self._waiting.popleft() if self._waiting else None

@@ -228,6 +228,7 @@ def _advance(
 
     # The next trial: a step further, or the next start.
     step = _solve(A, g, free, damping, 1e-9, P, PB)
+    step = tl.where(((kept <= least) & (step > 0.0)) | ((kept >= most) & (step < 0.0)), 0.0, step)
     step = step * (reach / tl.maximum(tl.max(tl.abs(step), axis=1), reach))[:, None]
     ahead = tl.where(free, tl.minimum(tl.maximum(kept - step, least), most), kept)
     following = tl.load(start + t, mask=here, other=0)

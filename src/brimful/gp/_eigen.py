@@ -1,7 +1,8 @@
-"""The lowest score of each lengthscale in a shared eigenbasis, as one Triton kernel: a program has some tasks, and goes
-through the lengthscales.
+"""First guesses in a shared eigenbasis as two Triton kernels, the twins of `eigen.lowest` and `eigen.begin`, where the
+method is explained.
 
-The twin of `eigen.lowest`, where the method is explained: nothing of the grid of scores leaves the chip.
+The first finds the lowest score of each lengthscale: a program has some tasks, and goes through the lengthscales;
+nothing of the grid of scores leaves the chip. The second finds the hollows among the lengthscales.
 """
 
 # pyright: reportArgumentType=false, reportCallIssue=false, reportOperatorIssue=false, reportAttributeAccessIssue=false
@@ -15,7 +16,8 @@ from torch import Tensor
 
 from .priors import Limits
 
-_TOGETHER = 64  # tasks of one program
+_TOGETHER, _CHOSEN = 64, 16  # tasks of one program, of each kernel
+_AT_ONCE = 1 << 15  # tasks at a time: the scores of all lengthscales take many times what a guess does
 MOST_POINTS = 128
 _PRECISION, _WARPS = "tf32x3", 4
 
@@ -36,6 +38,68 @@ def _curve(a, b, c, d, e):
 @triton.jit
 def _value(c, k, s):
     return c + s * (k[0] + s * (k[1] + s * (k[2] + s * k[3])))
+
+
+@triton.jit
+def _down(k, middle):
+    """Where a curve is lowest near its middle, in steps from there: a few of Newton's steps."""
+    step = middle * 0.0
+    for _ in tl.static_range(4):
+        slope = k[0] + step * (2 * k[1] + step * (3 * k[2] + step * 4 * k[3]))
+        bend = 2 * k[1] + step * (6 * k[2] + step * 12 * k[3])
+        sign = tl.where(slope > 0.0, 1.0, tl.where(slope < 0.0, -1.0, 0.0))
+        step -= tl.where(bend > 0.0, slope / tl.maximum(bend, 1e-6), sign)
+        step = tl.minimum(tl.maximum(step, -1.0), 1.0)
+    return step
+
+
+@triton.jit
+def _around(grid, at, here):
+    """The curve through five points beside each other: its middle, and its other coefficients."""
+    middle = tl.load(grid + at, mask=here, other=0.0)
+    return middle, _curve(
+        tl.load(grid + at - 2, mask=here, other=0.0), tl.load(grid + at - 1, mask=here, other=0.0), middle,
+        tl.load(grid + at + 1, mask=here, other=0.0), tl.load(grid + at + 2, mask=here, other=0.0),
+    )  # fmt: skip
+
+
+@triton.jit(do_not_specialize=["first", "T"])
+def _begin(
+    score, ratio, log_v, log_l, starts, counts, first, T,
+    L: tl.constexpr, LB: tl.constexpr, STARTS: tl.constexpr, WORTH: tl.constexpr, S: tl.constexpr,
+):  # fmt: skip
+    """Of each task the lengthscales without a better neighbour, best first, each where the curve through it and those
+    beside it is lowest; and how many of them to follow."""
+    t = tl.program_id(0).to(tl.int64) * S + tl.arange(0, S)
+    here = t < T
+    l = tl.arange(0, LB)  # noqa: E741, a lengthscale
+    at = t[:, None] * L + l[None, :]
+    there = here[:, None] & (l < L)[None, :]
+    value = tl.load(score + at, mask=there, other=float("inf"))
+    low = (value <= tl.load(score + at - 1, mask=there & (l > 0)[None, :], other=float("inf"))) & (
+        value <= tl.load(score + at + 1, mask=there & (l < L - 1)[None, :], other=float("inf"))
+    )
+    value = tl.where(low & there, value, float("inf"))
+    between = tl.load(log_l + 1) - tl.load(log_l)
+    best = tl.min(value, axis=1)
+    found = t * 0
+    for s in range(STARTS):
+        least = tl.min(value, axis=1)
+        place = tl.min(tl.where(value == least[:, None], l[None, :], LB), axis=1)
+        value = tl.where(l[None, :] == place[:, None], float("inf"), value)
+        found += tl.where(least <= best + WORTH, 1, 0)
+        middle = tl.minimum(tl.maximum(place, 2), L - 3)
+        spot = t * L + middle
+        c, k = _around(score, spot, here)
+        step = _down(k, c)
+        rc, rk = _around(ratio, spot, here)
+        vc, vk = _around(log_v, spot, here)
+        variance = _value(vc, vk, step)
+        to = starts + ((first + t) * STARTS + s) * 3
+        tl.store(to, variance.to(tl.float64), mask=here)
+        tl.store(to + 1, tl.load(log_l + middle) + step.to(tl.float64) * between, mask=here)
+        tl.store(to + 2, (variance + _value(rc, rk, step)).to(tl.float64), mask=here)
+    tl.store(counts + first + t, tl.maximum(found, 1).to(tl.int32), mask=here)
 
 
 @triton.jit(do_not_specialize=["T", "N"])
@@ -74,13 +138,7 @@ def _lowest(
         middle = _at(score, r, lowest)
         k = _curve(_at(score, r, lowest - 2), _at(score, r, lowest - 1), middle, _at(score, r, lowest + 1),
                    _at(score, r, lowest + 2))  # fmt: skip
-        step = middle * 0.0
-        for _ in tl.static_range(4):
-            slope = k[0] + step * (2 * k[1] + step * (3 * k[2] + step * 4 * k[3]))
-            bend = 2 * k[1] + step * (6 * k[2] + step * 12 * k[3])
-            sign = tl.where(slope > 0.0, 1.0, tl.where(slope < 0.0, -1.0, 0.0))
-            step -= tl.where(bend > 0.0, slope / tl.maximum(bend, 1e-6), sign)
-            step = tl.minimum(tl.maximum(step, -1.0), 1.0)
+        step = _down(k, middle)
         scale = _at(log_v, r, lowest)
         v = _curve(_at(log_v, r, lowest - 2), _at(log_v, r, lowest - 1), scale, _at(log_v, r, lowest + 1),
                    _at(log_v, r, lowest + 2))  # fmt: skip
@@ -95,9 +153,11 @@ def serves(points: int, regressors: int) -> bool:
     return points <= MOST_POINTS and regressors <= 2
 
 
-def lowest(
-    y_TN: Tensor, bases: tuple[Tensor, Tensor, Tensor, Tensor], limits: Limits, log_l: Tensor, log_r: Tensor
-) -> tuple[Tensor, Tensor, Tensor]:
+Bases = tuple[Tensor, Tensor, Tensor, Tensor]
+"""As `eigen.Bases`."""
+
+
+def lowest(y_TN: Tensor, bases: Bases, limits: Limits, log_l: Tensor, log_r: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """For each task and lengthscale the lowest score over a continuous ratio, with the ratio and the variance there."""
     V_LNN, W_LNR, M_LQNR, logdet_LR = bases
     (T, N), (L, _, R), Q = y_TN.shape, W_LNR.shape, M_LQNR.shape[1]
@@ -107,9 +167,29 @@ def lowest(
     pad = torch.nn.functional.pad
     run: Any = _lowest
     run[(-(-T // _TOGETHER),)](
-        y_TN.float().contiguous(), pad(V_LNN, (0, fill, 0, fill)), pad(W_LNR, (0, 0, 0, fill)).contiguous(),
-        pad(M_LQNR, (0, 0, 0, fill)).contiguous(), logdet_LR.contiguous(), log_l.float().to(device),
-        log_r.float().to(device), limits.centre_TP.float().contiguous(), limits.precision_P.float(), *out, T, N, L=L,
-        R=R, Q=Q, PULLED=bool(limits.precision_P.any()), B=B, S=_TOGETHER, PRECISION=_PRECISION, num_warps=_WARPS,
+        y_TN.float().contiguous(), pad(V_LNN, (0, fill, 0, fill)).contiguous(),
+        pad(W_LNR, (0, 0, 0, fill)).contiguous(), pad(M_LQNR, (0, 0, 0, fill)).contiguous(), logdet_LR.contiguous(),
+        log_l.float().to(device), log_r.float().to(device), limits.centre_TP.float().contiguous(),
+        limits.precision_P.float(), *out, T, N, L=L, R=R, Q=Q, PULLED=bool(limits.precision_P.any()), B=B, S=_TOGETHER,
+        PRECISION=_PRECISION, num_warps=_WARPS,
     )  # fmt: skip
     return out[0], out[1], out[2]
+
+
+def starts(
+    y_TN: Tensor, bases: Bases, limits: Limits, log_l: Tensor, log_r: Tensor, most: int, worth: float
+) -> tuple[Tensor, Tensor]:
+    """First guesses, best first, and how many each task has: none that is `worth` nats above the best."""
+    T, L, device = len(y_TN), len(log_l), y_TN.device
+    count = min(most, L)
+    starts_TSP = torch.empty(T, count, 3, dtype=torch.float64, device=device)
+    count_T = torch.empty(T, dtype=torch.int32, device=device)
+    lengths, run = log_l.double().to(device), _begin
+    for first in range(0, T, _AT_ONCE):
+        some = slice(first, min(T, first + _AT_ONCE))
+        found = [each.contiguous() for each in lowest(y_TN[some], bases, limits.pick(some), log_l, log_r)]
+        run[(-(-len(found[0]) // _CHOSEN),)](
+            *found, lengths, starts_TSP, count_T, first, len(found[0]), L=L, LB=triton.next_power_of_2(L),
+            STARTS=count, WORTH=worth, S=_CHOSEN, num_warps=2,
+        )  # fmt: skip
+    return starts_TSP, count_T

@@ -14,6 +14,7 @@ from .kernels import Kernel
 from .priors import Limits
 from .tasks import Tasks
 
+_INDEXED = 2**31 - 1  # numbers of all tasks along one dimension of the inputs, and of all of them
 _FEW = 1 << 12  # tasks that a card steps in the time of one
 _BLINDLY = 4  # steps of so few between two looks at which of them are done: a look is a third of a step
 
@@ -22,13 +23,34 @@ def fit(
     kernel: Kernel, tasks: Tasks, limits: Limits, rules: scoring.Rules, starts: scoring.Starts | None = None
 ) -> scoring.Fitted:
     """Fits every task, from the starts given, or else from the hollows of the grid of first guesses."""
+    most = max(1, _INDEXED // (tasks.x_TND.shape[2] * (tasks.x_TND.shape[1] + 4)))
+    if len(tasks) == 0 or len(tasks) > most:
+        return _in_parts(kernel, tasks, limits, rules, starts, most)
     last_T = last(tasks)
-    if starts is not None or len(tasks) == 0 or bool(last_T.min() == last_T.max()):
-        return _fit(kernel, lay(tasks), limits, rules, starts)
+    if starts is not None or bool(last_T.min() == last_T.max()):
+        return _fit(kernel, lay(tasks, seldom=starts is not None), limits, rules, starts)
     order = torch.argsort(last_T, stable=True)  # lanes that work side by side have as many points as each other
     found = _fit(kernel, lay(tasks).pick(order), limits.pick(order), rules, None)
     back = torch.argsort(order)
     return scoring.Fitted(*(getattr(found, each.name)[back] for each in fields(found)))
+
+
+def _in_parts(
+    kernel: Kernel, tasks: Tasks, limits: Limits, rules: scoring.Rules, starts: scoring.Starts | None, most: int
+) -> scoring.Fitted:
+    """More tasks than a kernel's whole numbers can tell apart, or none."""
+    if len(tasks) == 0:
+        P, like = limits.low_TP.shape[1], {"dtype": torch.float64, "device": tasks.y_TN.device}
+        whole = torch.zeros(0, dtype=torch.int64, device=tasks.y_TN.device)
+        number = torch.zeros(0, **like)
+        return scoring.Fitted(
+            torch.zeros(0, P, **like), number, whole, number, whole, torch.zeros(0, tasks.coefficients, **like)
+        )
+    parts = []
+    for index in torch.arange(len(tasks), device=tasks.y_TN.device).split(most):
+        begin = None if starts is None else (starts[0][index], starts[1][index])
+        parts.append(fit(kernel, tasks.pick(index), limits.pick(index), rules, begin))
+    return scoring.Fitted(*(torch.cat([getattr(part, each.name) for part in parts]) for each in fields(scoring.Fitted)))
 
 
 def _fit(

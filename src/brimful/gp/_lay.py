@@ -10,7 +10,8 @@ from ._blocks import LANES
 from .tasks import Tasks
 
 _FEWEST, _MOST = 1 << 12, 1 << 16  # tasks worked on at a time: a warp for each part of a card, and what fills it
-_SHARE = 5  # of a batch, that is worked on at a time beyond the fewest: a larger batch, too, is worth its memory
+_SHARE = 5  # of a batch, that is worked on at a time beyond those: a larger batch, too, is worth its memory
+_SELDOM = 40  # the same where each task is evaluated but once or twice
 
 
 def innermost(each_TND: Tensor, up: int) -> Tensor:
@@ -39,6 +40,7 @@ class Laid:
             block of points the bits of those that are there.
         last_T: how many blocks of points each task has.
         count_T: how many points.
+        share: of the tasks, that is worked on at a time.
         scratch: where the kernel works, made when it first does.
     """
 
@@ -48,6 +50,7 @@ class Laid:
     known: Tensor
     last_T: Tensor
     count_T: Tensor
+    share: int
     scratch: list[Tensor]
 
     def __len__(self) -> int:
@@ -63,7 +66,7 @@ class Laid:
         """Some of the tasks."""
         return Laid(
             self.x_DNT[:, :, index], self.y_NT[:, index], self.regressors, self.known[:, index], self.last_T[index],
-            self.count_T[index], [],
+            self.count_T[index], self.share, [],
         )  # fmt: skip
 
     def at_once(self, room: int) -> int:
@@ -74,7 +77,7 @@ class Laid:
 
     def rounds(self, lanes: int, room: int) -> tuple[Tensor, list[tuple[int, int]]]:
         """Memory for a kernel to work in, `room` numbers a lane, and its launches: first lane, and programs."""
-        tiles, most = -(-lanes // LANES.value), min(_FEWEST + len(self) // _SHARE, _MOST) // LANES.value
+        tiles, most = -(-lanes // LANES.value), min(_FEWEST + len(self) // self.share, _MOST) // LANES.value
         numbers = min(tiles, most) * LANES.value * room
         if not self.scratch or self.scratch[0].numel() < numbers:
             self.scratch.clear()  # before there is more
@@ -109,8 +112,8 @@ def _known(tasks: Tasks, up: int) -> Tensor:
     return known_NT
 
 
-def lay(tasks: Tasks) -> Laid:
-    """Lays tasks out for the kernel."""
+def lay(tasks: Tasks, seldom: bool = False) -> Laid:
+    """Lays tasks out for the kernel. `seldom`: each will be evaluated once or twice."""
     tasks = tasks.to(torch.float64)
     up = 4 * max(1, -(-tasks.y_TN.shape[1] // 4))
     return Laid(
@@ -120,5 +123,6 @@ def lay(tasks: Tasks) -> Laid:
         _known(tasks, up),
         last(tasks),
         tasks.keep_TN.sum(1).to(tasks.y_TN.dtype),
+        _SELDOM if seldom else _SHARE,
         [],
     )

@@ -382,6 +382,8 @@ def _descend(n, rules, low, high, centre, room, found, theta):
             continue
         longest = 0.0
         for p in range(P):
+            if (now[p] <= low[p] and room.step[p] > 0.0) or (now[p] >= high[p] and room.step[p] < 0.0):
+                room.step[p] = 0.0  # it cannot go there, and must not hold up the others
             longest = max(longest, abs(room.step[p]))
         for p in range(P):
             trial[p] = now[p]

@@ -9,6 +9,7 @@ through the neighbours of the lowest points, first along the ratio, then along t
 where scoring.py then goes.
 """
 
+import functools
 import math
 from collections.abc import Sequence
 from importlib.util import find_spec
@@ -24,6 +25,7 @@ from .tasks import Tasks, regressors
 _LENGTHS, _RATIOS = (0.011, 12.0, 49), (1e-8, 10.0, 32)  # first, last, how many
 _AT_ONCE = 4096  # tasks: enough for the products of matrices, and few enough for the caches
 _WORTH = 3.0  # nats: a hollow this much above the best is not followed
+_FEW = 256  # points up to which the bases are remembered: every batch of a fit has the same
 
 
 def serves(kernel: object) -> bool:
@@ -39,10 +41,10 @@ def starts(kernel: Kernel, tasks: Tasks, limits: Limits, most: int) -> tuple[Flo
     if fused(y_TN.device, y_TN.shape[1], tasks.coefficients):
         from . import _eigen
 
-        return _begin(*_eigen.lowest(y_TN, bases, limits, log_l, log_r), log_l, most)
+        return _eigen.starts(y_TN, bases, limits, log_l, log_r, most, _WORTH)
     parts = []
     for index in torch.arange(len(tasks), device=y_TN.device).split(_AT_ONCE):
-        parts.append(_begin(*lowest(y_TN[index], bases, limits.pick(index), log_l, log_r), log_l, most))
+        parts.append(begin(*lowest(y_TN[index], bases, limits.pick(index), log_l, log_r), log_l, most))
     return torch.cat([part[0] for part in parts]), torch.cat([part[1] for part in parts])
 
 
@@ -60,10 +62,28 @@ Bases = tuple[Float[Tensor, "L N N"], Float[Tensor, "L N R"], Float[Tensor, "L Q
 
 
 def _bases(kernel: Kernel, tasks: Tasks, log_l: Tensor, ratio_R: Tensor) -> Bases:
-    """The bases, in float32, made in float64."""
-    L, device = len(log_l), tasks.y_TN.device
-    x_1ND = tasks.x_TND[:1].double().cpu()
-    x_LND, H_NQ = x_1ND.expand(L, -1, -1), regressors(x_1ND, tasks.mean)[0]
+    """The bases, in float32."""
+    x_ND = tasks.x_TND[0].double().cpu().contiguous()
+    if len(x_ND) > _FEW:
+        made = _make(kernel, tasks.mean, x_ND, log_l, ratio_R)
+    else:
+        grids = (tuple(log_l.tolist()), tuple(ratio_R.tolist()))
+        made = _remembered(kernel, tasks.mean, x_ND.numpy().tobytes(), x_ND.shape[1], *grids)
+    V_LNN, W_LNR, M_LQNR, logdet_LR = (each.to(tasks.y_TN.device) for each in made)
+    return V_LNN, W_LNR, M_LQNR, logdet_LR
+
+
+@functools.lru_cache(maxsize=8)
+def _remembered(
+    kernel: Kernel, mean: str, x: bytes, dimensions: int, log_l: tuple[float, ...], ratio: tuple[float, ...]
+) -> Bases:
+    x_ND = torch.frombuffer(bytearray(x), dtype=torch.float64).reshape(-1, dimensions)
+    return _make(kernel, mean, x_ND, *(torch.tensor(each, dtype=torch.float64) for each in (log_l, ratio)))
+
+
+def _make(kernel: Kernel, mean: str, x_ND: Tensor, log_l: Tensor, ratio_R: Tensor) -> Bases:
+    """The bases, made in float64."""
+    x_LND, H_NQ = x_ND.expand(len(log_l), -1, -1), regressors(x_ND[None], mean)[0]
     theta_LP = torch.stack([torch.zeros_like(log_l), log_l], dim=1)
     e_LN, V_LNN = torch.linalg.eigh(kernel(x_LND, x_LND, theta_LP))
     both_LNR = e_LN.clamp(min=0)[:, :, None] + ratio_R
@@ -72,10 +92,7 @@ def _bases(kernel: Kernel, tasks: Tasks, log_l: Tensor, ratio_R: Tensor) -> Base
     A_LRQQ = torch.einsum("lnp,lnr,lnq->lrpq", G_LNQ, W_LNR, G_LNQ)
     C_LRQQ = torch.linalg.cholesky(torch.linalg.inv(A_LRQQ)) if G_LNQ.shape[2] else A_LRQQ
     M_LQNR = torch.einsum("lnr,lnp,lrpq->lqnr", W_LNR, G_LNQ, C_LRQQ)
-    V_LNN, W_LNR, M_LQNR, logdet_LR = (
-        each.to(device, torch.float32) for each in (V_LNN, W_LNR, M_LQNR, both_LNR.log().sum(1))
-    )
-    return V_LNN, W_LNR, M_LQNR, logdet_LR
+    return V_LNN.float(), W_LNR.float(), M_LQNR.float(), both_LNR.log().sum(1).float()
 
 
 def lowest(
@@ -105,7 +122,7 @@ def lowest(
     return _along_ratio(score_L5T, log_v_L5T, log_r, place_LT)
 
 
-def _begin(
+def begin(
     best_TL: Tensor, ratio_TL: Tensor, log_v_TL: Tensor, log_l: Tensor, most: int
 ) -> tuple[Float[Tensor, "T S P"], Int[Tensor, " T"]]:
     """First guesses from the lowest scores of all lengthscales."""

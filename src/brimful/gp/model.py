@@ -92,7 +92,7 @@ class Model:
         """What evaluates the likelihood there."""
         if device.type == "cpu" and points <= _COMPILED:
             return "native"
-        if device.type == "cuda" and find_spec("triton") is not None:
+        if _has_kernels(device):
             from . import _kernels
 
             if _kernels.serves(self.kernel, points, self.regressors):
@@ -103,7 +103,16 @@ class Model:
         """A batch of data in its own units."""
         y_TN = batch["y"]
         x_TND = batch["x"] if self.shared is None else self.shared.to(y_TN.device).expand(len(y_TN), -1, -1)
+        if isinstance(self.kernel, Kernel) and _has_kernels(y_TN.device):
+            from . import _measure
+
+            if _measure.serves(self.kernel, y_TN.shape[1]):
+                return _measure.prepare(x_TND, y_TN, self.kernel, self.mean, batch.get("noise"))
         return prepare(x_TND, y_TN, self.kernel, self.mean, batch.get("noise"))
+
+
+def _has_kernels(device: torch.device) -> bool:
+    return device.type == "cuda" and find_spec("triton") is not None
 
 
 def warm(model: Model, device: torch.device, points: int) -> None:

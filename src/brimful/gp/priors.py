@@ -77,7 +77,7 @@ class Limits:
         apart_TP = torch.where(self.precision_P > 0, theta_TP - self.centre_TP, 0.0)
         return 0.5 * (self.precision_P * apart_TP.square()).sum(-1)
 
-    def pick(self, index: Tensor) -> "Limits":
+    def pick(self, index: Tensor | slice) -> "Limits":
         return Limits(self.low_TP[index], self.high_TP[index], self.centre_TP[index], self.precision_P, self.fixed_P)
 
     def to(self, dtype: torch.dtype) -> "Limits":

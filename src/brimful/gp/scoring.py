@@ -29,7 +29,7 @@ NOISES = (1e-6, 1e-4, 1e-2, 0.4)
 _VARIANCES = (0.01, 0.1, 1.0, 10.0)  # and of the signal's, where the noise is known
 SECOND = 3.0
 """Nats above the only hollow at which another first guess, not beside it, is still followed."""
-LATE = 25
+LATE = 12
 """Steps after which a further start that is still worse than what is known is given up."""
 NO_NOISE = -690.0
 """The logarithm of a noise variance that is as good as none."""
@@ -213,6 +213,8 @@ def _descend(
         now, gradient, info = now_TP[active], gradient_TP[active], info_TPP[active]
         free = _free(now, gradient, bounds)
         step = _solve(info, gradient, free, damping_T[active], 1e-9)
+        outward = ((now <= bounds.low_TP) & (step > 0)) | ((now >= bounds.high_TP) & (step < 0))
+        step = torch.where(outward, 0.0, step)  # it cannot go there, and must not hold up the others
         step = step * (rules.reach / step.abs().amax(1, keepdim=True).clamp(min=rules.reach))
         trial = torch.where(free, inside(now - step, bounds), now)
         reached, beta, slopes = _objective(kernel, part, bounds, trial)

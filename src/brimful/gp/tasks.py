@@ -7,6 +7,7 @@ regressors of the mean.
 import math
 from dataclasses import dataclass, fields, replace
 from enum import IntEnum
+from typing import Any
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -164,11 +165,10 @@ def prepare(
     T, N, D = x_TND.shape
     if T <= _TOGETHER:
         return _prepare(x_TND, y_TN, kernel, mean, known_TN)
-    x_out, y_out = _room(T, N, D, y_TN.device), _room(T, N, 1, y_TN.device)[:, :, 0]
+    like: dict[str, Any] = {"dtype": torch.float64, "device": y_TN.device}
+    x_out, y_out = torch.empty(T, N, D, **like), torch.empty(T, N, **like)
     keep_out = torch.empty(T, N, dtype=torch.bool, device=y_TN.device)
-    known_out = torch.zeros((), dtype=torch.float64, device=y_TN.device).expand(T, N)
-    if known_TN is not None:
-        known_out = torch.empty(T, N, dtype=torch.float64, device=y_TN.device)
+    known_out = torch.empty(T, N, **like) if known_TN is not None else torch.zeros((), **like).expand(T, N)
     units, fates = [], []
     together = max(_TOGETHER, -(-T // _PARTS))
     for start in range(0, T, together):
@@ -182,14 +182,6 @@ def prepare(
         fates.append(fate_T)
     joined = Units(*(torch.cat([getattr(each, field.name) for each in units]) for field in fields(Units)))
     return Tasks(x_out, y_out, keep_out, known_out, mean), joined, torch.cat(fates)
-
-
-def _room(T: int, N: int, D: int, device: torch.device) -> Float[Tensor, "T N D"]:
-    """Memory for the numbers of T tasks. On a GPU they lie with the tasks innermost and the points filled up to blocks
-    of 4, as kernels read them (`_lay.py`)."""
-    if device.type == "cpu":
-        return torch.empty(T, N, D, dtype=torch.float64)
-    return torch.zeros(D, 4 * -(-N // 4), T, dtype=torch.float64, device=device).permute(2, 1, 0)[:, :N]
 
 
 def _prepare(
@@ -230,7 +222,7 @@ def _flat(y_TN: Tensor, keep_TN: Tensor, count_T: Tensor, mean: str) -> Tensor:
     """Which tasks have targets that do not differ from a constant mean, or from 0 where that is the mean."""
     if y_TN.shape[1] == 0:
         return count_T == 0
-    level_T = torch.zeros_like(y_TN[:, 0]) if mean == "zero" else y_TN.sum(1) / count_T.clamp(min=1)
+    level_T = torch.zeros_like(y_TN[:, 0]) if mean == "zero" else (y_TN / count_T.clamp(min=1)[:, None]).sum(1)
     return torch.where(keep_TN, y_TN - level_T[:, None], 0.0).abs().amax(1) <= 1e-12 * y_TN.abs().amax(1)
 
 
