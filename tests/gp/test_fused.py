@@ -130,12 +130,12 @@ def test_the_survey_finds_the_hollows_of_its_twin(
 
 
 def test_no_tasks_and_more_than_the_kernels_can_number():
-    kernel, tasks, units, _ = draw("rbf", 1, False, "constant", tasks=5, points=7)
-    within, rules = limits(kernel, units, None, None, False), scoring.Rules(iterations=6)
+    kernel, tasks, units, _ = draw("rbf", 1, False, "constant", tasks=3, points=4)
+    within, rules = limits(kernel, units, None, None, False), scoring.Rules(iterations=2, starts=1)
     none = _fused.fit(kernel, tasks.pick(torch.arange(0)), within.pick(torch.arange(0)), rules)
     assert [len(getattr(none, each.name)) for each in fields(none)] == [0] * 6
     whole = _fused.fit(kernel, tasks, within, rules)
-    with patch.object(_fused, "_INDEXED", 2 * (7 + 4)):
+    with patch.object(_fused, "_INDEXED", 2 * (4 + 4)):
         cut = _fused.fit(kernel, tasks, within, rules)
     for each in fields(whole):
         torch.testing.assert_close(getattr(cut, each.name), getattr(whole, each.name), rtol=1e-12, atol=1e-12)
@@ -153,13 +153,13 @@ def test_a_batch_without_a_task_that_can_be_fitted_goes_through_the_kernels():
 
 
 def test_looking_seldom_at_who_is_done_changes_nothing():
-    kernel, tasks, units, _ = draw("rbf", 1, False, "constant", tasks=3, points=7)
+    kernel, tasks, units, _ = draw("rbf", 1, False, "constant", tasks=3, points=4)
     within = limits(kernel, units, None, None, False)
     often, seldom = (patch.object(_fused, "_BLINDLY", steps) for steps in (1, 5))
     found = []
     for steps in (often, seldom):
         with steps:
-            found.append(_fused.fit(kernel, tasks, within, scoring.Rules(iterations=12)))
+            found.append(_fused.fit(kernel, tasks, within, scoring.Rules(iterations=4, starts=1)))
     for each in fields(scoring.Fitted):
         assert torch.equal(getattr(found[0], each.name), getattr(found[1], each.name))
 
