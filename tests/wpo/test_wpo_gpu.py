@@ -5,7 +5,7 @@ import torch
 from oracle import assert_near, gradients, made, samples
 from shapes import fit, small
 
-pytestmark = pytest.mark.gpu
+pytestmark = [pytest.mark.gpu, pytest.mark.usefixtures("clean_device")]
 
 
 @pytest.mark.parametrize("factor", ["triangle", "lowrank"])
