@@ -13,7 +13,6 @@ ours and the peers', one run is not timed, and the fastest of three counts.
 import argparse
 import contextlib
 import functools
-import json
 import math
 import os
 import sys
@@ -36,6 +35,7 @@ from brimful.gp.fit import model_for
 from brimful.gp.model import Model, fit_batch, predict_batch
 from brimful.gp.tasks import prepare
 from brimful.show import columns
+from saving import save
 
 N = 40
 BUDGETS = ("8GB", "0.5GB")
@@ -365,9 +365,7 @@ def main() -> None:
 
     def keep() -> None:
         """What was measured stays, if something later should fail."""
-        if options.out:
-            options.out.write_text(json.dumps(results, indent=1))
-            options.out.with_suffix(".txt").write_text(show(results) + "\n")
+        save(options.out, results, show(results))
 
     sizes = [options.tasks if name in HEADLINE else options.other_tasks or options.tasks for name in CASES]
     for name, tasks in zip(CASES, sizes, strict=True):

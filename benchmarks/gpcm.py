@@ -12,7 +12,6 @@ import argparse
 import gc
 import importlib.util
 import itertools
-import json
 import statistics
 import sys
 import time
@@ -30,6 +29,7 @@ from brimful import devices
 from brimful.gpcm import memory
 from brimful.show import columns
 from brimful.units import show_bytes, show_seconds
+from saving import save
 
 Size = tuple[int, int, int, int]
 SIZES = ((64, 100, 50, 200), (64, 500, 50, 200), (512, 200, 50, 200), (64, 200, 50, 128), (2, 8000, 50, 200))
@@ -211,10 +211,7 @@ def main() -> None:
         "sweep": sweep(device, SIZES[1], 0.2) if options.sweep else [],
     }
     print(show(report))
-    if options.out:
-        options.out.parent.mkdir(parents=True, exist_ok=True)
-        options.out.write_text(json.dumps(report, indent=1))
-        options.out.with_suffix(".txt").write_text(show(report) + "\n")
+    save(options.out, report, show(report))
 
 
 if __name__ == "__main__":

@@ -9,7 +9,6 @@ batch at hand: what `train` adds to it is its overhead.
 """
 
 import argparse
-import json
 import sys
 import time
 from collections.abc import Callable
@@ -28,6 +27,7 @@ from brimful.gpcm.options import Options, Run
 from brimful.gpcm.single import Prepared, add_keys, batch_loss, prepare, tensors
 from brimful.show import columns
 from brimful.units import show_bytes, show_seconds
+from saving import save
 
 BATCH = 64
 
@@ -129,9 +129,7 @@ def main() -> None:
     about = {"device": devices.model(device), "torch": torch.__version__, "threads": torch.get_num_threads()}
     report = about | measure(name, device, few)
     print(show(report))
-    if options.out:
-        options.out.write_text(json.dumps(report, indent=1))
-        options.out.with_suffix(".txt").write_text(show(report) + "\n")
+    save(options.out, report, show(report))
 
 
 if __name__ == "__main__":

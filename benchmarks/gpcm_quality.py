@@ -26,6 +26,7 @@ from brimful import devices, gpcm
 from brimful.gpcm.filter import bayes
 from brimful.gpcm.metrics import PREDICTIONS, score
 from brimful.show import columns
+from saving import save
 
 DATASET, QUICK = "5000_200_4", "500_40_4"
 
@@ -101,17 +102,11 @@ def main() -> None:
     rows: dict[str, dict[str, Any]] = {}
     if given.out is not None and given.out.exists():
         rows = {each["run"]: each for each in json.loads(given.out.read_text())["rows"]}
+    about = {"machine": devices.model(torch.device("cpu")), "threads": given.threads, "torch": torch.__version__}
     for each in itertools.chain(*parts):
         rows[each["run"]] = each
         print(shown([each]), flush=True)
-        if given.out is not None:
-            about = {
-                "machine": devices.model(torch.device("cpu")),
-                "threads": given.threads,
-                "torch": torch.__version__,
-            }
-            given.out.write_text(json.dumps(about | {"rows": list(rows.values())}, indent=1) + "\n")
-            given.out.with_suffix(".txt").write_text(shown(list(rows.values())) + "\n")
+        save(given.out, about | {"rows": list(rows.values())}, shown(list(rows.values())))
 
 
 if __name__ == "__main__":

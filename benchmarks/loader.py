@@ -9,7 +9,6 @@ user writes (lists of indices through a BatchSampler, no collating, pinned memor
 """
 
 import argparse
-import json
 import sys
 import tempfile
 import time
@@ -26,6 +25,7 @@ from torch.utils.data import BatchSampler, DataLoader, RandomSampler, TensorData
 from brimful import data, devices
 from brimful.show import columns
 from brimful.units import show_bytes
+from saving import save
 
 Epoch = Callable[[], Iterable[Any]]
 
@@ -135,10 +135,7 @@ def main() -> None:
         "cases": [measure(*case, device, rounds, most) for case in cases],
     }
     print(show(report))
-    if options.out:
-        options.out.parent.mkdir(parents=True, exist_ok=True)
-        options.out.write_text(json.dumps(report, indent=1))
-        options.out.with_suffix(".txt").write_text(show(report) + "\n")
+    save(options.out, report, show(report))
 
 
 if __name__ == "__main__":

@@ -9,7 +9,6 @@ the allocator's per-process limit, for every contender alike.
 
 import argparse
 import gc
-import json
 import multiprocessing
 import os
 import sys
@@ -27,6 +26,7 @@ import brimful
 from brimful import devices
 from brimful.show import columns
 from brimful.units import show_bytes, show_seconds
+from saving import save
 
 POINTS = 48
 
@@ -295,10 +295,7 @@ def main() -> None:
         "peers": [] if options.quick else peers(data, device, limit),
     }
     print(show(report))
-    if options.out:
-        options.out.parent.mkdir(parents=True, exist_ok=True)
-        options.out.write_text(json.dumps(report, indent=1))
-        options.out.with_suffix(".txt").write_text(show(report) + "\n")
+    save(options.out, report, show(report))
 
 
 if __name__ == "__main__":

@@ -15,7 +15,6 @@ The peak is that of training; what comes after it, scores and draws, fills the b
 
 import argparse
 import gc
-import json
 import statistics
 import sys
 import time
@@ -34,6 +33,7 @@ from brimful.show import columns
 from brimful.units import show_bytes, show_seconds
 from brimful.wpo import triangle
 from brimful.wpo.pullback import Products
+from saving import save
 
 FACTORS = ((100, 3072, 128), (500, 3072, 128), (1000, 784, 128))
 STEPS = ((1000, 3072, 64, "8GB"), (5000, 3072, 64, "24GB"), (20_000, 784, 128, "8GB"))
@@ -280,9 +280,7 @@ def main() -> None:
         print(report["steps"][-1], flush=True)
         gc.collect()
     print(show(report))
-    if options.out:
-        options.out.write_text(json.dumps(report, indent=1))
-        options.out.with_suffix(".txt").write_text(show(report) + "\n")
+    save(options.out, report, show(report))
 
 
 if __name__ == "__main__":

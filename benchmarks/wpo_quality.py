@@ -13,7 +13,6 @@ true rows are.
 
 import argparse
 import copy
-import json
 import math
 import time
 import warnings
@@ -30,6 +29,7 @@ from torch import Tensor
 from brimful import devices, wpo
 from brimful.show import columns
 from brimful.wpo.settle import settle
+from saving import save
 
 NAMES = ("8gaussians", "2spirals", "checkerboard", "digits")
 ROWS, CHOSEN_BY, TESTED, CENTERS = 6000, 1000, 5000, 1000
@@ -193,18 +193,12 @@ def main() -> None:
     given = parser.parse_args()
     torch.set_num_threads(given.threads)
     rows: dict[str, dict[str, Any]] = {}
+    about = {"machine": devices.model(torch.device("cpu")), "threads": given.threads, "torch": torch.__version__}
     for name in given.data:
         for each in measured(name, given.quick):
             rows[each["run"]] = each
             print(shown([each]), flush=True)
-            if given.out is not None:
-                about = {
-                    "machine": devices.model(torch.device("cpu")),
-                    "threads": given.threads,
-                    "torch": torch.__version__,
-                }
-                given.out.write_text(json.dumps(about | {"rows": list(rows.values())}, indent=1) + "\n")
-                given.out.with_suffix(".txt").write_text(shown(list(rows.values())) + "\n")
+            save(given.out, about | {"rows": list(rows.values())}, shown(list(rows.values())))
 
 
 if __name__ == "__main__":

@@ -57,7 +57,7 @@ def _fit(
     kernel: Kernel, laid: Laid, limits: Limits, rules: scoring.Rules, starts: scoring.Starts | None
 ) -> scoring.Fitted:
     room = _kernels.room(laid, limits.low_TP.shape[1], True)
-    laid.rounds(len(laid), room)  # first what takes the most memory
+    laid.reserve(len(laid), room)  # first what takes the most memory
     begin = starts or _survey.survey(kernel, laid, limits, rules)
     descent = _advance.begin(begin, limits, laid.regressors)
     active = torch.nonzero(descent.going_T)[:, 0].int()

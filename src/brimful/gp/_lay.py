@@ -75,14 +75,18 @@ class Laid:
         over = programs % parts
         return LANES.value * (programs - over if over < min(programs, parts / 2) else programs)
 
-    def rounds(self, lanes: int, room: int) -> tuple[Tensor, list[tuple[int, int]]]:
-        """Memory for a kernel to work in, `room` numbers a lane, and its launches: first lane, and programs."""
+    def reserve(self, lanes: int, room: int) -> None:
+        """Takes memory for a kernel to work in, `room` numbers a lane, if there is not enough."""
         tiles, most = -(-lanes // LANES.value), min(_FEWEST + len(self) // self.share, _MOST) // LANES.value
         numbers = min(tiles, most) * LANES.value * room
         if not self.scratch or self.scratch[0].numel() < numbers:
             self.scratch.clear()  # before there is more
             self.scratch.append(torch.empty(numbers, dtype=torch.float64, device=self.y_NT.device))
-        at_once = self.at_once(room) // LANES.value
+
+    def rounds(self, lanes: int, room: int) -> tuple[Tensor, list[tuple[int, int]]]:
+        """Memory for a kernel to work in, `room` numbers a lane, and its launches: first lane, and programs."""
+        self.reserve(lanes, room)
+        tiles, at_once = -(-lanes // LANES.value), self.at_once(room) // LANES.value
         return self.scratch[0], [(tile * LANES.value, min(at_once, tiles - tile)) for tile in range(0, tiles, at_once)]
 
 
@@ -101,12 +105,13 @@ def last(tasks: Tasks) -> Tensor:
 
 
 def _known(tasks: Tasks, up: int) -> Tensor:
+    """As `Laid.known` has it."""
     (T, N), device = tasks.keep_TN.shape, tasks.keep_TN.device
     if not tasks.noisy:
         there_TN = torch.zeros(T, up, dtype=torch.uint8, device=device)
         there_TN[:, :N] = tasks.keep_TN
         bits_4 = torch.tensor([1, 2, 4, 8], dtype=torch.uint8, device=device)
-        return (there_TN.view(T, -1, 4) * bits_4).sum(2, dtype=torch.int32).mT.contiguous()
+        return (there_TN.view(T, up // 4, 4) * bits_4).sum(2, dtype=torch.int32).mT.contiguous()
     known_NT = torch.full((up, T), -math.inf, dtype=torch.float64, device=device)
     known_NT[:N].copy_(tasks.known_TN.mT).masked_fill_(~tasks.keep_TN.mT, -math.inf)
     return known_NT
