@@ -1,8 +1,6 @@
 """Tasks in units of their own: what is missing, what cannot be fitted, and the way back to the units of the data."""
 
 import math
-from dataclasses import fields
-from unittest.mock import patch
 
 import pytest
 import torch
@@ -11,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from brimful.gp import tasks as tasks_module
 from brimful.gp.kernels import custom, parse
 from brimful.gp.likelihood import nlml, solve, with_noise
 from brimful.gp.tasks import MEANS, SENTENCES, Fate, prepare, regressors
@@ -177,17 +174,3 @@ def test_single_precision_is_only_a_change_of_type():
     assert torch.equal(less.keep_TN, tasks.keep_TN)
     assert torch.equal(less.y_TN, tasks.y_TN.float())
     assert len(less) == 2
-
-
-@given(seeds, means, st.integers(1, 5), st.booleans())
-def test_tasks_measured_some_at_a_time_are_those_measured_at_once(seed: int, mean: str, together: int, known: bool):
-    x, y = waves(seed, 5, 6, 2, holes=0.3)
-    noise = torch.rand(5, 6, dtype=torch.float64, generator=torch.Generator().manual_seed(seed)) if known else None
-    whole, units, fates = prepare(x, y, parse("rbf", 2), mean, noise)
-    with patch.object(tasks_module, "_TOGETHER", together):
-        cut, cut_units, cut_fates = prepare(x, y, parse("rbf", 2), mean, noise)
-    for name in ("x_TND", "y_TN", "keep_TN", "H_TNQ", "known_TN"):
-        assert torch.equal(getattr(cut, name), getattr(whole, name))
-    for each in fields(units):
-        assert torch.equal(getattr(cut_units, each.name), getattr(units, each.name))
-    assert torch.equal(cut_fates, fates)

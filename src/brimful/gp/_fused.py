@@ -4,8 +4,6 @@ The first evaluates (`_kernels.py`), the second judges and makes the next trial 
 tasks that grows shorter.
 """
 
-from dataclasses import fields
-
 import torch
 
 from . import _advance, _kernels, _survey, scoring
@@ -31,8 +29,7 @@ def fit(
         return _fit(kernel, lay(tasks, seldom=starts is not None), limits, rules, starts)
     order = torch.argsort(last_T, stable=True)  # lanes that work side by side have as many points as each other
     found = _fit(kernel, lay(tasks).pick(order), limits.pick(order), rules, None)
-    back = torch.argsort(order)
-    return scoring.Fitted(*(getattr(found, each.name)[back] for each in fields(found)))
+    return found.pick(torch.argsort(order))
 
 
 def _in_parts(
@@ -50,7 +47,7 @@ def _in_parts(
     for index in torch.arange(len(tasks), device=tasks.y_TN.device).split(most):
         begin = None if starts is None else (starts[0][index], starts[1][index])
         parts.append(fit(kernel, tasks.pick(index), limits.pick(index), rules, begin))
-    return scoring.Fitted(*(torch.cat([getattr(part, each.name) for part in parts]) for each in fields(scoring.Fitted)))
+    return scoring.Fitted.joined(parts)
 
 
 def _fit(

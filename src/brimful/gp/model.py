@@ -3,7 +3,7 @@
 Legend: T tasks, N points, M new points, D input dimensions, P parameters (the noise variance last), Q regressors.
 """
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any
 
@@ -196,9 +196,7 @@ def _fit(model: Model, tasks: Tasks, bounds: Limits) -> scoring.Fitted:
         begin = eigen.starts(kernel, some, within, model.rules.starts) if where_T is whole_T and len(index) else None
         parts.append(_scored(model, kernel, some, within, begin))
     order = torch.argsort(torch.cat([torch.nonzero(whole_T)[:, 0], torch.nonzero(~whole_T)[:, 0]]))
-    return scoring.Fitted(
-        *(torch.cat([getattr(part, each.name) for part in parts])[order] for each in fields(scoring.Fitted))
-    )
+    return scoring.Fitted.joined(parts).pick(order)
 
 
 def _scored(

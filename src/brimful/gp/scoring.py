@@ -12,7 +12,8 @@ heads for a place that is known, or has too little to gain.
 """
 
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
 from typing import Any
 
 import torch
@@ -64,6 +65,13 @@ class Fitted:
     gradient_T: Float[Tensor, " T"]
     ending_T: Int[Tensor, " T"]
     beta_TQ: Float[Tensor, "T Q"]
+
+    def pick(self, index: Tensor) -> "Fitted":
+        return Fitted(*(getattr(self, each.name)[index] for each in fields(self)))
+
+    @staticmethod
+    def joined(parts: "Sequence[Fitted]") -> "Fitted":
+        return Fitted(*(torch.cat([getattr(part, each.name) for part in parts]) for each in fields(Fitted)))
 
 
 def grid(kernel: Kernel, limits: Limits) -> tuple[Float[Tensor, "G P"], list[int]]:

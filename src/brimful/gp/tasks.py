@@ -7,7 +7,6 @@ regressors of the mean.
 import math
 from dataclasses import dataclass, fields, replace
 from enum import IntEnum
-from typing import Any
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -17,7 +16,6 @@ from ..engine.batch import OWN_CODES
 from .kernels import Custom, Kernel
 
 MEANS = ("zero", "constant", "linear")
-_TOGETHER, _PARTS = 1 << 14, 8  # tasks measured at a time, and times at the most: on the way they take much memory
 
 
 class Fate(IntEnum):
@@ -162,31 +160,6 @@ def prepare(
 
     A NaN is a missing point. Everything is float64: what is lost in the units is lost for good.
     """
-    T, N, D = x_TND.shape
-    if T <= _TOGETHER:
-        return _prepare(x_TND, y_TN, kernel, mean, known_TN)
-    like: dict[str, Any] = {"dtype": torch.float64, "device": y_TN.device}
-    x_out, y_out = torch.empty(T, N, D, **like), torch.empty(T, N, **like)
-    keep_out = torch.empty(T, N, dtype=torch.bool, device=y_TN.device)
-    known_out = torch.empty(T, N, **like) if known_TN is not None else torch.zeros((), **like).expand(T, N)
-    units, fates = [], []
-    together = max(_TOGETHER, -(-T // _PARTS))
-    for start in range(0, T, together):
-        some = slice(start, start + together)
-        known = known_TN[some] if known_TN is not None else None
-        tasks, own, fate_T = _prepare(x_TND[some], y_TN[some], kernel, mean, known)
-        x_out[some], y_out[some], keep_out[some] = tasks.x_TND, tasks.y_TN, tasks.keep_TN
-        if known is not None:
-            known_out[some] = tasks.known_TN
-        units.append(own)
-        fates.append(fate_T)
-    joined = Units(*(torch.cat([getattr(each, field.name) for each in units]) for field in fields(Units)))
-    return Tasks(x_out, y_out, keep_out, known_out, mean), joined, torch.cat(fates)
-
-
-def _prepare(
-    x_TND: Tensor, y_TN: Tensor, kernel: Kernel | Custom, mean: str, known_TN: Tensor | None
-) -> tuple[Tasks, Units, Tensor]:
     x_TND, y_TN = x_TND.double(), y_TN.double()
     keep_TN = ~(torch.isnan(y_TN) | torch.isnan(x_TND).any(-1))
     bad_TN = torch.isinf(y_TN) | torch.isinf(x_TND).any(-1)
