@@ -10,6 +10,23 @@ import torch
 
 from .errors import InputError
 
+_GROUP = 4_000_000  # bytes of a row group: larger ones are slower to write, and take more than twice their size
+
+
+def write(table: pa.Table, path: Path) -> None:
+    """Writes a table of measured numbers, which no encoding and no compression makes much smaller: as they are, with
+    checksums, they are written some six times as fast."""
+    pq.write_table(
+        table,
+        path,
+        compression="none",
+        use_dictionary=False,
+        write_statistics=False,
+        write_page_checksum=True,
+        row_group_size=max(1, _GROUP * table.num_rows // max(1, table.nbytes)),
+    )
+    pa.default_memory_pool().release_unused()
+
 
 def files(path: Path) -> tuple[list[Path], list[pq.ParquetFile]]:
     """A Parquet file, or all those in a folder, opened; all must have the same columns."""

@@ -81,7 +81,7 @@ def test_gradients_that_do_not_fit_are_a_matter_of_the_budget():
 
 def test_a_trial_of_which_only_the_smallest_fits():
     c, x = wide(8, 1, width=4_000_000)  # 16 MB a component, and some six times that to pull it back
-    limit = torch.cuda.memory_allocated() + 200 * MB
+    limit = torch.cuda.memory_allocated() + 300 * MB
     assert _within(limit, lambda: plan_fold(term, c.detach(), x, strategy="chunked")).batch >= 1
 
 

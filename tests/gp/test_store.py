@@ -1,5 +1,6 @@
 """Fitted models on disk: what comes back is what was written, and what is damaged is named."""
 
+import errno
 import json
 import shutil
 from collections.abc import Callable
@@ -13,7 +14,7 @@ import pytest
 import torch
 from small import equal_tables, fit, long, one_thread, rows, same
 
-from brimful import ConfigError, CorruptError, InputError, gp
+from brimful import ConfigError, CorruptError, InputError, StorageError, gp, parquet
 from brimful.gp import Fate, store
 
 X, Y = rows(0, 9, 10)
@@ -96,7 +97,7 @@ def test_a_fit_into_a_folder_is_the_fit_in_memory(form: str, tmp_path: Path):
 
 
 def test_the_order_of_work_does_not_show(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(store, "_PART", 4)
+    monkeypatch.setattr(store, "_TASKS", 4)
     memory = fit(RAGGED)
     fit(RAGGED, out=tmp_path / "models", budget="10MB")
     assert len(list((tmp_path / "models" / "data").iterdir())) == 3
@@ -107,6 +108,27 @@ def test_the_order_of_work_does_not_show(tmp_path: Path, monkeypatch: pytest.Mon
     alike(again, memory, rtol=1e-4)
     left = again.loo()[0]
     assert np.isfinite(left).sum(1).tolist() == [0 if count < 2 else count for count in COUNTS]
+
+
+def test_a_disk_that_fills_while_the_data_is_written_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(store, "_TASKS", 4)
+    write = parquet.write
+
+    def full(table: pa.Table, path: Path) -> None:
+        if path.name.startswith("part-000000000004"):
+            raise OSError(errno.ENOSPC, "No space left on device")
+        write(table, path)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(parquet, "write", full)
+        with pytest.raises(StorageError, match="the disk is full"):
+            fit(RAGGED, out=tmp_path / "models")
+    with pytest.raises(InputError, match="has not ended"):
+        load(tmp_path / "models")
+    shards = {path: path.stat().st_mtime_ns for path in (tmp_path / "models").glob("shard-*")}
+    fit(RAGGED, out=tmp_path / "models")
+    assert shards and {path: path.stat().st_mtime_ns for path in (tmp_path / "models").glob("shard-*")} == shards
+    alike(load(tmp_path / "models"), fit(RAGGED), rtol=1e-4)
 
 
 def test_many_shards_are_one_table(tmp_path: Path):

@@ -24,6 +24,7 @@ from .trees import Tree
 _FRESH = 1.0  # seconds for which a plan holds; then memory is looked at again
 _PLANS = 64  # kept of a term, and forms of its data
 _CELLS = 64  # of what a function closes over, the things in a list that are looked at
+_CARVED = 20 * 2**20  # bytes: torch takes memory for tensors of 1 to 10 MB in blocks of so many
 
 
 @dataclass(slots=True, eq=False)
@@ -98,7 +99,7 @@ def _decided(
         bytes=wide.itemsize,
         gradients=gradients.end,
         given=gradients.end if fused else gradients.given,
-        beside=int(gathered) + (torch.cuda.memory_allocated(passes.device) if passes.device.type == "cuda" else 0),
+        beside=int(gathered) + (_allocated(passes.device) if passes.device.type == "cuda" else 0),
         chunk=request.chunk,
         most=int(getattr(passes.term, "most", MOST)),
         strategy=request.strategy,
@@ -111,6 +112,11 @@ def _decided(
     assert cost is not None
     single = None if known.pair is None else known.pair.single
     return decide(shape, cost, limit(request.budget, passes.device), single)
+
+
+def _allocated(device: torch.device) -> int:
+    """Bytes in use, with those that tensors of a chunk leave unused in the blocks that they are carved from."""
+    return torch.cuda.memory_allocated(device) + _CARVED
 
 
 def limit(budget: Any, device: torch.device) -> int:

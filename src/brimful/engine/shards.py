@@ -4,6 +4,7 @@ Columns: `item` (the item's index), `status`, `message`, and the values. pandas,
 folder as it is. Each file carries the run's identity, and checksums of its pages.
 """
 
+import functools
 import re
 import warnings
 from collections.abc import Iterator
@@ -13,14 +14,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from .. import fingerprint
+from .. import fingerprint, parquet
 from ..errors import BrimfulWarning, CorruptError
 from ..files import write_atomic
 from . import arrow, trees
 from .batch import Status
 from .runner import Done
 
-_GROUP = 4_000_000  # bytes of a row group: larger ones are slower to write, and take more than twice their size
 WRITING = 32_000_000
 """Bytes of host memory that writing shards takes, whatever their size."""
 
@@ -44,7 +44,7 @@ class Shards:
         columns: dict[str, pa.Array] = {
             "item": pa.array(index.astype(np.int64)),
             "status": pa.array(done.status),
-            "message": pa.array([done.messages.get(place) for place in range(done.count)], pa.string()),
+            "message": _texts(done),
         }
         note = b""
         if done.values is not None:
@@ -54,7 +54,7 @@ class Shards:
         seal = _seal(table.schema, note, self._identity)
         table = table.replace_schema_metadata(arrow.schema_note(note, run=self._identity, seal=seal))
         path = self.folder / f"shard-{done.start:012d}-{done.start + done.count:012d}.parquet"
-        write_atomic(path, lambda temporary: _write(table, temporary))
+        write_atomic(path, functools.partial(parquet.write, table))
 
     def finished(self) -> list[tuple[int, int]]:
         """The ranges of positions that intact shards hold, in order. A damaged shard is set aside, with a
@@ -125,22 +125,15 @@ class Shards:
         return trees.assemble(parts, index, missing)
 
 
+def _texts(done: Done) -> pa.Array:
+    if not done.messages:
+        return pa.nulls(done.count, pa.string())
+    return pa.array([done.messages.get(place) for place in range(done.count)], pa.string())
+
+
 def _seal(schema: pa.Schema, note: bytes, identity: str) -> str:
     """A checksum of what is not in the pages, which have their own."""
     return fingerprint.of([schema.remove_metadata().to_string(), note, identity])
-
-
-def _write(table: pa.Table, path: Path) -> None:
-    pq.write_table(
-        table,
-        path,
-        compression="none",
-        use_dictionary=False,
-        write_statistics=False,
-        write_page_checksum=True,
-        row_group_size=max(1, _GROUP * table.num_rows // max(1, table.nbytes)),
-    )
-    pa.default_memory_pool().release_unused()
 
 
 def _range(path: Path) -> tuple[int, int]:

@@ -7,9 +7,10 @@ data/part-*.parquet  the tasks' points, in the same order, where they were kept
 
 import contextlib
 import functools
-import itertools
 import re
+from collections import deque
 from collections.abc import Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import torch
 
-from .. import fingerprint
+from .. import devices, fingerprint, parquet
 from ..engine.items import Items, Loaded
 from ..errors import CorruptError, InputError
 from ..files import read_sealed, write_atomic, write_sealed
@@ -30,7 +31,8 @@ from .priors import LogNormal
 from .scoring import Rules
 
 _MODEL, _KIND, _DATA = "model.json", "gp", "data"
-_PART = 8192  # tasks in a file of data
+_PART, _TASKS = 16_000_000, 65_536  # bytes, and tasks, that a file of data has at the most
+_WRITERS = 4
 _NAME = re.compile(r"(?:shard|part)-(\d{12})-(\d{12})\.parquet")
 
 
@@ -79,12 +81,26 @@ def write_data(folder: Path, data: Data) -> None:
         return  # drawn again when they are needed
     inside = folder / _DATA
     inside.mkdir(exist_ok=True)
-    for start in range(0, data.tasks, _PART):
-        stop = min(data.tasks, start + _PART)
-        path = inside / f"part-{start:012d}-{stop:012d}.parquet"
-        if not path.exists():
-            table = _points(data, start, stop)
-            write_atomic(path, functools.partial(pq.write_table, table, row_group_size=1024, write_page_checksum=True))
+    writers = min(_WRITERS, devices.cores())
+    with ThreadPoolExecutor(writers, "brimful-data") as pool:
+        writing: deque[Future[None]] = deque()
+        for start, stop in _parts(data.items):
+            path = inside / f"part-{start:012d}-{stop:012d}.parquet"
+            if not path.exists():
+                table = _points(data, start, stop)
+                writing.append(pool.submit(write_atomic, path, functools.partial(parquet.write, table)))
+            while len(writing) > writers:  # a few at a time: they are never all in memory
+                writing.popleft().result()
+        for each in writing:
+            each.result()
+
+
+def _parts(items: Items) -> Iterator[tuple[int, int]]:
+    """Positions in pieces that are read and written at a time."""
+    length = items.length or 0
+    count = min(_TASKS, max(1, _PART // max(1, items.item_bytes())))
+    for start in range(0, length, count):
+        yield start, min(length, start + count)
 
 
 def _points(data: Data, start: int, stop: int) -> pa.Table:
@@ -107,10 +123,10 @@ def _points(data: Data, start: int, stop: int) -> pa.Table:
 def write_models(folder: Path, columns: dict[str, pa.Array]) -> None:
     """Writes models that are in memory, in the order of their items."""
     table = pa.table(columns)
-    for start in range(0, max(1, table.num_rows), 65_536):
-        part = table.slice(start, 65_536)
+    for start in range(0, max(1, table.num_rows), _TASKS):
+        part = table.slice(start, _TASKS)
         path = folder / f"shard-{start:012d}-{start + part.num_rows:012d}.parquet"
-        write_atomic(path, functools.partial(pq.write_table, part, write_page_checksum=True))
+        write_atomic(path, functools.partial(parquet.write, part))
 
 
 class Rows:
@@ -347,8 +363,7 @@ class WithParameters:
         return self._items.item_bytes()
 
     def fingerprint(self) -> str:
-        edges = [*range(0, self.length or 0, _PART), self.length or 0]
-        parts = [self._parameters(start, stop) for start, stop in itertools.pairwise(edges)]
+        parts = [self._parameters(start, stop) for start, stop in _parts(self)]
         return fingerprint.of([self._items.fingerprint(), *parts, self._more])
 
     def spec(self) -> str:
