@@ -15,6 +15,7 @@ import training
 from training import Heard, equal, fit, network, points, squares, weights
 
 from brimful import ConfigError, InputError, WorkerError, data
+from brimful.engine.ranks import Group
 from brimful.events import EpochDone, Finished
 from brimful.rundir import inspect
 
@@ -121,3 +122,13 @@ def test_ranks_that_hold_parts_of_one_model_want_equal_shares():
 
 def test_ranks_on_one_cpu_share_the_budget():
     assert fit(ranks=2, epochs=1, budget="1GB").plan.budget == 500_000_000
+
+
+def test_a_gradient_that_comes_late_does_not_stay_on_its_rank():
+    first, later = (torch.nn.Parameter(torch.zeros(3)) for _ in range(2))
+    first.grad = torch.ones(3)
+    group = Group(0, 2, torch.device("cuda"), [2.0, 0.0])  # as the first step had it; asking again would wait
+    assert group._used([first, later]) == [first]
+    later.grad = torch.ones(3)
+    with pytest.raises(InputError, match="first gradient after the first step"):
+        group._used([first, later])

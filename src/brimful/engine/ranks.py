@@ -11,7 +11,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from ..errors import ConfigError, WorkerError
+from ..errors import ConfigError, InputError, WorkerError
 from . import foreach
 from .objective import Weighted
 
@@ -62,8 +62,17 @@ class Group:
 
     def _used(self, parameters: list[nn.Parameter]) -> list[nn.Parameter]:
         """Those that got a gradient on some rank. On CUDA asking would wait for the device, so there the answer to the
-        first question holds for the run."""
+        first question holds for the run, and a gradient that comes later is refused: it would stay on its rank."""
         if self.device.type == "cuda" and self._known:
+            late = [
+                each for each, flag in zip(parameters, self._known, strict=True) if not flag and each.grad is not None
+            ]
+            if late:
+                raise InputError(
+                    f"{len(late)} parameter(s) got their first gradient after the first step (one has the shape "
+                    f"{tuple(late[0].shape)}). On several GPUs all that is trained must take part in the first step: add "
+                    "0 * parameter.sum() to the loss, or set requires_grad_(False) on what is not trained"
+                )
             return [each for each, flag in zip(parameters, self._known, strict=True) if flag]
         there = torch.tensor([float(each.grad is not None) for each in parameters], device=self.device)
         _add_up(there)
