@@ -70,8 +70,8 @@ class Group:
             if late:
                 raise InputError(
                     f"{len(late)} parameter(s) got their first gradient after the first step (one has the shape "
-                    f"{tuple(late[0].shape)}). On several GPUs all that is trained must take part in the first step: add "
-                    "0 * parameter.sum() to the loss, or set requires_grad_(False) on what is not trained"
+                    f"{tuple(late[0].shape)}). On several GPUs all that is trained must take part in the first step: "
+                    "add 0 * parameter.sum() to the loss, or set requires_grad_(False) on what is not trained"
                 )
             return [each for each, flag in zip(parameters, self._known, strict=True) if flag]
         there = torch.tensor([float(each.grad is not None) for each in parameters], device=self.device)
