@@ -5,7 +5,7 @@ interpret."""
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource, compile
 
-from brimful.gp import _advance, _eigen, _kernels, _measure, _survey
+from brimful.gp import _advance, _eigen, _kernels, _late, _measure, _survey
 
 _WHOLE = dict.fromkeys(("begin", "L", "T", "NB", "NP", "room", "M", "N", "limit"), "i32")
 _INDEX = dict.fromkeys(("last", "index", "iterations", "ending", "going", "counts", "start", "made"), "*i32")
@@ -26,6 +26,8 @@ if __name__ == "__main__":
     build(_kernels._evaluate, _TASK | {"WANT": True}, "*fp64", 1, known="*i32")
     build(_kernels._predict, _TASK, "*fp64", 1)
     build(_advance._advance, _STEP | {"CONVERGED": 2}, "*fp64", 1)
+    late = {name: value for name, value in _STEP.items() if name != "S"} | _TASK | {"CONVERGED": 2, "N": 64}
+    build(_late._descend, late, "*fp64", 4, known="*i32")
     build(_survey._guess, {"G": 28, "P": 3, "W": 256}, "*fp64", 4)
     build(_survey._judge, {"P": 3, "SCALED": True, "W": 256}, "*fp64", 4)
     grid = {"A": 7, "B": 4, "GB": 32, "P": 3, "STARTS": 2, "SECOND": 3.0, "S": 16}

@@ -17,7 +17,19 @@ if not torch.cuda.is_available():
 
 pytest.importorskip("triton")
 
-from brimful.gp import _eigen, _fused, _kernels, _measure, _survey, eigen, likelihood, posterior, scoring
+from brimful.gp import (
+    _advance,
+    _eigen,
+    _fused,
+    _kernels,
+    _late,
+    _measure,
+    _survey,
+    eigen,
+    likelihood,
+    posterior,
+    scoring,
+)
 from brimful.gp._lay import innermost, lay
 from brimful.gp.kernels import parse
 from brimful.gp.model import Model, _predicted, fit_batch
@@ -80,6 +92,39 @@ def test_a_matrix_that_is_not_positive_definite_is_infinite_and_alone():
     assert torch.isinf(value).tolist() == [False, False, True, False, False]
     good = _kernels.evaluate(kernel, tasks, theta)[0]
     assert torch.equal(value[[0, 1, 3, 4]], good[[0, 1, 3, 4]])
+
+
+@pytest.mark.parametrize(("text", "dimensions", "ard", "mean"), CASES)
+def test_what_is_evaluated_late_equals_the_plain_twin(text: str, dimensions: int, ard: bool, mean: str):
+    kernel, tasks, units, theta = draw(text, dimensions, ard, mean, tasks=3)
+    if mean == "constant":
+        tasks = replace(tasks, known_TN=0.1 + torch.rand_like(tasks.y_TN))
+    within = limits(kernel, units, None, None, False)
+    theta = theta.clamp(within.low_TP, within.high_TP)
+    once = scoring.Rules(iterations=0)  # after the first evaluation it is over
+    starts = theta[:, None], torch.ones(len(tasks), dtype=torch.int64, device=DEVICE)
+    descent, index = _advance.begin(starts, within, tasks.coefficients), torch.arange(len(tasks), device=DEVICE).int()
+    found = _late.descend(kernel, lay(tasks), descent, index.flip(0), within, once)
+    nlml, beta, slopes = likelihood.evaluate(kernel, tasks, theta)
+    assert not descent.going_T.any()
+    torch.testing.assert_close(descent.best_T3[:, 1], nlml, rtol=1e-9, atol=1e-9)
+    torch.testing.assert_close(descent.best_TQ, beta, rtol=1e-8, atol=1e-9)
+    torch.testing.assert_close(found.gradient_LP.flip(0), slopes.gradient_TP, rtol=1e-8, atol=1e-8)
+    torch.testing.assert_close(found.info_LPP.flip(0), slopes.information_TPP, rtol=1e-8, atol=1e-8)
+
+
+@pytest.mark.parametrize("most", [8, 4])
+def test_tasks_that_need_many_steps_end_as_their_twins(most: int):
+    kernel, tasks, units, _ = draw("rbf", 1, False, "constant", tasks=2, points=7)
+    within, rules = limits(kernel, units, None, None, False), scoring.Rules(iterations=6, starts=1)
+    plain = scoring.fit(kernel, tasks, within, rules)
+    with patch.object(_fused, "_SOON", 1), patch.object(_late, "MOST_POINTS", most):  # 4: none is so small
+        fused = _fused.fit(kernel, tasks, within, rules)
+    assert int(plain.iterations_T.max()) > 3  # steps by many at once
+    torch.testing.assert_close(fused.nlml_T, plain.nlml_T, rtol=1e-7, atol=1e-5)
+    torch.testing.assert_close(fused.theta_TP, plain.theta_TP, rtol=1e-4, atol=1e-4)
+    assert fused.ending_T.tolist() == plain.ending_T.tolist()
+    assert fused.iterations_T.tolist() == plain.iterations_T.tolist()
 
 
 @pytest.mark.parametrize(("priors", "known"), [("weak", False), (None, False), (None, True)])

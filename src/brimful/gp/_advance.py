@@ -122,17 +122,15 @@ def _learn(A, s, y, use):
     return tl.where(use[:, None, None], A + gained - lost, A)
 
 
-@triton.jit(do_not_specialize=["L", "limit"])
-def _advance(
-    index, value, beta, gradient, info, starts, counts, start, made, trial, now, kept_gradient, kept_info, kept_beta,
-    steps, changes, numbers, best, best_beta, best_numbers, iterations, ending, going, low, high, centre, precision,
-    fixed, points, L, tolerance, reach, limit,
-    P: tl.constexpr, PB: tl.constexpr, Q: tl.constexpr, R: tl.constexpr, STARTS: tl.constexpr, S: tl.constexpr,
-    LATE: tl.constexpr, FAILED: tl.constexpr, UNFINISHED: tl.constexpr, CONVERGED: tl.constexpr,
+@triton.jit
+def step(
+    slot, t, here, value, beta, gradient, info, starts, counts, start, made, trial, now, kept_gradient, kept_info,
+    kept_beta, steps, changes, numbers, best, best_beta, best_numbers, iterations, ending, going, low, high, centre,
+    precision, fixed, points, tolerance, reach, limit,
+    P: tl.constexpr, PB: tl.constexpr, Q: tl.constexpr, R: tl.constexpr, STARTS: tl.constexpr, LATE: tl.constexpr,
+    FAILED: tl.constexpr, UNFINISHED: tl.constexpr, CONVERGED: tl.constexpr,
 ):  # fmt: skip
-    slot = tl.program_id(0).to(tl.int64) * S + tl.arange(0, S)
-    here = slot < L
-    t = tl.load(index + slot, mask=here, other=0).to(tl.int64)
+    """Takes in what the trials of tasks t came to, which lies at `slot`; of those that are here."""
     here = here & (tl.load(going + t, mask=here, other=0) != 0)  # some may have ended since they were listed
     p = tl.arange(0, PB)
     inside = (p < P)[None, :]
@@ -227,10 +225,10 @@ def _advance(
     tl.store(iterations + t, tl.where(fresh, total, total + 1), mask=here)
 
     # The next trial: a step further, or the next start.
-    step = _solve(A, g, free, damping, 1e-9, P, PB)
-    step = tl.where(((kept <= least) & (step > 0.0)) | ((kept >= most) & (step < 0.0)), 0.0, step)
-    step = step * (reach / tl.maximum(tl.max(tl.abs(step), axis=1), reach))[:, None]
-    ahead = tl.where(free, tl.minimum(tl.maximum(kept - step, least), most), kept)
+    move = _solve(A, g, free, damping, 1e-9, P, PB)
+    move = tl.where(((kept <= least) & (move > 0.0)) | ((kept >= most) & (move < 0.0)), 0.0, move)
+    move = move * (reach / tl.maximum(tl.max(tl.abs(move), axis=1), reach))[:, None]
+    ahead = tl.where(free, tl.minimum(tl.maximum(kept - move, least), most), kept)
     following = tl.load(start + t, mask=here, other=0)
     following = tl.where(stop, following + 1, following)
     more = following < tl.load(counts + t, mask=here, other=0)
@@ -250,19 +248,58 @@ def _advance(
     tl.store(going + t, tl.where(~stop | more, 1, 0), mask=here)
 
 
+@triton.jit(do_not_specialize=["L", "limit"])
+def _advance(
+    index, value, beta, gradient, info, starts, counts, start, made, trial, now, kept_gradient, kept_info, kept_beta,
+    steps, changes, numbers, best, best_beta, best_numbers, iterations, ending, going, low, high, centre, precision,
+    fixed, points, L, tolerance, reach, limit,
+    P: tl.constexpr, PB: tl.constexpr, Q: tl.constexpr, R: tl.constexpr, STARTS: tl.constexpr, S: tl.constexpr,
+    LATE: tl.constexpr, FAILED: tl.constexpr, UNFINISHED: tl.constexpr, CONVERGED: tl.constexpr,
+):  # fmt: skip
+    slot = tl.program_id(0).to(tl.int64) * S + tl.arange(0, S)
+    here = slot < L
+    t = tl.load(index + slot, mask=here, other=0).to(tl.int64)
+    step(slot, t, here, value, beta, gradient, info, starts, counts, start, made, trial, now, kept_gradient, kept_info,
+         kept_beta, steps, changes, numbers, best, best_beta, best_numbers, iterations, ending, going, low, high,
+         centre, precision, fixed, points, tolerance, reach, limit, P, PB, Q, R, STARTS, LATE, FAILED, UNFINISHED,
+         CONVERGED)  # fmt: skip
+
+
 def advance(
     descent: Descent, index_L: Tensor, evaluated: Evaluated, limits: Limits, rules: Rules, count_T: Tensor
 ) -> None:
     """Takes in what the trials of some tasks came to. `count_T`: the points of each task."""
-    d, (_, P), L = descent, limits.low_TP.shape, len(index_L)
-    run, PB = _advance, triton.next_power_of_2(P)
-    together = max(1, _ROWS // PB)  # tasks of one program
+    L, run, P = len(index_L), _advance, limits.low_TP.shape[1]
+    together = max(1, _ROWS // triton.next_power_of_2(P))  # tasks of one program
     run[(-(-L // together),)](
-        index_L, evaluated.value_L2, evaluated.beta_LQ, evaluated.gradient_LP, evaluated.info_LPP, d.starts_TSP,
-        d.count_T, d.start_T, d.made_T, d.trial_TP, d.now_TP, d.gradient_TP, d.info_TPP, d.beta_TQ, d.steps_TRP,
-        d.changes_TRP, d.numbers_T4, d.best_TP, d.best_TQ, d.best_T3, d.iterations_T, d.ending_T, d.going_T,
-        limits.low_TP, limits.high_TP, limits.centre_TP, limits.precision_P, limits.fixed_P.to(torch.int8), count_T, L,
-        rules.tolerance, rules.reach, rules.iterations, P=P, PB=PB, Q=d.beta_TQ.shape[1],
-        R=P + 2, STARTS=d.starts_TSP.shape[1], S=together, LATE=LATE, FAILED=FAILED, UNFINISHED=UNFINISHED,
-        CONVERGED=CONVERGED, num_warps=1,
+        index_L, *of(evaluated), *state(descent, limits), count_T, L, *plain(rules), S=together, num_warps=1,
+        **compiled(descent, limits),
     )  # fmt: skip
+
+
+def of(evaluated: Evaluated) -> tuple[Tensor, ...]:
+    """What was evaluated, as `step` is given it."""
+    return evaluated.value_L2, evaluated.beta_LQ, evaluated.gradient_LP, evaluated.info_LPP
+
+
+def state(d: Descent, limits: Limits) -> tuple[Tensor, ...]:
+    """Where tasks are and what bounds them, as `step` is given it."""
+    return (
+        d.starts_TSP, d.count_T, d.start_T, d.made_T, d.trial_TP, d.now_TP, d.gradient_TP, d.info_TPP, d.beta_TQ,
+        d.steps_TRP, d.changes_TRP, d.numbers_T4, d.best_TP, d.best_TQ, d.best_T3, d.iterations_T, d.ending_T,
+        d.going_T, limits.low_TP, limits.high_TP, limits.centre_TP, limits.precision_P, limits.fixed_P.to(torch.int8),
+    )  # fmt: skip
+
+
+def plain(rules: Rules) -> tuple[float, float, int]:
+    """The rules, as `step` is given them."""
+    return rules.tolerance, rules.reach, rules.iterations
+
+
+def compiled(d: Descent, limits: Limits) -> dict[str, Any]:
+    """What `step` has compiled in."""
+    P = limits.low_TP.shape[1]
+    return {
+        "P": P, "PB": triton.next_power_of_2(P), "Q": d.beta_TQ.shape[1], "R": P + 2, "STARTS": d.starts_TSP.shape[1],
+        "LATE": LATE, "FAILED": FAILED, "UNFINISHED": UNFINISHED, "CONVERGED": CONVERGED,
+    }  # fmt: skip

@@ -15,7 +15,7 @@ from ._blocks import LANES
 
 
 @triton.jit
-def _value(r2, SHAPE: tl.constexpr):
+def value_of(r2, SHAPE: tl.constexpr):
     """A kernel's shape at a squared distance, and what its derivative by a lengthscale is, over the squared distance
     along it."""
     if SHAPE == 0:
@@ -60,10 +60,10 @@ def apart(x, y, scale, R):
 @triton.jit
 def _values4(r, m, n, SHAPE: tl.constexpr):
     """Values and slopes of a row: m and n are 0 at missing points."""
-    a, p = _value(r[0], SHAPE)
-    b, q = _value(r[1], SHAPE)
-    c, s = _value(r[2], SHAPE)
-    d, t = _value(r[3], SHAPE)
+    a, p = value_of(r[0], SHAPE)
+    b, q = value_of(r[1], SHAPE)
+    c, s = value_of(r[2], SHAPE)
+    d, t = value_of(r[3], SHAPE)
     v = (a * (m * n[0]), b * (m * n[1]), c * (m * n[2]), d * (m * n[3]))
     return v, (p * (m * n[0]), q * (m * n[1]), s * (m * n[2]), t * (m * n[3]))
 

@@ -1,12 +1,14 @@
 """Fitting on a GPU: the loop of scoring.py, each step two kernels over the tasks that are still going.
 
 The first evaluates (`_kernels.py`), the second judges and makes the next trial (`_advance.py`); all else is a list of
-tasks that grows shorter.
+tasks that grows shorter. The few that need many steps make the rest of them in one go (`_late.py`).
 """
+
+import math
 
 import torch
 
-from . import _advance, _kernels, _survey, scoring
+from . import _advance, _kernels, _late, _survey, scoring
 from ._lay import Laid, last, lay
 from .kernels import Kernel
 from .priors import Limits
@@ -14,6 +16,7 @@ from .tasks import Tasks
 
 _INDEXED = 2**31 - 1  # numbers of all tasks along one dimension of the inputs, and of all of them
 _FEW = 1 << 12  # tasks that a card steps in the time of one
+_SOON = 8  # steps by many at once, for each parameter: few tasks need more; where starts are given, in all
 _BLINDLY = 4  # steps of so few between two looks at which of them are done: a look is a third of a step
 
 
@@ -53,19 +56,40 @@ def _in_parts(
 def _fit(
     kernel: Kernel, laid: Laid, limits: Limits, rules: scoring.Rules, starts: scoring.Starts | None
 ) -> scoring.Fitted:
-    room = _kernels.room(laid, limits.low_TP.shape[1], True)
-    laid.reserve(len(laid), room)  # first what takes the most memory
+    laid.reserve(len(laid), _kernels.room(laid, limits.low_TP.shape[1], True))  # first what takes the most memory
     begin = starts or _survey.survey(kernel, laid, limits, rules)
     descent = _advance.begin(begin, limits, laid.regressors)
     active = torch.nonzero(descent.going_T)[:, 0].int()
-    while len(active):
-        for _ in range(1 if len(active) > _FEW else _BLINDLY):
-            for some in active.split(laid.at_once(room)):
-                evaluated = _kernels.launch(kernel, laid, some, descent.trial_TP[some], True)
-                _advance.advance(descent, some, evaluated, limits, rules, laid.count_T)
-        active = active[descent.going_T[active] != 0]
+    active = _follow(
+        kernel, laid, descent, active, limits, rules, _SOON if starts else _SOON * descent.best_TP.shape[1]
+    )
+    small = laid.last_T[active] * 4 <= _late.MOST_POINTS
+    _late.descend(kernel, laid, descent, active[small], limits, rules)
+    _follow(kernel, laid, descent, active[~small], limits, rules)
     best_T3 = descent.best_T3
     return scoring.Fitted(
         descent.best_TP, best_T3[:, 1], descent.iterations_T.long(), best_T3[:, 2], descent.ending_T.long(),
         descent.best_TQ,
     )  # fmt: skip
+
+
+def _follow(
+    kernel: Kernel,
+    laid: Laid,
+    descent: _advance.Descent,
+    active: torch.Tensor,
+    limits: Limits,
+    rules: scoring.Rules,
+    most: float = math.inf,
+) -> torch.Tensor:
+    """Steps tasks until they have ended, or made so many; those that have not ended."""
+    made, room = 0, _kernels.room(laid, limits.low_TP.shape[1], True)
+    while len(active) and made < most:
+        blindly = 1 if len(active) > _FEW else int(min(_BLINDLY, most - made))
+        for _ in range(blindly):
+            for some in active.split(laid.at_once(room)):
+                evaluated = _kernels.launch(kernel, laid, some, descent.trial_TP[some], True)
+                _advance.advance(descent, some, evaluated, limits, rules, laid.count_T)
+        made += blindly
+        active = active[descent.going_T[active] != 0]
+    return active

@@ -331,7 +331,7 @@ def _size(number: int) -> Any:
     return tl.constexpr(number) if blocks.INTERPRETED else number
 
 
-def _options(kernel: Kernel, laid: Laid, parameters: int) -> dict[str, Any]:
+def options(kernel: Kernel, laid: Laid, parameters: int) -> dict[str, Any]:
     """What every kernel has compiled in."""
     return {
         "D": laid.x_DNT.shape[0],
@@ -362,23 +362,29 @@ def room(laid: Laid, parameters: int, want: bool) -> int:
     return laid.blocks * 16 + (Q + 1) * NP + (derivatives if want else 0)
 
 
+def unwritten(evaluations: int, parameters: int, laid: Laid, want: bool) -> Evaluated:
+    """Where a kernel is to write."""
+    like: dict[str, Any] = {"dtype": torch.float64, "device": laid.y_NT.device}
+    derived = evaluations if want else 0
+    return Evaluated(
+        torch.empty(evaluations, 2, **like),
+        torch.zeros(evaluations, laid.regressors, **like),
+        torch.empty(derived, parameters, **like),
+        torch.empty(derived, parameters, parameters, **like),
+    )
+
+
 def launch(kernel: Kernel, laid: Laid, index_L: Tensor, theta_LP: Tensor, want: bool) -> Evaluated:
     """Evaluates tasks by their index; derivatives where they are wanted."""
-    (_, NP, T), L, P, Q = laid.x_DNT.shape, len(index_L), theta_LP.shape[1], laid.regressors
-    like: dict[str, Any] = {"dtype": torch.float64, "device": laid.y_NT.device}
-    out = Evaluated(
-        torch.empty(L, 2, **like),
-        torch.zeros(L, Q, **like),
-        torch.empty(L if want else 0, P, **like),
-        torch.empty(L if want else 0, P, P, **like),
-    )
-    numbers, (theta_LP, run) = room(laid, P, want), (theta_LP.to(**like).contiguous(), _evaluate)
+    (_, NP, T), L, P = laid.x_DNT.shape, len(index_L), theta_LP.shape[1]
+    out, numbers, run = unwritten(L, P, laid, want), room(laid, P, want), _evaluate
+    theta_LP = theta_LP.to(out.value_L2).contiguous()
     scratch, rounds = laid.rounds(L, numbers)
     for begin, programs in rounds:
         run[(programs,)](
             laid.x_DNT, laid.y_NT, laid.known, laid.last_T, theta_LP, index_L, scratch, out.value_L2,
             out.beta_LQ, out.gradient_LP, out.info_LPP, begin, L, T, _size(NP // 4), NP, numbers, WANT=want,
-            **_options(kernel, laid, P),
+            **options(kernel, laid, P),
         )  # fmt: skip
     return out
 
@@ -422,6 +428,6 @@ def predict(kernel: Kernel, tasks: Tasks, theta_TP: Tensor, new_TMD: Tensor) -> 
     for begin, programs in rounds:
         run[(programs,)](
             laid.x_DNT, laid.y_NT, laid.known, laid.last_T, theta_TP, new_DMT, scratch, mean_MT,
-            variance_MT, beta_TQ, good_T, begin, T, _size(NP // 4), NP, _size(M), numbers, **_options(kernel, laid, P),
+            variance_MT, beta_TQ, good_T, begin, T, _size(NP // 4), NP, _size(M), numbers, **options(kernel, laid, P),
         )  # fmt: skip
     return mean_MT[:count].mT, variance_MT[:count].mT, beta_TQ, good_T != 0
