@@ -16,8 +16,7 @@ import pytest
 import torch
 from mapping import Heard, Recorded, double, rows, run, same, stamped, stream
 
-from brimful import BrimfulWarning, ChangedError, CorruptError, RunDirError, Status, StorageError
-from brimful.engine import shards
+from brimful import BrimfulWarning, ChangedError, CorruptError, RunDirError, Status, StorageError, parquet
 from brimful.events import BatchDone, Finished, read_log
 from brimful.rundir import LOG, MANIFEST
 from stopping import Orders
@@ -241,7 +240,7 @@ def test_an_interrupt_without_a_directory_says_that_nothing_was_kept():
 def test_a_full_disk_is_told_of_and_the_run_goes_on_once_there_is_room(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, fails: int
 ):
-    written, write = itertools.count(1), shards._write
+    written, write = itertools.count(1), parquet.write
 
     def full_disk(table: Any, path: Path) -> None:
         path.write_bytes(b"half of it")
@@ -251,7 +250,7 @@ def test_a_full_disk_is_told_of_and_the_run_goes_on_once_there_is_room(
 
     recorded = Recorded(stamped)
     with monkeypatch.context() as patch:
-        patch.setattr(shards, "_write", full_disk)
+        patch.setattr(parquet, "write", full_disk)
         with pytest.raises(StorageError, match=r"the disk is full.*run the same command again: finished work is kept"):
             run(recorded, rows(80), batch=8, out=tmp_path / "run")
     kept = shards_of(tmp_path / "run")

@@ -1,5 +1,6 @@
 """`fold` on a CUDA device: the CPU's numbers, inside the budget, and memory that really runs out."""
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -43,8 +44,10 @@ def test_the_peak_is_never_above_the_budget(budget: int, strategy: str):
     torch.cuda.reset_peak_memory_stats()
     plan = plan_fold(term, c, x, strategy=strategy, budget=budget)
     assert plan.predicted <= budget == plan.budget
-    lse, mean = fold(term, c, x, strategy=strategy, budget=budget)
-    (lse.sum() + mean.sum()).backward()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", BrimfulWarning)  # a chunk may be done again in smaller ones
+        lse, mean = fold(term, c, x, strategy=strategy, budget=budget)
+        (lse.sum() + mean.sum()).backward()
     torch.cuda.synchronize()
     assert torch.cuda.max_memory_reserved() <= budget
 

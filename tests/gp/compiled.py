@@ -30,7 +30,7 @@ if __name__ == "__main__":
     build(_late._descend, late, "*fp64", 4, known="*i32")
     build(_survey._guess, {"G": 28, "P": 3, "W": 256}, "*fp64", 4)
     build(_survey._judge, {"P": 3, "SCALED": True, "W": 256}, "*fp64", 4)
-    grid = {"A": 7, "B": 4, "GB": 32, "P": 3, "STARTS": 2, "SECOND": 3.0, "S": 16}
+    grid = {"A": 3, "M": 7, "B": 4, "GB": 128, "P": 3, "STARTS": 2, "SECOND": 3.0, "S": 16}
     build(_survey._choose, grid, "*fp64", 2)
     sizes = {"L": 49, "R": 32, "Q": 1, "PULLED": True, "B": 64, "S": 64, "PRECISION": "tf32x3"}
     build(_eigen._lowest, sizes, "*fp32", 4, M="*fp32")

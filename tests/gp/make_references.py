@@ -7,6 +7,7 @@ a time. A task's own units are those of `brimful.gp.tasks`: inputs of extent 1, 
 """
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -31,22 +32,27 @@ def correlation(kind: str, r: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return (1 + s + s**2 / 3) * e, s**2 / 3 * (1 + s) * e
 
 
-def objective(theta: np.ndarray, kind: str, apart: np.ndarray, y: np.ndarray) -> tuple[float, np.ndarray]:
-    """The negative log marginal likelihood, a constant mean profiled, and its gradient."""
-    variance, length, noise = np.exp(theta)
-    c, dc = correlation(kind, apart / length)
+def scored(K: np.ndarray, slopes: Sequence[np.ndarray], y: np.ndarray) -> tuple[float, np.ndarray]:
+    """The negative log marginal likelihood, a constant mean profiled, and its gradient, from the slopes of K."""
     n = len(y)
     try:
-        L = cholesky(variance * c + noise * np.eye(n), lower=True)
+        L = cholesky(K, lower=True)
     except np.linalg.LinAlgError:
-        return 1e10, np.zeros(3)
+        return 1e10, np.zeros(len(slopes))
     inverse = cho_solve((L, True), np.eye(n))
     weights = inverse.sum(0)
     residual = y - weights @ y / weights.sum()
     a = inverse @ residual
     value = 0.5 * (residual @ a + n * np.log(2 * np.pi)) + np.log(np.diag(L)).sum()
     gap = inverse - np.outer(a, a)
-    return value, 0.5 * np.array([variance * (gap * c).sum(), variance * (gap * dc).sum(), noise * np.trace(gap)])
+    return value, 0.5 * np.array([(gap * slope).sum() for slope in slopes])
+
+
+def objective(theta: np.ndarray, kind: str, apart: np.ndarray, y: np.ndarray) -> tuple[float, np.ndarray]:
+    variance, length, noise = np.exp(theta)
+    c, dc = correlation(kind, apart / length)
+    signal, floor = variance * c, noise * np.eye(len(y))
+    return scored(signal + floor, [signal, variance * dc, floor], y)
 
 
 def inputs(generator: np.random.Generator, n: int) -> np.ndarray:

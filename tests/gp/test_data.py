@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from small import fit, long, rows, same
 
-from brimful import InputError, gp
+from brimful import ConfigError, InputError, gp
 from brimful.gp.data import Columns, Ragged, Synthetic, read
 
 X, Y = rows(0, 5, 9)
@@ -125,6 +125,93 @@ def test_dates_in_a_csv_are_understood(tmp_path: Path):
     same(fit(path), fit([(np.arange(9.0), Y[0])]), rtol=1e-6)
 
 
+DATES = pd.date_range("2024-02-01", periods=9, freq="36h")
+MOMENTS: dict[str, Any] = {
+    "an index": DATES,
+    "an index with a zone": DATES.tz_localize("UTC"),
+    "a series": pd.Series(DATES),
+    "an array": DATES.to_numpy(),
+    "seconds": DATES.to_numpy().astype("datetime64[s]"),
+    "a column": DATES.to_numpy()[:, None],
+    "a list": DATES.to_pydatetime().tolist(),
+    "arrow": pa.array(DATES),
+}
+
+
+@pytest.mark.parametrize("form", MOMENTS)
+def test_dates_are_days_since_1970_wherever_inputs_go(form: str):
+    days = (DATES - pd.Timestamp("1970-01-01")) / pd.Timedelta(days=1)
+    table = pa.table({"task": ["a"] * 9, "ds": pa.array(DATES), "y": Y[0]})
+    found = fit(table)
+    for mine, theirs in zip(found.predict(MOMENTS[form]), found.predict(days.to_numpy()), strict=True):
+        np.testing.assert_array_equal(mine, theirs)
+    same(fit([(MOMENTS[form], Y[0])]), found)
+    assert fit(MOMENTS[form], Y[:1]).status.tolist() == [0]
+
+
+def test_a_date_that_is_none_is_a_missing_point():
+    stamps = DATES.to_numpy().copy()
+    stamps[3] = np.datetime64("NaT")
+    assert fit([(stamps, Y[0])]).table()["points"].to_pylist() == [8]
+
+
+@pytest.mark.parametrize("kind", ["arrow", "pandas", "parquet", "csv"])
+def test_the_numbers_of_pandas_rows_are_no_input(tmp_path: Path, kind: str):
+    columns = long(X, Y, list("abcde"))
+    plain = pd.DataFrame({"unique_id": columns["unique_id"], "depth": columns["ds"], "y": columns["y"]})
+    shuffled = plain.sample(frac=1.0, random_state=0)
+    source: Any = {"arrow": lambda: pa.Table.from_pandas(shuffled), "pandas": lambda: shuffled}.get(
+        kind, lambda: tmp_path / f"long.{kind}"
+    )()
+    if kind == "parquet":
+        shuffled.to_parquet(source)
+    if kind == "csv":
+        shuffled.to_csv(source)
+    found = fit(source)
+    assert found.data is not None
+    assert (found.data.dimensions, found.data.inputs) == (1, ("depth",))
+
+
+@pytest.mark.parametrize("name", ["a.CSV", "a.tsv", "a.csv.gz", "a.TSV"])
+def test_tables_of_text_in_every_form(tmp_path: Path, name: str):
+    table = pd.DataFrame(long(X, Y, list("abcde")))
+    table.to_csv(tmp_path / name, sep="\t" if "tsv" in name.lower() else ",", index=False)
+    same(fit(tmp_path / name), fit(X, Y))
+
+
+def test_the_inputs_of_a_table_in_a_list():
+    x, y = rows(1, 2, 8, 2)
+    table = pa.table(long(x, y, list("ab")))
+    same(fit(table, columns=gp.Columns(x=["x_1", "x_0"])), fit(table, columns=gp.Columns(x="x_1, x_0")))
+
+
+@pytest.mark.parametrize(
+    ("columns", "words"),
+    [
+        (lambda: {"x": "ds"}, r"columns is a dict; give gp.Columns\(id=..., x=..., y=...\)"),
+        (lambda: gp.Columns(x=[1]), r"columns has x=\[1\]; give the name of a column"),  # pyright: ignore[reportArgumentType]
+        (lambda: gp.Columns(id=["a"]), r"columns has id=\['a'\]; give the name"),  # pyright: ignore[reportArgumentType]
+    ],
+)
+def test_columns_that_are_no_names(columns: Callable[[], Any], words: str):
+    with pytest.raises(ConfigError, match=words):
+        fit(table_of(), columns=columns())
+
+
+@pytest.mark.parametrize(
+    "more", [{"y": Y}, {"noise": 0.01}, {"task_ids": list("abc")}, {"columns": gp.Columns(noise="v")}]
+)
+def test_nothing_is_given_beside_data_that_has_it_all(more: dict[str, Any]):
+    with pytest.raises(InputError, match=r"leave .*out"):
+        fit(gp.synthetic(3), **more)
+
+
+@pytest.mark.parametrize("count", [-1, 2.5, "3"])
+def test_synthetic_tasks_are_counted(count: Any):
+    with pytest.raises(ConfigError, match=r"count is .*; give a whole number from 0 on"):
+        gp.synthetic(count)
+
+
 def test_nulls_are_missing_points():
     columns = long(X, Y, list("abcde"))
     columns["y"] = pa.array([None if place in (2, 11) else value for place, value in enumerate(columns["y"])])
@@ -183,6 +270,9 @@ BAD_TABLES: dict[str, tuple[Callable[[], Any], dict[str, Any], str]] = {
     "null ids": (lambda: table_of(unique_id=[None, *["a"] * 44]), {}, "'unique_id' has 1 nulls; every row needs"),
     "noise": (lambda: table_of(), {"noise": 0.1}, r"noise and task ids in columns.*gp.Columns\(noise="),
     "task_ids": (lambda: table_of(), {"task_ids": list("vwxyz")}, r"task ids in columns"),
+    "vast": (lambda: table_of(ds=np.arange(45) + 1_700_000_000_000_000_000), {}, "divide .*, or give datetimes"),
+    "twice": (lambda: table_of().append_column("y", [Y.reshape(-1)]), {}, "2 columns called 'y'; rename all but one"),
+    "twice in pandas": (lambda: pd.DataFrame(np.zeros((3, 2)), columns=["y", "y"]), {}, "cannot be read as a table"),
     "no file": (lambda: "nowhere/long.parquet", {}, "nowhere/long.parquet does not exist; check the path"),
 }  # fmt: skip
 
@@ -214,6 +304,15 @@ BAD_ARRAYS: dict[str, tuple[Any, Any, dict[str, Any], str]] = {
     "not finite": ([0, 1, np.nan, 3, 4, 5, 6, 7, 8], Y, {}, "x holds NaN or infinities, and all tasks share it"),
     "noise": (SHARED, Y, {"noise": np.ones(4)}, r"noise has shape \(4,\); give .* \(9,\), or .* \(5, 9\)"),
     "ids": (SHARED, Y, {"task_ids": ["a"]}, "task_ids has 1 names for 5 tasks; give one a task"),
+    "mixed ids": (SHARED, Y, {"task_ids": ["a", 1, 2, 3, 4]}, "task_ids is a list of names .* one kind"),
+    "an id": (SHARED, Y, {"task_ids": "abcde"}, "task_ids is a str .* give a list of texts or of whole numbers"),
+    "a number": (SHARED, Y, {"task_ids": 5}, "task_ids is a int"),
+    "a set": (SHARED, Y, {"task_ids": set("abcde")}, "task_ids is a set"),
+    "ids in rows": (SHARED, Y, {"task_ids": np.zeros((5, 2))}, "task_ids is a ndarray"),
+    "ids in lists": (SHARED, Y, {"task_ids": [["a"]] * 5}, "task_ids holds list"),
+    "pair noise": ([(X[0], Y[0], np.ones(4))], None, {}, r"task 0 has noise of shape \(4,\) and 9 targets; give one"),
+    "columns": (SHARED, Y, {"columns": Columns(x="ds")}, "columns= names the columns of a long table"),
+    "dates": (SHARED, pd.date_range("2024-01-01", periods=9), {}, r"y holds datetime64\[.*; give real numbers"),
     "no y": (SHARED, None, {}, "x is a ndarray and there is no y; give arrays x and y, a list of"),
     "nothing": (None, None, {}, "x is a NoneType and there is no y"),
     "not pairs": ([1.0, 2.0], None, {}, "task 0 is float; each must be a pair"),

@@ -101,3 +101,11 @@ def test_tasks_with_missing_values_among_whole_ones(mean: str):
         assert found.nlml[task] == pytest.approx(alone.nlml[0], abs=1e-4)
         for name, values in alone.params.items():
             assert found.params[name][task] == pytest.approx(values[0], rel=1e-3, abs=1e-9), name
+
+
+def test_many_points_begin_from_the_grid_and_keep_to_the_budget():
+    x = np.linspace(0, 1, 300)
+    y = np.sin(9 * np.outer([1.0, 2.0], x)) + 0.1 * np.random.default_rng(0).normal(size=(2, 300))
+    found = fit(x, y, budget="200MB")
+    assert found.converged.all() and "grid" in found.way
+    assert found.result is not None and found.result.observed < 100e6

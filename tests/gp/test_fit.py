@@ -285,8 +285,8 @@ def test_no_tasks_and_no_points(shape: tuple[int, int]):
     found = fit(np.zeros(shape), np.zeros(shape))
     assert found.status.tolist() == [Fate.EMPTY] * shape[0]
     assert found.table().num_rows == shape[0]
-    assert len(found.predict([0.0])[0]) == shape[0]
-    assert len(found.sample([0.0], 2)) == shape[0]
+    assert [part.shape for part in found.predict([0.0, 1.0])] == [(shape[0], 2)] * 2
+    assert found.sample([0.0, 1.0], 2).shape == (shape[0], 2, 2)
 
 
 def test_many_points_take_the_other_way_to_the_same_end():
@@ -343,12 +343,36 @@ def test_silence_when_asked_for(capfd: pytest.CaptureFixture[str]):
         ({"at": [0.5]}, "keep='predictions' and at= go together"),
         ({"keep": "predictions", "at": [0.5]}, "keep='predictions' needs out="),
         ({"precision": "float64"}, "precision is 'float64'; choose 'float32' or 'float16'"),
+        ({"tolerance": True}, "tolerance is True; give a positive number of nats"),
+        ({"tolerance": INF}, "tolerance is inf; give a positive number of nats"),
+        (
+            {"priors": {"lengthscale": ("a", 1)}},
+            r"priors=.* cannot be understood .*; give gp.LogNormal\(median, spread",
+        ),
+        ({"seed": "a"}, "seed is 'a'; give a whole number"),
+        ({"out": 3}, "out is 3; give the path of a folder"),
+        ({"kernel": gp.custom(lambda x1, x2, params: x1 @ x2.T, mean_0=1.0)}, "called 'mean_0', a name that the table"),
         ({"batch": 0}, "batch is 0; give a whole number from 1 on, or 'auto'"),
     ],
 )
 def test_options_that_cannot_be_are_named_with_what_can(options: dict[str, Any], words: str):
     with pytest.raises(ConfigError, match=words):
         fit(X, Y, **options)
+
+
+def test_numbers_of_numpys_kind_are_numbers():
+    same(
+        fit(X, Y, iterations=np.int64(50), starts=np.int32(2), tolerance=np.float32(0.5), seed=np.int64(1)),
+        fit(X, Y, iterations=50, starts=2, tolerance=0.5),
+    )
+
+
+def test_draws_that_cannot_be():
+    found = fit(X, Y)
+    options: dict[str, Any]
+    for options in ({"draws": -1}, {"draws": 2.5}, {"seed": "a"}):
+        with pytest.raises(ConfigError, match="give a whole number"):
+            found.sample([0.5], **options)
 
 
 def test_a_device_that_is_not_there():

@@ -144,7 +144,7 @@ def test_a_fit_by_it_is_the_fit_of_its_twin(priors: str | None, known: bool):
     assert fused.iterations_T.tolist() == plain.iterations_T.tolist()
 
 
-@pytest.mark.parametrize(("text", "dimensions", "ard", "mean"), CASES[1:5:2])
+@pytest.mark.parametrize(("text", "dimensions", "ard", "mean"), [CASES[1], CASES[4]])
 @pytest.mark.parametrize(
     ("priors", "bounds", "known", "starts"),
     [

@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 from brimful import gp
 from brimful.cli.app import app
 from brimful.plan import Plan
+from brimful.units import show_seconds
 
 X, Y = rows(0, 7, 9)
 CPU = ("--device", "cpu")
@@ -60,7 +61,7 @@ def is_picture(path: Path) -> bool:
 
 SUMMARY = {
     *("tasks", "kernel", "way", "batch", "observed_peak_bytes", "predicted_peak_bytes", "budget_bytes", "seconds"),
-    *("time_a_task_seconds", "tasks_per_GB", "converged", "flagged", "mean_NLML", "mean_iterations", "picture"),
+    *("time_a_task_seconds", "tasks_per_GB", "converged_share", "flagged", "mean_NLML", "mean_iterations", "picture"),
 }
 
 
@@ -70,7 +71,7 @@ def test_a_synthetic_fit(own: bool):
     assert set(report) == SUMMARY | {"held_out_MAE", "held_out_RMSE", "truth_MAE", "truth_RMSE"}
     assert report["tasks"] == 300
     assert ("shared eigenbasis" in report["way"]) is not own
-    assert float(report["converged"].rstrip("%")) > 95
+    assert 0.95 < report["converged_share"] <= 1
     assert report["picture"] is None
     assert 0 < report["truth_MAE"] < report["held_out_MAE"] < 0.4
     assert report["held_out_MAE"] < report["held_out_RMSE"]
@@ -83,7 +84,7 @@ def test_a_synthetic_fit(own: bool):
 def test_a_synthetic_fit_is_told_in_words():
     result = CliRunner().invoke(app, ["gp", "fit", "--synthetic", "30", "--points", "8", *CPU])
     assert result.exit_code == 0
-    for words in ("tasks", "mean NLML", "converged", "truth RMSE"):
+    for words in ("tasks", "mean NLML", "converged", "%", "truth RMSE"):
         assert words in result.stdout
     assert "gp fit: finished" in result.stderr
 
@@ -177,6 +178,55 @@ def test_predictions_to_a_folder(models: Path, tmp_path: Path):
     np.testing.assert_allclose(np.stack(table["mean"].to_numpy()), gp.load(models).predict(np.linspace(0, 3, 4))[0])
 
 
+def test_predictions_in_text_have_a_row_a_point(models: Path, tmp_path: Path):
+    invoke("gp", "predict", str(models), "--at", "0:3:4", "--out", str(tmp_path / "there.csv"))
+    table = pyarrow.csv.read_csv(tmp_path / "there.csv")
+    assert table.column_names == ["task", "ds", "mean", "variance"]
+    assert sorted(table["task"].to_pylist()) == [task for task in "abcdefg" for _ in range(4)]
+    mean, variance = gp.load(models).predict(np.linspace(0, 3, 4))
+    place = ["gfedcba".index(task) for task in table["task"].to_pylist()[::4]]
+    np.testing.assert_allclose(table["ds"].to_numpy(), np.tile(np.linspace(0, 3, 4), 7))
+    np.testing.assert_allclose(table["mean"].to_numpy().reshape(7, 4), mean[place])
+    np.testing.assert_allclose(table["variance"].to_numpy().reshape(7, 4), variance[place])
+    assert [each.name for each in tmp_path.iterdir()] == ["there.csv"]
+
+
+def test_what_failed_predictions_left_is_not_in_the_way(models: Path, tmp_path: Path):
+    out, scratch = tmp_path / "there.parquet", tmp_path / "there.parquet.run"
+    gp.load(models).predict_to(scratch, np.linspace(0, 1, 3), progress=False)
+    assert invoke("gp", "predict", str(models), "--at", "0:1:3", "--out", str(out))["time_a_task_seconds"] is None
+    gp.load(models).predict_to(scratch, np.linspace(0, 1, 3), progress=False)
+    invoke("gp", "predict", str(models), "--at", "0:1:5", "--out", str(out))
+    assert len(pq.read_table(out)["mean"][0]) == 5
+    assert list(tmp_path.iterdir()) == [out]
+    fit(X, Y, out=scratch)
+    assert "cannot be resumed" in fails("gp", "predict", str(models), "--at", "0:1:5", "--out", str(out))
+
+
+def test_points_are_found_by_the_names_of_the_inputs(tmp_path: Path):
+    x, y = rows(2, 3, 8, 2)
+    columns = long(x, y, list("abc"))
+    dates = pa.array((np.arange(24) % 8) * 86_400, pa.timestamp("s"))
+    table = pa.table({"id": columns["unique_id"], "when": dates, "deep": columns["x_1"], "y": columns["y"]})
+    found = fit(table, columns=gp.Columns(x="when,deep"), out=tmp_path / "models")
+    new = {"deep": np.array([0.5, 2.0]), "other": ["p", "q"], "when": pa.array([1, 3], pa.date32())}
+    expected = found.predict(np.array([[1.0, 0.5], [3.0, 2.0]]))[0]
+
+    def mean(points: dict[str, Any], name: str) -> np.ndarray:
+        (pq.write_table if name.endswith("parquet") else pyarrow.csv.write_csv)(pa.table(points), tmp_path / name)
+        out = ["--out", str(tmp_path / "there.parquet")]
+        invoke("gp", "predict", str(tmp_path / "models"), "--at", str(tmp_path / name), *out)
+        return np.stack(pq.read_table(tmp_path / "there.parquet")["mean"].to_numpy())
+
+    np.testing.assert_allclose(mean(new, "a.parquet"), expected)
+    np.testing.assert_allclose(mean(new, "a.csv"), expected)
+    np.testing.assert_allclose(mean({"p": [1.0, 3.0], "q": new["deep"]}, "b.csv"), expected)
+    pyarrow.csv.write_csv(pa.table({"deep": [1.0], "q": [1.0]}), tmp_path / "c.csv")
+    out = ["--out", str(tmp_path / "more.parquet")]
+    said = fails("gp", "predict", str(tmp_path / "models"), "--at", str(tmp_path / "c.csv"), *out)
+    assert "it has no column 'when'; the models have the inputs when, deep" in " ".join(said.split())
+
+
 @pytest.mark.parametrize("kind", ["npy", "csv", "parquet"])
 def test_points_from_a_file(models: Path, tmp_path: Path, kind: str):
     points, path = np.array([0.1, 1.5, 2.0]), tmp_path / f"points.{kind}"
@@ -198,7 +248,7 @@ def test_predictions_are_all_that_is_kept(table: Path, tmp_path: Path):
     np.testing.assert_allclose(kept, fit(X, Y).predict(np.linspace(0, 3, 5))[0], rtol=1e-4, atol=1e-5)
     assert is_picture(Path(invoke("gp", "report", str(out))["picture"]))
     said = fails("gp", "predict", str(out), "--at", "0:1:3", "--out", str(tmp_path / "there.parquet"))
-    assert "kept its parameters and not its data" in said
+    assert "kept its parameters and not its data, which predictions need: run it again with --keep params+data" in said
 
 
 def test_the_report(models: Path):
@@ -206,11 +256,20 @@ def test_the_report(models: Path):
     found = gp.load(models)
     assert report["tasks"] == 7
     assert report["kernel"] == "rbf"
-    assert report["converged"] == "100.00%"
+    assert report["converged_share"] == 1.0
     assert report["median_lengthscale"] == pytest.approx(np.median(found.params["lengthscale"]))
     assert report["mean_NLML"] == pytest.approx(found.nlml.mean())
     assert Path(report["picture"]) == models / "gp.png"
     assert is_picture(models / "gp.png")
+
+
+def test_the_picture_goes_where_it_is_asked_for(tmp_path: Path):
+    x, y = rows(1, 2, 6)
+    fit(x, y, task_ids=["$a$ of $\\b", "c"], out=tmp_path / "models")
+    report = invoke("gp", "report", str(tmp_path / "models"), "--out", str(tmp_path / "deep" / "pictures"))
+    assert Path(report["picture"]) == tmp_path / "deep" / "pictures" / "gp.png"
+    assert is_picture(Path(report["picture"]))
+    assert not (tmp_path / "models" / "gp.png").exists()
 
 
 @pytest.mark.parametrize("case", ["two dimensions", "odd tasks", "saved", "two bytes", "all empty"])
@@ -256,9 +315,13 @@ def test_mistakes_about_the_points(models: Path, tmp_path: Path):
     (tmp_path / "bad.npy").write_bytes(b"nothing")
     pq.write_table(pa.table({"x": ["a", "b"]}), tmp_path / "texts.parquet")
     np.save(tmp_path / "wide.npy", np.zeros((4, 3)))
+    np.save(tmp_path / "none.npy", np.zeros((0, 1)))
     np.save(tmp_path / "complex.npy", np.zeros(4, complex))
     for at, words in (
         ("0:1:many", "--at is '0:1:many'; write start:stop:num, such as 0:1:100"),
+        ("0:1:0", "--at is '0:1:0'; num must be at least 1, and start and stop finite"),
+        ("0:inf:3", "--at is '0:inf:3'; num must be at least 1, and start and stop finite"),
+        (str(tmp_path / "none.npy"), "none.npy cannot be read as points: it holds none"),
         ("0:1", "0:1 does not exist; give start:stop:num, or a .npy, .csv or .parquet file"),
         (str(tmp_path / "bad.npy"), "bad.npy cannot be read as points"),
         (str(tmp_path / "texts.parquet"), "texts.parquet cannot be read as points"),
@@ -266,7 +329,8 @@ def test_mistakes_about_the_points(models: Path, tmp_path: Path):
         (str(tmp_path / "wide.npy"), "new points have shape (4, 3); give (m, 1)"),
     ):
         assert words in " ".join(fails("gp", "predict", str(models), "--at", at, *out).split())
-    assert "name where the predictions go" in fails("gp", "predict", str(models), "--at", "0:1:3")
+    for more in ([], ["--out", str(tmp_path / "there.json")]):
+        assert "name where the predictions go" in fails("gp", "predict", str(models), "--at", "0:1:3", *more)
     assert not (tmp_path / "there.parquet").exists()
 
 
@@ -274,7 +338,18 @@ def test_a_folder_with_another_fit_is_refused(table: Path, tmp_path: Path):
     options = ["--data", str(table), "--out", str(tmp_path / "models")]
     invoke("gp", "fit", *options)
     assert "cannot be resumed" in fails("gp", "fit", *options, "--kernel", "matern32")
-    assert invoke("gp", "fit", *options)["tasks"] == 7
+    again = invoke("gp", "fit", *options)
+    assert (again["tasks"], again["way"]) == (7, "already fitted")
+    assert [again[key] for key in ("time_a_task_seconds", "observed_peak_bytes", "tasks_per_GB")] == [None] * 3
+    assert str(fit(table, out=tmp_path / "models")).endswith(", already fitted")
+
+
+def test_the_pace_of_a_fit_that_goes_on_is_of_what_it_did(tmp_path: Path):
+    fit(X, Y, out=tmp_path / "models", batch=3)
+    sorted((tmp_path / "models").glob("shard-*"))[-1].unlink()
+    again = fit(X, Y, out=tmp_path / "models", batch=3)
+    assert again.result is not None
+    assert f"({show_seconds(again.result.seconds)} a task)" in str(again)
 
 
 def test_a_table_that_is_wrong_is_told_of(tmp_path: Path):

@@ -1,8 +1,11 @@
 """How near the fits are to the best that is known: SciPy's from ten starts each, see make_references.py."""
 
+import make_hollow_references as hollows
 import numpy as np
+import pytest
 import torch
 from make_references import FILE, KINDS
+from small import fit
 
 from brimful.gp._native import scoring_fit
 from brimful.gp.kernels import parse
@@ -36,3 +39,16 @@ def test_fits_are_as_good_as_those_of_ten_starts():
     assert worse.mean() <= 0.01
     assert (worse <= 0.1).mean() >= 0.99
     assert converged.mean() >= 0.99
+
+
+@pytest.mark.parametrize(
+    ("text", "gap", "near"), [("rbf", 0.01, 0.99), ("matern52", 0.02, 0.95), ("periodic", 0.15, 0.95)]
+)
+def test_those_of_likelihoods_with_many_hollows_are_nearly_so(text: str, gap: float, near: float):
+    with np.load(hollows.FILE) as file:
+        x, y, nlml = (file[f"{name}_{text}"].astype(float) for name in ("x", "y", "nlml"))
+    fitted = fit(x, y, kernel=text, ard=x.shape[2] > 1, priors=None)
+    worse = np.maximum(0, fitted.nlml - y.shape[1] * np.log(y.std(1)) - nlml)
+    assert worse.mean() <= gap
+    assert (worse <= 0.1).mean() >= near
+    assert (fitted.status == 0).mean() >= 0.97

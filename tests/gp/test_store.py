@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -15,7 +16,9 @@ import torch
 from small import equal_tables, fit, long, one_thread, rows, same
 
 from brimful import ConfigError, CorruptError, InputError, StorageError, gp, parquet
+from brimful.files import read_sealed, write_sealed
 from brimful.gp import Fate, store
+from brimful.gp.data import read
 
 X, Y = rows(0, 9, 10)
 Y[4, 2:] = np.nan
@@ -31,9 +34,10 @@ def load(path: Path, **options: Any) -> gp.Fit:
 
 def alike(one: gp.Fit, other: gp.Fit, rtol: float = 0.0) -> None:
     """The same predictions, draws and left-out points, within a tolerance of the parameters' precision."""
+    observed = not one.model.known or (one.data is not None and one.data.noise is not None)
     for ask in (
         lambda each: each.predict(NEW),
-        lambda each: each.predict(NEW, noise=True),
+        lambda each: each.predict(NEW, noise=observed),
         lambda each: each.loo()[:2],
         lambda each: (each.sample(NEW, 2),),
     ):
@@ -198,6 +202,96 @@ def test_data_that_is_not_that_of_the_models_is_refused(tmp_path: Path):
         load(tmp_path / "models", x=np.repeat(X, 2, axis=2), y=Y)
 
 
+def frame(names: tuple[str, str, str] = ("unique_id", "ds", "y")) -> pd.DataFrame:
+    """Three tasks, not in the order of their names."""
+    x, y = rows(5, 3, 8)
+    return pd.DataFrame(dict(zip(names, long(x, y, list("bca")).values(), strict=True)))
+
+
+def test_a_table_given_back_in_another_order_is_put_right(tmp_path: Path):
+    table, names = frame(("who", "when", "gold")), gp.Columns(id="who", x="when", y="gold")
+    found = fit(table, columns=names, out=tmp_path / "models", keep="params")
+    for given in (table, table.sort_values("who"), table.sample(frac=1.0, random_state=0)):
+        again = load(tmp_path / "models", x=given, columns=names)
+        assert again.ids.to_pylist() == list("bca")
+        for mine, theirs in zip(again.predict(NEW), found.predict(NEW), strict=True):
+            np.testing.assert_allclose(mine, theirs, rtol=1e-9, atol=1e-12)
+    with pytest.raises(InputError, match="no task 'a', of which there is a model; give all that was fitted"):
+        load(tmp_path / "models", x=table.replace({"who": {"a": "d"}}), columns=names)
+
+
+@pytest.mark.parametrize("keep", ["params", "params+data", "predictions"])
+def test_other_data_than_was_fitted_is_refused(tmp_path: Path, keep: str):
+    fit(X, Y, out=tmp_path / "models", keep=keep, at=NEW if keep == "predictions" else None)
+    one = Y.copy()
+    one[3, 2] += 1e-9
+    for other in (one, Y[::-1]):
+        with pytest.raises(InputError, match=r"not what the models in .* were fitted to; give back the same"):
+            load(tmp_path / "models", x=X, y=other)
+    same(load(tmp_path / "models", x=X, y=Y), fit(X, Y), rtol=1e-6)
+
+
+def test_a_store_from_before_there_were_digests_takes_what_it_is_given(tmp_path: Path):
+    fit(X, Y, out=tmp_path / "models", keep="params")
+    model = tmp_path / "models" / "model.json"
+    body = {
+        name: each
+        for name, each in read_sealed(model, "gp").items()
+        if name not in ("digest", "inputs", "noise", "seed")
+    }
+    write_sealed(model, "gp", body)
+    assert len(load(tmp_path / "models", x=X, y=Y + 1)) == 9
+
+
+def test_a_digest_is_of_the_points_and_not_of_their_form():
+    def digest(*data: Any, noise: Any = None) -> str:
+        return store.digest(read(data[0], data[1] if len(data) > 1 else None, noise, None, None))
+
+    shared, tiled = X[0], np.broadcast_to(X[0], X.shape)
+    assert digest(shared, Y) == digest(tiled, Y) == digest([*zip(tiled, Y, strict=True)])
+    assert digest(tiled[:, ::-1], Y[:, ::-1]) == digest(shared, Y)
+    seen = [(x[~np.isnan(y)], y[~np.isnan(y)]) for x, y in zip(X, Y, strict=True)]
+    assert digest(seen) == digest(X, Y)
+    swapped = X.copy()
+    swapped[0, [0, 1]] = X[0, [1, 0]]
+    others = [digest(X, Y, noise=0.1), digest(X, Y, noise=0.2), digest(X, -Y), digest(X + 1, Y), digest(swapped, Y)]
+    others += [digest(np.concatenate([X, X], 2), Y), digest(X[::-1], Y[::-1]), digest(X[:8], Y[:8])]
+    assert len({digest(X, Y), *others}) == 9
+
+
+@pytest.mark.parametrize("form", ["own", "ragged"])
+def test_missing_targets_keep_their_places(tmp_path: Path, form: str):
+    x, y = rows(4, 4, 10)
+    y[0, 3], y[1, [0, 9]], y[2, 7:] = np.nan, np.nan, np.nan
+    found = fit(x, y) if form == "own" else fit([(x[task, : 7 + task], y[task, : 7 + task]) for task in range(4)])
+    once = load(found.save(tmp_path / "once"))
+    twice = load(once.save(tmp_path / "twice"))
+    for again in (once, twice):
+        for mine, theirs in zip(again.loo(), found.loo(), strict=True):
+            np.testing.assert_array_equal(mine, theirs)
+    tree: Any = twice.data and twice.data.items.load(0, 4).tree
+    assert tree["y"].shape == (4, 10)
+
+
+@pytest.mark.parametrize("keep", ["memory", "params+data", "params"])
+def test_an_observation_has_the_known_noise_where_it_is_one_for_all(tmp_path: Path, keep: str):
+    def kept(noise: Any) -> gp.Fit:
+        if keep == "memory":
+            return fit(X, Y, noise=noise)
+        out = tmp_path / f"models {np.ndim(noise)}"
+        fit(X, Y, noise=noise, out=out, keep=keep)
+        return load(out) if keep == "params+data" else load(out, x=X, y=Y, noise=noise)
+
+    found = kept(0.3)
+    plain, observed = found.predict(NEW)[1], found.predict(NEW, noise=True)[1]
+    np.testing.assert_allclose(observed, plain + 0.3)
+    values: Any = found.predict_to(tmp_path / "there", NEW, noise=True, progress=False).values
+    np.testing.assert_array_equal(values["variance"].numpy(), observed)
+    assert found.one(0, NEW)[2] == 0.3
+    with pytest.raises(ConfigError, match="add the noise of your new points to it"):
+        kept(np.linspace(0.1, 0.2, 10)).predict(NEW, noise=True)
+
+
 @pytest.mark.parametrize("form", ["own", "shared", "ragged"])
 def test_predictions_can_be_all_that_is_kept(tmp_path: Path, form: str):
     data, options = FORMS[form]
@@ -319,6 +413,41 @@ def test_nothing_is_saved_over_what_is_there(models: Path):
     with pytest.raises(ConfigError, match=r"keep is 'all'; choose one of params, params\+data"):
         fit(X, Y).save(models.parent / "other", keep="all")
     assert {path.name: path.read_bytes() for path in models.iterdir() if path.is_file()} == before
+    with pytest.raises(InputError, match=r"model\.json is a file; choose a folder"):
+        fit(X, Y).save(models / "model.json")
+    with pytest.raises(StorageError, match="cannot write"):
+        fit(X, Y).save(models / "model.json" / "deeper")
+
+
+def test_a_save_that_failed_can_be_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    def full(table: pa.Table, path: Path) -> None:
+        if path.parent.name == "data":
+            raise OSError(errno.ENOSPC, "No space left on device")
+        write(table, path)
+
+    found, write = fit(X, Y), parquet.write
+    with monkeypatch.context() as patch:
+        patch.setattr(parquet, "write", full)
+        with pytest.raises(StorageError, match="the disk is full"):
+            found.save(tmp_path / "models")
+    same(found, load(found.save(tmp_path / "models")))
+
+
+def test_names_of_an_earlier_fit_do_not_stay(models: Path):
+    assert fit(X, Y, out=models, batch=2).ids.equals(load(models).ids)
+
+
+def test_draws_from_a_store_follow_the_seed_of_the_fit(tmp_path: Path):
+    found = fit(X, Y, seed=3, out=tmp_path / "models")
+    np.testing.assert_array_equal(load(tmp_path / "models").sample(NEW), found.sample(NEW))
+    assert not np.array_equal(found.sample(NEW), found.sample(NEW, seed=4), equal_nan=True)
+
+
+def test_what_a_store_knows_is_not_asked_for(models: Path):
+    with pytest.raises(ConfigError, match=r"kernel is a str; give gp.custom\(function, ...\) where .* nothing where"):
+        load(models, kernel="rbf")
+    with pytest.raises(InputError, match="noise= goes with x="):
+        load(models, noise=0.1)
 
 
 def test_a_store_can_be_moved(models: Path):

@@ -158,13 +158,18 @@ def test_the_coefficients_of_a_line_are_its_level_and_slope():
     torch.testing.assert_close(units.coefficients(solved.beta_TQ), torch.tensor([[3.0, -2.0]], dtype=torch.float64))
 
 
-def test_nothing_is_scaled_for_a_kernel_of_your_own():
+@pytest.mark.parametrize("mean", MEANS)
+def test_nothing_is_scaled_for_a_kernel_of_your_own_and_only_the_level_taken_off(mean: str):
     own = custom(lambda a, b, params: params["height"] * torch.exp(-(a - b.T).abs()), height=1.0)
     x, y = waves(3, 2, 5)
-    tasks, units, _ = prepare(9 * x + 4, 7 * y + 50, own, "constant")
-    torch.testing.assert_close(tasks.x_TND, 9 * x + 4)
-    torch.testing.assert_close(tasks.y_TN, 7 * y + 50)
+    x, y = 9 * x + 4, 7 * y + 50
+    tasks, units, _ = prepare(x, y, own, mean)
+    torch.testing.assert_close(tasks.x_TND, x)
+    torch.testing.assert_close(tasks.y_TN, y if mean == "zero" else y - y.mean(1, keepdim=True))
     assert (units.shift(own) == 0).all()
+    beta = torch.randn(2, tasks.coefficients, dtype=x.dtype, generator=torch.Generator().manual_seed(0))
+    expected = mean_of(x, beta, mean) + units.y_zero_T[:, None]
+    torch.testing.assert_close(mean_of(x, units.coefficients(beta), mean), expected)
 
 
 def test_single_precision_is_only_a_change_of_type():

@@ -78,13 +78,15 @@ def _planner(command: Command) -> Callable[..., None]:
 
 
 def _summary(report: Mapping[str, Any]) -> str:
-    """A summary for people: bytes and seconds, known by their keys' endings, in units."""
+    """A summary for people: bytes, seconds and shares, known by their keys' endings, in units."""
     rows = []
     for key, value in report.items():
         if value is None:
             continue
         if key.endswith("_bytes"):
             rows.append((key.removesuffix("_bytes"), show_bytes(value)))
+        elif key.endswith("_share"):
+            rows.append((key.removesuffix("_share"), f"{value:.2%}"))
         elif key.endswith("seconds"):
             rows.append((key.removesuffix("_seconds"), show_seconds(value)))
         else:

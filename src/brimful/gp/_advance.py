@@ -18,7 +18,7 @@ from torch import Tensor
 
 from ._kernels import Evaluated
 from .priors import Limits
-from .scoring import CONVERGED, FAILED, LATE, UNFINISHED, Rules, Starts, inside
+from .scoring import CONVERGED, FAILED, UNFINISHED, Rules, Starts, inside
 
 _ROWS = 64  # of the matrices of the tasks of one program
 
@@ -273,7 +273,7 @@ def advance(
     together = max(1, _ROWS // triton.next_power_of_2(P))  # tasks of one program
     run[(-(-L // together),)](
         index_L, *of(evaluated), *state(descent, limits), count_T, L, *plain(rules), S=together, num_warps=1,
-        **compiled(descent, limits),
+        **compiled(descent, limits, rules),
     )  # fmt: skip
 
 
@@ -296,10 +296,10 @@ def plain(rules: Rules) -> tuple[float, float, int]:
     return rules.tolerance, rules.reach, rules.iterations
 
 
-def compiled(d: Descent, limits: Limits) -> dict[str, Any]:
+def compiled(d: Descent, limits: Limits, rules: Rules) -> dict[str, Any]:
     """What `step` has compiled in."""
     P = limits.low_TP.shape[1]
     return {
         "P": P, "PB": triton.next_power_of_2(P), "Q": d.beta_TQ.shape[1], "R": P + 2, "STARTS": d.starts_TSP.shape[1],
-        "LATE": LATE, "FAILED": FAILED, "UNFINISHED": UNFINISHED, "CONVERGED": CONVERGED,
+        "LATE": rules.late, "FAILED": FAILED, "UNFINISHED": UNFINISHED, "CONVERGED": CONVERGED,
     }  # fmt: skip

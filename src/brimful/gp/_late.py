@@ -206,7 +206,7 @@ def descend(kernel: Kernel, laid: Laid, descent: Descent, index_L: Tensor, limit
     L, (_, NP, T), P = len(index_L), laid.x_DNT.shape, limits.low_TP.shape[1]
     evaluated, run = _kernels.unwritten(L, P, laid, True), _descend
     if L:
-        options = _kernels.options(kernel, laid, P) | _advance.compiled(descent, limits)
+        options = _kernels.options(kernel, laid, P) | _advance.compiled(descent, limits, rules)
         run[(L,)](
             index_L, laid.x_DNT, laid.y_NT, laid.known, laid.last_T, *_advance.of(evaluated),
             *_advance.state(descent, limits), laid.count_T, *_advance.plain(rules), T, NP, N=_ACROSS,

@@ -18,7 +18,7 @@ from .kernels import SHAPES, Kernel
 from .priors import Limits
 from .tasks import Tasks
 
-SECOND, LATE = scoring.SECOND, scoring.LATE
+SECOND = scoring.SECOND
 _SHARE = 32  # tasks that a thread takes at a time
 _LOG2PI = math.log(2 * math.pi)
 
@@ -264,6 +264,7 @@ class Rules(NamedTuple):
     iterations: int
     tolerance: float
     reach: float
+    late: int
 
 
 @compiled
@@ -415,7 +416,7 @@ def _descend(n, rules, low, high, centre, room, found, theta):
         for p in range(P):
             now[p] = trial[p]
         pairs += 1
-        if objective > found and (apart < 0.2 or done >= LATE):
+        if objective > found and (apart < 0.2 or done >= rules.late):
             return objective, norm, done, False
         fresh = True
 
@@ -493,6 +494,7 @@ def scoring_fit(
         rules.iterations,
         rules.tolerance,
         rules.reach,
+        rules.late,
     )
     nlml, iterations, norm, good = np.empty(T), np.empty(T, np.int64), np.empty(T), np.empty(T, np.int64)
     beta = np.zeros((T, tasks.coefficients))

@@ -1,7 +1,8 @@
 """First guesses of many tasks as Triton kernels: the grid is scored, and of each task the hollows are found.
 
-The twin of `scoring.survey`, where the method is explained, for a grid of lengthscales by noises (or variances, where
-the noise is known). What torch does in a hundred small steps is three here, around the evaluation.
+The twin of `scoring.survey`, where the method is explained, for a grid of lengthscales, by dimensions that begin
+longer, by noises (or variances, where the noise is known). What torch does in a hundred small steps is three here,
+around the evaluation.
 
 Legend: T tasks, P parameters, G first guesses, S starts, L evaluations.
 """
@@ -92,26 +93,31 @@ def _least(score, among, g, GB: tl.constexpr):
 @triton.jit(do_not_specialize=["first", "T"])
 def _choose(
     score, theta, starts, counts, first, T,
-    A: tl.constexpr, B: tl.constexpr, GB: tl.constexpr, P: tl.constexpr, STARTS: tl.constexpr, SECOND: tl.constexpr,
-    S: tl.constexpr,
+    A: tl.constexpr, M: tl.constexpr, B: tl.constexpr, GB: tl.constexpr, P: tl.constexpr, STARTS: tl.constexpr,
+    SECOND: tl.constexpr, S: tl.constexpr,
 ):  # fmt: skip
-    """Of a grid of A by B guesses: the hollows, best first, and how many there are to follow."""
+    """Of a grid of A by M by B guesses: the hollows, best first, and how many there are to follow."""
     t = tl.program_id(0).to(tl.int64) * S + tl.arange(0, S)
     g = tl.arange(0, GB)
-    row, column = g // B, g % B
-    here = (t < T)[:, None] & (g < A * B)[None, :]
+    row, middle, column = g // (M * B), g // B % M, g % B
+    here = (t < T)[:, None] & (g < A * M * B)[None, :]
     at = g[None, :] * T + t[:, None]
     value = _beside(score, at, here)
     hollow = here & (value < float("inf"))
-    hollow = hollow & (value < _beside(score, at - B * T, here & (row > 0)[None, :]))
-    hollow = hollow & (value <= _beside(score, at + B * T, here & (row < A - 1)[None, :]))
+    hollow = hollow & (value < _beside(score, at - M * B * T, here & (row > 0)[None, :]))
+    hollow = hollow & (value <= _beside(score, at + M * B * T, here & (row < A - 1)[None, :]))
+    if M > 1:
+        hollow = hollow & (value < _beside(score, at - B * T, here & (middle > 0)[None, :]))
+        hollow = hollow & (value <= _beside(score, at + B * T, here & (middle < M - 1)[None, :]))
     hollow = hollow & (value < _beside(score, at - T, here & (column > 0)[None, :]))
     hollow = hollow & (value <= _beside(score, at + T, here & (column < B - 1)[None, :]))
 
     # For tasks with one hollow: the best point that is not beside it, where it is not much worse.
     alone = tl.sum(hollow.to(tl.int32), axis=1) == 1
     least, best = _least(value, hollow, g, GB)
-    far = (tl.abs(row[None, :] - (best // B)[:, None]) > 1) | (tl.abs(column[None, :] - (best % B)[:, None]) > 1)
+    far = tl.abs(row[None, :] - (best // (M * B))[:, None]) > 1
+    far = far | (tl.abs(middle[None, :] - (best // B % M)[:, None]) > 1)
+    far = far | (tl.abs(column[None, :] - (best % B)[:, None]) > 1)
     far = far & here & alone[:, None] & (value <= least[:, None] + SECOND)
     _worse, second = _least(value, far, g, GB)
     hollow = hollow | (g[None, :] == second[:, None])
@@ -131,7 +137,7 @@ def _choose(
 def survey(kernel: Kernel, laid: Laid, limits: Limits, rules: Rules) -> Starts:
     """The hollows of the grid, best first, and how many each task has to follow."""
     (T, P), device = limits.low_TP.shape, limits.low_TP.device
-    guesses_GP, (across, _one, levels) = grid(kernel, limits)
+    guesses_GP, (across, middle, levels) = grid(kernel, limits)
     scales_P = scaling(kernel, limits)
     scales_P = scales_P.to(device, torch.int8) if scales_P.any() else None
     starts = min(rules.starts, len(guesses_GP))
@@ -142,8 +148,8 @@ def survey(kernel: Kernel, laid: Laid, limits: Limits, rules: Rules) -> Starts:
         some = min(_TOGETHER, T - first)
         theta_LP, score_L = _scored(kernel, laid, limits, guesses_GP, scales_P, first, some)
         run[(-(-some // _TASKS),)](
-            score_L, theta_LP, starts_TSP, count_T, first, some, A=across, B=levels,
-            GB=triton.next_power_of_2(across * levels), P=P, STARTS=starts, SECOND=SECOND, S=_TASKS, num_warps=2,
+            score_L, theta_LP, starts_TSP, count_T, first, some, A=across, M=middle, B=levels,
+            GB=triton.next_power_of_2(len(guesses_GP)), P=P, STARTS=starts, SECOND=SECOND, S=_TASKS, num_warps=2,
         )  # fmt: skip
     return starts_TSP, count_T
 

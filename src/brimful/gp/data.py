@@ -3,10 +3,13 @@
 Legend: T tasks, N points, D input dimensions.
 """
 
+import contextlib
 import copy
 import math
+import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from numbers import Integral
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +23,7 @@ from torch import Tensor
 from .. import fingerprint
 from ..engine import trees
 from ..engine.items import ArrayItems, Items, Loaded
-from ..errors import InputError
+from ..errors import ConfigError, InputError
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +36,8 @@ class Data:
         ids: the tasks' names; None for 0, 1, 2, ...
         dimensions: input dimensions.
         points: the most points of any task.
+        inputs: the names of the input columns; None where it was no table.
+        noise: the known noise variance, where it is one for all points of all tasks.
     """
 
     items: Items
@@ -40,6 +45,8 @@ class Data:
     ids: pa.Array | None
     dimensions: int
     points: int
+    inputs: tuple[str, ...] | None = None
+    noise: float | None = None
 
     @property
     def tasks(self) -> int:
@@ -50,6 +57,22 @@ class Data:
         """Whether the noise of the points is given."""
         tree = self.items.load(0, min(1, self.tasks)).tree
         return isinstance(tree, dict) and "noise" in tree
+
+    def in_order(self, ids: pa.Array) -> "Data":
+        """The same tasks in the order of these names, which must be theirs."""
+        assert self.ids is not None
+        places = {task: place for place, task in enumerate(self.ids.to_pylist())}
+        for task in ids.to_pylist():
+            if task not in places:
+                raise InputError(f"the data has no task {task!r}, of which there is a model; give all that was fitted")
+        order = np.array([places[task] for task in ids.to_pylist()], np.int64)
+        if np.array_equal(order, np.arange(self.tasks)):
+            return self
+        if not isinstance(self.items, Ragged) or len(order) != self.tasks:
+            raise InputError(
+                "the tasks are not those of the models, in their order; give back the data that was fitted"
+            )
+        return replace(self, items=self.items.taken(order), ids=ids)
 
 
 class Ragged:
@@ -81,6 +104,18 @@ class Ragged:
 
     def index(self, start: int, stop: int) -> np.ndarray:
         return self._order[start:stop]
+
+    def counts(self, start: int, stop: int) -> np.ndarray:
+        """How many points the tasks at these positions have; what is loaded beyond is padding."""
+        return self._counts[start:stop]
+
+    def taken(self, order: np.ndarray) -> "Ragged":
+        """The same tasks in another order."""
+        counts = np.diff(self._offsets)[order]
+        offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+        rows = np.repeat(self._offsets[order] - offsets[:-1], counts) + np.arange(offsets[-1])
+        noise = None if self._noise is None else self._noise[rows]
+        return Ragged(self._x[rows], self._y[rows], noise, offsets)
 
     def item_bytes(self) -> int:
         return int(self._y.nbytes + self._x.nbytes) // max(1, self.length or 1)
@@ -163,15 +198,32 @@ class Synthetic:
 
 def synthetic(count: int, points: int = 40, seed: int = 0, shared: bool = True) -> Data:
     """Random tasks to try things on."""
+    count, points, seed = whole("count", count, 0), whole("points", points, 1), whole("seed", seed)
     source = Synthetic(count, points, seed, shared)
     return Data(source, source.inputs() if shared else None, None, 1, points)
 
 
-def read(x: Any, y: Any, noise: Any, ids: Any, columns: "Columns") -> Data:
+def whole(name: str, value: Any, least: int | None = None) -> int:
+    """A whole number, of Python's or NumPy's kind, checked."""
+    if not isinstance(value, Integral) or isinstance(value, bool) or (least is not None and int(value) < least):
+        raise ConfigError(f"{name} is {value!r}; give a whole number{'' if least is None else f' from {least} on'}")
+    return int(value)
+
+
+def read(x: Any, y: Any, noise: Any, ids: Any, columns: "Columns | None") -> Data:
     """The data of `gp.fit`, whichever of its forms it has."""
+    columns = Columns() if columns is None else columns
+    if not isinstance(columns, Columns):
+        raise ConfigError(f"columns is a {type(columns).__name__}; give gp.Columns(id=..., x=..., y=...)")
+    table = y is None and (isinstance(x, str | Path) or hasattr(x, "__arrow_c_stream__") or hasattr(x, "columns"))
+    if columns != Columns() and not table:
+        raise InputError("columns= names the columns of a long table, and this is none; leave it out")
     if isinstance(x, Data):
+        for name, given in (("y", y), ("noise", noise), ("task_ids", ids)):
+            if given is not None:
+                raise InputError(f"the data has its own {name}, if any; leave {name}= out")
         return x
-    if y is None and (isinstance(x, str | Path) or hasattr(x, "__arrow_c_stream__") or hasattr(x, "columns")):
+    if table:
         if noise is not None or ids is not None:
             raise InputError("a long table has noise and task ids in columns: name them with gp.Columns(noise=, id=)")
         return _long(x, columns)
@@ -201,9 +253,26 @@ def as_tensor(value: Any, name: str) -> Tensor:
     return tensor if tensor.is_floating_point() else tensor.double()
 
 
+def as_inputs(value: Any, name: str) -> Tensor:
+    """Numbers, or dates as days since 1970-01-01, as a tensor."""
+    array = value
+    if not isinstance(value, Tensor):
+        with contextlib.suppress(TypeError, ValueError):  # `as_tensor` says what is wrong with it
+            array = np.asarray(value)
+    if isinstance(array, np.ndarray) and array.dtype.kind == "O" and array.size:
+        with contextlib.suppress(pa.ArrowException):
+            moments = pa.array(array.reshape(-1))
+            if pa.types.is_timestamp(moments.type) or pa.types.is_date(moments.type):
+                array = _days(moments).reshape(array.shape)
+    elif isinstance(array, np.ndarray) and array.dtype.kind == "M":
+        flat = array.reshape(-1)
+        array = _days(pa.array(flat.astype("datetime64[us]"))).reshape(array.shape)
+    return as_tensor(array, name)
+
+
 def as_points(at: Any, dimensions: int) -> Tensor:
     """New inputs for all tasks as (m, d)."""
-    points = as_tensor(at, "x_new").double()
+    points = as_inputs(at, "x_new").double()
     points = points.reshape(-1, 1) if points.ndim < 2 and dimensions == 1 else points
     if points.ndim != 2 or points.shape[1] != dimensions:
         raise InputError(f"new points have shape {tuple(points.shape)}; give (m, {dimensions})")
@@ -211,7 +280,7 @@ def as_points(at: Any, dimensions: int) -> Tensor:
 
 
 def _arrays(x: Any, y: Any, noise: Any, ids: Any) -> Data:
-    x, y = as_tensor(x, "x"), as_tensor(y, "y")
+    x, y = as_inputs(x, "x"), as_tensor(y, "y")
     if y.ndim == 1:
         y = y[None]
     if y.ndim != 2:
@@ -238,7 +307,9 @@ def _arrays(x: Any, y: Any, noise: Any, ids: Any) -> Data:
         tree["noise"] = _noise(noise, T, N)
     if shared is not None and not bool(torch.isfinite(shared).all()):
         raise InputError("x holds NaN or infinities, and all tasks share it; take those points out")
-    return Data(ArrayItems(tree), None if shared is None else shared.double(), _ids(ids, T), dimensions, N)
+    one = _one(tree["noise"].numpy(force=True)) if noise is not None else None
+    shared = None if shared is None else shared.double()
+    return Data(ArrayItems(tree), shared, _ids(ids, T), dimensions, N, noise=one)
 
 
 def _noise(noise: Any, tasks: int, points: int) -> Tensor:
@@ -252,10 +323,23 @@ def _noise(noise: Any, tasks: int, points: int) -> Tensor:
         ) from error
 
 
+def _one(known: np.ndarray) -> float | None:
+    """The noise, where it is the same everywhere."""
+    return float(known.flat[0]) if known.size and bool((known == known.flat[0]).all()) else None
+
+
 def _ids(ids: Any, tasks: int) -> pa.Array | None:
     if ids is None:
         return None
-    array = ids if isinstance(ids, pa.Array) else pa.array(np.asarray(ids) if not isinstance(ids, list) else ids)
+    try:
+        array = ids if isinstance(ids, pa.Array) else pa.array(ids if isinstance(ids, list) else np.asarray(ids))
+    except (pa.ArrowException, TypeError, ValueError) as error:
+        raise InputError(
+            f"task_ids is a {type(ids).__name__} of names that are not all of one kind: give a list of texts or of "
+            f"whole numbers, one a task ({error})"
+        ) from error
+    if pa.types.is_nested(array.type):
+        raise InputError(f"task_ids holds {array.type}; give a list of texts or of whole numbers, one a task")
     if len(array) != tasks:
         raise InputError(f"task_ids has {len(array)} names for {tasks} tasks; give one a task")
     return array
@@ -266,7 +350,7 @@ def _pairs(pairs: Sequence[Any], ids: Any) -> Data:
     for task, pair in enumerate(pairs):
         if not isinstance(pair, tuple | list) or len(pair) not in (2, 3):
             raise InputError(f"task {task} is {type(pair).__name__}; each must be a pair (x, y), or (x, y, noise)")
-        x, y = as_tensor(pair[0], f"x of task {task}"), as_tensor(pair[1], f"y of task {task}").reshape(-1)
+        x, y = as_inputs(pair[0], f"x of task {task}"), as_tensor(pair[1], f"y of task {task}").reshape(-1)
         x = x[:, None] if x.ndim == 1 else x
         if x.ndim != 2 or len(x) != len(y):
             raise InputError(f"task {task} has x of shape {tuple(x.shape)} and {len(y)} targets; they must match")
@@ -277,7 +361,13 @@ def _pairs(pairs: Sequence[Any], ids: Any) -> Data:
         ys.append(y.double().numpy())
         counts.append(len(y))
         if len(pair) == 3:
-            known.append(as_tensor(pair[2], f"noise of task {task}").double().expand(len(y)).numpy())
+            variance = as_tensor(pair[2], f"noise of task {task}").double()
+            if tuple(variance.shape) not in ((), (1,), (len(y),)):
+                raise InputError(
+                    f"task {task} has noise of shape {tuple(variance.shape)} and {len(y)} targets; give one variance, "
+                    "or one a target"
+                )
+            known.append(variance.expand(len(y)).numpy())
     if known and len(known) != len(ys):
         raise InputError("some tasks have a known noise and some do not; give it for all or for none")
     width = dimensions or max([each.shape[1] for each in xs], default=1) or 1
@@ -286,19 +376,48 @@ def _pairs(pairs: Sequence[Any], ids: Any) -> Data:
     return _ragged(x, y, np.concatenate(known) if known else None, np.array(counts, np.int64), _ids(ids, len(ys)))
 
 
-def _ragged(x: np.ndarray, y: np.ndarray, noise: np.ndarray | None, counts: np.ndarray, ids: pa.Array | None) -> Data:
+def _ragged(
+    x: np.ndarray,
+    y: np.ndarray,
+    noise: np.ndarray | None,
+    counts: np.ndarray,
+    ids: pa.Array | None,
+    inputs: Sequence[str] | None = None,
+) -> Data:
     offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-    return Data(Ragged(x, y, noise, offsets), None, ids, x.shape[1], int(counts.max()) if len(counts) else 0)
+    return Data(
+        items=Ragged(x, y, noise, offsets),
+        shared=None,
+        ids=ids,
+        dimensions=x.shape[1],
+        points=int(counts.max()) if len(counts) else 0,
+        inputs=None if inputs is None else tuple(inputs),
+        noise=None if noise is None else _one(noise),
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """The names of a long table's columns; x may name several, by commas."""
+    """The names of a long table's columns; x may name several, by commas or in a list. Where x is not said and no
+    column has one of its usual names, all columns that are left are inputs."""
 
     id: str | None = None
-    x: str | None = None
+    x: str | Sequence[str] | None = None
     y: str | None = None
     noise: str | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("id", "x", "y", "noise"):
+            given = getattr(self, name)
+            several = name == "x" and isinstance(given, list | tuple) and all(isinstance(each, str) for each in given)
+            if not (given is None or isinstance(given, str) or several):
+                raise ConfigError(f"columns has {name}={given!r}; give the name of a column")
+
+    @property
+    def inputs(self) -> list[str]:
+        """The names in x."""
+        names = self.x.split(",") if isinstance(self.x, str) else self.x or []
+        return [each.strip() for each in names]
 
 
 _NAMES = {
@@ -306,21 +425,22 @@ _NAMES = {
     "x": ("ds", "x", "t", "time", "date", "timestamp"),
     "y": ("y", "value", "target"),
 }
+_INDEX = re.compile(r"(__index_level_\d+__)?")  # what pandas calls the numbers of its rows; in CSV, nothing
 
 
 def _long(source: Any, columns: Columns) -> Data:
-    table = _table(source)
+    table = read_table(source)
     names = table.column_names
     task = columns.id or _find("id", names)
     target = columns.y or _find("y", names)
-    inputs = [each.strip() for each in columns.x.split(",")] if columns.x else _inputs(names, task, target, columns)
+    inputs = columns.inputs or _inputs(names, task, target, columns)
     for name in [task, *inputs, target, *([columns.noise] if columns.noise else [])]:
         if name not in names:
             raise InputError(f"the table has no column {name!r}; it has {', '.join(names)}")
     key = table[task].combine_chunks()
     key = key.chunk(0) if isinstance(key, pa.ChunkedArray) and key.num_chunks else key
     if len(key) == 0:
-        return _ragged(np.zeros((0, len(inputs))), np.zeros(0), None, np.zeros(0, np.int64), None)
+        return _ragged(np.zeros((0, len(inputs))), np.zeros(0), None, np.zeros(0, np.int64), None, inputs)
     if key.null_count:
         raise InputError(f"column {task!r} has {key.null_count} nulls; every row needs the task it belongs to")
     try:
@@ -329,11 +449,21 @@ def _long(source: Any, columns: Columns) -> Data:
         raise InputError(f"column {task!r} is {key.type}; tasks are named by texts or whole numbers") from error
     codes = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
     order = np.argsort(codes, kind="stable")  # tasks in order of their first row; rows in any order
-    x = np.stack([_numbers(table[name], name) for name in inputs], axis=1)[order]
-    y = _numbers(table[target], target)[order]
-    noise = _numbers(table[columns.noise], columns.noise)[order] if columns.noise else None
+    x = np.stack([numbers(table[name], name) for name in inputs], axis=1)[order]
+    y = numbers(table[target], target)[order]
+    noise = numbers(table[columns.noise], columns.noise)[order] if columns.noise else None
     counts = np.bincount(codes, minlength=len(encoded.dictionary))
-    return _ragged(x, y, noise, counts, encoded.dictionary)
+    return _ragged(x, y, noise, counts, encoded.dictionary, inputs)
+
+
+def read_table(source: Any) -> pa.Table:
+    """A table in memory, or that of a Parquet, CSV or TSV file, without the numbers that pandas gives its rows."""
+    table = _table(source)
+    names = table.column_names
+    for name in names:
+        if names.count(name) > 1:
+            raise InputError(f"the table has {names.count(name)} columns called {name!r}; rename all but one")
+    return table.drop_columns([name for name in names if _INDEX.fullmatch(name)])
 
 
 def _table(source: Any) -> pa.Table:
@@ -343,12 +473,14 @@ def _table(source: Any) -> pa.Table:
     try:
         if path is None:
             return pa.table(source) if hasattr(source, "__arrow_c_stream__") else pa.Table.from_pandas(source)
-        if path.suffix == ".csv":
+        name = path.name.lower().removesuffix(".gz")
+        if name.endswith((".csv", ".tsv")):
             import pyarrow.csv
 
-            return pyarrow.csv.read_csv(path)
+            tabs = pyarrow.csv.ParseOptions(delimiter="\t" if name.endswith(".tsv") else ",")
+            return pyarrow.csv.read_csv(path, parse_options=tabs)
         return pq.read_table(path)
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, ValueError) as error:
         raise InputError(f"{path or type(source).__name__} cannot be read as a table: {error}") from error
 
 
@@ -371,14 +503,21 @@ def _inputs(names: list[str], task: str, target: str, columns: Columns) -> list[
     return rest
 
 
-def _numbers(column: pa.ChunkedArray, name: str) -> np.ndarray:
+def _days(moments: pa.Array | pa.ChunkedArray) -> np.ndarray:
+    """Days since 1970-01-01, which are near enough to 1."""
+    whole = pc.cast(pc.cast(moments, pa.timestamp("us"), safe=False), pa.int64())
+    return pc.cast(whole, pa.float64(), safe=False).to_numpy(zero_copy_only=False) / 86_400e6
+
+
+def numbers(column: pa.ChunkedArray, name: str) -> np.ndarray:
+    """A column as float64, NaN where it is null."""
     kind = column.type
     try:
-        if pa.types.is_timestamp(kind) or pa.types.is_date(kind):  # days, which are near enough to 1
-            moments = pc.cast(column, pa.timestamp("us"), safe=False)
-            return pc.cast(pc.cast(moments, pa.int64()), pa.float64()).to_numpy() / 86_400e6
+        if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
+            return _days(column)
         if pa.types.is_string(kind) or pa.types.is_large_string(kind):
             raise pa.ArrowInvalid("it holds texts")
         return pc.cast(column, pa.float64()).to_numpy()
     except (pa.ArrowException, NotImplementedError) as error:
-        raise InputError(f"column {name!r} is {kind}, and must hold numbers or dates: {error}") from error
+        vast = "; divide numbers that large, or give datetimes" if pa.types.is_integer(kind) else ""
+        raise InputError(f"column {name!r} is {kind}, and must hold numbers or dates: {error}{vast}") from error

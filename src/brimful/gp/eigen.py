@@ -25,7 +25,8 @@ from .tasks import Tasks, regressors
 _LENGTHS, _RATIOS = (0.011, 12.0, 49), (1e-8, 10.0, 32)  # first, last, how many
 _AT_ONCE = 4096  # tasks: enough for the products of matrices, and few enough for the caches
 _WORTH = 3.0  # nats: a hollow this much above the best is not followed
-_FEW = 256  # points up to which the bases are remembered: every batch of a fit has the same
+MOST_POINTS = 256
+"""Points up to which it pays: of more, the bases take longer than they save, and gigabytes."""
 
 
 def serves(kernel: object) -> bool:
@@ -63,12 +64,8 @@ Bases = tuple[Float[Tensor, "L N N"], Float[Tensor, "L N R"], Float[Tensor, "L Q
 
 def _bases(kernel: Kernel, tasks: Tasks, log_l: Tensor, ratio_R: Tensor) -> Bases:
     """The bases, in float32."""
-    x_ND = tasks.x_TND[0].double().cpu().contiguous()
-    if len(x_ND) > _FEW:
-        made = _make(kernel, tasks.mean, x_ND, log_l, ratio_R)
-    else:
-        grids = (tuple(log_l.tolist()), tuple(ratio_R.tolist()))
-        made = _remembered(kernel, tasks.mean, x_ND.numpy().tobytes(), x_ND.shape[1], *grids)
+    x_ND, grids = tasks.x_TND[0].double().cpu().contiguous(), (tuple(log_l.tolist()), tuple(ratio_R.tolist()))
+    made = _remembered(kernel, tasks.mean, x_ND.numpy().tobytes(), x_ND.shape[1], *grids)
     V_LNN, W_LNR, M_LQNR, logdet_LR = (each.to(tasks.y_TN.device) for each in made)
     return V_LNN, W_LNR, M_LQNR, logdet_LR
 
@@ -77,6 +74,7 @@ def _bases(kernel: Kernel, tasks: Tasks, log_l: Tensor, ratio_R: Tensor) -> Base
 def _remembered(
     kernel: Kernel, mean: str, x: bytes, dimensions: int, log_l: tuple[float, ...], ratio: tuple[float, ...]
 ) -> Bases:
+    """Kept from batch to batch: every one of a fit has the same inputs."""
     x_ND = torch.frombuffer(bytearray(x), dtype=torch.float64).reshape(-1, dimensions)
     return _make(kernel, mean, x_ND, *(torch.tensor(each, dtype=torch.float64) for each in (log_l, ratio)))
 

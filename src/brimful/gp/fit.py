@@ -1,8 +1,12 @@
 """`gp.fit`: many independent Gaussian processes, fitted inside a memory budget."""
 
 import functools
+import math
+import os
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from numbers import Real
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +22,7 @@ from ..errors import ConfigError
 from ..events import Event
 from ..plan import Plan, Rejected
 from . import priors as limits
-from .data import Columns, Data, as_points, read, unweighted
+from .data import Columns, Data, as_points, read, unweighted, whole
 from .fitted import Fit
 from .kernels import Custom, Kernel, parse
 from .model import Model, fit_batch, warm
@@ -27,7 +31,9 @@ from .store import write_data, write_model
 from .tasks import MEANS
 
 KEEPS = ("params", "params+data", "predictions")
-_RESERVED = frozenset(("item", "task", "status", "message", "noise", "points", "nlml", "gradient", "iterations"))
+_RESERVED = re.compile(
+    r"item|task|status|message|noise|points|nlml|gradient|iterations|mean_\d+|predicted_(mean|variance)"
+)
 
 
 def fit(
@@ -61,7 +67,7 @@ def fit(
     Args:
         x: inputs: (n,) or (n, d) shared by all tasks, or (tasks, n) or (tasks, n, d) of their own; or, without y, a
             list of pairs (x, y) or (x, y, noise) of any lengths, or a long table (Arrow, pandas, polars, the path of a
-            Parquet or CSV file) with a row a point.
+            Parquet, CSV or TSV file) with a row a point. Dates are days since 1970-01-01.
         y: targets, (tasks, n); NaN is a missing value.
         kernel: "rbf", "matern12", "matern32", "matern52", "rational_quadratic", "periodic", "linear", "constant", or
             sums and products of them such as "linear + rbf * periodic"; or `gp.custom(function, ...)`.
@@ -73,11 +79,13 @@ def fit(
         noise: known noise variances, one for all, (n,) or (tasks, n). Then none is fitted.
         budget, device, out, resume, progress, batch: as in `brimful.map`.
         task_ids: names of the tasks.
-        columns: the names of a long table's columns, where they are not the usual ones.
-        iterations: the most steps from one start.
+        columns: the names of a long table's columns, where they are not the usual ones. Where none is known as x, all
+            columns but those of task, target and noise are inputs.
+        iterations: the most steps from one start; for a kernel of your own, three times as many of Adam before them.
         tolerance: nats still to be gained at which a task has converged; unless said, 1e-4, and 1e-5 for kernels of
             more than two parameters, which have plains to cross.
-        starts: the most first guesses to follow; unless said, 2 for one stationary shape, 6 for other kernels.
+        starts: the most first guesses to follow; unless said, 2 for one shape with one lengthscale, 6 for other
+            kernels.
         seed: of posterior draws.
         keep: with `out`, what is kept of each task: "params", "params+data" (so that it can predict), or "predictions"
             at the points `at`.
@@ -97,9 +105,10 @@ def fit(
         >>> fit.nlml.shape, fit.predict([0.5, 2.0])[0].shape
         ((5,), (5, 2))
     """
-    data = read(x, y, noise, task_ids, columns or Columns())
+    data = read(x, y, noise, task_ids, columns)
     model = model_for(data, kernel, ard, mean, priors, bounds, noise is not None, iterations, tolerance, starts)
     check_keep(keep, at, out, precision)
+    seed = whole("seed", seed)
     if batch != "auto":
         data = replace(data, items=unweighted(data.items))
     points = as_points(at, data.dimensions) if at is not None else None
@@ -122,7 +131,7 @@ def fit(
     if out is not None:
         if keep == "params+data":
             write_data(Path(out), data)
-        write_model(Path(out), model, data, keep, points)
+        write_model(Path(out), model, data, keep, points, seed)
     return _fitted(model, data, result, budget, device, seed, place[0])
 
 
@@ -160,22 +169,30 @@ def model_for(
     elif not isinstance(kernel, Custom):
         raise ConfigError(f"kernel is a {type(kernel).__name__}; give its name, or gp.custom(function, ...)")
     if starts is None:
-        simple = isinstance(kernel, Kernel) and set(kernel.kinds) <= {"variance", "lengthscale"}
-        starts = 2 if simple and len(kernel.names) <= 1 + data.dimensions else 6
+        starts = 2 if isinstance(kernel, Kernel) and kernel.kinds == ("variance", "lengthscale") else 6
     if tolerance is None:
         tolerance = 1e-4 if len(kernel.names) <= 2 else 1e-5
-    taken = _RESERVED.intersection(kernel.names)
-    if taken:
-        raise ConfigError(f"a parameter is called {min(taken)!r}, a name that the table keeps for itself; rename it")
-    for name, value in (("iterations", iterations), ("starts", starts)):
-        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-            raise ConfigError(f"{name} is {value!r}; give a whole number from 1 on")
-    if not isinstance(tolerance, int | float) or not tolerance > 0:
+    for name in kernel.names:
+        if _RESERVED.fullmatch(name):
+            raise ConfigError(f"a parameter is called {name!r}, a name that the table keeps for itself; rename it")
+    if not isinstance(tolerance, Real) or isinstance(tolerance, bool) or not 0 < tolerance < math.inf:
         raise ConfigError(f"tolerance is {tolerance!r}; give a positive number of nats")
     for name, given in (("priors", priors), ("bounds", bounds)):
         if not (given is None or isinstance(given, Mapping) or (name == "priors" and isinstance(given, str))):
             raise ConfigError(f"{name} is a {type(given).__name__}; give a dict by parameter, or None")
-    limits.check(kernel, priors, bounds)
+    try:
+        limits.check(kernel, priors, bounds)
+    except (TypeError, ValueError) as error:
+        raise ConfigError(
+            f"priors={priors!r} cannot be understood ({error}); give gp.LogNormal(median, spread)"
+        ) from error
+    waves = isinstance(kernel, Kernel) and "period" in kernel.kinds  # whose hollows are narrow, and slow to descend
+    rules = Rules(
+        iterations=whole("iterations", iterations, 1),
+        tolerance=float(tolerance),
+        starts=whole("starts", starts, 1),
+        late=40 if waves else Rules().late,
+    )
     known = noise_known or data.noise_known
     return Model(
         kernel=kernel,
@@ -183,13 +200,16 @@ def model_for(
         priors=priors,
         bounds=dict(bounds) if bounds else None,
         known=known,
-        rules=Rules(iterations=iterations, tolerance=tolerance, starts=starts),
+        rules=rules,
         shared=data.shared,
+        dimensions=data.dimensions,
     )
 
 
 def check_keep(keep: str, at: Any, out: Any, precision: str) -> None:
     """Raises on options of the store that do not go together."""
+    if not (out is None or isinstance(out, str | os.PathLike)):
+        raise ConfigError(f"out is {out!r}; give the path of a folder")
     if keep not in KEEPS:
         raise ConfigError(f"keep is {keep!r}; choose one of {', '.join(KEEPS)}")
     if (keep == "predictions") != (at is not None):
@@ -204,7 +224,8 @@ def formula(model: Model, data: Data, device: torch.device) -> Cost:
     """A first guess of the bytes: the points in float64 a few times over, and the matrices where they are whole."""
     n, regressors = max(1, data.points), model.regressors
     rows = 8 * 6 * n * (data.dimensions + regressors + 3)
-    matrices = 0 if model.engine(device, n) != "torch" else 8 * n * n * (3 * len(model.names) + 8)
+    several = 30 if isinstance(model.kernel, Custom) else 3 * len(model.names) + 8
+    matrices = 0 if model.engine(device, n) != "torch" else 8 * n * n * several
     weight = n * n if data.items.weights is not None else 1
     return Cost(fixed=64_000_000 if model.eigenbasis else 8_000_000, per_unit=max(1, (rows + matrices) // weight))
 

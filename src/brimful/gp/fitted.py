@@ -1,6 +1,7 @@
 """What a fit gives: parameters and likelihoods of every task, and predictions from them."""
 
 import functools
+import shutil
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -15,8 +16,9 @@ from ..engine.batch import Status
 from ..engine.map import map
 from ..engine.result import MapResult
 from ..errors import ConfigError, InputError
+from ..files import storage_error
 from ..units import show_bytes, show_count, show_seconds
-from .data import Columns, Data, as_points, as_tensor, read
+from .data import Columns, Data, as_inputs, as_points, read, whole
 from .kernels import Custom
 from .model import LOG, PREDICTED, Model, loo_batch, predict_batch, sample_batch
 from .store import Store, WithParameters, write_data, write_model, write_models
@@ -104,25 +106,38 @@ class Fit:
         """Mean and variance of each task's function at new points.
 
         Args:
-            x_new: (m,) or (m, d) for all tasks, or (tasks, m, d) of their own.
-            noise: the variance of a new observation instead of the function's.
+            x_new: (m,) or (m, d) for all tasks, or (tasks, m, d) of their own; numbers, or dates.
+            noise: the variance of a new observation instead of the function's. A known noise must be one for all.
 
         Returns:
             Two arrays, (tasks, m). A task that could not be fitted has NaN variances.
         """
-        result = self._map(predict_batch, x_new, "gp predict", progress, noise=noise)
-        return _two(result, "mean", "variance")
+        result = self._map(_observed, x_new, "gp predict", progress, **self._noise(noise))
+        values: Any = result.values or dict.fromkeys(("mean", "variance"), torch.zeros(0, _count(x_new)))
+        return values["mean"].numpy(), values["variance"].numpy()
 
     def predict_to(self, out: str | Path, x_new: Any, *, noise: bool = False, progress: Any = None) -> MapResult:
         """The same, streamed to a folder of Parquet files; it can be interrupted and resumed."""
-        return self._map(predict_batch, x_new, "gp predict", progress, out=out, noise=noise)
+        return self._map(_observed, x_new, "gp predict", progress, out=out, **self._noise(noise))
+
+    def _noise(self, wanted: bool) -> dict[str, Any]:
+        """What is added to the variance of an observation: the fitted noise, or the known one."""
+        if not (wanted and self.model.known):
+            return {"noise": wanted, "known": 0.0}
+        known = self._data().noise
+        if known is None:
+            raise ConfigError(
+                "the known noise differs from point to point, so that of new points is not known: predict the "
+                "function's variance, and add the noise of your new points to it"
+            )
+        return {"noise": False, "known": known}
 
     def sample(self, x_new: Any, draws: int = 1, *, seed: int | None = None) -> np.ndarray:
         """Draws of each task's function at new points: (tasks, draws, m)."""
-        chosen = self.seed if seed is None else seed
-        result = self._map(sample_batch, x_new, "gp sample", False, draws=draws, seed=chosen)
+        chosen = self.seed if seed is None else whole("seed", seed)
+        result = self._map(sample_batch, x_new, "gp sample", False, draws=whole("draws", draws, 1), seed=chosen)
         values: Any = result.values
-        return values["draws"].numpy() if values else np.zeros((0, draws, 0))
+        return values["draws"].numpy() if values else np.zeros((0, draws, _count(x_new)))
 
     def loo(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Mean, variance and log density of each observation given the task's others, (tasks, points); NaN where a
@@ -145,11 +160,22 @@ class Fit:
         """Writes the models to a folder that `gp.load` reads; with their data, unless keep="params"."""
         if keep not in ("params", "params+data"):
             raise ConfigError(f"keep is {keep!r}; choose one of params, params+data")
-        folder = Path(path)
+        folder, data = Path(path), self._data()
+        if folder.exists() and not folder.is_dir():
+            raise InputError(f"{folder} is a file; choose a folder")
         if folder.exists() and any(folder.iterdir()):
             raise InputError(f"{folder} is not empty; choose another folder")
-        folder.mkdir(parents=True, exist_ok=True)
-        data = self._data()
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            self._write(folder, data, keep)
+        except BaseException as error:
+            shutil.rmtree(folder, ignore_errors=True)  # half a store is none, and would stand in the way
+            if isinstance(error, OSError):
+                raise storage_error(folder, error) from error
+            raise
+        return folder
+
+    def _write(self, folder: Path, data: Data, keep: str) -> None:
         order = data.items.index(0, len(self))
         columns = {
             "item": pa.array(order),
@@ -160,8 +186,7 @@ class Fit:
         write_models(folder, columns)
         if keep == "params+data":
             write_data(folder, data)
-        write_model(folder, self.model, data, keep, None)
-        return folder
+        write_model(folder, self.model, data, keep, None, self.seed)
 
     def batch_of(self, task: int) -> dict[str, torch.Tensor]:
         """One task as a batch of one: its points and its parameters."""
@@ -182,7 +207,8 @@ class Fit:
         """Mean and variance of one task at new points, and its noise variance."""
         at = torch.as_tensor(x_new, dtype=torch.float64).reshape(len(x_new), -1)
         found = predict_batch(self.batch_of(task), model=self.model, at=at)
-        return found["mean"][0].numpy(), found["variance"][0].numpy(), float(self._column("noise")[task])
+        noise = self._data().noise if self.model.known else self._column("noise")[task]
+        return found["mean"][0].numpy(), found["variance"][0].numpy(), float(noise or 0.0)
 
     def _data(self) -> Data:
         if self.data is None:
@@ -207,7 +233,7 @@ class Fit:
         self, function: Any, x_new: Any, name: str, progress: Any, out: str | Path | None = None, **options: Any
     ) -> MapResult:
         data = self._data()
-        new = as_tensor(x_new, "x_new").double()
+        new = as_inputs(x_new, "x_new").double()
         more: dict[str, torch.Tensor] = {}
         at: torch.Tensor | None = None
         if new.ndim == 3:
@@ -238,13 +264,21 @@ class Fit:
             f"{self.converged.mean() if len(self) else 1.0:.1%} converged, "
             f"mean NLML {finite.mean() if len(finite) else float('nan'):.3f}"
         )
-        if self.result is not None:
-            text += (
-                f", {show_seconds(self.result.seconds)} "
-                f"({show_seconds(self.result.seconds / max(1, len(self)))} a task), "
-                f"peak {show_bytes(self.result.observed)}"
-            )
-        return text
+        if self.result is None:
+            return text
+        done = done_by(self.result)
+        if len(self) and not done:
+            return f"{text}, already fitted"
+        seconds = self.result.seconds
+        return (
+            f"{text}, {show_seconds(seconds)} ({show_seconds(seconds / max(1, done))} a task), "
+            f"peak {show_bytes(self.result.observed)}"
+        )
+
+
+def done_by(result: MapResult) -> int:
+    """How many tasks were done in this call, and not by an earlier one that it goes on with."""
+    return round(result.rate * result.seconds)
 
 
 def _padded_loo(batch: dict[str, torch.Tensor], *, model: Model, width: int) -> dict[str, torch.Tensor]:
@@ -260,11 +294,17 @@ def _arrow(columns: dict[str, np.ndarray]) -> dict[str, pa.Array]:
     return arrow.to_columns({name: torch.from_numpy(np.ascontiguousarray(each)) for name, each in columns.items()})[0]
 
 
-def _two(result: MapResult, first: str, second: str) -> tuple[np.ndarray, np.ndarray]:
-    values: Any = result.values
-    if not values:
-        return np.zeros((0, 0)), np.zeros((0, 0))
-    return values[first].numpy(), values[second].numpy()
+def _observed(
+    batch: dict[str, torch.Tensor], *, model: Model, at: torch.Tensor | None, noise: bool, known: float
+) -> dict[str, torch.Tensor]:
+    found = predict_batch(batch, model=model, at=at, noise=noise)
+    return found | {"variance": found["variance"] + known}
+
+
+def _count(x_new: Any) -> int:
+    """How many new points there are."""
+    new = as_inputs(x_new, "x_new")
+    return new.shape[1] if new.ndim == 3 else new.reshape(-1, *new.shape[1:]).shape[0]
 
 
 def load(
@@ -273,6 +313,7 @@ def load(
     x: Any = None,
     y: Any = None,
     noise: Any = None,
+    columns: Columns | None = None,
     kernel: Custom | None = None,
     budget: Any = None,
     device: Any = "auto",
@@ -281,37 +322,32 @@ def load(
 
     Args:
         path: the folder.
-        x, y, noise: the data, where it was not kept.
+        x, y, noise, columns: the data, where it was not kept, in any of the forms of `gp.fit`. A table's tasks are put
+            into the order of the models by their ids; data that is not what was fitted is refused.
         kernel: the kernel, where it is one of your own: code is never read from a folder.
         budget, device: for predictions.
     """
+    for name, given in (("y", y), ("noise", noise), ("columns", columns)):
+        if x is None and given is not None:
+            raise InputError(f"{name}= goes with x=, the data that the models were fitted to; give both")
     store = Store(Path(path), kernel)
-    data = store.data() if x is None else read(x, y, noise, None, Columns())
-    if data is not None and data.tasks != store.tasks:
-        raise InputError(f"{path} holds {store.tasks} models, and the data has {data.tasks} tasks")
-    model = store.model
-    if data is not None and x is not None:
-        if data.dimensions != store.body["dimensions"]:
-            raise InputError(
-                f"{path} holds models of {store.body['dimensions']} inputs, the data has {data.dimensions}"
-            )
-        if model.known and not data.noise_known:
-            raise InputError(f"the models in {path} were fitted with a known noise; pass it as noise=")
-        model = replace(model, shared=data.shared)
-    columns = store.columns()
-    messages = {task: text for task, text in enumerate(columns.pop("message")) if text}
-    status = columns.pop("status")
-    columns.pop("item")
+    data = store.data() if x is None else store.given(read(x, y, noise, None, columns))
+    model = store.model if data is None else replace(store.model, shared=data.shared)
+    found = store.columns()
+    messages = {task: text for task, text in enumerate(found.pop("message")) if text}
+    status = found.pop("status")
+    found.pop("item")
     ids = store.ids()
     return Fit(
         model=model,
         data=data,
-        columns=columns,
+        columns=found,
         status=status,
         messages=messages,
         ids=ids if ids is not None else pa.array(np.arange(len(status))),
         budget=budget,
         device=device,
+        seed=store.body.get("seed", 0),
         way="loaded",
         _store=store if x is None else None,
     )

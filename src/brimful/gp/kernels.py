@@ -25,7 +25,13 @@ _SHORT = {"rq": "rational_quadratic", "matern": "matern52", "se": "rbf"}
 _TINY = 1e-30  # under a square root, so that a distance of 0 divides nothing by 0
 _LENGTHS = (0.017, 0.04, 0.08, 0.16, 0.35, 0.8, 3.0)  # first guesses, in units of the inputs' extent
 _APART = (1.0, 0.2, 5.0)
-_FEW_LENGTHS, _PERIODS = (0.1, 0.5, 2.0), (0.04, 0.07, 0.12, 0.2, 0.35, 0.6, 1.0)
+_SUBSETS, _LONGER = 10, 6.0  # dimensions up to which some of them begin longer than others, and how much
+_FEW_LENGTHS = (0.06, 0.2, 0.7)  # where there are more than two such dimensions
+_FREQUENCIES = [0.5 + 0.15 * place for place in range(40)] + [6.5 + 0.33 * place for place in range(42)]  # of a wave
+_WAVES, _ENVELOPES = (
+    (0.5, 1.5),
+    (0.1, 0.5, 2.0),
+)  # lengthscales of a wave alone, and of what it is multiplied or added with
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,15 +123,17 @@ class Kernel:
         return self.ard and all(factor.shape not in ("linear", "periodic") for factor in self.factors)
 
     def guesses(self) -> tuple[list[list[float]], list[int]]:
-        """First guesses for inputs of extent 1 and targets of variance 1: rows of a grid, and its axes' lengths."""
-        periodic = any(factor.shape == "periodic" for factor in self.factors)
-        long = any(kind == "lengthscale" for kind in self.kinds) and any(
-            factor.shape not in ("periodic", "linear", "constant") for factor in self.factors
-        )
-        lengths = (_FEW_LENGTHS if periodic else _LENGTHS) if long else (1.0,)
-        periods = _PERIODS if periodic else (1.0,)
-        terms = 1 + max(factor.term for factor in self.factors)
+        """First guesses for inputs of extent 1 and targets of variance 1: rows of a grid, and its axes' lengths. The
+        first axis is a lengthscale, the second the period of a wave, or the dimensions that begin longer."""
         waves = {place for each in self.factors if each.shape == "periodic" for place in range(each.start, each.stop)}
+        long = any(kind == "lengthscale" and place not in waves for place, kind in enumerate(self.kinds))
+        subsets = self._subsets() if not waves else [()]
+        lengths, periods = _LENGTHS if len(subsets) <= 3 else _FEW_LENGTHS, [1.0]
+        if waves:
+            lengths, periods = _ENVELOPES if long else _WAVES, [1 / each for each in _FREQUENCIES]
+        elif not long:
+            lengths = (1.0,)
+        terms = 1 + max(factor.term for factor in self.factors)
         # Two terms of one shape must not begin alike: they would stay alike.
         spread: dict[int, float] = {}
         seen: dict[str, int] = {}
@@ -133,13 +141,26 @@ class Kernel:
             spread |= dict.fromkeys(range(each.start, each.stop), _APART[seen.get(each.shape, 0) % len(_APART)])
             seen[each.shape] = seen.get(each.shape, 0) + 1
         rows = []
-        for length, period in itertools.product(lengths, periods):
+        for length, period, longer in itertools.product(lengths, periods, subsets):
             values = {"variance": 1 / terms, "lengthscale": length, "alpha": 1.0, "period": period}
             row = [math.log(values[kind] * spread.get(place, 1.0)) for place, kind in enumerate(self.kinds)]
             for place in waves:
-                row[place] = row[place] if self.kinds[place] == "period" else 0.0
+                row[place] = row[place] if self.kinds[place] == "period" or not long else 0.0
+            for place in longer:
+                row[place] += math.log(_LONGER)
             rows.append(row)
-        return rows, [len(lengths), len(periods)]
+        if waves:  # a hollow along the period may be none along the lengthscale: smoother waves bend to other periods
+            return rows, [1, len(rows)]
+        return rows, [len(lengths), len(subsets)]
+
+    def _subsets(self) -> list[tuple[int, ...]]:
+        """Lengthscales that begin longer than the others: none; those of one dimension; those of all but one."""
+        if not self.ard or not 1 < self.dimensions <= _SUBSETS:
+            return [()]
+        ends = [each.stop for each in self.factors if each.start < each.stop]
+        own = [[end - self.dimensions + place for end in ends] for place in range(self.dimensions)]
+        others = [[place for each in own if each is not one for place in each] for one in own]
+        return [(), *(tuple(each) for each in (own if len(own) == 2 else own + others))]
 
 
 @dataclass(frozen=True, slots=True)

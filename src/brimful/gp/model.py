@@ -35,6 +35,7 @@ class Model:
         known: whether the noise of every point is given, and none is fitted.
         rules: when to stop.
         shared: inputs that all tasks share; None where each has its own.
+        dimensions: of the inputs; what a kernel of one's own does not know.
     """
 
     kernel: Kernel | Custom
@@ -44,6 +45,7 @@ class Model:
     known: bool = False
     rules: scoring.Rules = scoring.Rules()
     shared: Tensor | None = None
+    dimensions: int = 1
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -52,44 +54,48 @@ class Model:
 
     @property
     def regressors(self) -> int:
-        dimensions = self.kernel.dimensions if isinstance(self.kernel, Kernel) else 1
-        if isinstance(self.kernel, Custom) and self.shared is not None:
-            dimensions = self.shared.shape[1]
+        dimensions = self.kernel.dimensions if isinstance(self.kernel, Kernel) else self.dimensions
         return coefficients(self.mean, dimensions)
 
     @property
     def eigenbasis(self) -> bool:
         """Whether tasks without missing points begin from the shared eigenbasis."""
-        return self.shared is not None and not self.known and eigen.serves(self.kernel)
+        few = self.shared is not None and len(self.shared) <= eigen.MOST_POINTS
+        return few and not self.known and eigen.serves(self.kernel)
 
     def way(self, device: torch.device, points: int) -> str:
         """How it is fitted, in words."""
         if isinstance(self.kernel, Custom):
-            return "Adam with gradients by torch, several starts (a kernel of your own)"
+            return "Adam with gradients by torch, several starts, then scoring to the optimum (a kernel of your own)"
         first = "shared eigenbasis over 49 lengthscales" if self.eigenbasis else "a grid of first guesses"
         loop = {"native": "compiled loop", "fused": "fused kernel"}.get(self.engine(device, points), "batched LAPACK")
         return f"{first}, then average-information scoring to the optimum ({loop}, float64)"
 
     def rejected(self, device: torch.device, points: int) -> list[tuple[str, int, str]]:
         """Ways that were not taken: name, bytes (0: memory was not the reason), and the reason."""
+        if isinstance(self.kernel, Custom):
+            return []
         reasons = []
-        if not self.eigenbasis and not isinstance(self.kernel, Custom):
+        if not self.eigenbasis:
             because = (
                 "each task has inputs of its own"
                 if self.shared is None
                 else "the noise of each point is given"
                 if self.known
+                else f"{len(self.shared)} points are more than {eigen.MOST_POINTS}, up to which it pays"
+                if len(self.shared) > eigen.MOST_POINTS
                 else f"the kernel {self.kernel.text} has more than one nonlinear parameter"
             )
             reasons.append(("shared eigenbasis", 0, because))
         if device.type == "cpu" and points > _COMPILED:
             reasons.append(("compiled loop", 0, f"{points} points are more than {_COMPILED}, where LAPACK is faster"))
-        if not isinstance(self.kernel, Custom):
-            reasons.append(("Adam", 0, "scoring takes a tenth of the steps, and converges"))
+        reasons.append(("Adam", 0, "scoring takes a tenth of the steps, and converges"))
         return reasons
 
     def engine(self, device: torch.device, points: int) -> str:
         """What evaluates the likelihood there."""
+        if isinstance(self.kernel, Custom):
+            return "torch"
         if device.type == "cpu" and points <= _COMPILED:
             return "native"
         if _has_kernels(device):
@@ -129,7 +135,7 @@ def fit_batch(batch: dict[str, Tensor], *, model: Model, at: Tensor | None = Non
     """Fits a batch of tasks. With `at`, predicts there too. A precision of "float16" gives logarithms of parameters,
     which lose nothing that matters."""
     tasks, units, fate_T = model.prepared(batch)
-    bounds = limits(model.kernel, units, model.priors, model.bounds, model.known)
+    bounds = _limits(model, tasks, units)
     index = torch.nonzero(fate_T == 0)[:, 0]
     whole = len(index) == len(tasks)
     fitted = _fit(model, tasks if whole else tasks.pick(index), bounds if whole else bounds.pick(index))
@@ -177,13 +183,17 @@ def _packed(values: dict[str, Tensor], names: tuple[str, ...], precision: str) -
     return packed
 
 
+def _limits(model: Model, tasks: Tasks, units: Units) -> Limits:
+    found = limits(model.kernel, units, model.priors, model.bounds, model.known)
+    if isinstance(model.kernel, Custom):
+        return adam.within(found, model.kernel, tasks, model.bounds or ())
+    return found
+
+
 def _fit(model: Model, tasks: Tasks, bounds: Limits) -> scoring.Fitted:
     kernel = model.kernel
     if isinstance(kernel, Custom):
-        guess = torch.tensor([*kernel.start.values(), 0.01], dtype=torch.float64, device=tasks.y_TN.device).log()
-        if model.known:
-            guess[-1] = scoring.NO_NOISE
-        return adam.fit(kernel, tasks, bounds, guess, max(300, model.rules.iterations))
+        return adam.fit(kernel, tasks, bounds, model.rules)
     if not model.eigenbasis:
         return _scored(model, kernel, tasks, bounds, None)
     whole_T = tasks.keep_TN.all(1)

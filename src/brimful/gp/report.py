@@ -13,8 +13,8 @@ from .fitted import Fit
 _SHOWN = 6
 
 
-def draw(fit: Fit, run: Path) -> Path:
-    """Draws a fit into its folder."""
+def draw(fit: Fit, run: Path, into: Path | None = None) -> Path:
+    """Draws a fit into its folder, or another."""
     figure = figure_of(15, 11)
     grid = figure.add_gridspec(3, 12, height_ratios=(1, 1, 0.9))
     shown = _choose(fit)
@@ -31,7 +31,7 @@ def draw(fit: Fit, run: Path) -> Path:
     _likelihood(figure.add_subplot(grid[2, 6:8]), fit.nlml)
     draw_run(figure.add_subplot(grid[2, 8:12]), list(read_log(run / LOG)) if (run / LOG).exists() else [], "tasks")
     figure.suptitle(str(fit), fontsize=11)
-    return save(figure, run / "gp.png")
+    return save(figure, (into or run) / "gp.png")
 
 
 def _choose(fit: Fit) -> np.ndarray:
@@ -46,21 +46,24 @@ def _choose(fit: Fit) -> np.ndarray:
 def _task(axes: Any, fit: Fit, task: int) -> None:
     x, y = points_of(fit, task)
     label = fit.ids[task].as_py()
-    axes.set_title(f"task {label}: {_values(fit, task)}", fontsize=8)
-    if x.shape[1] != 1:
-        axes.plot(np.arange(len(y)), y, "o", color="#333333", ms=3)
-        axes.set_xlabel(f"point ({x.shape[1]} input dimensions)")
-        return
-    low, high = x.min(), x.max()
-    wide = 0.1 * (high - low or 1.0)
-    at = np.linspace(low - wide, high + wide, 200)
+    axes.set_title(f"task {label}: {_values(fit, task)}", fontsize=8, parse_math=False)  # a name may hold dollars
+    if x.shape[1] == 1:
+        low, high = x.min(), x.max()
+        wide = 0.1 * (high - low or 1.0)
+        at = places = np.linspace(low - wide, high + wide, 200)
+        where = x[:, 0]
+    else:  # no line to draw along: the points themselves, in order of what is expected there
+        order = np.argsort(fit.one(task, x)[0])
+        at, y = x[order], y[order]
+        places = where = np.arange(len(y))
+        axes.set_xlabel(f"points in order of their mean ({x.shape[1]} input dimensions)", fontsize=7)
     mean, variance, noise = fit.one(task, at)
     band = 2 * np.sqrt(variance)
     outer = 2 * np.sqrt(variance + noise)
-    axes.fill_between(at, mean - outer, mean + outer, color=BLUE, alpha=0.12, lw=0)
-    axes.fill_between(at, mean - band, mean + band, color=BLUE, alpha=0.3, lw=0)
-    axes.plot(at, mean, color=BLUE, lw=1.5)
-    axes.plot(x[:, 0], y, "o", color="#333333", ms=3)
+    axes.fill_between(places, mean - outer, mean + outer, color=BLUE, alpha=0.12, lw=0)
+    axes.fill_between(places, mean - band, mean + band, color=BLUE, alpha=0.3, lw=0)
+    axes.plot(places, mean, color=BLUE, lw=1.5)
+    axes.plot(where, y, "o", color="#333333", ms=3)
 
 
 def points_of(fit: Fit, task: int) -> tuple[np.ndarray, np.ndarray]:
@@ -80,7 +83,8 @@ def _values(fit: Fit, task: int) -> str:
 def _histogram(axes: Any, name: str, values: np.ndarray) -> None:
     logs = np.log10(values[np.isfinite(values) & (values > 0)])
     axes.hist(logs, bins=60, color=BLUE)
-    axes.set(title=f"log10 {name}", yticks=[])
+    axes.set_title(f"log10 {name}", parse_math=False)
+    axes.set(yticks=[])
 
 
 def _likelihood(axes: Any, nlml: np.ndarray) -> None:

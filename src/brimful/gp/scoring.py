@@ -30,11 +30,9 @@ NOISES = (1e-6, 1e-4, 1e-2, 0.4)
 _VARIANCES = (0.01, 0.1, 1.0, 10.0)  # and of the signal's, where the noise is known
 SECOND = 3.0
 """Nats above the only hollow at which another first guess, not beside it, is still followed."""
-LATE = 12
-"""Steps after which a further start that is still worse than what is known is given up."""
 NO_NOISE = -690.0
 """The logarithm of a noise variance that is as good as none."""
-_SURVEYED = 1 << 13  # tasks surveyed at a time: a grid takes many times what its task does
+_SURVEYED = 1 << 18  # first guesses scored at a time: a grid takes many times what its task does
 FAILED, UNFINISHED, CONVERGED = range(3)
 
 
@@ -47,12 +45,14 @@ class Rules:
         tolerance: nats still to be gained at which a task has converged.
         reach: the most a logarithm may change in one step.
         starts: the most first guesses to follow.
+        late: steps after which a further start that is still worse than what is known is given up.
     """
 
     iterations: int = 100
     tolerance: float = 1e-4
     reach: float = 2.0
     starts: int = 2
+    late: int = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,9 +141,8 @@ def survey(kernel: Kernel, limits: Limits, rules: Rules, count_T: Tensor, score:
     """The hollows of the grid, best first, and how many each task has to follow. `score` takes an index of tasks and
     their parameters; it gives the likelihood, and the quadratic form in it."""
     every = torch.arange(len(count_T), device=count_T.device, dtype=torch.int32)
-    parts = [
-        _survey(kernel, limits.pick(index), rules, count_T[index], index, score) for index in every.split(_SURVEYED)
-    ]
+    some = max(1, _SURVEYED // len(grid(kernel, limits)[0]))
+    parts = [_survey(kernel, limits.pick(index), rules, count_T[index], index, score) for index in every.split(some)]
     return torch.cat([part[0] for part in parts]), torch.cat([part[1] for part in parts])
 
 
@@ -254,7 +253,7 @@ def _descend(
         done = (better & (left < rules.tolerance)) | (stuck & (left < 1e3 * rules.tolerance))
         apart = torch.where(limits.fixed_P, 0.0, (now_TP[active] - known_TP[active]).abs())
         near = apart.amax(1) < 0.2  # False against NaN
-        late = (iterations_T[active] >= LATE) & (objective_T[active] > found_T[active])
+        late = (iterations_T[active] >= rules.late) & (objective_T[active] > found_T[active])
         hopeless = better & (
             late | (near & (reached > found_T[active])) | (objective_T[active] - 3 * left > found_T[active] + 0.2)
         )

@@ -1,6 +1,6 @@
 """Fitted models on disk: a folder that pandas, polars and DuckDB can read, and that predictions stream from.
 
-model.json           what was fitted
+model.json           what was fitted, and a digest of the data where that was not kept
 shard-*.parquet      one row a task: item, status, message, parameters, likelihood (those of a run of `map`)
 data/part-*.parquet  the tasks' points, in the same order, where they were kept
 """
@@ -21,10 +21,10 @@ import torch
 
 from .. import devices, fingerprint, parquet
 from ..engine.items import Items, Loaded
-from ..errors import CorruptError, InputError
+from ..errors import ConfigError, CorruptError, InputError
 from ..files import read_sealed, write_atomic, write_sealed
 from ..rundir import MANIFEST
-from .data import Data, Synthetic
+from .data import Data, Ragged, Synthetic
 from .kernels import Custom, parse
 from .model import LOG, Model
 from .priors import LogNormal
@@ -36,7 +36,7 @@ _WRITERS = 4
 _NAME = re.compile(r"(?:shard|part)-(\d{12})-(\d{12})\.parquet")
 
 
-def write_model(folder: Path, model: Model, data: Data, keep: str, at: torch.Tensor | None) -> None:
+def write_model(folder: Path, model: Model, data: Data, keep: str, at: torch.Tensor | None, seed: int) -> None:
     """Writes what was fitted: the last file of a store, without which it is not one."""
     kernel = model.kernel
     body: dict[str, Any] = {
@@ -57,6 +57,10 @@ def write_model(folder: Path, model: Model, data: Data, keep: str, at: torch.Ten
         "starts": model.rules.starts,
         "shared": None if model.shared is None else model.shared.tolist(),
         "at": None if at is None else at.tolist(),
+        "seed": seed,
+        "inputs": None if data.inputs is None else list(data.inputs),
+        "noise": data.noise,
+        "digest": None if keep == "params+data" else digest(data),
         "synthetic": None,
     }
     if isinstance(data.items, Synthetic):
@@ -64,6 +68,8 @@ def write_model(folder: Path, model: Model, data: Data, keep: str, at: torch.Ten
         body["synthetic"] = [source.length, source.points, source.seed, source.shared]
     if data.ids is not None:
         write_atomic(folder / "ids.parquet", lambda path: pq.write_table(pa.table({"task": data.ids}), path))
+    else:
+        (folder / "ids.parquet").unlink(missing_ok=True)  # of an earlier fit of the same data
     write_sealed(folder / _MODEL, _KIND, body)
 
 
@@ -103,11 +109,39 @@ def _parts(items: Items) -> Iterator[tuple[int, int]]:
         yield start, min(length, start + count)
 
 
+def digest(data: Data) -> str:
+    """A number that the tasks' points decide, in whatever form they are and in whatever order within a task; missing
+    ones do not count."""
+    total = 0
+    for start, stop in _parts(data.items):
+        tree = data.items.load(start, stop).tree
+        assert isinstance(tree, dict)
+        inputs = tree["x"] if data.shared is None else data.shared[None]
+        x, y = inputs.double().numpy(force=True), tree["y"].double().numpy(force=True)
+        known = [tree["noise"].double().numpy(force=True)] if "noise" in tree else []
+        each = np.zeros((), np.uint64)
+        for column in (*np.moveaxis(x, 2, 0), y, *known):
+            each = _mixed(each ^ (column + 0.0).view(np.uint64))  # -0.0 is 0.0
+        tasks = np.where(np.isnan(y) | np.isnan(x).any(2), 0, each).sum(1, dtype=np.uint64)
+        place = data.items.index(start, stop).astype(np.uint64)
+        total += int(_mixed(tasks ^ _mixed(place + np.uint64(1))).sum(dtype=np.uint64))
+    return f"{total % 2**64:016x}"
+
+
+def _mixed(bits: np.ndarray) -> np.ndarray:
+    """Each number to another, none to the same, so that all their bits depend on all."""
+    for factor in (0x9E3779B97F4A7C15, 0xD6E8FEB86659FD93):
+        bits = (bits ^ (bits >> np.uint64(32))) * np.uint64(factor)
+    return bits ^ (bits >> np.uint64(32))
+
+
 def _points(data: Data, start: int, stop: int) -> pa.Table:
     tree = data.items.load(start, stop).tree
     assert isinstance(tree, dict)
     y = tree["y"].cpu().numpy()
-    there = ~np.isnan(y) if data.shared is None else np.ones_like(y, bool)
+    there = np.ones_like(y, bool)
+    if isinstance(data.items, Ragged | StoredData):  # without the padding
+        there = np.arange(y.shape[1]) < data.items.counts(start, stop)[:, None]
     offsets = np.concatenate([[0], np.cumsum(there.sum(1))]).astype(np.int64)
     columns: dict[str, pa.Array] = {"item": pa.array(data.items.index(start, stop))}
     if "x" in tree:
@@ -189,6 +223,11 @@ class Store:
     """A folder of fitted models."""
 
     def __init__(self, folder: Path, kernel: Custom | None = None) -> None:
+        if kernel is not None and not isinstance(kernel, Custom):
+            raise ConfigError(
+                f"kernel is a {type(kernel).__name__}; give gp.custom(function, ...) where the models have a kernel of "
+                "your own, and nothing where it has a name"
+            )
         if not (folder / _MODEL).exists():
             begun = (folder / MANIFEST).exists()
             has = "its fit has not ended: run the same command again" if begun else "check the path"
@@ -225,6 +264,7 @@ class Store:
             known=body["known"],
             rules=Rules(iterations=body["iterations"], tolerance=body["tolerance"], starts=body["starts"]),
             shared=None if body["shared"] is None else torch.tensor(body["shared"], dtype=torch.float64),
+            dimensions=body["dimensions"],
         )
 
     def ids(self) -> pa.Array | None:
@@ -245,8 +285,43 @@ class Store:
         points = Rows([*(self.folder / _DATA).glob("part-*.parquet")], "data")
         if points.length != self.tasks:
             raise CorruptError(f"{self.folder / _DATA} holds {points.length} tasks of {self.tasks}: fit again into it")
-        items = StoredData(points, shared is not None)
-        return Data(items, shared, self.ids(), self.body["dimensions"], self.body["points"])
+        return Data(
+            items=StoredData(points, shared is not None),
+            shared=shared,
+            ids=self.ids(),
+            dimensions=self.body["dimensions"],
+            points=self.body["points"],
+            inputs=self.inputs,
+            noise=self.body.get("noise"),
+        )
+
+    @property
+    def inputs(self) -> tuple[str, ...] | None:
+        """The names of the input columns; None where there was no table."""
+        names = self.body.get("inputs")
+        return None if names is None else tuple(names)
+
+    def given(self, data: Data) -> Data:
+        """The data of the models, given anew: in their order, and refused where it is not the same."""
+        body, ids = self.body, self.ids()
+        if ids is not None and data.ids is not None:
+            data = data.in_order(ids)
+        if data.tasks != self.tasks:
+            raise InputError(f"{self.folder} holds {self.tasks} models, and the data has {data.tasks} tasks")
+        if data.dimensions != body["dimensions"]:
+            raise InputError(
+                f"{self.folder} holds models of {body['dimensions']} inputs, the data has {data.dimensions}"
+            )
+        if self.model.known and not data.noise_known:
+            raise InputError(f"the models in {self.folder} were fitted with a known noise; pass it as noise=")
+        kept = None if body.get("digest") is not None else self.data()
+        wanted = body.get("digest") if kept is None else digest(kept)
+        if wanted is not None and digest(data) != wanted:
+            raise InputError(
+                f"the data is not what the models in {self.folder} were fitted to; give back the same, its tasks in "
+                "the same order or with their ids"
+            )
+        return data
 
     def columns(self) -> dict[str, np.ndarray]:
         """All models in the order of their items, parameters in natural units."""
@@ -309,6 +384,10 @@ class StoredData:
 
     def index(self, start: int, stop: int) -> np.ndarray:
         return self._points.read(start, stop)["item"].to_numpy().copy()  # what Arrow gives cannot be written to
+
+    def counts(self, start: int, stop: int) -> np.ndarray:
+        """How many points the tasks have."""
+        return np.diff(parquet.whole(self._points.read(start, stop)["y"]).offsets.to_numpy())
 
     def item_bytes(self) -> int:
         return 1024

@@ -215,9 +215,9 @@ def _units(x_TND: Tensor, y_TN: Tensor, keep_TN: Tensor, count_T: Tensor, kernel
     most_T = torch.where(most_T > 0, most_T, 1.0)  # squares of numbers near 1 neither overflow nor vanish
     spread_T = most_T * ((off_TN / most_T[:, None]).square().sum(1) / few_T).sqrt()
     scale_T = torch.where((spread_T > 0) & torch.isfinite(spread_T), spread_T, 1.0)
-    if isinstance(kernel, Custom):  # what its parameters mean is not known, so nothing may be scaled
+    if isinstance(kernel, Custom):  # what its parameters mean is not known: nothing may be scaled
         zero_TD, one_T = torch.zeros_like(x_TND[:, 0] if x_TND.shape[1] else x_TND.sum(1)), torch.ones_like(level_T)
-        return Units(zero_TD, torch.ones_like(zero_TD), torch.zeros_like(one_T), one_T)
+        return Units(zero_TD, torch.ones_like(zero_TD), centre_T, one_T)
     high_TD = torch.where(keep_TN[:, :, None], x_TND, -math.inf).amax(1) if x_TND.shape[1] else x_TND.sum(1)
     low_TD = torch.where(keep_TN[:, :, None], x_TND, math.inf).amin(1) if x_TND.shape[1] else x_TND.sum(1)
     low_TD = torch.where(torch.isfinite(low_TD), low_TD, 0.0)

@@ -1,5 +1,6 @@
 """`brimful gp`: fit, predict and look at many Gaussian processes."""
 
+import math
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -8,19 +9,22 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.csv
 import pyarrow.parquet as pq
 import torch
 
 from ..config import Common, option
-from ..errors import ConfigError, InputError
+from ..engine.result import MapResult
+from ..errors import ChangedError, ConfigError, InputError
 from ..events import Events
 from ..files import write_atomic
 from ..plan import Plan
 from ..registry import Command, Workload
-from .data import Columns, Data, Synthetic, as_tensor, read, synthetic
+from ..rundir import inspect
+from .data import Columns, Data, Synthetic, as_inputs, numbers, read, read_table, synthetic
 from .fit import KEEPS, fit, model_for
 from .fit import plan as plan_fit
-from .fitted import Fit, load
+from .fitted import Fit, done_by, load
 from .tasks import MEANS
 
 _JUDGED = 2000  # tasks whose held-out points are looked at
@@ -32,12 +36,14 @@ class FitConfig(Common):
 
     synthetic: int | None = option(None, help="draw this many random tasks instead of reading data", ge=1)
     data: Path | None = option(
-        None, help="a long table, Parquet or CSV: a row a point, with task id, inputs and target"
+        None, help="a long table, Parquet, CSV or TSV: a row a point, with task id, inputs and target"
     )
     points: int = option(40, help="points of a synthetic task", ge=1, le=10_000)
     own_inputs: bool = option(False, help="synthetic tasks have inputs of their own instead of sharing them")
     id: str | None = option(None, help="column of the task; found by its usual names unless said")
-    x: str | None = option(None, help="column of the input, or several by commas")
+    x: str | None = option(
+        None, help="column of the input, or several by commas; unless said, a usual name, or all columns that are left"
+    )
     y: str | None = option(None, help="column of the target")
     noise: str | None = option(None, help="column of the known noise variance, if there is one")
     kernel: str = option("rbf", help='a name, or sums and products: "linear + rbf * periodic"')
@@ -47,7 +53,7 @@ class FitConfig(Common):
                          choices=("weak", "none"))  # fmt: skip
     iterations: int = option(100, help="the most steps from one start", ge=1)
     starts: int | None = option(
-        None, help="the most first guesses to follow; 2 for one stationary shape, 6 for other kernels", ge=1, le=64
+        None, help="the most first guesses to follow; 2 for one shape with one lengthscale, else 6", ge=1, le=64
     )
     tolerance: float | None = option(None, help="nats still to be gained at which a task has converged", gt=0)
     keep: str = option("params+data", help="what to keep of each task in the run directory", choices=KEEPS)
@@ -62,7 +68,9 @@ class PredictConfig(Common):
     directory: Path = option(help="folder of fitted models", positional=True, metavar="DIR")
     at: str = option(help="where to predict: start:stop:num, or a .npy, .csv or .parquet file of inputs")
     observations: bool = option(False, help="variances of new observations instead of the function's")
-    out: Path | None = option(None, help="a .parquet file, or a folder, for task, mean and variance")
+    out: Path | None = option(
+        None, help="for the predictions: a .parquet file (a row a task), a .csv file (a row a point), or a folder"
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,6 +78,7 @@ class ReportConfig(Common):
     """Options of `gp report`."""
 
     directory: Path = option(help="folder of fitted models", positional=True, metavar="DIR")
+    out: Path | None = option(None, help="folder for the picture; DIR unless said")
 
 
 def _data(config: FitConfig) -> Data:
@@ -95,7 +104,7 @@ def plan(config: FitConfig, probe: bool) -> Plan:
 
 def run_fit(config: FitConfig, events: Events) -> Mapping[str, Any]:
     data = _data(config)
-    at = read_points(config.at, data.dimensions) if config.at is not None else None
+    at = read_points(config.at, data.inputs) if config.at is not None else None
     found = fit(
         data,
         kernel=config.kernel,
@@ -126,18 +135,19 @@ def _summary(found: Fit) -> dict[str, Any]:
     result = found.result
     assert result is not None
     finite = found.nlml[np.isfinite(found.nlml)]
+    done = done_by(result)
     summary: dict[str, Any] = {
         "tasks": len(found),
         "kernel": found.model.kernel.text,
-        "way": found.way,
+        "way": found.way if done or not len(found) else "already fitted",
         "batch": result.plan.batch,
-        "observed_peak_bytes": result.observed,
+        "observed_peak_bytes": result.observed if done else None,
         "predicted_peak_bytes": result.predicted,
         "budget_bytes": result.plan.budget,
         "seconds": result.seconds,
-        "time_a_task_seconds": result.seconds / max(1, len(found)),
-        "tasks_per_GB": int(len(found) / max(result.observed, 1) * 1e9),
-        "converged": f"{found.converged.mean():.2%}" if len(found) else "none",
+        "time_a_task_seconds": result.seconds / done if done else None,
+        "tasks_per_GB": int(done / max(result.observed, 1) * 1e9) if done else None,
+        "converged_share": float(found.converged.mean()) if len(found) else None,
         "flagged": int((~found.converged).sum()),
         "mean_NLML": float(finite.mean()) if len(finite) else None,
         "mean_iterations": float(found.iterations.mean()) if len(found) else None,
@@ -223,78 +233,128 @@ class _First:
         return self._items.spec()
 
 
-def read_points(text: str, dimensions: int) -> np.ndarray:
-    """Inputs from start:stop:num, or from a file."""
+def read_points(text: str, inputs: tuple[str, ...] | None = None) -> np.ndarray:
+    """Inputs from start:stop:num, or from a file: of a table's columns those that the fit had, or else all."""
     if text.count(":") == 2 and not Path(text).exists():
         try:
-            start, stop, count = text.split(":")
-            return np.linspace(float(start), float(stop), int(count)).reshape(-1, 1)
+            start, stop, count = (kind(part) for kind, part in zip((float, float, int), text.split(":"), strict=True))
         except ValueError as error:
             raise ConfigError(f"--at is {text!r}; write start:stop:num, such as 0:1:100") from error
+        if count < 1 or not (math.isfinite(start) and math.isfinite(stop)):
+            raise ConfigError(f"--at is {text!r}; num must be at least 1, and start and stop finite")
+        return np.linspace(start, stop, int(count)).reshape(-1, 1)
     path = Path(text)
     if not path.exists():
         raise InputError(f"{path} does not exist; give start:stop:num, or a .npy, .csv or .parquet file")
     try:
-        if path.suffix == ".npy":
-            points = np.load(path, allow_pickle=False)
-        elif path.suffix == ".csv":
-            import pyarrow.csv
-
-            points = np.stack([each.to_numpy() for each in pyarrow.csv.read_csv(path).columns], axis=1)
-        else:
-            points = np.stack([each.to_numpy() for each in pq.read_table(path).columns], axis=1)
-        points = as_tensor(points, "it").double().numpy()
+        points = np.load(path, allow_pickle=False) if path.suffix == ".npy" else _columns(path, inputs)
+        points = as_inputs(points, "it").double().numpy()
+        if not points.size:
+            raise InputError("it holds none")
         points = points.reshape(len(points), -1)
     except (pa.ArrowException, InputError, OSError, TypeError, ValueError) as error:
         raise InputError(f"{path} cannot be read as points: {error}") from error
     return points
 
 
+def _columns(path: Path, inputs: tuple[str, ...] | None) -> np.ndarray:
+    table = read_table(path)
+    names = table.column_names
+    lacking = [name for name in inputs or () if name not in names]
+    if inputs and not lacking:
+        names = list(inputs)
+    elif inputs and len(lacking) < len(inputs):
+        raise InputError(f"it has no column {lacking[0]!r}; the models have the inputs {', '.join(inputs)}")
+    return np.stack([numbers(table[name], name) for name in names], axis=1)
+
+
 def run_predict(config: PredictConfig, events: Events) -> Mapping[str, Any]:
+    out = config.out
+    ending = "" if out is None or out.is_dir() else out.suffix.lower()
+    if out is None or ending not in ("", ".parquet", ".csv"):
+        raise ConfigError("name where the predictions go: --out predictions.parquet, a .csv file, or a folder")
     found = load(config.directory, budget=config.budget, device=config.device)
-    if config.out is None:
-        raise ConfigError("name where the predictions go: --out predictions.parquet, or a folder")
     data = found.data
-    at = read_points(config.at, 1 if data is None else data.dimensions)
-    single = config.out.suffix == ".parquet"
-    folder = config.out.with_name(config.out.name + ".run") if single else config.out
-    result = found.predict_to(folder, at, noise=config.observations, progress=events.emit)
-    if single:
-        write_atomic(config.out, lambda path: _join(folder, found, path))
+    if data is None:
+        raise InputError(
+            f"the fit in {config.directory} kept its parameters and not its data, which predictions need: run it again "
+            "with --keep params+data, into another folder if it kept predictions (or, in Python, give the data to "
+            "gp.load(path, x=..., y=...))"
+        )
+    at = read_points(config.at, data.inputs)
+    folder = out.with_name(f"{out.name}.run") if ending else out
+    result = _predict_to(found, folder, bool(ending), at, config.observations, events)
+    if ending:
+        write_atomic(out, lambda path: _join(folder, found, at, ending, path))
         shutil.rmtree(folder)
+    done = done_by(result)
     return {
         "tasks": len(found),
         "points": len(at),
         "seconds": result.seconds,
-        "time_a_task_seconds": result.seconds / max(1, len(found)),
-        "observed_peak_bytes": result.observed,
-        "out": str(config.out),
+        "time_a_task_seconds": result.seconds / done if done else None,
+        "observed_peak_bytes": result.observed if done else None,
+        "out": str(out),
     }
 
 
-def _join(folder: Path, found: Fit, path: Path) -> None:
-    """The shards of a run as one file, a row a task, one shard in memory at a time."""
-    writer: pq.ParquetWriter | None = None
+def _predict_to(
+    found: Fit, folder: Path, scratch: bool, at: np.ndarray, observations: bool, events: Events
+) -> MapResult:
+    """Predictions into a folder. A scratch folder that other predictions have left is made anew."""
+    try:
+        return found.predict_to(folder, at, noise=observations, progress=events.emit)
+    except ChangedError:
+        if not scratch or inspect(folder).work != "gp predict":
+            raise
+    shutil.rmtree(folder)
+    return found.predict_to(folder, at, noise=observations, progress=events.emit)
+
+
+def _join(folder: Path, found: Fit, at: np.ndarray, ending: str, path: Path) -> None:
+    """The shards of a run as one file, one shard in memory at a time: a row a task, or in CSV a row a point."""
+    writer: Any = None
     for shard in sorted(folder.glob("shard-*.parquet")):
         table = pq.read_table(shard)
         task = found.ids.take(table["item"].combine_chunks())
         table = pa.table({"task": task, "mean": table["mean"], "variance": table["variance"]})
-        writer = writer or pq.ParquetWriter(path, table.schema)
+        if ending == ".csv":
+            table = _long(table, at, None if found.data is None else found.data.inputs)
+        kind = pyarrow.csv.CSVWriter if ending == ".csv" else pq.ParquetWriter
+        writer = writer or kind(path, table.schema)
         writer.write_table(table)
     if writer is None:
         raise InputError("there are no predictions to write: the models are of no task")
     writer.close()
 
 
+def _long(table: pa.Table, at: np.ndarray, inputs: tuple[str, ...] | None) -> pa.Table:
+    """Predictions with a row a point: task, inputs, mean, variance."""
+    tasks, (points, dimensions) = table.num_rows, at.shape
+    plain = ("x",) if dimensions == 1 else tuple(f"x_{place}" for place in range(dimensions))
+    names = plain if inputs is None or not {"task", "mean", "variance"}.isdisjoint(inputs) else inputs
+    return pa.table(
+        {
+            "task": table["task"].take(np.repeat(np.arange(tasks), points)),
+            **{name: np.tile(at[:, place], tasks) for place, name in enumerate(names)},
+            **{name: table[name].combine_chunks().flatten() for name in ("mean", "variance")},
+        }
+    )
+
+
 def run_report(config: ReportConfig, events: Events) -> Mapping[str, Any]:
     from .report import draw
 
     found = load(config.directory, budget=config.budget, device=config.device)
+    into = config.out or config.directory
+    if into.is_file():
+        raise ConfigError(f"{into} is a file; name a folder for the picture")
+    into.mkdir(parents=True, exist_ok=True)
     finite = found.nlml[np.isfinite(found.nlml)]
     return {
         "tasks": len(found),
         "kernel": found.model.kernel.text,
-        "converged": f"{found.converged.mean():.2%}" if len(found) else "none",
+        "converged_share": float(found.converged.mean()) if len(found) else None,
         "flagged": int((~found.converged).sum()),
         "mean_NLML": float(finite.mean()) if len(finite) else None,
         **{
@@ -302,7 +362,7 @@ def run_report(config: ReportConfig, events: Events) -> Mapping[str, Any]:
             for name, each in found.params.items()
             if np.isfinite(each).any()
         },
-        "picture": str(draw(found, config.directory)),
+        "picture": str(draw(found, config.directory, into)),
     }
 
 
