@@ -127,13 +127,13 @@ def test_tasks_that_need_many_steps_end_as_their_twins(most: int):
     assert fused.iterations_T.tolist() == plain.iterations_T.tolist()
 
 
-@pytest.mark.parametrize(("priors", "known"), [("weak", False), (None, False), (None, True)])
+@pytest.mark.parametrize(("priors", "known"), [("weak", False), (None, True)])
 def test_a_fit_by_it_is_the_fit_of_its_twin(priors: str | None, known: bool):
-    kernel, tasks, units, _ = draw("rbf", 1, False, "constant", tasks=3, points=7)
+    kernel, tasks, units, _ = draw("rbf", 1, False, "constant", tasks=3, points=5)
     if known:
         tasks = replace(tasks, known_TN=0.1 * tasks.keep_TN.double())
     within = limits(kernel, units, priors, None, known)
-    rules = scoring.Rules(iterations=12)  # some of them converge, some do not
+    rules = scoring.Rules(iterations=8)  # some of them converge, some do not
     plain = scoring.fit(kernel, tasks, within, rules)
     fused = _fused.fit(kernel, tasks, within, rules)
     torch.testing.assert_close(fused.nlml_T, plain.nlml_T, rtol=1e-7, atol=1e-5)
@@ -157,7 +157,7 @@ def test_a_fit_by_it_is_the_fit_of_its_twin(priors: str | None, known: bool):
 def test_the_survey_finds_the_hollows_of_its_twin(
     text: str, dimensions: int, ard: bool, mean: str, priors: Any, bounds: Any, known: bool, starts: int
 ):
-    kernel, tasks, units, _ = draw(text, dimensions, ard, mean, tasks=5, points=9)
+    kernel, tasks, units, _ = draw(text, dimensions, ard, mean, tasks=3, points=7 if ard else 9)
     if known:
         tasks = replace(tasks, known_TN=0.01 + 0.1 * tasks.keep_TN.double())
     within, rules, laid = limits(kernel, units, priors, bounds, known), scoring.Rules(starts=starts), lay(tasks)
