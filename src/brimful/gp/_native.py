@@ -19,7 +19,7 @@ from .priors import Limits
 from .tasks import Tasks
 
 SECOND = scoring.SECOND
-_SHARE = 32  # tasks that a thread takes at a time
+_SHARE = 256  # tasks that a thread takes at a time, at the most: handing them over takes as long as fitting a few
 _LOG2PI = math.log(2 * math.pi)
 
 
@@ -503,16 +503,18 @@ def scoring_fit(
     bounds = (_array(limits.low_TP), _array(limits.high_TP), _array(limits.centre_TP))
     begin = (_array(starts_TSP), np.ascontiguousarray(count_T.numpy()))
 
-    def some(first: int) -> None:
-        fit(first, min(T, first + _SHARE), *data, *bounds, *begin, own, theta, nlml, iterations, norm, good, beta)
+    threads = torch.get_num_threads()
+    share = max(1, min(_SHARE, -(-T // (8 * threads))))
 
-    threads = min(torch.get_num_threads(), -(-T // _SHARE))
+    def some(first: int) -> None:
+        fit(first, min(T, first + share), *data, *bounds, *begin, own, theta, nlml, iterations, norm, good, beta)
+
     if threads < 2:
-        for first in range(0, T, _SHARE):
+        for first in range(0, T, share):
             some(first)
     else:
         with ThreadPoolExecutor(threads) as pool:
-            list(pool.map(some, range(0, T, _SHARE)))
+            list(pool.map(some, range(0, T, share)))
     found = (torch.from_numpy(each) for each in (theta, nlml, iterations, norm, good, beta))
     return scoring.Fitted(*found)
 
