@@ -18,7 +18,8 @@ from hypothesis import strategies as st
 from small import fit, long, rows, same
 
 from brimful import ConfigError, InputError, gp
-from brimful.gp.data import Columns, Ragged, Synthetic, read
+from brimful.gp.data import Ragged, Synthetic, read
+from brimful.gp.table import Columns
 
 X, Y = rows(0, 5, 9)
 SHARED = X[0]

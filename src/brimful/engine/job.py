@@ -101,7 +101,7 @@ class Job:
             plan=work.plan,
             observed=driver.observed,
             seconds=seconds,
-            rate=(tally.done - before) / seconds,
+            done=tally.done - before,
             out=None if rundir is None else rundir.path,
             _keeper=keeper,
         )

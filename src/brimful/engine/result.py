@@ -23,7 +23,7 @@ class MapResult:
         plan: the plan the run settled on.
         predicted, observed: peak bytes, foretold by the plan and measured over the whole run.
         seconds: wall time of this call.
-        rate: items a second, of those done in this call.
+        done: items done in this call, and not by an earlier one that it went on with.
         out: the run directory, if there is one.
     """
 
@@ -32,13 +32,18 @@ class MapResult:
     plan: Plan
     observed: int
     seconds: float
-    rate: float
+    done: int
     out: Path | None
     _keeper: Keeper = field(repr=False)
 
     @property
     def predicted(self) -> int:
         return self.plan.predicted
+
+    @property
+    def rate(self) -> float:
+        """Items a second, of those done in this call."""
+        return self.done / self.seconds
 
     @property
     def values(self) -> trees.Tree | None:

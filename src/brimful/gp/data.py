@@ -6,7 +6,6 @@ Legend: T tasks, N points, D input dimensions.
 import contextlib
 import copy
 import math
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from numbers import Integral
@@ -15,15 +14,14 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
 import torch
 from torch import Tensor
 
-from .. import fingerprint
+from .. import fingerprint, parquet
 from ..engine import trees
 from ..engine.items import ArrayItems, Items, Loaded
 from ..errors import ConfigError, InputError
+from .table import Columns, days, numbers, read_table
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,10 +261,10 @@ def as_inputs(value: Any, name: str) -> Tensor:
         with contextlib.suppress(pa.ArrowException):
             moments = pa.array(array.reshape(-1))
             if pa.types.is_timestamp(moments.type) or pa.types.is_date(moments.type):
-                array = _days(moments).reshape(array.shape)
+                array = days(moments).reshape(array.shape)
     elif isinstance(array, np.ndarray) and array.dtype.kind == "M":
         flat = array.reshape(-1)
-        array = _days(pa.array(flat.astype("datetime64[us]"))).reshape(array.shape)
+        array = days(pa.array(flat.astype("datetime64[us]"))).reshape(array.shape)
     return as_tensor(array, name)
 
 
@@ -396,49 +394,10 @@ def _ragged(
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Columns:
-    """The names of a long table's columns; x may name several, by commas or in a list. Where x is not said and no
-    column has one of its usual names, all columns that are left are inputs."""
-
-    id: str | None = None
-    x: str | Sequence[str] | None = None
-    y: str | None = None
-    noise: str | None = None
-
-    def __post_init__(self) -> None:
-        for name in ("id", "x", "y", "noise"):
-            given = getattr(self, name)
-            several = name == "x" and isinstance(given, list | tuple) and all(isinstance(each, str) for each in given)
-            if not (given is None or isinstance(given, str) or several):
-                raise ConfigError(f"columns has {name}={given!r}; give the name of a column")
-
-    @property
-    def inputs(self) -> list[str]:
-        """The names in x."""
-        names = self.x.split(",") if isinstance(self.x, str) else self.x or []
-        return [each.strip() for each in names]
-
-
-_NAMES = {
-    "id": ("unique_id", "task", "task_id", "series", "id", "item_id"),
-    "x": ("ds", "x", "t", "time", "date", "timestamp"),
-    "y": ("y", "value", "target"),
-}
-_INDEX = re.compile(r"(__index_level_\d+__)?")  # what pandas calls the numbers of its rows; in CSV, nothing
-
-
 def _long(source: Any, columns: Columns) -> Data:
     table = read_table(source)
-    names = table.column_names
-    task = columns.id or _find("id", names)
-    target = columns.y or _find("y", names)
-    inputs = columns.inputs or _inputs(names, task, target, columns)
-    for name in [task, *inputs, target, *([columns.noise] if columns.noise else [])]:
-        if name not in names:
-            raise InputError(f"the table has no column {name!r}; it has {', '.join(names)}")
-    key = table[task].combine_chunks()
-    key = key.chunk(0) if isinstance(key, pa.ChunkedArray) and key.num_chunks else key
+    task, inputs, target = columns.found(table.column_names)
+    key = parquet.whole(table[task])
     if len(key) == 0:
         return _ragged(np.zeros((0, len(inputs))), np.zeros(0), None, np.zeros(0, np.int64), None, inputs)
     if key.null_count:
@@ -454,70 +413,3 @@ def _long(source: Any, columns: Columns) -> Data:
     noise = numbers(table[columns.noise], columns.noise)[order] if columns.noise else None
     counts = np.bincount(codes, minlength=len(encoded.dictionary))
     return _ragged(x, y, noise, counts, encoded.dictionary, inputs)
-
-
-def read_table(source: Any) -> pa.Table:
-    """A table in memory, or that of a Parquet, CSV or TSV file, without the numbers that pandas gives its rows."""
-    table = _table(source)
-    names = table.column_names
-    for name in names:
-        if names.count(name) > 1:
-            raise InputError(f"the table has {names.count(name)} columns called {name!r}; rename all but one")
-    return table.drop_columns([name for name in names if _INDEX.fullmatch(name)])
-
-
-def _table(source: Any) -> pa.Table:
-    path = Path(source) if isinstance(source, str | Path) else None
-    if path is not None and not path.exists():
-        raise InputError(f"{path} does not exist; check the path")
-    try:
-        if path is None:
-            return pa.table(source) if hasattr(source, "__arrow_c_stream__") else pa.Table.from_pandas(source)
-        name = path.name.lower().removesuffix(".gz")
-        if name.endswith((".csv", ".tsv")):
-            import pyarrow.csv
-
-            tabs = pyarrow.csv.ParseOptions(delimiter="\t" if name.endswith(".tsv") else ",")
-            return pyarrow.csv.read_csv(path, parse_options=tabs)
-        return pq.read_table(path)
-    except (pa.ArrowException, OSError, ValueError) as error:
-        raise InputError(f"{path or type(source).__name__} cannot be read as a table: {error}") from error
-
-
-def _find(what: str, names: list[str]) -> str:
-    for name in _NAMES[what]:
-        if name in names:
-            return name
-    raise InputError(
-        f"no column of {', '.join(names)} is called {' or '.join(_NAMES[what])}; name it with the {what} option"
-    )
-
-
-def _inputs(names: list[str], task: str, target: str, columns: Columns) -> list[str]:
-    rest = [name for name in names if name not in (task, target, columns.noise)]
-    for name in _NAMES["x"]:
-        if name in rest:
-            return [name]
-    if not rest:
-        raise InputError(f"the table has no input column beside {task!r} and {target!r}; name it with the x option")
-    return rest
-
-
-def _days(moments: pa.Array | pa.ChunkedArray) -> np.ndarray:
-    """Days since 1970-01-01, which are near enough to 1."""
-    whole = pc.cast(pc.cast(moments, pa.timestamp("us"), safe=False), pa.int64())
-    return pc.cast(whole, pa.float64(), safe=False).to_numpy(zero_copy_only=False) / 86_400e6
-
-
-def numbers(column: pa.ChunkedArray, name: str) -> np.ndarray:
-    """A column as float64, NaN where it is null."""
-    kind = column.type
-    try:
-        if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
-            return _days(column)
-        if pa.types.is_string(kind) or pa.types.is_large_string(kind):
-            raise pa.ArrowInvalid("it holds texts")
-        return pc.cast(column, pa.float64()).to_numpy()
-    except (pa.ArrowException, NotImplementedError) as error:
-        vast = "; divide numbers that large, or give datetimes" if pa.types.is_integer(kind) else ""
-        raise InputError(f"column {name!r} is {kind}, and must hold numbers or dates: {error}{vast}") from error

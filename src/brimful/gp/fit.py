@@ -22,12 +22,13 @@ from ..errors import ConfigError
 from ..events import Event
 from ..plan import Plan, Rejected
 from . import priors as limits
-from .data import Columns, Data, as_points, read, unweighted, whole
+from .data import Data, as_points, read, unweighted, whole
 from .fitted import Fit
 from .kernels import Custom, Kernel, parse
 from .model import Model, fit_batch, warm
 from .scoring import Rules
 from .store import write_data, write_model
+from .table import Columns
 from .tasks import MEANS
 
 KEEPS = ("params", "params+data", "predictions")

@@ -18,10 +18,11 @@ from ..engine.result import MapResult
 from ..errors import ConfigError, InputError
 from ..files import storage_error
 from ..units import show_bytes, show_count, show_seconds
-from .data import Columns, Data, as_inputs, as_points, read, whole
+from .data import Data, as_inputs, as_points, read, whole
 from .kernels import Custom
 from .model import LOG, PREDICTED, Model, loo_batch, predict_batch, sample_batch
 from .store import Store, WithParameters, write_data, write_model, write_models
+from .table import Columns
 
 
 @dataclass(slots=True)
@@ -266,7 +267,7 @@ class Fit:
         )
         if self.result is None:
             return text
-        done = done_by(self.result)
+        done = self.result.done
         if len(self) and not done:
             return f"{text}, already fitted"
         seconds = self.result.seconds
@@ -274,11 +275,6 @@ class Fit:
             f"{text}, {show_seconds(seconds)} ({show_seconds(seconds / max(1, done))} a task), "
             f"peak {show_bytes(self.result.observed)}"
         )
-
-
-def done_by(result: MapResult) -> int:
-    """How many tasks were done in this call, and not by an earlier one that it goes on with."""
-    return round(result.rate * result.seconds)
 
 
 def _padded_loo(batch: dict[str, torch.Tensor], *, model: Model, width: int) -> dict[str, torch.Tensor]:
@@ -304,7 +300,7 @@ def _observed(
 def _count(x_new: Any) -> int:
     """How many new points there are."""
     new = as_inputs(x_new, "x_new")
-    return new.shape[1] if new.ndim == 3 else new.reshape(-1, *new.shape[1:]).shape[0]
+    return new.shape[1] if new.ndim == 3 else len(torch.atleast_1d(new))
 
 
 def load(

@@ -353,8 +353,7 @@ class Store:
 
 
 def _numbers(table: pa.Table, name: str) -> np.ndarray:
-    column = table[name].combine_chunks()
-    column = column.chunk(0) if isinstance(column, pa.ChunkedArray) and column.num_chunks else column
+    column = parquet.whole(table[name])
     if pa.types.is_fixed_size_list(column.type):
         return column.flatten().to_numpy(zero_copy_only=False).reshape(len(column), column.type.list_size)
     return column.to_numpy(zero_copy_only=False)
@@ -401,8 +400,7 @@ class StoredData:
 
 def _padded(column: pa.ChunkedArray, end: float) -> np.ndarray:
     """Lists of unequal length as rows of a matrix, filled where a row has ended."""
-    whole = column.combine_chunks()
-    whole = whole.chunk(0) if isinstance(whole, pa.ChunkedArray) else whole
+    whole = parquet.whole(column)
     offsets = whole.offsets.to_numpy()
     values = whole.values.to_numpy(zero_copy_only=False)
     counts = np.diff(offsets)

@@ -21,10 +21,11 @@ from ..files import write_atomic
 from ..plan import Plan
 from ..registry import Command, Workload
 from ..rundir import inspect
-from .data import Columns, Data, Synthetic, as_inputs, numbers, read, read_table, synthetic
+from .data import Data, Synthetic, as_inputs, read, synthetic
 from .fit import KEEPS, fit, model_for
 from .fit import plan as plan_fit
-from .fitted import Fit, done_by, load
+from .fitted import Fit, load
+from .table import Columns, numbers, read_table
 from .tasks import MEANS
 
 _JUDGED = 2000  # tasks whose held-out points are looked at
@@ -135,7 +136,7 @@ def _summary(found: Fit) -> dict[str, Any]:
     result = found.result
     assert result is not None
     finite = found.nlml[np.isfinite(found.nlml)]
-    done = done_by(result)
+    done = result.done
     summary: dict[str, Any] = {
         "tasks": len(found),
         "kernel": found.model.kernel.text,
@@ -287,7 +288,7 @@ def run_predict(config: PredictConfig, events: Events) -> Mapping[str, Any]:
     if ending:
         write_atomic(out, lambda path: _join(folder, found, at, ending, path))
         shutil.rmtree(folder)
-    done = done_by(result)
+    done = result.done
     return {
         "tasks": len(found),
         "points": len(at),
