@@ -32,10 +32,10 @@ if __name__ == "__main__":
     build(_survey._judge, {"P": 3, "SCALED": True, "W": 256}, "*fp64", 4)
     grid = {"A": 3, "M": 7, "B": 4, "GB": 128, "P": 3, "STARTS": 2, "SECOND": 3.0, "S": 16}
     build(_survey._choose, grid, "*fp64", 2)
-    sizes = {"L": 49, "R": 32, "Q": 1, "PULLED": True, "B": 64, "S": 64, "PRECISION": "tf32x3"}
+    sizes = {"L": 49, "R": 32, "Q": 1, "PULLED": True, "REACH": 3, "B": 64, "S": 64, "PRECISION": "tf32x3"}
     build(_eigen._lowest, sizes, "*fp32", 4, M="*fp32")
-    chosen = {"L": 49, "LB": 64, "STARTS": 2, "WORTH": 3.0, "S": 16}
-    build(_eigen._begin, chosen, "*fp32", 2, log_l="*fp64", starts="*fp64")
+    chosen = {"REACH": 3, "L": 49, "LB": 64, "STARTS": 2, "WORTH": 3.0, "S": 16}
+    build(_eigen._begin, chosen, "*fp32", 2, places="*fp64", starts="*fp64")
     sizes = {"D": 2, "Q": 1, "KNOWN": True, "CENTRED": True, "EACH": False, "SHIFTED": True, "NB": 64, "S": 32}
     names = "N up xt xn xd yt yn kt kn FLAT FEW EMPTY INVALID"
     whole = dict.fromkeys(names.split(), "i32")

@@ -51,7 +51,7 @@ OWN: dict[str, tuple[Any, Any]] = {
 def test_shared_inputs_in_every_form(form: str):
     found = fit(*ARRAYS[form])
     assert "shared eigenbasis" in found.way
-    same(fit(SHARED[:, 0], Y), found, rtol=1e-5 if form == "reversed views" else 0.0)
+    same(fit(SHARED[:, 0], Y), found, rtol=1e-4 if form == "reversed views" else 0.0)  # what float32 may tell apart
 
 
 @pytest.mark.parametrize("form", OWN)

@@ -1,5 +1,6 @@
 """First guesses from the shared eigenbasis: as good as the grid's, and nearer to the end."""
 
+import math
 from typing import Any
 
 import numpy as np
@@ -57,6 +58,23 @@ def test_the_best_start_is_close_to_the_end(priors: str | None):
     off = begun - reached(given, None)
     assert float(off.median()) < 0.05
     assert float((off < 1.0).double().mean()) > 0.9
+
+
+@pytest.mark.parametrize("priors", [None, "weak"])
+def test_most_tasks_need_no_step_from_there(priors: str | None):
+    given = mixed(5, "rbf", "constant", priors)
+    begin = eigen.starts(given.kernel, given.tasks, given.limits, 1)
+    fitted = _native.scoring_fit(given.kernel, given.tasks, given.limits, Rules(), begin)
+    assert float((fitted.iterations_T == 0).double().mean()) > 0.5
+
+
+def test_a_hollow_at_the_end_of_the_lengthscales_begins_there():
+    y = np.random.default_rng(6).normal(size=(50, POINTS))  # noise alone: as short as may be
+    given = problem("rbf", torch.linspace(0, 1, POINTS)[None, :, None].expand(50, -1, -1).double(), torch.from_numpy(y))
+    starts_TSP, _ = eigen.starts(given.kernel, given.tasks, given.limits, 1)
+    shortest, longest = (math.log(each) for each in eigen._LENGTHS[:2])
+    assert bool((starts_TSP[:, 0, 1] >= shortest - 1e-6).all()) and bool((starts_TSP[:, 0, 1] <= longest + 1e-6).all())
+    assert bool((starts_TSP[:, 0, 1] < shortest + 0.3).any())
 
 
 def test_which_kernels_it_serves():

@@ -1,6 +1,5 @@
 """The fused kernel against its plain twin: compiled where there is a GPU, interpreted where there is none."""
 
-import math
 import os
 import subprocess
 import sys
@@ -129,7 +128,7 @@ def test_tasks_that_need_many_steps_end_as_their_twins(most: int):
 
 @pytest.mark.parametrize(("priors", "known"), [("weak", False), (None, True)])
 def test_a_fit_by_it_is_the_fit_of_its_twin(priors: str | None, known: bool):
-    kernel, tasks, units, _ = draw("rbf", 1, False, "constant", tasks=3, points=5)
+    kernel, tasks, units, _ = draw("rbf", 1, False, "constant", tasks=3, points=6 if known else 5)
     if known:
         tasks = replace(tasks, known_TN=0.1 * tasks.keep_TN.double())
     within = limits(kernel, units, priors, None, known)
@@ -166,7 +165,7 @@ def test_the_survey_finds_the_hollows_of_its_twin(
         return likelihood.score(kernel, tasks.pick(index), theta)
 
     wanted, counts = scoring.survey(kernel, within, rules, laid.count_T, score)
-    with patch.object(_survey, "_TOGETHER", 2):
+    with patch.object(_survey, "_TOGETHER", 200):
         found, found_counts = _survey.survey(kernel, laid, within, rules)
     assert found_counts.tolist() == counts.tolist()
     assert int(counts.min()) >= 1
@@ -307,9 +306,10 @@ def test_first_guesses_in_the_eigenbasis_equal_the_plain_ones(mean: str, priors:
     tasks, units, _ = prepare(x.to(DEVICE), y.to(DEVICE), kernel, mean)
     within = limits(kernel, units, priors, None, False)
     log_l, log_r = (torch.linspace(a, b, c, dtype=torch.float64) for a, b, c in ((-4.5, 2.4, 7), (-18, 2, 16)))
-    bases = eigen._bases(kernel, tasks, log_l, torch.exp(log_r))
-    plain = eigen.lowest(tasks.y_TN, bases, within, log_l, log_r)
-    fused = _eigen.lowest(tasks.y_TN, bases, within, log_l, log_r)
+    grids = (log_l, log_l, log_r)
+    bases = eigen._bases(kernel, tasks, grids)
+    plain = eigen.lowest(tasks.y_TN, bases, within, grids)
+    fused = _eigen.lowest(tasks.y_TN, bases, within, grids)
     torch.testing.assert_close(fused[0], plain[0], rtol=1e-4, atol=1e-3)
     best = plain[0].argmin(1, keepdim=True)  # elsewhere the score may be flat, and its lowest point anywhere
     for ours, wanted in zip(fused, plain, strict=True):
@@ -324,11 +324,11 @@ def test_hollows_in_the_eigenbasis_are_those_of_the_plain_ones(most: int):
     y[:20] = torch.sin(9 * x[:20, :, 0]) + 0.1 * y[:20]
     tasks, units, _ = prepare(x.to(DEVICE), y.to(DEVICE), kernel, "constant")
     within = limits(kernel, units, None, None, False)
-    log_l, log_r = (torch.linspace(math.log(a), math.log(b), c).double() for a, b, c in (eigen._LENGTHS, eigen._RATIOS))
-    bases = eigen._bases(kernel, tasks, log_l, torch.exp(log_r))
-    wanted, counts = eigen.begin(*eigen.lowest(tasks.y_TN, bases, within, log_l, log_r), log_l, most)
+    grids = eigen._grids()
+    bases = eigen._bases(kernel, tasks, grids)
+    wanted, counts = eigen.begin(*eigen.lowest(tasks.y_TN, bases, within, grids), grids[0], most)
     with patch.object(_eigen, "lowest", eigen.lowest), patch.object(_eigen, "_AT_ONCE", 32):
-        found, found_counts = _eigen.starts(tasks.y_TN, bases, within, log_l, log_r, most, eigen._WORTH)
+        found, found_counts = _eigen.starts(tasks.y_TN, bases, within, grids, most, eigen._WORTH)
     assert found_counts.tolist() == counts.tolist()
     assert most == 1 or int(counts.max()) > 1
     for task, count in enumerate(counts.tolist()):

@@ -1,5 +1,8 @@
 """The compiled twin against the one in torch."""
 
+from dataclasses import fields
+
+import numba
 import numpy as np
 import pytest
 import torch
@@ -7,7 +10,7 @@ from drawn import TEXTS, problem, thetas, waves
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from brimful.gp import _native, scoring
+from brimful.gp import _lanes, _native, scoring
 from brimful.gp.tasks import MEANS
 
 WIDE = [("rbf", 2, True), ("matern12", 3, False), ("periodic * linear", 2, True), ("rational_quadratic", 2, True)]
@@ -70,6 +73,50 @@ def test_threads_and_their_shares_make_no_difference(monkeypatch: pytest.MonkeyP
     fitted = _native.scoring_fit(some.kernel, some.tasks, some.limits, scoring.Rules())
     assert torch.equal(fitted.theta_TP, expected.theta_TP)
     assert torch.equal(fitted.iterations_T, expected.iterations_T)
+
+
+@settings(max_examples=15)
+@given(st.sampled_from(KINDS), st.sampled_from(MEANS), st.integers(0, 10**6))
+def test_a_task_is_the_same_beside_any_others(kind: tuple[str, int, bool], mean: str, seed: int):
+    text, dimensions, ard = kind
+    x, y = waves(seed, 9, 13, dimensions, holes=0.4)  # of many lengths
+    some = problem(text, x, y, mean, ard=ard)
+    some.tasks.y_TN[4] *= 1e200  # no covariance explains it
+    whole = _native.scoring_fit(some.kernel, some.tasks, some.limits, scoring.Rules(iterations=5))
+    for places in ([4], [8, 1], [2, 4, 0, 7, 3, 6]):
+        part = some.pick(*places)
+        alone = _native.scoring_fit(part.kernel, part.tasks, part.limits, scoring.Rules(iterations=5))
+        for each in fields(whole):
+            one, other = getattr(whole, each.name)[places], getattr(alone, each.name)
+            assert torch.equal(one.nan_to_num(), other.nan_to_num()), each.name
+
+
+def test_lanes_reckon_like_numbers():
+    generator = np.random.default_rng(0)
+    a, b = generator.normal(size=(2, 3, _lanes.WIDTH))
+    a[0, 0] = b[0, 1] = 0.0
+    out = np.zeros((7, 3, _lanes.WIDTH))
+
+    @numba.njit(error_model="numpy")
+    def reckon(a, b, out):
+        for row in range(3):
+            x, y = _lanes.load(a, row), _lanes.load(b, row)
+            _lanes.store(out, row, x * y + 1.0 - y)
+            _lanes.store(out, 3 + row, x / y)
+            _lanes.store(out, 6 + row, _lanes.at_least(x, 0.25))
+            _lanes.store(out, 9 + row, _lanes.root(y * y))
+            _lanes.store(out, 12 + row, _lanes.inverse_root(x))
+            x += y
+            _lanes.store(out, 15 + row, x)
+            _lanes.store(out, 18 + row, _lanes.every(float(row)))
+
+    reckon(a, b, out)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        roots = np.where(a > 0, 1 / np.sqrt(np.abs(a)), np.nan)
+        wanted = [a * b + 1 - b, a / b, np.maximum(a, 0.25), np.abs(b), roots, a + b]
+    for place, each in enumerate(wanted):
+        np.testing.assert_allclose(out[place], each, rtol=1e-15)
+    assert (out[6] == np.arange(3.0)[:, None]).all()
 
 
 def test_what_is_given_is_left_as_it_was():

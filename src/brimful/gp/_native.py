@@ -1,4 +1,5 @@
-"""Fitting on the CPU: one task at a time, all of it in one compiled loop, the tasks shared out over the threads.
+"""Fitting on the CPU, compiled: a task in each lane of a processor, a lane that is done takes the next task, and the
+tasks are shared out over the threads.
 
 The twin of scoring.py, where the method is explained, with the same names; a test holds the two together.
 """
@@ -12,8 +13,9 @@ import numpy as np
 import torch
 
 from . import scoring
-from ._covariance import covariance, point_pairs
-from ._linear import add, compiled, dot, factor, invert, solve_small, spread, sweep, times
+from ._lanes import WIDTH, compiled, inlined, lend
+from ._likelihood import evaluate, evaluate_noise, make_room, nats, slopes, take
+from ._linear import solve_small
 from .kernels import SHAPES, Kernel
 from .priors import Limits
 from .tasks import Tasks
@@ -23,100 +25,99 @@ _SHARE = 256  # tasks that a thread takes at a time, at the most: handing them o
 _LOG2PI = math.log(2 * math.pi)
 
 
-@compiled
-def _fit_mean(Z, n, Q, small, beta, C, free):
-    """The mean's coefficients by generalised least squares, the first row of Z made what is left of the targets. The
-    other rows are the regressors, all times L^-1. A regressor that the points cannot tell gets 0."""
-    for i in range(Q):
-        small[Q, i] = dot(Z[1 + i, :n], Z[0, :n])
-        for j in range(i + 1):
-            small[i, j] = dot(Z[1 + i, :n], Z[1 + j, :n])
-            small[j, i] = small[i, j]
-    for i in range(Q):
-        left = small[i, i]
-        # What is left of a regressor beyond the ones before it; nothing, when there are too few points.
-        if i > 0 and solve_small(i, small, small[i], free, 0.0, 0.0, beta, C):
-            for j in range(i):
-                left -= small[i, j] * beta[j]
-        free[i] = left > 1e-10 * small[i, i]
-    if not solve_small(Q, small, small[Q], free, 0.0, 0.0, beta, C):
-        for i in range(Q):
-            beta[i] = 0.0
-    for i in range(Q):
-        add(Z[0, :n], -beta[i], Z[1 + i, :n])
+class Rules(NamedTuple):
+    """What holds for every task. factors: as `_covariance` has them. grid, shape: the first guesses, in a grid of that
+    many along each axis. precision: of the priors. fixed: parameters that stay as given. scales: those that multiply
+    all of the covariance, all False where some part of it is not to be scaled."""
+
+    factors: Any
+    grid: Any
+    shape: Any
+    precision: Any
+    fixed: Any
+    scales: Any
+    follow: int
+    iterations: int
+    tolerance: float
+    reach: float
+    late: int
+
+
+class Data(NamedTuple):
+    """The tasks, their bounds and the centres of their priors, one row a task; of inputs that all share, one row."""
+
+    x: Any
+    y: Any
+    keep: Any
+    H: Any
+    known: Any
+    low: Any
+    high: Any
+    centre: Any
+
+
+class Found(NamedTuple):
+    """Results, one row a task. theta holds the values of fixed parameters before. good: 0 failed, 1 not converged,
+    2 converged."""
+
+    theta: Any
+    nlml: Any
+    iterations: Any
+    norm: Any
+    good: Any
+    beta: Any
+
+
+class Progress(NamedTuple):
+    """How far the task in each lane is, one row a lane.
+
+    task: -1 where there is none. place: among the starts. attempt: which of its starts it follows. done: steps from
+    this one. pairs: steps remembered. begun: whether its start was evaluated. fresh: whether it is at a new place, of
+    which the derivatives are not known. ended: whether this attempt is over, and `converged` how. best: the objective
+    of the best attempt so far. kept: the mean's coefficients at `now`."""
+
+    task: Any
+    place: Any
+    attempt: Any
+    done: Any
+    pairs: Any
+    begun: Any
+    fresh: Any
+    ended: Any
+    converged: Any
+    objective: Any
+    damping: Any
+    rise: Any
+    gain: Any
+    norm: Any
+    left: Any
+    best: Any
+    now: Any
+    step: Any
+    gradient: Any
+    before: Any
+    info: Any
+    steps: Any
+    changes: Any
+    free: Any
+    kept: Any
+    C: Any
 
 
 @compiled
-def _value(A, n, up, y, H, Q, Z, small, beta, C, free, parts):
-    """Factors the covariance in place, and fits the mean. parts: the quadratic form and the log determinant."""
-    if not factor(A, up):
-        return False
-    for c in range(Z.shape[0]):
-        row = Z[c]
-        for i in range(up):
-            row[i] = 0.0
-        for i in range(n):
-            if c == 0:
-                row[i] = y[i]
-            elif c <= Q:
-                row[i] = H[i, c - 1]
-    for c in range(0, Z.shape[0], 4):
-        sweep(Z, c, A, 0, up)
-    if Q > 0:
-        _fit_mean(Z, n, Q, small, beta, C, free)
-    parts[0] = dot(Z[0, :n], Z[0, :n])
-    # The determinant as a product, taken out before it can overflow: a logarithm costs as much as twenty factors.
-    logdet, product = 0.0, 1.0
-    for i in range(n):
-        product *= A[i, i]
-        if not (product > 1e-250 and product < 1e250) or i == n - 1:
-            logdet -= 2.0 * math.log(product)
-            product = 1.0
-    parts[1] = logdet
-    return parts[0] < np.inf
+def _progress(P, Q):
+    W = WIDTH
+    return Progress(
+        np.full(W, -1), np.zeros(W, np.int64), np.zeros(W, np.int64), np.zeros(W, np.int64), np.zeros(W, np.int64),
+        np.zeros(W, np.bool_), np.zeros(W, np.bool_), np.zeros(W, np.bool_), np.zeros(W, np.bool_),
+        np.zeros(W), np.zeros(W), np.zeros(W), np.zeros(W), np.zeros(W), np.zeros(W), np.zeros(W),
+        np.zeros((W, P)), np.zeros((W, P)), np.zeros((W, P)), np.zeros((W, P)), np.zeros((W, P, P)),
+        np.zeros((W, P + 2, P)), np.zeros((W, P + 2, P)), np.zeros((W, P), np.bool_), np.zeros((W, Q)),
+        np.zeros((P + 2, P + 2)),
+    )  # fmt: skip
 
 
-@compiled
-def _slopes(A, n, up, P, theta, Z, Q, small, C, free, W, G, inverse, a, dK, U, gradient, info, other):
-    """Gradient and average information from the factored covariance."""
-    invert(A, up, W, inverse)
-    for i in range(n):
-        a[i] = dot(W[i, i:n], Z[0, i:n])
-    noise = math.exp(theta[P - 1])
-    trace, at = 0.0, 0
-    for i in range(n):
-        own, row, ai = G[at : at + i], inverse[at : at + i], a[i]
-        for j in range(i):
-            own[j] = 2.0 * (row[j] - ai * a[j])
-        G[at + i] = inverse[at + i] - ai * ai
-        trace += G[at + i]
-        at += i + 1
-    m = n * (n + 1) // 2
-    for p in range(U.shape[0]):
-        row = U[p]
-        for i in range(up):
-            row[i] = 0.0
-    for p in range(P - 1):
-        gradient[p] = 0.5 * dot(G[:m], dK[p, :m])
-        times(dK[p], n, a, U[p])
-    gradient[P - 1] = 0.5 * noise * trace
-    for i in range(n):
-        U[P - 1, i] = noise * a[i]
-    for p in range(0, U.shape[0], 4):
-        sweep(U, p, A, 0, up)
-    for p in range(P):
-        # Without what the mean would take up of it.
-        for c in range(Q):
-            small[Q, c] = dot(Z[1 + c, :n], U[p, :n])
-        if Q > 0 and solve_small(Q, small, small[Q], free, 0.0, 0.0, other, C):
-            for c in range(Q):
-                add(U[p, :n], -other[c], Z[1 + c, :n])
-        for o in range(p + 1):
-            info[p, o] = 0.5 * dot(U[p, :n], U[o, :n])
-            info[o, p] = info[p, o]
-
-
-@compiled
+@inlined
 def _pull(theta, centre, precision):
     s = 0.0
     for p in range(len(theta)):
@@ -125,7 +126,7 @@ def _pull(theta, centre, precision):
     return 0.5 * s
 
 
-@compiled
+@inlined
 def _learn(info, steps, changes, pairs, Bs):
     """Bends the information so that the last steps would have changed the gradient as they did (BFGS updates)."""
     P = len(info)
@@ -190,287 +191,275 @@ def _second(score, shape, first):
     return chosen
 
 
-class Room(NamedTuple):
-    """Working memory of one thread, for tasks of up to N points."""
-
-    square: Any
-    product: Any
-    K: Any
-    shapes: Any
-    r2: Any
-    slope: Any
-    dK: Any
-    A: Any
-    W: Any
-    G: Any
-    inverse: Any
-    x: Any
-    y: Any
-    H: Any
-    known: Any
-    a: Any
-    Z: Any
-    U: Any
-    small: Any
-    C: Any
-    beta: Any
-    other: Any
-    kept: Any
-    meanfree: Any
-    free: Any
-    parts: Any
-    gradient: Any
-    before: Any
-    info: Any
-    now: Any
-    trial: Any
-    step: Any
-    steps: Any
-    changes: Any
-    score: Any
-    starts: Any
-    order: Any
+@inlined
+def _load(room, lane, data, t):
+    shared = len(data.x) == 1
+    take(room, lane, data.x[0 if shared else t], data.y[t], data.keep[t], data.H[t], data.known[t], shared)
 
 
 @compiled
-def _room(N, D, P, Q, F, G):
-    up, rows = -(-N // 4) * 4, max(P, Q) + 2
-    most = up * (up + 1) // 2
-    return Room(
-        np.empty((D, most)), np.empty(most), np.empty(most), np.empty((F, most)), np.empty(most), np.empty(most),
-        np.empty((P, most)), np.zeros((up, up)), np.zeros((up, up)), np.empty(most), np.empty(most),
-        np.empty((N, D)), np.empty(N), np.empty((N, Q)), np.empty(N),
-        np.empty(N), np.empty((-(-(Q + 1) // 4) * 4, up)), np.empty((-(-P // 4) * 4, up)),
-        np.empty((rows, rows)), np.empty((rows, rows)), np.zeros(rows), np.empty(rows), np.empty(Q),
-        np.empty(rows, np.bool_), np.empty(P, np.bool_),
-        np.empty(2), np.empty(P), np.empty(P), np.empty((P, P)),
-        np.empty(P), np.empty(P), np.empty(P), np.empty((P + 2, P)), np.empty((P + 2, P)),
-        np.empty(G), np.empty((G, P)), np.empty(G, np.int64),
-    )  # fmt: skip
-
-
-class Rules(NamedTuple):
-    """What holds for every task. factors: as `_covariance` has them. grid, shape: the first guesses, in a grid of that
-    many along each axis. precision: of the priors. fixed: parameters that stay as given. scales: those that multiply
-    all of the covariance, all False where some part of it is not to be scaled."""
-
-    factors: Any
-    grid: Any
-    shape: Any
-    precision: Any
-    fixed: Any
-    scales: Any
-    follow: int
-    iterations: int
-    tolerance: float
-    reach: float
-    late: int
-
-
-@compiled
-def _objective(theta, n, rules, centre, room):
-    """Likelihood and prior at theta, the covariance left factored; infinite where it is not positive definite."""
-    covariance(
-        rules.factors, theta, room.x.shape[1], room.square, room.product, n, room.K, room.shapes, room.r2, room.slope,
-        room.dK,
-    )  # fmt: skip
-    return _noisy(theta, n, rules, centre, room)
-
-
-@compiled
-def _noisy(theta, n, rules, centre, room):
-    """The same, where only the noise has changed since."""
-    Q = room.H.shape[1]
-    up = spread(room.K, n, math.exp(theta[len(theta) - 1]), room.known, room.A)
-    if not _value(room.A, n, up, room.y, room.H, Q, room.Z, room.small, room.beta, room.C, room.meanfree, room.parts):
-        return np.inf
-    return 0.5 * (room.parts[0] + room.parts[1] + n * _LOG2PI) + _pull(theta, centre, rules.precision)
-
-
-@compiled
-def _survey(n, rules, theta, low, high, centre, room):
-    """Scores the grid of first guesses, each with the best factor for all its variances; how many hollows it has."""
-    P = len(theta)
+def _survey(room, tasks, data, rules, theta, starts, counts):
+    """Scores the grid of first guesses of some tasks, one a lane, each guess with the best factor for all its
+    variances: the hollows, best first, and how many to follow."""
+    G, P = rules.grid.shape
     noises = 1 if rules.fixed[P - 1] else rules.shape[len(rules.shape) - 1]
-    stale = False
-    for g in range(len(rules.grid)):
-        start = room.starts[g]
-        for p in range(P):
-            start[p] = theta[p] if rules.fixed[p] else min(max(rules.grid[g, p], low[p]), high[p])
-        if g % noises == 0 or stale:
-            room.score[g] = _objective(start, n, rules, centre, room)
-            stale = False
+    score, places = np.empty((WIDTH, G)), np.empty((WIDTH, G, P))
+    order, short, shorts = np.empty(G + 1, np.int64), np.empty((WIDTH, G), np.int64), np.zeros(WIDTH, np.int64)
+    for lane in range(len(tasks)):
+        _load(room, lane, data, tasks[lane])
+    for g in range(G):
+        for lane in range(len(tasks)):
+            t = tasks[lane]
+            for p in range(P):
+                guess = min(max(rules.grid[g, p], data.low[t, p]), data.high[t, p])
+                room.theta[p, lane] = theta[t, p] if rules.fixed[p] else guess
+        if g % noises == 0:
+            evaluate(room, rules.factors)
         else:
-            room.score[g] = _noisy(start, n, rules, centre, room)
-        if not room.score[g] < np.inf:
-            continue
-        shift = math.log(max(room.parts[0] / max(n, 1), 1e-300))
-        scaled, inside = False, True
+            evaluate_noise(room)
+        for lane in range(len(tasks)):
+            if _score(room, lane, data, tasks[lane], rules, places[lane, g], score, g):
+                short[lane, shorts[lane]] = g
+                shorts[lane] += 1
+    for again in range(shorts.max()):  # where a bound was in the way of the best factor
+        for lane in range(len(tasks)):
+            if again < shorts[lane]:
+                room.theta[:, lane] = places[lane, short[lane, again]]
+        evaluate(room, rules.factors)
+        for lane in range(len(tasks)):
+            if again < shorts[lane]:
+                g = short[lane, again]
+                score[lane, g] = nats(room, lane) + _pull(places[lane, g], data.centre[tasks[lane]], rules.precision)
+    for lane in range(len(tasks)):
+        counts[lane] = min(rules.follow, _hollows(score[lane], rules.shape, order))
+        for attempt in range(counts[lane]):
+            starts[lane, attempt] = places[lane, order[attempt]]
+
+
+@inlined
+def _score(room, lane, data, t, rules, place, score, g):
+    """The score of a guess at the best factor for its variances, which goes to `place`. True, where a bound was in the
+    way of it, and it must be evaluated there."""
+    n = room.count[lane]
+    reached = nats(room, lane)
+    for p in range(len(place)):
+        place[p] = room.theta[p, lane]
+    score[lane, g] = reached + _pull(place, data.centre[t], rules.precision)
+    if not reached < np.inf:
+        return False
+    shift = math.log(max(room.parts[0, lane] / max(n, 1), 1e-300))
+    scaled, inside = False, True
+    for p in range(len(place)):
+        if rules.scales[p]:
+            wanted = place[p] + shift
+            place[p] = min(max(wanted, data.low[t, p]), data.high[t, p])
+            scaled, inside = True, inside and place[p] == wanted
+    if scaled:
+        nats_there = 0.5 * (n + n * shift + room.parts[1, lane] + n * _LOG2PI)
+        score[lane, g] = nats_there + _pull(place, data.centre[t], rules.precision)
+    return scaled and not inside
+
+
+@inlined
+def _begin(lanes, room, lane, data, rules, starts, theta):
+    """Sets a lane to the next of its task's starts."""
+    t, start = lanes.task[lane], starts[lanes.place[lane], lanes.attempt[lane]]
+    for p in range(len(start)):
+        bounded = min(max(start[p], data.low[t, p]), data.high[t, p])
+        room.theta[p, lane] = theta[t, p] if rules.fixed[p] else bounded
+    lanes.done[lane] = lanes.pairs[lane] = 0
+    lanes.begun[lane] = lanes.fresh[lane] = lanes.ended[lane] = lanes.converged[lane] = False
+    lanes.objective[lane] = lanes.gain[lane] = lanes.norm[lane] = lanes.left[lane] = np.inf
+    lanes.damping[lane], lanes.rise[lane] = 1e-3, 4.0
+
+
+@inlined
+def _judge(lanes, room, lane, data, rules, theta):
+    """Takes the place just evaluated, if it is better. True, where its derivatives are wanted."""
+    t, P = lanes.task[lane], len(room.theta)
+    now, trial = lanes.now[lane], room.theta[:, lane]
+    reached = nats(room, lane) + _pull(trial, data.centre[t], rules.precision)
+    lanes.fresh[lane] = False
+    if not lanes.begun[lane]:
+        lanes.begun[lane] = True
+        lanes.objective[lane] = reached
+        now[:] = trial
+        lanes.fresh[lane] = reached < np.inf
+        lanes.ended[lane] = not lanes.fresh[lane]
+    elif not reached < lanes.objective[lane]:
+        lanes.damping[lane] = max(lanes.damping[lane], 1e-3) * lanes.rise[lane]
+        lanes.rise[lane] *= 2.0
+        if lanes.damping[lane] > 1e8:
+            lanes.ended[lane] = True
+            lanes.converged[lane] = lanes.left[lane] < 1e3 * rules.tolerance
+    else:
+        foretold, apart = 0.0, 0.0
+        moved = lanes.steps[lane, lanes.pairs[lane] % (P + 2)]
         for p in range(P):
-            if rules.scales[p]:
-                wanted = start[p] + shift
-                start[p] = min(max(wanted, low[p]), high[p])
-                scaled, inside = True, inside and start[p] == wanted
-        if scaled and inside:
-            room.score[g] = 0.5 * (n + n * shift + room.parts[1] + n * _LOG2PI) + _pull(start, centre, rules.precision)
-        elif scaled:
-            room.score[g] = _objective(start, n, rules, centre, room)
-            stale = True  # that changed the covariance which the next noise would have used
-    return _hollows(room.score, rules.shape, room.order)
+            moved[p] = trial[p] - now[p] if lanes.free[lane, p] else 0.0
+            if not rules.fixed[p]:
+                apart = max(apart, abs(trial[p] - theta[t, p]))
+        for p in range(P):
+            foretold -= lanes.gradient[lane, p] * moved[p]
+            for o in range(P):
+                foretold -= 0.5 * moved[p] * lanes.info[lane, p, o] * moved[o]
+        lanes.gain[lane] = lanes.objective[lane] - reached
+        ratio = lanes.gain[lane] / max(foretold, 1e-300)
+        calmer = lanes.damping[lane] * min(max(1.0 - (2.0 * ratio - 1.0) ** 3, 0.1), 2.0)
+        lanes.damping[lane], lanes.rise[lane] = max(calmer, 1e-7), 4.0
+        lanes.objective[lane] = reached
+        now[:] = trial
+        lanes.pairs[lane] += 1
+        known = reached > lanes.best[lane] and (apart < 0.2 or lanes.done[lane] >= rules.late)
+        lanes.ended[lane], lanes.fresh[lane] = known, not known
+    if lanes.fresh[lane]:
+        lanes.kept[lane] = room.beta[:, lane]
+    return lanes.fresh[lane]
 
 
-@compiled
-def _derive(n, rules, low, high, centre, room, pairs):
-    """Gradient and information at the point just evaluated; the largest part of the gradient, and the gain that is
-    still to be had by them."""
-    P, Q = len(room.now), room.H.shape[1]
-    _slopes(
-        room.A, n, -(-n // 4) * 4, P, room.now, room.Z, Q, room.small, room.C, room.meanfree, room.W, room.G,
-        room.inverse, room.a, room.dK, room.U, room.gradient, room.info, room.other,
-    )  # fmt: skip
-    for c in range(Q):
-        room.kept[c] = room.beta[c]
+@inlined
+def _derive(lanes, room, lane, data, rules):
+    """Takes the gradient and the information at a new place: its largest part, and the gain still to be had by them."""
+    t, P, pairs = lanes.task[lane], len(room.theta), lanes.pairs[lane]
+    now, gradient, info, free = lanes.now[lane], lanes.gradient[lane], lanes.info[lane], lanes.free[lane]
     for p in range(P):
+        gradient[p] = room.gradient[p, lane]
+        for o in range(P):
+            info[p, o] = room.info[p, o, lane]
         if rules.precision[p] > 0.0:
-            room.gradient[p] += rules.precision[p] * (room.now[p] - centre[p])
-            room.info[p, p] += rules.precision[p]
+            gradient[p] += rules.precision[p] * (now[p] - data.centre[t, p])
+            info[p, p] += rules.precision[p]
     if pairs > 0:
         for p in range(P):
-            room.changes[(pairs - 1) % len(room.steps), p] = room.gradient[p] - room.before[p]
-        _learn(room.info, room.steps, room.changes, pairs, room.step)
+            lanes.changes[lane, (pairs - 1) % (P + 2), p] = gradient[p] - lanes.before[lane, p]
+        _learn(info, lanes.steps[lane], lanes.changes[lane], pairs, lanes.step[lane])
     norm = 0.0
     for p in range(P):
-        room.before[p] = room.gradient[p]
-        against = (room.now[p] <= low[p] and room.gradient[p] > 0) or (room.now[p] >= high[p] and room.gradient[p] < 0)
-        room.free[p] = not rules.fixed[p] and not against
-        if room.free[p]:
-            norm = max(norm, abs(room.gradient[p]))
+        lanes.before[lane, p] = gradient[p]
+        against = (now[p] <= data.low[t, p] and gradient[p] > 0) or (now[p] >= data.high[t, p] and gradient[p] < 0)
+        free[p] = not rules.fixed[p] and not against
+        if free[p]:
+            norm = max(norm, abs(gradient[p]))
     left = np.inf
-    if solve_small(P, room.info, room.gradient, room.free, 1e-6, 1e-12, room.step, room.C):
+    if solve_small(P, info, gradient, free, 1e-6, 1e-12, lanes.step[lane], lanes.C):
         left = 0.0
         for p in range(P):
-            left += 0.5 * room.step[p] * room.gradient[p]
-    return norm, left
+            left += 0.5 * lanes.step[lane, p] * gradient[p]
+    lanes.norm[lane], lanes.left[lane] = norm, left
+
+
+@inlined
+def _go_on(lanes, room, lane, data, rules):
+    """Makes the next trial of a lane; True, where its attempt is over."""
+    if lanes.fresh[lane]:
+        _derive(lanes, room, lane, data, rules)
+        left, objective = lanes.left[lane], lanes.objective[lane]
+        if left < rules.tolerance:
+            lanes.ended[lane] = lanes.converged[lane] = True
+        elif lanes.gain[lane] < 1e-13 * (1.0 + abs(objective)):
+            lanes.ended[lane] = True
+            lanes.converged[lane] = left < 1e3 * rules.tolerance
+        elif objective - 3.0 * left > lanes.best[lane] + 0.2:
+            lanes.ended[lane] = True
+    if lanes.ended[lane] or lanes.done[lane] >= rules.iterations:
+        return True
+    t, P, step = lanes.task[lane], len(room.theta), lanes.step[lane]
+    while not solve_small(
+        P, lanes.info[lane], lanes.gradient[lane], lanes.free[lane], lanes.damping[lane], 1e-9, step, lanes.C
+    ):
+        lanes.damping[lane] = max(lanes.damping[lane], 1e-6) * 10.0
+        if lanes.damping[lane] > 1e9:
+            return True
+    longest, now = 0.0, lanes.now[lane]
+    for p in range(P):
+        if (now[p] <= data.low[t, p] and step[p] > 0.0) or (now[p] >= data.high[t, p] and step[p] < 0.0):
+            step[p] = 0.0  # it cannot go there, and must not hold up the others
+        longest = max(longest, abs(step[p]))
+    for p in range(P):
+        moved = now[p] - step[p] * rules.reach / max(rules.reach, longest)
+        room.theta[p, lane] = min(max(moved, data.low[t, p]), data.high[t, p]) if lanes.free[lane, p] else now[p]
+    lanes.done[lane] += 1
+    return False
+
+
+@inlined
+def _record(lanes, lane, data, rules, found):
+    """Keeps the end of an attempt, if it is the best so far."""
+    t = lanes.task[lane]
+    found.iterations[t] += lanes.done[lane]
+    if lanes.objective[lane] < lanes.best[lane]:
+        lanes.best[lane] = lanes.objective[lane]
+        found.theta[t] = lanes.now[lane]
+        found.beta[t] = lanes.kept[lane]
+        found.nlml[t] = lanes.objective[lane] - _pull(lanes.now[lane], data.centre[t], rules.precision)
+        found.norm[t] = lanes.norm[lane]
+        found.good[t] = 2 if lanes.converged[lane] else 1
 
 
 @compiled
-def _descend(n, rules, low, high, centre, room, found, theta):
-    """From `room.now` down to a minimum. `found` is the best objective so far, at theta: a descent that comes to the
-    same place is given up. Returns objective, gradient norm, steps, and whether it converged."""
-    P = len(room.now)
-    now, trial = room.now, room.trial
-    objective = _objective(now, n, rules, centre, room)
-    if not objective < np.inf:
-        return objective, np.inf, 0, False
-    damping, rise, pairs, done, fresh, gain = 1e-3, 4.0, 0, 0, True, np.inf
-    norm, left = np.inf, np.inf
-    while True:
-        if fresh:
-            norm, left = _derive(n, rules, low, high, centre, room, pairs)
-            fresh = False
-            if left < rules.tolerance:
-                return objective, norm, done, True
-            if gain < 1e-13 * (1.0 + abs(objective)):
-                return objective, norm, done, left < 1e3 * rules.tolerance
-            if objective - 3.0 * left > found + 0.2:
-                return objective, norm, done, False
-        if done >= rules.iterations:
-            return objective, norm, done, False
-        if not solve_small(P, room.info, room.gradient, room.free, damping, 1e-9, room.step, room.C):
-            damping = max(damping, 1e-6) * 10.0
-            if damping > 1e9:
-                return objective, norm, done, False
-            continue
-        longest = 0.0
-        for p in range(P):
-            if (now[p] <= low[p] and room.step[p] > 0.0) or (now[p] >= high[p] and room.step[p] < 0.0):
-                room.step[p] = 0.0  # it cannot go there, and must not hold up the others
-            longest = max(longest, abs(room.step[p]))
-        for p in range(P):
-            trial[p] = now[p]
-            if room.free[p]:
-                trial[p] = min(max(now[p] - room.step[p] * rules.reach / max(rules.reach, longest), low[p]), high[p])
-        done += 1
-        reached = _objective(trial, n, rules, centre, room)
-        if not reached < objective:
-            damping = max(damping, 1e-3) * rise
-            rise *= 2.0
-            if damping > 1e8:
-                return objective, norm, done, left < 1e3 * rules.tolerance
-            continue
-        foretold, apart = 0.0, 0.0
-        moved = room.steps[pairs % len(room.steps)]
-        for p in range(P):
-            moved[p] = trial[p] - now[p] if room.free[p] else 0.0
-            if not rules.fixed[p]:
-                apart = max(apart, abs(trial[p] - theta[p]))
-        for p in range(P):
-            foretold -= room.gradient[p] * moved[p]
-            for o in range(P):
-                foretold -= 0.5 * moved[p] * room.info[p, o] * moved[o]
-        gain = objective - reached
-        ratio = gain / max(foretold, 1e-300)
-        damping = max(damping * min(max(1.0 - (2.0 * ratio - 1.0) ** 3, 0.1), 2.0), 1e-7)
-        rise = 4.0
-        objective = reached
-        for p in range(P):
-            now[p] = trial[p]
-        pairs += 1
-        if objective > found and (apart < 0.2 or done >= rules.late):
-            return objective, norm, done, False
-        fresh = True
+def _descend(room, lanes, tasks, data, rules, starts, counts, found):
+    """From the starts of every task down to its minima, the best of which is kept."""
+    following, going = 0, 0
+    for lane in range(WIDTH):
+        following = _follow(lanes, room, lane, tasks, following, data, rules, starts, counts, found)
+        going += lanes.task[lane] >= 0
+    while going > 0:
+        evaluate(room, rules.factors)
+        wanted = False
+        for lane in range(WIDTH):
+            if lanes.task[lane] >= 0:
+                wanted = _judge(lanes, room, lane, data, rules, found.theta) or wanted
+        if wanted:
+            slopes(room)
+        for lane in range(WIDTH):
+            if lanes.task[lane] < 0 or not _go_on(lanes, room, lane, data, rules):
+                continue
+            _record(lanes, lane, data, rules, found)
+            lanes.attempt[lane] += 1
+            if lanes.attempt[lane] < counts[lanes.place[lane]]:
+                _begin(lanes, room, lane, data, rules, starts, found.theta)
+                continue
+            following = _follow(lanes, room, lane, tasks, following, data, rules, starts, counts, found)
+            going -= lanes.task[lane] < 0
 
 
-@compiled
-def _take(x, y, keep, H, known, room):
-    """Copies a task's points, without the missing ones; how many there are."""
-    n = 0
-    for i in range(len(y)):
-        if keep[i]:
-            for d in range(x.shape[1]):
-                room.x[n, d] = x[i, d]
-            for c in range(H.shape[1]):
-                room.H[n, c] = H[i, c]
-            room.y[n] = y[i]
-            room.known[n] = known[i]
-            n += 1
-    return n
+@inlined
+def _follow(lanes, room, lane, tasks, following, data, rules, starts, counts, found):
+    """Gives a lane the next task that has a start, if there is one; which comes after it."""
+    lanes.task[lane] = -1
+    while following < len(tasks) and lanes.task[lane] < 0:
+        if counts[following] > 0:
+            lanes.task[lane], lanes.place[lane], lanes.attempt[lane] = tasks[following], following, 0
+            lanes.best[lane] = np.inf
+            _load(room, lane, data, tasks[following])
+            _begin(lanes, room, lane, data, rules, starts, found.theta)
+        following += 1
+    return following
 
 
 @numba.njit(error_model="numpy", cache=True, nogil=True)
-def fit(
-    first, stop, x, y, keep, H, known, low, high, centre, starts, counts, rules,
-    theta, nlml, iterations, norm, good, beta,
-):  # fmt: skip
-    """Fits the tasks `first` to `stop`: from so many of their starts as `counts` says, or, where there are none at all,
-    from the hollows of the grid. Results go to the arrays after `rules`; good: 0 failed, 1 not converged, 2 converged.
-    theta holds the values of fixed parameters before."""
-    _, N, D = x.shape
-    room = _room(N, D, theta.shape[1], H.shape[2], len(rules.factors), len(rules.grid))
-    for t in range(first, stop):
-        n = _take(x[t], y[t], keep[t], H[t], known[t], room)
-        point_pairs(room.x, n, D, room.square, room.product)
-        given = starts.shape[1] > 0
-        follow = counts[t]
-        if not given:
-            follow = min(rules.follow, _survey(n, rules, theta[t], low[t], high[t], centre[t], room))
-        nlml[t], norm[t], iterations[t], good[t] = np.inf, np.inf, 0, 0
-        best = np.inf
-        for attempt in range(follow):
-            for p in range(len(room.now)):
-                start = starts[t, attempt, p] if given else room.starts[room.order[attempt], p]
-                room.now[p] = theta[t, p] if rules.fixed[p] else min(max(start, low[t, p]), high[t, p])
-            objective, slope, done, converged = _descend(n, rules, low[t], high[t], centre[t], room, best, theta[t])
-            iterations[t] += done
-            if objective < best:
-                best = objective
-                for p in range(len(room.now)):
-                    theta[t, p] = room.now[p]
-                for c in range(H.shape[2]):
-                    beta[t, c] = room.kept[c]
-                nlml[t] = objective - _pull(room.now, centre[t], rules.precision)
-                norm[t] = slope
-                good[t] = 2 if converged else 1
+def fit(tasks, data, starts, counts, rules, found):
+    """Fits some tasks: from so many of their starts as `counts` says, or, where there are none at all, from the hollows
+    of the grid."""
+    (N, D), P, Q = data.x.shape[1:], found.theta.shape[1], data.H.shape[2]
+    rooms, lanes = make_room(N, D, P, Q, len(rules.factors)), _progress(P, Q)
+    _fit(lend(rooms), lend(lanes), tasks, lend(data), starts, counts, lend(rules), lend(found))
+    rooms.count[0] = lanes.task[0] = 0  # in use until here
+
+
+@compiled
+def _fit(room, lanes, tasks, data, starts, counts, rules, found):
+    for t in tasks:
+        found.nlml[t], found.norm[t], found.iterations[t], found.good[t] = np.inf, np.inf, 0, 0
+    if starts.shape[1] > 0:
+        _descend(room, lanes, tasks, data, rules, starts[tasks], counts[tasks], found)
+        return
+    begin = np.empty((len(tasks), rules.follow, found.theta.shape[1]))
+    follow = np.empty(len(tasks), np.int64)
+    for first in range(0, len(tasks), WIDTH):
+        stop = min(len(tasks), first + WIDTH)
+        _survey(room, tasks[first:stop], data, rules, found.theta, begin[first:stop], follow[first:stop])
+    _descend(room, lanes, tasks, data, rules, begin, follow, found)
 
 
 def scoring_fit(
@@ -480,7 +469,6 @@ def scoring_fit(
     T, P = limits.low_TP.shape
     guesses, axes = scoring.grid(kernel, limits)
     starts_TSP, count_T = starts or (limits.low_TP[:, None][:, :0], torch.zeros(T, dtype=torch.int64))
-    theta = np.full((T, P), scoring.NO_NOISE)
     own = Rules(
         np.array(
             [(SHAPES.index(each.shape), each.term, each.start, each.stop, each.variance) for each in kernel.factors]
@@ -490,24 +478,34 @@ def scoring_fit(
         _array(limits.precision_P),
         np.ascontiguousarray(limits.fixed_P.numpy()),
         scoring.scaling(kernel, limits).numpy(),
-        rules.starts,
+        min(rules.starts, len(guesses)),
         rules.iterations,
         rules.tolerance,
         rules.reach,
         rules.late,
     )
-    nlml, iterations, norm, good = np.empty(T), np.empty(T, np.int64), np.empty(T), np.empty(T, np.int64)
-    beta = np.zeros((T, tasks.coefficients))
-    data = (_array(tasks.x_TND), _array(tasks.y_TN), np.ascontiguousarray(tasks.keep_TN.numpy()))
-    data = (*data, _array(tasks.H_TNQ), _array(tasks.known_TN))
-    bounds = (_array(limits.low_TP), _array(limits.high_TP), _array(limits.centre_TP))
-    begin = (_array(starts_TSP), np.ascontiguousarray(count_T.numpy()))
-
+    shared = T > 0 and tasks.x_TND.stride(0) == 0
+    data = Data(
+        _array(tasks.x_TND[:1] if shared else tasks.x_TND),
+        _array(tasks.y_TN),
+        np.ascontiguousarray(tasks.keep_TN.numpy()),
+        _array(tasks.H_TNQ),
+        _array(tasks.known_TN),
+        _array(limits.low_TP),
+        _array(limits.high_TP),
+        _array(limits.centre_TP),
+    )
+    found = Found(
+        np.full((T, P), scoring.NO_NOISE), np.empty(T), np.empty(T, np.int64), np.empty(T), np.empty(T, np.int64),
+        np.zeros((T, tasks.coefficients)),
+    )  # fmt: skip
+    begin = (_array(starts_TSP), np.ascontiguousarray(count_T.numpy().astype(np.int64)))
+    order = np.argsort(data.keep.sum(1), kind="stable")  # lanes go in step: best with as many points as each other
     threads = torch.get_num_threads()
     share = max(1, min(_SHARE, -(-T // (8 * threads))))
 
     def some(first: int) -> None:
-        fit(first, min(T, first + share), *data, *bounds, *begin, own, theta, nlml, iterations, norm, good, beta)
+        fit(order[first : first + share], data, *begin, own, found)
 
     if threads < 2:
         for first in range(0, T, share):
@@ -515,8 +513,7 @@ def scoring_fit(
     else:
         with ThreadPoolExecutor(threads) as pool:
             list(pool.map(some, range(0, T, share)))
-    found = (torch.from_numpy(each) for each in (theta, nlml, iterations, norm, good, beta))
-    return scoring.Fitted(*found)
+    return scoring.Fitted(*(torch.from_numpy(each) for each in found))
 
 
 def _array(tensor: torch.Tensor) -> np.ndarray:

@@ -22,7 +22,7 @@ from .kernels import Kernel
 from .priors import Limits
 from .scoring import SECOND, Rules, Starts, grid, scaling
 
-_TOGETHER = 1 << 14  # tasks surveyed at a time: a grid takes many times what its task does
+_TOGETHER = 1 << 19  # first guesses scored at a time: a grid takes many times what its task does
 _WIDTH, _TASKS = 256, 16  # of a program: evaluations, and tasks
 
 
@@ -144,8 +144,9 @@ def survey(kernel: Kernel, laid: Laid, limits: Limits, rules: Rules) -> Starts:
     starts_TSP = torch.empty(T, starts, P, dtype=torch.float64, device=device)
     count_T = torch.empty(T, dtype=torch.int32, device=device)
     run: Any = _choose
-    for first in range(0, T, _TOGETHER):
-        some = min(_TOGETHER, T - first)
+    at_once = max(1, _TOGETHER // len(guesses_GP))
+    for first in range(0, T, at_once):
+        some = min(at_once, T - first)
         theta_LP, score_L = _scored(kernel, laid, limits, guesses_GP, scales_P, first, some)
         run[(-(-some // _TASKS),)](
             score_L, theta_LP, starts_TSP, count_T, first, some, A=across, M=middle, B=levels,

@@ -1,12 +1,14 @@
 """First guesses for tasks that share their inputs: one eigendecomposition a lengthscale serves them all.
 
-Legend: T tasks, N points, Q regressors of the mean, L lengthscales, R noise ratios, S starts, P parameters.
+Legend: T tasks, N points, Q regressors of the mean, L lengthscales, R noise ratios, S starts, P parameters, C points of
+a curve.
 
 With E = V diag(e) V^T for a lengthscale, z = V^T y and the ratio r of noise to signal variance, the covariance is
 diagonal: twice the negative log likelihood is N log(q / N) + sum(log(e + r)), q = sum(z^2 / (e + r)) less what the mean
 takes, at the best signal variance q / N. For all tasks and all ratios that is a few products of matrices. Curves
-through the neighbours of the lowest points, first along the ratio, then along the lengthscale, put the guess close to
-where scoring.py then goes.
+through the neighbours of the lowest points, first along the ratio, then along the lengthscale, put the guess so close
+to where scoring.py then goes that most tasks need no step from there. For that the lengthscales lie closest where the
+likelihood changes fastest, around a seventh of the extent of the inputs, and a prior moves the best variance.
 """
 
 import functools
@@ -23,6 +25,8 @@ from .priors import Limits
 from .tasks import Tasks, regressors
 
 _LENGTHS, _RATIOS = (0.011, 12.0, 49), (1e-8, 10.0, 32)  # first, last, how many
+_MIDDLE, _WIDTH = math.log(0.15), 1.0  # where the lengthscales lie closest, and over how much of their logarithm
+_REACH = 3  # points on each side of the lowest that its curve goes through
 _AT_ONCE = 4096  # tasks: enough for the products of matrices, and few enough for the caches
 _WORTH = 3.0  # nats: a hollow this much above the best is not followed
 MOST_POINTS = 256
@@ -36,17 +40,33 @@ def serves(kernel: object) -> bool:
 
 def starts(kernel: Kernel, tasks: Tasks, limits: Limits, most: int) -> tuple[Float[Tensor, "T S P"], Int[Tensor, " T"]]:
     """First guesses, best first, and how many each task has. The tasks share their inputs, and none is missing."""
-    log_l, log_r = (torch.linspace(math.log(a), math.log(b), c, dtype=torch.float64) for a, b, c in (_LENGTHS, _RATIOS))
-    bases = _bases(kernel, tasks, log_l, torch.exp(log_r))
-    y_TN = tasks.y_TN
+    grids, y_TN = _grids(), tasks.y_TN
+    bases = _bases(kernel, tasks, grids)
     if fused(y_TN.device, y_TN.shape[1], tasks.coefficients):
         from . import _eigen
 
-        return _eigen.starts(y_TN, bases, limits, log_l, log_r, most, _WORTH)
-    parts = []
-    for index in torch.arange(len(tasks), device=y_TN.device).split(_AT_ONCE):
-        parts.append(begin(*lowest(y_TN[index], bases, limits.pick(index), log_l, log_r), log_l, most))
-    return torch.cat([part[0] for part in parts]), torch.cat([part[1] for part in parts])
+        found_TSP, count_T = _eigen.starts(y_TN, bases, limits, grids, most, _WORTH)
+    else:
+        every = torch.arange(len(tasks), device=y_TN.device).split(_AT_ONCE)
+        parts = [begin(*lowest(y_TN[some], bases, limits.pick(some), grids), grids[0], most) for some in every]
+        found_TSP, count_T = torch.cat([part[0] for part in parts]), torch.cat([part[1] for part in parts])
+    found_TSP[:, :, 1] = _log_lengths(found_TSP[:, :, 1])
+    return found_TSP, count_T
+
+
+Grids = tuple[Float[Tensor, " L"], Float[Tensor, " L"], Float[Tensor, " R"]]
+"""The places of the lengthscales, evenly spaced; their logarithms; those of the noise ratios, evenly spaced."""
+
+
+def _grids() -> Grids:
+    (shortest, longest, L), (least, most, R) = _LENGTHS, _RATIOS
+    first, last = (math.asinh((math.log(each) - _MIDDLE) / _WIDTH) for each in (shortest, longest))
+    place_L = torch.linspace(first, last, L, dtype=torch.float64)
+    return place_L, _log_lengths(place_L), torch.linspace(math.log(least), math.log(most), R, dtype=torch.float64)
+
+
+def _log_lengths(place: Tensor) -> Tensor:
+    return _MIDDLE + _WIDTH * torch.sinh(place)
 
 
 def fused(device: torch.device, points: int, regressors: int) -> bool:
@@ -62,29 +82,29 @@ Bases = tuple[Float[Tensor, "L N N"], Float[Tensor, "L N R"], Float[Tensor, "L Q
 """For each lengthscale: the eigenvectors, 1 / (e + r), the mean's part, and sum(log(e + r))."""
 
 
-def _bases(kernel: Kernel, tasks: Tasks, log_l: Tensor, ratio_R: Tensor) -> Bases:
+def _bases(kernel: Kernel, tasks: Tasks, grids: Grids) -> Bases:
     """The bases, in float32."""
-    x_ND, grids = tasks.x_TND[0].double().cpu().contiguous(), (tuple(log_l.tolist()), tuple(ratio_R.tolist()))
-    made = _remembered(kernel, tasks.mean, x_ND.numpy().tobytes(), x_ND.shape[1], *grids)
+    x_ND, known = tasks.x_TND[0].double().cpu().contiguous(), (tuple(each.tolist()) for each in grids[1:])
+    made = _remembered(kernel, tasks.mean, x_ND.numpy().tobytes(), x_ND.shape[1], *known)
     V_LNN, W_LNR, M_LQNR, logdet_LR = (each.to(tasks.y_TN.device) for each in made)
     return V_LNN, W_LNR, M_LQNR, logdet_LR
 
 
 @functools.lru_cache(maxsize=8)
 def _remembered(
-    kernel: Kernel, mean: str, x: bytes, dimensions: int, log_l: tuple[float, ...], ratio: tuple[float, ...]
+    kernel: Kernel, mean: str, x: bytes, dimensions: int, log_l: tuple[float, ...], log_r: tuple[float, ...]
 ) -> Bases:
     """Kept from batch to batch: every one of a fit has the same inputs."""
     x_ND = torch.frombuffer(bytearray(x), dtype=torch.float64).reshape(-1, dimensions)
-    return _make(kernel, mean, x_ND, *(torch.tensor(each, dtype=torch.float64) for each in (log_l, ratio)))
+    return _make(kernel, mean, x_ND, *(torch.tensor(each, dtype=torch.float64) for each in (log_l, log_r)))
 
 
-def _make(kernel: Kernel, mean: str, x_ND: Tensor, log_l: Tensor, ratio_R: Tensor) -> Bases:
+def _make(kernel: Kernel, mean: str, x_ND: Tensor, log_l_L: Tensor, log_r_R: Tensor) -> Bases:
     """The bases, made in float64."""
-    x_LND, H_NQ = x_ND.expand(len(log_l), -1, -1), regressors(x_ND[None], mean)[0]
-    theta_LP = torch.stack([torch.zeros_like(log_l), log_l], dim=1)
+    x_LND, H_NQ = x_ND.expand(len(log_l_L), -1, -1), regressors(x_ND[None], mean)[0]
+    theta_LP = torch.stack([torch.zeros_like(log_l_L), log_l_L], dim=1)
     e_LN, V_LNN = torch.linalg.eigh(kernel(x_LND, x_LND, theta_LP))
-    both_LNR = e_LN.clamp(min=0)[:, :, None] + ratio_R
+    both_LNR = e_LN.clamp(min=0)[:, :, None] + torch.exp(log_r_R)
     W_LNR = 1 / both_LNR
     G_LNQ = V_LNN.mT @ H_NQ
     A_LRQQ = torch.einsum("lnp,lnr,lnq->lrpq", G_LNQ, W_LNR, G_LNQ)
@@ -94,16 +114,18 @@ def _make(kernel: Kernel, mean: str, x_ND: Tensor, log_l: Tensor, ratio_R: Tenso
 
 
 def lowest(
-    y_TN: Tensor, bases: Bases, limits: Limits, log_l: Tensor, log_r: Tensor
+    y_TN: Tensor, bases: Bases, limits: Limits, grids: Grids
 ) -> tuple[Float[Tensor, "T L"], Float[Tensor, "T L"], Float[Tensor, "T L"]]:
-    """For each task and lengthscale the lowest score over a continuous ratio, with the ratio and the variance there."""
+    """For each task and lengthscale the lowest score over a continuous ratio, with the ratio and the variance there.
+    Guesses follow the valley along which lengthscale and variance grow together only if each has its own best."""
     T, N = y_TN.shape
-    L, R = len(log_l), len(log_r)
-    device, pulled = y_TN.device, bool(limits.precision_P.any())
-    y_NT, log_r = y_TN.float().mT.contiguous(), log_r.to(device)  # tasks innermost: every step runs along them
-    moves_51 = torch.arange(-2, 3, device=device)[:, None]
-    place_LT = torch.empty(L, T, dtype=torch.int64, device=device)
-    score_L5T, log_v_L5T = torch.empty(L, 5, T, device=device), torch.empty(L, 5, T, device=device)
+    device, (log_l, log_r_R) = y_TN.device, (grids[1].tolist(), grids[2].float().to(y_TN.device))
+    L, R, C = len(log_l), len(log_r_R), 2 * _REACH + 1
+    y_NT = y_TN.float().mT.contiguous()  # tasks innermost: every step runs along them
+    pull = _Pull(limits, log_r_R, N) if limits.precision_P.any() else None
+    moves_C1 = torch.arange(-_REACH, _REACH + 1, device=device)[:, None]
+    place_LT, middle_LT = (torch.empty(L, T, dtype=torch.int64, device=device) for _ in range(2))
+    score_LCT, log_v_LCT = torch.empty(L, C, T, device=device), torch.empty(L, C, T, device=device)
     for place, (V_NN, W_NR, M_QNR, logdet_R) in enumerate(zip(*bases, strict=True)):
         z_NT = V_NN.mT @ y_NT
         q_RT = W_NR.mT @ z_NT.square()
@@ -111,75 +133,99 @@ def lowest(
             q_RT -= (M_NR.mT @ z_NT).square_()
         log_v_RT = q_RT.mul_(1 / N).clamp_(min=1e-30).log_()
         score_RT = torch.add(0.5 * logdet_R[:, None], log_v_RT, alpha=0.5 * N)
-        if pulled:
-            score_RT += _pull(log_v_RT, log_l[place], log_r, limits)
-        torch.clamp(score_RT.min(0).indices, 2, R - 3, out=place_LT[place])
-        around_5T = place_LT[place] + moves_51
-        torch.gather(score_RT, 0, around_5T, out=score_L5T[place])
-        torch.gather(log_v_RT, 0, around_5T, out=log_v_L5T[place])
-    return _along_ratio(score_L5T, log_v_L5T, log_r, place_LT)
+        if pull:
+            pull.add(score_RT, log_v_RT, log_l[place])
+        torch.min(score_RT, 0, out=(score_LCT[place, 0], place_LT[place]))
+        torch.clamp(place_LT[place], _REACH, R - 1 - _REACH, out=middle_LT[place])
+        around_CT = middle_LT[place] + moves_C1
+        torch.gather(score_RT, 0, around_CT, out=score_LCT[place])
+        torch.gather(log_v_RT, 0, around_CT, out=log_v_LCT[place])
+    curve = _curve(score_LCT.unbind(1))
+    step_LT = _lowest(curve, (place_LT - middle_LT).float())
+    ratio_LT = log_r_R[middle_LT] + step_LT * (log_r_R[1] - log_r_R[0])
+    return _value(curve, step_LT).mT, ratio_LT.mT, _value(_curve(log_v_LCT.unbind(1)), step_LT).mT
 
 
 def begin(
-    best_TL: Tensor, ratio_TL: Tensor, log_v_TL: Tensor, log_l: Tensor, most: int
+    best_TL: Tensor, ratio_TL: Tensor, log_v_TL: Tensor, place_L: Tensor, most: int
 ) -> tuple[Float[Tensor, "T S P"], Int[Tensor, " T"]]:
-    """First guesses from the lowest scores of all lengthscales."""
+    """First guesses from the lowest scores of all lengthscales, with the places of these among them."""
     place_TS, count_T = _hollows(best_TL, most)
-    middle_TS = place_TS.clamp(2, len(log_l) - 3)  # at an edge, the curve of the points beside it
-    around = [middle_TS + move for move in range(-2, 3)]
-    step_TS = _lowest(_curve([torch.gather(best_TL, 1, place) for place in around]))
+    middle_TS = place_TS.clamp(_REACH, len(place_L) - 1 - _REACH)
+    around = [middle_TS + move for move in range(-_REACH, _REACH + 1)]
+    step_TS = _lowest(_curve([torch.gather(best_TL, 1, place) for place in around]), (place_TS - middle_TS).float())
     ratio_TS, log_v_TS = (
         _value(_curve([torch.gather(each, 1, place) for place in around]), step_TS) for each in (ratio_TL, log_v_TL)
     )
-    log_l_TS = log_l.to(best_TL.device)[middle_TS] + step_TS * float(log_l[1] - log_l[0])
-    return torch.stack([log_v_TS, log_l_TS, log_v_TS + ratio_TS], dim=2).double(), count_T
+    between = float(place_L[1] - place_L[0])
+    at_TS = place_L.to(best_TL.device)[middle_TS] + step_TS * between
+    return torch.stack([log_v_TS, at_TS, log_v_TS + ratio_TS], dim=2).double(), count_T
 
 
-def _along_ratio(
-    score_L5T: Tensor, log_v_L5T: Tensor, log_r: Tensor, place_LT: Tensor
-) -> tuple[Tensor, Tensor, Tensor]:
-    """For each lengthscale the lowest score over a continuous ratio, with the ratio and the variance there. Guesses
-    follow the valley along which lengthscale and variance grow together only if each lengthscale has its own best."""
-    score = _curve(score_L5T.unbind(1))
-    step_LT = _lowest(score)
-    ratio_LT = log_r.float()[place_LT] + step_LT * float(log_r[1] - log_r[0])
-    return _value(score, step_LT).mT, ratio_LT.mT, _value(_curve(log_v_L5T.unbind(1)), step_LT).mT
+Curve = tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]
+"""The coefficients of a polynomial, the constant first."""
 
 
-def _curve(values: Sequence[Tensor]) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """The polynomial of degree four through five points a step apart, by its coefficients around the middle one."""
-    a, b, c, d, e = values
-    return (
-        c,
-        (a - 8 * b + 8 * d - e) / 12,
-        (-a + 16 * b - 30 * c + 16 * d - e) / 24,
-        (-a + 2 * b - 2 * d + e) / 12,
-        (a - 4 * b + 6 * c - 4 * d + e) / 24,
-    )
+def _curve(values: Sequence[Tensor]) -> Curve:
+    """The polynomial through seven points a step apart, around the middle one: its even part, then its odd part."""
+    a, b, c, d, e, f, g = values
+    near, mid, far = 0.5 * (e + c) - d, 0.5 * (f + b) - d, 0.5 * (g + a) - d
+    sixth = (far - 6 * mid + 15 * near) / 360
+    fourth = (mid - 4 * near) / 12 - 5 * sixth
+    second = near - fourth - sixth
+    near, mid, far = 0.5 * (e - c), 0.5 * (f - b), 0.5 * (g - a)
+    fifth = (far - 4 * mid + 5 * near) / 120
+    third = (mid - 2 * near) / 6 - 5 * fifth
+    return d, near - third - fifth, second, third, fourth, fifth, sixth
 
 
-def _lowest(curve: tuple[Tensor, ...]) -> Tensor:
-    """Where a curve is lowest near its middle, in steps from there: a few of Newton's steps."""
-    _, first, second, third, fourth = curve
-    step = torch.zeros_like(first)
+def _lowest(curve: Curve, near: Tensor) -> Tensor:
+    """Where a curve is lowest within a step of the lowest of its points, in steps from its middle."""
+    _, first, second, third, fourth, fifth, sixth = curve
+    low, high, step = (near - 1).clamp(min=-_REACH), (near + 1).clamp(max=_REACH), near
     for _ in range(4):
-        slope = first + step * (2 * second + step * (3 * third + step * 4 * fourth))
-        bend = 2 * second + step * (6 * third + step * 12 * fourth)
-        step = (step - torch.where(bend > 0, slope / bend.clamp(min=1e-6), torch.sign(slope))).clamp(-1.0, 1.0)
+        slope = first + step * (
+            2 * second + step * (3 * third + step * (4 * fourth + step * (5 * fifth + step * 6 * sixth)))
+        )
+        bend = 2 * second + step * (6 * third + step * (12 * fourth + step * (20 * fifth + step * 30 * sixth)))
+        step = step - torch.where(bend > 0, slope / bend.clamp(min=1e-6), torch.sign(slope))
+        step = torch.minimum(torch.maximum(step, low), high)
     return step
 
 
-def _value(curve: tuple[Tensor, ...], step: Tensor) -> Tensor:
-    return curve[0] + step * (curve[1] + step * (curve[2] + step * (curve[3] + step * curve[4])))
+def _value(curve: Curve, step: Tensor) -> Tensor:
+    value = curve[-1]
+    for each in curve[-2::-1]:
+        value = each + step * value
+    return value
 
 
-def _pull(log_v_RT: Tensor, log_l: Tensor, log_r: Tensor, limits: Limits) -> Tensor:
-    """What the priors add, up to what is the same for all."""
-    centre_PT, precision_P = limits.centre_TP.float().mT, limits.precision_P.tolist()
-    by_v = (log_v_RT - centre_PT[0]).square_().mul_(0.5 * precision_P[0])
-    by_l = (float(log_l) - centre_PT[1]).square_().mul_(0.5 * precision_P[1])
-    by_n = (log_v_RT + (log_r.float()[:, None] - centre_PT[2])).square_().mul_(0.5 * precision_P[2])
-    return by_v.add_(by_l).add_(by_n)
+class _Pull:
+    """What the priors add to the scores, up to what is the same for all, and how they move the best variance v: by one
+    of Newton's steps, bent by the third derivative, exact enough for weak priors.
+
+    With p and c precision and centre of variance, lengthscale and noise, and u = log v, they add
+    p_v (u - c_v)^2 / 2 + p_n (u + log r - c_n)^2 / 2 + p_l (log l - c_l)^2 / 2, whose slope along u is p u - s."""
+
+    def __init__(self, limits: Limits, log_r_R: Tensor, N: int) -> None:
+        (v_T, self.l_T, n_T), (by_v, self.by_l, by_n) = limits.centre_TP.float().mT, limits.precision_P.tolist()
+        noise_RT = n_T - log_r_R[:, None]
+        self.N, self.both, self.bend = N, by_v + by_n, 0.5 * N + by_v + by_n
+        self.s_RT = by_v * v_T + by_n * noise_RT
+        self.rest_RT = 0.5 * (by_v * v_T.square() + by_n * noise_RT.square())
+
+    def add(self, score_RT: Tensor, log_v_RT: Tensor, log_l: float) -> None:
+        """Adds to the scores, and moves the variances, in place."""
+        N, bend = self.N, self.bend
+        score_RT += (log_l - self.l_T).square_().mul_(0.5 * self.by_l)
+        score_RT += self.rest_RT
+        slope_RT = torch.mul(log_v_RT, self.both).sub_(self.s_RT)
+        score_RT += (slope_RT - self.s_RT).mul_(log_v_RT).mul_(0.5)
+        step_RT = torch.mul(slope_RT, -1 / bend).clamp_(-0.7, 0.7)
+        step_RT.addcmul_(step_RT, step_RT, value=0.25 * N / bend)
+        log_v_RT += step_RT
+        rise_RT = torch.mul(step_RT, N / 48).sub_(N / 12).mul_(step_RT).add_(0.5 * bend).mul_(step_RT).add_(slope_RT)
+        score_RT.addcmul_(rise_RT, step_RT)
 
 
 def _hollows(best_TL: Tensor, most: int) -> tuple[Tensor, Tensor]:

@@ -1,0 +1,185 @@
+"""Lanes: a few float64 numbers, one of each of as many tasks, that compiled code reads, writes and reckons with as one.
+
+In an array the lanes are the last axis, and `load` and `store` take the place of a lane's row among all of its rows. A
+processor does with all lanes at once what it does with one number, and what one lane holds never touches another.
+"""
+
+# pyright: reportUnusedFunction=false
+import math
+import operator
+from typing import Any
+
+import numba
+from llvmlite import ir
+from numba import extending, types
+from numba.core import cgutils
+
+WIDTH = 4
+"""Lanes: what the registers of most processors hold."""
+
+_SETTINGS: Any = {"error_model": "numpy", "cache": True, "no_cpython_wrapper": True}
+compiled: Any = numba.njit(**_SETTINGS)
+inlined: Any = numba.njit(**_SETTINGS, forceinline=True)
+"""For functions that only compiled ones call. Nothing in them may be reordered: what is done for one lane after another
+would come out differently from lane to lane, and a task's result would depend on the lane it was in."""
+
+_intrinsic: Any = extending.intrinsic
+_VECTOR = ir.VectorType(ir.DoubleType(), WIDTH)
+_NUMBER = ir.IntType(32)
+_FUSED = ("contract",)  # a product and a sum in one; sums stay in their order, so that tasks do not depend on others
+
+
+class Lanes(types.Type):
+    """The type of them."""
+
+    def __init__(self) -> None:
+        super().__init__(name=f"Lanes{WIDTH}")
+
+
+LANES = Lanes()
+
+
+@extending.register_model(Lanes)
+class _Model(extending.models.PrimitiveModel):
+    def __init__(self, manager: Any, kind: Any) -> None:
+        super().__init__(manager, kind, _VECTOR)
+
+
+def _place(context: Any, builder: Any, kind: Any, array: Any, row: Any) -> Any:
+    data = context.make_array(kind)(context, builder, array).data
+    return builder.bitcast(builder.gep(data, [builder.mul(row, row.type(WIDTH))]), _VECTOR.as_pointer())
+
+
+@_intrinsic
+def load(_context: Any, array: Any, row: Any) -> Any:
+    """The lanes of a row."""
+
+    def make(context: Any, builder: Any, signature: Any, given: Any) -> Any:
+        return builder.load(_place(context, builder, signature.args[0], *given), align=8)
+
+    return LANES(array, types.intp), make
+
+
+@_intrinsic
+def store(_context: Any, array: Any, row: Any, value: Any) -> Any:
+    """Makes them the lanes of a row."""
+
+    def make(context: Any, builder: Any, signature: Any, given: Any) -> Any:
+        builder.store(given[2], _place(context, builder, signature.args[0], *given[:2]), align=8)
+        return context.get_dummy_value()
+
+    return types.void(array, types.intp, LANES), make
+
+
+@_intrinsic
+def lend(_context: Any, arrays: Any) -> Any:
+    """A tuple of arrays that are not counted: every call that is given them would count each of them up and down,
+    which takes longer than most calls. They last as long as the arrays that were given, which must stay in use."""
+
+    def make(context: Any, builder: Any, signature: Any, given: Any) -> Any:
+        lent = given[0]
+        for place, kind in enumerate(signature.args[0].types):
+            if isinstance(kind, types.Array):
+                array = context.make_array(kind)(context, builder, builder.extract_value(lent, place))
+                array.meminfo = ir.Constant(array.meminfo.type, None)
+                lent = builder.insert_value(lent, array._getvalue(), place)
+        return lent
+
+    return arrays(arrays), make
+
+
+def _spread(builder: Any, number: Any) -> Any:
+    one = builder.insert_element(ir.Constant(_VECTOR, ir.Undefined), number, _NUMBER(0))
+    return builder.shuffle_vector(one, one, ir.Constant(ir.VectorType(_NUMBER, WIDTH), [0] * WIDTH))
+
+
+@_intrinsic
+def every(_context: Any, number: Any) -> Any:
+    """The same number in every lane."""
+
+    def make(_: Any, builder: Any, __: Any, given: Any) -> Any:
+        return _spread(builder, given[0])
+
+    return LANES(types.float64), make
+
+
+@_intrinsic
+def at_least(_context: Any, value: Any, least: Any) -> Any:
+    """In each lane the larger of its number and another one."""
+
+    def make(_: Any, builder: Any, __: Any, given: Any) -> Any:
+        least = _spread(builder, given[1])
+        return builder.select(builder.fcmp_ordered(">", given[0], least), given[0], least)
+
+    return LANES(LANES, types.float64), make
+
+
+def _root(builder: Any, value: Any) -> Any:
+    kind = ir.FunctionType(_VECTOR, [_VECTOR])
+    return builder.call(cgutils.get_or_insert_function(builder.module, kind, f"llvm.sqrt.v{WIDTH}f64"), [value])
+
+
+@_intrinsic
+def root(_context: Any, value: Any) -> Any:
+    """The square root."""
+
+    def make(_: Any, builder: Any, __: Any, given: Any) -> Any:
+        return _root(builder, given[0])
+
+    return LANES(LANES), make
+
+
+@_intrinsic
+def inverse_root(_context: Any, value: Any) -> Any:
+    """One over the square root; NaN where there is none."""
+
+    def make(_: Any, builder: Any, __: Any, given: Any) -> Any:
+        zero, nan = (ir.Constant(_VECTOR, [each] * WIDTH) for each in (0.0, math.nan))
+        found = builder.fdiv(_spread(builder, ir.Constant(ir.DoubleType(), 1.0)), _root(builder, given[0]))
+        return builder.select(builder.fcmp_ordered(">", given[0], zero), found, nan)
+
+    return LANES(LANES), make
+
+
+@_intrinsic
+def _add(_context: Any, a: Any, b: Any) -> Any:
+    return LANES(LANES, LANES), lambda _, builder, __, given: builder.fadd(*given, flags=_FUSED)
+
+
+@_intrinsic
+def _subtract(_context: Any, a: Any, b: Any) -> Any:
+    return LANES(LANES, LANES), lambda _, builder, __, given: builder.fsub(*given, flags=_FUSED)
+
+
+@_intrinsic
+def _multiply(_context: Any, a: Any, b: Any) -> Any:
+    return LANES(LANES, LANES), lambda _, builder, __, given: builder.fmul(*given, flags=_FUSED)
+
+
+@_intrinsic
+def _divide(_context: Any, a: Any, b: Any) -> Any:
+    return LANES(LANES, LANES), lambda _, builder, __, given: builder.fdiv(*given, flags=_FUSED)
+
+
+def _operator(symbol: Any, function: Any) -> None:
+    """Makes it work on lanes with lanes, and on lanes with a number."""
+
+    @extending.overload(symbol)
+    def choose(a, b):
+        if isinstance(a, Lanes) and isinstance(b, Lanes):
+            return lambda a, b: function(a, b)
+        if isinstance(a, Lanes) and isinstance(b, types.Float):
+            return lambda a, b: function(a, every(b))
+        if isinstance(a, types.Float) and isinstance(b, Lanes):
+            return lambda a, b: function(every(a), b)
+        return None
+
+
+for _symbols, _function in (
+    ((operator.add, operator.iadd), _add),
+    ((operator.sub, operator.isub), _subtract),
+    ((operator.mul, operator.imul), _multiply),
+    ((operator.truediv, operator.itruediv), _divide),
+):
+    for _symbol in _symbols:
+        _operator(_symbol, _function)
