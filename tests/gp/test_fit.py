@@ -291,8 +291,8 @@ def test_no_tasks_and_no_points(shape: tuple[int, int]):
 
 def test_many_points_take_the_other_way_to_the_same_end():
     x, y = rows(5, 2, 12)
-    padded = np.concatenate([y, np.full((2, 200), NAN)], 1)
-    found = fit(np.concatenate([x, np.zeros((2, 200, 1))], 1), padded, batch=2, tolerance=1e-9)
+    padded = np.concatenate([y, np.full((2, 400), NAN)], 1)
+    found = fit(np.concatenate([x, np.zeros((2, 400, 1))], 1), padded, batch=2, tolerance=1e-9)
     assert "compiled loop" not in found.way
     same(found, fit(x, y, tolerance=1e-9), rtol=1e-3)
 

@@ -5,8 +5,10 @@ processor does with all lanes at once what it does with one number, and what one
 """
 
 # pyright: reportUnusedFunction=false
+import hashlib
 import math
 import operator
+from pathlib import Path
 from typing import Any
 
 import numba
@@ -17,11 +19,32 @@ from numba.core import cgutils
 WIDTH = 4
 """Lanes: what the registers of most processors hold."""
 
-_SETTINGS: Any = {"error_model": "numpy", "cache": True, "no_cpython_wrapper": True}
-compiled: Any = numba.njit(**_SETTINGS)
-inlined: Any = numba.njit(**_SETTINGS, forceinline=True)
-"""For functions that only compiled ones call. Nothing in them may be reordered: what is done for one lane after another
-would come out differently from lane to lane, and a task's result would depend on the lane it was in."""
+_FILES = sorted(Path(__file__).parent.glob("_*.py"))
+_VERSION = hashlib.blake2b(b"".join(each.read_bytes() for each in _FILES), digest_size=8).hexdigest()
+
+
+def _compile(function: Any, **settings: Any) -> Any:
+    """Compiles a function, or finds it compiled on disk under its name. The name says of which version of all files it
+    is: numba looks only whether the function's own file has changed, and not those of the functions that it calls."""
+    function.__qualname__ += f"_{_VERSION}"
+    return numba.njit(error_model="numpy", cache=True, **settings)(function)
+
+
+def compiled(function: Any) -> Any:
+    """For functions that only compiled ones call. Nothing in them may be reordered: what is done for one lane after
+    another would come out differently from lane to lane, and a task's result would depend on the lane it was in."""
+    return _compile(function, no_cpython_wrapper=True)
+
+
+def inlined(function: Any) -> Any:
+    """The same, for short ones."""
+    return _compile(function, no_cpython_wrapper=True, forceinline=True)
+
+
+def entered(function: Any) -> Any:
+    """For functions that Python calls, from any thread."""
+    return _compile(function, nogil=True)
+
 
 _intrinsic: Any = extending.intrinsic
 _VECTOR = ir.VectorType(ir.DoubleType(), WIDTH)

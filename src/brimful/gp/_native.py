@@ -8,12 +8,11 @@ import math
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
-import numba
 import numpy as np
 import torch
 
 from . import scoring
-from ._lanes import WIDTH, compiled, inlined, lend
+from ._lanes import WIDTH, compiled, entered, inlined, lend
 from ._likelihood import evaluate, evaluate_noise, make_room, nats, slopes, take
 from ._linear import solve_small
 from .kernels import SHAPES, Kernel
@@ -437,7 +436,7 @@ def _follow(lanes, room, lane, tasks, following, data, rules, starts, counts, fo
     return following
 
 
-@numba.njit(error_model="numpy", cache=True, nogil=True)
+@entered
 def fit(tasks, data, starts, counts, rules, found):
     """Fits some tasks: from so many of their starts as `counts` says, or, where there are none at all, from the hollows
     of the grid."""

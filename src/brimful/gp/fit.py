@@ -226,9 +226,12 @@ def formula(model: Model, data: Data, device: torch.device) -> Cost:
     n, regressors = max(1, data.points), model.regressors
     rows = 8 * 6 * n * (data.dimensions + regressors + 3)
     several = 30 if isinstance(model.kernel, Custom) else 3 * len(model.names) + 8
-    matrices = 0 if model.engine(device, n) != "torch" else 8 * n * n * several
+    engine = model.engine(device, n)
+    matrices = 8 * n * n * several if engine == "torch" else 0
+    lanes = 16 * n * n * (len(model.names) + 9) * torch.get_num_threads() if engine == "native" else 0
     weight = n * n if data.items.weights is not None else 1
-    return Cost(fixed=64_000_000 if model.eigenbasis else 8_000_000, per_unit=max(1, (rows + matrices) // weight))
+    fixed = (64_000_000 if model.eigenbasis else 8_000_000) + lanes
+    return Cost(fixed=fixed, per_unit=max(1, (rows + matrices) // weight))
 
 
 def _fitted(

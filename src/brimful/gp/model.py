@@ -21,7 +21,7 @@ LOG = "log_"
 """What stands before the name of a parameter that is stored as its logarithm."""
 PREDICTED = "predicted_"
 """What stands before a prediction that is kept with the parameters."""
-_COMPILED = 200  # points up to which the compiled loop beats batched linear algebra on the CPU
+_COMPILED = 400  # points up to which the compiled loop beats batched linear algebra on the CPU
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
