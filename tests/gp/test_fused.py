@@ -22,6 +22,7 @@ from brimful.gp import (
     _fused,
     _kernels,
     _late,
+    _lay,
     _measure,
     _survey,
     eigen,
@@ -279,6 +280,14 @@ def test_memory_to_work_in_is_shared_out_whatever_its_room():
     assert sum(programs for _, programs in rounds) == -(-1000 // 32)
     assert all(programs * 32 * 10 <= more.numel() for _, programs in rounds)
     assert laid.rounds(1000, 200)[0].numel() == 2 * first.numel()
+
+
+@pytest.mark.parametrize(("lanes", "launches"), [(1, [1]), (320, [10]), (321, [6, 5]), (800, [9, 9, 7])])
+def test_launches_are_few_and_alike(lanes: int, launches: list[int]):
+    laid = lay(draw("rbf", 1, False, "constant", tasks=3, points=7)[1])
+    laid.reserve(320, 100)  # ten programs of 32 lanes
+    with patch.object(_lay, "_FEWEST", 32):
+        assert [programs for _, programs in laid.rounds(lanes, 100)[1]] == launches
 
 
 @pytest.mark.parametrize(("text", "dimensions", "ard", "mean"), CASES)

@@ -1,6 +1,7 @@
 """Priors and bounds: in which units they are given, and what is refused."""
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -132,8 +133,8 @@ def test_what_fits_the_kernel_is_not_refused():
     check(OWN, "weak", {"width": (1, 2)})
 
 
-@pytest.mark.parametrize("value", [0.0, -1.0, math.nan, math.inf])
-def test_a_prior_has_a_positive_median_and_spread(value: float):
+@pytest.mark.parametrize("value", [0.0, -1.0, math.nan, math.inf, "a", None])
+def test_a_prior_has_a_positive_median_and_spread(value: Any):
     for median, spread in ((value, 1.0), (1.0, value)):
         with pytest.raises(ConfigError, match="must be positive numbers"):
             LogNormal(median, spread)

@@ -87,7 +87,7 @@ def _follow(
     while len(active) and made < most:
         blindly = 1 if len(active) > _FEW else int(min(_BLINDLY, most - made))
         for _ in range(blindly):
-            for some in active.split(laid.at_once(room)):
+            for some in active.split(laid.at_once(len(active), room)):
                 evaluated = _kernels.launch(kernel, laid, some, descent.trial_TP[some], True)
                 _advance.advance(descent, some, evaluated, limits, rules, laid.count_T)
         made += blindly

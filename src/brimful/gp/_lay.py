@@ -10,8 +10,8 @@ from ._blocks import LANES
 from .tasks import Tasks
 
 _FEWEST, _MOST = 1 << 12, 1 << 16  # tasks worked on at a time: a warp for each part of a card, and what fills it
-_SHARE = 5  # of a batch, that is worked on at a time beyond those: a larger batch, too, is worth its memory
-_SELDOM = 40  # the same where each task is evaluated but once or twice
+_SHARE = 3  # of a batch, that is worked on at a time: a larger batch, too, is worth its memory
+_SELDOM = 20  # the same where each task is evaluated but once or twice
 
 
 def innermost(each_TND: Tensor, up: int) -> Tensor:
@@ -69,16 +69,16 @@ class Laid:
             self.count_T[index], self.share, [],
         )  # fmt: skip
 
-    def at_once(self, room: int) -> int:
-        """Lanes of the most programs that run side by side, each with `room` numbers of the memory there is."""
-        programs, parts = max(1, self.scratch[0].numel() // (LANES.value * room)), _parts(self.y_NT.device)
-        over = programs % parts
-        return LANES.value * (programs - over if over < min(programs, parts / 2) else programs)
+    def at_once(self, lanes: int, room: int) -> int:
+        """Of so many lanes, those that one launch takes, each with `room` numbers of the memory there is: all launches
+        alike, and as few as may be, for each takes half a millisecond before it counts how many lanes it has."""
+        tiles, programs = -(-lanes // LANES.value), max(1, self.scratch[0].numel() // (LANES.value * room))
+        return LANES.value * max(1, -(-tiles // max(1, -(-tiles // programs))))
 
     def reserve(self, lanes: int, room: int) -> None:
         """Takes memory for a kernel to work in, `room` numbers a lane, if there is not enough."""
-        tiles, most = -(-lanes // LANES.value), min(_FEWEST + len(self) // self.share, _MOST) // LANES.value
-        numbers = min(tiles, most) * LANES.value * room
+        most = min(max(_FEWEST, -(-len(self) // self.share)), _MOST)
+        numbers = -(-min(lanes, most) // LANES.value) * LANES.value * room
         if not self.scratch or self.scratch[0].numel() < numbers:
             self.scratch.clear()  # before there is more
             self.scratch.append(torch.empty(numbers, dtype=torch.float64, device=self.y_NT.device))
@@ -86,13 +86,8 @@ class Laid:
     def rounds(self, lanes: int, room: int) -> tuple[Tensor, list[tuple[int, int]]]:
         """Memory for a kernel to work in, `room` numbers a lane, and its launches: first lane, and programs."""
         self.reserve(lanes, room)
-        tiles, at_once = -(-lanes // LANES.value), self.at_once(room) // LANES.value
+        tiles, at_once = -(-lanes // LANES.value), self.at_once(lanes, room) // LANES.value
         return self.scratch[0], [(tile * LANES.value, min(at_once, tiles - tile)) for tile in range(0, tiles, at_once)]
-
-
-def _parts(device: torch.device) -> int:
-    """The multiprocessors of a card, which should have as much to do as each other."""
-    return torch.cuda.get_device_properties(device).multi_processor_count if device.type == "cuda" else 1
 
 
 def last(tasks: Tasks) -> Tensor:

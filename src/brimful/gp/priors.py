@@ -6,6 +6,7 @@ Legend: T tasks, P parameters (logarithms, the noise variance last).
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any
 
 import torch
@@ -30,7 +31,8 @@ class LogNormal:
     spread: float
 
     def __post_init__(self) -> None:
-        if not (self.median > 0 and self.spread > 0 and math.isfinite(self.median) and math.isfinite(self.spread)):
+        both = (self.median, self.spread)
+        if not all(isinstance(each, Real) and 0 < float(each) < math.inf for each in both):
             raise ConfigError(f"{self}: median and spread must be positive numbers")
 
 
