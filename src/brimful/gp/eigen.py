@@ -28,6 +28,7 @@ _LENGTHS, _RATIOS = (0.011, 12.0, 49), (1e-8, 10.0, 32)  # first, last, how many
 _MIDDLE, _WIDTH = math.log(0.15), 1.0  # where the lengthscales lie closest, and over how much of their logarithm
 _REACH = 3  # points on each side of the lowest that its curve goes through
 _AT_ONCE = 4096  # tasks: enough for the products of matrices, and few enough for the caches
+_FEWEST = 16  # tasks: of fewer columns a product of matrices may add in another order
 _WORTH = 3.0  # nats: a hollow this much above the best is not followed
 MOST_POINTS = 256
 """Points up to which it pays: of more, the bases take longer than they save, and gigabytes."""
@@ -47,8 +48,11 @@ def starts(kernel: Kernel, tasks: Tasks, limits: Limits, most: int) -> tuple[Flo
 
         found_TSP, count_T = _eigen.starts(y_TN, bases, limits, grids, most, _WORTH)
     else:
-        every = torch.arange(len(tasks), device=y_TN.device).split(_AT_ONCE)
-        parts = [begin(*lowest(y_TN[some], bases, limits.pick(some), grids), grids[0], most) for some in every]
+        parts = []
+        for index in torch.arange(len(tasks), device=y_TN.device).split(_AT_ONCE):
+            some = index.repeat(-(-_FEWEST // len(index)))
+            found = begin(*lowest(y_TN[some], bases, limits.pick(some), grids), grids[0], most)
+            parts.append((found[0][: len(index)], found[1][: len(index)]))
         found_TSP, count_T = torch.cat([part[0] for part in parts]), torch.cat([part[1] for part in parts])
     found_TSP[:, :, 1] = _log_lengths(found_TSP[:, :, 1])
     return found_TSP, count_T
