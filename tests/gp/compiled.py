@@ -33,7 +33,8 @@ if __name__ == "__main__":
     grid = {"A": 3, "M": 7, "B": 4, "GB": 128, "P": 3, "STARTS": 2, "SECOND": 3.0, "S": 16}
     build(_survey._choose, grid, "*fp64", 2)
     sizes = {"L": 49, "R": 32, "Q": 1, "PULLED": True, "REACH": 3, "B": 64, "S": 64, "PRECISION": "tf32x3"}
-    build(_eigen._lowest, sizes, "*fp32", 4, M="*fp32")
+    for steps in (0, 16):
+        build(_eigen._lowest, sizes | {"STEPS": steps}, "*fp32", 4, M="*fp32")
     chosen = {"REACH": 3, "L": 49, "LB": 64, "STARTS": 2, "WORTH": 3.0, "S": 16}
     build(_eigen._begin, chosen, "*fp32", 2, places="*fp64", starts="*fp64")
     sizes = {"D": 2, "Q": 1, "KNOWN": True, "CENTRED": True, "EACH": False, "SHIFTED": True, "NB": 64, "S": 32}

@@ -68,6 +68,13 @@ def test_most_tasks_need_no_step_from_there(priors: str | None):
     assert float((fitted.iterations_T == 0).double().mean()) > 0.5
 
 
+@pytest.mark.parametrize("priors", [{"variance": (1e4, 0.01)}, {"noise": (3.0, 0.05)}, {"variance": (1e-4, 0.1)}])
+def test_strong_priors_end_no_worse_than_from_the_grid(priors: Any):
+    given = mixed(7, "rbf", "constant", priors)
+    gap = reached(given, eigen.starts(given.kernel, given.tasks, given.limits, 2)) - reached(given, None)
+    assert float((gap < 0.1).double().mean()) >= 0.95
+
+
 def test_a_hollow_at_the_end_of_the_lengthscales_begins_there():
     y = np.random.default_rng(6).normal(size=(50, POINTS))  # noise alone: as short as may be
     given = problem("rbf", torch.linspace(0, 1, POINTS)[None, :, None].expand(50, -1, -1).double(), torch.from_numpy(y))

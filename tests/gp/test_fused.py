@@ -305,9 +305,10 @@ def test_predictions_equal_the_plain_ones(text: str, dimensions: int, ard: bool,
 
 
 @pytest.mark.parametrize(
-    ("mean", "priors", "points"), [("zero", None, 21), ("constant", "weak", 16), ("linear", None, 32)]
+    ("mean", "priors", "points"),
+    [("zero", None, 21), ("constant", "weak", 16), ("linear", None, 32), ("constant", {"noise": (3.0, 0.3)}, 16)],
 )
-def test_first_guesses_in_the_eigenbasis_equal_the_plain_ones(mean: str, priors: str | None, points: int):
+def test_first_guesses_in_the_eigenbasis_equal_the_plain_ones(mean: str, priors: Any, points: int):
     kernel = parse("rbf")
     x = torch.linspace(0, 1, points, dtype=torch.float64)[None, :, None].expand(70, -1, -1)
     generator = torch.Generator().manual_seed(4)

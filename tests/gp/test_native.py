@@ -1,6 +1,7 @@
 """The compiled twin against the one in torch."""
 
-from dataclasses import fields
+import math
+from dataclasses import fields, replace
 
 import numba
 import numpy as np
@@ -32,13 +33,13 @@ def test_likelihood_mean_and_slope_are_the_same_anywhere(
     kind: tuple[str, int, bool], mean: str, priors: str | None, with_known: bool, seed: int
 ):
     text, dimensions, ard = kind
-    x, y = waves(seed, 4, 9, dimensions, holes=0.2)
+    x, y = waves(seed, 14, 9, dimensions, holes=0.3)
     known = torch.full_like(y, 0.1) if with_known else None
     some = problem(text, x, y, mean, priors=priors, ard=ard, known_TN=known)
-    theta = thetas(seed, 4, some.kernel)
+    theta = thetas(seed, 14, some.kernel)
     if with_known:
         theta[:, -1] = scoring.NO_NOISE
-    starts, rules = (theta[:, None], torch.ones(4, dtype=torch.int64)), scoring.Rules(iterations=0)
+    starts, rules = (theta[:, None], torch.ones(14, dtype=torch.int64)), scoring.Rules(iterations=0)
     plain = scoring.fit(some.kernel, some.tasks, some.limits, rules, starts)
     native = _native.scoring_fit(some.kernel, some.tasks, some.limits, rules, starts)
     assert torch.equal(native.theta_TP, plain.theta_TP)
@@ -79,16 +80,66 @@ def test_threads_and_their_shares_make_no_difference(monkeypatch: pytest.MonkeyP
 @given(st.sampled_from(KINDS), st.sampled_from(MEANS), st.integers(0, 10**6))
 def test_a_task_is_the_same_beside_any_others(kind: tuple[str, int, bool], mean: str, seed: int):
     text, dimensions, ard = kind
-    x, y = waves(seed, 9, 13, dimensions, holes=0.4)  # of many lengths
+    x, y = waves(seed, 60, 13, dimensions, holes=0.4)  # of many lengths
+    for points in (0, 1, 2):
+        y[points, points:] = torch.nan
     some = problem(text, x, y, mean, ard=ard)
     some.tasks.y_TN[4] *= 1e200  # no covariance explains it
     whole = _native.scoring_fit(some.kernel, some.tasks, some.limits, scoring.Rules(iterations=5))
-    for places in ([4], [8, 1], [2, 4, 0, 7, 3, 6]):
+    for places in ([4], [8, 1], [2, 4, 0, 7, 3, 6], list(range(5, 60, 2))):
         part = some.pick(*places)
         alone = _native.scoring_fit(part.kernel, part.tasks, part.limits, scoring.Rules(iterations=5))
         for each in fields(whole):
             one, other = getattr(whole, each.name)[places], getattr(alone, each.name)
             assert torch.equal(one.nan_to_num(), other.nan_to_num()), each.name
+
+
+def test_what_is_infinite_in_one_task_does_not_touch_those_that_come_after_it():
+    x, y = waves(3, 64, 13)
+    x[4:] = 1e200  # the inner products of a linear kernel overflow
+    y[:4, 5:] = torch.nan
+    some = problem("linear", x, y, "zero")
+    whole = _native.scoring_fit(some.kernel, some.tasks, some.limits, scoring.Rules())
+    part = some.pick(0, 1, 2, 3)
+    alone = _native.scoring_fit(part.kernel, part.tasks, part.limits, scoring.Rules())
+    assert alone.ending_T.tolist() == [scoring.CONVERGED] * 4
+    assert torch.equal(whole.theta_TP[:4], alone.theta_TP)
+
+
+@pytest.mark.parametrize("text", ["rbf", "matern12", "matern32", "matern52"])
+@pytest.mark.parametrize("length", [1e-6, 1e-9, 1e-14])
+def test_lengthscales_far_below_any_distance(text: str, length: float):
+    x, y = waves(4, 8, 9)
+    some = problem(text, x, y, bounds={"lengthscale": (length, length)})
+    pair = [fit(some.kernel, some.tasks, some.limits, scoring.Rules()) for fit in (_native.scoring_fit, scoring.fit)]
+    assert torch.equal(pair[0].ending_T, pair[1].ending_T)
+    torch.testing.assert_close(pair[0].nlml_T, pair[1].nlml_T, rtol=1e-9, atol=1e-6)
+
+
+@pytest.mark.parametrize("size", [1e-80, 1e80, 1e120])
+def test_determinants_too_large_or_too_small_for_a_number(size: float):
+    x, y = waves(5, 5, 12)
+    some = problem("rbf", x, y * math.sqrt(size), known_TN=torch.full_like(y, size))
+    plain = scoring.fit(some.kernel, some.tasks, some.limits, scoring.Rules())
+    native = _native.scoring_fit(some.kernel, some.tasks, some.limits, scoring.Rules())
+    assert torch.equal(native.ending_T, plain.ending_T)
+    torch.testing.assert_close(native.nlml_T, plain.nlml_T, rtol=1e-9, atol=1e-6)
+
+
+@pytest.mark.parametrize("size", [1e80, 1e160])
+def test_noises_of_which_eight_are_too_much_for_a_number(size: float):
+    x, y = waves(5, 5, 12)
+    some = problem("rbf", x, y)
+    known = torch.full_like(some.tasks.y_TN, 0.1)
+    known[:, :8] = size
+    some = replace(some, tasks=replace(some.tasks, known_TN=known))
+    theta = thetas(5, 5, some.kernel)
+    theta[:, -1] = scoring.NO_NOISE
+    begin, rules = (theta[:, None], torch.ones(5, dtype=torch.int64)), scoring.Rules(iterations=0)
+    limits = replace(some.limits, fixed_P=torch.tensor([False, False, True]))
+    plain = scoring.fit(some.kernel, some.tasks, limits, rules, begin)
+    native = _native.scoring_fit(some.kernel, some.tasks, limits, rules, begin)
+    torch.testing.assert_close(native.nlml_T, plain.nlml_T, rtol=1e-9, atol=1e-6)
 
 
 def test_lanes_reckon_like_numbers():

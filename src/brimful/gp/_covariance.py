@@ -15,8 +15,9 @@ RBF, MATERN12, MATERN32, MATERN52, RATIONAL, PERIODIC, LINEAR, CONSTANT = range(
 @compiled
 def _exp(x):
     """The exponential of numbers that are not positive: a polynomial on a thousandth of them, squared ten times. Within
-    1e-12 of the true one, relatively, down to 1e-30."""
-    x = at_least(x, -70.0) * (1.0 / 1024.0)
+    1e-12 of the true one, relatively, down to 1e-30. Of those below -300 that of -300: so small that any distance times
+    it is nothing, and not so small that products of two are slow."""
+    x = at_least(x, -300.0) * (1.0 / 1024.0)
     y = x * (1.0 / 5040) + 1.0 / 720
     y = x * y + 1.0 / 120
     y = x * y + 1.0 / 24

@@ -20,7 +20,7 @@ _TOGETHER, _CHOSEN = 64, 16  # tasks of one program, of each kernel
 _AT_ONCE = 1 << 15  # tasks at a time: the scores of all lengthscales take many times what a guess does
 MOST_POINTS = 128
 _PRECISION, _WARPS = "tf32x3", 4
-_REACH = 3  # as `eigen.REACH`
+_REACH = 3  # as `eigen._REACH`
 
 
 @triton.jit
@@ -123,8 +123,8 @@ def _begin(
 @triton.jit(do_not_specialize=["T", "N"])
 def _lowest(
     y, V, W, M, logdet, log_l, log_r, centre, precision, out_score, out_ratio, out_log_v, T, N, L: tl.constexpr,
-    R: tl.constexpr, Q: tl.constexpr, PULLED: tl.constexpr, REACH: tl.constexpr, B: tl.constexpr, S: tl.constexpr,
-    PRECISION: tl.constexpr,
+    R: tl.constexpr, Q: tl.constexpr, PULLED: tl.constexpr, STEPS: tl.constexpr, REACH: tl.constexpr, B: tl.constexpr,
+    S: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
     t = tl.program_id(0) * S + tl.arange(0, S)
     n = tl.arange(0, B)
@@ -149,12 +149,23 @@ def _lowest(
             from_v = log_v - tl.load(centre + t * 3, mask=here, other=0.0)[:, None]
             from_l = tl.load(log_l + place) - tl.load(centre + t * 3 + 1, mask=here, other=0.0)[:, None]
             from_n = log_v + ratio[None, :] - tl.load(centre + t * 3 + 2, mask=here, other=0.0)[:, None]
-            score += 0.5 * (weight_v * from_v * from_v + weight_n * from_n * from_n)
             score += 0.5 * tl.load(precision + 1) * from_l * from_l
-            slope, bend = weight_v * from_v + weight_n * from_n, 0.5 * N + weight_v + weight_n
-            move = tl.minimum(tl.maximum(-slope / bend, -0.7), 0.7)
-            move += 0.25 * N / bend * move * move
-            score += move * (slope + move * (0.5 * bend + move * (move * N / 48 - N / 12)))
+            if STEPS > 0:
+                move = log_v * 0.0
+                for _ in range(STEPS):
+                    least = 0.5 * N * tl.exp(-move)
+                    slope = 0.5 * N - least + weight_v * (from_v + move) + weight_n * (from_n + move)
+                    move -= tl.minimum(tl.maximum(slope / (least + weight_v + weight_n), -2.0), 2.0)
+                score += 0.5 * N * (move + tl.exp(-move) - 1.0)
+                from_v += move
+                from_n += move
+                score += 0.5 * (weight_v * from_v * from_v + weight_n * from_n * from_n)
+            else:
+                score += 0.5 * (weight_v * from_v * from_v + weight_n * from_n * from_n)
+                slope, bend = weight_v * from_v + weight_n * from_n, 0.5 * N + weight_v + weight_n
+                move = tl.minimum(tl.maximum(-slope / bend, -0.7), 0.7)
+                move += 0.25 * N / bend * move * move
+                score += move * (slope + move * (0.5 * bend + move * (move * N / 48 - N / 12)))
             log_v += move
         first = tl.min(score, axis=1)
         lowest = tl.min(tl.where(score == first[:, None], r[None, :], R), axis=1)
@@ -192,7 +203,8 @@ def lowest(y_TN: Tensor, bases: Bases, limits: Limits, grids: Grids) -> tuple[Te
         y_TN.float().contiguous(), pad(V_LNN, (0, fill, 0, fill)).contiguous(),
         pad(W_LNR, (0, 0, 0, fill)).contiguous(), pad(M_LQNR, (0, 0, 0, fill)).contiguous(), logdet_LR.contiguous(),
         log_l_L.float().to(device), log_r_R.float().to(device), limits.centre_TP.float().contiguous(),
-        limits.precision_P.float(), *out, T, N, L=L, R=R, Q=Q, PULLED=bool(limits.precision_P.any()), REACH=_REACH,
+        limits.precision_P.float(), *out, T, N, L=L, R=R, Q=Q, PULLED=bool(limits.precision_P.any()),
+        STEPS=limits.steps(N), REACH=_REACH,
         B=B, S=_TOGETHER, PRECISION=_PRECISION, num_warps=_WARPS,
     )  # fmt: skip
     return out[0], out[1], out[2]

@@ -19,20 +19,23 @@ from numba.core import cgutils
 WIDTH = 4
 """Lanes: what the registers of most processors hold."""
 
-_FILES = sorted(Path(__file__).parent.glob("_*.py"))
+_FILES = [Path(__file__).with_name(f"{each}.py") for each in (
+    "_covariance", "_lanes", "_likelihood", "_linear", "_native", "kernels", "scoring",
+)]  # fmt: skip
 _VERSION = hashlib.blake2b(b"".join(each.read_bytes() for each in _FILES), digest_size=8).hexdigest()
 
 
 def _compile(function: Any, **settings: Any) -> Any:
     """Compiles a function, or finds it compiled on disk under its name. The name says of which version of all files it
-    is: numba looks only whether the function's own file has changed, and not those of the functions that it calls."""
+    is: numba looks only whether the function's own file has changed, and not those of what it calls or takes from."""
     function.__qualname__ += f"_{_VERSION}"
     return numba.njit(error_model="numpy", cache=True, **settings)(function)
 
 
 def compiled(function: Any) -> Any:
     """For functions that only compiled ones call. Nothing in them may be reordered: what is done for one lane after
-    another would come out differently from lane to lane, and a task's result would depend on the lane it was in."""
+    another would come out differently from lane to lane, and a task's result would depend on the lane it was in. (A
+    product and a sum of lanes may become one, which is the same for all of them.)"""
     return _compile(function, no_cpython_wrapper=True)
 
 

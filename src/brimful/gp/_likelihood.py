@@ -91,6 +91,11 @@ def take(room, lane, x, y, keep, H, known, same):
                 rows[at] = x[i]
                 at += 1
         point_pairs(rows, n, D, lane, room.square, room.product)
+        had = room.count[lane]
+        for q in range(n * (n + 1) // 2, had * (had + 1) // 2):  # what fills may be anything but infinite
+            room.product[q, lane] = 0.0
+            for d in range(D):
+                room.square[d, q, lane] = 0.0
     for i in range(len(room.there)):
         room.there[i, lane] = 1.0 if i < n else 0.0
         if i >= n:
@@ -170,7 +175,11 @@ def _log_determinant(A, n, across, scale, out):
             product *= load(A, i * across + i)
         store(scale, 0, product)
         for lane in range(WIDTH):
-            out[lane] -= 2.0 * math.log(scale[lane])
+            if scale[lane] > 1e-250 and scale[lane] < 1e250:
+                out[lane] -= 2.0 * math.log(scale[lane])
+            else:  # too large or too small for a number, or NaN
+                for i in range(first, min(n, first + _FACTORS)):
+                    out[lane] -= 2.0 * math.log(A[i, i, lane])
 
 
 @compiled
@@ -208,7 +217,7 @@ def evaluate(room, factors):
 def nats(room, lane):
     """The negative log likelihood of a lane; infinite where its covariance is not positive definite."""
     found = 0.5 * (room.parts[0, lane] + room.parts[1, lane] + room.count[lane] * _LOG2PI)
-    return found if found < np.inf and room.parts[0, lane] < np.inf else np.inf
+    return found if abs(found) < np.inf and room.parts[0, lane] < np.inf else np.inf
 
 
 @compiled

@@ -483,7 +483,7 @@ def scoring_fit(
         rules.reach,
         rules.late,
     )
-    shared = T > 0 and tasks.x_TND.stride(0) == 0
+    shared = T > 1 and bool((tasks.x_TND == tasks.x_TND[:1]).all())
     data = Data(
         _array(tasks.x_TND[:1] if shared else tasks.x_TND),
         _array(tasks.y_TN),
@@ -501,7 +501,7 @@ def scoring_fit(
     begin = (_array(starts_TSP), np.ascontiguousarray(count_T.numpy().astype(np.int64)))
     order = np.argsort(data.keep.sum(1), kind="stable")  # lanes go in step: best with as many points as each other
     threads = torch.get_num_threads()
-    share = max(1, min(_SHARE, -(-T // (8 * threads))))
+    share = WIDTH * max(1, -(-min(_SHARE, -(-T // (8 * threads))) // WIDTH))
 
     def some(first: int) -> None:
         fit(order[first : first + share], data, *begin, own, found)

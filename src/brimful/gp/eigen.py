@@ -206,7 +206,7 @@ def _value(curve: Curve, step: Tensor) -> Tensor:
 
 class _Pull:
     """What the priors add to the scores, up to what is the same for all, and how they move the best variance v: by one
-    of Newton's steps, bent by the third derivative, exact enough for weak priors.
+    of Newton's steps, bent by the third derivative, exact enough for weak priors; for strong ones by many steps.
 
     With p and c precision and centre of variance, lengthscale and noise, and u = log v, they add
     p_v (u - c_v)^2 / 2 + p_n (u + log r - c_n)^2 / 2 + p_l (log l - c_l)^2 / 2, whose slope along u is p u - s."""
@@ -217,11 +217,25 @@ class _Pull:
         self.N, self.both, self.bend = N, by_v + by_n, 0.5 * N + by_v + by_n
         self.s_RT = by_v * v_T + by_n * noise_RT
         self.rest_RT = 0.5 * (by_v * v_T.square() + by_n * noise_RT.square())
+        self.parts, self.steps = ((by_v, v_T), (by_n, noise_RT)), limits.steps(N)
 
     def add(self, score_RT: Tensor, log_v_RT: Tensor, log_l: float) -> None:
         """Adds to the scores, and moves the variances, in place."""
         N, bend = self.N, self.bend
         score_RT += (log_l - self.l_T).square_().mul_(0.5 * self.by_l)
+        if self.steps:
+            step_RT = torch.zeros_like(log_v_RT)
+            for _ in range(self.steps):
+                least_RT = torch.exp(-step_RT) * (0.5 * N)
+                slope_RT = 0.5 * N - least_RT
+                for by, centre in self.parts:
+                    slope_RT += by * (log_v_RT + step_RT - centre)
+                step_RT -= (slope_RT / (least_RT + self.both)).clamp_(-2, 2)
+            log_v_RT += step_RT
+            score_RT += 0.5 * N * (step_RT + torch.exp(-step_RT) - 1)
+            for by, centre in self.parts:
+                score_RT += 0.5 * by * (log_v_RT - centre).square()
+            return
         score_RT += self.rest_RT
         slope_RT = torch.mul(log_v_RT, self.both).sub_(self.s_RT)
         score_RT += (slope_RT - self.s_RT).mul_(log_v_RT).mul_(0.5)

@@ -228,7 +228,8 @@ def formula(model: Model, data: Data, device: torch.device) -> Cost:
     several = 30 if isinstance(model.kernel, Custom) else 3 * len(model.names) + 8
     engine = model.engine(device, n)
     matrices = 8 * n * n * several if engine == "torch" else 0
-    lanes = 16 * n * n * (len(model.names) + 9) * torch.get_num_threads() if engine == "native" else 0
+    rooms = len(model.names) + data.dimensions + 9  # triangles of four lanes each
+    lanes = 16 * n * n * rooms * torch.get_num_threads() if engine == "native" else 0
     weight = n * n if data.items.weights is not None else 1
     fixed = (64_000_000 if model.eigenbasis else 8_000_000) + lanes
     return Cost(fixed=fixed, per_unit=max(1, (rows + matrices) // weight))
