@@ -11,7 +11,7 @@ import numpy as np
 
 from ._covariance import covariance, point_pairs
 from ._lanes import WIDTH, compiled, every, inlined, load, store
-from ._linear import add, dot, factor, invert, solve_small, sweep, times
+from ._linear import add, copy, dot, factor, invert, solve_small, sweep, times
 
 _LOG2PI = math.log(2 * math.pi)
 _FACTORS = 8  # of a determinant, multiplied before a logarithm is taken: it costs as much as twenty products
@@ -72,7 +72,7 @@ def make_room(N, D, P, Q, F):
     )  # fmt: skip
 
 
-@inlined
+@compiled
 def take(room, lane, x, y, keep, H, known, same):
     """Copies a task's points into a lane, without the missing ones. `same`: the inputs are those that it has."""
     D, Q, n = x.shape[1], H.shape[1], 0
@@ -88,7 +88,7 @@ def take(room, lane, x, y, keep, H, known, same):
         at = 0
         for i in range(len(y)):
             if keep[i]:
-                rows[at] = x[i]
+                copy(rows[at], x[i])
                 at += 1
         point_pairs(rows, n, D, lane, room.square, room.product)
         had = room.count[lane]

@@ -14,7 +14,7 @@ import torch
 from . import scoring
 from ._lanes import WIDTH, compiled, entered, inlined, lend
 from ._likelihood import evaluate, evaluate_noise, make_room, nats, slopes, take
-from ._linear import solve_small
+from ._linear import copy, solve_small
 from .kernels import SHAPES, Kernel
 from .priors import Limits
 from .tasks import Tasks
@@ -107,7 +107,8 @@ class Progress(NamedTuple):
 def _progress(P, Q):
     W = WIDTH
     return Progress(
-        np.full(W, -1), np.zeros(W, np.int64), np.zeros(W, np.int64), np.zeros(W, np.int64), np.zeros(W, np.int64),
+        np.zeros(W, np.int64), np.zeros(W, np.int64), np.zeros(W, np.int64), np.zeros(W, np.int64),
+        np.zeros(W, np.int64),
         np.zeros(W, np.bool_), np.zeros(W, np.bool_), np.zeros(W, np.bool_), np.zeros(W, np.bool_),
         np.zeros(W), np.zeros(W), np.zeros(W), np.zeros(W), np.zeros(W), np.zeros(W), np.zeros(W),
         np.zeros((W, P)), np.zeros((W, P)), np.zeros((W, P)), np.zeros((W, P)), np.zeros((W, P, P)),
@@ -190,7 +191,7 @@ def _second(score, shape, first):
     return chosen
 
 
-@inlined
+@compiled
 def _load(room, lane, data, t):
     shared = len(data.x) == 1
     take(room, lane, data.x[0 if shared else t], data.y[t], data.keep[t], data.H[t], data.known[t], shared)
@@ -220,10 +221,13 @@ def _survey(room, tasks, data, rules, theta, starts, counts):
             if _score(room, lane, data, tasks[lane], rules, places[lane, g], score, g):
                 short[lane, shorts[lane]] = g
                 shorts[lane] += 1
-    for again in range(shorts.max()):  # where a bound was in the way of the best factor
+    most = 0
+    for lane in range(len(tasks)):
+        most = max(most, shorts[lane])
+    for again in range(most):  # where a bound was in the way of the best factor
         for lane in range(len(tasks)):
             if again < shorts[lane]:
-                room.theta[:, lane] = places[lane, short[lane, again]]
+                copy(room.theta[:, lane], places[lane, short[lane, again]])
         evaluate(room, rules.factors)
         for lane in range(len(tasks)):
             if again < shorts[lane]:
@@ -232,10 +236,10 @@ def _survey(room, tasks, data, rules, theta, starts, counts):
     for lane in range(len(tasks)):
         counts[lane] = min(rules.follow, _hollows(score[lane], rules.shape, order))
         for attempt in range(counts[lane]):
-            starts[lane, attempt] = places[lane, order[attempt]]
+            copy(starts[lane, attempt], places[lane, order[attempt]])
 
 
-@inlined
+@compiled
 def _score(room, lane, data, t, rules, place, score, g):
     """The score of a guess at the best factor for its variances, which goes to `place`. True, where a bound was in the
     way of it, and it must be evaluated there."""
@@ -259,7 +263,7 @@ def _score(room, lane, data, t, rules, place, score, g):
     return scaled and not inside
 
 
-@inlined
+@compiled
 def _begin(lanes, room, lane, data, rules, starts, theta):
     """Sets a lane to the next of its task's starts."""
     t, start = lanes.task[lane], starts[lanes.place[lane], lanes.attempt[lane]]
@@ -272,7 +276,7 @@ def _begin(lanes, room, lane, data, rules, starts, theta):
     lanes.damping[lane], lanes.rise[lane] = 1e-3, 4.0
 
 
-@inlined
+@compiled
 def _judge(lanes, room, lane, data, rules, theta):
     """Takes the place just evaluated, if it is better. True, where its derivatives are wanted."""
     t, P = lanes.task[lane], len(room.theta)
@@ -282,7 +286,7 @@ def _judge(lanes, room, lane, data, rules, theta):
     if not lanes.begun[lane]:
         lanes.begun[lane] = True
         lanes.objective[lane] = reached
-        now[:] = trial
+        copy(now, trial)
         lanes.fresh[lane] = reached < np.inf
         lanes.ended[lane] = not lanes.fresh[lane]
     elif not reached < lanes.objective[lane]:
@@ -307,16 +311,16 @@ def _judge(lanes, room, lane, data, rules, theta):
         calmer = lanes.damping[lane] * min(max(1.0 - (2.0 * ratio - 1.0) ** 3, 0.1), 2.0)
         lanes.damping[lane], lanes.rise[lane] = max(calmer, 1e-7), 4.0
         lanes.objective[lane] = reached
-        now[:] = trial
+        copy(now, trial)
         lanes.pairs[lane] += 1
         known = reached > lanes.best[lane] and (apart < 0.2 or lanes.done[lane] >= rules.late)
         lanes.ended[lane], lanes.fresh[lane] = known, not known
     if lanes.fresh[lane]:
-        lanes.kept[lane] = room.beta[:, lane]
+        copy(lanes.kept[lane], room.beta[:, lane])
     return lanes.fresh[lane]
 
 
-@inlined
+@compiled
 def _derive(lanes, room, lane, data, rules):
     """Takes the gradient and the information at a new place: its largest part, and the gain still to be had by them."""
     t, P, pairs = lanes.task[lane], len(room.theta), lanes.pairs[lane]
@@ -347,7 +351,7 @@ def _derive(lanes, room, lane, data, rules):
     lanes.norm[lane], lanes.left[lane] = norm, left
 
 
-@inlined
+@compiled
 def _go_on(lanes, room, lane, data, rules):
     """Makes the next trial of a lane; True, where its attempt is over."""
     if lanes.fresh[lane]:
@@ -381,15 +385,15 @@ def _go_on(lanes, room, lane, data, rules):
     return False
 
 
-@inlined
+@compiled
 def _record(lanes, lane, data, rules, found):
     """Keeps the end of an attempt, if it is the best so far."""
     t = lanes.task[lane]
     found.iterations[t] += lanes.done[lane]
     if lanes.objective[lane] < lanes.best[lane]:
         lanes.best[lane] = lanes.objective[lane]
-        found.theta[t] = lanes.now[lane]
-        found.beta[t] = lanes.kept[lane]
+        copy(found.theta[t], lanes.now[lane])
+        copy(found.beta[t], lanes.kept[lane])
         found.nlml[t] = lanes.objective[lane] - _pull(lanes.now[lane], data.centre[t], rules.precision)
         found.norm[t] = lanes.norm[lane]
         found.good[t] = 2 if lanes.converged[lane] else 1
@@ -422,7 +426,7 @@ def _descend(room, lanes, tasks, data, rules, starts, counts, found):
             going -= lanes.task[lane] < 0
 
 
-@inlined
+@compiled
 def _follow(lanes, room, lane, tasks, following, data, rules, starts, counts, found):
     """Gives a lane the next task that has a start, if there is one; which comes after it."""
     lanes.task[lane] = -1
@@ -437,28 +441,27 @@ def _follow(lanes, room, lane, tasks, following, data, rules, starts, counts, fo
 
 
 @entered
-def fit(tasks, data, starts, counts, rules, found):
+def fit(tasks, every, starts, counts, same, reached):
     """Fits some tasks: from so many of their starts as `counts` says, or, where there are none at all, from the hollows
     of the grid."""
-    (N, D), P, Q = data.x.shape[1:], found.theta.shape[1], data.H.shape[2]
-    rooms, lanes = make_room(N, D, P, Q, len(rules.factors)), _progress(P, Q)
-    _fit(lend(rooms), lend(lanes), tasks, lend(data), starts, counts, lend(rules), lend(found))
-    rooms.count[0] = lanes.task[0] = 0  # in use until here
-
-
-@compiled
-def _fit(room, lanes, tasks, data, starts, counts, rules, found):
-    for t in tasks:
-        found.nlml[t], found.norm[t], found.iterations[t], found.good[t] = np.inf, np.inf, 0, 0
-    if starts.shape[1] > 0:
-        _descend(room, lanes, tasks, data, rules, starts[tasks], counts[tasks], found)
-        return
-    begin = np.empty((len(tasks), rules.follow, found.theta.shape[1]))
+    data, rules, found = lend(every), lend(same), lend(reached)
+    P, Q = found.theta.shape[1], data.H.shape[2]
+    rooms, states = make_room(data.x.shape[1], data.x.shape[2], P, Q, len(rules.factors)), _progress(P, Q)
+    room, lanes = lend(rooms), lend(states)
+    begin = np.empty((len(tasks), max(starts.shape[1], rules.follow), P))
     follow = np.empty(len(tasks), np.int64)
-    for first in range(0, len(tasks), WIDTH):
-        stop = min(len(tasks), first + WIDTH)
-        _survey(room, tasks[first:stop], data, rules, found.theta, begin[first:stop], follow[first:stop])
+    for place in range(len(tasks)):
+        t = tasks[place]
+        found.nlml[t], found.norm[t], found.iterations[t], found.good[t] = np.inf, np.inf, 0, 0
+        follow[place] = counts[t]
+        for attempt in range(starts.shape[1]):
+            copy(begin[place, attempt], starts[t, attempt])
+    if starts.shape[1] == 0:
+        for first in range(0, len(tasks), WIDTH):
+            stop = min(len(tasks), first + WIDTH)
+            _survey(room, tasks[first:stop], data, rules, found.theta, begin[first:stop], follow[first:stop])
     _descend(room, lanes, tasks, data, rules, begin, follow, found)
+    rooms.count[0] = states.task[0] = 0  # in use until here
 
 
 def scoring_fit(
