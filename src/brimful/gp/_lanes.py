@@ -167,45 +167,27 @@ def inverse_root(_context: Any, value: Any) -> Any:
     return LANES(LANES), make
 
 
-@_intrinsic
-def _add(_context: Any, a: Any, b: Any) -> Any:
-    return LANES(LANES, LANES), lambda _, builder, __, given: builder.fadd(*given, flags=_FUSED)
+def _operator(operation: str, *symbols: Any) -> None:
+    """Makes an operator, in both its forms, work on lanes with lanes, and on lanes with a number."""
 
+    @_intrinsic
+    def both(_context: Any, a: Any, b: Any) -> Any:
+        return LANES(LANES, LANES), lambda _, builder, __, given: getattr(builder, operation)(*given, flags=_FUSED)
 
-@_intrinsic
-def _subtract(_context: Any, a: Any, b: Any) -> Any:
-    return LANES(LANES, LANES), lambda _, builder, __, given: builder.fsub(*given, flags=_FUSED)
-
-
-@_intrinsic
-def _multiply(_context: Any, a: Any, b: Any) -> Any:
-    return LANES(LANES, LANES), lambda _, builder, __, given: builder.fmul(*given, flags=_FUSED)
-
-
-@_intrinsic
-def _divide(_context: Any, a: Any, b: Any) -> Any:
-    return LANES(LANES, LANES), lambda _, builder, __, given: builder.fdiv(*given, flags=_FUSED)
-
-
-def _operator(symbol: Any, function: Any) -> None:
-    """Makes it work on lanes with lanes, and on lanes with a number."""
-
-    @extending.overload(symbol)
     def choose(a, b):
         if isinstance(a, Lanes) and isinstance(b, Lanes):
-            return lambda a, b: function(a, b)
+            return lambda a, b: both(a, b)
         if isinstance(a, Lanes) and isinstance(b, types.Float):
-            return lambda a, b: function(a, every(b))
+            return lambda a, b: both(a, every(b))
         if isinstance(a, types.Float) and isinstance(b, Lanes):
-            return lambda a, b: function(every(a), b)
+            return lambda a, b: both(every(a), b)
         return None
 
+    for symbol in symbols:
+        extending.overload(symbol)(choose)
 
-for _symbols, _function in (
-    ((operator.add, operator.iadd), _add),
-    ((operator.sub, operator.isub), _subtract),
-    ((operator.mul, operator.imul), _multiply),
-    ((operator.truediv, operator.itruediv), _divide),
-):
-    for _symbol in _symbols:
-        _operator(_symbol, _function)
+
+_operator("fadd", operator.add, operator.iadd)
+_operator("fsub", operator.sub, operator.isub)
+_operator("fmul", operator.mul, operator.imul)
+_operator("fdiv", operator.truediv, operator.itruediv)

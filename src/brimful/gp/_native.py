@@ -245,8 +245,7 @@ def _score(room, lane, data, t, rules, place, score, g):
     way of it, and it must be evaluated there."""
     n = room.count[lane]
     reached = nats(room, lane)
-    for p in range(len(place)):
-        place[p] = room.theta[p, lane]
+    copy(place, room.theta[:, lane])
     score[lane, g] = reached + _pull(place, data.centre[t], rules.precision)
     if not reached < np.inf:
         return False

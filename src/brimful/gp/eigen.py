@@ -139,7 +139,7 @@ def lowest(
         score_RT = torch.add(0.5 * logdet_R[:, None], log_v_RT, alpha=0.5 * N)
         if pull:
             pull.add(score_RT, log_v_RT, log_l[place])
-        torch.min(score_RT, 0, out=(score_LCT[place, 0], place_LT[place]))
+        place_LT[place] = score_RT.min(0).indices
         torch.clamp(place_LT[place], _REACH, R - 1 - _REACH, out=middle_LT[place])
         around_CT = middle_LT[place] + moves_C1
         torch.gather(score_RT, 0, around_CT, out=score_LCT[place])
