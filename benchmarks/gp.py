@@ -5,7 +5,7 @@
 Tasks are sums of two random sines with noise, 40 points unless said. "fit" is the fit alone, its data on the device
 already; "whole" is `gp.fit` from host arrays to a store on disk. The gap is that of the likelihood to a fit of the same
 tasks from more starts to a tighter tolerance, in nats. Peers run on the same tasks in the same process. Of the fits,
-ours and the peers', one run is not timed, and the fastest of three counts.
+ours and the peers', one run is not timed, and the fastest of three counts; of those under budgets, of four in turns.
 """
 
 # pyright: reportMissingImports=false, reportArgumentType=false, reportAttributeAccessIssue=false
@@ -39,6 +39,7 @@ from saving import save
 
 N = 40
 BUDGETS = ("8GB", "0.5GB")
+ROUNDS = 4  # of the fits under budgets
 BOTORCH = 1000  # tasks: it is slow
 
 
@@ -160,6 +161,21 @@ def gap_to_best(
     return float(gap.mean()), float((gap > 0.1).mean())
 
 
+def within_budgets(
+    whole: Callable[..., gp.Fit], budgets: tuple[str | None, ...]
+) -> dict[str | None, tuple[float, int]]:
+    """Seconds and peak memory of a fit under each budget (None: all there is), taken in turns, so that what else goes
+    on in the machine meets them all: the fastest of some rounds, after one that does not count."""
+    best: dict[str | None, tuple[float, int]] = dict.fromkeys(budgets, (math.inf, 0))
+    for turn in range(1 + ROUNDS):
+        for budget in budgets:
+            took, found = timed(lambda budget=budget: whole(budget=budget))
+            if turn:
+                peak = found.result.observed if found.result else 0
+                best[budget] = (min(best[budget][0], took), max(best[budget][1], peak))
+    return best
+
+
 def case(name: str, tasks: int, device: torch.device, batch: int) -> dict[str, Any]:
     make, options = CASES[name]
     data = make(tasks)
@@ -177,13 +193,13 @@ def case(name: str, tasks: int, device: torch.device, batch: int) -> dict[str, A
 
     with tempfile.TemporaryDirectory() as folder:
         stored, found = timed(lambda: whole(out=Path(folder) / "store"))
-    free, _ = timed(whole, 2)
-    budgets = {}
-    for budget in BUDGETS if device.type == "cuda" else ():
-        whole(budget=budget)
-        limited, under = timed(lambda budget=budget: whole(budget=budget), 2)
-        observed = under.result.observed if under.result else 0
-        budgets[budget] = {"us": limited / tasks * 1e6, "loss": limited / free - 1, "peak": observed}
+    under = within_budgets(whole, (None, *BUDGETS) if device.type == "cuda" else (None,))
+    free = under[None][0]
+    budgets = {
+        budget: {"us": took / tasks * 1e6, "loss": took / free - 1, "peak": peak}
+        for budget, (took, peak) in under.items()
+        if budget is not None
+    }
     result = {
         "case": name,
         "tasks": tasks,

@@ -7,7 +7,7 @@ from triton.compiler import ASTSource, compile
 
 from brimful.gp import _advance, _eigen, _kernels, _late, _measure, _survey
 
-_WHOLE = dict.fromkeys(("begin", "L", "T", "NB", "NP", "room", "M", "N", "limit"), "i32")
+_WHOLE = dict.fromkeys(("begin", "L", "T", "NB", "NP", "room", "M", "N", "limit", "wide"), "i32")
 _INDEX = dict.fromkeys(("last", "index", "iterations", "ending", "going", "counts", "start", "made"), "*i32")
 _TYPES = _WHOLE | _INDEX | {"out_good": "*i8", "fixed": "*i8", "tolerance": "fp32", "reach": "fp32"}
 _TYPES |= {"first": "i32", "stopped": "*i8", "scales": "*i8"}
@@ -24,12 +24,14 @@ def build(kernel, constants: dict, plain: str, warps: int, **other: str) -> None
 
 if __name__ == "__main__":
     build(_kernels._evaluate, _TASK | {"WANT": True}, "*fp64", 1, known="*i32")
+    for scratch in ("*fp64", "*fp32"):
+        build(_kernels._evaluate, _TASK | {"WANT": False}, "*fp64", 1, known="*i32", scratch=scratch)
     build(_kernels._predict, _TASK, "*fp64", 1)
     build(_advance._advance, _STEP | {"CONVERGED": 2}, "*fp64", 1)
     late = {name: value for name, value in _STEP.items() if name != "S"} | _TASK | {"CONVERGED": 2, "N": 64}
     build(_late._descend, late, "*fp64", 4, known="*i32")
     build(_survey._guess, {"G": 28, "P": 3, "W": 256}, "*fp64", 4)
-    build(_survey._judge, {"P": 3, "SCALED": True, "W": 256}, "*fp64", 4)
+    build(_survey._judge, {"P": 3, "SCALED": True, "SURE": -10.4, "W": 256}, "*fp64", 4)
     grid = {"A": 3, "M": 7, "B": 4, "GB": 128, "P": 3, "STARTS": 2, "SECOND": 3.0, "S": 16}
     build(_survey._choose, grid, "*fp64", 2)
     sizes = {"L": 49, "R": 32, "Q": 1, "PULLED": True, "REACH": 3, "B": 64, "S": 64, "PRECISION": "tf32x3"}

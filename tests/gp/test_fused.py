@@ -1,5 +1,6 @@
 """The fused kernel against its plain twin: compiled where there is a GPU, interpreted where there is none."""
 
+import math
 import os
 import subprocess
 import sys
@@ -166,12 +167,39 @@ def test_the_survey_finds_the_hollows_of_its_twin(
         return likelihood.score(kernel, tasks.pick(index), theta)
 
     wanted, counts = scoring.survey(kernel, within, rules, laid.count_T, score)
-    with patch.object(_survey, "_TOGETHER", 200):
+    with patch.object(_survey, "_TOGETHER", 200), patch.object(_survey, "_SURE", math.inf):  # nothing rounded
         found, found_counts = _survey.survey(kernel, laid, within, rules)
     assert found_counts.tolist() == counts.tolist()
     assert int(counts.min()) >= 1
     for task, count in enumerate(counts.tolist()):
         torch.testing.assert_close(found[task, :count], wanted[task, :count], rtol=1e-9, atol=1e-9)
+    rounded, rounded_counts = _survey.survey(kernel, laid, within, rules)
+    assert (rounded_counts >= 1).all()
+    torch.testing.assert_close(rounded[:, 0], wanted[:, 0], rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("points", [9, 20])
+def test_a_rounded_factor_is_as_good_where_there_is_noise(points: int):
+    kernel, tasks, _, _ = draw("rbf", 1, False, "linear", tasks=6, points=points)
+    laid, index = lay(tasks), torch.arange(6, device=DEVICE).int()
+    for noise in (2 * _survey._SURE, 0.3):
+        theta = torch.tensor([0.0, -0.5, math.log(noise)], dtype=torch.float64, device=DEVICE).repeat(6, 1)
+        exact, rounded = (_kernels.value(kernel, laid, index, theta, narrow) for narrow in (False, True))
+        assert not torch.equal(exact, rounded)
+        torch.testing.assert_close(rounded, exact, rtol=3e-3, atol=3e-3)
+
+
+def test_guesses_without_the_noise_that_rounding_needs_are_not_followed():
+    kernel, tasks, units, _ = draw("rbf", 1, False, "constant", tasks=4, points=20)
+    within, laid = limits(kernel, units, None, {"noise": (1e-13, 1e-11)}, False), lay(tasks)
+
+    def score(index: torch.Tensor, theta: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return likelihood.score(kernel, tasks.pick(index), theta)
+
+    wanted, _ = scoring.survey(kernel, within, scoring.Rules(), laid.count_T, score)
+    found, counts = _survey.survey(kernel, laid, within, scoring.Rules())
+    assert (counts >= 1).all()
+    torch.testing.assert_close(found[:, 0], wanted[:, 0], rtol=1e-5, atol=1e-5)
 
 
 def test_no_tasks_and_more_than_the_kernels_can_number():

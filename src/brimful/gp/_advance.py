@@ -59,6 +59,11 @@ class Descent:
     ending_T: Tensor
     going_T: Tensor
 
+    @property
+    def going(self) -> Tensor:
+        """The tasks that have not ended."""
+        return torch.nonzero(self.going_T)[:, 0].int()
+
 
 def begin(starts: Starts, limits: Limits, regressors: int) -> Descent:
     """The state before the first evaluation."""
@@ -287,7 +292,7 @@ def state(d: Descent, limits: Limits) -> tuple[Tensor, ...]:
     return (
         d.starts_TSP, d.count_T, d.start_T, d.made_T, d.trial_TP, d.now_TP, d.gradient_TP, d.info_TPP, d.beta_TQ,
         d.steps_TRP, d.changes_TRP, d.numbers_T4, d.best_TP, d.best_TQ, d.best_T3, d.iterations_T, d.ending_T,
-        d.going_T, limits.low_TP, limits.high_TP, limits.centre_TP, limits.precision_P, limits.fixed_P.to(torch.int8),
+        d.going_T, limits.low_TP, limits.high_TP, limits.centre_TP, limits.precision_P, limits.fixed_P.view(torch.int8),
     )  # fmt: skip
 
 

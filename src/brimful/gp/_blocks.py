@@ -2,6 +2,7 @@
 
 A block is a tuple of 16 tensors of float64, by rows; each has one element a lane. What a lane has of its own lies in
 memory interleaved with the other lanes', so that every access is one straight line. A vector of 4 is a tuple of 4.
+Memory may be of float32: then what is stored is rounded, and all arithmetic is in float64 as before.
 """
 
 # pyright: reportArgumentType=false, reportCallIssue=false, reportOperatorIssue=false, reportAttributeAccessIssue=false
@@ -17,17 +18,26 @@ INTERPRETED = triton.knobs.runtime.interpret
 _ASSEMBLY = tl.constexpr(not INTERPRETED and torch.version.hip is None)
 
 
-def _reading(count: int) -> tl.constexpr:
-    return tl.constexpr("".join(f"ld.global.b64 ${k}, [${count}+{8 * LANES.value * k}];" for k in range(count)))
+def _reading(count: int, narrow: bool = False) -> tl.constexpr:
+    places = range(count)
+    if not narrow:
+        return tl.constexpr("".join(f"ld.global.b64 ${k}, [${count}+{8 * LANES.value * k}];" for k in places))
+    loads = "".join(f"ld.global.f32 t{k}, [${count}+{4 * LANES.value * k}];" for k in places)
+    return tl.constexpr(f"{{.reg .f32 t<{count}>;{loads}{''.join(f'cvt.f64.f32 ${k}, t{k};' for k in places)}}}")
 
 
-def _writing(count: int) -> tl.constexpr:
-    lines = (f"st.global.b64 [$1+{8 * LANES.value * k}], ${2 + k};" for k in range(count))
-    return tl.constexpr("mov.u32 $0, 0;" + "".join(lines))
+def _writing(count: int, narrow: bool = False) -> tl.constexpr:
+    places, lead = range(count), "mov.u32 $0, 0;"
+    if not narrow:
+        return tl.constexpr(lead + "".join(f"st.global.b64 [$1+{8 * LANES.value * k}], ${2 + k};" for k in places))
+    rounded = "".join(f"cvt.rn.f32.f64 t{k}, ${2 + k};" for k in places)
+    stores = "".join(f"st.global.f32 [$1+{4 * LANES.value * k}], t{k};" for k in places)
+    return tl.constexpr(f"{{.reg .f32 t<{count}>;{lead}{rounded}{stores}}}")
 
 
 _GATHER4 = tl.constexpr("".join(f"ld.global.b64 ${k}, [${4 + k}];" for k in range(4)))
 _READ4, _READ16, _WRITE4, _WRITE16 = _reading(4), _reading(16), _writing(4), _writing(16)
+_READ4N, _READ16N, _WRITE4N, _WRITE16N = _reading(4, True), _reading(16, True), _writing(4, True), _writing(16, True)
 _FOUR, _SIXTEEN = tl.constexpr((tl.float64,) * 4), tl.constexpr((tl.float64,) * 16)
 _TO4, _TO16 = tl.constexpr("=d," * 4 + "l"), tl.constexpr("=d," * 16 + "l")
 _FROM4, _FROM16 = tl.constexpr("=r,l" + ",d" * 4), tl.constexpr("=r,l" + ",d" * 16)
@@ -47,15 +57,18 @@ def load4(p, S):
 def get4(p):
     """Four numbers of a lane's own."""
     if _ASSEMBLY:
-        return tl.inline_asm_elementwise(_READ4, _TO4, [p.to(tl.int64)], _FOUR, False, 1)
+        code: tl.constexpr = _READ4 if p.dtype.element_ty == tl.float64 else _READ4N
+        return tl.inline_asm_elementwise(code, _TO4, [p.to(tl.int64)], _FOUR, False, 1)
     else:  # noqa: RET505
-        return load4(p, LANES)
+        a = load4(p, LANES)
+        return (a[0].to(tl.float64), a[1].to(tl.float64), a[2].to(tl.float64), a[3].to(tl.float64))
 
 
 @triton.jit
 def put4(p, v):
     if _ASSEMBLY:
-        tl.inline_asm_elementwise(_WRITE4, _FROM4, [p.to(tl.int64), v[0], v[1], v[2], v[3]], tl.int32, False, 1)
+        code: tl.constexpr = _WRITE4 if p.dtype.element_ty == tl.float64 else _WRITE4N
+        tl.inline_asm_elementwise(code, _FROM4, [p.to(tl.int64), v[0], v[1], v[2], v[3]], tl.int32, False, 1)
     else:
         tl.store(p, v[0])
         tl.store(p + LANES, v[1])
@@ -73,7 +86,8 @@ def rows(a, b, c, d):
 def get(p):
     """A block of a lane's own."""
     if _ASSEMBLY:
-        return tl.inline_asm_elementwise(_READ16, _TO16, [p.to(tl.int64)], _SIXTEEN, False, 1)
+        code: tl.constexpr = _READ16 if p.dtype.element_ty == tl.float64 else _READ16N
+        return tl.inline_asm_elementwise(code, _TO16, [p.to(tl.int64)], _SIXTEEN, False, 1)
     else:  # noqa: RET505
         return rows(get4(p), get4(p + 4 * LANES), get4(p + 8 * LANES), get4(p + 12 * LANES))
 
@@ -101,8 +115,9 @@ def row3(a):
 @triton.jit
 def put(p, a):
     if _ASSEMBLY:
+        code: tl.constexpr = _WRITE16 if p.dtype.element_ty == tl.float64 else _WRITE16N
         tl.inline_asm_elementwise(
-            _WRITE16, _FROM16,
+            code, _FROM16,
             [p.to(tl.int64), a[0], a[1], a[2], a[3], a[4], a[5], a[6], a[7], a[8], a[9], a[10], a[11], a[12], a[13],
              a[14], a[15]], tl.int32, False, 1,
         )  # fmt: skip

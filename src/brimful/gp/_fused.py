@@ -16,7 +16,8 @@ from .tasks import Tasks
 
 _INDEXED = 2**31 - 1  # numbers of all tasks along one dimension of the inputs, and of all of them
 _FEW = 1 << 12  # tasks that a card steps in the time of one
-_SOON = 8  # steps by many at once, for each parameter: few tasks need more; where starts are given, in all
+_SOON = 8  # steps by many at once, for each parameter: few tasks need more
+_GIVEN = 3  # the same in all, where starts are given: most tasks need none
 _BLINDLY = 4  # steps of so few between two looks at which of them are done: a look is a third of a step
 
 
@@ -59,13 +60,10 @@ def _fit(
     laid.reserve(len(laid), _kernels.room(laid, limits.low_TP.shape[1], True))  # first what takes the most memory
     begin = starts or _survey.survey(kernel, laid, limits, rules)
     descent = _advance.begin(begin, limits, laid.regressors)
-    active = torch.nonzero(descent.going_T)[:, 0].int()
-    active = _follow(
-        kernel, laid, descent, active, limits, rules, _SOON if starts else _SOON * descent.best_TP.shape[1]
-    )
+    active = _follow(kernel, laid, descent, limits, rules, _GIVEN if starts else _SOON * limits.low_TP.shape[1])
     small = laid.last_T[active] * 4 <= _late.MOST_POINTS
     _late.descend(kernel, laid, descent, active[small], limits, rules)
-    _follow(kernel, laid, descent, active[~small], limits, rules)
+    _follow(kernel, laid, descent, limits, rules)
     best_T3 = descent.best_T3
     return scoring.Fitted(
         descent.best_TP, best_T3[:, 1], descent.iterations_T.long(), best_T3[:, 2], descent.ending_T.long(),
@@ -77,19 +75,20 @@ def _follow(
     kernel: Kernel,
     laid: Laid,
     descent: _advance.Descent,
-    active: torch.Tensor,
     limits: Limits,
     rules: scoring.Rules,
     most: float = math.inf,
 ) -> torch.Tensor:
     """Steps tasks until they have ended, or made so many; those that have not ended."""
-    made, room = 0, _kernels.room(laid, limits.low_TP.shape[1], True)
+    P, made, active = limits.low_TP.shape[1], 0, descent.going
+    room = _kernels.room(laid, P, True)
+    out = _kernels.unwritten(min(laid.most(room), len(active)), P, laid, True)  # of one launch after the other
     while len(active) and made < most:
         blindly = 1 if len(active) > _FEW else int(min(_BLINDLY, most - made))
         for _ in range(blindly):
             for some in active.split(laid.at_once(len(active), room)):
-                evaluated = _kernels.launch(kernel, laid, some, descent.trial_TP[some], True)
-                _advance.advance(descent, some, evaluated, limits, rules, laid.count_T)
+                _kernels.derive(kernel, laid, some, descent.trial_TP, out)
+                _advance.advance(descent, some, out, limits, rules, laid.count_T)
         made += blindly
-        active = active[descent.going_T[active] != 0]
+        active = descent.going
     return active

@@ -89,11 +89,11 @@ def _inner(A, B):
 
 @triton.jit
 def _derive(
-    x, y, known, theta, A, Z, rest, out_gradient, out_info, t, T, nb, NP, c0, c1, n00, n01, n11,
+    x, y, known, theta, A, Z, scales, out_gradient, out_info, t, T, nb, NP, c0, c1, n00, n01, n11,
     D: tl.constexpr, P: tl.constexpr, Q: tl.constexpr, SHAPE: tl.constexpr, ARD: tl.constexpr,
 ):  # fmt: skip
     """Gradient and average information from the factored covariance."""
-    weights = rest
+    weights = scales + (P - 2) * LANES
     U = weights + NP * LANES  # dK weights, by each parameter; at last L^-1 of those
     totals = U + P * NP * LANES
     variance = tl.exp(tl.load(theta))
@@ -160,14 +160,14 @@ def _derive(
                 u = (noise * ai[0], noise * ai[1], noise * ai[2], noise * ai[3])
                 blocks.put4(U + ((P - 1) * NP + 4 * i) * LANES, u)
             G = _outer(G, ai, aj)
-            R = near(x, theta, i, j, t, zero, T, NP, D, ARD)
+            R = near(x, scales, i, j, t, zero, T, NP, D, ARD)
             _value, slope = values(R, mi, mj, SHAPE)
             slope = scale(slope, variance)
             for s in tl.static_range(1, P - 1):
                 if ARD:
                     xi = blocks.load4(x + ((s - 1) * NP + 4 * i) * T + t, T)
                     xj = blocks.load4(x + ((s - 1) * NP + 4 * j) * T + t, T)
-                    R = apart(xi, xj, tl.exp(-2.0 * tl.load(theta + s)), _zeros(zero))
+                    R = apart(xi, xj, tl.load(scales + (s - 1) * LANES), _zeros(zero))
                 dK = _times(slope, R)
                 g = tl.load(totals + s * LANES)
                 tl.store(totals + s * LANES, g + twice * _inner(G, dK))
@@ -218,9 +218,10 @@ def _one(
     D: tl.constexpr, P: tl.constexpr, Q: tl.constexpr, SHAPE: tl.constexpr, ARD: tl.constexpr, WANT: tl.constexpr,
 ):  # fmt: skip
     Z = A + (NB * (NB + 1)) // 2 * 16 * LANES
-    theta += slot * P
+    scales = Z + (Q + 1) * NP * LANES
+    theta += (t if WANT else slot) * P
     logdet, least, yy, y0, y1, h00, h01, h11 = factor(
-        x, y, known, theta, A, Z, t, T, nb, NP, D, P, Q, SHAPE, ARD
+        x, y, known, theta, A, Z, scales, t, T, nb, NP, D, P, Q, SHAPE, ARD
     )  # fmt: skip
     c0, c1, n00, n01, n11 = fit_mean(y0, y1, h00, h01, h11, Q)
     if Q > 0:
@@ -230,8 +231,8 @@ def _one(
     tl.store(out_value + 2 * slot, tl.where(least > 0.0, yy - c0 * y0 - c1 * y1, float("inf")))
     tl.store(out_value + 2 * slot + 1, tl.where(least > 0.0, logdet, float("inf")))
     if WANT:
-        _derive(x, y, known, theta, A, Z, Z + (Q + 1) * NP * LANES, out_gradient + slot * P,
-                out_info + slot * P * P, t, T, nb, NP, c0, c1, n00, n01, n11, D, P, Q, SHAPE, ARD)  # fmt: skip
+        _derive(x, y, known, theta, A, Z, scales, out_gradient + slot * P, out_info + slot * P * P, t, T, nb,
+                NP, c0, c1, n00, n01, n11, D, P, Q, SHAPE, ARD)  # fmt: skip
 
 
 @triton.jit(do_not_specialize=_SIZES)
@@ -240,7 +241,8 @@ def _evaluate(
     D: tl.constexpr, P: tl.constexpr, Q: tl.constexpr, SHAPE: tl.constexpr, ARD: tl.constexpr, WANT: tl.constexpr,
     INTERPRETED: tl.constexpr,
 ):  # fmt: skip
-    """L evaluations, each of one task, `index`, at one theta[L, P]; the data as `Laid` has them."""
+    """L evaluations, each of one task, `index`, the data as `Laid` has them: at theta[L, P], or, where derivatives are
+    wanted, at its own of theta[T, P]."""
     program = tl.program_id(0)
     slot = tl.minimum((begin + program * LANES + tl.arange(0, LANES)).to(tl.int64), L - 1)
     t = tl.load(index + slot).to(tl.int64)
@@ -260,10 +262,11 @@ def _say(
     D: tl.constexpr, P: tl.constexpr, Q: tl.constexpr, SHAPE: tl.constexpr, ARD: tl.constexpr,
 ):  # fmt: skip
     Z = A + (NB * (NB + 1)) // 2 * 16 * LANES
-    row = Z + (Q + 1) * NP * LANES  # the blocks of 4 new points
+    scales = Z + (Q + 1) * NP * LANES
+    row = scales + (P - 2) * LANES  # the blocks of 4 new points
     theta += t * P
     _logdet, least, _yy, y0, y1, h00, h01, h11 = factor(
-        x, y, known, theta, A, Z, t, T, nb, NP, D, P, Q, SHAPE, ARD
+        x, y, known, theta, A, Z, scales, t, T, nb, NP, D, P, Q, SHAPE, ARD
     )  # fmt: skip
     c0, c1, _n00, _n01, _n11 = fit_mean(y0, y1, h00, h01, h11, Q)
     if Q > 0:
@@ -283,7 +286,7 @@ def _say(
             for d in tl.static_range(D):
                 a = blocks.load4(new + (d * 4 * M + 4 * m) * T + t, T)
                 b = blocks.load4(x + (d * NP + 4 * j) * T + t, T)
-                R = apart(a, b, tl.exp(-2.0 * tl.load(theta + 1 + d * ARD)), R)
+                R = apart(a, b, tl.load(scales + d * ARD * LANES), R)
             K, _slope = values(R, (one, one, one, one), mj, SHAPE)
             C = scale(K, variance)
             for k in range(j):
@@ -359,7 +362,7 @@ def room(laid: Laid, parameters: int, want: bool) -> int:
     """The numbers that a lane works in."""
     NP, Q = len(laid.y_NT), laid.regressors
     derivatives = (1 + parameters) * NP + parameters
-    return laid.blocks * 16 + (Q + 1) * NP + (derivatives if want else 0)
+    return laid.blocks * 16 + (Q + 1) * NP + parameters - 2 + (derivatives if want else 0)
 
 
 def unwritten(evaluations: int, parameters: int, laid: Laid, want: bool) -> Evaluated:
@@ -368,25 +371,39 @@ def unwritten(evaluations: int, parameters: int, laid: Laid, want: bool) -> Eval
     derived = evaluations if want else 0
     return Evaluated(
         torch.empty(evaluations, 2, **like),
-        torch.zeros(evaluations, laid.regressors, **like),
+        torch.empty(evaluations, laid.regressors, **like),
         torch.empty(derived, parameters, **like),
         torch.empty(derived, parameters, parameters, **like),
     )
 
 
-def launch(kernel: Kernel, laid: Laid, index_L: Tensor, theta_LP: Tensor, want: bool) -> Evaluated:
-    """Evaluates tasks by their index; derivatives where they are wanted."""
-    (_, NP, T), L, P = laid.x_DNT.shape, len(index_L), theta_LP.shape[1]
-    out, numbers, run = unwritten(L, P, laid, want), room(laid, P, want), _evaluate
-    theta_LP = theta_LP.to(out.value_L2).contiguous()
-    scratch, rounds = laid.rounds(L, numbers)
+def derive(kernel: Kernel, laid: Laid, index_L: Tensor, theta_TP: Tensor, out: Evaluated) -> None:
+    """Evaluates tasks by their index, with derivatives, each at the parameters of its own; what is found goes to the
+    first places of `out`."""
+    _launch(kernel, laid, index_L, theta_TP, out, True, False)
+
+
+def value(kernel: Kernel, laid: Laid, index_L: Tensor, theta_LP: Tensor, narrow: bool = False) -> Tensor:
+    """The quadratic form and the log determinant of tasks by their index, at parameters for each evaluation. `narrow`:
+    with what is kept of the factor rounded to float32, for half the memory."""
+    out = unwritten(len(index_L), theta_LP.shape[1], laid, False)
+    _launch(kernel, laid, index_L, theta_LP, out, False, narrow)
+    return out.value_L2
+
+
+def _launch(
+    kernel: Kernel, laid: Laid, index_L: Tensor, theta: Tensor, out: Evaluated, want: bool, narrow: bool
+) -> None:
+    (_, NP, T), L, P, run = laid.x_DNT.shape, len(index_L), theta.shape[1], _evaluate
+    numbers = room(laid, P, want)
+    scratch, rounds = laid.rounds(L, -(-numbers // 2) if narrow else numbers)
+    theta = theta.to(out.value_L2).contiguous()
     for begin, programs in rounds:
         run[(programs,)](
-            laid.x_DNT, laid.y_NT, laid.known, laid.last_T, theta_LP, index_L, scratch, out.value_L2,
-            out.beta_LQ, out.gradient_LP, out.info_LPP, begin, L, T, _size(NP // 4), NP, numbers, WANT=want,
-            **options(kernel, laid, P),
+            laid.x_DNT, laid.y_NT, laid.known, laid.last_T, theta, index_L,
+            scratch.view(torch.float32) if narrow else scratch, out.value_L2, out.beta_LQ, out.gradient_LP,
+            out.info_LPP, begin, L, T, _size(NP // 4), NP, numbers, WANT=want, **options(kernel, laid, P),
         )  # fmt: skip
-    return out
 
 
 def nlml(value_L2: Tensor, count_L: Tensor) -> Tensor:
@@ -401,15 +418,16 @@ def _all(laid: Laid) -> Tensor:
 def evaluate(kernel: Kernel, tasks: Tasks, theta_TP: Tensor) -> tuple[Tensor, Tensor, Slopes]:
     """The negative log marginal likelihood, the mean's coefficients, and the derivatives."""
     laid = lay(tasks)
-    found = launch(kernel, laid, _all(laid), theta_TP, True)
+    found = unwritten(len(laid), theta_TP.shape[1], laid, True)
+    derive(kernel, laid, _all(laid), theta_TP, found)
     return nlml(found.value_L2, laid.count_T), found.beta_LQ, Slopes(found.gradient_LP, found.info_LPP)
 
 
 def score(kernel: Kernel, tasks: Tasks, theta_TP: Tensor) -> tuple[Tensor, Tensor]:
     """The negative log marginal likelihood, and the quadratic form in it."""
     laid = lay(tasks)
-    found = launch(kernel, laid, _all(laid), theta_TP, False)
-    return nlml(found.value_L2, laid.count_T), found.value_L2[:, 0]
+    found_L2 = value(kernel, laid, _all(laid), theta_TP)
+    return nlml(found_L2, laid.count_T), found_L2[:, 0]
 
 
 def predict(kernel: Kernel, tasks: Tasks, theta_TP: Tensor, new_TMD: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:

@@ -10,7 +10,7 @@ from ._blocks import LANES
 from .tasks import Tasks
 
 _FEWEST, _MOST = 1 << 12, 1 << 16  # tasks worked on at a time: a warp for each part of a card, and what fills it
-_SHARE = 3  # of a batch, that is worked on at a time: a larger batch, too, is worth its memory
+_SHARE = 2  # of a batch, that is worked on at a time: a larger batch, too, is worth its memory
 _SELDOM = 20  # the same where each task is evaluated but once or twice
 
 
@@ -69,10 +69,14 @@ class Laid:
             self.count_T[index], self.share, [],
         )  # fmt: skip
 
+    def most(self, room: int) -> int:
+        """The lanes that one launch can take, each with `room` numbers of the memory there is."""
+        return LANES.value * max(1, self.scratch[0].numel() // (LANES.value * room))
+
     def at_once(self, lanes: int, room: int) -> int:
-        """Of so many lanes, those that one launch takes, each with `room` numbers of the memory there is: all launches
-        alike, and as few as may be, for each takes half a millisecond before it counts how many lanes it has."""
-        tiles, programs = -(-lanes // LANES.value), max(1, self.scratch[0].numel() // (LANES.value * room))
+        """Of so many lanes, those that one launch takes: all launches alike, and as few as may be, for each takes a
+        quarter of a millisecond before it counts how many lanes it has."""
+        tiles, programs = -(-lanes // LANES.value), self.most(room) // LANES.value
         return LANES.value * max(1, -(-tiles // max(1, -(-tiles // programs))))
 
     def reserve(self, lanes: int, room: int) -> None:

@@ -2,13 +2,15 @@
 
 The twin of `scoring.survey`, where the method is explained, for a grid of lengthscales, by dimensions that begin
 longer, by noises (or variances, where the noise is known). What torch does in a hundred small steps is three here,
-around the evaluation.
+around the evaluation. It is memory that the evaluation waits for, so where a guess has some noise, what is kept of the
+factor is rounded to float32: that is another noise, of a ten-millionth, in what only decides where to begin.
 
 Legend: T tasks, P parameters, G first guesses, S starts, L evaluations.
 """
 
 # pyright: reportArgumentType=false, reportCallIssue=false, reportOperatorIssue=false, reportAttributeAccessIssue=false
 # pyright: reportGeneralTypeIssues=false, reportIndexIssue=false
+import math
 from typing import Any
 
 import torch
@@ -20,10 +22,11 @@ from . import _kernels
 from ._lay import Laid
 from .kernels import Kernel
 from .priors import Limits
-from .scoring import SECOND, Rules, Starts, grid, scaling
+from .scoring import NOISES, SECOND, Rules, Starts, grid, scaling
 
-_TOGETHER = 1 << 19  # first guesses scored at a time: a grid takes many times what its task does
+_TOGETHER = 1 << 18  # first guesses scored at a time: a grid takes many times what its task does
 _WIDTH, _TASKS = 256, 16  # of a program: evaluations, and tasks
+_SURE = 3e-5  # of the variance: the noise from which on rounding does not matter
 
 
 @triton.jit(do_not_specialize=["first", "T"])
@@ -41,22 +44,26 @@ def _guess(guesses, low, high, fixed, theta, index, first, T, G: tl.constexpr, P
         tl.store(theta + slot * P + p, tl.where(tl.load(fixed + p) != 0, value, bounded), mask=here)
 
 
-@triton.jit(do_not_specialize=["L"])
+@triton.jit(do_not_specialize=["wide", "L"])
 def _judge(
-    value, theta, index, points, low, high, centre, precision, fixed, scales, score, stopped, L,
-    P: tl.constexpr, SCALED: tl.constexpr, W: tl.constexpr,
+    value, theta, index, points, low, high, centre, precision, fixed, scales, score, stopped, wide, L,
+    P: tl.constexpr, SCALED: tl.constexpr, SURE: tl.constexpr, W: tl.constexpr,
 ):  # fmt: skip
     """The score of every evaluation, priors and all. Where parameters scale the covariance, they are moved to the best
-    common factor first, which has a closed form; `stopped` says where a bound was in the way of it."""
+    common factor first, which has a closed form; `stopped` says where a bound was in the way of it. From `wide` on,
+    evaluations were rounded: where a bound has left too little noise for that, there is no score."""
     slot = tl.program_id(0).to(tl.int64) * W + tl.arange(0, W)
     here = slot < L
     task = tl.load(index + slot, mask=here, other=0).to(tl.int64)
     quadratic = tl.load(value + 2 * slot, mask=here, other=0.0)
     count = tl.load(points + task, mask=here, other=1.0)
     nats = 0.5 * (quadratic + tl.load(value + 2 * slot + 1, mask=here, other=0.0) + 1.8378770664093453 * count)
-    shift = tl.log(tl.maximum(quadratic / tl.maximum(count, 1.0), 1e-30))
-    off = here & (shift != shift)
-    pulled = quadratic * 0.0
+    noise = tl.load(theta + slot * P + P - 1, mask=here, other=0.0) - tl.load(theta + slot * P, mask=here, other=0.0)
+    lost = (tl.abs(nats) < float("inf")) == 0
+    lost = lost | ((slot >= wide) & (noise < SURE))
+    shift = tl.log(tl.maximum(tl.where(lost, 1.0, quadratic / tl.maximum(count, 1.0)), 1e-30))
+    off = lost & False
+    pulled = count * 0.0
     for p in tl.static_range(P):
         wanted = tl.load(theta + slot * P + p, mask=here, other=0.0)
         now = wanted
@@ -65,16 +72,15 @@ def _judge(
             least = tl.load(low + task * P + p, mask=here, other=0.0)
             most = tl.load(high + task * P + p, mask=here, other=0.0)
             now = tl.where(tl.load(fixed + p) != 0, wanted, tl.minimum(tl.maximum(wanted, least), most))
-            off = off | (now != wanted)
+            off = off | (~lost & (now != wanted))
             tl.store(theta + slot * P + p, now, mask=here)
         pull = tl.load(precision + p)
         apart = tl.where(pull > 0.0, now - tl.load(centre + task * P + p, mask=here, other=0.0), 0.0)
         pulled += pull * apart * apart
     if SCALED:
-        nats += 0.5 * (count * (1.0 + shift) - quadratic)
-    nats = tl.where(tl.abs(nats) < float("inf"), nats, float("inf"))
-    tl.store(score + slot, nats + 0.5 * pulled, mask=here)
-    tl.store(stopped + slot, (off & (nats < float("inf"))).to(tl.int8), mask=here)
+        nats += 0.5 * (count * (1.0 + shift) - tl.where(lost, 0.0, quadratic))
+    tl.store(score + slot, tl.where(lost, float("inf"), nats + 0.5 * pulled), mask=here)
+    tl.store(stopped + slot, off.to(tl.int8), mask=here)
 
 
 @triton.jit
@@ -96,28 +102,28 @@ def _choose(
     A: tl.constexpr, M: tl.constexpr, B: tl.constexpr, GB: tl.constexpr, P: tl.constexpr, STARTS: tl.constexpr,
     SECOND: tl.constexpr, S: tl.constexpr,
 ):  # fmt: skip
-    """Of a grid of A by M by B guesses: the hollows, best first, and how many there are to follow."""
+    """Of a grid of B by A by M guesses: the hollows, best first, and how many there are to follow."""
     t = tl.program_id(0).to(tl.int64) * S + tl.arange(0, S)
     g = tl.arange(0, GB)
-    row, middle, column = g // (M * B), g // B % M, g % B
+    column, row, middle = g // (A * M), g // M % A, g % M
     here = (t < T)[:, None] & (g < A * M * B)[None, :]
     at = g[None, :] * T + t[:, None]
     value = _beside(score, at, here)
     hollow = here & (value < float("inf"))
-    hollow = hollow & (value < _beside(score, at - M * B * T, here & (row > 0)[None, :]))
-    hollow = hollow & (value <= _beside(score, at + M * B * T, here & (row < A - 1)[None, :]))
+    hollow = hollow & (value < _beside(score, at - M * T, here & (row > 0)[None, :]))
+    hollow = hollow & (value <= _beside(score, at + M * T, here & (row < A - 1)[None, :]))
     if M > 1:
-        hollow = hollow & (value < _beside(score, at - B * T, here & (middle > 0)[None, :]))
-        hollow = hollow & (value <= _beside(score, at + B * T, here & (middle < M - 1)[None, :]))
-    hollow = hollow & (value < _beside(score, at - T, here & (column > 0)[None, :]))
-    hollow = hollow & (value <= _beside(score, at + T, here & (column < B - 1)[None, :]))
+        hollow = hollow & (value < _beside(score, at - T, here & (middle > 0)[None, :]))
+        hollow = hollow & (value <= _beside(score, at + T, here & (middle < M - 1)[None, :]))
+    hollow = hollow & (value < _beside(score, at - A * M * T, here & (column > 0)[None, :]))
+    hollow = hollow & (value <= _beside(score, at + A * M * T, here & (column < B - 1)[None, :]))
 
     # For tasks with one hollow: the best point that is not beside it, where it is not much worse.
     alone = tl.sum(hollow.to(tl.int32), axis=1) == 1
     least, best = _least(value, hollow, g, GB)
-    far = tl.abs(row[None, :] - (best // (M * B))[:, None]) > 1
-    far = far | (tl.abs(middle[None, :] - (best // B % M)[:, None]) > 1)
-    far = far | (tl.abs(column[None, :] - (best % B)[:, None]) > 1)
+    far = tl.abs(row[None, :] - (best // M % A)[:, None]) > 1
+    far = far | (tl.abs(middle[None, :] - (best % M)[:, None]) > 1)
+    far = far | (tl.abs(column[None, :] - (best // (A * M))[:, None]) > 1)
     far = far & here & alone[:, None] & (value <= least[:, None] + SECOND)
     _worse, second = _least(value, far, g, GB)
     hollow = hollow | (g[None, :] == second[:, None])
@@ -138,7 +144,10 @@ def survey(kernel: Kernel, laid: Laid, limits: Limits, rules: Rules) -> Starts:
     """The hollows of the grid, best first, and how many each task has to follow."""
     (T, P), device = limits.low_TP.shape, limits.low_TP.device
     guesses_GP, (across, middle, levels) = grid(kernel, limits)
+    guesses_GP = guesses_GP.view(across * middle, levels, P).transpose(0, 1).reshape(-1, P)  # the least noise first
     scales_P = scaling(kernel, limits)
+    # Where the noise is known, a task may have none.
+    unsure = sum(level < _SURE for level in NOISES) if scales_P.any() else levels
     scales_P = scales_P.to(device, torch.int8) if scales_P.any() else None
     starts = min(rules.starts, len(guesses_GP))
     starts_TSP = torch.empty(T, starts, P, dtype=torch.float64, device=device)
@@ -147,7 +156,8 @@ def survey(kernel: Kernel, laid: Laid, limits: Limits, rules: Rules) -> Starts:
     at_once = max(1, _TOGETHER // len(guesses_GP))
     for first in range(0, T, at_once):
         some = min(at_once, T - first)
-        theta_LP, score_L = _scored(kernel, laid, limits, guesses_GP, scales_P, first, some)
+        wide = unsure * across * middle * some
+        theta_LP, score_L = _scored(kernel, laid, limits, guesses_GP, scales_P, first, some, wide)
         run[(-(-some // _TASKS),)](
             score_L, theta_LP, starts_TSP, count_T, first, some, A=across, M=middle, B=levels,
             GB=triton.next_power_of_2(len(guesses_GP)), P=P, STARTS=starts, SECOND=SECOND, S=_TASKS, num_warps=2,
@@ -156,32 +166,38 @@ def survey(kernel: Kernel, laid: Laid, limits: Limits, rules: Rules) -> Starts:
 
 
 def _scored(
-    kernel: Kernel, laid: Laid, limits: Limits, guesses_GP: Tensor, scales_P: Tensor | None, first: int, some: int
-) -> tuple[Tensor, Tensor]:
+    kernel: Kernel, laid: Laid, limits: Limits, guesses_GP: Tensor, scales_P: Tensor | None, first: int, some: int,
+    wide: int,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
     """Where the guesses of some tasks come to by the best common factor of the parameters `scales_P`, and the scores
-    there; guess by guess."""
+    there; guess by guess, from the evaluation `wide` on rounded."""
     (G, P), device = guesses_GP.shape, guesses_GP.device
     L, run = G * some, _guess
-    fixed_P = limits.fixed_P.to(torch.int8)
+    fixed_P = limits.fixed_P.view(torch.int8)
     theta_LP = torch.empty(L, P, dtype=torch.float64, device=device)
     index_L = torch.empty(L, dtype=torch.int32, device=device)
     run[(-(-L // _WIDTH),)](
         guesses_GP, limits.low_TP, limits.high_TP, fixed_P, theta_LP, index_L, first, some, G=G, P=P, W=_WIDTH
     )  # fmt: skip
 
-    def judge(index_L: Tensor, theta_LP: Tensor, scales_P: Tensor | None) -> tuple[Tensor, Tensor]:
-        value_L2, run = _kernels.launch(kernel, laid, index_L, theta_LP, False).value_L2, _judge
+    def judge(index_L: Tensor, theta_LP: Tensor, scales_P: Tensor | None, wide: int) -> tuple[Tensor, Tensor]:
+        parts = [
+            _kernels.value(kernel, laid, index_L[which], theta_LP[which], narrow)
+            for which, narrow in ((slice(wide), False), (slice(wide, None), True))
+            if len(index_L[which])
+        ]
+        value_L2, run = torch.cat(parts) if len(parts) > 1 else parts[0], _judge
         score_L = torch.empty(len(index_L), dtype=torch.float64, device=device)
         stopped_L = torch.empty(len(index_L), dtype=torch.int8, device=device)
         run[(-(-len(index_L) // _WIDTH),)](
             value_L2, theta_LP, index_L, laid.count_T, limits.low_TP, limits.high_TP, limits.centre_TP,
-            limits.precision_P, fixed_P, fixed_P if scales_P is None else scales_P, score_L, stopped_L, len(index_L),
-            P=P, SCALED=scales_P is not None, W=_WIDTH,
+            limits.precision_P, fixed_P, fixed_P if scales_P is None else scales_P, score_L, stopped_L, wide,
+            len(index_L), P=P, SCALED=scales_P is not None, SURE=math.log(_SURE), W=_WIDTH,
         )  # fmt: skip
         return score_L, stopped_L
 
-    score_L, stopped_L = judge(index_L, theta_LP, scales_P)
+    score_L, stopped_L = judge(index_L, theta_LP, scales_P, wide)
     stopped = torch.nonzero(stopped_L)[:, 0]
     if len(stopped):
-        score_L[stopped] = judge(index_L[stopped], theta_LP[stopped], None)[0]
+        score_L[stopped] = judge(index_L[stopped], theta_LP[stopped], None, len(stopped))[0]
     return theta_LP, score_L
