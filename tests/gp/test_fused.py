@@ -283,6 +283,34 @@ def test_shared_inputs_are_measured_for_every_task():
     wanted, found = prepare(x, y, parse("rbf"), "constant"), _measure.prepare(x, y, parse("rbf"), "constant")
     torch.testing.assert_close(found[0].x_TND, wanted[0].x_TND)
     torch.testing.assert_close(found[0].y_TN, wanted[0].y_TN)
+    assert found[0].x_TND.stride(0) == found[0].pick(torch.arange(3, device=DEVICE)).x_TND.stride(0) == 0
+    y[7, 2] = torch.nan
+    missing = _measure.prepare(x, y, parse("rbf"), "constant")
+    assert missing[0].x_TND.stride(0) == 1
+    for there, own in zip(found[:2], missing[:2], strict=True):
+        for each in ("x_TND", "y_TN") if there is found[0] else ("x_zero_TD", "y_scale_T"):
+            assert torch.equal(getattr(there, each)[8:], getattr(own, each)[8:])  # to the last bit
+
+
+@pytest.mark.parametrize(
+    ("text", "dimensions", "ard", "mean"), [("rbf", 1, False, "linear"), ("matern52", 3, True, "constant")]
+)
+def test_inputs_kept_once_for_all_tasks_change_nothing(text: str, dimensions: int, ard: bool, mean: str):
+    kernel, tasks, units, theta = draw(text, dimensions, ard, mean, tasks=3, points=6)
+    tasks = replace(tasks, x_TND=tasks.x_TND[:1].expand(3, -1, -1))
+    copied = replace(tasks, x_TND=tasks.x_TND.clone(memory_format=torch.contiguous_format))
+    assert lay(tasks).strides == (0, 1)
+    assert lay(copied).strides == (1, 3)
+    new = torch.rand(3, 5, dimensions, dtype=torch.float64).to(DEVICE)
+    for once, each in zip(
+        _kernels.predict(kernel, tasks, theta, new), _kernels.predict(kernel, copied, theta, new), strict=True
+    ):
+        assert torch.equal(once, each)
+    within, rules = limits(kernel, units, "weak", None, False), scoring.Rules(iterations=4, starts=1)
+    with patch.object(_fused, "_SOON", 1):
+        once, each = (_fused.fit(kernel, some, within, rules) for some in (tasks, copied))
+    for field in fields(scoring.Fitted):
+        assert torch.equal(getattr(once, field.name), getattr(each, field.name))
 
 
 @pytest.mark.parametrize("points", [1, 4, 6, 8])
@@ -365,7 +393,12 @@ def test_hollows_in_the_eigenbasis_are_those_of_the_plain_ones(most: int):
     grids = eigen._grids()
     bases = eigen._bases(kernel, tasks, grids)
     wanted, counts = eigen.begin(*eigen.lowest(tasks.y_TN, bases, within, grids), grids[0], most)
-    with patch.object(_eigen, "lowest", eigen.lowest), patch.object(_eigen, "_AT_ONCE", 32):
+
+    def plain(y_TN: torch.Tensor, *_: Any) -> Any:
+        found = eigen.lowest(y_TN, bases, within.pick(slice(len(y_TN))), grids)  # no priors: alike for all tasks
+        return [each.contiguous() for each in found]
+
+    with patch.object(_eigen, "_lowest_of", plain), patch.object(_eigen, "_AT_ONCE", 32):
         found, found_counts = _eigen.starts(tasks.y_TN, bases, within, grids, most, eigen._WORTH)
     assert found_counts.tolist() == counts.tolist()
     assert most == 1 or int(counts.max()) > 1

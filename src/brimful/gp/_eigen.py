@@ -7,6 +7,7 @@ nothing of the grid of scores leaves the chip. The second finds the hollows amon
 
 # pyright: reportArgumentType=false, reportCallIssue=false, reportOperatorIssue=false, reportAttributeAccessIssue=false
 # pyright: reportGeneralTypeIssues=false, reportIndexIssue=false
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -190,36 +191,59 @@ Grids = tuple[Tensor, Tensor, Tensor]
 """As `eigen.Grids`."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Ready:
+    """What `_lowest` is given for all tasks alike: its tensors, and what it has compiled in."""
+
+    tensors: tuple[Tensor, ...]
+    precision_P: Tensor
+    compiled: dict[str, Any]
+
+
+def _ready(bases: Bases, limits: Limits, grids: Grids) -> _Ready:
+    (V_LNN, W_LNR, M_LQNR, logdet_LR), (_, log_l_L, log_r_R) = bases, grids
+    L, N, R = W_LNR.shape
+    B, device, pad = max(16, triton.next_power_of_2(N)), V_LNN.device, torch.nn.functional.pad
+    fill = B - N
+    tensors = (
+        pad(V_LNN, (0, fill, 0, fill)).contiguous(), pad(W_LNR, (0, 0, 0, fill)).contiguous(),
+        pad(M_LQNR, (0, 0, 0, fill)).contiguous(), logdet_LR.contiguous(), log_l_L.float().to(device),
+        log_r_R.float().to(device),
+    )  # fmt: skip
+    compiled = {
+        "L": L, "R": R, "Q": M_LQNR.shape[1], "PULLED": bool(limits.precision_P.any()), "STEPS": limits.steps(N),
+        "REACH": _REACH, "B": B, "S": _TOGETHER, "PRECISION": _PRECISION, "num_warps": _WARPS,
+    }  # fmt: skip
+    return _Ready(tensors, limits.precision_P.float(), compiled)
+
+
+def _lowest_of(y_TN: Tensor, ready: _Ready, centre_TP: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    (T, N), device, run = y_TN.shape, y_TN.device, _lowest
+    score_TL, ratio_TL, log_v_TL = (
+        torch.empty(T, ready.compiled["L"], dtype=torch.float32, device=device) for _ in range(3)
+    )
+    run[(-(-T // _TOGETHER),)](
+        y_TN.float().contiguous(), *ready.tensors, centre_TP.float().contiguous(), ready.precision_P, score_TL,
+        ratio_TL, log_v_TL, T, N, **ready.compiled,
+    )  # fmt: skip
+    return score_TL, ratio_TL, log_v_TL
+
+
 def lowest(y_TN: Tensor, bases: Bases, limits: Limits, grids: Grids) -> tuple[Tensor, Tensor, Tensor]:
     """For each task and lengthscale the lowest score over a continuous ratio, with the ratio and the variance there."""
-    (V_LNN, W_LNR, M_LQNR, logdet_LR), (_, log_l_L, log_r_R) = bases, grids
-    (T, N), (L, _, R), Q = y_TN.shape, W_LNR.shape, M_LQNR.shape[1]
-    device, B = y_TN.device, max(16, triton.next_power_of_2(N))
-    fill = B - N
-    out = [torch.empty(T, L, dtype=torch.float32, device=device) for _ in range(3)]
-    pad = torch.nn.functional.pad
-    run: Any = _lowest
-    run[(-(-T // _TOGETHER),)](
-        y_TN.float().contiguous(), pad(V_LNN, (0, fill, 0, fill)).contiguous(),
-        pad(W_LNR, (0, 0, 0, fill)).contiguous(), pad(M_LQNR, (0, 0, 0, fill)).contiguous(), logdet_LR.contiguous(),
-        log_l_L.float().to(device), log_r_R.float().to(device), limits.centre_TP.float().contiguous(),
-        limits.precision_P.float(), *out, T, N, L=L, R=R, Q=Q, PULLED=bool(limits.precision_P.any()),
-        STEPS=limits.steps(N), REACH=_REACH,
-        B=B, S=_TOGETHER, PRECISION=_PRECISION, num_warps=_WARPS,
-    )  # fmt: skip
-    return out[0], out[1], out[2]
+    return _lowest_of(y_TN, _ready(bases, limits, grids), limits.centre_TP)
 
 
 def starts(y_TN: Tensor, bases: Bases, limits: Limits, grids: Grids, most: int, worth: float) -> tuple[Tensor, Tensor]:
     """As `eigen.begin`: none that is `worth` nats above the best."""
-    T, L, device = len(y_TN), len(grids[0]), y_TN.device
+    T, L, device, ready = len(y_TN), len(grids[0]), y_TN.device, _ready(bases, limits, grids)
     count = min(most, L)
     starts_TSP = torch.empty(T, count, 3, dtype=torch.float64, device=device)
     count_T = torch.empty(T, dtype=torch.int32, device=device)
     places, run = grids[0].double().to(device), _begin
     for first in range(0, T, _AT_ONCE):
         some = slice(first, min(T, first + _AT_ONCE))
-        found = [each.contiguous() for each in lowest(y_TN[some], bases, limits.pick(some), grids)]
+        found = _lowest_of(y_TN[some], ready, limits.centre_TP[some])
         run[(-(-len(found[0]) // _CHOSEN),)](
             *found, places, starts_TSP, count_T, first, len(found[0]), REACH=_REACH, L=L,
             LB=triton.next_power_of_2(L), STARTS=count, WORTH=worth, S=_CHOSEN, num_warps=2,

@@ -149,12 +149,12 @@ def axpy4(s, a, b):
 
 
 @triton.jit
-def near(x, scales, i, j, t, zero, T, NP, D: tl.constexpr, ARD: tl.constexpr):
-    """The squared distances of the points of block i to those of block j."""
+def near(x, scales, i, j, zero, XN, NP, D: tl.constexpr, ARD: tl.constexpr):
+    """The squared distances of the points of block i to those of block j; x: of each lane, its points XN apart."""
     R = (zero, zero, zero, zero, zero, zero, zero, zero, zero, zero, zero, zero, zero, zero, zero, zero)
     for d in tl.static_range(D):
-        a = blocks.load4(x + (d * NP + 4 * i) * T + t, T)
-        b = blocks.load4(x + (d * NP + 4 * j) * T + t, T)
+        a = blocks.load4(x + (d * NP + 4 * i) * XN, XN)
+        b = blocks.load4(x + (d * NP + 4 * j) * XN, XN)
         R = apart(a, b, tl.load(scales + d * ARD * LANES), R)
     return R
 
@@ -182,7 +182,7 @@ def _lift(K, known, noise, variance):
 
 @triton.jit
 def factor(
-    x, y, known, theta, A, Z, scales, t, T, nb, NP,
+    x, y, known, theta, A, Z, scales, t, T, XN, nb, NP,
     D: tl.constexpr, P: tl.constexpr, Q: tl.constexpr, SHAPE: tl.constexpr, ARD: tl.constexpr,
 ):  # fmt: skip
     """Factors the covariance of task t into A, and puts L^-1 of targets and regressors into Z, and one over the squares
@@ -204,7 +204,7 @@ def factor(
     for j in range(nb):
         kj = known4(known, j, t, T)
         mj = there4(kj)
-        R = near(x, scales, j, j, t, zero, T, NP, D, ARD)
+        R = near(x, scales, j, j, zero, XN, NP, D, ARD)
         K, _slope = values(R, mj, mj, SHAPE)
         C = _lift(scale(K, variance), kj, noise, variance)
         ry = blocks.load4(y + 4 * j * T + t, T)
@@ -213,7 +213,7 @@ def factor(
         if Q > 0:
             r0 = mj
         if Q > 1:
-            r1 = times4(blocks.load4(x + 4 * j * T + t, T), mj)
+            r1 = times4(blocks.load4(x + 4 * j * XN, XN), mj)
         for k in range(j):
             B = blocks.get(at(A, j, k))
             C = blocks.less(C, B, B)
@@ -241,7 +241,7 @@ def factor(
             h11 += blocks.dot4(r1, r1)
         for i in range(j + 1, nb):
             mi = there4(known4(known, i, t, T))
-            R = near(x, scales, i, j, t, zero, T, NP, D, ARD)
+            R = near(x, scales, i, j, zero, XN, NP, D, ARD)
             K, _slope = values(R, mi, mj, SHAPE)
             C = scale(K, variance)
             for k in range(j):

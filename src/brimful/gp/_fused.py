@@ -9,7 +9,7 @@ import math
 import torch
 
 from . import _advance, _kernels, _late, _survey, scoring
-from ._lay import Laid, last, lay
+from ._lay import Laid, lay
 from .kernels import Kernel
 from .priors import Limits
 from .tasks import Tasks
@@ -28,11 +28,12 @@ def fit(
     most = max(1, _INDEXED // (tasks.x_TND.shape[2] * (tasks.x_TND.shape[1] + 4)))
     if len(tasks) == 0 or len(tasks) > most:
         return _in_parts(kernel, tasks, limits, rules, starts, most)
-    last_T = last(tasks)
-    if starts is not None or bool(last_T.min() == last_T.max()):
-        return _fit(kernel, lay(tasks, seldom=starts is not None), limits, rules, starts)
-    order = torch.argsort(last_T, stable=True)  # lanes that work side by side have as many points as each other
-    found = _fit(kernel, lay(tasks).pick(order), limits.pick(order), rules, None)
+    laid = lay(tasks, seldom=starts is not None)
+    if starts is not None or bool(laid.last_T.min() == laid.last_T.max()):
+        return _fit(kernel, laid, limits, rules, starts)
+    order = torch.argsort(laid.last_T, stable=True)  # lanes that work side by side have as many points as each other
+    laid = laid.pick(order)
+    found = _fit(kernel, laid, limits.pick(order), rules, None)
     return found.pick(torch.argsort(order))
 
 

@@ -27,7 +27,7 @@ from .likelihood import Slopes
 from .tasks import Tasks
 
 MOST_POINTS = 128
-_SIZES = ["begin", "L", "T", "NB", "NP", "M", "room"]  # one kernel for all of them
+_SIZES = ["begin", "L", "T", "XT", "XN", "NB", "NP", "M", "room"]  # one kernel for all of them
 _STATIONARY = ("rbf", "matern12", "matern32", "matern52")
 
 
@@ -89,7 +89,7 @@ def _inner(A, B):
 
 @triton.jit
 def _derive(
-    x, y, known, theta, A, Z, scales, out_gradient, out_info, t, T, nb, NP, c0, c1, n00, n01, n11,
+    x, y, known, theta, A, Z, scales, out_gradient, out_info, t, T, XN, nb, NP, c0, c1, n00, n01, n11,
     D: tl.constexpr, P: tl.constexpr, Q: tl.constexpr, SHAPE: tl.constexpr, ARD: tl.constexpr,
 ):  # fmt: skip
     """Gradient and average information from the factored covariance."""
@@ -153,20 +153,20 @@ def _derive(
                 if Q > 0:
                     r = axpy4(-c0, mi, r)
                 if Q > 1:
-                    r = axpy4(-c1, times4(blocks.load4(x + 4 * i * T + t, T), mi), r)
+                    r = axpy4(-c1, times4(blocks.load4(x + 4 * i * XN, XN), mi), r)
                 u = (r[0] - f[0] * ai[0], r[1] - f[1] * ai[1], r[2] - f[2] * ai[2], r[3] - f[3] * ai[3])
                 moved += blocks.dot4(u, ai)
                 blocks.put4(U + 4 * i * LANES, u)
                 u = (noise * ai[0], noise * ai[1], noise * ai[2], noise * ai[3])
                 blocks.put4(U + ((P - 1) * NP + 4 * i) * LANES, u)
             G = _outer(G, ai, aj)
-            R = near(x, scales, i, j, t, zero, T, NP, D, ARD)
+            R = near(x, scales, i, j, zero, XN, NP, D, ARD)
             _value, slope = values(R, mi, mj, SHAPE)
             slope = scale(slope, variance)
             for s in tl.static_range(1, P - 1):
                 if ARD:
-                    xi = blocks.load4(x + ((s - 1) * NP + 4 * i) * T + t, T)
-                    xj = blocks.load4(x + ((s - 1) * NP + 4 * j) * T + t, T)
+                    xi = blocks.load4(x + ((s - 1) * NP + 4 * i) * XN, XN)
+                    xj = blocks.load4(x + ((s - 1) * NP + 4 * j) * XN, XN)
                     R = apart(xi, xj, tl.load(scales + (s - 1) * LANES), _zeros(zero))
                 dK = _times(slope, R)
                 g = tl.load(totals + s * LANES)
@@ -214,14 +214,14 @@ def _derive(
 
 @triton.jit
 def _one(
-    x, y, known, theta, A, out_value, out_beta, out_gradient, out_info, t, slot, T, nb, NB, NP,
+    x, y, known, theta, A, out_value, out_beta, out_gradient, out_info, t, slot, T, XN, nb, NB, NP,
     D: tl.constexpr, P: tl.constexpr, Q: tl.constexpr, SHAPE: tl.constexpr, ARD: tl.constexpr, WANT: tl.constexpr,
 ):  # fmt: skip
     Z = A + (NB * (NB + 1)) // 2 * 16 * LANES
     scales = Z + (Q + 1) * NP * LANES
     theta += (t if WANT else slot) * P
     logdet, least, yy, y0, y1, h00, h01, h11 = factor(
-        x, y, known, theta, A, Z, scales, t, T, nb, NP, D, P, Q, SHAPE, ARD
+        x, y, known, theta, A, Z, scales, t, T, XN, nb, NP, D, P, Q, SHAPE, ARD
     )  # fmt: skip
     c0, c1, n00, n01, n11 = fit_mean(y0, y1, h00, h01, h11, Q)
     if Q > 0:
@@ -231,13 +231,14 @@ def _one(
     tl.store(out_value + 2 * slot, tl.where(least > 0.0, yy - c0 * y0 - c1 * y1, float("inf")))
     tl.store(out_value + 2 * slot + 1, tl.where(least > 0.0, logdet, float("inf")))
     if WANT:
-        _derive(x, y, known, theta, A, Z, scales, out_gradient + slot * P, out_info + slot * P * P, t, T, nb,
+        _derive(x, y, known, theta, A, Z, scales, out_gradient + slot * P, out_info + slot * P * P, t, T, XN, nb,
                 NP, c0, c1, n00, n01, n11, D, P, Q, SHAPE, ARD)  # fmt: skip
 
 
 @triton.jit(do_not_specialize=_SIZES)
 def _evaluate(
-    x, y, known, last, theta, index, scratch, out_value, out_beta, out_gradient, out_info, begin, L, T, NB, NP, room,
+    x, y, known, last, theta, index, scratch, out_value, out_beta, out_gradient, out_info, begin, L, T, XT, XN, NB, NP,
+    room,
     D: tl.constexpr, P: tl.constexpr, Q: tl.constexpr, SHAPE: tl.constexpr, ARD: tl.constexpr, WANT: tl.constexpr,
     INTERPRETED: tl.constexpr,
 ):  # fmt: skip
@@ -246,19 +247,20 @@ def _evaluate(
     program = tl.program_id(0)
     slot = tl.minimum((begin + program * LANES + tl.arange(0, LANES)).to(tl.int64), L - 1)
     t = tl.load(index + slot).to(tl.int64)
+    x += t * XT
     A = scratch + program.to(tl.int64) * room * LANES + tl.arange(0, LANES)
     if INTERPRETED:  # it knows no loop to a bound that was loaded
-        _one(x, y, known, theta, A, out_value, out_beta, out_gradient, out_info, t, slot, T, NB, NB, NP, D, P, Q,
+        _one(x, y, known, theta, A, out_value, out_beta, out_gradient, out_info, t, slot, T, XN, NB, NB, NP, D, P, Q,
              SHAPE, ARD, WANT)  # fmt: skip
     else:
         nb = tl.max(tl.load(last + t), axis=0)
-        _one(x, y, known, theta, A, out_value, out_beta, out_gradient, out_info, t, slot, T, nb, NB, NP, D, P, Q,
+        _one(x, y, known, theta, A, out_value, out_beta, out_gradient, out_info, t, slot, T, XN, nb, NB, NP, D, P, Q,
              SHAPE, ARD, WANT)  # fmt: skip
 
 
 @triton.jit
 def _say(
-    x, y, known, theta, new, A, out_mean, out_variance, out_beta, out_good, t, T, nb, NB, NP, M,
+    x, y, known, theta, new, A, out_mean, out_variance, out_beta, out_good, t, T, XN, nb, NB, NP, M,
     D: tl.constexpr, P: tl.constexpr, Q: tl.constexpr, SHAPE: tl.constexpr, ARD: tl.constexpr,
 ):  # fmt: skip
     Z = A + (NB * (NB + 1)) // 2 * 16 * LANES
@@ -266,7 +268,7 @@ def _say(
     row = scales + (P - 2) * LANES  # the blocks of 4 new points
     theta += t * P
     _logdet, least, _yy, y0, y1, h00, h01, h11 = factor(
-        x, y, known, theta, A, Z, scales, t, T, nb, NP, D, P, Q, SHAPE, ARD
+        x, y, known, theta, A, Z, scales, t, T, XN, nb, NP, D, P, Q, SHAPE, ARD
     )  # fmt: skip
     c0, c1, _n00, _n01, _n11 = fit_mean(y0, y1, h00, h01, h11, Q)
     if Q > 0:
@@ -285,7 +287,7 @@ def _say(
             R = _zeros(zero)
             for d in tl.static_range(D):
                 a = blocks.load4(new + (d * 4 * M + 4 * m) * T + t, T)
-                b = blocks.load4(x + (d * NP + 4 * j) * T + t, T)
+                b = blocks.load4(x + (d * NP + 4 * j) * XN, XN)
                 R = apart(a, b, tl.load(scales + d * ARD * LANES), R)
             K, _slope = values(R, (one, one, one, one), mj, SHAPE)
             C = scale(K, variance)
@@ -312,20 +314,22 @@ def _say(
 
 @triton.jit(do_not_specialize=_SIZES)
 def _predict(
-    x, y, known, last, theta, new, scratch, out_mean, out_variance, out_beta, out_good, begin, T, NB, NP, M, room,
+    x, y, known, last, theta, new, scratch, out_mean, out_variance, out_beta, out_good, begin, T, XT, XN, NB, NP, M,
+    room,
     D: tl.constexpr, P: tl.constexpr, Q: tl.constexpr, SHAPE: tl.constexpr, ARD: tl.constexpr,
     INTERPRETED: tl.constexpr,
 ):  # fmt: skip
     """Mean (less the mean function) and variance of every task at 4 M new points, new[D, 4 M, T]."""
     program = tl.program_id(0)
     t = tl.minimum((begin + program * LANES + tl.arange(0, LANES)).to(tl.int64), T - 1)
+    x += t * XT
     A = scratch + program.to(tl.int64) * room * LANES + tl.arange(0, LANES)
     if INTERPRETED:
-        _say(x, y, known, theta, new, A, out_mean, out_variance, out_beta, out_good, t, T, NB, NB, NP, M, D, P, Q,
+        _say(x, y, known, theta, new, A, out_mean, out_variance, out_beta, out_good, t, T, XN, NB, NB, NP, M, D, P, Q,
              SHAPE, ARD)  # fmt: skip
     else:
         nb = tl.max(tl.load(last + t), axis=0)
-        _say(x, y, known, theta, new, A, out_mean, out_variance, out_beta, out_good, t, T, nb, NB, NP, M, D, P, Q,
+        _say(x, y, known, theta, new, A, out_mean, out_variance, out_beta, out_good, t, T, XN, nb, NB, NP, M, D, P, Q,
              SHAPE, ARD)  # fmt: skip
 
 
@@ -394,7 +398,7 @@ def value(kernel: Kernel, laid: Laid, index_L: Tensor, theta_LP: Tensor, narrow:
 def _launch(
     kernel: Kernel, laid: Laid, index_L: Tensor, theta: Tensor, out: Evaluated, want: bool, narrow: bool
 ) -> None:
-    (_, NP, T), L, P, run = laid.x_DNT.shape, len(index_L), theta.shape[1], _evaluate
+    NP, T, L, P, run = *laid.y_NT.shape, len(index_L), theta.shape[1], _evaluate
     numbers = room(laid, P, want)
     scratch, rounds = laid.rounds(L, -(-numbers // 2) if narrow else numbers)
     theta = theta.to(out.value_L2).contiguous()
@@ -402,7 +406,8 @@ def _launch(
         run[(programs,)](
             laid.x_DNT, laid.y_NT, laid.known, laid.last_T, theta, index_L,
             scratch.view(torch.float32) if narrow else scratch, out.value_L2, out.beta_LQ, out.gradient_LP,
-            out.info_LPP, begin, L, T, _size(NP // 4), NP, numbers, WANT=want, **options(kernel, laid, P),
+            out.info_LPP, begin, L, T, *laid.strides, _size(NP // 4), NP, numbers, WANT=want,
+            **options(kernel, laid, P),
         )  # fmt: skip
 
 
@@ -434,7 +439,7 @@ def predict(kernel: Kernel, tasks: Tasks, theta_TP: Tensor, new_TMD: Tensor) -> 
     """At new points: the mean less the mean function, and the variance; of each task the mean's coefficients, and
     whether its covariance is positive definite."""
     laid = lay(tasks)
-    (T, count, _), (_, NP, _), P, Q = new_TMD.shape, laid.x_DNT.shape, theta_TP.shape[1], laid.regressors
+    (T, count, _), NP, P, Q = new_TMD.shape, len(laid.y_NT), theta_TP.shape[1], laid.regressors
     M = -(-count // 4)
     like: dict[str, Any] = {"dtype": torch.float64, "device": laid.y_NT.device}
     mean_MT, variance_MT = torch.empty(4 * M, T, **like), torch.empty(4 * M, T, **like)
@@ -446,6 +451,7 @@ def predict(kernel: Kernel, tasks: Tasks, theta_TP: Tensor, new_TMD: Tensor) -> 
     for begin, programs in rounds:
         run[(programs,)](
             laid.x_DNT, laid.y_NT, laid.known, laid.last_T, theta_TP, new_DMT, scratch, mean_MT,
-            variance_MT, beta_TQ, good_T, begin, T, _size(NP // 4), NP, _size(M), numbers, **options(kernel, laid, P),
+            variance_MT, beta_TQ, good_T, begin, T, *laid.strides, _size(NP // 4), NP, _size(M), numbers,
+            **options(kernel, laid, P),
         )  # fmt: skip
     return mean_MT[:count].mT, variance_MT[:count].mT, beta_TQ, good_T != 0

@@ -56,28 +56,28 @@ def _border(A, z, i, k):
 
 
 @triton.jit
-def _apart(x, d, i, t, T, NP, scale):
+def _apart(x, d, i, XN, NP, scale):
     """Squared distances along one dimension."""
-    a = tl.load(x + (d * NP + i) * T + t, mask=i < NP, other=0.0)
+    a = tl.load(x + (d * NP + i) * XN, mask=i < NP, other=0.0)
     gap = a[:, None] - a[None, :]
     return gap * gap * scale
 
 
 @triton.jit
 def _shape(
-    x, theta, i, t, T, NP, zero, N: tl.constexpr, D: tl.constexpr, SHAPE: tl.constexpr, ARD: tl.constexpr
+    x, theta, i, XN, NP, zero, N: tl.constexpr, D: tl.constexpr, SHAPE: tl.constexpr, ARD: tl.constexpr
 ):  # fmt: skip
     """Squared distances, and a kernel's values and slopes there."""
     R = tl.zeros([N, N], tl.float64)
     for d in range(D):
-        R += _apart(x, d, i, t, T, NP, tl.exp(-2.0 * tl.load(theta + 1 + d * ARD)) + zero)
+        R += _apart(x, d, i, XN, NP, tl.exp(-2.0 * tl.load(theta + 1 + d * ARD)) + zero)
     value, slope = value_of(R, SHAPE)
     return R, value, slope
 
 
 @triton.jit
 def _evaluate(
-    x, y, known, theta, out_value, out_beta, out_gradient, out_info, t, n, T, NP,
+    x, y, known, theta, out_value, out_beta, out_gradient, out_info, t, n, T, XN, NP,
     N: tl.constexpr, D: tl.constexpr, P: tl.constexpr, PB: tl.constexpr, Q: tl.constexpr, SHAPE: tl.constexpr,
     ARD: tl.constexpr,
 ):  # fmt: skip
@@ -89,7 +89,7 @@ def _evaluate(
     there = tl.where(floor == float("-inf"), 0.0, 1.0).to(tl.float64)
     variance = tl.exp(tl.load(theta))
     noise = tl.exp(tl.load(theta + P - 1))
-    _R, value, _slope = _shape(x, theta, i, t, T, NP, 0.0, N, D, SHAPE, ARD)
+    _R, value, _slope = _shape(x, theta, i, XN, NP, 0.0, N, D, SHAPE, ARD)
     lifted = tl.where(there > 0.0, variance + noise + floor, 1.0)
     A = tl.where(diagonal, lifted[:, None], value * (there[:, None] * there[None, :]) * variance)
     target = tl.load(y + i * T + t, mask=i < NP, other=0.0)
@@ -98,7 +98,7 @@ def _evaluate(
     if Q > 0:
         A = _border(A, there, i, N - 2)
     if Q > 1:
-        across = there * tl.load(x + i * T + t, mask=i < NP, other=0.0)
+        across = there * tl.load(x + i * XN, mask=i < NP, other=0.0)
         A = _border(A, across, i, N - 3)
 
     # Each point in turn: what it explains of all others is taken out of them. What is left of the rows at the border
@@ -139,11 +139,11 @@ def _evaluate(
     g = tl.where(p == 0, first, tl.where(p == P - 1, last, 0.0))
     U = tl.where((p == 0)[:, None], u[None, :], tl.where((p == P - 1)[:, None], (noise * a)[None, :], 0.0))
     # Made again rather than kept, for which there are too few registers; the zero has the compiler believe it.
-    R, _value, slope = _shape(x, theta, i, t, T, NP, least * 0.0, N, D, SHAPE, ARD)
+    R, _value, slope = _shape(x, theta, i, XN, NP, least * 0.0, N, D, SHAPE, ARD)
     slope *= (there[:, None] * there[None, :]) * variance
     for s in range(1, P - 1):
         if ARD:
-            R = _apart(x, s - 1, i, t, T, NP, tl.exp(-2.0 * tl.load(theta + s)))
+            R = _apart(x, s - 1, i, XN, NP, tl.exp(-2.0 * tl.load(theta + s)))
         dK = slope * R
         total = tl.sum(tl.sum((-A - a[:, None] * a[None, :]) * dK, axis=0), axis=0)
         g = tl.where(p == s, 0.5 * total, g)
@@ -173,26 +173,27 @@ def _evaluate(
     tl.store(out_info + p[:, None] * P + p[None, :], info, mask=(p < P)[:, None] & (p < P)[None, :])
 
 
-@triton.jit(do_not_specialize=["T", "NP", "limit"])
+@triton.jit(do_not_specialize=["T", "XT", "XN", "NP", "limit"])
 def _descend(
     index, x, y, known, last, value, beta, gradient, info, starts, counts, start, made, trial, now, kept_gradient,
     kept_info, kept_beta, steps, changes, numbers, best, best_beta, best_numbers, iterations, ending, going, low, high,
-    centre, precision, fixed, points, tolerance, reach, limit, T, NP,
+    centre, precision, fixed, points, tolerance, reach, limit, T, XT, XN, NP,
     N: tl.constexpr, D: tl.constexpr, SHAPE: tl.constexpr, ARD: tl.constexpr, INTERPRETED: tl.constexpr,
     P: tl.constexpr, PB: tl.constexpr, Q: tl.constexpr, R: tl.constexpr, STARTS: tl.constexpr, LATE: tl.constexpr,
     FAILED: tl.constexpr, UNFINISHED: tl.constexpr, CONVERGED: tl.constexpr,
 ):  # fmt: skip
     slot = tl.program_id(0).to(tl.int64)
     t = tl.load(index + slot).to(tl.int64)
+    x += t * XT
     slot_1 = slot + tl.zeros([1], tl.int64)
     t_1 = t + tl.zeros([1], tl.int64)
     while tl.load(going + t) != 0:
         if INTERPRETED:  # it knows no loop to a bound that was loaded
             _evaluate(x, y, known, trial + t * P, value + 2 * slot, beta + slot * Q, gradient + slot * P,
-                      info + slot * P * P, t, N - 4, T, NP, N, D, P, PB, Q, SHAPE, ARD)  # fmt: skip
+                      info + slot * P * P, t, N - 4, T, XN, NP, N, D, P, PB, Q, SHAPE, ARD)  # fmt: skip
         else:
             _evaluate(x, y, known, trial + t * P, value + 2 * slot, beta + slot * Q, gradient + slot * P,
-                      info + slot * P * P, t, 4 * tl.load(last + t), T, NP, N, D, P, PB, Q, SHAPE, ARD)  # fmt: skip
+                      info + slot * P * P, t, 4 * tl.load(last + t), T, XN, NP, N, D, P, PB, Q, SHAPE, ARD)  # fmt: skip
         tl.debug_barrier()  # what some threads have written is for others to read
         step(slot_1, t_1, slot_1 >= 0, value, beta, gradient, info, starts, counts, start, made, trial, now,
              kept_gradient, kept_info, kept_beta, steps, changes, numbers, best, best_beta, best_numbers, iterations,
@@ -203,13 +204,13 @@ def _descend(
 
 def descend(kernel: Kernel, laid: Laid, descent: Descent, index_L: Tensor, limits: Limits, rules: Rules) -> Evaluated:
     """Follows tasks of at most `MOST_POINTS` points to their end; what was evaluated last."""
-    L, (_, NP, T), P = len(index_L), laid.x_DNT.shape, limits.low_TP.shape[1]
+    L, (NP, T), P = len(index_L), laid.y_NT.shape, limits.low_TP.shape[1]
     evaluated, run = _kernels.unwritten(L, P, laid, True), _descend
     if L:
         options = _kernels.options(kernel, laid, P) | _advance.compiled(descent, limits, rules)
         run[(L,)](
             index_L, laid.x_DNT, laid.y_NT, laid.known, laid.last_T, *_advance.of(evaluated),
-            *_advance.state(descent, limits), laid.count_T, *_advance.plain(rules), T, NP, N=_ACROSS,
+            *_advance.state(descent, limits), laid.count_T, *_advance.plain(rules), T, *laid.strides, NP, N=_ACROSS,
             **(options | {"num_warps": _WARPS}),
         )  # fmt: skip
     return evaluated

@@ -34,7 +34,7 @@ class Laid:
     """Tasks as the kernel reads them: tasks innermost, points in blocks of 4.
 
     Attributes:
-        x_DNT, y_NT: inputs, targets.
+        x_DNT, y_NT: inputs, targets; of the inputs one column where all tasks share them.
         regressors: of the mean: ones, and the inputs where it is linear.
         known: the noise that is known, of points by tasks, -inf at a missing point; or, where none is known, for each
             block of points the bits of those that are there.
@@ -57,6 +57,11 @@ class Laid:
         return len(self.last_T)
 
     @property
+    def strides(self) -> tuple[int, int]:
+        """How far apart in memory inputs are: from a task to the next, and from a point to the next."""
+        return int(self.x_DNT.shape[2] == len(self)), self.x_DNT.shape[2]
+
+    @property
     def blocks(self) -> int:
         """Blocks of a task's factor."""
         across = len(self.y_NT) // 4
@@ -64,9 +69,11 @@ class Laid:
 
     def pick(self, index: Tensor) -> "Laid":
         """Some of the tasks."""
+        own, _ = self.strides
+        x_DNT = self.x_DNT[:, :, index] if own else self.x_DNT
         return Laid(
-            self.x_DNT[:, :, index], self.y_NT[:, index], self.regressors, self.known[:, index], self.last_T[index],
-            self.count_T[index], self.share, [],
+            x_DNT, self.y_NT[:, index], self.regressors, self.known[:, index], self.last_T[index], self.count_T[index],
+            self.share, [],
         )  # fmt: skip
 
     def most(self, room: int) -> int:
@@ -94,7 +101,7 @@ class Laid:
         return self.scratch[0], [(tile * LANES.value, min(at_once, tiles - tile)) for tile in range(0, tiles, at_once)]
 
 
-def last(tasks: Tasks) -> Tensor:
+def _last(tasks: Tasks) -> Tensor:
     """How many blocks of points each task has."""
     N = tasks.y_TN.shape[1]
     if N == 0:
@@ -119,13 +126,14 @@ def _known(tasks: Tasks, up: int) -> Tensor:
 def lay(tasks: Tasks, seldom: bool = False) -> Laid:
     """Lays tasks out for the kernel. `seldom`: each will be evaluated once or twice."""
     tasks = tasks.to(torch.float64)
+    x_TND = tasks.x_TND[:1] if tasks.x_TND.stride(0) == 0 else tasks.x_TND
     up = 4 * max(1, -(-tasks.y_TN.shape[1] // 4))
     return Laid(
-        innermost(tasks.x_TND, up),
+        innermost(x_TND, up),
         innermost(tasks.y_TN[:, :, None], up)[0],
         tasks.coefficients,
         _known(tasks, up),
-        last(tasks),
+        _last(tasks),
         tasks.keep_TN.sum(1).to(tasks.y_TN.dtype),
         _SELDOM if seldom else _SHARE,
         [],

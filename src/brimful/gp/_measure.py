@@ -43,7 +43,7 @@ def _measure(
     x, y, noise, out_x, out_y, out_keep, out_noise, x_zero, x_scale, y_zero, y_scale, out_fate, T, N, up,
     xt, xn, xd, yt, yn, kt, kn, FLAT, FEW, EMPTY, INVALID,
     D: tl.constexpr, Q: tl.constexpr, KNOWN: tl.constexpr, CENTRED: tl.constexpr, EACH: tl.constexpr,
-    SHIFTED: tl.constexpr, NB: tl.constexpr, S: tl.constexpr,
+    SHIFTED: tl.constexpr, OWN: tl.constexpr, NB: tl.constexpr, S: tl.constexpr,
 ):  # fmt: skip
     t = tl.program_id(0).to(tl.int64) * S + tl.arange(0, S)
     n = tl.arange(0, NB).to(tl.int64)
@@ -103,9 +103,10 @@ def _measure(
         beyond = beyond | (reach > 1e30) | (reach < 1e-30)
         tl.store(x_zero + t * D + d, low, mask=mine)
         tl.store(x_scale + t * D + d, reach, mask=mine)
-        place = tl.load(x + d * xd, mask=keep, other=0.0).to(tl.float64)
-        place = tl.where(keep, (place - low[:, None]) / reach[:, None], 0.0)
-        tl.store(out_x + d * up.to(tl.int64) * T + to, place, mask=filled)
+        if OWN:
+            place = tl.load(x + d * xd, mask=keep, other=0.0).to(tl.float64)
+            place = tl.where(keep, (place - low[:, None]) / reach[:, None], 0.0)
+            tl.store(out_x + d * up.to(tl.int64) * T + to, place, mask=filled)
 
     flat = tl.max(tl.abs(off), axis=1) <= 1e-12 * tl.max(tl.abs(value), axis=1)
     fate = tl.where(flat, FLAT, 0)
@@ -119,10 +120,21 @@ def prepare(
     x_TND: Tensor, y_TN: Tensor, kernel: Kernel, mean: str, known_TN: Tensor | None = None
 ) -> tuple[Tasks, Units, Tensor]:
     """The tasks in their own units, those units, and the `Fate` of tasks that cannot be fitted (0 for the others)."""
+    if len(y_TN) > 1 and x_TND.stride(0) == 0:  # all have the same inputs: kept once, unless points are missing
+        tasks, units, fate_T = _prepare(x_TND, y_TN, kernel, mean, known_TN, False)
+        if bool(tasks.keep_TN.all()):
+            return tasks, units, fate_T
+    return _prepare(x_TND, y_TN, kernel, mean, known_TN, True)
+
+
+def _prepare(
+    x_TND: Tensor, y_TN: Tensor, kernel: Kernel, mean: str, known_TN: Tensor | None, own: bool
+) -> tuple[Tasks, Units, Tensor]:
+    """As `prepare`, with inputs for each task or, not `own`, those of the first for all."""
     (T, N, D), device = x_TND.shape, y_TN.device
     up = 4 * -(-N // 4)
     like: dict[str, Any] = {"dtype": torch.float64, "device": device}
-    x_DNT, y_NT = torch.empty(D, up, T, **like), torch.empty(up, T, **like)
+    x_DNT, y_NT = torch.empty(D, up, T, **like) if own else torch.zeros(D, up, 1, **like), torch.empty(up, T, **like)
     keep_TN = torch.empty(T, N, dtype=torch.uint8, device=device)
     noise_TN = torch.empty(T, N, **like) if known_TN is not None else torch.zeros((), **like).expand(T, N)
     units = Units(torch.empty(T, D, **like), torch.empty(T, D, **like), torch.empty(T, **like), torch.empty(T, **like))
@@ -134,7 +146,11 @@ def prepare(
         x_TND, y_TN, given_TN, x_DNT, y_NT, keep_TN, noise_TN, units.x_zero_TD, units.x_scale_TD, units.y_zero_T,
         units.y_scale_T, fate_T, T, N, up, *x_TND.stride(), *y_TN.stride(), *given_TN.stride(), int(Fate.FLAT),
         int(Fate.FEW), int(Fate.EMPTY), int(Fate.INVALID), D=D, Q=coefficients(mean, D), KNOWN=known_TN is not None,
-        CENTRED=mean != "zero", EACH=kernel.scales_each, SHIFTED=kernel.shifts, NB=NB, S=S, num_warps=4,
+        CENTRED=mean != "zero", EACH=kernel.scales_each, SHIFTED=kernel.shifts, OWN=own, NB=NB, S=S,
+        num_warps=4,
     )  # fmt: skip
-    tasks = Tasks(x_DNT.permute(2, 1, 0)[:, :N], y_NT.mT[:, :N], keep_TN.view(torch.bool), noise_TN, mean)
+    if not own:
+        x_DNT[:, :N] = units.pick(slice(1)).inputs(x_TND[:1].double()).permute(2, 1, 0)
+    x_TND = x_DNT.permute(2, 1, 0)[:, :N].expand(T, -1, -1)
+    tasks = Tasks(x_TND, y_NT.mT[:, :N], keep_TN.view(torch.bool), noise_TN, mean)
     return tasks, units, fate_T

@@ -80,7 +80,9 @@ class Tasks:
     def pick(self, index: Tensor) -> "Tasks":
         """Some of the tasks."""
         known_TN = self.known_TN[index] if self.noisy else self.known_TN[:1].expand(len(index), -1)
-        return Tasks(self.x_TND[index], self.y_TN[index], self.keep_TN[index], known_TN, self.mean)
+        shared = len(self) > 1 and self.x_TND.stride(0) == 0
+        x_TND = self.x_TND[:1].expand(len(index), -1, -1) if shared else self.x_TND[index]
+        return Tasks(x_TND, self.y_TN[index], self.keep_TN[index], known_TN, self.mean)
 
     def to(self, dtype: torch.dtype) -> "Tasks":
         """The same in another precision."""
@@ -104,7 +106,7 @@ class Units:
     y_zero_T: Float[Tensor, " T"]
     y_scale_T: Float[Tensor, " T"]
 
-    def pick(self, index: Tensor) -> "Units":
+    def pick(self, index: Tensor | slice) -> "Units":
         return Units(*(getattr(self, each.name)[index] for each in fields(self)))
 
     def inputs(self, x_TMD: Float[Tensor, "T M D"]) -> Float[Tensor, "T M D"]:
