@@ -389,6 +389,7 @@ def main() -> None:
         keep()
     if device.type == "cuda":
         results["cases"].append(case("own inputs, rbf", 50_000, device, options.batch))
+        keep()
         results["twins"] = twins(device)  # after what has a budget: plain torch leaves memory to its libraries
         print(results["twins"], flush=True)
     results["cases"].append(predictions(device, options.tasks))
