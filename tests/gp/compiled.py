@@ -10,7 +10,7 @@ from brimful.gp import _advance, _eigen, _kernels, _late, _measure, _survey
 _WHOLE = dict.fromkeys(("begin", "L", "T", "XT", "XN", "NB", "NP", "room", "M", "N", "limit", "wide"), "i32")
 _INDEX = dict.fromkeys(("last", "index", "iterations", "ending", "going", "counts", "start", "made"), "*i32")
 _TYPES = _WHOLE | _INDEX | {"out_good": "*i8", "fixed": "*i8", "tolerance": "fp32", "reach": "fp32"}
-_TYPES |= {"first": "i32", "stopped": "*i8", "scales": "*i8"}
+_TYPES |= {"first": "i32", "again": "*i8", "scales": "*i8"}
 _TASK = {"D": 1, "P": 3, "Q": 2, "SHAPE": 3, "ARD": 0, "INTERPRETED": False}
 _STEP = {"P": 3, "PB": 4, "Q": 1, "R": 5, "STARTS": 2, "S": 16, "LATE": 12, "FAILED": 0, "UNFINISHED": 1}
 
@@ -39,18 +39,10 @@ if __name__ == "__main__":
         build(_eigen._lowest, sizes | {"STEPS": steps}, "*fp32", 4, M="*fp32")
     chosen = {"REACH": 3, "L": 49, "LB": 64, "STARTS": 2, "WORTH": 3.0, "S": 16}
     build(_eigen._begin, chosen, "*fp32", 2, places="*fp64", starts="*fp64")
-    sizes = {
-        "D": 2,
-        "Q": 1,
-        "KNOWN": True,
-        "CENTRED": True,
-        "EACH": False,
-        "SHIFTED": True,
-        "OWN": True,
-        "NB": 64,
-        "S": 32,
-    }
+    sizes = {"D": 2, "Q": 1, "KNOWN": True, "CENTRED": True, "EACH": False, "SHIFTED": True, "NB": 64, "S": 32}
     names = "N up xt xn xd yt yn kt kn FLAT FEW EMPTY INVALID"
     whole = dict.fromkeys(names.split(), "i32")
-    build(_measure._measure, sizes, "*fp64", 4, x="*fp32", y="*fp32", out_keep="*u8", out_fate="*i64", **whole)
+    whole |= {"x": "*fp32", "y": "*fp32", "out_keep": "*u8", "out_fate": "*i64"}
+    for own in (True, False):
+        build(_measure._measure, sizes | {"OWN": own}, "*fp64", 4, **whole)
     print("compiled")

@@ -189,17 +189,22 @@ def test_a_rounded_factor_is_as_good_where_there_is_noise(points: int):
         torch.testing.assert_close(rounded, exact, rtol=3e-3, atol=3e-3)
 
 
-def test_guesses_without_the_noise_that_rounding_needs_are_not_followed():
-    kernel, tasks, units, _ = draw("rbf", 1, False, "constant", tasks=4, points=20)
-    within, laid = limits(kernel, units, None, {"noise": (1e-13, 1e-11)}, False), lay(tasks)
+@pytest.mark.parametrize("bounds", [{"noise": (1e-13, 1e-11)}, {"variance": (1e5, 1e8)}, {"variance": (1e3, 1e6)}])
+def test_guesses_without_the_noise_that_rounding_needs_are_not_rounded(bounds: Any):
+    x = torch.linspace(0, 1, 12, dtype=torch.float64)[None, :, None].expand(2, -1, -1)
+    noise = torch.randn(2, 12, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    kernel, y = parse("rbf"), torch.sin(6 * x[:, :, 0]) + 0.05 * noise
+    tasks, units, _ = prepare(x.to(DEVICE), y.to(DEVICE), kernel, "constant")
+    within, laid = limits(kernel, units, None, bounds, False), lay(tasks)
 
     def score(index: torch.Tensor, theta: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         return likelihood.score(kernel, tasks.pick(index), theta)
 
-    wanted, _ = scoring.survey(kernel, within, scoring.Rules(), laid.count_T, score)
-    found, counts = _survey.survey(kernel, laid, within, scoring.Rules())
-    assert (counts >= 1).all()
-    torch.testing.assert_close(found[:, 0], wanted[:, 0], rtol=1e-5, atol=1e-5)
+    wanted, counts = scoring.survey(kernel, within, scoring.Rules(), laid.count_T, score)
+    found, found_counts = _survey.survey(kernel, laid, within, scoring.Rules())
+    assert found_counts.tolist() == counts.tolist()
+    for task, count in enumerate(counts.tolist()):
+        torch.testing.assert_close(found[task, :count], wanted[task, :count], rtol=1e-5, atol=1e-5)
 
 
 def test_no_tasks_and_more_than_the_kernels_can_number():
@@ -280,16 +285,20 @@ def test_tasks_are_measured_as_by_its_twin(
 def test_shared_inputs_are_measured_for_every_task():
     x = torch.linspace(3, 5, 9)[:, None].expand(40, 9, 1).to(DEVICE)
     y = torch.sin(x[:, :, 0] * torch.arange(1, 41, device=DEVICE)[:, None])
-    wanted, found = prepare(x, y, parse("rbf"), "constant"), _measure.prepare(x, y, parse("rbf"), "constant")
+    wanted = prepare(x, y, parse("rbf"), "constant")
+    found = _measure.prepare(x, y, parse("rbf"), "constant", once=True)
     torch.testing.assert_close(found[0].x_TND, wanted[0].x_TND)
     torch.testing.assert_close(found[0].y_TN, wanted[0].y_TN)
+    assert _measure.prepare(x, y, parse("rbf"), "constant")[0].x_TND.stride(0) == 1
     assert found[0].x_TND.stride(0) == found[0].pick(torch.arange(3, device=DEVICE)).x_TND.stride(0) == 0
     y[7, 2] = torch.nan
-    missing = _measure.prepare(x, y, parse("rbf"), "constant")
+    missing = _measure.prepare(x, y, parse("rbf"), "constant", once=True)
     assert missing[0].x_TND.stride(0) == 1
-    for there, own in zip(found[:2], missing[:2], strict=True):
-        for each in ("x_TND", "y_TN") if there is found[0] else ("x_zero_TD", "y_scale_T"):
-            assert torch.equal(getattr(there, each)[8:], getattr(own, each)[8:])  # to the last bit
+    assert torch.equal(found[2][8:], missing[2][8:])
+    for each in ("x_TND", "y_TN", "keep_TN"):
+        assert torch.equal(getattr(found[0], each)[8:], getattr(missing[0], each)[8:])  # to the last bit
+    for each in fields(found[1]):
+        assert torch.equal(getattr(found[1], each.name)[8:], getattr(missing[1], each.name)[8:])
 
 
 @pytest.mark.parametrize(
@@ -394,7 +403,8 @@ def test_hollows_in_the_eigenbasis_are_those_of_the_plain_ones(most: int):
     bases = eigen._bases(kernel, tasks, grids)
     wanted, counts = eigen.begin(*eigen.lowest(tasks.y_TN, bases, within, grids), grids[0], most)
 
-    def plain(y_TN: torch.Tensor, *_: Any) -> Any:
+    def plain(y_TN: torch.Tensor, _: Any, centre_TP: torch.Tensor) -> Any:
+        assert len(centre_TP) == len(y_TN)
         found = eigen.lowest(y_TN, bases, within.pick(slice(len(y_TN))), grids)  # no priors: alike for all tasks
         return [each.contiguous() for each in found]
 

@@ -41,8 +41,7 @@ def decay(x):
     p = _T2 + r * p
     p = _T1 + r * p
     p = _T0 + r * p
-    bits = p.to(tl.int64, bitcast=True) + (shifted.to(tl.int64, bitcast=True) << 52)
-    return bits.to(tl.float64, bitcast=True)
+    return p * ((shifted.to(tl.int64, bitcast=True) + 1023) << 52).to(tl.float64, bitcast=True)
 
 
 @triton.jit

@@ -16,7 +16,7 @@ _SELDOM = 20  # the same where each task is evaluated but once or twice
 
 def innermost(each_TND: Tensor, up: int) -> Tensor:
     """Dimensions by points by tasks, tasks innermost, filled up to a number of points. Not copied, where the memory is
-    laid out so already."""
+    laid out so already; what fills up is then whatever lies there, and must be finite."""
     T, N, D = each_TND.shape
     wanted = (1, T, up * T)
     strides = zip((T, N, D), each_TND.stride(), wanted, strict=True)

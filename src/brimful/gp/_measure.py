@@ -117,13 +117,18 @@ def _measure(
 
 
 def prepare(
-    x_TND: Tensor, y_TN: Tensor, kernel: Kernel, mean: str, known_TN: Tensor | None = None
+    x_TND: Tensor, y_TN: Tensor, kernel: Kernel, mean: str, known_TN: Tensor | None = None, once: bool = False
 ) -> tuple[Tasks, Units, Tensor]:
-    """The tasks in their own units, those units, and the `Fate` of tasks that cannot be fitted (0 for the others)."""
-    if len(y_TN) > 1 and x_TND.stride(0) == 0:  # all have the same inputs: kept once, unless points are missing
-        tasks, units, fate_T = _prepare(x_TND, y_TN, kernel, mean, known_TN, False)
-        if bool(tasks.keep_TN.all()):
-            return tasks, units, fate_T
+    """The tasks in their own units, those units, and the `Fate` of tasks that cannot be fitted (0 for the others).
+
+    `once`: inputs that all tasks share, none of them missing, are kept once. That is for kernels, which read the same
+    numbers either way; torch may add in another order.
+    """
+    if once and len(y_TN) > 1 and x_TND.stride(0) == 0:
+        found = _prepare(x_TND, y_TN, kernel, mean, known_TN, False)
+        if bool(found[0].keep_TN.all()):
+            return found
+        del found  # before there is more
     return _prepare(x_TND, y_TN, kernel, mean, known_TN, True)
 
 

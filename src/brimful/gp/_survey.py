@@ -46,12 +46,12 @@ def _guess(guesses, low, high, fixed, theta, index, first, T, G: tl.constexpr, P
 
 @triton.jit(do_not_specialize=["wide", "L"])
 def _judge(
-    value, theta, index, points, low, high, centre, precision, fixed, scales, score, stopped, wide, L,
+    value, theta, index, points, low, high, centre, precision, fixed, scales, score, again, wide, L,
     P: tl.constexpr, SCALED: tl.constexpr, SURE: tl.constexpr, W: tl.constexpr,
 ):  # fmt: skip
     """The score of every evaluation, priors and all. Where parameters scale the covariance, they are moved to the best
-    common factor first, which has a closed form; `stopped` says where a bound was in the way of it. From `wide` on,
-    evaluations were rounded: where a bound has left too little noise for that, there is no score."""
+    common factor first, which has a closed form; `again` is 1 where a bound was in the way of it. From `wide` on,
+    evaluations were rounded: where a bound has left too little noise for that, `again` is 2, and there is no score."""
     slot = tl.program_id(0).to(tl.int64) * W + tl.arange(0, W)
     here = slot < L
     task = tl.load(index + slot, mask=here, other=0).to(tl.int64)
@@ -60,9 +60,10 @@ def _judge(
     nats = 0.5 * (quadratic + tl.load(value + 2 * slot + 1, mask=here, other=0.0) + 1.8378770664093453 * count)
     noise = tl.load(theta + slot * P + P - 1, mask=here, other=0.0) - tl.load(theta + slot * P, mask=here, other=0.0)
     lost = (tl.abs(nats) < float("inf")) == 0
-    lost = lost | ((slot >= wide) & (noise < SURE))
+    unsure = (slot >= wide) & (noise < SURE)
+    lost = lost | unsure
     shift = tl.log(tl.maximum(tl.where(lost, 1.0, quadratic / tl.maximum(count, 1.0)), 1e-30))
-    off = lost & False
+    off = slot < 0
     pulled = count * 0.0
     for p in tl.static_range(P):
         wanted = tl.load(theta + slot * P + p, mask=here, other=0.0)
@@ -80,7 +81,7 @@ def _judge(
     if SCALED:
         nats += 0.5 * (count * (1.0 + shift) - tl.where(lost, 0.0, quadratic))
     tl.store(score + slot, tl.where(lost, float("inf"), nats + 0.5 * pulled), mask=here)
-    tl.store(stopped + slot, off.to(tl.int8), mask=here)
+    tl.store(again + slot, tl.where(unsure, 2, tl.where(off, 1, 0)).to(tl.int8), mask=here)
 
 
 @triton.jit
@@ -146,9 +147,10 @@ def survey(kernel: Kernel, laid: Laid, limits: Limits, rules: Rules) -> Starts:
     guesses_GP, (across, middle, levels) = grid(kernel, limits)
     guesses_GP = guesses_GP.view(across * middle, levels, P).transpose(0, 1).reshape(-1, P)  # the least noise first
     scales_P = scaling(kernel, limits)
-    # Where the noise is known, a task may have none.
-    unsure = sum(level < _SURE for level in NOISES) if scales_P.any() else levels
+    unsure = sum(level < _SURE for level in NOISES)
     scales_P = scales_P.to(device, torch.int8) if scales_P.any() else None
+    if scales_P is None:  # the noise is known, and there may be none
+        unsure = levels
     starts = min(rules.starts, len(guesses_GP))
     starts_TSP = torch.empty(T, starts, P, dtype=torch.float64, device=device)
     count_T = torch.empty(T, dtype=torch.int32, device=device)
@@ -188,16 +190,21 @@ def _scored(
         ]
         value_L2, run = torch.cat(parts) if len(parts) > 1 else parts[0], _judge
         score_L = torch.empty(len(index_L), dtype=torch.float64, device=device)
-        stopped_L = torch.empty(len(index_L), dtype=torch.int8, device=device)
+        again_L = torch.empty(len(index_L), dtype=torch.int8, device=device)
         run[(-(-len(index_L) // _WIDTH),)](
             value_L2, theta_LP, index_L, laid.count_T, limits.low_TP, limits.high_TP, limits.centre_TP,
-            limits.precision_P, fixed_P, fixed_P if scales_P is None else scales_P, score_L, stopped_L, wide,
+            limits.precision_P, fixed_P, fixed_P if scales_P is None else scales_P, score_L, again_L, wide,
             len(index_L), P=P, SCALED=scales_P is not None, SURE=math.log(_SURE), W=_WIDTH,
         )  # fmt: skip
-        return score_L, stopped_L
+        return score_L, again_L
 
-    score_L, stopped_L = judge(index_L, theta_LP, scales_P, wide)
-    stopped = torch.nonzero(stopped_L)[:, 0]
+    score_L, again_L = judge(index_L, theta_LP, scales_P, wide)
+    again = torch.nonzero(again_L)[:, 0]
+    if len(again) and len(unsure := again[again_L[again] == 2]):
+        some_LP = theta_LP[unsure]
+        score_L[unsure], again_L[unsure] = judge(index_L[unsure], some_LP, scales_P, len(unsure))
+        theta_LP[unsure] = some_LP
+    stopped = again[again_L[again] == 1]
     if len(stopped):
         score_L[stopped] = judge(index_L[stopped], theta_LP[stopped], None, len(stopped))[0]
     return theta_LP, score_L

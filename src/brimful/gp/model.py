@@ -105,15 +105,16 @@ class Model:
                 return "fused"
         return "torch"
 
-    def prepared(self, batch: dict[str, Tensor]) -> tuple[Tasks, Units, Tensor]:
-        """A batch of data in its own units."""
+    def prepared(self, batch: dict[str, Tensor], for_kernels: bool = False) -> tuple[Tasks, Units, Tensor]:
+        """A batch of data in its own units; for nothing but fused kernels, where there are some, if said."""
         y_TN = batch["y"]
         x_TND = batch["x"] if self.shared is None else self.shared.to(y_TN.device).expand(len(y_TN), -1, -1)
         if isinstance(self.kernel, Kernel) and _has_kernels(y_TN.device):
             from . import _measure
 
             if _measure.serves(self.kernel, y_TN.shape[1]):
-                return _measure.prepare(x_TND, y_TN, self.kernel, self.mean, batch.get("noise"))
+                once = for_kernels and self.engine(y_TN.device, y_TN.shape[1]) == "fused"
+                return _measure.prepare(x_TND, y_TN, self.kernel, self.mean, batch.get("noise"), once)
         return prepare(x_TND, y_TN, self.kernel, self.mean, batch.get("noise"))
 
 
@@ -134,7 +135,7 @@ def warm(model: Model, device: torch.device, points: int) -> None:
 def fit_batch(batch: dict[str, Tensor], *, model: Model, at: Tensor | None = None, precision: str = "float64") -> Batch:
     """Fits a batch of tasks. With `at`, predicts there too. A precision of "float16" gives logarithms of parameters,
     which lose nothing that matters."""
-    tasks, units, fate_T = model.prepared(batch)
+    tasks, units, fate_T = model.prepared(batch, for_kernels=True)
     bounds = _limits(model, tasks, units)
     index = torch.nonzero(fate_T == 0)[:, 0]
     whole = len(index) == len(tasks)
@@ -241,9 +242,11 @@ def _in_data_units(mean_TM: Tensor, variance_TM: Tensor, units: Units, fate_T: T
     }
 
 
-def _own_units(batch: dict[str, Tensor], model: Model) -> tuple[Tasks, Units, Tensor, Tensor, Tensor]:
+def _own_units(
+    batch: dict[str, Tensor], model: Model, for_kernels: bool = False
+) -> tuple[Tasks, Units, Tensor, Tensor, Tensor]:
     """A batch of data with parameters: tasks, units, fates, and the parameters and coefficients in those units."""
-    tasks, units, fate_T = model.prepared(batch)
+    tasks, units, fate_T = model.prepared(batch, for_kernels)
     theta_TP = torch.log(batch["parameters"].double()) - units.shift(model.kernel)
     beta_TQ = torch.zeros(len(tasks), tasks.coefficients, dtype=torch.float64, device=theta_TP.device)
     return tasks, units, fate_T, theta_TP, beta_TQ
@@ -274,7 +277,7 @@ def predict_batch(
     batch: dict[str, Tensor], *, model: Model, at: Tensor | None = None, noise: bool = False
 ) -> dict[str, Tensor]:
     """Mean and variance at new points, for tasks with their parameters."""
-    tasks, units, fate_T, theta_TP, beta_TQ = _own_units(batch, model)
+    tasks, units, fate_T, theta_TP, beta_TQ = _own_units(batch, model, for_kernels=True)
     new_TMD = _new_points(batch, at, units)
     mean_TM, variance_TM = _predicted(model, tasks, theta_TP, beta_TQ, new_TMD)
     if noise:
