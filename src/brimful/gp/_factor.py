@@ -15,6 +15,7 @@ import triton.language as tl
 from . import _blocks as blocks
 from ._blocks import LANES
 
+_INTERPRETED = tl.constexpr(blocks.INTERPRETED)
 _TERMS = [tl.constexpr(1.0 / math.factorial(k)) for k in range(13)]
 _T0, _T1, _T2, _T3, _T4, _T5, _T6, _T7, _T8, _T9, _T10, _T11, _T12 = _TERMS
 
@@ -45,24 +46,32 @@ def decay(x):
 
 
 @triton.jit
+def _decay(x):
+    if _INTERPRETED:  # which takes a while for each step
+        return tl.exp(x)
+    else:  # noqa: RET505, the branch that is not taken is not compiled
+        return decay(x)
+
+
+@triton.jit
 def value_of(r2, SHAPE: tl.constexpr):
     """A kernel's shape at a squared distance, and what its derivative by a lengthscale is, over the squared distance
     along it."""
     if SHAPE == 0:
-        value = decay(-0.5 * r2)
+        value = _decay(-0.5 * r2)
         slope = value
     elif SHAPE == 1:
         r = tl.sqrt(r2)
-        value = decay(-r)
+        value = _decay(-r)
         slope = tl.where(r > 0.0, value / tl.where(r > 0.0, r, 1.0), 0.0)
     elif SHAPE == 2:
         r = tl.sqrt(3.0 * r2)
-        e = decay(-r)
+        e = _decay(-r)
         value = (1.0 + r) * e
         slope = 3.0 * e
     else:
         r = tl.sqrt(5.0 * r2)
-        e = decay(-r)
+        e = _decay(-r)
         value = (1.0 + r + r * r / 3.0) * e
         slope = (1.0 + r) * e * (5.0 / 3.0)
     return value, slope
