@@ -302,7 +302,7 @@ def test_tasks_are_measured_as_by_its_twin(
 
 
 def test_shared_inputs_are_measured_for_every_task():
-    x = torch.linspace(3, 5, 9)[:, None].expand(40, 9, 1).to(DEVICE)
+    x = torch.linspace(3, 5, 9)[:, None].to(DEVICE).expand(40, 9, 1)
     y = torch.sin(x[:, :, 0] * torch.arange(1, 41, device=DEVICE)[:, None])
     wanted = prepare(x, y, parse("rbf"), "constant")
     found = _measure.prepare(x, y, parse("rbf"), "constant", once=True)
