@@ -27,7 +27,7 @@ check: $(STAMP)          ## lint, format and types
 
 bench: $(STAMP)          ## measure on this machine; results land in benchmarks/results
 	$(BIN)/python benchmarks/monitor.py
-	$(BIN)/python benchmarks/gp.py
+	$(BIN)/python benchmarks/gp.py --out benchmarks/results/gp.json
 	$(BIN)/python benchmarks/loader.py --out benchmarks/results/loader.json
 	$(BIN)/python benchmarks/train.py --out benchmarks/results/train.json
 	$(BIN)/python benchmarks/gpcm.py --out benchmarks/results/gpcm.json

@@ -20,6 +20,7 @@ import tempfile
 import time
 import warnings
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +41,7 @@ from saving import save
 N = 40
 BUDGETS = ("8GB", "0.5GB")
 ROUNDS = 4  # of the fits under budgets
+PARTS = ("fits", "predictions", "points", "linearity", "peers")
 BOTORCH = 1000  # tasks: it is slow
 
 
@@ -162,18 +164,33 @@ def gap_to_best(
 
 
 def within_budgets(
-    whole: Callable[..., gp.Fit], budgets: tuple[str | None, ...]
+    whole: Callable[[str | None], int], budgets: tuple[str | None, ...]
 ) -> dict[str | None, tuple[float, int]]:
-    """Seconds and peak memory of a fit under each budget (None: all there is), taken in turns, so that what else goes
-    on in the machine meets them all: the fastest of some rounds, after one that does not count."""
+    """Seconds and peak memory of some work under each budget (None: all there is), taken in turns, so that what else
+    goes on in the machine meets them all: the fastest of some rounds, after one that does not count."""
     best: dict[str | None, tuple[float, int]] = dict.fromkeys(budgets, (math.inf, 0))
     for turn in range(1 + ROUNDS):
         for budget in budgets:
-            took, found = timed(lambda budget=budget: whole(budget=budget))
+            took, peak = timed(lambda budget=budget: whole(budget))
             if turn:
-                peak = found.result.observed if found.result else 0
                 best[budget] = (min(best[budget][0], took), max(best[budget][1], peak))
     return best
+
+
+def losses(
+    whole: Callable[[str | None], int], tasks: int, device: torch.device
+) -> tuple[float, dict[str, dict[str, float]]]:
+    """Microseconds a task without a budget, and what is lost under each."""
+    under = within_budgets(whole, (None, *BUDGETS) if device.type == "cuda" else (None,))
+    free = under.pop(None)[0]
+    return free / tasks * 1e6, {
+        str(budget): {"us": took / tasks * 1e6, "loss": took / free - 1, "peak": peak}
+        for budget, (took, peak) in under.items()
+    }
+
+
+def peak_of(found: gp.Fit) -> int:
+    return found.result.observed if found.result else 0
 
 
 def case(name: str, tasks: int, device: torch.device, batch: int) -> dict[str, Any]:
@@ -193,28 +210,20 @@ def case(name: str, tasks: int, device: torch.device, batch: int) -> dict[str, A
 
     with tempfile.TemporaryDirectory() as folder:
         stored, found = timed(lambda: whole(out=Path(folder) / "store"))
-    under = within_budgets(whole, (None, *BUDGETS) if device.type == "cuda" else (None,))
-    free = under[None][0]
-    budgets = {
-        budget: {"us": took / tasks * 1e6, "loss": took / free - 1, "peak": peak}
-        for budget, (took, peak) in under.items()
-        if budget is not None
-    }
-    result = {
+    free, budgets = losses(lambda budget: peak_of(whole(budget=budget)), tasks, device)
+    return {
         "case": name,
         "tasks": tasks,
         "fit_us": seconds / tasks * 1e6,
         "whole_us": stored / tasks * 1e6,
-        "memory_us": free / tasks * 1e6,
+        "memory_us": free,
         "nlml": float(np.nanmean(nlml)),
         "converged": float((status == 0).mean()),
         "gap": gap,
         "over_0.1": far,
-        "peak": found.result.observed if found.result else 0,
+        "peak": peak_of(found),
         "budgets": budgets,
     }
-    print(result, flush=True)
-    return result
 
 
 def gpytorch_adam(x: torch.Tensor, y: torch.Tensor, steps: int, batch: int) -> np.ndarray:
@@ -328,12 +337,40 @@ def predictions(device: torch.device, tasks: int) -> dict[str, Any]:
         for part in parts:
             predict_batch(part, model=found.model, at=there)
 
+    def whole(budget: str | None) -> int:
+        wait()
+        if device.type == "cuda":
+            torch.cuda.empty_cache()
+            torch.cuda.reset_peak_memory_stats()
+        replace(found, budget=budget).predict(at)
+        return torch.cuda.max_memory_reserved() if device.type == "cuda" else 0
+
     resident()
     alone, _ = timed(resident, 3)
-    found.predict(at)
-    seconds, _ = timed(lambda: found.predict(at))
-    us = {"fit_us": alone / tasks * 1e6, "whole_us": seconds / tasks * 1e6}
+    del batch, parts
+    free, budgets = losses(whole, tasks, device)
+    us = {"fit_us": alone / tasks * 1e6, "whole_us": free, "memory_us": free, "budgets": budgets}
     return {"case": "predict 100 points, own inputs", "tasks": tasks} | us
+
+
+def many_points(device: torch.device, tasks: int, points: int) -> dict[str, Any]:
+    """`gp.fit` of tasks that are too large for anything but batched linear algebra."""
+    tree = rows(gp.synthetic(tasks, points, seed=1, shared=False), 0, tasks)
+    data = read(tree["x"], tree["y"], None, None, gp.Columns())
+    gp.fit(tree["x"][:1], tree["y"][:1], priors=None, device=device, progress=False)
+    seconds, found = timed(lambda: gp.fit(data, priors=None, device=device, progress=False))
+    gap, far = gap_to_best(data, {}, found.nlml, min(2, tasks), device)
+    return {
+        "case": f"own inputs, rbf, {points:,} points",
+        "tasks": tasks,
+        "fit_us": math.nan,
+        "whole_us": seconds / tasks * 1e6,
+        "nlml": float(found.nlml.mean()),
+        "converged": float(found.converged.mean()),
+        "gap": gap,
+        "over_0.1": far,
+        "peak": peak_of(found),
+    }
 
 
 def linearity(device: torch.device, most: int) -> list[dict[str, Any]]:
@@ -368,6 +405,7 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=1_000_000, help="tasks in a batch of the fit alone")
     parser.add_argument("--device", default="auto")
     parser.add_argument("--most", type=int, default=100_000, help="the most tasks of the row that shows linearity")
+    parser.add_argument("--only", nargs="+", choices=PARTS, default=PARTS, help="some parts alone")
     parser.add_argument("--quick", action="store_true", help="few tasks, to see that it runs")
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
@@ -383,22 +421,28 @@ def main() -> None:
         """What was measured stays, if something later should fail."""
         save(options.out, results, show(results))
 
+    def add(each: dict[str, Any]) -> None:
+        print(each, flush=True)
+        results["cases"].append(each)
+        keep()
+
     sizes = [options.tasks if name in HEADLINE else options.other_tasks or options.tasks for name in CASES]
-    for name, tasks in zip(CASES, sizes, strict=True):
-        results["cases"].append(case(name, tasks, device, options.batch))
+    if "fits" in options.only:
+        for name, tasks in zip(CASES, sizes, strict=True):
+            add(case(name, tasks, device, options.batch))
+        if device.type == "cuda":
+            add(case("own inputs, rbf", 50_000, device, options.batch))
+    if "predictions" in options.only:
+        add(predictions(device, options.tasks))
+    if "points" in options.only and device.type == "cuda":  # minutes a task on a CPU
+        add(many_points(device, 16, 2000))
+    if "linearity" in options.only:
+        if device.type == "cuda":
+            results["twins"] = twins(device)  # after what has a budget: plain torch leaves memory to its libraries
+        results["linearity"] = linearity(device, options.most)
+        print(results.get("twins"), results["linearity"], flush=True)
         keep()
-    if device.type == "cuda":
-        results["cases"].append(case("own inputs, rbf", 50_000, device, options.batch))
-        keep()
-        results["twins"] = twins(device)  # after what has a budget: plain torch leaves memory to its libraries
-        print(results["twins"], flush=True)
-    results["cases"].append(predictions(device, options.tasks))
-    print(results["cases"][-1], flush=True)
-    keep()
-    results["linearity"] = linearity(device, options.most)
-    print(results["linearity"], flush=True)
-    keep()
-    for each in peers(device, options.peer_tasks):
+    for each in peers(device, options.peer_tasks) if "peers" in options.only else ():
         print(each, flush=True)
         results["peers"].append(each)
         keep()
@@ -425,7 +469,7 @@ def show(results: dict[str, Any]) -> str:
         for e in results["cases"] for budget, b in e.get("budgets", {}).items()
     ]  # fmt: skip
     if limited:
-        head = ("gp.fit in memory", "tasks", "us", "budget", "us within it", "loss", "peak")
+        head = ("in host memory", "tasks", "us", "budget", "us within it", "loss", "peak")
         lines += [columns(limited, header=head), ""]
     lines.append(columns([(f"{e['tasks']:,}", f"{e['seconds']:.2f} s", f"{e['us']:.2f}") for e in results["linearity"]],
                          header=("tasks, shared inputs", "fit alone", "us")))  # fmt: skip

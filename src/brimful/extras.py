@@ -16,6 +16,7 @@ EXTRAS: dict[str, tuple[str, ...]] = {
         "gpytorch",
         "hypothesis",
         "pandas",
+        "polars",
         "pyright",
         "pytest",
         "pytest_timeout",

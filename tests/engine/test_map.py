@@ -370,6 +370,15 @@ def test_what_was_measured_is_remembered():
     assert plan_map(stamped, items, budget="200MB").cost.source == "guess"
 
 
+def test_bytes_an_item_are_not_taken_for_bytes_a_unit_of_weight():
+    items = rows(5000)
+    run(double, items, budget="200MB")
+    heavy = np.linspace(1e6, 2e6, 5000)
+    assert plan_map(double, items, budget="200MB", weight=heavy).cost.source == "guess"
+    assert run(double, items, budget="200MB", weight=heavy).ok.all()
+    assert plan_map(double, items, budget="200MB").cost.source == "remembered"
+
+
 def test_a_plan_can_be_had_without_the_run():
     recorded = Recorded(double)
     plan = plan_map(recorded, rows(100), budget="100MB", batch=10)

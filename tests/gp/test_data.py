@@ -2,6 +2,9 @@
 
 import datetime
 import itertools
+import json
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -154,6 +157,174 @@ def test_a_date_that_is_none_is_a_missing_point():
     stamps = DATES.to_numpy().copy()
     stamps[3] = np.datetime64("NaT")
     assert fit([(stamps, Y[0])]).table()["points"].to_pylist() == [8]
+
+
+PERIODS = pd.period_range("2020-01", periods=9, freq="M")
+FORMS_OF_PERIODS: dict[str, Any] = {
+    "an index": PERIODS,
+    "a series": pd.Series(PERIODS),
+    "a list": list(PERIODS),
+    "arrow": pa.array(PERIODS),
+    "chunks": pa.chunked_array([pa.array(PERIODS[:4]), pa.array(PERIODS[4:])]),
+}
+
+
+@pytest.mark.parametrize("form", FORMS_OF_PERIODS)
+def test_a_period_is_the_day_it_starts(form: str):
+    dates = PERIODS.start_time
+    found = fit(pd.DataFrame({"task": "a", "ds": PERIODS, "y": Y[0]}))
+    same(found, fit(pd.DataFrame({"task": "a", "ds": dates, "y": Y[0]})))
+    same(found, fit([(FORMS_OF_PERIODS[form], Y[0])]))
+    expected = found.predict(dates)[0]
+    np.testing.assert_array_equal(found.predict(FORMS_OF_PERIODS[form])[0], expected)
+    np.testing.assert_array_equal(found.predict([pd.Timestamp("2020-02-01")])[0], expected[:, 1:2])
+
+
+@pytest.mark.parametrize("frequency", ["Y", "Q", "W", "D", "h"])
+def test_periods_of_any_length(frequency: str):
+    periods = pd.period_range("2020-01-01", periods=9, freq=frequency)
+    table = pd.DataFrame({"task": "a", "ds": periods, "y": Y[0]})
+    same(fit(table), fit(table.assign(ds=periods.start_time)))
+
+
+def test_a_period_that_is_none_is_a_missing_point():
+    periods = pd.Series(PERIODS)
+    periods[3] = pd.NaT
+    y = np.where(np.arange(9) == 3, np.nan, Y[0])
+    expected = fit([(PERIODS, y)])
+    same(fit(pd.DataFrame({"task": "a", "ds": periods, "y": Y[0]})), expected)
+    same(fit([(periods, Y[0])]), expected)
+    same(fit([([*DATES[:3], pd.NaT, *DATES[4:]], Y[0])]), fit([(DATES, y)]))
+
+
+def test_the_periods_of_a_file_are_known_without_pandas(tmp_path: Path):
+    pd.DataFrame({"task": "a", "ds": PERIODS, "y": Y[0]}).to_parquet(tmp_path / "long.parquet")
+    program = (
+        "import json, sys; from brimful.gp.table import numbers, read_table; assert 'pandas' not in sys.modules\n"
+        "print(json.dumps(numbers(read_table(sys.argv[1])['ds'], 'ds').tolist()))"
+    )
+    said = subprocess.run(
+        [sys.executable, "-c", program, str(tmp_path / "long.parquet")], check=True, capture_output=True, text=True
+    )
+    assert json.loads(said.stdout) == ((PERIODS.start_time - pd.Timestamp(0)) // pd.Timedelta(days=1)).tolist()
+
+
+def test_periods_without_pandas_are_told_of(monkeypatch: pytest.MonkeyPatch):
+    table = pa.table({"task": ["a"] * 9, "ds": pa.array(PERIODS), "y": Y[0]})
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(InputError, match=r"column 'ds' holds periods of pandas, and cannot be read .*; give dates"):
+        fit(table)
+
+
+HIDDEN = np.random.default_rng(0).random(Y.shape) < 0.2
+
+
+def masked(values: Any) -> np.ma.MaskedArray:
+    """Some values masked, with others below the mask that would be noticed."""
+    return np.ma.masked_array(np.where(HIDDEN, 99, values), HIDDEN)
+
+
+@pytest.mark.parametrize("form", ["shared", "own", "pairs", "lists", "lists of lists", "inputs", "pairs of inputs"])
+def test_what_is_masked_is_missing(form: str):
+    x, y, missing = X[:, :, 0], masked(Y), np.where(HIDDEN, np.nan, Y)
+    given: Any = {
+        "shared": lambda: (SHARED, y),
+        "own": lambda: (x, y),
+        "pairs": lambda: ([*zip(x, y, strict=True)],),
+        "lists": lambda: (x, list(y)),
+        "lists of lists": lambda: (x, [[each if each is np.ma.masked else float(each) for each in row] for row in y]),
+        "inputs": lambda: (masked(x), Y),
+        "pairs of inputs": lambda: ([*zip(masked(x), Y, strict=True)],),
+    }[form]()
+    found = fit(*given)
+    same(found, fit(SHARED if form == "shared" else x, missing))
+    assert found.table()["points"].to_pylist() == (~HIDDEN).sum(1).tolist()
+
+
+def test_masks_of_whole_numbers_and_dates():
+    y, hidden = np.round(Y[0] * 4), np.arange(9) == 4
+    expected = fit([(SHARED, np.where(hidden, np.nan, y))])
+    same(expected, fit([(SHARED, np.ma.masked_array(y.astype(int), hidden))]))
+    same(expected, fit([(SHARED, np.ma.masked_array(y, hidden).astype(np.float32))]))
+    dates = fit([(DATES, np.where(hidden, np.nan, y))])
+    for stamps in (DATES.to_numpy(), np.array(DATES.to_pydatetime())):
+        same(dates, fit([(np.ma.masked_array(stamps, hidden), y)]))
+
+
+def test_a_mask_that_hides_nothing_changes_nothing():
+    same(fit(SHARED, np.ma.masked_array(Y)), fit(SHARED, Y))
+    with pytest.raises(InputError, match="y holds bool; give real numbers"):
+        fit(SHARED, np.ma.masked_array(Y > 0, HIDDEN))
+
+
+def test_a_point_whose_noise_is_masked_is_missing():
+    missing = np.where(HIDDEN, np.nan, Y)
+    expected = fit(X, missing, noise=0.05)
+    noise = np.ma.masked_invalid(np.where(HIDDEN, np.nan, 0.05))
+    for found in (
+        fit(X, Y, noise=noise),
+        fit(X, masked(Y), noise=noise),
+        fit(X, Y, noise=list(noise)),
+        fit([*zip(X, Y, noise, strict=True)]),
+    ):
+        same(found, expected)
+        np.testing.assert_array_equal(found.predict([0.5], noise=True)[1], expected.predict([0.5], noise=True)[1])
+    assert (fit(X, Y, noise=np.where(HIDDEN, np.nan, 0.05)).status == gp.Fate.INVALID)[HIDDEN.any(1)].all()
+
+
+def test_only_categories_that_occur_are_tasks():
+    table = pd.DataFrame(long(X, Y, list("abcde")))
+    expected = fit(table[table["unique_id"].isin(["b", "d"])])
+    categories = table.assign(unique_id=pd.Categorical(table["unique_id"], categories=list("zedcba")))
+    found = fit(categories[categories["unique_id"].isin(["b", "d"])])
+    assert found.ids.to_pylist() == ["b", "d"]
+    same(found, expected)
+
+
+def polars_frame(polars: Any) -> Any:
+    columns = long(X, Y, list("cabed"))
+    dates = [datetime.date(2024, 1, 1) + datetime.timedelta(days=int(100 * each)) for each in columns["ds"]]
+    y = [None if place in (2, 11) else float(value) for place, value in enumerate(columns["y"])]
+    return polars.DataFrame({"unique_id": columns["unique_id"], "ds": dates, "y": y})
+
+
+@pytest.mark.parametrize("kind", ["frame", "lazy", "categories", "enumeration", "datetimes", "one null date"])
+def test_frames_of_polars(tmp_path: Path, kind: str):
+    polars = pytest.importorskip("polars")
+    frame = polars_frame(polars)
+    ids, ds = polars.col("unique_id"), polars.col("ds")
+    source = {
+        "frame": lambda: frame,
+        "lazy": lambda: frame.lazy().filter(ids != "z"),
+        "categories": lambda: frame.with_columns(ids.cast(polars.Categorical)),
+        "enumeration": lambda: frame.with_columns(ids.cast(polars.Enum(list("zedcba")))),
+        "datetimes": lambda: frame.with_columns(ds.cast(polars.Datetime("ms"))),
+        "one null date": lambda: frame.with_columns(
+            ds=polars.when(polars.int_range(polars.len()) == 20).then(None).otherwise(ds)
+        ),
+    }[kind]()
+    y = Y.copy()
+    y.reshape(-1)[[2, 11, *([20] if kind == "one null date" else [])]] = np.nan
+    days = np.array([(each - datetime.date(1970, 1, 1)).days for each in frame["ds"]], float).reshape(5, 9)
+    found = fit(source, out=tmp_path / "models")
+    expected = fit(days, y, out=tmp_path / "expected")
+    assert found.ids.to_pylist() == list("cabed")
+    same(found, expected)
+    assert gp.load(tmp_path / "models").ids.take(pa.array([3])).to_pylist() == ["e"]
+
+
+def test_series_of_polars():
+    polars = pytest.importorskip("polars")
+    y = polars.Series([None, *Y[0, 1:]])
+    dates = polars.Series(DATES.to_pydatetime().tolist())
+    same(fit([(dates, y)]), fit([(DATES, np.where(np.arange(9) == 0, np.nan, Y[0]))]))
+
+
+def test_texts_of_polars_are_no_numbers():
+    polars = pytest.importorskip("polars")
+    frame = polars_frame(polars).with_columns(polars.col("y").cast(polars.String))
+    with pytest.raises(InputError, match=r"column 'y' is large_string, and must hold numbers or dates: it holds texts"):
+        fit(frame.lazy())
 
 
 @pytest.mark.parametrize("kind", ["arrow", "pandas", "parquet", "csv"])
@@ -405,3 +576,11 @@ def test_ragged_tasks_keep_their_order_whatever_the_order_of_work():
     for task in (0, 2, 5):
         alone = fit([(x[task, : counts[task]], y[task, : counts[task]])])
         assert found.nlml[task] == pytest.approx(alone.nlml[0], rel=1e-9)
+
+
+@pytest.mark.parametrize("scale", [1e31, 1e-31])
+def test_inputs_beyond_what_can_be_measured_are_told_of(scale: float):
+    x, y = rows(0, 2, 8)
+    found = fit([(x[0], y[0]), (x[1] * scale, y[1])])
+    assert found.status.tolist() == [0, gp.Fate.INVALID]
+    assert "inputs that reach over more than 1e30 or less than 1e-30" in found.messages[1]

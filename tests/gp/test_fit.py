@@ -2,6 +2,7 @@
 
 import math
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from small import fit, rows, same
 
 from brimful import BudgetError, ConfigError, DeviceError, gp
 from brimful.events import BatchDone, Finished
-from brimful.gp import Fate, LogNormal
+from brimful.gp import Fate, LogNormal, model, scoring
 
 X, Y = rows(0, 6, 10)
 ODD, OTHERS = 2, [0, 1, 3, 4, 5]
@@ -290,11 +291,30 @@ def test_no_tasks_and_no_points(shape: tuple[int, int]):
 
 
 def test_many_points_take_the_other_way_to_the_same_end():
-    x, y = rows(5, 2, 12)
-    padded = np.concatenate([y, np.full((2, 400), NAN)], 1)
-    found = fit(np.concatenate([x, np.zeros((2, 400, 1))], 1), padded, batch=2, tolerance=1e-9)
-    assert "compiled loop" not in found.way
-    same(found, fit(x, y, tolerance=1e-9), rtol=1e-3)
+    x, y = rows(5, 2, 410)
+    found = fit(x, y, batch=2, tolerance=1e-9)
+    assert "batched LAPACK; up to 400 points, compiled loop" in found.way
+    with patch.object(model, "_COMPILED", 410):
+        same(found, fit(x, y, tolerance=1e-9), rtol=1e-3)
+
+
+def test_a_task_does_not_pay_for_a_neighbour_of_many_points():
+    (x, y), (long_x, long_y) = rows(5, 3, 12), rows(6, 1, 402)
+    x[1, 5:], y[1, 5:] = NAN, NAN
+    tasks = [(x[0], y[0]), (long_x[0], long_y[0]), (x[1], y[1]), (x[2], y[2])]
+    widths = []
+
+    def seen(kernel: Any, some: Any, *rest: Any) -> Any:
+        widths.append(tuple(some.y_TN.shape))
+        return plain(kernel, some, *rest)
+
+    plain = scoring.fit
+    with patch.object(scoring, "fit", seen):
+        found = fit(tasks, batch=4)
+    assert widths == [(1, 402)]
+    alone = [fit([each]) for each in tasks]
+    np.testing.assert_array_equal(found.nlml, np.concatenate([each.nlml for each in alone]))
+    np.testing.assert_array_equal(found.status, [0, 0, 0, 0])
 
 
 def test_the_budget_is_kept():

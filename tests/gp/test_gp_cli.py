@@ -227,6 +227,16 @@ def test_points_are_found_by_the_names_of_the_inputs(tmp_path: Path):
     assert "it has no column 'when'; the models have the inputs when, deep" in " ".join(said.split())
 
 
+def test_points_between_dates(tmp_path: Path):
+    days = np.arange(9)
+    dates = pa.array(days + 19_723, pa.int32()).cast(pa.date32())  # from 2024-01-01 on
+    found = fit(pa.table({"id": ["a"] * 9, "when": dates, "y": Y[0]}), out=tmp_path / "models")
+    out = ["--out", str(tmp_path / "there.parquet")]
+    invoke("gp", "predict", str(tmp_path / "models"), "--at", "2024-01-01:2024-01-09:17", *out)
+    mean = np.stack(pq.read_table(tmp_path / "there.parquet")["mean"].to_numpy())
+    np.testing.assert_allclose(mean, found.predict(19_723 + np.linspace(0, 8, 17))[0], rtol=1e-5)
+
+
 @pytest.mark.parametrize("kind", ["npy", "csv", "parquet"])
 def test_points_from_a_file(models: Path, tmp_path: Path, kind: str):
     points, path = np.array([0.1, 1.5, 2.0]), tmp_path / f"points.{kind}"
@@ -318,7 +328,9 @@ def test_mistakes_about_the_points(models: Path, tmp_path: Path):
     np.save(tmp_path / "none.npy", np.zeros((0, 1)))
     np.save(tmp_path / "complex.npy", np.zeros(4, complex))
     for at, words in (
-        ("0:1:many", "--at is '0:1:many'; write start:stop:num, such as 0:1:100"),
+        ("0:1:many", "--at is '0:1:many'; write start:stop:num, such as 0:1:100 or 2024-01-01:2024-12-31:50"),
+        ("2024-01-01:2024-13-01:5", "--at is '2024-01-01:2024-13-01:5'; write start:stop:num"),
+        ("0:2024-12-31:5", "--at is '0:2024-12-31:5'; write start:stop:num"),
         ("0:1:0", "--at is '0:1:0'; num must be at least 1, and start and stop finite"),
         ("0:inf:3", "--at is '0:inf:3'; num must be at least 1, and start and stop finite"),
         (str(tmp_path / "none.npy"), "none.npy cannot be read as points: it holds none"),
@@ -350,6 +362,15 @@ def test_the_pace_of_a_fit_that_goes_on_is_of_what_it_did(tmp_path: Path):
     again = fit(X, Y, out=tmp_path / "models", batch=3)
     assert again.result is not None
     assert f"({show_seconds(again.result.seconds)} a task)" in str(again)
+
+
+@pytest.mark.parametrize("name", ["none.csv", "none.parquet"])
+def test_a_table_without_rows_is_told_of(tmp_path: Path, name: str):
+    empty = pa.table({"unique_id": pa.array([], pa.string()), "ds": np.zeros(0), "y": np.zeros(0)})
+    (pq.write_table if name.endswith("parquet") else pyarrow.csv.write_csv)(empty, tmp_path / name)
+    for command in (["gp", "fit"], ["plan", "gp", "fit"]):
+        said = "".join(fails(*command, "--data", str(tmp_path / name)).split())
+        assert f"{name}hasnorows;giveatablewitharowapoint" in said
 
 
 def test_a_table_that_is_wrong_is_told_of(tmp_path: Path):

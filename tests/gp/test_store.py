@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pandas as pd
@@ -44,6 +45,34 @@ def alike(one: gp.Fit, other: gp.Fit, rtol: float = 0.0) -> None:
         for mine, theirs in zip(ask(one), ask(other), strict=True):
             scale = np.nanmax(np.abs(theirs))
             np.testing.assert_allclose(mine, theirs, rtol=rtol, atol=rtol * scale)
+
+
+def test_models_that_nobody_looks_at_are_not_read(tmp_path: Path):
+    made = fit(X, Y, out=tmp_path / "store")
+    wanted, asked = made.predict(NEW), []
+    plain = store.Rows.column
+
+    def column(self: Any, name: str) -> pa.Array:
+        asked.append(name)
+        return plain(self, name)
+
+    with patch.object(store.Rows, "column", column):
+        found = load(tmp_path / "store")
+        same_mean, same_variance = found.predict(NEW)
+        found.predict_to(tmp_path / "there", NEW, progress=False)
+        assert set(asked) <= {"item", "status", "message"}
+        assert len(found.nlml) == 9
+        assert asked.pop() == "nlml"
+    np.testing.assert_array_equal(same_mean, wanted[0])
+    np.testing.assert_array_equal(same_variance, wanted[1])
+    assert repr(found).startswith("<gp.Fit: 9 processes")
+
+
+def test_a_fit_outlives_its_folder(tmp_path: Path):
+    made = fit(X, Y, out=tmp_path / "store")
+    shutil.rmtree(tmp_path / "store")
+    assert np.isfinite(made.nlml).sum() == 8
+    assert made.predict(NEW)[0].shape == (9, 5)
 
 
 FORMS: dict[str, tuple[Any, dict[str, Any]]] = {

@@ -5,6 +5,7 @@ the results of the last are moved back and written. A probe runs alone, so that 
 """
 
 import contextlib
+import gc
 import time
 from collections import deque
 from collections.abc import Callable
@@ -294,6 +295,7 @@ class Drive:
         self.land()
         for piece in self._waiting:
             piece.staged = None
+        gc.collect()  # what the function left in circles
         if self._hold.device.type == "cuda":
             torch.cuda.empty_cache()
         self._retries = self._count_retries()  # it tried again before it failed; that is no further sign

@@ -115,7 +115,8 @@ class Job:
         return Crew(tasks, work)
 
     def _key(self, device: torch.device) -> costcache.Key:
-        signature = f"map {fingerprint.of_function(self.fn)} {self.items.spec()}"
+        weighed = "" if self.items.weights is None else " by weight"  # bytes an item, or a unit of weight
+        signature = f"map {fingerprint.of_function(self.fn)} {self.items.spec()}{weighed}"
         return costcache.Key(signature, devices.model(device), str(torch.get_default_dtype()))
 
     def _known(self, device: torch.device, limit: int) -> Cost | None:

@@ -32,6 +32,11 @@ class Staged:
     tree: trees.Tree | None
     arrived: Any = None
 
+    def take(self) -> trees.Tree | None:
+        """The batch, for whoever is to be the only one that holds it."""
+        tree, self.tree = self.tree, None
+        return tree
+
 
 @dataclass(slots=True)
 class Launched:
@@ -143,12 +148,11 @@ class Runner:
             Entangled: the batch fails and no item of it does alone.
             DeviceError: the device is lost to this process.
         """
-        loaded, tree = staged.loaded, staged.tree
+        loaded, tree = staged.loaded, staged.take()
         if tree is None:
             return Launched(loaded, None, None, None, {}, dict(loaded.bad))
         if staged.arrived is not None:
             torch.cuda.current_stream(self.device).wait_event(staged.arrived)
-        staged.tree = None  # the function's frame holds the only reference, and may drop it
         outcome = self._attempt(loaded, tree)
         del tree
         failed = dict(loaded.bad)
@@ -158,10 +162,16 @@ class Runner:
         if outcome is None:
             return Launched(loaded, None, None, None, {}, failed)
         self._worked = True
-        # A copy: the function may return the same memory each time, and these are still on their way when it does.
-        values = trees.apply(outcome.values, lambda tensor: tensor.detach().clone())
-        finite = trees.finite_rows(values, loaded.count) if self._flag else None
-        return self._send_back(loaded, values, outcome, finite, failed)
+        try:
+            # A copy: the function may return the same memory each time, and these are still on their way when it does.
+            values = trees.apply(outcome.values, lambda tensor: tensor.detach().clone())
+            finite = trees.finite_rows(values, loaded.count) if self._flag else None
+            return self._send_back(loaded, values, outcome, finite, failed)
+        except RuntimeError as error:
+            self._raise_if_lost(error, loaded)
+            if not is_full(error):
+                raise
+        raise Full
 
     def _attempt(self, loaded: Loaded, tree: trees.Tree) -> Batch | Exception:
         count = trees.rows(tree)
@@ -171,12 +181,15 @@ class Runner:
         except Exception as error:
             self._raise_if_lost(error, loaded)
             release(error)
-            failure = error
+            failure = None if is_full(error) else error
         else:
             return check(returned, count)
-        if is_full(failure):
+        if failure is None:
             raise Full
-        return failure
+        try:
+            return failure
+        finally:  # its traceback holds this frame: the batch would stay in memory until garbage is collected
+            del failure, tree, loaded
 
     def _raise_if_lost(self, error: Exception, loaded: Loaded) -> None:
         if is_lost(error):
@@ -218,7 +231,7 @@ class Runner:
         staged = self.stage(part)
         if staged.arrived is not None:
             torch.cuda.current_stream(self.device).wait_event(staged.arrived)
-        return self._attempt(loaded, staged.tree)
+        return self._attempt(loaded, staged.take())
 
     def _send_back(
         self,

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from . import scoring
+from . import periods, scoring
 from ._lanes import WIDTH, compiled, entered, inlined, lend
 from ._likelihood import evaluate, evaluate_noise, make_room, nats, slopes, take
 from ._linear import copy, solve_small
@@ -26,12 +26,14 @@ _LOG2PI = math.log(2 * math.pi)
 
 class Rules(NamedTuple):
     """What holds for every task. factors: as `_covariance` has them. grid, shape: the first guesses, in a grid of that
-    many along each axis. precision: of the priors. fixed: parameters that stay as given. scales: those that multiply
-    all of the covariance, all False where some part of it is not to be scaled."""
+    many along each axis. periods: the places of parameters that each task has guesses of its own for. precision: of the
+    priors. fixed: parameters that stay as given. scales: those that multiply all of the covariance, all False where
+    some part of it is not to be scaled."""
 
     factors: Any
     grid: Any
     shape: Any
+    periods: Any
     precision: Any
     fixed: Any
     scales: Any
@@ -43,7 +45,8 @@ class Rules(NamedTuple):
 
 
 class Data(NamedTuple):
-    """The tasks, their bounds and the centres of their priors, one row a task; of inputs that all share, one row."""
+    """The tasks, their bounds, the centres of their priors and guesses of their periods, one row a task; of inputs that
+    all share, one row."""
 
     x: Any
     y: Any
@@ -53,6 +56,7 @@ class Data(NamedTuple):
     low: Any
     high: Any
     centre: Any
+    periods: Any
 
 
 class Found(NamedTuple):
@@ -202,17 +206,21 @@ def _survey(room, tasks, data, rules, theta, starts, counts):
     """Scores the grid of first guesses of some tasks, one a lane, each guess with the best factor for all its
     variances: the hollows, best first, and how many to follow."""
     G, P = rules.grid.shape
-    noises = 1 if rules.fixed[P - 1] else rules.shape[len(rules.shape) - 1]
-    score, places = np.empty((WIDTH, G)), np.empty((WIDTH, G, P))
+    levels = rules.shape[len(rules.shape) - 1]
+    noises = 1 if rules.fixed[P - 1] else levels
+    score, places, guess = np.empty((WIDTH, G)), np.empty((WIDTH, G, P)), np.empty(P)
     order, short, shorts = np.empty(G + 1, np.int64), np.empty((WIDTH, G), np.int64), np.zeros(WIDTH, np.int64)
     for lane in range(len(tasks)):
         _load(room, lane, data, tasks[lane])
     for g in range(G):
         for lane in range(len(tasks)):
             t = tasks[lane]
+            copy(guess, rules.grid[g])
+            for wave in range(len(rules.periods)):
+                guess[rules.periods[wave]] = data.periods[t, g // levels % data.periods.shape[1], wave]
             for p in range(P):
-                guess = min(max(rules.grid[g, p], data.low[t, p]), data.high[t, p])
-                room.theta[p, lane] = theta[t, p] if rules.fixed[p] else guess
+                bounded = min(max(guess[p], data.low[t, p]), data.high[t, p])
+                room.theta[p, lane] = theta[t, p] if rules.fixed[p] else bounded
         if g % noises == 0:
             evaluate(room, rules.factors)
         else:
@@ -469,6 +477,7 @@ def scoring_fit(
     """What `scoring.fit` does, compiled; on the CPU, in float64."""
     T, P = limits.low_TP.shape
     guesses, axes = scoring.grid(kernel, limits)
+    periods_TFW = limits.low_TP.new_empty(T, 0, 0) if starts else periods.guesses(kernel, tasks, limits)
     starts_TSP, count_T = starts or (limits.low_TP[:, None][:, :0], torch.zeros(T, dtype=torch.int64))
     own = Rules(
         np.array(
@@ -476,6 +485,7 @@ def scoring_fit(
         ),
         _array(guesses),
         np.array(axes),
+        np.array(kernel.periods, np.int64),
         _array(limits.precision_P),
         np.ascontiguousarray(limits.fixed_P.numpy()),
         scoring.scaling(kernel, limits).numpy(),
@@ -495,6 +505,7 @@ def scoring_fit(
         _array(limits.low_TP),
         _array(limits.high_TP),
         _array(limits.centre_TP),
+        _array(periods_TFW),
     )
     found = Found(
         np.full((T, P), scoring.NO_NOISE), np.empty(T), np.empty(T, np.int64), np.empty(T), np.empty(T, np.int64),

@@ -9,7 +9,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from numbers import Integral
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,7 +20,7 @@ from .. import fingerprint, parquet
 from ..engine import trees
 from ..engine.items import ArrayItems, Items, Loaded
 from ..errors import ConfigError, InputError
-from .table import Columns, days, numbers, read_table
+from .table import Columns, days, is_table, numbers, plain, read_table
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,11 +208,15 @@ def whole(name: str, value: Any, least: int | None = None) -> int:
 
 
 def read(x: Any, y: Any, noise: Any, ids: Any, columns: "Columns | None") -> Data:
-    """The data of `gp.fit`, whichever of its forms it has."""
+    """The data of `gp.fit`, whichever of its forms it has.
+
+    What is masked in a `numpy.ma` array is missing: a masked input or target is NaN, and a point whose known noise is
+    masked is as one whose target is.
+    """
     columns = Columns() if columns is None else columns
     if not isinstance(columns, Columns):
         raise ConfigError(f"columns is a {type(columns).__name__}; give gp.Columns(id=..., x=..., y=...)")
-    table = y is None and (isinstance(x, str | Path) or hasattr(x, "__arrow_c_stream__") or hasattr(x, "columns"))
+    table = y is None and is_table(x)
     if columns != Columns() and not table:
         raise InputError("columns= names the columns of a long table, and this is none; leave it out")
     if isinstance(x, Data):
@@ -237,9 +240,9 @@ def read(x: Any, y: Any, noise: Any, ids: Any, columns: "Columns | None") -> Dat
 
 
 def as_tensor(value: Any, name: str) -> Tensor:
-    """Real numbers of any form as a tensor."""
+    """Real numbers of any form as a tensor, NaN where they are masked."""
     try:
-        array = value.detach() if isinstance(value, Tensor) else np.asarray(value)
+        array = value.detach() if isinstance(value, Tensor) else np.asarray(_unmasked(value))
     except (TypeError, ValueError) as error:
         raise InputError(f"{name} is a {type(value).__name__} that is not an array of numbers: {error}") from error
     if isinstance(array, np.ndarray) and array.dtype.kind not in "fiu":
@@ -252,20 +255,51 @@ def as_tensor(value: Any, name: str) -> Tensor:
 
 
 def as_inputs(value: Any, name: str) -> Tensor:
-    """Numbers, or dates as days since 1970-01-01, as a tensor."""
-    array = value
+    """Numbers, or dates and the starts of periods as days since 1970-01-01, as a tensor; NaN where they are masked."""
+    array = plain(value, pa.field(name, value.type)) if isinstance(value, pa.Array | pa.ChunkedArray) else value
     if not isinstance(value, Tensor):
         with contextlib.suppress(TypeError, ValueError):  # `as_tensor` says what is wrong with it
-            array = np.asarray(value)
+            array = np.asarray(_unmasked(array))
     if isinstance(array, np.ndarray) and array.dtype.kind == "O" and array.size:
-        with contextlib.suppress(pa.ArrowException):
-            moments = pa.array(array.reshape(-1))
+        with contextlib.suppress(pa.ArrowException, TypeError, ValueError):
+            moments = pa.array([getattr(each, "start_time", each) for each in array.flat], from_pandas=True)
             if pa.types.is_timestamp(moments.type) or pa.types.is_date(moments.type):
                 array = days(moments).reshape(array.shape)
     elif isinstance(array, np.ndarray) and array.dtype.kind == "M":
         flat = array.reshape(-1)
         array = days(pa.array(flat.astype("datetime64[us]"))).reshape(array.shape)
     return as_tensor(array, name)
+
+
+def _unmasked(value: Any) -> Any:
+    """Numbers or dates, those that are masked as NaN or no date."""
+    array = _masked(value)
+    if array is None:
+        return value
+    hidden = np.ma.getmaskarray(array)
+    if not hidden.any() or array.dtype.kind not in "fiuMO":  # of other kinds, `as_tensor` says that they are wrong
+        return array.data
+    filled = array.data.astype(np.float64 if array.dtype.kind in "iu" else array.dtype)
+    filled[hidden] = {"M": np.datetime64("NaT"), "O": None}.get(filled.dtype.kind, np.nan)
+    return filled
+
+
+def _masked(value: Any) -> np.ma.MaskedArray | None:
+    """A masked array, or a list that has such in it as one; None where nothing can be masked."""
+    if isinstance(value, np.ma.MaskedArray):
+        return value
+    if not isinstance(value, list | tuple) or not any(isinstance(each, list | tuple | np.ndarray) for each in value):
+        return None
+    parts = [_masked(each) for each in value]
+    if all(part is None for part in parts):
+        return None
+    return np.ma.stack([each if part is None else part for each, part in zip(value, parts, strict=True)])
+
+
+def _where_known(y: Tensor, noise: Any) -> Tensor:
+    """The targets, NaN where the known noise is masked."""
+    array = _masked(noise)
+    return y if array is None else torch.where(torch.from_numpy(np.ma.getmaskarray(array)).to(y.device), torch.nan, y)
 
 
 def as_points(at: Any, dimensions: int) -> Tensor:
@@ -303,6 +337,7 @@ def _arrays(x: Any, y: Any, noise: Any, ids: Any) -> Data:
     tree = {"y": y} if own is None else {"x": own, "y": y}
     if noise is not None:
         tree["noise"] = _noise(noise, T, N)
+        tree["y"] = _where_known(y, noise)
     if shared is not None and not bool(torch.isfinite(shared).all()):
         raise InputError("x holds NaN or infinities, and all tasks share it; take those points out")
     one = _one(tree["noise"].numpy(force=True)) if noise is not None else None
@@ -322,8 +357,12 @@ def _noise(noise: Any, tasks: int, points: int) -> Tensor:
 
 
 def _one(known: np.ndarray) -> float | None:
-    """The noise, where it is the same everywhere."""
-    return float(known.flat[0]) if known.size and bool((known == known.flat[0]).all()) else None
+    """The noise, where it is the same wherever it is a number."""
+    absent = np.isnan(known)
+    if absent.all():
+        return None
+    first = known.flat[np.argmin(absent)]
+    return float(first) if bool(((known == first) | absent).all()) else None
 
 
 def _ids(ids: Any, tasks: int) -> pa.Array | None:
@@ -355,9 +394,6 @@ def _pairs(pairs: Sequence[Any], ids: Any) -> Data:
         if len(y) and dimensions not in (None, x.shape[1]):
             raise InputError(f"task {task} has {x.shape[1]} input dimensions, others have {dimensions}")
         dimensions = x.shape[1] if len(y) else dimensions
-        xs.append(x.double().numpy())
-        ys.append(y.double().numpy())
-        counts.append(len(y))
         if len(pair) == 3:
             variance = as_tensor(pair[2], f"noise of task {task}").double()
             if tuple(variance.shape) not in ((), (1,), (len(y),)):
@@ -366,6 +402,10 @@ def _pairs(pairs: Sequence[Any], ids: Any) -> Data:
                     "or one a target"
                 )
             known.append(variance.expand(len(y)).numpy())
+            y = _where_known(y, pair[2])
+        xs.append(x.double().numpy())
+        ys.append(y.double().numpy())
+        counts.append(len(y))
     if known and len(known) != len(ys):
         raise InputError("some tasks have a known noise and some do not; give it for all or for none")
     width = dimensions or max([each.shape[1] for each in xs], default=1) or 1
@@ -402,14 +442,23 @@ def _long(source: Any, columns: Columns) -> Data:
         return _ragged(np.zeros((0, len(inputs))), np.zeros(0), None, np.zeros(0, np.int64), None, inputs)
     if key.null_count:
         raise InputError(f"column {task!r} has {key.null_count} nulls; every row needs the task it belongs to")
-    try:
-        encoded = key.dictionary_encode() if not pa.types.is_dictionary(key.type) else key
-    except pa.ArrowException as error:
-        raise InputError(f"column {task!r} is {key.type}; tasks are named by texts or whole numbers") from error
-    codes = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
-    order = np.argsort(codes, kind="stable")  # tasks in order of their first row; rows in any order
+    codes, ids = _tasks(key, task)
+    order = np.argsort(codes, kind="stable")  # rows may come in any order
     x = np.stack([numbers(table[name], name) for name in inputs], axis=1)[order]
     y = numbers(table[target], target)[order]
     noise = numbers(table[columns.noise], columns.noise)[order] if columns.noise else None
-    counts = np.bincount(codes, minlength=len(encoded.dictionary))
-    return _ragged(x, y, noise, counts, encoded.dictionary, inputs)
+    return _ragged(x, y, noise, np.bincount(codes), ids, inputs)
+
+
+def _tasks(key: pa.Array, name: str) -> tuple[np.ndarray, pa.Array]:
+    """The task of each row as a number, and the tasks' names, in order of their first rows. A category that no row has
+    is no task."""
+    categories = pa.types.is_dictionary(key.type)
+    try:
+        encoded = (key.indices if categories else key).dictionary_encode()
+    except pa.ArrowException as error:
+        raise InputError(f"column {name!r} is {key.type}; tasks are named by texts or whole numbers") from error
+    names = encoded.dictionary
+    if categories:
+        names = plain(key.dictionary, pa.field(name, key.type.value_type)).take(names)
+    return encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64), names

@@ -27,7 +27,7 @@ from .fitted import Fit
 from .kernels import Custom, Kernel, parse
 from .model import Model, fit_batch, warm
 from .scoring import Rules
-from .store import write_data, write_model
+from .store import Store, write_data, write_model
 from .table import Columns
 from .tasks import MEANS
 
@@ -68,8 +68,8 @@ def fit(
     Args:
         x: inputs: (n,) or (n, d) shared by all tasks, or (tasks, n) or (tasks, n, d) of their own; or, without y, a
             list of pairs (x, y) or (x, y, noise) of any lengths, or a long table (Arrow, pandas, polars, the path of a
-            Parquet, CSV or TSV file) with a row a point. Dates are days since 1970-01-01.
-        y: targets, (tasks, n); NaN is a missing value.
+            Parquet, CSV or TSV file) with a row a point. Dates, and the starts of periods, are days since 1970-01-01.
+        y: targets, (tasks, n); NaN or masked is a missing value.
         kernel: "rbf", "matern12", "matern32", "matern52", "rational_quadratic", "periodic", "linear", "constant", or
             sums and products of them such as "linear + rbf * periodic"; or `gp.custom(function, ...)`.
         ard: a lengthscale for each input dimension.
@@ -238,13 +238,14 @@ def formula(model: Model, data: Data, device: torch.device) -> Cost:
 def _fitted(
     model: Model, data: Data, result: MapResult, budget: Any, device: Any, seed: int, place: torch.device
 ) -> Fit:
-    values = result.values
+    own = model.kernel if isinstance(model.kernel, Custom) else None
+    store = None if result.out is None else Store(result.out, own)
+    values = result.values if store is None else None
     assert values is None or isinstance(values, dict)
-    columns = {name: each.numpy() for name, each in (values or {}).items()}
     return Fit(
         model=model,
         data=data,
-        columns=columns,
+        columns={name: each.numpy() for name, each in (values or {}).items()} if store is None else store.columns(),
         status=result.status,
         messages=result.messages,
         ids=data.ids if data.ids is not None else pa.array(np.arange(len(result.status))),
@@ -253,4 +254,5 @@ def _fitted(
         seed=seed,
         result=result,
         way=model.way(place, data.points),
+        _store=store,
     )

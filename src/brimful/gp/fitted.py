@@ -2,8 +2,8 @@
 
 import functools
 import shutil
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,17 +20,18 @@ from ..files import storage_error
 from ..units import show_bytes, show_count, show_seconds
 from .data import Data, as_inputs, as_points, read, whole
 from .kernels import Custom
-from .model import LOG, PREDICTED, Model, loo_batch, predict_batch, sample_batch
+from .model import PREDICTED, Model, loo_batch, predict_batch, sample_batch
 from .store import Store, WithParameters, write_data, write_model, write_models
 from .table import Columns
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False)
 class Fit:
     """Fitted processes, one a task.
 
     Attributes:
-        status: how each fared: 0 converged, 1 rescued, others as `gp.Fate` and `brimful.Status` have them.
+        columns: what was found of each, by name; of a store read when it is asked for.
+        status: how each fared: 0 converged, others as `gp.Fate` and `brimful.Status` have them.
         messages: task number to a sentence, for tasks that are flagged.
         way: how they were fitted.
         result: plan, peaks, seconds and rate of the fit; None for a fit that was loaded.
@@ -38,7 +39,7 @@ class Fit:
 
     model: Model
     data: Data | None
-    columns: dict[str, np.ndarray]
+    columns: Mapping[str, np.ndarray]
     status: np.ndarray
     messages: dict[int, str]
     ids: pa.Array
@@ -47,7 +48,7 @@ class Fit:
     seed: int = 0
     result: MapResult | None = None
     way: str = ""
-    _store: Store | None = field(default=None, repr=False)
+    _store: Store | None = None
 
     @property
     def params(self) -> dict[str, np.ndarray]:
@@ -57,8 +58,6 @@ class Fit:
         return {name: self._column(name) for name in names}
 
     def _column(self, name: str) -> np.ndarray:
-        if name not in self.columns and f"{LOG}{name}" in self.columns:
-            return np.exp(self.columns[f"{LOG}{name}"].astype(np.float32))
         return self.columns[name] if self.columns else np.zeros(0)
 
     @property
@@ -107,14 +106,15 @@ class Fit:
         """Mean and variance of each task's function at new points.
 
         Args:
-            x_new: (m,) or (m, d) for all tasks, or (tasks, m, d) of their own; numbers, or dates.
+            x_new: (m,) or (m, d) for all tasks, or (tasks, m, d) of their own, (tasks, m) where d is 1; numbers, or
+                dates.
             noise: the variance of a new observation instead of the function's. A known noise must be one for all.
 
         Returns:
             Two arrays, (tasks, m). A task that could not be fitted has NaN variances.
         """
         result = self._map(_observed, x_new, "gp predict", progress, **self._noise(noise))
-        values: Any = result.values or dict.fromkeys(("mean", "variance"), torch.zeros(0, _count(x_new)))
+        values: Any = result.values or dict.fromkeys(("mean", "variance"), torch.zeros(0, self._count(x_new)))
         return values["mean"].numpy(), values["variance"].numpy()
 
     def predict_to(self, out: str | Path, x_new: Any, *, noise: bool = False, progress: Any = None) -> MapResult:
@@ -138,7 +138,7 @@ class Fit:
         chosen = self.seed if seed is None else whole("seed", seed)
         result = self._map(sample_batch, x_new, "gp sample", False, draws=whole("draws", draws, 1), seed=chosen)
         values: Any = result.values
-        return values["draws"].numpy() if values else np.zeros((0, draws, _count(x_new)))
+        return values["draws"].numpy() if values else np.zeros((0, draws, self._count(x_new)))
 
     def loo(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Mean, variance and log density of each observation given the task's others, (tasks, points); NaN where a
@@ -234,7 +234,7 @@ class Fit:
         self, function: Any, x_new: Any, name: str, progress: Any, out: str | Path | None = None, **options: Any
     ) -> MapResult:
         data = self._data()
-        new = as_inputs(x_new, "x_new").double()
+        new = self._points(x_new)
         more: dict[str, torch.Tensor] = {}
         at: torch.Tensor | None = None
         if new.ndim == 3:
@@ -257,6 +257,20 @@ class Fit:
             out=out,
             name=name,
         )
+
+    def _points(self, x_new: Any) -> torch.Tensor:
+        """New points: for all tasks, or, with three axes, for each."""
+        new = as_inputs(x_new, "x_new").double()
+        rows = new.ndim == 2 and self._data().dimensions == 1 and new.shape[1] != 1 and len(new) == len(self)
+        return new[:, :, None] if rows else new
+
+    def _count(self, x_new: Any) -> int:
+        """How many new points there are."""
+        new = self._points(x_new)
+        return new.shape[1] if new.ndim == 3 else len(torch.atleast_1d(new))
+
+    def __repr__(self) -> str:
+        return f"<gp.Fit: {self}>"
 
     def __str__(self) -> str:
         finite = self.nlml[np.isfinite(self.nlml)]
@@ -297,12 +311,6 @@ def _observed(
     return found | {"variance": found["variance"] + known}
 
 
-def _count(x_new: Any) -> int:
-    """How many new points there are."""
-    new = as_inputs(x_new, "x_new")
-    return new.shape[1] if new.ndim == 3 else len(torch.atleast_1d(new))
-
-
 def load(
     path: str | Path,
     *,
@@ -329,17 +337,14 @@ def load(
     store = Store(Path(path), kernel)
     data = store.data() if x is None else store.given(read(x, y, noise, None, columns))
     model = store.model if data is None else replace(store.model, shared=data.shared)
-    found = store.columns()
-    messages = {task: text for task, text in enumerate(found.pop("message")) if text}
-    status = found.pop("status")
-    found.pop("item")
-    ids = store.ids()
+    found, ids = store.columns(), store.ids()
+    status = found.status()
     return Fit(
         model=model,
         data=data,
         columns=found,
         status=status,
-        messages=messages,
+        messages=store.messages(),
         ids=ids if ids is not None else pa.array(np.arange(len(status))),
         budget=budget,
         device=device,

@@ -27,7 +27,8 @@ _LENGTHS = (0.017, 0.04, 0.08, 0.16, 0.35, 0.8, 3.0)  # first guesses, in units 
 _APART = (1.0, 0.2, 5.0)
 _SUBSETS, _LONGER = 10, 6.0  # dimensions up to which some of them begin longer than others, and how much
 _FEW_LENGTHS = (0.06, 0.2, 0.7)  # where there are more than two such dimensions
-_FREQUENCIES = [0.5 + 0.15 * place for place in range(40)] + [6.5 + 0.33 * place for place in range(42)]  # of a wave
+FREQUENCIES = [(0.7 + 0.038 * place) ** 2 for place in range(100)]
+"""First guesses of how often a wave fits into the inputs' extent, of a task that is not known."""
 _WAVES, _ENVELOPES = (
     (0.5, 1.5),
     (0.1, 0.5, 2.0),
@@ -122,15 +123,21 @@ class Kernel:
         """Whether each dimension may be measured in a unit of its own."""
         return self.ard and all(factor.shape not in ("linear", "periodic") for factor in self.factors)
 
+    @property
+    def periods(self) -> list[int]:
+        """The places of the periods of its waves."""
+        return [place for place, kind in enumerate(self.kinds) if kind == "period"]
+
     def guesses(self) -> tuple[list[list[float]], list[int]]:
         """First guesses for inputs of extent 1 and targets of variance 1: rows of a grid, and its axes' lengths. The
-        first axis is a lengthscale, the second the period of a wave, or the dimensions that begin longer."""
+        first axis is a lengthscale, the second the period of a wave (`periods.guesses` has better ones, by task) or the
+        dimensions that begin longer."""
         waves = {place for each in self.factors if each.shape == "periodic" for place in range(each.start, each.stop)}
         long = any(kind == "lengthscale" and place not in waves for place, kind in enumerate(self.kinds))
         subsets = self._subsets() if not waves else [()]
         lengths, periods = _LENGTHS if len(subsets) <= 3 else _FEW_LENGTHS, [1.0]
         if waves:
-            lengths, periods = _ENVELOPES if long else _WAVES, [1 / each for each in _FREQUENCIES]
+            lengths, periods = _ENVELOPES if long else _WAVES, [1 / each for each in FREQUENCIES]
         elif not long:
             lengths = (1.0,)
         terms = 1 + max(factor.term for factor in self.factors)

@@ -3,6 +3,7 @@
 Legend: T tasks, N points, M new points, D input dimensions, P parameters (the noise variance last), Q regressors.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any
@@ -12,7 +13,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from ..engine.batch import Batch, Status
-from . import adam, eigen, posterior, scoring
+from . import adam, eigen, periods, posterior, scoring
 from .kernels import Custom, Kernel
 from .priors import Limits, limits
 from .tasks import SENTENCES, Fate, Tasks, Units, coefficients, prepare, regressors
@@ -21,6 +22,7 @@ LOG = "log_"
 """What stands before the name of a parameter that is stored as its logarithm."""
 PREDICTED = "predicted_"
 """What stands before a prediction that is kept with the parameters."""
+_WORDS = {"native": "compiled loop", "fused": "fused kernel", "torch": "batched LAPACK"}
 _COMPILED = 400  # points up to which the compiled loop beats batched linear algebra on the CPU
 
 
@@ -68,13 +70,16 @@ class Model:
         if isinstance(self.kernel, Custom):
             return "Adam with gradients by torch, several starts, then scoring to the optimum (a kernel of your own)"
         first = "shared eigenbasis over 49 lengthscales" if self.eigenbasis else "a grid of first guesses"
-        loop = {"native": "compiled loop", "fused": "fused kernel"}.get(self.engine(device, points), "batched LAPACK")
+        fast, most = self._fastest(device)
+        loop = _WORDS[fast if points <= most else "torch"]
+        if points > most > 0:
+            loop += f"; up to {most} points, {_WORDS[fast]}"
         return f"{first}, then average-information scoring to the optimum ({loop}, float64)"
 
     def rejected(self, device: torch.device, points: int) -> list[tuple[str, int, str]]:
         """Ways that were not taken: name, bytes (0: memory was not the reason), and the reason."""
         if isinstance(self.kernel, Custom):
-            return []
+            return [("a grid of first guesses", 0, "of a kernel of your own nothing is known but its values")]
         reasons = []
         if not self.eigenbasis:
             because = (
@@ -87,23 +92,36 @@ class Model:
                 else f"the kernel {self.kernel.text} has more than one nonlinear parameter"
             )
             reasons.append(("shared eigenbasis", 0, because))
-        if device.type == "cpu" and points > _COMPILED:
-            reasons.append(("compiled loop", 0, f"{points} points are more than {_COMPILED}, where LAPACK is faster"))
+        fast, most = self._fastest(device)
+        if points > most > 0:
+            reasons.append((_WORDS[fast], 0, f"{points} points are more than {most}, where LAPACK is faster"))
+        elif most == 0:
+            needs = "Triton, one shape of rbf, matern12, matern32 and matern52, and a mean of 2 coefficients at most"
+            reasons.append((_WORDS["fused"], 0, f"it needs {needs}"))
         reasons.append(("Adam", 0, "scoring takes a tenth of the steps, and converges"))
         return reasons
 
     def engine(self, device: torch.device, points: int) -> str:
         """What evaluates the likelihood there."""
+        fast, most = self._fastest(device)
+        return fast if points <= most else "torch"
+
+    def most_points(self, device: torch.device) -> int:
+        """Of the tasks that something faster than batched linear algebra takes there; 0 where nothing is."""
+        return self._fastest(device)[1]
+
+    def _fastest(self, device: torch.device) -> tuple[str, int]:
+        """What is fastest there, and for how many points."""
         if isinstance(self.kernel, Custom):
-            return "torch"
-        if device.type == "cpu" and points <= _COMPILED:
-            return "native"
+            return "torch", 0
+        if device.type == "cpu":
+            return "native", _COMPILED
         if _has_kernels(device):
             from . import _kernels
 
-            if _kernels.serves(self.kernel, points, self.regressors):
-                return "fused"
-        return "torch"
+            if _kernels.serves(self.kernel, 1, self.regressors):
+                return "fused", _kernels.MOST_POINTS
+        return "torch", 0
 
     def prepared(self, batch: dict[str, Tensor], for_kernels: bool = False) -> tuple[Tasks, Units, Tensor]:
         """A batch of data in its own units; for nothing but fused kernels, where there are some, if said."""
@@ -188,7 +206,7 @@ def _limits(model: Model, tasks: Tasks, units: Units) -> Limits:
     found = limits(model.kernel, units, model.priors, model.bounds, model.known)
     if isinstance(model.kernel, Custom):
         return adam.within(found, model.kernel, tasks, model.bounds or ())
-    return found
+    return periods.within(found, model.kernel, tasks, model.bounds or ())
 
 
 def _fit(model: Model, tasks: Tasks, bounds: Limits) -> scoring.Fitted:
@@ -200,17 +218,39 @@ def _fit(model: Model, tasks: Tasks, bounds: Limits) -> scoring.Fitted:
     whole_T = tasks.keep_TN.all(1)
     if bool(whole_T.all()) and len(tasks):
         return _scored(model, kernel, tasks, bounds, eigen.starts(kernel, tasks, bounds, model.rules.starts))
-    parts = []
-    for where_T in (whole_T, ~whole_T):
-        index = torch.nonzero(where_T)[:, 0]
+
+    def either(index: Tensor) -> scoring.Fitted:
         some, within = tasks.pick(index), bounds.pick(index)
-        begin = eigen.starts(kernel, some, within, model.rules.starts) if where_T is whole_T and len(index) else None
-        parts.append(_scored(model, kernel, some, within, begin))
-    order = torch.argsort(torch.cat([torch.nonzero(whole_T)[:, 0], torch.nonzero(~whole_T)[:, 0]]))
-    return scoring.Fitted.joined(parts).pick(order)
+        begin = eigen.starts(kernel, some, within, model.rules.starts) if bool(whole_T[index].any()) else None
+        return _scored(model, kernel, some, within, begin)
+
+    return _apart(whole_T, either)
+
+
+def _apart(where_T: Tensor, fit: Callable[[Tensor], scoring.Fitted]) -> scoring.Fitted:
+    """Tasks of two kinds, each kind fitted by itself."""
+    kinds = [torch.nonzero(each_T)[:, 0] for each_T in (where_T, ~where_T)]
+    parts = [fit(index) for index in kinds if len(index)] or [fit(kinds[0])]
+    return scoring.Fitted.joined(parts).pick(torch.argsort(torch.cat(kinds)))
 
 
 def _scored(
+    model: Model, kernel: Kernel, tasks: Tasks, bounds: Limits, starts: scoring.Starts | None
+) -> scoring.Fitted:
+    most = model.most_points(tasks.y_TN.device)
+    if starts is not None or not 0 < most < tasks.y_TN.shape[1]:
+        return _evaluated(model, kernel, tasks, bounds, starts)
+    few_T = ~tasks.keep_TN[:, most:].any(1)
+    narrow = tasks.narrowed(most)  # no task pays for a neighbour that has more points
+
+    def either(index: Tensor) -> scoring.Fitted:
+        some = narrow if bool(few_T[index].any()) else tasks
+        return _evaluated(model, kernel, some.pick(index), bounds.pick(index), None)
+
+    return _apart(few_T, either)
+
+
+def _evaluated(
     model: Model, kernel: Kernel, tasks: Tasks, bounds: Limits, starts: scoring.Starts | None
 ) -> scoring.Fitted:
     match model.engine(tasks.y_TN.device, tasks.y_TN.shape[1]):

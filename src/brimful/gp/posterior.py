@@ -53,12 +53,15 @@ def leave_one_out(
 ) -> tuple[Float[Tensor, "T N"], Float[Tensor, "T N"], Float[Tensor, "T N"]]:
     """Mean, variance and log density of each observation given the task's others, at the same parameters.
 
-    By the inverse of the covariance: mean = y - a / c and variance = 1 / c, with a the weights and c its
-    diagonal. The mean function's coefficients stay those of the whole task. NaN at missing points.
+    By the inverse of the covariance: mean = y - a / b and variance = 1 / c, with a the weights, c its diagonal, and b
+    the same less what the mean's coefficients take up: they too are fitted to the others alone. Where the others
+    cannot tell them, they stay those of the whole task. NaN at missing points.
     """
     solved = _solved(kernel, tasks, theta_TP)
     precision_TN = torch.cholesky_inverse(solved.L_TNN).diagonal(dim1=1, dim2=2)
-    off_TN = solved.weights_TN / precision_TN
+    taken_TN = ((solved.solved_TNQ @ solved.normal_TQQ) * solved.solved_TNQ).sum(2)
+    left_TN = precision_TN - taken_TN
+    off_TN = solved.weights_TN / torch.where(left_TN > 1e-9 * precision_TN, left_TN, precision_TN)
     variance_TN = 1 / precision_TN
     density_TN = -0.5 * (off_TN.square() / variance_TN + torch.log(2 * torch.pi * variance_TN))
     there_TN = tasks.keep_TN & solved.good_T[:, None]

@@ -1,5 +1,7 @@
 """The picture of a fit: some tasks with their bands, the parameters of all, and how the run went."""
 
+import math
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -11,27 +13,45 @@ from ..rundir import LOG
 from .fitted import Fit
 
 _SHOWN = 6
+_PARAMETERS, _NAMED = 12, 4  # drawn, and told of each task
+_WIDE, _RUN = 6, 2  # the most histograms beside one another, and how many are as wide as the run
 
 
 def draw(fit: Fit, run: Path, into: Path | None = None) -> Path:
     """Draws a fit into its folder, or another."""
-    figure = figure_of(15, 11)
-    grid = figure.add_gridspec(3, 12, height_ratios=(1, 1, 0.9))
-    shown = _choose(fit)
+    params = {name: each for name, each in fit.params.items() if name in fit.model.names and (each > 0).any()}
+    names = list(params)[:_PARAMETERS]
+    rows = math.ceil((len(names) + 1 + _RUN) / _WIDE)
+    figure = figure_of(15, 7.8 + 3.2 * rows)
+    grid = figure.add_gridspec(2 + rows, 1, height_ratios=(1, 1, *[0.9] * rows))
+    _tasks(figure, grid, fit)
+    cells = _cells(figure, grid, len(names), rows)
+    for axes, name in zip(cells, names, strict=False):
+        _histogram(axes, name, params[name])
+    _likelihood(cells[-2], fit.nlml)
+    draw_run(cells[-1], list(read_log(run / LOG)) if (run / LOG).exists() else [], "tasks")
+    more = f"\nthe first {len(names)} of {len(params)} parameters" if len(params) > len(names) else ""
+    figure.suptitle(f"{fit}{more}", fontsize=11)
+    return save(figure, (into or run) / "gp.png")
+
+
+def _tasks(figure: Any, grid: Any, fit: Fit) -> None:
+    """Six tasks, in the first two rows."""
+    shown, above = _choose(fit), grid[:2].subgridspec(2, 3)
     for place in range(_SHOWN):
-        column = 4 * (place % 3)
-        axes = figure.add_subplot(grid[place // 3, column : column + 4])
+        axes = figure.add_subplot(above[place])
         if place < len(shown):
             _task(axes, fit, int(shown[place]))
         else:
             axes.set_axis_off()
-    names = [name for name in fit.model.names if np.isfinite(fit.params[name]).any()][:3]
-    for place, name in enumerate(names):
-        _histogram(figure.add_subplot(grid[2, 2 * place : 2 * place + 2]), name, fit.params[name])
-    _likelihood(figure.add_subplot(grid[2, 6:8]), fit.nlml)
-    draw_run(figure.add_subplot(grid[2, 8:12]), list(read_log(run / LOG)) if (run / LOG).exists() else [], "tasks")
-    figure.suptitle(str(fit), fontsize=11)
-    return save(figure, (into or run) / "gp.png")
+
+
+def _cells(figure: Any, grid: Any, names: int, rows: int) -> list[Any]:
+    """Axes below the tasks, equally many a row: one a parameter, one of the likelihood, and the run in the rest."""
+    wide = math.ceil((names + 1 + _RUN) / rows)
+    below = [grid[2 + row].subgridspec(1, wide) for row in range(rows)]
+    cells = [figure.add_subplot(below[place // wide][place % wide]) for place in range(names + 1)]
+    return [*cells, figure.add_subplot(below[-1][(names + 1) % wide :])]
 
 
 def _choose(fit: Fit) -> np.ndarray:
@@ -46,7 +66,8 @@ def _choose(fit: Fit) -> np.ndarray:
 def _task(axes: Any, fit: Fit, task: int) -> None:
     x, y = points_of(fit, task)
     label = fit.ids[task].as_py()
-    axes.set_title(f"task {label}: {_values(fit, task)}", fontsize=8, parse_math=False)  # a name may hold dollars
+    title = textwrap.fill(f"task {label}: {_values(fit, task)}", 88)
+    axes.set_title(title, fontsize=8, parse_math=False)  # a name may hold dollars
     if x.shape[1] == 1:
         low, high = x.min(), x.max()
         wide = 0.1 * (high - low or 1.0)
@@ -72,18 +93,21 @@ def points_of(fit: Fit, task: int) -> tuple[np.ndarray, np.ndarray]:
     y = batch["y"][0].double().numpy()
     shared = fit.model.shared
     x = shared.numpy() if shared is not None else batch["x"][0].double().numpy()
-    there = np.isfinite(y)
+    there = np.isfinite(y) & np.isfinite(x).all(1)
     return x[there], y[there]
 
 
 def _values(fit: Fit, task: int) -> str:
-    return ", ".join(f"{name.split('.')[-1]} {fit.params[name][task]:.2g}" for name in fit.model.names[:4])
+    names = fit.model.names
+    values = [f"{name}\N{NO-BREAK SPACE}{fit.params[name][task]:.2g}" for name in names[:_NAMED]]
+    return ", ".join(values) + (", ..." if len(names) > _NAMED else "")
 
 
 def _histogram(axes: Any, name: str, values: np.ndarray) -> None:
     logs = np.log10(values[np.isfinite(values) & (values > 0)])
     axes.hist(logs, bins=60, color=BLUE)
-    axes.set_title(f"log10 {name}", parse_math=False)
+    title = f"log10 {name}"
+    axes.set_title(title, fontsize=min(12, 300 / len(title)), parse_math=False)
     axes.set(yticks=[])
 
 

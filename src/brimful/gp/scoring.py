@@ -20,7 +20,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from . import likelihood
+from . import likelihood, periods
 from .kernels import Kernel
 from .priors import Limits
 from .tasks import Tasks
@@ -110,7 +110,9 @@ def fit(kernel: Kernel, tasks: Tasks, limits: Limits, rules: Rules, starts: Star
         return torch.cat([each[0] for each in found]), torch.cat([each[1] for each in found])
 
     count_T = tasks.keep_TN.sum(1).to(tasks.y_TN.dtype)
-    starts_TSP, follow_T = starts or survey(kernel, limits, rules, count_T, score)
+    starts_TSP, follow_T = starts or survey(
+        kernel, limits, rules, count_T, score, periods.guesses(kernel, tasks, limits)
+    )
     T, _, P = starts_TSP.shape
     like: dict[str, Any] = {"dtype": starts_TSP.dtype, "device": starts_TSP.device}
     best = Fitted(
@@ -137,21 +139,35 @@ def fit(kernel: Kernel, tasks: Tasks, limits: Limits, rules: Rules, starts: Star
     return best
 
 
-def survey(kernel: Kernel, limits: Limits, rules: Rules, count_T: Tensor, score: Any) -> Starts:
+def survey(
+    kernel: Kernel, limits: Limits, rules: Rules, count_T: Tensor, score: Any, periods_TFW: Tensor | None = None
+) -> Starts:
     """The hollows of the grid, best first, and how many each task has to follow. `score` takes an index of tasks and
-    their parameters; it gives the likelihood, and the quadratic form in it."""
+    their parameters; it gives the likelihood, and the quadratic form in it. `periods_TFW` are each task's first guesses
+    of periods, in place of the grid's."""
     every = torch.arange(len(count_T), device=count_T.device, dtype=torch.int32)
     some = max(1, _SURVEYED // len(grid(kernel, limits)[0]))
-    parts = [_survey(kernel, limits.pick(index), rules, count_T[index], index, score) for index in every.split(some)]
+    parts = []
+    for index in every.split(some):
+        own_TFW = None if periods_TFW is None else periods_TFW[index]
+        parts.append(_survey(kernel, limits.pick(index), rules, count_T[index], index, score, own_TFW))
     return torch.cat([part[0] for part in parts]), torch.cat([part[1] for part in parts])
 
 
-def _survey(kernel: Kernel, limits: Limits, rules: Rules, count_T: Tensor, index_T: Tensor, score: Any) -> Starts:
+def _survey(
+    kernel: Kernel, limits: Limits, rules: Rules, count_T: Tensor, index_T: Tensor, score: Any,
+    periods_TFW: Tensor | None,
+) -> Starts:  # fmt: skip
     guesses_GP, axes = grid(kernel, limits)
     scales_P = scaling(kernel, limits).to(count_T.device)
     (T, P), G = limits.low_TP.shape, len(guesses_GP)
     index_GT = index_T.repeat(G)
-    theta_GTP = inside(guesses_GP[:, None].expand(G, T, P), limits)
+    guesses_GTP = guesses_GP[:, None].expand(G, T, P)
+    if periods_TFW is not None and kernel.periods:
+        row_G = torch.arange(G, device=count_T.device) // axes[-1] % periods_TFW.shape[1]
+        guesses_GTP = guesses_GTP.clone()
+        guesses_GTP[:, :, kernel.periods] = periods_TFW.to(guesses_GP.dtype)[:, row_G].transpose(0, 1)
+    theta_GTP = inside(guesses_GTP, limits)
     score_GT, quadratic_GT = (each.reshape(G, T) for each in score(index_GT, theta_GTP.reshape(G * T, P)))
     if scales_P.any():
         shift_GT = torch.log((quadratic_GT / count_T.clamp(min=1)).clamp(min=1e-30))

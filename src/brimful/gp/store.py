@@ -33,6 +33,7 @@ from .scoring import Rules
 _MODEL, _KIND, _DATA = "model.json", "gp", "data"
 _PART, _TASKS = 16_000_000, 65_536  # bytes, and tasks, that a file of data has at the most
 _WRITERS = 4
+_ABOUT = ("item", "status", "message")  # columns that are not of the model
 _NAME = re.compile(r"(?:shard|part)-(\d{12})-(\d{12})\.parquet")
 
 
@@ -205,10 +206,13 @@ class Rows:
                 self._kept = ((number, group), file.read_row_group(group))
         return self._kept[1]
 
-    def tables(self) -> Iterator[pa.Table]:
+    def column(self, name: str) -> pa.Array:
+        """One column of all rows."""
+        parts = []
         for path, (_, file) in zip(self.paths, self._files, strict=True):
             with _intact(path):
-                yield file.read()
+                parts.append(file.read([name])[name])
+        return parquet.whole(pa.chunked_array([chunk for part in parts for chunk in part.chunks], parts[0].type))
 
 
 @contextlib.contextmanager
@@ -323,37 +327,72 @@ class Store:
             )
         return data
 
-    def columns(self) -> dict[str, np.ndarray]:
-        """All models in the order of their items, parameters in natural units."""
+    def columns(self) -> "Models":
+        """The models' numbers by name, parameters in natural units."""
+        return Models(self)
+
+    def messages(self) -> dict[int, str]:
+        """The tasks of which something is to be said, and that."""
         if not self.tasks:
-            return {"item": np.zeros(0, np.int64), "status": np.zeros(0, np.int8), "message": np.zeros(0, object)}
-        table = pa.concat_tables(self.models.tables())
-        order = np.argsort(table["item"].to_numpy(), kind="stable")
-        columns = {}
-        for name in table.column_names:
-            if name == "message":
-                columns[name] = np.array(table[name].to_pylist(), dtype=object)[order]
-            else:
-                columns[name] = _numbers(table, name)[order]
-        return {
-            name if name in self.model.names else name.removeprefix(LOG): self._natural(name, each)
-            for name, each in columns.items()
-        }
+            return {}
+        said = self.models.column("message")
+        places = np.flatnonzero(said.is_valid().to_numpy(zero_copy_only=False))
+        items = self.models.column("item").to_numpy()[places].tolist()
+        return {task: text for task, text in sorted(zip(items, said.take(places).to_pylist(), strict=True)) if text}
 
     def parameters(self, start: int, stop: int) -> torch.Tensor:
         """The parameters of some positions, in natural units."""
         table = self.models.read(start, stop)
         names = [name if name in table.column_names else f"{LOG}{name}" for name in self.model.names]
-        stacked = np.stack([self._natural(name, _numbers(table, name)).astype(np.float64) for name in names], axis=1)
+        stacked = np.stack([self.natural(name, table[name]).astype(np.float64) for name in names], axis=1)
         return torch.from_numpy(stacked)
 
-    def _natural(self, name: str, values: np.ndarray) -> np.ndarray:
-        logarithm = name.startswith(LOG) and name not in self.model.names
+    def natural(self, name: str, column: pa.Array | pa.ChunkedArray) -> np.ndarray:
+        """A column's numbers, not their logarithms."""
+        values, logarithm = _numbers(column), name.startswith(LOG) and name not in self.model.names
         return np.exp(values.astype(np.float32)) if logarithm else values
 
 
-def _numbers(table: pa.Table, name: str) -> np.ndarray:
-    column = parquet.whole(table[name])
+class Models(Mapping[str, np.ndarray]):
+    """The columns of a store by name, tasks in their own order. Each is read when it is first asked for: what nobody
+    looks at is never in memory."""
+
+    def __init__(self, store: Store) -> None:
+        self._store, self._read = store, dict[str, np.ndarray]()
+        names = store.models.names if store.tasks else []
+        own = store.model.names
+        self._names = {name if name in own else name.removeprefix(LOG): name for name in names if name not in _ABOUT}
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        if name not in self._read:
+            stored = self._names[name]
+            self._read[name] = self._arranged(self._store.natural(stored, self._store.models.column(stored)))
+        return self._read[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def status(self) -> np.ndarray:
+        """How each task fared."""
+        if not self._store.tasks:
+            return np.zeros(0, np.int8)
+        return self._arranged(_numbers(self._store.models.column("status")))
+
+    def _arranged(self, rows: np.ndarray) -> np.ndarray:
+        return rows.copy() if self._order is None else rows[self._order]  # what Arrow gives cannot be written to
+
+    @functools.cached_property
+    def _order(self) -> np.ndarray | None:
+        """Where each task's row is; None where that is its own number."""
+        items = _numbers(self._store.models.column("item"))
+        return None if np.array_equal(items, np.arange(len(items))) else np.argsort(items, kind="stable")
+
+
+def _numbers(column: pa.Array | pa.ChunkedArray) -> np.ndarray:
+    column = parquet.whole(column)
     if pa.types.is_fixed_size_list(column.type):
         return column.flatten().to_numpy(zero_copy_only=False).reshape(len(column), column.type.list_size)
     return column.to_numpy(zero_copy_only=False)
@@ -440,8 +479,10 @@ class WithParameters:
         return self._items.item_bytes()
 
     def fingerprint(self) -> str:
-        parts = [self._parameters(start, stop) for start, stop in _parts(self)]
-        return fingerprint.of([self._items.fingerprint(), *parts, self._more])
+        whole = fingerprint.of([self._items.fingerprint(), self._more])
+        for start, stop in _parts(self):
+            whole = fingerprint.of([whole, self._parameters(start, stop)])
+        return whole
 
     def spec(self) -> str:
         return f"{self._items.spec()} {sorted(self._more)}"

@@ -1,5 +1,6 @@
 """Long tables, a row a point: which columns are what, and their numbers."""
 
+import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -55,6 +56,17 @@ _NAMES = {
 _INDEX = re.compile(r"(__index_level_\d+__)?")  # what pandas calls the numbers of its rows; in CSV, nothing
 
 
+def is_table(source: Any) -> bool:
+    """Whether something is a table, or may be the path of one."""
+    frame = _lazy(source) or hasattr(source, "__arrow_c_stream__") or hasattr(source, "columns")
+    return frame or isinstance(source, str | Path)
+
+
+def _lazy(source: Any) -> bool:
+    """Whether it is a frame that polars has still to compute. Its class is asked: asking a frame for columns costs."""
+    return hasattr(type(source), "collect") and hasattr(type(source), "collect_schema")
+
+
 def read_table(source: Any) -> pa.Table:
     """A table in memory, or that of a Parquet, CSV or TSV file, without the numbers that pandas gives its rows."""
     table = _table(source)
@@ -62,7 +74,12 @@ def read_table(source: Any) -> pa.Table:
     for name in names:
         if names.count(name) > 1:
             raise InputError(f"the table has {names.count(name)} columns called {name!r}; rename all but one")
-    return table.drop_columns([name for name in names if _INDEX.fullmatch(name)])
+    table = table.drop_columns([name for name in names if _INDEX.fullmatch(name)])
+    for place, field in enumerate(table.schema):
+        given = table.column(place)
+        column = plain(given, field)
+        table = table if column is given else table.set_column(place, field.name, column)
+    return table
 
 
 def _table(source: Any) -> pa.Table:
@@ -71,7 +88,7 @@ def _table(source: Any) -> pa.Table:
         raise InputError(f"{path} does not exist; check the path")
     try:
         if path is None:
-            return pa.table(source) if hasattr(source, "__arrow_c_stream__") else pa.Table.from_pandas(source)
+            return _frame(source)
         name = path.name.lower().removesuffix(".gz")
         if name.endswith((".csv", ".tsv")):
             import pyarrow.csv
@@ -81,6 +98,11 @@ def _table(source: Any) -> pa.Table:
         return pq.read_table(path)
     except (pa.ArrowException, OSError, ValueError) as error:
         raise InputError(f"{path or type(source).__name__} cannot be read as a table: {error}") from error
+
+
+def _frame(source: Any) -> pa.Table:
+    frame = source.collect() if _lazy(source) else source
+    return pa.table(frame) if hasattr(frame, "__arrow_c_stream__") else pa.Table.from_pandas(frame)
 
 
 def _find(what: str, names: list[str]) -> str:
@@ -100,6 +122,41 @@ def _inputs(names: list[str], task: str, target: str, noise: str | None) -> list
     if not rest:
         raise InputError(f"the table has no input column beside {task!r} and {target!r}; name it with the x option")
     return rest
+
+
+_PERIOD = "pandas.period"
+
+
+def plain(column: Any, field: pa.Field) -> Any:
+    """A column, or an array, that Arrow can work with: texts in their usual form, and a period as its start."""
+    if pa.types.is_string_view(field.type):  # as polars has them; they cannot be taken by place
+        return pc.cast(column, pa.large_string())
+    frequency = _frequency(field)
+    return column if frequency is None else _starts(column, frequency, field.name)
+
+
+def _frequency(field: pa.Field) -> str | None:
+    """That of pandas' periods; None where it is no column of periods."""
+    kind, about = field.type, field.metadata or {}
+    if isinstance(kind, pa.BaseExtensionType) and kind.extension_name == _PERIOD:
+        return getattr(kind, "freq", None)
+    if about.get(b"ARROW:extension:name") == _PERIOD.encode():  # of a file: Arrow knows the type only beside pandas
+        return json.loads(about[b"ARROW:extension:metadata"])["freq"]
+    return None
+
+
+def _starts(column: Any, frequency: str, name: str) -> pa.Array:
+    """The moments at which pandas' periods begin."""
+    try:
+        import pandas as pd
+
+        count = pc.cast(column, pa.int64())
+        periods = pd.PeriodIndex.from_ordinals(pc.fill_null(count, 0).to_numpy(), freq=frequency)
+        return pa.array(periods.start_time.to_numpy(), mask=count.is_null().to_numpy(zero_copy_only=False))
+    except (ImportError, ValueError) as error:
+        raise InputError(
+            f"column {name!r} holds periods of pandas, and cannot be read ({error}); give dates"
+        ) from error
 
 
 def days(moments: pa.Array | pa.ChunkedArray) -> np.ndarray:

@@ -30,8 +30,8 @@ class Fate(IntEnum):
     FLAT = OWN_CODES + 3
     """All its targets are alike: predictions have a mean, and no variance."""
     INVALID = OWN_CODES + 4
-    """It holds an infinity, a known noise that is negative or not a number, or targets that vary by more than 1e17 or
-    less than 1e-14, whose variances the store could not hold."""
+    """It holds an infinity, a known noise that is negative or not a number, targets that vary by more than 1e17 or less
+    than 1e-14, whose variances a store could not hold, or inputs that reach over more than 1e30 or less than 1e-30."""
 
 
 SENTENCES = {
@@ -39,8 +39,8 @@ SENTENCES = {
     Fate.EMPTY: "the task has no points",
     Fate.FEW: "the task has no more points than its mean has coefficients",
     Fate.FLAT: "all targets of the task are alike",
-    Fate.INVALID: "the task holds an infinity, a noise that is not a positive number, or targets that vary by more "
-    "than 1e17 or less than 1e-14",
+    Fate.INVALID: "the task holds an infinity, a known noise that is negative or not a number, targets that vary by "
+    "more than 1e17 or less than 1e-14, or inputs that reach over more than 1e30 or less than 1e-30",
 }
 
 
@@ -83,6 +83,11 @@ class Tasks:
         shared = len(self) > 1 and self.x_TND.stride(0) == 0
         x_TND = self.x_TND[:1].expand(len(index), -1, -1) if shared else self.x_TND[index]
         return Tasks(x_TND, self.y_TN[index], self.keep_TN[index], known_TN, self.mean)
+
+    def narrowed(self, points: int) -> "Tasks":
+        """The first points alone."""
+        known_TN = self.known_TN[:, :points]
+        return Tasks(self.x_TND[:, :points], self.y_TN[:, :points], self.keep_TN[:, :points], known_TN, self.mean)
 
     def to(self, dtype: torch.dtype) -> "Tasks":
         """The same in another precision."""

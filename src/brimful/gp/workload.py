@@ -1,5 +1,6 @@
 """`brimful gp`: fit, predict and look at many Gaussian processes."""
 
+import datetime
 import math
 import shutil
 from collections.abc import Mapping
@@ -58,7 +59,9 @@ class FitConfig(Common):
     )
     tolerance: float | None = option(None, help="nats still to be gained at which a task has converged", gt=0)
     keep: str = option("params+data", help="what to keep of each task in the run directory", choices=KEEPS)
-    at: str | None = option(None, help="points of --keep predictions: start:stop:num, or a .npy, .csv or .parquet file")
+    at: str | None = option(
+        None, help="points of --keep predictions: start:stop:num, of numbers or dates, or a .npy, .csv or .parquet file"
+    )
     precision: str = option("float32", help="of the stored parameters", choices=("float32", "float16"))
 
 
@@ -67,7 +70,9 @@ class PredictConfig(Common):
     """Options of `gp predict`."""
 
     directory: Path = option(help="folder of fitted models", positional=True, metavar="DIR")
-    at: str = option(help="where to predict: start:stop:num, or a .npy, .csv or .parquet file of inputs")
+    at: str = option(
+        help="where to predict: start:stop:num, of numbers or dates, or a .npy, .csv or .parquet file of inputs"
+    )
     observations: bool = option(False, help="variances of new observations instead of the function's")
     out: Path | None = option(
         None, help="for the predictions: a .parquet file (a row a task), a .csv file (a row a point), or a folder"
@@ -87,7 +92,10 @@ def _data(config: FitConfig) -> Data:
         raise ConfigError("give one of --synthetic N and --data FILE")
     if config.synthetic is not None:
         return synthetic(config.synthetic, config.points, config.seed, shared=not config.own_inputs)
-    return read(config.data, None, None, None, Columns(id=config.id, x=config.x, y=config.y, noise=config.noise))
+    data = read(config.data, None, None, None, Columns(id=config.id, x=config.x, y=config.y, noise=config.noise))
+    if not data.tasks:
+        raise InputError(f"{config.data} has no rows; give a table with a row a point")
+    return data
 
 
 def _priors(config: FitConfig) -> str | None:
@@ -235,15 +243,19 @@ class _First:
 
 
 def read_points(text: str, inputs: tuple[str, ...] | None = None) -> np.ndarray:
-    """Inputs from start:stop:num, or from a file: of a table's columns those that the fit had, or else all."""
+    """Inputs from start:stop:num, of numbers or dates, or from a file: of a table's columns those that the fit had, or
+    else all."""
     if text.count(":") == 2 and not Path(text).exists():
+        *ends, number = text.split(":")
         try:
-            start, stop, count = (kind(part) for kind, part in zip((float, float, int), text.split(":"), strict=True))
+            start, stop, count = *_ends(ends), int(number)
         except ValueError as error:
-            raise ConfigError(f"--at is {text!r}; write start:stop:num, such as 0:1:100") from error
+            raise ConfigError(
+                f"--at is {text!r}; write start:stop:num, such as 0:1:100 or 2024-01-01:2024-12-31:50"
+            ) from error
         if count < 1 or not (math.isfinite(start) and math.isfinite(stop)):
             raise ConfigError(f"--at is {text!r}; num must be at least 1, and start and stop finite")
-        return np.linspace(start, stop, int(count)).reshape(-1, 1)
+        return np.linspace(start, stop, count).reshape(-1, 1)
     path = Path(text)
     if not path.exists():
         raise InputError(f"{path} does not exist; give start:stop:num, or a .npy, .csv or .parquet file")
@@ -256,6 +268,15 @@ def read_points(text: str, inputs: tuple[str, ...] | None = None) -> np.ndarray:
     except (pa.ArrowException, InputError, OSError, TypeError, ValueError) as error:
         raise InputError(f"{path} cannot be read as points: {error}") from error
     return points
+
+
+def _ends(texts: list[str]) -> list[float]:
+    """Numbers, or else dates as days since 1970-01-01."""
+    try:
+        return [float(each) for each in texts]
+    except ValueError:
+        zero = datetime.date(1970, 1, 1)
+        return [float((datetime.date.fromisoformat(each) - zero).days) for each in texts]
 
 
 def _columns(path: Path, inputs: tuple[str, ...] | None) -> np.ndarray:

@@ -1,0 +1,83 @@
+"""What the picture of a fit shows."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from small import fit, rows
+
+from brimful import gp
+from brimful.gp import report
+
+
+@pytest.fixture
+def drawn(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
+    """Draws a fit, and gives its figure."""
+    figures = []
+    monkeypatch.setattr(report, "save", lambda figure, path: figures.append(figure) or path)
+
+    def draw(found: gp.Fit) -> Any:
+        report.draw(found, tmp_path)
+        return figures[-1]
+
+    return draw
+
+
+def titles(figure: Any) -> list[str]:
+    return [axes.get_title() for axes in figure.axes]
+
+
+SUM = ("linear.variance", "rbf.variance", "rbf.lengthscale", "periodic.period", "periodic.lengthscale", "noise")
+
+
+@pytest.mark.parametrize(
+    ("kernel", "names"),
+    [
+        ("rbf", ("variance", "lengthscale", "noise")),
+        ("rational_quadratic", ("variance", "alpha", "lengthscale", "noise")),
+        ("linear + rbf * periodic", SUM),
+    ],
+)
+def test_every_fitted_parameter_has_a_histogram(drawn: Any, kernel: str, names: tuple[str, ...]):
+    shown = titles(drawn(fit(*rows(0, 7, 9), kernel=kernel, iterations=5)))
+    assert [each.split()[1] for each in shown if each.startswith("log10")] == list(names)
+    assert shown.count("NLML, nats") == shown.count("the run") == 1
+
+
+def test_a_known_noise_is_not_drawn(drawn: Any):
+    shown = titles(drawn(fit(*rows(0, 7, 9), noise=0.1)))
+    assert [each for each in shown if "log10" in each] == ["log10 variance", "log10 lengthscale"]
+
+
+@pytest.mark.parametrize("dimensions", [10, 11, 14])
+def test_no_more_than_twelve_parameters_are_drawn(drawn: Any, dimensions: int):
+    figure = drawn(fit(*rows(0, 4, 9, dimensions), ard=True, iterations=3))
+    parameters = dimensions + 2
+    assert sum("log10" in each for each in titles(figure)) == min(12, parameters)
+    said = f"the first 12 of {parameters} parameters"
+    assert (said in figure.get_suptitle()) is (parameters > 12)
+
+
+def test_the_parameters_of_a_task_are_told_apart(drawn: Any):
+    found = fit(*rows(0, 7, 9), kernel="linear + rbf * periodic", iterations=5)
+    task = next(each for each in titles(drawn(found)) if each.startswith("task 3"))
+    plain = " ".join(task.split())
+    for name in SUM[:4]:
+        assert f"{name} {found.params[name][3]:.2g}" in plain
+    assert plain.endswith(", ...")
+
+
+def test_no_two_axes_overlap(drawn: Any):
+    for dimensions in range(1, 13):
+        figure = drawn(fit(*rows(0, 3, 6, dimensions), ard=True, iterations=2))
+        figure.draw_without_rendering()
+        boxes = [axes.get_window_extent() for axes in figure.axes if axes.get_title() or not axes.axison]
+        for place, box in enumerate(boxes):
+            assert not any(box.overlaps(other) for other in boxes[:place])
+
+
+def test_a_missing_input_is_no_point_of_the_picture():
+    x, y = rows(0, 2, 9)
+    x[1, 4] = np.nan
+    assert [len(report.points_of(fit(x, y), task)[1]) for task in range(2)] == [9, 8]
