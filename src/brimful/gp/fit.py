@@ -22,7 +22,8 @@ from ..errors import ConfigError
 from ..events import Event
 from ..plan import Plan, Rejected
 from . import priors as limits
-from .data import Data, as_points, read, unweighted, whole
+from .arrays import as_points
+from .data import Data, read, unweighted, whole
 from .fitted import Fit
 from .kernels import Custom, Kernel, parse
 from .model import Model, fit_batch, warm

@@ -18,7 +18,8 @@ from ..engine.result import MapResult
 from ..errors import ConfigError, InputError
 from ..files import storage_error
 from ..units import show_bytes, show_count, show_seconds
-from .data import Data, as_inputs, as_points, read, whole
+from .arrays import as_inputs, as_points
+from .data import Data, read, whole
 from .kernels import Custom
 from .model import PREDICTED, Model, loo_batch, predict_batch, sample_batch
 from .store import Store, WithParameters, write_data, write_model, write_models

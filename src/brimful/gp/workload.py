@@ -22,7 +22,8 @@ from ..files import write_atomic
 from ..plan import Plan
 from ..registry import Command, Workload
 from ..rundir import inspect
-from .data import Data, Synthetic, as_inputs, read, synthetic
+from .arrays import as_inputs
+from .data import Data, Synthetic, read, synthetic
 from .fit import KEEPS, fit, model_for
 from .fit import plan as plan_fit
 from .fitted import Fit, load
