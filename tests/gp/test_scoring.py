@@ -77,9 +77,9 @@ def test_the_results_belong_together(fit: Fit):
 @both
 @pytest.mark.parametrize("text", ["rbf", "matern12", "linear + rbf * periodic"])
 def test_a_task_is_fitted_alike_in_any_company(fit: Fit, text: str):
-    given = problem(text, *waves(3, 40, 10, holes=0.2), priors="weak")
+    given = problem(text, *waves(3, 20, 10, holes=0.2), priors="weak")
     together = run(fit, given, tolerance=1e-8)
-    for task in range(0, 40, 5):
+    for task in range(0, 20, 5):
         alone = run(fit, given.pick(task), tolerance=1e-8)
         gap = 0.0 if fit is _native.scoring_fit else 1e-9
         torch.testing.assert_close(alone.nlml_T[0], together.nlml_T[task], rtol=0.0, atol=gap)
