@@ -107,19 +107,19 @@ HEADLINE = ("shared inputs, rbf", "own inputs, rbf")
 
 def twins(device: torch.device) -> dict[str, float]:
     """The largest differences between the fused kernels and plain torch in float64, on tasks of the benchmark."""
-    from brimful.gp import _kernels, likelihood, posterior
+    from brimful.gp import _kernels, _predict, likelihood, posterior
 
     data = own(1000)
     kernel = model_of(data, {}).kernel
     tree = rows(data, 0, 1000)
-    tasks, _, _ = prepare(tree["x"].to(device), tree["y"].to(device), kernel, "constant")
+    tasks, units, _ = prepare(tree["x"].to(device), tree["y"].to(device), kernel, "constant")
     generator = torch.Generator(device).manual_seed(0)
     theta = torch.rand(1000, 3, generator=generator, device=device, dtype=torch.float64) * 3
     theta -= torch.tensor([2.0, 3.0, 6.0], device=device)
     plain, fused = likelihood.evaluate(kernel, tasks, theta), _kernels.evaluate(kernel, tasks, theta)
     new = torch.rand(1000, 30, 1, generator=generator, device=device, dtype=torch.float64)
-    mean, variance = posterior.predict(kernel, tasks, theta, plain[1], new, "constant")
-    pulled, spread, beta, _ = _kernels.predict(kernel, tasks, theta, new)
+    mean, variance = posterior.predict(kernel, tasks, theta, plain[1], units.inputs(new), "constant")
+    pulled, spread, beta, _ = _predict.predict(kernel, tasks, units, theta, new)
     pairs = {
         "likelihood": (plain[0], fused[0]),
         "gradient": (plain[2].gradient_TP, fused[2].gradient_TP),

@@ -186,6 +186,7 @@ class Allocator:
         monkeypatch.setattr(torch.cuda, "set_per_process_memory_fraction", self.set)
         monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (self.total - self.reserved, self.total))
         monkeypatch.setattr(torch.cuda, "memory_reserved", lambda device: self.reserved)
+        monkeypatch.setattr(torch.cuda, "memory_allocated", lambda device: self.reserved)
         monkeypatch.setattr(torch.cuda, "empty_cache", self.empty)
 
     def set(self, fraction: float, device: torch.device) -> None:

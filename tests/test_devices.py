@@ -111,3 +111,18 @@ def test_a_real_gpu_reports_its_memory():
     assert 100_000_000 <= memory.own <= memory.total - memory.free
     assert devices.model(device)
     del block
+
+
+@pytest.mark.parametrize(("kept", "expected"), [(0, ["emptied"]), (500_000_000, ["emptied", "cleared", "emptied"])])
+def test_what_a_matrix_product_keeps_goes_where_it_holds_much_more(
+    monkeypatch: pytest.MonkeyPatch, kept: int, expected: list[str]
+):
+    done: list[str] = []
+    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: done.append("emptied"))
+    monkeypatch.setattr(torch.cuda, "memory_allocated", lambda device: 33_000_000)
+    monkeypatch.setattr(torch.cuda, "memory_reserved", lambda device: 33_000_000 + kept)
+    monkeypatch.setattr(devices, "fresh_workspaces", lambda: done.append("cleared"))
+    devices.uncache(torch.device("cuda", 0))
+    assert done == expected
+    devices.uncache(torch.device("cpu"))
+    assert done == expected

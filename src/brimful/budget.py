@@ -211,7 +211,7 @@ def _cuda_limit(limit: int, device: torch.device) -> Iterator[int]:
     total = torch.cuda.mem_get_info(device)[1]
     fraction = math.nextafter(min(1.0, limit / total), 0.0)
     if torch.cuda.memory_reserved(device) > limit:
-        torch.cuda.empty_cache()
+        devices.uncache(device)
     with _limits_lock:
         limits = _open_limits.setdefault(device, [torch.cuda.get_per_process_memory_fraction(device)])
         limits.append(fraction)

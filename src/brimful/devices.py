@@ -12,6 +12,8 @@ import torch
 from . import cgroup
 from .errors import DeviceError
 
+_IDLE = 32_000_000  # bytes kept on a GPU and not used, of which there is always a little
+
 
 @dataclass(frozen=True, slots=True)
 class Memory:
@@ -93,6 +95,26 @@ def give_back() -> None:
     """Hands freed memory that the C library keeps back to the system, where it can (glibc)."""
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).malloc_trim(0)
+
+
+def uncache(device: torch.device) -> None:
+    """Hands memory that the allocator keeps on a GPU, and nothing uses, back to it; waits for nothing.
+
+    The space that matrix products work in stays for as long as the process, and may have been carved out of a far
+    larger block, which then stays too. So where much is kept and little used, that space goes as well; the next
+    product makes it anew. A graph captured beside it must have made its own (`fresh_workspaces`).
+    """
+    if device.type != "cuda":
+        return
+    torch.cuda.empty_cache()
+    if torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device) > _IDLE:
+        fresh_workspaces()
+        torch.cuda.empty_cache()
+
+
+def fresh_workspaces() -> None:
+    """Lets go of the space that matrix products work in: on each stream, the next one makes its own."""
+    torch._C._cuda_clearCublasWorkspaces()
 
 
 def cores() -> int:

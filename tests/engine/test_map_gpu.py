@@ -53,6 +53,22 @@ def test_no_input_takes_it_over_the_budget(budget: int, count: int, width: int):
     assert same(result.values, items * 8)
 
 
+def test_a_product_made_before_does_not_hold_more_than_its_own_space():
+    block = torch.empty(800 * MB, dtype=torch.uint8, device="cuda")
+    del block
+    square = torch.ones(64, 64, device="cuda")
+    _ = square @ square  # the space it works in is carved out of the block before, which then cannot go
+    del square
+    torch.cuda.empty_cache()
+    assert torch.cuda.memory_reserved() > 700 * MB
+    items = torch.randn(20_000, 32, 32, generator=torch.Generator().manual_seed(0))
+    heard = Heard()
+    result = run(lambda x: x @ x, items, device="cuda", budget=300 * MB, progress=heard)
+    assert result.observed <= 300 * MB
+    assert torch.allclose(result.values, items @ items, atol=1e-3)
+    assert not heard.warnings
+
+
 def test_memory_that_really_runs_out_splits_the_batch():
     def function(x: torch.Tensor) -> torch.Tensor:
         block = torch.ones(len(x), 4 * MB // 4, device=x.device)

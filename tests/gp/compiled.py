@@ -5,9 +5,10 @@ interpret."""
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource, compile
 
-from brimful.gp import _advance, _eigen, _kernels, _late, _measure, _survey
+from brimful.gp import _advance, _eigen, _kernels, _late, _measure, _predict, _survey
 
 _WHOLE = dict.fromkeys(("begin", "L", "T", "XT", "XN", "NB", "NP", "room", "M", "N", "limit", "wide"), "i32")
+_WHOLE |= dict.fromkeys(("NT", "own", "groups", "each"), "i32")
 _INDEX = dict.fromkeys(("last", "index", "iterations", "ending", "going", "counts", "start", "made"), "*i32")
 _TYPES = _WHOLE | _INDEX | {"out_good": "*i8", "fixed": "*i8", "tolerance": "fp32", "reach": "fp32"}
 _TYPES |= {"first": "i32", "again": "*i8", "scales": "*i8"}
@@ -26,7 +27,8 @@ if __name__ == "__main__":
     build(_kernels._evaluate, _TASK | {"WANT": True}, "*fp64", 1, known="*i32")
     for scratch in ("*fp64", "*fp32"):
         build(_kernels._evaluate, _TASK | {"WANT": False}, "*fp64", 1, known="*i32", scratch=scratch)
-    build(_kernels._predict, _TASK, "*fp64", 1)
+    build(_predict._factor, _TASK, "*fp64", 1, known="*i32")
+    build(_predict._points, _TASK, "*fp64", 1, known="*i32")
     build(_advance._advance, _STEP | {"CONVERGED": 2}, "*fp64", 1)
     late = {name: value for name, value in _STEP.items() if name != "S"} | _TASK | {"CONVERGED": 2, "N": 64}
     build(_late._descend, late, "*fp64", 4, known="*i32")

@@ -28,6 +28,7 @@ from brimful.gp import (
     _late,
     _lay,
     _measure,
+    _predict,
     _survey,
     eigen,
     likelihood,
@@ -331,7 +332,9 @@ def test_inputs_kept_once_for_all_tasks_change_nothing(text: str, dimensions: in
     assert lay(copied).strides == (1, 3)
     new = torch.rand(3, 5, dimensions, dtype=torch.float64).to(DEVICE)
     for once, each in zip(
-        _kernels.predict(kernel, tasks, theta, new), _kernels.predict(kernel, copied, theta, new), strict=True
+        _predict.predict(kernel, tasks, units, theta, new),
+        _predict.predict(kernel, copied, units, theta, new),
+        strict=True,
     ):
         assert torch.equal(once, each)
     within, rules = limits(kernel, units, "weak", None, False), scoring.Rules(iterations=2, starts=1)
@@ -375,17 +378,34 @@ def test_launches_are_few_and_alike(lanes: int, launches: list[int]):
 
 
 @pytest.mark.parametrize(("text", "dimensions", "ard", "mean"), CASES)
-def test_predictions_equal_the_plain_ones(text: str, dimensions: int, ard: bool, mean: str):
-    kernel, tasks, _, theta = draw(text, dimensions, ard, mean, tasks=3, points=9)
+@pytest.mark.parametrize(("points", "groups"), [(5, 2), (3, 1)])
+def test_predictions_equal_the_plain_ones(text: str, dimensions: int, ard: bool, mean: str, points: int, groups: int):
+    kernel, tasks, units, theta = draw(text, dimensions, ard, mean, tasks=3, points=9)
     theta[1] = torch.nan  # a task that could not be fitted
-    new = torch.rand(3, 6, dimensions, dtype=torch.float64, generator=torch.Generator().manual_seed(5)).to(DEVICE)
+    new = torch.rand(3, points, dimensions, dtype=torch.float64, generator=torch.Generator().manual_seed(5)).to(DEVICE)
+    if groups == 1:
+        new = new[:1].expand(3, -1, -1)  # the same for all tasks
     beta = torch.full((3, tasks.coefficients), 0.5, dtype=torch.float64, device=DEVICE)
-    wanted = posterior.predict(kernel, tasks, theta, beta, new, mean)
-    model = Model(kernel=kernel, mean=mean)
-    with patch.object(Model, "engine", lambda *_: "fused"):
-        found = _predicted(model, tasks, theta, beta, new)
+    wanted = posterior.predict(kernel, tasks, theta, beta, units.inputs(new), mean)
+    with patch.object(Model, "engine", lambda *_: "fused"), patch.object(_predict, "_GROUPS", groups):
+        found = _predicted(Model(kernel=kernel, mean=mean), tasks, units, theta, beta, new)
     for ours, plain in zip(found, wanted, strict=True):
         torch.testing.assert_close(ours, plain, rtol=1e-9, atol=1e-9, equal_nan=True)
+
+
+def test_predictions_are_made_for_a_few_tasks_at_a_time_and_for_none(monkeypatch: pytest.MonkeyPatch):
+    kernel, tasks, units, theta = draw("rbf", 1, False, "constant", tasks=34, points=4)
+    new = torch.rand(34, 2, 1, dtype=torch.float64).to(DEVICE)
+    whole = _predict.predict(kernel, tasks, units, theta, new)
+    for name, few in (("_AT_ONCE", 1), ("_INDEXED", 33 * 8)):  # lanes of a launch, and numbers that can be told apart
+        with monkeypatch.context() as patched:
+            patched.setattr(_predict, name, few)
+            for cut, all_at_once in zip(_predict.predict(kernel, tasks, units, theta, new), whole, strict=True):
+                assert torch.equal(cut, all_at_once)
+    assert _predict.predict(kernel, tasks, units, theta, new[:, :0])[0].shape == (34, 0)
+    none = torch.arange(0, device=DEVICE)
+    empty = _predict.predict(kernel, tasks.pick(none), units.pick(none), theta[:0], new[:0])
+    assert empty[0].shape == (0, 2)
 
 
 @pytest.mark.parametrize(

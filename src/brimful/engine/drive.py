@@ -242,7 +242,7 @@ class Drive:
         self.observed = max(self.observed, self._peak.read())
         if self._hold.device.type == "cuda":
             torch.cuda.synchronize(self._hold.device)
-            torch.cuda.empty_cache()
+        devices.uncache(self._hold.device)
         self._peak.__enter__()
         self._last = time.perf_counter()
 
@@ -296,8 +296,7 @@ class Drive:
         for piece in self._waiting:
             piece.staged = None
         gc.collect()  # what the function left in circles
-        if self._hold.device.type == "cuda":
-            torch.cuda.empty_cache()
+        devices.uncache(self._hold.device)
         self._retries = self._count_retries()  # it tried again before it failed; that is no further sign
         weight = _weight(loaded)
         if loaded.count > 1:

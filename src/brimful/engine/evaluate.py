@@ -5,6 +5,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from .. import devices
 from ..data.loader import Loader
 from ..errors import BudgetError
 from .failures import is_full, release
@@ -41,8 +42,7 @@ def mean_loss(
                     release(error)
                     found = None
                 if found is None:
-                    if device.type == "cuda":
-                        torch.cuda.empty_cache()
+                    devices.uncache(device)
                     if cut >= samples(batch):
                         raise BudgetError("one sample of the validation data does not fit; use a larger budget")
                     cut = min(2 * cut, samples(batch))

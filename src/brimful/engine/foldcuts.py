@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import torch
 
+from .. import devices
 from ..errors import BrimfulWarning, BudgetError
 from .failures import is_full, release, sentence
 
@@ -66,8 +67,7 @@ class Cuts:
                 raise
             release(error)
             reason = sentence(error)
-        if self.device.type == "cuda":
-            torch.cuda.empty_cache()
+        devices.uncache(self.device)
         self.lower(_size(part), _size(rows), reason)
         return False
 

@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
+from .. import devices
 from ..cost import Cost
 from ..errors import ConfigError
 from . import trees
@@ -96,8 +97,7 @@ def measured(passes: Passes, components: Tree, x: Tree, needed: Sequence[bool], 
                 raise
             release(error)
             reason = sentence(error)
-        if passes.device.type == "cuda":
-            torch.cuda.empty_cache()
+        devices.uncache(passes.device)
         if found:  # fewer samples, or chunks, did fit
             return Pair(tuple(found))
         if samples == 1:

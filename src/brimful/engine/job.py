@@ -145,8 +145,7 @@ class Job:
         for share in (64, 16):
             count = min(self.items.length, max(_FIRST * 64 // share, plan.batch // share))
             loaded = self.items.load(0, count)
-            if hold.device.type == "cuda":
-                torch.cuda.empty_cache()
+            devices.uncache(hold.device)
             with contextlib.suppress(Full, Entangled), Peak(hold.device, hold.baseline) as peak:
                 runner.finish(runner.launch(runner.stage(runner.pin(loaded))))
                 weight = float(count) if loaded.weights is None else float(loaded.weights.sum())

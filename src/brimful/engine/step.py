@@ -16,6 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from .. import devices
 from ..errors import BudgetError, InputError
 from . import foreach
 from .chance import sow
@@ -138,8 +139,7 @@ class Step:
     def _cut_finer(self, batch: Any, reason: str) -> None:
         self._forget()
         self._buffers.put_back()
-        if self.device.type == "cuda":
-            torch.cuda.empty_cache()
+        devices.uncache(self.device)
         count = samples(batch)
         if self.pieces >= count:
             raise BudgetError(

@@ -6,6 +6,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from .. import devices
 from ..budget import Hold
 from ..cost import Cost
 from ..data import loader as make_loader
@@ -71,7 +72,7 @@ def prepare(
     batch = _first_batch(loaders[-1])
     count = samples(batch)
     if device.type == "cuda":
-        torch.cuda.empty_cache()
+        devices.uncache(device)
         state += hold.used()  # the weights, and whatever else lies there
     names = recompute.names(model, settings.recompute)
     forced = settings.recompute not in ("auto", False)
@@ -263,7 +264,7 @@ def _peak(model: nn.Module, loss: Loss, part: Any, precision: Precision, device:
     size = samples(part)
     if device.type == "cuda":
         torch.cuda.synchronize(device)
-        torch.cuda.empty_cache()
+        devices.uncache(device)
         before = torch.cuda.memory_reserved(device)
         with Peak(device) as peak, precision.context():
             weighted(loss(model, part), size, device).sum.backward()

@@ -93,6 +93,11 @@ def get(p):
 
 
 @triton.jit
+def zeros(zero):
+    return (zero, zero, zero, zero, zero, zero, zero, zero, zero, zero, zero, zero, zero, zero, zero, zero)
+
+
+@triton.jit
 def row0(a):
     return (a[0], a[1], a[2], a[3])
 

@@ -1,10 +1,10 @@
-"""Likelihood, derivatives and predictions as Triton kernels: a lane a task, its matrix in blocks that lie interleaved
-with its neighbours'.
+"""Likelihood and derivatives as a Triton kernel: a lane a task, its matrix in blocks that lie interleaved with its
+neighbours'.
 
-The twins of `likelihood.evaluate` and `posterior.predict`, for kernels of one stationary shape and a mean of at most
-two coefficients. A lane factors its covariance (`_factor.py`), inverts the factor in place (W = L^-1), and takes the
-blocks of K^-1 = W^T W one by one, each used for the gradient and then forgotten. Nothing but the factor is ever stored,
-and no lane waits for another. New points are further rows of the factor.
+The twin of `likelihood.evaluate`, for kernels of one stationary shape and a mean of at most two coefficients. A lane
+factors its covariance (`_factor.py`), inverts the factor in place (W = L^-1), and takes the blocks of K^-1 = W^T W one
+by one, each used for the gradient and then forgotten. Nothing but the factor is ever stored, and no lane waits for
+another.
 """
 
 # pyright: reportArgumentType=false, reportCallIssue=false, reportOperatorIssue=false, reportAttributeAccessIssue=false
@@ -21,13 +21,14 @@ from torch import Tensor
 from . import _blocks as blocks
 from ._blocks import LANES
 from ._factor import apart, at, axpy4, factor, fit_mean, known4, near, scale, there4, times4, values
-from ._lay import Laid, innermost, lay
+from ._lay import Laid, lay
 from .kernels import SHAPES, Kernel
 from .likelihood import Slopes
 from .tasks import Tasks
 
 MOST_POINTS = 128
-_SIZES = ["begin", "L", "T", "XT", "XN", "NB", "NP", "M", "room"]  # one kernel for all of them
+SIZES = ["begin", "L", "T", "XT", "XN", "NB", "NP", "room"]
+"""Numbers for which a kernel is not compiled again."""
 _STATIONARY = ("rbf", "matern12", "matern32", "matern52")
 
 
@@ -40,11 +41,6 @@ def serves(kernel: object, points: int, regressors: int) -> bool:
         and points <= MOST_POINTS
         and regressors <= 2
     )
-
-
-@triton.jit
-def _zeros(zero):
-    return (zero, zero, zero, zero, zero, zero, zero, zero, zero, zero, zero, zero, zero, zero, zero, zero)
 
 
 @triton.jit
@@ -103,7 +99,7 @@ def _derive(
         W = blocks.invert(blocks.get(at(A, j, j)))
         blocks.put(at(A, j, j), W)
         for i in range(j + 1, nb):
-            C = blocks.less(_zeros(zero), blocks.get(at(A, i, j)), blocks.flip(W))
+            C = blocks.less(blocks.zeros(zero), blocks.get(at(A, i, j)), blocks.flip(W))
             for k in range(j + 1, i):
                 V = blocks.get(at(A, k, j))
                 C = blocks.less(C, blocks.get(at(A, i, k)), blocks.flip(V))
@@ -135,7 +131,7 @@ def _derive(
         mi = there4(ki)
         ai = blocks.get4(weights + 4 * i * LANES)
         for j in range(i + 1):
-            G = _zeros(zero)
+            G = blocks.zeros(zero)
             for k in range(i, nb):
                 V = blocks.get(at(A, k, j))
                 G = blocks.more(G, blocks.flip(blocks.get(at(A, k, i))), blocks.flip(V))
@@ -167,7 +163,7 @@ def _derive(
                 if ARD:
                     xi = blocks.load4(x + ((s - 1) * NP + 4 * i) * XN, XN)
                     xj = blocks.load4(x + ((s - 1) * NP + 4 * j) * XN, XN)
-                    R = apart(xi, xj, tl.load(scales + (s - 1) * LANES), _zeros(zero))
+                    R = apart(xi, xj, tl.load(scales + (s - 1) * LANES), blocks.zeros(zero))
                 dK = _times(slope, R)
                 g = tl.load(totals + s * LANES)
                 tl.store(totals + s * LANES, g + twice * _inner(G, dK))
@@ -235,7 +231,7 @@ def _one(
                 NP, c0, c1, n00, n01, n11, D, P, Q, SHAPE, ARD)  # fmt: skip
 
 
-@triton.jit(do_not_specialize=_SIZES)
+@triton.jit(do_not_specialize=SIZES)
 def _evaluate(
     x, y, known, last, theta, index, scratch, out_value, out_beta, out_gradient, out_info, begin, L, T, XT, XN, NB, NP,
     room,
@@ -258,82 +254,7 @@ def _evaluate(
              SHAPE, ARD, WANT)  # fmt: skip
 
 
-@triton.jit
-def _say(
-    x, y, known, theta, new, A, out_mean, out_variance, out_beta, out_good, t, T, XN, nb, NB, NP, M,
-    D: tl.constexpr, P: tl.constexpr, Q: tl.constexpr, SHAPE: tl.constexpr, ARD: tl.constexpr,
-):  # fmt: skip
-    Z = A + (NB * (NB + 1)) // 2 * 16 * LANES
-    scales = Z + (Q + 1) * NP * LANES
-    row = scales + (P - 2) * LANES  # the blocks of 4 new points
-    theta += t * P
-    _logdet, least, _yy, y0, y1, h00, h01, h11 = factor(
-        x, y, known, theta, A, Z, scales, t, T, XN, nb, NP, D, P, Q, SHAPE, ARD
-    )  # fmt: skip
-    c0, c1, _n00, _n01, _n11 = fit_mean(y0, y1, h00, h01, h11, Q)
-    if Q > 0:
-        tl.store(out_beta + t * Q, c0)
-    if Q > 1:
-        tl.store(out_beta + t * Q + 1, c1)
-    tl.store(out_good + t, tl.where(least > 0.0, 1, 0).to(tl.int8))
-    variance = tl.exp(tl.load(theta))
-    zero = variance * 0.0
-    one = zero + 1.0
-    for m in range(M):
-        mean = (zero, zero, zero, zero)
-        left = (variance, variance, variance, variance)
-        for j in range(nb):
-            mj = there4(known4(known, j, t, T))
-            R = _zeros(zero)
-            for d in tl.static_range(D):
-                a = blocks.load4(new + (d * 4 * M + 4 * m) * T + t, T)
-                b = blocks.load4(x + (d * NP + 4 * j) * XN, XN)
-                R = apart(a, b, tl.load(scales + d * ARD * LANES), R)
-            K, _slope = values(R, (one, one, one, one), mj, SHAPE)
-            C = scale(K, variance)
-            for k in range(j):
-                C = blocks.less(C, blocks.get(row + 16 * k * LANES), blocks.get(at(A, j, k)))
-            X = blocks.under(blocks.get(at(A, j, j)), C)
-            blocks.put(row + 16 * j * LANES, X)
-            z = blocks.get4(Z + 4 * j * LANES)
-            if Q > 0:
-                z = axpy4(-c0, blocks.get4(Z + (NP + 4 * j) * LANES), z)
-            if Q > 1:
-                z = axpy4(-c1, blocks.get4(Z + (2 * NP + 4 * j) * LANES), z)
-            mean = blocks.more4(mean, X, z)
-            a0 = blocks.row0(X)
-            a1 = blocks.row1(X)
-            a2 = blocks.row2(X)
-            a3 = blocks.row3(X)
-            left = (left[0] - blocks.dot4(a0, a0), left[1] - blocks.dot4(a1, a1), left[2] - blocks.dot4(a2, a2),
-                    left[3] - blocks.dot4(a3, a3))  # fmt: skip
-        for i in tl.static_range(4):
-            tl.store(out_mean + (4 * m + i) * T + t, mean[i])
-            tl.store(out_variance + (4 * m + i) * T + t, left[i])
-
-
-@triton.jit(do_not_specialize=_SIZES)
-def _predict(
-    x, y, known, last, theta, new, scratch, out_mean, out_variance, out_beta, out_good, begin, T, XT, XN, NB, NP, M,
-    room,
-    D: tl.constexpr, P: tl.constexpr, Q: tl.constexpr, SHAPE: tl.constexpr, ARD: tl.constexpr,
-    INTERPRETED: tl.constexpr,
-):  # fmt: skip
-    """Mean (less the mean function) and variance of every task at 4 M new points, new[D, 4 M, T]."""
-    program = tl.program_id(0)
-    t = tl.minimum((begin + program * LANES + tl.arange(0, LANES)).to(tl.int64), T - 1)
-    x += t * XT
-    A = scratch + program.to(tl.int64) * room * LANES + tl.arange(0, LANES)
-    if INTERPRETED:
-        _say(x, y, known, theta, new, A, out_mean, out_variance, out_beta, out_good, t, T, XN, NB, NB, NP, M, D, P, Q,
-             SHAPE, ARD)  # fmt: skip
-    else:
-        nb = tl.max(tl.load(last + t), axis=0)
-        _say(x, y, known, theta, new, A, out_mean, out_variance, out_beta, out_good, t, T, XN, nb, NB, NP, M, D, P, Q,
-             SHAPE, ARD)  # fmt: skip
-
-
-def _size(number: int) -> Any:
+def size(number: int) -> Any:
     """A loop's bound: the interpreter knows only those that are compiled in."""
     return tl.constexpr(number) if blocks.INTERPRETED else number
 
@@ -406,7 +327,7 @@ def _launch(
         run[(programs,)](
             laid.x_DNT, laid.y_NT, laid.known, laid.last_T, theta, index_L,
             scratch.view(torch.float32) if narrow else scratch, out.value_L2, out.beta_LQ, out.gradient_LP,
-            out.info_LPP, begin, L, T, *laid.strides, _size(NP // 4), NP, numbers, WANT=want,
+            out.info_LPP, begin, L, T, *laid.strides, size(NP // 4), NP, numbers, WANT=want,
             **options(kernel, laid, P),
         )  # fmt: skip
 
@@ -433,25 +354,3 @@ def score(kernel: Kernel, tasks: Tasks, theta_TP: Tensor) -> tuple[Tensor, Tenso
     laid = lay(tasks)
     found_L2 = value(kernel, laid, _all(laid), theta_TP)
     return nlml(found_L2, laid.count_T), found_L2[:, 0]
-
-
-def predict(kernel: Kernel, tasks: Tasks, theta_TP: Tensor, new_TMD: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """At new points: the mean less the mean function, and the variance; of each task the mean's coefficients, and
-    whether its covariance is positive definite."""
-    laid = lay(tasks)
-    (T, count, _), NP, P, Q = new_TMD.shape, len(laid.y_NT), theta_TP.shape[1], laid.regressors
-    M = -(-count // 4)
-    like: dict[str, Any] = {"dtype": torch.float64, "device": laid.y_NT.device}
-    mean_MT, variance_MT = torch.empty(4 * M, T, **like), torch.empty(4 * M, T, **like)
-    beta_TQ, good_T = torch.zeros(T, Q, **like), torch.empty(T, dtype=torch.int8, device=laid.y_NT.device)
-    new_DMT = innermost(new_TMD.double(), 4 * M)
-    numbers = room(laid, P, False) + 4 * NP
-    theta_TP, run = theta_TP.to(**like).contiguous(), _predict
-    scratch, rounds = laid.rounds(T, numbers)
-    for begin, programs in rounds:
-        run[(programs,)](
-            laid.x_DNT, laid.y_NT, laid.known, laid.last_T, theta_TP, new_DMT, scratch, mean_MT,
-            variance_MT, beta_TQ, good_T, begin, T, *laid.strides, _size(NP // 4), NP, _size(M), numbers,
-            **options(kernel, laid, P),
-        )  # fmt: skip
-    return mean_MT[:count].mT, variance_MT[:count].mT, beta_TQ, good_T != 0

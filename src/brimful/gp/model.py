@@ -182,8 +182,7 @@ def fit_batch(batch: dict[str, Tensor], *, model: Model, at: Tensor | None = Non
     values |= {f"mean_{place}": each for place, each in enumerate(coefficients_TQ.unbind(1))}
     values |= {"points": count_T, "nlml": nlml_T, "gradient": gradient_T, "iterations": iterations_T}
     if at is not None:
-        new_TMD = units.inputs(at.to(blank.device).double().expand(T, -1, -1))
-        mean_TM, variance_TM = _predicted(model, tasks, theta_TP, beta_TQ, new_TMD)
+        mean_TM, variance_TM = _predicted(model, tasks, units, theta_TP, beta_TQ, _new_points(batch, at))
         there = _in_data_units(mean_TM, variance_TM, units, fate_T)
         values |= {f"{PREDICTED}{name}": each for name, each in there.items()}
     return Batch(_packed(values, model.names, precision), status_T.to(torch.int8), _sentences(status_T))
@@ -274,12 +273,10 @@ def _sentences(status_T: Tensor) -> dict[int, str]:
 
 
 def _in_data_units(mean_TM: Tensor, variance_TM: Tensor, units: Units, fate_T: Tensor) -> dict[str, Tensor]:
-    mean_TM = mean_TM * units.y_scale_T[:, None] + units.y_zero_T[:, None]
+    """In place."""
     unknown_T = (fate_T == Fate.EMPTY) | (fate_T == Fate.INVALID)
-    return {
-        "mean": torch.where(unknown_T[:, None], torch.nan, mean_TM),
-        "variance": variance_TM * units.y_scale_T[:, None].square(),
-    }
+    mean_TM.mul_(units.y_scale_T[:, None]).add_(units.y_zero_T[:, None]).masked_fill_(unknown_T[:, None], torch.nan)
+    return {"mean": mean_TM, "variance": variance_TM.mul_(units.y_scale_T[:, None].square())}
 
 
 def _own_units(
@@ -292,25 +289,31 @@ def _own_units(
     return tasks, units, fate_T, theta_TP, beta_TQ
 
 
-def _new_points(batch: dict[str, Tensor], at: Tensor | None, units: Units) -> Float[Tensor, "T M D"]:
-    new = batch["new"] if at is None else at.to(units.y_zero_T.device).expand(len(units.y_zero_T), -1, -1)
-    return units.inputs(new.double())
+def _new_points(batch: dict[str, Tensor], at: Tensor | None) -> Float[Tensor, "T M D"]:
+    """In the units of the data."""
+    return (batch["new"] if at is None else at.to(batch["y"].device).expand(len(batch["y"]), -1, -1)).double()
 
 
 def _predicted(
-    model: Model, tasks: Tasks, theta_TP: Tensor, beta_TQ: Tensor, new_TMD: Tensor
+    model: Model, tasks: Tasks, units: Units, theta_TP: Tensor, beta_TQ: Tensor, new_TMD: Tensor
 ) -> tuple[Float[Tensor, "T M"], Float[Tensor, "T M"]]:
-    """Mean and variance of the function at new points, by the fused kernel where there is one."""
+    """Mean and variance of the function at new points, by the fused kernels where there are some. All but the new
+    points are in the tasks' units."""
     kernel = model.kernel
     if isinstance(kernel, Custom) or model.engine(tasks.y_TN.device, tasks.y_TN.shape[1]) != "fused":
-        return posterior.predict(kernel, tasks, theta_TP, beta_TQ, new_TMD, model.mean)
-    from . import _kernels
+        return posterior.predict(kernel, tasks, theta_TP, beta_TQ, units.inputs(new_TMD), model.mean)
+    from . import _predict
 
-    pulled_TM, variance_TM, own_TQ, good_T = _kernels.predict(kernel, tasks, theta_TP, new_TMD)
+    mean_TM, variance_TM, own_TQ, good_T = _predict.predict(kernel, tasks, units, theta_TP, new_TMD)
     own_TQ = torch.where(good_T[:, None], own_TQ, beta_TQ)
-    level_TM = (regressors(new_TMD, model.mean) @ own_TQ[:, :, None])[:, :, 0]
-    mean_TM = level_TM + torch.where(good_T[:, None], pulled_TM, 0.0)
-    return mean_TM, torch.where(good_T[:, None], variance_TM.clamp(min=0), torch.nan)
+    mean_TM.masked_fill_(~good_T[:, None], 0.0)  # in place, here and below: this is most of a batch's memory
+    if model.mean == "constant":
+        mean_TM += own_TQ
+    elif model.mean == "linear":
+        columns_TMQ = regressors(units.inputs(new_TMD), model.mean)
+        for column_TM, own_T in zip(columns_TMQ.unbind(2), own_TQ.unbind(1), strict=True):
+            mean_TM.addcmul_(column_TM, own_T[:, None])
+    return mean_TM, variance_TM.clamp_(min=0).masked_fill_(~good_T[:, None], torch.nan)
 
 
 def predict_batch(
@@ -318,10 +321,9 @@ def predict_batch(
 ) -> dict[str, Tensor]:
     """Mean and variance at new points, for tasks with their parameters."""
     tasks, units, fate_T, theta_TP, beta_TQ = _own_units(batch, model, for_kernels=True)
-    new_TMD = _new_points(batch, at, units)
-    mean_TM, variance_TM = _predicted(model, tasks, theta_TP, beta_TQ, new_TMD)
+    mean_TM, variance_TM = _predicted(model, tasks, units, theta_TP, beta_TQ, _new_points(batch, at))
     if noise:
-        variance_TM = variance_TM + torch.exp(theta_TP[:, -1:])
+        variance_TM += torch.exp(theta_TP[:, -1:])
     return _in_data_units(mean_TM, variance_TM, units, fate_T)
 
 
@@ -343,7 +345,7 @@ def sample_batch(
     """Draws of the function at new points. Each task draws from a generator of its own, so that the way the work is
     cut does not change what it gets."""
     tasks, units, _, theta_TP, beta_TQ = _own_units(batch, model)
-    new_TMD = _new_points(batch, at, units)
+    new_TMD = units.inputs(_new_points(batch, at))
     normal = [
         torch.randn(draws, new_TMD.shape[1], dtype=torch.float64, generator=_generator(seed, task))
         for task in batch["task"].tolist()

@@ -152,8 +152,10 @@ def coefficients(mean: str, dimensions: int) -> int:
 
 def regressors(x_TND: Float[Tensor, "T N D"], mean: str) -> Float[Tensor, "T N Q"]:
     """The columns that a mean is a combination of: none, ones, or ones and the inputs."""
-    ones_TN1 = torch.ones_like(x_TND[:, :, :1])
-    return {"zero": ones_TN1[:, :, :0], "constant": ones_TN1, "linear": torch.cat([ones_TN1, x_TND], dim=2)}[mean]
+    ones_TN1 = x_TND.new_ones(1, 1, 1).expand(*x_TND.shape[:2], 1)
+    if mean == "linear":
+        return torch.cat([ones_TN1, x_TND], dim=2)
+    return ones_TN1[:, :, : coefficients(mean, x_TND.shape[2])]
 
 
 def prepare(
