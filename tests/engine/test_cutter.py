@@ -315,6 +315,40 @@ def test_run_after_run_what_is_remembered_of_the_flow_stays():
         known = Cost(cost.fixed, cost.per_unit, cost.margin, "remembered")
 
 
+@given(st.floats(1.15, 1.6))
+def test_a_batch_that_ran_out_of_memory_tells_the_next_run_what_it_takes(more: float):
+    """What was remembered of larger batches may be too little for those of a small budget."""
+    budget, known, failures = 10**8, Cost(10**6, 1000, source="remembered"), list[int]()
+    for _ in range(6):
+        cutter = Cutter(length=10**6, size=1024.0, cost=known)
+        failed = 0
+        while (cut := cutter.next(budget)) is not None:
+            weight = float(cut.stop - cut.start)
+            alone = 10**6 + 1000 * weight
+            needs = alone if cut.probe else more * alone
+            if needs > budget:
+                failed += 1
+                cutter.full(weight, pressed=False, limit=budget)
+            else:
+                cutter.report(weight, 1e-3 + weight * 1e-9, int(needs), budget, cut.probe, cut.trial)
+        failures.append(failed)
+        cost = cutter.whole_cost
+        assert cost is not None
+        known = Cost(cost.fixed, cost.per_unit, cost.margin, "remembered")
+    assert failures[0] > 0
+    assert failures[-1] == 0
+
+
+def test_a_part_of_a_batch_that_ran_out_of_memory_says_nothing_new():
+    cutter = Cutter(length=10**6, size=1000.0, cost=Cost(0, 1000), settled=1000.0)
+    cutter.full(1000.0, pressed=False, limit=2 * 10**6)
+    once = cutter.whole_cost
+    cutter.full(500.0, pressed=False, limit=2 * 10**6)
+    assert once is not None
+    assert once.at(1000) == 2 * 10**6
+    assert cutter.whole_cost == once
+
+
 @given(st.floats(1.0, 2.0), st.integers(10**6, 10**9))
 def test_what_batches_take_in_the_flow_decides_and_not_what_one_takes_alone(more: float, budget: int):
     """Blocks carved up by overlapping batches can make the flow need far more than a batch alone."""

@@ -96,6 +96,7 @@ class Cutter:
         self._remembered = cost is not None and cost.source == "remembered"
         self._blind = 0
         self._proven = (0.0, 0)  # a weight that ran within so many bytes
+        self._short = 1.0  # times what was foretold of a batch that ran out of memory, that there was
         self._second: float | None = None  # the first size, while a smaller one is measured
         self._cramped = False  # whether memory, and not speed, decided the size
 
@@ -144,7 +145,14 @@ class Cutter:
 
     @property
     def whole_cost(self) -> Cost | None:
-        """The cost of a batch in the flow of others, with what the results take that pile up meanwhile.
+        """The cost of a batch in the flow of others, with what the results take that pile up meanwhile."""
+        cost = self._flow_cost()
+        if cost is None:
+            return None
+        return replace(cost, fixed=self._short * cost.fixed + self.kept, per_unit=self._short * cost.per_unit)
+
+    def _flow_cost(self) -> Cost | None:
+        """The cost of a batch in the flow of others.
 
         Overlapping costs more than one more input and output: they are carved out of blocks that the next batch
         then misses. So what the flow took at the sizes tried decides, not what was measured alone.
@@ -153,7 +161,7 @@ class Cutter:
             return None
         if not self._alone or (self._prior is not None and len(self._alone) < 2):
             overlap = 0.0 if self._remembered else self.overlap  # a remembered one has it in it
-            return replace(self.cost, fixed=self.cost.fixed + self.kept, per_unit=self.cost.per_unit + overlap)
+            return replace(self.cost, per_unit=self.cost.per_unit + overlap)
         foretold = {weight: peak + self.overlap * weight for weight, peak in self._alone.items()}
         largest = max(foretold)
         if len(self._flow) < 2:
@@ -165,7 +173,7 @@ class Cutter:
             cost = self._fit(self._flow)
             if foretold[largest] > cost.at(largest):  # a probe that took more than the flow made one expect
                 cost = self._fit({**self._flow, largest: foretold[largest]})
-        return replace(cost, fixed=cost.fixed + self.kept)
+        return cost
 
     def _stop(self, capacity: float) -> int:
         """The end of a batch of that capacity. What is left is cut into equal parts, at least one item each."""
@@ -293,13 +301,17 @@ class Cutter:
         margin = self.cost.margin if self.cost else MARGIN
         return Cost.fit(largest, margin)
 
-    def full(self, weight: float, pressed: bool) -> None:
+    def full(self, weight: float, pressed: bool, limit: int = 0) -> None:
         """A batch of that weight ran out of memory.
 
         Args:
             weight: what it weighed.
             pressed: whether neighbours held memory at the time, so that the ceiling may rise again later.
+            limit: the bytes there were, if it had all of them: it takes more, whatever was measured of others.
         """
+        cost, whole = self.whole_cost, weight >= 0.9 * min(self.size, self.ceiling)  # and not a part of one that was
+        if cost and whole and not pressed and cost.at(weight) > self.kept:
+            self._short *= max(1.0, (limit - self.kept) / (cost.at(weight) - self.kept))
         self._lower(0.7 * weight)
         self._pressed, self._waiting, self._trying = pressed, False, False
         if not self.settled:

@@ -142,7 +142,7 @@ class LocalWork:
 
     def full(self, weight: float, pressed: bool) -> None:
         before = self._cutter.settled
-        self._cutter.full(weight, pressed)
+        self._cutter.full(weight, pressed, self._limit)
         if not before and self._cutter.cost is not None:
             self._settle(self._limit)
 

@@ -19,6 +19,7 @@ _FEW = 1 << 12  # tasks that a card steps in the time of one
 _SOON = 8  # steps by many at once, for each parameter: few tasks need more
 _GIVEN = 3  # the same in all, where starts are given: most tasks need none
 _BLINDLY = 4  # steps of so few between two looks at which of them are done: a look is a third of a step
+_CALM = 0.97  # of the tasks that stepped, still on their way at the next look: before the one after it, twice the steps
 
 
 def fit(
@@ -81,15 +82,15 @@ def _follow(
     most: float = math.inf,
 ) -> torch.Tensor:
     """Steps tasks until they have ended, or made so many; those that have not ended."""
-    P, made, active = limits.low_TP.shape[1], 0, descent.going
+    P, made, blindly, active = limits.low_TP.shape[1], 0, 1, descent.going
     room = _kernels.room(laid, P, True)
     out = _kernels.unwritten(min(laid.most(room), len(active)), P, laid, True)  # of one launch after the other
     while len(active) and made < most:
-        blindly = 1 if len(active) > _FEW else int(min(_BLINDLY, most - made))
-        for _ in range(blindly):
+        steps = int(min(blindly if len(active) > _FEW else _BLINDLY, most - made))
+        for _ in range(steps):
             for some in active.split(laid.at_once(len(active), room)):
                 _kernels.derive(kernel, laid, some, descent.trial_TP, out)
                 _advance.advance(descent, some, out, limits, rules, laid.count_T)
-        made += blindly
-        active = descent.going
+        made, before, active = made + steps, len(active), descent.going
+        blindly = min(2 * blindly, _BLINDLY) if len(active) >= _CALM * before else 1
     return active

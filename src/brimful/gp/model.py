@@ -158,26 +158,25 @@ def fit_batch(batch: dict[str, Tensor], *, model: Model, at: Tensor | None = Non
     index = torch.nonzero(fate_T == 0)[:, 0]
     whole = len(index) == len(tasks)
     fitted = _fit(model, tasks if whole else tasks.pick(index), bounds if whole else bounds.pick(index))
-    T, P = len(tasks), len(model.names)
-    blank = torch.full((T,), torch.nan, dtype=torch.float64, device=fate_T.device)
-    theta_TP = blank[:, None].repeat(1, P)
-    beta_TQ = torch.zeros(T, tasks.coefficients, dtype=torch.float64, device=fate_T.device)
-    theta_TP[index], beta_TQ[index] = fitted.theta_TP.double(), fitted.beta_TQ.double()
-    nlml_T, gradient_T, iterations_T = blank.clone(), blank.clone(), torch.zeros_like(fate_T)
-    count_T = tasks.keep_TN.sum(1)
-    nlml_T[index] = fitted.nlml_T.double() + count_T[index] * torch.log(units.y_scale_T[index])
-    gradient_T[index], iterations_T[index] = fitted.gradient_T.double(), fitted.iterations_T
-    status_T = fate_T.clone()
-    ends = {scoring.FAILED: int(Status.FAILED), scoring.UNFINISHED: int(Fate.LIMIT)}
-    for ending, code in ends.items():
-        status_T[index[fitted.ending_T == ending]] = code
-    failed_T = status_T == Status.FAILED
-    theta_TP[failed_T], nlml_T[failed_T], gradient_T[failed_T] = torch.nan, torch.nan, torch.nan
+    if not whole:
+        fitted = fitted.among(index, len(tasks))
+    # Without a look at what is where: on a GPU each would wait for all that was asked before it.
+    count_T, ending_T, unfitted_T = tasks.keep_TN.sum(1), fitted.ending_T, fate_T != 0
+    status_T = torch.where((ending_T == scoring.UNFINISHED) & ~unfitted_T, int(Fate.LIMIT), fate_T)
+    failed_T = (ending_T == scoring.FAILED) & ~unfitted_T
+    status_T = torch.where(failed_T, int(Status.FAILED), status_T)
+    unknown_T = failed_T | unfitted_T
+    theta_TP = fitted.theta_TP.double().masked_fill(unknown_T[:, None], torch.nan)
+    nlml_T = (fitted.nlml_T.double() + count_T * torch.log(units.y_scale_T)).masked_fill(unknown_T, torch.nan)
+    gradient_T = fitted.gradient_T.double().masked_fill(unknown_T, torch.nan)
+    beta_TQ = fitted.beta_TQ.double().masked_fill(unfitted_T[:, None], 0.0)
+    iterations_T = fitted.iterations_T.masked_fill(unfitted_T, 0)
     natural_TP = torch.exp(theta_TP + units.shift(model.kernel))
     if model.known:
         natural_TP[:, -1] = 0.0
     coefficients_TQ = units.coefficients(beta_TQ)
-    coefficients_TQ[(fate_T == Fate.EMPTY) | (fate_T == Fate.INVALID)] = torch.nan
+    nothing_T = (fate_T == Fate.EMPTY) | (fate_T == Fate.INVALID)
+    coefficients_TQ = coefficients_TQ.masked_fill(nothing_T[:, None], torch.nan)
     values = dict(zip(model.names, natural_TP.unbind(1), strict=True))
     values |= {f"mean_{place}": each for place, each in enumerate(coefficients_TQ.unbind(1))}
     values |= {"points": count_T, "nlml": nlml_T, "gradient": gradient_T, "iterations": iterations_T}
@@ -265,8 +264,9 @@ def _evaluated(
 
 
 def _sentences(status_T: Tensor) -> dict[int, str]:
-    flagged = torch.nonzero(status_T >= Fate.LIMIT)[:, 0].cpu()
-    codes = status_T.cpu()[flagged].tolist()
+    status_T = status_T.cpu()
+    flagged = torch.nonzero(status_T >= Fate.LIMIT)[:, 0]
+    codes = status_T[flagged].tolist()
     messages = {place: SENTENCES[Fate(code)] for place, code in zip(flagged.tolist(), codes, strict=True)}
     failed = torch.nonzero(status_T == Status.FAILED)[:, 0].tolist()
     return messages | dict.fromkeys(failed, "the covariance is not positive definite at any first guess")

@@ -69,6 +69,12 @@ class Fitted:
     def pick(self, index: Tensor) -> "Fitted":
         return Fitted(*(getattr(self, each.name)[index] for each in fields(self)))
 
+    def among(self, index: Tensor, count: int) -> "Fitted":
+        """The rows at their places among so many; the others are 0."""
+        found = {each.name: getattr(self, each.name) for each in fields(self)}
+        wider = {name: each.new_zeros(count, *each.shape[1:]) for name, each in found.items()}
+        return Fitted(**{name: each.index_copy(0, index, found[name]) for name, each in wider.items()})
+
     @staticmethod
     def joined(parts: "Sequence[Fitted]") -> "Fitted":
         return Fitted(*(torch.cat([getattr(part, each.name) for part in parts]) for each in fields(Fitted)))
