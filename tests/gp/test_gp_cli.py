@@ -237,6 +237,32 @@ def test_points_between_dates(tmp_path: Path):
     np.testing.assert_allclose(mean, found.predict(19_723 + np.linspace(0, 8, 17))[0], rtol=1e-5)
 
 
+@pytest.mark.parametrize("kind", ["between", "whole", "npy", "parquet"])
+def test_dates_in_are_dates_out(tmp_path: Path, kind: str):
+    days = np.arange("2024-01-01", "2024-01-10", dtype="datetime64[D]")
+    table = pa.table({"id": ["a"] * 9, "ds": pa.array(days), "y": np.sin(np.arange(9.0))})
+    fit(table, out=tmp_path / "models")
+    new = np.array(["2024-01-02", "2024-01-03T12:30", "2024-01-05"], dtype="datetime64[us]")
+    np.save(tmp_path / "new.npy", new)
+    pq.write_table(pa.table({"ds": new}), tmp_path / "new.parquet")
+    at = {"between": "2024-01-01:2024-01-02:3", "whole": "2024-01-01:2024-01-03:3"}
+    out = tmp_path / "there.csv"
+    invoke(
+        "gp",
+        "predict",
+        str(tmp_path / "models"),
+        "--at",
+        at.get(kind, str(tmp_path / f"new.{kind}")),
+        "--out",
+        str(out),
+    )
+    found = pyarrow.csv.read_csv(out)["ds"].to_numpy()
+    halves = np.arange("2024-01-01", "2024-01-02T01", 12, dtype="datetime64[h]")
+    expected = {"between": halves, "whole": days[:3]}.get(kind, new)
+    assert found.tolist() == expected.astype(found.dtype).tolist()
+    assert (out.read_text().splitlines()[1].split(",")[1] == "2024-01-01") == (kind == "whole")
+
+
 @pytest.mark.parametrize("kind", ["npy", "csv", "parquet"])
 def test_points_from_a_file(models: Path, tmp_path: Path, kind: str):
     points, path = np.array([0.1, 1.5, 2.0]), tmp_path / f"points.{kind}"

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from ..engine import trees
 from ..errors import InputError
-from .table import days, plain
+from .table import days, is_moment, plain
 
 
 def as_tensor(value: Any, name: str) -> Tensor:
@@ -37,7 +37,7 @@ def as_inputs(value: Any, name: str) -> Tensor:
     if isinstance(array, np.ndarray) and array.dtype.kind == "O" and array.size:
         with contextlib.suppress(pa.ArrowException, TypeError, ValueError):
             moments = pa.array([getattr(each, "start_time", each) for each in array.flat], from_pandas=True)
-            if pa.types.is_timestamp(moments.type) or pa.types.is_date(moments.type):
+            if is_moment(moments.type):
                 array = days(moments).reshape(array.shape)
     elif isinstance(array, np.ndarray) and array.dtype.kind == "M":
         flat = array.reshape(-1)

@@ -165,11 +165,24 @@ def days(moments: pa.Array | pa.ChunkedArray) -> np.ndarray:
     return pc.cast(whole, pa.float64(), safe=False).to_numpy(zero_copy_only=False) / 86_400e6
 
 
+def moments(days_N: np.ndarray) -> pa.Array:
+    """Days since 1970-01-01 as dates, or with the time of day where there is one; null where it is NaN."""
+    there = np.isfinite(days_N)
+    moment = np.rint(np.where(there, days_N, 0.0) * 86_400e6).astype(np.int64)
+    found = pa.array(moment, mask=~there).cast(pa.timestamp("us"))
+    return found if (moment % 86_400_000_000).any() else found.cast(pa.date32())
+
+
+def is_moment(kind: pa.DataType) -> bool:
+    """Whether a column of that kind holds dates."""
+    return pa.types.is_timestamp(kind) or pa.types.is_date(kind)
+
+
 def numbers(column: pa.ChunkedArray, name: str) -> np.ndarray:
     """A column as float64, NaN where it is null."""
     kind = column.type
     try:
-        if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
+        if is_moment(kind):
             return days(column)
         if pa.types.is_string(kind) or pa.types.is_large_string(kind):
             raise pa.ArrowInvalid("it holds texts")

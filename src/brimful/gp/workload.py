@@ -1,7 +1,5 @@
 """`brimful gp`: fit, predict and look at many Gaussian processes."""
 
-import datetime
-import math
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -9,9 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.csv
-import pyarrow.parquet as pq
 import torch
 
 from ..config import Common, option
@@ -22,12 +17,12 @@ from ..files import write_atomic
 from ..plan import Plan
 from ..registry import Command, Workload
 from ..rundir import inspect
-from .arrays import as_inputs
 from .data import Data, Synthetic, read, synthetic
 from .fit import KEEPS, fit, model_for
 from .fit import plan as plan_fit
 from .fitted import Fit, load
-from .table import Columns, numbers, read_table
+from .predictions import join, read_points
+from .table import Columns
 from .tasks import MEANS
 
 _JUDGED = 2000  # tasks whose held-out points are looked at
@@ -114,7 +109,7 @@ def plan(config: FitConfig, probe: bool) -> Plan:
 
 def run_fit(config: FitConfig, events: Events) -> Mapping[str, Any]:
     data = _data(config)
-    at = read_points(config.at, data.inputs) if config.at is not None else None
+    at = read_points(config.at, data.inputs).at if config.at is not None else None
     found = fit(
         data,
         kernel=config.kernel,
@@ -243,54 +238,6 @@ class _First:
         return self._items.spec()
 
 
-def read_points(text: str, inputs: tuple[str, ...] | None = None) -> np.ndarray:
-    """Inputs from start:stop:num, of numbers or dates, or from a file: of a table's columns those that the fit had, or
-    else all."""
-    if text.count(":") == 2 and not Path(text).exists():
-        *ends, number = text.split(":")
-        try:
-            start, stop, count = *_ends(ends), int(number)
-        except ValueError as error:
-            raise ConfigError(
-                f"--at is {text!r}; write start:stop:num, such as 0:1:100 or 2024-01-01:2024-12-31:50"
-            ) from error
-        if count < 1 or not (math.isfinite(start) and math.isfinite(stop)):
-            raise ConfigError(f"--at is {text!r}; num must be at least 1, and start and stop finite")
-        return np.linspace(start, stop, count).reshape(-1, 1)
-    path = Path(text)
-    if not path.exists():
-        raise InputError(f"{path} does not exist; give start:stop:num, or a .npy, .csv or .parquet file")
-    try:
-        points = np.load(path, allow_pickle=False) if path.suffix == ".npy" else _columns(path, inputs)
-        points = as_inputs(points, "it").double().numpy()
-        if not points.size:
-            raise InputError("it holds none")
-        points = points.reshape(len(points), -1)
-    except (pa.ArrowException, InputError, OSError, TypeError, ValueError) as error:
-        raise InputError(f"{path} cannot be read as points: {error}") from error
-    return points
-
-
-def _ends(texts: list[str]) -> list[float]:
-    """Numbers, or else dates as days since 1970-01-01."""
-    try:
-        return [float(each) for each in texts]
-    except ValueError:
-        zero = datetime.date(1970, 1, 1)
-        return [float((datetime.date.fromisoformat(each) - zero).days) for each in texts]
-
-
-def _columns(path: Path, inputs: tuple[str, ...] | None) -> np.ndarray:
-    table = read_table(path)
-    names = table.column_names
-    lacking = [name for name in inputs or () if name not in names]
-    if inputs and not lacking:
-        names = list(inputs)
-    elif inputs and len(lacking) < len(inputs):
-        raise InputError(f"it has no column {lacking[0]!r}; the models have the inputs {', '.join(inputs)}")
-    return np.stack([numbers(table[name], name) for name in names], axis=1)
-
-
 def run_predict(config: PredictConfig, events: Events) -> Mapping[str, Any]:
     out = config.out
     ending = "" if out is None or out.is_dir() else out.suffix.lower()
@@ -304,16 +251,16 @@ def run_predict(config: PredictConfig, events: Events) -> Mapping[str, Any]:
             "with --keep params+data, into another folder if it kept predictions (or, in Python, give the data to "
             "gp.load(path, x=..., y=...))"
         )
-    at = read_points(config.at, data.inputs)
+    points = read_points(config.at, data.inputs)
     folder = out.with_name(f"{out.name}.run") if ending else out
-    result = _predict_to(found, folder, bool(ending), at, config.observations, events)
+    result = _predict_to(found, folder, bool(ending), points.at, config.observations, events)
     if ending:
-        write_atomic(out, lambda path: _join(folder, found, at, ending, path))
+        write_atomic(out, lambda path: join(folder, found, points, ending, path))
         shutil.rmtree(folder)
     done = result.done
     return {
         "tasks": len(found),
-        "points": len(at),
+        "points": len(points),
         "seconds": result.seconds,
         "time_a_task_seconds": result.seconds / done if done else None,
         "observed_peak_bytes": result.observed if done else None,
@@ -332,37 +279,6 @@ def _predict_to(
             raise
     shutil.rmtree(folder)
     return found.predict_to(folder, at, noise=observations, progress=events.emit)
-
-
-def _join(folder: Path, found: Fit, at: np.ndarray, ending: str, path: Path) -> None:
-    """The shards of a run as one file, one shard in memory at a time: a row a task, or in CSV a row a point."""
-    writer: Any = None
-    for shard in sorted(folder.glob("shard-*.parquet")):
-        table = pq.read_table(shard)
-        task = found.ids.take(table["item"].combine_chunks())
-        table = pa.table({"task": task, "mean": table["mean"], "variance": table["variance"]})
-        if ending == ".csv":
-            table = _long(table, at, None if found.data is None else found.data.inputs)
-        kind = pyarrow.csv.CSVWriter if ending == ".csv" else pq.ParquetWriter
-        writer = writer or kind(path, table.schema)
-        writer.write_table(table)
-    if writer is None:
-        raise InputError("there are no predictions to write: the models are of no task")
-    writer.close()
-
-
-def _long(table: pa.Table, at: np.ndarray, inputs: tuple[str, ...] | None) -> pa.Table:
-    """Predictions with a row a point: task, inputs, mean, variance."""
-    tasks, (points, dimensions) = table.num_rows, at.shape
-    plain = ("x",) if dimensions == 1 else tuple(f"x_{place}" for place in range(dimensions))
-    names = plain if inputs is None or not {"task", "mean", "variance"}.isdisjoint(inputs) else inputs
-    return pa.table(
-        {
-            "task": table["task"].take(np.repeat(np.arange(tasks), points)),
-            **{name: np.tile(at[:, place], tasks) for place, name in enumerate(names)},
-            **{name: table[name].combine_chunks().flatten() for name in ("mean", "variance")},
-        }
-    )
 
 
 def run_report(config: ReportConfig, events: Events) -> Mapping[str, Any]:
