@@ -18,7 +18,7 @@ from small import equal_tables, fit, long, one_thread, rows, same
 
 from brimful import ConfigError, CorruptError, InputError, StorageError, gp, parquet
 from brimful.files import read_sealed, write_sealed
-from brimful.gp import Fate, store
+from brimful.gp import Fate, store, stored
 from brimful.gp.data import read
 
 X, Y = rows(0, 9, 10)
@@ -50,13 +50,13 @@ def alike(one: gp.Fit, other: gp.Fit, rtol: float = 0.0) -> None:
 def test_models_that_nobody_looks_at_are_not_read(tmp_path: Path):
     made = fit(X, Y, out=tmp_path / "store")
     wanted, asked = made.predict(NEW), []
-    plain = store.Rows.column
+    plain = stored.Rows.column
 
     def column(self: Any, name: str) -> pa.Array:
         asked.append(name)
         return plain(self, name)
 
-    with patch.object(store.Rows, "column", column):
+    with patch.object(stored.Rows, "column", column):
         found = load(tmp_path / "store")
         same_mean, same_variance = found.predict(NEW)
         found.predict_to(tmp_path / "there", NEW, progress=False)
@@ -130,7 +130,7 @@ def test_a_fit_into_a_folder_is_the_fit_in_memory(form: str, tmp_path: Path):
 
 
 def test_the_order_of_work_does_not_show(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(store, "_TASKS", 4)
+    monkeypatch.setattr(stored, "TASKS", 4)
     memory = fit(RAGGED)
     fit(RAGGED, out=tmp_path / "models", budget="10MB")
     assert len(list((tmp_path / "models" / "data").iterdir())) == 3
@@ -144,7 +144,7 @@ def test_the_order_of_work_does_not_show(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_a_disk_that_fills_while_the_data_is_written_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(store, "_TASKS", 4)
+    monkeypatch.setattr(stored, "TASKS", 4)
     write = parquet.write
 
     def full(table: pa.Table, path: Path) -> None:

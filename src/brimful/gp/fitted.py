@@ -22,7 +22,8 @@ from .arrays import as_inputs, as_points
 from .data import Data, read, whole
 from .kernels import Custom
 from .model import PREDICTED, Model, loo_batch, predict_batch, sample_batch
-from .store import Store, WithParameters, write_data, write_model, write_models
+from .store import Store, write_data, write_model, write_models
+from .stored import WithParameters
 from .table import Columns
 
 
