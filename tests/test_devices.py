@@ -113,15 +113,23 @@ def test_a_real_gpu_reports_its_memory():
     del block
 
 
-@pytest.mark.parametrize(("kept", "expected"), [(0, ["emptied"]), (500_000_000, ["emptied", "cleared", "emptied"])])
+@pytest.mark.parametrize(
+    ("kept", "pool", "expected"),
+    [
+        (0, (0, 0), ["emptied"]),
+        (500_000_000, (0, 0), ["emptied", "cleared", "emptied"]),
+        (500_000_000, (0, 1), ["emptied"]),  # a graph may have been captured with it
+    ],
+)
 def test_what_a_matrix_product_keeps_goes_where_it_holds_much_more(
-    monkeypatch: pytest.MonkeyPatch, kept: int, expected: list[str]
+    monkeypatch: pytest.MonkeyPatch, kept: int, pool: tuple[int, int], expected: list[str]
 ):
     done: list[str] = []
     monkeypatch.setattr(torch.cuda, "empty_cache", lambda: done.append("emptied"))
     monkeypatch.setattr(torch.cuda, "memory_allocated", lambda device: 33_000_000)
     monkeypatch.setattr(torch.cuda, "memory_reserved", lambda device: 33_000_000 + kept)
-    monkeypatch.setattr(devices, "fresh_workspaces", lambda: done.append("cleared"))
+    monkeypatch.setattr(torch.cuda, "memory_snapshot", lambda: [{"segment_pool_id": pool}])
+    monkeypatch.setattr(torch._C, "_cuda_clearCublasWorkspaces", lambda: done.append("cleared"), raising=False)
     devices.uncache(torch.device("cuda", 0))
     assert done == expected
     devices.uncache(torch.device("cpu"))

@@ -98,23 +98,24 @@ def give_back() -> None:
 
 
 def uncache(device: torch.device) -> None:
-    """Hands memory that the allocator keeps on a GPU, and nothing uses, back to it; waits for nothing.
+    """Hands memory that the allocator keeps on a GPU, and nothing uses, back to it.
 
     The space that matrix products work in stays for as long as the process, and may have been carved out of a far
     larger block, which then stays too. So where much is kept and little used, that space goes as well; the next
-    product makes it anew. A graph captured beside it must have made its own (`fresh_workspaces`).
+    product makes it anew. Not while there are captured graphs: what they were captured with must stay.
     """
     if device.type != "cuda":
         return
     torch.cuda.empty_cache()
-    if torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device) > _IDLE:
-        fresh_workspaces()
+    idle = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+    if idle > _IDLE and not _graphs():
+        torch._C._cuda_clearCublasWorkspaces()
         torch.cuda.empty_cache()
 
 
-def fresh_workspaces() -> None:
-    """Lets go of the space that matrix products work in: on each stream, the next one makes its own."""
-    torch._C._cuda_clearCublasWorkspaces()
+def _graphs() -> bool:
+    """Whether any memory is that of captured graphs."""
+    return any(tuple(segment["segment_pool_id"]) != (0, 0) for segment in torch.cuda.memory_snapshot())
 
 
 def cores() -> int:

@@ -349,6 +349,16 @@ def test_a_part_of_a_batch_that_ran_out_of_memory_says_nothing_new():
     assert cutter.whole_cost == once
 
 
+@given(st.floats(0.0, 0.9))
+def test_one_batch_that_ran_out_of_memory_does_not_leave_the_others_single(fixed: float):
+    """However much of the budget is there whatever a batch holds."""
+    limit = 10**9
+    cutter = Cutter(length=10**6, size=1000.0, cost=Cost(fixed * limit, 10), settled=1000.0)
+    before = cutter.capacity(limit)
+    cutter.full(1000.0, pressed=False, limit=limit)
+    assert cutter.capacity(limit) >= min(before, 0.05 * 1000)
+
+
 @given(st.floats(1.0, 2.0), st.integers(10**6, 10**9))
 def test_what_batches_take_in_the_flow_decides_and_not_what_one_takes_alone(more: float, budget: int):
     """Blocks carved up by overlapping batches can make the flow need far more than a batch alone."""

@@ -66,8 +66,8 @@ class Desk:
     def sizes(self, weight: float, inward: int, outward: int) -> None:
         pass
 
-    def full(self, weight: float, pressed: bool) -> None:
-        self.cutter.full(weight, pressed)
+    def full(self, weight: float, pressed: bool, limit: int) -> None:
+        self.cutter.full(weight, pressed, limit)
 
     def ceiling(self) -> float:
         return self.cutter.ceiling

@@ -380,7 +380,7 @@ def test_launches_are_few_and_alike(lanes: int, launches: list[int]):
 
 
 @pytest.mark.parametrize(("text", "dimensions", "ard", "mean"), CASES)
-@pytest.mark.parametrize(("points", "groups"), [(5, 2), (3, 1)])
+@pytest.mark.parametrize(("points", "groups"), [(9, 2), (3, 1)])
 def test_predictions_equal_the_plain_ones(text: str, dimensions: int, ard: bool, mean: str, points: int, groups: int):
     kernel, tasks, units, theta = draw(text, dimensions, ard, mean, tasks=3, points=9)
     theta[1] = torch.nan  # a task that could not be fitted

@@ -96,7 +96,7 @@ class Cutter:
         self._remembered = cost is not None and cost.source == "remembered"
         self._blind = 0
         self._proven = (0.0, 0)  # a weight that ran within so many bytes
-        self._short = 1.0  # times what was foretold of a batch that ran out of memory, that there was
+        self._more = 0.0  # bytes a unit of weight, beyond what was foretold of a batch that ran out of memory
         self._second: float | None = None  # the first size, while a smaller one is measured
         self._cramped = False  # whether memory, and not speed, decided the size
 
@@ -149,7 +149,7 @@ class Cutter:
         cost = self._flow_cost()
         if cost is None:
             return None
-        return replace(cost, fixed=self._short * cost.fixed + self.kept, per_unit=self._short * cost.per_unit)
+        return replace(cost, fixed=cost.fixed + self.kept, per_unit=cost.per_unit + self._more)
 
     def _flow_cost(self) -> Cost | None:
         """The cost of a batch in the flow of others.
@@ -217,7 +217,7 @@ class Cutter:
         return False
 
     def _probed(self, weight: float, seconds: float | None, peak: int, effective: int) -> bool:
-        self._waiting, self._weight = False, weight
+        self._waiting, self._weight, self._more = False, weight, 0.0  # from here on it is measured anew
         self._alone[weight] = max(peak, self._alone.get(weight, 0))
         if self._prior is None or len(self._alone) > 1:
             self.cost = self._fit(self._alone)
@@ -310,8 +310,8 @@ class Cutter:
             limit: the bytes there were, if it had all of them: it takes more, whatever was measured of others.
         """
         cost, whole = self.whole_cost, weight >= 0.9 * min(self.size, self.ceiling)  # and not a part of one that was
-        if cost and whole and not pressed and cost.at(weight) > self.kept:
-            self._short *= max(1.0, (limit - self.kept) / (cost.at(weight) - self.kept))
+        if cost and whole and not pressed and weight > 0:
+            self._more += max(0.0, limit - cost.at(weight)) / weight
         self._lower(0.7 * weight)
         self._pressed, self._waiting, self._trying = pressed, False, False
         if not self.settled:

@@ -81,7 +81,7 @@ class Work(Protocol):
         """What a batch of that weight carries in and out, in bytes."""
         ...
 
-    def full(self, weight: float, pressed: bool) -> None:
+    def full(self, weight: float, pressed: bool, limit: int) -> None:
         """A batch ran out of memory."""
         ...
 
@@ -291,7 +291,7 @@ class Drive:
 
     def _overflow(self, loaded: Loaded, probe: bool) -> None:
         """A batch ran out of memory: everything else is put aside, and it is cut in two."""
-        pressed = self._hold.pressed()
+        pressed, limit = self._hold.pressed(), self._hold.effective()
         self.land()
         for piece in self._waiting:
             piece.staged = None
@@ -300,13 +300,13 @@ class Drive:
         self._retries = self._count_retries()  # it tried again before it failed; that is no further sign
         weight = _weight(loaded)
         if loaded.count > 1:
-            self._work.full(weight, pressed)
+            self._work.full(weight, pressed, limit)
             self._work.warn(f"out of memory on {show_count(loaded.count)} items; they are done in two halves")
             self._split(loaded)
             return
         done = self._insist(loaded)
         if probe:
-            self._work.full(weight, pressed)
+            self._work.full(weight, pressed, limit)
         self._keep(loaded, done)
 
     def _insist(self, loaded: Loaded) -> Done:

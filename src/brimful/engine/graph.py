@@ -11,7 +11,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .. import devices
 from ..errors import InputError
 from . import foreach, trees
 from .chance import sow
@@ -72,7 +71,6 @@ class Graphed:
         graph, before = torch.cuda.CUDAGraph(), torch.cuda.current_stream(self._step.device)
         torch.cuda.synchronize(self._step.device)
         self._step.optimizer.zero_grad(set_to_none=True)
-        devices.fresh_workspaces()  # so that the graph's is its own, which nobody frees while it lives
         try:
             with torch.cuda.graph(graph, stream=self._stream, capture_error_mode="thread_local"):
                 self._record = self._step.recorded(static)

@@ -140,10 +140,10 @@ class LocalWork:
         weights = self._items.weights
         return float(self._items.length or 0) if weights is None else float(weights.sum())
 
-    def full(self, weight: float, pressed: bool) -> None:
-        before = self._cutter.settled
-        self._cutter.full(weight, pressed, self._limit)
-        if not before and self._cutter.cost is not None:
+    def full(self, weight: float, pressed: bool, limit: int) -> None:
+        before, cost = self._cutter.settled, self._cutter.whole_cost
+        self._cutter.full(weight, pressed, limit)
+        if not before or self._cutter.whole_cost != cost:  # the next run is to know it too
             self._settle(self._limit)
 
     def ceiling(self) -> float:

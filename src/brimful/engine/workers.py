@@ -78,8 +78,8 @@ class RemoteWork:
     def sizes(self, weight: float, inward: int, outward: int) -> None:
         self._ask("sizes", weight, inward, outward)
 
-    def full(self, weight: float, pressed: bool) -> None:
-        self._ask("full", weight, pressed)
+    def full(self, weight: float, pressed: bool, limit: int) -> None:
+        self._ask("full", weight, pressed, limit)
 
     def ceiling(self) -> float:
         return self._ask("ceiling")

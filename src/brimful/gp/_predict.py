@@ -163,7 +163,9 @@ def predict(
     most = max(1, _INDEXED // (D * (tasks.x_TND.shape[1] + 4)))
     if most < T:
         parts = torch.arange(T, device=theta_TP.device).split(most)
-        found = [predict(kernel, tasks.pick(i), units.pick(i), theta_TP[i], new_TMD[i]) for i in parts]
+        same = new_TMD.stride(0) == 0
+        new = [new_TMD[:1].expand(len(i), -1, -1) if same else new_TMD[i] for i in parts]
+        found = [predict(kernel, tasks.pick(i), units.pick(i), theta_TP[i], n) for i, n in zip(parts, new, strict=True)]
         return tuple(torch.cat(each) for each in zip(*found, strict=True))  # pyright: ignore[reportReturnType]
     laid, like = lay(tasks), {"dtype": torch.float64, "device": theta_TP.device}
     out = (

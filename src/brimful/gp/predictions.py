@@ -29,10 +29,6 @@ class Points:
     at: np.ndarray
     dates: tuple[bool, ...]
 
-    def __post_init__(self) -> None:
-        if not self.at.size:
-            raise InputError("it holds none")
-
     def __len__(self) -> int:
         return len(self.at)
 
@@ -75,7 +71,9 @@ def _ends(texts: list[str]) -> tuple[list[float], bool]:
 
 def _array(given: np.ndarray) -> Points:
     at = as_inputs(given, "it").double().numpy()
-    at = at.reshape(-1, math.prod(at.shape[1:]))
+    if not at.size:
+        raise InputError("it holds none")
+    at = at.reshape(len(at), -1)
     return Points(at, (given.dtype.kind == "M",) * at.shape[1])
 
 
@@ -87,6 +85,8 @@ def _columns(path: Path, inputs: tuple[str, ...] | None) -> Points:
         names = list(inputs)
     elif inputs and len(lacking) < len(inputs):
         raise InputError(f"it has no column {lacking[0]!r}; the models have the inputs {', '.join(inputs)}")
+    if not table.num_rows or not names:
+        raise InputError("it holds none")
     at = np.stack([numbers(table[name], name) for name in names], axis=1)
     return Points(at, tuple(is_moment(table[name].type) for name in names))
 
@@ -109,7 +109,7 @@ def join(folder: Path, found: Fit, points: Points, ending: str, path: Path) -> N
 
 
 def _long(table: pa.Table, points: Points, inputs: tuple[str, ...] | None) -> pa.Table:
-    """Predictions with a row a point: task, inputs (dates as they were given), mean, variance."""
+    """Predictions with a row a point: task, inputs (dates as dates, in UTC), mean, variance."""
     tasks, (count, dimensions) = table.num_rows, points.at.shape
     plain = ("x",) if dimensions == 1 else tuple(f"x_{place}" for place in range(dimensions))
     names = plain if inputs is None or not {"task", "mean", "variance"}.isdisjoint(inputs) else inputs

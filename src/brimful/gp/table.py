@@ -166,7 +166,7 @@ def days(moments: pa.Array | pa.ChunkedArray) -> np.ndarray:
 
 
 def moments(days_N: np.ndarray) -> pa.Array:
-    """Days since 1970-01-01 as dates, or with the time of day where there is one; null where it is NaN."""
+    """Days since 1970-01-01 as dates, or with the time of day, in UTC, where there is one; null where it is NaN."""
     there = np.isfinite(days_N)
     moment = np.rint(np.where(there, days_N, 0.0) * 86_400e6).astype(np.int64)
     found = pa.array(moment, mask=~there).cast(pa.timestamp("us"))
