@@ -139,7 +139,7 @@ def test_the_plan_after_a_probe():
 
 def test_an_interrupt_exits_with_130_and_the_same_command_goes_on(tmp_path: Path):
     out = tmp_path / "run"
-    options = ["--count", "12000", "--steps", "200", "--device", "cpu", "--budget", "1GB", "--out", str(out)]
+    options = ["--count", "6000", "--steps", "200", "--device", "cpu", "--budget", "1GB", "--out", str(out)]
     command = [sys.executable, "-m", "brimful", "nets", "train", *options]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ)
     end = time.monotonic() + 100
@@ -156,5 +156,5 @@ def test_an_interrupt_exits_with_130_and_the_same_command_goes_on(tmp_path: Path
     kept = {path: path.read_bytes() for path in out.glob("shard-*")}
     assert (out / CUTS).exists()
     report = invoke("nets", "train", *options)
-    assert report["networks"] == 12000
+    assert report["networks"] == 6000
     assert all(path.read_bytes() == content for path, content in kept.items())
