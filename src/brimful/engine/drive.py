@@ -82,7 +82,7 @@ class Work(Protocol):
         ...
 
     def full(self, weight: float, pressed: bool, limit: int) -> None:
-        """A batch ran out of memory."""
+        """A batch ran out of memory, of which there were so many bytes; less than usual where neighbours pressed."""
         ...
 
     def ceiling(self) -> float:

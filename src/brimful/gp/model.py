@@ -273,7 +273,7 @@ def _sentences(status_T: Tensor) -> dict[int, str]:
 
 
 def _in_data_units(mean_TM: Tensor, variance_TM: Tensor, units: Units, fate_T: Tensor) -> dict[str, Tensor]:
-    """In place."""
+    """Mean and variance as the data are; in place."""
     unknown_T = (fate_T == Fate.EMPTY) | (fate_T == Fate.INVALID)
     mean_TM.mul_(units.y_scale_T[:, None]).add_(units.y_zero_T[:, None]).masked_fill_(unknown_T[:, None], torch.nan)
     return {"mean": mean_TM, "variance": variance_TM.mul_(units.y_scale_T[:, None].square())}
