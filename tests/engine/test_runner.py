@@ -96,6 +96,16 @@ def test_what_the_function_says_of_its_items_is_kept():
     assert done.bad == 4
 
 
+def test_what_a_code_means_is_said_of_every_item_that_has_it():
+    x = rows(6)
+    x[4] = float("nan")
+    said, meaning = torch.tensor([0, 17, 3, 17, 17, 0]), {17: "odd", 3: "wrong", 40: "never"}
+    done = once(lambda x: Batch(x, said, {1: "its own"}, meaning), x)
+    assert done.messages == {1: "its own", 2: "wrong", 3: "odd", 4: "odd"}
+    done = once(lambda x: Batch(x, None, {}, {0: "good"}), x)
+    assert done.messages == dict.fromkeys((0, 1, 2, 3, 5), "good") | {4: "the result is not finite"}
+
+
 @pytest.mark.parametrize("code", [-1, 5, 15, 128, 300])
 def test_codes_that_are_nobodys_are_refused(code: int):
     with pytest.raises(InputError, match=f"{code}; use a Status, or codes of your own from 16 to 127"):

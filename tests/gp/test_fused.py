@@ -125,7 +125,7 @@ def test_what_is_evaluated_late_equals_the_plain_twin(text: str, dimensions: int
     once = scoring.Rules(iterations=0)  # after the first evaluation it is over
     starts = theta[:, None], torch.ones(len(tasks), dtype=torch.int64, device=DEVICE)
     descent, index = _advance.begin(starts, within, tasks.coefficients), torch.arange(len(tasks), device=DEVICE).int()
-    found = _late.descend(kernel, lay(tasks), descent, index.flip(0), within, once)
+    found = _late.descend(kernel, lay(tasks), descent, _kernels.Some.listed(index.flip(0)), within, once)
     nlml, beta, slopes = likelihood.evaluate(kernel, tasks, theta)
     assert not descent.going_T.any()
     torch.testing.assert_close(descent.best_T3[:, 1], nlml, rtol=1e-9, atol=1e-9)
@@ -252,16 +252,39 @@ def test_a_batch_without_a_task_that_can_be_fitted_goes_through_the_kernels():
         assert (fit_batch({"y": flat}, model=model).status == Fate.FLAT).all()
 
 
-def test_looking_seldom_at_who_is_done_changes_nothing():
-    kernel, tasks, units, _ = draw("rbf", 1, False, "constant", tasks=3, points=4)
-    within = limits(kernel, units, None, None, False)
-    found = []
-    for few, blindly, calm in ((4096, 1, 1.0), (4096, 5, 1.0), (0, 4, 0.0)):  # of few tasks; of many that go on
-        with patch.multiple(_fused, _FEW=few, _BLINDLY=blindly, _CALM=calm):
-            found.append(_fused.fit(kernel, tasks, within, scoring.Rules(iterations=4, starts=1)))
-    for each in fields(scoring.Fitted):
-        assert torch.equal(getattr(found[0], each.name), getattr(found[1], each.name))
-        assert torch.equal(getattr(found[0], each.name), getattr(found[2], each.name))
+def test_of_a_list_only_those_that_count_are_touched():
+    kernel, tasks, units, theta = draw("rbf", 1, False, "constant", tasks=40, points=4)
+    within, laid = limits(kernel, units, None, None, False), lay(tasks)
+    starts = theta[:, None].clone(), torch.ones(len(tasks), dtype=torch.int64, device=DEVICE)
+    descent = _advance.begin(starts, within, tasks.coefficients)
+    descent.going_T[::2] = 0
+    (some,) = descent.going(35).parts(laid, _kernels.room(laid, 3, True))
+    assert some.index_L.tolist() == [*range(1, 40, 2), *[0] * 15]
+    assert int(some.count) == 20
+    out = _kernels.unwritten(35, 3, laid, True)
+    for each in fields(_kernels.Evaluated):
+        getattr(out, each.name).fill_(torch.nan)
+    _kernels.derive(kernel, laid, some, descent.trial_TP, out)
+    nlml = _kernels.evaluate(kernel, tasks, descent.trial_TP)[0]
+    assert torch.equal(_kernels.nlml(out.value_L2[:20], laid.count_T[1::2]), nlml[1::2])
+    assert torch.isfinite(out.info_LPP[:20]).all()
+    assert all(torch.isnan(getattr(out, each.name)[20:]).all() for each in fields(_kernels.Evaluated))
+    _advance.advance(descent, some, out, within, scoring.Rules(), laid.count_T)
+    assert descent.made_T.tolist() == [-1, 0] * 20
+    none = replace(some, count=torch.zeros_like(some.count))
+    _late.descend(kernel, laid, descent, none, within, scoring.Rules())
+    assert descent.made_T.tolist() == [-1, 0] * 20
+
+
+def test_a_list_in_parts_is_the_list():
+    kernel, tasks, _, theta = draw("matern52", 1, False, "linear", tasks=100, points=5)
+    whole, laid = _kernels.evaluate(kernel, tasks, theta), lay(tasks)
+    with patch.multiple(_lay, _FEWEST=32, _FILLS=0):
+        parts = _kernels.Some.listed(torch.arange(100, device=DEVICE).int()).parts(laid, 10)
+        assert [(part.begin, len(part)) for part in parts] == [(0, 32), (32, 32), (64, 32), (96, 4)]
+        few = _kernels.evaluate(kernel, tasks, theta)
+    assert torch.equal(few[0], whole[0])
+    assert torch.equal(few[2].information_TPP, whole[2].information_TPP)
 
 
 @pytest.mark.parametrize("mean", ["zero", "constant", "linear"])
@@ -363,20 +386,20 @@ def test_what_lies_as_the_kernel_reads_it_is_not_copied(points: int, dimensions:
 
 def test_memory_to_work_in_is_shared_out_whatever_its_room():
     laid = lay(draw("rbf", 1, False, "constant", tasks=3, points=7)[1])
-    first, _ = laid.rounds(1000, 100)
-    more, rounds = laid.rounds(1000, 10)
-    assert more is first
-    assert sum(programs for _, programs in rounds) == -(-1000 // 32)
-    assert all(programs * 32 * 10 <= more.numel() for _, programs in rounds)
-    assert laid.rounds(1000, 200)[0].numel() == 2 * first.numel()
+    laid.reserve(1000, 100)
+    first = laid.scratch[0]
+    laid.reserve(1000, 10)
+    assert laid.scratch[0] is first
+    assert laid.at_once(10000, 10) * 10 <= first.numel()
+    laid.reserve(1000, 200)
+    assert laid.scratch[0].numel() == 2 * first.numel()
 
 
-@pytest.mark.parametrize(("lanes", "launches"), [(1, [1]), (320, [10]), (321, [6, 5]), (800, [9, 9, 7])])
-def test_launches_are_few_and_alike(lanes: int, launches: list[int]):
+@pytest.mark.parametrize(("lanes", "launches"), [(1, 1), (320, 10), (321, 6), (800, 9)])
+def test_launches_are_few_and_alike(lanes: int, launches: int):
     laid = lay(draw("rbf", 1, False, "constant", tasks=3, points=7)[1])
     laid.reserve(320, 100)  # ten programs of 32 lanes
-    with patch.object(_lay, "_FEWEST", 32):
-        assert [programs for _, programs in laid.rounds(lanes, 100)[1]] == launches
+    assert laid.at_once(lanes, 100) == 32 * launches
 
 
 @pytest.mark.parametrize(("text", "dimensions", "ard", "mean"), CASES)

@@ -43,6 +43,8 @@ class Batch:
         values: a tensor, or a tuple or dict of them, items along the leading axis.
         status: one whole number an item: `Status` codes, or the function's own from 16 on. None: all good.
         message: the place in the batch to a sentence about that item.
+        meaning: a status code to the sentence about every item that has it; a message comes before it. On a GPU this
+            is the faster way: the function need not wait to see where the codes are.
 
     Example:
         >>> import torch
@@ -57,6 +59,7 @@ class Batch:
     values: Any
     status: torch.Tensor | None = None
     message: Mapping[int, str] = field(default_factory=dict)
+    meaning: Mapping[int, str] = field(default_factory=dict)
 
 
 def check(returned: Any, count: int) -> Batch:
@@ -79,4 +82,4 @@ def check(returned: Any, count: int) -> Batch:
         raise InputError(
             f"Batch.status has shape {tuple(status.shape)} and dtype {status.dtype}; give {count} whole numbers"
         )
-    return Batch(batch.values, status, batch.message)
+    return Batch(batch.values, status, batch.message, batch.meaning)

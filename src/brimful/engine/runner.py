@@ -6,7 +6,7 @@ this batch computes. `stage` and `launch` only start work; `finish` waits for it
 
 import contextlib
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -50,6 +50,7 @@ class Launched:
     failed: dict[int, str]
     left: Any = None
     holding: Any = None  # device tensors that must live until `left`
+    meaning: Mapping[int, str] = field(default_factory=dict)
 
     def computed(self) -> bool:
         """Whether the results are there already."""
@@ -241,9 +242,10 @@ class Runner:
         finite: torch.Tensor | None,
         failed: dict[int, str],
     ) -> Launched:
-        messages = dict(outcome.message)
+        messages, meaning = dict(outcome.message), outcome.meaning
         if not self._cuda:
-            return Launched(loaded, trees.to(values, torch.device("cpu")), outcome.status, finite, messages, failed)
+            values = trees.to(values, torch.device("cpu"))
+            return Launched(loaded, values, outcome.status, finite, messages, failed, meaning=meaning)
         assert self._outward is not None
         status = outcome.status
         with torch.cuda.device(self.device):
@@ -254,7 +256,7 @@ class Runner:
                 finite_back = None if finite is None else _leave(finite)
                 left = self._outward.record_event()
         holding = (values, status, finite)
-        return Launched(loaded, back, status_back, finite_back, messages, failed, left, holding)
+        return Launched(loaded, back, status_back, finite_back, messages, failed, left, holding, meaning)
 
     def finish(self, launched: Launched) -> Done:
         """Waits for a batch's results, flags what is bad, and sends that to the fallback."""
@@ -275,6 +277,9 @@ class Runner:
             status[infinite] = Status.NONFINITE
             for place in np.flatnonzero(infinite).tolist():
                 messages.setdefault(place, "the result is not finite")
+        for code, text in launched.meaning.items():
+            for place in np.flatnonzero(status == code).tolist():
+                messages.setdefault(place, text)
         for place, reason in launched.failed.items():
             status[place], messages[place] = Status.FAILED, reason
         values = launched.values

@@ -16,7 +16,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from ._kernels import Evaluated
+from ._kernels import Evaluated, Some
 from .priors import Limits
 from .scoring import CONVERGED, FAILED, UNFINISHED, Rules, Starts, inside
 
@@ -59,10 +59,10 @@ class Descent:
     ending_T: Tensor
     going_T: Tensor
 
-    @property
-    def going(self) -> Tensor:
-        """The tasks that have not ended."""
-        return torch.nonzero(self.going_T)[:, 0].int()
+    def going(self, most: int) -> Some:
+        """The tasks that have not ended, at most so many; listed without waiting for their number."""
+        index_L = torch.nonzero_static(self.going_T, size=most, fill_value=0)[:, 0].int()
+        return Some(index_L, self.going_T.sum(0, keepdim=True, dtype=torch.int32))
 
 
 def begin(starts: Starts, limits: Limits, regressors: int) -> Descent:
@@ -253,32 +253,31 @@ def step(
     tl.store(going + t, tl.where(~stop | more, 1, 0), mask=here)
 
 
-@triton.jit(do_not_specialize=["L", "limit"])
+@triton.jit(do_not_specialize=["begin", "limit"])
 def _advance(
-    index, value, beta, gradient, info, starts, counts, start, made, trial, now, kept_gradient, kept_info, kept_beta,
-    steps, changes, numbers, best, best_beta, best_numbers, iterations, ending, going, low, high, centre, precision,
-    fixed, points, L, tolerance, reach, limit,
+    index, count, value, beta, gradient, info, starts, counts, start, made, trial, now, kept_gradient, kept_info,
+    kept_beta, steps, changes, numbers, best, best_beta, best_numbers, iterations, ending, going, low, high, centre,
+    precision, fixed, points, begin, tolerance, reach, limit,
     P: tl.constexpr, PB: tl.constexpr, Q: tl.constexpr, R: tl.constexpr, STARTS: tl.constexpr, S: tl.constexpr,
     LATE: tl.constexpr, FAILED: tl.constexpr, UNFINISHED: tl.constexpr, CONVERGED: tl.constexpr,
 ):  # fmt: skip
-    slot = tl.program_id(0).to(tl.int64) * S + tl.arange(0, S)
-    here = slot < L
-    t = tl.load(index + slot, mask=here, other=0).to(tl.int64)
-    step(slot, t, here, value, beta, gradient, info, starts, counts, start, made, trial, now, kept_gradient, kept_info,
-         kept_beta, steps, changes, numbers, best, best_beta, best_numbers, iterations, ending, going, low, high,
-         centre, precision, fixed, points, tolerance, reach, limit, P, PB, Q, R, STARTS, LATE, FAILED, UNFINISHED,
-         CONVERGED)  # fmt: skip
+    L = tl.load(count) - begin
+    first = tl.program_id(0).to(tl.int64) * S
+    if first < L:
+        slot = first + tl.arange(0, S)
+        t = tl.load(index + slot, mask=slot < L, other=0).to(tl.int64)
+        step(slot, t, slot < L, value, beta, gradient, info, starts, counts, start, made, trial, now, kept_gradient,
+             kept_info, kept_beta, steps, changes, numbers, best, best_beta, best_numbers, iterations, ending, going,
+             low, high, centre, precision, fixed, points, tolerance, reach, limit, P, PB, Q, R, STARTS, LATE, FAILED,
+             UNFINISHED, CONVERGED)  # fmt: skip
 
 
-def advance(
-    descent: Descent, index_L: Tensor, evaluated: Evaluated, limits: Limits, rules: Rules, count_T: Tensor
-) -> None:
+def advance(descent: Descent, some: Some, evaluated: Evaluated, limits: Limits, rules: Rules, count_T: Tensor) -> None:
     """Takes in what the trials of some tasks came to. `count_T`: the points of each task."""
-    L, run, P = len(index_L), _advance, limits.low_TP.shape[1]
-    together = max(1, _ROWS // triton.next_power_of_2(P))  # tasks of one program
-    run[(-(-L // together),)](
-        index_L, *of(evaluated), *state(descent, limits), count_T, L, *plain(rules), S=together, num_warps=1,
-        **compiled(descent, limits, rules),
+    run, together = _advance, max(1, _ROWS // triton.next_power_of_2(limits.low_TP.shape[1]))  # tasks of one program
+    run[(-(-len(some) // together),)](
+        some.index_L, some.count, *of(evaluated), *state(descent, limits), count_T, some.begin, *plain(rules),
+        S=together, num_warps=1, **compiled(descent, limits, rules),
     )  # fmt: skip
 
 

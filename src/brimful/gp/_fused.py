@@ -9,17 +9,15 @@ import math
 import torch
 
 from . import _advance, _kernels, _late, _survey, scoring
+from ._kernels import Some
 from ._lay import Laid, lay
 from .kernels import Kernel
 from .priors import Limits
 from .tasks import Tasks
 
 _INDEXED = 2**31 - 1  # numbers of all tasks along one dimension of the inputs, and of all of them
-_FEW = 1 << 12  # tasks that a card steps in the time of one
 _SOON = 8  # steps by many at once, for each parameter: few tasks need more
 _GIVEN = 3  # the same in all, where starts are given: most tasks need none
-_BLINDLY = 4  # steps of so few between two looks at which of them are done: a look is a third of a step
-_CALM = 0.97  # of the tasks that stepped, still on their way at the next look: before the one after it, twice the steps
 
 
 def fit(
@@ -62,10 +60,13 @@ def _fit(
     laid.reserve(len(laid), _kernels.room(laid, limits.low_TP.shape[1], True))  # first what takes the most memory
     begin = starts or _survey.survey(kernel, laid, limits, rules)
     descent = _advance.begin(begin, limits, laid.regressors)
-    active = _follow(kernel, laid, descent, limits, rules, _GIVEN if starts else _SOON * limits.low_TP.shape[1])
-    small = laid.last_T[active] * 4 <= _late.MOST_POINTS
-    _late.descend(kernel, laid, descent, active[small], limits, rules)
-    _follow(kernel, laid, descent, limits, rules)
+    some = _follow(kernel, laid, descent, limits, rules, _GIVEN if starts else _SOON * limits.low_TP.shape[1])
+    if len(laid.y_NT) > _late.MOST_POINTS:
+        index = some.index_L[: int(some.count)]
+        some = Some.listed(index[laid.last_T[index] * 4 <= _late.MOST_POINTS])
+    _late.descend(kernel, laid, descent, some, limits, rules)
+    if len(laid.y_NT) > _late.MOST_POINTS:
+        _follow(kernel, laid, descent, limits, rules)
     best_T3 = descent.best_T3
     return scoring.Fitted(
         descent.best_TP, best_T3[:, 1], descent.iterations_T.long(), best_T3[:, 2], descent.ending_T.long(),
@@ -80,17 +81,34 @@ def _follow(
     limits: Limits,
     rules: scoring.Rules,
     most: float = math.inf,
-) -> torch.Tensor:
-    """Steps tasks until they have ended, or made so many; those that have not ended."""
-    P, made, blindly, active = limits.low_TP.shape[1], 0, 1, descent.going
+) -> Some:
+    """Steps tasks until they have ended, or made so many; those that have not ended.
+
+    The card is not waited for: it lists those that go on, and a step is launched for as many of them as there were one
+    step before, a number that has come by then."""
+    P, made, left, coming = limits.low_TP.shape[1], 0, len(laid), None
     room = _kernels.room(laid, P, True)
-    out = _kernels.unwritten(min(laid.most(room), len(active)), P, laid, True)  # of one launch after the other
-    while len(active) and made < most:
-        steps = int(min(blindly if len(active) > _FEW else _BLINDLY, most - made))
-        for _ in range(steps):
-            for some in active.split(laid.at_once(len(active), room)):
-                _kernels.derive(kernel, laid, some, descent.trial_TP, out)
-                _advance.advance(descent, some, out, limits, rules, laid.count_T)
-        made, before, active = made + steps, len(active), descent.going
-        blindly = min(2 * blindly, _BLINDLY) if len(active) >= _CALM * before else 1
-    return active
+    some = descent.going(left)
+    out = _kernels.unwritten(min(laid.most(room), left), P, laid, True)  # of one launch after the other
+    while left and made < most:
+        for part in some.parts(laid, room):
+            _kernels.derive(kernel, laid, part, descent.trial_TP, out)
+            _advance.advance(descent, part, out, limits, rules, laid.count_T)
+        made += 1
+        left = left if coming is None else coming.wait()
+        some = descent.going(left)
+        coming = _Coming(some.count)
+    return some
+
+
+class _Coming:
+    """A whole number on its way from a device."""
+
+    def __init__(self, number: torch.Tensor) -> None:
+        self._number = number.to("cpu", non_blocking=True)
+        self._event = torch.cuda.current_stream(number.device).record_event() if number.is_cuda else None
+
+    def wait(self) -> int:
+        if self._event is not None:
+            self._event.synchronize()
+        return int(self._number)

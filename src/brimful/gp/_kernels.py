@@ -27,7 +27,7 @@ from .likelihood import Slopes
 from .tasks import Tasks
 
 MOST_POINTS = 128
-SIZES = ["begin", "L", "T", "XT", "XN", "NB", "NP", "room"]
+SIZES = ["begin", "T", "XT", "XN", "NB", "NP", "room"]
 """Numbers for which a kernel is not compiled again."""
 _STATIONARY = ("rbf", "matern12", "matern32", "matern52")
 
@@ -233,15 +233,18 @@ def _one(
 
 @triton.jit(do_not_specialize=SIZES)
 def _evaluate(
-    x, y, known, last, theta, index, scratch, out_value, out_beta, out_gradient, out_info, begin, L, T, XT, XN, NB, NP,
-    room,
+    x, y, known, last, theta, index, count, scratch, out_value, out_beta, out_gradient, out_info, begin, T, XT, XN, NB,
+    NP, room,
     D: tl.constexpr, P: tl.constexpr, Q: tl.constexpr, SHAPE: tl.constexpr, ARD: tl.constexpr, WANT: tl.constexpr,
     INTERPRETED: tl.constexpr,
 ):  # fmt: skip
-    """L evaluations, each of one task, `index`, the data as `Laid` has them: at theta[L, P], or, where derivatives are
-    wanted, at its own of theta[T, P]."""
+    """Evaluations, each of one task, `index`, the data as `Laid` has them: at theta[L, P], or, where derivatives are
+    wanted, at its own of theta[T, P]. There are `count`, of which these are what comes from `begin` on."""
     program = tl.program_id(0)
-    slot = tl.minimum((begin + program * LANES + tl.arange(0, LANES)).to(tl.int64), L - 1)
+    L = tl.load(count) - begin
+    if program * LANES >= L:
+        return
+    slot = tl.minimum(program * LANES + tl.arange(0, LANES), L - 1).to(tl.int64)
     t = tl.load(index + slot).to(tl.int64)
     x += t * XT
     A = scratch + program.to(tl.int64) * room * LANES + tl.arange(0, LANES)
@@ -273,6 +276,37 @@ def options(kernel: Kernel, laid: Laid, parameters: int) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, slots=True)
+class Some:
+    """A list of tasks, or a part of one: its places from `begin` on.
+
+    Of the whole list those at the first places are meant, as many as `count` says. That number lies on the device, so
+    that a kernel can be launched before it is known here.
+    """
+
+    index_L: Tensor
+    count: Tensor
+    begin: int = 0
+
+    @classmethod
+    def listed(cls, index_L: Tensor) -> "Some":
+        """All of a list."""
+        return cls(index_L, torch.full((1,), len(index_L), dtype=torch.int32, device=index_L.device))
+
+    def __len__(self) -> int:
+        return len(self.index_L)
+
+    @property
+    def places(self) -> slice:
+        return slice(self.begin, self.begin + len(self))
+
+    def parts(self, laid: Laid, room: int) -> "list[Some]":
+        """What one launch takes after the other, with `room` numbers a lane."""
+        laid.reserve(len(self), room)
+        parts = self.index_L.split(laid.at_once(len(self), room))
+        return [Some(part_L, self.count, number * len(parts[0])) for number, part_L in enumerate(parts)]
+
+
+@dataclass(frozen=True, slots=True)
 class Evaluated:
     """What the kernel makes of L evaluations: the quadratic form and the log determinant, the mean's coefficients, the
     gradient and the average information."""
@@ -281,6 +315,10 @@ class Evaluated:
     beta_LQ: Tensor
     gradient_LP: Tensor
     info_LPP: Tensor
+
+    def at(self, places: slice) -> "Evaluated":
+        """That of some evaluations."""
+        return Evaluated(self.value_L2[places], self.beta_LQ[places], self.gradient_LP[places], self.info_LPP[places])
 
 
 def room(laid: Laid, parameters: int, want: bool) -> int:
@@ -302,34 +340,29 @@ def unwritten(evaluations: int, parameters: int, laid: Laid, want: bool) -> Eval
     )
 
 
-def derive(kernel: Kernel, laid: Laid, index_L: Tensor, theta_TP: Tensor, out: Evaluated) -> None:
-    """Evaluates tasks by their index, with derivatives, each at the parameters of its own; what is found goes to the
-    first places of `out`."""
-    _launch(kernel, laid, index_L, theta_TP, out, True, False)
+def derive(kernel: Kernel, laid: Laid, some: Some, theta_TP: Tensor, out: Evaluated) -> None:
+    """Evaluates some tasks, no more than one launch takes, with derivatives, each at the parameters of its own; what is
+    found goes to the first places of `out`."""
+    _launch(kernel, laid, some, theta_TP, out, True, False)
 
 
 def value(kernel: Kernel, laid: Laid, index_L: Tensor, theta_LP: Tensor, narrow: bool = False) -> Tensor:
     """The quadratic form and the log determinant of tasks by their index, at parameters for each evaluation. `narrow`:
     with what is kept of the factor rounded to float32, for half the memory."""
-    out = unwritten(len(index_L), theta_LP.shape[1], laid, False)
-    _launch(kernel, laid, index_L, theta_LP, out, False, narrow)
+    P = theta_LP.shape[1]
+    out, numbers = unwritten(len(index_L), P, laid, False), room(laid, P, False)
+    for some in Some.listed(index_L).parts(laid, -(-numbers // 2) if narrow else numbers):
+        _launch(kernel, laid, some, theta_LP[some.places], out.at(some.places), False, narrow)
     return out.value_L2
 
 
-def _launch(
-    kernel: Kernel, laid: Laid, index_L: Tensor, theta: Tensor, out: Evaluated, want: bool, narrow: bool
-) -> None:
-    NP, T, L, P, run = *laid.y_NT.shape, len(index_L), theta.shape[1], _evaluate
-    numbers = room(laid, P, want)
-    scratch, rounds = laid.rounds(L, -(-numbers // 2) if narrow else numbers)
-    theta = theta.to(out.value_L2).contiguous()
-    for begin, programs in rounds:
-        run[(programs,)](
-            laid.x_DNT, laid.y_NT, laid.known, laid.last_T, theta, index_L,
-            scratch.view(torch.float32) if narrow else scratch, out.value_L2, out.beta_LQ, out.gradient_LP,
-            out.info_LPP, begin, L, T, *laid.strides, size(NP // 4), NP, numbers, WANT=want,
-            **options(kernel, laid, P),
-        )  # fmt: skip
+def _launch(kernel: Kernel, laid: Laid, some: Some, theta: Tensor, out: Evaluated, want: bool, narrow: bool) -> None:
+    NP, T, P, run, scratch = *laid.y_NT.shape, theta.shape[1], _evaluate, laid.scratch[0]
+    run[(-(-len(some) // LANES.value),)](
+        laid.x_DNT, laid.y_NT, laid.known, laid.last_T, theta.to(out.value_L2).contiguous(), some.index_L, some.count,
+        scratch.view(torch.float32) if narrow else scratch, out.value_L2, out.beta_LQ, out.gradient_LP, out.info_LPP,
+        some.begin, T, *laid.strides, size(NP // 4), NP, room(laid, P, want), WANT=want, **options(kernel, laid, P),
+    )  # fmt: skip
 
 
 def nlml(value_L2: Tensor, count_L: Tensor) -> Tensor:
@@ -345,7 +378,8 @@ def evaluate(kernel: Kernel, tasks: Tasks, theta_TP: Tensor) -> tuple[Tensor, Te
     """The negative log marginal likelihood, the mean's coefficients, and the derivatives."""
     laid = lay(tasks)
     found = unwritten(len(laid), theta_TP.shape[1], laid, True)
-    derive(kernel, laid, _all(laid), theta_TP, found)
+    for some in Some.listed(_all(laid)).parts(laid, room(laid, theta_TP.shape[1], True)):
+        derive(kernel, laid, some, theta_TP, found.at(some.places))
     return nlml(found.value_L2, laid.count_T), found.beta_LQ, Slopes(found.gradient_LP, found.info_LPP)
 
 

@@ -11,12 +11,11 @@ them alone, never on how many there are: a fit does not change with its neighbou
 # pyright: reportGeneralTypeIssues=false, reportIndexIssue=false
 import triton
 import triton.language as tl
-from torch import Tensor
 
 from . import _advance, _kernels
 from ._advance import Descent, step
 from ._factor import fit_mean, value_of
-from ._kernels import Evaluated
+from ._kernels import Evaluated, Some
 from ._lay import Laid
 from .kernels import Kernel
 from .priors import Limits
@@ -175,9 +174,9 @@ def _evaluate(
 
 @triton.jit(do_not_specialize=["T", "XT", "XN", "NP", "limit"])
 def _descend(
-    index, x, y, known, last, value, beta, gradient, info, starts, counts, start, made, trial, now, kept_gradient,
-    kept_info, kept_beta, steps, changes, numbers, best, best_beta, best_numbers, iterations, ending, going, low, high,
-    centre, precision, fixed, points, tolerance, reach, limit, T, XT, XN, NP,
+    index, count, x, y, known, last, value, beta, gradient, info, starts, counts, start, made, trial, now,
+    kept_gradient, kept_info, kept_beta, steps, changes, numbers, best, best_beta, best_numbers, iterations, ending,
+    going, low, high, centre, precision, fixed, points, tolerance, reach, limit, T, XT, XN, NP,
     N: tl.constexpr, D: tl.constexpr, SHAPE: tl.constexpr, ARD: tl.constexpr, INTERPRETED: tl.constexpr,
     P: tl.constexpr, PB: tl.constexpr, Q: tl.constexpr, R: tl.constexpr, STARTS: tl.constexpr, LATE: tl.constexpr,
     FAILED: tl.constexpr, UNFINISHED: tl.constexpr, CONVERGED: tl.constexpr,
@@ -187,7 +186,7 @@ def _descend(
     x += t * XT
     slot_1 = slot + tl.zeros([1], tl.int64)
     t_1 = t + tl.zeros([1], tl.int64)
-    while tl.load(going + t) != 0:
+    while (slot < tl.load(count)) & (tl.load(going + t) != 0):
         if INTERPRETED:  # it knows no loop to a bound that was loaded
             _evaluate(x, y, known, trial + t * P, value + 2 * slot, beta + slot * Q, gradient + slot * P,
                       info + slot * P * P, t, N - 4, T, XN, NP, N, D, P, PB, Q, SHAPE, ARD)  # fmt: skip
@@ -202,14 +201,14 @@ def _descend(
         tl.debug_barrier()
 
 
-def descend(kernel: Kernel, laid: Laid, descent: Descent, index_L: Tensor, limits: Limits, rules: Rules) -> Evaluated:
+def descend(kernel: Kernel, laid: Laid, descent: Descent, some: Some, limits: Limits, rules: Rules) -> Evaluated:
     """Follows tasks of at most `MOST_POINTS` points to their end; what was evaluated last."""
-    L, (NP, T), P = len(index_L), laid.y_NT.shape, limits.low_TP.shape[1]
+    L, (NP, T), P = len(some), laid.y_NT.shape, limits.low_TP.shape[1]
     evaluated, run = _kernels.unwritten(L, P, laid, True), _descend
     if L:
         options = _kernels.options(kernel, laid, P) | _advance.compiled(descent, limits, rules)
         run[(L,)](
-            index_L, laid.x_DNT, laid.y_NT, laid.known, laid.last_T, *_advance.of(evaluated),
+            some.index_L, some.count, laid.x_DNT, laid.y_NT, laid.known, laid.last_T, *_advance.of(evaluated),
             *_advance.state(descent, limits), laid.count_T, *_advance.plain(rules), T, *laid.strides, NP, N=_ACROSS,
             **(options | {"num_warps": _WARPS}),
         )  # fmt: skip

@@ -9,7 +9,8 @@ from torch import Tensor
 from ._blocks import LANES
 from .tasks import Tasks
 
-_FEWEST, _MOST = 1 << 12, 1 << 16  # tasks worked on at a time: a warp for each part of a card, and what fills it
+_FEWEST = 1 << 12  # tasks worked on at a time: a warp for each part of a card
+_FILLS = 8 * LANES.value  # the most, for each multiprocessor: the registers hold no more
 _SHARE = 2  # of a batch, that is worked on at a time: a larger batch, too, is worth its memory
 _SELDOM = 20  # the same where each task is evaluated but once or twice
 
@@ -76,6 +77,14 @@ class Laid:
             self.share, [],
         )  # fmt: skip
 
+    def reserve(self, lanes: int, room: int) -> None:
+        """Takes memory for a kernel to work in, `room` numbers a lane, if there is not enough."""
+        most = max(_FEWEST, min(-(-len(self) // self.share), _fills(self.y_NT.device)))
+        numbers = -(-min(lanes, most) // LANES.value) * LANES.value * room
+        if not self.scratch or self.scratch[0].numel() < numbers:
+            self.scratch.clear()  # before there is more
+            self.scratch.append(torch.empty(numbers, dtype=torch.float64, device=self.y_NT.device))
+
     def most(self, room: int) -> int:
         """The lanes that one launch can take, each with `room` numbers of the memory there is."""
         return LANES.value * max(1, self.scratch[0].numel() // (LANES.value * room))
@@ -86,19 +95,12 @@ class Laid:
         tiles, programs = -(-lanes // LANES.value), self.most(room) // LANES.value
         return LANES.value * max(1, -(-tiles // max(1, -(-tiles // programs))))
 
-    def reserve(self, lanes: int, room: int) -> None:
-        """Takes memory for a kernel to work in, `room` numbers a lane, if there is not enough."""
-        most = min(max(_FEWEST, -(-len(self) // self.share)), _MOST)
-        numbers = -(-min(lanes, most) // LANES.value) * LANES.value * room
-        if not self.scratch or self.scratch[0].numel() < numbers:
-            self.scratch.clear()  # before there is more
-            self.scratch.append(torch.empty(numbers, dtype=torch.float64, device=self.y_NT.device))
 
-    def rounds(self, lanes: int, room: int) -> tuple[Tensor, list[tuple[int, int]]]:
-        """Memory for a kernel to work in, `room` numbers a lane, and its launches: first lane, and programs."""
-        self.reserve(lanes, room)
-        tiles, at_once = -(-lanes // LANES.value), self.at_once(lanes, room) // LANES.value
-        return self.scratch[0], [(tile * LANES.value, min(at_once, tiles - tile)) for tile in range(0, tiles, at_once)]
+def _fills(device: torch.device) -> int:
+    """The lanes that fill a card."""
+    if device.type != "cuda":
+        return _FEWEST
+    return _FILLS * torch.cuda.get_device_properties(device).multi_processor_count
 
 
 def _last(tasks: Tasks) -> Tensor:

@@ -50,8 +50,9 @@ def _judge(
     P: tl.constexpr, SCALED: tl.constexpr, SURE: tl.constexpr, W: tl.constexpr,
 ):  # fmt: skip
     """The score of every evaluation, priors and all. Where parameters scale the covariance, they are moved to the best
-    common factor first, which has a closed form; `again` is 1 where a bound was in the way of it. From `wide` on,
-    evaluations were rounded: where a bound has left too little noise for that, `again` is 2, and there is no score."""
+    common factor first, which has a closed form; `again` is 1 where a bound was in the way of it, and 2 if there is too
+    little noise to round where it came to. From `wide` on, evaluations were rounded: where a bound had left too little
+    noise for that, `again` is 3, and there is no score."""
     slot = tl.program_id(0).to(tl.int64) * W + tl.arange(0, W)
     here = slot < L
     task = tl.load(index + slot, mask=here, other=0).to(tl.int64)
@@ -65,6 +66,7 @@ def _judge(
     shift = tl.log(tl.maximum(tl.where(lost, 1.0, quadratic / tl.maximum(count, 1.0)), 1e-30))
     off = slot < 0
     pulled = count * 0.0
+    bare = pulled  # the noise, less the variance, where it came to
     for p in tl.static_range(P):
         wanted = tl.load(theta + slot * P + p, mask=here, other=0.0)
         now = wanted
@@ -75,13 +77,17 @@ def _judge(
             now = tl.where(tl.load(fixed + p) != 0, wanted, tl.minimum(tl.maximum(wanted, least), most))
             off = off | (~lost & (now != wanted))
             tl.store(theta + slot * P + p, now, mask=here)
+        if p == 0:
+            bare -= now
+        if p == P - 1:
+            bare += now
         pull = tl.load(precision + p)
         apart = tl.where(pull > 0.0, now - tl.load(centre + task * P + p, mask=here, other=0.0), 0.0)
         pulled += pull * apart * apart
     if SCALED:
         nats += 0.5 * (count * (1.0 + shift) - tl.where(lost, 0.0, quadratic))
     tl.store(score + slot, tl.where(lost, float("inf"), nats + 0.5 * pulled), mask=here)
-    tl.store(again + slot, tl.where(unsure, 2, tl.where(off, 1, 0)).to(tl.int8), mask=here)
+    tl.store(again + slot, tl.where(unsure, 3, tl.where(off, tl.where(bare < SURE, 2, 1), 0)).to(tl.int8), mask=here)
 
 
 @triton.jit
@@ -199,12 +205,23 @@ def _scored(
         return score_L, again_L
 
     score_L, again_L = judge(index_L, theta_LP, scales_P, wide)
-    again = torch.nonzero(again_L)[:, 0]
-    if len(again) and len(unsure := again[again_L[again] == 2]):
+    sure, bare, lost = _counts(again_L)
+    if lost:
+        unsure = _places(again_L, 3, lost)
         some_LP = theta_LP[unsure]
-        score_L[unsure], again_L[unsure] = judge(index_L[unsure], some_LP, scales_P, len(unsure))
+        score_L[unsure], again_L[unsure] = judge(index_L[unsure], some_LP, scales_P, lost)
         theta_LP[unsure] = some_LP
-    stopped = again[again_L[again] == 1]
-    if len(stopped):
-        score_L[stopped] = judge(index_L[stopped], theta_LP[stopped], None, len(stopped))[0]
+        sure, bare, _ = _counts(again_L)
+    if sure or bare:
+        stopped = torch.cat([_places(again_L, 2, bare), _places(again_L, 1, sure)])
+        score_L[stopped] = judge(index_L[stopped], theta_LP[stopped], None, bare)[0]
     return theta_LP, score_L
+
+
+def _counts(again_L: Tensor) -> list[int]:
+    """How many are 1, 2 and 3: the one wait for the card in a round."""
+    return torch.stack([(again_L == code).sum() for code in (1, 2, 3)]).tolist()
+
+
+def _places(again_L: Tensor, code: int, count: int) -> Tensor:
+    return torch.nonzero_static(again_L == code, size=count)[:, 0]

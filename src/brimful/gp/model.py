@@ -23,6 +23,7 @@ LOG = "log_"
 PREDICTED = "predicted_"
 """What stands before a prediction that is kept with the parameters."""
 _WORDS = {"native": "compiled loop", "fused": "fused kernel", "torch": "batched LAPACK"}
+_MEANING = {**SENTENCES, Status.FAILED: "the covariance is not positive definite at any first guess"}
 _COMPILED = 400  # points up to which the compiled loop beats batched linear algebra on the CPU
 
 
@@ -184,7 +185,7 @@ def fit_batch(batch: dict[str, Tensor], *, model: Model, at: Tensor | None = Non
         mean_TM, variance_TM = _predicted(model, tasks, units, theta_TP, beta_TQ, _new_points(batch, at))
         there = _in_data_units(mean_TM, variance_TM, units, fate_T)
         values |= {f"{PREDICTED}{name}": each for name, each in there.items()}
-    return Batch(_packed(values, model.names, precision), status_T.to(torch.int8), _sentences(status_T))
+    return Batch(_packed(values, model.names, precision), status_T.to(torch.int8), meaning=_MEANING)
 
 
 def _packed(values: dict[str, Tensor], names: tuple[str, ...], precision: str) -> dict[str, Tensor]:
@@ -261,15 +262,6 @@ def _evaluated(
 
             return _fused.fit(kernel, tasks, bounds, model.rules, starts)
     return scoring.fit(kernel, tasks, bounds, model.rules, starts)
-
-
-def _sentences(status_T: Tensor) -> dict[int, str]:
-    status_T = status_T.cpu()
-    flagged = torch.nonzero(status_T >= Fate.LIMIT)[:, 0]
-    codes = status_T[flagged].tolist()
-    messages = {place: SENTENCES[Fate(code)] for place, code in zip(flagged.tolist(), codes, strict=True)}
-    failed = torch.nonzero(status_T == Status.FAILED)[:, 0].tolist()
-    return messages | dict.fromkeys(failed, "the covariance is not positive definite at any first guess")
 
 
 def _in_data_units(mean_TM: Tensor, variance_TM: Tensor, units: Units, fate_T: Tensor) -> dict[str, Tensor]:
