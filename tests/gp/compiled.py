@@ -9,9 +9,7 @@ from brimful.gp import _advance, _eigen, _kernels, _late, _measure, _predict, _s
 
 _WHOLE = dict.fromkeys(("begin", "L", "T", "XT", "XN", "NB", "NP", "room", "M", "N", "limit", "wide"), "i32")
 _WHOLE |= dict.fromkeys(("NT", "own", "groups", "each"), "i32")
-_INDEX = dict.fromkeys(
-    ("last", "index", "iterations", "ending", "going", "counts", "start", "made", "count", "taken"), "*i32"
-)
+_INDEX = dict.fromkeys(("last", "index", "iterations", "ending", "going", "counts", "start", "made", "count"), "*i32")
 _TYPES = _WHOLE | _INDEX | {"out_good": "*i8", "fixed": "*i8", "tolerance": "fp32", "reach": "fp32"}
 _TYPES |= {"first": "i32", "again": "*i8", "scales": "*i8"}
 _TASK = {"D": 1, "P": 3, "Q": 2, "SHAPE": 3, "ARD": 0, "INTERPRETED": False}

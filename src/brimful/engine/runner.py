@@ -242,7 +242,7 @@ class Runner:
         finite: torch.Tensor | None,
         failed: dict[int, str],
     ) -> Launched:
-        messages, meaning = dict(outcome.message), outcome.meaning
+        messages, meaning = dict(outcome.message), dict(outcome.meaning)
         if not self._cuda:
             values = trees.to(values, torch.device("cpu"))
             return Launched(loaded, values, outcome.status, finite, messages, failed, meaning=meaning)
@@ -277,9 +277,8 @@ class Runner:
             status[infinite] = Status.NONFINITE
             for place in np.flatnonzero(infinite).tolist():
                 messages.setdefault(place, "the result is not finite")
-        for code, text in launched.meaning.items():
-            for place in np.flatnonzero(status == code).tolist():
-                messages.setdefault(place, text)
+        for place in np.flatnonzero(np.isin(status, list(launched.meaning))).tolist():
+            messages.setdefault(place, launched.meaning[int(status[place])])
         for place, reason in launched.failed.items():
             status[place], messages[place] = Status.FAILED, reason
         values = launched.values

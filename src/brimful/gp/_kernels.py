@@ -280,7 +280,8 @@ class Some:
     """A list of tasks, or a part of one: its places from `begin` on.
 
     Of the whole list those at the first places are meant, as many as `count` says. That number lies on the device, so
-    that a kernel can be launched before it is known here.
+    that a kernel can be launched before it is known here; the length is what is known, and no less. Every part but the
+    last fills its programs.
     """
 
     index_L: Tensor

@@ -3,7 +3,8 @@
 The twin of `scoring.survey`, where the method is explained, for a grid of lengthscales, by dimensions that begin
 longer, by noises (or variances, where the noise is known). What torch does in a hundred small steps is three here,
 around the evaluation. It is memory that the evaluation waits for, so where a guess has some noise, what is kept of the
-factor is rounded to float32: that is another noise, of a ten-millionth, in what only decides where to begin.
+factor is rounded to float32: that is another noise, of a ten-millionth, in what only decides where to begin. Guesses
+that a bound has stopped are scored again where they came to, by the same rule.
 
 Legend: T tasks, P parameters, G first guesses, S starts, L evaluations.
 """
@@ -219,7 +220,7 @@ def _scored(
 
 
 def _counts(again_L: Tensor) -> list[int]:
-    """How many are 1, 2 and 3: the one wait for the card in a round."""
+    """How many are 1, 2 and 3. For this the card is waited for, as a rule once in a round."""
     return torch.stack([(again_L == code).sum() for code in (1, 2, 3)]).tolist()
 
 
