@@ -34,7 +34,7 @@ def drive(
         cuts.append(cut)
         weight = weight_of(cut, of)
         if full(len(cuts), weight):
-            cutter.full(weight, pressed=False)
+            cutter.full(weight, pressed=False, limit=effective(len(cuts)))
         else:
             cutter.report(weight, seconds(weight), peak(weight), effective(len(cuts)), cut.probe, cut.trial)
         assert len(cuts) < 10_000
@@ -154,11 +154,11 @@ def test_any_limit_on_the_batch_is_found_and_then_kept(limit: float, length: int
 def test_a_ceiling_that_neighbours_caused_rises_again():
     cutter = Cutter(length=10**5, size=100.0, fixed=True)
     drive_some(cutter, 3)
-    cutter.full(100.0, pressed=True)
+    cutter.full(100.0, pressed=True, limit=GB)
     assert cutter.ceiling == pytest.approx(70.0)
     drive_some(cutter, 40)
     assert math.isinf(cutter.ceiling)
-    cutter.full(100.0, pressed=False)
+    cutter.full(100.0, pressed=False, limit=GB)
     drive_some(cutter, 40)
     assert cutter.ceiling == pytest.approx(70.0)
 

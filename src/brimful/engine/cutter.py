@@ -301,7 +301,7 @@ class Cutter:
         margin = self.cost.margin if self.cost else MARGIN
         return Cost.fit(largest, margin)
 
-    def full(self, weight: float, pressed: bool, limit: int = 0) -> None:
+    def full(self, weight: float, pressed: bool, limit: int) -> None:
         """A batch of that weight ran out of memory.
 
         Args:
@@ -314,8 +314,7 @@ class Cutter:
             self._more += max(0.0, limit - cost.at(weight)) / weight
         self._lower(0.7 * weight)
         self._pressed, self._waiting, self._trying = pressed, False, False
-        if not self.settled:
-            self.settled = True
+        self.settled = True
 
     def strained(self, weight: float) -> None:
         """The allocator had to free and try again: a little less from here on."""

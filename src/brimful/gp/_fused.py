@@ -61,11 +61,12 @@ def _fit(
     begin = starts or _survey.survey(kernel, laid, limits, rules)
     descent = _advance.begin(begin, limits, laid.regressors)
     some = _follow(kernel, laid, descent, limits, rules, _GIVEN if starts else _SOON * limits.low_TP.shape[1])
-    if len(laid.y_NT) > _late.MOST_POINTS:
+    large = len(laid.y_NT) > _late.MOST_POINTS  # some tasks may be; which, the card must say
+    if large:
         index = some.index_L[: int(some.count)]
         some = Some.listed(index[laid.last_T[index] * 4 <= _late.MOST_POINTS])
     _late.descend(kernel, laid, descent, some, limits, rules)
-    if len(laid.y_NT) > _late.MOST_POINTS:
+    if large:
         _follow(kernel, laid, descent, limits, rules)
     best_T3 = descent.best_T3
     return scoring.Fitted(
