@@ -30,12 +30,13 @@ os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
 import numpy as np
 import torch
 
-from brimful import devices, gp
-from brimful.gp.data import Data, Ragged, read
+from brimful import gp
+from brimful.core.base.text_table import columns
+from brimful.core.memory import devices
+from brimful.gp.batch_functions import Model, fit_batch, predict_batch
+from brimful.gp.data.sources import Data, Ragged, read
 from brimful.gp.fit import model_for
-from brimful.gp.model import Model, fit_batch, predict_batch
-from brimful.gp.tasks import prepare
-from brimful.show import columns
+from brimful.gp.model.tasks import prepare
 from saving import save
 
 N = 40
@@ -107,7 +108,9 @@ HEADLINE = ("shared inputs, rbf", "own inputs, rbf")
 
 def twins(device: torch.device) -> dict[str, float]:
     """The largest differences between the fused kernels and plain torch in float64, on tasks of the benchmark."""
-    from brimful.gp import _kernels, _predict, likelihood, posterior
+    from brimful.gp.gpu import likelihood as _kernels
+    from brimful.gp.gpu import predict
+    from brimful.gp.model import likelihood, posterior
 
     data = own(1000)
     kernel = model_of(data, {}).kernel
@@ -119,7 +122,7 @@ def twins(device: torch.device) -> dict[str, float]:
     plain, fused = likelihood.evaluate(kernel, tasks, theta), _kernels.evaluate(kernel, tasks, theta)
     new = torch.rand(1000, 30, 1, generator=generator, device=device, dtype=torch.float64)
     mean, variance = posterior.predict(kernel, tasks, theta, plain[1], units.inputs(new), "constant")
-    pulled, spread, beta, _ = _predict.predict(kernel, tasks, units, theta, new)
+    pulled, spread, beta, _ = predict.predict(kernel, tasks, units, theta, new)
     pairs = {
         "likelihood": (plain[0], fused[0]),
         "gradient": (plain[2].gradient_TP, fused[2].gradient_TP),

@@ -25,10 +25,10 @@ import psutil
 import torch
 from torch import Tensor
 
-from brimful import devices
-from brimful.gpcm import memory
-from brimful.show import columns
-from brimful.units import show_bytes, show_seconds
+from brimful.core.base.text_table import columns
+from brimful.core.base.units import show_bytes, show_seconds
+from brimful.core.memory import devices
+from brimful.gpcm.model import memory
 from saving import save
 
 Size = tuple[int, int, int, int]
@@ -141,7 +141,7 @@ def engines(device: torch.device, sizes: Sequence[Size], seconds: float, peer: P
 
 def sweep(device: torch.device, size: Size, seconds: float) -> list[dict]:
     """The fused kernels, cut in all sensible ways; the fastest first."""
-    from brimful.gpcm._kernels import Launch, fused
+    from brimful.gpcm.model.memory_triton import Launch, fused
 
     given, report = case(*size, device), []
     slots = 1 << (size[2] - 1).bit_length()

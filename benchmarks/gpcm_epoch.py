@@ -21,12 +21,12 @@ import torch
 
 import brimful
 from brimful import data as loading
-from brimful import devices
-from brimful.gpcm.datasets import dataset
+from brimful.core.base.text_table import columns
+from brimful.core.base.units import show_bytes, show_seconds
+from brimful.core.memory import devices
 from brimful.gpcm.options import Options, Run
-from brimful.gpcm.single import Prepared, add_keys, batch_loss, prepare, tensors
-from brimful.show import columns
-from brimful.units import show_bytes, show_seconds
+from brimful.gpcm.training.datasets import dataset
+from brimful.gpcm.training.fit import Prepared, add_keys, batch_loss, prepare, tensors
 from saving import save
 
 BATCH = 64

@@ -22,10 +22,11 @@ from typing import Any
 
 import torch
 
-from brimful import devices, gpcm
-from brimful.gpcm.filter import bayes
-from brimful.gpcm.metrics import PREDICTIONS, score
-from brimful.show import columns
+from brimful import gpcm
+from brimful.core.base.text_table import columns
+from brimful.core.memory import devices
+from brimful.gpcm.evaluation.bayes_filter import bayes
+from brimful.gpcm.evaluation.metrics import PREDICTIONS, score
 from saving import save
 
 DATASET, QUICK = "5000_200_4", "500_40_4"

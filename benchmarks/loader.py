@@ -22,9 +22,10 @@ import numpy as np
 import torch
 from torch.utils.data import BatchSampler, DataLoader, RandomSampler, TensorDataset
 
-from brimful import data, devices
-from brimful.show import columns
-from brimful.units import show_bytes
+from brimful import data
+from brimful.core.base.text_table import columns
+from brimful.core.base.units import show_bytes
+from brimful.core.memory import devices
 from saving import save
 
 Epoch = Callable[[], Iterable[Any]]

@@ -23,9 +23,9 @@ os.environ["BRIMFUL_CACHE_DIR"] = tempfile.mkdtemp()
 import torch
 
 import brimful
-from brimful import devices
-from brimful.show import columns
-from brimful.units import show_bytes, show_seconds
+from brimful.core.base.text_table import columns
+from brimful.core.base.units import show_bytes, show_seconds
+from brimful.core.memory import devices
 from saving import save
 
 POINTS = 48

@@ -14,8 +14,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
 
 import torch
 
-from brimful import devices
-from brimful.monitor import Sampler
+from brimful.core.memory import devices
+from brimful.core.memory.monitor import Sampler
 
 INTERVAL = 0.25
 

@@ -23,8 +23,8 @@ import torch
 from torch import Tensor, nn
 
 import brimful
-from brimful import devices
-from brimful.show import columns
+from brimful.core.base.text_table import columns
+from brimful.core.memory import devices
 
 
 def network(width: int, hidden: int, depth: int) -> nn.Module:

@@ -28,17 +28,18 @@ import torch
 from torch import Tensor
 
 import brimful
-from brimful import devices, wpo
-from brimful.show import columns
-from brimful.units import show_bytes, show_seconds
-from brimful.wpo import triangle
-from brimful.wpo.pullback import Products
+from brimful import wpo
+from brimful.core.base.text_table import columns
+from brimful.core.base.units import show_bytes, show_seconds
+from brimful.core.memory import devices
+from brimful.wpo.model import packed_triangle
+from brimful.wpo.model.vjp import Products
 from saving import save
 
 FACTORS = ((100, 3072, 128), (500, 3072, 128), (1000, 784, 128))
 STEPS = ((1000, 3072, 64, "8GB"), (5000, 3072, 64, "24GB"), (20_000, 784, 128, "8GB"))
 QUICK = ((6, 96, 16),), ((40, 48, 16, "1GB"),)
-CHUNK = 24 * triangle.size(3072)  # numbers of a chunk
+CHUNK = 24 * packed_triangle.size(3072)  # numbers of a chunk
 COMPARED = 8  # centers whose gradients are compared
 PEAK = {"NVIDIA H200": (67e12, 494e12)}  # FLOP/s in single precision, and in TF32, by the data sheet
 
@@ -74,8 +75,8 @@ def case(K: int, d: int, B: int, device: torch.device) -> tuple[Tensor, Tensor, 
     def normal(*shape: int) -> Tensor:
         return torch.randn(*shape, generator=generator, device=device)
 
-    packed_KP = normal(K, triangle.size(d)).mul_(0.3 / d**0.5)
-    packed_KP[:, triangle.diagonal(d, device)] += 1
+    packed_KP = normal(K, packed_triangle.size(d)).mul_(0.3 / d**0.5)
+    packed_KP[:, packed_triangle.diagonal(d, device)] += 1
     return normal(K, d), packed_KP, normal(B, d)
 
 
@@ -135,7 +136,7 @@ def factors(K: int, d: int, B: int, device: torch.device) -> dict[str, Any]:
     packed_KP.grad, ours = None, torch.zeros(())
     L_Kdd = packed_KP.new_zeros(K, d, d)
     for k in range(K):
-        L_Kdd[k] = triangle.lower(packed_KP[k : k + 1].detach(), d)[0]
+        L_Kdd[k] = packed_triangle.lower(packed_KP[k : k + 1].detach(), d)[0]
     del packed_KP
     L_Kdd.requires_grad_()
     theirs = torch.zeros(())
@@ -153,7 +154,7 @@ def factors(K: int, d: int, B: int, device: torch.device) -> dict[str, Any]:
         return row
     assert L_Kdd.grad is not None
     row["plain_loss"] = theirs.item()
-    wanted = triangle.pack(L_Kdd.grad[:COMPARED])
+    wanted = packed_triangle.pack(L_Kdd.grad[:COMPARED])
     row["gap"] = float((gradient - wanted).norm() / wanted.norm())
     row["times"] = row["plain"] / row["fused"]
     return row
@@ -167,11 +168,11 @@ def products(device: torch.device, K: int, d: int, B: int) -> list[dict[str, Any
     ones = torch.ones(K, device=device)
     ways: dict[str, tuple[Callable[[], Any], int, int]] = {
         "dense, L v": (lambda: v_KBd @ dense_Kdd.mT, half, 2 * half),
-        "L v": (lambda: triangle.times(packed_KP, v_KBd), half, half),
-        "L^T v": (lambda: triangle.transposed(packed_KP, v_KBd), half, half),
+        "L v": (lambda: packed_triangle.times(packed_KP, v_KBd), half, half),
+        "L^T v": (lambda: packed_triangle.transposed(packed_KP, v_KBd), half, half),
         "dense, sum of v w^T": (lambda: v_KBd.mT @ v_KBd, half, 2 * half),
         "sum of v w^T, two pairs": (
-            lambda: triangle.outer([(v_KBd, v_KBd), (v_KBd, v_KBd)], packed_KP, ones), 2 * half, 2 * half,
+            lambda: packed_triangle.outer([(v_KBd, v_KBd), (v_KBd, v_KBd)], packed_KP, ones), 2 * half, 2 * half,
         ),
     }  # fmt: skip
     rows = []

@@ -26,9 +26,10 @@ from sklearn.mixture import GaussianMixture
 from sklearn.neighbors import KernelDensity
 from torch import Tensor
 
-from brimful import devices, wpo
-from brimful.show import columns
-from brimful.wpo.settle import settle
+from brimful import wpo
+from brimful.core.base.text_table import columns
+from brimful.core.memory import devices
+from brimful.wpo.training.calibrate import settle
 from saving import save
 
 NAMES = ("8gaussians", "2spirals", "checkerboard", "digits")

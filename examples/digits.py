@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.datasets import load_digits
 
 from brimful import gp
-from brimful.pictures import figure_of, save
+from brimful.core.declare.pictures import figure_of, save
 
 
 def main(folder: str | Path = ".", images: int = 1797) -> dict[str, float]:

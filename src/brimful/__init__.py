@@ -1,17 +1,7 @@
 """Brimful: train and run huge batches of work inside a memory budget you name."""
 
 from . import data
-from ._version import __version__
-from .budget import Budget
-from .cost import Cost
-from .engine.batch import Batch, Status
-from .engine.fold import fold
-from .engine.map import map
-from .engine.objective import Weighted
-from .engine.result import MapResult
-from .engine.train import train
-from .engine.trained import TrainResult
-from .errors import (
+from .core.base.errors import (
     BrimfulError,
     BrimfulWarning,
     BudgetError,
@@ -27,7 +17,17 @@ from .errors import (
     StorageError,
     WorkerError,
 )
-from .plan import Plan
+from .core.base.version import __version__
+from .core.memory.budget import Budget
+from .core.memory.cost import Cost
+from .core.memory.plan import Plan
+from .engine.fold import fold
+from .engine.map import map
+from .engine.map.batch import Batch, Status
+from .engine.map.result import MapResult
+from .engine.train import train
+from .engine.train.result import TrainResult
+from .engine.train.step.loss import Weighted
 
 __all__ = [
     "Batch",

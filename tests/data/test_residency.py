@@ -8,7 +8,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import torch
-from datasets import run, same, small
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,6 +16,8 @@ from brimful.data import Ragged, Subset, source
 from brimful.data.order import Order
 from brimful.data.residency import Room, plan_tier, room
 from brimful.data.rows import Field, Rows
+
+from .datasets import run, same, small
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda", 0)
 MB = 10**6

@@ -9,12 +9,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import torch
-from datasets import none_left, run, same, small, unpadded
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from brimful import BrimfulWarning, InputError
 from brimful.data import Decoded, Ragged, Source, Subset, source
+
+from .datasets import none_left, run, same, small, unpadded
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

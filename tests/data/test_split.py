@@ -6,12 +6,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from datasets import run, small
 from hypothesis import given
 from hypothesis import strategies as st
 
 from brimful import ConfigError, InputError
 from brimful.data import Decoded, Padded, Ragged, split, standardize, statistics
+
+from .datasets import run, small
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

@@ -10,11 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process import kernels as sk
-from small import fit, rows, same
 
 from brimful import BudgetError, ConfigError, DeviceError, gp
-from brimful.events import BatchDone, Finished
-from brimful.gp import Fate, LogNormal, model, scoring
+from brimful.core.runs.events import BatchDone, Finished
+from brimful.gp import Fate, LogNormal, batch_functions
+from brimful.gp.optimize import scoring
+
+from .helpers.small import fit, rows, same
 
 X, Y = rows(0, 6, 10)
 ODD, OTHERS = 2, [0, 1, 3, 4, 5]
@@ -294,7 +296,7 @@ def test_many_points_take_the_other_way_to_the_same_end():
     x, y = rows(5, 2, 410)
     found = fit(x, y, batch=2, tolerance=1e-9)
     assert "batched LAPACK; up to 400 points, compiled loop" in found.way
-    with patch.object(model, "_COMPILED", 410):
+    with patch.object(batch_functions, "_COMPILED", 410):
         same(found, fit(x, y, tolerance=1e-9), rtol=1e-3)
 
 

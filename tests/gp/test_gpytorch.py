@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from small import fit, rows
+
+from .helpers.small import fit, rows
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # it uses what torch has deprecated

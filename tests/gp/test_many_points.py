@@ -2,9 +2,10 @@
 
 import numpy as np
 import pytest
-from make_references import LIMITS, objective
 from scipy.optimize import minimize
-from small import fit
+
+from .helpers.make_references import LIMITS, objective
+from .helpers.small import fit
 
 
 @pytest.mark.parametrize(

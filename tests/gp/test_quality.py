@@ -1,10 +1,11 @@
 """How near the fits are to the best that is known: SciPy's from ten starts each, see make_references.py."""
 
-import make_hollow_references as hollows
 import numpy as np
 import pytest
-from make_references import FILE, KINDS
-from small import fit
+
+from .helpers import make_hollow_references
+from .helpers.make_references import FILE, KINDS
+from .helpers.small import fit
 
 
 def test_fits_are_as_good_as_those_of_ten_starts():
@@ -28,7 +29,7 @@ def test_fits_are_as_good_as_those_of_ten_starts():
     ("text", "gap", "near"), [("rbf", 0.01, 0.99), ("matern52", 0.02, 0.95), ("periodic", 0.09, 0.98)]
 )
 def test_those_of_likelihoods_with_many_hollows_are_nearly_so(text: str, gap: float, near: float):
-    with np.load(hollows.FILE) as file:
+    with np.load(make_hollow_references.FILE) as file:
         x, y, nlml = (file[f"{name}_{text}"].astype(float) for name in ("x", "y", "nlml"))
     fitted = fit(x, y, kernel=text, ard=x.shape[2] > 1, priors=None)
     worse = np.maximum(0, fitted.nlml - y.shape[1] * np.log(y.std(1)) - nlml)

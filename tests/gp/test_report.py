@@ -5,10 +5,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from small import fit, rows
 
 from brimful import gp
 from brimful.gp import report
+
+from .helpers.small import fit, rows
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 import typer.core
 
-from .. import _version
+from ..core.base import version as _version
 from .guard import guarded
 from .output import emit
 
@@ -18,12 +18,12 @@ class _Workloads(typer.core.TyperGroup):
     """The root group; workloads are imported when they are asked for, not before."""
 
     def list_commands(self, ctx: Any) -> list[str]:
-        from ..registry import WORKLOADS
+        from ..core.declare.registry import WORKLOADS
 
         return [*super().list_commands(ctx), *WORKLOADS]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        from ..registry import WORKLOADS
+        from ..core.declare.registry import WORKLOADS
 
         if cmd_name in WORKLOADS:
             from .commands import workload_group
@@ -36,12 +36,12 @@ class _Plans(typer.core.TyperGroup):
     """`brimful plan`: the same workloads and options, explained and not run."""
 
     def list_commands(self, ctx: Any) -> list[str]:
-        from ..registry import WORKLOADS
+        from ..core.declare.registry import WORKLOADS
 
         return list(WORKLOADS)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        from ..registry import WORKLOADS
+        from ..core.declare.registry import WORKLOADS
 
         if cmd_name not in WORKLOADS:
             return None

@@ -9,12 +9,12 @@ import typer
 import typer.core
 import typer.main
 
-from ..config import FieldInfo, build, describe
-from ..events import Events
-from ..progress import sink_for
-from ..registry import Command, load
-from ..show import columns
-from ..units import show_bytes, show_count, show_seconds
+from ..core.base.text_table import columns
+from ..core.base.units import show_bytes, show_count, show_seconds
+from ..core.declare.config import FieldInfo, build, describe
+from ..core.declare.registry import Command, load
+from ..core.runs.events import Events
+from ..core.runs.progress import sink_for
 from .guard import guarded
 from .output import emit
 

@@ -7,10 +7,12 @@ from typing import Any
 
 import torch
 
-from .. import _version, cgroup, costcache, devices
-from ..extras import EXTRAS, missing
-from ..show import columns
-from ..units import show_bytes
+from ..core.base import version as _version
+from ..core.base.background import cores
+from ..core.base.extras import EXTRAS, missing
+from ..core.base.text_table import columns
+from ..core.base.units import show_bytes
+from ..core.memory import cgroup, cost_cache, devices
 
 _PACKAGES = ("torch", "triton", "numpy", "numba", "pyarrow", "safetensors")
 
@@ -23,12 +25,12 @@ def examine() -> dict[str, Any]:
         "brimful": _version.__version__,
         "python": platform.python_version(),
         "platform": platform.platform(),
-        "cores": devices.cores(),
+        "cores": cores(),
         "versions": {name: _version_of(name) for name in _PACKAGES},
         "cuda": torch.version.cuda,
         "devices": [_device(each) for each in found],
         "container_limit": limit.total if limit else None,
-        "cache": str(costcache.directory()),
+        "cache": str(cost_cache.directory()),
         "extras": {name: {"missing": missing(name)} for name in EXTRAS},
     }
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import typer
 
-from ..errors import BrimfulError
+from ..core.base.errors import BrimfulError
 
 
 class _Guarded:

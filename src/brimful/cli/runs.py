@@ -5,10 +5,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from .. import rundir
-from ..errors import InputError
-from ..show import columns
-from ..units import show_count
+from ..core.base.errors import InputError
+from ..core.base.text_table import columns
+from ..core.base.units import show_count
+from ..core.runs import rundir
 
 
 def survey(folder: Path) -> dict[str, Any]:

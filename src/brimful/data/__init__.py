@@ -5,7 +5,7 @@ from .loader import Loader, loader
 from .order import Padding
 from .ragged import Padded, Ragged
 from .rows import Source
-from .source import source
+from .sources import source
 from .split import split
 from .statistics import Moments, standardize, statistics
 from .subset import Subset

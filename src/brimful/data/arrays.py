@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import InputError
+from ..core.base.errors import InputError
 from .columns import Deferred, as_tensor, shared_length
 from .rows import Field, chosen
 

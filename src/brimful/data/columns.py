@@ -8,8 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .. import fingerprint
-from ..errors import InputError
+from ..core.base.errors import InputError
+from ..core.runs import fingerprint
 from .ragged import Ragged, packed, pick
 from .rows import Field, Rows, called, some, unpack
 

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from .. import fingerprint
-from ..errors import InputError
+from ..core.base.errors import InputError
+from ..core.runs import fingerprint
 from .columns import as_tensor
 from .rows import Field, Gather, Rows, some, unpack
 

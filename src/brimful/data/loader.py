@@ -6,14 +6,14 @@ from typing import Any
 import numpy as np
 import torch
 
-from .. import devices
-from ..errors import ConfigError, InputError
-from ..plan import Plan
+from ..core.base.errors import ConfigError, InputError
+from ..core.memory import devices
+from ..core.memory.plan import Plan
 from .order import Order, Padding
 from .permutation import transform_seed
 from .residency import plan_tier, room
 from .rows import Rows
-from .source import source as rows_of
+from .sources import source as rows_of
 from .tiers import Fill, Pinned, Resident
 
 Transform = Callable[[Any, torch.Generator], Any]

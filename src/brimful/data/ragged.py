@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from ..errors import InputError
+from ..core.base.errors import InputError
 
 _SAME_BITS = {
     torch.uint16: torch.int16,

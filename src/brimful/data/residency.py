@@ -11,11 +11,11 @@ from typing import Any
 
 import torch
 
-from ..budget import Budget, Hold
-from ..cost import Cost
-from ..errors import BudgetError, ConfigError
-from ..plan import Candidate, Plan, Rejected, choose
-from ..units import parse_bytes, show_bytes
+from ..core.base.errors import BudgetError, ConfigError
+from ..core.base.units import parse_bytes, show_bytes
+from ..core.memory.budget import Budget, Hold
+from ..core.memory.cost import Cost
+from ..core.memory.plan import Candidate, Plan, Rejected, choose
 from .order import Order
 from .rows import Rows
 

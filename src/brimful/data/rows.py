@@ -13,7 +13,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 import torch
 
-from ..errors import InputError
+from ..core.base.errors import InputError
 from .ragged import Ragged
 
 Gather = Callable[[np.ndarray], dict[str, Any]]

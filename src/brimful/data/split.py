@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import ConfigError, InputError
+from ..core.base.errors import ConfigError, InputError
 from .permutation import split_permutation
 from .rows import some
-from .source import source as rows_of
+from .sources import source as rows_of
 
 
 def split(what: Any, fractions: Mapping[str, float] | Sequence[float], seed: int = 0, groups: Any = None) -> Any:

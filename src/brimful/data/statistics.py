@@ -8,10 +8,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..errors import ConfigError, InputError
+from ..core.base.errors import ConfigError, InputError
 from .ragged import Padded, Ragged
 from .rows import called, some, unpack
-from .source import source as rows_of
+from .sources import source as rows_of
 from .subset import sample_numbers
 
 _PIECE = 16 * 2**20  # bytes read at a time

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from .. import fingerprint
-from ..errors import InputError
+from ..core.base.errors import InputError
+from ..core.runs import fingerprint
 from .rows import Field, Gather, Rows, some
-from .source import source as rows_of
+from .sources import source as rows_of
 
 
 def sample_numbers(index: Any, samples: int) -> np.ndarray:

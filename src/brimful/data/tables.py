@@ -11,8 +11,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import torch
 
-from .. import parquet
-from ..errors import BrimfulWarning, InputError
+from ..core.base import arrow
+from ..core.base.errors import BrimfulWarning, InputError
+from ..core.runs import parquet
 from .columns import Deferred
 from .ragged import Ragged
 from .rows import Field, chosen, some
@@ -48,11 +49,11 @@ def _is_list(kind: pa.DataType) -> bool:
 
 def _field(files: Sequence[pq.ParquetFile], name: str, kind: pa.DataType) -> Field:
     inner: Any = kind.value_type if _is_list(kind) else kind
-    values, _ = parquet.numbers(pa.array([], inner))
+    values, _ = arrow.numbers(pa.array([], inner))
     shape = tuple(values.shape[1:])
     if not _is_list(kind):
         return Field(values.dtype, shape)
-    counts = [_list_lengths(name, parquet.whole(table[name])) for _, table in _groups(files, [name])]
+    counts = [_list_lengths(name, arrow.whole(table[name])) for _, table in _groups(files, [name])]
     lengths = np.concatenate(counts)
     if (lengths == lengths[0]).all():
         return Field(values.dtype, (int(lengths[0]), *shape))
@@ -83,7 +84,7 @@ def _read(path: Path, files: Sequence[pq.ParquetFile], fields: dict[str, Field],
     try:
         for start, table in _groups(files, list(fields)):
             for name, field in fields.items():
-                values = _values(name, parquet.whole(table[name]), start)
+                values = _values(name, arrow.whole(table[name]), start)
                 count = table.num_rows if field.lengths is None else len(values)
                 found[name][filled[name] : filled[name] + count] = values.reshape(count, *field.shape)
                 filled[name] += count
@@ -94,7 +95,7 @@ def _read(path: Path, files: Sequence[pq.ParquetFile], fields: dict[str, Field],
 
 def _values(name: str, column: pa.Array, start: int) -> torch.Tensor:
     lists = _is_list(column.type)
-    values, nulls = parquet.numbers(column.flatten() if lists else column)
+    values, nulls = arrow.numbers(column.flatten() if lists else column)
     if len(nulls):
         where = "" if lists else f", the first in row {start + int(nulls[0])}"
         raise InputError(f"column {name!r} has nulls{where}, and its numbers have no NaN; fill them or drop those rows")

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..ahead import Ahead
+from ..core.base.background import Ahead
 from .ragged import Padded, Ragged, packed, padded, pick
 from .residency import AHEAD
 from .rows import Gather, Rows

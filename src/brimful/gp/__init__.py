@@ -1,11 +1,11 @@
 """Many independent Gaussian processes: fitted exactly, to the optimum, by the million."""
 
-from .data import synthetic
+from .data.long_table import Columns
+from .data.sources import synthetic
 from .fit import fit
-from .fitted import Fit, load
-from .kernels import custom
-from .priors import LogNormal
-from .table import Columns
-from .tasks import Fate
+from .model.kernels import custom
+from .model.priors import LogNormal
+from .model.tasks import Fate
+from .result import Fit, load
 
 __all__ = ["Columns", "Fate", "Fit", "LogNormal", "custom", "fit", "load", "synthetic"]

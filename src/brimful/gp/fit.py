@@ -14,23 +14,23 @@ import numpy as np
 import pyarrow as pa
 import torch
 
-from .. import devices
-from ..cost import Cost
+from ..core.base.errors import ConfigError
+from ..core.memory import devices
+from ..core.memory.cost import Cost
+from ..core.memory.plan import Plan, Rejected
+from ..core.runs.events import Event
 from ..engine.map import map, plan_map
-from ..engine.result import MapResult
-from ..errors import ConfigError
-from ..events import Event
-from ..plan import Plan, Rejected
-from . import priors as limits
-from .arrays import as_points
-from .data import Data, read, unweighted, whole
-from .fitted import Fit
-from .kernels import Custom, Kernel, parse
-from .model import Model, fit_batch, warm
-from .scoring import Rules
-from .store import Store, write_data, write_model
-from .table import Columns
-from .tasks import MEANS
+from ..engine.map.result import MapResult
+from .batch_functions import Model, fit_batch, warm
+from .data.arrays import as_points
+from .data.long_table import Columns
+from .data.sources import Data, read, unweighted, whole
+from .model import priors as limits
+from .model.kernels import Custom, Kernel, parse
+from .model.tasks import MEANS
+from .optimize.scoring import Rules
+from .result import Fit
+from .store.models import Store, write_data, write_model
 
 KEEPS = ("params", "params+data", "predictions")
 _RESERVED = re.compile(

@@ -11,10 +11,10 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 
-from ..errors import ConfigError, InputError
-from .arrays import as_inputs
-from .fitted import Fit
-from .table import is_moment, moments, numbers, read_table
+from ..core.base.errors import ConfigError, InputError
+from .data.arrays import as_inputs
+from .data.long_table import is_moment, moments, numbers, read_table
+from .result import Fit
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from ..events import read_log
-from ..pictures import BLUE, RED, draw_run, figure_of, save
-from ..rundir import LOG
-from .fitted import Fit
+from ..core.declare.pictures import BLUE, RED, draw_run, figure_of, save
+from ..core.runs.events import read_log
+from ..core.runs.rundir import LOG
+from .result import Fit
 
 _SHOWN = 6
 _PARAMETERS, _NAMED = 12, 4  # drawn, and told of each task

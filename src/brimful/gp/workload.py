@@ -9,21 +9,21 @@ from typing import Any
 import numpy as np
 import torch
 
-from ..config import Common, option
-from ..engine.result import MapResult
-from ..errors import ChangedError, ConfigError, InputError
-from ..events import Events
-from ..files import write_atomic
-from ..plan import Plan
-from ..registry import Command, Workload
-from ..rundir import inspect
-from .data import Data, Synthetic, read, synthetic
+from ..core.base.errors import ChangedError, ConfigError, InputError
+from ..core.declare.config import Common, option
+from ..core.declare.registry import Command, Workload
+from ..core.memory.plan import Plan
+from ..core.runs.events import Events
+from ..core.runs.files import write_atomic
+from ..core.runs.rundir import inspect
+from ..engine.map.result import MapResult
+from .data.long_table import Columns
+from .data.sources import Data, Synthetic, read, synthetic
 from .fit import KEEPS, fit, model_for
 from .fit import plan as plan_fit
-from .fitted import Fit, load
+from .model.tasks import MEANS
 from .predictions import join, read_points
-from .table import Columns
-from .tasks import MEANS
+from .result import Fit, load
 
 _JUDGED = 2000  # tasks whose held-out points are looked at
 

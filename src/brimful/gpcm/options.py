@@ -4,13 +4,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..config import option
-from .embedding import EMBEDDINGS
-from .heads import ALPHA_OF, ALPHAS, BETAS
-from .losses import LOSSES
-from .metrics import PREDICTIONS
-from .model import Config
-from .table import MISSING, TIES, Columns
+from ..core.declare.config import option
+from .data.long_table import MISSING, TIES, Columns
+from .evaluation.metrics import PREDICTIONS
+from .model.deep_gpcm import Config
+from .model.embedding import EMBEDDINGS
+from .model.heads import ALPHA_OF, ALPHAS, BETAS
+from .model.losses import LOSSES
 
 MODELS = ("parallel", "baseline")
 MONITORS = {"valid_loss": "min", "qwk": "max", "accuracy": "max", "auc": "max"}

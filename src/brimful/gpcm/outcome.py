@@ -12,14 +12,14 @@ import numpy as np
 import pyarrow as pa
 from jaxtyping import Float
 
-from .inference import Predicted
-from .items import Items
-from .metrics import Scores, predicted
-from .model import DeepGPCM
-from .quantize import Quantized
-from .recovery import Recovery
-from .students import Students
-from .truth import Truth
+from .data.students import Students
+from .data.true_parameters import Truth
+from .evaluation.inference import Predicted
+from .evaluation.item_parameters import Items
+from .evaluation.metrics import Scores, predicted
+from .evaluation.parameter_recovery import Recovery
+from .model.deep_gpcm import DeepGPCM
+from .model.quantize import Quantized
 
 
 @dataclass(frozen=True, slots=True, eq=False)

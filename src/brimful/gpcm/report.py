@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from ..pictures import BLUE, RED, figure_of, save
-from .credit import probabilities
-from .inference import knowledge_state
-from .items import abilities
-from .metrics import contingency, predicted
+from ..core.declare.pictures import BLUE, RED, figure_of, save
+from .evaluation.inference import knowledge_state
+from .evaluation.item_parameters import abilities
+from .evaluation.metrics import contingency, predicted
+from .model.partial_credit import probabilities
 from .outcome import Outcome
 
 PICTURES = ("gpcm.png", "students.png")

@@ -18,16 +18,16 @@ import pyarrow.parquet as pq
 import safetensors
 import safetensors.torch
 
-from ..errors import CorruptError, InputError
-from ..files import read_sealed, write_atomic, write_sealed
-from . import truth as truths
-from .items import Items
-from .metrics import Scores
-from .model import Config, DeepGPCM
+from ..core.base.errors import CorruptError, InputError
+from ..core.runs.files import read_sealed, write_atomic, write_sealed
+from .data import true_parameters as truths
+from .data.students import Students
+from .evaluation.item_parameters import Items
+from .evaluation.metrics import Scores
+from .evaluation.parameter_recovery import Recovery
+from .model.deep_gpcm import Config, DeepGPCM
+from .model.quantize import quantize
 from .outcome import Held, Outcome, Rounded
-from .quantize import quantize
-from .recovery import Recovery
-from .students import Students
 
 MODEL, KIND = "model.json", "brimful.gpcm/1"
 WEIGHTS, SMALL, ITEMS, HELD = "weights.safetensors", "weights-int8.safetensors", "items.parquet", "held-out.parquet"

@@ -10,16 +10,17 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from ..errors import InputError
-from . import data, store
-from .inference import Knowledge, knowledge_state, predict_after, predict_next
-from .items import Items
-from .metrics import Scores, score
-from .model import DeepGPCM
+from ..core.base.errors import InputError
+from . import store
+from .data import files
+from .data.students import Students
+from .evaluation.inference import Knowledge, knowledge_state, predict_after, predict_next
+from .evaluation.item_parameters import Items
+from .evaluation.metrics import Scores, score
+from .model.deep_gpcm import DeepGPCM
+from .model.quantize import quantize
 from .outcome import Held, Outcome, Rounded, probabilities
-from .quantize import quantize
 from .report import draw
-from .students import Students
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -29,7 +30,7 @@ class Trained(Outcome):
     def read(self, source: Any, **options: Any) -> Students:
         """Students of a file or table, in the model's vocabulary. A question that training never asked is the unknown
         one, a category that the model does not have is an error. Options are those of `data.read`."""
-        found = source if isinstance(source, Students) else data.read(source, like=self.train, **options)
+        found = source if isinstance(source, Students) else files.read(source, like=self.train, **options)
         if found.categories != self.train.categories or not np.array_equal(found.questions, self.train.questions):
             raise InputError(
                 f"these students have {len(found.questions)} questions and {found.categories} categories of their own; "

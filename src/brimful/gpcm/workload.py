@@ -11,22 +11,22 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 
-from ..config import Common, option
+from ..core.base.errors import ConfigError
+from ..core.base.text_table import columns
+from ..core.declare.config import Common, option
+from ..core.declare.registry import Command, Workload
+from ..core.memory.plan import Plan
+from ..core.runs.events import Events
+from ..core.runs.files import write_atomic
 from ..engine.train import plan_train
-from ..errors import ConfigError
-from ..events import Events
-from ..files import write_atomic
-from ..plan import Plan
-from ..registry import Command, Workload
-from ..show import columns
-from .datasets import dataset
-from .folds import Folds, cross_validate, load
-from .metrics import Scores
+from .data.long_table import MISSING, TIES, Columns
+from .data.splits import folds
+from .evaluation.metrics import Scores
 from .options import Options, Run
-from .single import prepare, single, tensors
-from .splits import folds
-from .table import MISSING, TIES, Columns
 from .trained import Trained
+from .training.cross_validation import Folds, cross_validate, load
+from .training.datasets import dataset
+from .training.fit import prepare, single, tensors
 
 SHOWN = ("accuracy", "within_one", "qwk", "mae", "tau", "spearman", "kappa", "cross_entropy", "ece", "auc")
 

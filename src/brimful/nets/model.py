@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ..engine.batch import Batch
+from ..engine.map.batch import Batch
 
 DIVERGED = 16
 """Status of a network whose loss ran away; its loss is then infinite."""

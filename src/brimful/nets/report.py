@@ -4,9 +4,9 @@ from pathlib import Path
 
 import numpy as np
 
-from ..events import read_log
-from ..pictures import draw_run, figure_of, save
-from ..rundir import LOG
+from ..core.declare.pictures import draw_run, figure_of, save
+from ..core.runs.events import read_log
+from ..core.runs.rundir import LOG
 from . import model
 
 

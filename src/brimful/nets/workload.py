@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from ..config import Common, option
-from ..cost import Cost
+from ..core.declare.config import Common, option
+from ..core.declare.registry import Command, Workload
+from ..core.memory.cost import Cost
+from ..core.memory.plan import Plan
+from ..core.runs.events import Events
 from ..engine.map import map, plan_map
-from ..events import Events
-from ..plan import Plan
-from ..registry import Command, Workload
 from . import model
 
 

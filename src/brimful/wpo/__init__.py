@@ -1,12 +1,12 @@
 """Score models: mixtures around fixed centers, their precision matrices made by a network, trained by their score."""
 
-from .datasets import Data, dataset
-from .measures import nearest, neighbours, sliced_wasserstein
-from .model import ScoreModel
-from .scores import Scores
-from .toys import toy
-from .train import train
+from .data.datasets import Data, dataset
+from .data.toys import toy
+from .evaluation.sample_quality import nearest, neighbours, sliced_wasserstein
+from .evaluation.scores import Scores
+from .model.score_model import ScoreModel
 from .trained import Trained, load
+from .training.train import train
 
 __all__ = [
     "Data",

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..config import option
-from .kinds import FACTORS
+from ..core.declare.config import option
+from .model.factor_types import FACTORS
 
 STRATEGIES = ("auto", "single_gpu", "model_parallel", "chunked", "gradient_accumulation")
 MONITORS = {"valid_loss": "min", "log_likelihood": "max"}

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from .cost import Table
-from .model import ScoreModel
-from .scores import Scores, Shown
+from .evaluation.scores import Scores, Shown
+from .memory_table import Table
+from .model.score_model import ScoreModel
 
 
 @dataclass(frozen=True, slots=True, eq=False)

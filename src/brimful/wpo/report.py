@@ -7,8 +7,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..pictures import BLUE, RED, figure_of, save
-from ..units import show_bytes
+from ..core.base.units import show_bytes
+from ..core.declare.pictures import BLUE, RED, figure_of, save
 from .outcome import Outcome
 
 FILE = "wpo.png"

@@ -15,12 +15,12 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
-from ..errors import BrimfulError, CorruptError, InputError
-from ..files import read_sealed, write_atomic, write_sealed
-from .cost import Table
-from .model import ScoreModel
+from ..core.base.errors import BrimfulError, CorruptError, InputError
+from ..core.runs.files import read_sealed, write_atomic, write_sealed
+from .evaluation.scores import Scores, Shown
+from .memory_table import Table
+from .model.score_model import ScoreModel
 from .outcome import Outcome
-from .scores import Scores, Shown
 
 MODEL, KIND = "model.json", "brimful.wpo/1"
 WEIGHTS, SHOWN = "weights.safetensors", "shown.safetensors"

@@ -10,19 +10,19 @@ from typing import Any
 import numpy as np
 import torch
 
-from .. import devices
-from ..config import Common, option
-from ..errors import ConfigError
-from ..events import Events
-from ..files import write_atomic
-from ..plan import Plan
-from ..registry import Command, Workload
-from .cost import Table
-from .datasets import Data, dataset
-from .model import ScoreModel
+from ..core.base.errors import ConfigError
+from ..core.declare.config import Common, option
+from ..core.declare.registry import Command, Workload
+from ..core.memory import devices
+from ..core.memory.plan import Plan
+from ..core.runs.events import Events
+from ..core.runs.files import write_atomic
+from .data.datasets import Data, dataset
+from .memory_table import Table
+from .model.score_model import ScoreModel
 from .options import Options
-from .train import prepare, train
 from .trained import Trained, load
+from .training.train import prepare, train
 
 
 @dataclass(frozen=True, kw_only=True)

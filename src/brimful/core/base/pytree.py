@@ -1,0 +1,178 @@
+"""A batch as a user writes it: a tensor, or a tuple or dict of them, all with the items as leading axis."""
+
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from .errors import InputError
+
+Tree = Any
+"""A tensor, or a tuple, list or dict of trees."""
+
+
+def leaves(tree: Tree, name: str = "") -> list[tuple[str, torch.Tensor]]:
+    """The tensors of a tree with their names: `("", t)`, `("0", t)`, `("weights.bias", t)`."""
+    prefix = f"{name}." if name else ""
+    match tree:
+        case torch.Tensor():
+            return [(name, tree)]
+        case Mapping():
+            return [leaf for key, part in tree.items() for leaf in leaves(part, f"{prefix}{key}")]
+        case tuple() | list():
+            return [leaf for place, part in enumerate(tree) for leaf in leaves(part, f"{prefix}{place}")]
+    raise InputError(
+        f"{name or 'a batch'} is a {type(tree).__name__}; it must be a tensor, or a tuple or dict of tensors"
+    )
+
+
+def apply(tree: Tree, change: Callable[[torch.Tensor], torch.Tensor]) -> Tree:
+    """The same tree with every tensor changed."""
+    match tree:
+        case torch.Tensor():
+            return change(tree)
+        case Mapping():
+            return {key: apply(part, change) for key, part in tree.items()}
+        case tuple() if hasattr(tree, "_fields"):
+            return type(tree)(*(apply(part, change) for part in tree))
+        case tuple() | list():
+            return type(tree)(apply(part, change) for part in tree)
+    raise InputError(f"a batch holds a {type(tree).__name__}; it must be a tensor, or a tuple or dict of tensors")
+
+
+def join(trees: Sequence[Tree]) -> Tree:
+    """Trees of one form, one after the other along the leading axis."""
+    first = trees[0]
+    if len(trees) == 1:
+        return first
+    match first:
+        case torch.Tensor():
+            return torch.cat(list(trees))
+        case Mapping():
+            return {key: join([tree[key] for tree in trees]) for key in first}
+        case tuple() if hasattr(first, "_fields"):
+            return type(first)(*(join(parts) for parts in zip(*trees, strict=True)))
+    return type(first)(join(parts) for parts in zip(*trees, strict=True))
+
+
+def tensors(data: Any, name: str = "items") -> Tree:
+    """The same form with every array, list of numbers or number as a tensor."""
+    match data:
+        case torch.Tensor():
+            return data.detach()
+        case Mapping():
+            return {key: tensors(part, f"{name}[{key!r}]") for key, part in data.items()}
+        case tuple():
+            parts = [tensors(part, f"{name}[{place}]") for place, part in enumerate(data)]
+            return type(data)(*parts) if hasattr(data, "_fields") else tuple(parts)
+    try:
+        array = np.asarray(data)
+        with warnings.catch_warnings():
+            warnings.simplefilter(
+                "ignore"
+            )  # torch warns of read-only memory, a mapped file's; nothing here writes to it
+            return torch.from_numpy(np.ascontiguousarray(array) if array.ndim else array)
+    except (TypeError, ValueError) as error:
+        raise InputError(
+            f"{name} is a {type(data).__name__} that cannot become a tensor ({error}); give numbers, or leave that "
+            "part out"
+        ) from error
+
+
+def rows(tree: Tree, what: str = "items") -> int:
+    """The length of the leading axis, which all tensors must share."""
+    lengths = {name: (tensor.shape[0] if tensor.ndim else None) for name, tensor in leaves(tree)}
+    if not lengths:
+        raise InputError(f"{what} holds no tensors; give at least one")
+    if None in lengths.values() or len(set(lengths.values())) > 1:
+        shown = ", ".join(f"{name or 'it'}: {length}" for name, length in lengths.items())
+        raise InputError(f"{what} must share one leading axis; found {shown}")
+    return next(iter(lengths.values())) or 0
+
+
+def spec(tree: Tree) -> list[tuple[str, str, tuple[int, ...]]]:
+    """Name, dtype and shape of one item, for each tensor."""
+    return [(name, str(tensor.dtype), tuple(tensor.shape[1:])) for name, tensor in leaves(tree)]
+
+
+def nbytes(tree: Tree) -> int:
+    """Bytes of all tensors together."""
+    return sum(tensor.numel() * tensor.element_size() for _, tensor in leaves(tree))
+
+
+def cut(tree: Tree, start: int, stop: int) -> Tree:
+    """Rows `start` to `stop`, without a copy."""
+    return apply(tree, lambda tensor: tensor[start:stop])
+
+
+def pick(tree: Tree, index: torch.Tensor) -> Tree:
+    """The rows of an index, copied."""
+    return apply(tree, lambda tensor: tensor.index_select(0, index.to(tensor.device)))
+
+
+def to(tree: Tree, device: torch.device) -> Tree:
+    """The tree on a device."""
+    return apply(tree, lambda tensor: tensor.to(device))
+
+
+def finite_rows(tree: Tree, count: int) -> torch.Tensor | None:
+    """Which rows are finite in every floating tensor; None where there is no floating tensor."""
+    flags = None
+    for _, tensor in leaves(tree):
+        if tensor.is_floating_point() or tensor.is_complex():
+            good = torch.isfinite(tensor.reshape(count, -1)).all(dim=1)
+            flags = good if flags is None else flags & good
+    return flags
+
+
+def assemble(parts: Sequence[Tree], index: Sequence[np.ndarray], missing: Sequence[np.ndarray] = ()) -> Tree | None:
+    """Batches in order of work as one tree in order of items.
+
+    Args:
+        parts: batches of results.
+        index: each batch's item indices.
+        missing: indices of items that have no values at all; their rows are blank.
+    """
+    if not parts:
+        return None
+    blanks = np.concatenate(list(missing)) if missing else np.array([], np.int64)
+    parts = list(parts)
+    for part in parts:
+        _same_form(parts[0], part)
+    if len(blanks):
+        parts.append(blank_rows(parts[0], len(blanks)))
+    order = np.concatenate([*index, blanks])
+    whole = join(parts)
+    if np.array_equal(order, np.arange(len(order))):
+        return whole
+    return pick(whole, torch.from_numpy(np.argsort(order, kind="stable")))
+
+
+def blank_rows(form: Tree, count: int) -> Tree:
+    """Rows of a tree's form that say nothing: NaN, or 0 where there is no NaN."""
+
+    def blank(tensor: torch.Tensor) -> torch.Tensor:
+        fill = float("nan") if tensor.is_floating_point() or tensor.is_complex() else 0
+        return torch.full((count, *tensor.shape[1:]), fill, dtype=tensor.dtype)
+
+    return apply(form, blank)
+
+
+def place(whole: Tree, index: np.ndarray, part: Tree) -> None:
+    """Writes a batch's rows into a tree of all of them; refuses a batch of another form."""
+    _same_form(whole, part)
+    first, count = int(index[0]) if len(index) else 0, len(index)
+    in_order = count > 0 and int(index[-1]) == first + count - 1 and bool((np.diff(index) == 1).all())
+    where = slice(first, first + count) if in_order else torch.from_numpy(index)
+    for (_, target), (_, source) in zip(leaves(whole), leaves(part), strict=True):
+        target[where] = source
+
+
+def _same_form(first: Tree, other: Tree) -> None:
+    if spec(first) != spec(other):
+        raise InputError(
+            f"the function returned {spec(other)} for one batch and {spec(first)} for another; the names, dtypes and "
+            "shapes of an item's result must be the same in all"
+        )

@@ -1,0 +1,199 @@
+"""Options, declared once as the fields of a frozen dataclass: the command line, a JSON schema for other
+faces, and the checks all come from that one declaration."""
+
+import dataclasses
+import math
+import types
+import typing
+from dataclasses import MISSING, dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+from ..base.errors import BudgetError, ConfigError
+from ..memory.budget import Budget
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """What a field says of itself beyond its type and default."""
+
+    help: str
+    ge: float | None = None
+    gt: float | None = None
+    le: float | None = None
+    lt: float | None = None
+    choices: tuple[str, ...] = ()
+    metavar: str | None = None
+    positional: bool = False
+
+
+def option(
+    default: Any = MISSING,
+    *,
+    help: str,
+    ge: float | None = None,
+    gt: float | None = None,
+    le: float | None = None,
+    lt: float | None = None,
+    choices: tuple[str, ...] = (),
+    metavar: str | None = None,
+    positional: bool = False,
+) -> Any:
+    """A dataclass field that is an option. Without a default it is required. A positional one is given on the command
+    line by its place, without its name.
+
+    Example:
+        >>> @dataclass(frozen=True, kw_only=True)
+        ... class Config:
+        ...     points: int = option(40, help="points a task", ge=1)
+        >>> build(Config, {"points": "0"})
+        Traceback (most recent call last):
+        brimful.core.base.errors.ConfigError: points is 0; it must be at least 1
+    """
+    return field(
+        default=default, metadata={"option": Option(help, ge, gt, le, lt, tuple(choices), metavar, positional)}
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Common:
+    """The options that every workload's command has; configs inherit from it."""
+
+    seed: int = option(0, help="seed of all randomness", ge=0)
+    device: str = option("auto", help="auto, cpu, cuda, cuda:1, or several as cuda:0,cuda:1")
+    budget: str | None = option(
+        None, help='memory to stay inside: "8GB", "512MB", "80%"; 90% of what is free unless said'
+    )
+    out: Path | None = option(None, help="run directory: results land here, and the run can be resumed")
+
+
+@dataclass(frozen=True, slots=True)
+class FieldInfo:
+    """A field, its type with `None` taken off, and its option."""
+
+    name: str
+    type: type
+    nullable: bool
+    default: Any
+    option: Option
+
+    @property
+    def required(self) -> bool:
+        return self.default is MISSING
+
+
+def describe(config: type) -> list[FieldInfo]:
+    """The options of a config class, in the order they were declared, the common ones last."""
+    hints = typing.get_type_hints(config)
+    common = {each.name for each in dataclasses.fields(Common)}
+    infos = []
+    for each in sorted(dataclasses.fields(config), key=lambda each: each.name in common):
+        kind, nullable = hints[each.name], False
+        if isinstance(kind, types.UnionType) or typing.get_origin(kind) is typing.Union:
+            parts = [part for part in typing.get_args(kind) if part is not type(None)]
+            kind, nullable = parts[0], len(parts) < len(typing.get_args(kind))
+        if kind not in (int, float, str, bool, Path):
+            raise TypeError(f"{config.__name__}.{each.name}: options are int, float, str, bool or Path, not {kind}")
+        infos.append(FieldInfo(each.name, kind, nullable, each.default, each.metadata.get("option", Option(""))))
+    return infos
+
+
+def build(config: type[T], values: dict[str, Any]) -> T:
+    """A config from values as text or JSON, each checked against its type, range and choices.
+
+    Raises:
+        ConfigError: with the option's name, the value at fault and what is allowed.
+    """
+    infos = {info.name: info for info in describe(config)}
+    if unknown := sorted(set(values) - set(infos)):
+        raise ConfigError(f"unknown option {unknown[0]!r}; there are {', '.join(infos)}")
+    built = {}
+    for name, info in infos.items():
+        if name in values:
+            built[name] = _check(info, values[name])
+        elif info.required:
+            raise ConfigError(f"{name} is missing: {info.option.help}")
+    return config(**built)
+
+
+def _check(info: FieldInfo, value: Any) -> Any:
+    if value is None:
+        if info.nullable:
+            return None
+        raise ConfigError(f"{info.name} is None; it must be {_article(info.type)}")
+    value = _convert(info, value)
+    limits = info.option
+    if info.type in (int, float):
+        for bad, text in (
+            (isinstance(value, float) and math.isnan(value), "a number"),
+            (limits.ge is not None and value < limits.ge, f"at least {limits.ge}"),
+            (limits.gt is not None and value <= limits.gt, f"above {limits.gt}"),
+            (limits.le is not None and value > limits.le, f"at most {limits.le}"),
+            (limits.lt is not None and value >= limits.lt, f"below {limits.lt}"),
+        ):
+            if bad:
+                raise ConfigError(f"{info.name} is {value}; it must be {text}")
+    if limits.choices and value not in limits.choices:
+        raise ConfigError(f"{info.name} is {value!r}; choose one of {', '.join(limits.choices)}")
+    if info.name == "budget":
+        try:
+            Budget.parse(value)
+        except BudgetError as error:
+            raise ConfigError(str(error)) from error
+    return value
+
+
+def _convert(info: FieldInfo, value: Any) -> Any:
+    truths = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
+    try:
+        if info.type is bool:
+            return value if isinstance(value, bool) else truths[str(value).lower()]
+        if isinstance(value, bool | dict | list | tuple):
+            raise ValueError
+        if info.type is int and isinstance(value, float) and not value.is_integer():
+            raise ValueError
+        return info.type(value)
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
+        raise ConfigError(f"{info.name} is {value!r}; it must be {_article(info.type)}") from error
+
+
+def _article(kind: type) -> str:
+    return {int: "a whole number", float: "a number", bool: "true or false", str: "a text", Path: "a path"}[kind]
+
+
+def to_dict(config: Any) -> dict[str, Any]:
+    """The config as JSON values; `build` reads it back to an equal config."""
+    values = {info.name: getattr(config, info.name) for info in describe(type(config))}
+    return {name: str(value) if isinstance(value, Path) else value for name, value in values.items()}
+
+
+def schema(config: type) -> dict[str, Any]:
+    """The config as a JSON schema (draft 2020-12)."""
+    kinds = {int: "integer", float: "number", str: "string", bool: "boolean", Path: "string"}
+    names = {"ge": "minimum", "gt": "exclusiveMinimum", "le": "maximum", "lt": "exclusiveMaximum"}
+    properties, required = {}, []
+    for info in describe(config):
+        kind: Any = kinds[info.type]
+        entry: dict[str, Any] = {
+            "type": [kind, "null"] if info.nullable else kind,
+            "description": info.option.help,
+        }
+        entry |= {
+            key: getattr(info.option, name) for name, key in names.items() if getattr(info.option, name) is not None
+        }
+        if info.option.choices:
+            entry["enum"] = [*info.option.choices, *([None] if info.nullable else [])]
+        if info.required:
+            required.append(info.name)
+        else:
+            entry["default"] = str(info.default) if isinstance(info.default, Path) else info.default
+        properties[info.name] = entry
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "type": "object",
+        "properties": properties,
+        "required": required,
+        "additionalProperties": False,
+    }

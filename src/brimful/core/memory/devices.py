@@ -1,0 +1,123 @@
+"""The devices of this machine: what their names mean and what memory they have now."""
+
+import contextlib
+import ctypes
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import psutil
+import torch
+
+from ..base.errors import DeviceError
+from . import cgroup
+
+_IDLE = 32_000_000  # bytes kept on a GPU and not used, of which there is always a little
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """A device's memory at one moment, in bytes.
+
+    Attributes:
+        total: what the device has. On a CPU, the host's or the container's, whichever is smaller.
+        free: what nobody holds now.
+        own: what this process holds: on CUDA the allocator's reserved bytes (the driver's context excluded),
+            on a CPU the resident set.
+    """
+
+    total: int
+    free: int
+    own: int
+
+
+def resolve(device: str | int | torch.device | None = "auto") -> torch.device:
+    """`"auto"` (the first GPU, or the CPU), `"cpu"`, `"cuda"`, `"cuda:1"` as a device that exists here."""
+    if isinstance(device, int) and not isinstance(device, bool):
+        device = f"cuda:{device}"
+    if device is None or device == "auto":
+        return torch.device("cuda", 0) if torch.cuda.is_available() else torch.device("cpu")
+    try:
+        found = torch.device(device)
+    except (RuntimeError, TypeError) as error:
+        raise DeviceError(f"device {device!r} is not a device name; use 'auto', 'cpu', 'cuda' or 'cuda:1'") from error
+    if found.type == "cpu":
+        return torch.device("cpu")
+    if found.type != "cuda":
+        raise DeviceError(f"device {device!r} is of a kind Brimful does not run on; use 'auto', 'cpu' or 'cuda'")
+    count = torch.cuda.device_count()
+    index = found.index or 0
+    if index >= count:
+        raise DeviceError(
+            f"device {device!r} is not here: this process sees {count} CUDA device(s). "
+            "Use 'auto' or 'cpu', or see what `brimful doctor` finds."
+        )
+    return torch.device("cuda", index)
+
+
+def resolve_all(device: str | int | torch.device | Sequence[str | torch.device] | None = "auto") -> list[torch.device]:
+    """One or several devices: also `"cuda:all"`, `"cuda:0,cuda:1"` or a list. A CPU may be named twice."""
+    if device == "cuda:all":
+        return [torch.device("cuda", index) for index in range(torch.cuda.device_count())] or [resolve("cuda")]
+    if isinstance(device, str):
+        names: Sequence[str | int | torch.device | None] = [part.strip() for part in device.split(",")]
+    else:
+        names = [device] if device is None or isinstance(device, int | torch.device) else list(device)
+    if not names:
+        raise DeviceError("an empty list of devices; name at least one, such as 'auto'")
+    found = [resolve(name) for name in names]
+    gpus = [name for name in found if name.type == "cuda"]
+    if len(set(gpus)) < len(gpus):
+        raise DeviceError(f"devices {[str(name) for name in found]} name one GPU twice; name each once")
+    return found
+
+
+def memory(device: torch.device) -> Memory:
+    """The device's memory now."""
+    if device.type == "cuda":
+        free, total = torch.cuda.mem_get_info(device)
+        return Memory(total=total, free=free, own=torch.cuda.memory_reserved(device))
+    host = psutil.virtual_memory()
+    limit = cgroup.read()
+    return Memory(
+        total=min(host.total, limit.total) if limit else host.total,
+        free=min(host.available, limit.free) if limit else host.available,
+        own=resident(),
+    )
+
+
+def resident() -> int:
+    """The resident set of this process in bytes."""
+    return psutil.Process().memory_info().rss
+
+
+def give_back() -> None:
+    """Hands freed memory that the C library keeps back to the system, where it can (glibc)."""
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).malloc_trim(0)
+
+
+def uncache(device: torch.device) -> None:
+    """Hands memory that the allocator keeps on a GPU, and nothing uses, back to it.
+
+    The space that matrix products work in stays for as long as the process, and may have been carved out of a far
+    larger block, which then stays too. So where much is kept and little used, that space goes as well; the next
+    product makes it anew. Not while there are captured graphs: what they were captured with must stay.
+    """
+    if device.type != "cuda":
+        return
+    torch.cuda.empty_cache()
+    idle = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+    if idle > _IDLE and not _graphs():
+        torch._C._cuda_clearCublasWorkspaces()
+        torch.cuda.empty_cache()
+
+
+def _graphs() -> bool:
+    """Whether any memory is that of captured graphs."""
+    return any(tuple(segment["segment_pool_id"]) != (0, 0) for segment in torch.cuda.memory_snapshot())
+
+
+def model(device: torch.device) -> str:
+    """The device's product name, by which measurements are remembered: `NVIDIA H200`, `CPU x86_64`."""
+    return torch.cuda.get_device_name(device) if device.type == "cuda" else f"CPU {os.uname().machine}"

@@ -1,0 +1,240 @@
+"""The plan: what will be run, in what pieces, why, and what it will cost. Decided by arithmetic alone.
+
+`choose` is a pure function of candidates and a budget: no device is touched, so planning is tested without
+one. Candidates are the rows of one cost table (whole, in batches, in chunks, sharded, in another precision);
+the first that fits, in order of expected time, is taken, and the others are kept with the reason.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Self
+
+from ..base.errors import BudgetError
+from ..base.text_table import columns
+from ..base.units import show_bytes, show_count
+from .cost import Cost
+
+_ENDLESS = 65_536  # items in a step of a stream whose items cost nothing
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """One way to do the work.
+
+    Attributes:
+        strategy: its name, such as "whole" or "batched".
+        cost: bytes of one step, by the weight of what is in it.
+        items: how many items there are; None when nobody knows (a stream).
+        total: the weight of all items together; `items` when each weighs 1.
+        heaviest: the weight of the heaviest single item, which cannot be cut.
+        most: no step may hold more items than this, whatever the memory allows.
+        divisible: whether the work may be cut into steps; if not, all of it must fit at once.
+        piece: what to call the smallest step: one item, unless said otherwise.
+        slowness: expected time relative to the other candidates.
+        devices: where it runs.
+        precision: the number format it computes in.
+        tier: where its data lives, for work that has a choice.
+    """
+
+    strategy: str
+    cost: Cost
+    items: int | None = None
+    total: float | None = None
+    heaviest: float = 1.0
+    most: int | None = None
+    divisible: bool = True
+    piece: str = "item"
+    slowness: float = 1.0
+    devices: tuple[str, ...] = ("cpu",)
+    precision: str = "float32"
+    tier: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """A candidate that was not taken, with the least bytes it needs and the reason."""
+
+    strategy: str
+    needs: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What will be run. Frozen, comparable, and the same after a trip through JSON.
+
+    Attributes:
+        work: what it is for, such as "nets train".
+        strategy: the candidate that was taken.
+        batch: items in a step; for unequal weights, how many of mean weight.
+        capacity: the weight a step may hold.
+        steps: how many steps there will be; None for a stream of unknown length.
+        items: how many items there are; None for such a stream.
+        predicted: expected peak bytes of a step, without the margin.
+        budget: bytes allowed.
+        cost: the cost the prediction comes from.
+        devices, precision, tier: as in `Candidate`.
+        rejected: the candidates not taken.
+    """
+
+    work: str
+    strategy: str
+    batch: int
+    capacity: float
+    steps: int | None
+    items: int | None
+    predicted: int
+    budget: int
+    cost: Cost
+    devices: tuple[str, ...] = ("cpu",)
+    precision: str = "float32"
+    tier: str | None = None
+    rejected: tuple[Rejected, ...] = ()
+
+    def explain(self) -> str:
+        """The plan as a table to read before anything runs."""
+        cost = f"{show_bytes(self.cost.fixed)} + {show_bytes(self.cost.per_unit)} a unit of weight"
+        rows = [
+            ("work", self.work),
+            ("strategy", self.strategy),
+            ("devices", ", ".join(self.devices)),
+            ("precision", self.precision),
+            ("items", "a stream" if self.items is None else show_count(self.items)),
+            ("batch", f"{show_count(self.batch)} items" + (f", {self.steps:,} steps" if self.steps else "")),
+            ("cost", f"{cost} (from a {self.cost.source})".replace("a remembered", "a remembered probe")),
+            ("predicted peak", f"{show_bytes(self.predicted)} of {show_bytes(self.budget)}"),
+            ("kept free", f"{self.cost.margin:.0%} on top of the prediction"),
+        ]
+        if self.tier:
+            rows.insert(4, ("data tier", self.tier))
+        text = columns(rows)
+        if self.rejected:
+            table = [(each.strategy, show_bytes(each.needs), each.reason) for each in self.rejected]
+            text += "\n\nnot chosen\n" + columns(table, header=("strategy", "needs", "why"))
+        return text
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain JSON values; `from_dict` reads it back to an equal plan."""
+        data = asdict(self)
+        data["devices"] = list(self.devices)
+        data["rejected"] = [asdict(each) for each in self.rejected]
+        return data
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Self:
+        return cls(
+            **{
+                **data,
+                "cost": Cost.from_dict(data["cost"]),
+                "devices": tuple(data["devices"]),
+                "rejected": tuple(Rejected(**each) for each in data["rejected"]),
+            }
+        )
+
+
+def choose(work: str, candidates: Sequence[Candidate], budget: int) -> Plan:
+    """The fastest candidate that fits the budget.
+
+    The predicted peak, margin included, is within the budget. For each strategy a larger budget never gives
+    a smaller batch, and over all of them never a slower plan.
+
+    Raises:
+        BudgetError: not even one item fits, by any candidate.
+    """
+    if not candidates:
+        raise ValueError(f"{work}: no candidates to choose a plan from")
+    ranked = sorted(candidates, key=lambda each: each.slowness)  # stable: ties keep the caller's order
+    chosen: Plan | None = None
+    rejected = []
+    for candidate in ranked:
+        needs = candidate.cost.guarded(_least(candidate))
+        if needs > budget:
+            reason = f"one {candidate.piece} alone" if candidate.divisible else "all of it at once"
+            rejected.append(Rejected(candidate.strategy, needs, f"{reason} is over the budget"))
+        elif chosen is not None:
+            rejected.append(Rejected(candidate.strategy, needs, f"fits, but {chosen.strategy} is faster"))
+        else:
+            chosen = _plan(work, candidate, budget)
+    if chosen is None:
+        raise BudgetError(_nothing_fits(work, ranked, budget))
+    return replace(chosen, rejected=tuple(rejected))
+
+
+def _total(candidate: Candidate) -> float:
+    if candidate.total is not None:
+        return candidate.total
+    return math.inf if candidate.items is None else float(candidate.items)
+
+
+def _least(candidate: Candidate) -> float:
+    """The weight of the smallest step the candidate can take."""
+    return min(candidate.heaviest, _total(candidate)) if candidate.divisible else _total(candidate)
+
+
+def _plan(work: str, candidate: Candidate, budget: int) -> Plan:
+    items = candidate.items
+    if items is None or _total(candidate) == items * candidate.heaviest:
+        count = _count(candidate, budget)
+        capacity = count * candidate.heaviest
+        steps = None if items is None else math.ceil(items / max(1, count))
+    else:
+        count, capacity = 0, _weight(candidate, budget)
+        steps = math.ceil(_total(candidate) / capacity)
+        if candidate.most is not None and candidate.divisible:
+            steps = max(steps, math.ceil(items / candidate.most))
+    batch = count if items is None else math.ceil(items / steps) if steps else 0
+    # Items alike are cut into equal steps, a little under capacity; others may fill it to the last byte.
+    weight = batch * candidate.heaviest if count else capacity
+    return Plan(
+        work=work,
+        strategy=candidate.strategy,
+        batch=batch,
+        capacity=capacity,
+        steps=steps,
+        items=items,
+        predicted=candidate.cost.at(weight),
+        budget=budget,
+        cost=candidate.cost,
+        devices=candidate.devices,
+        precision=candidate.precision,
+        tier=candidate.tier,
+    )
+
+
+def _count(candidate: Candidate, budget: int) -> int:
+    """How many items, all alike, a step may hold."""
+    cost, items, heaviest = candidate.cost, candidate.items, candidate.heaviest
+    if not candidate.divisible and items is not None:
+        return items
+    room = cost.capacity(budget)
+    if heaviest == 0 or math.isinf(room):
+        count = _ENDLESS if items is None else items
+    else:
+        count = max(1, math.floor(room / heaviest))
+        if cost.guarded((count + 1) * heaviest) <= budget:  # the division may round either way
+            count += 1
+        elif count > 1 and cost.guarded(count * heaviest) > budget:
+            count -= 1
+    return min(most for most in (count, items, candidate.most) if most is not None)
+
+
+def _weight(candidate: Candidate, budget: int) -> float:
+    """How much weight a step of unequal items may hold."""
+    least, total = _least(candidate), _total(candidate)
+    if not candidate.divisible:
+        return total
+    most = math.inf if candidate.most is None else candidate.most * candidate.heaviest
+    # Rounding may land a hair below an item that just fits.
+    return max(least, min(candidate.cost.capacity(budget), total, most))
+
+
+def _nothing_fits(work: str, ranked: Sequence[Candidate], budget: int) -> str:
+    smallest = min(ranked, key=lambda each: each.cost.guarded(_least(each)))
+    needs = smallest.cost.guarded(_least(smallest))
+    what = f"one {smallest.piece}" if smallest.divisible else "the work, which cannot be cut,"
+    return (
+        f"{work}: {what} needs {show_bytes(needs)} ({show_bytes(smallest.cost.fixed)} fixed, margin "
+        f'included); the budget is {show_bytes(budget)}. Use budget="{math.ceil(needs / 1e6)}MB" or more, '
+        "or make the items smaller."
+    )

@@ -1,0 +1,236 @@
+"""What happens in a run, as typed values on one stream.
+
+The progress display, the JSON-lines log and any callable all read the same events; none has a channel of its
+own. Adding an event is adding a dataclass here.
+"""
+
+import contextlib
+import json
+import threading
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+from ..base.errors import BrimfulError, BrimfulWarning
+from .files import cut_torn_line, storage_error
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """Base of all events. `time` is seconds since the epoch."""
+
+    name: ClassVar[str] = "event"
+    time: float = field(default_factory=time.time)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"event": self.name, **asdict(self)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Planned(Event):
+    """A plan was made. `plan` is `Plan.to_dict()`."""
+
+    name: ClassVar[str] = "planned"
+    plan: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Started(Event):
+    """Work begins, or goes on after `done` items that an earlier run finished."""
+
+    name: ClassVar[str] = "started"
+    work: str
+    items: int | None
+    done: int
+    budget: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchDone(Event):
+    """A batch was finished: `items` of it, `bad` among them flagged; `done` and `flagged` so far in all."""
+
+    name: ClassVar[str] = "batch_done"
+    items: int
+    bad: int
+    done: int
+    seconds: float
+    peak: int
+    budget: int
+    flagged: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EpochDone(Event):
+    """An epoch of training was finished, the `epoch`-th of `epochs`, after `step` steps in all. `values` has its loss,
+    learning rate, norms and metrics by name."""
+
+    name: ClassVar[str] = "epoch_done"
+    epoch: int
+    epochs: int
+    step: int
+    seconds: float
+    values: dict[str, float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Metric(Event):
+    """A number that was measured, after `step` steps."""
+
+    name: ClassVar[str] = "metric"
+    metric: str
+    value: float
+    step: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sampled(Event):
+    """A look at the device while it works."""
+
+    name: ClassVar[str] = "sampled"
+    used: int
+    process: int
+    utilisation: float | None
+    watts: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Warned(Event):
+    """Something the user should know that did not stop the work."""
+
+    name: ClassVar[str] = "warned"
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finished(Event):
+    """The end of a run: `state` is "finished", "interrupted" or "failed"."""
+
+    name: ClassVar[str] = "finished"
+    state: str
+    done: int
+    bad: int
+    seconds: float
+    message: str = ""
+
+
+KINDS: dict[str, type[Event]] = {
+    kind.name: kind for kind in (Planned, Started, BatchDone, EpochDone, Metric, Sampled, Warned, Finished)
+}
+
+
+def from_dict(data: dict[str, Any]) -> Event | None:
+    """An event from `Event.to_dict()`; None for a kind that this version does not know, or with a field missing."""
+    name = data.get("event")
+    kind = KINDS.get(name) if isinstance(name, str) else None
+    if kind is None:
+        return None
+    try:
+        return kind(**{each.name: data[each.name] for each in fields(kind)})
+    except KeyError:
+        return None
+
+
+Sink = Callable[[Event], None]
+
+
+class Events:
+    """The stream: every event goes to every sink, in order, from whatever thread it comes.
+
+    A sink that raises is told of once and then left out, so that a broken progress callback cannot take hours
+    of work down; Brimful's own errors (a full disk under the log) do pass.
+    """
+
+    def __init__(self, *sinks: Sink) -> None:
+        self._sinks = list(sinks)
+        self._lock = threading.RLock()
+
+    def add(self, sink: Sink) -> None:
+        with self._lock:
+            self._sinks.append(sink)
+
+    def emit(self, event: Event) -> None:
+        with self._lock:
+            for sink in list(self._sinks):
+                try:
+                    sink(event)
+                except BrimfulError:
+                    raise
+                except Exception as error:
+                    self._sinks.remove(sink)
+                    _tell(f"a sink of events failed and is left out from here on: {error!r}")
+
+    def close(self) -> None:
+        """Closes the sinks that can be closed."""
+        with self._lock:
+            while self._sinks:
+                try:
+                    getattr(self._sinks.pop(0), "close", _nothing)()
+                except Exception as error:
+                    _tell(f"a sink of events could not be closed: {error!r}")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+
+def _nothing() -> None:
+    pass
+
+
+def _tell(message: str) -> None:
+    warnings.warn(message, BrimfulWarning, stacklevel=3)
+
+
+class JsonLines:
+    """A sink that appends each event to a file, one JSON object a line.
+
+    A line torn by a crash is cut off when the file is opened again, so that what follows stays readable.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        try:
+            cut_torn_line(path)
+            self._file = path.open("a", encoding="utf-8")
+        except OSError as error:
+            raise storage_error(path, error) from error
+
+    def __call__(self, event: Event) -> None:
+        try:
+            self._file.write(json.dumps(event.to_dict()) + "\n")
+            self._file.flush()
+        except OSError as error:
+            raise storage_error(self.path, error) from error
+
+    def close(self) -> None:
+        with contextlib.suppress(OSError):  # each line was flushed: what is still unwritten was told of then
+            self._file.close()
+
+
+def read_log(path: Path) -> Iterator[Event]:
+    """The events of a log, oldest first. A torn or foreign line is passed over."""
+    return _parse(path.read_bytes().splitlines())
+
+
+def read_log_end(path: Path, most: int = 65_536) -> list[Event]:
+    """The last events of a log, however long it is, by reading only its end."""
+    with path.open("rb") as file:
+        size = file.seek(0, 2)
+        file.seek(max(0, size - most))
+        lines = file.read().splitlines()
+    return list(_parse(lines if size <= most else lines[1:]))
+
+
+def _parse(lines: list[bytes]) -> Iterator[Event]:
+    for line in lines:
+        try:
+            data = json.loads(line)
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(data, dict) and (event := from_dict(data)):
+            yield event

@@ -1,0 +1,160 @@
+"""The ranks that train one model together: what they exchange, and how a process becomes one of them."""
+
+import contextlib
+import datetime
+import os
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+
+from ...core.base import foreach
+from ...core.base.errors import ConfigError, InputError, WorkerError
+
+TIMEOUT = 60.0
+"""Seconds after which a rank that waits for the others gives up."""
+
+
+def in_step(model: nn.Module, group: "Group") -> bool:
+    """Whether the ranks hold parts of one model, which says so by `sharded = True`: its loss then talks to the other
+    ranks, so that all must call it equally often."""
+    return group.ranks > 1 and bool(getattr(model, "sharded", False))
+
+
+_LETTING_GO = 0.1  # seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """This process among the ranks; alone unless said."""
+
+    rank: int = 0
+    ranks: int = 1
+    device: torch.device = torch.device("cpu")
+    _known: list[float] = field(default_factory=list, compare=False, repr=False)
+
+    @property
+    def first(self) -> bool:
+        return self.rank == 0
+
+    def reduce_gradients(self, parameters: list[nn.Parameter], total: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
+        """Adds up gradients, and a sum with its weight, over all ranks, in one buffer of each dtype. A parameter that
+        got a gradient on some rank has one on all."""
+        if self.ranks == 1:
+            return total, weight
+        used = self._used(parameters)
+        for each in used:
+            if each.grad is None:
+                each.grad = torch.zeros_like(each)
+        for dtype in dict.fromkeys(each.dtype for each in used):
+            gradients = [each.grad for each in used if each.dtype == dtype and each.grad is not None]
+            flat = torch.cat([each.reshape(-1) for each in gradients])
+            _add_up(flat)
+            parts = flat.split([each.numel() for each in gradients])
+            foreach.copy(gradients, [part.view_as(each) for part, each in zip(parts, gradients, strict=True)])
+        both = torch.stack((total, weight.to(total)))
+        _add_up(both)
+        return both[0], both[1]
+
+    def _used(self, parameters: list[nn.Parameter]) -> list[nn.Parameter]:
+        """Those that got a gradient on some rank. On CUDA asking would wait for the device, so there the answer to the
+        first question holds for the run, and a gradient that comes later is refused: it would stay on its rank."""
+        if self.device.type == "cuda" and self._known:
+            late = [
+                each for each, flag in zip(parameters, self._known, strict=True) if not flag and each.grad is not None
+            ]
+            if late:
+                raise InputError(
+                    f"{len(late)} parameter(s) got their first gradient after the first step (one has the shape "
+                    f"{tuple(late[0].shape)}). On several GPUs all that is trained must take part in the first step: "
+                    "add 0 * parameter.sum() to the loss, or set requires_grad_(False) on what is not trained"
+                )
+            return [each for each, flag in zip(parameters, self._known, strict=True) if flag]
+        there = torch.tensor([float(each.grad is not None) for each in parameters], device=self.device)
+        _add_up(there)
+        self._known[:] = there.tolist()
+        return [each for each, flag in zip(parameters, self._known, strict=True) if flag]
+
+    def add_up(self, values: list[float]) -> list[float]:
+        """Sums of a few numbers over all ranks."""
+        if self.ranks == 1:
+            return values
+        sent = torch.tensor(values, dtype=torch.float64, device=self.device)
+        _add_up(sent)
+        return sent.tolist()
+
+    def share(self, content: bytes | None) -> bytes:
+        """What the first rank has, on all of them."""
+        if self.ranks == 1:
+            return content or b""
+        size = torch.tensor([len(content or b"")], device=self.device)
+        _told(size)
+        if self.first and content:
+            sent = torch.frombuffer(bytearray(content), dtype=torch.uint8).to(self.device)
+        else:
+            sent = torch.empty(int(size), dtype=torch.uint8, device=self.device)
+        if len(sent):
+            _told(sent)
+        return content or b"" if self.first else sent.cpu().numpy().tobytes()
+
+
+def _add_up(tensor: Tensor) -> None:
+    with together():
+        dist.all_reduce(tensor)
+
+
+def _told(tensor: Tensor) -> None:
+    with together():
+        dist.broadcast(tensor, 0)
+
+
+@contextlib.contextmanager
+def together() -> Iterator[None]:
+    """Around what ranks exchange: says in words that another one is gone."""
+    try:
+        yield
+    except RuntimeError as error:
+        raise WorkerError(
+            f"another rank is gone or no longer answers ({str(error).splitlines()[0]}). See what that rank said; with "
+            "out=, run the same command again to go on from the last checkpoint"
+        ) from error
+
+
+def torchrun_rank() -> tuple[int, int, int] | None:
+    """(rank, ranks, local rank) where torchrun started this process; None where it did not."""
+    if "RANK" not in os.environ or "WORLD_SIZE" not in os.environ:
+        return None
+    try:
+        return tuple(int(os.environ.get(name, 0)) for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK"))  # pyright: ignore
+    except ValueError as error:
+        raise ConfigError(f"RANK and WORLD_SIZE are set, and not to numbers: {error}") from error
+
+
+@contextlib.contextmanager
+def joined(group: Group, rendezvous: str = "env://", timeout: float = TIMEOUT) -> Iterator[Group]:
+    """The group, with its process group open where it has more than one rank."""
+    if group.ranks == 1:
+        yield group
+        return
+    if group.device.type == "cuda":
+        torch.cuda.set_device(group.device)
+    mine = not dist.is_initialized()
+    if mine:
+        dist.init_process_group(
+            "nccl" if group.device.type == "cuda" else "gloo",
+            init_method=rendezvous,
+            rank=group.rank,
+            world_size=group.ranks,
+            timeout=datetime.timedelta(seconds=timeout),
+        )
+    try:
+        yield group
+    finally:
+        if mine:
+            dist.destroy_process_group()
+            # Gloo's threads let go of the last tensors a little later, and need Python for that: where the process
+            # ends at once they find it gone, and torch aborts.
+            time.sleep(_LETTING_GO)

@@ -1,0 +1,149 @@
+"""`brimful.map`: a batched function over any number of items, inside a memory budget."""
+
+import contextlib
+import uuid
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from ...core.base.errors import ChangedError, ConfigError, InputError
+from ...core.memory import devices
+from ...core.memory.cost import Cost
+from ...core.memory.plan import Plan
+from ...core.runs import fingerprint as prints
+from ...core.runs.events import Event, Events
+from ...core.runs.progress import sink_for
+from ...core.runs.rundir import RunDir
+from .result import MapResult
+from .run import Job
+from .sources import Items, items_from
+
+_UNKNOWN = "unknown: "
+
+
+def map(
+    fn: Callable[[Any], Any],
+    items: Any,
+    *,
+    budget: Any = None,
+    device: str | torch.device | Sequence[str | torch.device] = "auto",
+    batch: int | str = "auto",
+    weight: Any = None,
+    fallback: Any = None,
+    out: str | Path | None = None,
+    resume: bool = True,
+    fingerprint: str | None = None,
+    nonfinite: str = "flag",
+    progress: bool | Callable[[Event], None] | None = None,
+    cost: Cost | None = None,
+    name: str = "map",
+) -> MapResult:
+    """Runs a batched function over all items, as fast as the device can, inside a memory budget.
+
+    Args:
+        fn: gets a batch on the device, in the form of the items, and returns a tensor, or a tuple or dict of
+            them, with the items along the leading axis; or a `Batch`, when it knows which items went wrong.
+        items: a tensor, an array, a tuple or dict of them (items along the leading axis); an Arrow table or the
+            path of a Parquet file or folder (the function gets a dict of columns); or an iterator of single
+            items, which are stacked, and are never all in memory.
+        budget: memory to stay inside: "8GB", "80%", bytes, or None for 90% of what is free. See `Budget`.
+        device: "auto", "cpu", "cuda:1"; several, as a list or "cuda:0,cuda:1", run one worker process each.
+        batch: items in a batch, or "auto" to find out.
+        weight: for items of unequal size, what each weighs: numbers, a column's name, or for an iterator a
+            function of one item. Batches are packed to equal weight.
+        fallback: what to try for an item that failed: another function, a dtype to compute in, or a device.
+        out: a directory to write results to, as Parquet, while they come; the run can then be resumed.
+        resume: go on with a run that the directory holds; False refuses such a directory.
+        fingerprint: a text that changes whenever the items do; needed to resume a run on an iterator.
+        nonfinite: "flag" marks items whose result holds a NaN or an infinity; "allow" does not look.
+        progress: None or True shows it, False is silent, a function gets the events.
+        cost: bytes by weight, where you know them; measured otherwise.
+        name: what to call the work in progress, log and run directory.
+
+    Returns:
+        Values, status and messages for every item, with the plan and what was measured. An item that fails does
+        not raise: its status says so, and its neighbours are as they would have been without it.
+
+    Example:
+        >>> import torch, brimful
+        >>> result = brimful.map(torch.linalg.inv, torch.eye(3).expand(100, 3, 3), progress=False)
+        >>> result.values.shape, int(result.ok.sum())
+        (torch.Size([100, 3, 3]), 100)
+    """
+    job = _job(fn, items, budget, device, batch, weight, fallback, nonfinite, cost, name)
+    with contextlib.ExitStack() as stack:
+        events = stack.enter_context(Events())
+        if (sink := sink_for(progress)) is not None:
+            events.add(sink)
+        if out is None:
+            return job.run(events, None)
+        given = f"given: {fingerprint}" if fingerprint is not None else _print_of(job.items)
+        rundir = stack.enter_context(_open(out, name, job.identity(), given, resume))
+        events.add(rundir.log)
+        return job.run(events, rundir)
+
+
+def plan_map(
+    fn: Callable[[Any], Any],
+    items: Any,
+    *,
+    budget: Any = None,
+    device: str | torch.device | Sequence[str | torch.device] = "auto",
+    batch: int | str = "auto",
+    weight: Any = None,
+    cost: Cost | None = None,
+    name: str = "map",
+    probe: bool = False,
+) -> Plan:
+    """The plan that `map` would begin with, without running it; with `probe`, after measuring two small batches."""
+    return _job(fn, items, budget, device, batch, weight, None, "flag", cost, name).plan(probe)
+
+
+def _job(
+    fn: Callable[[Any], Any],
+    items: Any,
+    budget: Any,
+    device: str | torch.device | Sequence[str | torch.device],
+    batch: int | str,
+    weight: Any,
+    fallback: Any,
+    nonfinite: str,
+    cost: Cost | None,
+    name: str,
+) -> Job:
+    """The arguments of `map`, checked."""
+    if nonfinite not in ("flag", "allow"):
+        raise ConfigError(f"nonfinite is {nonfinite!r}; choose 'flag' or 'allow'")
+    if batch != "auto" and (not isinstance(batch, int) or isinstance(batch, bool) or batch < 1):
+        raise ConfigError(f"batch is {batch!r}; give a whole number from 1 on, or 'auto'")
+    if batch != "auto" and weight is not None:
+        raise ConfigError("batch and weight exclude each other: with weights, batches are packed to equal weight")
+    if not callable(fn):
+        raise InputError(f"fn is a {type(fn).__name__}; it must be a function of a batch")
+    if not (fallback is None or callable(fallback) or isinstance(fallback, str | torch.dtype | torch.device)):
+        raise InputError(f"fallback is {fallback!r}; give a function, a dtype such as torch.float64, or a device")
+    places = devices.resolve_all(device)
+    return Job(fn, items_from(items, weight), batch, fallback, nonfinite, cost, name, budget, places)
+
+
+def _open(out: str | Path, name: str, identity: dict[str, Any], given: str, resume: bool) -> RunDir:
+    try:
+        return RunDir.open(out, work=name, config=identity, input=given, resume=resume)
+    except ChangedError as error:
+        if not given.startswith(_UNKNOWN):
+            raise
+        raise ChangedError(
+            f"{out} holds a run already, and a run on an iterator cannot be resumed without fingerprint=, a text that "
+            "changes whenever the items do. Choose another directory, and pass it from the start."
+        ) from error
+
+
+def _print_of(source: Items) -> str:
+    try:
+        return prints.of([source.fingerprint(), "" if source.weights is None else source.weights])
+    except InputError:
+        if not source.forward:
+            raise
+        return f"{_UNKNOWN}{uuid.uuid4()}"  # differs from every other: such a run is never resumed

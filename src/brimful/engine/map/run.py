@@ -1,0 +1,225 @@
+"""One call of `map`, from its first plan to its last batch."""
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from ...core.base.units import show_count
+from ...core.memory import cost_cache, devices
+from ...core.memory.budget import Hold
+from ...core.memory.cost import Cost
+from ...core.memory.monitor import Peak, sampling
+from ...core.memory.oom import Entangled, Full
+from ...core.memory.plan import Plan
+from ...core.runs import fingerprint
+from ...core.runs.events import Events, Finished, Planned, Started
+from ...core.runs.rundir import RunDir
+from .batch_sizer import Cutter
+from .collectors import InMemory, Keeper, OnDisk
+from .executor import Runner
+from .fallback import rescuer
+from .ledger import CUTS, Ledger
+from .pipeline import LOOK, Drive
+from .result import MapResult
+from .scheduler import LocalWork, Tally, batch_plan
+from .shards import WRITING, Shards
+from .sources import Items
+from .workers import Crew, tasks_for
+
+_FIRST = 64  # items in the first batch when nothing is known of the cost
+_FIRST_KNOWN = 1024  # and the most when it is
+_GUESS = 8  # times an item's input: a first guess at what it needs, until it is measured
+
+
+@dataclass(slots=True)
+class Job:
+    """One call of `map`."""
+
+    fn: Callable[[Any], Any]
+    items: Items
+    batch: int | str
+    fallback: Any
+    nonfinite: str
+    cost: Cost | None
+    name: str
+    budget: Any
+    devices: list[torch.device]
+
+    def identity(self) -> dict[str, Any]:
+        """What decides the result, beside the input. The budget and the device may change between runs."""
+        return {
+            "fn": fingerprint.of_function(self.fn),
+            "batch": self.batch,
+            "fallback": fingerprint.of_function(self.fallback) if callable(self.fallback) else str(self.fallback),
+            "nonfinite": self.nonfinite,
+        }
+
+    def run(self, events: Events, rundir: RunDir | None) -> MapResult:
+        started = time.perf_counter()
+        tally = Tally(self.items.length)
+        keeper: Keeper = InMemory(self.items.length)
+        ledger, replay, position = None, [], 0
+        if rundir is not None:
+            shards = Shards(rundir.path, rundir.identity)
+            keeper, ledger = OnDisk(shards), Ledger(rundir.path / CUTS)
+            replay, position = ledger.unfinished(shards.finished())
+            for index, status, messages in shards.statuses():
+                tally.add(index, status, messages)
+        before, device = tally.done, self.devices[0]
+        with Hold(self.budget, device, every=LOOK) as hold:
+            known = self._known(device, hold.limit)
+            plan = self._first_plan(known, hold.limit, peek=True)
+            if rundir is not None and not rundir.resumed:
+                rundir.record(plan=plan.to_dict(), items=self.items.length)
+            events.emit(Planned(plan=plan.to_dict()))
+            events.emit(Started(work=self.name, items=self.items.length, done=before, budget=hold.limit))
+            work = LocalWork(
+                items=self.items,
+                cutter=self._cutter(plan, known, ledger, replay, position),
+                keep=keeper.keep,
+                events=events,
+                ledger=ledger,
+                tally=tally,
+                limit=hold.limit,
+                gathers=device.type == "cpu" and rundir is None,
+                # On CUDA the next and the last; in host memory also what was read ahead or waits to be written.
+                beside=(2, 3) if device.type == "cpu" else (1, 1),
+                plan=plan,
+                on_settled=lambda cost: cost_cache.remember(self._key(device), cost),
+            )
+            driver = self._driver(hold, work)
+            with _ending(events, driver, work, started, rundir), sampling(events, device, hold.baseline):
+                driver.run()
+                work.conclude()
+        seconds = time.perf_counter() - started
+        return MapResult(
+            status=tally.status,
+            messages=tally.messages,
+            plan=work.plan,
+            observed=driver.observed,
+            seconds=seconds,
+            done=tally.done - before,
+            out=None if rundir is None else rundir.path,
+            _keeper=keeper,
+        )
+
+    def _driver(self, hold: Hold, work: LocalWork) -> Drive | Crew:
+        if len(self.devices) == 1:
+            rescue = rescuer(self.fn, hold.device, self.nonfinite, self.fallback)
+            runner = Runner(self.fn, hold.device, nonfinite=self.nonfinite, rescue=rescue)
+            return Drive(runner, hold, work)
+        tasks = tasks_for(self.fn, self.devices, self.budget, self.nonfinite, self.fallback, torch.get_num_threads())
+        return Crew(tasks, work)
+
+    def _key(self, device: torch.device) -> cost_cache.Key:
+        weighed = "" if self.items.weights is None else " by weight"  # bytes an item, or a unit of weight
+        signature = f"map {fingerprint.of_function(self.fn)} {self.items.spec()}{weighed}"
+        return cost_cache.Key(signature, devices.model(device), str(torch.get_default_dtype()))
+
+    def _known(self, device: torch.device, limit: int) -> Cost | None:
+        """What was measured before, or else the formula; None when there is neither. A measurement by which nothing
+        would fit is not believed: it may come from a process that grew for reasons of its own."""
+        remembered = cost_cache.recall(self._key(device))
+        return remembered if remembered and remembered.guarded(1) <= limit else self.cost
+
+    def plan(self, probe: bool) -> Plan:
+        """The plan without the run. With `probe`, two small batches are run first, measured and forgotten."""
+        with Hold(self.budget, self.devices[0]) as hold:
+            known = self._known(hold.device, hold.limit)
+            plan = self._first_plan(known, hold.limit)
+            measured = self._probe(hold, plan) if probe else None
+            if measured is None:
+                return plan
+            cost_cache.remember(self._key(hold.device), measured)
+            return self._first_plan(measured, hold.limit)
+
+    def _probe(self, hold: Hold, plan: Plan) -> Cost | None:
+        """The cost through two real batches, small against the budget; None when there is nothing to run."""
+        if self.items.forward or not self.items.length:
+            return None
+        runner = Runner(self.fn, hold.device, nonfinite=self.nonfinite)
+        samples: list[tuple[float, float]] = []
+        for share in (64, 16):
+            count = min(self.items.length, max(_FIRST * 64 // share, plan.batch // share))
+            loaded = self.items.load(0, count)
+            devices.uncache(hold.device)
+            with contextlib.suppress(Full, Entangled), Peak(hold.device, hold.baseline) as peak:
+                runner.finish(runner.launch(runner.stage(runner.pin(loaded))))
+                weight = float(count) if loaded.weights is None else float(loaded.weights.sum())
+                samples.append((weight, peak.read()))
+        return Cost.fit(samples) if samples else None
+
+    def _first_plan(self, known: Cost | None, limit: int, peek: bool = False) -> Plan:
+        """What is foretold before anything ran: by a formula, a remembered probe, or a guess. With `peek`, the first
+        item of a stream may be taken out to look at it, since the run will follow."""
+        size = self.items.item_bytes() if peek or not self.items.forward else 1024
+        cost = known or Cost(0, _GUESS * max(1, size), source="guess")
+        names = tuple(str(each) for each in self.devices)
+        size = float(self.batch) if isinstance(self.batch, int) else None
+        return batch_plan(self.name, self.items, cost, limit, size, names)
+
+    def _cutter(
+        self,
+        plan: Plan,
+        known: Cost | None,
+        ledger: Ledger | None,
+        replay: list[tuple[int, int]],
+        position: int,
+    ) -> Cutter:
+        weights = self.items.weights
+        mean = 1.0 if weights is None or not len(weights) else float(weights.mean())
+        heaviest = mean if weights is None or not len(weights) else float(weights.max())
+        if isinstance(self.batch, int):
+            size = float(self.batch)
+        else:
+            room = plan.cost.capacity(plan.budget)
+            size = max(mean * min(_FIRST_KNOWN if known else _FIRST, room / mean / 16), mean)
+            size = max(size, min(heaviest, room))
+        cutter = Cutter(
+            length=self.items.length,
+            weights=weights,
+            forward=self.items.forward,
+            size=size,
+            cost=known,
+            fixed=isinstance(self.batch, int),
+            settled=ledger.settled if ledger else None,
+            replay=replay,
+            position=position,
+            workers=len(self.devices),
+        )
+        if ledger is not None and self.devices[0].type == "cpu":
+            cutter.kept = WRITING
+        return cutter
+
+
+@contextlib.contextmanager
+def _ending(
+    events: Events, driver: Drive | Crew, work: LocalWork, started: float, rundir: RunDir | None
+) -> Iterator[None]:
+    """Keeps what was finished and says how it ended, whatever happens."""
+
+    def finished(state: str, message: str = "") -> None:
+        tally, seconds = work.tally, time.perf_counter() - started
+        events.emit(Finished(state=state, done=tally.done, bad=tally.bad, seconds=seconds, message=message))
+
+    try:
+        yield
+        work.close()
+    except KeyboardInterrupt:
+        with contextlib.suppress(Exception):
+            driver.land()
+            work.close()
+        how = "nothing was kept" if rundir is None else f"run the same command again to go on from {rundir.path}"
+        finished("interrupted", how)
+        raise KeyboardInterrupt(f"interrupted after {show_count(work.tally.done)} items; {how}") from None
+    except BaseException as error:
+        with contextlib.suppress(Exception):
+            work.close()
+        with contextlib.suppress(Exception):
+            finished("failed", str(error).splitlines()[0] if str(error) else type(error).__name__)
+        raise
+    finished("finished")

@@ -1,0 +1,215 @@
+"""The work of a map in this process: cuts and items on the way out, finished batches on the way in."""
+
+import contextlib
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from ...core.base import pytree
+from ...core.base.errors import BudgetError
+from ...core.base.units import show_bytes
+from ...core.memory.cost import Cost
+from ...core.memory.plan import Candidate, Plan, choose
+from ...core.runs.events import BatchDone, Events, Planned, Warned
+from .batch import is_bad
+from .batch_sizer import Cut, Cutter
+from .collectors import Writer
+from .executor import Done
+from .ledger import Ledger
+from .pipeline import Report
+from .sources import Items, Loaded
+
+
+class Tally:
+    """Status and message of every item, and how many are done."""
+
+    def __init__(self, length: int | None) -> None:
+        self._status = np.full(length or 0, -1, dtype=np.int8)
+        self.messages: dict[int, str] = {}
+        self.done = self.bad = 0
+
+    def add(self, index: np.ndarray, status: np.ndarray, messages: dict[int, str]) -> None:
+        """Takes note of a batch; messages are by item index."""
+        top = int(index.max()) + 1 if len(index) else 0
+        if top > len(self._status):  # a stream of unknown length: grow by doubling
+            grown = np.full(max(top, 2 * len(self._status)), -1, dtype=np.int8)
+            grown[: len(self._status)] = self._status
+            self._status = grown
+        self._status[index] = status
+        self.messages |= messages
+        self.done += len(index)
+        self.bad += int(np.count_nonzero(is_bad(status)))
+
+    @property
+    def status(self) -> np.ndarray:
+        return self._status[: self.done]
+
+
+class LocalWork:
+    """Hands out cuts, keeps what comes back, and tells the events.
+
+    Args:
+        items: the source.
+        cutter: decides the cuts.
+        keep: takes a finished batch and its item indices; runs on the writer's thread.
+        events: the stream.
+        ledger: where cuts are noted; None when nothing is kept on disk.
+        limit: the budget in bytes.
+        gathers: whether results pile up in the memory that is counted (a CPU run without `out`).
+        beside: batches whose input and whose results are in that memory beside the one that computes.
+        plan: the plan so far; replaced once the batch size has settled.
+        on_settled: told of the measured cost.
+    """
+
+    def __init__(
+        self,
+        *,
+        items: Items,
+        cutter: Cutter,
+        keep: Callable[[Done, np.ndarray], None],
+        events: Events,
+        ledger: Ledger | None,
+        tally: Tally,
+        limit: int,
+        gathers: bool,
+        beside: tuple[int, int],
+        plan: Plan,
+        on_settled: Callable[[Cost], None],
+    ) -> None:
+        self._items, self._cutter, self._events, self._ledger = items, cutter, events, ledger
+        self.tally, self._limit, self._gathers, self._on_settled = tally, limit, gathers, on_settled
+        self._beside, self.plan = beside, plan
+        self._writer = Writer(lambda done: keep(done, items.index(done.start, done.start + done.count)))
+
+    def next(self, effective: int) -> Cut | None:
+        return self._cutter.next(effective)
+
+    def load(self, cut: Cut) -> Loaded:
+        loaded = self._items.load(cut.start, cut.stop, cut.capacity)
+        if self._items.forward and loaded.count == 0:
+            self._cutter.end()
+        return loaded
+
+    def begin(self, start: int, stop: int) -> None:
+        if self._ledger:
+            self._ledger.cut(start, stop)
+
+    def done(self, done: Done, report: Report) -> None:
+        index = self._items.index(done.start, done.start + done.count)
+        messages = {int(index[place]): text for place, text in done.messages.items()}
+        self._writer(done)
+        self.tally.add(index, done.status, messages)
+        if self._gathers and self._items.length is None and done.values is not None:
+            self._keeps(self._cutter.kept + pytree.nbytes(done.values), self.tally.done)
+        self._events.emit(
+            BatchDone(
+                items=done.count,
+                bad=done.bad,
+                done=self.tally.done,
+                seconds=report.seconds,
+                peak=report.peak,
+                flagged=self.tally.bad,
+                budget=min(report.effective, self._limit),
+            )
+        )
+        seconds = report.seconds if report.timed else None
+        told = (report.weight, seconds, report.peak, report.effective, report.probe, report.trial)
+        if self._cutter.report(*told):
+            self._settle(report.effective)
+
+    def spoiled(self) -> None:
+        self._cutter.spoiled()
+
+    def sizes(self, weight: float, inward: int, outward: int) -> None:
+        count = self._items.length
+        if self._gathers and count is not None:
+            self._keeps(round(outward / weight * self._weight_of_all()), count)
+        self._cutter.overlap = (self._beside[0] * inward + self._beside[1] * outward) / weight
+
+    def _keeps(self, bytes: int, count: int) -> None:
+        """Results pile up in the memory that is counted."""
+        self._cutter.kept = bytes
+        if bytes > self._limit:
+            raise BudgetError(
+                f"the results of {count:,} items take {show_bytes(bytes)}; the budget is {show_bytes(self._limit)}. "
+                "Pass out= to write them to disk as they come."
+            )
+
+    def _weight_of_all(self) -> float:
+        weights = self._items.weights
+        return float(self._items.length or 0) if weights is None else float(weights.sum())
+
+    def full(self, weight: float, pressed: bool, limit: int) -> None:
+        before, cost = self._cutter.settled, self._cutter.whole_cost
+        self._cutter.full(weight, pressed, limit)
+        if not before or self._cutter.whole_cost != cost:  # the next run is to know it too
+            self._settle(self._limit)
+
+    def ceiling(self) -> float:
+        return self._cutter.ceiling
+
+    def needs(self, weight: float) -> int:
+        cost = self._cutter.cost  # alone: what overlaps otherwise can wait
+        return cost.at(weight) if cost else 0
+
+    def strained(self, weight: float) -> None:
+        self._cutter.strained(weight)
+
+    def warn(self, message: str) -> None:
+        self._events.emit(Warned(message=message))
+
+    def _settle(self, effective: int) -> None:
+        """The batch size is found: plan the rest, tell it, and remember what was measured."""
+        cutter = self._cutter
+        size = cutter.capacity(effective) if cutter.settled else cutter.largest
+        if self._ledger:
+            self._ledger.settle(size)
+        cost = cutter.whole_cost
+        if cost is None or cutter.cost is None:
+            return
+        self._on_settled(replace(cost, fixed=max(0.0, cost.fixed - cutter.kept)))
+        with contextlib.suppress(BudgetError):  # it runs all the same, one item at a time
+            self.plan = batch_plan(self.plan.work, self._items, cost, self._limit, size, self.plan.devices)
+        self._events.emit(Planned(plan=self.plan.to_dict()))
+
+    def conclude(self) -> None:
+        """All is done. A run too short to settle on a size has still measured what it costs."""
+        if not self._cutter.settled and self._cutter.largest:
+            self._settle(self._limit)
+
+    def quiet(self) -> None:
+        self._writer.drain()
+
+    def close(self) -> None:
+        """Waits until all that was finished is kept."""
+        try:
+            self._writer.close()
+        finally:
+            if self._ledger:
+                self._ledger.close()
+
+
+def batch_plan(work: str, items: Items, cost: Cost, budget: int, size: float | None, devices: tuple[str, ...]) -> Plan:
+    """The plan of a map. Only the lightest item has to fit: heavier ones are flagged, not fatal.
+
+    Args:
+        size: the weight of a batch, where that is known; otherwise as much as the budget holds.
+    """
+    weights = items.weights
+    unit = 1.0 if weights is None or not len(weights) else float(weights.min())
+    heaviest = 1.0 if weights is None or not len(weights) else float(weights.max())
+    fits = cost.guarded(heaviest) <= budget
+    total = None if weights is None else float(weights.sum())
+    candidate = Candidate(
+        strategy="batched",
+        cost=cost,
+        items=items.length,
+        total=total,
+        heaviest=heaviest if fits else unit,
+        most=None if size is None else max(1, int(size / (heaviest if fits else unit))),
+        devices=devices,
+        precision="as given",
+    )
+    plan = choose(work, [candidate], budget)
+    return replace(plan, strategy="whole") if plan.steps == 1 else plan

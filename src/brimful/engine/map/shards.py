@@ -1,0 +1,142 @@
+"""The results of a map on disk: one Parquet file a batch. The set of them is what has been finished.
+
+Columns: `item` (the item's index), `status`, `message`, and the values. pandas, polars and DuckDB read the
+folder as it is. Each file carries the run's identity, and checksums of its pages.
+"""
+
+import functools
+import re
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from ...core.base import arrow, pytree
+from ...core.base.errors import BrimfulWarning, CorruptError
+from ...core.runs import fingerprint, parquet
+from ...core.runs.files import write_atomic
+from .batch import Status
+from .executor import Done
+
+WRITING = 32_000_000
+"""Bytes of host memory that writing shards takes, whatever their size."""
+
+_NAME = re.compile(r"shard-(\d{12})-(\d{12})\.parquet")
+
+
+class Shards:
+    """The shards of one run.
+
+    Args:
+        folder: the run directory.
+        identity: the run's; a shard that carries another is not taken.
+    """
+
+    def __init__(self, folder: Path, identity: str) -> None:
+        self.folder, self._identity = folder, identity
+        pa.array(np.zeros(1))  # brings pandas in where it is installed: 40 MB, before the budget begins to count
+
+    def write(self, done: Done, index: np.ndarray) -> None:
+        """Writes a finished batch; on disk, whole, when this returns."""
+        columns: dict[str, pa.Array] = {
+            "item": pa.array(index.astype(np.int64)),
+            "status": pa.array(done.status),
+            "message": _texts(done),
+        }
+        note = b""
+        if done.values is not None:
+            values, note = arrow.to_columns(done.values)
+            columns |= values
+        table = pa.table(columns)
+        seal = _seal(table.schema, note, self._identity)
+        table = table.replace_schema_metadata(arrow.schema_note(note, run=self._identity, seal=seal))
+        path = self.folder / f"shard-{done.start:012d}-{done.start + done.count:012d}.parquet"
+        write_atomic(path, functools.partial(parquet.write, table))
+
+    def finished(self) -> list[tuple[int, int]]:
+        """The ranges of positions that intact shards hold, in order. A damaged shard is set aside, with a
+        warning, and its items are done again."""
+        found = []
+        for path in self.paths():
+            start, stop = _range(path)
+            reason = self._damage(path, stop - start)
+            if reason is None:
+                found.append((start, stop))
+            else:
+                path.rename(path.with_suffix(".damaged"))
+                warnings.warn(
+                    f"{path.name} is damaged ({reason}); it is set aside and its items are done again",
+                    BrimfulWarning,
+                    stacklevel=2,
+                )
+        return found
+
+    def _damage(self, path: Path, rows: int) -> str | None:
+        try:
+            table = pq.read_table(path, page_checksum_verification=True)
+        except (pa.ArrowException, OSError) as error:
+            return str(error).splitlines()[0]
+        notes = table.schema.metadata or {}
+        if notes.get(b"brimful.run") != self._identity.encode():
+            return "it belongs to another run"
+        if notes.get(b"brimful.seal") != _seal(table.schema, arrow.note_of(table), self._identity).encode():
+            return "its columns are not those that were written"
+        return None if table.num_rows == rows else f"it holds {table.num_rows} rows instead of {rows}"
+
+    def paths(self) -> list[Path]:
+        """The shard files, in order of their positions."""
+        return sorted(path for path in self.folder.iterdir() if _NAME.fullmatch(path.name))
+
+    def tables(self, columns: list[str] | None = None) -> Iterator[pa.Table]:
+        """The shards one by one, in order of their positions."""
+        for path in self.paths():
+            try:
+                yield pq.read_table(path, columns=columns, page_checksum_verification=True)
+            except (pa.ArrowException, OSError) as error:
+                raise CorruptError(
+                    f"{path} is damaged: {error}. Delete it and run the same command again to redo its items."
+                ) from error
+
+    def statuses(self) -> Iterator[tuple[np.ndarray, np.ndarray, dict[int, str]]]:
+        """Index, status and messages of each shard."""
+        for table in self.tables(list(arrow.OWN)):
+            index, status = table["item"].to_numpy(), table["status"].to_numpy()
+            flagged = np.flatnonzero(status != Status.OK)
+            texts = table["message"].take(pa.array(flagged)).to_pylist()
+            yield (
+                index,
+                status,
+                {int(index[row]): text for row, text in zip(flagged, texts, strict=True) if text},
+            )
+
+    def values(self) -> pytree.Tree | None:
+        """All values, in the order of the items; None when there are none."""
+        index, parts, missing = [], [], []
+        for table in self.tables():
+            items = table["item"].to_numpy()
+            if arrow.note_of(table):
+                index.append(items)
+                parts.append(arrow.from_columns(table))
+            else:
+                missing.append(items)
+        return pytree.assemble(parts, index, missing)
+
+
+def _texts(done: Done) -> pa.Array:
+    if not done.messages:
+        return pa.nulls(done.count, pa.string())
+    return pa.array([done.messages.get(place) for place in range(done.count)], pa.string())
+
+
+def _seal(schema: pa.Schema, note: bytes, identity: str) -> str:
+    """A checksum of what is not in the pages, which have their own."""
+    return fingerprint.of([schema.remove_metadata().to_string(), note, identity])
+
+
+def _range(path: Path) -> tuple[int, int]:
+    match = _NAME.fullmatch(path.name)
+    assert match is not None
+    return int(match[1]), int(match[2])

@@ -1,0 +1,76 @@
+"""What a training run gives back."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from torch import nn
+
+from ...core.base.units import show_bytes, show_count, show_seconds
+from ...core.declare.pictures import draw_training, figure_of, save
+from ...core.memory.plan import Plan
+
+
+@dataclass(slots=True)
+class TrainResult:
+    """A trained model, and how it came about.
+
+    Attributes:
+        model: the model that was given, with the best weights (or the last, with `best=False`), averaged where `ema` is
+            on; in evaluation mode.
+        history: one dict an epoch: epoch, step, train_loss, valid_loss, lr, grad_norm, weight_norm, seconds, skipped,
+            and the metrics.
+        curve: (steps, 2) float32: loss and gradient norm of every step.
+        best: the row of `history` with the best monitored number; None where none was a number.
+        epochs, steps: done in all, earlier runs of the same directory included.
+        seconds: wall time, likewise.
+        plan: what was decided before the first step, and why.
+        micro_batches: how many a batch was cut into at the end; more than planned where memory ran out.
+        observed: peak bytes, beside `predicted`.
+        stopped: "finished", or "early" where the monitored number stopped getting better.
+        out: the run directory, if there is one.
+    """
+
+    model: nn.Module
+    history: list[dict[str, Any]]
+    curve: np.ndarray
+    best: dict[str, Any] | None
+    epochs: int
+    steps: int
+    seconds: float
+    plan: Plan
+    micro_batches: int
+    observed: int
+    stopped: str
+    out: Path | None
+
+    @property
+    def predicted(self) -> int:
+        return self.plan.predicted
+
+    def table(self) -> pa.Table:
+        """The history as an Arrow table, one row an epoch."""
+        names = dict.fromkeys(name for row in self.history for name in row)
+        return pa.table({name: [row.get(name) for row in self.history] for name in names})
+
+    def draw(self, path: str | Path) -> Path:
+        """Draws the curves: losses, metrics, learning rate and gradient norm."""
+        figure = figure_of(12, 7)
+        draw_training(figure, self.history, self.curve)
+        figure.suptitle(str(self), fontsize=11)
+        return save(figure, Path(path))
+
+    def __str__(self) -> str:
+        last = self.best or (self.history[-1] if self.history else {})
+        shown = ", ".join(
+            f"{name} {value:.4g}"
+            for name, value in last.items()
+            if isinstance(value, float) and name not in ("seconds", "lr", "grad_norm", "grad_norm_max", "weight_norm")
+        )
+        return (
+            f"{show_count(self.epochs)} epochs, {show_count(self.steps)} steps in {show_seconds(self.seconds)} "
+            f"({self.stopped}); best: {shown or 'none'}; peak {show_bytes(self.observed)} of "
+            f"{show_bytes(self.plan.budget)}"
+        )

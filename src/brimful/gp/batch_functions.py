@@ -1,0 +1,353 @@
+"""What is fitted to each task, and the functions of a batch of tasks that `map` runs.
+
+Legend: T tasks, N points, M new points, D input dimensions, P parameters (the noise variance last), Q regressors.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from ..engine.map.batch import Batch, Status
+from .model import periods, posterior
+from .model.kernels import Custom, Kernel
+from .model.priors import Limits, limits
+from .model.tasks import SENTENCES, Fate, Tasks, Units, coefficients, prepare, regressors
+from .optimize import adam, scoring
+from .optimize import eigenbasis as eigen
+
+LOG = "log_"
+"""What stands before the name of a parameter that is stored as its logarithm."""
+PREDICTED = "predicted_"
+"""What stands before a prediction that is kept with the parameters."""
+_WORDS = {"native": "compiled loop", "fused": "fused kernel", "torch": "batched LAPACK"}
+_MEANING = {**SENTENCES, Status.FAILED: "the covariance is not positive definite at any first guess"}
+_COMPILED = 400  # points up to which the compiled loop beats batched linear algebra on the CPU
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Model:
+    """What is fitted.
+
+    Attributes:
+        kernel: the covariance function.
+        mean: "zero", "constant" or "linear".
+        priors, bounds: as `gp.fit` takes them.
+        known: whether the noise of every point is given, and none is fitted.
+        rules: when to stop.
+        shared: inputs that all tasks share; None where each has its own.
+        dimensions: of the inputs; what a kernel of one's own does not know.
+    """
+
+    kernel: Kernel | Custom
+    mean: str = "constant"
+    priors: Any = "weak"
+    bounds: Any = None
+    known: bool = False
+    rules: scoring.Rules = scoring.Rules()
+    shared: Tensor | None = None
+    dimensions: int = 1
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The parameters, the noise variance last."""
+        return (*self.kernel.names, "noise")
+
+    @property
+    def regressors(self) -> int:
+        dimensions = self.kernel.dimensions if isinstance(self.kernel, Kernel) else self.dimensions
+        return coefficients(self.mean, dimensions)
+
+    @property
+    def eigenbasis(self) -> bool:
+        """Whether tasks without missing points begin from the shared eigenbasis."""
+        few = self.shared is not None and len(self.shared) <= eigen.MOST_POINTS
+        return few and not self.known and eigen.serves(self.kernel)
+
+    def way(self, device: torch.device, points: int) -> str:
+        """How it is fitted, in words."""
+        if isinstance(self.kernel, Custom):
+            return "Adam with gradients by torch, several starts, then scoring to the optimum (a kernel of your own)"
+        first = "shared eigenbasis over 49 lengthscales" if self.eigenbasis else "a grid of first guesses"
+        fast, most = self._fastest(device)
+        loop = _WORDS[fast if points <= most else "torch"]
+        if points > most > 0:
+            loop += f"; up to {most} points, {_WORDS[fast]}"
+        return f"{first}, then average-information scoring to the optimum ({loop}, float64)"
+
+    def rejected(self, device: torch.device, points: int) -> list[tuple[str, int, str]]:
+        """Ways that were not taken: name, bytes (0: memory was not the reason), and the reason."""
+        if isinstance(self.kernel, Custom):
+            return [("a grid of first guesses", 0, "of a kernel of your own nothing is known but its values")]
+        reasons = []
+        if not self.eigenbasis:
+            because = (
+                "each task has inputs of its own"
+                if self.shared is None
+                else "the noise of each point is given"
+                if self.known
+                else f"{len(self.shared)} points are more than {eigen.MOST_POINTS}, up to which it pays"
+                if len(self.shared) > eigen.MOST_POINTS
+                else f"the kernel {self.kernel.text} has more than one nonlinear parameter"
+            )
+            reasons.append(("shared eigenbasis", 0, because))
+        fast, most = self._fastest(device)
+        if points > most > 0:
+            reasons.append((_WORDS[fast], 0, f"{points} points are more than {most}, where LAPACK is faster"))
+        elif most == 0:
+            needs = "Triton, one shape of rbf, matern12, matern32 and matern52, and a mean of 2 coefficients at most"
+            reasons.append((_WORDS["fused"], 0, f"it needs {needs}"))
+        reasons.append(("Adam", 0, "scoring takes a tenth of the steps, and converges"))
+        return reasons
+
+    def engine(self, device: torch.device, points: int) -> str:
+        """What evaluates the likelihood there."""
+        fast, most = self._fastest(device)
+        return fast if points <= most else "torch"
+
+    def most_points(self, device: torch.device) -> int:
+        """Of the tasks that something faster than batched linear algebra takes there; 0 where nothing is."""
+        return self._fastest(device)[1]
+
+    def _fastest(self, device: torch.device) -> tuple[str, int]:
+        """What is fastest there, and for how many points."""
+        if isinstance(self.kernel, Custom):
+            return "torch", 0
+        if device.type == "cpu":
+            return "native", _COMPILED
+        if _has_kernels(device):
+            from .gpu import likelihood
+
+            if likelihood.serves(self.kernel, 1, self.regressors):
+                return "fused", likelihood.MOST_POINTS
+        return "torch", 0
+
+    def prepared(self, batch: dict[str, Tensor], for_kernels: bool = False) -> tuple[Tasks, Units, Tensor]:
+        """A batch of data in its own units; for nothing but fused kernels, where there are some, if said."""
+        y_TN = batch["y"]
+        x_TND = batch["x"] if self.shared is None else self.shared.to(y_TN.device).expand(len(y_TN), -1, -1)
+        if isinstance(self.kernel, Kernel) and _has_kernels(y_TN.device):
+            from .gpu import standardize
+
+            if standardize.serves(self.kernel, y_TN.shape[1]):
+                once = for_kernels and self.engine(y_TN.device, y_TN.shape[1]) == "fused"
+                return standardize.prepare(x_TND, y_TN, self.kernel, self.mean, batch.get("noise"), once)
+        return prepare(x_TND, y_TN, self.kernel, self.mean, batch.get("noise"))
+
+
+def _has_kernels(device: torch.device) -> bool:
+    return device.type == "cuda" and find_spec("triton") is not None
+
+
+def warm(model: Model, device: torch.device, points: int) -> None:
+    """Loads the compiled loop by a fit of one small task, so that what it takes is not counted as a batch's."""
+    if isinstance(model.kernel, Custom) or model.engine(device, points) != "native":
+        return
+    N = 4 if model.shared is None else len(model.shared)
+    x_1ND = torch.linspace(0, 1, N, dtype=torch.float64)[None, :, None].expand(1, N, model.kernel.dimensions)
+    y_1N = torch.sin(9 * x_1ND[:, :, 0])
+    fit_batch({"x": x_1ND, "y": y_1N} | ({"noise": torch.ones_like(y_1N)} if model.known else {}), model=model)
+
+
+def fit_batch(batch: dict[str, Tensor], *, model: Model, at: Tensor | None = None, precision: str = "float64") -> Batch:
+    """Fits a batch of tasks. With `at`, predicts there too. A precision of "float16" gives logarithms of parameters,
+    which lose nothing that matters."""
+    tasks, units, fate_T = model.prepared(batch, for_kernels=True)
+    bounds = _limits(model, tasks, units)
+    index = torch.nonzero(fate_T == 0)[:, 0]
+    whole = len(index) == len(tasks)
+    fitted = _fit(model, tasks if whole else tasks.pick(index), bounds if whole else bounds.pick(index))
+    if not whole:
+        fitted = fitted.among(index, len(tasks))
+    # Without a look at what is where: on a GPU each would wait for all that was asked before it.
+    count_T, ending_T, unfitted_T = tasks.keep_TN.sum(1), fitted.ending_T, fate_T != 0
+    status_T = torch.where((ending_T == scoring.UNFINISHED) & ~unfitted_T, int(Fate.LIMIT), fate_T)
+    failed_T = (ending_T == scoring.FAILED) & ~unfitted_T
+    status_T = torch.where(failed_T, int(Status.FAILED), status_T)
+    unknown_T = failed_T | unfitted_T
+    theta_TP = fitted.theta_TP.double().masked_fill(unknown_T[:, None], torch.nan)
+    nlml_T = (fitted.nlml_T.double() + count_T * torch.log(units.y_scale_T)).masked_fill(unknown_T, torch.nan)
+    gradient_T = fitted.gradient_T.double().masked_fill(unknown_T, torch.nan)
+    beta_TQ = fitted.beta_TQ.double().masked_fill(unfitted_T[:, None], 0.0)
+    iterations_T = fitted.iterations_T.masked_fill(unfitted_T, 0)
+    natural_TP = torch.exp(theta_TP + units.shift(model.kernel))
+    if model.known:
+        natural_TP[:, -1] = 0.0
+    coefficients_TQ = units.coefficients(beta_TQ)
+    nothing_T = (fate_T == Fate.EMPTY) | (fate_T == Fate.INVALID)
+    coefficients_TQ = coefficients_TQ.masked_fill(nothing_T[:, None], torch.nan)
+    values = dict(zip(model.names, natural_TP.unbind(1), strict=True))
+    values |= {f"mean_{place}": each for place, each in enumerate(coefficients_TQ.unbind(1))}
+    values |= {"points": count_T, "nlml": nlml_T, "gradient": gradient_T, "iterations": iterations_T}
+    if at is not None:
+        mean_TM, variance_TM = _predicted(model, tasks, units, theta_TP, beta_TQ, _new_points(batch, at))
+        there = _in_data_units(mean_TM, variance_TM, units, fate_T)
+        values |= {f"{PREDICTED}{name}": each for name, each in there.items()}
+    return Batch(_packed(values, model.names, precision), status_T.to(torch.int8), meaning=_MEANING)
+
+
+def _packed(values: dict[str, Tensor], names: tuple[str, ...], precision: str) -> dict[str, Tensor]:
+    """The columns as they are stored."""
+    if precision == "float64":
+        return values
+    packed = {}
+    for name, each in values.items():
+        if name in names and precision == "float16":
+            packed[f"{LOG}{name}"] = torch.log(each).half()
+        else:
+            packed[name] = each.float() if each.is_floating_point() else each.to(torch.int32)
+    return packed
+
+
+def _limits(model: Model, tasks: Tasks, units: Units) -> Limits:
+    found = limits(model.kernel, units, model.priors, model.bounds, model.known)
+    if isinstance(model.kernel, Custom):
+        return adam.within(found, model.kernel, tasks, model.bounds or ())
+    return periods.within(found, model.kernel, tasks, model.bounds or ())
+
+
+def _fit(model: Model, tasks: Tasks, bounds: Limits) -> scoring.Fitted:
+    kernel = model.kernel
+    if isinstance(kernel, Custom):
+        return adam.fit(kernel, tasks, bounds, model.rules)
+    if not model.eigenbasis:
+        return _scored(model, kernel, tasks, bounds, None)
+    whole_T = tasks.keep_TN.all(1)
+    if bool(whole_T.all()) and len(tasks):
+        return _scored(model, kernel, tasks, bounds, eigen.starts(kernel, tasks, bounds, model.rules.starts))
+
+    def either(index: Tensor) -> scoring.Fitted:
+        some, within = tasks.pick(index), bounds.pick(index)
+        begin = eigen.starts(kernel, some, within, model.rules.starts) if bool(whole_T[index].any()) else None
+        return _scored(model, kernel, some, within, begin)
+
+    return _apart(whole_T, either)
+
+
+def _apart(where_T: Tensor, fit: Callable[[Tensor], scoring.Fitted]) -> scoring.Fitted:
+    """Tasks of two kinds, each kind fitted by itself."""
+    kinds = [torch.nonzero(each_T)[:, 0] for each_T in (where_T, ~where_T)]
+    parts = [fit(index) for index in kinds if len(index)] or [fit(kinds[0])]
+    return scoring.Fitted.joined(parts).pick(torch.argsort(torch.cat(kinds)))
+
+
+def _scored(
+    model: Model, kernel: Kernel, tasks: Tasks, bounds: Limits, starts: scoring.Starts | None
+) -> scoring.Fitted:
+    most = model.most_points(tasks.y_TN.device)
+    if starts is not None or not 0 < most < tasks.y_TN.shape[1]:
+        return _evaluated(model, kernel, tasks, bounds, starts)
+    few_T = ~tasks.keep_TN[:, most:].any(1)
+    narrow = tasks.narrowed(most)  # no task pays for a neighbour that has more points
+
+    def either(index: Tensor) -> scoring.Fitted:
+        some = narrow if bool(few_T[index].any()) else tasks
+        return _evaluated(model, kernel, some.pick(index), bounds.pick(index), None)
+
+    return _apart(few_T, either)
+
+
+def _evaluated(
+    model: Model, kernel: Kernel, tasks: Tasks, bounds: Limits, starts: scoring.Starts | None
+) -> scoring.Fitted:
+    match model.engine(tasks.y_TN.device, tasks.y_TN.shape[1]):
+        case "native":
+            from .cpu import fit as _native  # compiles, or loads what was compiled: not before it is needed
+
+            return _native.scoring_fit(kernel, tasks, bounds, model.rules, starts)
+        case "fused":
+            from .gpu import fit as _fused
+
+            return _fused.fit(kernel, tasks, bounds, model.rules, starts)
+    return scoring.fit(kernel, tasks, bounds, model.rules, starts)
+
+
+def _in_data_units(mean_TM: Tensor, variance_TM: Tensor, units: Units, fate_T: Tensor) -> dict[str, Tensor]:
+    """Mean and variance as the data are; in place."""
+    unknown_T = (fate_T == Fate.EMPTY) | (fate_T == Fate.INVALID)
+    mean_TM.mul_(units.y_scale_T[:, None]).add_(units.y_zero_T[:, None]).masked_fill_(unknown_T[:, None], torch.nan)
+    return {"mean": mean_TM, "variance": variance_TM.mul_(units.y_scale_T[:, None].square())}
+
+
+def _own_units(
+    batch: dict[str, Tensor], model: Model, for_kernels: bool = False
+) -> tuple[Tasks, Units, Tensor, Tensor, Tensor]:
+    """A batch of data with parameters: tasks, units, fates, and the parameters and coefficients in those units."""
+    tasks, units, fate_T = model.prepared(batch, for_kernels)
+    theta_TP = torch.log(batch["parameters"].double()) - units.shift(model.kernel)
+    beta_TQ = torch.zeros(len(tasks), tasks.coefficients, dtype=torch.float64, device=theta_TP.device)
+    return tasks, units, fate_T, theta_TP, beta_TQ
+
+
+def _new_points(batch: dict[str, Tensor], at: Tensor | None) -> Float[Tensor, "T M D"]:
+    """In the units of the data."""
+    return (batch["new"] if at is None else at.to(batch["y"].device).expand(len(batch["y"]), -1, -1)).double()
+
+
+def _predicted(
+    model: Model, tasks: Tasks, units: Units, theta_TP: Tensor, beta_TQ: Tensor, new_TMD: Tensor
+) -> tuple[Float[Tensor, "T M"], Float[Tensor, "T M"]]:
+    """Mean and variance of the function at new points, by the fused kernels where there are some. All but the new
+    points are in the tasks' units."""
+    kernel = model.kernel
+    if isinstance(kernel, Custom) or model.engine(tasks.y_TN.device, tasks.y_TN.shape[1]) != "fused":
+        return posterior.predict(kernel, tasks, theta_TP, beta_TQ, units.inputs(new_TMD), model.mean)
+    from .gpu import predict
+
+    mean_TM, variance_TM, own_TQ, good_T = predict.predict(kernel, tasks, units, theta_TP, new_TMD)
+    own_TQ = torch.where(good_T[:, None], own_TQ, beta_TQ)
+    mean_TM.masked_fill_(~good_T[:, None], 0.0)  # in place, here and below: this is most of a batch's memory
+    if model.mean == "constant":
+        mean_TM += own_TQ
+    elif model.mean == "linear":
+        columns_TMQ = regressors(units.inputs(new_TMD), model.mean)
+        for column_TM, own_T in zip(columns_TMQ.unbind(2), own_TQ.unbind(1), strict=True):
+            mean_TM.addcmul_(column_TM, own_T[:, None])
+    return mean_TM, variance_TM.clamp_(min=0).masked_fill_(~good_T[:, None], torch.nan)
+
+
+def predict_batch(
+    batch: dict[str, Tensor], *, model: Model, at: Tensor | None = None, noise: bool = False
+) -> dict[str, Tensor]:
+    """Mean and variance at new points, for tasks with their parameters."""
+    tasks, units, fate_T, theta_TP, beta_TQ = _own_units(batch, model, for_kernels=True)
+    mean_TM, variance_TM = _predicted(model, tasks, units, theta_TP, beta_TQ, _new_points(batch, at))
+    if noise:
+        variance_TM += torch.exp(theta_TP[:, -1:])
+    return _in_data_units(mean_TM, variance_TM, units, fate_T)
+
+
+def loo_batch(batch: dict[str, Tensor], *, model: Model) -> dict[str, Tensor]:
+    """Mean, variance and log density of each point without itself."""
+    tasks, units, _, theta_TP, _ = _own_units(batch, model)
+    mean_TN, variance_TN, density_TN = posterior.leave_one_out(model.kernel, tasks, theta_TP)
+    scale_T1 = units.y_scale_T[:, None]
+    return {
+        "mean": mean_TN * scale_T1 + units.y_zero_T[:, None],
+        "variance": variance_TN * scale_T1.square(),
+        "density": density_TN - torch.log(scale_T1),
+    }
+
+
+def sample_batch(
+    batch: dict[str, Tensor], *, model: Model, draws: int, seed: int, at: Tensor | None = None
+) -> dict[str, Tensor]:
+    """Draws of the function at new points. Each task draws from a generator of its own, so that the way the work is
+    cut does not change what it gets."""
+    tasks, units, _, theta_TP, beta_TQ = _own_units(batch, model)
+    new_TMD = units.inputs(_new_points(batch, at))
+    normal = [
+        torch.randn(draws, new_TMD.shape[1], dtype=torch.float64, generator=_generator(seed, task))
+        for task in batch["task"].tolist()
+    ]
+    normal_TSM = torch.stack(normal).to(theta_TP.device)
+    drawn_TSM = posterior.sample(model.kernel, tasks, theta_TP, beta_TQ, new_TMD, model.mean, normal_TSM)
+    return {"draws": drawn_TSM * units.y_scale_T[:, None, None] + units.y_zero_T[:, None, None]}
+
+
+def _generator(seed: int, task: int) -> torch.Generator:
+    return torch.Generator().manual_seed((seed * 1_000_003 + task) % (2**63))

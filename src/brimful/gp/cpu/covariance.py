@@ -1,0 +1,188 @@
+"""Covariances over all pairs of a task's points, with their derivatives, compiled, a task in each lane.
+
+The twin of kernels.py. A symmetric matrix is its lower triangle, row after row, so that a kernel is a few long loops
+over pairs of points. `most` is how many pairs there is room for; m, how many there are.
+"""
+
+import math
+
+from ..model.kernels import SHAPES
+from .lanes import WIDTH, at_least, compiled, every, load, root, store
+
+RBF, MATERN12, MATERN32, MATERN52, RATIONAL, PERIODIC, LINEAR, CONSTANT = range(len(SHAPES))
+
+
+@compiled
+def _exp(x):
+    """The exponential of numbers that are not positive: a polynomial on a thousandth of them, squared ten times. Within
+    1e-12 of the true one, relatively, down to 1e-30. Of those below -300 that of -300: so small that any distance times
+    it is nothing, and not so small that products of two are slow."""
+    x = at_least(x, -300.0) * (1.0 / 1024.0)
+    y = x * (1.0 / 5040) + 1.0 / 720
+    y = x * y + 1.0 / 120
+    y = x * y + 1.0 / 24
+    y = x * y + 1.0 / 6
+    y = x * y + 0.5
+    y = x * y + 1.0
+    y = x * y + 1.0
+    for _ in range(10):
+        y = y * y
+    return y
+
+
+@compiled
+def point_pairs(x, n, D, lane, square, product):
+    """Squared differences of every pair of a task's points, one row a dimension, and inner products, into its lane."""
+    at = 0
+    for i in range(n):
+        for j in range(i + 1):
+            total = 0.0
+            for d in range(D):
+                square[d, at + j, lane] = (x[i, d] - x[j, d]) ** 2
+                total += x[i, d] * x[j, d]
+            product[at + j, lane] = total
+        at += i + 1
+
+
+@compiled
+def _smooth(kind, at, ard, D, square, most, m, inverse, scale, out, dK):
+    """The shapes that fall with the distance alone, times `scale`."""
+    for q in range(m):
+        r2 = every(0.0)
+        for d in range(D):
+            r2 += load(square, d * most + q) * load(inverse, d)
+        if kind == RBF:
+            value = _exp(r2 * -0.5) * scale
+            slope = value
+        elif kind == MATERN12:
+            r = root(r2)
+            value = _exp(r * -1.0) * scale
+            slope = value / at_least(r, 1e-150)
+        elif kind == MATERN32:
+            r = root(r2 * 3.0)
+            e = _exp(r * -1.0) * scale
+            value = e + r * e
+            slope = e * 3.0
+        else:
+            r = root(r2 * 5.0)
+            e = _exp(r * -1.0) * scale
+            slope = (e + r * e) * (5.0 / 3.0)
+            value = e + r * e + r * r * e * (1.0 / 3.0)
+        store(out, q, value)
+        if ard == 1:
+            store(dK, at * most + q, slope * r2)
+        else:
+            for d in range(D):
+                store(dK, (at + d) * most + q, slope * load(square, d * most + q) * load(inverse, d))
+
+
+@compiled
+def _rational(theta, first, at, ard, D, square, m, inverse, scale, out, dK):
+    for lane in range(WIDTH):
+        alpha = math.exp(theta[first, lane])
+        for q in range(m):
+            r2 = 0.0
+            for d in range(D):
+                r2 += square[d, q, lane] * inverse[d, lane]
+            u = 1.0 + r2 / (2.0 * alpha)
+            log_u = math.log(u)
+            value = math.exp(-alpha * log_u) * scale[lane]
+            out[q, lane] = value
+            dK[first, q, lane] = value * (-alpha * log_u + r2 / (2.0 * u))
+            for d in range(ard):
+                part = r2 if ard == 1 else square[d, q, lane] * inverse[d, lane]
+                dK[at + d, q, lane] = value / u * part
+
+
+@compiled
+def _periodic(theta, first, at, ard, D, square, m, inverse, scale, out, dK):
+    for lane in range(WIDTH):
+        rate = math.pi * math.exp(-theta[first, lane])
+        for q in range(m):
+            waves, turned = 0.0, 0.0
+            for d in range(D):
+                angle = math.sqrt(square[d, q, lane]) * rate
+                wave = math.sin(angle) ** 2 * inverse[d, lane]
+                waves += wave
+                turned += 2.0 * math.sin(2.0 * angle) * angle * inverse[d, lane]
+                if ard > 1:
+                    dK[at + d, q, lane] = 4.0 * wave
+            value = math.exp(-2.0 * waves) * scale[lane]
+            out[q, lane] = value
+            dK[first, q, lane] = turned * value
+            if ard == 1:
+                dK[at, q, lane] = 4.0 * waves * value
+            else:
+                for d in range(D):
+                    dK[at + d, q, lane] *= value
+
+
+@compiled
+def _shape(kind, theta, first, stop, D, square, product, m, inverse, scale, out, dK):
+    """A kernel's shape over all pairs, times `scale`, and its derivatives by the logarithms of its parameters, in the
+    rows of dK that are theirs."""
+    if kind == LINEAR:
+        for q in range(m):
+            store(out, q, load(product, q) * load(scale, 0))
+        return
+    if kind == CONSTANT:
+        for q in range(m):
+            store(out, q, load(scale, 0))
+        return
+    at = first + 1 if kind in (RATIONAL, PERIODIC) else first
+    ard = stop - at  # lengthscales from here on
+    for d in range(D):
+        for lane in range(WIDTH):
+            inverse[d, lane] = math.exp(-2.0 * theta[at + (d if ard > 1 else 0), lane])
+    if kind == PERIODIC:
+        _periodic(theta, first, at, ard, D, square, m, inverse, scale, out, dK)
+    elif kind == RATIONAL:
+        _rational(theta, first, at, ard, D, square, m, inverse, scale, out, dK)
+    else:
+        _smooth(kind, at, ard, D, square, square.shape[1], m, inverse, load(scale, 0), out, dK)
+
+
+@compiled
+def covariance(factors, theta, D, square, product, m, K, shapes, inverse, scale, dK):
+    """The covariance without its noise, and its derivatives. `factors` has a row for each shape: kind, term, first
+    parameter, one past the last, and the place of its term's variance; those of one term stand together. inverse,
+    scale: room for a lane each of every dimension, and one."""
+    F, most = len(factors), square.shape[1]
+    if F == 1:
+        place = factors[0, 4]
+        for lane in range(WIDTH):
+            scale[lane] = math.exp(theta[place, lane])
+        _shape(factors[0, 0], theta, factors[0, 2], factors[0, 3], D, square, product, m, inverse, scale, K, dK)
+        for q in range(m):
+            store(dK, place * most + q, load(K, q))
+        return
+    for f in range(F):
+        for lane in range(WIDTH):
+            scale[lane] = 1.0
+        _shape(factors[f, 0], theta, factors[f, 2], factors[f, 3], D, square, product, m, inverse, scale, shapes[f], dK)
+    for q in range(m):
+        store(K, q, every(0.0))
+    f = 0
+    while f < F:
+        stop = f
+        while stop < F and factors[stop, 1] == factors[f, 1]:
+            stop += 1
+        place = factors[f, 4]
+        for lane in range(WIDTH):
+            scale[lane] = math.exp(theta[place, lane])
+        variance = load(scale, 0)
+        for q in range(m):
+            product_q = variance
+            for g in range(f, stop):
+                product_q *= load(shapes, g * most + q)
+            store(dK, place * most + q, product_q)
+            store(K, q, load(K, q) + product_q)
+        for g in range(f, stop):
+            for p in range(factors[g, 2], factors[g, 3]):
+                for q in range(m):
+                    slope = load(dK, p * most + q) * variance
+                    for h in range(f, stop):
+                        if h != g:
+                            slope *= load(shapes, h * most + q)
+                    store(dK, p * most + q, slope)
+        f = stop

@@ -1,0 +1,285 @@
+"""The likelihood of the tasks in a processor's lanes, with its gradient and average information, compiled.
+
+The twin of likelihood.py, where the method is explained. Lanes go in step: a task with fewer points than its neighbours
+has rows of the identity at the end, which change nothing.
+"""
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .covariance import covariance, point_pairs
+from .lanes import WIDTH, compiled, every, inlined, load, store
+from .linear_algebra import add, copy, dot, factor, invert, solve_small, sweep, times
+
+_LOG2PI = math.log(2 * math.pi)
+_FACTORS = 8  # of a determinant, multiplied before a logarithm is taken: it costs as much as twenty products
+
+
+class Room(NamedTuple):
+    """Working memory of one thread, for tasks of up to N points. The last axis is the lanes', but for `count`, `small`
+    and what follows it, which serve one lane at a time.
+
+    count: points of each lane. there: 1 for a point, 0 for a row that only fills. theta: where to evaluate. parts: the
+    quadratic form, and the log determinant. a: the inverse times what is left of the targets. Z: targets and regressors
+    times L^-1. U: the derivatives times a, times L^-1. beta: the mean's coefficients."""
+
+    count: Any
+    there: Any
+    square: Any
+    product: Any
+    y: Any
+    H: Any
+    known: Any
+    theta: Any
+    K: Any
+    shapes: Any
+    inverse: Any
+    scale: Any
+    dK: Any
+    A: Any
+    W: Any
+    G: Any
+    a: Any
+    Z: Any
+    U: Any
+    parts: Any
+    gradient: Any
+    info: Any
+    beta: Any
+    cross: Any
+    small: Any
+    right: Any
+    C: Any
+    found: Any
+    meanfree: Any
+
+
+@compiled
+def make_room(N, D, P, Q, F):
+    up, rows = max(4, -(-N // 4) * 4), max(P, Q) + 2
+    most = up * (up + 1) // 2
+    return Room(
+        np.zeros(WIDTH, np.int64), np.zeros((up, WIDTH)), np.zeros((D, most, WIDTH)), np.zeros((most, WIDTH)),
+        np.zeros((up, WIDTH)), np.zeros((Q, up, WIDTH)), np.zeros((up, WIDTH)), np.zeros((P, WIDTH)),
+        np.zeros((most, WIDTH)), np.zeros((F, most, WIDTH)), np.zeros((D, WIDTH)), np.zeros(WIDTH),
+        np.zeros((P, most, WIDTH)), np.zeros((up, up, WIDTH)), np.zeros((up, up, WIDTH)), np.zeros((most, WIDTH)),
+        np.zeros((up, WIDTH)), np.zeros((-(-(Q + 1) // 4) * 4, up, WIDTH)), np.zeros((-(-P // 4) * 4, up, WIDTH)),
+        np.zeros((2, WIDTH)), np.zeros((P, WIDTH)), np.zeros((P, P, WIDTH)), np.zeros((Q, WIDTH)),
+        np.zeros((rows, rows, WIDTH)), np.zeros((rows, rows)), np.zeros(rows), np.zeros((rows, rows)), np.zeros(rows),
+        np.zeros((WIDTH, rows), np.bool_),
+    )  # fmt: skip
+
+
+@compiled
+def take(room, lane, x, y, keep, H, known, same):
+    """Copies a task's points into a lane, without the missing ones. `same`: the inputs are those that it has."""
+    D, Q, n = x.shape[1], H.shape[1], 0
+    for i in range(len(y)):
+        if keep[i]:
+            for c in range(Q):
+                room.H[c, n, lane] = H[i, c]
+            room.y[n, lane] = y[i]
+            room.known[n, lane] = known[i]
+            n += 1
+    if not (same and n == len(y) and room.count[lane] == n):
+        rows = np.empty((n, D))
+        at = 0
+        for i in range(len(y)):
+            if keep[i]:
+                copy(rows[at], x[i])
+                at += 1
+        point_pairs(rows, n, D, lane, room.square, room.product)
+        had = room.count[lane]
+        for q in range(n * (n + 1) // 2, had * (had + 1) // 2):  # what fills may be anything but infinite
+            room.product[q, lane] = 0.0
+            for d in range(D):
+                room.square[d, q, lane] = 0.0
+    for i in range(len(room.there)):
+        room.there[i, lane] = 1.0 if i < n else 0.0
+        if i >= n:
+            room.y[i, lane] = 0.0
+            room.known[i, lane] = 0.0
+            for c in range(Q):
+                room.H[c, i, lane] = 0.0
+    room.count[lane] = n
+
+
+@inlined
+def _side(room):
+    """Rows that the lanes need, a multiple of four."""
+    n = 1
+    for lane in range(WIDTH):
+        n = max(n, room.count[lane])
+    return -(-n // 4) * 4
+
+
+@compiled
+def _spread(K, there, known, noise, n, A, across):
+    """The covariance as the lower half of a matrix, with the noise; the identity where a lane has no points."""
+    at = 0
+    for i in range(n):
+        point = load(there, i)
+        for j in range(i):
+            store(A, i * across + j, load(K, at + j) * point)
+        own = (load(K, at + i) + noise) * point + load(known, i)
+        store(A, i * across + i, own + (every(1.0) - point))
+        at += i + 1
+
+
+@compiled
+def _fit_mean(Z, n, across, Q, cross, beta, free, small, right, C, found):
+    """The mean's coefficients by generalised least squares, the first row of Z made what is left of the targets. A
+    regressor that the points cannot tell gets 0."""
+    wide = len(cross)
+    for i in range(Q):
+        store(cross, Q * wide + i, dot(Z, (1 + i) * across, Z, 0, n))
+        for j in range(i + 1):
+            store(cross, i * wide + j, dot(Z, (1 + i) * across, Z, (1 + j) * across, n))
+    for lane in range(WIDTH):
+        for i in range(Q):
+            right[i] = cross[Q, i, lane]
+            for j in range(i + 1):
+                small[i, j] = small[j, i] = cross[i, j, lane]
+        for i in range(Q):
+            left = small[i, i]
+            # What is left of a regressor beyond the ones before it; nothing, when there are too few points.
+            if i > 0 and solve_small(i, small, small[i], free[lane], 0.0, 0.0, found, C):
+                for j in range(i):
+                    left -= small[i, j] * found[j]
+            free[lane, i] = left > 1e-10 * small[i, i]
+        good = solve_small(Q, small, right, free[lane], 0.0, 0.0, found, C)
+        for i in range(Q):
+            beta[i, lane] = found[i] if good else 0.0
+    for i in range(Q):
+        add(Z, 0, load(beta, i) * -1.0, Z, (1 + i) * across, n)
+
+
+@inlined
+def _noise(room):
+    """The noise variance of every lane."""
+    for lane in range(WIDTH):
+        room.scale[lane] = math.exp(room.theta[len(room.theta) - 1, lane])
+    return load(room.scale, 0)
+
+
+@compiled
+def _log_determinant(A, n, across, scale, out):
+    """That of the covariance, from its factor, whose diagonal has its reciprocal."""
+    for lane in range(WIDTH):
+        out[lane] = 0.0
+    for first in range(0, n, _FACTORS):
+        product = every(1.0)
+        for i in range(first, min(n, first + _FACTORS)):
+            product *= load(A, i * across + i)
+        store(scale, 0, product)
+        for lane in range(WIDTH):
+            if scale[lane] > 1e-250 and scale[lane] < 1e250:
+                out[lane] -= 2.0 * math.log(scale[lane])
+            else:  # too large or too small for a number, or NaN
+                for i in range(first, min(n, first + _FACTORS)):
+                    out[lane] -= 2.0 * math.log(A[i, i, lane])
+
+
+@compiled
+def evaluate_noise(room):
+    """As `evaluate`, where only the noise has changed since."""
+    n, across, Q, A, Z, y, H = _side(room), room.A.shape[1], len(room.H), room.A, room.Z, room.y, room.H
+    _spread(room.K, room.there, room.known, _noise(room), n, A, across)
+    factor(A, across, n)
+    for i in range(n):
+        store(Z, i, load(y, i))
+        for c in range(Q):
+            store(Z, (1 + c) * across + i, load(H, c * len(y) + i))
+        for c in range(1 + Q, len(Z)):
+            store(Z, c * across + i, every(0.0))
+    for c in range(0, len(Z), 4):
+        sweep(Z, c, A, across, 0, n)
+    if Q > 0:
+        _fit_mean(Z, n, across, Q, room.cross, room.beta, room.meanfree, room.small, room.right, room.C, room.found)
+    store(room.parts, 0, dot(Z, 0, Z, 0, n))
+    _log_determinant(A, n, across, room.scale, room.parts[1])
+
+
+@compiled
+def evaluate(room, factors):
+    """The quadratic form and the log determinant of every lane, at its theta."""
+    n = _side(room)
+    covariance(
+        factors, room.theta, len(room.square), room.square, room.product, n * (n + 1) // 2, room.K, room.shapes,
+        room.inverse, room.scale, room.dK,
+    )  # fmt: skip
+    evaluate_noise(room)
+
+
+@inlined
+def nats(room, lane):
+    """The negative log likelihood of a lane; infinite where its covariance is not positive definite."""
+    found = 0.5 * (room.parts[0, lane] + room.parts[1, lane] + room.count[lane] * _LOG2PI)
+    return found if abs(found) < np.inf and room.parts[0, lane] < np.inf else np.inf
+
+
+@compiled
+def slopes(room):
+    """Gradient and average information of every lane, from the factored covariance."""
+    n, across, Q, P, most = _side(room), room.A.shape[1], len(room.H), len(room.theta), len(room.K)
+    A, W, G, Z, U, a, dK, info = room.A, room.W, room.G, room.Z, room.U, room.a, room.dK, room.info
+    invert(A, across, n, W, G)
+    for i in range(n):
+        store(a, i, dot(W, i * across + i, Z, i, n - i))
+    noise = _noise(room)
+    store(room.gradient, P - 1, noise * _bend(G, a, room.there, n) * 0.5)
+    for p in range(P - 1):
+        store(room.gradient, p, dot(G, 0, dK, p * most, n * (n + 1) // 2) * 0.5)
+        times(dK, p * most, n, a, room.there, U, p * across)
+    for i in range(n):
+        store(U, (P - 1) * across + i, noise * load(a, i))
+        for p in range(P, len(U)):
+            store(U, p * across + i, every(0.0))
+    for p in range(0, len(U), 4):
+        sweep(U, p, A, across, 0, n)
+    if Q > 0:
+        for p in range(P):
+            _without_mean(
+                U, p * across, Z, n, across, Q, room.cross, room.meanfree, room.small, room.right, room.C, room.found
+            )
+    for p in range(P):
+        for o in range(p + 1):
+            both = dot(U, p * across, U, o * across, n) * 0.5
+            store(info, p * P + o, both)
+            store(info, o * P + p, both)
+
+
+@compiled
+def _bend(G, a, there, n):
+    """Makes of the inverse what the derivatives are multiplied by, twice where it stands for two; its trace."""
+    trace, at = every(0.0), 0
+    for i in range(n):
+        point, ai = load(there, i), load(a, i)
+        twice = point * 2.0
+        for j in range(i):
+            store(G, at + j, (load(G, at + j) - ai * load(a, j)) * twice)
+        own = (load(G, at + i) - ai * ai) * point
+        store(G, at + i, own)
+        trace += own
+        at += i + 1
+    return trace
+
+
+@compiled
+def _without_mean(U, first, Z, n, across, Q, cross, free, small, right, C, found):
+    """Takes from a row of U what the mean would take up of it."""
+    wide = len(cross)
+    for c in range(Q):
+        store(cross, Q * wide + c, dot(Z, (1 + c) * across, U, first, n))
+    for lane in range(WIDTH):
+        for i in range(Q):
+            right[i] = cross[Q, i, lane]
+            for j in range(i + 1):
+                small[i, j] = small[j, i] = cross[i, j, lane]
+        good = solve_small(Q, small, right, free[lane], 0.0, 0.0, found, C)
+        for c in range(Q):
+            cross[Q, c, lane] = -found[c] if good else 0.0
+    for c in range(Q):
+        add(U, first, load(cross, Q * wide + c), Z, (1 + c) * across, n)

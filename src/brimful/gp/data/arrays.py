@@ -1,0 +1,85 @@
+"""What users give as numbers or dates, as tensors; what is masked is NaN."""
+
+import contextlib
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import torch
+from torch import Tensor
+
+from ...core.base import pytree
+from ...core.base.errors import InputError
+from .long_table import days, is_moment, plain
+
+
+def as_tensor(value: Any, name: str) -> Tensor:
+    """Real numbers of any form as a tensor, NaN where they are masked."""
+    try:
+        array = value.detach() if isinstance(value, Tensor) else np.asarray(_unmasked(value))
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{name} is a {type(value).__name__} that is not an array of numbers: {error}") from error
+    if isinstance(array, np.ndarray) and array.dtype.kind not in "fiu":
+        raise InputError(f"{name} holds {array.dtype}; give real numbers")
+    tensor = pytree.tensors(array, name)
+    assert isinstance(tensor, Tensor)
+    if tensor.is_complex() or tensor.dtype == torch.bool:
+        raise InputError(f"{name} holds {tensor.dtype}; give real numbers")
+    return tensor if tensor.is_floating_point() else tensor.double()
+
+
+def as_inputs(value: Any, name: str) -> Tensor:
+    """Numbers, or dates and the starts of periods as days since 1970-01-01, as a tensor; NaN where they are masked."""
+    array = plain(value, pa.field(name, value.type)) if isinstance(value, pa.Array | pa.ChunkedArray) else value
+    if not isinstance(value, Tensor):
+        with contextlib.suppress(TypeError, ValueError):  # `as_tensor` says what is wrong with it
+            array = np.asarray(_unmasked(array))
+    if isinstance(array, np.ndarray) and array.dtype.kind == "O" and array.size:
+        with contextlib.suppress(pa.ArrowException, TypeError, ValueError):
+            moments = pa.array([getattr(each, "start_time", each) for each in array.flat], from_pandas=True)
+            if is_moment(moments.type):
+                array = days(moments).reshape(array.shape)
+    elif isinstance(array, np.ndarray) and array.dtype.kind == "M":
+        flat = array.reshape(-1)
+        array = days(pa.array(flat.astype("datetime64[us]"))).reshape(array.shape)
+    return as_tensor(array, name)
+
+
+def _unmasked(value: Any) -> Any:
+    """Numbers or dates, those that are masked as NaN or no date."""
+    array = _masked(value)
+    if array is None:
+        return value
+    hidden = np.ma.getmaskarray(array)
+    if not hidden.any() or array.dtype.kind not in "fiuMO":  # of other kinds, `as_tensor` says that they are wrong
+        return array.data
+    filled = array.data.astype(np.float64 if array.dtype.kind in "iu" else array.dtype)
+    filled[hidden] = {"M": np.datetime64("NaT"), "O": None}.get(filled.dtype.kind, np.nan)
+    return filled
+
+
+def _masked(value: Any) -> np.ma.MaskedArray | None:
+    """A masked array, or a list that has such in it as one; None where nothing can be masked."""
+    if isinstance(value, np.ma.MaskedArray):
+        return value
+    if not isinstance(value, list | tuple) or not any(isinstance(each, list | tuple | np.ndarray) for each in value):
+        return None
+    parts = [_masked(each) for each in value]
+    if all(part is None for part in parts):
+        return None
+    return np.ma.stack([each if part is None else part for each, part in zip(value, parts, strict=True)])
+
+
+def where_known(y: Tensor, noise: Any) -> Tensor:
+    """The targets, NaN where the known noise is masked."""
+    array = _masked(noise)
+    return y if array is None else torch.where(torch.from_numpy(np.ma.getmaskarray(array)).to(y.device), torch.nan, y)
+
+
+def as_points(at: Any, dimensions: int) -> Tensor:
+    """New inputs for all tasks as (m, d)."""
+    points = as_inputs(at, "x_new").double()
+    points = points.reshape(-1, 1) if points.ndim < 2 and dimensions == 1 else points
+    if points.ndim != 2 or points.shape[1] != dimensions:
+        raise InputError(f"new points have shape {tuple(points.shape)}; give (m, {dimensions})")
+    return points

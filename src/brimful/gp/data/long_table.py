@@ -1,0 +1,192 @@
+"""Long tables, a row a point: which columns are what, and their numbers."""
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from ...core.base.errors import ConfigError, InputError
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """The names of a long table's columns; x may name several, by commas or in a list. Where x is not said and no
+    column has one of its usual names, all columns that are left are inputs."""
+
+    id: str | None = None
+    x: str | Sequence[str] | None = None
+    y: str | None = None
+    noise: str | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("id", "x", "y", "noise"):
+            given = getattr(self, name)
+            several = name == "x" and isinstance(given, list | tuple) and all(isinstance(each, str) for each in given)
+            if not (given is None or isinstance(given, str) or several):
+                raise ConfigError(f"columns has {name}={given!r}; give the name of a column")
+
+    @property
+    def inputs(self) -> list[str]:
+        """The names in x."""
+        names = self.x.split(",") if isinstance(self.x, str) else self.x or []
+        return [each.strip() for each in names]
+
+    def found(self, names: list[str]) -> tuple[str, list[str], str]:
+        """The columns of task, inputs and target among these: as they were named, or by their usual names."""
+        task, target = self.id or _find("id", names), self.y or _find("y", names)
+        inputs = self.inputs or _inputs(names, task, target, self.noise)
+        for name in [task, *inputs, target, *([self.noise] if self.noise else [])]:
+            if name not in names:
+                raise InputError(f"the table has no column {name!r}; it has {', '.join(names)}")
+        return task, inputs, target
+
+
+_NAMES = {
+    "id": ("unique_id", "task", "task_id", "series", "id", "item_id"),
+    "x": ("ds", "x", "t", "time", "date", "timestamp"),
+    "y": ("y", "value", "target"),
+}
+_INDEX = re.compile(r"(__index_level_\d+__)?")  # what pandas calls the numbers of its rows; in CSV, nothing
+
+
+def is_table(source: Any) -> bool:
+    """Whether something is a table, or may be the path of one."""
+    frame = _lazy(source) or hasattr(source, "__arrow_c_stream__") or hasattr(source, "columns")
+    return frame or isinstance(source, str | Path)
+
+
+def _lazy(source: Any) -> bool:
+    """Whether it is a frame that polars has still to compute. Its class is asked: asking a frame for columns costs."""
+    return hasattr(type(source), "collect") and hasattr(type(source), "collect_schema")
+
+
+def read_table(source: Any) -> pa.Table:
+    """A table in memory, or that of a Parquet, CSV or TSV file, without the numbers that pandas gives its rows."""
+    table = _table(source)
+    names = table.column_names
+    for name in names:
+        if names.count(name) > 1:
+            raise InputError(f"the table has {names.count(name)} columns called {name!r}; rename all but one")
+    table = table.drop_columns([name for name in names if _INDEX.fullmatch(name)])
+    for place, field in enumerate(table.schema):
+        given = table.column(place)
+        column = plain(given, field)
+        table = table if column is given else table.set_column(place, field.name, column)
+    return table
+
+
+def _table(source: Any) -> pa.Table:
+    path = Path(source) if isinstance(source, str | Path) else None
+    if path is not None and not path.exists():
+        raise InputError(f"{path} does not exist; check the path")
+    try:
+        if path is None:
+            return _frame(source)
+        name = path.name.lower().removesuffix(".gz")
+        if name.endswith((".csv", ".tsv")):
+            import pyarrow.csv
+
+            tabs = pyarrow.csv.ParseOptions(delimiter="\t" if name.endswith(".tsv") else ",")
+            return pyarrow.csv.read_csv(path, parse_options=tabs)
+        return pq.read_table(path)
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise InputError(f"{path or type(source).__name__} cannot be read as a table: {error}") from error
+
+
+def _frame(source: Any) -> pa.Table:
+    frame = source.collect() if _lazy(source) else source
+    return pa.table(frame) if hasattr(frame, "__arrow_c_stream__") else pa.Table.from_pandas(frame)
+
+
+def _find(what: str, names: list[str]) -> str:
+    for name in _NAMES[what]:
+        if name in names:
+            return name
+    raise InputError(
+        f"no column of {', '.join(names)} is called {' or '.join(_NAMES[what])}; name it with the {what} option"
+    )
+
+
+def _inputs(names: list[str], task: str, target: str, noise: str | None) -> list[str]:
+    rest = [name for name in names if name not in (task, target, noise)]
+    for name in _NAMES["x"]:
+        if name in rest:
+            return [name]
+    if not rest:
+        raise InputError(f"the table has no input column beside {task!r} and {target!r}; name it with the x option")
+    return rest
+
+
+_PERIOD = "pandas.period"
+
+
+def plain(column: Any, field: pa.Field) -> Any:
+    """A column, or an array, that Arrow can work with: texts in their usual form, and a period as its start."""
+    if pa.types.is_string_view(field.type):  # as polars has them; they cannot be taken by place
+        return pc.cast(column, pa.large_string())
+    frequency = _frequency(field)
+    return column if frequency is None else _starts(column, frequency, field.name)
+
+
+def _frequency(field: pa.Field) -> str | None:
+    """That of pandas' periods; None where it is no column of periods."""
+    kind, about = field.type, field.metadata or {}
+    if isinstance(kind, pa.BaseExtensionType) and kind.extension_name == _PERIOD:
+        return getattr(kind, "freq", None)
+    if about.get(b"ARROW:extension:name") == _PERIOD.encode():  # of a file: Arrow knows the type only beside pandas
+        return json.loads(about[b"ARROW:extension:metadata"])["freq"]
+    return None
+
+
+def _starts(column: Any, frequency: str, name: str) -> pa.Array:
+    """The moments at which pandas' periods begin."""
+    try:
+        import pandas as pd
+
+        count = pc.cast(column, pa.int64())
+        periods = pd.PeriodIndex.from_ordinals(pc.fill_null(count, 0).to_numpy(), freq=frequency)
+        return pa.array(periods.start_time.to_numpy(), mask=count.is_null().to_numpy(zero_copy_only=False))
+    except (ImportError, ValueError) as error:
+        raise InputError(
+            f"column {name!r} holds periods of pandas, and cannot be read ({error}); give dates"
+        ) from error
+
+
+def days(moments: pa.Array | pa.ChunkedArray) -> np.ndarray:
+    """Days since 1970-01-01, which are near enough to 1."""
+    whole = pc.cast(pc.cast(moments, pa.timestamp("us"), safe=False), pa.int64())
+    return pc.cast(whole, pa.float64(), safe=False).to_numpy(zero_copy_only=False) / 86_400e6
+
+
+def moments(days_N: np.ndarray) -> pa.Array:
+    """Days since 1970-01-01 as dates, or with the time of day, in UTC, where there is one; null where it is NaN."""
+    there = np.isfinite(days_N)
+    moment = np.rint(np.where(there, days_N, 0.0) * 86_400e6).astype(np.int64)
+    found = pa.array(moment, mask=~there).cast(pa.timestamp("us"))
+    return found if (moment % 86_400_000_000).any() else found.cast(pa.date32())
+
+
+def is_moment(kind: pa.DataType) -> bool:
+    """Whether a column of that kind holds dates."""
+    return pa.types.is_timestamp(kind) or pa.types.is_date(kind)
+
+
+def numbers(column: pa.ChunkedArray, name: str) -> np.ndarray:
+    """A column as float64, NaN where it is null."""
+    kind = column.type
+    try:
+        if is_moment(kind):
+            return days(column)
+        if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+            raise pa.ArrowInvalid("it holds texts")
+        return pc.cast(column, pa.float64()).to_numpy()
+    except (pa.ArrowException, NotImplementedError) as error:
+        vast = "; divide numbers that large, or give datetimes" if pa.types.is_integer(kind) else ""
+        raise InputError(f"column {name!r} is {kind}, and must hold numbers or dates: {error}{vast}") from error

@@ -1,0 +1,392 @@
+"""The data of many tasks, in whatever form it comes, as a source of batches for `map`.
+
+Legend: T tasks, N points, D input dimensions.
+"""
+
+import copy
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import torch
+from torch import Tensor
+
+from ...core.base import arrow
+from ...core.base.errors import ConfigError, InputError
+from ...core.runs import fingerprint
+from ...engine.map.sources import ArrayItems, Items, Loaded
+from .arrays import as_inputs, as_tensor, where_known
+from .long_table import Columns, is_table, numbers, plain, read_table
+
+
+@dataclass(frozen=True, slots=True)
+class Data:
+    """What was given, understood.
+
+    Attributes:
+        items: the tasks, as batches of "x" (unless shared), "y" (NaN where a point is missing) and "noise" (if known).
+        shared: inputs that all tasks share, (N, D); None where each has its own.
+        ids: the tasks' names; None for 0, 1, 2, ...
+        dimensions: input dimensions.
+        points: the most points of any task.
+        inputs: the names of the input columns; None where it was no table.
+        noise: the known noise variance, where it is one for all points of all tasks.
+    """
+
+    items: Items
+    shared: Tensor | None
+    ids: pa.Array | None
+    dimensions: int
+    points: int
+    inputs: tuple[str, ...] | None = None
+    noise: float | None = None
+
+    @property
+    def tasks(self) -> int:
+        return self.items.length or 0
+
+    @property
+    def noise_known(self) -> bool:
+        """Whether the noise of the points is given."""
+        tree = self.items.load(0, min(1, self.tasks)).tree
+        return isinstance(tree, dict) and "noise" in tree
+
+    def in_order(self, ids: pa.Array) -> "Data":
+        """The same tasks in the order of these names, which must be theirs."""
+        assert self.ids is not None
+        places = {task: place for place, task in enumerate(self.ids.to_pylist())}
+        for task in ids.to_pylist():
+            if task not in places:
+                raise InputError(f"the data has no task {task!r}, of which there is a model; give all that was fitted")
+        order = np.array([places[task] for task in ids.to_pylist()], np.int64)
+        if np.array_equal(order, np.arange(self.tasks)):
+            return self
+        if not isinstance(self.items, Ragged) or len(order) != self.tasks:
+            raise InputError(
+                "the tasks are not those of the models, in their order; give back the data that was fitted"
+            )
+        return replace(self, items=self.items.taken(order), ids=ids)
+
+
+class Ragged:
+    """Tasks of unequal length, one after another in flat arrays; batches are padded to their longest, and the longest
+    tasks come first, so that little is."""
+
+    forward = False
+
+    def __init__(self, x: np.ndarray, y: np.ndarray, noise: np.ndarray | None, offsets: np.ndarray) -> None:
+        self._x, self._y, self._noise, self._offsets = x, y, noise, offsets
+        counts = np.diff(offsets)
+        self._order = np.argsort(-counts, kind="stable")
+        self._counts = counts[self._order]
+        self.length: int | None = len(counts)
+        self.weights: np.ndarray | None = np.maximum(self._counts, 1).astype(np.float64) ** 2
+
+    def load(self, start: int, stop: int, capacity: float | None = None) -> Loaded:
+        tasks, counts = self._order[start:stop], self._counts[start:stop]
+        most = int(counts[0]) if len(counts) else 0
+        place = self._offsets[tasks][:, None] + np.arange(most)
+        there = np.arange(most) < counts[:, None]
+        place = np.where(there, place, 0)
+        y = np.where(there, self._y[place] if len(self._y) else 0.0, np.nan)
+        x = self._x[place] if len(self._x) else np.zeros((*place.shape, self._x.shape[1]))
+        tree = {"x": torch.from_numpy(x), "y": torch.from_numpy(y)}
+        if self._noise is not None:
+            tree["noise"] = torch.from_numpy(np.where(there, self._noise[place], 0.0))
+        return Loaded(start, stop - start, tree, weights=self.weights[start:stop] if self.weights is not None else None)
+
+    def index(self, start: int, stop: int) -> np.ndarray:
+        return self._order[start:stop]
+
+    def counts(self, start: int, stop: int) -> np.ndarray:
+        """How many points the tasks at these positions have; what is loaded beyond is padding."""
+        return self._counts[start:stop]
+
+    def taken(self, order: np.ndarray) -> "Ragged":
+        """The same tasks in another order."""
+        counts = np.diff(self._offsets)[order]
+        offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+        rows = np.repeat(self._offsets[order] - offsets[:-1], counts) + np.arange(offsets[-1])
+        noise = None if self._noise is None else self._noise[rows]
+        return Ragged(self._x[rows], self._y[rows], noise, offsets)
+
+    def item_bytes(self) -> int:
+        return int(self._y.nbytes + self._x.nbytes) // max(1, self.length or 1)
+
+    def fingerprint(self) -> str:
+        return fingerprint.of([self._x, self._y, self._noise, self._offsets])
+
+    def spec(self) -> str:
+        return f"ragged x {self._x.dtype} {self._x.shape[1]} y {self._y.dtype}"
+
+
+def unweighted(items: Items) -> Items:
+    """The same tasks, all of weight 1: a batch of a given size is then so many tasks, and not so much weight."""
+    same = copy.copy(items)
+    same.weights = None
+    return same
+
+
+class Synthetic:
+    """Tasks drawn as they are asked for: sums of two random sines, with noise. Blocks of tasks have generators of their
+    own, so that the way the work is cut does not change them, and no more than a batch is ever in memory."""
+
+    forward = False
+    _BLOCK = 256
+
+    def __init__(self, count: int, points: int, seed: int, shared: bool) -> None:
+        self.length: int | None = count
+        self.weights: np.ndarray | None = None
+        self.points, self.seed, self.shared = points, seed, shared
+
+    def inputs(self) -> Tensor:
+        """The inputs that all tasks share."""
+        return torch.linspace(0, 1, self.points, dtype=torch.float64)[:, None]
+
+    def load(self, start: int, stop: int, capacity: float | None = None) -> Loaded:
+        x, y, _ = self.draw(start, stop)
+        tree = {"y": y} if self.shared else {"x": x, "y": y}
+        return Loaded(start, stop - start, tree)
+
+    def draw(self, start: int, stop: int, at: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor]:
+        """Inputs and noisy targets; at `at`, the noise-free truth with, along a last axis of 2, a noisy observation."""
+        blocks = range(start // self._BLOCK, max(start, stop - 1) // self._BLOCK + 1)
+        parts, first = [self._block(block, at) for block in blocks], blocks.start * self._BLOCK
+        x, y, truth = (torch.cat(each)[start - first : stop - first] for each in zip(*parts, strict=True))
+        return x, y, truth
+
+    def _block(self, block: int, at: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+        generator = torch.Generator().manual_seed(self.seed * 1_000_003 + block)
+
+        def uniform(low: float, high: float, *shape: int) -> Tensor:
+            drawn = torch.rand(self._BLOCK, *shape, generator=generator, dtype=torch.float64)
+            return low + (high - low) * drawn
+
+        frequency, phase, height = uniform(1, 4, 2), uniform(0, 2 * math.pi, 2), uniform(0.3, 1, 2)
+        sigma = torch.exp(uniform(math.log(0.02), math.log(0.3), 1))
+        own = uniform(0, 1, self.points).sort(1).values
+        x = self.inputs()[:, 0].expand(self._BLOCK, -1) if self.shared else own
+
+        def wave(points: Tensor) -> Tensor:
+            angle = 2 * math.pi * frequency[:, None, :] * points[:, :, None] + phase[:, None, :]
+            return (height[:, None, :] * torch.sin(angle)).sum(2)
+
+        noise = sigma * torch.randn(self._BLOCK, self.points, generator=generator, dtype=torch.float64)
+        truth = wave(x if at is None else at.double().reshape(1, -1).expand(self._BLOCK, -1))
+        seen = truth + sigma * torch.randn(truth.shape, generator=generator, dtype=torch.float64)
+        return x[:, :, None].float(), (wave(x) + noise).float(), torch.stack([truth, seen], dim=2)
+
+    def index(self, start: int, stop: int) -> np.ndarray:
+        return np.arange(start, stop)
+
+    def item_bytes(self) -> int:
+        return 8 * self.points
+
+    def fingerprint(self) -> str:
+        return f"synthetic {self.length} {self.points} {self.seed} {self.shared}"
+
+    def spec(self) -> str:
+        return f"synthetic {self.points} {self.shared}"
+
+
+def synthetic(count: int, points: int = 40, seed: int = 0, shared: bool = True) -> Data:
+    """Random tasks to try things on."""
+    count, points, seed = whole("count", count, 0), whole("points", points, 1), whole("seed", seed)
+    source = Synthetic(count, points, seed, shared)
+    return Data(source, source.inputs() if shared else None, None, 1, points)
+
+
+def whole(name: str, value: Any, least: int | None = None) -> int:
+    """A whole number, of Python's or NumPy's kind, checked."""
+    if not isinstance(value, Integral) or isinstance(value, bool) or (least is not None and int(value) < least):
+        raise ConfigError(f"{name} is {value!r}; give a whole number{'' if least is None else f' from {least} on'}")
+    return int(value)
+
+
+def read(x: Any, y: Any, noise: Any, ids: Any, columns: "Columns | None") -> Data:
+    """The data of `gp.fit`, whichever of its forms it has.
+
+    What is masked in a `numpy.ma` array is missing: a masked input or target is NaN, and a point whose known noise is
+    masked is as one whose target is.
+    """
+    columns = Columns() if columns is None else columns
+    if not isinstance(columns, Columns):
+        raise ConfigError(f"columns is a {type(columns).__name__}; give gp.Columns(id=..., x=..., y=...)")
+    table = y is None and is_table(x)
+    if columns != Columns() and not table:
+        raise InputError("columns= names the columns of a long table, and this is none; leave it out")
+    if isinstance(x, Data):
+        for name, given in (("y", y), ("noise", noise), ("task_ids", ids)):
+            if given is not None:
+                raise InputError(f"the data has its own {name}, if any; leave {name}= out")
+        return x
+    if table:
+        if noise is not None or ids is not None:
+            raise InputError("a long table has noise and task ids in columns: name them with gp.Columns(noise=, id=)")
+        return _long(x, columns)
+    if y is None and isinstance(x, Sequence) and not isinstance(x, str):
+        if noise is not None:
+            raise InputError("a list of pairs has the noise in it: give (x, y, noise) for each task")
+        return _pairs(x, ids)
+    if y is None:
+        raise InputError(
+            f"x is a {type(x).__name__} and there is no y; give arrays x and y, a list of (x, y) pairs, or a long table"
+        )
+    return _arrays(x, y, noise, ids)
+
+
+def _arrays(x: Any, y: Any, noise: Any, ids: Any) -> Data:
+    x, y = as_inputs(x, "x"), as_tensor(y, "y")
+    if y.ndim == 1:
+        y = y[None]
+    if y.ndim != 2:
+        raise InputError(f"y has shape {tuple(y.shape)}; give (tasks, points)")
+    T, N = y.shape
+    if x.ndim == 1 and len(x) == N:
+        shared, own = x[:, None], None
+    elif x.ndim == 2 and tuple(x.shape) == (T, N):
+        shared, own = None, x[:, :, None]
+    elif x.ndim == 2 and len(x) == N:
+        shared, own = x, None
+    elif x.ndim == 3 and tuple(x.shape[:2]) == (T, N):
+        shared, own = None, x
+    else:
+        raise InputError(
+            f"x has shape {tuple(x.shape)} and y {tuple(y.shape)}; give x as ({N},) or ({N}, d) shared by all tasks, "
+            f"or ({T}, {N}) or ({T}, {N}, d) for inputs of their own"
+        )
+    dimensions = x.shape[-1] if x.ndim == 3 or (shared is not None and x.ndim == 2) else 1
+    if dimensions == 0:
+        raise InputError("x has no dimensions; give at least one column")
+    tree = {"y": y} if own is None else {"x": own, "y": y}
+    if noise is not None:
+        tree["noise"] = _noise(noise, T, N)
+        tree["y"] = where_known(y, noise)
+    if shared is not None and not bool(torch.isfinite(shared).all()):
+        raise InputError("x holds NaN or infinities, and all tasks share it; take those points out")
+    one = _one(tree["noise"].numpy(force=True)) if noise is not None else None
+    shared = None if shared is None else shared.double()
+    return Data(ArrayItems(tree), shared, _ids(ids, T), dimensions, N, noise=one)
+
+
+def _noise(noise: Any, tasks: int, points: int) -> Tensor:
+    known = as_tensor(noise, "noise").double()
+    try:
+        return known.reshape(-1, 1).expand(tasks, points) if known.ndim == 0 else known.expand(tasks, points)
+    except RuntimeError as error:
+        raise InputError(
+            f"noise has shape {tuple(known.shape)}; give a variance for all, for each point ({points},), or for each "
+            f"point of each task ({tasks}, {points})"
+        ) from error
+
+
+def _one(known: np.ndarray) -> float | None:
+    """The noise, where it is the same wherever it is a number."""
+    absent = np.isnan(known)
+    if absent.all():
+        return None
+    first = known.flat[np.argmin(absent)]
+    return float(first) if bool(((known == first) | absent).all()) else None
+
+
+def _ids(ids: Any, tasks: int) -> pa.Array | None:
+    if ids is None:
+        return None
+    try:
+        array = ids if isinstance(ids, pa.Array) else pa.array(ids if isinstance(ids, list) else np.asarray(ids))
+    except (pa.ArrowException, TypeError, ValueError) as error:
+        raise InputError(
+            f"task_ids is a {type(ids).__name__} of names that are not all of one kind: give a list of texts or of "
+            f"whole numbers, one a task ({error})"
+        ) from error
+    if pa.types.is_nested(array.type):
+        raise InputError(f"task_ids holds {array.type}; give a list of texts or of whole numbers, one a task")
+    if len(array) != tasks:
+        raise InputError(f"task_ids has {len(array)} names for {tasks} tasks; give one a task")
+    return array
+
+
+def _pairs(pairs: Sequence[Any], ids: Any) -> Data:
+    xs, ys, known, counts, dimensions = [], [], [], [], None
+    for task, pair in enumerate(pairs):
+        if not isinstance(pair, tuple | list) or len(pair) not in (2, 3):
+            raise InputError(f"task {task} is {type(pair).__name__}; each must be a pair (x, y), or (x, y, noise)")
+        x, y = as_inputs(pair[0], f"x of task {task}"), as_tensor(pair[1], f"y of task {task}").reshape(-1)
+        x = x[:, None] if x.ndim == 1 else x
+        if x.ndim != 2 or len(x) != len(y):
+            raise InputError(f"task {task} has x of shape {tuple(x.shape)} and {len(y)} targets; they must match")
+        if len(y) and dimensions not in (None, x.shape[1]):
+            raise InputError(f"task {task} has {x.shape[1]} input dimensions, others have {dimensions}")
+        dimensions = x.shape[1] if len(y) else dimensions
+        if len(pair) == 3:
+            variance = as_tensor(pair[2], f"noise of task {task}").double()
+            if tuple(variance.shape) not in ((), (1,), (len(y),)):
+                raise InputError(
+                    f"task {task} has noise of shape {tuple(variance.shape)} and {len(y)} targets; give one variance, "
+                    "or one a target"
+                )
+            known.append(variance.expand(len(y)).numpy())
+            y = where_known(y, pair[2])
+        xs.append(x.double().numpy())
+        ys.append(y.double().numpy())
+        counts.append(len(y))
+    if known and len(known) != len(ys):
+        raise InputError("some tasks have a known noise and some do not; give it for all or for none")
+    width = dimensions or max([each.shape[1] for each in xs], default=1) or 1
+    x = np.concatenate([each.reshape(-1, width) for each in xs]) if xs else np.zeros((0, width))
+    y = np.concatenate(ys) if ys else np.zeros(0)
+    return _ragged(x, y, np.concatenate(known) if known else None, np.array(counts, np.int64), _ids(ids, len(ys)))
+
+
+def _ragged(
+    x: np.ndarray,
+    y: np.ndarray,
+    noise: np.ndarray | None,
+    counts: np.ndarray,
+    ids: pa.Array | None,
+    inputs: Sequence[str] | None = None,
+) -> Data:
+    offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+    return Data(
+        items=Ragged(x, y, noise, offsets),
+        shared=None,
+        ids=ids,
+        dimensions=x.shape[1],
+        points=int(counts.max()) if len(counts) else 0,
+        inputs=None if inputs is None else tuple(inputs),
+        noise=None if noise is None else _one(noise),
+    )
+
+
+def _long(source: Any, columns: Columns) -> Data:
+    table = read_table(source)
+    task, inputs, target = columns.found(table.column_names)
+    key = arrow.whole(table[task])
+    if len(key) == 0:
+        return _ragged(np.zeros((0, len(inputs))), np.zeros(0), None, np.zeros(0, np.int64), None, inputs)
+    if key.null_count:
+        raise InputError(f"column {task!r} has {key.null_count} nulls; every row needs the task it belongs to")
+    codes, ids = _tasks(key, task)
+    order = np.argsort(codes, kind="stable")  # rows may come in any order
+    x = np.stack([numbers(table[name], name) for name in inputs], axis=1)[order]
+    y = numbers(table[target], target)[order]
+    noise = numbers(table[columns.noise], columns.noise)[order] if columns.noise else None
+    return _ragged(x, y, noise, np.bincount(codes), ids, inputs)
+
+
+def _tasks(key: pa.Array, name: str) -> tuple[np.ndarray, pa.Array]:
+    """The task of each row as a number, and the tasks' names, in order of their first rows. A category that no row has
+    is no task."""
+    categories = pa.types.is_dictionary(key.type)
+    try:
+        encoded = (key.indices if categories else key).dictionary_encode()
+    except pa.ArrowException as error:
+        raise InputError(f"column {name!r} is {key.type}; tasks are named by texts or whole numbers") from error
+    names = encoded.dictionary
+    if categories:
+        names = plain(key.dictionary, pa.field(name, key.type.value_type)).take(names)
+    return encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64), names

@@ -1,0 +1,228 @@
+"""First guesses of many tasks as Triton kernels: the grid is scored, and of each task the hollows are found.
+
+The twin of `scoring.survey`, where the method is explained, for a grid of lengthscales, by dimensions that begin
+longer, by noises (or variances, where the noise is known). What torch does in a hundred small steps is three here,
+around the evaluation. It is memory that the evaluation waits for, so where a guess has some noise, what is kept of the
+factor is rounded to float32: that is another noise, of a ten-millionth, in what only decides where to begin. Guesses
+that a bound has stopped are scored again where they came to, by the same rule.
+
+Legend: T tasks, P parameters, G first guesses, S starts, L evaluations.
+"""
+
+# pyright: reportArgumentType=false, reportCallIssue=false, reportOperatorIssue=false, reportAttributeAccessIssue=false
+# pyright: reportGeneralTypeIssues=false, reportIndexIssue=false
+import math
+from typing import Any
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from ..model.kernels import Kernel
+from ..model.priors import Limits
+from ..optimize.scoring import NOISES, SECOND, Rules, Starts, grid, scaling
+from . import likelihood
+from .layout import Laid
+
+_TOGETHER = 1 << 18  # first guesses scored at a time: a grid takes many times what its task does
+_WIDTH, _TASKS = 256, 16  # of a program: evaluations, and tasks
+_SURE = 3e-5  # of the variance: the noise from which on rounding does not matter
+
+
+@triton.jit(do_not_specialize=["first", "T"])
+def _guess(guesses, low, high, fixed, theta, index, first, T, G: tl.constexpr, P: tl.constexpr, W: tl.constexpr):
+    """Every first guess for every task, inside its bounds."""
+    slot = tl.program_id(0).to(tl.int64) * W + tl.arange(0, W)
+    here = slot < G * T
+    task = first + slot % T
+    tl.store(index + slot, task.to(tl.int32), mask=here)
+    for p in tl.static_range(P):
+        value = tl.load(guesses + slot // T * P + p, mask=here, other=0.0)
+        least = tl.load(low + task * P + p, mask=here, other=0.0)
+        most = tl.load(high + task * P + p, mask=here, other=0.0)
+        bounded = tl.minimum(tl.maximum(value, least), most)
+        tl.store(theta + slot * P + p, tl.where(tl.load(fixed + p) != 0, value, bounded), mask=here)
+
+
+@triton.jit(do_not_specialize=["wide", "L"])
+def _judge(
+    value, theta, index, points, low, high, centre, precision, fixed, scales, score, again, wide, L,
+    P: tl.constexpr, SCALED: tl.constexpr, SURE: tl.constexpr, W: tl.constexpr,
+):  # fmt: skip
+    """The score of every evaluation, priors and all. Where parameters scale the covariance, they are moved to the best
+    common factor first, which has a closed form; `again` is 1 where a bound was in the way of it, and 2 if there is too
+    little noise to round where it came to. From `wide` on, evaluations were rounded: where a bound had left too little
+    noise for that, `again` is 3, and there is no score."""
+    slot = tl.program_id(0).to(tl.int64) * W + tl.arange(0, W)
+    here = slot < L
+    task = tl.load(index + slot, mask=here, other=0).to(tl.int64)
+    quadratic = tl.load(value + 2 * slot, mask=here, other=0.0)
+    count = tl.load(points + task, mask=here, other=1.0)
+    nats = 0.5 * (quadratic + tl.load(value + 2 * slot + 1, mask=here, other=0.0) + 1.8378770664093453 * count)
+    noise = tl.load(theta + slot * P + P - 1, mask=here, other=0.0) - tl.load(theta + slot * P, mask=here, other=0.0)
+    lost = (tl.abs(nats) < float("inf")) == 0
+    unsure = (slot >= wide) & (noise < SURE)
+    lost = lost | unsure
+    shift = tl.log(tl.maximum(tl.where(lost, 1.0, quadratic / tl.maximum(count, 1.0)), 1e-30))
+    off = slot < 0
+    pulled = count * 0.0
+    bare = pulled  # the noise, less the variance, where it came to
+    for p in tl.static_range(P):
+        wanted = tl.load(theta + slot * P + p, mask=here, other=0.0)
+        now = wanted
+        if SCALED:
+            wanted += tl.where(tl.load(scales + p) != 0, shift, 0.0)
+            least = tl.load(low + task * P + p, mask=here, other=0.0)
+            most = tl.load(high + task * P + p, mask=here, other=0.0)
+            now = tl.where(tl.load(fixed + p) != 0, wanted, tl.minimum(tl.maximum(wanted, least), most))
+            off = off | (~lost & (now != wanted))
+            tl.store(theta + slot * P + p, now, mask=here)
+        if p == 0:
+            bare -= now
+        if p == P - 1:
+            bare += now
+        pull = tl.load(precision + p)
+        apart = tl.where(pull > 0.0, now - tl.load(centre + task * P + p, mask=here, other=0.0), 0.0)
+        pulled += pull * apart * apart
+    if SCALED:
+        nats += 0.5 * (count * (1.0 + shift) - tl.where(lost, 0.0, quadratic))
+    tl.store(score + slot, tl.where(lost, float("inf"), nats + 0.5 * pulled), mask=here)
+    tl.store(again + slot, tl.where(unsure, 3, tl.where(off, tl.where(bare < SURE, 2, 1), 0)).to(tl.int8), mask=here)
+
+
+@triton.jit
+def _beside(score, at, there):
+    value = tl.load(score + at, mask=there, other=float("inf"))
+    return tl.where(value == value, value, float("inf"))
+
+
+@triton.jit
+def _least(score, among, g, GB: tl.constexpr):
+    """The lowest score among some of the grid, and where it is; GB where there is none."""
+    least = tl.min(tl.where(among, score, float("inf")), axis=1)
+    return least, tl.min(tl.where(among & (score == least[:, None]), g[None, :], GB), axis=1)
+
+
+@triton.jit(do_not_specialize=["first", "T"])
+def _choose(
+    score, theta, starts, counts, first, T,
+    A: tl.constexpr, M: tl.constexpr, B: tl.constexpr, GB: tl.constexpr, P: tl.constexpr, STARTS: tl.constexpr,
+    SECOND: tl.constexpr, S: tl.constexpr,
+):  # fmt: skip
+    """Of a grid of B by A by M guesses: the hollows, best first, and how many there are to follow."""
+    t = tl.program_id(0).to(tl.int64) * S + tl.arange(0, S)
+    g = tl.arange(0, GB)
+    column, row, middle = g // (A * M), g // M % A, g % M
+    here = (t < T)[:, None] & (g < A * M * B)[None, :]
+    at = g[None, :] * T + t[:, None]
+    value = _beside(score, at, here)
+    hollow = here & (value < float("inf"))
+    hollow = hollow & (value < _beside(score, at - M * T, here & (row > 0)[None, :]))
+    hollow = hollow & (value <= _beside(score, at + M * T, here & (row < A - 1)[None, :]))
+    if M > 1:
+        hollow = hollow & (value < _beside(score, at - T, here & (middle > 0)[None, :]))
+        hollow = hollow & (value <= _beside(score, at + T, here & (middle < M - 1)[None, :]))
+    hollow = hollow & (value < _beside(score, at - A * M * T, here & (column > 0)[None, :]))
+    hollow = hollow & (value <= _beside(score, at + A * M * T, here & (column < B - 1)[None, :]))
+
+    # For tasks with one hollow: the best point that is not beside it, where it is not much worse.
+    alone = tl.sum(hollow.to(tl.int32), axis=1) == 1
+    least, best = _least(value, hollow, g, GB)
+    far = tl.abs(row[None, :] - (best // M % A)[:, None]) > 1
+    far = far | (tl.abs(middle[None, :] - (best % M)[:, None]) > 1)
+    far = far | (tl.abs(column[None, :] - (best // (A * M))[:, None]) > 1)
+    far = far & here & alone[:, None] & (value <= least[:, None] + SECOND)
+    _worse, second = _least(value, far, g, GB)
+    hollow = hollow | (g[None, :] == second[:, None])
+
+    task = first + t
+    found = tl.sum(hollow.to(tl.int32), axis=1)
+    tl.store(counts + task, tl.minimum(found, STARTS), mask=t < T)
+    for s in range(STARTS):
+        _value, best = _least(value, hollow, g, GB)
+        hollow = hollow & (g[None, :] != best[:, None])
+        source = tl.where(best < GB, best, 0) * T + t
+        for p in tl.static_range(P):
+            chosen = tl.load(theta + source * P + p, mask=t < T, other=0.0)
+            tl.store(starts + (task * STARTS + s) * P + p, chosen, mask=t < T)
+
+
+def survey(kernel: Kernel, laid: Laid, limits: Limits, rules: Rules) -> Starts:
+    """The hollows of the grid, best first, and how many each task has to follow."""
+    (T, P), device = limits.low_TP.shape, limits.low_TP.device
+    guesses_GP, (across, middle, levels) = grid(kernel, limits)
+    guesses_GP = guesses_GP.view(across * middle, levels, P).transpose(0, 1).reshape(-1, P)  # the least noise first
+    scales_P = scaling(kernel, limits)
+    unsure = sum(level < _SURE for level in NOISES)
+    scales_P = scales_P.to(device, torch.int8) if scales_P.any() else None
+    if scales_P is None:  # the noise is known, and there may be none
+        unsure = levels
+    starts = min(rules.starts, len(guesses_GP))
+    starts_TSP = torch.empty(T, starts, P, dtype=torch.float64, device=device)
+    count_T = torch.empty(T, dtype=torch.int32, device=device)
+    run: Any = _choose
+    at_once = max(1, _TOGETHER // len(guesses_GP))
+    for first in range(0, T, at_once):
+        some = min(at_once, T - first)
+        wide = unsure * across * middle * some
+        theta_LP, score_L = _scored(kernel, laid, limits, guesses_GP, scales_P, first, some, wide)
+        run[(-(-some // _TASKS),)](
+            score_L, theta_LP, starts_TSP, count_T, first, some, A=across, M=middle, B=levels,
+            GB=triton.next_power_of_2(len(guesses_GP)), P=P, STARTS=starts, SECOND=SECOND, S=_TASKS, num_warps=2,
+        )  # fmt: skip
+    return starts_TSP, count_T
+
+
+def _scored(
+    kernel: Kernel, laid: Laid, limits: Limits, guesses_GP: Tensor, scales_P: Tensor | None, first: int, some: int,
+    wide: int,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """Where the guesses of some tasks come to by the best common factor of the parameters `scales_P`, and the scores
+    there; guess by guess, from the evaluation `wide` on rounded."""
+    (G, P), device = guesses_GP.shape, guesses_GP.device
+    L, run = G * some, _guess
+    fixed_P = limits.fixed_P.view(torch.int8)
+    theta_LP = torch.empty(L, P, dtype=torch.float64, device=device)
+    index_L = torch.empty(L, dtype=torch.int32, device=device)
+    run[(-(-L // _WIDTH),)](
+        guesses_GP, limits.low_TP, limits.high_TP, fixed_P, theta_LP, index_L, first, some, G=G, P=P, W=_WIDTH
+    )  # fmt: skip
+
+    def judge(index_L: Tensor, theta_LP: Tensor, scales_P: Tensor | None, wide: int) -> tuple[Tensor, Tensor]:
+        parts = [
+            likelihood.value(kernel, laid, index_L[which], theta_LP[which], narrow)
+            for which, narrow in ((slice(wide), False), (slice(wide, None), True))
+            if len(index_L[which])
+        ]
+        value_L2, run = torch.cat(parts) if len(parts) > 1 else parts[0], _judge
+        score_L = torch.empty(len(index_L), dtype=torch.float64, device=device)
+        again_L = torch.empty(len(index_L), dtype=torch.int8, device=device)
+        run[(-(-len(index_L) // _WIDTH),)](
+            value_L2, theta_LP, index_L, laid.count_T, limits.low_TP, limits.high_TP, limits.centre_TP,
+            limits.precision_P, fixed_P, fixed_P if scales_P is None else scales_P, score_L, again_L, wide,
+            len(index_L), P=P, SCALED=scales_P is not None, SURE=math.log(_SURE), W=_WIDTH,
+        )  # fmt: skip
+        return score_L, again_L
+
+    score_L, again_L = judge(index_L, theta_LP, scales_P, wide)
+    sure, bare, lost = _counts(again_L)
+    if lost:
+        unsure = _places(again_L, 3, lost)
+        some_LP = theta_LP[unsure]
+        score_L[unsure], again_L[unsure] = judge(index_L[unsure], some_LP, scales_P, lost)
+        theta_LP[unsure] = some_LP
+        sure, bare, _ = _counts(again_L)
+    if sure or bare:
+        stopped = torch.cat([_places(again_L, 2, bare), _places(again_L, 1, sure)])
+        score_L[stopped] = judge(index_L[stopped], theta_LP[stopped], None, bare)[0]
+    return theta_LP, score_L
+
+
+def _counts(again_L: Tensor) -> list[int]:
+    """How many are 1, 2 and 3. For this the card is waited for, as a rule once in a round."""
+    return torch.stack([(again_L == code).sum() for code in (1, 2, 3)]).tolist()
+
+
+def _places(again_L: Tensor, code: int, count: int) -> Tensor:
+    return torch.nonzero_static(again_L == code, size=count)[:, 0]

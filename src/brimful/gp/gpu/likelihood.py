@@ -1,0 +1,391 @@
+"""Likelihood and derivatives as a Triton kernel: a lane a task, its matrix in blocks that lie interleaved with its
+neighbours'.
+
+The twin of `likelihood.evaluate`, for kernels of one stationary shape and a mean of at most two coefficients. A lane
+factors its covariance (`_factor.py`), inverts the factor in place (W = L^-1), and takes the blocks of K^-1 = W^T W one
+by one, each used for the gradient and then forgotten. Nothing but the factor is ever stored, and no lane waits for
+another.
+"""
+
+# pyright: reportArgumentType=false, reportCallIssue=false, reportOperatorIssue=false, reportAttributeAccessIssue=false
+# pyright: reportGeneralTypeIssues=false, reportIndexIssue=false
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from ..model.kernels import SHAPES, Kernel
+from ..model.likelihood import Slopes
+from ..model.tasks import Tasks
+from . import blocks
+from .blocks import LANES
+from .cholesky import apart, at, axpy4, factor, fit_mean, known4, near, scale, there4, times4, values
+from .layout import Laid, lay
+
+MOST_POINTS = 128
+SIZES = ["begin", "T", "XT", "XN", "NB", "NP", "room"]
+"""Numbers for which a kernel is not compiled again."""
+_STATIONARY = ("rbf", "matern12", "matern32", "matern52")
+
+
+def serves(kernel: object, points: int, regressors: int) -> bool:
+    """Whether the fused kernel can evaluate it."""
+    return (
+        isinstance(kernel, Kernel)
+        and len(kernel.factors) == 1
+        and kernel.factors[0].shape in _STATIONARY
+        and points <= MOST_POINTS
+        and regressors <= 2
+    )
+
+
+@triton.jit
+def _there_floor(k, noise):
+    return (
+        tl.where(k[0] == float("-inf"), 0.0, noise + k[0]), tl.where(k[1] == float("-inf"), 0.0, noise + k[1]),
+        tl.where(k[2] == float("-inf"), 0.0, noise + k[2]), tl.where(k[3] == float("-inf"), 0.0, noise + k[3]),
+    )  # fmt: skip
+
+
+@triton.jit
+def _outer4(g, a, b):
+    return (g[0] - a * b[0], g[1] - a * b[1], g[2] - a * b[2], g[3] - a * b[3])
+
+
+@triton.jit
+def _outer(G, a, b):
+    """G - a b^T."""
+    return blocks.rows(
+        _outer4(blocks.row0(G), a[0], b), _outer4(blocks.row1(G), a[1], b),
+        _outer4(blocks.row2(G), a[2], b), _outer4(blocks.row3(G), a[3], b),
+    )  # fmt: skip
+
+
+@triton.jit
+def _times(A, B):
+    return (
+        A[0] * B[0], A[1] * B[1], A[2] * B[2], A[3] * B[3], A[4] * B[4], A[5] * B[5], A[6] * B[6], A[7] * B[7],
+        A[8] * B[8], A[9] * B[9], A[10] * B[10], A[11] * B[11], A[12] * B[12], A[13] * B[13], A[14] * B[14],
+        A[15] * B[15],
+    )  # fmt: skip
+
+
+@triton.jit
+def _inner(A, B):
+    """The sum of products of two blocks."""
+    return (
+        blocks.dot4(blocks.row0(A), blocks.row0(B)) + blocks.dot4(blocks.row1(A), blocks.row1(B))
+        + blocks.dot4(blocks.row2(A), blocks.row2(B)) + blocks.dot4(blocks.row3(A), blocks.row3(B))
+    )  # fmt: skip
+
+
+@triton.jit
+def _derive(
+    x, y, known, theta, A, Z, scales, out_gradient, out_info, t, T, XN, nb, NP, c0, c1, n00, n01, n11,
+    D: tl.constexpr, P: tl.constexpr, Q: tl.constexpr, SHAPE: tl.constexpr, ARD: tl.constexpr,
+):  # fmt: skip
+    """Gradient and average information from the factored covariance."""
+    weights = scales + (P - 2) * LANES
+    U = weights + NP * LANES  # dK weights, by each parameter; at last L^-1 of those
+    totals = U + P * NP * LANES
+    variance = tl.exp(tl.load(theta))
+    noise = tl.exp(tl.load(theta + P - 1))
+    zero = variance * 0.0
+    for j in range(nb):
+        W = blocks.invert(blocks.get(at(A, j, j)))
+        blocks.put(at(A, j, j), W)
+        for i in range(j + 1, nb):
+            C = blocks.less(blocks.zeros(zero), blocks.get(at(A, i, j)), blocks.flip(W))
+            for k in range(j + 1, i):
+                V = blocks.get(at(A, k, j))
+                C = blocks.less(C, blocks.get(at(A, i, k)), blocks.flip(V))
+            L = blocks.get(at(A, i, i))
+            blocks.put(at(A, i, j), blocks.flip(blocks.under(L, blocks.flip(C))))
+
+    for i in range(nb):
+        a = (zero, zero, zero, zero)
+        for k in range(i, nb):
+            z = blocks.get4(Z + 4 * k * LANES)
+            if Q > 0:
+                z = axpy4(-c0, blocks.get4(Z + (NP + 4 * k) * LANES), z)
+            if Q > 1:
+                z = axpy4(-c1, blocks.get4(Z + (2 * NP + 4 * k) * LANES), z)
+            a = blocks.more4(a, blocks.flip(blocks.get(at(A, k, i))), z)
+        blocks.put4(weights + 4 * i * LANES, a)
+        for s in tl.static_range(1, P - 1):
+            blocks.put4(U + (s * NP + 4 * i) * LANES, (zero, zero, zero, zero))
+    for s in tl.static_range(1, P - 1):
+        tl.store(totals + s * LANES, zero)
+
+    count = zero
+    trace = zero  # of the inverse
+    floors = zero  # the same, with the noise of each point
+    moved = zero  # weights times dK weights, by the variance
+    straight = zero  # weights times weights
+    for i in range(nb):
+        ki = known4(known, i, t, T)
+        mi = there4(ki)
+        ai = blocks.get4(weights + 4 * i * LANES)
+        for j in range(i + 1):
+            G = blocks.zeros(zero)
+            for k in range(i, nb):
+                V = blocks.get(at(A, k, j))
+                G = blocks.more(G, blocks.flip(blocks.get(at(A, k, i))), blocks.flip(V))
+            aj = blocks.get4(weights + 4 * j * LANES)
+            mj = there4(known4(known, j, t, T))
+            twice = 2.0
+            if i == j:
+                twice = 1.0
+                f = _there_floor(ki, noise)
+                count += mi[0] + mi[1] + mi[2] + mi[3]
+                trace += G[0] * mi[0] + G[5] * mi[1] + G[10] * mi[2] + G[15] * mi[3]
+                floors += G[0] * f[0] + G[5] * f[1] + G[10] * f[2] + G[15] * f[3]
+                straight += blocks.dot4(ai, ai)
+                r = blocks.load4(y + 4 * i * T + t, T)
+                if Q > 0:
+                    r = axpy4(-c0, mi, r)
+                if Q > 1:
+                    r = axpy4(-c1, times4(blocks.load4(x + 4 * i * XN, XN), mi), r)
+                u = (r[0] - f[0] * ai[0], r[1] - f[1] * ai[1], r[2] - f[2] * ai[2], r[3] - f[3] * ai[3])
+                moved += blocks.dot4(u, ai)
+                blocks.put4(U + 4 * i * LANES, u)
+                u = (noise * ai[0], noise * ai[1], noise * ai[2], noise * ai[3])
+                blocks.put4(U + ((P - 1) * NP + 4 * i) * LANES, u)
+            G = _outer(G, ai, aj)
+            R = near(x, scales, i, j, zero, XN, NP, D, ARD)
+            _value, slope = values(R, mi, mj, SHAPE)
+            slope = scale(slope, variance)
+            for s in tl.static_range(1, P - 1):
+                if ARD:
+                    xi = blocks.load4(x + ((s - 1) * NP + 4 * i) * XN, XN)
+                    xj = blocks.load4(x + ((s - 1) * NP + 4 * j) * XN, XN)
+                    R = apart(xi, xj, tl.load(scales + (s - 1) * LANES), blocks.zeros(zero))
+                dK = _times(slope, R)
+                g = tl.load(totals + s * LANES)
+                tl.store(totals + s * LANES, g + twice * _inner(G, dK))
+                ui = U + (s * NP + 4 * i) * LANES
+                blocks.put4(ui, blocks.more4(blocks.get4(ui), dK, aj))
+                if i != j:
+                    uj = U + (s * NP + 4 * j) * LANES
+                    blocks.put4(uj, blocks.more4(blocks.get4(uj), blocks.flip(dK), ai))
+    tl.store(out_gradient, 0.5 * (count - floors - moved))
+    tl.store(out_gradient + P - 1, 0.5 * noise * (trace - straight))
+    for s in tl.static_range(1, P - 1):
+        tl.store(out_gradient + s, 0.5 * tl.load(totals + s * LANES))
+
+    for s in tl.static_range(P):
+        for i in range(nb - 1, -1, -1):  # from the last, so that none is overwritten that is still to be read
+            v = (zero, zero, zero, zero)
+            for k in range(i + 1):
+                v = blocks.more4(v, blocks.get(at(A, i, k)), blocks.get4(U + (s * NP + 4 * k) * LANES))
+            blocks.put4(U + (s * NP + 4 * i) * LANES, v)
+    for p in tl.static_range(P):
+        for q in tl.static_range(p + 1):
+            both = zero
+            p0 = zero
+            p1 = zero
+            q0 = zero
+            q1 = zero
+            for i in range(nb):
+                u = blocks.get4(U + (p * NP + 4 * i) * LANES)
+                v = blocks.get4(U + (q * NP + 4 * i) * LANES)
+                both += blocks.dot4(u, v)
+                if Q > 0:
+                    z = blocks.get4(Z + (NP + 4 * i) * LANES)
+                    p0 += blocks.dot4(u, z)
+                    q0 += blocks.dot4(v, z)
+                if Q > 1:
+                    z = blocks.get4(Z + (2 * NP + 4 * i) * LANES)
+                    p1 += blocks.dot4(u, z)
+                    q1 += blocks.dot4(v, z)
+            # Without what the mean would take up of it.
+            both -= p0 * (n00 * q0 + n01 * q1) + p1 * (n01 * q0 + n11 * q1)
+            tl.store(out_info + p * P + q, 0.5 * both)
+            tl.store(out_info + q * P + p, 0.5 * both)
+
+
+@triton.jit
+def _one(
+    x, y, known, theta, A, out_value, out_beta, out_gradient, out_info, t, slot, T, XN, nb, NB, NP,
+    D: tl.constexpr, P: tl.constexpr, Q: tl.constexpr, SHAPE: tl.constexpr, ARD: tl.constexpr, WANT: tl.constexpr,
+):  # fmt: skip
+    Z = A + (NB * (NB + 1)) // 2 * 16 * LANES
+    scales = Z + (Q + 1) * NP * LANES
+    theta += (t if WANT else slot) * P
+    logdet, least, yy, y0, y1, h00, h01, h11 = factor(
+        x, y, known, theta, A, Z, scales, t, T, XN, nb, NP, D, P, Q, SHAPE, ARD
+    )  # fmt: skip
+    c0, c1, n00, n01, n11 = fit_mean(y0, y1, h00, h01, h11, Q)
+    if Q > 0:
+        tl.store(out_beta + slot * Q, c0)
+    if Q > 1:
+        tl.store(out_beta + slot * Q + 1, c1)
+    tl.store(out_value + 2 * slot, tl.where(least > 0.0, yy - c0 * y0 - c1 * y1, float("inf")))
+    tl.store(out_value + 2 * slot + 1, tl.where(least > 0.0, logdet, float("inf")))
+    if WANT:
+        _derive(x, y, known, theta, A, Z, scales, out_gradient + slot * P, out_info + slot * P * P, t, T, XN, nb,
+                NP, c0, c1, n00, n01, n11, D, P, Q, SHAPE, ARD)  # fmt: skip
+
+
+@triton.jit(do_not_specialize=SIZES)
+def _evaluate(
+    x, y, known, last, theta, index, count, scratch, out_value, out_beta, out_gradient, out_info, begin, T, XT, XN, NB,
+    NP, room,
+    D: tl.constexpr, P: tl.constexpr, Q: tl.constexpr, SHAPE: tl.constexpr, ARD: tl.constexpr, WANT: tl.constexpr,
+    INTERPRETED: tl.constexpr,
+):  # fmt: skip
+    """Evaluations, each of one task, `index`, the data as `Laid` has them: at theta[L, P], or, where derivatives are
+    wanted, at its own of theta[T, P]. There are `count`, of which these are what comes from `begin` on."""
+    program = tl.program_id(0)
+    L = tl.load(count) - begin
+    if program * LANES >= L:
+        return
+    slot = tl.minimum(program * LANES + tl.arange(0, LANES), L - 1).to(tl.int64)
+    t = tl.load(index + slot).to(tl.int64)
+    x += t * XT
+    A = scratch + program.to(tl.int64) * room * LANES + tl.arange(0, LANES)
+    if INTERPRETED:  # it knows no loop to a bound that was loaded
+        _one(x, y, known, theta, A, out_value, out_beta, out_gradient, out_info, t, slot, T, XN, NB, NB, NP, D, P, Q,
+             SHAPE, ARD, WANT)  # fmt: skip
+    else:
+        nb = tl.max(tl.load(last + t), axis=0)
+        _one(x, y, known, theta, A, out_value, out_beta, out_gradient, out_info, t, slot, T, XN, nb, NB, NP, D, P, Q,
+             SHAPE, ARD, WANT)  # fmt: skip
+
+
+def size(number: int) -> Any:
+    """A loop's bound: the interpreter knows only those that are compiled in."""
+    return tl.constexpr(number) if blocks.INTERPRETED else number
+
+
+def options(kernel: Kernel, laid: Laid, parameters: int) -> dict[str, Any]:
+    """What every kernel has compiled in."""
+    return {
+        "D": laid.x_DNT.shape[0],
+        "P": parameters,
+        "Q": laid.regressors,
+        "SHAPE": SHAPES.index(kernel.factors[0].shape),
+        "ARD": int(parameters > 3),
+        "INTERPRETED": blocks.INTERPRETED,
+        "num_warps": 1,
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Some:
+    """A list of tasks, or a part of one: its places from `begin` on.
+
+    Of the whole list those at the first places are meant, as many as `count` says. That number lies on the device, so
+    that a kernel can be launched before it is known here; the length is what is known, and no less. Every part but the
+    last fills its programs.
+    """
+
+    index_L: Tensor
+    count: Tensor
+    begin: int = 0
+
+    @classmethod
+    def listed(cls, index_L: Tensor) -> "Some":
+        """All of a list."""
+        return cls(index_L, torch.full((1,), len(index_L), dtype=torch.int32, device=index_L.device))
+
+    def __len__(self) -> int:
+        return len(self.index_L)
+
+    @property
+    def places(self) -> slice:
+        return slice(self.begin, self.begin + len(self))
+
+    def parts(self, laid: Laid, room: int) -> "list[Some]":
+        """What one launch takes after the other, with `room` numbers a lane."""
+        laid.reserve(len(self), room)
+        parts = self.index_L.split(laid.at_once(len(self), room))
+        return [Some(part_L, self.count, number * len(parts[0])) for number, part_L in enumerate(parts)]
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluated:
+    """What the kernel makes of L evaluations: the quadratic form and the log determinant, the mean's coefficients, the
+    gradient and the average information."""
+
+    value_L2: Tensor
+    beta_LQ: Tensor
+    gradient_LP: Tensor
+    info_LPP: Tensor
+
+    def at(self, places: slice) -> "Evaluated":
+        """That of some evaluations."""
+        return Evaluated(self.value_L2[places], self.beta_LQ[places], self.gradient_LP[places], self.info_LPP[places])
+
+
+def room(laid: Laid, parameters: int, want: bool) -> int:
+    """The numbers that a lane works in."""
+    NP, Q = len(laid.y_NT), laid.regressors
+    derivatives = (1 + parameters) * NP + parameters
+    return laid.blocks * 16 + (Q + 1) * NP + parameters - 2 + (derivatives if want else 0)
+
+
+def unwritten(evaluations: int, parameters: int, laid: Laid, want: bool) -> Evaluated:
+    """Where a kernel is to write."""
+    like: dict[str, Any] = {"dtype": torch.float64, "device": laid.y_NT.device}
+    derived = evaluations if want else 0
+    return Evaluated(
+        torch.empty(evaluations, 2, **like),
+        torch.empty(evaluations, laid.regressors, **like),
+        torch.empty(derived, parameters, **like),
+        torch.empty(derived, parameters, parameters, **like),
+    )
+
+
+def derive(kernel: Kernel, laid: Laid, some: Some, theta_TP: Tensor, out: Evaluated) -> None:
+    """Evaluates some tasks, no more than one launch takes, with derivatives, each at the parameters of its own; what is
+    found goes to the first places of `out`."""
+    _launch(kernel, laid, some, theta_TP, out, True, False)
+
+
+def value(kernel: Kernel, laid: Laid, index_L: Tensor, theta_LP: Tensor, narrow: bool = False) -> Tensor:
+    """The quadratic form and the log determinant of tasks by their index, at parameters for each evaluation. `narrow`:
+    with what is kept of the factor rounded to float32, for half the memory."""
+    P = theta_LP.shape[1]
+    out, numbers = unwritten(len(index_L), P, laid, False), room(laid, P, False)
+    for some in Some.listed(index_L).parts(laid, -(-numbers // 2) if narrow else numbers):
+        _launch(kernel, laid, some, theta_LP[some.places], out.at(some.places), False, narrow)
+    return out.value_L2
+
+
+def _launch(kernel: Kernel, laid: Laid, some: Some, theta: Tensor, out: Evaluated, want: bool, narrow: bool) -> None:
+    NP, T, P, run, scratch = *laid.y_NT.shape, theta.shape[1], _evaluate, laid.scratch[0]
+    run[(-(-len(some) // LANES.value),)](
+        laid.x_DNT, laid.y_NT, laid.known, laid.last_T, theta.to(out.value_L2).contiguous(), some.index_L, some.count,
+        scratch.view(torch.float32) if narrow else scratch, out.value_L2, out.beta_LQ, out.gradient_LP, out.info_LPP,
+        some.begin, T, *laid.strides, size(NP // 4), NP, room(laid, P, want), WANT=want, **options(kernel, laid, P),
+    )  # fmt: skip
+
+
+def nlml(value_L2: Tensor, count_L: Tensor) -> Tensor:
+    """The negative log marginal likelihood."""
+    return 0.5 * (value_L2.sum(1) + math.log(2 * math.pi) * count_L)
+
+
+def _all(laid: Laid) -> Tensor:
+    return torch.arange(len(laid), device=laid.y_NT.device, dtype=torch.int32)
+
+
+def evaluate(kernel: Kernel, tasks: Tasks, theta_TP: Tensor) -> tuple[Tensor, Tensor, Slopes]:
+    """The negative log marginal likelihood, the mean's coefficients, and the derivatives."""
+    laid = lay(tasks)
+    found = unwritten(len(laid), theta_TP.shape[1], laid, True)
+    for some in Some.listed(_all(laid)).parts(laid, room(laid, theta_TP.shape[1], True)):
+        derive(kernel, laid, some, theta_TP, found.at(some.places))
+    return nlml(found.value_L2, laid.count_T), found.beta_LQ, Slopes(found.gradient_LP, found.info_LPP)
+
+
+def score(kernel: Kernel, tasks: Tasks, theta_TP: Tensor) -> tuple[Tensor, Tensor]:
+    """The negative log marginal likelihood, and the quadratic form in it."""
+    laid = lay(tasks)
+    found_L2 = value(kernel, laid, _all(laid), theta_TP)
+    return nlml(found_L2, laid.count_T), found_L2[:, 0]

@@ -1,0 +1,355 @@
+"""Covariance functions: sums of products of a few shapes, each with its derivatives.
+
+Legend: T tasks, N, M points, D input dimensions, P parameters.
+
+A kernel is a sum of terms, a term a variance times a product of shapes. Every parameter is positive and is held as its
+logarithm, in the order of `names`; the observation noise is not part of a kernel.
+"""
+
+import itertools
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from ...core.base.errors import ConfigError
+
+SHAPES = ("rbf", "matern12", "matern32", "matern52", "rational_quadratic", "periodic", "linear", "constant")
+"""The shapes there are; a place in this list is a shape's number in the compiled kernels."""
+
+_SHORT = {"rq": "rational_quadratic", "matern": "matern52", "se": "rbf"}
+_TINY = 1e-30  # under a square root, so that a distance of 0 divides nothing by 0
+_LENGTHS = (0.017, 0.04, 0.08, 0.16, 0.35, 0.8, 3.0)  # first guesses, in units of the inputs' extent
+_APART = (1.0, 0.2, 5.0)
+_SUBSETS, _LONGER = 10, 6.0  # dimensions up to which some of them begin longer than others, and how much
+_FEW_LENGTHS = (0.06, 0.2, 0.7)  # where there are more than two such dimensions
+FREQUENCIES = [(0.7 + 0.038 * place) ** 2 for place in range(100)]
+"""First guesses of how often a wave fits into the inputs' extent, of a task that is not known."""
+_WAVES, _ENVELOPES = (
+    (0.5, 1.5),
+    (0.1, 0.5, 2.0),
+)  # lengthscales of a wave alone, and of what it is multiplied or added with
+
+
+@dataclass(frozen=True, slots=True)
+class Factor:
+    """One shape of a term.
+
+    Attributes:
+        shape: its name.
+        term: the number of its term.
+        start, stop: its own parameters.
+        variance: the place of its term's variance.
+    """
+
+    shape: str
+    term: int
+    start: int
+    stop: int
+    variance: int
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """A sum of products of shapes.
+
+    Attributes:
+        text: how it is written.
+        names: one a parameter, such as "variance" or "periodic.lengthscale".
+        kinds: what each is: variance, lengthscale, alpha or period.
+        factors: the shapes, those of one term side by side.
+        dimensions: input dimensions.
+        ard: whether each dimension has a lengthscale of its own.
+    """
+
+    text: str
+    names: tuple[str, ...]
+    kinds: tuple[str, ...]
+    factors: tuple[Factor, ...]
+    dimensions: int
+    ard: bool
+
+    def __call__(
+        self, x_TND: Float[Tensor, "T N D"], x_TMD: Float[Tensor, "T M D"], theta_TP: Float[Tensor, "T P"]
+    ) -> Float[Tensor, "T N M"]:
+        """The covariance of two sets of points."""
+        total: Any = 0.0
+        for _, term in itertools.groupby(self.factors, lambda factor: factor.term):
+            factors = list(term)
+            product = torch.exp(theta_TP[:, factors[0].variance, None, None])
+            for factor in factors:
+                product = product * _shape(factor, x_TND, x_TMD, theta_TP, self.ard)
+            total = total + product
+        return total
+
+    def diagonal(self, x_TND: Float[Tensor, "T N D"], theta_TP: Float[Tensor, "T P"]) -> Float[Tensor, "T N"]:
+        """The covariance of each point with itself, without the matrix."""
+        T, N, D = x_TND.shape
+        points = x_TND.reshape(T * N, 1, D)
+        return self(points, points, theta_TP.repeat_interleave(N, 0)).reshape(T, N)
+
+    def derive(
+        self, x_TND: Float[Tensor, "T N D"], theta_TP: Float[Tensor, "T P"]
+    ) -> tuple[Float[Tensor, "T N N"], Float[Tensor, "T P N N"]]:
+        """The covariance of the points, and its derivatives by the logarithms of the parameters."""
+        slots: list[Tensor | None] = [None] * len(self.names)
+        total: Any = 0.0
+        for _, term in itertools.groupby(self.factors, lambda factor: factor.term):
+            factors = list(term)
+            variance = torch.exp(theta_TP[:, factors[0].variance, None, None])
+            parts = [_derive(factor, x_TND, theta_TP, self.ard) for factor in factors]
+            product = variance * math.prod((shape for shape, _ in parts), start=torch.ones_like(variance))
+            for place, (factor, (_, slopes)) in enumerate(zip(factors, parts, strict=True)):
+                others = variance * math.prod(
+                    (shape for other, (shape, _) in enumerate(parts) if other != place), start=torch.ones_like(variance)
+                )
+                for parameter, slope in zip(range(factor.start, factor.stop), slopes, strict=True):
+                    slots[parameter] = others * slope
+            slots[factors[0].variance] = product
+            total = total + product
+        return total, torch.stack([slot for slot in slots if slot is not None], dim=1)
+
+    @property
+    def shifts(self) -> bool:
+        """Whether inputs may be shifted without changing the kernel."""
+        return all(factor.shape != "linear" for factor in self.factors)
+
+    @property
+    def scales_each(self) -> bool:
+        """Whether each dimension may be measured in a unit of its own."""
+        return self.ard and all(factor.shape not in ("linear", "periodic") for factor in self.factors)
+
+    @property
+    def periods(self) -> list[int]:
+        """The places of the periods of its waves."""
+        return [place for place, kind in enumerate(self.kinds) if kind == "period"]
+
+    def guesses(self) -> tuple[list[list[float]], list[int]]:
+        """First guesses for inputs of extent 1 and targets of variance 1: rows of a grid, and its axes' lengths. The
+        first axis is a lengthscale, the second the period of a wave (`periods.guesses` has better ones, by task) or the
+        dimensions that begin longer."""
+        waves = {place for each in self.factors if each.shape == "periodic" for place in range(each.start, each.stop)}
+        long = any(kind == "lengthscale" and place not in waves for place, kind in enumerate(self.kinds))
+        subsets = self._subsets() if not waves else [()]
+        lengths, periods = _LENGTHS if len(subsets) <= 3 else _FEW_LENGTHS, [1.0]
+        if waves:
+            lengths, periods = _ENVELOPES if long else _WAVES, [1 / each for each in FREQUENCIES]
+        elif not long:
+            lengths = (1.0,)
+        terms = 1 + max(factor.term for factor in self.factors)
+        # Two terms of one shape must not begin alike: they would stay alike.
+        spread: dict[int, float] = {}
+        seen: dict[str, int] = {}
+        for each in self.factors:
+            spread |= dict.fromkeys(range(each.start, each.stop), _APART[seen.get(each.shape, 0) % len(_APART)])
+            seen[each.shape] = seen.get(each.shape, 0) + 1
+        rows = []
+        for length, period, longer in itertools.product(lengths, periods, subsets):
+            values = {"variance": 1 / terms, "lengthscale": length, "alpha": 1.0, "period": period}
+            row = [math.log(values[kind] * spread.get(place, 1.0)) for place, kind in enumerate(self.kinds)]
+            for place in waves:
+                row[place] = row[place] if self.kinds[place] == "period" or not long else 0.0
+            for place in longer:
+                row[place] += math.log(_LONGER)
+            rows.append(row)
+        if waves:  # a hollow along the period may be none along the lengthscale: smoother waves bend to other periods
+            return rows, [1, len(rows)]
+        return rows, [len(lengths), len(subsets)]
+
+    def _subsets(self) -> list[tuple[int, ...]]:
+        """Lengthscales that begin longer than the others: none; those of one dimension; those of all but one."""
+        if not self.ard or not 1 < self.dimensions <= _SUBSETS:
+            return [()]
+        ends = [each.stop for each in self.factors if each.start < each.stop]
+        own = [[end - self.dimensions + place for end in ends] for place in range(self.dimensions)]
+        others = [[place for each in own if each is not one for place in each] for one in own]
+        return [(), *(tuple(each) for each in (own if len(own) == 2 else own + others))]
+
+
+@dataclass(frozen=True, slots=True)
+class Custom:
+    """A kernel of your own.
+
+    Attributes:
+        function: k(x1, x2, params) of the points of one task, (N, D) and (M, D), and a dict of positive numbers; gives
+            the (N, M) covariance, by torch operations that can be differentiated.
+        start: a first guess for each parameter; its keys are the names.
+    """
+
+    function: Callable[[Tensor, Tensor, dict[str, Tensor]], Tensor]
+    start: Mapping[str, float]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(self.start)
+
+    @property
+    def text(self) -> str:
+        return getattr(self.function, "__name__", "custom")
+
+    def __call__(
+        self, x_TND: Float[Tensor, "T N D"], x_TMD: Float[Tensor, "T M D"], theta_TP: Float[Tensor, "T P"]
+    ) -> Float[Tensor, "T N M"]:
+        def one(x_ND: Tensor, x_MD: Tensor, theta_P: Tensor) -> Tensor:
+            return self.function(x_ND, x_MD, dict(zip(self.names, torch.exp(theta_P).unbind(), strict=True)))
+
+        batched: Any = torch.func.vmap(one)
+        return batched(x_TND, x_TMD, theta_TP)
+
+    def diagonal(self, x_TND: Float[Tensor, "T N D"], theta_TP: Float[Tensor, "T P"]) -> Float[Tensor, "T N"]:
+        return torch.stack([self(point, point, theta_TP)[:, 0, 0] for point in x_TND.split(1, dim=1)], dim=1)
+
+
+def custom(function: Callable[[Tensor, Tensor, dict[str, Tensor]], Tensor], **start: float) -> Custom:
+    """A kernel of your own, fitted by gradients that torch finds.
+
+    Args:
+        function: k(x1, x2, params), see `Custom`.
+        start: a positive first guess for each parameter, by name.
+
+    Example:
+        >>> import torch
+        >>> def cosine(x1, x2, params):
+        ...     return params["variance"] * torch.cos((x1 - x2.T) / params["lengthscale"])
+        >>> custom(cosine, variance=1.0, lengthscale=0.3).names
+        ('variance', 'lengthscale')
+    """
+    if not start:
+        raise ConfigError("a kernel of your own needs a first guess for each parameter: custom(fn, lengthscale=0.3)")
+    for name, value in start.items():
+        if not (isinstance(value, int | float) and math.isfinite(value) and value > 0):
+            raise ConfigError(f"the first guess of {name} is {value!r}; parameters are positive numbers")
+    return Custom(function, dict(start))
+
+
+def parse(text: str, dimensions: int = 1, ard: bool = False) -> Kernel:
+    """A kernel from the name of a shape, or a sum of products of names.
+
+    Args:
+        text: such as `"rbf"` or `"linear + rbf * periodic"`; products bind before sums, there are no brackets.
+        dimensions: input dimensions.
+        ard: one lengthscale a dimension, in every shape that has one.
+
+    Example:
+        >>> parse("linear + rbf * periodic").names
+        ('linear.variance', 'rbf.variance', 'rbf.lengthscale', 'periodic.period', 'periodic.lengthscale')
+    """
+    terms = [[_known(name, text) for name in term.split("*")] for term in text.split("+")]
+    alone = sum(len(term) for term in terms) == 1
+    names: list[str] = []
+    kinds: list[str] = []
+    factors: list[Factor] = []
+    seen: dict[str, int] = {}
+    for number, term in enumerate(terms):
+        variance = len(names)
+        for place, shape in enumerate(term):
+            seen[shape] = seen.get(shape, 0) + 1
+            prefix = "" if alone else f"{shape}{seen[shape] if seen[shape] > 1 else ''}."
+            if place == 0:
+                names.append(f"{prefix}variance")
+                kinds.append("variance")
+            start = len(names)
+            for name, kind in _parameters(shape, dimensions, ard):
+                names.append(prefix + name)
+                kinds.append(kind)
+            factors.append(Factor(shape, number, start, len(names), variance))
+    return Kernel(
+        " + ".join(" * ".join(term) for term in terms), tuple(names), tuple(kinds), tuple(factors), dimensions, ard
+    )
+
+
+def _known(name: str, text: str) -> str:
+    plain = name.strip().lower().replace("-", "_").replace(" ", "_")
+    plain = _SHORT.get(plain, plain)
+    if plain not in SHAPES:
+        raise ConfigError(f"kernel {text!r} names {name.strip()!r}; there are {', '.join(SHAPES)}, joined by + and *")
+    return plain
+
+
+def _parameters(shape: str, dimensions: int, ard: bool) -> list[tuple[str, str]]:
+    if shape in ("linear", "constant"):
+        return []
+    first = {"rational_quadratic": [("alpha", "alpha")], "periodic": [("period", "period")]}.get(shape, [])
+    if ard and dimensions > 1:
+        return [*first, *((f"lengthscale_{place}", "lengthscale") for place in range(dimensions))]
+    return [*first, ("lengthscale", "lengthscale")]
+
+
+def _apart(x_TND: Tensor, x_TMD: Tensor) -> Tensor:
+    return x_TND[:, :, None, :] - x_TMD[:, None, :, :]
+
+
+def _inverse_squares(factor: Factor, theta_TP: Tensor, ard: bool) -> Tensor:
+    """One over the squared lengthscales, broadcast over pairs: the last parameters of a factor."""
+    first = factor.start + (factor.shape in ("rational_quadratic", "periodic"))
+    return torch.exp(-2 * theta_TP[:, None, None, first : factor.stop])
+
+
+def _shape(factor: Factor, x_TND: Tensor, x_TMD: Tensor, theta_TP: Tensor, ard: bool) -> Tensor:
+    if factor.shape == "constant":
+        return torch.ones_like(x_TND[:, :, :1] * x_TMD[:, None, :, 0])
+    if factor.shape == "linear":
+        return x_TND @ x_TMD.mT
+    inverse = _inverse_squares(factor, theta_TP, ard)
+    if factor.shape == "periodic":
+        rate = math.pi * torch.exp(-theta_TP[:, factor.start, None, None, None])
+        return torch.exp(-2 * (torch.sin(_apart(x_TND, x_TMD) * rate).square() * inverse).sum(-1))
+    r2_TNM = (_apart(x_TND, x_TMD).square() * inverse).sum(-1)
+    return _stationary(factor, r2_TNM, theta_TP)[0]
+
+
+def _stationary(factor: Factor, r2: Tensor, theta_TP: Tensor) -> tuple[Tensor, Tensor]:
+    """A shape of the squared scaled distance, and -2 times its derivative by that."""
+    match factor.shape:
+        case "rbf":
+            shape = torch.exp(-0.5 * r2)
+            return shape, shape
+        case "matern12":
+            r = torch.sqrt(r2 + _TINY)
+            shape = torch.exp(-r)
+            return shape, shape / r
+        case "matern32":
+            r = torch.sqrt(3 * r2 + _TINY)
+            e = torch.exp(-r)
+            return (1 + r) * e, 3 * e
+        case "matern52":
+            r = torch.sqrt(5 * r2 + _TINY)
+            e = torch.exp(-r)
+            return (1 + r + r * r / 3) * e, 5 / 3 * (1 + r) * e
+    alpha = torch.exp(theta_TP[:, factor.start, None, None])
+    u = 1 + r2 / (2 * alpha)
+    shape = torch.exp(-alpha * torch.log(u))
+    return shape, shape / u
+
+
+def _derive(factor: Factor, x_TND: Tensor, theta_TP: Tensor, ard: bool) -> tuple[Tensor, list[Tensor]]:
+    """A shape over all pairs of points, and its derivatives by the logarithms of its parameters."""
+    if factor.start == factor.stop:
+        return _shape(factor, x_TND, x_TND, theta_TP, ard), []
+    inverse = _inverse_squares(factor, theta_TP, ard)
+    apart = _apart(x_TND, x_TND)
+    if factor.shape == "periodic":
+        angle = apart * math.pi * torch.exp(-theta_TP[:, factor.start, None, None, None])
+        wave = torch.sin(angle).square() * inverse
+        shape = torch.exp(-2 * wave.sum(-1))
+        by_period = shape * (2 * torch.sin(2 * angle) * angle * inverse).sum(-1)
+        return shape, [by_period, *_by_length(4 * shape, wave, inverse)]
+    scaled = apart.square() * inverse
+    r2 = scaled.sum(-1)
+    shape, slope = _stationary(factor, r2, theta_TP)
+    slopes = _by_length(slope, scaled, inverse)
+    if factor.shape == "rational_quadratic":
+        alpha = torch.exp(theta_TP[:, factor.start, None, None])
+        u = 1 + r2 / (2 * alpha)
+        slopes.insert(0, shape * (-alpha * torch.log(u) + r2 / (2 * u)))
+    return shape, slopes
+
+
+def _by_length(slope: Tensor, scaled: Tensor, inverse: Tensor) -> list[Tensor]:
+    if inverse.shape[-1] == 1:
+        return [slope * scaled.sum(-1)]
+    return [slope * part for part in scaled.unbind(-1)]

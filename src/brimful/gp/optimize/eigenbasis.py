@@ -1,0 +1,261 @@
+"""First guesses for tasks that share their inputs: one eigendecomposition a lengthscale serves them all.
+
+Legend: T tasks, N points, Q regressors of the mean, L lengthscales, R noise ratios, S starts, P parameters, C points of
+a curve.
+
+With E = V diag(e) V^T for a lengthscale, z = V^T y and the ratio r of noise to signal variance, the covariance is
+diagonal: twice the negative log likelihood is N log(q / N) + sum(log(e + r)), q = sum(z^2 / (e + r)) less what the mean
+takes, at the best signal variance q / N. For all tasks and all ratios that is a few products of matrices. Curves
+through the neighbours of the lowest points, first along the ratio, then along the lengthscale, put the guess so close
+to where scoring.py then goes that most tasks need no step from there. For that the lengthscales lie closest where the
+likelihood changes fastest, around a seventh of the extent of the inputs, and a prior moves the best variance.
+"""
+
+import functools
+import math
+from collections.abc import Sequence
+from importlib.util import find_spec
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from ..model.kernels import Kernel
+from ..model.priors import Limits
+from ..model.tasks import Tasks, regressors
+
+_LENGTHS, _RATIOS = (0.011, 12.0, 49), (1e-8, 10.0, 32)  # first, last, how many
+_MIDDLE, _WIDTH = math.log(0.15), 1.0  # where the lengthscales lie closest, and over how much of their logarithm
+_REACH = 3  # points on each side of the lowest that its curve goes through
+_AT_ONCE = 4096  # tasks: enough for the products of matrices, and few enough for the caches
+_FEWEST = 16  # tasks: of fewer columns a product of matrices may add in another order
+_WORTH = 3.0  # nats: a hollow this much above the best is not followed
+MOST_POINTS = 256
+"""Points up to which it pays: of more, the bases take longer than they save, and gigabytes."""
+
+
+def serves(kernel: object) -> bool:
+    """Whether a kernel has one nonlinear parameter only, so that a grid of lengthscales is all there is to it."""
+    return isinstance(kernel, Kernel) and len(kernel.factors) == 1 and kernel.kinds == ("variance", "lengthscale")
+
+
+def starts(kernel: Kernel, tasks: Tasks, limits: Limits, most: int) -> tuple[Float[Tensor, "T S P"], Int[Tensor, " T"]]:
+    """First guesses, best first, and how many each task has. The tasks share their inputs, and none is missing."""
+    grids, y_TN = _grids(), tasks.y_TN
+    bases = _bases(kernel, tasks, grids)
+    if fused(y_TN.device, y_TN.shape[1], tasks.coefficients):
+        from . import eigenbasis_triton
+
+        found_TSP, count_T = eigenbasis_triton.starts(y_TN, bases, limits, grids, most, _WORTH)
+    else:
+        parts = []
+        for index in torch.arange(len(tasks), device=y_TN.device).split(_AT_ONCE):
+            some = index.repeat(-(-_FEWEST // len(index)))
+            found = begin(*lowest(y_TN[some], bases, limits.pick(some), grids), grids[0], most)
+            parts.append((found[0][: len(index)], found[1][: len(index)]))
+        found_TSP, count_T = torch.cat([part[0] for part in parts]), torch.cat([part[1] for part in parts])
+    found_TSP[:, :, 1] = _log_lengths(found_TSP[:, :, 1])
+    return found_TSP, count_T
+
+
+Grids = tuple[Float[Tensor, " L"], Float[Tensor, " L"], Float[Tensor, " R"]]
+"""The places of the lengthscales, evenly spaced; their logarithms; those of the noise ratios, evenly spaced."""
+
+
+def _grids() -> Grids:
+    (shortest, longest, L), (least, most, R) = _LENGTHS, _RATIOS
+    first, last = (math.asinh((math.log(each) - _MIDDLE) / _WIDTH) for each in (shortest, longest))
+    place_L = torch.linspace(first, last, L, dtype=torch.float64)
+    return place_L, _log_lengths(place_L), torch.linspace(math.log(least), math.log(most), R, dtype=torch.float64)
+
+
+def _log_lengths(place: Tensor) -> Tensor:
+    return _MIDDLE + _WIDTH * torch.sinh(place)
+
+
+def fused(device: torch.device, points: int, regressors: int) -> bool:
+    """Whether a kernel does it there."""
+    if device.type != "cuda" or find_spec("triton") is None:
+        return False
+    from . import eigenbasis_triton
+
+    return eigenbasis_triton.serves(points, regressors)
+
+
+Bases = tuple[Float[Tensor, "L N N"], Float[Tensor, "L N R"], Float[Tensor, "L Q N R"], Float[Tensor, "L R"]]
+"""For each lengthscale: the eigenvectors, 1 / (e + r), the mean's part, and sum(log(e + r))."""
+
+
+def _bases(kernel: Kernel, tasks: Tasks, grids: Grids) -> Bases:
+    """The bases, in float32."""
+    x_ND, known = tasks.x_TND[0].double().cpu().contiguous(), (tuple(each.tolist()) for each in grids[1:])
+    return _moved(tasks.y_TN.device, kernel, tasks.mean, x_ND.numpy().tobytes(), x_ND.shape[1], *known)
+
+
+@functools.lru_cache(maxsize=1)
+def _moved(device: torch.device, *made_of: Any) -> Bases:
+    """On their device, where only those of the last inputs are kept: a megabyte for 40 points, 17 for 256."""
+    V_LNN, W_LNR, M_LQNR, logdet_LR = (each.to(device) for each in _remembered(*made_of))
+    return V_LNN, W_LNR, M_LQNR, logdet_LR
+
+
+@functools.lru_cache(maxsize=8)
+def _remembered(
+    kernel: Kernel, mean: str, x: bytes, dimensions: int, log_l: tuple[float, ...], log_r: tuple[float, ...]
+) -> Bases:
+    """Kept from batch to batch: every one of a fit has the same inputs."""
+    x_ND = torch.frombuffer(bytearray(x), dtype=torch.float64).reshape(-1, dimensions)
+    return _make(kernel, mean, x_ND, *(torch.tensor(each, dtype=torch.float64) for each in (log_l, log_r)))
+
+
+def _make(kernel: Kernel, mean: str, x_ND: Tensor, log_l_L: Tensor, log_r_R: Tensor) -> Bases:
+    """The bases, made in float64."""
+    x_LND, H_NQ = x_ND.expand(len(log_l_L), -1, -1), regressors(x_ND[None], mean)[0]
+    theta_LP = torch.stack([torch.zeros_like(log_l_L), log_l_L], dim=1)
+    e_LN, V_LNN = torch.linalg.eigh(kernel(x_LND, x_LND, theta_LP))
+    both_LNR = e_LN.clamp(min=0)[:, :, None] + torch.exp(log_r_R)
+    W_LNR = 1 / both_LNR
+    G_LNQ = V_LNN.mT @ H_NQ
+    A_LRQQ = torch.einsum("lnp,lnr,lnq->lrpq", G_LNQ, W_LNR, G_LNQ)
+    C_LRQQ = torch.linalg.cholesky(torch.linalg.inv(A_LRQQ)) if G_LNQ.shape[2] else A_LRQQ
+    M_LQNR = torch.einsum("lnr,lnp,lrpq->lqnr", W_LNR, G_LNQ, C_LRQQ)
+    return V_LNN.float(), W_LNR.float(), M_LQNR.float(), both_LNR.log().sum(1).float()
+
+
+def lowest(
+    y_TN: Tensor, bases: Bases, limits: Limits, grids: Grids
+) -> tuple[Float[Tensor, "T L"], Float[Tensor, "T L"], Float[Tensor, "T L"]]:
+    """For each task and lengthscale the lowest score over a continuous ratio, with the ratio and the variance there.
+    Guesses follow the valley along which lengthscale and variance grow together only if each has its own best."""
+    T, N = y_TN.shape
+    device, (log_l, log_r_R) = y_TN.device, (grids[1].tolist(), grids[2].float().to(y_TN.device))
+    L, R, C = len(log_l), len(log_r_R), 2 * _REACH + 1
+    y_NT = y_TN.float().mT.contiguous()  # tasks innermost: every step runs along them
+    pull = _Pull(limits, log_r_R, N) if limits.precision_P.any() else None
+    moves_C1 = torch.arange(-_REACH, _REACH + 1, device=device)[:, None]
+    place_LT, middle_LT = (torch.empty(L, T, dtype=torch.int64, device=device) for _ in range(2))
+    score_LCT, log_v_LCT = torch.empty(L, C, T, device=device), torch.empty(L, C, T, device=device)
+    for place, (V_NN, W_NR, M_QNR, logdet_R) in enumerate(zip(*bases, strict=True)):
+        z_NT = V_NN.mT @ y_NT
+        q_RT = W_NR.mT @ z_NT.square()
+        for M_NR in M_QNR:
+            q_RT -= (M_NR.mT @ z_NT).square_()
+        log_v_RT = q_RT.mul_(1 / N).clamp_(min=1e-30).log_()
+        score_RT = torch.add(0.5 * logdet_R[:, None], log_v_RT, alpha=0.5 * N)
+        if pull:
+            pull.add(score_RT, log_v_RT, log_l[place])
+        place_LT[place] = score_RT.min(0).indices
+        torch.clamp(place_LT[place], _REACH, R - 1 - _REACH, out=middle_LT[place])
+        around_CT = middle_LT[place] + moves_C1
+        torch.gather(score_RT, 0, around_CT, out=score_LCT[place])
+        torch.gather(log_v_RT, 0, around_CT, out=log_v_LCT[place])
+    curve = _curve(score_LCT.unbind(1))
+    step_LT = _lowest(curve, (place_LT - middle_LT).float())
+    ratio_LT = log_r_R[middle_LT] + step_LT * (log_r_R[1] - log_r_R[0])
+    return _value(curve, step_LT).mT, ratio_LT.mT, _value(_curve(log_v_LCT.unbind(1)), step_LT).mT
+
+
+def begin(
+    best_TL: Tensor, ratio_TL: Tensor, log_v_TL: Tensor, place_L: Tensor, most: int
+) -> tuple[Float[Tensor, "T S P"], Int[Tensor, " T"]]:
+    """First guesses from the lowest scores of all lengthscales, with the places of these among them."""
+    place_TS, count_T = _hollows(best_TL, most)
+    middle_TS = place_TS.clamp(_REACH, len(place_L) - 1 - _REACH)
+    around = [middle_TS + move for move in range(-_REACH, _REACH + 1)]
+    step_TS = _lowest(_curve([torch.gather(best_TL, 1, place) for place in around]), (place_TS - middle_TS).float())
+    ratio_TS, log_v_TS = (
+        _value(_curve([torch.gather(each, 1, place) for place in around]), step_TS) for each in (ratio_TL, log_v_TL)
+    )
+    between = float(place_L[1] - place_L[0])
+    at_TS = place_L.to(best_TL.device)[middle_TS] + step_TS * between
+    return torch.stack([log_v_TS, at_TS, log_v_TS + ratio_TS], dim=2).double(), count_T
+
+
+Curve = tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]
+"""The coefficients of a polynomial, the constant first."""
+
+
+def _curve(values: Sequence[Tensor]) -> Curve:
+    """The polynomial through seven points a step apart, around the middle one: its even part, then its odd part."""
+    a, b, c, d, e, f, g = values
+    near, mid, far = 0.5 * (e + c) - d, 0.5 * (f + b) - d, 0.5 * (g + a) - d
+    sixth = (far - 6 * mid + 15 * near) / 360
+    fourth = (mid - 4 * near) / 12 - 5 * sixth
+    second = near - fourth - sixth
+    near, mid, far = 0.5 * (e - c), 0.5 * (f - b), 0.5 * (g - a)
+    fifth = (far - 4 * mid + 5 * near) / 120
+    third = (mid - 2 * near) / 6 - 5 * fifth
+    return d, near - third - fifth, second, third, fourth, fifth, sixth
+
+
+def _lowest(curve: Curve, near: Tensor) -> Tensor:
+    """Where a curve is lowest within a step of the lowest of its points, in steps from its middle."""
+    _, first, second, third, fourth, fifth, sixth = curve
+    low, high, step = (near - 1).clamp(min=-_REACH), (near + 1).clamp(max=_REACH), near
+    for _ in range(4):
+        slope = first + step * (
+            2 * second + step * (3 * third + step * (4 * fourth + step * (5 * fifth + step * 6 * sixth)))
+        )
+        bend = 2 * second + step * (6 * third + step * (12 * fourth + step * (20 * fifth + step * 30 * sixth)))
+        step = step - torch.where(bend > 0, slope / bend.clamp(min=1e-6), torch.sign(slope))
+        step = torch.minimum(torch.maximum(step, low), high)
+    return step
+
+
+def _value(curve: Curve, step: Tensor) -> Tensor:
+    value = curve[-1]
+    for each in curve[-2::-1]:
+        value = each + step * value
+    return value
+
+
+class _Pull:
+    """What the priors add to the scores, up to what is the same for all, and how they move the best variance v: by one
+    of Newton's steps, bent by the third derivative, exact enough for weak priors; for strong ones by many steps.
+
+    With p and c precision and centre of variance, lengthscale and noise, and u = log v, they add
+    p_v (u - c_v)^2 / 2 + p_n (u + log r - c_n)^2 / 2 + p_l (log l - c_l)^2 / 2, whose slope along u is p u - s."""
+
+    def __init__(self, limits: Limits, log_r_R: Tensor, N: int) -> None:
+        (v_T, self.l_T, n_T), (by_v, self.by_l, by_n) = limits.centre_TP.float().mT, limits.precision_P.tolist()
+        noise_RT = n_T - log_r_R[:, None]
+        self.N, self.both, self.bend = N, by_v + by_n, 0.5 * N + by_v + by_n
+        self.s_RT = by_v * v_T + by_n * noise_RT
+        self.rest_RT = 0.5 * (by_v * v_T.square() + by_n * noise_RT.square())
+        self.parts, self.steps = ((by_v, v_T), (by_n, noise_RT)), limits.steps(N)
+
+    def add(self, score_RT: Tensor, log_v_RT: Tensor, log_l: float) -> None:
+        """Adds to the scores, and moves the variances, in place."""
+        N, bend = self.N, self.bend
+        score_RT += (log_l - self.l_T).square_().mul_(0.5 * self.by_l)
+        if self.steps:
+            step_RT = torch.zeros_like(log_v_RT)
+            for _ in range(self.steps):
+                least_RT = torch.exp(-step_RT) * (0.5 * N)
+                slope_RT = 0.5 * N - least_RT
+                for by, centre in self.parts:
+                    slope_RT += by * (log_v_RT + step_RT - centre)
+                step_RT -= (slope_RT / (least_RT + self.both)).clamp_(-2, 2)
+            log_v_RT += step_RT
+            score_RT += 0.5 * N * (step_RT + torch.exp(-step_RT) - 1)
+            for by, centre in self.parts:
+                score_RT += 0.5 * by * (log_v_RT - centre).square()
+            return
+        score_RT += self.rest_RT
+        slope_RT = torch.mul(log_v_RT, self.both).sub_(self.s_RT)
+        score_RT += (slope_RT - self.s_RT).mul_(log_v_RT).mul_(0.5)
+        step_RT = torch.mul(slope_RT, -1 / bend).clamp_(-0.7, 0.7)
+        step_RT.addcmul_(step_RT, step_RT, value=0.25 * N / bend)
+        log_v_RT += step_RT
+        rise_RT = torch.mul(step_RT, N / 48).sub_(N / 12).mul_(step_RT).add_(0.5 * bend).mul_(step_RT).add_(slope_RT)
+        score_RT.addcmul_(rise_RT, step_RT)
+
+
+def _hollows(best_TL: Tensor, most: int) -> tuple[Tensor, Tensor]:
+    """The lengthscales without a better neighbour, best first, and how many of them to follow."""
+    edge_T1 = torch.full_like(best_TL[:, :1], math.inf)
+    before_TL, after_TL = torch.cat([edge_T1, best_TL[:, :-1]], 1), torch.cat([best_TL[:, 1:], edge_T1], 1)
+    value_TL = torch.where((best_TL <= before_TL) & (best_TL <= after_TL), best_TL, math.inf)
+    top_TS, place_TS = value_TL.topk(min(most, value_TL.shape[1]), dim=1, largest=False)
+    return place_TS, (top_TS <= top_TS[:, :1] + _WORTH).sum(1).clamp(min=1)

@@ -1,0 +1,251 @@
+"""First guesses in a shared eigenbasis as two Triton kernels, the twins of `eigen.lowest` and `eigen.begin`, where the
+method is explained.
+
+The first finds the lowest score of each lengthscale: a program has some tasks, and goes through the lengthscales;
+nothing of the grid of scores leaves the chip. The second finds the hollows among the lengthscales.
+"""
+
+# pyright: reportArgumentType=false, reportCallIssue=false, reportOperatorIssue=false, reportAttributeAccessIssue=false
+# pyright: reportGeneralTypeIssues=false, reportIndexIssue=false
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from ..model.priors import Limits
+
+_TOGETHER, _CHOSEN = 64, 16  # tasks of one program, of each kernel
+_AT_ONCE = 1 << 15  # tasks at a time: the scores of all lengthscales take many times what a guess does
+MOST_POINTS = 128
+_PRECISION, _WARPS = "tf32x3", 4
+_REACH = 3  # as `eigen._REACH`
+
+
+@triton.jit
+def _at(grid, r, place):
+    return tl.sum(tl.where(r[None, :] == place[:, None], grid, 0.0), axis=1)
+
+
+@triton.jit
+def _curve(a, b, c, d, e, f, g):
+    """The polynomial through seven points a step apart, by its coefficients around the middle one, without the
+    constant."""
+    near, mid, far = 0.5 * (e + c) - d, 0.5 * (f + b) - d, 0.5 * (g + a) - d
+    sixth = (far - 6 * mid + 15 * near) / 360
+    fourth = (mid - 4 * near) / 12 - 5 * sixth
+    second = near - fourth - sixth
+    near, mid, far = 0.5 * (e - c), 0.5 * (f - b), 0.5 * (g - a)
+    fifth = (far - 4 * mid + 5 * near) / 120
+    third = (mid - 2 * near) / 6 - 5 * fifth
+    return near - third - fifth, second, third, fourth, fifth, sixth
+
+
+@triton.jit
+def _value(c, k, s):
+    return c + s * (k[0] + s * (k[1] + s * (k[2] + s * (k[3] + s * (k[4] + s * k[5])))))
+
+
+@triton.jit
+def _down(k, near, REACH: tl.constexpr):
+    """Where a curve is lowest within a step of the lowest of its points, in steps from its middle."""
+    low, high, step = tl.maximum(near - 1.0, -REACH), tl.minimum(near + 1.0, REACH), near
+    for _ in tl.static_range(4):
+        slope = k[0] + step * (2 * k[1] + step * (3 * k[2] + step * (4 * k[3] + step * (5 * k[4] + step * 6 * k[5]))))
+        bend = 2 * k[1] + step * (6 * k[2] + step * (12 * k[3] + step * (20 * k[4] + step * 30 * k[5])))
+        sign = tl.where(slope > 0.0, 1.0, tl.where(slope < 0.0, -1.0, 0.0))
+        step -= tl.where(bend > 0.0, slope / tl.maximum(bend, 1e-6), sign)
+        step = tl.minimum(tl.maximum(step, low), high)
+    return step
+
+
+@triton.jit
+def _around(grid, at, here):
+    """The curve through seven points beside each other: its middle, and its other coefficients."""
+    middle = tl.load(grid + at, mask=here, other=0.0)
+    return middle, _curve(
+        tl.load(grid + at - 3, mask=here, other=0.0), tl.load(grid + at - 2, mask=here, other=0.0),
+        tl.load(grid + at - 1, mask=here, other=0.0), middle, tl.load(grid + at + 1, mask=here, other=0.0),
+        tl.load(grid + at + 2, mask=here, other=0.0), tl.load(grid + at + 3, mask=here, other=0.0),
+    )  # fmt: skip
+
+
+@triton.jit
+def _across(grid, r, at):
+    """The same, of a grid that a program has."""
+    middle = _at(grid, r, at)
+    return middle, _curve(
+        _at(grid, r, at - 3), _at(grid, r, at - 2), _at(grid, r, at - 1), middle, _at(grid, r, at + 1),
+        _at(grid, r, at + 2), _at(grid, r, at + 3),
+    )  # fmt: skip
+
+
+@triton.jit(do_not_specialize=["first", "T"])
+def _begin(
+    score, ratio, log_v, places, starts, counts, first, T, REACH: tl.constexpr, L: tl.constexpr, LB: tl.constexpr,
+    STARTS: tl.constexpr, WORTH: tl.constexpr, S: tl.constexpr,
+):  # fmt: skip
+    """Of each task the lengthscales without a better neighbour, best first, each where the curve through it and those
+    beside it is lowest; and how many of them to follow."""
+    t = tl.program_id(0).to(tl.int64) * S + tl.arange(0, S)
+    here = t < T
+    l = tl.arange(0, LB)  # noqa: E741, a lengthscale
+    at = t[:, None] * L + l[None, :]
+    there = here[:, None] & (l < L)[None, :]
+    value = tl.load(score + at, mask=there, other=float("inf"))
+    low = (value <= tl.load(score + at - 1, mask=there & (l > 0)[None, :], other=float("inf"))) & (
+        value <= tl.load(score + at + 1, mask=there & (l < L - 1)[None, :], other=float("inf"))
+    )
+    value = tl.where(low & there, value, float("inf"))
+    between = tl.load(places + 1) - tl.load(places)
+    best = tl.min(value, axis=1)
+    found = t * 0
+    for s in range(STARTS):
+        least = tl.min(value, axis=1)
+        place = tl.min(tl.where(value == least[:, None], l[None, :], LB), axis=1)
+        value = tl.where(l[None, :] == place[:, None], float("inf"), value)
+        found += tl.where(least <= best + WORTH, 1, 0)
+        middle = tl.minimum(tl.maximum(place, REACH), L - 1 - REACH)
+        spot = t * L + middle
+        _, k = _around(score, spot, here)
+        step = _down(k, (place - middle).to(tl.float32), REACH)
+        rc, rk = _around(ratio, spot, here)
+        vc, vk = _around(log_v, spot, here)
+        variance = _value(vc, vk, step)
+        to = starts + ((first + t) * STARTS + s) * 3
+        tl.store(to, variance.to(tl.float64), mask=here)
+        tl.store(to + 1, tl.load(places + middle) + step.to(tl.float64) * between, mask=here)
+        tl.store(to + 2, (variance + _value(rc, rk, step)).to(tl.float64), mask=here)
+    tl.store(counts + first + t, tl.maximum(found, 1).to(tl.int32), mask=here)
+
+
+@triton.jit(do_not_specialize=["T", "N"])
+def _lowest(
+    y, V, W, M, logdet, log_l, log_r, centre, precision, out_score, out_ratio, out_log_v, T, N, L: tl.constexpr,
+    R: tl.constexpr, Q: tl.constexpr, PULLED: tl.constexpr, STEPS: tl.constexpr, REACH: tl.constexpr, B: tl.constexpr,
+    S: tl.constexpr, PRECISION: tl.constexpr,
+):  # fmt: skip
+    t = tl.program_id(0) * S + tl.arange(0, S)
+    n = tl.arange(0, B)
+    r = tl.arange(0, R)
+    here = t < T
+    data = tl.load(y + t.to(tl.int64)[:, None] * N + n[None, :], mask=here[:, None] & (n < N)[None, :], other=0.0)
+    ratio = tl.load(log_r + r)
+    between = tl.load(log_r + 1) - tl.load(log_r)
+    for place in range(L):
+        basis = tl.load(V + place * B * B + n[:, None] * B + n[None, :])
+        z = tl.dot(data, basis, input_precision=PRECISION)
+        weight = tl.load(W + place * B * R + n[:, None] * R + r[None, :])
+        q = tl.dot(z * z, weight, input_precision=PRECISION)
+        for c in tl.static_range(Q):
+            mean = tl.load(M + (place * Q + c) * B * R + n[:, None] * R + r[None, :])
+            taken = tl.dot(z, mean, input_precision=PRECISION)
+            q -= taken * taken
+        log_v = tl.log(tl.maximum(q / N, 1e-30))
+        score = 0.5 * tl.load(logdet + place * R + r)[None, :] + 0.5 * N * log_v
+        if PULLED:
+            weight_v, weight_n = tl.load(precision), tl.load(precision + 2)
+            from_v = log_v - tl.load(centre + t * 3, mask=here, other=0.0)[:, None]
+            from_l = tl.load(log_l + place) - tl.load(centre + t * 3 + 1, mask=here, other=0.0)[:, None]
+            from_n = log_v + ratio[None, :] - tl.load(centre + t * 3 + 2, mask=here, other=0.0)[:, None]
+            score += 0.5 * tl.load(precision + 1) * from_l * from_l
+            if STEPS > 0:
+                move = log_v * 0.0
+                for _ in range(STEPS):
+                    least = 0.5 * N * tl.exp(-move)
+                    slope = 0.5 * N - least + weight_v * (from_v + move) + weight_n * (from_n + move)
+                    move -= tl.minimum(tl.maximum(slope / (least + weight_v + weight_n), -2.0), 2.0)
+                score += 0.5 * N * (move + tl.exp(-move) - 1.0)
+                from_v += move
+                from_n += move
+                score += 0.5 * (weight_v * from_v * from_v + weight_n * from_n * from_n)
+            else:
+                score += 0.5 * (weight_v * from_v * from_v + weight_n * from_n * from_n)
+                slope, bend = weight_v * from_v + weight_n * from_n, 0.5 * N + weight_v + weight_n
+                move = tl.minimum(tl.maximum(-slope / bend, -0.7), 0.7)
+                move += 0.25 * N / bend * move * move
+                score += move * (slope + move * (0.5 * bend + move * (move * N / 48 - N / 12)))
+            log_v += move
+        first = tl.min(score, axis=1)
+        lowest = tl.min(tl.where(score == first[:, None], r[None, :], R), axis=1)
+        middle = tl.minimum(tl.maximum(lowest, REACH), R - 1 - REACH)
+        least, k = _across(score, r, middle)
+        step = _down(k, (lowest - middle).to(tl.float32), REACH)
+        scale, v = _across(log_v, r, middle)
+        to = t.to(tl.int64) * L + place
+        tl.store(out_score + to, _value(least, k, step), mask=here)
+        tl.store(out_ratio + to, tl.load(log_r) + (middle.to(tl.float32) + step) * between, mask=here)
+        tl.store(out_log_v + to, _value(scale, v, step), mask=here)
+
+
+def serves(points: int, regressors: int) -> bool:
+    """Whether the kernel can do it."""
+    return points <= MOST_POINTS and regressors <= 2
+
+
+Bases = tuple[Tensor, Tensor, Tensor, Tensor]
+"""As `eigen.Bases`."""
+Grids = tuple[Tensor, Tensor, Tensor]
+"""As `eigen.Grids`."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Ready:
+    """What `_lowest` is given for all tasks alike: its tensors, and what it has compiled in."""
+
+    tensors: tuple[Tensor, ...]
+    precision_P: Tensor
+    compiled: dict[str, Any]
+
+
+def _ready(bases: Bases, limits: Limits, grids: Grids) -> _Ready:
+    (V_LNN, W_LNR, M_LQNR, logdet_LR), (_, log_l_L, log_r_R) = bases, grids
+    L, N, R = W_LNR.shape
+    B, device, pad = max(16, triton.next_power_of_2(N)), V_LNN.device, torch.nn.functional.pad
+    fill = B - N
+    tensors = (
+        pad(V_LNN, (0, fill, 0, fill)).contiguous(), pad(W_LNR, (0, 0, 0, fill)).contiguous(),
+        pad(M_LQNR, (0, 0, 0, fill)).contiguous(), logdet_LR.contiguous(), log_l_L.float().to(device),
+        log_r_R.float().to(device),
+    )  # fmt: skip
+    compiled = {
+        "L": L, "R": R, "Q": M_LQNR.shape[1], "PULLED": bool(limits.precision_P.any()), "STEPS": limits.steps(N),
+        "REACH": _REACH, "B": B, "S": _TOGETHER, "PRECISION": _PRECISION, "num_warps": _WARPS,
+    }  # fmt: skip
+    return _Ready(tensors, limits.precision_P.float(), compiled)
+
+
+def _lowest_of(y_TN: Tensor, ready: _Ready, centre_TP: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    (T, N), device, run = y_TN.shape, y_TN.device, _lowest
+    score_TL, ratio_TL, log_v_TL = (
+        torch.empty(T, ready.compiled["L"], dtype=torch.float32, device=device) for _ in range(3)
+    )
+    run[(-(-T // _TOGETHER),)](
+        y_TN.float().contiguous(), *ready.tensors, centre_TP.float().contiguous(), ready.precision_P, score_TL,
+        ratio_TL, log_v_TL, T, N, **ready.compiled,
+    )  # fmt: skip
+    return score_TL, ratio_TL, log_v_TL
+
+
+def lowest(y_TN: Tensor, bases: Bases, limits: Limits, grids: Grids) -> tuple[Tensor, Tensor, Tensor]:
+    """For each task and lengthscale the lowest score over a continuous ratio, with the ratio and the variance there."""
+    return _lowest_of(y_TN, _ready(bases, limits, grids), limits.centre_TP)
+
+
+def starts(y_TN: Tensor, bases: Bases, limits: Limits, grids: Grids, most: int, worth: float) -> tuple[Tensor, Tensor]:
+    """As `eigen.begin`: none that is `worth` nats above the best."""
+    T, L, device, ready = len(y_TN), len(grids[0]), y_TN.device, _ready(bases, limits, grids)
+    count = min(most, L)
+    starts_TSP = torch.empty(T, count, 3, dtype=torch.float64, device=device)
+    count_T = torch.empty(T, dtype=torch.int32, device=device)
+    places, run = grids[0].double().to(device), _begin
+    for first in range(0, T, _AT_ONCE):
+        some = slice(first, min(T, first + _AT_ONCE))
+        found = _lowest_of(y_TN[some], ready, limits.centre_TP[some])
+        run[(-(-len(found[0]) // _CHOSEN),)](
+            *found, places, starts_TSP, count_T, first, len(found[0]), REACH=_REACH, L=L,
+            LB=triton.next_power_of_2(L), STARTS=count, WORTH=worth, S=_CHOSEN, num_warps=2,
+        )  # fmt: skip
+    return starts_TSP, count_T

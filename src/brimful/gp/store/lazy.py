@@ -1,0 +1,177 @@
+"""What a store holds, read as it is needed: rows of its files, the points of its tasks, and these with parameters."""
+
+import contextlib
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import torch
+
+from ...core.base import arrow
+from ...core.base.errors import CorruptError
+from ...core.runs import fingerprint
+from ...engine.map.sources import Items, Loaded
+
+TASKS, _BYTES = 65_536, 16_000_000  # that a file has at the most
+_NAME = re.compile(r"(?:shard|part)-(\d{12})-(\d{12})\.parquet")
+
+
+class Rows:
+    """Parquet files that each hold a range of rows, read a row group at a time."""
+
+    def __init__(self, paths: list[Path], what: str) -> None:
+        self._files: list[tuple[int, pq.ParquetFile]] = []
+        self.paths: list[Path] = []
+        self.length = 0
+        for path in sorted(paths):
+            match = _NAME.fullmatch(path.name)
+            if match is None:
+                continue
+            if int(match[1]) != self.length:
+                raise CorruptError(f"{path.parent} lacks the {what} before {path.name}: fit again into this folder")
+            with intact(path):
+                file = pq.ParquetFile(path, memory_map=True, page_checksum_verification=True)
+            self._files.append((self.length, file))
+            self.paths.append(path)
+            self.length = int(match[2])
+        self._kept: tuple[tuple[int, int], pa.Table] | None = None
+
+    @property
+    def names(self) -> list[str]:
+        return self._files[0][1].schema_arrow.names if self._files else []
+
+    def read(self, start: int, stop: int) -> pa.Table:
+        parts = []
+        for number, (first, file) in enumerate(self._files):
+            place = first
+            for group in range(file.num_row_groups):
+                rows = file.metadata.row_group(group).num_rows
+                if place < stop and place + rows > start:
+                    table = self._group(number, file, group)
+                    parts.append(table.slice(max(0, start - place), min(stop, place + rows) - max(start, place)))
+                place += rows
+        return pa.concat_tables(parts) if parts else pa.table({})
+
+    def _group(self, number: int, file: pq.ParquetFile, group: int) -> pa.Table:
+        if self._kept is None or self._kept[0] != (number, group):
+            with intact(self.paths[number]):
+                self._kept = ((number, group), file.read_row_group(group))
+        return self._kept[1]
+
+    def column(self, name: str) -> pa.Array:
+        """One column of all rows."""
+        parts = []
+        for path, (_, file) in zip(self.paths, self._files, strict=True):
+            with intact(path):
+                parts.append(file.read([name])[name])
+        return arrow.whole(pa.chunked_array([chunk for part in parts for chunk in part.chunks], parts[0].type))
+
+
+@contextlib.contextmanager
+def intact(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except (pa.ArrowException, OSError) as error:
+        raise CorruptError(f"{path} is damaged: {error}. Delete it and fit again into this folder.") from error
+
+
+class StoredData:
+    """The points of a store's tasks, read as they are needed, in order of work."""
+
+    forward = False
+
+    def __init__(self, points: Rows, shared: bool) -> None:
+        self._points, self._shared = points, shared
+        self.length: int | None = points.length
+        self.weights: np.ndarray | None = None
+
+    def load(self, start: int, stop: int, capacity: float | None = None) -> Loaded:
+        table = self._points.read(start, stop)
+        inputs = [name for name in table.column_names if name.startswith("x_")]
+        y = _padded(table["y"], np.nan)
+        tree = {"y": torch.from_numpy(y)}
+        if not self._shared:
+            x = np.stack([_padded(table[name], 0.0) for name in inputs], axis=2)
+            tree = {"x": torch.from_numpy(x)} | tree
+        if "noise" in table.column_names:
+            tree["noise"] = torch.from_numpy(_padded(table["noise"], 0.0))
+        return Loaded(start, stop - start, tree)
+
+    def index(self, start: int, stop: int) -> np.ndarray:
+        return self._points.read(start, stop)["item"].to_numpy().copy()  # what Arrow gives cannot be written to
+
+    def counts(self, start: int, stop: int) -> np.ndarray:
+        """How many points the tasks have."""
+        return np.diff(arrow.whole(self._points.read(start, stop)["y"]).offsets.to_numpy())
+
+    def item_bytes(self) -> int:
+        return 1024
+
+    def fingerprint(self) -> str:
+        return fingerprint.of([part for path in self._points.paths for part in (path.name, path)])
+
+    def spec(self) -> str:
+        return f"stored {self._shared} {self._points.names}"
+
+
+def _padded(column: pa.ChunkedArray, end: float) -> np.ndarray:
+    """Lists of unequal length as rows of a matrix, filled where a row has ended."""
+    whole = arrow.whole(column)
+    offsets = whole.offsets.to_numpy()
+    values = whole.values.to_numpy(zero_copy_only=False)
+    counts = np.diff(offsets)
+    most = int(counts.max()) if len(counts) else 0
+    there = np.arange(most) < counts[:, None]
+    out = np.full(there.shape, end, dtype=values.dtype)
+    out[there] = values[offsets[0] : offsets[-1]]
+    return out
+
+
+class WithParameters:
+    """The points of tasks together with their parameters, and what else each is to get.
+
+    Args:
+        items: the points.
+        parameters: positions to parameters, in natural units.
+        more: further arrays, by the tasks' own order.
+    """
+
+    forward = False
+
+    def __init__(self, items: Items, parameters: Any, more: dict[str, torch.Tensor]) -> None:
+        self._items, self._parameters, self._more = items, parameters, more
+        self.length, self.weights = items.length, items.weights
+
+    def load(self, start: int, stop: int, capacity: float | None = None) -> Loaded:
+        loaded = self._items.load(start, stop)
+        index = torch.tensor(self.index(start, stop))
+        extra = {name: each[index] for name, each in self._more.items()}
+        tree = {**(loaded.tree or {}), "parameters": self._parameters(start, stop), "task": index, **extra}
+        return Loaded(start, stop - start, tree, weights=loaded.weights)
+
+    def index(self, start: int, stop: int) -> np.ndarray:
+        return self._items.index(start, stop)
+
+    def item_bytes(self) -> int:
+        return self._items.item_bytes()
+
+    def fingerprint(self) -> str:
+        whole = fingerprint.of([self._items.fingerprint(), self._more])
+        for start, stop in parts(self):
+            whole = fingerprint.of([whole, self._parameters(start, stop)])
+        return whole
+
+    def spec(self) -> str:
+        return f"{self._items.spec()} {sorted(self._more)}"
+
+
+def parts(items: Items) -> Iterator[tuple[int, int]]:
+    """Positions in pieces that are read and written at a time."""
+    length = items.length or 0
+    count = min(TASKS, max(1, _BYTES // max(1, items.item_bytes())))
+    for start in range(0, length, count):
+        yield start, min(length, start + count)

@@ -1,0 +1,230 @@
+"""Deep-GPCM: a key-value memory that follows what a student knows, read out as a generalised partial credit model.
+
+Legend: B students, S steps, Q questions and the unknown one, K categories, H = K-1 thresholds, N slots, D value size,
+F hidden size, R rows of (question, response).
+
+For step t, with question q and response r:
+
+    k = Emb(q);  w = softmax(tanh(W k) M_key^T)        which slots the question is about
+    read = w^T M_{t-1};  f = tanh(W [read; k])         before the answer is seen
+    theta, alpha, beta = heads(f, k)                   -> logits of the K categories
+    e = sigmoid(W_e v), a = tanh(W_a v), v = V(q, r)   the answer
+    M_t = M_{t-1} (1 - w e^T) + w a^T                  is written after it was predicted
+
+w depends on the question alone and e, a on (question, response) alone, so they are tables, made once a call: of all
+questions, or of those in the batch where these are fewer. Predictions are causal by construction: step t reads the
+memory before anything of t is written. `baseline.py` is the same, step by step.
+
+In training, features of f are dropped (after tanh, once), and a few steps have their question replaced by the unknown
+one, so that its row is learned.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+from torch.nn import functional
+
+from ...core.base.errors import ConfigError
+from . import dropout as masks
+from . import embedding, partial_credit
+from .heads import ALPHA_OF, ALPHAS, BETAS, Heads
+from .memory import read
+
+DROPPED, MADE_UNKNOWN = 1, 2  # purposes of masks
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Config:
+    """The model's sizes and choices.
+
+    Attributes:
+        questions: Q, without the unknown one.
+        categories: K.
+        slots, key_size, value_size, hidden: N, d_k, D and F.
+        dropout: the share of hidden features dropped in training.
+        unknown: the share of training steps whose question is replaced by the unknown one.
+        embedding: how a response is embedded, see `embedding.mix`.
+        theta_scale, alpha, alpha_of, beta: see `heads`.
+    """
+
+    questions: int
+    categories: int
+    slots: int = 50
+    key_size: int = 64
+    value_size: int = 128
+    hidden: int = 50
+    dropout: float = 0.05
+    unknown: float = 0.005
+    embedding: str = "linear_decay"
+    theta_scale: float = 1.0
+    alpha: str = "exp"
+    alpha_of: str = "both"
+    beta: str = "monotone"
+
+    def __post_init__(self) -> None:
+        for name, least in (("questions", 0), ("categories", 2), ("slots", 1), ("key_size", 1), ("hidden", 1)):
+            if getattr(self, name) < least:
+                raise ConfigError(f"{name} is {getattr(self, name)}; give at least {least}")
+        if self.value_size < 1:
+            raise ConfigError(f"value_size is {self.value_size}; give at least 1")
+        for name in ("dropout", "unknown"):
+            if not 0 <= getattr(self, name) < 1:
+                raise ConfigError(f"{name} is {getattr(self, name)}; give a share from 0 to below 1")
+        choices = {"embedding": embedding.EMBEDDINGS, "alpha": ALPHAS, "alpha_of": ALPHA_OF, "beta": BETAS}
+        for name, allowed in choices.items():
+            if getattr(self, name) not in allowed:
+                raise ConfigError(f"{name} is {getattr(self, name)!r}; choose one of {', '.join(allowed)}")
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """What the model says of each step, from the steps before it; anything beyond a sequence's end."""
+
+    logits_BSK: Float[Tensor, "B S K"]
+    theta_BS: Float[Tensor, "B S"]
+    alpha_BS: Float[Tensor, "B S"]
+    beta_BSH: Float[Tensor, "B S H"]
+
+
+@dataclass(frozen=True, slots=True)
+class Items:
+    """What depends on the question alone: attention, its part of the hidden state and of alpha, thresholds."""
+
+    w_QN: Float[Tensor, "Q N"]
+    hidden_QF: Float[Tensor, "Q F"]
+    alpha_Q: Float[Tensor, " Q"]
+    beta_QH: Float[Tensor, "Q H"]
+
+
+class DeepGPCM(nn.Module):
+    """The model. Question Q, one more than there are, is the unknown one; its key begins at 0, an average question."""
+
+    def __init__(self, config: Config) -> None:
+        super().__init__()
+        self.config = config
+        Q, D, key = config.questions + 1, config.value_size, config.key_size
+        mix_KC = embedding.mix(config.embedding, config.categories).to(torch.get_default_dtype())
+        self.mix_KC: Tensor
+        self.register_buffer("mix_KC", mix_KC, persistent=False)
+        self.key = nn.Embedding(Q, key)
+        self.query = nn.Linear(key, key)
+        self.key_memory = nn.Parameter(torch.empty(config.slots, key))
+        self.value_memory = nn.Parameter(torch.empty(config.slots, D))
+        self.value = nn.Parameter(torch.empty(Q, mix_KC.shape[1], D))
+        self.value_bias = nn.Parameter(torch.zeros(D))
+        self.erase, self.add = nn.Linear(D, D), nn.Linear(D, D)
+        self.summary = nn.Linear(D + key, config.hidden)
+        self.heads = Heads(
+            config.hidden,
+            key,
+            config.categories,
+            scale=config.theta_scale,
+            alpha=config.alpha,
+            alpha_of=config.alpha_of,
+            beta=config.beta,
+        )
+        for weight in (self.key.weight, self.key_memory, self.value_memory, self.value):
+            nn.init.normal_(weight, std=(2 / weight.shape[-1]) ** 0.5)
+        with torch.no_grad():
+            self.key.weight[-1] = 0.0
+            self.value[-1] = self.value[:-1].mean(0) if config.questions else 0.0
+
+    def forward(
+        self,
+        question_BS: Int[Tensor, "B S"],
+        response_BS: Int[Tensor, "B S"],
+        length_B: Int[Tensor, " B"],
+        key_B: Int[Tensor, " B"] | None = None,
+        *,
+        engine: str = "auto",
+    ) -> Output:
+        """Predicts every step from those before it.
+
+        Args:
+            question_BS, response_BS, length_B: as `students.batch` gives them; what is beyond the length is not seen.
+            key_B: what the masks of training depend on, see `masks.keys`; drawn if not given. Not used in evaluation.
+            engine: how the memory is run, see `memory.read`.
+        """
+        question_BS, response_BS, drop_BSF = self.prepare(question_BS, response_BS, length_B, key_B)
+        table_BS, items = self._items(question_BS)
+        row_BS, e_RD, a_RD = self.answers(question_BS, response_BS)
+        reads_BSD = read(items.w_QN, e_RD, a_RD, self.value_memory, table_BS, row_BS, length_B, engine=engine)
+        return self.predict(reads_BSD, items, table_BS, drop_BSF)
+
+    def prepare(
+        self, question_BS: Tensor, response_BS: Tensor, length_B: Tensor, key_B: Tensor | None
+    ) -> tuple[Tensor, Tensor, Tensor | None]:
+        """Zeros in place of padding, some questions made unknown, and what dropout multiplies by."""
+        B, S = question_BS.shape
+        there_BS = torch.arange(S, device=question_BS.device) < length_B[:, None]
+        question_BS, response_BS = torch.where(there_BS, question_BS, 0), torch.where(there_BS, response_BS, 0)
+        if not self.training:
+            return question_BS, response_BS, None
+        config = self.config
+        key_B = masks.draw(B, question_BS.device) if key_B is None else key_B
+        if config.unknown:
+            gone_BS = masks.chosen(key_B, S, 1, config.unknown, MADE_UNKNOWN)[:, :, 0]
+            question_BS = torch.where(gone_BS, config.questions, question_BS)
+        if not config.dropout:
+            return question_BS, response_BS, None
+        dropped_BSF = masks.chosen(key_B, S, config.hidden, config.dropout, DROPPED)
+        return question_BS, response_BS, (~dropped_BSF).to(self.value_memory.dtype) / (1 - config.dropout)
+
+    def items(self, question_Q: Int[Tensor, " Q"] | None = None) -> Items:
+        """What depends on the question alone, for some questions or all."""
+        key_Qk = self.key.weight if question_Q is None else self.key(question_Q)
+        w_QN = torch.softmax(full(torch.tanh(self.query(key_Qk)) @ self.key_memory.mT), dim=-1)
+        D = self.config.value_size
+        return Items(
+            w_QN.to(self.value_memory.dtype),
+            functional.linear(key_Qk, self.summary.weight[:, D:], self.summary.bias),
+            self.heads.alpha_part(key_Qk),
+            self.heads.beta(key_Qk),
+        )
+
+    def written(self, v_RD: Float[Tensor, "R D"]) -> tuple[Float[Tensor, "R D"], Float[Tensor, "R D"]]:
+        """What answers erase and add, from their embeddings."""
+        v_RD = v_RD + self.value_bias
+        dtype = self.value_memory.dtype
+        return torch.sigmoid(self.erase(v_RD)).to(dtype), torch.tanh(self.add(v_RD)).to(dtype)
+
+    def predict(
+        self, reads: Float[Tensor, "B S D"], items: Items, table: Int[Tensor, "B S"], drop: Tensor | None = None
+    ) -> Output:
+        """From what was read of the memory, and the places of the questions in the items' tables."""
+        F = self.config.hidden
+        # One gather for all that a question brings: its backward is the costly part.
+        columns_QX = torch.cat([items.hidden_QF, items.alpha_Q[:, None], items.beta_QH], dim=1)
+        gathered_BSX = functional.embedding(table, columns_QX)
+        read_part = functional.linear(reads, self.summary.weight[:, : self.config.value_size])
+        f_BSF = torch.tanh(read_part + gathered_BSX[..., :F])
+        f_BSF = f_BSF if drop is None else f_BSF * drop
+        theta_BS = full(self.heads.theta(f_BSF))
+        alpha_BS = full(self.heads.alpha(f_BSF, gathered_BSX[..., F]))
+        beta_BSH = full(gathered_BSX[..., F + 1 :])
+        return Output(partial_credit.logits(theta_BS, alpha_BS, beta_BSH), theta_BS, alpha_BS, beta_BSH)
+
+    def _items(self, question_BS: Tensor) -> tuple[Tensor, Items]:
+        """The tables of the questions, and the places of the batch's questions in them."""
+        if self.config.questions + 1 <= question_BS.numel():
+            return question_BS, self.items()
+        used_Q, table_BS = torch.unique(question_BS, return_inverse=True)
+        return table_BS, self.items(used_Q)
+
+    def answers(self, question_BS: Tensor, response_BS: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """The place of each step's answer in the tables of what answers erase and add, and these tables."""
+        K = self.config.categories
+        row_BS = question_BS * K + response_BS
+        if (self.config.questions + 1) * K <= row_BS.numel():
+            v_RD = embedding.all_rows(self.value, self.mix_KC)
+        else:
+            used_R, row_BS = torch.unique(row_BS, return_inverse=True)
+            v_RD = embedding.some_rows(self.value, self.mix_KC, used_R)
+        return row_BS, *self.written(v_RD)
+
+
+def full(x: Tensor) -> Tensor:
+    """In single precision at least: under autocast, logits are differences of large numbers."""
+    return x.float() if x.dtype in (torch.float16, torch.bfloat16) else x

@@ -1,0 +1,293 @@
+"""The command line as a user meets it: what it prints where, with what exit code."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from brimful.cli import guard
+from brimful.cli.app import app, main
+from brimful.core.base import version
+from brimful.core.declare import registry
+from brimful.core.declare.config import to_dict
+from brimful.core.memory.plan import Plan
+from brimful.core.runs.events import Finished, Started
+from brimful.core.runs.rundir import RunDir
+
+from ..helpers.madeup import Fit
+from ..helpers.paths import ROOT
+
+WITH_MADE = (
+    f"import sys; sys.path.insert(0, {str(ROOT)!r}); from brimful.core.declare import registry;"
+    "registry.WORKLOADS.clear();"
+    "registry.WORKLOADS.update(made='tests.helpers.madeup', broken='madeup_not_there');"
+    "from brimful.cli.app import main; main()"
+)
+
+
+@pytest.fixture(autouse=True)
+def made(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(registry, "WORKLOADS", {"made": "tests.helpers.madeup"})
+    yield
+    guard.guarded.debug = False
+
+
+def invoke(*arguments: str) -> Result:
+    return CliRunner().invoke(app, list(arguments))
+
+
+def ok(*arguments: str) -> str:
+    result = invoke(*arguments)
+    assert result.exit_code == 0, result.stderr
+    return result.stdout
+
+
+def ok_json(*arguments: str) -> dict[str, Any]:
+    return json.loads(ok(*arguments, "--json"))
+
+
+def fails(*arguments: str, code: int = 1) -> str:
+    """What is on standard error, when nothing is on standard output and there is no traceback."""
+    result = invoke(*arguments)
+    assert result.exit_code == code
+    assert result.stdout == ""
+    assert "Traceback" not in result.stderr
+    return result.stderr
+
+
+def shell(*arguments: str, script: str | None = None) -> subprocess.CompletedProcess[str]:
+    start = ["-c", script] if script else ["-m", "brimful"]
+    return subprocess.run([sys.executable, *start, *arguments], capture_output=True, text=True, timeout=120)
+
+
+def test_the_version():
+    assert ok("--version") == f"brimful {version.__version__}\n"
+
+
+def test_help_names_every_command_and_workload():
+    text = ok("--help")
+    for word in ("doctor", "plan", "runs", "made", "A made-up workload.", "--debug", "--version"):
+        assert word in text
+
+
+def test_the_help_of_a_command_shows_each_option_with_range_choices_and_default():
+    text = re.sub(r"\s+", " ", ok("made", "fit", "--help"))
+    for part in ("--points", "points a task [>= 1, <= 1000]", "40", "[rbf|matern]", "--no-fused", "--budget", "--json"):
+        assert part in text
+    assert "--train-kernel-size" in text
+    assert "--model" in ok("made", "predict", "--help")
+
+
+def test_doctor_has_its_documented_keys():
+    report = ok_json("doctor")
+    assert set(report) == {
+        *("brimful", "python", "platform", "cores", "versions", "cuda"),
+        *("devices", "container_limit", "cache", "extras"),
+    }
+    assert report["brimful"] == version.__version__
+    assert set(report["devices"][0]) == {"device", "model", "total", "free", "own", "bf16"}
+    assert report["devices"][0]["device"] == "cpu"
+    assert report["devices"][0]["total"] > report["devices"][0]["free"] > 0
+    assert set(report["extras"]) == {"postgres", "serve", "ray", "arc", "dev"}
+    assert report["extras"]["dev"] == {"missing": []}
+    assert report["versions"]["torch"]
+    assert report["cache"] == os.environ["BRIMFUL_CACHE_DIR"]
+
+
+def test_doctor_in_words(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("brimful.cli.doctor.missing", lambda extra: ["ray"] if extra == "ray" else [])
+    text = ok("doctor")
+    assert "pip install 'brimful[ray]'" in text
+    assert re.search(r"dev\s+ok", text)
+    assert re.search(r"cpu\s+CPU", text)
+
+
+def test_a_command_runs_with_its_defaults_and_reports():
+    result = invoke("made", "fit")
+    assert result.exit_code == 0
+    assert re.search(r"items\s+1,000", result.stdout)
+    assert re.search(r"mean loss\s+0.25", result.stdout)
+    assert "made fit: finished" in result.stderr
+    assert "\x1b" not in result.stderr
+
+
+def test_options_reach_the_command_in_their_types():
+    arguments = ["--points", "7", "--rate", "1e-3", "--kernel", "matern", "--no-fused", "--limit", "3"]
+    common = ["--seed", "5", "--device", "cpu", "--budget", "2GB", "--out", "o", "--data", "d/x.csv"]
+    report = ok_json("made", "fit", *arguments, *common)
+    assert report == {
+        "items": 1000,
+        "mean_loss": 0.25,
+        "config": {
+            **to_dict(Fit()),
+            "points": 7,
+            "rate": 0.001,
+            "kernel": "matern",
+            "fused": False,
+            "limit": 3,
+            "seed": 5,
+            "device": "cpu",
+            "budget": "2GB",
+            "out": "o",
+            "data": "d/x.csv",
+        },
+    }
+
+
+@pytest.mark.parametrize("spelling", ["--train-kernel-size", "--train_kernel_size", "--train_kernel-size"])
+@pytest.mark.parametrize("joined", [True, False])
+def test_underscores_are_as_good_as_dashes(spelling: str, joined: bool):
+    given = [f"{spelling}=9"] if joined else [spelling, "9"]
+    assert ok_json("made", "fit", *given)["config"]["train_kernel_size"] == 9
+
+
+def test_underscores_in_a_value_stay():
+    assert ok_json("made", "fit", "--data", "my_file_name")["config"]["data"] == "my_file_name"
+    assert ok_json("made", "predict", "--model", "a_b")["model"] == "a_b"
+
+
+def test_a_plan_is_explained_and_nothing_is_run():
+    result = invoke("plan", "made", "fit", "--budget", "8GB")
+    assert result.exit_code == 0
+    for part in ("made fit", "batched", "of 8.00 GB", "not chosen", "whole", "from a formula"):
+        assert part in result.stdout
+    assert result.stderr == ""
+    assert "from a probe" in ok("plan", "made", "fit", "--probe")
+
+
+def test_a_plan_as_json_is_the_plan():
+    report = ok_json("plan", "made", "fit", "--budget", "8GB", "--train_kernel_size", "2")
+    assert set(report) == set(Plan.__dataclass_fields__)
+    assert Plan.from_dict(report).to_dict() == report
+    assert report["predicted"] <= report["budget"] == 8 * 10**9
+    assert set(report["rejected"][0]) == {"strategy", "needs", "reason"}
+    assert set(report["cost"]) == {"fixed", "per_unit", "margin", "source"}
+
+
+def test_only_what_can_be_planned_is_offered():
+    text = ok("plan", "made", "--help")
+    assert "fit" in text
+    assert "predict" not in text
+
+
+def test_runs_are_listed_with_their_state(tmp_path: Path):
+    with RunDir.open(tmp_path / "one", work="made fit", config={}, input=None) as run:
+        run.log(Started(work="made fit", items=2000, done=0, budget=1))
+        run.log(Finished(state="finished", done=2000, bad=3, seconds=1.0))
+    RunDir.open(tmp_path / "two", work="made fit", config={}, input=None).close()
+    report = ok_json("runs", str(tmp_path))
+    assert set(report) == {"folder", "runs"}
+    assert [set(run) for run in report["runs"]] == [{"path", "work", "state", "created", "done", "items", "bad"}] * 2
+    assert {Path(run["path"]).name: run["state"] for run in report["runs"]} == {"one": "finished", "two": "killed"}
+    text = ok("runs", str(tmp_path))
+    assert re.search(r"one\s+made fit\s+finished\s+2,000 of 2,000\s+3 ", text)
+
+
+def test_no_runs_is_said_and_no_folder_is_an_error(tmp_path: Path):
+    assert "no run directories" in ok("runs", str(tmp_path))
+    assert ok_json("runs", str(tmp_path)) == {"folder": str(tmp_path), "runs": []}
+    assert "is not a folder" in fails("runs", str(tmp_path / "nothing"))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["made", "fit", "--points", "0"], "brimful: points is 0; it must be at least 1"),
+        (["made", "fit", "--points", "many"], "brimful: points is 'many'; it must be a whole number"),
+        (["made", "fit", "--kernel", "cubic"], "choose one of rbf, matern"),
+        (["made", "fit", "--budget", "lots"], "budget 'lots' is not an amount of memory"),
+        (["plan", "made", "fit", "--budget", "100MB"], 'Use budget="154MB" or more'),
+        (["made", "fail"], "brimful: one item needs 3 GB; the budget is 2 GB"),
+        (["made", "fail", "--kind", "crash"], "unexpected ZeroDivisionError: by nothing. Run again with --debug"),
+    ],
+)
+def test_an_error_is_one_line_on_standard_error(arguments: list[str], told: str):
+    text = fails(*arguments)
+    assert told in text
+    assert text.count("\n") == 1
+    assert fails(*arguments, "--json") == text
+
+
+def test_an_interrupt_has_its_own_exit_code():
+    assert fails("made", "fail", "--kind", "stop", code=130) == "brimful: interrupted\n"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["nonsense"],
+        ["made", "nonsense"],
+        ["made", "fit", "--nonsense", "3"],
+        ["made", "predict"],
+        ["made", "fit", "--points"],
+        ["plan", "nonsense"],
+        ["plan", "made", "predict"],
+    ],
+)
+def test_a_wrong_line_is_told_of_with_exit_2(arguments: list[str]):
+    assert "Error" in fails(*arguments, code=2)
+
+
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_debug_anywhere_shows_the_traceback(
+    place: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    line = ["made", "fail"]
+    line.insert(place, "--debug")
+    monkeypatch.setattr(sys, "argv", ["brimful", *line])
+    with pytest.raises(SystemExit) as stop:
+        main()
+    assert stop.value.code == 1
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert "Traceback" in captured.err
+    assert "madeup.py" in captured.err
+    assert captured.err.endswith("brimful: one item needs 3 GB; the budget is 2 GB\n")
+
+
+def test_as_a_real_process():
+    result = shell("doctor", "--json")
+    assert (result.returncode, result.stderr) == (0, "")
+    assert json.loads(result.stdout)["brimful"] == version.__version__
+    result = shell("--version")
+    assert (result.returncode, result.stdout) == (0, f"brimful {version.__version__}\n")
+
+
+def test_an_error_of_a_real_process_has_no_traceback():
+    result = shell("made", "fail", script=WITH_MADE)
+    assert (result.returncode, result.stdout) == (1, "")
+    assert result.stderr == "brimful: one item needs 3 GB; the budget is 2 GB\n"
+
+
+def test_a_warning_of_a_real_process_is_one_line_on_standard_error():
+    result = shell("made", "fail", "--kind", "warn", "--json", script=WITH_MADE)
+    assert result.returncode == 0
+    assert json.loads(result.stdout) == {"done": True}
+    assert result.stderr == "brimful: warning: the budget was clamped\n"
+
+
+def test_a_workload_that_cannot_be_imported_is_an_error_without_a_traceback():
+    result = shell("broken", "fit", script=WITH_MADE)
+    assert (result.returncode, result.stdout) == (1, "")
+    assert result.stderr.startswith("brimful: unexpected ModuleNotFoundError: No module named 'madeup_not_there'")
+    assert "Traceback" not in result.stderr
+    assert "Traceback" in shell("broken", "fit", "--debug", script=WITH_MADE).stderr
+
+
+def test_a_reader_that_goes_away_is_no_error(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.delenv("PYTHONUNBUFFERED", raising=False)
+    with subprocess.Popen(
+        [sys.executable, "-m", "brimful", "doctor"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        said = process.stderr.read()
+    assert (process.returncode, said) == (0, "")

@@ -1,0 +1,36 @@
+"""Optional dependencies: a clear word where one is missing."""
+
+import re
+import tomllib
+
+import pytest
+
+from brimful.core.base import extras
+from brimful.core.base.errors import MissingExtraError
+
+from ...helpers.paths import ROOT
+
+MODULES = {"scikit_learn": "sklearn"}
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+
+
+def test_the_extras_are_those_of_the_package():
+    declared = {
+        name: [
+            MODULES.get(each, each)
+            for each in (re.split(r"[\[<>=~! ]", each)[0].replace("-", "_") for each in requirements)
+        ]
+        for name, requirements in PROJECT["optional-dependencies"].items()
+    }
+    assert {name: list(modules) for name, modules in extras.EXTRAS.items()} == declared
+
+
+def test_a_missing_module_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setitem(extras.EXTRAS, "made", ("json", "surely_not_installed"))
+    assert extras.missing("made") == ["surely_not_installed"]
+    with pytest.raises(MissingExtraError, match=r"surely_not_installed.*pip install 'brimful\[made\]'"):
+        extras.require("made", "surely_not_installed")
+
+
+def test_a_module_that_is_there_is_imported():
+    assert extras.require("made", "json").loads("1") == 1

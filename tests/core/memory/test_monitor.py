@@ -1,0 +1,199 @@
+"""Watching memory: the peak of a block, and a sampler cheap enough to leave on."""
+
+import inspect
+import sys
+import threading
+import time
+import types
+from pathlib import Path
+
+import pytest
+import torch
+
+from brimful.core.base.errors import BrimfulWarning
+from brimful.core.memory import monitor
+from brimful.core.memory.devices import resident
+from brimful.core.memory.monitor import Peak, Sample, Sampler
+
+from ...helpers.memory import pages
+
+CPU = torch.device("cpu")
+CUDA = torch.device("cuda", 0)
+BLOCK = 120_000_000
+
+
+def kernel_keeps_a_high_water_mark() -> bool:
+    try:
+        Path("/proc/self/clear_refs").write_text("5")
+        return "VmHWM:" in Path("/proc/self/status").read_text()
+    except OSError:
+        return False
+
+
+@pytest.mark.skipif(not kernel_keeps_a_high_water_mark(), reason="this kernel keeps no resettable high-water mark")
+def test_a_peak_sees_what_was_freed_before_the_end_and_forgets_it_afterwards():
+    with Peak(CPU, baseline=resident()) as first:
+        block = pages(BLOCK)
+        del block
+    with Peak(CPU, baseline=resident()) as second:
+        pass
+    assert BLOCK * 0.9 < first.bytes < BLOCK * 1.5
+    assert second.bytes < BLOCK * 0.5
+
+
+def test_a_peak_without_the_kernels_help_reads_the_level(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    monkeypatch.setattr(monitor, "_STATUS", tmp_path / "status")
+    monkeypatch.setattr(monitor, "_CLEAR", tmp_path / "no" / "clear_refs")
+    with Peak(CPU) as peak:
+        pass
+    assert peak.bytes > 1_000_000
+    (tmp_path / "status").write_text("VmHWM: 7 kB\n")
+    assert peak.read() == 7 * 1024
+    (tmp_path / "status").write_text("VmHWM: garbage\n")
+    assert peak.read() > 1_000_000
+
+
+def test_a_peak_is_never_below_nothing():
+    with Peak(CPU, baseline=10**15) as peak:
+        pass
+    assert peak.bytes == 0
+
+
+def test_a_peak_on_cuda_is_the_allocators_own(monkeypatch: pytest.MonkeyPatch):
+    resets: list[torch.device] = []
+    monkeypatch.setattr(torch.cuda, "reset_peak_memory_stats", resets.append)
+    monkeypatch.setattr(torch.cuda, "max_memory_reserved", lambda device: 123)
+    with Peak(CUDA) as peak:
+        assert resets == [CUDA]
+    assert peak.bytes == 123
+
+
+def wait_for(sampler: Sampler, count: int) -> None:
+    deadline = time.monotonic() + 20
+    while len(sampler.samples) < count and time.monotonic() < deadline:
+        time.sleep(0.005)
+    assert len(sampler.samples) >= count
+
+
+def test_the_sampler_sees_memory_grow():
+    seen: list[Sample] = []
+    with Sampler(CPU, baseline=resident(), interval=0.01, on_sample=seen.append) as sampler:
+        wait_for(sampler, 2)
+        block = pages(BLOCK)
+        wait_for(sampler, len(sampler.samples) + 3)
+        del block
+    assert max(each.used for each in sampler.samples) - sampler.samples[0].used > BLOCK * 0.9
+    assert seen[: len(sampler.samples)] == sampler.samples
+    times = [each.seconds for each in sampler.samples]
+    assert times == sorted(times)
+    assert times[0] > 0
+    assert sampler.samples[0].utilisation is None
+
+
+def test_the_sampler_stops_at_once():
+    with Sampler(CPU, interval=60):
+        started = time.monotonic()
+    assert time.monotonic() - started < 5
+    assert "brimful-sampler" not in [thread.name for thread in threading.enumerate()]
+
+
+def test_a_long_run_does_not_grow_the_sampler(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(monitor, "_MOST_SAMPLES", 8)
+    monkeypatch.setattr(Sampler, "look", lambda self, seconds: Sample(seconds, 0, 0))
+    looked: list[Sample] = []
+    with Sampler(CPU, interval=0.001, on_sample=looked.append) as sampler:
+        deadline = time.monotonic() + 20
+        while len(looked) < 40 and time.monotonic() < deadline:
+            time.sleep(0.005)
+    assert len(looked) >= 40
+    assert 4 <= len(sampler.samples) <= 8
+    assert [each for each in looked if each in sampler.samples] == sampler.samples
+
+
+def test_a_sampler_costs_less_than_one_percent():
+    interval = inspect.signature(Sampler).parameters["interval"].default
+    sampler = Sampler(CPU)
+    sampler.look()
+    best = float("inf")
+    for _ in range(20):
+        started = time.perf_counter()
+        sampler.look()
+        best = min(best, time.perf_counter() - started)
+    assert best / interval < 0.01
+
+
+def test_a_broken_listener_stops_the_sampling_and_not_the_work():
+    def broken(sample: Sample) -> None:
+        raise RuntimeError("no such file")
+
+    with pytest.warns(BrimfulWarning, match="sampling stopped.*no such file"):  # noqa: SIM117
+        with Sampler(CPU, interval=0.01, on_sample=broken) as sampler:
+            wait_for(sampler, 1)
+            time.sleep(0.05)
+    assert len(sampler.samples) == 1
+
+
+class FakeNvml(types.ModuleType):
+    """The management library of a driver that is not there."""
+
+    def __init__(self, watts: float | None = 250.0, found: bool = True) -> None:
+        super().__init__("pynvml")
+        self.asked: list[str] = []
+        self._watts, self._found = watts, found
+
+    def nvmlInit(self) -> None:  # noqa: N802
+        pass
+
+    def nvmlDeviceGetHandleByUUID(self, uuid: str) -> str:  # noqa: N802
+        self.asked.append(uuid)
+        if not self._found:
+            raise RuntimeError("NVML_ERROR_NOT_FOUND")
+        return "handle"
+
+    def nvmlDeviceGetUtilizationRates(self, handle: str) -> types.SimpleNamespace:  # noqa: N802
+        assert handle == "handle"
+        return types.SimpleNamespace(gpu=73)
+
+    def nvmlDeviceGetPowerUsage(self, handle: str) -> float:  # noqa: N802
+        if self._watts is None:
+            raise RuntimeError("NVML_ERROR_NOT_SUPPORTED")
+        return self._watts * 1000
+
+
+@pytest.fixture
+def card(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "memory_reserved", lambda device: 4096)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: types.SimpleNamespace(uuid="12ab-34cd"))
+
+
+def look(monkeypatch: pytest.MonkeyPatch, nvml: object) -> Sample:
+    monkeypatch.setitem(sys.modules, "pynvml", nvml)
+    return Sampler(CUDA).look()
+
+
+def test_a_gpu_reports_utilisation_and_power(monkeypatch: pytest.MonkeyPatch, card: None):
+    nvml = FakeNvml()
+    sample = look(monkeypatch, nvml)
+    assert (sample.used, sample.utilisation, sample.watts) == (4096, 0.73, 250.0)
+    assert nvml.asked == ["GPU-12ab-34cd"]
+
+
+def test_a_card_that_does_not_report_power_still_reports_the_rest(monkeypatch: pytest.MonkeyPatch, card: None):
+    sample = look(monkeypatch, FakeNvml(watts=None))
+    assert (sample.used, sample.utilisation, sample.watts) == (4096, 0.73, None)
+
+
+@pytest.mark.parametrize("nvml", [None, FakeNvml(found=False)], ids=["no library", "no such card"])
+def test_without_the_library_memory_is_still_seen(monkeypatch: pytest.MonkeyPatch, card: None, nvml: object):
+    sample = look(monkeypatch, nvml)
+    assert (sample.used, sample.utilisation, sample.watts) == (4096, None, None)
+
+
+@pytest.mark.gpu
+def test_a_real_gpu_is_seen():
+    device = torch.device("cuda", 0)
+    with Peak(device) as peak:
+        torch.ones(BLOCK // 4, device=device)
+    sample = Sampler(device).look()
+    assert peak.bytes >= BLOCK
+    assert sample.utilisation is None or 0 <= sample.utilisation <= 1

@@ -1,0 +1,114 @@
+"""Does folds on several ranks, for the tests: an order is a line of JSON, each rank a fork, what it found a file."""
+
+import datetime
+import importlib
+import json
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+
+import brimful
+
+from .folding import Bumps, Full, Fused, loss
+
+
+def samples_of(count: int, seed: int) -> Tensor:
+    return torch.randn(count, 3, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+def data(components: list[int], samples: list[int]) -> tuple[list[Tensor], list[Tensor]]:
+    """Every rank's components and samples."""
+    return list(samples_of(sum(components), 3).split(components)), list(samples_of(sum(samples), 4).split(samples))
+
+
+def terms(kind: str) -> tuple[Any, list[Tensor]]:
+    """A term, and what it holds."""
+    if kind == "fused":
+        scale = torch.tensor(0.7, dtype=torch.float64, requires_grad=True)
+        return Fused(scale), [scale]
+    inner = Bumps()
+    if kind == "function":
+        return lambda chunk, x: inner(chunk, x), list(inner.parameters())
+    if kind == "full":
+        return Full(inner, 6), list(inner.parameters())
+    return inner, list(inner.parameters())
+
+
+class Dying(nn.Module):
+    """A term whose rank is killed in the backward pass, or in the forward pass."""
+
+    def __init__(self, backward: bool) -> None:
+        super().__init__()
+        self.inner, self.backward = Bumps(), backward
+
+    def forward(self, chunk: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
+        if dist.get_rank() == 1 and len(x) > 1 and torch.is_grad_enabled() == self.backward:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return self.inner(chunk, x)
+
+
+def fold(order: dict[str, Any], rank: int) -> dict[str, Any]:
+    components, samples = (each[rank] for each in data(order["components"], order["samples"]))
+    kind = order.get("kind", "module")
+    term, held = (Dying(kind == "dying backward"), []) if kind.startswith("dying") else terms(kind)
+    c, x = (
+        components.requires_grad_(),
+        samples.requires_grad_(order.get("x_grad", True) and rank != order.get("frozen")),
+    )
+    if rank == order.get("nan"):
+        with torch.no_grad():
+            x[0, 0] = torch.nan
+    if rank == order.get("other"):
+        x = x.float()
+    options = {name: order[name] for name in ("chunk", "strategy", "budget") if name in order}
+    with torch.set_grad_enabled(rank != order.get("no_grad")):
+        lse, mean = brimful.fold(term, c, x, group=True, **options)
+    found: dict[str, Any] = {"lse": lse.detach(), "mean": mean.detach()}
+    if "no_grad" in order:
+        return found
+    loss(lse, mean).backward()
+    return found | {"c": c.grad, "x": x.grad, "held": [each.grad for each in held]}
+
+
+def work(order: dict[str, Any], rank: int) -> None:
+    folder, started = Path(order["folder"]), time.monotonic()
+    dist.init_process_group(
+        "gloo",
+        init_method=f"file://{folder}/meet",
+        rank=rank,
+        world_size=len(order["samples"]),
+        timeout=datetime.timedelta(seconds=40),
+    )
+    try:
+        found = fold(order, rank)
+    except Exception as error:
+        found = {"error": f"{type(error).__name__}: {error}", "seconds": time.monotonic() - started}
+    torch.save(found, folder / f"{rank}.pt")
+
+
+def main() -> None:
+    importlib.import_module("torch.fx.experimental.symbolic_shapes")  # by autograd, for seconds, in each fork otherwise
+    torch.set_num_threads(1)
+    for line in sys.stdin:
+        order, children = json.loads(line), []
+        for rank in range(len(order["samples"])):
+            children.append(os.fork())
+            if children[-1] == 0:
+                try:
+                    work(order, rank)
+                finally:
+                    os._exit(0)
+        for child in children:
+            os.waitpid(child, 0)
+        print("ended", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,432 @@
+"""Memory that runs out, processes that are killed, disks that fill up, files that rot: nothing finished is lost."""
+
+import errno
+import itertools
+import random
+import shutil
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from brimful import BrimfulWarning, ChangedError, CorruptError, RunDirError, Status, StorageError
+from brimful.core.runs import parquet
+from brimful.core.runs.events import BatchDone, Finished, read_log
+from brimful.core.runs.rundir import LOG, MANIFEST
+
+from ...helpers.stopping import Orders
+from . import map_runner
+from .mapping import Heard, Recorded, double, rows, run, same, stamped, stream
+
+
+def full() -> torch.OutOfMemoryError:
+    return torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB")
+
+
+# Memory runs out.
+
+
+class Failing(Recorded):
+    """A function that runs out of memory on one call, counted from 1."""
+
+    def __init__(self, position: int) -> None:
+        super().__init__(double)
+        self.position = position
+
+    def __call__(self, batch: torch.Tensor) -> torch.Tensor:
+        doubled = super().__call__(batch)
+        if len(self.sizes) == self.position:
+            raise full()
+        return doubled
+
+
+@pytest.mark.parametrize("kind", ["tensor", "stream", "weights", "out"])
+@pytest.mark.parametrize("batch", [6, "auto"])
+def test_memory_that_runs_out_at_any_call_costs_nothing_but_a_warning(kind: str, batch: Any, tmp_path: Path):
+    if kind == "weights" and batch != "auto":
+        pytest.skip("weights and a batch size exclude each other")
+    options: dict[str, Any] = {"batch": batch}
+    if kind == "weights":
+        options["weight"] = np.arange(1, 25)
+    for position in itertools.count(1):
+        if kind == "out":
+            options["out"] = tmp_path / str(position)
+        failing, heard = Failing(position), Heard()
+        result = run(failing, stream(24) if kind == "stream" else rows(24), progress=heard, **options)
+        assert same(result.values, rows(24) * 2)
+        assert result.status.tolist() == [Status.OK] * 24
+        if len(failing.sizes) < position:
+            assert heard.warnings == []
+            assert position > 1
+            return
+        failed = failing.sizes[position - 1]
+        expected = [f"out of memory on {failed} items; they are done in two halves"] if failed > 1 else []
+        assert heard.warnings == expected
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3, 5, 9, 40])
+@pytest.mark.parametrize("batch", [16, "auto"])
+def test_a_limit_on_the_batch_is_found_and_kept(limit: int, batch: Any):
+    def function(x: torch.Tensor) -> torch.Tensor:
+        if len(x) > limit:
+            raise full()
+        return double(x)
+
+    recorded, heard = Recorded(function), Heard()
+    result = run(recorded, rows(300), batch=batch, progress=heard)
+    assert same(result.values, rows(300) * 2)
+    assert result.ok.all()
+    over = sum(size > limit for size in recorded.sizes)
+    assert len(heard.warnings) == over <= 8
+
+
+@pytest.mark.parametrize("big", [{0}, {23}, {7, 8}, {3, 11, 19}, set(range(24))])
+def test_items_that_alone_do_not_fit_are_flagged_and_the_others_done(big: set[int]):
+    def function(x: torch.Tensor) -> torch.Tensor:
+        if big & set((x[:, 0]).round().int().tolist()):
+            raise full()
+        return double(x)
+
+    result = run(function, rows(24), batch=8)
+    assert set(np.flatnonzero(result.status == Status.TOO_BIG).tolist()) == big
+    good = [item for item in range(24) if item not in big]
+    assert not result.status[good].any()
+    assert set(result.messages) == big
+    if good:
+        assert same(result.values[good], rows(24)[good] * 2)
+        assert result.values[sorted(big)].isnan().all()
+    else:
+        assert result.values is None
+
+
+def test_memory_runs_out_while_bad_items_are_looked_for():
+    calls = itertools.count(1)
+
+    def function(x: torch.Tensor) -> torch.Tensor:
+        if next(calls) in (3, 5, 8):
+            raise full()
+        if (x[:, 0] == 5).any():
+            raise ValueError("five")
+        return double(x)
+
+    result = run(function, rows(32), batch=8)
+    assert np.flatnonzero(result.status).tolist() == [5]
+    good = [item for item in range(32) if item != 5]
+    assert same(result.values[good], rows(32)[good] * 2)
+
+
+# The process is stopped.
+
+
+@pytest.fixture(scope="module")
+def maps() -> Iterator[Orders]:
+    with Orders("tests.engine.map.map_runner") as made:
+        yield made
+
+
+COUNT, BATCH, IN_FLIGHT = 600, 8, 6  # in flight: computing, landing, two waiting for the writer, one being written
+
+
+def order(folder: Path, function: str, **more: Any) -> dict[str, Any]:
+    made = {"function": function, "count": COUNT, "out": str(folder / "run"), "log": str(folder / "calls")}
+    return made | {"seconds": 0.0008} | more
+
+
+def computed(folder: Path) -> list[int]:
+    calls = folder / "calls"
+    return [int(line) for line in calls.read_text().splitlines()] if calls.exists() else []
+
+
+def killed_and_resumed(maps: Orders, folder: Path, seed: int, asked: dict[str, Any], expected: torch.Tensor) -> None:
+    """Kills a map at a few random moments, finishes it, and compares all with an uninterrupted run."""
+    chance, kills = random.Random(seed), 0
+    for _ in range(chance.randint(1, 3)):
+        pid = maps.start(**asked)
+        time.sleep(chance.uniform(0, 0.6))
+        kills += maps.stop(pid) == "killed"
+    finished = {path.name: path.read_bytes() for path in (folder / "run").glob("shard-*.parquet")}
+    before = len(computed(folder))
+    result: Any = map_runner.work({**asked, "seconds": 0})
+    assert same(result.values, expected)
+    assert result.status.tolist() == [0] * COUNT
+    assert all((folder / "run" / name).read_bytes() == content for name, content in finished.items())
+    spans = sorted(tuple(map(int, path.stem.split("-")[1:])) for path in (folder / "run").glob("shard-*.parquet"))
+    assert [start for start, _ in spans] == [0, *(stop for _, stop in spans)][:-1]
+    sizes = computed(folder)
+    assert sum(sizes) <= COUNT + kills * IN_FLIGHT * max(sizes)
+    left = COUNT - sum(int(name.split("-")[2][:12]) - int(name.split("-")[1]) for name in finished)
+    assert sum(sizes[before:]) == left
+
+
+def rounds(maps: Orders, tmp_path: Path, count: int, function: str, more: dict[str, Any]) -> None:
+    expected = {"stamped": run(stamped, rows(COUNT), batch=BATCH).values, "double": rows(COUNT) * 2}[function]
+    for seed in range(count):
+        folder = tmp_path / str(seed)
+        folder.mkdir()
+        killed_and_resumed(maps, folder, seed, order(folder, function, **more), expected)
+        shutil.rmtree(folder)
+
+
+WAYS = [
+    ("stamped", {"batch": BATCH}),
+    ("double", {"batch": "auto"}),
+    ("double", {"batch": "auto", "stream": True, "fingerprint": "rows"}),
+]
+
+
+@pytest.mark.parametrize(("function", "more"), WAYS, ids=["fixed", "auto", "stream"])
+def test_killed_at_random_moments_and_resumed(maps: Orders, tmp_path: Path, function: str, more: dict[str, Any]):
+    rounds(maps, tmp_path, 5, function, more)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(("function", "more"), WAYS, ids=["fixed", "auto", "stream"])
+def test_killed_two_hundred_times_and_resumed(maps: Orders, tmp_path: Path, function: str, more: dict[str, Any]):
+    rounds(maps, tmp_path, 200, function, more)
+
+
+def wait_for(what: Any, seconds: float = 60.0) -> None:
+    end = time.monotonic() + seconds
+    while not what():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+def shards_of(folder: Path) -> list[Path]:
+    return sorted(folder.glob("shard-*.parquet"))
+
+
+def test_an_interrupt_keeps_what_was_finished_and_says_how_to_go_on(maps: Orders, tmp_path: Path):
+    asked = order(tmp_path, "stamped", batch=BATCH)
+    pid = maps.start(**asked)
+    wait_for(lambda: len(shards_of(tmp_path / "run")) > 5)
+    said = maps.stop(pid, signal.SIGINT)
+    assert said.startswith("KeyboardInterrupt: interrupted after ")
+    assert f"run the same command again to go on from {tmp_path / 'run'}" in said
+    kept = sum(event.items for event in read_log(tmp_path / "run" / LOG) if isinstance(event, BatchDone))
+    assert f"after {kept} items" in said
+    last = list(read_log(tmp_path / "run" / LOG))[-1]
+    assert isinstance(last, Finished)
+    assert (last.state, last.done) == ("interrupted", kept)
+    before = sum(computed(tmp_path))
+    assert before - kept <= 2 * BATCH
+    result: Any = map_runner.work({**asked, "seconds": 0})
+    assert same(result.values, run(stamped, rows(COUNT), batch=BATCH).values)
+    # A batch may be on disk and not counted yet when the interrupt falls between the two.
+    assert COUNT - kept - BATCH <= sum(computed(tmp_path)) - before <= COUNT - kept
+
+
+def test_an_interrupt_without_a_directory_says_that_nothing_was_kept():
+    def function(x: torch.Tensor) -> torch.Tensor:
+        if (x[:, 0] == 30).any():
+            raise KeyboardInterrupt
+        return x
+
+    heard = Heard()
+    with pytest.raises(KeyboardInterrupt, match="interrupted after 28 items; nothing was kept"):
+        run(function, rows(40), batch=4, progress=heard)
+    assert heard.of(Finished)[0].state == "interrupted"
+
+
+# The disk is full.
+
+
+@pytest.mark.parametrize("fails", [1, 2, 5])
+def test_a_full_disk_is_told_of_and_the_run_goes_on_once_there_is_room(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, fails: int
+):
+    written, write = itertools.count(1), parquet.write
+
+    def full_disk(table: Any, path: Path) -> None:
+        path.write_bytes(b"half of it")
+        if next(written) >= fails:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        write(table, path)
+
+    recorded = Recorded(stamped)
+    with monkeypatch.context() as patch:
+        patch.setattr(parquet, "write", full_disk)
+        with pytest.raises(StorageError, match=r"the disk is full.*run the same command again: finished work is kept"):
+            run(recorded, rows(80), batch=8, out=tmp_path / "run")
+    kept = shards_of(tmp_path / "run")
+    assert len(kept) == fails - 1
+    assert not list((tmp_path / "run").glob("*.part"))
+    last = list(read_log(tmp_path / "run" / LOG))[-1]
+    assert isinstance(last, Finished)
+    assert last.state == "failed"
+    recorded.sizes.clear()
+    result = run(recorded, rows(80), batch=8, out=tmp_path / "run")
+    assert same(result.values, run(stamped, rows(80), batch=8).values)
+    assert sum(recorded.sizes) == 80 - 8 * (fails - 1)
+
+
+def test_a_place_that_cannot_be_written_is_named():
+    with pytest.raises(StorageError, match="/proc/nowhere"):
+        run(double, rows(4), out="/proc/nowhere/run")
+
+
+# Files rot.
+
+
+@pytest.fixture
+def done(tmp_path: Path) -> Path:
+    """A finished run of ten batches."""
+    run(Recorded(stamped), rows(80), batch=8, out=tmp_path / "run")
+    return tmp_path / "run"
+
+
+def truncated(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-40])
+
+
+def flipped(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    place = content.index(np.float32(8 / 7).tobytes())
+    content[place] ^= 4
+    path.write_bytes(content)
+
+
+def emptied(path: Path) -> None:
+    path.write_bytes(b"")
+
+
+def foreign(path: Path) -> None:
+    other = path.parent.parent / "other"
+    run(double, rows(80), batch=8, out=other)
+    shutil.copy(other / path.name, path)
+
+
+@pytest.mark.parametrize("harm", [truncated, flipped, emptied, foreign])
+def test_a_damaged_shard_is_done_again(done: Path, harm: Any):
+    harm(shards_of(done)[0])
+    recorded = Recorded(stamped)
+    with pytest.warns(BrimfulWarning, match="is damaged.*its items are done again"):
+        result = run(recorded, rows(80), batch=8, out=done)
+    assert recorded.sizes == [8]
+    assert same(result.values, run(stamped, rows(80), batch=8).values)
+    assert len(list(done.glob("*.damaged"))) == 1
+
+
+def test_a_shard_that_rots_after_the_run_is_told_of(done: Path):
+    result = run(Recorded(stamped), rows(80), batch=8, out=done)
+    flipped(shards_of(done)[0])
+    with pytest.raises(CorruptError, match="Delete it and run the same command again"):
+        _ = result.values
+
+
+@pytest.mark.parametrize("file", ["cuts.jsonl", "events.jsonl"])
+@pytest.mark.parametrize("harm", [b"", b'{"start": 16, "st', b"\xff\xfe\x00garbage\n{\n", None])
+def test_torn_and_damaged_logs_cost_nothing(done: Path, file: str, harm: bytes | None):
+    path = done / file
+    if harm is None:
+        path.unlink()
+    else:
+        content = path.read_bytes()
+        path.write_bytes(content[: len(content) // 2] + harm)
+    for shard in shards_of(done)[3:6]:
+        shard.unlink()
+    recorded = Recorded(stamped)
+    result = run(recorded, rows(80), batch=8, out=done)
+    assert sum(recorded.sizes) == 24
+    assert result.ok.all()
+    if file == "events.jsonl":
+        assert same(result.values, run(stamped, rows(80), batch=8).values)
+        assert isinstance(list(read_log(path))[-1], Finished)
+
+
+def test_a_damaged_manifest_is_named_and_can_be_deleted(done: Path):
+    (done / MANIFEST).write_text("{")
+    with pytest.raises(CorruptError, match="delete that file and run the same command again"):
+        run(Recorded(stamped), rows(80), batch=8, out=done)
+    (done / MANIFEST).unlink()
+    recorded = Recorded(stamped)
+    result = run(recorded, rows(80), batch=8, out=done)
+    assert recorded.sizes == []
+    assert same(result.values, run(stamped, rows(80), batch=8).values)
+
+
+# The same run, or none.
+
+
+def test_a_finished_run_is_not_done_again(done: Path):
+    recorded = Recorded(stamped)
+    result = run(recorded, rows(80), batch=8, out=done)
+    assert recorded.sizes == []
+    assert (len(result.status), result.rate) == (80, 0)
+    assert same(result.values, run(stamped, rows(80), batch=8).values)
+
+
+def test_flags_and_messages_survive_a_resume(tmp_path: Path):
+    def function(x: torch.Tensor) -> torch.Tensor:
+        if (x[:, 0] == 5).any():
+            raise ValueError("five")
+        return torch.where(x == 30, float("nan"), x)
+
+    first = run(function, rows(80), batch=8, out=tmp_path / "run")
+    shards_of(tmp_path / "run")[-1].unlink()
+    again = run(function, rows(80), batch=8, out=tmp_path / "run")
+    assert first.messages == again.messages == {5: "ValueError: five", 30: "the result is not finite"}
+    assert first.status.tolist() == again.status.tolist()
+    assert same(first.values, again.values)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"fn": double}, "fn was 'Recorded .* and is now 'double "),
+        ({"items": rows(80) + 1}, "the input data is not the same"),
+        ({"items": rows(81)}, "the input data is not the same"),
+        ({"batch": 9}, "batch was 8 and is now 9"),
+        ({"nonfinite": "allow"}, "nonfinite was 'flag' and is now 'allow'"),
+        ({"fallback": torch.float64}, "fallback was 'None' and is now 'torch.float64'"),
+        ({"name": "other"}, "it holds a run of 'map', not of 'other'"),
+        ({"weight": np.arange(1, 81), "batch": "auto"}, "batch was 8 and is now 'auto'.*input data"),
+    ],
+)
+def test_a_run_that_is_not_the_same_is_refused_and_the_change_named(done: Path, change: dict[str, Any], words: str):
+    options: dict[str, Any] = {"fn": Recorded(stamped), "items": rows(80), "batch": 8, **change}
+    before = {path.name for path in done.iterdir()}
+    with pytest.raises(ChangedError, match=words):
+        run(options.pop("fn"), options.pop("items"), out=done, **options)
+    assert {path.name for path in done.iterdir()} == before
+
+
+def test_another_budget_and_device_do_not_change_the_run(done: Path):
+    assert run(Recorded(stamped), rows(80), batch=8, out=done, budget="300MB", device="cpu").ok.all()
+
+
+def test_a_directory_with_a_run_can_be_refused(done: Path):
+    with pytest.raises(RunDirError, match="already holds a run"):
+        run(Recorded(stamped), rows(80), batch=8, out=done, resume=False)
+    assert run(stamped, rows(80), batch=8, out=done.parent / "new", resume=False).ok.all()
+
+
+def test_an_iterator_is_resumed_by_its_fingerprint(tmp_path: Path):
+    recorded = Recorded(stamped)
+    first = run(recorded, stream(80), batch=8, out=tmp_path / "run", fingerprint="v1")
+    for shard in shards_of(tmp_path / "run")[2::7]:
+        shard.unlink()
+    recorded.sizes.clear()
+    again = run(recorded, stream(80), batch=8, out=tmp_path / "run", fingerprint="v1")
+    assert recorded.sizes == [8, 8]
+    assert same(first.values, again.values)
+    assert again.status.tolist() == [0] * 80
+    with pytest.raises(ChangedError, match="the input data is not the same"):
+        run(recorded, stream(80), batch=8, out=tmp_path / "run", fingerprint="v2")
+
+
+def test_an_iterator_without_a_fingerprint_runs_once_and_says_why_not_again(tmp_path: Path):
+    assert run(double, stream(30), out=tmp_path / "run").ok.all()
+    with pytest.raises(ChangedError, match=r"iterator.*fingerprint="):
+        run(double, stream(30), out=tmp_path / "run")
+
+
+def test_a_stream_that_has_become_shorter_is_noticed(tmp_path: Path):
+    run(double, stream(80), batch=8, out=tmp_path / "run", fingerprint="v1")
+    with pytest.raises(Exception, match="the stream ended after 40 items"):
+        run(double, stream(40), batch=8, out=tmp_path / "run", fingerprint="v1")

@@ -1,0 +1,162 @@
+"""Results on disk: readable by anyone, and never taken when damaged."""
+
+import shutil
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from brimful.core.base.errors import BrimfulWarning, CorruptError, InputError
+from brimful.engine.map.executor import Done
+from brimful.engine.map.shards import Shards
+
+from .mapping import same
+
+
+def done(start: int, count: int, values: Any = None, **messages: str) -> Done:
+    status = np.zeros(count, np.int8)
+    texts = {int(place[1:]): text for place, text in messages.items()}
+    status[list(texts)] = 3
+    return Done(start, count, values, status, texts)
+
+
+def filled(folder: Path, identity: str = "me") -> Shards:
+    shards = Shards(folder, identity)
+    for start in (4, 0):
+        x = torch.arange(start, start + 4, dtype=torch.float32) / 3
+        shards.write(
+            done(start, 4, {"x": x, "m": x.repeat(6, 1).T.reshape(4, 2, 3)}, p1="bad"), np.arange(start, start + 4)
+        )
+    return shards
+
+
+def test_values_status_and_messages_read_back(tmp_path: Path):
+    shards = filled(tmp_path)
+    assert shards.finished() == [(0, 4), (4, 8)]
+    values = shards.values()
+    assert values is not None
+    assert same(values["x"], torch.arange(8, dtype=torch.float32) / 3)
+    assert values["m"].shape == (8, 2, 3)
+    told = list(shards.statuses())
+    assert [index.tolist() for index, _, _ in told] == [[0, 1, 2, 3], [4, 5, 6, 7]]
+    assert [status.tolist() for _, status, _ in told] == [[0, 3, 0, 0]] * 2
+    assert [messages for _, _, messages in told] == [{1: "bad"}, {5: "bad"}]
+
+
+def test_others_read_the_folder_as_it_is(tmp_path: Path):
+    filled(tmp_path)
+    frame = pd.read_parquet(tmp_path).sort_values("item")
+    assert list(frame.columns) == ["item", "status", "message", "x", "m"]
+    assert frame["item"].tolist() == list(range(8))
+    assert frame["message"].isna().tolist()[:2] == [True, False]
+    assert frame["m"].iloc[3].tolist() == [np.float32(1)] * 6
+
+
+def test_items_in_another_order_come_back_in_theirs(tmp_path: Path):
+    shards = Shards(tmp_path, "me")
+    shards.write(done(0, 3, torch.tensor([5.0, 1.0, 3.0])), np.array([5, 1, 3]))
+    shards.write(done(3, 2), np.array([0, 4]))
+    shards.write(done(5, 1, torch.tensor([2.0])), np.array([2]))
+    values = shards.values()
+    assert values is not None
+    assert np.array_equal(values.numpy(), [np.nan, 1, 2, 3, np.nan, 5], equal_nan=True)
+
+
+def test_no_shards_and_shards_without_values(tmp_path: Path):
+    shards = Shards(tmp_path, "me")
+    assert (shards.finished(), shards.values()) == ([], None)
+    shards.write(done(0, 2), np.arange(2))
+    assert shards.values() is None
+
+
+def test_a_part_with_the_name_of_a_column_is_refused(tmp_path: Path):
+    with pytest.raises(InputError, match="'status'"):
+        Shards(tmp_path, "me").write(done(0, 2, {"status": torch.zeros(2)}), np.arange(2))
+    assert list(tmp_path.iterdir()) == []
+
+
+def damaged(shards: Shards, name: str, words: str) -> None:
+    with pytest.warns(BrimfulWarning, match=f"{name} is damaged.*{words}.*done again"):
+        found = shards.finished()
+    assert found == [(4, 8)]
+    assert (shards.folder / name).with_suffix(".damaged").exists()
+    assert [path.name for path in shards.paths()] == ["shard-000000000004-000000000008.parquet"]
+
+
+FIRST = "shard-000000000000-000000000004.parquet"
+
+
+@pytest.mark.parametrize("keep", [0, 3, 100, -1])
+def test_a_truncated_shard_is_set_aside(tmp_path: Path, keep: int):
+    shards = filled(tmp_path)
+    content = (tmp_path / FIRST).read_bytes()
+    (tmp_path / FIRST).write_bytes(content[:keep])
+    damaged(shards, FIRST, "")
+
+
+def test_a_flipped_bit_among_the_numbers_is_found_before_the_run_goes_on(tmp_path: Path):
+    shards = filled(tmp_path)
+    content = bytearray((tmp_path / FIRST).read_bytes())
+    place = content.index((np.float32(1) / 3).tobytes())
+    content[place] ^= 1
+    (tmp_path / FIRST).write_bytes(content)
+    with pytest.raises(CorruptError, match=f"{FIRST} is damaged.*Delete it"):
+        shards.values()
+    damaged(shards, FIRST, "CRC")
+
+
+def test_a_shard_of_another_run_is_not_taken(tmp_path: Path):
+    (tmp_path / "other").mkdir()
+    (tmp_path / "mine").mkdir()
+    filled(tmp_path / "other", "somebody")
+    shards = filled(tmp_path / "mine")
+    shutil.copy(tmp_path / "other" / FIRST, tmp_path / "mine" / FIRST)
+    damaged(shards, FIRST, "another run")
+
+
+def test_a_shard_with_the_wrong_number_of_rows_is_not_taken(tmp_path: Path):
+    shards = filled(tmp_path)
+    table = pq.read_table(tmp_path / FIRST)
+    pq.write_table(table.slice(0, 3), tmp_path / FIRST)
+    damaged(shards, FIRST, "3 rows instead of 4")
+    pq.write_table(pa.table({"x": [1, 2, 3, 4]}), tmp_path / FIRST)
+    damaged(shards, FIRST, "")
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Shards:
+    return filled(tmp_path_factory.mktemp("whole"))
+
+
+@pytest.fixture(scope="module")
+def content(whole: Shards) -> bytes:
+    return (whole.folder / FIRST).read_bytes()
+
+
+@settings(max_examples=300)
+@given(place=st.floats(0, 1, exclude_max=True), flip=st.integers(1, 255))
+def test_no_flipped_byte_anywhere_changes_a_result(whole: Shards, content: bytes, place: float, flip: int):
+    (whole.folder / FIRST).write_bytes(content)
+    expected = whole.values()
+    spoiled = bytearray(content)
+    spoiled[int(place * len(content))] ^= flip
+    (whole.folder / FIRST).write_bytes(spoiled)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        found = whole.finished()
+    if found == [(0, 4), (4, 8)]:
+        values = whole.values()
+        assert values is not None
+        assert expected is not None
+        assert all(same(values[name], expected[name]) for name in ("x", "m"))
+    else:
+        assert found == [(4, 8)]
+        assert len(told) == 1

@@ -1,0 +1,184 @@
+"""Several workers on one map: the same values, and work that is taken over when one dies."""
+
+import contextlib
+import functools
+import os
+import signal
+import time
+from multiprocessing.context import SpawnProcess
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import psutil
+import pytest
+import torch
+
+from brimful import InputError, Status, WorkerError
+from brimful.core.runs.events import BatchDone, Event
+
+from .mapping import Heard, double, rows, run, same, stamped, stream
+
+TWO = ["cpu", "cpu"]
+
+
+def picky(x: torch.Tensor) -> torch.Tensor:
+    if (x[:, 0] == 50).any():
+        raise ValueError("fifty")
+    return torch.where(x == 60, float("inf"), stamped(x))
+
+
+def deadly(x: torch.Tensor, *, trap: str, once: bool) -> torch.Tensor:
+    """Ends its process on one item while the trap is there."""
+    if (x[:, 0] == 200).any() and Path(trap).exists():
+        if once:
+            Path(trap).unlink()
+        os._exit(9)
+    time.sleep(0.002)
+    return stamped(x)
+
+
+def hungry(x: torch.Tensor) -> torch.Tensor:
+    if len(x) > 5:
+        raise torch.OutOfMemoryError("CUDA out of memory")
+    return double(x)
+
+
+def overflowing(x: torch.Tensor) -> torch.Tensor:
+    return x * 1e38
+
+
+def wrong(x: torch.Tensor) -> torch.Tensor:
+    raise KeyError("no such thing")
+
+
+def sleepy(x: torch.Tensor) -> torch.Tensor:
+    time.sleep(0.02)
+    return stamped(x)
+
+
+def workers() -> list[psutil.Process]:
+    """The worker processes that are alive."""
+    found = []
+    for each in psutil.Process().children(recursive=True):
+        with contextlib.suppress(psutil.Error):
+            if "spawn_main" in " ".join(each.cmdline()):
+                found.append(each)
+    return found
+
+
+def test_two_workers_give_what_one_gives():
+    heard = Heard()
+    result = run(stamped, rows(400), batch=8, device=TWO, progress=heard)
+    assert same(result.values, run(stamped, rows(400), batch=8).values)
+    assert result.ok.all()
+    assert result.plan.devices == ("cpu", "cpu")
+    assert sum(event.items for event in heard.of(BatchDone)) == 400
+
+
+def test_a_bad_item_among_two_workers():
+    result = run(picky, rows(100), batch=10, device="cpu,cpu")
+    assert np.flatnonzero(result.status).tolist() == [50, 60]
+    assert result.messages == {50: "ValueError: fifty", 60: "the result is not finite"}
+    good = [item for item in range(100) if item not in (50, 60)]
+    assert same(result.values[good], run(stamped, rows(100), batch=10).values[good])
+
+
+def test_weights_and_a_fallback_among_two_workers():
+    result = run(overflowing, rows(50), weight=np.arange(1, 51), device=TWO, fallback=double)
+    assert same(result.values[30:], rows(50)[30:] * 2)
+    assert (result.status[30:] == Status.RESCUED).all()
+    assert result.ok.all()
+
+
+def test_memory_that_runs_out_in_a_worker():
+    heard = Heard()
+    result = run(hungry, rows(200), batch=16, device=TWO, progress=heard)
+    assert same(result.values, rows(200) * 2)
+    assert result.ok.all()
+    assert any("out of memory on" in each for each in heard.warnings)
+
+
+@pytest.mark.parametrize("batch", [7, "auto"])
+def test_a_stream_among_two_workers(batch: Any):
+    result = run(double, stream(500), batch=batch, device=TWO)
+    assert same(result.values, rows(500) * 2)
+    assert result.status.tolist() == [0] * 500
+
+
+def test_a_worker_that_dies_is_replaced_by_the_others(tmp_path: Path):
+    heard, trap = Heard(), tmp_path / "trap"
+    trap.touch()
+    function = functools.partial(deadly, trap=str(trap), once=True)
+    result = run(function, rows(400), batch=8, device=TWO, progress=heard, out=tmp_path / "run")
+    assert same(result.values, run(stamped, rows(400), batch=8).values)
+    assert result.status.tolist() == [0] * 400
+    assert [each for each in heard.warnings if "died (exit code 9); the others take over" in each]
+    assert len(heard.warnings) == 1
+
+
+def test_an_item_that_kills_every_worker_ends_the_run_and_keeps_what_was_finished(tmp_path: Path):
+    trap = tmp_path / "trap"
+    trap.touch()
+    function = functools.partial(deadly, trap=str(trap), once=False)
+    with pytest.raises(WorkerError, match=r"exit code 9.*what was finished is kept"):
+        run(function, rows(400), batch=8, device=TWO, out=tmp_path / "run")
+    kept = {path: path.read_bytes() for path in (tmp_path / "run").glob("shard-*")}
+    assert len(kept) >= 10
+    trap.unlink()
+    heard = Heard()
+    result = run(function, rows(400), batch=8, out=tmp_path / "run", progress=heard)
+    assert same(result.values, run(stamped, rows(400), batch=8).values)
+    assert sum(event.items for event in heard.of(BatchDone)) == 400 - 8 * len(kept)
+    assert all(path.read_bytes() == content for path, content in kept.items())
+
+
+def test_a_worker_killed_from_outside_at_any_moment():
+    killed: list[int] = []
+
+    def killer(event: Event) -> None:
+        if isinstance(event, BatchDone) and event.done >= 60 and not killed:
+            killed.append(workers()[0].pid)
+            os.kill(killed[0], signal.SIGKILL)
+
+    result = run(sleepy, rows(300), batch=10, device=TWO, progress=killer)
+    assert killed
+    assert same(result.values, run(stamped, rows(300), batch=10).values)
+
+
+def test_a_worker_killed_before_its_first_word(monkeypatch: pytest.MonkeyPatch):
+    """Killed by the system, say: that says nothing against the script, and the other one does the work."""
+    started: list[int] = []
+    start = SpawnProcess.start
+
+    def start_and_kill(process: SpawnProcess) -> None:
+        start(process)
+        started.append(process.pid or 0)
+        if len(started) == 1:
+            os.kill(started[0], signal.SIGKILL)
+
+    monkeypatch.setattr(SpawnProcess, "start", start_and_kill)
+    heard = Heard()
+    result = run(sleepy, rows(100), batch=10, device=TWO, progress=heard)
+    assert len(started) == 2
+    assert same(result.values, run(stamped, rows(100), batch=10).values)
+    assert len([each for each in heard.warnings if "died (exit code -9); the others take over" in each]) == 1
+
+
+def test_a_wrong_function_raises_its_own_error():
+    with pytest.raises(KeyError, match="no such thing") as caught:
+        run(wrong, rows(100), batch=20, device=TWO)
+    assert any("has not worked once" in note for note in caught.value.__notes__)
+
+
+def test_a_function_that_cannot_be_sent_is_refused_at_once():
+    started = time.perf_counter()
+    with pytest.raises(InputError, match="top level of a module"):
+        run(lambda x: x, rows(10), device=TWO)
+    assert time.perf_counter() - started < 5
+
+
+def test_no_worker_is_left_behind():
+    with pytest.raises(KeyError):
+        run(wrong, rows(100), batch=20, device=TWO)
+    assert workers() == []

@@ -1,0 +1,85 @@
+"""What the tests of `train` share: small models, losses and data, and ears for the events."""
+
+import os
+import signal
+import time
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+import brimful
+
+from ..map.mapping import Heard
+
+__all__ = ["Heard"]
+
+PACE = {"seconds": 0.0}
+"""What a call of the loss takes; not a part of it, so that a run may be resumed at another pace."""
+
+
+def points(count: int = 24, width: int = 3, dtype: torch.dtype = torch.float32) -> dict[str, Tensor]:
+    chance = torch.Generator().manual_seed(5)
+    x = torch.randn(count, width, generator=chance, dtype=dtype)
+    return {"x": x, "y": x.sum(1, keepdim=True) + 0.1 * torch.randn(count, 1, generator=chance, dtype=dtype)}
+
+
+def network(dropout: float = 0.0, dtype: torch.dtype = torch.float32, seed: int = 0, width: int = 3) -> nn.Sequential:
+    before = torch.get_rng_state()
+    torch.manual_seed(seed)
+    made = nn.Sequential(nn.Linear(width, 8), nn.Tanh(), nn.Dropout(dropout), nn.Linear(8, 1)).to(dtype)
+    torch.set_rng_state(before)
+    return made
+
+
+def squares(model: nn.Module, batch: dict[str, Tensor]) -> Tensor:
+    return ((model(batch["x"]) - batch["y"]) ** 2).mean()
+
+
+def summed(model: nn.Module, batch: dict[str, Tensor]) -> brimful.Weighted:
+    error = (model(batch["x"]) - batch["y"]) ** 2
+    return brimful.Weighted(error.sum(), torch.tensor(float(len(error)), dtype=error.dtype))
+
+
+def slowly(model: nn.Module, batch: dict[str, Tensor]) -> Tensor:
+    time.sleep(PACE["seconds"])
+    return squares(model, batch)
+
+
+def noisy(batch: dict[str, Tensor], generator: torch.Generator) -> dict[str, Tensor]:
+    """A transform that draws random numbers."""
+    return {**batch, "x": batch["x"] + 0.1 * torch.randn(batch["x"].shape, generator=generator)}
+
+
+def error(model: nn.Module, batches: Any) -> dict[str, float]:
+    """A metric: the mean absolute error."""
+    parts = [(model(batch["x"]) - batch["y"]).abs().sum() for batch in batches]
+    return {"error": float(torch.stack(parts).sum()) / batches.plan.items}
+
+
+def dying(model: nn.Module, batch: dict[str, Tensor]) -> Tensor:
+    """The loss of a rank that is killed in mid-run."""
+    if torch.distributed.is_initialized() and torch.distributed.get_rank() == 1 and torch.rand(()) < 0.2:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return squares(model, batch)
+
+
+def failing(model: nn.Module, batch: dict[str, Tensor]) -> Tensor:
+    raise ValueError("a mistake in the loss")
+
+
+def fit(model: nn.Module | None = None, loss: Any = squares, data: Any = None, **options: Any) -> brimful.TrainResult:
+    """A silent run on the CPU, of three epochs of six batches unless said otherwise."""
+    settings: dict[str, Any] = {"epochs": 3, "batch_size": 4, "lr": 0.02, "device": "cpu", "progress": False}
+    model = network() if model is None else model
+    return brimful.train(model, loss, points() if data is None else data, **{**settings, **options})
+
+
+def weights(model: nn.Module) -> Tensor:
+    return torch.cat([each.detach().reshape(-1) for each in model.parameters()])
+
+
+def equal(first: nn.Module, second: nn.Module) -> bool:
+    """Whether two models have the same weights and buffers, to the bit."""
+    one, other = first.state_dict(), second.state_dict()
+    return one.keys() == other.keys() and all(torch.equal(one[name], other[name]) for name in one)

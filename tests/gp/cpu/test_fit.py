@@ -1,0 +1,181 @@
+"""The compiled twin against the one in torch."""
+
+from dataclasses import fields, replace
+
+import numba
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from brimful.gp.cpu import fit as _native
+from brimful.gp.cpu import lanes
+from brimful.gp.model.tasks import MEANS
+from brimful.gp.optimize import scoring
+
+from ..helpers.drawn import TEXTS, problem, thetas, waves
+
+WIDE = [("rbf", 2, True), ("matern12", 3, False), ("periodic * linear", 2, True), ("rational_quadratic", 2, True)]
+KINDS = [*((text, 1, False) for text in TEXTS), *WIDE]
+
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+@settings(max_examples=60)
+@given(
+    st.sampled_from(KINDS),
+    st.sampled_from(MEANS),
+    st.sampled_from([None, "weak"]),
+    st.booleans(),
+    st.integers(0, 10**6),
+)
+def test_likelihood_mean_and_slope_are_the_same_anywhere(
+    kind: tuple[str, int, bool], mean: str, priors: str | None, with_known: bool, seed: int
+):
+    text, dimensions, ard = kind
+    x, y = waves(seed, 14, 9, dimensions, holes=0.3)
+    known = torch.full_like(y, 0.1) if with_known else None
+    some = problem(text, x, y, mean, priors=priors, ard=ard, known_TN=known)
+    theta = thetas(seed, 14, some.kernel)
+    if with_known:
+        theta[:, -1] = scoring.NO_NOISE
+    starts, rules = (theta[:, None], torch.ones(14, dtype=torch.int64)), scoring.Rules(iterations=0)
+    plain = scoring.fit(some.kernel, some.tasks, some.limits, rules, starts)
+    native = _native.scoring_fit(some.kernel, some.tasks, some.limits, rules, starts)
+    assert torch.equal(native.theta_TP, plain.theta_TP)
+    assert torch.equal(native.ending_T, plain.ending_T)
+    torch.testing.assert_close(native.nlml_T, plain.nlml_T, rtol=1e-9, atol=1e-9)
+    torch.testing.assert_close(native.gradient_T, plain.gradient_T, rtol=1e-7, atol=1e-8)
+    torch.testing.assert_close(native.beta_TQ, plain.beta_TQ, rtol=1e-6, atol=1e-8)
+
+
+def test_the_twins_end_in_the_same_place():
+    gaps, endings = [], []
+    for seed, (text, dimensions, ard) in enumerate(KINDS):
+        x, y = waves(seed, 24, 18, dimensions, holes=0.15)
+        known = torch.full_like(y, 0.05) if seed % 5 == 0 else None
+        some = problem(text, x, y, MEANS[seed % 3], priors=(None, "weak")[seed % 2], ard=ard, known_TN=known)
+        pair = [
+            fit(some.kernel, some.tasks, some.limits, scoring.Rules(tolerance=1e-8, iterations=300))
+            for fit in (_native.scoring_fit, scoring.fit)
+        ]
+        gaps += (pair[0].nlml_T - pair[1].nlml_T).abs().tolist()
+        endings += (pair[0].ending_T == pair[1].ending_T).tolist()
+    assert np.isfinite(gaps).all()
+    assert np.mean(np.array(gaps) < 1e-6) >= 0.98  # of hollows that are alike, a machine's rounding chooses
+    assert np.mean(endings) >= 0.98
+
+
+def test_threads_and_their_shares_make_no_difference(monkeypatch: pytest.MonkeyPatch):
+    some = problem("rbf", *waves(0, 100, 8))
+    expected = _native.scoring_fit(some.kernel, some.tasks, some.limits, scoring.Rules())
+    monkeypatch.setattr(_native, "_SHARE", 7)
+    torch.set_num_threads(3)
+    fitted = _native.scoring_fit(some.kernel, some.tasks, some.limits, scoring.Rules())
+    assert torch.equal(fitted.theta_TP, expected.theta_TP)
+    assert torch.equal(fitted.iterations_T, expected.iterations_T)
+
+
+@settings(max_examples=15)
+@given(st.sampled_from(KINDS), st.sampled_from(MEANS), st.integers(0, 10**6))
+def test_a_task_is_the_same_beside_any_others(kind: tuple[str, int, bool], mean: str, seed: int):
+    text, dimensions, ard = kind
+    x, y = waves(seed, 60, 13, dimensions, holes=0.4)  # of many lengths
+    for points in (0, 1, 2):
+        y[points, points:] = torch.nan
+    some = problem(text, x, y, mean, ard=ard)
+    some.tasks.y_TN[4] *= 1e200  # no covariance explains it
+    whole = _native.scoring_fit(some.kernel, some.tasks, some.limits, scoring.Rules(iterations=5))
+    for places in ([4], [8, 1], [2, 4, 0, 7, 3, 6], list(range(5, 60, 2))):
+        part = some.pick(*places)
+        alone = _native.scoring_fit(part.kernel, part.tasks, part.limits, scoring.Rules(iterations=5))
+        for each in fields(whole):
+            one, other = getattr(whole, each.name)[places], getattr(alone, each.name)
+            assert torch.equal(one.nan_to_num(), other.nan_to_num()), each.name
+
+
+def test_what_is_infinite_in_one_task_does_not_touch_those_that_come_after_it():
+    x, y = waves(3, 64, 13)
+    x[4:] = 1e200  # the inner products of a linear kernel overflow
+    y[:4, 5:] = torch.nan
+    some = problem("linear", x, y, "zero")
+    whole = _native.scoring_fit(some.kernel, some.tasks, some.limits, scoring.Rules())
+    part = some.pick(0, 1, 2, 3)
+    alone = _native.scoring_fit(part.kernel, part.tasks, part.limits, scoring.Rules())
+    assert alone.ending_T.tolist() == [scoring.CONVERGED] * 4
+    assert torch.equal(whole.theta_TP[:4], alone.theta_TP)
+
+
+@pytest.mark.parametrize("text", ["rbf", "matern12", "matern32", "matern52"])
+@pytest.mark.parametrize("length", [1e-6, 1e-9, 1e-14])
+def test_lengthscales_far_below_any_distance(text: str, length: float):
+    x, y = waves(4, 8, 9)
+    some = problem(text, x, y, bounds={"lengthscale": (length, length)})
+    pair = [fit(some.kernel, some.tasks, some.limits, scoring.Rules()) for fit in (_native.scoring_fit, scoring.fit)]
+    assert torch.equal(pair[0].ending_T, pair[1].ending_T)
+    torch.testing.assert_close(pair[0].nlml_T, pair[1].nlml_T, rtol=1e-9, atol=1e-6)
+
+
+def test_variances_of_which_eight_are_too_little_for_a_number():
+    tiny = (1e-80, 1e-80)
+    some = problem("rbf", *waves(5, 5, 12), bounds={"variance": tiny, "noise": tiny})
+    plain = scoring.fit(some.kernel, some.tasks, some.limits, scoring.Rules())
+    native = _native.scoring_fit(some.kernel, some.tasks, some.limits, scoring.Rules())
+    assert torch.equal(native.ending_T, plain.ending_T)
+    torch.testing.assert_close(native.nlml_T, plain.nlml_T, rtol=1e-9, atol=1e-6)
+
+
+@pytest.mark.parametrize("size", [1e80, 1e160])
+def test_noises_of_which_eight_are_too_much_for_a_number(size: float):
+    x, y = waves(5, 5, 12)
+    some = problem("rbf", x, y)
+    known = torch.full_like(some.tasks.y_TN, 0.1)
+    known[:, :8] = size
+    some = replace(some, tasks=replace(some.tasks, known_TN=known))
+    theta = thetas(5, 5, some.kernel)
+    theta[:, -1] = scoring.NO_NOISE
+    begin, rules = (theta[:, None], torch.ones(5, dtype=torch.int64)), scoring.Rules(iterations=0)
+    limits = replace(some.limits, fixed_P=torch.tensor([False, False, True]))
+    plain = scoring.fit(some.kernel, some.tasks, limits, rules, begin)
+    native = _native.scoring_fit(some.kernel, some.tasks, limits, rules, begin)
+    torch.testing.assert_close(native.nlml_T, plain.nlml_T, rtol=1e-9, atol=1e-6)
+
+
+def test_lanes_reckon_like_numbers():
+    generator = np.random.default_rng(0)
+    a, b = generator.normal(size=(2, 3, lanes.WIDTH))
+    a[0, 0] = b[0, 1] = 0.0
+    out = np.zeros((7, 3, lanes.WIDTH))
+
+    @numba.njit(error_model="numpy")
+    def reckon(a, b, out):
+        for row in range(3):
+            x, y = lanes.load(a, row), lanes.load(b, row)
+            lanes.store(out, row, x * y + 1.0 - y)
+            lanes.store(out, 3 + row, x / y)
+            lanes.store(out, 6 + row, lanes.at_least(x, 0.25))
+            lanes.store(out, 9 + row, lanes.root(y * y))
+            lanes.store(out, 12 + row, lanes.inverse_root(x))
+            x += y
+            lanes.store(out, 15 + row, x)
+            lanes.store(out, 18 + row, lanes.every(float(row)))
+
+    reckon(a, b, out)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        roots = np.where(a > 0, 1 / np.sqrt(np.abs(a)), np.nan)
+        wanted = [a * b + 1 - b, a / b, np.maximum(a, 0.25), np.abs(b), roots, a + b]
+    for place, each in enumerate(wanted):
+        np.testing.assert_allclose(out[place], each, rtol=1e-15)
+    assert (out[6] == np.arange(3.0)[:, None]).all()
+
+
+def test_what_is_given_is_left_as_it_was():
+    some = problem("rbf", *waves(1, 4, 8))
+    theta = thetas(1, 4, some.kernel)
+    before = theta.clone(), some.tasks.y_TN.clone(), some.limits.low_TP.clone()
+    starts = (theta[:, None], torch.ones(4, dtype=torch.int64))
+    _native.scoring_fit(some.kernel, some.tasks, some.limits, scoring.Rules(), starts)
+    for one, other in zip(before, (theta, some.tasks.y_TN, some.limits.low_TP), strict=True):
+        assert torch.equal(one, other)

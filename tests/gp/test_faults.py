@@ -1,0 +1,167 @@
+"""Fits that are killed or interrupted: the same command goes on, and ends as if nothing had been."""
+
+import functools
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from brimful import ChangedError, InputError, gp
+from brimful.cli.app import app
+from brimful.core.runs.rundir import MANIFEST
+
+from ..helpers.stopping import Orders
+from .helpers.fit_runner import COUNT, work
+from .helpers.small import equal_tables, fit, rows
+
+
+@pytest.fixture(scope="module")
+def fits() -> Iterator[Orders]:
+    with Orders("tests.gp.helpers.fit_runner") as made:
+        yield made
+
+
+def shards_of(folder: Path) -> list[Path]:
+    return sorted(folder.glob("shard-*.parquet"))
+
+
+def wait_for(what: Any, seconds: float = 100.0) -> None:
+    end = time.monotonic() + seconds
+    while not what():
+        assert time.monotonic() < end
+        time.sleep(0.005)
+
+
+def rounds(fits: Orders, tmp_path: Path, data: str, count: int) -> None:
+    """Kills a fit at random moments, goes on with it, and compares the table with an uninterrupted one."""
+    order = {"data": data, "batch": 400}
+    expected = work({**order, "out": str(tmp_path / "whole")}).table()
+    assert expected.num_rows == COUNT
+    cut_short = 0
+    for seed in range(count):
+        chance, out = random.Random(seed), tmp_path / str(seed)
+        for _ in range(chance.randint(1, 2)):
+            before, wanted = len(shards_of(out)), chance.randint(0, 6)
+            pid = fits.start(**order, out=str(out))
+            wait_for(functools.partial(reached, out, before + wanted))
+            time.sleep(chance.uniform(0, 0.05))
+            assert fits.stop(pid) == "killed"
+        if not ended(out):
+            cut_short += 1
+            with pytest.raises(InputError, match="its fit has not ended: run the same command again"):
+                gp.load(out)
+        kept = {path.name: path.read_bytes() for path in shards_of(out)}
+        found = work({**order, "out": str(out)})
+        assert all((out / name).read_bytes() == content for name, content in kept.items())
+        assert equal_tables(found.table(), expected)
+        assert equal_tables(gp.load(out).table(), expected)
+        shutil.rmtree(out)
+    assert cut_short > 0
+
+
+def reached(out: Path, shards: int) -> bool:
+    return ended(out) or ((out / MANIFEST).exists() and len(shards_of(out)) >= shards)
+
+
+def ended(out: Path) -> bool:
+    return (out / "model.json").exists()
+
+
+@pytest.mark.parametrize("data", ["shared", "own", "ragged"])
+def test_a_fit_that_was_killed_goes_on_to_the_same_table(fits: Orders, tmp_path: Path, data: str):
+    rounds(fits, tmp_path, data, 1)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("data", ["shared", "own", "ragged"])
+def test_a_fit_that_was_killed_fifty_times(fits: Orders, tmp_path: Path, data: str):
+    rounds(fits, tmp_path, data, 50)
+
+
+def test_an_interrupt_exits_with_130_and_the_same_command_goes_on(tmp_path: Path):
+    out = tmp_path / "run"
+    options = ["--synthetic", "20000", "--own-inputs", "--device", "cpu", "--budget", "100MB", "--out", str(out)]
+    command = [sys.executable, "-m", "brimful", "gp", "fit", *options]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ)
+    wait_for(lambda: len(shards_of(out)) > 1 or process.poll() is not None)
+    process.send_signal(signal.SIGINT)
+    said = process.communicate(timeout=60)
+    assert process.returncode == 130, said[1][-3000:]
+    assert said[0] == ""
+    assert f"run the same command again to go on from {out}" in said[1]
+    assert "Traceback" not in said[1]
+    assert not ended(out)
+    kept = {path: path.read_bytes() for path in shards_of(out)}
+    result = CliRunner().invoke(app, ["gp", "fit", *options, "--json"])
+    assert result.exit_code == 0, result.stderr
+    assert json.loads(result.stdout)["tasks"] == 20000
+    assert kept
+    assert all(path.read_bytes() == content for path, content in kept.items())
+
+
+X, Y = rows(0, 6, 8)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"kernel": "matern52"},
+        {"mean": "zero"},
+        {"priors": None},
+        {"priors": {"noise": gp.LogNormal(0.1, 1.0)}},
+        {"bounds": {"noise": (1e-3, 1.0)}},
+        {"iterations": 50},
+        {"tolerance": 1e-7},
+        {"starts": 3},
+        {"precision": "float16"},
+        {"keep": "predictions", "at": [0.5]},
+        {"noise": 0.1},
+        {"y": Y + 1},
+        {"x": X[0]},
+    ],
+    ids=lambda change: ",".join(change),
+)
+def test_another_fit_is_refused_and_the_first_left_as_it_was(tmp_path: Path, change: dict[str, Any]):
+    out = tmp_path / "run"
+    fit(X, Y, out=out)
+    before = {path: path.read_bytes() for path in out.rglob("*") if path.is_file() and path.name != "lock"}
+    options = {"x": X, "y": Y, **change}
+    with pytest.raises(ChangedError, match="cannot be resumed"):
+        fit(options.pop("x"), options.pop("y"), **options, out=out)
+    assert {path: path.read_bytes() for path in out.rglob("*") if path.is_file() and path.name != "lock"} == before
+
+
+def test_budget_and_seed_do_not_change_the_fit(tmp_path: Path):
+    first = fit(X, Y, out=tmp_path / "run")
+    again = fit(X, Y, out=tmp_path / "run", budget="300MB", seed=5)
+    assert equal_tables(first.table(), again.table())
+    assert not np.array_equal(first.sample([0.5]), again.sample([0.5]))
+
+
+def test_what_to_keep_may_be_decided_later(tmp_path: Path):
+    fit(X, Y, out=tmp_path / "run", keep="params")
+    fit(X, Y, out=tmp_path / "run", keep="params+data")
+    np.testing.assert_allclose(gp.load(tmp_path / "run").predict([0.5])[0], fit(X, Y).predict([0.5])[0], rtol=1e-4)
+
+
+def test_predictions_of_other_models_are_not_taken_for_these(tmp_path: Path):
+    one, other = (fit(X, y).save(tmp_path / name) for y, name in ((Y, "one"), (Y + 1, "other")))
+    gp.load(one).predict_to(tmp_path / "there", [0.5], progress=False)
+    gp.load(one).predict_to(tmp_path / "there", [0.5], progress=False)
+    with pytest.raises(ChangedError, match="the input data is not the same"):
+        gp.load(other).predict_to(tmp_path / "there", [0.5], progress=False)
+    found = fit(X, Y)
+    found.predict_to(tmp_path / "each", np.zeros((6, 2, 1)), progress=False)
+    with pytest.raises(ChangedError, match="the input data is not the same"):
+        found.predict_to(tmp_path / "each", np.ones((6, 2, 1)), progress=False)

@@ -1,0 +1,78 @@
+"""Work in processes of its own, for tests that stop it.
+
+A script that calls `serve` is started once, and forks a process for each order that it reads, a line of JSON: importing
+is paid for once. The process's pid is printed first, then what the work had to say, then `ended`.
+"""
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from .paths import command, environment
+
+
+def serve(work: Callable[[dict[str, Any]], str | None]) -> None:
+    """In the script: does what is ordered. The work returns what it has to say; an exception says its name and text."""
+    torch.set_num_threads(1)  # threads do not outlive a fork
+    for line in sys.stdin:
+        sys.stdout.flush()
+        child = os.fork()
+        if child == 0:
+            print(os.getpid(), flush=True)
+            try:
+                said = work(json.loads(line))
+            except BaseException as error:
+                said = f"{type(error).__name__}: {error}"
+            if said is not None:
+                print(json.dumps(said), flush=True)
+            os._exit(0)
+        os.waitpid(child, 0)
+        print("ended", flush=True)
+
+
+class Orders:
+    """In the test: the process of such a script."""
+
+    def __init__(self, module: str) -> None:
+        self._process = subprocess.Popen(
+            command(module), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment()
+        )
+        assert self._process.stdin is not None and self._process.stdout is not None
+        self._to, self._from = self._process.stdin, self._process.stdout
+
+    def __enter__(self) -> "Orders":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._to.close()
+        self._from.close()
+        self._process.wait(20)
+
+    def start(self, **order: Any) -> int:
+        """Orders work; the pid of its process."""
+        self._to.write(json.dumps(order) + "\n")
+        self._to.flush()
+        return int(self.say())
+
+    def say(self) -> str:
+        """The next line."""
+        line = self._from.readline().strip()
+        assert line, "the script ended"
+        return json.loads(line) if line.startswith('"') else line
+
+    def stop(self, pid: int, how: signal.Signals = signal.SIGKILL) -> str:
+        """Stops a process; what it said at last, or "killed" where it said nothing."""
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, how)
+        said = self.say()
+        if said == "ended":
+            return "killed"
+        assert self.say() == "ended"
+        return said
