@@ -31,7 +31,7 @@ import numpy as np
 import torch
 
 from brimful import gp
-from brimful.core.base.text_table import columns
+from brimful.core.base.text_table import format_table
 from brimful.core.memory import devices
 from brimful.gp.batch_functions import Model, fit_batch, predict_batch
 from brimful.gp.data.sources import Data, Ragged, read
@@ -416,7 +416,7 @@ def main() -> None:
         options.tasks, options.peer_tasks, options.most = 300, 50, 1000
     device = devices.resolve_all(options.device)[0]
     results: dict[str, Any] = {
-        "device": devices.model(device), "torch": torch.__version__, "threads": torch.get_num_threads(),
+        "device": devices.model_name(device), "torch": torch.__version__, "threads": torch.get_num_threads(),
         "cases": [], "peers": [], "linearity": [],
     }  # fmt: skip
 
@@ -463,8 +463,8 @@ def show(results: dict[str, Any]) -> str:
     ]  # fmt: skip
     head = ("case", "tasks", "fit us", "whole us", "mean NLML", "converged", "gap", "over 0.1")
     lines = [f"{results['device']}, torch {results['torch']}, {results['threads']} threads; us a task", ""]
-    lines += [columns(rows, header=head), ""]
-    lines += [columns([(e["peer"], f"{e['us']:.1f}", f"{e['nlml']:.3f}") for e in results["peers"]],
+    lines += [format_table(rows, header=head), ""]
+    lines += [format_table([(e["peer"], f"{e['us']:.1f}", f"{e['nlml']:.3f}") for e in results["peers"]],
                       header=("peer", "us", "mean NLML")), ""]  # fmt: skip
     limited = [
         (e["case"], f"{e['tasks']:,}", f"{e['memory_us']:.3g}", budget, f"{b['us']:.3g}", f"{b['loss']:+.0%}",
@@ -473,9 +473,9 @@ def show(results: dict[str, Any]) -> str:
     ]  # fmt: skip
     if limited:
         head = ("in host memory", "tasks", "us", "budget", "us within it", "loss", "peak")
-        lines += [columns(limited, header=head), ""]
-    lines.append(columns([(f"{e['tasks']:,}", f"{e['seconds']:.2f} s", f"{e['us']:.2f}") for e in results["linearity"]],
-                         header=("tasks, shared inputs", "fit alone", "us")))  # fmt: skip
+        lines += [format_table(limited, header=head), ""]
+    rows = [(f"{e['tasks']:,}", f"{e['seconds']:.2f} s", f"{e['us']:.2f}") for e in results["linearity"]]
+    lines.append(format_table(rows, header=("tasks, shared inputs", "fit alone", "us")))
     return "\n".join(lines)
 
 

@@ -25,8 +25,8 @@ import psutil
 import torch
 from torch import Tensor
 
-from brimful.core.base.text_table import columns
-from brimful.core.base.units import show_bytes, show_seconds
+from brimful.core.base.text_table import format_table
+from brimful.core.base.units import format_bytes, format_seconds
 from brimful.core.memory import devices
 from brimful.gpcm.model import memory
 from saving import save
@@ -122,7 +122,7 @@ def engines(device: torch.device, sizes: Sequence[Size], seconds: float, peer: P
         for name in names:
             foretold = memory.peak_bytes(name, *size)
             if foretold > 0.6 * room:
-                print(f"{name} at {size} left out: it would need {show_bytes(foretold)}", flush=True)
+                print(f"{name} at {size} left out: it would need {format_bytes(foretold)}", flush=True)
                 continue
             row = measure(memory._engine(name, device), given, device, seconds)
             plain = row["both"] if name == "loop" else plain
@@ -157,18 +157,18 @@ def sweep(device: torch.device, size: Size, seconds: float) -> list[dict]:
 
 def show(report: dict) -> str:
     def peak(row: dict) -> str:
-        return show_bytes(row["peak"]) if "peak" in row else "-"
+        return format_bytes(row["peak"]) if "peak" in row else "-"
 
     rows = [
         (
             " x ".join(map(str, row["size"])),
             row["engine"],
-            show_seconds(row["forward"]),
-            show_seconds(row["both"]),
+            format_seconds(row["forward"]),
+            format_seconds(row["both"]),
             f"{row['times']:.1f}x" if row["times"] else "-",
             peak(row),
-            show_bytes(row["foretold"]),
-            show_bytes(row["floor"]) if row["floor"] else "",
+            format_bytes(row["foretold"]),
+            format_bytes(row["floor"]) if row["floor"] else "",
             f"{row['floor'] / row['forward'] / 1e9:,.0f} GB/s" if row["floor"] else "",
         )
         for row in report["engines"]
@@ -177,19 +177,19 @@ def show(report: dict) -> str:
         "students x steps x slots x values", "engine", "forward", "and backward", "loop's", "peak", "foretold",
         "floor", "floor's rate",
     )  # fmt: skip
-    text = f"{report['device']}, torch {report['torch']}, {report['threads']} threads\n\n" + columns(rows, header)
+    text = f"{report['device']}, torch {report['torch']}, {report['threads']} threads\n\n" + format_table(rows, header)
     if report["sweep"]:
         lines = [
             (
                 *(str(row[key]) for key in ("tile", "warps", "steps")),
-                *(show_seconds(row[key]) for key in ("forward", "both")),
+                *(format_seconds(row[key]) for key in ("forward", "both")),
                 peak(row),
             )
             for row in report["sweep"]
         ]
         size = " x ".join(map(str, report["sweep"][0]["size"]))
         text += f"\n\nfused at {size}, cut in other ways\n\n"
-        text += columns(lines, ("tile", "warps", "steps", "forward", "and backward", "peak"))
+        text += format_table(lines, ("tile", "warps", "steps", "forward", "and backward", "peak"))
     return text
 
 
@@ -204,7 +204,7 @@ def main() -> None:
     device = torch.device(options.device)
     seconds = 0.3 if options.quick else 1.0
     report = {
-        "device": devices.model(device),
+        "device": devices.model_name(device),
         "torch": torch.__version__,
         "threads": torch.get_num_threads(),
         "engines": engines(device, QUICK if options.quick else SIZES, seconds, options.pykt),

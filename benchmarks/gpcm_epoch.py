@@ -21,8 +21,8 @@ import torch
 
 import brimful
 from brimful import data as loading
-from brimful.core.base.text_table import columns
-from brimful.core.base.units import show_bytes, show_seconds
+from brimful.core.base.text_table import format_table
+from brimful.core.base.units import format_bytes, format_seconds
 from brimful.core.memory import devices
 from brimful.gpcm.options import Options, Run
 from brimful.gpcm.training.datasets import dataset
@@ -108,14 +108,14 @@ def measure(name: str, device: torch.device, few: int) -> dict[str, Any]:
 def show(report: dict[str, Any]) -> str:
     first = report["rows"][0]["epoch"]
     rows = [
-        (row["contender"], show_seconds(row["epoch"]), show_seconds(row["step"]), f"{first / row['epoch']:.1f}x",
-         show_bytes(row["peak"]) if row["peak"] else "-")
+        (row["contender"], format_seconds(row["epoch"]), format_seconds(row["step"]), f"{first / row['epoch']:.1f}x",
+         format_bytes(row["peak"]) if row["peak"] else "-")
         for row in report["rows"]
     ]  # fmt: skip
     head = (
         f"{report['device']}, torch {report['torch']}, {report['threads']} threads; {report['data']}, batches of 64\n\n"
     )
-    return head + columns(rows, ("contender", "an epoch", "a step", "times as fast", "peak"))
+    return head + format_table(rows, ("contender", "an epoch", "a step", "times as fast", "peak"))
 
 
 def main() -> None:
@@ -126,7 +126,7 @@ def main() -> None:
     options = parser.parse_args()
     device = torch.device(options.device)
     name, few = ("synthetic_OC_300_40_4", 2) if options.quick else ("synthetic_OC_5000_200_4", 12)
-    about = {"device": devices.model(device), "torch": torch.__version__, "threads": torch.get_num_threads()}
+    about = {"device": devices.model_name(device), "torch": torch.__version__, "threads": torch.get_num_threads()}
     report = about | measure(name, device, few)
     print(show(report))
     save(options.out, report, show(report))

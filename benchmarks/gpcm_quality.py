@@ -23,7 +23,7 @@ from typing import Any
 import torch
 
 from brimful import gpcm
-from brimful.core.base.text_table import columns
+from brimful.core.base.text_table import format_table
 from brimful.core.memory import devices
 from brimful.gpcm.evaluation.bayes_filter import bayes
 from brimful.gpcm.evaluation.metrics import PREDICTIONS, score
@@ -81,7 +81,9 @@ def shown(rows: list[dict[str, Any]]) -> str:
     def cell(value: Any) -> str:
         return "" if value is None or value != value else f"{value:.4f}" if isinstance(value, float) else str(value)
 
-    return columns([(each["run"], *(cell(each.get(name)) for name in names)) for each in rows], ("run", *names), "")
+    return format_table(
+        [(each["run"], *(cell(each.get(name)) for name in names)) for each in rows], ("run", *names), ""
+    )
 
 
 def main() -> None:
@@ -103,7 +105,7 @@ def main() -> None:
     rows: dict[str, dict[str, Any]] = {}
     if given.out is not None and given.out.exists():
         rows = {each["run"]: each for each in json.loads(given.out.read_text())["rows"]}
-    about = {"machine": devices.model(torch.device("cpu")), "threads": given.threads, "torch": torch.__version__}
+    about = {"machine": devices.model_name(torch.device("cpu")), "threads": given.threads, "torch": torch.__version__}
     for each in itertools.chain(*parts):
         rows[each["run"]] = each
         print(shown([each]), flush=True)

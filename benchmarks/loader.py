@@ -23,8 +23,8 @@ import torch
 from torch.utils.data import BatchSampler, DataLoader, RandomSampler, TensorDataset
 
 from brimful import data
-from brimful.core.base.text_table import columns
-from brimful.core.base.units import show_bytes
+from brimful.core.base.text_table import format_table
+from brimful.core.base.units import format_bytes
 from brimful.core.memory import devices
 from saving import save
 
@@ -114,7 +114,7 @@ def show(report: dict) -> str:
         bytes = first["samples"] * first["width"] * 4
         header = (f"{first['samples']:,} rows of {first['width']}, batch {first['batch']:,}", "alone", "with a product")
         rows = [(each["name"], f"{each['nothing']:,.0f}", f"{each['a product']:,.0f}") for each in case]
-        text += f"\n\n{show_bytes(bytes)}\n" + columns(rows, header)
+        text += f"\n\n{format_bytes(bytes)}\n" + format_table(rows, header)
     return text
 
 
@@ -130,7 +130,7 @@ def main() -> None:
     cases = [(20_000, 64, 256)] if options.quick else [(200_000, 64, 256), (200_000, 64, 4096), (20_000, 3072, 256)]
     rounds, most = (1, 0.5) if options.quick else (4, 1.0)
     report = {
-        "device": devices.model(device),
+        "device": devices.model_name(device),
         "torch": torch.__version__,
         "threads": torch.get_num_threads(),
         "cases": [measure(*case, device, rounds, most) for case in cases],

@@ -23,8 +23,8 @@ os.environ["BRIMFUL_CACHE_DIR"] = tempfile.mkdtemp()
 import torch
 
 import brimful
-from brimful.core.base.text_table import columns
-from brimful.core.base.units import show_bytes, show_seconds
+from brimful.core.base.text_table import format_table
+from brimful.core.base.units import format_bytes, format_seconds
 from brimful.core.memory import devices
 from saving import save
 
@@ -239,15 +239,15 @@ def show(report: dict) -> str:
     for each in report["budgets"]:
         rows.append(
             (
-                show_bytes(each["budget"]),
+                format_bytes(each["budget"]),
                 f"{each['hand_batch']:,}",
-                show_seconds(each["hand_seconds"]),
-                show_seconds(each["first_seconds"]),
-                show_seconds(each["auto_seconds"]),
+                format_seconds(each["hand_seconds"]),
+                format_seconds(each["first_seconds"]),
+                format_seconds(each["auto_seconds"]),
                 f"{each['hand_seconds'] / each['first_seconds']:.0%}",
                 f"{each['fixed_seconds'] / each['hand_seconds'] - 1:+.1%}",
-                show_bytes(each["predicted"]),
-                show_bytes(each["observed"]),
+                format_bytes(each["predicted"]),
+                format_bytes(each["observed"]),
                 f"{each['predicted'] / each['observed'] - 1:+.1%}",
             )
         )
@@ -255,21 +255,22 @@ def show(report: dict) -> str:
         "budget", "hand batch", "hand", "map, first", "map, again", "first/hand", "overhead", "predicted", "observed",
         "off",
     )  # fmt: skip
-    text = f"{report['device']}, {report['tasks']:,} tasks of {POINTS} points\n\n" + columns(rows, header)
+    text = f"{report['device']}, {report['tasks']:,} tasks of {POINTS} points\n\n" + format_table(rows, header)
     if report["peers"]:
         keys = ["name"] + [key for label, _ in CASES for key in (label, f"{label}_redone")]
 
         def cell(row: dict, key: str) -> str:
             if key == "name" or row[key] is None:
                 return row[key] or "died"
-            return f"{row[key]:.0%}" if key.endswith("redone") else show_seconds(row[key])
+            return f"{row[key]:.0%}" if key.endswith("redone") else format_seconds(row[key])
 
         text += (
-            f"\n\nunder {show_bytes(report['peer_limit'])}; 'early': another process takes all but {show_bytes(LEAVE)} "
-            f"of the card 0.1 s after the start, for {HOLD} s; 'before': it has done so already\n\n"
+            f"\n\nunder {format_bytes(report['peer_limit'])}; 'early': another process takes all but "
+            f"{format_bytes(LEAVE)} of the card 0.1 s after the start, for {HOLD} s; "
+            f"'before': it has done so already\n\n"
         )
         lines = [tuple(cell(row, key) for key in keys) for row in report["peers"]]
-        text += columns(lines, ("contender", "alone", "redone", "early", "redone", "before", "redone"))
+        text += format_table(lines, ("contender", "alone", "redone", "early", "redone", "before", "redone"))
     return text
 
 
@@ -287,7 +288,7 @@ def main() -> None:
     likelihood({name: tensor[:64].to(device) for name, tensor in data.items()})
     limit = int(24e9)
     report = {
-        "device": devices.model(device),
+        "device": devices.model_name(device),
         "torch": torch.__version__,
         "tasks": count,
         "budgets": budgets(data, device, (1,) if options.quick else (1, 4, 8, 24)),

@@ -45,7 +45,7 @@ def main() -> None:
         bare += work(device, 1.0)
         with Sampler(device, interval=INTERVAL):
             watched += work(device, 1.0)
-    print(f"{devices.model(device)}: a look takes {look * 1e6:.0f} us, {look / INTERVAL:.3%} of the time")
+    print(f"{devices.model_name(device)}: a look takes {look * 1e6:.0f} us, {look / INTERVAL:.3%} of the time")
     print(f"work done in the same time with the sampler: {watched / bare:.2%} of that without it")
 
 

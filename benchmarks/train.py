@@ -23,7 +23,7 @@ import torch
 from torch import Tensor, nn
 
 import brimful
-from brimful.core.base.text_table import columns
+from brimful.core.base.text_table import format_table
 from brimful.core.memory import devices
 
 
@@ -120,7 +120,7 @@ def show(report: dict[str, Any]) -> str:
             )
         )
     header = ("model", "bare, steps/s", "train, steps/s", "bare", "train", "added a step")
-    return f"{report['device']}, torch {report['torch']}, {report['threads']} thread(s)\n" + columns(rows, header)
+    return f"{report['device']}, torch {report['torch']}, {report['threads']} thread(s)\n" + format_table(rows, header)
 
 
 def main() -> None:
@@ -135,7 +135,7 @@ def main() -> None:
     rounds, epochs = (2, 3) if arguments.quick else (5, 5)
     cases = CASES if device.type == "cuda" else CASES[:2]
     report = {
-        "device": devices.model(device),
+        "device": devices.model_name(device),
         "torch": torch.__version__,
         "threads": arguments.threads,
         "cases": [measure(case, device, rounds, epochs) for case in cases[: 2 if arguments.quick else None]],

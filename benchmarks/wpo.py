@@ -29,8 +29,8 @@ from torch import Tensor
 
 import brimful
 from brimful import wpo
-from brimful.core.base.text_table import columns
-from brimful.core.base.units import show_bytes, show_seconds
+from brimful.core.base.text_table import format_table
+from brimful.core.base.units import format_bytes, format_seconds
 from brimful.core.memory import devices
 from brimful.wpo.model import packed_triangle
 from brimful.wpo.model.vjp import Products
@@ -218,10 +218,10 @@ def show(report: dict[str, Any]) -> str:
     lines = [
         (
             f"K = {row['K']:,}, d = {row['d']:,}, B = {row['B']}",
-            show_seconds(row["plain"]) if row["plain"] else "out of memory",
-            show_bytes(row["plain_peak"]) if row["plain"] else "",
-            show_seconds(row["fused"]),
-            show_bytes(row["fused_peak"]),
+            format_seconds(row["plain"]) if row["plain"] else "out of memory",
+            format_bytes(row["plain_peak"]) if row["plain"] else "",
+            format_seconds(row["fused"]),
+            format_bytes(row["fused_peak"]),
             f"{row['times']:.1f}x" if row["plain"] else "",
             f"1/{row['plain_peak'] / max(1, row['fused_peak']):.0f}" if row["plain"] and row["fused_peak"] else "",
             f"{row['gap']:.0e}" if row["plain"] else "",
@@ -229,34 +229,34 @@ def show(report: dict[str, Any]) -> str:
         for row in report["factors"]
     ]
     header = ("loss and gradient of factors", "materialised", "memory", "fold", "memory", "faster", "of it", "gap")
-    text = f"{report['device']}, torch {report['torch']}\n\n" + columns(lines, header)
+    text = f"{report['device']}, torch {report['torch']}\n\n" + format_table(lines, header)
     if report["products"]:
         lines = [
             (
                 row["product"],
-                show_seconds(row["seconds"]),
+                format_seconds(row["seconds"]),
                 f"{row['useful'] / 1e12:.1f}",
                 *((f"{row['useful'] / peaks[0]:.0%}", f"{3 * row['done'] / peaks[1]:.0%}") if peaks else ("", "")),
             )
             for row in report["products"]
         ]
         names = ("product", "time", "useful TFLOP/s", "of float32's peak", "of TF32's, by 3 products for one")
-        text += "\n\n" + columns(lines, names)
+        text += "\n\n" + format_table(lines, names)
     lines = [
         (
             f"K = {row['K']:,}, d = {row['d']:,}, B = {row['B']}",
             row["budget"],
             f"{row['parameters'] / 1e6:,.0f} M",
             f"{row['strategy']}, {row['chunk']}",
-            show_seconds(row["step"]),
-            show_bytes(row["predicted"]),
-            show_bytes(row["observed"]),
-            show_bytes(row["reserved"]),
+            format_seconds(row["step"]),
+            format_bytes(row["predicted"]),
+            format_bytes(row["observed"]),
+            format_bytes(row["reserved"]),
         )
         for row in report["steps"]
     ]
     names = ("a whole step", "budget", "parameters", "strategy, chunk", "time", "foretold", "peak", "and after it")
-    return text + "\n\n" + columns(lines, names)
+    return text + "\n\n" + format_table(lines, names)
 
 
 def main() -> None:
@@ -268,7 +268,7 @@ def main() -> None:
     options = parser.parse_args()
     device = devices.resolve(options.device)
     given, whole = QUICK if options.quick else (FACTORS, STEPS)
-    report: dict[str, Any] = {"device": devices.model(device), "torch": torch.__version__, "steps": []}
+    report: dict[str, Any] = {"device": devices.model_name(device), "torch": torch.__version__, "steps": []}
     report["factors"], report["products"] = [], []
     for size in given if options.part in (None, "factors") else ():
         report["factors"].append(factors(*size, device))

@@ -27,7 +27,7 @@ from sklearn.neighbors import KernelDensity
 from torch import Tensor
 
 from brimful import wpo
-from brimful.core.base.text_table import columns
+from brimful.core.base.text_table import format_table
 from brimful.core.memory import devices
 from brimful.wpo.training.calibrate import settle
 from saving import save
@@ -182,7 +182,9 @@ def shown(rows: list[dict[str, Any]]) -> str:
     def cell(value: Any) -> str:
         return "" if value is None else f"{value:.4f}" if isinstance(value, float) else str(value)
 
-    return columns([(each["run"], *(cell(each.get(name)) for name in names)) for each in rows], ("run", *names), "")
+    return format_table(
+        [(each["run"], *(cell(each.get(name)) for name in names)) for each in rows], ("run", *names), ""
+    )
 
 
 def main() -> None:
@@ -194,7 +196,7 @@ def main() -> None:
     given = parser.parse_args()
     torch.set_num_threads(given.threads)
     rows: dict[str, dict[str, Any]] = {}
-    about = {"machine": devices.model(torch.device("cpu")), "threads": given.threads, "torch": torch.__version__}
+    about = {"machine": devices.model_name(torch.device("cpu")), "threads": given.threads, "torch": torch.__version__}
     for name in given.data:
         for each in measured(name, given.quick):
             rows[each["run"]] = each

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from brimful import gp
 from brimful.cli.app import app
-from brimful.core.base.units import show_seconds
+from brimful.core.base.units import format_seconds
 from brimful.core.memory.plan import Plan
 
 from .helpers.small import fit, long, rows
@@ -388,7 +388,7 @@ def test_the_pace_of_a_fit_that_goes_on_is_of_what_it_did(tmp_path: Path):
     sorted((tmp_path / "models").glob("shard-*"))[-1].unlink()
     again = fit(X, Y, out=tmp_path / "models", batch=3)
     assert again.result is not None
-    assert f"({show_seconds(again.result.seconds)} a task)" in str(again)
+    assert f"({format_seconds(again.result.seconds)} a task)" in str(again)
 
 
 @pytest.mark.parametrize("name", ["none.csv", "none.parquet"])

@@ -9,8 +9,8 @@ import typer
 import typer.core
 import typer.main
 
-from ..core.base.text_table import columns
-from ..core.base.units import show_bytes, show_count, show_seconds
+from ..core.base.text_table import format_table
+from ..core.base.units import format_bytes, format_count, format_seconds
 from ..core.declare.config import FieldInfo, build, describe
 from ..core.declare.registry import Command, load
 from ..core.runs.events import Events
@@ -84,15 +84,15 @@ def _summary(report: Mapping[str, Any]) -> str:
         if value is None:
             continue
         if key.endswith("_bytes"):
-            rows.append((key.removesuffix("_bytes"), show_bytes(value)))
+            rows.append((key.removesuffix("_bytes"), format_bytes(value)))
         elif key.endswith("_share"):
             rows.append((key.removesuffix("_share"), f"{value:.2%}"))
         elif key.endswith("seconds"):
-            rows.append((key.removesuffix("_seconds"), show_seconds(value)))
+            rows.append((key.removesuffix("_seconds"), format_seconds(value)))
         else:
             number = isinstance(value, int | float) and not isinstance(value, bool)
-            rows.append((key, show_count(value) if number else str(value)))
-    return columns((name.replace("_", " "), text) for name, text in rows)
+            rows.append((key, format_count(value) if number else str(value)))
+    return format_table((name.replace("_", " "), text) for name, text in rows)
 
 
 def _add(group: typer.Typer, command: Command, body: Callable[..., None], *more: inspect.Parameter) -> None:

@@ -10,8 +10,8 @@ import torch
 from ..core.base import version as _version
 from ..core.base.background import cores
 from ..core.base.extras import EXTRAS, missing
-from ..core.base.text_table import columns
-from ..core.base.units import show_bytes
+from ..core.base.text_table import format_table
+from ..core.base.units import format_bytes
 from ..core.memory import cgroup, cost_cache, devices
 
 _PACKAGES = ("torch", "triton", "numpy", "numba", "pyarrow", "safetensors")
@@ -39,7 +39,7 @@ def _device(device: torch.device) -> dict[str, Any]:
     memory = devices.memory(device)
     return {
         "device": str(device),
-        "model": devices.model(device),
+        "model": devices.model_name(device),
         "total": memory.total,
         "free": memory.free,
         "own": memory.own,
@@ -57,24 +57,24 @@ def _version_of(name: str) -> str | None:
 def explain(report: Mapping[str, Any]) -> str:
     limit = report["container_limit"]
     versions = ", ".join(f"{name} {version or 'missing'}" for name, version in report["versions"].items())
-    head = columns(
+    head = format_table(
         [
             ("brimful", report["brimful"]),
             ("python", f"{report['python']} on {report['platform']}, {report['cores']} cores"),
             ("packages", versions),
             ("cuda", report["cuda"] or "not in this build of torch"),
-            ("container limit", show_bytes(limit) if limit else "none"),
+            ("container limit", format_bytes(limit) if limit else "none"),
             ("cache", report["cache"]),
         ]
     )
-    table = columns(
+    table = format_table(
         [
-            (each["device"], each["model"], show_bytes(each["total"]), show_bytes(each["free"]))
+            (each["device"], each["model"], format_bytes(each["total"]), format_bytes(each["free"]))
             for each in report["devices"]
         ],
         header=("device", "model", "total", "free"),
     )
-    extras = columns(
+    extras = format_table(
         [
             (
                 name,

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from ..core.base.errors import InputError
-from ..core.base.text_table import columns
-from ..core.base.units import show_count
+from ..core.base.text_table import format_table
+from ..core.base.units import format_count
 from ..core.runs import rundir
 
 
@@ -21,10 +21,12 @@ def survey(folder: Path) -> dict[str, Any]:
 def explain(report: Mapping[str, Any]) -> str:
     if not report["runs"]:
         return f"no run directories under {report['folder']}"
-    return columns([_row(run) for run in report["runs"]], header=("run", "work", "state", "done", "flagged", "made"))
+    return format_table(
+        [_row(run) for run in report["runs"]], header=("run", "work", "state", "done", "flagged", "made")
+    )
 
 
 def _row(run: Mapping[str, Any]) -> tuple[str, ...]:
-    done = show_count(run["done"]) + (f" of {show_count(run['items'])}" if run["items"] is not None else "")
+    done = format_count(run["done"]) + (f" of {format_count(run['items'])}" if run["items"] is not None else "")
     made = time.strftime("%Y-%m-%d %H:%M", time.localtime(run["created"])) if run["created"] else "?"
-    return run["path"], run["work"], run["state"], done, show_count(run["bad"]), made
+    return run["path"], run["work"], run["state"], done, format_count(run["bad"]), made

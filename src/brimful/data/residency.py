@@ -12,9 +12,10 @@ from typing import Any
 import torch
 
 from ..core.base.errors import BudgetError, ConfigError
-from ..core.base.units import parse_bytes, show_bytes
-from ..core.memory.budget import Budget, Hold
+from ..core.base.units import format_bytes, parse_bytes
+from ..core.memory.budget import Budget
 from ..core.memory.cost import Cost
+from ..core.memory.limit import MemoryLimit
 from ..core.memory.plan import Candidate, Plan, Rejected, choose
 from .order import Order
 from .rows import Rows
@@ -44,21 +45,21 @@ class Room:
 def room(device: torch.device, budget: Any = None, reserve: Any = 0) -> Room:
     """What the budget leaves for data on a device: less what is in use there now, less what is reserved."""
     parsed = Budget.parse(budget)
-    hold = Hold(parsed, device)
+    memory_limit = MemoryLimit(parsed, device)
     kept = _bytes(reserve)
-    used = hold.used() if device.type == "cuda" else 0  # on a CPU the budget begins where the process is now
-    left = hold.effective() - used - kept
+    used = memory_limit.used() if device.type == "cuda" else 0  # on a CPU the budget begins where the process is now
+    left = memory_limit.available() - used - kept
     counted = ((used, "in use"), (kept, "reserved"))
-    beside = " and ".join(f"{show_bytes(count)} {word}" for count, word in counted if count)
+    beside = " and ".join(f"{format_bytes(count)} {word}" for count, word in counted if count)
     if left <= 0:
         raise BudgetError(
-            f"the budget on {device} is {show_bytes(hold.effective())}, and {beside or 'what others hold'} leaves "
-            "nothing for data. Use a larger budget or a smaller reserve, or free some memory"
+            f"the budget on {device} is {format_bytes(memory_limit.available())}, and {beside or 'what others hold'} "
+            "leaves nothing for data. Use a larger budget or a smaller reserve, or free some memory"
         )
     if device.type == "cpu":
         return Room(device, left, beside, left)
     host = torch.device("cpu")
-    return Room(device, left, beside, Hold(parsed if parsed.each else None, host).effective())
+    return Room(device, left, beside, MemoryLimit(parsed if parsed.each else None, host).available())
 
 
 def _bytes(reserve: Any) -> int:
@@ -116,8 +117,10 @@ def plan_tier(rows: Rows, order: Order, room: Room, tier: str = "auto", ranks: i
         plan = choose(work, wanted, room.budget)
     except BudgetError as error:
         advice = "a smaller batch_size" if tier != "device" else "tier='auto', a smaller batch_size"
-        kept = f", {show_bytes(held)} of it to read the file at all (a .npy file needs none)" if held else ""
-        raise BudgetError(f"{error} The data is {show_bytes(rows.nbytes)}{kept}; {advice} or reserve helps.") from error
+        kept = f", {format_bytes(held)} of it to read the file at all (a .npy file needs none)" if held else ""
+        raise BudgetError(
+            f"{error} The data is {format_bytes(rows.nbytes)}{kept}; {advice} or reserve helps."
+        ) from error
     plan = replace(plan, items=samples, batch=min(order.batch_size, samples), steps=order.batches)
     unwanted = tuple(
         Rejected(name, each.cost.guarded(samples if name == "device" else 1), f"tier={tier!r} was asked for")
@@ -130,6 +133,6 @@ def plan_tier(rows: Rows, order: Order, room: Room, tier: str = "auto", ranks: i
 def _check_host(needs: int, room: Room) -> None:
     if needs > room.host:
         raise BudgetError(
-            f"reading this source takes {show_bytes(needs)} of host memory, which has {show_bytes(room.host)} for it. "
-            "Use a .npy file, which is read row by row, or a smaller batch_size"
+            f"reading this source takes {format_bytes(needs)} of host memory, which has {format_bytes(room.host)} for "
+            "it. Use a .npy file, which is read row by row, or a smaller batch_size"
         )

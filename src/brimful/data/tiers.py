@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..core.base.background import Ahead
+from ..core.base.background import BackgroundThread
 from .ragged import Padded, Ragged, packed, padded, pick
 from .residency import AHEAD
 from .rows import Gather, Rows
@@ -107,7 +107,7 @@ class Pinned:
         if self._stream is not None:  # rows that are on the device already may still be on their way
             self._stream.wait_stream(torch.cuda.current_stream(self._device))
         cuts = itertools.pairwise(bounds.tolist())
-        with self._reading() as gather, Ahead() as ahead:
+        with self._reading() as gather, BackgroundThread() as ahead:
 
             def order(used: Any = None) -> Iterator[Future[_Arriving]]:
                 for start, stop in itertools.islice(cuts, 1):

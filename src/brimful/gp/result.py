@@ -13,7 +13,7 @@ import torch
 
 from ..core.base import arrow
 from ..core.base.errors import ConfigError, InputError
-from ..core.base.units import show_bytes, show_count, show_seconds
+from ..core.base.units import format_bytes, format_count, format_seconds
 from ..core.runs.files import storage_error
 from ..engine.map import map
 from ..engine.map.batch import Status
@@ -277,7 +277,7 @@ class Fit:
     def __str__(self) -> str:
         finite = self.nlml[np.isfinite(self.nlml)]
         text = (
-            f"{show_count(len(self))} processes ({self.model.kernel.text}), "
+            f"{format_count(len(self))} processes ({self.model.kernel.text}), "
             f"{self.converged.mean() if len(self) else 1.0:.1%} converged, "
             f"mean NLML {finite.mean() if len(finite) else float('nan'):.3f}"
         )
@@ -288,8 +288,8 @@ class Fit:
             return f"{text}, already fitted"
         seconds = self.result.seconds
         return (
-            f"{text}, {show_seconds(seconds)} ({show_seconds(seconds / max(1, done))} a task), "
-            f"peak {show_bytes(self.result.observed)}"
+            f"{text}, {format_seconds(seconds)} ({format_seconds(seconds / max(1, done))} a task), "
+            f"peak {format_bytes(self.result.observed)}"
         )
 
 

@@ -12,7 +12,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 
 from ..core.base.errors import ConfigError
-from ..core.base.text_table import columns
+from ..core.base.text_table import format_table
 from ..core.declare.config import Common, option
 from ..core.declare.registry import Command, Workload
 from ..core.memory.plan import Plan
@@ -141,7 +141,7 @@ class _Folds(dict):
     def __str__(self) -> str:
         names = [name for name in SHOWN if self["mean"][name] is not None]
         rows = [(row, *(_shown(values[name]) for name in names)) for row, values in self.items()]
-        return "\n" + columns(rows, header=("", *names), indent="    ")
+        return "\n" + format_table(rows, header=("", *names), indent="    ")
 
 
 def _shown(value: float | None) -> str:

@@ -10,10 +10,10 @@ from typing import Any
 import torch
 
 from ..core.base.errors import BudgetError, ConfigError
-from ..core.base.text_table import columns
-from ..core.base.units import show_bytes, show_count
-from ..core.memory.budget import Hold
+from ..core.base.text_table import format_table
+from ..core.base.units import format_bytes, format_count
 from ..core.memory.cost import Cost
+from ..core.memory.limit import MemoryLimit
 from ..core.memory.plan import Candidate, Plan, choose
 from ..engine.train.optim import optimizers
 from .model.score_model import ScoreModel
@@ -92,15 +92,15 @@ class Table:
         body = [
             (
                 ("> " if place == self.chosen else "  ") + each.strategy,
-                show_count(each.chunk),
-                show_count(each.accumulate),
-                *(show_bytes(getattr(each, name)) for name in names),
+                format_count(each.chunk),
+                format_count(each.accumulate),
+                *(format_bytes(getattr(each, name)) for name in names),
                 each.why,
             )
             for place, each in enumerate(self.rows)
         ]
         header = ("  strategy", "chunk", "micro-batches", *names, "why")
-        return f"memory on each device, budget {show_bytes(self.budget)}\n" + columns(body, header, "")
+        return f"memory on each device, budget {format_bytes(self.budget)}\n" + format_table(body, header, "")
 
     def to_dict(self) -> dict[str, Any]:
         rows = [asdict(each) | {"total": each.total} for each in self.rows]
@@ -206,11 +206,11 @@ def table(
     allowed = [each for each in made if strategy in ("auto", each.candidate.strategy)]
     try:
         plan = choose(
-            f"wpo train, chunks of {show_count(sizes.K)} centers", [each.candidate for each in allowed], budget
+            f"wpo train, chunks of {format_count(sizes.K)} centers", [each.candidate for each in allowed], budget
         )
     except BudgetError as error:
         raise BudgetError(
-            f"{error} The network's weights, gradients and optimizer take {show_bytes(sum(sizes.fixed().values()))}; "
+            f"{error} The network's weights, gradients and optimizer take {format_bytes(sum(sizes.fixed().values()))}; "
             "factor='lowrank' has far fewer"
         ) from error
     reasons = {each.strategy: each.reason for each in plan.rejected}
@@ -292,4 +292,4 @@ def _largest(sizes: Sizes, shared: int) -> int:
 
 def limit(budget: Any, device: torch.device) -> int:
     """Bytes that a budget allows on a device."""
-    return Hold(budget, device).limit
+    return MemoryLimit(budget, device).bytes

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..core.base.units import show_bytes
+from ..core.base.units import format_bytes
 from ..core.declare.pictures import BLUE, RED, figure_of, save
 from .outcome import Outcome
 
@@ -157,7 +157,7 @@ def _memory(axes: Any, trained: Outcome) -> None:
         bottom += value
     for place, value in enumerate((trained.predicted, trained.observed), 1):
         axes.bar(place, value / 1e6, color=(BLUE, RED)[place - 1])
-        axes.annotate(show_bytes(value), (place, value / 1e6), ha="center", va="bottom", fontsize=8)
+        axes.annotate(format_bytes(value), (place, value / 1e6), ha="center", va="bottom", fontsize=8)
     axes.set_xticks(range(3), ("the table", "predicted", "observed"))
     axes.set(title=f"memory, MB: {row.strategy}, chunks of {row.chunk}")
     axes.legend(frameon=False, fontsize=7)

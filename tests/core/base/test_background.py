@@ -4,7 +4,7 @@ import threading
 import time
 
 from brimful.core.base import background
-from brimful.core.base.background import Ahead
+from brimful.core.base.background import BackgroundThread
 
 
 def threads() -> list[threading.Thread]:
@@ -19,7 +19,7 @@ def test_what_is_being_read_is_read_to_its_end_and_the_rest_is_not():
         read.append(number)
         return number
 
-    with Ahead() as worker:
+    with BackgroundThread() as worker:
         futures = [worker.submit(lambda number=number: slow(number)) for number in range(3)]
         assert futures[0].result() == 0
     assert threads() == []
@@ -30,7 +30,7 @@ def test_a_source_that_blocks_is_not_waited_for(monkeypatch):
     monkeypatch.setattr(background, "_PATIENCE", 0.1)
     free = threading.Event()
     started = time.perf_counter()
-    with Ahead() as worker:
+    with BackgroundThread() as worker:
         worker.submit(lambda: free.wait(30))
     assert time.perf_counter() - started < 5
     free.set()

@@ -38,16 +38,16 @@ def test_leaves_are_named_by_their_way():
 @pytest.mark.parametrize("place", range(5))
 def test_cutting_and_joining_give_the_same_tree_back(place: int):
     whole = forms(torch.arange(10.0).reshape(5, 2))[place]
-    parts = [pytree.cut(whole, 0, 2), pytree.cut(whole, 2, 3), pytree.cut(whole, 3, 5)]
+    parts = [pytree.slice_rows(whole, 0, 2), pytree.slice_rows(whole, 2, 3), pytree.slice_rows(whole, 3, 5)]
     assert [pytree.rows(part) for part in parts] == [2, 1, 2]
     assert equal(pytree.join(parts), whole)
 
 
 def test_a_cut_is_no_copy_and_a_pick_is():
     x = torch.arange(6.0)
-    pytree.cut(x, 1, 3)[0] = -1
+    pytree.slice_rows(x, 1, 3)[0] = -1
     assert x[1] == -1
-    pytree.pick(x, torch.tensor([0, 0]))[0] = -2
+    pytree.take_rows(x, torch.tensor([0, 0]))[0] = -2
     assert x[0] == 0
 
 
@@ -143,7 +143,7 @@ def test_placed_rows_are_where_they_belong(order: list[int], count: int):
     index = np.array(order[:count])
     whole = {"x": torch.full((7, 2), -1.0)}
     part = {"x": torch.from_numpy(np.stack([index, index], axis=1)).float()}
-    pytree.place(whole, index, part)
+    pytree.put_rows(whole, index, part)
     expected = [[float(i)] * 2 if i in index else [-1.0] * 2 for i in range(7)]
     assert whole["x"].tolist() == expected
 
@@ -152,7 +152,7 @@ def test_placed_rows_are_where_they_belong(order: list[int], count: int):
 def test_batches_of_another_form_are_refused(other: Any):
     index = [np.array([0, 1]), np.array([2, 3])]
     with pytest.raises(InputError, match="must be the same in all"):
-        pytree.place(torch.zeros(4, 3), index[1], other)
+        pytree.put_rows(torch.zeros(4, 3), index[1], other)
     with pytest.raises(InputError, match="must be the same in all"):
         pytree.assemble([torch.zeros(2, 3), other], index)
 

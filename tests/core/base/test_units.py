@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from brimful.core.base.units import parse_bytes, show_bytes, show_count, show_seconds
+from brimful.core.base.units import format_bytes, format_count, format_seconds, parse_bytes
 
 
 @pytest.mark.parametrize(
@@ -41,14 +41,14 @@ def test_what_is_not_a_size_is_none(text: str):
 
 @given(st.integers(0, 10**15))
 def test_a_shown_size_reads_back_within_its_digits(count: int):
-    back = parse_bytes(show_bytes(count))
+    back = parse_bytes(format_bytes(count))
     assert back is not None
     assert abs(back - count) <= 0.0051 * count
 
 
 @given(st.integers(0, 10**15))
 def test_a_shown_size_never_has_four_digits_before_the_point_below_the_largest_unit(count: int):
-    number, unit = show_bytes(count).split()
+    number, unit = format_bytes(count).split()
     assert unit == "TB" or float(number) < 1000
 
 
@@ -71,12 +71,12 @@ def test_a_shown_size_never_has_four_digits_before_the_point_below_the_largest_u
     ],
 )
 def test_seconds_are_shown(seconds: float, text: str):
-    assert show_seconds(seconds) == text
+    assert format_seconds(seconds) == text
 
 
 @given(st.floats(1e-6, 1e6))
 def test_shown_seconds_are_near_the_truth(seconds: float):
-    text = show_seconds(seconds)
+    text = format_seconds(seconds)
     units = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
     shown = sum(float(number) * units[unit] for number, unit in re.findall(r"([\d.]+) ?(us|ms|s|m|h)", text))
     assert shown == pytest.approx(seconds, rel=0.06)
@@ -87,4 +87,4 @@ def test_shown_seconds_are_near_the_truth(seconds: float):
     ("count", "text"), [(0, "0"), (1234567, "1,234,567"), (0.123456, "0.123"), (12.5, "12.5"), (1234.5, "1,234")]
 )
 def test_counts_are_shown(count: float, text: str):
-    assert show_count(count) == text
+    assert format_count(count) == text

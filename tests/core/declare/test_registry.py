@@ -12,7 +12,9 @@ from ...helpers.madeup import WORKLOAD, Fit
 
 @pytest.fixture(autouse=True)
 def made(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(registry, "WORKLOADS", {"made": "tests.helpers.madeup", "other": "not_imported_until_asked_for"})
+    monkeypatch.setattr(
+        registry, "WORKLOADS", {"made": "tests.helpers.madeup", "other": "not_imported_until_asked_for"}
+    )
 
 
 def test_a_workload_is_found_by_its_name():

@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from brimful.core.base.errors import BrimfulWarning, BudgetError
-from brimful.core.memory.budget import Budget, Hold
+from brimful.core.memory.budget import Budget
 from brimful.core.memory.devices import Memory
+from brimful.core.memory.limit import MemoryLimit
 
 from ...helpers.memory import pages
 
@@ -129,27 +130,27 @@ class Machine:
 
 def test_on_a_cpu_only_what_is_above_the_start_counts():
     machine = Machine(16 * GB, 10 * GB, 2 * GB)
-    with Hold("4GB", CPU, machine) as hold:
-        assert (hold.used(), hold.effective()) == (0, 4 * GB)
+    with MemoryLimit("4GB", CPU, machine) as memory_limit:
+        assert (memory_limit.used(), memory_limit.available()) == (0, 4 * GB)
         machine.use(3 * GB)
-        assert (hold.used(), hold.effective()) == (3 * GB, 4 * GB)
+        assert (memory_limit.used(), memory_limit.available()) == (3 * GB, 4 * GB)
         machine.use(-5 * GB)
-        assert hold.used() == 0
+        assert memory_limit.used() == 0
 
 
 def test_on_cuda_everything_reserved_counts():
-    hold = Hold("4GB", CUDA, Machine(16 * GB, 10 * GB, 2 * GB))
-    assert (hold.used(), hold.effective()) == (2 * GB, 4 * GB)
+    memory_limit = MemoryLimit("4GB", CUDA, Machine(16 * GB, 10 * GB, 2 * GB))
+    assert (memory_limit.used(), memory_limit.available()) == (2 * GB, 4 * GB)
 
 
 def test_neighbours_who_take_memory_lower_what_is_left_and_give_it_back():
     machine = Machine(16 * GB, 10 * GB, GB)
-    hold = Hold("4GB", CPU, machine)
+    memory_limit = MemoryLimit("4GB", CPU, machine)
     machine.use(2 * GB)
     machine.neighbour(7 * GB)
-    assert hold.effective() == 1 * GB + 2 * GB - hold.headroom
+    assert memory_limit.available() == 1 * GB + 2 * GB - memory_limit.headroom
     machine.neighbour(-7 * GB)
-    assert hold.effective() == 4 * GB
+    assert memory_limit.available() == 4 * GB
 
 
 @given(
@@ -159,22 +160,22 @@ def test_neighbours_who_take_memory_lower_what_is_left_and_give_it_back():
 )
 def test_effective_is_never_above_the_limit_nor_above_what_can_be_had(spec, moves, device):
     machine = Machine(16 * GB, 10 * GB, GB)
-    hold = Hold(spec, device, machine)
+    memory_limit = MemoryLimit(spec, device, machine)
     for own, count in moves:
         if own:
             machine.use(max(-machine.own, min(count, machine.free)))
         else:
             machine.neighbour(min(count, machine.free))
-        effective = hold.effective()
-        assert 0 <= effective <= hold.limit
-        assert effective <= machine.free + hold.used()
+        effective = memory_limit.available()
+        assert 0 <= effective <= memory_limit.bytes
+        assert effective <= machine.free + memory_limit.used()
 
 
 def test_a_real_cpu_is_held():
-    with Hold("256MB", CPU) as hold:
+    with MemoryLimit("256MB", CPU) as memory_limit:
         block = pages(80_000_000)
-        assert hold.used() > 60_000_000
-        assert 0 < hold.effective() <= hold.limit == 256_000_000
+        assert memory_limit.used() > 60_000_000
+        assert 0 < memory_limit.available() <= memory_limit.bytes == 256_000_000
         del block
 
 
@@ -209,24 +210,24 @@ def allocator(monkeypatch: pytest.MonkeyPatch) -> Allocator:
 
 
 def test_cuda_is_limited_and_the_limit_put_back(allocator: Allocator):
-    with Hold("4GB", CUDA):
+    with MemoryLimit("4GB", CUDA):
         assert 4 * GB - 1000 < allocator.allowed <= 4 * GB
     assert allocator.fraction == 1.0
 
 
 def test_the_limit_is_put_back_after_an_error(allocator: Allocator):
     allocator.fraction = 0.75
-    with pytest.raises(RuntimeError, match="boom"), Hold("4GB", CUDA):
+    with pytest.raises(RuntimeError, match="boom"), MemoryLimit("4GB", CUDA):
         raise RuntimeError("boom")
     assert allocator.fraction == 0.75
 
 
 def test_a_nested_hold_lowers_the_limit_and_never_raises_it(allocator: Allocator):
-    with Hold("4GB", CUDA):
+    with MemoryLimit("4GB", CUDA):
         outer = allocator.fraction
-        with Hold("8GB", CUDA):
+        with MemoryLimit("8GB", CUDA):
             assert allocator.fraction == outer
-        with Hold("2GB", CUDA):
+        with MemoryLimit("2GB", CUDA):
             assert allocator.allowed <= 2 * GB
         assert allocator.fraction == outer
     assert allocator.fraction == 1.0
@@ -237,13 +238,13 @@ def test_the_fraction_set_never_allows_more_than_the_limit(limit: int, total: in
     with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
         warnings.simplefilter("ignore", BrimfulWarning)
         allocator = Allocator(patch, total=total)
-        with Hold(limit, CUDA):
+        with MemoryLimit(limit, CUDA):
             assert allocator.allowed <= limit
 
 
 def test_memory_cached_past_the_limit_is_handed_back_first(monkeypatch: pytest.MonkeyPatch):
     allocator = Allocator(monkeypatch, reserved=6 * GB)
-    with Hold("4GB", CUDA):
+    with MemoryLimit("4GB", CUDA):
         assert allocator.emptied == 1
 
 
@@ -251,7 +252,7 @@ def test_memory_cached_past_the_limit_is_handed_back_first(monkeypatch: pytest.M
 def test_a_real_allocator_refuses_past_the_budget():
     device = torch.device("cuda", 0)
     before = torch.cuda.get_per_process_memory_fraction(device)
-    with Hold("1GB", device), pytest.raises(torch.cuda.OutOfMemoryError):
+    with MemoryLimit("1GB", device), pytest.raises(torch.cuda.OutOfMemoryError):
         torch.empty(2 * GB, dtype=torch.uint8, device=device)
     assert torch.cuda.get_per_process_memory_fraction(device) == before
     assert torch.empty(2 * GB, dtype=torch.uint8, device=device).numel() == 2 * GB

@@ -94,15 +94,15 @@ def test_cuda_memory_leaves_out_the_context(monkeypatch: pytest.MonkeyPatch):
 
 
 def test_resident_memory_follows_an_allocation():
-    before = devices.resident()
+    before = devices.resident_bytes()
     block = pages(100_000_000)
-    assert devices.resident() - before > 80_000_000
+    assert devices.resident_bytes() - before > 80_000_000
     del block
 
 
 def test_there_are_cores_and_a_model():
     assert cores() >= 1
-    assert devices.model(torch.device("cpu")).startswith("CPU ")
+    assert devices.model_name(torch.device("cpu")).startswith("CPU ")
 
 
 @pytest.mark.gpu
@@ -111,7 +111,7 @@ def test_a_real_gpu_reports_its_memory():
     block = torch.ones(25_000_000, device=device)
     memory = devices.memory(device)
     assert 100_000_000 <= memory.own <= memory.total - memory.free
-    assert devices.model(device)
+    assert devices.model_name(device)
     del block
 
 
@@ -132,7 +132,7 @@ def test_what_a_matrix_product_keeps_goes_where_it_holds_much_more(
     monkeypatch.setattr(torch.cuda, "memory_reserved", lambda device: 33_000_000 + kept)
     monkeypatch.setattr(torch.cuda, "memory_snapshot", lambda: [{"segment_pool_id": pool}])
     monkeypatch.setattr(torch._C, "_cuda_clearCublasWorkspaces", lambda: done.append("cleared"), raising=False)
-    devices.uncache(torch.device("cuda", 0))
+    devices.release_cache(torch.device("cuda", 0))
     assert done == expected
-    devices.uncache(torch.device("cpu"))
+    devices.release_cache(torch.device("cpu"))
     assert done == expected

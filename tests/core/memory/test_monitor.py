@@ -12,7 +12,7 @@ import torch
 
 from brimful.core.base.errors import BrimfulWarning
 from brimful.core.memory import monitor
-from brimful.core.memory.devices import resident
+from brimful.core.memory.devices import resident_bytes
 from brimful.core.memory.monitor import Peak, Sample, Sampler
 
 from ...helpers.memory import pages
@@ -32,10 +32,10 @@ def kernel_keeps_a_high_water_mark() -> bool:
 
 @pytest.mark.skipif(not kernel_keeps_a_high_water_mark(), reason="this kernel keeps no resettable high-water mark")
 def test_a_peak_sees_what_was_freed_before_the_end_and_forgets_it_afterwards():
-    with Peak(CPU, baseline=resident()) as first:
+    with Peak(CPU, baseline=resident_bytes()) as first:
         block = pages(BLOCK)
         del block
-    with Peak(CPU, baseline=resident()) as second:
+    with Peak(CPU, baseline=resident_bytes()) as second:
         pass
     assert BLOCK * 0.9 < first.bytes < BLOCK * 1.5
     assert second.bytes < BLOCK * 0.5
@@ -77,7 +77,7 @@ def wait_for(sampler: Sampler, count: int) -> None:
 
 def test_the_sampler_sees_memory_grow():
     seen: list[Sample] = []
-    with Sampler(CPU, baseline=resident(), interval=0.01, on_sample=seen.append) as sampler:
+    with Sampler(CPU, baseline=resident_bytes(), interval=0.01, on_sample=seen.append) as sampler:
         wait_for(sampler, 2)
         block = pages(BLOCK)
         wait_for(sampler, len(sampler.samples) + 3)

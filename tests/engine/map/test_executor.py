@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from brimful.core.base.errors import DeviceError, InputError
-from brimful.core.memory.oom import Entangled, Full, is_full, is_lost, sentence
+from brimful.core.memory.oom import InseparableBatch, OutOfMemory, error_line, is_device_lost, is_out_of_memory
 from brimful.engine.map.batch import Batch, Status
 from brimful.engine.map.executor import Done, Runner
 from brimful.engine.map.sources import Loaded
@@ -219,7 +219,7 @@ def test_items_that_fail_only_together_are_entangled():
         return x
 
     runner = Runner(together, CPU)
-    with pytest.raises(Entangled):
+    with pytest.raises(InseparableBatch):
         runner.launch(runner.stage(batch(numbered(8))))
 
 
@@ -237,10 +237,10 @@ def test_out_of_memory_is_known_in_all_its_forms(error: Exception):
         raise error
 
     runner = Runner(hungry, CPU)
-    with pytest.raises(Full):
+    with pytest.raises(OutOfMemory):
         runner.launch(runner.stage(batch(rows(2))))
-    assert is_full(error)
-    assert not is_lost(error)
+    assert is_out_of_memory(error)
+    assert not is_device_lost(error)
 
 
 def test_a_lost_device_ends_the_work_and_says_how_to_go_on():
@@ -253,10 +253,10 @@ def test_a_lost_device_ends_the_work_and_says_how_to_go_on():
 
 
 def test_other_errors_are_the_items():
-    assert not is_full(ValueError("out of memory of this"))
-    assert not is_full(RuntimeError("singular matrix"))
-    assert sentence(ValueError("one\ntwo")) == "ValueError: one"
-    assert sentence(ValueError()) == "ValueError"
+    assert not is_out_of_memory(ValueError("out of memory of this"))
+    assert not is_out_of_memory(RuntimeError("singular matrix"))
+    assert error_line(ValueError("one\ntwo")) == "ValueError: one"
+    assert error_line(ValueError()) == "ValueError"
 
 
 @pytest.mark.parametrize("kind", [torch.OutOfMemoryError, ValueError])
@@ -273,7 +273,7 @@ def test_the_tensors_of_a_failed_call_are_let_go(kind: type[Exception]):
     gc.disable()  # memory must be there for the next batch, not some time later
     try:
         for _ in range(2):
-            with contextlib.suppress(Full):
+            with contextlib.suppress(OutOfMemory):
                 runner.launch(runner.stage(batch(rows(2))))
         assert [each() for each in held] == [None] * len(held)
     finally:
@@ -284,7 +284,7 @@ def test_results_that_there_is_no_room_to_copy_are_no_room_at_all():
     runner = Runner(lambda x: x, CPU)
     with (
         patch.object(torch.Tensor, "detach", side_effect=torch.OutOfMemoryError("CUDA out of memory")),
-        pytest.raises(Full),
+        pytest.raises(OutOfMemory),
     ):
         runner.launch(runner.stage(batch(rows(2))))
 

@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from brimful.core.base.errors import BudgetError
-from brimful.core.memory.budget import Hold
-from brimful.core.memory.devices import Memory, resident
+from brimful.core.memory.devices import Memory, resident_bytes
+from brimful.core.memory.limit import MemoryLimit
 from brimful.engine.map import pipeline
 from brimful.engine.map.batch import Status
 from brimful.engine.map.batch_sizer import Cut, Cutter
@@ -26,7 +26,7 @@ class Machine:
     """A device whose free memory the test sets."""
 
     def __init__(self) -> None:
-        self.free, self.own = 10_000 * MB, resident()
+        self.free, self.own = 10_000 * MB, resident_bytes()
 
     def read(self, device: torch.device) -> Memory:
         return Memory(total=10_000 * MB, free=self.free, own=self.own)
@@ -93,8 +93,8 @@ class Desk:
 
 def driven(fn: Any, desk: Desk, machine: Machine | None = None, sleep: Any = None) -> Drive:
     machine = machine or Machine()
-    with Hold("100MB", CPU, read=machine.read) as hold:
-        made = Drive(Runner(fn, CPU), hold, desk, sleep or (lambda seconds: None))
+    with MemoryLimit("100MB", CPU, read=machine.read) as memory_limit:
+        made = Drive(Runner(fn, CPU), memory_limit, desk, sleep or (lambda seconds: None))
         made.run()
     return made
 
@@ -250,8 +250,8 @@ def test_the_batch_under_way_is_kept_when_the_next_one_raises():
 
     desk = Desk(torch.arange(20.0))
     machine = Machine()
-    with Hold("100MB", CPU, read=machine.read) as hold:
-        made = Drive(Runner(function, CPU), hold, desk)
+    with MemoryLimit("100MB", CPU, read=machine.read) as memory_limit:
+        made = Drive(Runner(function, CPU), memory_limit, desk)
         with pytest.raises(KeyboardInterrupt):
             made.run()
         made.land()

@@ -12,7 +12,7 @@ T = TypeVar("T")
 _PATIENCE = 2.0  # seconds
 
 
-class Ahead:
+class BackgroundThread:
     """Calls functions one after the other on its thread. At the end it is waited for, but not for long, as an
     executor's would be: a source that blocks must not keep Ctrl-C from ending the run. A thread that is in the middle
     of its work when the interpreter ends would bring the process down."""

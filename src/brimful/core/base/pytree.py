@@ -102,12 +102,12 @@ def nbytes(tree: Tree) -> int:
     return sum(tensor.numel() * tensor.element_size() for _, tensor in leaves(tree))
 
 
-def cut(tree: Tree, start: int, stop: int) -> Tree:
+def slice_rows(tree: Tree, start: int, stop: int) -> Tree:
     """Rows `start` to `stop`, without a copy."""
     return apply(tree, lambda tensor: tensor[start:stop])
 
 
-def pick(tree: Tree, index: torch.Tensor) -> Tree:
+def take_rows(tree: Tree, index: torch.Tensor) -> Tree:
     """The rows of an index, copied."""
     return apply(tree, lambda tensor: tensor.index_select(0, index.to(tensor.device)))
 
@@ -147,7 +147,7 @@ def assemble(parts: Sequence[Tree], index: Sequence[np.ndarray], missing: Sequen
     whole = join(parts)
     if np.array_equal(order, np.arange(len(order))):
         return whole
-    return pick(whole, torch.from_numpy(np.argsort(order, kind="stable")))
+    return take_rows(whole, torch.from_numpy(np.argsort(order, kind="stable")))
 
 
 def blank_rows(form: Tree, count: int) -> Tree:
@@ -160,7 +160,7 @@ def blank_rows(form: Tree, count: int) -> Tree:
     return apply(form, blank)
 
 
-def place(whole: Tree, index: np.ndarray, part: Tree) -> None:
+def put_rows(whole: Tree, index: np.ndarray, part: Tree) -> None:
     """Writes a batch's rows into a tree of all of them; refuses a batch of another form."""
     _same_form(whole, part)
     first, count = int(index[0]) if len(index) else 0, len(index)

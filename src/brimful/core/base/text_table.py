@@ -3,11 +3,11 @@
 from collections.abc import Iterable, Sequence
 
 
-def columns(rows: Iterable[Sequence[str]], header: Sequence[str] = (), indent: str = "  ") -> str:
+def format_table(rows: Iterable[Sequence[str]], header: Sequence[str] = (), indent: str = "  ") -> str:
     """Rows as left-aligned columns, two spaces apart, under an optional header.
 
     Example:
-        >>> print(columns([("a", "1"), ("long", "2")], indent=""))
+        >>> print(format_table([("a", "1"), ("long", "2")], indent=""))
         a     1
         long  2
     """

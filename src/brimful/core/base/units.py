@@ -29,7 +29,7 @@ def parse_bytes(text: str) -> int | None:
     return round(number) if math.isfinite(number) else None
 
 
-def show_bytes(count: float) -> str:
+def format_bytes(count: float) -> str:
     """`8000000000` as `8.00 GB`, in the decimal units that budgets are mostly written in."""
     size = abs(count)
     for unit, scale in (("TB", 10**12), ("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
@@ -39,7 +39,7 @@ def show_bytes(count: float) -> str:
     return f"{count:.0f} B"
 
 
-def show_seconds(seconds: float) -> str:
+def format_seconds(seconds: float) -> str:
     """`0.0012` as `1.2 ms`, `75` as `1m15s`, `7300` as `2h02m`."""
     if not math.isfinite(seconds):
         return "?"
@@ -56,6 +56,6 @@ def show_seconds(seconds: float) -> str:
     return f"{hours}h{rest:02d}m"
 
 
-def show_count(count: float) -> str:
+def format_count(count: float) -> str:
     """A whole number with separators, or three significant digits where it is not whole."""
     return f"{count:,.0f}" if float(count).is_integer() or abs(count) >= 1000 else f"{count:.3g}"

@@ -1,21 +1,18 @@
-"""The budget: how many bytes the work may use, and holding it to that on a live device."""
+"""The budget: how many bytes the work may use."""
 
 import contextlib
 import math
 import numbers
 import re
-import threading
-import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
 import torch
 
 from ..base.errors import BrimfulWarning, BudgetError
-from ..base.units import parse_bytes, show_bytes
-from . import devices
+from ..base.units import format_bytes, parse_bytes
 from .devices import Memory
 
 SMALLEST = 1_000_000
@@ -82,8 +79,8 @@ class Budget:
             if self.bytes <= memory.total:
                 return self.bytes
             warnings.warn(
-                f"the budget is {show_bytes(self.bytes)} but the device has {show_bytes(memory.total)}; "
-                f"using {show_bytes(memory.total)}",
+                f"the budget is {format_bytes(self.bytes)} but the device has {format_bytes(memory.total)}; "
+                f"using {format_bytes(memory.total)}",
                 BrimfulWarning,
                 stacklevel=2,
             )
@@ -96,7 +93,7 @@ class Budget:
         if self.each:
             return ", ".join(f"{name}: {part}" for name, part in self.each)
         if self.bytes is not None:
-            return show_bytes(self.bytes)
+            return format_bytes(self.bytes)
         return f"{self.share * 100:g}%" if self.share is not None else "90% of what is free"
 
 
@@ -136,92 +133,3 @@ def _amount(spec: Any) -> int:
         hint = f' Did you mean "{amount}GB"?' if 0 < amount <= 1024 else ""
         raise BudgetError(f"budget {spec!r} is {amount} bytes; the least is 1MB.{hint} {_FORMS}")
     return amount
-
-
-class Hold:
-    """A budget held on a live device: enforced while open, and read again before each batch.
-
-    On CUDA the allocator itself refuses to reserve past the limit; the limit that was set before is put back
-    at the end, and is never raised. On a CPU nothing can refuse in time (Linux hands out memory it does not
-    have), so there the budget means bytes above the process's level at the start, planned and watched.
-
-    Args:
-        budget: anything `Budget.parse` reads.
-        device: a device as `devices.resolve` gives it.
-        read: how to read the device's memory; tests bring their own.
-        every: seconds for which a reading holds, for loops whose batches are shorter than that.
-
-    Example:
-        >>> import torch
-        >>> with Hold("512MB", torch.device("cpu")) as hold:
-        ...     hold.effective() <= hold.limit
-        True
-    """
-
-    def __init__(
-        self,
-        budget: Any,
-        device: torch.device,
-        read: Callable[[torch.device], Memory] = devices.memory,
-        every: float = 0.0,
-    ) -> None:
-        self.device = device
-        self._read, self._every = read, every
-        self._reached, self._read_at = 0, -math.inf
-        now = read(device)
-        self.baseline = now.own if device.type == "cpu" else 0
-        self.headroom = min(512 * 2**20, now.total // 50)
-        self.limit = Budget.parse(budget).on(device).limit(now, held=now.own - self.baseline)
-        self._undo = contextlib.ExitStack()
-
-    def used(self) -> int:
-        """Bytes in use now that count against the budget."""
-        return max(0, self._read(self.device).own - self.baseline)
-
-    def effective(self) -> int:
-        """What the next batch may use: the limit, or less where neighbours hold the device's memory."""
-        if time.monotonic() - self._read_at >= self._every:
-            now = self._read(self.device)
-            reachable = now.free + max(0, now.own - self.baseline) - self.headroom
-            self._reached, self._read_at = max(0, min(self.limit, reachable)), time.monotonic()
-        return self._reached
-
-    def pressed(self) -> bool:
-        """Whether others hold so much that waiting for them may help. A little is always held: by the system, by the
-        headroom."""
-        return self.effective() < 0.8 * self.limit
-
-    def __enter__(self) -> Self:
-        if self.device.type == "cuda":
-            self.limit = self._undo.enter_context(_cuda_limit(self.limit, self.device))
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._undo.close()
-
-
-_open_limits: dict[torch.device, list[float]] = {}  # the allocator's own first, then those of open holds
-_limits_lock = threading.Lock()
-
-
-@contextlib.contextmanager
-def _cuda_limit(limit: int, device: torch.device) -> Iterator[int]:
-    """Sets the allocator's limit, and gives the one in force: the lowest of all holds that are open on the device, in
-    whatever thread. When the last ends, the limit is what it was before the first."""
-    total = torch.cuda.mem_get_info(device)[1]
-    fraction = math.nextafter(min(1.0, limit / total), 0.0)
-    if torch.cuda.memory_reserved(device) > limit:
-        devices.uncache(device)
-    with _limits_lock:
-        limits = _open_limits.setdefault(device, [torch.cuda.get_per_process_memory_fraction(device)])
-        limits.append(fraction)
-        lowest = min(limits)
-        torch.cuda.set_per_process_memory_fraction(lowest, device)
-    try:
-        yield limit if fraction == lowest else int(lowest * total)
-    finally:
-        with _limits_lock:
-            limits.remove(fraction)
-            torch.cuda.set_per_process_memory_fraction(min(limits), device)
-            if len(limits) == 1:
-                del _open_limits[device]

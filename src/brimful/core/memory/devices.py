@@ -82,22 +82,22 @@ def memory(device: torch.device) -> Memory:
     return Memory(
         total=min(host.total, limit.total) if limit else host.total,
         free=min(host.available, limit.free) if limit else host.available,
-        own=resident(),
+        own=resident_bytes(),
     )
 
 
-def resident() -> int:
+def resident_bytes() -> int:
     """The resident set of this process in bytes."""
     return psutil.Process().memory_info().rss
 
 
-def give_back() -> None:
+def trim_heap() -> None:
     """Hands freed memory that the C library keeps back to the system, where it can (glibc)."""
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).malloc_trim(0)
 
 
-def uncache(device: torch.device) -> None:
+def release_cache(device: torch.device) -> None:
     """Hands memory that the allocator keeps on a GPU, and nothing uses, back to it.
 
     The space that matrix products work in stays for as long as the process, and may have been carved out of a far
@@ -118,6 +118,6 @@ def _graphs() -> bool:
     return any(tuple(segment["segment_pool_id"]) != (0, 0) for segment in torch.cuda.memory_snapshot())
 
 
-def model(device: torch.device) -> str:
+def model_name(device: torch.device) -> str:
     """The device's product name, by which measurements are remembered: `NVIDIA H200`, `CPU x86_64`."""
     return torch.cuda.get_device_name(device) if device.type == "cuda" else f"CPU {os.uname().machine}"

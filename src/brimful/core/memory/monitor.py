@@ -70,7 +70,7 @@ def _high_water() -> int:
         start = text.index("VmHWM:") + 6
         return int(text[start : text.index("kB", start)]) * 1024
     except (OSError, ValueError):
-        return devices.resident()
+        return devices.resident_bytes()
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +119,7 @@ class Sampler:
 
     def look(self, seconds: float = 0.0) -> Sample:
         """One sample, now."""
-        process = devices.resident()
+        process = devices.resident_bytes()
         if self._device.type == "cuda":
             used = torch.cuda.memory_reserved(self._device)
             return Sample(seconds, used, process, *(self._gpu() if self._gpu else (None, None)))

@@ -27,24 +27,24 @@ _LOST = (
 )
 
 
-class Full(Exception):
+class OutOfMemory(Exception):
     """A batch did not fit the memory there was."""
 
 
-class Entangled(Exception):
+class InseparableBatch(Exception):
     """A batch fails though none of its items does alone: it has to be cut."""
 
 
-def is_full(error: BaseException) -> bool:
+def is_out_of_memory(error: BaseException) -> bool:
     """Whether an exception says that memory ran out."""
     if isinstance(error, MemoryError | torch.OutOfMemoryError):
         return True
     return isinstance(error, RuntimeError) and _says(error, _FULL)
 
 
-def is_lost(error: BaseException) -> bool:
+def is_device_lost(error: BaseException) -> bool:
     """Whether an exception says that the CUDA context can no longer be used by this process."""
-    return isinstance(error, RuntimeError) and not is_full(error) and _says(error, _LOST)
+    return isinstance(error, RuntimeError) and not is_out_of_memory(error) and _says(error, _LOST)
 
 
 def _says(error: BaseException, signs: tuple[str, ...]) -> bool:
@@ -53,7 +53,7 @@ def _says(error: BaseException, signs: tuple[str, ...]) -> bool:
     return any(sign in first for sign in signs)
 
 
-def release(error: BaseException) -> None:
+def clear_frames(error: BaseException) -> None:
     """Lets go of the tensors that the frames of a traceback hold, or memory would stay full."""
     seen: BaseException | None = error
     past: set[int] = set()  # `raise error from error` leads back to itself
@@ -63,7 +63,7 @@ def release(error: BaseException) -> None:
         seen = seen.__cause__ or seen.__context__
 
 
-def sentence(error: BaseException) -> str:
+def error_line(error: BaseException) -> str:
     """An exception as one line for a result's message."""
     lines = str(error).strip().splitlines()
     return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__

@@ -11,8 +11,8 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, Self
 
 from ..base.errors import BudgetError
-from ..base.text_table import columns
-from ..base.units import show_bytes, show_count
+from ..base.text_table import format_table
+from ..base.units import format_bytes, format_count
 from .cost import Cost
 
 _ENDLESS = 65_536  # items in a step of a stream whose items cost nothing
@@ -94,24 +94,24 @@ class Plan:
 
     def explain(self) -> str:
         """The plan as a table to read before anything runs."""
-        cost = f"{show_bytes(self.cost.fixed)} + {show_bytes(self.cost.per_unit)} a unit of weight"
+        cost = f"{format_bytes(self.cost.fixed)} + {format_bytes(self.cost.per_unit)} a unit of weight"
         rows = [
             ("work", self.work),
             ("strategy", self.strategy),
             ("devices", ", ".join(self.devices)),
             ("precision", self.precision),
-            ("items", "a stream" if self.items is None else show_count(self.items)),
-            ("batch", f"{show_count(self.batch)} items" + (f", {self.steps:,} steps" if self.steps else "")),
+            ("items", "a stream" if self.items is None else format_count(self.items)),
+            ("batch", f"{format_count(self.batch)} items" + (f", {self.steps:,} steps" if self.steps else "")),
             ("cost", f"{cost} (from a {self.cost.source})".replace("a remembered", "a remembered probe")),
-            ("predicted peak", f"{show_bytes(self.predicted)} of {show_bytes(self.budget)}"),
+            ("predicted peak", f"{format_bytes(self.predicted)} of {format_bytes(self.budget)}"),
             ("kept free", f"{self.cost.margin:.0%} on top of the prediction"),
         ]
         if self.tier:
             rows.insert(4, ("data tier", self.tier))
-        text = columns(rows)
+        text = format_table(rows)
         if self.rejected:
-            table = [(each.strategy, show_bytes(each.needs), each.reason) for each in self.rejected]
-            text += "\n\nnot chosen\n" + columns(table, header=("strategy", "needs", "why"))
+            table = [(each.strategy, format_bytes(each.needs), each.reason) for each in self.rejected]
+            text += "\n\nnot chosen\n" + format_table(table, header=("strategy", "needs", "why"))
         return text
 
     def to_dict(self) -> dict[str, Any]:
@@ -234,7 +234,7 @@ def _nothing_fits(work: str, ranked: Sequence[Candidate], budget: int) -> str:
     needs = smallest.cost.guarded(_least(smallest))
     what = f"one {smallest.piece}" if smallest.divisible else "the work, which cannot be cut,"
     return (
-        f"{work}: {what} needs {show_bytes(needs)} ({show_bytes(smallest.cost.fixed)} fixed, margin "
-        f'included); the budget is {show_bytes(budget)}. Use budget="{math.ceil(needs / 1e6)}MB" or more, '
+        f"{work}: {what} needs {format_bytes(needs)} ({format_bytes(smallest.cost.fixed)} fixed, margin "
+        f'included); the budget is {format_bytes(budget)}. Use budget="{math.ceil(needs / 1e6)}MB" or more, '
         "or make the items smaller."
     )

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
 
-from ..base.units import show_bytes, show_count, show_seconds
+from ..base.units import format_bytes, format_count, format_seconds
 from .events import BatchDone, EpochDone, Event, Finished, Sink, Started, Warned
 
 
@@ -48,20 +48,20 @@ class _Tally:
 
     @property
     def share(self) -> str:
-        count = show_count(self.done)
+        count = format_count(self.done)
         if self.items is None:
             return count
-        return f"{count} of {show_count(self.items)} ({self.done / self.items:.0%})" if self.items else "nothing"
+        return f"{count} of {format_count(self.items)} ({self.done / self.items:.0%})" if self.items else "nothing"
 
     @property
     def left(self) -> str:
         if self.items is None or self.rate == 0:
             return "? left"
-        return show_seconds((self.items - self.done) / self.rate) + " left"
+        return format_seconds((self.items - self.done) / self.rate) + " left"
 
 
 def _memory(event: BatchDone) -> str:
-    return f"{show_bytes(event.peak)} of {show_bytes(event.budget)}"
+    return f"{format_bytes(event.peak)} of {format_bytes(event.budget)}"
 
 
 class Lines:
@@ -75,15 +75,15 @@ class Lines:
         match event:
             case Started():
                 self._tally.start(event)
-                what = "a stream" if event.items is None else f"{show_count(event.items)} items"
-                resumed = f", {show_count(event.done)} done before" if event.done else ""
-                self._print(f"{event.work}: {what}{resumed}, budget {show_bytes(event.budget)}")
+                what = "a stream" if event.items is None else f"{format_count(event.items)} items"
+                resumed = f", {format_count(event.done)} done before" if event.done else ""
+                self._print(f"{event.work}: {what}{resumed}, budget {format_bytes(event.budget)}")
             case BatchDone():
                 self._tally.done = event.done
                 if self._clock() - self._last >= self._every:
                     tally = self._tally
                     self._print(
-                        f"{tally.work}: {tally.share}, {show_count(tally.rate)}/s, {tally.left}, {_memory(event)}"
+                        f"{tally.work}: {tally.share}, {format_count(tally.rate)}/s, {tally.left}, {_memory(event)}"
                     )
             case EpochDone():
                 if event.epoch in (1, event.epochs) or self._clock() - self._last >= self._every:
@@ -129,7 +129,7 @@ class Bar:
             case BatchDone():
                 self._tally.done = event.done
                 tally = self._tally
-                status = f"{tally.share}  {show_count(tally.rate)}/s  {tally.left}  {_memory(event)}"
+                status = f"{tally.share}  {format_count(tally.rate)}/s  {tally.left}  {_memory(event)}"
                 self._bar.update(self._task, completed=event.done, status=status)
             case EpochDone():
                 self._bar.update(self._task, description=f"{self._tally.work}: {_epoch(event)}")
@@ -150,6 +150,6 @@ def _epoch(event: EpochDone) -> str:
 
 
 def _ending(event: Finished) -> str:
-    bad = f", {show_count(event.bad)} flagged" if event.bad else ""
-    text = f"{event.state}, {show_count(event.done)} items{bad} in {show_seconds(event.seconds)}"
+    bad = f", {format_count(event.bad)} flagged" if event.bad else ""
+    text = f"{event.state}, {format_count(event.done)} items{bad} in {format_seconds(event.seconds)}"
     return f"{text}. {event.message}" if event.message else text

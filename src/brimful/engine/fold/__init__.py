@@ -11,7 +11,7 @@ from ...core.base import pytree
 from ...core.base.errors import ConfigError, InputError
 from ...core.base.pytree import Tree
 from ...core.memory.budget import Budget
-from ...core.memory.oom import is_full, release
+from ...core.memory.oom import clear_frames, is_out_of_memory
 from ...core.memory.plan import Plan
 from ...data.loader import whole_number
 from . import sharded
@@ -85,9 +85,9 @@ def fold(
             with ready.passes.within():
                 return whole(*evaluate(term, components, x, ready.count, ready.samples, ready.passes.device))
         except Exception as error:
-            if not is_full(error):
+            if not is_out_of_memory(error):
                 raise
-            release(error)
+            clear_frames(error)
         ready.passes.cuts.lower(ready.count, ready.samples, "out of memory")
         if torch.is_grad_enabled():
             ready.passes.held = held(term, components, x, ready.passes.device)

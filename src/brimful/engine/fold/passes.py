@@ -11,8 +11,8 @@ from torch import Tensor
 from ...core.base import pytree
 from ...core.base.errors import BudgetError, InputError
 from ...core.base.pytree import Tree
-from ...core.memory.budget import Hold
-from ...core.memory.oom import is_full, sentence
+from ...core.memory.limit import MemoryLimit
+from ...core.memory.oom import error_line, is_out_of_memory
 from .online_softmax import State, at_least_single, pulled
 from .term import Held, checked, evaluate, is_fused, reached, unhooked
 from .tiling import Cuts
@@ -71,7 +71,7 @@ class Passes:
     def within(self) -> contextlib.AbstractContextManager[Any]:
         """Inside the budget: on CUDA the allocator then refuses more."""
         enforced = self.budget is not None and self.device.type == "cuda"
-        return Hold(self.budget, self.device) if enforced else contextlib.nullcontext()
+        return MemoryLimit(self.budget, self.device) if enforced else contextlib.nullcontext()
 
     def forward(self, components: Tree, x: Tree) -> tuple[Tensor, Tensor, Kept]:
         """The log-sum-exp and the mean of x, and what the backward pass needs."""
@@ -235,9 +235,9 @@ def _as_a_whole() -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        if is_full(error):
+        if is_out_of_memory(error):
             raise BudgetError(
-                f"the gradients of a fold do not fit, however it is cut: {sentence(error)}. Use a larger budget, or "
+                f"the gradients of a fold do not fit, however it is cut: {error_line(error)}. Use a larger budget, or "
                 "want the gradients of less: they are as large as what they are of, in single precision at least"
             ) from error
         raise

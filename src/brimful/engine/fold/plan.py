@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from ...core.base.errors import BudgetError
-from ...core.base.units import show_count
+from ...core.base.units import format_count
 from ...core.memory.cost import Cost
 from ...core.memory.plan import Candidate, Plan, choose
 
@@ -82,7 +82,7 @@ def decide(shape: Shape, cost: Callable[[int], Cost], budget: int, single: Cost 
         kept = shape.kept - (0 if shape.given is None else shape.gradients - shape.given)
         rows["single"] = _candidate(shape, "single", _with(single or cost(shape.samples), kept), slowness)
     rows = {name: row for name, row in rows.items() if _asked(shape.strategy, name)}
-    work = f"fold of {show_count(shape.components)} components for {show_count(shape.samples)} samples"
+    work = f"fold of {format_count(shape.components)} components for {format_count(shape.samples)} samples"
     try:
         plan = choose(work, list(rows.values()), budget)
     except BudgetError as error:
@@ -92,7 +92,7 @@ def decide(shape: Shape, cost: Callable[[int], Cost], budget: int, single: Cost 
     samples = shape.samples
     if plan.strategy.endswith("gradient_accumulation") or plan.strategy.endswith(_CUT):
         samples = math.ceil(shape.samples / blocks)
-        plan = replace(plan, work=f"{work}, {show_count(samples)} at a time")
+        plan = replace(plan, work=f"{work}, {format_count(samples)} at a time")
     if shape.chunk is not None and plan.strategy != "single" and plan.capacity >= min(shape.chunk, shape.components):
         batch = min(shape.chunk, shape.components)  # as it was asked for, rather than in equal parts
         plan = replace(plan, batch=batch, predicted=plan.cost.at(batch))

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from ...core.base import pytree
 from ...core.base.pytree import Tree
-from ...core.memory.budget import Hold
+from ...core.memory.limit import MemoryLimit
 from .online_softmax import at_least_single
 from .passes import Passes
 from .plan import MOST, Folding, Shape, decide
@@ -121,7 +121,7 @@ def _allocated(device: torch.device) -> int:
 
 def limit(budget: Any, device: torch.device) -> int:
     """The bytes that a budget allows, and whoever holds the device to less already."""
-    allowed = Hold(budget, device).limit
+    allowed = MemoryLimit(budget, device).bytes
     if device.type == "cuda":
         share, total = torch.cuda.get_per_process_memory_fraction(device), torch.cuda.mem_get_info(device)[1]
         allowed = min(allowed, int(share * total))

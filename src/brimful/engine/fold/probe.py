@@ -18,7 +18,7 @@ from ...core.base.errors import ConfigError
 from ...core.base.pytree import Tree
 from ...core.memory import devices
 from ...core.memory.cost import Cost
-from ...core.memory.oom import is_full, release, sentence
+from ...core.memory.oom import clear_frames, error_line, is_out_of_memory
 from .online_softmax import whole
 from .passes import Passes, cut
 from .term import evaluate, is_fused, unhooked
@@ -93,11 +93,11 @@ def measured(passes: Passes, components: Tree, x: Tree, needed: Sequence[bool], 
             once = _line(functools.partial(probe, samples, once=True), count, room)
             return Pair(tuple(found), once)
         except Exception as error:
-            if not is_full(error):
+            if not is_out_of_memory(error):
                 raise
-            release(error)
-            reason = sentence(error)
-        devices.uncache(passes.device)
+            clear_frames(error)
+            reason = error_line(error)
+        devices.release_cache(passes.device)
         if found:  # fewer samples, or chunks, did fit
             return Pair(tuple(found))
         if samples == 1:
@@ -116,9 +116,9 @@ def _line(peak: Callable[[int], int], count: int, room: int) -> Cost:
         try:
             found.append((k, peak(k)))
         except Exception as error:
-            if not (is_full(error) and found):
+            if not (is_out_of_memory(error) and found):
                 raise
-            release(error)
+            clear_frames(error)
             break
         cost = Cost.fit(found[-2:])
         if len(found) > 1 and (cost.fixed <= _FIXED * cost.per_unit * k or cost.at(4 * k) > room / 2):

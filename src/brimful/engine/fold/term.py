@@ -14,7 +14,7 @@ from torch import Tensor
 from ...core.base import pytree
 from ...core.base.errors import InputError
 from ...core.base.pytree import Tree
-from ...core.memory.oom import is_full, sentence
+from ...core.memory.oom import error_line, is_out_of_memory
 from .tiling import too_small
 
 Term = Callable[[Any, Any], tuple[Tensor, Tensor]]
@@ -130,8 +130,8 @@ def tried(term: Term, components: Tree, x: Tree, device: torch.device) -> tuple[
     try:
         return evaluate(term, part, sample, pytree.rows(part), pytree.rows(sample), device)
     except Exception as error:
-        if is_full(error):
-            raise too_small(sentence(error)) from error
+        if is_out_of_memory(error):
+            raise too_small(error_line(error)) from error
         raise
 
 

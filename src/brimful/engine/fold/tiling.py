@@ -8,7 +8,7 @@ import torch
 
 from ...core.base.errors import BrimfulWarning, BudgetError
 from ...core.memory import devices
-from ...core.memory.oom import is_full, release, sentence
+from ...core.memory.oom import clear_frames, error_line, is_out_of_memory
 
 Work = Callable[[slice, slice], None]
 """Does one tile: a slice of the components, and one of the samples."""
@@ -63,11 +63,11 @@ class Cuts:
             work(part, rows)
             return True
         except Exception as error:
-            if not (self.retries and is_full(error)):
+            if not (self.retries and is_out_of_memory(error)):
                 raise
-            release(error)
-            reason = sentence(error)
-        devices.uncache(self.device)
+            clear_frames(error)
+            reason = error_line(error)
+        devices.release_cache(self.device)
         self.lower(_size(part), _size(rows), reason)
         return False
 

@@ -44,7 +44,7 @@ class InMemory:
         else:
             if self._whole is None:
                 self._whole = _room(done.values, self._length)
-            pytree.place(self._whole, index, done.values)
+            pytree.put_rows(self._whole, index, done.values)
 
     def values(self) -> pytree.Tree | None:
         if self._parts:
@@ -52,7 +52,7 @@ class InMemory:
             self._parts = []
         elif self._whole is not None and self._missing:
             for index in self._missing:
-                pytree.place(self._whole, index, pytree.blank_rows(self._whole, len(index)))
+                pytree.put_rows(self._whole, index, pytree.blank_rows(self._whole, len(index)))
         self._missing = []
         return self._whole
 

@@ -15,7 +15,7 @@ import torch
 
 from ...core.base import pytree
 from ...core.base.errors import DeviceError, InputError
-from ...core.memory.oom import Entangled, Full, is_full, is_lost, release, sentence
+from ...core.memory.oom import InseparableBatch, OutOfMemory, clear_frames, error_line, is_device_lost, is_out_of_memory
 from .batch import OWN_CODES, Batch, Status, check, is_bad
 from .bisect import find_bad
 from .sources import Loaded
@@ -121,7 +121,7 @@ class Runner:
         """Starts moving a batch to the device. The function gets a copy it may change as it likes.
 
         Raises:
-            Full: there is no room for it.
+            OutOfMemory: there is no room for it.
         """
         if loaded.tree is None:
             return Staged(loaded, None)
@@ -137,16 +137,16 @@ class Runner:
                     return Staged(loaded, room, self._inward.record_event())
         except RuntimeError as error:
             self._raise_if_lost(error, loaded)
-            if not is_full(error):
+            if not is_out_of_memory(error):
                 raise
-        raise Full
+        raise OutOfMemory
 
     def launch(self, staged: Staged) -> Launched:
         """Runs the function, and starts moving its results back.
 
         Raises:
-            Full: memory ran out.
-            Entangled: the batch fails and no item of it does alone.
+            OutOfMemory: memory ran out.
+            InseparableBatch: the batch fails and no item of it does alone.
             DeviceError: the device is lost to this process.
         """
         loaded, tree = staged.loaded, staged.take()
@@ -170,9 +170,9 @@ class Runner:
             return self._send_back(loaded, values, outcome, finite, failed)
         except RuntimeError as error:
             self._raise_if_lost(error, loaded)
-            if not is_full(error):
+            if not is_out_of_memory(error):
                 raise
-        raise Full
+        raise OutOfMemory
 
     def _attempt(self, loaded: Loaded, tree: pytree.Tree) -> Batch | Exception:
         count = pytree.rows(tree)
@@ -181,21 +181,21 @@ class Runner:
                 returned = self.fn(tree)
         except Exception as error:
             self._raise_if_lost(error, loaded)
-            release(error)
-            failure = None if is_full(error) else error
+            clear_frames(error)
+            failure = None if is_out_of_memory(error) else error
         else:
             return check(returned, count)
         if failure is None:
-            raise Full
+            raise OutOfMemory
         try:
             return failure
         finally:  # its traceback holds this frame: the batch would stay in memory until garbage is collected
             del failure, tree, loaded
 
     def _raise_if_lost(self, error: Exception, loaded: Loaded) -> None:
-        if is_lost(error):
+        if is_device_lost(error):
             raise DeviceError(
-                f"{self.device} is lost to this process: {sentence(error)}. It happened in the batch at positions "
+                f"{self.device} is lost to this process: {error_line(error)}. It happened in the batch at positions "
                 f"{loaded.start} to {loaded.start + loaded.count}. With out=, what was finished is kept: run the "
                 "same command again to go on. If it happens at the same place again, look at those items."
             ) from error
@@ -211,7 +211,9 @@ class Runner:
                     "it, and has not worked once; mend it and run again."
                 )
                 raise error
-        bad = {place: sentence(why) for place, why in find_bad(good, lambda part: self._failure(loaded, part)).items()}
+        bad = {
+            place: error_line(why) for place, why in find_bad(good, lambda part: self._failure(loaded, part)).items()
+        }
         left = [place for place in good if place not in bad]
         if not left:
             return None, bad
@@ -220,7 +222,7 @@ class Runner:
             index[place] = left[0]
         outcome = self._try(loaded, index)
         if isinstance(outcome, Exception):
-            raise Entangled
+            raise InseparableBatch
         return outcome, bad
 
     def _failure(self, loaded: Loaded, places: Sequence[int]) -> Exception | None:
@@ -316,7 +318,7 @@ def select(loaded: Loaded, places: Sequence[int]) -> Loaded:
     """Some items of a batch, by their places in it, as a batch of their own that starts at 0."""
     index = torch.tensor(places, dtype=torch.int64)
     weights = None if loaded.weights is None else loaded.weights[list(places)]
-    return Loaded(0, len(places), pytree.pick(loaded.tree, index), {}, weights)
+    return Loaded(0, len(places), pytree.take_rows(loaded.tree, index), {}, weights)
 
 
 def _codes(status: np.ndarray) -> np.ndarray:
@@ -345,7 +347,7 @@ def _blank(values: pytree.Tree, places: np.ndarray) -> pytree.Tree:
     """Rows that hold another item's numbers, made to say nothing."""
     if len(places):
         values = pytree.apply(values, torch.clone)
-        pytree.place(values, places, pytree.blank_rows(values, len(places)))
+        pytree.put_rows(values, places, pytree.blank_rows(values, len(places)))
     return values
 
 

@@ -8,7 +8,7 @@ import torch
 from ...core.base import pytree
 from ...core.base.errors import InputError
 from ...core.memory import devices
-from ...core.memory.oom import Entangled, Full
+from ...core.memory.oom import InseparableBatch, OutOfMemory
 from .executor import Done, Runner
 from .sources import Loaded
 
@@ -34,7 +34,7 @@ def rescuer(
             part = waiting.pop()
             try:
                 done.append(runner.finish(runner.launch(runner.stage(part))))
-            except (Full, Entangled):
+            except (OutOfMemory, InseparableBatch):
                 if part.count == 1:
                     done.append(runner.too_big(part))
                 else:

@@ -16,13 +16,13 @@ from typing import Protocol
 import torch
 
 from ...core.base import pytree
-from ...core.base.background import Ahead
+from ...core.base.background import BackgroundThread
 from ...core.base.errors import BudgetError
-from ...core.base.units import show_bytes, show_count
+from ...core.base.units import format_bytes, format_count
 from ...core.memory import devices
-from ...core.memory.budget import Hold
+from ...core.memory.limit import MemoryLimit
 from ...core.memory.monitor import Peak
-from ...core.memory.oom import Entangled, Full
+from ...core.memory.oom import InseparableBatch, OutOfMemory
 from .batch_sizer import Cut
 from .executor import Done, Launched, Runner, Staged
 from .sources import Loaded
@@ -122,7 +122,7 @@ class Drive:
 
     Args:
         runner: runs the function on a batch.
-        hold: the budget on the runner's device.
+        memory_limit: the budget on the runner's device.
         work: where the cuts come from and the results go.
         sleep: waits some seconds; tests bring their own.
     """
@@ -130,24 +130,24 @@ class Drive:
     def __init__(
         self,
         runner: Runner,
-        hold: Hold,
+        memory_limit: MemoryLimit,
         work: Work,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        self._runner, self._hold, self._work, self._sleep = runner, hold, work, sleep
+        self._runner, self._limit, self._work, self._sleep = runner, memory_limit, work, sleep
         self._waiting: deque[_Piece] = deque()
         self._flying: tuple[Launched, _Piece] | None = None
         self._last = time.perf_counter()
         self._retries = self._count_retries()
         self._looked, self._seen = 0.0, 0
         self._heaviest = 0.0  # of all that ran
-        self._peak = Peak(hold.device, hold.baseline)
+        self._peak = Peak(memory_limit.device, memory_limit.baseline)
         self._strained, self._over, self._weighed = False, 0, 0.0
         self.observed = 0
 
     def run(self) -> None:
         """Until there is no more work. After an exception, `land` still keeps what had been computed."""
-        with Ahead() as pool, self._peak:
+        with BackgroundThread() as pool, self._peak:
             while (piece := self._take(pool)) is not None:
                 self._run(piece, pool)
             self.land()
@@ -160,7 +160,7 @@ class Drive:
             self._heaviest = max(self._heaviest, _weight(launched.loaded))
             self._keep(launched.loaded, self._runner.finish(launched), piece)
 
-    def _take(self, pool: Ahead) -> _Piece | None:
+    def _take(self, pool: BackgroundThread) -> _Piece | None:
         self._refill(pool, 1)
         if not self._waiting and self._flying is not None:
             self._flying[1].flows = False  # nothing runs behind it: how soon it lands says nothing
@@ -168,23 +168,23 @@ class Drive:
             self._refill(pool, 1)
         return self._waiting.popleft() if self._waiting else None
 
-    def _refill(self, pool: Ahead, depth: int) -> None:
+    def _refill(self, pool: BackgroundThread, depth: int) -> None:
         while len(self._waiting) < depth and not (self._waiting and self._waiting[-1].probe):
-            cut = self._work.next(self._hold.effective())
+            cut = self._work.next(self._limit.available())
             if cut is None:
                 return
             loaded = pool.submit(lambda cut=cut: self._runner.pin(self._work.load(cut)))
             self._waiting.append(_Piece(loaded, cut.probe, cut.trial))
 
-    def _run(self, piece: _Piece, pool: Ahead) -> None:
+    def _run(self, piece: _Piece, pool: BackgroundThread) -> None:
         loaded = piece.loaded.result()
         if loaded.count == 0:
             return
         self._work.begin(loaded.start, loaded.start + loaded.count)
         # On a CPU nothing would stop an item that is too big; on CUDA the allocator does, so there it is tried. What
         # is no heavier than what has run already is not too big, however much the process has grown meanwhile.
-        untried = self._hold.device.type == "cpu" and _weight(loaded) > self._heaviest
-        if loaded.count == 1 and untried and self._work.needs(_weight(loaded)) > self._hold.limit:
+        untried = self._limit.device.type == "cpu" and _weight(loaded) > self._heaviest
+        if loaded.count == 1 and untried and self._work.needs(_weight(loaded)) > self._limit.bytes:
             self._keep(loaded, self._runner.too_big(loaded))
             if piece.probe:
                 self._work.spoiled()
@@ -205,9 +205,9 @@ class Drive:
             staged = piece.staged or self._runner.stage(loaded)
             piece.staged = None
             launched = self._runner.launch(staged)
-        except Full:
+        except OutOfMemory:
             pass
-        except Entangled:
+        except InseparableBatch:
             self._split(loaded)
             if piece.probe:
                 self._work.spoiled()
@@ -223,16 +223,16 @@ class Drive:
         else:
             self._prefetch(pool, wait=True)
 
-    def _prefetch(self, pool: Ahead, wait: bool) -> None:
+    def _prefetch(self, pool: BackgroundThread, wait: bool) -> None:
         """Starts moving the next batch in while this one computes, and reading the one after it."""
         self._refill(pool, 2)
         following = self._waiting[0] if self._waiting else None
-        if following is None or following.probe or following.staged is not None or self._hold.device.type == "cpu":
+        if following is None or following.probe or following.staged is not None or self._limit.device.type == "cpu":
             return
         if wait or following.loaded.done():
             try:
                 following.staged = self._runner.stage(following.loaded.result())
-            except Full:  # no room beside this one: it is moved in when its turn comes
+            except OutOfMemory:  # no room beside this one: it is moved in when its turn comes
                 following.staged = None
 
     def _alone(self) -> None:
@@ -240,9 +240,9 @@ class Drive:
         self.land()
         self._work.quiet()
         self.observed = max(self.observed, self._peak.read())
-        if self._hold.device.type == "cuda":
-            torch.cuda.synchronize(self._hold.device)
-        devices.uncache(self._hold.device)
+        if self._limit.device.type == "cuda":
+            torch.cuda.synchronize(self._limit.device)
+        devices.release_cache(self._limit.device)
         self._peak.__enter__()
         self._last = time.perf_counter()
 
@@ -257,7 +257,7 @@ class Drive:
         if probe and done.values is not None and loaded.tree is not None:
             self._work.sizes(weight, pytree.nbytes(loaded.tree), pytree.nbytes(done.values))
         timed = not done.reran and (probe or (piece is not None and piece.flows))
-        report = Report(weight, seconds, timed, self._seen, self._hold.effective(), probe, trial)
+        report = Report(weight, seconds, timed, self._seen, self._limit.available(), probe, trial)
         self._work.done(done, report)
         if looked:
             self._watch(weight, self._seen, probe)
@@ -272,36 +272,36 @@ class Drive:
                 self._work.warn("the allocator had to free memory and try again; batches are made a little smaller")
             self._strained = True
         self._retries, self._weighed = retries, weight
-        if self._hold.device.type == "cpu" and peak > self._hold.limit / 2:
-            devices.give_back()
-        if self._hold.device.type == "cpu" and peak > self._hold.limit and not probe and self._over < _SHRINKS:
-            self._work.strained(weight * self._hold.limit / peak)
+        if self._limit.device.type == "cpu" and peak > self._limit.bytes / 2:
+            devices.trim_heap()
+        if self._limit.device.type == "cpu" and peak > self._limit.bytes and not probe and self._over < _SHRINKS:
+            self._work.strained(weight * self._limit.bytes / peak)
             if not self._over:
                 self._work.warn(
-                    f"a batch of weight {show_count(weight)} took {show_bytes(peak)}, over the budget of "
-                    f"{show_bytes(self._hold.limit)}; batches are made smaller"
+                    f"a batch of weight {format_count(weight)} took {format_bytes(peak)}, over the budget of "
+                    f"{format_bytes(self._limit.bytes)}; batches are made smaller"
                 )
             self._over += 1
             self._peak.__enter__()
 
     def _count_retries(self) -> int:
-        if self._hold.device.type != "cuda":
+        if self._limit.device.type != "cuda":
             return 0
-        return torch.cuda.memory_stats(self._hold.device).get("num_alloc_retries", 0)
+        return torch.cuda.memory_stats(self._limit.device).get("num_alloc_retries", 0)
 
     def _overflow(self, loaded: Loaded, probe: bool) -> None:
         """A batch ran out of memory: everything else is put aside, and it is cut in two."""
-        pressed, limit = self._hold.pressed(), self._hold.effective()
+        pressed, limit = self._limit.contended(), self._limit.available()
         self.land()
         for piece in self._waiting:
             piece.staged = None
         gc.collect()  # what the function left in circles
-        devices.uncache(self._hold.device)
+        devices.release_cache(self._limit.device)
         self._retries = self._count_retries()  # it tried again before it failed; that is no further sign
         weight = _weight(loaded)
         if loaded.count > 1:
             self._work.full(weight, pressed, limit)
-            self._work.warn(f"out of memory on {show_count(loaded.count)} items; they are done in two halves")
+            self._work.warn(f"out of memory on {format_count(loaded.count)} items; they are done in two halves")
             self._split(loaded)
             return
         done = self._insist(loaded)
@@ -313,16 +313,16 @@ class Drive:
         """One item, with all the memory there is. While neighbours hold some, it waits for them."""
         waited, pause = 0.0, 0.25
         while True:
-            with contextlib.suppress(Full):
+            with contextlib.suppress(OutOfMemory):
                 return self._runner.finish(self._runner.launch(self._runner.stage(loaded)))
             self._retries = self._count_retries()
-            if not self._hold.pressed():
+            if not self._limit.contended():
                 return self._runner.too_big(loaded)
             if waited >= _PATIENCE:
                 raise BudgetError(
                     f"item at position {loaded.start} does not fit: other processes leave "
-                    f"{show_bytes(self._hold.effective())} of the budget of {show_bytes(self._hold.limit)}. With out=, "
-                    "what was finished is kept: run the same command again when there is memory."
+                    f"{format_bytes(self._limit.available())} of the budget of {format_bytes(self._limit.bytes)}. With "
+                    "out=, what was finished is kept: run the same command again when there is memory."
                 )
             if waited == 0:
                 self._work.warn("other processes hold the memory; waiting for it")

@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 
 from ...core.base import arrow, pytree
-from ...core.base.units import show_bytes, show_count, show_seconds
+from ...core.base.units import format_bytes, format_count, format_seconds
 from ...core.memory.plan import Plan
 from .batch import is_bad
 from .collectors import Keeper
@@ -70,6 +70,6 @@ class MapResult:
     def __str__(self) -> str:
         bad = int((~self.ok).sum())
         return (
-            f"{show_count(len(self.status))} items in {show_seconds(self.seconds)} ({show_count(self.rate)}/s), "
-            f"{show_count(bad)} flagged, peak {show_bytes(self.observed)} of {show_bytes(self.plan.budget)}"
+            f"{format_count(len(self.status))} items in {format_seconds(self.seconds)} ({format_count(self.rate)}/s), "
+            f"{format_count(bad)} flagged, peak {format_bytes(self.observed)} of {format_bytes(self.plan.budget)}"
         )

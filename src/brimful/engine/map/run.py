@@ -8,12 +8,12 @@ from typing import Any
 
 import torch
 
-from ...core.base.units import show_count
+from ...core.base.units import format_count
 from ...core.memory import cost_cache, devices
-from ...core.memory.budget import Hold
 from ...core.memory.cost import Cost
+from ...core.memory.limit import MemoryLimit
 from ...core.memory.monitor import Peak, sampling
-from ...core.memory.oom import Entangled, Full
+from ...core.memory.oom import InseparableBatch, OutOfMemory
 from ...core.memory.plan import Plan
 from ...core.runs import fingerprint
 from ...core.runs.events import Events, Finished, Planned, Started
@@ -70,13 +70,13 @@ class Job:
             for index, status, messages in shards.statuses():
                 tally.add(index, status, messages)
         before, device = tally.done, self.devices[0]
-        with Hold(self.budget, device, every=LOOK) as hold:
-            known = self._known(device, hold.limit)
-            plan = self._first_plan(known, hold.limit, peek=True)
+        with MemoryLimit(self.budget, device, every=LOOK) as memory_limit:
+            known = self._known(device, memory_limit.bytes)
+            plan = self._first_plan(known, memory_limit.bytes, peek=True)
             if rundir is not None and not rundir.resumed:
                 rundir.record(plan=plan.to_dict(), items=self.items.length)
             events.emit(Planned(plan=plan.to_dict()))
-            events.emit(Started(work=self.name, items=self.items.length, done=before, budget=hold.limit))
+            events.emit(Started(work=self.name, items=self.items.length, done=before, budget=memory_limit.bytes))
             work = LocalWork(
                 items=self.items,
                 cutter=self._cutter(plan, known, ledger, replay, position),
@@ -84,15 +84,15 @@ class Job:
                 events=events,
                 ledger=ledger,
                 tally=tally,
-                limit=hold.limit,
+                limit=memory_limit.bytes,
                 gathers=device.type == "cpu" and rundir is None,
                 # On CUDA the next and the last; in host memory also what was read ahead or waits to be written.
                 beside=(2, 3) if device.type == "cpu" else (1, 1),
                 plan=plan,
                 on_settled=lambda cost: cost_cache.remember(self._key(device), cost),
             )
-            driver = self._driver(hold, work)
-            with _ending(events, driver, work, started, rundir), sampling(events, device, hold.baseline):
+            driver = self._driver(memory_limit, work)
+            with _ending(events, driver, work, started, rundir), sampling(events, device, memory_limit.baseline):
                 driver.run()
                 work.conclude()
         seconds = time.perf_counter() - started
@@ -107,18 +107,18 @@ class Job:
             _keeper=keeper,
         )
 
-    def _driver(self, hold: Hold, work: LocalWork) -> Drive | Crew:
+    def _driver(self, memory_limit: MemoryLimit, work: LocalWork) -> Drive | Crew:
         if len(self.devices) == 1:
-            rescue = rescuer(self.fn, hold.device, self.nonfinite, self.fallback)
-            runner = Runner(self.fn, hold.device, nonfinite=self.nonfinite, rescue=rescue)
-            return Drive(runner, hold, work)
+            rescue = rescuer(self.fn, memory_limit.device, self.nonfinite, self.fallback)
+            runner = Runner(self.fn, memory_limit.device, nonfinite=self.nonfinite, rescue=rescue)
+            return Drive(runner, memory_limit, work)
         tasks = tasks_for(self.fn, self.devices, self.budget, self.nonfinite, self.fallback, torch.get_num_threads())
         return Crew(tasks, work)
 
     def _key(self, device: torch.device) -> cost_cache.Key:
         weighed = "" if self.items.weights is None else " by weight"  # bytes an item, or a unit of weight
         signature = f"map {fingerprint.of_function(self.fn)} {self.items.spec()}{weighed}"
-        return cost_cache.Key(signature, devices.model(device), str(torch.get_default_dtype()))
+        return cost_cache.Key(signature, devices.model_name(device), str(torch.get_default_dtype()))
 
     def _known(self, device: torch.device, limit: int) -> Cost | None:
         """What was measured before, or else the formula; None when there is neither. A measurement by which nothing
@@ -128,26 +128,29 @@ class Job:
 
     def plan(self, probe: bool) -> Plan:
         """The plan without the run. With `probe`, two small batches are run first, measured and forgotten."""
-        with Hold(self.budget, self.devices[0]) as hold:
-            known = self._known(hold.device, hold.limit)
-            plan = self._first_plan(known, hold.limit)
-            measured = self._probe(hold, plan) if probe else None
+        with MemoryLimit(self.budget, self.devices[0]) as memory_limit:
+            known = self._known(memory_limit.device, memory_limit.bytes)
+            plan = self._first_plan(known, memory_limit.bytes)
+            measured = self._probe(memory_limit, plan) if probe else None
             if measured is None:
                 return plan
-            cost_cache.remember(self._key(hold.device), measured)
-            return self._first_plan(measured, hold.limit)
+            cost_cache.remember(self._key(memory_limit.device), measured)
+            return self._first_plan(measured, memory_limit.bytes)
 
-    def _probe(self, hold: Hold, plan: Plan) -> Cost | None:
+    def _probe(self, memory_limit: MemoryLimit, plan: Plan) -> Cost | None:
         """The cost through two real batches, small against the budget; None when there is nothing to run."""
         if self.items.forward or not self.items.length:
             return None
-        runner = Runner(self.fn, hold.device, nonfinite=self.nonfinite)
+        runner = Runner(self.fn, memory_limit.device, nonfinite=self.nonfinite)
         samples: list[tuple[float, float]] = []
         for share in (64, 16):
             count = min(self.items.length, max(_FIRST * 64 // share, plan.batch // share))
             loaded = self.items.load(0, count)
-            devices.uncache(hold.device)
-            with contextlib.suppress(Full, Entangled), Peak(hold.device, hold.baseline) as peak:
+            devices.release_cache(memory_limit.device)
+            with (
+                contextlib.suppress(OutOfMemory, InseparableBatch),
+                Peak(memory_limit.device, memory_limit.baseline) as peak,
+            ):
                 runner.finish(runner.launch(runner.stage(runner.pin(loaded))))
                 weight = float(count) if loaded.weights is None else float(loaded.weights.sum())
                 samples.append((weight, peak.read()))
@@ -215,7 +218,7 @@ def _ending(
             work.close()
         how = "nothing was kept" if rundir is None else f"run the same command again to go on from {rundir.path}"
         finished("interrupted", how)
-        raise KeyboardInterrupt(f"interrupted after {show_count(work.tally.done)} items; {how}") from None
+        raise KeyboardInterrupt(f"interrupted after {format_count(work.tally.done)} items; {how}") from None
     except BaseException as error:
         with contextlib.suppress(Exception):
             work.close()

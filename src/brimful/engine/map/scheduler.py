@@ -8,7 +8,7 @@ import numpy as np
 
 from ...core.base import pytree
 from ...core.base.errors import BudgetError
-from ...core.base.units import show_bytes
+from ...core.base.units import format_bytes
 from ...core.memory.cost import Cost
 from ...core.memory.plan import Candidate, Plan, choose
 from ...core.runs.events import BatchDone, Events, Planned, Warned
@@ -132,8 +132,8 @@ class LocalWork:
         self._cutter.kept = bytes
         if bytes > self._limit:
             raise BudgetError(
-                f"the results of {count:,} items take {show_bytes(bytes)}; the budget is {show_bytes(self._limit)}. "
-                "Pass out= to write them to disk as they come."
+                f"the results of {count:,} items take {format_bytes(bytes)}; the budget is "
+                f"{format_bytes(self._limit)}. Pass out= to write them to disk as they come."
             )
 
     def _weight_of_all(self) -> float:

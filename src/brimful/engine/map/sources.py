@@ -42,7 +42,7 @@ class Loaded:
         return Loaded(
             self.start + start,
             stop - start,
-            None if self.tree is None else pytree.cut(self.tree, start, stop),
+            None if self.tree is None else pytree.slice_rows(self.tree, start, stop),
             {place - start: reason for place, reason in self.bad.items() if start <= place < stop},
             None if self.weights is None else self.weights[start:stop],
         )
@@ -129,9 +129,9 @@ class ArrayItems:
     def load(self, start: int, stop: int, capacity: float | None = None) -> Loaded:
         index = self.index(start, stop)
         if self._order is None:
-            tree = pytree.cut(self._tree, start, stop)
+            tree = pytree.slice_rows(self._tree, start, stop)
         else:
-            tree = pytree.pick(self._tree, torch.from_numpy(index))
+            tree = pytree.take_rows(self._tree, torch.from_numpy(index))
         bad = {place: self._bad[i] for place, i in enumerate(index.tolist()) if i in self._bad} if self._bad else {}
         return Loaded(start, stop - start, tree, bad, None if self.weights is None else self.weights[start:stop])
 
@@ -139,7 +139,7 @@ class ArrayItems:
         return np.arange(start, stop) if self._order is None else self._order[start:stop]
 
     def item_bytes(self) -> int:
-        return pytree.nbytes(pytree.cut(self._tree, 0, 1))
+        return pytree.nbytes(pytree.slice_rows(self._tree, 0, 1))
 
     def fingerprint(self) -> str:
         return fingerprint.of(self._source)

@@ -20,8 +20,9 @@ import torch
 
 from ...core.base import pytree
 from ...core.base.errors import InputError, WorkerError
-from ...core.memory.budget import Budget, Hold
+from ...core.memory.budget import Budget
 from ...core.memory.devices import memory
+from ...core.memory.limit import MemoryLimit
 from .batch_sizer import Cut
 from .executor import Done, Runner
 from .fallback import rescuer
@@ -103,10 +104,10 @@ def _worker(pipe: Any, task: Task) -> None:
     torch.set_num_threads(task.threads)
     device = torch.device(task.device)
     try:
-        with Hold(task.budget, device, every=LOOK) as hold:
+        with MemoryLimit(task.budget, device, every=LOOK) as memory_limit:
             rescue = rescuer(task.fn, device, task.nonfinite, task.fallback)
             runner = Runner(task.fn, device, nonfinite=task.nonfinite, rescue=rescue)
-            drive = Drive(runner, hold, RemoteWork(pipe))
+            drive = Drive(runner, memory_limit, RemoteWork(pipe))
             drive.run()
             _send(pipe, ("end", (drive.observed,)))
     except (EOFError, BrokenPipeError):

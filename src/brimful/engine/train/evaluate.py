@@ -7,7 +7,7 @@ from torch import nn
 
 from ...core.base.errors import BudgetError
 from ...core.memory import devices
-from ...core.memory.oom import is_full, release
+from ...core.memory.oom import clear_frames, is_out_of_memory
 from ...data.loader import Loader
 from ..distributed.collectives import Group, in_step
 from .step.loss import weighted
@@ -37,12 +37,12 @@ def mean_loss(
                 try:
                     found = _summed(model, loss, batch, precision, cut, device)
                 except Exception as error:
-                    if not is_full(error) or together:
+                    if not is_out_of_memory(error) or together:
                         raise
-                    release(error)
+                    clear_frames(error)
                     found = None
                 if found is None:
-                    devices.uncache(device)
+                    devices.release_cache(device)
                     if cut >= samples(batch):
                         raise BudgetError("one sample of the validation data does not fit; use a larger budget")
                     cut = min(2 * cut, samples(batch))

@@ -19,7 +19,7 @@ import safetensors.torch
 import torch
 
 from ...core.base.errors import InputError, WorkerError
-from ...core.memory.budget import Hold
+from ...core.memory.limit import MemoryLimit
 from ...core.runs.events import BatchDone, Event, Events, Finished
 from ..distributed.collectives import Group, joined
 from . import run as trainjob
@@ -83,7 +83,7 @@ def _with_share(task: Task, places: Sequence[torch.device]) -> Task:
     """Ranks on one CPU share its memory, and so the budget."""
     if places[0].type != "cpu":
         return task
-    share = Hold(task.settings.budget, places[0]).limit // len(places)
+    share = MemoryLimit(task.settings.budget, places[0]).bytes // len(places)
     return replace(task, settings=replace(task.settings, budget=share))
 
 

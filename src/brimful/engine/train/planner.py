@@ -7,12 +7,12 @@ import torch
 from torch import nn
 
 from ...core.base.errors import BudgetError, ConfigError
-from ...core.base.units import show_bytes
+from ...core.base.units import format_bytes
 from ...core.memory import devices
-from ...core.memory.budget import Hold
 from ...core.memory.cost import Cost
+from ...core.memory.limit import MemoryLimit
 from ...core.memory.monitor import Peak
-from ...core.memory.oom import is_full, release
+from ...core.memory.oom import clear_frames, is_out_of_memory
 from ...core.memory.plan import Candidate, Plan, Rejected, choose
 from ...data import loader as make_loader
 from ...data.loader import Loader
@@ -57,13 +57,13 @@ def prepare(
     data: Any,
     valid: Any,
     settings: Settings,
-    hold: Hold,
+    memory_limit: MemoryLimit,
     group: Group,
     fingerprint: str = "",
 ) -> Prepared:
     """Plans a run of a model that is on its device already, in training mode. The loss is called on a few samples, to
     see what they need; random numbers, buffers and gradients are then as they were."""
-    device = hold.device
+    device = memory_limit.device
     parameters = optimizers.trained(model)
     precision = resolve(settings.precision, device, {each.dtype for each in parameters})
     state = _state_bytes(settings, parameters, device)
@@ -73,14 +73,14 @@ def prepare(
     batch = _first_batch(loaders[-1])
     count = samples(batch)
     if device.type == "cuda":
-        devices.uncache(device)
-        state += hold.used()  # the weights, and whatever else lies there
+        devices.release_cache(device)
+        state += memory_limit.used()  # the weights, and whatever else lies there
     names = recompute.names(model, settings.recompute)
     forced = settings.recompute not in ("auto", False)
     together = in_step(model, group)
     if together:
         _check_even(settings, group, loaders[-1].plan.items or 0)
-    room = hold.limit - state - beside
+    room = memory_limit.bytes - state - beside
     told = None if together else room  # ranks may not differ in how often they run
     plain = None if forced else _measured(model, loss, batch, precision, device, (), told)
     needs_less = plain is None or plain.at(1) > room
@@ -88,8 +88,8 @@ def prepare(
     del batch
     if plain is None and again is None:
         raise BudgetError(
-            f"{settings.name}: even one sample does not fit into the budget of {show_bytes(hold.limit)}, of which "
-            f"{show_bytes(state + beside)} are taken. Use a larger budget. {_advice(model, names)}"
+            f"{settings.name}: even one sample does not fit into the budget of {format_bytes(memory_limit.bytes)}, of "
+            f"which {format_bytes(state + beside)} are taken. Use a larger budget. {_advice(model, names)}"
         )
     candidates = []
     for loader in loaders:
@@ -99,9 +99,11 @@ def prepare(
                 rows = 0 if isinstance(data, Loader) and device.type == "cuda" else loader.plan.predicted
                 fixed = cost.fixed + state + beside + rows
                 whole = Cost(fixed, cost.per_unit, source=cost.source)
-                candidates.append(_candidate(whole, loader, count, hold.limit, settings, precision, bool(chosen)))
+                candidates.append(
+                    _candidate(whole, loader, count, memory_limit.bytes, settings, precision, bool(chosen))
+                )
     try:
-        plan = choose(f"{settings.name}, micro-batches of a batch of {count}", candidates, hold.limit)
+        plan = choose(f"{settings.name}, micro-batches of a batch of {count}", candidates, memory_limit.bytes)
     except BudgetError as error:
         raise BudgetError(f"{error} {_advice(model, names)}") from error
     if settings.accumulate != "auto" or together:
@@ -233,9 +235,9 @@ def _measured(
         try:
             return float(size), float(_peak(model, loss, cut(batch, count, 0, size), precision, device))
         except Exception as error:
-            if not is_full(error) or room is None:
+            if not is_out_of_memory(error) or room is None:
                 raise
-            release(error)
+            clear_frames(error)
             return None
         finally:
             model.zero_grad(set_to_none=True)
@@ -265,7 +267,7 @@ def _peak(model: nn.Module, loss: Loss, part: Any, precision: Precision, device:
     size = samples(part)
     if device.type == "cuda":
         torch.cuda.synchronize(device)
-        devices.uncache(device)
+        devices.release_cache(device)
         before = torch.cuda.memory_reserved(device)
         with Peak(device) as peak, precision.context():
             weighted(loss(model, part), size, device).sum.backward()

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 from torch import nn
 
-from ...core.base.units import show_bytes, show_count, show_seconds
+from ...core.base.units import format_bytes, format_count, format_seconds
 from ...core.declare.pictures import draw_training, figure_of, save
 from ...core.memory.plan import Plan
 
@@ -70,7 +70,7 @@ class TrainResult:
             if isinstance(value, float) and name not in ("seconds", "lr", "grad_norm", "grad_norm_max", "weight_norm")
         )
         return (
-            f"{show_count(self.epochs)} epochs, {show_count(self.steps)} steps in {show_seconds(self.seconds)} "
-            f"({self.stopped}); best: {shown or 'none'}; peak {show_bytes(self.observed)} of "
-            f"{show_bytes(self.plan.budget)}"
+            f"{format_count(self.epochs)} epochs, {format_count(self.steps)} steps in {format_seconds(self.seconds)} "
+            f"({self.stopped}); best: {shown or 'none'}; peak {format_bytes(self.observed)} of "
+            f"{format_bytes(self.plan.budget)}"
         )

@@ -13,10 +13,10 @@ import torch
 from torch import nn
 
 from ...core.base.errors import BudgetError, ConfigError, InputError
-from ...core.base.units import show_bytes, show_count
-from ...core.memory.budget import Hold
+from ...core.base.units import format_bytes, format_count
+from ...core.memory.limit import MemoryLimit
 from ...core.memory.monitor import Peak, sampling
-from ...core.memory.oom import is_full
+from ...core.memory.oom import is_out_of_memory
 from ...core.memory.plan import Plan
 from ...core.runs import fingerprint as prints
 from ...core.runs.events import Events, Finished, Planned, Started, Warned
@@ -104,22 +104,22 @@ def _print(data: Any) -> str:
 
 def plan(task: Task, group: Group) -> Plan:
     """The plan alone."""
-    with own_chance(group.device), Hold(task.settings.budget, group.device) as hold:
-        _move(task.model, hold)
-        return prepare(task.model, task.loss, task.data, task.valid, task.settings, hold, group).plan
+    with own_chance(group.device), MemoryLimit(task.settings.budget, group.device) as memory_limit:
+        _move(task.model, memory_limit)
+        return prepare(task.model, task.loss, task.data, task.valid, task.settings, memory_limit, group).plan
 
 
-def _move(model: nn.Module, hold: Hold) -> None:
+def _move(model: nn.Module, memory_limit: MemoryLimit) -> None:
     """The model to the device, ready to train."""
     try:
-        model.to(hold.device).train()
+        model.to(memory_limit.device).train()
     except RuntimeError as error:
-        if not is_full(error):
+        if not is_out_of_memory(error):
             raise
         size = sum(each.numel() * each.element_size() for each in model.parameters())
         raise BudgetError(
-            f"the model's weights take {show_bytes(size)}, and the budget on {hold.device} is "
-            f"{show_bytes(hold.limit)}. Use a larger budget or a smaller model"
+            f"the model's weights take {format_bytes(size)}, and the budget on {memory_limit.device} is "
+            f"{format_bytes(memory_limit.bytes)}. Use a larger budget or a smaller model"
         ) from error
 
 
@@ -136,18 +136,22 @@ def run(task: Task, group: Group, events: Events, where: Where | None, stop: Cal
         if device.type == "cuda":
             stack.enter_context(torch.cuda.device(device))
         stack.enter_context(own_chance(device))
-        hold = stack.enter_context(Hold(settings.budget, device))
-        _move(task.model, hold)
-        prepared = prepare(task.model, task.loss, task.data, task.valid, settings, hold, group, task.fingerprint)
-        peak = stack.enter_context(Peak(device, hold.baseline))
+        memory_limit = stack.enter_context(MemoryLimit(settings.budget, device))
+        _move(task.model, memory_limit)
+        prepared = prepare(
+            task.model, task.loss, task.data, task.valid, settings, memory_limit, group, task.fingerprint
+        )
+        peak = stack.enter_context(Peak(device, memory_limit.baseline))
         stack.enter_context(recomputing(task.model, prepared.recomputed))
         work = Work(task.model, task.loss, task.metrics, prepared, settings)
         ending.trainer = trainer = Trainer(work, group, events, checkpoints, stop, peak)
         trainer.begin()
         samples = prepared.loader.plan.items or 0
         events.emit(Planned(plan=prepared.plan.to_dict()))
-        events.emit(Started(work=settings.name, items=trainer.epochs * samples, done=trainer.done(), budget=hold.limit))
-        with sampling(events, device, hold.baseline) if group.first else contextlib.nullcontext():
+        events.emit(
+            Started(work=settings.name, items=trainer.epochs * samples, done=trainer.done(), budget=memory_limit.bytes)
+        )
+        with sampling(events, device, memory_limit.baseline) if group.first else contextlib.nullcontext():
             trainer.run()
         trainer.finish()
         result = _result(task, trainer, peak.read(), where)
@@ -203,7 +207,7 @@ def _ending(events: Events, where: Where | None) -> Iterator[_Ending]:
         how = "nothing was kept" if where is None else f"run the same command again to go on from {where.path}"
         finished("interrupted", how)
         steps = 0 if ending.trainer is None else ending.trainer.position.step
-        raise KeyboardInterrupt(f"interrupted after {show_count(steps)} steps; {how}") from None
+        raise KeyboardInterrupt(f"interrupted after {format_count(steps)} steps; {how}") from None
     except BaseException as error:
         with contextlib.suppress(Exception):
             finished("failed", str(error).splitlines()[0] if str(error) else type(error).__name__)

@@ -23,7 +23,7 @@ import torch
 from ...core.base.background import cores
 from ...core.base.errors import BrimfulError, WorkerError
 from ...core.memory import devices
-from ...core.memory.budget import Hold
+from ...core.memory.limit import MemoryLimit
 from ...core.runs.events import BatchDone, Events, Finished, Started
 from ...core.runs.progress import sink_for
 from ..data.files import Folder
@@ -51,7 +51,7 @@ def how_many(parts: Sequence[Folder], run: Run) -> int:
     longest = min(most, int(train.lengths.max(initial=1)))
     size = run.options.batch_size * run.options.gradient_accumulation_steps
     need = bytes_of(run.options.config(len(train.questions), train.categories), size, longest) + 8 * train.steps
-    return fitting(len(parts), found[0].type, Hold(run.budget, found[0]).effective(), need, cores())
+    return fitting(len(parts), found[0].type, MemoryLimit(run.budget, found[0]).available(), need, cores())
 
 
 def fitting(folds: int, kind: str, room: int, need: int, cores: int) -> int:
@@ -91,7 +91,7 @@ class _Process:
 def run_together(parts: Sequence[Folder], runs: Sequence[Run], jobs: int, whole: Run) -> None:
     """Trains all folds, `jobs` of them at a time; each leaves its model in its folder."""
     device = devices.resolve_all(whole.device)[0]
-    share = max(1_000_000, Hold(whole.budget, device).limit // jobs)
+    share = max(1_000_000, MemoryLimit(whole.budget, device).bytes // jobs)
     threads = max(1, cores() // jobs)
     began = time.monotonic()
     with Events() as events, tempfile.TemporaryDirectory(prefix="brimful-folds-") as scratch, _all_ended() as running:

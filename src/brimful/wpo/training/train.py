@@ -295,7 +295,7 @@ class Measured:
             found["allocated_mb"] = torch.cuda.memory_allocated(device) / 1e6
             found["reserved_mb"] = torch.cuda.memory_reserved(device) / 1e6
         else:
-            found["resident_mb"] = devices.resident() / 1e6
+            found["resident_mb"] = devices.resident_bytes() / 1e6
         return found
 
 

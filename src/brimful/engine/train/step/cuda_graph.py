@@ -13,7 +13,7 @@ from torch import Tensor
 
 from ....core.base import foreach, pytree
 from ....core.base.errors import InputError
-from ....core.memory.oom import is_full, release
+from ....core.memory.oom import clear_frames, is_out_of_memory
 from ..optim.optimizers import skips_by_itself
 from .optimizer_step import Step
 from .rng import sow
@@ -75,13 +75,13 @@ class Graphed:
             with torch.cuda.graph(graph, stream=self._stream, capture_error_mode="thread_local"):
                 self._record = self._step.recorded(static)
         except RuntimeError as error:  # memory, or something that waits for the device
-            release(error)
+            clear_frames(error)
             torch.cuda.set_stream(before)  # torch does not go back to it where the end of a capture fails
             graph.reset()
             self._off, self._batch, self._record = True, [], None
             self._step.optimizer.zero_grad(set_to_none=True)
             torch.cuda.synchronize(self._step.device)
-            why = "memory ran out" if is_full(error) else str(error).splitlines()[0]
+            why = "memory ran out" if is_out_of_memory(error) else str(error).splitlines()[0]
             self._warn(f"a step cannot be captured as a graph ({why}); steps run one by one")
             return False
         self._graph = graph

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from ....core.base import foreach
 from ....core.base.errors import BudgetError, InputError
 from ....core.memory import devices
-from ....core.memory.oom import is_full, release
+from ....core.memory.oom import clear_frames, is_out_of_memory
 from ...distributed.collectives import Group, in_step
 from ..optim.ema import Average
 from ..optim.fused_adam import FusedAdam
@@ -76,7 +76,7 @@ class Step:
         try:
             return self.update(found)
         except RuntimeError as error:
-            if not is_full(error):
+            if not is_out_of_memory(error):
                 raise
             raise BudgetError(
                 f"no memory is left for the optimizer's step: {str(error).splitlines()[0]}. Use a larger budget, or an "
@@ -99,9 +99,9 @@ class Step:
             try:
                 return self._accumulate(batch)
             except Exception as error:
-                if not is_full(error) or self._in_step:
+                if not is_out_of_memory(error) or self._in_step:
                     raise
-                release(error)
+                clear_frames(error)
                 reason = str(error)
             self._cut_finer(batch, reason)
 
@@ -139,7 +139,7 @@ class Step:
     def _cut_finer(self, batch: Any, reason: str) -> None:
         self._forget()
         self._buffers.put_back()
-        devices.uncache(self.device)
+        devices.release_cache(self.device)
         count = samples(batch)
         if self.pieces >= count:
             raise BudgetError(
