@@ -1,6 +1,7 @@
 """The plan of a fold: the fastest way that fits, measured on a few components, remembered, never over the budget."""
 
 import gc
+import importlib
 import math
 from typing import Any
 
@@ -11,10 +12,13 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from brimful import BrimfulWarning, BudgetError, ConfigError, Cost, InputError, fold
-from brimful.engine.fold import plan_fold, prepare, probe
+from brimful.core.memory.probe import LiveBytes
+from brimful.engine.fold import plan_fold, probe
 from brimful.engine.fold.plan import Folding, Shape, decide
 
 from .folding import Bumps, Full, Fused, direct, gradients, points, same
+
+prepare = importlib.import_module("brimful.engine.fold.prepare")
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 MB = 10**6
@@ -332,7 +336,7 @@ def test_bytes_of_a_probe_follow_the_tensors(differentiates: bool):
 def test_what_is_predicted_is_what_is_used(strategy: str, budget: str):
     bumps, (c, x) = Bumps(dtype=torch.float32), points(3000, 100, dtype=torch.float32)
     plan = plan_fold(bumps, c, x, strategy=strategy, budget=budget)
-    with probe._Live() as live:
+    with LiveBytes() as live:
         lse, mean = fold(bumps, c, x, strategy=strategy, budget=budget)
         (lse.sum() + mean.sum()).backward()
     assert live.peak == pytest.approx(plan.predicted, rel=0.2)
@@ -347,7 +351,7 @@ def test_what_only_large_chunks_need_is_predicted():
     c, x = points(3000, 64, width=32, dtype=torch.float32)
     for strategy, budget in (("single", "1GB"), ("chunked", "10MB")):
         plan = plan_fold(wide, c, x, strategy=strategy, budget=budget)
-        with probe._Live() as live:
+        with LiveBytes() as live:
             lse, mean = fold(wide, c, x, strategy=strategy, budget=budget)
             (lse.sum() + mean.sum()).backward()
         assert live.peak == pytest.approx(plan.predicted, rel=0.2)
@@ -393,7 +397,7 @@ def test_gradients_of_half_precision_are_counted_as_they_are_kept(held: bool):
     with pytest.raises(BudgetError, match=r"7\.\d* MB fixed"):
         plan_fold(looked_up, c, x, strategy="chunked", chunk=100, budget="6MB")
     plan = plan_fold(looked_up, c, x, strategy="chunked", chunk=100, budget="20MB")
-    with probe._Live() as live:
+    with LiveBytes() as live:
         fold(looked_up, c, x, strategy="chunked", chunk=100, budget="20MB")[0].sum().backward()
     assert live.peak <= plan.predicted <= 1.1 * live.peak
     assert plan_fold(looked_up, c, x, strategy="single", budget="1GB").cost.fixed < 7 * MB  # which needs no sums

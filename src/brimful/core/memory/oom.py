@@ -1,8 +1,15 @@
-"""Telling one kind of failure from another: out of memory, a lost device, or the items themselves."""
+"""Telling out of memory from other failures, and trying again with less where memory ran out."""
 
 import traceback
+from collections.abc import Callable
+from typing import TypeVar
 
 import torch
+
+from ..base.errors import BudgetError
+from . import devices
+
+Returned = TypeVar("Returned")
 
 _FULL = (
     "out of memory",
@@ -32,12 +39,56 @@ class OutOfMemory(Exception):
 
 
 class InseparableBatch(Exception):
-    """A batch fails though none of its items does alone: it has to be cut."""
+    """A batch fails though none of its items does alone: it has to be split."""
+
+
+def retry_smaller(
+    attempt: Callable[[], Returned], shrink: Callable[[], bool], device: torch.device, smallest: str, advice: str
+) -> Returned:
+    """What an attempt returns; where it runs out of memory, it is made smaller and tried again.
+
+    Before each further attempt all that the failed one holds is freed: the tensors in its frames, and the allocator's
+    cache.
+
+    Args:
+        attempt: the work, at the size it has by now.
+        shrink: undoes what the failed attempt left behind and makes the next one smaller; False where it is as small
+            as can be.
+        device: where it runs.
+        smallest: the smallest attempt, such as "a micro-batch of one sample", for the error.
+        advice: what to do about it, as a sentence.
+
+    Raises:
+        BudgetError: not even the smallest attempt fits.
+
+    Example:
+        >>> sizes = [4]
+        >>> def attempt():
+        ...     if sizes[0] > 1:
+        ...         raise MemoryError
+        ...     return sizes[0]
+        >>> def shrink():
+        ...     sizes[0] //= 2
+        ...     return sizes[0] > 0
+        >>> retry_smaller(attempt, shrink, torch.device("cpu"), "one item", "Use a larger budget.")
+        1
+    """
+    while True:
+        try:
+            return attempt()
+        except Exception as error:
+            if not is_out_of_memory(error):
+                raise
+            clear_frames(error)
+            reason = error_line(error)
+        devices.release_cache(device)
+        if not shrink():
+            raise BudgetError(f"{smallest} does not fit: {reason}. {advice}")
 
 
 def is_out_of_memory(error: BaseException) -> bool:
     """Whether an exception says that memory ran out."""
-    if isinstance(error, MemoryError | torch.OutOfMemoryError):
+    if isinstance(error, OutOfMemory | MemoryError | torch.OutOfMemoryError):
         return True
     return isinstance(error, RuntimeError) and _says(error, _FULL)
 

@@ -88,7 +88,7 @@ def fold(
             if not is_out_of_memory(error):
                 raise
             clear_frames(error)
-        ready.passes.cuts.lower(ready.count, ready.samples, "out of memory")
+        ready.passes.cuts.lower(ready.count, ready.samples)
         if torch.is_grad_enabled():
             ready.passes.held = held(term, components, x, ready.passes.device)
     passes = ready.passes if ready.met is None else Shards(ready.passes, ready.met)

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 import torch
 
 from ...core.base.errors import BrimfulWarning, BudgetError
-from ...core.memory import devices
-from ...core.memory.oom import clear_frames, error_line, is_out_of_memory
+from ...core.memory.oom import retry_smaller
+
+SMALLEST = "one component for one sample"
+ADVICE = "Use a larger budget, a lower precision, or a term that needs less for each component"
 
 Work = Callable[[slice, slice], None]
 """Does one tile: a slice of the components, and one of the samples."""
@@ -47,38 +49,33 @@ class Cuts:
             first = until
 
     def _tile(self, part: slice, rows: slice, work: Work) -> None:
-        """Does a tile, in pieces where it is larger than what fits by now."""
+        """Does a tile, in smaller ones where it is larger than what fits by now."""
         todo = [(part, rows)]
-        while todo:
-            part, rows = todo.pop()
-            if _size(part) > self.chunk:
-                todo += [(half, rows) for half in _halves(part)]
-            elif _size(rows) > self.samples:
-                todo += [(part, half) for half in _halves(rows)]
-            elif not self._fits(part, rows, work):
-                todo.append((part, rows))
 
-    def _fits(self, part: slice, rows: slice, work: Work) -> bool:
-        try:
-            work(part, rows)
-            return True
-        except Exception as error:
-            if not (self.retries and is_out_of_memory(error)):
-                raise
-            clear_frames(error)
-            reason = error_line(error)
-        devices.release_cache(self.device)
-        self.lower(_size(part), _size(rows), reason)
-        return False
+        def attempt() -> None:
+            while todo:
+                part, rows = todo[-1]
+                if _size(part) > self.chunk:
+                    todo[-1:] = [(half, rows) for half in _halves(part)]
+                elif _size(rows) > self.samples:
+                    todo[-1:] = [(part, half) for half in _halves(rows)]
+                else:
+                    work(part, rows)
+                    todo.pop()
 
-    def lower(self, components: int, samples: int, reason: str) -> None:
-        """Goes down to half of what did not fit, and says so once."""
+        if self.retries:
+            retry_smaller(attempt, lambda: self.lower(*map(_size, todo[-1])), self.device, SMALLEST, ADVICE)
+        else:
+            attempt()
+
+    def lower(self, components: int, samples: int) -> bool:
+        """Goes down to half of what did not fit, and says so once; False where that was the smallest tile."""
         if components > 1:
             self.chunk = (components + 1) // 2
         elif samples > 1:
             self.samples = (samples + 1) // 2
         else:
-            raise too_small(reason)
+            return False
         if not self.told:
             self.told = True
             warnings.warn(
@@ -87,14 +84,12 @@ class Cuts:
                 BrimfulWarning,
                 stacklevel=2,
             )
+        return True
 
 
 def too_small(reason: str) -> BudgetError:
     """The error for the smallest tile there is."""
-    return BudgetError(
-        f"one component for one sample does not fit: {reason}. Use a larger budget, a lower precision, or a term that "
-        "needs less for each component"
-    )
+    return BudgetError(f"{SMALLEST} does not fit: {reason}. {ADVICE}")
 
 
 def _size(part: slice) -> int:
