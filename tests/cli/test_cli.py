@@ -79,7 +79,15 @@ def test_help_names_every_command_and_workload():
 
 def test_the_help_of_a_command_shows_each_option_with_range_choices_and_default():
     text = re.sub(r"\s+", " ", ok("made", "fit", "--help"))
-    for part in ("--points", "points a task [>= 1, <= 1000]", "40", "[rbf|matern]", "--no-fused", "--budget", "--json"):
+    for part in (
+        "--points",
+        "points per task [>= 1, <= 1000]",
+        "40",
+        "[rbf|matern]",
+        "--no-fused",
+        "--budget",
+        "--json",
+    ):
         assert part in text
     assert "--train-kernel-size" in text
     assert "--model" in ok("made", "predict", "--help")

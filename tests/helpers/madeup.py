@@ -13,14 +13,15 @@ from brimful.core.memory.budget import Budget
 from brimful.core.memory.cost import Cost
 from brimful.core.memory.devices import Memory
 from brimful.core.memory.plan import Candidate, Plan, choose
-from brimful.core.runs.events import Events, Finished, Started
+from brimful.core.runs.context import RunContext
+from brimful.core.runs.events import Finished, Started
 
 MACHINE = Memory(total=16 * 10**9, free=10 * 10**9, own=0)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Fit(Common):
-    points: int = option(40, help="points a task", ge=1, le=1000)
+    points: int = option(40, help="points per task", ge=1, le=1000)
     rate: float = option(0.1, help="learning rate", gt=0, lt=1)
     kernel: str = option("rbf", help="the kernel", choices=("rbf", "matern"))
     train_kernel_size: int = option(3, help="a name with underscores", ge=1)
@@ -52,17 +53,17 @@ def plan(config: Fit, probe: bool) -> Plan:
     )
 
 
-def fit(config: Fit, events: Events) -> Mapping[str, Any]:
-    events.emit(Started(work="made fit", items=1000, done=0, budget=10**9))
-    events.emit(Finished(state="finished", done=1000, bad=0, seconds=1.5))
+def fit(config: Fit, context: RunContext) -> Mapping[str, Any]:
+    context.events.emit(Started(work="made fit", items=1000, done=0, budget=10**9))
+    context.events.emit(Finished(state="finished", done=1000, bad=0, seconds=1.5))
     return {"items": 1000, "mean_loss": 0.25, "config": to_dict(config)}
 
 
-def predict(config: Predict, events: Events) -> Mapping[str, Any]:
+def predict(config: Predict, context: RunContext) -> Mapping[str, Any]:
     return {"model": str(config.model)}
 
 
-def fail(config: Fail, events: Events) -> Mapping[str, Any]:
+def fail(config: Fail, context: RunContext) -> Mapping[str, Any]:
     match config.kind:
         case "budget":
             raise BudgetError("one item needs 3 GB; the budget is 2 GB")

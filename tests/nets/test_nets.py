@@ -17,7 +17,8 @@ from typer.testing import CliRunner
 
 from brimful.cli.app import app
 from brimful.core.memory.plan import Plan
-from brimful.core.runs.events import BatchDone, Events, Finished, read_log
+from brimful.core.runs.context import RunContext
+from brimful.core.runs.events import BatchDone, Finished, read_log
 from brimful.core.runs.rundir import LOG
 from brimful.engine.map.ledger import CUTS
 from brimful.nets import model
@@ -95,7 +96,7 @@ def test_a_small_run_reports_and_draws(tmp_path: Path):
 def losses(out: Path, budget: str) -> np.ndarray:
     from brimful.engine.map.shards import Shards
 
-    run(TrainConfig(count=90, steps=20, hidden=4, points=5, device="cpu", budget=budget, out=out), Events())
+    run(TrainConfig(count=90, steps=20, hidden=4, points=5, device="cpu", budget=budget, out=out), RunContext())
     values = Shards(out, "any").values()
     assert values is not None
     return values["loss"].numpy()

@@ -14,18 +14,20 @@ from .output import emit
 JSON = Annotated[bool, typer.Option("--json", help="print one JSON object with stable keys instead of a table")]
 
 
+def _workloads() -> list[str]:
+    from ..core.declare.registry import names
+
+    return names()
+
+
 class _Workloads(typer.core.TyperGroup):
     """The root group; workloads are imported when they are asked for, not before."""
 
     def list_commands(self, ctx: Any) -> list[str]:
-        from ..core.declare.registry import WORKLOADS
-
-        return [*super().list_commands(ctx), *WORKLOADS]
+        return [*super().list_commands(ctx), *_workloads()]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        from ..core.declare.registry import WORKLOADS
-
-        if cmd_name in WORKLOADS:
+        if cmd_name in _workloads():
             from .commands import workload_group
 
             return workload_group(cmd_name)
@@ -36,14 +38,10 @@ class _Plans(typer.core.TyperGroup):
     """`brimful plan`: the same workloads and options, explained and not run."""
 
     def list_commands(self, ctx: Any) -> list[str]:
-        from ..core.declare.registry import WORKLOADS
-
-        return list(WORKLOADS)
+        return _workloads()
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        from ..core.declare.registry import WORKLOADS
-
-        if cmd_name not in WORKLOADS:
+        if cmd_name not in _workloads():
             return None
         from .commands import plan_group
 

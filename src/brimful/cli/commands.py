@@ -1,7 +1,7 @@
 """Typer commands made from a workload's declared options."""
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -9,10 +9,10 @@ import typer
 import typer.core
 import typer.main
 
-from ..core.base.text_table import format_table
-from ..core.base.units import format_bytes, format_count, format_seconds
 from ..core.declare.config import FieldInfo, build, describe
 from ..core.declare.registry import Command, load
+from ..core.declare.result import format_summary
+from ..core.runs.context import RunContext
 from ..core.runs.events import Events
 from ..core.runs.progress import sink_for
 from .guard import guarded
@@ -58,12 +58,9 @@ def _group(help: str) -> typer.Typer:
 def _runner(command: Command) -> Callable[..., None]:
     def run(*, json: bool, **options: Any) -> None:
         config = build(command.config, options)
-        events = Events()
-        if sink := sink_for(None):
-            events.add(sink)
-        with events:
-            report = command.run(config, events)
-        emit(report, _summary, json)
+        with Events(*filter(None, [sink_for(None)])) as events:
+            summary = command.run(config, RunContext(events))
+        emit(summary, format_summary, json)
 
     return run
 
@@ -75,24 +72,6 @@ def _planner(command: Command) -> Callable[..., None]:
         emit(made.to_dict(), lambda _: made.explain(), json)
 
     return plan
-
-
-def _summary(report: Mapping[str, Any]) -> str:
-    """A summary for people: bytes, seconds and shares, known by their keys' endings, in units."""
-    rows = []
-    for key, value in report.items():
-        if value is None:
-            continue
-        if key.endswith("_bytes"):
-            rows.append((key.removesuffix("_bytes"), format_bytes(value)))
-        elif key.endswith("_share"):
-            rows.append((key.removesuffix("_share"), f"{value:.2%}"))
-        elif key.endswith("seconds"):
-            rows.append((key.removesuffix("_seconds"), format_seconds(value)))
-        else:
-            number = isinstance(value, int | float) and not isinstance(value, bool)
-            rows.append((key, format_count(value) if number else str(value)))
-    return format_table((name.replace("_", " "), text) for name, text in rows)
 
 
 def _add(group: typer.Typer, command: Command, body: Callable[..., None], *more: inspect.Parameter) -> None:
@@ -123,6 +102,7 @@ def _parameter(info: FieldInfo) -> inspect.Parameter:
         settings = typer.Option(
             f"{flag}/--no-{flag[2:]}" if info.type is bool else flag,
             *short,
+            *("--" + alias.replace("_", "-") for alias in info.option.aliases),
             help=words,
             metavar=info.option.metavar or _METAVARS.get(info.type),
             show_default=not info.required and info.default is not None,

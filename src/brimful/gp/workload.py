@@ -13,7 +13,7 @@ from ..core.base.errors import ChangedError, ConfigError, InputError
 from ..core.declare.config import Common, option
 from ..core.declare.registry import Command, Workload
 from ..core.memory.plan import Plan
-from ..core.runs.events import Events
+from ..core.runs.context import RunContext
 from ..core.runs.files import write_atomic
 from ..core.runs.rundir import inspect
 from ..engine.map.result import MapResult
@@ -107,7 +107,7 @@ def plan(config: FitConfig, probe: bool) -> Plan:
     return plan_fit(model, data, config.budget, config.device, probe)
 
 
-def run_fit(config: FitConfig, events: Events) -> Mapping[str, Any]:
+def run_fit(config: FitConfig, context: RunContext) -> Mapping[str, Any]:
     data = _data(config)
     at = read_points(config.at, data.inputs).at if config.at is not None else None
     found = fit(
@@ -126,7 +126,7 @@ def run_fit(config: FitConfig, events: Events) -> Mapping[str, Any]:
         keep=config.keep,
         at=at,
         precision=config.precision,
-        progress=events.emit,
+        progress=context.events.emit,
     )
     summary = _summary(found)
     if config.out is not None:
@@ -238,7 +238,7 @@ class _First:
         return self._items.spec()
 
 
-def run_predict(config: PredictConfig, events: Events) -> Mapping[str, Any]:
+def run_predict(config: PredictConfig, context: RunContext) -> Mapping[str, Any]:
     out = config.out
     ending = "" if out is None or out.is_dir() else out.suffix.lower()
     if out is None or ending not in ("", ".parquet", ".csv"):
@@ -253,7 +253,7 @@ def run_predict(config: PredictConfig, events: Events) -> Mapping[str, Any]:
         )
     points = read_points(config.at, data.inputs)
     folder = out.with_name(f"{out.name}.run") if ending else out
-    result = _predict_to(found, folder, bool(ending), points.at, config.observations, events)
+    result = _predict_to(found, folder, bool(ending), points.at, config.observations, context)
     if ending:
         write_atomic(out, lambda path: join(folder, found, points, ending, path))
         shutil.rmtree(folder)
@@ -269,19 +269,19 @@ def run_predict(config: PredictConfig, events: Events) -> Mapping[str, Any]:
 
 
 def _predict_to(
-    found: Fit, folder: Path, scratch: bool, at: np.ndarray, observations: bool, events: Events
+    found: Fit, folder: Path, scratch: bool, at: np.ndarray, observations: bool, context: RunContext
 ) -> MapResult:
     """Predictions into a folder. A scratch folder that other predictions have left is made anew."""
     try:
-        return found.predict_to(folder, at, noise=observations, progress=events.emit)
+        return found.predict_to(folder, at, noise=observations, progress=context.events.emit)
     except ChangedError:
         if not scratch or inspect(folder).work != "gp predict":
             raise
     shutil.rmtree(folder)
-    return found.predict_to(folder, at, noise=observations, progress=events.emit)
+    return found.predict_to(folder, at, noise=observations, progress=context.events.emit)
 
 
-def run_report(config: ReportConfig, events: Events) -> Mapping[str, Any]:
+def run_report(config: ReportConfig, context: RunContext) -> Mapping[str, Any]:
     from .report import draw
 
     found = load(config.directory, budget=config.budget, device=config.device)

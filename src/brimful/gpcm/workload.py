@@ -16,7 +16,7 @@ from ..core.base.text_table import format_table
 from ..core.declare.config import Common, option
 from ..core.declare.registry import Command, Workload
 from ..core.memory.plan import Plan
-from ..core.runs.events import Events
+from ..core.runs.context import RunContext
 from ..core.runs.files import write_atomic
 from ..engine.train import plan_train
 from .data.long_table import MISSING, TIES, Columns
@@ -86,9 +86,9 @@ def plan(config: TrainConfig, probe: bool) -> Plan:
     )
 
 
-def run_train(config: TrainConfig, events: Events) -> Mapping[str, Any]:
+def run_train(config: TrainConfig, context: RunContext) -> Mapping[str, Any]:
     options = _options(config)
-    run = Run(options, config.out, config.budget, config.device, config.seed, events.emit)
+    run = Run(options, config.out, config.budget, config.device, config.seed, context.events.emit)
     folder = dataset(config.dataset, options, config.seed)
     found = cross_validate(folder, run, single) if options.n_folds > 1 else single(folder, run)
     return _summary(found) | _pictures(found.report(config.out) if config.out is not None else [])
@@ -156,7 +156,7 @@ def _plain(value: float) -> float | None:
     return None if math.isnan(value) else value
 
 
-def run_predict(config: PredictConfig, events: Events) -> Mapping[str, Any]:
+def run_predict(config: PredictConfig, context: RunContext) -> Mapping[str, Any]:
     if config.out is None or config.out.suffix not in (".parquet", ".csv"):
         raise ConfigError("name where the predictions go: --out predictions.parquet, or a .csv file")
     found = load(config.directory)
@@ -184,7 +184,7 @@ def _write_table(table: pa.Table, ending: str, path: Path) -> None:
         pq.write_table(table, path)
 
 
-def run_report(config: ReportConfig, events: Events) -> Mapping[str, Any]:
+def run_report(config: ReportConfig, context: RunContext) -> Mapping[str, Any]:
     found = load(config.directory)
     folder = config.out or config.directory
     return _summary(found) | _pictures(found.report(folder))

@@ -12,7 +12,7 @@ from ..core.declare.config import Common, option
 from ..core.declare.registry import Command, Workload
 from ..core.memory.cost import Cost
 from ..core.memory.plan import Plan
-from ..core.runs.events import Events
+from ..core.runs.context import RunContext
 from ..engine.map import map, plan_map
 from . import model
 
@@ -50,7 +50,7 @@ def plan(config: TrainConfig, probe: bool) -> Plan:
     )
 
 
-def run(config: TrainConfig, events: Events) -> Mapping[str, Any]:
+def run(config: TrainConfig, context: RunContext) -> Mapping[str, Any]:
     from .report import draw
 
     result = map(
@@ -61,7 +61,7 @@ def run(config: TrainConfig, events: Events) -> Mapping[str, Any]:
         cost=_formula(config),
         name="nets train",
         out=config.out,
-        progress=events.emit,
+        progress=context.events.emit,
     )
     values = result.values
     loss = np.asarray(values["loss"]) if values is not None else np.array([])

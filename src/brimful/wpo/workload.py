@@ -15,7 +15,7 @@ from ..core.declare.config import Common, option
 from ..core.declare.registry import Command, Workload
 from ..core.memory import devices
 from ..core.memory.plan import Plan
-from ..core.runs.events import Events
+from ..core.runs.context import RunContext
 from ..core.runs.files import write_atomic
 from .data.datasets import Data, dataset
 from .memory_table import Table
@@ -91,7 +91,7 @@ def plan(config: TrainConfig, probe: bool) -> Plan:
     ).table.plan
 
 
-def run_train(config: TrainConfig, events: Events) -> Mapping[str, Any]:
+def run_train(config: TrainConfig, context: RunContext) -> Mapping[str, Any]:
     data = _data(config)
     names = (
         "strategy",
@@ -121,7 +121,7 @@ def run_train(config: TrainConfig, events: Events) -> Mapping[str, Any]:
         ranks=config.ranks,
         out=config.out,
         seed=config.seed,
-        progress=events.emit,
+        progress=context.events.emit,
         explained=_explain,
         image=data.image,
         settings={each.name: _plain(getattr(config, each.name)) for each in fields(Options)},
@@ -166,7 +166,7 @@ def _summary(found: Trained) -> dict[str, Any]:
     }
 
 
-def run_sample(config: SampleConfig, events: Events) -> Mapping[str, Any]:
+def run_sample(config: SampleConfig, context: RunContext) -> Mapping[str, Any]:
     out = config.out or config.directory / "samples.npy"
     if out.suffix not in (".npy", ".csv"):
         raise ConfigError(f"--out is {out}; name where the draws go: a .npy or a .csv file")
@@ -186,7 +186,7 @@ def _write(drawn: np.ndarray, ending: str, path: Path) -> None:
             np.savetxt(file, drawn, delimiter=",", fmt="%.9g")
 
 
-def run_report(config: ReportConfig, events: Events) -> Mapping[str, Any]:
+def run_report(config: ReportConfig, context: RunContext) -> Mapping[str, Any]:
     found = load(config.directory)
     return _summary(found) | _picture(found, config.out or config.directory)
 

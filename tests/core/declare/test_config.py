@@ -182,7 +182,7 @@ def test_the_schema_of_each_kind_of_option():
     properties = schema(Fit)["properties"]
     assert properties["points"] == {
         "type": "integer",
-        "description": "points a task",
+        "description": "points per task",
         "minimum": 1,
         "maximum": 1000,
         "default": 40,

@@ -2,6 +2,7 @@
 
     BrimfulError
     ├── BudgetError          the budget is malformed, or the smallest step does not fit it
+    ├── CancelledError       a run was cancelled; what it had finished is kept
     ├── ConfigError          an option's value is wrong
     ├── DeviceError          a device that is not there, or that can no longer be used
     ├── DivergedError        training gave nothing finite, too many times in a row
@@ -25,6 +26,10 @@ class BrimfulError(Exception):
 
 class BudgetError(BrimfulError):
     """The budget cannot be understood, or the smallest possible step does not fit it."""
+
+
+class CancelledError(BrimfulError):
+    """A run was cancelled, from whatever thread. What it had finished is kept, and the same call goes on from there."""
 
 
 class ConfigError(BrimfulError):

@@ -2,6 +2,7 @@
 faces, and the checks all come from that one declaration."""
 
 import dataclasses
+import difflib
 import math
 import types
 import typing
@@ -27,6 +28,7 @@ class Option:
     choices: tuple[str, ...] = ()
     metavar: str | None = None
     positional: bool = False
+    aliases: tuple[str, ...] = ()
 
 
 def option(
@@ -40,33 +42,53 @@ def option(
     choices: tuple[str, ...] = (),
     metavar: str | None = None,
     positional: bool = False,
+    aliases: tuple[str, ...] = (),
 ) -> Any:
     """A dataclass field that is an option. Without a default it is required. A positional one is given on the command
-    line by its place, without its name.
+    line by its place, without its name. An alias is another spelling, accepted wherever the option is.
 
     Example:
         >>> @dataclass(frozen=True, kw_only=True)
         ... class Config:
-        ...     points: int = option(40, help="points a task", ge=1)
+        ...     points: int = option(40, help="points per task", ge=1)
         >>> build(Config, {"points": "0"})
         Traceback (most recent call last):
         brimful.core.base.errors.ConfigError: points is 0; it must be at least 1
     """
-    return field(
-        default=default, metadata={"option": Option(help, ge, gt, le, lt, tuple(choices), metavar, positional)}
+    declared = Option(help, ge, gt, le, lt, tuple(choices), metavar, positional, tuple(aliases))
+    return field(default=default, metadata={"option": declared})
+
+
+@dataclass(frozen=True, kw_only=True)
+class SeedOptions:
+    """For commands that draw random numbers."""
+
+    seed: int = option(0, help="seed of all randomness", ge=0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeviceOptions:
+    """For commands that compute on a device, inside a budget."""
+
+    device: str = option("auto", help="auto, cpu, cuda, cuda:1, or several as cuda:0,cuda:1")
+    budget: str | None = option(
+        None, help='memory to stay inside: "8GB", "512MB", "80%"; by default 90% of what is free'
     )
 
 
 @dataclass(frozen=True, kw_only=True)
-class Common:
-    """The options that every workload's command has; configs inherit from it."""
+class OutOptions:
+    """For commands that write a run directory."""
 
-    seed: int = option(0, help="seed of all randomness", ge=0)
-    device: str = option("auto", help="auto, cpu, cuda, cuda:1, or several as cuda:0,cuda:1")
-    budget: str | None = option(
-        None, help='memory to stay inside: "8GB", "512MB", "80%"; 90% of what is free unless said'
-    )
-    out: Path | None = option(None, help="run directory: results land here, and the run can be resumed")
+    out: Path | None = option(None, help="run directory: results are written here, and the run can be resumed")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Common(SeedOptions, DeviceOptions, OutOptions):
+    """All three."""
+
+
+_LAST = [each.name for kind in (SeedOptions, DeviceOptions, OutOptions) for each in dataclasses.fields(kind)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,11 +107,12 @@ class FieldInfo:
 
 
 def describe(config: type) -> list[FieldInfo]:
-    """The options of a config class, in the order they were declared, the common ones last."""
+    """The options of a config class: its own in the order they were declared, then seed, device, budget and out."""
     hints = typing.get_type_hints(config)
-    common = {each.name for each in dataclasses.fields(Common)}
     infos = []
-    for each in sorted(dataclasses.fields(config), key=lambda each: each.name in common):
+    declared = {each.name: each for each in dataclasses.fields(config)}
+    for name in [*(name for name in declared if name not in _LAST), *(name for name in _LAST if name in declared)]:
+        each = declared[name]
         kind, nullable = hints[each.name], False
         if isinstance(kind, types.UnionType) or typing.get_origin(kind) is typing.Union:
             parts = [part for part in typing.get_args(kind) if part is not type(None)]
@@ -101,14 +124,22 @@ def describe(config: type) -> list[FieldInfo]:
 
 
 def build(config: type[T], values: dict[str, Any]) -> T:
-    """A config from values as text or JSON, each checked against its type, range and choices.
+    """A config from keyword arguments, text or JSON, by name or alias, each checked against its type, range and
+    choices.
 
     Raises:
         ConfigError: with the option's name, the value at fault and what is allowed.
     """
     infos = {info.name: info for info in describe(config)}
-    if unknown := sorted(set(values) - set(infos)):
-        raise ConfigError(f"unknown option {unknown[0]!r}; there are {', '.join(infos)}")
+    spellings = {alias: name for name, info in infos.items() for alias in (name, *info.option.aliases)}
+    if unknown := sorted(set(values) - set(spellings)):
+        near = difflib.get_close_matches(unknown[0], spellings, 1)
+        advice = f"did you mean {near[0]!r}? There are" if near else "there are"
+        raise ConfigError(f"unknown option {unknown[0]!r}; {advice} {', '.join(infos)}")
+    if len({spellings[name] for name in values}) < len(values):
+        twice = [name for name in values if spellings[name] != name and spellings[name] in values]
+        raise ConfigError(f"{', '.join(twice) or 'an option'} is given twice, under two spellings; give it once")
+    values = {spellings[name]: value for name, value in values.items()}
     built = {}
     for name, info in infos.items():
         if name in values:

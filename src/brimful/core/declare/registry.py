@@ -1,13 +1,22 @@
-"""The workloads there are. Adding one is a folder with a `workload.py`, and one line here."""
+"""The workloads there are: ours, one line each, and those that other packages register.
+
+A package registers one by an entry point of the group `brimful.workloads`, whose value is its `Workload`:
+
+    [project.entry-points."brimful.workloads"]
+    ridge = "my_package.workload:WORKLOAD"
+"""
 
 import importlib
+import importlib.metadata
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from ..base.errors import ConfigError
 from ..memory.plan import Plan
-from ..runs.events import Events
+from ..runs.context import RunContext
+
+GROUP = "brimful.workloads"
 
 WORKLOADS: dict[str, str] = {
     "gp": "brimful.gp.workload",
@@ -26,16 +35,16 @@ class Command:
         name: as on the command line: `brimful WORKLOAD NAME`.
         help: what it does, in a sentence or two.
         config: the frozen dataclass of its options.
-        plan: the plan for a config; measures first when its second argument is true. None where there is
-            nothing to plan.
-        run: does it and returns a summary of JSON values; what happens on the way goes to the events.
+        run: does it and returns a summary of JSON values; what happens on the way goes to the context's events.
+        plan: the plan for a config; its second argument says whether to measure first, and only then it does. None
+            where there is nothing to plan.
         job: whether the service may run it.
     """
 
     name: str
     help: str
     config: type
-    run: Callable[[Any, Events], Mapping[str, Any]]
+    run: Callable[[Any, RunContext], Mapping[str, Any]]
     plan: Callable[[Any, bool], Plan] | None = None
     job: bool = False
 
@@ -49,15 +58,44 @@ class Workload:
     commands: tuple[Command, ...]
 
     def command(self, name: str) -> Command:
-        for each in self.commands:
-            if each.name == name:
-                return each
-        names = ", ".join(each.name for each in self.commands)
+        for command in self.commands:
+            if command.name == name:
+                return command
+        names = ", ".join(command.name for command in self.commands)
         raise ConfigError(f"{self.name} has no command {name!r}; there are {names}")
 
 
+def _registered() -> dict[str, importlib.metadata.EntryPoint]:
+    """The workloads of other packages. A name of ours stays ours."""
+    return {point.name: point for point in importlib.metadata.entry_points(group=GROUP) if point.name not in WORKLOADS}
+
+
+def names() -> list[str]:
+    """The workloads there are, ours first; nothing is imported."""
+    return [*WORKLOADS, *sorted(_registered())]
+
+
 def load(name: str) -> Workload:
-    """The workload of that name."""
-    if name not in WORKLOADS:
-        raise ConfigError(f"there is no workload {name!r}; there are {', '.join(WORKLOADS)}")
-    return importlib.import_module(WORKLOADS[name]).WORKLOAD
+    """The workload of that name.
+
+    Raises:
+        ConfigError: there is none, or the package that registers it is broken.
+    """
+    if name in WORKLOADS:
+        return importlib.import_module(WORKLOADS[name]).WORKLOAD
+    point = _registered().get(name)
+    if point is None:
+        raise ConfigError(f"there is no workload {name!r}; there are {', '.join(names())}")
+    try:
+        workload = point.load()
+    except Exception as error:
+        raise ConfigError(
+            f"the workload {name!r} is registered as {point.value!r} and cannot be loaded: "
+            f"{type(error).__name__}: {error}. Mend or uninstall the package that registers it"
+        ) from error
+    if not isinstance(workload, Workload):
+        raise ConfigError(
+            f"the workload {name!r} is registered as {point.value!r}, which is a {type(workload).__name__}; it must be "
+            "a brimful.core.declare.registry.Workload"
+        )
+    return workload

@@ -15,6 +15,9 @@ from ..base.text_table import format_table
 from ..base.units import format_bytes, format_count
 from .cost import Cost
 
+Parts = tuple[tuple[str, int], ...]
+"""Bytes by what they are for."""
+
 _ENDLESS = 65_536  # items in a step of a stream whose items cost nothing
 
 
@@ -35,6 +38,8 @@ class Candidate:
         devices: where it runs.
         precision: the number format it computes in.
         tier: where its data lives, for work that has a choice.
+        recompute: whether activations are computed again in the backward pass.
+        parts: what of the fixed bytes is what, by name: parameters, optimizer, data.
     """
 
     strategy: str
@@ -49,6 +54,8 @@ class Candidate:
     devices: tuple[str, ...] = ("cpu",)
     precision: str = "float32"
     tier: str | None = None
+    recompute: bool = False
+    parts: Parts = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +81,8 @@ class Plan:
         predicted: expected peak bytes of a step, without the margin.
         budget: bytes allowed.
         cost: the cost the prediction comes from.
-        devices, precision, tier: as in `Candidate`.
+        devices, precision, tier, recompute: as in `Candidate`.
+        parts: the predicted peak by part, such as parameters, optimizer, activations and data.
         rejected: the candidates not taken.
     """
 
@@ -90,6 +98,8 @@ class Plan:
     devices: tuple[str, ...] = ("cpu",)
     precision: str = "float32"
     tier: str | None = None
+    recompute: bool = False
+    parts: Parts = ()
     rejected: tuple[Rejected, ...] = ()
 
     def explain(self) -> str:
@@ -109,6 +119,9 @@ class Plan:
         if self.tier:
             rows.insert(4, ("data tier", self.tier))
         text = format_table(rows)
+        if self.parts:
+            shares = [(name, format_bytes(size), f"{size / max(1, self.predicted):.0%}") for name, size in self.parts]
+            text += "\n\nwhat the memory is for\n" + format_table(shares, header=("part", "bytes", "share"))
         if self.rejected:
             table = [(each.strategy, format_bytes(each.needs), each.reason) for each in self.rejected]
             text += "\n\nnot chosen\n" + format_table(table, header=("strategy", "needs", "why"))
@@ -118,6 +131,7 @@ class Plan:
         """As plain JSON values; `from_dict` reads it back to an equal plan."""
         data = asdict(self)
         data["devices"] = list(self.devices)
+        data["parts"] = [list(part) for part in self.parts]
         data["rejected"] = [asdict(each) for each in self.rejected]
         return data
 
@@ -128,6 +142,7 @@ class Plan:
                 **data,
                 "cost": Cost.from_dict(data["cost"]),
                 "devices": tuple(data["devices"]),
+                "parts": tuple((name, size) for name, size in data["parts"]),
                 "rejected": tuple(Rejected(**each) for each in data["rejected"]),
             }
         )
@@ -199,7 +214,15 @@ def _plan(work: str, candidate: Candidate, budget: int) -> Plan:
         devices=candidate.devices,
         precision=candidate.precision,
         tier=candidate.tier,
+        recompute=candidate.recompute,
+        parts=_parts(candidate, candidate.cost.at(weight)),
     )
+
+
+def _parts(candidate: Candidate, predicted: int) -> Parts:
+    """The predicted peak by part; what the candidate does not name is working memory, which grows with the step."""
+    named = sum(size for _, size in candidate.parts)
+    return (*candidate.parts, ("working memory", max(0, predicted - named))) if candidate.parts else ()
 
 
 def _count(candidate: Candidate, budget: int) -> int:

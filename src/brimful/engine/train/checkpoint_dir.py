@@ -10,8 +10,6 @@ nothing goes wrong when one is torn. Kept are the last two, and the best of each
 """
 
 import contextlib
-import errno
-import hashlib
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -24,6 +22,7 @@ from torch import Tensor
 
 from ...core.base.errors import CorruptError
 from ...core.runs.files import read_sealed, storage_error, sync, write_atomic, write_sealed
+from ...core.runs.tensor_file import digest, save_tensors
 
 _KIND = "brimful.checkpoint/1"
 _TENSORS, _STATE, _NEW = "tensors.safetensors", "state.json", ".new"
@@ -97,7 +96,7 @@ class Checkpoints:
         if body["identity"] != self._identity:
             raise CorruptError(f"{folder} is of another run")
         try:
-            if _digest(folder / _TENSORS) != body["digest"]:
+            if digest(folder / _TENSORS) != body["digest"]:
                 raise CorruptError(f"{folder / _TENSORS} is damaged: its checksum does not match")
             tensors = safetensors.torch.load_file(folder / _TENSORS)
         except (OSError, SafetensorError) as error:
@@ -110,7 +109,7 @@ class Checkpoints:
         new.mkdir()
         try:
             save_tensors(saved.tensors, new / _TENSORS)
-            body = {"identity": self._identity, "digest": _digest(new / _TENSORS), "facts": saved.facts, "best": best}
+            body = {"identity": self._identity, "digest": digest(new / _TENSORS), "facts": saved.facts, "best": best}
             write_sealed(new / _STATE, _KIND, body)
             new.rename(final)
             sync(self._folder)
@@ -132,26 +131,3 @@ class Checkpoints:
             if number not in kept:
                 with contextlib.suppress(OSError):
                     shutil.rmtree(self._folder / f"{number:07d}")
-
-
-def save_tensors(tensors: dict[str, Tensor], path: Path) -> None:
-    """Writes tensors, on disk when this returns. Those that share memory are written each by itself."""
-    seen: set[int] = set()
-    flat = {}
-    for name, tensor in tensors.items():
-        here = tensor.detach().cpu().contiguous()
-        if here.numel() and here.untyped_storage().data_ptr() in seen:
-            here = here.clone()
-        seen.add(here.untyped_storage().data_ptr())
-        flat[name] = here
-    try:
-        safetensors.torch.save_file(flat, path)
-        sync(path)
-    except SafetensorError as error:
-        full = "os error 28" in str(error) or "code: 28" in str(error)
-        raise OSError(errno.ENOSPC if full else errno.EIO, str(error)) from error
-
-
-def _digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

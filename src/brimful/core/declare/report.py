@@ -1,0 +1,54 @@
+"""A report: one value that is printed, drawn to a folder, or shown on a page."""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from ..runs.files import storage_error, write_atomic
+from .result import format_summary
+
+METRICS = "metrics.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What there is to say of a result.
+
+    Attributes:
+        metrics: JSON values by name.
+        tables: by name; each becomes a Parquet file.
+        pictures: by name; each a function that draws a figure of matplotlib when it is asked for.
+    """
+
+    metrics: Mapping[str, Any]
+    tables: Mapping[str, pa.Table] = field(default_factory=dict)
+    pictures: Mapping[str, Callable[[], Any]] = field(default_factory=dict)
+
+    def save(self, folder: str | Path) -> list[Path]:
+        """Writes metrics as JSON, tables as Parquet and pictures as PNG; the files' paths, pictures first."""
+        folder = Path(folder)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise storage_error(folder, error) from error
+        written = [self.draw(name, folder / f"{name}.png") for name in self.pictures]
+        for name, table in self.tables.items():
+            written.append(folder / f"{name}.parquet")
+            write_atomic(written[-1], lambda temporary, table=table: pq.write_table(table, temporary))
+        written.append(folder / METRICS)
+        write_atomic(written[-1], json.dumps(self.metrics, indent=1).encode())
+        return written
+
+    def draw(self, name: str, path: Path) -> Path:
+        """Writes one picture."""
+        figure = self.pictures[name]()
+        write_atomic(path, lambda temporary: figure.savefig(temporary, dpi=110, format="png"))
+        return path
+
+    def __str__(self) -> str:
+        return format_summary(self.metrics)

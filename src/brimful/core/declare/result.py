@@ -1,0 +1,71 @@
+"""What a run gives back: the part that is the same for every workload."""
+
+import html
+from collections.abc import Mapping
+from typing import Any
+
+from ..base.text_table import format_table
+from ..base.units import format_bytes, format_count, format_seconds
+from ..memory.plan import Plan
+
+
+class Result:
+    """Base of results. A subclass has the three attributes and adds its own keys to `summary`; a dataclass among them
+    says `repr=False`, so that notebooks and terminals show the summary.
+
+    Attributes:
+        plan: what was decided before it ran, and last.
+        observed: peak bytes, counted as the budget counts them.
+        seconds: how long it took.
+    """
+
+    plan: Plan
+    observed: int
+    seconds: float
+
+    @property
+    def predicted(self) -> int:
+        """The peak bytes that the plan expected."""
+        return self.plan.predicted
+
+    def summary(self) -> dict[str, Any]:
+        """The result in JSON values."""
+        return {
+            "seconds": self.seconds,
+            "predicted_peak_bytes": self.predicted,
+            "observed_peak_bytes": self.observed,
+            "budget_bytes": self.plan.budget,
+        }
+
+    def __repr__(self) -> str:
+        parts = ", ".join(f"{name}={text}" for name, text in _rows(self.summary()))
+        return f"{type(self).__name__}({parts})"
+
+    def _repr_html_(self) -> str:
+        cells = (
+            f"<tr><th>{html.escape(name)}</th><td>{html.escape(text)}</td></tr>" for name, text in _rows(self.summary())
+        )
+        return f"<table><caption>{type(self).__name__}</caption>{''.join(cells)}</table>"
+
+
+def format_summary(summary: Mapping[str, Any]) -> str:
+    """A summary as a table for people."""
+    return format_table(_rows(summary))
+
+
+def _rows(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Names and values for people: bytes, seconds and shares, known by their keys' endings, in units."""
+    rows = []
+    for key, value in summary.items():
+        if value is None:
+            continue
+        if key.endswith("_bytes"):
+            rows.append((key.removesuffix("_bytes"), format_bytes(value)))
+        elif key.endswith("_share"):
+            rows.append((key.removesuffix("_share"), f"{value:.2%}"))
+        elif key.endswith("seconds"):
+            rows.append((key.removesuffix("_seconds"), format_seconds(value)))
+        else:
+            number = isinstance(value, int | float) and not isinstance(value, bool)
+            rows.append((key, format_count(value) if number else str(value)))
+    return [(name.replace("_", " "), text) for name, text in rows]

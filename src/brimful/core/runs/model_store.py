@@ -1,0 +1,140 @@
+"""A trained model on disk: a folder that is whole or is not a model, and never runs code when it is read.
+
+    model.json          kind, version, meta data, and a checksum of every other file; sealed, and written last
+    NAME.safetensors    a group of tensors
+    NAME.parquet        a table
+
+A workload's `store.py` says which groups and tables there are. A folder of another kind, or of a later version, is
+refused with a sentence. A file that a workload calls optional may be taken away before a model is passed on.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import safetensors.torch
+from safetensors import SafetensorError
+from torch import Tensor
+
+from ..base.errors import CorruptError, InputError
+from ..base.version import __version__
+from .files import read_sealed, storage_error, write_atomic, write_sealed
+from .tensor_file import digest, save_tensors
+
+MODEL = "model.json"
+_SEAL = "brimful.model/1"
+
+
+@dataclass(frozen=True, slots=True)
+class StoredModel:
+    """A model that was read: its meta data, and its files by name, checked when they are asked for."""
+
+    folder: Path
+    meta: dict[str, Any]
+    checksums: dict[str, str]
+
+    def tensors(self, name: str, optional: bool = False) -> dict[str, Tensor] | None:
+        """A group of tensors, on the CPU; None where an optional one is not there."""
+        path = self._file(f"{name}.safetensors", optional)
+        try:
+            return None if path is None else safetensors.torch.load_file(path)
+        except (OSError, SafetensorError) as error:
+            raise self.damaged(error) from error
+
+    def table(self, name: str, optional: bool = False) -> pa.Table | None:
+        """A table; None where an optional one is not there."""
+        path = self._file(f"{name}.parquet", optional)
+        try:
+            return None if path is None else pq.read_table(path)
+        except (OSError, pa.ArrowException) as error:
+            raise self.damaged(error) from error
+
+    def damaged(self, error: object) -> CorruptError:
+        """The error to raise where what was read makes no sense."""
+        return CorruptError(f"{self.folder} is damaged or incomplete: {error}; train again into a new folder")
+
+    def _file(self, name: str, optional: bool) -> Path | None:
+        path = self.folder / name
+        if optional and not path.exists():
+            return None
+        try:
+            intact = digest(path) == self.checksums.get(name)
+        except OSError as error:
+            raise self.damaged(error) from error
+        if not intact:
+            raise self.damaged(f"the checksum of {name} does not match its content")
+        return path
+
+
+def save(
+    folder: str | Path,
+    *,
+    kind: str,
+    version: int,
+    meta: Mapping[str, Any],
+    tensors: Mapping[str, Mapping[str, Tensor]],
+    tables: Mapping[str, pa.Table] | None = None,
+) -> Path:
+    """Writes a model, over one that was there.
+
+    Args:
+        kind: what it is, such as "gpcm".
+        version: of what is written; a later one is refused by `load`.
+        meta: JSON values.
+        tensors, tables: each a file of its own, by name.
+    """
+    folder = Path(folder)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / MODEL).unlink(missing_ok=True)  # without it the folder holds no model
+    except OSError as error:
+        raise storage_error(folder, error) from error
+    checksums = {}
+    for name, group in tensors.items():
+        path = folder / f"{name}.safetensors"
+        write_atomic(path, lambda temporary, group=group: save_tensors(group, temporary))
+        checksums[path.name] = digest(path)
+    for name, table in (tables or {}).items():
+        path = folder / f"{name}.parquet"
+        write_atomic(path, lambda temporary, table=table: pq.write_table(table, temporary))
+        checksums[path.name] = digest(path)
+    body = {"kind": kind, "version": version, "brimful": __version__, "meta": dict(meta), "checksums": checksums}
+    write_sealed(folder / MODEL, _SEAL, body)
+    return folder
+
+
+def is_model(folder: str | Path) -> bool:
+    """Whether the folder holds a model of any kind."""
+    return (Path(folder) / MODEL).exists()
+
+
+def load(folder: str | Path, *, kind: str, version: int, command: str = "") -> StoredModel:
+    """Reads a model; its tensors and tables when they are asked for.
+
+    Args:
+        kind: what it must be.
+        version: the latest that the caller can read.
+        command: the command that makes such a folder, for the message where there is none.
+
+    Raises:
+        InputError: the folder holds no model, one of another kind, or one that a later version wrote.
+        CorruptError: it is damaged.
+    """
+    folder = Path(folder)
+    if not is_model(folder):
+        advice = f"; `{command} --out {folder}` makes one" if command else ""
+        raise InputError(f"{folder} holds no trained model (check the path{advice})")
+    body = read_sealed(folder / MODEL, _SEAL)
+    if body["kind"] != kind:
+        raise InputError(
+            f"{folder} holds a model of {body['kind']}, not of {kind}; load it with brimful.{body['kind']}"
+        )
+    if body["version"] > version:
+        raise InputError(
+            f"{folder} was written by brimful {body['brimful']} in version {body['version']} of its format; this one "
+            f"reads up to version {version}. Install that brimful, or a later one"
+        )
+    return StoredModel(folder, body["meta"], body["checksums"])
