@@ -118,7 +118,10 @@ def budgets(data, device, sizes) -> list[dict]:
             auto.append(brimful.map(likelihood, data, budget=limit, device=device, progress=False))
         again = min(auto, key=lambda result: result.seconds)
         fixed = min(
-            (brimful.map(likelihood, data, budget=limit, device=device, batch=best, progress=False) for _ in range(2)),
+            (
+                brimful.map(likelihood, data, budget=limit, device=device, batch_size=best, progress=False)
+                for _ in range(2)
+            ),
             key=lambda result: result.seconds,
         )
         reference = bare_loop(data, best, device)

@@ -20,7 +20,7 @@ from brimful.core.memory.plan import Plan
 from brimful.core.runs.context import RunContext
 from brimful.core.runs.events import BatchDone, Finished, read_log
 from brimful.core.runs.rundir import LOG
-from brimful.engine.map.ledger import CUTS
+from brimful.engine.map.ledger import LEDGER
 from brimful.nets import model
 from brimful.nets.workload import TrainConfig, run
 
@@ -155,7 +155,7 @@ def test_an_interrupt_exits_with_130_and_the_same_command_goes_on(tmp_path: Path
     assert f"run the same command again to go on from {out}" in said[1]
     assert "Traceback" not in said[1]
     kept = {path: path.read_bytes() for path in out.glob("shard-*")}
-    assert (out / CUTS).exists()
+    assert (out / LEDGER).exists()
     report = invoke("nets", "train", *options)
     assert report["networks"] == 6000
     assert all(path.read_bytes() == content for path, content in kept.items())

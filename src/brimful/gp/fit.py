@@ -122,7 +122,7 @@ def fit(
         data.items,
         budget=budget,
         device=device,
-        batch=batch,
+        batch_size=batch,
         out=out,
         resume=resume,
         nonfinite="allow",

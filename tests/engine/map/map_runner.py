@@ -10,7 +10,7 @@ def work(order: dict) -> brimful.MapResult:
     """The map that an order asks for; the same here and in the test."""
     mapping.PACE["seconds"] = order["seconds"]
     function = mapping.Slowly(order["function"], order["log"])
-    options = {name: order[name] for name in ("batch", "out", "fingerprint") if name in order}
+    options = {name: order[name] for name in ("batch_size", "out", "fingerprint") if name in order}
     items = mapping.rows(order["count"]) if not order.get("stream") else mapping.stream(order["count"])
     return brimful.map(function, items, progress=False, **options)
 

@@ -18,7 +18,7 @@ def run(fn: Callable[[Any], Any], items: Any, **options: Any) -> Any:
     return brimful.map(fn, items, **{"progress": False, **options})
 
 
-class Heard(list[Event]):
+class EventLog(list[Event]):
     """A progress function that keeps the events."""
 
     def __call__(self, event: Event) -> None:

@@ -1,4 +1,4 @@
-"""Where the work is cut, decided from numbers alone."""
+"""Where the work is span, decided from numbers alone."""
 
 import math
 from collections.abc import Callable
@@ -9,54 +9,54 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from brimful.core.memory.cost import Cost
-from brimful.engine.map.batch_sizer import Cut, Cutter
+from brimful.engine.map.batch_sizer import BatchSizer, BatchSpan
 
 GB = 10**9
 
 weights = st.none() | st.lists(st.floats(0.01, 1000), min_size=1, max_size=120).map(lambda w: -np.sort(-np.array(w)))
 
 
-def weight_of(cut: Cut, of: np.ndarray | None) -> float:
-    return float(cut.stop - cut.start) if of is None else float(of[cut.start : cut.stop].sum())
+def weight_of(span: BatchSpan, of: np.ndarray | None) -> float:
+    return float(span.stop - span.start) if of is None else float(of[span.start : span.stop].sum())
 
 
 def drive(
-    cutter: Cutter,
+    sizer: BatchSizer,
     of: np.ndarray | None = None,
-    effective: Callable[[int], int] = lambda step: GB,
+    available: Callable[[int], int] = lambda step: GB,
     peak: Callable[[float], int] = lambda weight: 1000 + int(10 * weight),
     seconds: Callable[[float], float] = lambda weight: 0.001 + weight * 1e-6,
     full: Callable[[int, float], bool] = lambda step, weight: False,
-) -> list[Cut]:
-    """A whole run without a device: the cuts that were made."""
-    cuts: list[Cut] = []
-    while (cut := cutter.next(effective(len(cuts)))) is not None:
-        cuts.append(cut)
-        weight = weight_of(cut, of)
-        if full(len(cuts), weight):
-            cutter.full(weight, pressed=False, limit=effective(len(cuts)))
+) -> list[BatchSpan]:
+    """A whole run without a device: the spans that were made."""
+    spans: list[BatchSpan] = []
+    while (span := sizer.next(available(len(spans)))) is not None:
+        spans.append(span)
+        weight = weight_of(span, of)
+        if full(len(spans), weight):
+            sizer.out_of_memory(weight, contended=False, limit=available(len(spans)))
         else:
-            cutter.report(weight, seconds(weight), peak(weight), effective(len(cuts)), cut.probe, cut.trial)
-        assert len(cuts) < 10_000
-    return cuts
+            sizer.report(weight, seconds(weight), peak(weight), available(len(spans)), span.probe, span.trial)
+        assert len(spans) < 10_000
+    return spans
 
 
-def tile(cuts: list[Cut], length: int) -> bool:
-    ends = [0, *(cut.stop for cut in cuts)]
-    return [cut.start for cut in cuts] == ends[:-1] and ends[-1] == length and all(c.stop > c.start for c in cuts)
+def tile(spans: list[BatchSpan], length: int) -> bool:
+    ends = [0, *(span.stop for span in spans)]
+    return [span.start for span in spans] == ends[:-1] and ends[-1] == length and all(c.stop > c.start for c in spans)
 
 
 @given(weights, st.integers(1, 3000), st.floats(0.5, 200), st.booleans(), st.integers(2000, 10**6))
-def test_every_position_is_cut_once_in_order_and_no_cut_is_over_capacity(
-    of: np.ndarray | None, length: int, size: float, fixed: bool, effective: int
+def test_every_position_is_covered_once_in_order_and_no_batch_is_over_capacity(
+    of: np.ndarray | None, length: int, size: float, fixed: bool, available: int
 ):
     length = length if of is None else len(of)
-    cutter = Cutter(length=length, weights=of, size=size, fixed=fixed, cost=Cost(100, 10))
-    cuts = drive(cutter, of, lambda step: effective)
-    assert tile(cuts, length)
-    for cut in cuts:
-        assert cut.stop - cut.start == 1 or weight_of(cut, of) <= cut.capacity * (1 + 1e-9)
-        assert cut.stop - cut.start == 1 or cut.capacity <= Cost(0, 10).capacity(effective) + 1
+    sizer = BatchSizer(length=length, weights=of, size=size, fixed=fixed, cost=Cost(100, 10))
+    spans = drive(sizer, of, lambda step: available)
+    assert tile(spans, length)
+    for span in spans:
+        assert span.stop - span.start == 1 or weight_of(span, of) <= span.capacity * (1 + 1e-9)
+        assert span.stop - span.start == 1 or span.capacity <= Cost(0, 10).capacity(available) + 1
 
 
 @given(weights, st.integers(1, 500), st.floats(0.5, 50), st.integers(0, 10**6), st.integers(0, 10**6))
@@ -65,70 +65,70 @@ def test_a_larger_budget_never_gives_a_smaller_batch(
 ):
     length = length if of is None else len(of)
 
-    def first(effective: int) -> int:
-        cut = Cutter(length=length, weights=of, size=size, cost=Cost(100, 10)).next(effective)
-        assert cut is not None
-        return cut.stop
+    def first(available: int) -> int:
+        span = BatchSizer(length=length, weights=of, size=size, cost=Cost(100, 10)).next(available)
+        assert span is not None
+        return span.stop
 
     assert first(min(one, other)) <= first(max(one, other))
 
 
 @given(st.integers(1, 2000), st.integers(1, 300))
 def test_a_size_of_the_users_own_is_never_passed(length: int, size: int):
-    cuts = drive(Cutter(length=length, size=float(size), fixed=True))
-    assert tile(cuts, length)
-    lengths = [cut.stop - cut.start for cut in cuts]
+    spans = drive(BatchSizer(length=length, size=float(size), fixed=True))
+    assert tile(spans, length)
+    lengths = [span.stop - span.start for span in spans]
     assert all(each == size for each in lengths[:-1])
-    assert len(cuts) == math.ceil(length / size)
+    assert len(spans) == math.ceil(length / size)
 
 
 @given(st.integers(0, 10**6), st.integers(50, 300), st.floats(20, 200))
 def test_items_of_unequal_weight_are_packed_to_about_equal_weight(seed: int, count: int, size: float):
     of = -np.sort(-np.random.default_rng(seed).uniform(0.5, 10, count))
-    cuts = drive(Cutter(length=count, weights=of, size=size, settled=size), of)
-    assert tile(cuts, count)
-    for cut in cuts:
-        left = of[cut.start :].sum()
+    spans = drive(BatchSizer(length=count, weights=of, size=size, settled=size), of)
+    assert tile(spans, count)
+    for span in spans:
+        left = of[span.start :].sum()
         share = left / math.ceil(left / size)
-        assert share - of.max() <= weight_of(cut, of) <= min(size, share + of.max()) * (1 + 1e-9)
+        assert share - of.max() <= weight_of(span, of) <= min(size, share + of.max()) * (1 + 1e-9)
 
 
 def test_the_size_grows_while_that_is_faster_and_then_settles():
-    cutter = Cutter(length=10**6, size=8.0)
-    cuts = drive(cutter, seconds=lambda weight: 0.01 + weight * 1e-5)
-    assert cutter.settled
-    lengths = [cut.stop - cut.start for cut in cuts]
+    sizer = BatchSizer(length=10**6, size=8.0)
+    spans = drive(sizer, seconds=lambda weight: 0.01 + weight * 1e-5)
+    assert sizer.settled
+    lengths = [span.stop - span.start for span in spans]
     assert lengths[0] == 8
     assert lengths[-1] >= 4096
-    assert [cut.probe for cut in cuts[-5:]] == [False] * 5
+    assert [span.probe for span in spans[-5:]] == [False] * 5
 
 
 def test_the_size_stops_growing_where_it_gains_nothing():
-    cutter = Cutter(length=10**5, size=64.0)
-    cuts = drive(cutter, seconds=lambda weight: weight * 1e-3)
-    assert cutter.settled
-    assert max(cut.stop - cut.start for cut in cuts) <= 64 * 64
+    sizer = BatchSizer(length=10**5, size=64.0)
+    spans = drive(sizer, seconds=lambda weight: weight * 1e-3)
+    assert sizer.settled
+    assert max(span.stop - span.start for span in spans) <= 64 * 64
 
 
 def test_a_large_batch_that_is_slower_is_not_kept():
     def seconds(weight: float) -> float:
         return weight * (1e-3 if weight <= 256 else 4e-3) + 0.02
 
-    cutter = Cutter(length=10**6, size=64.0)
-    drive(cutter, seconds=seconds)
-    assert cutter.size <= 256
+    sizer = BatchSizer(length=10**6, size=64.0)
+    drive(sizer, seconds=seconds)
+    assert sizer.size <= 256
 
 
 @given(st.integers(20_000, 10**7), st.integers(0, 10_000), st.integers(1, 1000))
 def test_no_batch_is_expected_to_pass_the_budget_once_the_cost_is_known(budget: int, fixed: int, unit: int):
-    cutter = Cutter(length=5000, size=1.0, cost=Cost(fixed, unit))
-    for cut in drive(cutter, effective=lambda step: budget, peak=lambda weight: math.ceil(fixed + unit * weight)):
-        assert cut.stop - cut.start == 1 or fixed + unit * (cut.stop - cut.start) <= budget
+    sizer = BatchSizer(length=5000, size=1.0, cost=Cost(fixed, unit))
+    for span in drive(sizer, available=lambda step: budget, peak=lambda weight: math.ceil(fixed + unit * weight)):
+        assert span.stop - span.start == 1 or fixed + unit * (span.stop - span.start) <= budget
 
 
 @given(st.integers(1, 30), st.integers(500, 3000), st.booleans())
 def test_after_a_batch_ran_out_of_memory_none_is_as_large_again(step: int, length: int, fixed: bool):
-    cutter = Cutter(length=length, size=16.0, fixed=fixed)
+    sizer = BatchSizer(length=length, size=16.0, fixed=fixed)
     failed: list[tuple[int, float]] = []
 
     def full(now: int, weight: float) -> bool:
@@ -136,152 +136,152 @@ def test_after_a_batch_ran_out_of_memory_none_is_as_large_again(step: int, lengt
             failed.append((now, weight))
         return now == step
 
-    cuts = drive(cutter, full=full)
-    assert tile(cuts, length)
+    spans = drive(sizer, full=full)
+    assert tile(spans, length)
     for now, weight in failed:
-        assert all(cut.stop - cut.start <= max(1, 0.7 * weight) for cut in cuts[now:])
+        assert all(span.stop - span.start <= max(1, 0.7 * weight) for span in spans[now:])
 
 
 @given(st.floats(2, 100), st.integers(20, 200))
 def test_any_limit_on_the_batch_is_found_and_then_kept(limit: float, length: int):
-    cutter = Cutter(length=length, size=64.0)
-    cuts = drive(cutter, full=lambda step, weight: weight > limit)
-    assert tile(cuts, length)
-    failures = sum(cut.stop - cut.start > limit for cut in cuts)
+    sizer = BatchSizer(length=length, size=64.0)
+    spans = drive(sizer, full=lambda step, weight: weight > limit)
+    assert tile(spans, length)
+    failures = sum(span.stop - span.start > limit for span in spans)
     assert failures <= math.ceil(math.log(length / limit + 1, 1 / 0.7)) + 1
 
 
 def test_a_ceiling_that_neighbours_caused_rises_again():
-    cutter = Cutter(length=10**5, size=100.0, fixed=True)
-    drive_some(cutter, 3)
-    cutter.full(100.0, pressed=True, limit=GB)
-    assert cutter.ceiling == pytest.approx(70.0)
-    drive_some(cutter, 40)
-    assert math.isinf(cutter.ceiling)
-    cutter.full(100.0, pressed=False, limit=GB)
-    drive_some(cutter, 40)
-    assert cutter.ceiling == pytest.approx(70.0)
+    sizer = BatchSizer(length=10**5, size=100.0, fixed=True)
+    drive_some(sizer, 3)
+    sizer.out_of_memory(100.0, contended=True, limit=GB)
+    assert sizer.ceiling == pytest.approx(70.0)
+    drive_some(sizer, 40)
+    assert math.isinf(sizer.ceiling)
+    sizer.out_of_memory(100.0, contended=False, limit=GB)
+    drive_some(sizer, 40)
+    assert sizer.ceiling == pytest.approx(70.0)
 
 
-def drive_some(cutter: Cutter, count: int) -> None:
+def drive_some(sizer: BatchSizer, count: int) -> None:
     for _ in range(count):
-        cut = cutter.next(GB)
-        assert cut is not None
-        cutter.report(float(cut.stop - cut.start), 0.01, 1000, GB, cut.probe, cut.trial)
+        span = sizer.next(GB)
+        assert span is not None
+        sizer.report(float(span.stop - span.start), 0.01, 1000, GB, span.probe, span.trial)
 
 
 def test_strain_lowers_the_ceiling_a_little():
-    cutter = Cutter(length=1000, size=100.0, fixed=True)
-    cutter.strained(100.0)
-    cut = cutter.next(GB)
-    assert cut is not None
-    assert cut.stop <= 90
+    sizer = BatchSizer(length=1000, size=100.0, fixed=True)
+    sizer.allocator_retried(100.0)
+    span = sizer.next(GB)
+    assert span is not None
+    assert span.stop <= 90
 
 
 def test_cuts_of_an_earlier_run_come_first_and_as_they_were():
-    cutter = Cutter(length=100, size=10.0, settled=10.0, replay=[(0, 7), (20, 33)], position=50)
-    cuts = drive(cutter)
-    assert [(cut.start, cut.stop) for cut in cuts[:2]] == [(0, 7), (20, 33)]
-    assert cuts[2].start == 50
-    assert cuts[-1].stop == 100
+    sizer = BatchSizer(length=100, size=10.0, settled=10.0, replay=[(0, 7), (20, 33)], position=50)
+    spans = drive(sizer)
+    assert [(span.start, span.stop) for span in spans[:2]] == [(0, 7), (20, 33)]
+    assert spans[2].start == 50
+    assert spans[-1].stop == 100
 
 
 @given(st.integers(50, 2000), st.integers(1, 60), st.data())
 def test_a_resumed_run_cuts_as_the_first_did(length: int, size: int, data: st.DataObject):
-    whole = [(cut.start, cut.stop) for cut in drive(Cutter(length=length, size=float(size), fixed=True))]
+    whole = [(span.start, span.stop) for span in drive(BatchSizer(length=length, size=float(size), fixed=True))]
     reached = data.draw(st.integers(0, len(whole)))
     lost = data.draw(st.sets(st.integers(0, max(0, reached - 1)))) if reached else set()
-    again = Cutter(
+    again = BatchSizer(
         length=length,
         size=float(size),
         fixed=True,
         replay=[whole[place] for place in sorted(lost)],
         position=whole[reached - 1][1] if reached else 0,
     )
-    redone = [(cut.start, cut.stop) for cut in drive(again)]
+    redone = [(span.start, span.stop) for span in drive(again)]
     assert redone == [whole[place] for place in sorted(lost)] + whole[reached:]
 
 
 def test_work_too_small_to_be_seen_in_memory():
-    cutter = Cutter(length=10**5, size=8.0)
-    assert tile(drive(cutter, peak=lambda weight: 0), 10**5)
+    sizer = BatchSizer(length=10**5, size=8.0)
+    assert tile(drive(sizer, peak=lambda weight: 0), 10**5)
 
 
 def test_while_a_probe_is_out_there_is_no_other_cut():
-    cutter = Cutter(length=1000, size=8.0)
-    first = cutter.next(GB)
+    sizer = BatchSizer(length=1000, size=8.0)
+    first = sizer.next(GB)
     assert first is not None
     assert first.probe
-    assert cutter.next(GB) is None
-    cutter.spoiled()
-    assert cutter.next(GB) is not None
+    assert sizer.next(GB) is None
+    sizer.probe_failed()
+    assert sizer.next(GB) is not None
 
 
 def test_a_stream_is_cut_by_counts_from_its_position_until_it_ends():
-    cutter = Cutter(length=None, forward=True, size=8.0, fixed=True, position=40)
-    cuts = []
+    sizer = BatchSizer(length=None, forward=True, size=8.0, fixed=True, position=40)
+    spans = []
     for _ in range(5):
-        cut = cutter.next(GB)
-        assert cut is not None
-        cuts.append(cut)
-        cutter.report(8.0, 0.01, 1000, GB, cut.probe, cut.trial)
-    assert (cuts[0].start, cuts[0].stop) == (40, 48)
-    assert [(cut.start, cut.stop) for cut in cuts[1:]] == [(-1, 7)] * 4
-    cutter.end()
-    assert cutter.next(GB) is None
+        span = sizer.next(GB)
+        assert span is not None
+        spans.append(span)
+        sizer.report(8.0, 0.01, 1000, GB, span.probe, span.trial)
+    assert (spans[0].start, spans[0].stop) == (40, 48)
+    assert [(span.start, span.stop) for span in spans[1:]] == [(-1, 7)] * 4
+    sizer.end()
+    assert sizer.next(GB) is None
 
 
 def test_a_stream_whose_items_are_heavy_numbers_still_gets_batches():
-    cutter = Cutter(length=None, forward=True, size=64.0)
+    sizer = BatchSizer(length=None, forward=True, size=64.0)
     for _ in range(40):
-        cut = cutter.next(GB)
-        assert cut is not None
-        weight = max(1.0, cut.capacity // 1e6) * 1e6
-        cutter.report(weight, 0.01 + weight * 1e-9, 1000, GB, cut.probe, cut.trial)
-    assert cutter.settled
-    assert cutter.size >= 64e6
+        span = sizer.next(GB)
+        assert span is not None
+        weight = max(1.0, span.capacity // 1e6) * 1e6
+        sizer.report(weight, 0.01 + weight * 1e-9, 1000, GB, span.probe, span.trial)
+    assert sizer.settled
+    assert sizer.size >= 64e6
 
 
 def test_times_that_say_nothing_do_not_keep_it_from_settling():
-    cutter = Cutter(length=10**6, size=8.0)
+    sizer = BatchSizer(length=10**6, size=8.0)
     for _ in range(60):
-        cut = cutter.next(GB)
-        assert cut is not None
-        cutter.report(float(cut.stop - cut.start), None, 1000, GB, cut.probe, cut.trial)
-    assert cutter.settled
-    assert cutter.size > 8
+        span = sizer.next(GB)
+        assert span is not None
+        sizer.report(float(span.stop - span.start), None, 1000, GB, span.probe, span.trial)
+    assert sizer.settled
+    assert sizer.size > 8
 
 
 @given(st.integers(1, 5000), st.integers(1, 4), st.integers(1, 3), st.integers(0, 2**30))
 def test_trials_that_come_back_in_parts_do_not_hold_up_the_work(length: int, ahead: int, workers: int, seed: int):
-    """The work goes on while cuts are on their way, and some of them are done in two halves, which tell no speed."""
+    """The work goes on while spans are on their way, and some of them are done in two halves, which tell no speed."""
     choice = np.random.default_rng(seed)
-    cutter = Cutter(length=length, size=8.0, workers=workers)
-    out: list[Cut] = []
+    sizer = BatchSizer(length=length, size=8.0, workers=workers)
+    out: list[BatchSpan] = []
     done = 0
     while True:
-        while len(out) < ahead * workers and (cut := cutter.next(GB)) is not None:
-            out.append(cut)
+        while len(out) < ahead * workers and (span := sizer.next(GB)) is not None:
+            out.append(span)
         if not out:
             break
-        cut = out.pop(0)
-        weight = float(cut.stop - cut.start)
-        done += cut.stop - cut.start
+        span = out.pop(0)
+        weight = float(span.stop - span.start)
+        done += span.stop - span.start
         if weight > 1 and choice.random() < 0.3:
-            if cut.probe:
-                cutter.spoiled()
+            if span.probe:
+                sizer.probe_failed()
             for half in (weight // 2, weight - weight // 2):
-                cutter.report(half, 0.01, 1000, GB, False)
+                sizer.report(half, 0.01, 1000, GB, False)
         else:
-            cutter.report(weight, 0.03 if choice.random() < 0.7 else None, 1000, GB, cut.probe, cut.trial)
+            sizer.report(weight, 0.03 if choice.random() < 0.7 else None, 1000, GB, span.probe, span.trial)
     assert done == length
 
 
 def test_growing_spends_few_batches_on_sizes_that_are_too_small():
     """What a batch costs beside its items is large, as where a function waits for its own results."""
-    cutter = Cutter(length=10**6, size=1024.0)
-    cuts = drive(cutter, seconds=lambda weight: 0.03 + weight * 1e-6)
-    sizes = [cut.stop - cut.start for cut in cuts]
+    sizer = BatchSizer(length=10**6, size=1024.0)
+    spans = drive(sizer, seconds=lambda weight: 0.03 + weight * 1e-6)
+    sizes = [span.stop - span.start for span in spans]
     assert max(sizes) >= 2**17
     assert sum(size < 2**16 for size in sizes[:-1]) <= 8
 
@@ -289,10 +289,10 @@ def test_growing_spends_few_batches_on_sizes_that_are_too_small():
 def test_what_an_earlier_run_knew_of_the_flow_holds_until_it_is_measured():
     known = Cost(1000, 100, source="remembered")
     budget = 10**6
-    cutter = Cutter(length=10**6, size=64.0, cost=known)
-    cuts = drive(cutter, effective=lambda step: budget, peak=lambda weight: 1000 + int(50 * weight))
-    sizes, tried = [cut.stop - cut.start for cut in cuts], sorted({cut.trial for cut in cuts if cut.trial})
-    measured = next(place for place, cut in enumerate(cuts) if cut.trial == tried[1])
+    sizer = BatchSizer(length=10**6, size=64.0, cost=known)
+    spans = drive(sizer, available=lambda step: budget, peak=lambda weight: 1000 + int(50 * weight))
+    sizes, tried = [span.stop - span.start for span in spans], sorted({span.trial for span in spans if span.trial})
+    measured = next(place for place, span in enumerate(spans) if span.trial == tried[1])
     assert max(sizes[: measured + 1]) <= known.capacity(budget)
     assert max(sizes) > known.capacity(budget)  # it takes less than it did
 
@@ -301,15 +301,15 @@ def test_run_after_run_what_is_remembered_of_the_flow_stays():
     """Each run begins from what the one before measured, and grows too fast to measure the flow at two sizes."""
     budget, known = 10**6, None
     for _ in range(4):
-        cutter = Cutter(length=10**5, size=8.0, cost=known)
+        sizer = BatchSizer(length=10**5, size=8.0, cost=known)
         high = 0
-        while (cut := cutter.next(budget)) is not None:
-            weight = float(cut.stop - cut.start)
-            peak = int(1000 + 100 * weight * (1 if cut.probe else 2))
-            high = max(high, peak if cut.probe or cut.trial == 0 else 0)
-            cutter.report(weight, 0.1, peak, budget, cut.probe, cut.trial)
+        while (span := sizer.next(budget)) is not None:
+            weight = float(span.stop - span.start)
+            peak = int(1000 + 100 * weight * (1 if span.probe else 2))
+            high = max(high, peak if span.probe or span.trial == 0 else 0)
+            sizer.report(weight, 0.1, peak, budget, span.probe, span.trial)
         assert high <= budget
-        cost = cutter.whole_cost
+        cost = sizer.whole_cost
         assert cost is not None
         assert cost.at(1000) >= 0.9 * 200 * 1000
         known = Cost(cost.fixed, cost.per_unit, cost.margin, "remembered")
@@ -320,19 +320,19 @@ def test_a_batch_that_ran_out_of_memory_tells_the_next_run_what_it_takes(more: f
     """What was remembered of larger batches may be too little for those of a small budget."""
     budget, known, failures = 10**8, Cost(10**6, 1000, source="remembered"), list[int]()
     for _ in range(6):
-        cutter = Cutter(length=10**6, size=1024.0, cost=known)
+        sizer = BatchSizer(length=10**6, size=1024.0, cost=known)
         failed = 0
-        while (cut := cutter.next(budget)) is not None:
-            weight = float(cut.stop - cut.start)
+        while (span := sizer.next(budget)) is not None:
+            weight = float(span.stop - span.start)
             alone = 10**6 + 1000 * weight
-            needs = alone if cut.probe else more * alone
+            needs = alone if span.probe else more * alone
             if needs > budget:
                 failed += 1
-                cutter.full(weight, pressed=False, limit=budget)
+                sizer.out_of_memory(weight, contended=False, limit=budget)
             else:
-                cutter.report(weight, 1e-3 + weight * 1e-9, int(needs), budget, cut.probe, cut.trial)
+                sizer.report(weight, 1e-3 + weight * 1e-9, int(needs), budget, span.probe, span.trial)
         failures.append(failed)
-        cost = cutter.whole_cost
+        cost = sizer.whole_cost
         assert cost is not None
         known = Cost(cost.fixed, cost.per_unit, cost.margin, "remembered")
     assert failures[0] > 0
@@ -340,41 +340,41 @@ def test_a_batch_that_ran_out_of_memory_tells_the_next_run_what_it_takes(more: f
 
 
 def test_a_part_of_a_batch_that_ran_out_of_memory_says_nothing_new():
-    cutter = Cutter(length=10**6, size=1000.0, cost=Cost(0, 1000), settled=1000.0)
-    cutter.full(1000.0, pressed=False, limit=2 * 10**6)
-    once = cutter.whole_cost
-    cutter.full(500.0, pressed=False, limit=2 * 10**6)
+    sizer = BatchSizer(length=10**6, size=1000.0, cost=Cost(0, 1000), settled=1000.0)
+    sizer.out_of_memory(1000.0, contended=False, limit=2 * 10**6)
+    once = sizer.whole_cost
+    sizer.out_of_memory(500.0, contended=False, limit=2 * 10**6)
     assert once is not None
     assert once.at(1000) == 2 * 10**6
-    assert cutter.whole_cost == once
+    assert sizer.whole_cost == once
 
 
 @given(st.floats(0.0, 0.9))
 def test_one_batch_that_ran_out_of_memory_does_not_leave_the_others_single(fixed: float):
     """However much of the budget is there whatever a batch holds."""
     limit = 10**9
-    cutter = Cutter(length=10**6, size=1000.0, cost=Cost(fixed * limit, 10), settled=1000.0)
-    before = cutter.capacity(limit)
-    cutter.full(1000.0, pressed=False, limit=limit)
-    assert cutter.capacity(limit) >= min(before, 0.05 * 1000)
+    sizer = BatchSizer(length=10**6, size=1000.0, cost=Cost(fixed * limit, 10), settled=1000.0)
+    before = sizer.capacity(limit)
+    sizer.out_of_memory(1000.0, contended=False, limit=limit)
+    assert sizer.capacity(limit) >= min(before, 0.05 * 1000)
 
 
 @given(st.floats(1.0, 2.0), st.integers(10**6, 10**9))
 def test_what_batches_take_in_the_flow_decides_and_not_what_one_takes_alone(more: float, budget: int):
     """Blocks carved up by overlapping batches can make the flow need far more than a batch alone."""
-    cutter = Cutter(length=10**6, size=8.0)
+    sizer = BatchSizer(length=10**6, size=8.0)
     high = 0
-    cuts = []
-    while (cut := cutter.next(budget)) is not None:
-        cuts.append(cut)
-        weight = float(cut.stop - cut.start)
+    spans = []
+    while (span := sizer.next(budget)) is not None:
+        spans.append(span)
+        weight = float(span.stop - span.start)
         alone = 10_000 + 1000 * weight
-        high = int(alone) if cut.probe else max(high, int(more * alone))
-        assert high <= budget or cut.probe or cut.trial  # a trial may find it out
-        cutter.report(weight, 0.001 + weight * 1e-5, high, budget, cut.probe, cut.trial)
-        if len(cuts) > 3000:
+        high = int(alone) if span.probe else max(high, int(more * alone))
+        assert high <= budget or span.probe or span.trial  # a trial may find it out
+        sizer.report(weight, 0.001 + weight * 1e-5, high, budget, span.probe, span.trial)
+        if len(spans) > 3000:
             break
-    if cutter.settled and cutter.whole_cost is not None:
-        foretold = cutter.whole_cost.at(cutter.capacity(budget))
-        assert foretold == pytest.approx(more * (10_000 + 1000 * cutter.capacity(budget)), rel=0.1)
+    if sizer.settled and sizer.whole_cost is not None:
+        foretold = sizer.whole_cost.at(sizer.capacity(budget))
+        assert foretold == pytest.approx(more * (10_000 + 1000 * sizer.capacity(budget)), rel=0.1)
         assert foretold <= budget

@@ -16,24 +16,24 @@ from hypothesis import strategies as st
 from brimful.core.base.errors import DeviceError, InputError
 from brimful.core.memory.oom import InseparableBatch, OutOfMemory, error_line, is_device_lost, is_out_of_memory
 from brimful.engine.map.batch import Batch, Status
-from brimful.engine.map.executor import Done, Runner
-from brimful.engine.map.sources import Loaded
+from brimful.engine.map.executor import BatchResult, Executor
+from brimful.engine.map.sources import LoadedBatch
 
 from .mapping import Recorded, rows, same, stamped
 
 CPU = torch.device("cpu")
 
 
-def batch(tree: Any, **options: Any) -> Loaded:
-    return Loaded(0, len(tree), tree, **options)
+def batch(tree: Any, **options: Any) -> LoadedBatch:
+    return LoadedBatch(0, len(tree), tree, **options)
 
 
-def finished(runner: Runner, loaded: Loaded) -> Done:
-    return runner.finish(runner.launch(runner.stage(runner.pin(loaded))))
+def finished(executor: Executor, loaded: LoadedBatch) -> BatchResult:
+    return executor.finish(executor.launch(executor.stage(executor.pin(loaded))))
 
 
-def once(fn: Callable[[Any], Any], tree: Any, **options: Any) -> Done:
-    return finished(Runner(fn, CPU, **options), batch(tree))
+def once(fn: Callable[[Any], Any], tree: Any, **options: Any) -> BatchResult:
+    return finished(Executor(fn, CPU, **options), batch(tree))
 
 
 def fails_on(bad: Sequence[int], fn: Callable[[Any], Any] = stamped) -> Callable[[torch.Tensor], Any]:
@@ -162,10 +162,10 @@ def test_a_bad_item_changes_no_bit_of_its_neighbours_even_in_a_function_that_mix
 
 
 def test_all_bad_after_the_function_has_worked():
-    runner = Runner(fails_on(range(10, 14)), CPU)
+    executor = Executor(fails_on(range(10, 14)), CPU)
     x = numbered(14)
-    assert finished(runner, batch(x[:10])).bad == 0
-    done = finished(runner, Loaded(10, 4, x[10:]))
+    assert finished(executor, batch(x[:10])).bad == 0
+    done = finished(executor, LoadedBatch(10, 4, x[10:]))
     assert done.status.tolist() == [Status.FAILED] * 4
     assert done.values is not None
     assert done.values.shape == (4, 3)
@@ -198,7 +198,7 @@ def test_an_item_that_could_not_be_read_does_not_spoil_its_batch():
 
     x = numbered(6)
     x[2] = 0
-    done = finished(Runner(strict, CPU), batch(x, bad={2: "column 'a' is null"}))
+    done = finished(Executor(strict, CPU), batch(x, bad={2: "column 'a' is null"}))
     assert done.status.tolist() == [0, 0, Status.FAILED, 0, 0, 0]
     assert done.messages == {2: "column 'a' is null"}
     assert done.values is not None
@@ -207,7 +207,7 @@ def test_an_item_that_could_not_be_read_does_not_spoil_its_batch():
 
 
 def test_a_batch_with_nothing_readable_is_all_failed():
-    done = finished(Runner(stamped, CPU), Loaded(0, 2, None, {0: "text", 1: "text"}))
+    done = finished(Executor(stamped, CPU), LoadedBatch(0, 2, None, {0: "text", 1: "text"}))
     assert done.status.tolist() == [Status.FAILED] * 2
     assert done.values is None
 
@@ -218,9 +218,9 @@ def test_items_that_fail_only_together_are_entangled():
             raise ValueError("both")
         return x
 
-    runner = Runner(together, CPU)
+    executor = Executor(together, CPU)
     with pytest.raises(InseparableBatch):
-        runner.launch(runner.stage(batch(numbered(8))))
+        executor.launch(executor.stage(batch(numbered(8))))
 
 
 @pytest.mark.parametrize(
@@ -236,9 +236,9 @@ def test_out_of_memory_is_known_in_all_its_forms(error: Exception):
     def hungry(x: torch.Tensor) -> torch.Tensor:
         raise error
 
-    runner = Runner(hungry, CPU)
+    executor = Executor(hungry, CPU)
     with pytest.raises(OutOfMemory):
-        runner.launch(runner.stage(batch(rows(2))))
+        executor.launch(executor.stage(batch(rows(2))))
     assert is_out_of_memory(error)
     assert not is_device_lost(error)
 
@@ -247,9 +247,9 @@ def test_a_lost_device_ends_the_work_and_says_how_to_go_on():
     def assertion(x: torch.Tensor) -> torch.Tensor:
         raise RuntimeError("CUDA error: device-side assert triggered")
 
-    runner = Runner(assertion, CPU)
+    executor = Executor(assertion, CPU)
     with pytest.raises(DeviceError, match=r"positions 0 to 2.*is kept.*run the same command again"):
-        runner.launch(runner.stage(batch(rows(2))))
+        executor.launch(executor.stage(batch(rows(2))))
 
 
 def test_other_errors_are_the_items():
@@ -268,32 +268,32 @@ def test_the_tensors_of_a_failed_call_are_let_go(kind: type[Exception]):
         held.extend((weakref.ref(big), weakref.ref(x)))
         raise kind("CUDA out of memory")
 
-    runner = Runner(leaky, CPU, lenient=True)
+    executor = Executor(leaky, CPU, lenient=True)
     gc.collect()
     gc.disable()  # memory must be there for the next batch, not some time later
     try:
         for _ in range(2):
             with contextlib.suppress(OutOfMemory):
-                runner.launch(runner.stage(batch(rows(2))))
+                executor.launch(executor.stage(batch(rows(2))))
         assert [each() for each in held] == [None] * len(held)
     finally:
         gc.enable()
 
 
 def test_results_that_there_is_no_room_to_copy_are_no_room_at_all():
-    runner = Runner(lambda x: x, CPU)
+    executor = Executor(lambda x: x, CPU)
     with (
         patch.object(torch.Tensor, "detach", side_effect=torch.OutOfMemoryError("CUDA out of memory")),
         pytest.raises(OutOfMemory),
     ):
-        runner.launch(runner.stage(batch(rows(2))))
+        executor.launch(executor.stage(batch(rows(2))))
 
 
 def test_an_item_too_big_has_a_blank_row_of_the_right_form():
-    runner = Runner(lambda x: (x[:, 0], x.long()), CPU)
-    assert runner.too_big(Loaded(0, 1, rows(1))).values is None
-    finished(runner, batch(rows(3)))
-    done = runner.too_big(Loaded(3, 1, rows(1)))
+    executor = Executor(lambda x: (x[:, 0], x.long()), CPU)
+    assert executor.too_big(LoadedBatch(0, 1, rows(1))).values is None
+    finished(executor, batch(rows(3)))
+    done = executor.too_big(LoadedBatch(3, 1, rows(1)))
     assert done.status.tolist() == [Status.TOO_BIG]
     assert "does not fit" in done.messages[0]
     assert done.values is not None

@@ -65,13 +65,13 @@ def test_another_device_is_tried(device: Any):
         tries.append(len(x))
         return x / 0 if len(tries) == 1 else x
 
-    result = run(flaky, torch.ones(5), batch=5, fallback=device)
+    result = run(flaky, torch.ones(5), batch_size=5, fallback=device)
     assert result.status.tolist() == [Status.RESCUED] * 5
     assert result.values.tolist() == [1.0] * 5
 
 
 def test_when_the_fallback_fails_too_both_reasons_are_told():
-    result = run(picky, rows(30), batch=30, fallback=broken)
+    result = run(picky, rows(30), batch_size=30, fallback=broken)
     bad = rows(30)[:, 0] > 20
     assert (result.status[bad.numpy()] == Status.FAILED).all()
     assert (result.status[~bad.numpy()] == Status.OK).all()
@@ -96,7 +96,7 @@ def test_what_the_function_flagged_itself_is_tried_again_but_its_own_codes_are_n
     def flagging(x: torch.Tensor) -> Batch:
         return Batch(x * 2, torch.arange(len(x)) % 3 * 8 + (torch.arange(len(x)) % 3 == 1) * -5)
 
-    result = run(flagging, rows(6), batch=6, fallback=lambda x: x * 5)
+    result = run(flagging, rows(6), batch_size=6, fallback=lambda x: x * 5)
     assert result.status.tolist() == [0, 1, 16, 0, 1, 16]
     assert same(result.values[1], rows(6)[1] * 5)
     assert same(result.values[2], rows(6)[2] * 2)
@@ -123,7 +123,7 @@ def test_items_that_do_not_fit_the_fallback_together_are_tried_in_parts():
             raise torch.OutOfMemoryError("CUDA out of memory")
         return x
 
-    result = run(lambda x: x / 0, torch.ones(9), batch=9, fallback=small)
+    result = run(lambda x: x / 0, torch.ones(9), batch_size=9, fallback=small)
     assert result.status.tolist() == [Status.RESCUED] * 9
     assert max(sizes) == 9
 
@@ -134,30 +134,32 @@ def test_an_item_too_big_is_tried_by_the_fallback():
             raise torch.OutOfMemoryError("CUDA out of memory")
         return x * 2
 
-    result = run(hungry, torch.arange(6.0), batch=6, fallback=lambda x: x * 10)
+    result = run(hungry, torch.arange(6.0), batch_size=6, fallback=lambda x: x * 10)
     assert result.status.tolist() == [0, 0, 0, Status.RESCUED, 0, 0]
     assert result.values.tolist() == [0, 2, 4, 30, 8, 10]
 
 
 def test_all_of_the_first_batch_can_be_rescued():
-    result = run(lambda x: x / 0, torch.ones(6), batch=2, fallback=double)
+    result = run(lambda x: x / 0, torch.ones(6), batch_size=2, fallback=double)
     assert result.status.tolist() == [Status.RESCUED] * 6
     assert result.values.tolist() == [2.0] * 6
 
 
 def test_memory_that_is_the_functions_own_is_not_written_to():
     kept = torch.full((4, 2), float("inf"))
-    result = run(lambda x: kept[: len(x)], rows(4), batch=4, fallback=lambda x: x[:, :2] * 0)
+    result = run(lambda x: kept[: len(x)], rows(4), batch_size=4, fallback=lambda x: x[:, :2] * 0)
     assert result.status.tolist() == [Status.RESCUED] * 4
     assert kept.isinf().all()
-    expanded = run(lambda x: torch.tensor(float("nan")).expand(len(x)), rows(4), batch=4, fallback=lambda x: x[:, 0])
+    expanded = run(
+        lambda x: torch.tensor(float("nan")).expand(len(x)), rows(4), batch_size=4, fallback=lambda x: x[:, 0]
+    )
     assert same(expanded.values, rows(4)[:, 0])
 
 
 @pytest.mark.parametrize("other", [lambda x: (x, x), lambda x: x[:, :2], lambda x: {"a": x}])
 def test_a_fallback_of_another_form_is_refused(other: Any):
     with pytest.raises(InputError, match=r"the fallback returned .* must be the same"):
-        run(lambda x: x / 0, rows(4), batch=4, fallback=other)
+        run(lambda x: x / 0, rows(4), batch_size=4, fallback=other)
 
 
 def test_what_is_no_fallback_is_refused():

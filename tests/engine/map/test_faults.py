@@ -21,7 +21,7 @@ from brimful.core.runs.rundir import LOG, MANIFEST
 
 from ...helpers.stopping import Orders
 from . import map_runner
-from .mapping import Heard, Recorded, double, rows, run, same, stamped, stream
+from .mapping import EventLog, Recorded, double, rows, run, same, stamped, stream
 
 
 def full() -> torch.OutOfMemoryError:
@@ -50,13 +50,13 @@ class Failing(Recorded):
 def test_memory_that_runs_out_at_any_call_costs_nothing_but_a_warning(kind: str, batch: Any, tmp_path: Path):
     if kind == "weights" and batch != "auto":
         pytest.skip("weights and a batch size exclude each other")
-    options: dict[str, Any] = {"batch": batch}
+    options: dict[str, Any] = {"batch_size": batch}
     if kind == "weights":
         options["weight"] = np.arange(1, 25)
     for position in itertools.count(1):
         if kind == "out":
             options["out"] = tmp_path / str(position)
-        failing, heard = Failing(position), Heard()
+        failing, heard = Failing(position), EventLog()
         result = run(failing, stream(24) if kind == "stream" else rows(24), progress=heard, **options)
         assert same(result.values, rows(24) * 2)
         assert result.status.tolist() == [Status.OK] * 24
@@ -77,8 +77,8 @@ def test_a_limit_on_the_batch_is_found_and_kept(limit: int, batch: Any):
             raise full()
         return double(x)
 
-    recorded, heard = Recorded(function), Heard()
-    result = run(recorded, rows(300), batch=batch, progress=heard)
+    recorded, heard = Recorded(function), EventLog()
+    result = run(recorded, rows(300), batch_size=batch, progress=heard)
     assert same(result.values, rows(300) * 2)
     assert result.ok.all()
     over = sum(size > limit for size in recorded.sizes)
@@ -92,7 +92,7 @@ def test_items_that_alone_do_not_fit_are_flagged_and_the_others_done(big: set[in
             raise full()
         return double(x)
 
-    result = run(function, rows(24), batch=8)
+    result = run(function, rows(24), batch_size=8)
     assert set(np.flatnonzero(result.status == Status.TOO_BIG).tolist()) == big
     good = [item for item in range(24) if item not in big]
     assert not result.status[good].any()
@@ -114,7 +114,7 @@ def test_memory_runs_out_while_bad_items_are_looked_for():
             raise ValueError("five")
         return double(x)
 
-    result = run(function, rows(32), batch=8)
+    result = run(function, rows(32), batch_size=8)
     assert np.flatnonzero(result.status).tolist() == [5]
     good = [item for item in range(32) if item != 5]
     assert same(result.values[good], rows(32)[good] * 2)
@@ -164,7 +164,7 @@ def killed_and_resumed(maps: Orders, folder: Path, seed: int, asked: dict[str, A
 
 
 def rounds(maps: Orders, tmp_path: Path, count: int, function: str, more: dict[str, Any]) -> None:
-    expected = {"stamped": run(stamped, rows(COUNT), batch=BATCH).values, "double": rows(COUNT) * 2}[function]
+    expected = {"stamped": run(stamped, rows(COUNT), batch_size=BATCH).values, "double": rows(COUNT) * 2}[function]
     for seed in range(count):
         folder = tmp_path / str(seed)
         folder.mkdir()
@@ -173,9 +173,9 @@ def rounds(maps: Orders, tmp_path: Path, count: int, function: str, more: dict[s
 
 
 WAYS = [
-    ("stamped", {"batch": BATCH}),
-    ("double", {"batch": "auto"}),
-    ("double", {"batch": "auto", "stream": True, "fingerprint": "rows"}),
+    ("stamped", {"batch_size": BATCH}),
+    ("double", {"batch_size": "auto"}),
+    ("double", {"batch_size": "auto", "stream": True, "fingerprint": "rows"}),
 ]
 
 
@@ -202,7 +202,7 @@ def shards_of(folder: Path) -> list[Path]:
 
 
 def test_an_interrupt_keeps_what_was_finished_and_says_how_to_go_on(maps: Orders, tmp_path: Path):
-    asked = order(tmp_path, "stamped", batch=BATCH)
+    asked = order(tmp_path, "stamped", batch_size=BATCH)
     pid = maps.start(**asked)
     wait_for(lambda: len(shards_of(tmp_path / "run")) > 5)
     said = maps.stop(pid, signal.SIGINT)
@@ -216,7 +216,7 @@ def test_an_interrupt_keeps_what_was_finished_and_says_how_to_go_on(maps: Orders
     before = sum(computed(tmp_path))
     assert before - kept <= 2 * BATCH
     result: Any = map_runner.work({**asked, "seconds": 0})
-    assert same(result.values, run(stamped, rows(COUNT), batch=BATCH).values)
+    assert same(result.values, run(stamped, rows(COUNT), batch_size=BATCH).values)
     # A batch may be on disk and not counted yet when the interrupt falls between the two.
     assert COUNT - kept - BATCH <= sum(computed(tmp_path)) - before <= COUNT - kept
 
@@ -227,9 +227,9 @@ def test_an_interrupt_without_a_directory_says_that_nothing_was_kept():
             raise KeyboardInterrupt
         return x
 
-    heard = Heard()
+    heard = EventLog()
     with pytest.raises(KeyboardInterrupt, match="interrupted after 28 items; nothing was kept"):
-        run(function, rows(40), batch=4, progress=heard)
+        run(function, rows(40), batch_size=4, progress=heard)
     assert heard.of(Finished)[0].state == "interrupted"
 
 
@@ -252,7 +252,7 @@ def test_a_full_disk_is_told_of_and_the_run_goes_on_once_there_is_room(
     with monkeypatch.context() as patch:
         patch.setattr(parquet, "write", full_disk)
         with pytest.raises(StorageError, match=r"the disk is full.*run the same command again: finished work is kept"):
-            run(recorded, rows(80), batch=8, out=tmp_path / "run")
+            run(recorded, rows(80), batch_size=8, out=tmp_path / "run")
     kept = shards_of(tmp_path / "run")
     assert len(kept) == fails - 1
     assert not list((tmp_path / "run").glob("*.part"))
@@ -260,8 +260,8 @@ def test_a_full_disk_is_told_of_and_the_run_goes_on_once_there_is_room(
     assert isinstance(last, Finished)
     assert last.state == "failed"
     recorded.sizes.clear()
-    result = run(recorded, rows(80), batch=8, out=tmp_path / "run")
-    assert same(result.values, run(stamped, rows(80), batch=8).values)
+    result = run(recorded, rows(80), batch_size=8, out=tmp_path / "run")
+    assert same(result.values, run(stamped, rows(80), batch_size=8).values)
     assert sum(recorded.sizes) == 80 - 8 * (fails - 1)
 
 
@@ -276,7 +276,7 @@ def test_a_place_that_cannot_be_written_is_named():
 @pytest.fixture
 def done(tmp_path: Path) -> Path:
     """A finished run of ten batches."""
-    run(Recorded(stamped), rows(80), batch=8, out=tmp_path / "run")
+    run(Recorded(stamped), rows(80), batch_size=8, out=tmp_path / "run")
     return tmp_path / "run"
 
 
@@ -297,7 +297,7 @@ def emptied(path: Path) -> None:
 
 def foreign(path: Path) -> None:
     other = path.parent.parent / "other"
-    run(double, rows(80), batch=8, out=other)
+    run(double, rows(80), batch_size=8, out=other)
     shutil.copy(other / path.name, path)
 
 
@@ -306,20 +306,20 @@ def test_a_damaged_shard_is_done_again(done: Path, harm: Any):
     harm(shards_of(done)[0])
     recorded = Recorded(stamped)
     with pytest.warns(BrimfulWarning, match="is damaged.*its items are done again"):
-        result = run(recorded, rows(80), batch=8, out=done)
+        result = run(recorded, rows(80), batch_size=8, out=done)
     assert recorded.sizes == [8]
-    assert same(result.values, run(stamped, rows(80), batch=8).values)
+    assert same(result.values, run(stamped, rows(80), batch_size=8).values)
     assert len(list(done.glob("*.damaged"))) == 1
 
 
 def test_a_shard_that_rots_after_the_run_is_told_of(done: Path):
-    result = run(Recorded(stamped), rows(80), batch=8, out=done)
+    result = run(Recorded(stamped), rows(80), batch_size=8, out=done)
     flipped(shards_of(done)[0])
     with pytest.raises(CorruptError, match="Delete it and run the same command again"):
         _ = result.values
 
 
-@pytest.mark.parametrize("file", ["cuts.jsonl", "events.jsonl"])
+@pytest.mark.parametrize("file", ["batches.jsonl", "events.jsonl"])
 @pytest.mark.parametrize("harm", [b"", b'{"start": 16, "st', b"\xff\xfe\x00garbage\n{\n", None])
 def test_torn_and_damaged_logs_cost_nothing(done: Path, file: str, harm: bytes | None):
     path = done / file
@@ -331,23 +331,23 @@ def test_torn_and_damaged_logs_cost_nothing(done: Path, file: str, harm: bytes |
     for shard in shards_of(done)[3:6]:
         shard.unlink()
     recorded = Recorded(stamped)
-    result = run(recorded, rows(80), batch=8, out=done)
+    result = run(recorded, rows(80), batch_size=8, out=done)
     assert sum(recorded.sizes) == 24
     assert result.ok.all()
     if file == "events.jsonl":
-        assert same(result.values, run(stamped, rows(80), batch=8).values)
+        assert same(result.values, run(stamped, rows(80), batch_size=8).values)
         assert isinstance(list(read_log(path))[-1], Finished)
 
 
 def test_a_damaged_manifest_is_named_and_can_be_deleted(done: Path):
     (done / MANIFEST).write_text("{")
     with pytest.raises(CorruptError, match="delete that file and run the same command again"):
-        run(Recorded(stamped), rows(80), batch=8, out=done)
+        run(Recorded(stamped), rows(80), batch_size=8, out=done)
     (done / MANIFEST).unlink()
     recorded = Recorded(stamped)
-    result = run(recorded, rows(80), batch=8, out=done)
+    result = run(recorded, rows(80), batch_size=8, out=done)
     assert recorded.sizes == []
-    assert same(result.values, run(stamped, rows(80), batch=8).values)
+    assert same(result.values, run(stamped, rows(80), batch_size=8).values)
 
 
 # The same run, or none.
@@ -355,10 +355,10 @@ def test_a_damaged_manifest_is_named_and_can_be_deleted(done: Path):
 
 def test_a_finished_run_is_not_done_again(done: Path):
     recorded = Recorded(stamped)
-    result = run(recorded, rows(80), batch=8, out=done)
+    result = run(recorded, rows(80), batch_size=8, out=done)
     assert recorded.sizes == []
     assert (len(result.status), result.rate) == (80, 0)
-    assert same(result.values, run(stamped, rows(80), batch=8).values)
+    assert same(result.values, run(stamped, rows(80), batch_size=8).values)
 
 
 def test_flags_and_messages_survive_a_resume(tmp_path: Path):
@@ -367,9 +367,9 @@ def test_flags_and_messages_survive_a_resume(tmp_path: Path):
             raise ValueError("five")
         return torch.where(x == 30, float("nan"), x)
 
-    first = run(function, rows(80), batch=8, out=tmp_path / "run")
+    first = run(function, rows(80), batch_size=8, out=tmp_path / "run")
     shards_of(tmp_path / "run")[-1].unlink()
-    again = run(function, rows(80), batch=8, out=tmp_path / "run")
+    again = run(function, rows(80), batch_size=8, out=tmp_path / "run")
     assert first.messages == again.messages == {5: "ValueError: five", 30: "the result is not finite"}
     assert first.status.tolist() == again.status.tolist()
     assert same(first.values, again.values)
@@ -381,15 +381,15 @@ def test_flags_and_messages_survive_a_resume(tmp_path: Path):
         ({"fn": double}, "fn was 'Recorded .* and is now 'double "),
         ({"items": rows(80) + 1}, "the input data is not the same"),
         ({"items": rows(81)}, "the input data is not the same"),
-        ({"batch": 9}, "batch was 8 and is now 9"),
+        ({"batch_size": 9}, "batch_size was 8 and is now 9"),
         ({"nonfinite": "allow"}, "nonfinite was 'flag' and is now 'allow'"),
         ({"fallback": torch.float64}, "fallback was 'None' and is now 'torch.float64'"),
         ({"name": "other"}, "it holds a run of 'map', not of 'other'"),
-        ({"weight": np.arange(1, 81), "batch": "auto"}, "batch was 8 and is now 'auto'.*input data"),
+        ({"weight": np.arange(1, 81), "batch_size": "auto"}, "batch_size was 8 and is now 'auto'.*input data"),
     ],
 )
 def test_a_run_that_is_not_the_same_is_refused_and_the_change_named(done: Path, change: dict[str, Any], words: str):
-    options: dict[str, Any] = {"fn": Recorded(stamped), "items": rows(80), "batch": 8, **change}
+    options: dict[str, Any] = {"fn": Recorded(stamped), "items": rows(80), "batch_size": 8, **change}
     before = {path.name for path in done.iterdir()}
     with pytest.raises(ChangedError, match=words):
         run(options.pop("fn"), options.pop("items"), out=done, **options)
@@ -397,27 +397,27 @@ def test_a_run_that_is_not_the_same_is_refused_and_the_change_named(done: Path, 
 
 
 def test_another_budget_and_device_do_not_change_the_run(done: Path):
-    assert run(Recorded(stamped), rows(80), batch=8, out=done, budget="300MB", device="cpu").ok.all()
+    assert run(Recorded(stamped), rows(80), batch_size=8, out=done, budget="300MB", device="cpu").ok.all()
 
 
 def test_a_directory_with_a_run_can_be_refused(done: Path):
     with pytest.raises(RunDirError, match="already holds a run"):
-        run(Recorded(stamped), rows(80), batch=8, out=done, resume=False)
-    assert run(stamped, rows(80), batch=8, out=done.parent / "new", resume=False).ok.all()
+        run(Recorded(stamped), rows(80), batch_size=8, out=done, resume=False)
+    assert run(stamped, rows(80), batch_size=8, out=done.parent / "new", resume=False).ok.all()
 
 
 def test_an_iterator_is_resumed_by_its_fingerprint(tmp_path: Path):
     recorded = Recorded(stamped)
-    first = run(recorded, stream(80), batch=8, out=tmp_path / "run", fingerprint="v1")
+    first = run(recorded, stream(80), batch_size=8, out=tmp_path / "run", fingerprint="v1")
     for shard in shards_of(tmp_path / "run")[2::7]:
         shard.unlink()
     recorded.sizes.clear()
-    again = run(recorded, stream(80), batch=8, out=tmp_path / "run", fingerprint="v1")
+    again = run(recorded, stream(80), batch_size=8, out=tmp_path / "run", fingerprint="v1")
     assert recorded.sizes == [8, 8]
     assert same(first.values, again.values)
     assert again.status.tolist() == [0] * 80
     with pytest.raises(ChangedError, match="the input data is not the same"):
-        run(recorded, stream(80), batch=8, out=tmp_path / "run", fingerprint="v2")
+        run(recorded, stream(80), batch_size=8, out=tmp_path / "run", fingerprint="v2")
 
 
 def test_an_iterator_without_a_fingerprint_runs_once_and_says_why_not_again(tmp_path: Path):
@@ -427,6 +427,6 @@ def test_an_iterator_without_a_fingerprint_runs_once_and_says_why_not_again(tmp_
 
 
 def test_a_stream_that_has_become_shorter_is_noticed(tmp_path: Path):
-    run(double, stream(80), batch=8, out=tmp_path / "run", fingerprint="v1")
+    run(double, stream(80), batch_size=8, out=tmp_path / "run", fingerprint="v1")
     with pytest.raises(Exception, match="the stream ended after 40 items"):
-        run(double, stream(40), batch=8, out=tmp_path / "run", fingerprint="v1")
+        run(double, stream(40), batch_size=8, out=tmp_path / "run", fingerprint="v1")

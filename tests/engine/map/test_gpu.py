@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from brimful import Batch, Status
 
-from .mapping import Heard, Recorded, rows, run, same, stream
+from .mapping import EventLog, Recorded, rows, run, same, stream
 
 pytestmark = [pytest.mark.gpu, pytest.mark.usefixtures("clean_device")]
 
@@ -63,7 +63,7 @@ def test_a_product_made_before_does_not_hold_more_than_its_own_space():
     torch.cuda.empty_cache()
     assert torch.cuda.memory_reserved() > 700 * MB
     items = torch.randn(20_000, 32, 32, generator=torch.Generator().manual_seed(0))
-    heard = Heard()
+    heard = EventLog()
     result = run(lambda x: x @ x, items, device="cuda", budget=300 * MB, progress=heard)
     assert result.observed <= 300 * MB
     assert torch.allclose(result.values, items @ items, atol=1e-3)
@@ -75,8 +75,8 @@ def test_memory_that_really_runs_out_splits_the_batch():
         block = torch.ones(len(x), 4 * MB // 4, device=x.device)
         return x + block[:, :1]
 
-    heard = Heard()
-    result, peak = peak_of(function, rows(200), budget=100 * MB, batch=100, progress=heard)
+    heard = EventLog()
+    result, peak = peak_of(function, rows(200), budget=100 * MB, batch_size=100, progress=heard)
     assert peak <= 100 * MB
     assert same(result.values, rows(200) + 1)
     assert result.ok.all()
@@ -90,7 +90,7 @@ def test_an_item_that_alone_does_not_fit_is_flagged():
             torch.ones(300 * MB, device=x.device)
         return x * 2
 
-    result, peak = peak_of(function, rows(40), budget=200 * MB, batch=8)
+    result, peak = peak_of(function, rows(40), budget=200 * MB, batch_size=8)
     assert peak <= 200 * MB
     assert np.flatnonzero(result.status).tolist() == [7]
     assert result.status[7] == Status.TOO_BIG
@@ -108,7 +108,7 @@ def test_memory_that_runs_out_at_any_call(position: int):
             raise torch.OutOfMemoryError("CUDA out of memory")
         return x * 2
 
-    result = run(function, rows(48), device="cuda", batch=6)
+    result = run(function, rows(48), device="cuda", batch_size=6)
     assert same(result.values, rows(48) * 2)
     assert result.ok.all()
 
@@ -132,7 +132,7 @@ def test_batches_moved_ahead_arrive_whole(dtype: torch.dtype):
 
     poison = torch.full((64, 1024, 1024), 255, dtype=torch.uint8, device="cuda")
     del poison
-    assert same(run(function, items, device="cuda", batch=333).values, items)
+    assert same(run(function, items, device="cuda", batch_size=333).values, items)
 
 
 def test_results_on_their_way_back_are_not_overwritten():
@@ -141,14 +141,14 @@ def test_results_on_their_way_back_are_not_overwritten():
         torch.cuda._sleep(500_000)
         return big, {"n": x[:, 0].long()}
 
-    result = run(function, rows(5000, 16), device="cuda", batch=256)
+    result = run(function, rows(5000, 16), device="cuda", batch_size=256)
     assert same(result.values[0], rows(5000, 16).repeat(1, 64))
     assert same(result.values[1]["n"], rows(5000, 16)[:, 0].long())
 
 
 def test_items_that_are_on_the_device_already_are_left_as_they_are():
     items = rows(300).cuda()
-    result = run(lambda x: x.mul_(2), items, device="cuda", batch=50)
+    result = run(lambda x: x.mul_(2), items, device="cuda", batch_size=50)
     assert same(result.values, rows(300) * 2)
     assert same(items.cpu(), rows(300))
 
@@ -159,7 +159,7 @@ def test_a_stream_and_its_bad_items():
             raise ValueError("fifty")
         return torch.where(x == 60, float("nan"), x * 2)
 
-    result = run(function, stream(200), device="cuda", batch=16)
+    result = run(function, stream(200), device="cuda", batch_size=16)
     assert np.flatnonzero(result.status).tolist() == [50, 60]
     assert result.messages == {50: "ValueError: fifty", 60: "the result is not finite"}
     good = [item for item in range(200) if item not in (50, 60)]
@@ -171,7 +171,7 @@ def test_status_and_messages_from_the_device():
         odd = x[:, 0].long() % 2 == 1
         return Batch(x, odd.to(torch.int8) * 20, {int(i): "odd" for i in odd.nonzero()})
 
-    result = run(function, rows(30), device="cuda", batch=7)
+    result = run(function, rows(30), device="cuda", batch_size=7)
     assert result.status.tolist() == [0, 20] * 15
     assert result.messages == dict.fromkeys(range(1, 30, 2), "odd")
 
@@ -182,7 +182,7 @@ def test_what_fails_on_the_device_is_done_on_the_cpu():
             raise RuntimeError("not on this device")
         return x * 2
 
-    result = run(function, rows(40), device="cuda", fallback="cpu", batch=8)
+    result = run(function, rows(40), device="cuda", fallback="cpu", batch_size=8)
     assert same(result.values, rows(40) * 2)
     assert (result.status[21:] == Status.RESCUED).all()
     assert (result.status[:21] == Status.OK).all()
@@ -194,7 +194,7 @@ def test_an_item_too_big_for_the_device_is_done_on_the_cpu():
             return x * torch.ones(100 * MB, device=x.device)[:1] * 2
         return x * 2
 
-    result, peak = peak_of(function, rows(10), budget=200 * MB, fallback="cpu", batch=5)
+    result, peak = peak_of(function, rows(10), budget=200 * MB, fallback="cpu", batch_size=5)
     assert peak <= 200 * MB
     assert same(result.values, rows(10) * 2)
     assert result.status[3] == Status.RESCUED
@@ -210,7 +210,7 @@ def test_a_wider_dtype_saves_on_the_device():
 def test_the_limit_is_put_back_after_an_error_too():
     before = torch.cuda.get_per_process_memory_fraction(0)
     with pytest.raises(KeyError):
-        run(lambda x: {}["nothing"], rows(100), device="cuda", budget=100 * MB, batch=50)
+        run(lambda x: {}["nothing"], rows(100), device="cuda", budget=100 * MB, batch_size=50)
     assert torch.cuda.get_per_process_memory_fraction(0) == before
     torch.ones(50 * MB, device="cuda")
 
@@ -243,7 +243,7 @@ def test_a_run_on_the_device_is_resumed_on_the_cpu(tmp_path: Any):
         return x * 2
 
     with pytest.raises(KeyboardInterrupt, match="run the same command again"):
-        run(function, rows(100), device="cuda", batch=10, out=tmp_path / "run")
+        run(function, rows(100), device="cuda", batch_size=10, out=tmp_path / "run")
     assert list((tmp_path / "run").glob("shard-*"))
-    result = run(function, rows(100), device="cpu", batch=10, out=tmp_path / "run")
+    result = run(function, rows(100), device="cpu", batch_size=10, out=tmp_path / "run")
     assert same(result.values, rows(100) * 2)

@@ -13,7 +13,7 @@ from brimful.engine.map.ledger import Ledger
 def written(path: Path, *cuts: tuple[int, int], settled: float | None = None) -> Path:
     ledger = Ledger(path)
     for start, stop in cuts:
-        ledger.cut(start, stop)
+        ledger.add(start, stop)
     if settled is not None:
         ledger.settle(settled)
     ledger.close()

@@ -22,7 +22,7 @@ from brimful.core.runs.events import BatchDone, Finished, Planned, Started
 from brimful.engine.map import plan_map
 
 from ...helpers.memory import pages
-from .mapping import Heard, Recorded, double, rows, run, same, stamped, stream
+from .mapping import EventLog, Recorded, double, rows, run, same, stamped, stream
 
 # What the function gets, for items of every kind.
 
@@ -77,7 +77,7 @@ def test_parquet(tmp_path: Path, folder: bool):
             pq.write_table(part, tmp_path / f"{place}.parquet", row_group_size=7)
     else:
         pq.write_table(pa.table({"x": x}), tmp_path / "x.parquet", row_group_size=13)
-    result = run(lambda batch: batch["x"] * 2, str(tmp_path if folder else tmp_path / "x.parquet"), batch=9)
+    result = run(lambda batch: batch["x"] * 2, str(tmp_path if folder else tmp_path / "x.parquet"), batch_size=9)
     assert same(result.values, torch.from_numpy(x * 2))
 
 
@@ -124,7 +124,7 @@ def test_the_function_may_change_its_batch_without_harm_to_the_callers_data():
         batch["n"].zero_()
         return batch.pop("x").mul_(2)
 
-    assert same(run(careless, items, batch=7).values, rows(60) * 2)
+    assert same(run(careless, items, batch_size=7).values, rows(60) * 2)
     assert same(items["x"], rows(60))
     assert items["n"].tolist() == list(range(60))
 
@@ -158,10 +158,10 @@ def test_items_that_cannot_be_worked_on(items: Any, words: str):
 @pytest.mark.parametrize(
     ("options", "error", "words"),
     [
-        ({"batch": 0}, ConfigError, "batch is 0"),
-        ({"batch": True}, ConfigError, "batch is True"),
-        ({"batch": "large"}, ConfigError, "'large'.*'auto'"),
-        ({"batch": 4, "weight": [1, 2, 3]}, ConfigError, "exclude each other"),
+        ({"batch_size": 0}, ConfigError, "batch_size is 0"),
+        ({"batch_size": True}, ConfigError, "batch_size is True"),
+        ({"batch_size": "large"}, ConfigError, "'large'.*'auto'"),
+        ({"batch_size": 4, "weight": [1, 2, 3]}, ConfigError, "exclude each other"),
         ({"weight": [1, 2]}, InputError, "3 items"),
         ({"nonfinite": "drop"}, ConfigError, "'flag' or 'allow'"),
         ({"device": "tpu"}, DeviceError, "tpu"),
@@ -183,23 +183,25 @@ def test_a_function_that_is_none():
 def test_results_of_the_wrong_length_or_of_changing_form(out: bool, tmp_path: Path):
     folder = tmp_path / "run" if out else None
     with pytest.raises(InputError, match="got 5 items and returned 4 rows"):
-        run(lambda x: x[1:], rows(10), batch=5, out=folder)
+        run(lambda x: x[1:], rows(10), batch_size=5, out=folder)
     with pytest.raises(InputError, match="must be the same in all"):
-        result = run(lambda x: x if len(x) == 4 else x.double(), rows(7), batch=4, out=tmp_path / "2" if out else None)
+        result = run(
+            lambda x: x if len(x) == 4 else x.double(), rows(7), batch_size=4, out=tmp_path / "2" if out else None
+        )
         assert result.values is None
 
 
 def test_a_stream_whose_results_change_form():
     with pytest.raises(InputError, match="must be the same in all"):
-        _ = run(lambda x: x if len(x) == 5 else x.double(), stream(12), batch=5).values
+        _ = run(lambda x: x if len(x) == 5 else x.double(), stream(12), batch_size=5).values
 
 
 def test_results_that_do_not_fit_the_budget_say_so_in_time():
     with pytest.raises(BudgetError, match=r"results of 1,000 items take 4\.0\d GB.*out="):
-        run(lambda x: torch.zeros(len(x), 1_000_000), rows(1000), batch=2, budget="100MB")
+        run(lambda x: torch.zeros(len(x), 1_000_000), rows(1000), batch_size=2, budget="100MB")
 
 
-# Items that go wrong.
+# ItemSource that go wrong.
 
 
 @settings(max_examples=60)
@@ -215,7 +217,7 @@ def test_any_bad_items_are_flagged_and_the_others_are_bit_equal(count: int, batc
         return stamped(x)
 
     try:
-        result = run(function, items, batch=batch)
+        result = run(function, items, batch_size=batch)
     except ValueError as error:
         assert any("has not worked once" in note for note in error.__notes__)
         first = math.ceil(count / math.ceil(count / batch))
@@ -223,7 +225,7 @@ def test_any_bad_items_are_flagged_and_the_others_are_bit_equal(count: int, batc
         return
     assert set(np.flatnonzero(result.status).tolist()) == bad
     assert result.messages == {item: f"ValueError: item {item}" for item in bad}
-    without = run(stamped, items, batch=batch)
+    without = run(stamped, items, batch_size=batch)
     good = [item for item in range(count) if item not in bad]
     assert same(result.values[good], without.values[good])
     assert result.values[sorted(bad)].isnan().all()
@@ -245,7 +247,7 @@ def test_a_functions_own_codes_and_messages_are_passed_through():
         odd = x.long() % 2 == 1
         return Batch({"y": x}, odd.to(torch.int8) * 42, {int(i): f"odd {int(x[i])}" for i in odd.nonzero()})
 
-    result = run(function, torch.arange(50.0), batch=7)
+    result = run(function, torch.arange(50.0), batch_size=7)
     assert result.status.tolist() == [0, 42] * 25
     assert result.messages == {i: f"odd {i}" for i in range(1, 50, 2)}
     assert result.values["y"].tolist() == list(range(50))
@@ -256,7 +258,7 @@ def test_a_function_that_is_simply_wrong_raises_what_it_raised():
         return x @ torch.zeros(99, 99)
 
     with pytest.raises(RuntimeError, match="cannot be multiplied") as caught:
-        run(wrong, rows(500), batch=64)
+        run(wrong, rows(500), batch_size=64)
     assert any("has not worked once" in note for note in caught.value.__notes__)
 
 
@@ -266,7 +268,7 @@ def test_items_that_fail_only_together_are_all_done():
             raise ValueError("not together")
         return x
 
-    result = run(function, torch.arange(64.0), batch=32)
+    result = run(function, torch.arange(64.0), batch_size=32)
     assert result.ok.all()
     assert result.values.tolist() == list(range(64))
 
@@ -276,7 +278,7 @@ def test_warnings_of_a_function_are_its_own():
         raise UserWarning("a warning made an error")
 
     with pytest.raises(UserWarning):
-        run(loud, rows(10), batch=10)
+        run(loud, rows(10), batch_size=10)
 
 
 # Weights, batches and the plan.
@@ -308,10 +310,10 @@ def test_weighed_items_are_packed_to_equal_weight():
 
 def test_a_batch_size_of_the_users_own():
     recorded = Recorded(double)
-    run(recorded, rows(100), batch=10)
+    run(recorded, rows(100), batch_size=10)
     assert recorded.sizes == [10] * 10
     recorded.sizes.clear()
-    run(recorded, stream(25), batch=10)
+    run(recorded, stream(25), batch_size=10)
     assert recorded.sizes == [10, 10, 5]
 
 
@@ -332,7 +334,7 @@ def test_a_formula_keeps_the_plan_under_the_budget():
 def test_an_item_that_a_formula_says_is_too_big_is_flagged_and_not_tried():
     recorded = Recorded(double)
     weights = [10.0, 1.0, 1.0, 1.0] * 5
-    result = run(recorded, rows(20), weight=weights, cost=Cost(0, 10_000_000), budget="50MB", batch="auto")
+    result = run(recorded, rows(20), weight=weights, cost=Cost(0, 10_000_000), budget="50MB", batch_size="auto")
     assert result.status.tolist() == [Status.TOO_BIG, 0, 0, 0] * 5
     assert "does not fit" in result.messages[0]
     assert same(result.values[1:4], rows(20)[1:4] * 2)
@@ -382,7 +384,7 @@ def test_bytes_an_item_are_not_taken_for_bytes_a_unit_of_weight():
 
 def test_a_plan_can_be_had_without_the_run():
     recorded = Recorded(double)
-    plan = plan_map(recorded, rows(100), budget="100MB", batch=10)
+    plan = plan_map(recorded, rows(100), budget="100MB", batch_size=10)
     assert recorded.sizes == []
     assert (plan.items, plan.batch, plan.steps) == (100, 10, 10)
     probed = plan_map(recorded, rows(100), budget="100MB", probe=True)
@@ -409,7 +411,7 @@ def test_the_result_as_a_table_and_in_a_line():
 
 def test_the_table_of_a_run_on_disk_is_the_same(tmp_path: Path):
     items = torch.tensor([1.0, -1.0, 4.0] * 10)
-    memory, disk = run(torch.sqrt, items, batch=4), run(torch.sqrt, items, batch=4, out=tmp_path / "run")
+    memory, disk = run(torch.sqrt, items, batch_size=4), run(torch.sqrt, items, batch_size=4, out=tmp_path / "run")
     assert disk.out == tmp_path / "run"
     assert disk.table().drop_columns("value").equals(memory.table().drop_columns("value"))
     assert same(disk.values, memory.values)
@@ -430,10 +432,10 @@ def test_progress_is_shown_unless_forbidden(capfd: pytest.CaptureFixture[str]):
 
 
 def test_a_function_hears_typed_events():
-    heard = Heard()
+    heard = EventLog()
     items = rows(100)
     items[3] = float("nan")
-    run(double, items, batch=25, progress=heard, name="doubling", budget="100MB")
+    run(double, items, batch_size=25, progress=heard, name="doubling", budget="100MB")
     started = heard.of(Started)
     assert [(event.work, event.items, event.done, event.budget) for event in started] == [("doubling", 100, 0, 10**8)]
     batches = heard.of(BatchDone)
@@ -467,20 +469,20 @@ def test_a_function_may_return_the_same_memory_each_time():
         return out
 
     x = torch.randn(2_000, 3)
-    result = brimful.map(function, x, batch=64, progress=False)
+    result = brimful.map(function, x, batch_size=64, progress=False)
     assert result.values is not None and torch.equal(result.values, x * 2)
 
 
 def test_a_remembered_cost_by_which_nothing_fits_is_not_believed():
     from brimful.core.memory import cost_cache
-    from brimful.engine.map import _job
+    from brimful.engine.map import _checked
 
     def function(x: torch.Tensor) -> torch.Tensor:
         return x + 1
 
     x = torch.randn(100, 3)
-    job = _job(function, x, "50MB", "cpu", "auto", None, None, "flag", None, "map")
-    cost_cache.remember(job._key(torch.device("cpu")), brimful.Cost(10**9, 1))
+    run = _checked(function, x, "50MB", "cpu", "auto", None, None, "flag", None, "map")
+    cost_cache.remember(run._key(torch.device("cpu")), brimful.Cost(10**9, 1))
     assert brimful.map(function, x, budget="50MB", progress=False).ok.all()
 
 
@@ -563,7 +565,7 @@ def test_an_exception_that_leads_back_to_itself_does_not_hang():
             raise error from error
         return x
 
-    result = brimful.map(function, torch.arange(10.0), batch=5, progress=False)
+    result = brimful.map(function, torch.arange(10.0), batch_size=5, progress=False)
     assert result.messages == {3: "ValueError: three"}
 
 
@@ -589,5 +591,5 @@ def test_an_error_of_a_map_inside_the_function_is_an_items_failure():
             brimful.map(lambda y: y, 5, progress=False)
         return x
 
-    result = brimful.map(function, torch.arange(10.0), batch=5, progress=False)
+    result = brimful.map(function, torch.arange(10.0), batch_size=5, progress=False)
     assert [int(item) for item in np.flatnonzero(~result.ok)] == [3]

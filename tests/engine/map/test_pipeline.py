@@ -11,10 +11,10 @@ from brimful.core.memory.devices import Memory, resident_bytes
 from brimful.core.memory.limit import MemoryLimit
 from brimful.engine.map import pipeline
 from brimful.engine.map.batch import Status
-from brimful.engine.map.batch_sizer import Cut, Cutter
-from brimful.engine.map.executor import Done, Runner
-from brimful.engine.map.pipeline import Drive, Report
-from brimful.engine.map.sources import Loaded, items_from
+from brimful.engine.map.batch_sizer import BatchSizer, BatchSpan
+from brimful.engine.map.executor import BatchResult, Executor
+from brimful.engine.map.pipeline import BatchMeasurement, Pipeline
+from brimful.engine.map.sources import LoadedBatch, item_source
 
 from .mapping import Recorded
 
@@ -36,48 +36,48 @@ class Desk:
     """Work that is handed out and taken back without anything around it."""
 
     def __init__(self, items: torch.Tensor, **options: Any) -> None:
-        self.items = items_from(items)
-        self.cutter = Cutter(length=len(items), **{"size": 4.0, "fixed": True, **options})
-        self.found: dict[int, Done] = {}
+        self.items = item_source(items)
+        self.sizer = BatchSizer(length=len(items), **{"size": 4.0, "fixed": True, **options})
+        self.found: dict[int, BatchResult] = {}
         self.begun: list[tuple[int, int]] = []
         self.warnings: list[str] = []
         self.weight_needs = 0
 
-    def next(self, effective: int) -> Cut | None:
-        return self.cutter.next(effective)
+    def next(self, available: int) -> BatchSpan | None:
+        return self.sizer.next(available)
 
-    def load(self, cut: Cut) -> Loaded:
-        return self.items.load(cut.start, cut.stop)
+    def load(self, span: BatchSpan) -> LoadedBatch:
+        return self.items.load(span.start, span.stop)
 
     def begin(self, start: int, stop: int) -> None:
         self.begun.append((start, stop))
 
-    def done(self, done: Done, report: Report) -> None:
+    def done(self, done: BatchResult, report: BatchMeasurement) -> None:
         assert done.start not in self.found
         self.found[done.start] = done
         seconds = report.seconds if report.timed else None
-        self.cutter.report(report.weight, seconds, report.peak, report.effective, report.probe, report.trial)
+        self.sizer.report(report.weight, seconds, report.peak, report.available, report.probe, report.trial)
 
-    def quiet(self) -> None:
+    def flush(self) -> None:
         pass
 
-    def spoiled(self) -> None:
-        self.cutter.spoiled()
+    def probe_failed(self) -> None:
+        self.sizer.probe_failed()
 
-    def sizes(self, weight: float, inward: int, outward: int) -> None:
+    def transfer_bytes(self, weight: float, inward: int, outward: int) -> None:
         pass
 
-    def full(self, weight: float, pressed: bool, limit: int) -> None:
-        self.cutter.full(weight, pressed, limit)
+    def out_of_memory(self, weight: float, contended: bool, limit: int) -> None:
+        self.sizer.out_of_memory(weight, contended, limit)
 
     def ceiling(self) -> float:
-        return self.cutter.ceiling
+        return self.sizer.ceiling
 
-    def needs(self, weight: float) -> int:
+    def predicted_bytes(self, weight: float) -> int:
         return self.weight_needs
 
-    def strained(self, weight: float) -> None:
-        self.cutter.strained(weight)
+    def allocator_retried(self, weight: float) -> None:
+        self.sizer.allocator_retried(weight)
 
     def warn(self, message: str) -> None:
         self.warnings.append(message)
@@ -91,10 +91,10 @@ class Desk:
         return [x for start in sorted(self.found) for x in self.found[start].values.tolist()]  # type: ignore[union-attr]
 
 
-def driven(fn: Any, desk: Desk, machine: Machine | None = None, sleep: Any = None) -> Drive:
+def driven(fn: Any, desk: Desk, machine: Machine | None = None, sleep: Any = None) -> Pipeline:
     machine = machine or Machine()
     with MemoryLimit("100MB", CPU, read=machine.read) as memory_limit:
-        made = Drive(Runner(fn, CPU), memory_limit, desk, sleep or (lambda seconds: None))
+        made = Pipeline(Executor(fn, CPU), memory_limit, desk, sleep or (lambda seconds: None))
         made.run()
     return made
 
@@ -251,7 +251,7 @@ def test_the_batch_under_way_is_kept_when_the_next_one_raises():
     desk = Desk(torch.arange(20.0))
     machine = Machine()
     with MemoryLimit("100MB", CPU, read=machine.read) as memory_limit:
-        made = Drive(Runner(function, CPU), memory_limit, desk)
+        made = Pipeline(Executor(function, CPU), memory_limit, desk)
         with pytest.raises(KeyboardInterrupt):
             made.run()
         made.land()

@@ -15,17 +15,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from brimful.core.base.errors import BrimfulWarning, CorruptError, InputError
-from brimful.engine.map.executor import Done
+from brimful.engine.map.executor import BatchResult
 from brimful.engine.map.shards import Shards
 
 from .mapping import same
 
 
-def done(start: int, count: int, values: Any = None, **messages: str) -> Done:
+def done(start: int, count: int, values: Any = None, **messages: str) -> BatchResult:
     status = np.zeros(count, np.int8)
     texts = {int(place[1:]): text for place, text in messages.items()}
     status[list(texts)] = 3
-    return Done(start, count, values, status, texts)
+    return BatchResult(start, count, values, status, texts)
 
 
 def filled(folder: Path, identity: str = "me") -> Shards:
@@ -146,9 +146,9 @@ def content(whole: Shards) -> bytes:
 def test_no_flipped_byte_anywhere_changes_a_result(whole: Shards, content: bytes, place: float, flip: int):
     (whole.folder / FIRST).write_bytes(content)
     expected = whole.values()
-    spoiled = bytearray(content)
-    spoiled[int(place * len(content))] ^= flip
-    (whole.folder / FIRST).write_bytes(spoiled)
+    probe_failed = bytearray(content)
+    probe_failed[int(place * len(content))] ^= flip
+    (whole.folder / FIRST).write_bytes(probe_failed)
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
         found = whole.finished()

@@ -1,4 +1,4 @@
-"""Items of every kind, read as runs of positions."""
+"""ItemSource of every kind, read as runs of positions."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 
 from brimful.core.base import pytree
 from brimful.core.base.errors import InputError
-from brimful.engine.map.sources import Loaded, items_from
+from brimful.engine.map.sources import LoadedBatch, item_source
 
 
 def made(data: Any, weight: Any = None) -> Any:
-    return items_from(data, weight)
+    return item_source(data, weight)
 
 
 def parquet(path: Path, first: int, count: int, group: int, **more: Any) -> Path:
@@ -53,8 +53,8 @@ def test_weighed_arrays_are_worked_heaviest_first_and_each_item_keeps_its_index(
 
 
 def test_a_part_of_a_batch_keeps_its_places():
-    loaded = Loaded(10, 4, torch.arange(4), {1: "one", 3: "three"}, np.array([4.0, 3, 2, 1]))
-    part: Any = loaded.cut(1, 4)
+    loaded = LoadedBatch(10, 4, torch.arange(4), {1: "one", 3: "three"}, np.array([4.0, 3, 2, 1]))
+    part: Any = loaded.slice(1, 4)
     assert (part.start, part.count, part.bad) == (11, 3, {0: "one", 2: "three"})
     assert part.tree.tolist() == [1, 2, 3]
     assert part.weights is not None

@@ -15,8 +15,8 @@ import json, sys
 import pandas  # what it takes, where it is installed, is not the work's
 import torch
 import brimful
-from brimful.devices import resident
-from brimful.monitor import Peak
+from brimful.core.memory.devices import resident_bytes
+from brimful.core.memory.monitor import Peak
 
 count, width, out, budget = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], int(sys.argv[4])
 
@@ -30,7 +30,7 @@ def function(x):
     sizes.append(len(x))
     return x + 1
 
-baseline = resident()
+baseline = resident_bytes()
 with Peak(torch.device("cpu"), baseline) as peak:
     result = brimful.map(function, items(), budget=budget, out=out, progress=False, device="cpu")
     ok = int(result.ok.sum())

@@ -17,7 +17,7 @@ import torch
 from brimful import InputError, Status, WorkerError
 from brimful.core.runs.events import BatchDone, Event
 
-from .mapping import Heard, double, rows, run, same, stamped, stream
+from .mapping import EventLog, double, rows, run, same, stamped, stream
 
 TWO = ["cpu", "cpu"]
 
@@ -68,20 +68,20 @@ def workers() -> list[psutil.Process]:
 
 
 def test_two_workers_give_what_one_gives():
-    heard = Heard()
-    result = run(stamped, rows(400), batch=8, device=TWO, progress=heard)
-    assert same(result.values, run(stamped, rows(400), batch=8).values)
+    heard = EventLog()
+    result = run(stamped, rows(400), batch_size=8, device=TWO, progress=heard)
+    assert same(result.values, run(stamped, rows(400), batch_size=8).values)
     assert result.ok.all()
     assert result.plan.devices == ("cpu", "cpu")
     assert sum(event.items for event in heard.of(BatchDone)) == 400
 
 
 def test_a_bad_item_among_two_workers():
-    result = run(picky, rows(100), batch=10, device="cpu,cpu")
+    result = run(picky, rows(100), batch_size=10, device="cpu,cpu")
     assert np.flatnonzero(result.status).tolist() == [50, 60]
     assert result.messages == {50: "ValueError: fifty", 60: "the result is not finite"}
     good = [item for item in range(100) if item not in (50, 60)]
-    assert same(result.values[good], run(stamped, rows(100), batch=10).values[good])
+    assert same(result.values[good], run(stamped, rows(100), batch_size=10).values[good])
 
 
 def test_weights_and_a_fallback_among_two_workers():
@@ -92,8 +92,8 @@ def test_weights_and_a_fallback_among_two_workers():
 
 
 def test_memory_that_runs_out_in_a_worker():
-    heard = Heard()
-    result = run(hungry, rows(200), batch=16, device=TWO, progress=heard)
+    heard = EventLog()
+    result = run(hungry, rows(200), batch_size=16, device=TWO, progress=heard)
     assert same(result.values, rows(200) * 2)
     assert result.ok.all()
     assert any("out of memory on" in each for each in heard.warnings)
@@ -101,17 +101,17 @@ def test_memory_that_runs_out_in_a_worker():
 
 @pytest.mark.parametrize("batch", [7, "auto"])
 def test_a_stream_among_two_workers(batch: Any):
-    result = run(double, stream(500), batch=batch, device=TWO)
+    result = run(double, stream(500), batch_size=batch, device=TWO)
     assert same(result.values, rows(500) * 2)
     assert result.status.tolist() == [0] * 500
 
 
 def test_a_worker_that_dies_is_replaced_by_the_others(tmp_path: Path):
-    heard, trap = Heard(), tmp_path / "trap"
+    heard, trap = EventLog(), tmp_path / "trap"
     trap.touch()
     function = functools.partial(deadly, trap=str(trap), once=True)
-    result = run(function, rows(400), batch=8, device=TWO, progress=heard, out=tmp_path / "run")
-    assert same(result.values, run(stamped, rows(400), batch=8).values)
+    result = run(function, rows(400), batch_size=8, device=TWO, progress=heard, out=tmp_path / "run")
+    assert same(result.values, run(stamped, rows(400), batch_size=8).values)
     assert result.status.tolist() == [0] * 400
     assert [each for each in heard.warnings if "died (exit code 9); the others take over" in each]
     assert len(heard.warnings) == 1
@@ -122,13 +122,13 @@ def test_an_item_that_kills_every_worker_ends_the_run_and_keeps_what_was_finishe
     trap.touch()
     function = functools.partial(deadly, trap=str(trap), once=False)
     with pytest.raises(WorkerError, match=r"exit code 9.*what was finished is kept"):
-        run(function, rows(400), batch=8, device=TWO, out=tmp_path / "run")
+        run(function, rows(400), batch_size=8, device=TWO, out=tmp_path / "run")
     kept = {path: path.read_bytes() for path in (tmp_path / "run").glob("shard-*")}
     assert len(kept) >= 10
     trap.unlink()
-    heard = Heard()
-    result = run(function, rows(400), batch=8, out=tmp_path / "run", progress=heard)
-    assert same(result.values, run(stamped, rows(400), batch=8).values)
+    heard = EventLog()
+    result = run(function, rows(400), batch_size=8, out=tmp_path / "run", progress=heard)
+    assert same(result.values, run(stamped, rows(400), batch_size=8).values)
     assert sum(event.items for event in heard.of(BatchDone)) == 400 - 8 * len(kept)
     assert all(path.read_bytes() == content for path, content in kept.items())
 
@@ -141,9 +141,9 @@ def test_a_worker_killed_from_outside_at_any_moment():
             killed.append(workers()[0].pid)
             os.kill(killed[0], signal.SIGKILL)
 
-    result = run(sleepy, rows(300), batch=10, device=TWO, progress=killer)
+    result = run(sleepy, rows(300), batch_size=10, device=TWO, progress=killer)
     assert killed
-    assert same(result.values, run(stamped, rows(300), batch=10).values)
+    assert same(result.values, run(stamped, rows(300), batch_size=10).values)
 
 
 def test_a_worker_killed_before_its_first_word(monkeypatch: pytest.MonkeyPatch):
@@ -158,16 +158,16 @@ def test_a_worker_killed_before_its_first_word(monkeypatch: pytest.MonkeyPatch):
             os.kill(started[0], signal.SIGKILL)
 
     monkeypatch.setattr(SpawnProcess, "start", start_and_kill)
-    heard = Heard()
-    result = run(sleepy, rows(100), batch=10, device=TWO, progress=heard)
+    heard = EventLog()
+    result = run(sleepy, rows(100), batch_size=10, device=TWO, progress=heard)
     assert len(started) == 2
-    assert same(result.values, run(stamped, rows(100), batch=10).values)
+    assert same(result.values, run(stamped, rows(100), batch_size=10).values)
     assert len([each for each in heard.warnings if "died (exit code -9); the others take over" in each]) == 1
 
 
 def test_a_wrong_function_raises_its_own_error():
     with pytest.raises(KeyError, match="no such thing") as caught:
-        run(wrong, rows(100), batch=20, device=TWO)
+        run(wrong, rows(100), batch_size=20, device=TWO)
     assert any("has not worked once" in note for note in caught.value.__notes__)
 
 
@@ -180,5 +180,5 @@ def test_a_function_that_cannot_be_sent_is_refused_at_once():
 
 def test_no_worker_is_left_behind():
     with pytest.raises(KeyError):
-        run(wrong, rows(100), batch=20, device=TWO)
+        run(wrong, rows(100), batch_size=20, device=TWO)
     assert workers() == []

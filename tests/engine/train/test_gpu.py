@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from brimful import DivergedError
 from brimful.engine.train import plan_train
 
-from .training import Heard, fit, network, points, squares, weights
+from .training import EventLog, fit, network, points, squares, weights
 
 pytestmark = [pytest.mark.gpu, pytest.mark.usefixtures("clean_device")]
 MB = 10**6
@@ -70,7 +70,7 @@ def test_a_neighbour_that_takes_memory_costs_micro_batches():
                 self.held = [torch.empty(max(1, free - 60 * MB), dtype=torch.uint8, device="cuda")]
             return summed(model, batch)
 
-    heard = Heard()
+    heard = EventLog()
     options: dict[str, Any] = {"batch_size": 4096, "epochs": 3, "device": "cuda", "precision": "float32"}
     result = fit(wide(1024), Grabbing(), points(8192), budget=1000 * MB, progress=heard, **options)
     reference = fit(wide(1024), summed, points(8192), **options)
@@ -102,7 +102,7 @@ def test_a_nan_is_skipped_on_the_device_and_told_of_later():
     def broken(model: nn.Module, batch: dict[str, Tensor]) -> Tensor:
         return squares(model, batch) * torch.where((batch["number"] == 7).any(), torch.nan, 1.0)
 
-    heard = Heard()
+    heard = EventLog()
     result = fit(loss=broken, data={**points(), "number": torch.arange(24)}, device="cuda", progress=heard)
     assert [row["skipped"] for row in result.history] == [1, 1, 1]
     assert torch.isfinite(weights(result.model)).all()
@@ -123,7 +123,7 @@ def test_it_resumes_on_cuda(tmp_path: Any, graph: bool):
 @pytest.mark.parametrize("extra", [{}, {"accumulate": 2}, {"clip": 0.1, "ema": 0.9}, {"precision": "fp16"}])
 def test_a_graph_gives_the_same_numbers(extra: dict[str, Any]):
     options: dict[str, Any] = {"device": "cuda", "schedule": "cosine", "precision": "float32", "epochs": 5, **extra}
-    heard = Heard()
+    heard = EventLog()
     plain = fit(network(0.2), summed, points(26), **options)
     graphed = fit(network(0.2), summed, points(26), graph=True, progress=heard, **options)
     assert heard.warnings == []

@@ -18,7 +18,7 @@ from brimful.engine.distributed.collectives import Group
 
 from ...helpers.paths import environment
 from . import training
-from .training import Heard, equal, fit, network, points, squares, weights
+from .training import EventLog, equal, fit, network, points, squares, weights
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -28,7 +28,7 @@ def test_the_loss_curve_is_that_of_one_rank(ranks: int, dtype: torch.dtype, off:
     options: dict[str, Any] = {"batch_size": 7, "valid": points(10, dtype=dtype), "metrics": training.error}
     options |= {"loss": training.summed, "data": points(23, dtype=dtype), "clip": 1.0, "ema": 0.9}
     alone = fit(network(dtype=dtype), **options)
-    heard = Heard()
+    heard = EventLog()
     together = fit(network(dtype=dtype), ranks=ranks, progress=heard, **options)
     np.testing.assert_allclose(together.curve, alone.curve, rtol=off)
     torch.testing.assert_close(weights(together.model), weights(alone.model), rtol=off, atol=off)
@@ -48,7 +48,7 @@ def test_ranks_go_on_where_one_stopped(tmp_path: Path):
 
 
 def test_a_rank_that_dies_ends_the_others_and_is_named(tmp_path: Path):
-    started, heard = time.monotonic(), Heard()
+    started, heard = time.monotonic(), EventLog()
     with pytest.raises(WorkerError, match=r"rank 1 died \(exit code -9\)"):
         fit(loss=training.dying, ranks=2, epochs=50, out=tmp_path / "run", progress=heard)
     assert time.monotonic() - started < 30

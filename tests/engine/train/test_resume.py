@@ -25,7 +25,7 @@ from brimful.engine.train.optim.schedules import Plateau
 
 from ...helpers.stopping import Orders
 from . import train_runner, training
-from .training import Heard, equal, fit, network, points, squares, weights
+from .training import EventLog, equal, fit, network, points, squares, weights
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -93,7 +93,7 @@ def test_the_plateau_and_the_patience_go_on_too(tmp_path: Path):
 
 def test_a_finished_run_is_not_done_again(tmp_path: Path):
     first = fit(out=tmp_path / "run", valid=points(6))
-    heard = Heard()
+    heard = EventLog()
     again = fit(network(seed=4), out=tmp_path / "run", valid=points(6), progress=heard)
     assert equal(first.model, again.model)
     assert again.steps == first.steps and heard.of(EpochDone) == []
@@ -158,7 +158,7 @@ def test_a_damaged_checkpoint_gives_way_to_the_one_before(tmp_path: Path, file: 
         newest.write_bytes(content)
     else:
         newest.unlink()
-    heard = Heard()
+    heard = EventLog()
     result = fit(network(0.3), out=tmp_path / "run", progress=heard, **OPTIONS)
     assert equal(result.model, whole.model)
     assert any("is passed over" in each for each in heard.warnings)
@@ -187,7 +187,7 @@ def test_a_damaged_best_leaves_the_last_weights(tmp_path: Path):
     fit(network(0.3), out=tmp_path / "run", **options)
     best = (tmp_path / "run" / "checkpoints" / "best").read_text().strip()
     (tmp_path / "run" / "checkpoints" / best / "tensors.safetensors").unlink()
-    heard = Heard()
+    heard = EventLog()
     result = fit(network(0.3), out=tmp_path / "run", progress=heard, **options)
     assert any("best checkpoint cannot be read" in each for each in heard.warnings)
     assert equal(result.model, fit(network(0.3), **{**options, "best": False}).model)

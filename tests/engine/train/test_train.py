@@ -24,7 +24,7 @@ from brimful.engine.train.step.optimizer_step import Step
 from brimful.engine.train.step.precision import Scale, resolve
 
 from ...helpers.paths import ROOT
-from .training import Heard, error, fit, network, points, squares, summed, weights
+from .training import EventLog, error, fit, network, points, squares, summed, weights
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 CPU = torch.device("cpu")
@@ -116,7 +116,7 @@ def test_a_batch_without_weight_changes_nothing():
     def nothing(model: nn.Module, batch: dict[str, Tensor]) -> Weighted:
         return Weighted((model(batch["x"]) * 0).sum(), torch.zeros(()))
 
-    model, heard = network(), Heard()
+    model, heard = network(), EventLog()
     fit(model, nothing, progress=heard)
     assert torch.equal(weights(model), weights(network()))
     assert heard.warnings == []
@@ -148,7 +148,7 @@ def test_an_error_of_the_loss_is_the_users_own():
     def wrong(model: nn.Module, batch: Any) -> Tensor:
         raise ZeroDivisionError("mine")
 
-    heard = Heard()
+    heard = EventLog()
     with pytest.raises(ZeroDivisionError, match="mine"):
         fit(loss=wrong, progress=heard)
     assert [event.state for event in heard.of(Finished)] == ["failed"]
@@ -201,7 +201,7 @@ def test_some_parameters_may_be_frozen_or_unused():
         def forward(self, x: Tensor) -> Tensor:
             return self.used(x) + self.frozen(x)
 
-    model, heard = Odd(), Heard()
+    model, heard = Odd(), EventLog()
     before = {name: value.clone() for name, value in model.state_dict().items()}
     fit(model, progress=heard)
     changed = {name for name, value in model.state_dict().items() if not torch.equal(value, before[name])}
@@ -262,7 +262,7 @@ def test_memory_that_runs_out_at_any_call_costs_nothing_but_a_warning(dropout: f
     whole = Full()
     reference = weights(fit(network(dropout, torch.float64), whole, points(dtype=torch.float64), epochs=1).model)
     for call in range(1, whole.calls + 1):
-        failing, heard = Full(call), Heard()
+        failing, heard = Full(call), EventLog()
         model = network(dropout, torch.float64)
         result = fit(model, failing, points(dtype=torch.float64), epochs=1, progress=heard)
         retried = [each for each in heard.warnings if "out of memory" in each]
@@ -279,7 +279,7 @@ def test_a_step_done_again_with_the_same_pieces_has_the_same_bits():
 
 @pytest.mark.parametrize("most", [1, 2, 3])
 def test_a_limit_is_found_and_kept(most: int):
-    heard, failing = Heard(), Full(most=most)
+    heard, failing = EventLog(), Full(most=most)
     result = fit(loss=failing, progress=heard, batch_size=8)
     assert 8 / result.micro_batches <= most
     assert sum("out of memory" in each for each in heard.warnings) <= 3
@@ -296,7 +296,7 @@ def test_running_means_are_not_counted_twice():
         torch.manual_seed(0)
         return nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.Linear(4, 1))
 
-    halves, heard = make(), Heard()
+    halves, heard = make(), EventLog()
     fit(halves, accumulate=2, batch_size=8)
     again = make()
     fit(again, Full(most=4), batch_size=8, progress=heard)
@@ -365,7 +365,7 @@ def test_compiling_changes_nothing():
 
 
 def test_a_graph_on_a_cpu_is_told_of():
-    heard = Heard()
+    heard = EventLog()
     fit(graph=True, progress=heard)
     assert heard.warnings == ["graph=True needs CUDA; steps run one by one"]
 
@@ -407,7 +407,7 @@ def test_a_loss_scale_falls_and_rises():
 
 
 def test_an_overflow_is_skipped_and_not_told_of():
-    heard, model = Heard(), network()
+    heard, model = EventLog(), network()
 
     def steep(model: nn.Module, batch: dict[str, Tensor]) -> Tensor:
         return squares(model, batch) * 3e4
@@ -437,7 +437,7 @@ def numbered() -> dict[str, Tensor]:
 
 
 def test_a_step_that_is_not_finite_is_skipped_and_its_batch_named():
-    heard = Heard()
+    heard = EventLog()
     result = fit(loss=Broken(7), data=numbered(), progress=heard)
     assert [row["skipped"] for row in result.history] == [1, 1, 1]
     assert np.isnan(result.curve[:, 0]).sum() == 3
@@ -489,7 +489,7 @@ def test_an_exploding_gradient_is_told_of_once_an_epoch():
 
 
 def test_validation_metrics_and_the_best_epoch():
-    heard = Heard()
+    heard = EventLog()
     result = fit(valid=points(10), metrics=error, monitor="error", epochs=6, progress=heard, lr=0.2)
     losses = [row["error"] for row in result.history]
     assert result.best is result.history[int(np.argmin(losses))]

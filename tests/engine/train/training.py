@@ -10,9 +10,9 @@ from torch import Tensor, nn
 
 import brimful
 
-from ..map.mapping import Heard
+from ..map.mapping import EventLog
 
-__all__ = ["Heard"]
+__all__ = ["EventLog"]
 
 PACE = {"seconds": 0.0}
 """What a call of the loss takes; not a part of it, so that a run may be resumed at another pace."""

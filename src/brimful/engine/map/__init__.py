@@ -17,8 +17,8 @@ from ...core.runs.events import Event, Events
 from ...core.runs.progress import sink_for
 from ...core.runs.rundir import RunDir
 from .result import MapResult
-from .run import Job
-from .sources import Items, items_from
+from .run import MapRun
+from .sources import ItemSource, item_source
 
 _UNKNOWN = "unknown: "
 
@@ -29,7 +29,7 @@ def map(
     *,
     budget: Any = None,
     device: str | torch.device | Sequence[str | torch.device] = "auto",
-    batch: int | str = "auto",
+    batch_size: int | str = "auto",
     weight: Any = None,
     fallback: Any = None,
     out: str | Path | None = None,
@@ -50,7 +50,7 @@ def map(
             items, which are stacked, and are never all in memory.
         budget: memory to stay inside: "8GB", "80%", bytes, or None for 90% of what is free. See `Budget`.
         device: "auto", "cpu", "cuda:1"; several, as a list or "cuda:0,cuda:1", run one worker process each.
-        batch: items in a batch, or "auto" to find out.
+        batch_size: items in a batch, or "auto" to find out.
         weight: for items of unequal size, what each weighs: numbers, a column's name, or for an iterator a
             function of one item. Batches are packed to equal weight.
         fallback: what to try for an item that failed: another function, a dtype to compute in, or a device.
@@ -72,17 +72,17 @@ def map(
         >>> result.values.shape, int(result.ok.sum())
         (torch.Size([100, 3, 3]), 100)
     """
-    job = _job(fn, items, budget, device, batch, weight, fallback, nonfinite, cost, name)
+    run = _checked(fn, items, budget, device, batch_size, weight, fallback, nonfinite, cost, name)
     with contextlib.ExitStack() as stack:
         events = stack.enter_context(Events())
         if (sink := sink_for(progress)) is not None:
             events.add(sink)
         if out is None:
-            return job.run(events, None)
-        given = f"given: {fingerprint}" if fingerprint is not None else _print_of(job.items)
-        rundir = stack.enter_context(_open(out, name, job.identity(), given, resume))
+            return run.run(events, None)
+        given = f"given: {fingerprint}" if fingerprint is not None else _print_of(run.items)
+        rundir = stack.enter_context(_open(out, name, run.identity(), given, resume))
         events.add(rundir.log)
-        return job.run(events, rundir)
+        return run.run(events, rundir)
 
 
 def plan_map(
@@ -91,41 +91,41 @@ def plan_map(
     *,
     budget: Any = None,
     device: str | torch.device | Sequence[str | torch.device] = "auto",
-    batch: int | str = "auto",
+    batch_size: int | str = "auto",
     weight: Any = None,
     cost: Cost | None = None,
     name: str = "map",
     probe: bool = False,
 ) -> Plan:
     """The plan that `map` would begin with, without running it; with `probe`, after measuring two small batches."""
-    return _job(fn, items, budget, device, batch, weight, None, "flag", cost, name).plan(probe)
+    return _checked(fn, items, budget, device, batch_size, weight, None, "flag", cost, name).plan(probe)
 
 
-def _job(
+def _checked(
     fn: Callable[[Any], Any],
     items: Any,
     budget: Any,
     device: str | torch.device | Sequence[str | torch.device],
-    batch: int | str,
+    batch_size: int | str,
     weight: Any,
     fallback: Any,
     nonfinite: str,
     cost: Cost | None,
     name: str,
-) -> Job:
+) -> MapRun:
     """The arguments of `map`, checked."""
     if nonfinite not in ("flag", "allow"):
         raise ConfigError(f"nonfinite is {nonfinite!r}; choose 'flag' or 'allow'")
-    if batch != "auto" and (not isinstance(batch, int) or isinstance(batch, bool) or batch < 1):
-        raise ConfigError(f"batch is {batch!r}; give a whole number from 1 on, or 'auto'")
-    if batch != "auto" and weight is not None:
-        raise ConfigError("batch and weight exclude each other: with weights, batches are packed to equal weight")
+    if batch_size != "auto" and (not isinstance(batch_size, int) or isinstance(batch_size, bool) or batch_size < 1):
+        raise ConfigError(f"batch_size is {batch_size!r}; give a whole number from 1 on, or 'auto'")
+    if batch_size != "auto" and weight is not None:
+        raise ConfigError("batch_size and weight exclude each other: with weights, batches are packed to equal weight")
     if not callable(fn):
         raise InputError(f"fn is a {type(fn).__name__}; it must be a function of a batch")
     if not (fallback is None or callable(fallback) or isinstance(fallback, str | torch.dtype | torch.device)):
         raise InputError(f"fallback is {fallback!r}; give a function, a dtype such as torch.float64, or a device")
     places = devices.resolve_all(device)
-    return Job(fn, items_from(items, weight), batch, fallback, nonfinite, cost, name, budget, places)
+    return MapRun(fn, item_source(items, weight), batch_size, fallback, nonfinite, cost, name, budget, places)
 
 
 def _open(out: str | Path, name: str, identity: dict[str, Any], given: str, resume: bool) -> RunDir:
@@ -140,7 +140,7 @@ def _open(out: str | Path, name: str, identity: dict[str, Any], given: str, resu
         ) from error
 
 
-def _print_of(source: Items) -> str:
+def _print_of(source: ItemSource) -> str:
     try:
         return prints.of([source.fingerprint(), "" if source.weights is None else source.weights])
     except InputError:

@@ -28,7 +28,7 @@ _ENDLESS = 1 << 40
 
 
 @dataclass(frozen=True, slots=True)
-class Cut:
+class BatchSpan:
     """A piece of the work.
 
     Attributes:
@@ -45,7 +45,7 @@ class Cut:
     trial: int = 0
 
 
-class Cutter:
+class BatchSizer:
     """Decides the next cut, and learns from what is reported back.
 
     Args:
@@ -82,7 +82,7 @@ class Cutter:
         self.overlap, self.kept = 0.0, 0  # bytes a unit of weight, and bytes: see whole_cost
         self._ended = False
         self._waiting = False  # a probe is out; its result decides the next size
-        self.ceiling, self._top, self._pressed, self._calm = math.inf, math.inf, False, 0
+        self.ceiling, self._top, self._contended, self._calm = math.inf, math.inf, False, 0
         self.size = settled if settled is not None else size
         self.settled, self._fixed = settled is not None, fixed
         self._rates: list[tuple[float, float]] = []  # (size, best weight a second)
@@ -100,16 +100,16 @@ class Cutter:
         self._second: float | None = None  # the first size, while a smaller one is measured
         self._cramped = False  # whether memory, and not speed, decided the size
 
-    def next(self, effective: int) -> Cut | None:
+    def next(self, available: int) -> BatchSpan | None:
         """The next cut under that many bytes; None when a probe or trials must come back first, or at the end."""
         if self._waiting:
             return None
         if self._replay:
             start, stop = self._replay.popleft()
-            return Cut(start, stop, math.inf)
+            return BatchSpan(start, stop, math.inf)
         if self._ended or (self.length is not None and not self.forward and self._position >= self.length):
             return None
-        if self._cramped and self.settled and self._room(effective) >= 2 * self.size:
+        if self._cramped and self.settled and self._room(available) >= 2 * self.size:
             # Memory, not speed, ended the growing, and there is more of it now: a neighbour has gone.
             self.settled, self._cramped, self.size = False, False, 2 * self.size
         probe = not self.settled and not self._trying
@@ -121,27 +121,27 @@ class Cutter:
             if self._given - self._tries > self._workers * (1 + enough) - 1:
                 return None
             self._given += 1
-        capacity = self.capacity(effective)
+        capacity = self.capacity(available)
         if self.forward:
             start, self._position = self._position, -1
-            cut = Cut(start, start + max(1, min(_ENDLESS, int(capacity))), capacity, probe, trial)
+            span = BatchSpan(start, start + max(1, min(_ENDLESS, int(capacity))), capacity, probe, trial)
         else:
-            cut = Cut(self._position, self._stop(capacity), capacity, probe, trial)
-            self._position = cut.stop
+            span = BatchSpan(self._position, self._stop(capacity), capacity, probe, trial)
+            self._position = span.stop
         self._waiting = probe
-        return cut
+        return span
 
-    def capacity(self, effective: int) -> float:
+    def capacity(self, available: int) -> float:
         """The weight that a batch may have now."""
         proven, under = self._proven
-        room = self._room(effective)
-        if self.settled and effective >= 0.98 * under:
+        room = self._room(available)
+        if self.settled and available >= 0.98 * under:
             room = max(room, min(proven, self.ceiling))
         return min(self.size, room)
 
-    def _room(self, effective: int) -> float:
+    def _room(self, available: int) -> float:
         cost = self.whole_cost
-        return min(self.ceiling, cost.capacity(effective) if cost else math.inf)
+        return min(self.ceiling, cost.capacity(available) if cost else math.inf)
 
     @property
     def whole_cost(self) -> Cost | None:
@@ -200,7 +200,7 @@ class Cutter:
         self._ended, self._waiting = True, False
 
     def report(
-        self, weight: float, seconds: float | None, peak: int, effective: int, probe: bool, trial: int = 0
+        self, weight: float, seconds: float | None, peak: int, available: int, probe: bool, trial: int = 0
     ) -> bool:
         """Learns from a finished batch. True when this settled the size.
 
@@ -209,29 +209,29 @@ class Cutter:
                 beside it.
         """
         if probe:
-            return self._probed(weight, seconds, peak, effective)
+            return self._probed(weight, seconds, peak, available)
         if trial and trial == self._trial and self._trying and not self.settled:
-            return self._tried(weight, seconds, peak, effective)
+            return self._tried(weight, seconds, peak, available)
         self._given = max(self._tries, self._given - 1)  # a trial that was done in parts comes back as none
         self._recover()
         return False
 
-    def _probed(self, weight: float, seconds: float | None, peak: int, effective: int) -> bool:
+    def _probed(self, weight: float, seconds: float | None, peak: int, available: int) -> bool:
         self._waiting, self._weight, self._more = False, weight, 0.0  # from here on it is measured anew
         self._alone[weight] = max(peak, self._alone.get(weight, 0))
         if self._prior is None or len(self._alone) > 1:
             self.cost = self._fit(self._alone)
         best = max((each for _, each in self._rates), default=math.inf)
-        roomy = self._remembered or self._room(effective) >= _ROOMY * weight
+        roomy = self._remembered or self._room(available) >= _ROOMY * weight
         if seconds is not None and (seconds >= _CHEAP or (roomy and weight > _FAR * best * seconds)):
-            return self._grow(weight, weight / max(seconds, 1e-9), effective)
+            return self._grow(weight, weight / max(seconds, 1e-9), available)
         self._trying, self._trial, self._tries, self._given, self._runs = True, self._trial + 1, 0, 0, []
         self._wanted, self._slowest = _TIMINGS, 0.0
         if seconds is not None and seconds >= _LONG:
             self._wanted, self._slowest = 1, weight / seconds
         return False
 
-    def _tried(self, weight: float, seconds: float | None, peak: int, effective: int) -> bool:
+    def _tried(self, weight: float, seconds: float | None, peak: int, available: int) -> bool:
         self._tries += 1
         if seconds is not None:
             self._runs.append(weight / max(seconds, 1e-9))
@@ -240,25 +240,25 @@ class Cutter:
         self._trying = False
         self._flow[self._weight] = max(peak, self._alone[self._weight], self._flow.get(self._weight, 0))
         if self._runs:
-            return self._grow(weight, max(*self._runs, self._slowest), effective)
+            return self._grow(weight, max(*self._runs, self._slowest), available)
         self._blind += 1
         if self._blind < _BLIND and not self._fixed:
-            self.size = min(self.size * 2, max(self._room(effective), 1.0))
+            self.size = min(self.size * 2, max(self._room(available), 1.0))
             return False
         self.settled = True
         return True
 
-    def spoiled(self) -> None:
+    def probe_failed(self) -> None:
         """A probe came to nothing; the next batch measures instead."""
         self._waiting = False
 
-    def _grow(self, weight: float, rate: float, effective: int) -> bool:
+    def _grow(self, weight: float, rate: float, available: int) -> bool:
         # A batch cut short by the end of the items is judged by what it really weighed; so is a single item that
         # is heavier than a batch was meant to be, which happens when a stream's weights are large numbers.
         if self._fixed:
             self.settled = True
             return True
-        room = self._room(effective)
+        room = self._room(available)
         if len(self._alone) == 1 and room < 2 * self.size and weight >= 2:
             # The first call of a function is slow and takes memory that it keeps. A second, smaller size tells what
             # an item really takes.
@@ -280,9 +280,9 @@ class Cutter:
             fastest = max(each for _, each in self._rates)
             self.size = max(size for size, each in self._rates if each >= _LEVEL * fastest)
             # A size that ran within the budget is not doubted, whatever the line through all of them says.
-            proven = max((each for each, peak in self._flow.items() if peak <= effective), default=0.0)
+            proven = max((each for each, peak in self._flow.items() if peak <= available), default=0.0)
             self.size = min(self.size, max(room, proven))
-            self.settled, self._cramped, self._proven = True, not flat, (min(self.size, proven), effective)
+            self.settled, self._cramped, self._proven = True, not flat, (min(self.size, proven), available)
             return True
         factor = 4 if rate > _FAR * best else 2
         self.size = min(self.size * factor, room)
@@ -301,22 +301,22 @@ class Cutter:
         margin = self.cost.margin if self.cost else MARGIN
         return Cost.fit(largest, margin)
 
-    def full(self, weight: float, pressed: bool, limit: int) -> None:
+    def out_of_memory(self, weight: float, contended: bool, limit: int) -> None:
         """A batch of that weight ran out of memory.
 
         Args:
             weight: what it weighed.
-            pressed: whether neighbours held memory at the time, so that the ceiling may rise again later.
+            contended: whether neighbours held memory at the time, so that the ceiling may rise again later.
             limit: the bytes there were, if it had all of them: it takes more, whatever was measured of others.
         """
         cost, whole = self.whole_cost, weight >= 0.9 * min(self.size, self.ceiling)  # and not a part of one that was
-        if cost and whole and not pressed and weight > 0:
+        if cost and whole and not contended and weight > 0:
             self._more += max(0.0, limit - cost.at(weight)) / weight
         self._lower(0.7 * weight)
-        self._pressed, self._waiting, self._trying = pressed, False, False
+        self._contended, self._waiting, self._trying = contended, False, False
         self.settled = True
 
-    def strained(self, weight: float) -> None:
+    def allocator_retried(self, weight: float) -> None:
         """The allocator had to free and try again: a little less from here on."""
         self._lower(0.9 * weight)
 
@@ -326,7 +326,7 @@ class Cutter:
         self.ceiling, self._calm = min(self.ceiling, ceiling), 0
 
     def _recover(self) -> None:
-        if not self._pressed or math.isinf(self.ceiling):
+        if not self._contended or math.isinf(self.ceiling):
             return
         self._calm += 1
         if self._calm >= 8:

@@ -9,14 +9,14 @@ import numpy as np
 import torch
 
 from ...core.base import pytree
-from .executor import Done
+from .executor import BatchResult
 from .shards import Shards
 
 
-class Keeper(Protocol):
+class Collector(Protocol):
     """Where results go."""
 
-    def keep(self, done: Done, index: np.ndarray) -> None:
+    def keep(self, done: BatchResult, index: np.ndarray) -> None:
         """Takes a finished batch."""
         ...
 
@@ -25,7 +25,7 @@ class Keeper(Protocol):
         ...
 
 
-class InMemory:
+class MemoryCollector:
     """Results gathered in host memory: in place where the number of items is known, in a list where not."""
 
     def __init__(self, length: int | None) -> None:
@@ -35,7 +35,7 @@ class InMemory:
         self._index: list[np.ndarray] = []
         self._missing: list[np.ndarray] = []
 
-    def keep(self, done: Done, index: np.ndarray) -> None:
+    def keep(self, done: BatchResult, index: np.ndarray) -> None:
         if done.values is None:
             self._missing.append(index)
         elif self._length is None:
@@ -72,26 +72,26 @@ class OnDisk:
     def __init__(self, shards: Shards) -> None:
         self.shards = shards
 
-    def keep(self, done: Done, index: np.ndarray) -> None:
+    def keep(self, done: BatchResult, index: np.ndarray) -> None:
         self.shards.write(done, index)
 
     def values(self) -> pytree.Tree | None:
         return self.shards.values()
 
 
-class Writer:
+class BackgroundWriter:
     """Calls a function on a thread of its own, in order, with a few calls waiting at most.
 
     An exception there is raised here, at the next call or at the end.
     """
 
-    def __init__(self, write: Callable[[Done], None], waiting: int = 2) -> None:
+    def __init__(self, write: Callable[[BatchResult], None], waiting: int = 2) -> None:
         self._write = write
-        self._queue: queue.Queue[Done | None] = queue.Queue(waiting)
+        self._queue: queue.Queue[BatchResult | None] = queue.Queue(waiting)
         self._error: BaseException | None = None
         self._thread = threading.Thread(target=self._work, name="brimful-writer", daemon=True)
 
-    def __call__(self, done: Done) -> None:
+    def __call__(self, done: BatchResult) -> None:
         self._raise()
         if not self._thread.ident:
             self._thread.start()

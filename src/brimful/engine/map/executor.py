@@ -18,17 +18,17 @@ from ...core.base.errors import DeviceError, InputError
 from ...core.memory.oom import InseparableBatch, OutOfMemory, clear_frames, error_line, is_device_lost, is_out_of_memory
 from .batch import OWN_CODES, Batch, Status, check, is_bad
 from .bisect import find_bad
-from .sources import Loaded
+from .sources import LoadedBatch
 
 _TRIED_AT_FIRST = 64  # single items that must all fail before the function itself is held to be wrong
 _FEW = 3  # a batch this small says nothing about the function
 
 
 @dataclass(slots=True)
-class Staged:
+class StagedBatch:
     """A batch on its way to the device."""
 
-    loaded: Loaded
+    loaded: LoadedBatch
     tree: pytree.Tree | None
     arrived: Any = None
 
@@ -39,10 +39,10 @@ class Staged:
 
 
 @dataclass(slots=True)
-class Launched:
+class LaunchedBatch:
     """A batch whose results are on their way back."""
 
-    loaded: Loaded
+    loaded: LoadedBatch
     values: pytree.Tree | None
     status: torch.Tensor | None
     finite: torch.Tensor | None
@@ -58,7 +58,7 @@ class Launched:
 
 
 @dataclass(slots=True)
-class Done:
+class BatchResult:
     """A finished batch in host memory.
 
     Attributes:
@@ -78,14 +78,14 @@ class Done:
         return int(np.count_nonzero(is_bad(self.status)))
 
 
-class Runner:
+class Executor:
     """Runs one function on one device.
 
     Args:
         fn: the user's function.
         device: where it runs.
         nonfinite: "flag" marks rows that hold a NaN or an infinity; "allow" lets them be.
-        rescue: tries items that went wrong another way; see `fallback.rescuer`.
+        rescue: tries items that went wrong another way; see `fallback.fallback_executor`.
         lenient: the function may fail on all it is given without being held to be wrong.
     """
 
@@ -95,7 +95,7 @@ class Runner:
         device: torch.device,
         *,
         nonfinite: str = "flag",
-        rescue: Callable[[Loaded], list["Done"]] | None = None,
+        rescue: Callable[[LoadedBatch], list["BatchResult"]] | None = None,
         lenient: bool = False,
     ) -> None:
         self.fn, self.device, self._flag, self._rescuer = fn, device, nonfinite == "flag", rescue
@@ -105,7 +105,7 @@ class Runner:
         self._inward = torch.cuda.Stream(device) if self._cuda else None
         self._outward = torch.cuda.Stream(device) if self._cuda else None
 
-    def pin(self, loaded: Loaded) -> Loaded:
+    def pin(self, loaded: LoadedBatch) -> LoadedBatch:
         """Copies a batch to memory that the device can read by itself; on the loader's thread."""
         if not self._cuda or loaded.tree is None:
             return loaded
@@ -115,18 +115,18 @@ class Runner:
                 return tensor
             return torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True).copy_(tensor)
 
-        return Loaded(loaded.start, loaded.count, pytree.apply(loaded.tree, pinned), loaded.bad, loaded.weights)
+        return LoadedBatch(loaded.start, loaded.count, pytree.apply(loaded.tree, pinned), loaded.bad, loaded.weights)
 
-    def stage(self, loaded: Loaded) -> Staged:
+    def stage(self, loaded: LoadedBatch) -> StagedBatch:
         """Starts moving a batch to the device. The function gets a copy it may change as it likes.
 
         Raises:
             OutOfMemory: there is no room for it.
         """
         if loaded.tree is None:
-            return Staged(loaded, None)
+            return StagedBatch(loaded, None)
         if not self._cuda:
-            return Staged(loaded, pytree.apply(loaded.tree, lambda tensor: tensor.clone().to(self.device)))
+            return StagedBatch(loaded, pytree.apply(loaded.tree, lambda tensor: tensor.clone().to(self.device)))
         try:
             with torch.cuda.device(self.device):
                 compute = torch.cuda.current_stream()
@@ -134,14 +134,14 @@ class Runner:
                 # Memory of the inward stream's own pool: it need not wait for what computes now.
                 with torch.cuda.stream(self._inward):
                     room = pytree.apply(loaded.tree, lambda tensor: _arrive(tensor, self.device, compute))
-                    return Staged(loaded, room, self._inward.record_event())
+                    return StagedBatch(loaded, room, self._inward.record_event())
         except RuntimeError as error:
             self._raise_if_lost(error, loaded)
             if not is_out_of_memory(error):
                 raise
         raise OutOfMemory
 
-    def launch(self, staged: Staged) -> Launched:
+    def launch(self, staged: StagedBatch) -> LaunchedBatch:
         """Runs the function, and starts moving its results back.
 
         Raises:
@@ -151,7 +151,7 @@ class Runner:
         """
         loaded, tree = staged.loaded, staged.take()
         if tree is None:
-            return Launched(loaded, None, None, None, {}, dict(loaded.bad))
+            return LaunchedBatch(loaded, None, None, None, {}, dict(loaded.bad))
         if staged.arrived is not None:
             torch.cuda.current_stream(self.device).wait_event(staged.arrived)
         outcome = self._attempt(loaded, tree)
@@ -161,7 +161,7 @@ class Runner:
             outcome, found = self._narrow(loaded, outcome)
             failed |= found
         if outcome is None:
-            return Launched(loaded, None, None, None, {}, failed)
+            return LaunchedBatch(loaded, None, None, None, {}, failed)
         self._worked = True
         try:
             # A copy: the function may return the same memory each time, and these are still on their way when it does.
@@ -174,7 +174,7 @@ class Runner:
                 raise
         raise OutOfMemory
 
-    def _attempt(self, loaded: Loaded, tree: pytree.Tree) -> Batch | Exception:
+    def _attempt(self, loaded: LoadedBatch, tree: pytree.Tree) -> Batch | Exception:
         count = pytree.rows(tree)
         try:
             with torch.cuda.device(self.device) if self._cuda else contextlib.nullcontext():
@@ -192,7 +192,7 @@ class Runner:
         finally:  # its traceback holds this frame: the batch would stay in memory until garbage is collected
             del failure, tree, loaded
 
-    def _raise_if_lost(self, error: Exception, loaded: Loaded) -> None:
+    def _raise_if_lost(self, error: Exception, loaded: LoadedBatch) -> None:
         if is_device_lost(error):
             raise DeviceError(
                 f"{self.device} is lost to this process: {error_line(error)}. It happened in the batch at positions "
@@ -200,7 +200,7 @@ class Runner:
                 "same command again to go on. If it happens at the same place again, look at those items."
             ) from error
 
-    def _narrow(self, loaded: Loaded, error: Exception) -> tuple[Batch | None, dict[int, str]]:
+    def _narrow(self, loaded: LoadedBatch, error: Exception) -> tuple[Batch | None, dict[int, str]]:
         """Finds the items that make the function fail, and runs the batch at its own size without them."""
         good = [place for place in range(loaded.count) if place not in loaded.bad]
         if not self._worked and len(good) > _FEW:
@@ -225,11 +225,11 @@ class Runner:
             raise InseparableBatch
         return outcome, bad
 
-    def _failure(self, loaded: Loaded, places: Sequence[int]) -> Exception | None:
+    def _failure(self, loaded: LoadedBatch, places: Sequence[int]) -> Exception | None:
         outcome = self._try(loaded, places)
         return outcome if isinstance(outcome, Exception) else None
 
-    def _try(self, loaded: Loaded, places: Sequence[int]) -> Batch | Exception:
+    def _try(self, loaded: LoadedBatch, places: Sequence[int]) -> Batch | Exception:
         part = select(loaded, places)
         staged = self.stage(part)
         if staged.arrived is not None:
@@ -238,16 +238,16 @@ class Runner:
 
     def _send_back(
         self,
-        loaded: Loaded,
+        loaded: LoadedBatch,
         values: pytree.Tree,
         outcome: Batch,
         finite: torch.Tensor | None,
         failed: dict[int, str],
-    ) -> Launched:
+    ) -> LaunchedBatch:
         messages, meaning = dict(outcome.message), dict(outcome.meaning)
         if not self._cuda:
             values = pytree.to(values, torch.device("cpu"))
-            return Launched(loaded, values, outcome.status, finite, messages, failed, meaning=meaning)
+            return LaunchedBatch(loaded, values, outcome.status, finite, messages, failed, meaning=meaning)
         assert self._outward is not None
         status = outcome.status
         with torch.cuda.device(self.device):
@@ -258,9 +258,9 @@ class Runner:
                 finite_back = None if finite is None else _leave(finite)
                 left = self._outward.record_event()
         holding = (values, status, finite)
-        return Launched(loaded, back, status_back, finite_back, messages, failed, left, holding, meaning)
+        return LaunchedBatch(loaded, back, status_back, finite_back, messages, failed, left, holding, meaning)
 
-    def finish(self, launched: Launched) -> Done:
+    def finish(self, launched: LaunchedBatch) -> BatchResult:
         """Waits for a batch's results, flags what is bad, and sends that to the fallback."""
         if launched.left is not None:
             try:
@@ -288,15 +288,15 @@ class Runner:
             self._form = pytree.apply(values, lambda tensor: tensor[:1])
             values = _blank(values, np.fromiter(launched.failed, dtype=np.int64))
         reran = len(launched.failed) > len(loaded.bad)
-        return self._rescue(loaded, Done(loaded.start, loaded.count, values, status, messages, reran))
+        return self._rescue(loaded, BatchResult(loaded.start, loaded.count, values, status, messages, reran))
 
-    def too_big(self, loaded: Loaded) -> Done:
+    def too_big(self, loaded: LoadedBatch) -> BatchResult:
         """The result of an item that alone does not fit."""
         status = np.full(loaded.count, Status.TOO_BIG, dtype=np.int8)
         messages = dict.fromkeys(range(loaded.count), "this item alone does not fit the memory budget")
-        return self._rescue(loaded, Done(loaded.start, loaded.count, None, status, messages))
+        return self._rescue(loaded, BatchResult(loaded.start, loaded.count, None, status, messages))
 
-    def _rescue(self, loaded: Loaded, done: Done) -> Done:
+    def _rescue(self, loaded: LoadedBatch, done: BatchResult) -> BatchResult:
         if done.values is None and self._form is not None:
             done.values = pytree.blank_rows(self._form, done.count)
         wanting = [
@@ -314,11 +314,11 @@ class Runner:
         return done
 
 
-def select(loaded: Loaded, places: Sequence[int]) -> Loaded:
+def select(loaded: LoadedBatch, places: Sequence[int]) -> LoadedBatch:
     """Some items of a batch, by their places in it, as a batch of their own that starts at 0."""
     index = torch.tensor(places, dtype=torch.int64)
     weights = None if loaded.weights is None else loaded.weights[list(places)]
-    return Loaded(0, len(places), pytree.take_rows(loaded.tree, index), {}, weights)
+    return LoadedBatch(0, len(places), pytree.take_rows(loaded.tree, index), {}, weights)
 
 
 def _codes(status: np.ndarray) -> np.ndarray:
@@ -355,7 +355,7 @@ def _shapes(values: pytree.Tree) -> list[tuple[str, tuple[int, ...]]]:
     return [(name, shape) for name, _, shape in pytree.spec(values)]
 
 
-def _merge(done: Done, part: Done, places: list[int]) -> None:
+def _merge(done: BatchResult, part: BatchResult, places: list[int]) -> None:
     """Puts the rows that a fallback saved into the batch."""
     bad = is_bad(part.status)
     saved = np.flatnonzero(~bad).tolist()

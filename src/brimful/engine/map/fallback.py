@@ -9,51 +9,51 @@ from ...core.base import pytree
 from ...core.base.errors import InputError
 from ...core.memory import devices
 from ...core.memory.oom import InseparableBatch, OutOfMemory
-from .executor import Done, Runner
-from .sources import Loaded
+from .executor import BatchResult, Executor
+from .sources import LoadedBatch
 
 
-def rescuer(
+def fallback_executor(
     fn: Callable[[Any], Any], device: torch.device, nonfinite: str, fallback: Any
-) -> Callable[[Loaded], list[Done]] | None:
-    """What `Runner` calls for items that went wrong. Items that do not fit together are tried in smaller parts.
+) -> Callable[[LoadedBatch], list[BatchResult]] | None:
+    """What `Executor` calls for items that went wrong. ItemSource that do not fit together are tried in smaller parts.
 
     Args:
         fn: the function that failed on them.
         device: where it ran.
-        nonfinite: as for `Runner`.
+        nonfinite: as for `Executor`.
         fallback: another function, a dtype to compute in, or a device; None for no second try.
     """
     if fallback is None:
         return None
-    runner = _other_way(fn, device, nonfinite, fallback)
+    executor = _other_way(fn, device, nonfinite, fallback)
 
-    def rescue(loaded: Loaded) -> list[Done]:
+    def rescue(loaded: LoadedBatch) -> list[BatchResult]:
         waiting, done = [loaded], []
         while waiting:
             part = waiting.pop()
             try:
-                done.append(runner.finish(runner.launch(runner.stage(part))))
+                done.append(executor.finish(executor.launch(executor.stage(part))))
             except (OutOfMemory, InseparableBatch):
                 if part.count == 1:
-                    done.append(runner.too_big(part))
+                    done.append(executor.too_big(part))
                 else:
                     middle = part.count // 2
-                    waiting += [part.cut(middle, part.count), part.cut(0, middle)]
+                    waiting += [part.slice(middle, part.count), part.slice(0, middle)]
         return done
 
     return rescue
 
 
-def _other_way(fn: Callable[[Any], Any], device: torch.device, nonfinite: str, fallback: Any) -> Runner:
+def _other_way(fn: Callable[[Any], Any], device: torch.device, nonfinite: str, fallback: Any) -> Executor:
     if isinstance(fallback, torch.dtype):
 
         def cast(tree: pytree.Tree) -> Any:
             return fn(pytree.apply(tree, lambda tensor: tensor.to(fallback) if tensor.is_floating_point() else tensor))
 
-        return Runner(cast, device, nonfinite=nonfinite, lenient=True)
+        return Executor(cast, device, nonfinite=nonfinite, lenient=True)
     if callable(fallback):
-        return Runner(fallback, device, nonfinite=nonfinite, lenient=True)
+        return Executor(fallback, device, nonfinite=nonfinite, lenient=True)
     if isinstance(fallback, str | torch.device):
-        return Runner(fn, devices.resolve(fallback), nonfinite=nonfinite, lenient=True)
+        return Executor(fn, devices.resolve(fallback), nonfinite=nonfinite, lenient=True)
     raise InputError(f"fallback is {fallback!r}; give a function, a dtype such as torch.float64, or a device")

@@ -10,7 +10,7 @@ from typing import Any, TextIO
 
 from ...core.runs.files import cut_torn_line, storage_error
 
-CUTS = "cuts.jsonl"
+LEDGER = "batches.jsonl"
 
 
 class Ledger:
@@ -62,7 +62,7 @@ class Ledger:
             else:
                 return pending, position
 
-    def cut(self, start: int, stop: int) -> None:
+    def add(self, start: int, stop: int) -> None:
         """Notes a cut that is about to be run."""
         if self._cuts.get(start) == stop:
             return

@@ -10,7 +10,7 @@ from ...core.base import arrow, pytree
 from ...core.base.units import format_bytes, format_count, format_seconds
 from ...core.memory.plan import Plan
 from .batch import is_bad
-from .collectors import Keeper
+from .collectors import Collector
 
 
 @dataclass(slots=True)
@@ -34,7 +34,7 @@ class MapResult:
     seconds: float
     done: int
     out: Path | None
-    _keeper: Keeper = field(repr=False)
+    _collector: Collector = field(repr=False)
 
     @property
     def predicted(self) -> int:
@@ -42,14 +42,14 @@ class MapResult:
 
     @property
     def rate(self) -> float:
-        """Items a second, of those done in this call."""
+        """ItemSource a second, of those done in this call."""
         return self.done / self.seconds
 
     @property
     def values(self) -> pytree.Tree | None:
         """The results as the function gave them, all items along the leading axis, on the CPU. Those of a failed
         item are NaN (0 where there is no NaN). With `out` they are read from disk. None when there is not one."""
-        return self._keeper.values()
+        return self._collector.values()
 
     @property
     def ok(self) -> np.ndarray:

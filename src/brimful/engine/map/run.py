@@ -18,17 +18,17 @@ from ...core.memory.plan import Plan
 from ...core.runs import fingerprint
 from ...core.runs.events import Events, Finished, Planned, Started
 from ...core.runs.rundir import RunDir
-from .batch_sizer import Cutter
-from .collectors import InMemory, Keeper, OnDisk
-from .executor import Runner
-from .fallback import rescuer
-from .ledger import CUTS, Ledger
-from .pipeline import LOOK, Drive
+from .batch_sizer import BatchSizer
+from .collectors import Collector, MemoryCollector, OnDisk
+from .executor import Executor
+from .fallback import fallback_executor
+from .ledger import LEDGER, Ledger
+from .pipeline import LOOK, Pipeline
 from .result import MapResult
-from .scheduler import LocalWork, Tally, batch_plan
+from .scheduler import LocalScheduler, StatusTable, batch_plan
 from .shards import WRITING, Shards
-from .sources import Items
-from .workers import Crew, tasks_for
+from .sources import ItemSource
+from .workers import WorkerPool, map_tasks
 
 _FIRST = 64  # items in the first batch when nothing is known of the cost
 _FIRST_KNOWN = 1024  # and the most when it is
@@ -36,12 +36,12 @@ _GUESS = 8  # times an item's input: a first guess at what it needs, until it is
 
 
 @dataclass(slots=True)
-class Job:
+class MapRun:
     """One call of `map`."""
 
     fn: Callable[[Any], Any]
-    items: Items
-    batch: int | str
+    items: ItemSource
+    batch_size: int | str
     fallback: Any
     nonfinite: str
     cost: Cost | None
@@ -53,19 +53,19 @@ class Job:
         """What decides the result, beside the input. The budget and the device may change between runs."""
         return {
             "fn": fingerprint.of_function(self.fn),
-            "batch": self.batch,
+            "batch_size": self.batch_size,
             "fallback": fingerprint.of_function(self.fallback) if callable(self.fallback) else str(self.fallback),
             "nonfinite": self.nonfinite,
         }
 
     def run(self, events: Events, rundir: RunDir | None) -> MapResult:
         started = time.perf_counter()
-        tally = Tally(self.items.length)
-        keeper: Keeper = InMemory(self.items.length)
+        tally = StatusTable(self.items.length)
+        collector: Collector = MemoryCollector(self.items.length)
         ledger, replay, position = None, [], 0
         if rundir is not None:
             shards = Shards(rundir.path, rundir.identity)
-            keeper, ledger = OnDisk(shards), Ledger(rundir.path / CUTS)
+            collector, ledger = OnDisk(shards), Ledger(rundir.path / LEDGER)
             replay, position = ledger.unfinished(shards.finished())
             for index, status, messages in shards.statuses():
                 tally.add(index, status, messages)
@@ -77,10 +77,10 @@ class Job:
                 rundir.record(plan=plan.to_dict(), items=self.items.length)
             events.emit(Planned(plan=plan.to_dict()))
             events.emit(Started(work=self.name, items=self.items.length, done=before, budget=memory_limit.bytes))
-            work = LocalWork(
+            scheduler = LocalScheduler(
                 items=self.items,
-                cutter=self._cutter(plan, known, ledger, replay, position),
-                keep=keeper.keep,
+                sizer=self._sizer(plan, known, ledger, replay, position),
+                keep=collector.keep,
                 events=events,
                 ledger=ledger,
                 tally=tally,
@@ -91,29 +91,29 @@ class Job:
                 plan=plan,
                 on_settled=lambda cost: cost_cache.remember(self._key(device), cost),
             )
-            driver = self._driver(memory_limit, work)
-            with _ending(events, driver, work, started, rundir), sampling(events, device, memory_limit.baseline):
-                driver.run()
-                work.conclude()
+            backend = self._backend(memory_limit, scheduler)
+            with _ending(events, backend, scheduler, started, rundir), sampling(events, device, memory_limit.baseline):
+                backend.run()
+                scheduler.conclude()
         seconds = time.perf_counter() - started
         return MapResult(
             status=tally.status,
             messages=tally.messages,
-            plan=work.plan,
-            observed=driver.observed,
+            plan=scheduler.plan,
+            observed=backend.observed,
             seconds=seconds,
             done=tally.done - before,
             out=None if rundir is None else rundir.path,
-            _keeper=keeper,
+            _collector=collector,
         )
 
-    def _driver(self, memory_limit: MemoryLimit, work: LocalWork) -> Drive | Crew:
+    def _backend(self, memory_limit: MemoryLimit, scheduler: LocalScheduler) -> Pipeline | WorkerPool:
         if len(self.devices) == 1:
-            rescue = rescuer(self.fn, memory_limit.device, self.nonfinite, self.fallback)
-            runner = Runner(self.fn, memory_limit.device, nonfinite=self.nonfinite, rescue=rescue)
-            return Drive(runner, memory_limit, work)
-        tasks = tasks_for(self.fn, self.devices, self.budget, self.nonfinite, self.fallback, torch.get_num_threads())
-        return Crew(tasks, work)
+            rescue = fallback_executor(self.fn, memory_limit.device, self.nonfinite, self.fallback)
+            executor = Executor(self.fn, memory_limit.device, nonfinite=self.nonfinite, rescue=rescue)
+            return Pipeline(executor, memory_limit, scheduler)
+        tasks = map_tasks(self.fn, self.devices, self.budget, self.nonfinite, self.fallback, torch.get_num_threads())
+        return WorkerPool(tasks, scheduler)
 
     def _key(self, device: torch.device) -> cost_cache.Key:
         weighed = "" if self.items.weights is None else " by weight"  # bytes an item, or a unit of weight
@@ -141,7 +141,7 @@ class Job:
         """The cost through two real batches, small against the budget; None when there is nothing to run."""
         if self.items.forward or not self.items.length:
             return None
-        runner = Runner(self.fn, memory_limit.device, nonfinite=self.nonfinite)
+        executor = Executor(self.fn, memory_limit.device, nonfinite=self.nonfinite)
         samples: list[tuple[float, float]] = []
         for share in (64, 16):
             count = min(self.items.length, max(_FIRST * 64 // share, plan.batch // share))
@@ -151,7 +151,7 @@ class Job:
                 contextlib.suppress(OutOfMemory, InseparableBatch),
                 Peak(memory_limit.device, memory_limit.baseline) as peak,
             ):
-                runner.finish(runner.launch(runner.stage(runner.pin(loaded))))
+                executor.finish(executor.launch(executor.stage(executor.pin(loaded))))
                 weight = float(count) if loaded.weights is None else float(loaded.weights.sum())
                 samples.append((weight, peak.read()))
         return Cost.fit(samples) if samples else None
@@ -162,66 +162,66 @@ class Job:
         size = self.items.item_bytes() if peek or not self.items.forward else 1024
         cost = known or Cost(0, _GUESS * max(1, size), source="guess")
         names = tuple(str(each) for each in self.devices)
-        size = float(self.batch) if isinstance(self.batch, int) else None
+        size = float(self.batch_size) if isinstance(self.batch_size, int) else None
         return batch_plan(self.name, self.items, cost, limit, size, names)
 
-    def _cutter(
+    def _sizer(
         self,
         plan: Plan,
         known: Cost | None,
         ledger: Ledger | None,
         replay: list[tuple[int, int]],
         position: int,
-    ) -> Cutter:
+    ) -> BatchSizer:
         weights = self.items.weights
         mean = 1.0 if weights is None or not len(weights) else float(weights.mean())
         heaviest = mean if weights is None or not len(weights) else float(weights.max())
-        if isinstance(self.batch, int):
-            size = float(self.batch)
+        if isinstance(self.batch_size, int):
+            size = float(self.batch_size)
         else:
             room = plan.cost.capacity(plan.budget)
             size = max(mean * min(_FIRST_KNOWN if known else _FIRST, room / mean / 16), mean)
             size = max(size, min(heaviest, room))
-        cutter = Cutter(
+        sizer = BatchSizer(
             length=self.items.length,
             weights=weights,
             forward=self.items.forward,
             size=size,
             cost=known,
-            fixed=isinstance(self.batch, int),
+            fixed=isinstance(self.batch_size, int),
             settled=ledger.settled if ledger else None,
             replay=replay,
             position=position,
             workers=len(self.devices),
         )
         if ledger is not None and self.devices[0].type == "cpu":
-            cutter.kept = WRITING
-        return cutter
+            sizer.kept = WRITING
+        return sizer
 
 
 @contextlib.contextmanager
 def _ending(
-    events: Events, driver: Drive | Crew, work: LocalWork, started: float, rundir: RunDir | None
+    events: Events, backend: Pipeline | WorkerPool, scheduler: LocalScheduler, started: float, rundir: RunDir | None
 ) -> Iterator[None]:
     """Keeps what was finished and says how it ended, whatever happens."""
 
     def finished(state: str, message: str = "") -> None:
-        tally, seconds = work.tally, time.perf_counter() - started
+        tally, seconds = scheduler.tally, time.perf_counter() - started
         events.emit(Finished(state=state, done=tally.done, bad=tally.bad, seconds=seconds, message=message))
 
     try:
         yield
-        work.close()
+        scheduler.close()
     except KeyboardInterrupt:
         with contextlib.suppress(Exception):
-            driver.land()
-            work.close()
+            backend.land()
+            scheduler.close()
         how = "nothing was kept" if rundir is None else f"run the same command again to go on from {rundir.path}"
         finished("interrupted", how)
-        raise KeyboardInterrupt(f"interrupted after {format_count(work.tally.done)} items; {how}") from None
+        raise KeyboardInterrupt(f"interrupted after {format_count(scheduler.tally.done)} items; {how}") from None
     except BaseException as error:
         with contextlib.suppress(Exception):
-            work.close()
+            scheduler.close()
         with contextlib.suppress(Exception):
             finished("failed", str(error).splitlines()[0] if str(error) else type(error).__name__)
         raise

@@ -13,15 +13,15 @@ from ...core.memory.cost import Cost
 from ...core.memory.plan import Candidate, Plan, choose
 from ...core.runs.events import BatchDone, Events, Planned, Warned
 from .batch import is_bad
-from .batch_sizer import Cut, Cutter
-from .collectors import Writer
-from .executor import Done
+from .batch_sizer import BatchSizer, BatchSpan
+from .collectors import BackgroundWriter
+from .executor import BatchResult
 from .ledger import Ledger
-from .pipeline import Report
-from .sources import Items, Loaded
+from .pipeline import BatchMeasurement
+from .sources import ItemSource, LoadedBatch
 
 
-class Tally:
+class StatusTable:
     """Status and message of every item, and how many are done."""
 
     def __init__(self, length: int | None) -> None:
@@ -46,12 +46,12 @@ class Tally:
         return self._status[: self.done]
 
 
-class LocalWork:
+class LocalScheduler:
     """Hands out cuts, keeps what comes back, and tells the events.
 
     Args:
         items: the source.
-        cutter: decides the cuts.
+        sizer: decides the cuts.
         keep: takes a finished batch and its item indices; runs on the writer's thread.
         events: the stream.
         ledger: where cuts are noted; None when nothing is kept on disk.
@@ -65,43 +65,43 @@ class LocalWork:
     def __init__(
         self,
         *,
-        items: Items,
-        cutter: Cutter,
-        keep: Callable[[Done, np.ndarray], None],
+        items: ItemSource,
+        sizer: BatchSizer,
+        keep: Callable[[BatchResult, np.ndarray], None],
         events: Events,
         ledger: Ledger | None,
-        tally: Tally,
+        tally: StatusTable,
         limit: int,
         gathers: bool,
         beside: tuple[int, int],
         plan: Plan,
         on_settled: Callable[[Cost], None],
     ) -> None:
-        self._items, self._cutter, self._events, self._ledger = items, cutter, events, ledger
+        self._items, self._sizer, self._events, self._ledger = items, sizer, events, ledger
         self.tally, self._limit, self._gathers, self._on_settled = tally, limit, gathers, on_settled
         self._beside, self.plan = beside, plan
-        self._writer = Writer(lambda done: keep(done, items.index(done.start, done.start + done.count)))
+        self._writer = BackgroundWriter(lambda done: keep(done, items.index(done.start, done.start + done.count)))
 
-    def next(self, effective: int) -> Cut | None:
-        return self._cutter.next(effective)
+    def next(self, available: int) -> BatchSpan | None:
+        return self._sizer.next(available)
 
-    def load(self, cut: Cut) -> Loaded:
-        loaded = self._items.load(cut.start, cut.stop, cut.capacity)
+    def load(self, span: BatchSpan) -> LoadedBatch:
+        loaded = self._items.load(span.start, span.stop, span.capacity)
         if self._items.forward and loaded.count == 0:
-            self._cutter.end()
+            self._sizer.end()
         return loaded
 
     def begin(self, start: int, stop: int) -> None:
         if self._ledger:
-            self._ledger.cut(start, stop)
+            self._ledger.add(start, stop)
 
-    def done(self, done: Done, report: Report) -> None:
+    def done(self, done: BatchResult, report: BatchMeasurement) -> None:
         index = self._items.index(done.start, done.start + done.count)
         messages = {int(index[place]): text for place, text in done.messages.items()}
         self._writer(done)
         self.tally.add(index, done.status, messages)
         if self._gathers and self._items.length is None and done.values is not None:
-            self._keeps(self._cutter.kept + pytree.nbytes(done.values), self.tally.done)
+            self._keeps(self._sizer.kept + pytree.nbytes(done.values), self.tally.done)
         self._events.emit(
             BatchDone(
                 items=done.count,
@@ -110,26 +110,26 @@ class LocalWork:
                 seconds=report.seconds,
                 peak=report.peak,
                 flagged=self.tally.bad,
-                budget=min(report.effective, self._limit),
+                budget=min(report.available, self._limit),
             )
         )
         seconds = report.seconds if report.timed else None
-        told = (report.weight, seconds, report.peak, report.effective, report.probe, report.trial)
-        if self._cutter.report(*told):
-            self._settle(report.effective)
+        told = (report.weight, seconds, report.peak, report.available, report.probe, report.trial)
+        if self._sizer.report(*told):
+            self._settle(report.available)
 
-    def spoiled(self) -> None:
-        self._cutter.spoiled()
+    def probe_failed(self) -> None:
+        self._sizer.probe_failed()
 
-    def sizes(self, weight: float, inward: int, outward: int) -> None:
+    def transfer_bytes(self, weight: float, inward: int, outward: int) -> None:
         count = self._items.length
         if self._gathers and count is not None:
             self._keeps(round(outward / weight * self._weight_of_all()), count)
-        self._cutter.overlap = (self._beside[0] * inward + self._beside[1] * outward) / weight
+        self._sizer.overlap = (self._beside[0] * inward + self._beside[1] * outward) / weight
 
     def _keeps(self, bytes: int, count: int) -> None:
         """Results pile up in the memory that is counted."""
-        self._cutter.kept = bytes
+        self._sizer.kept = bytes
         if bytes > self._limit:
             raise BudgetError(
                 f"the results of {count:,} items take {format_bytes(bytes)}; the budget is "
@@ -140,45 +140,45 @@ class LocalWork:
         weights = self._items.weights
         return float(self._items.length or 0) if weights is None else float(weights.sum())
 
-    def full(self, weight: float, pressed: bool, limit: int) -> None:
-        before, cost = self._cutter.settled, self._cutter.whole_cost
-        self._cutter.full(weight, pressed, limit)
-        if not before or self._cutter.whole_cost != cost:  # the next run is to know it too
+    def out_of_memory(self, weight: float, contended: bool, limit: int) -> None:
+        before, cost = self._sizer.settled, self._sizer.whole_cost
+        self._sizer.out_of_memory(weight, contended, limit)
+        if not before or self._sizer.whole_cost != cost:  # the next run is to know it too
             self._settle(self._limit)
 
     def ceiling(self) -> float:
-        return self._cutter.ceiling
+        return self._sizer.ceiling
 
-    def needs(self, weight: float) -> int:
-        cost = self._cutter.cost  # alone: what overlaps otherwise can wait
+    def predicted_bytes(self, weight: float) -> int:
+        cost = self._sizer.cost  # alone: what overlaps otherwise can wait
         return cost.at(weight) if cost else 0
 
-    def strained(self, weight: float) -> None:
-        self._cutter.strained(weight)
+    def allocator_retried(self, weight: float) -> None:
+        self._sizer.allocator_retried(weight)
 
     def warn(self, message: str) -> None:
         self._events.emit(Warned(message=message))
 
-    def _settle(self, effective: int) -> None:
+    def _settle(self, available: int) -> None:
         """The batch size is found: plan the rest, tell it, and remember what was measured."""
-        cutter = self._cutter
-        size = cutter.capacity(effective) if cutter.settled else cutter.largest
+        sizer = self._sizer
+        size = sizer.capacity(available) if sizer.settled else sizer.largest
         if self._ledger:
             self._ledger.settle(size)
-        cost = cutter.whole_cost
-        if cost is None or cutter.cost is None:
+        cost = sizer.whole_cost
+        if cost is None or sizer.cost is None:
             return
-        self._on_settled(replace(cost, fixed=max(0.0, cost.fixed - cutter.kept)))
+        self._on_settled(replace(cost, fixed=max(0.0, cost.fixed - sizer.kept)))
         with contextlib.suppress(BudgetError):  # it runs all the same, one item at a time
             self.plan = batch_plan(self.plan.work, self._items, cost, self._limit, size, self.plan.devices)
         self._events.emit(Planned(plan=self.plan.to_dict()))
 
     def conclude(self) -> None:
         """All is done. A run too short to settle on a size has still measured what it costs."""
-        if not self._cutter.settled and self._cutter.largest:
+        if not self._sizer.settled and self._sizer.largest:
             self._settle(self._limit)
 
-    def quiet(self) -> None:
+    def flush(self) -> None:
         self._writer.drain()
 
     def close(self) -> None:
@@ -190,7 +190,9 @@ class LocalWork:
                 self._ledger.close()
 
 
-def batch_plan(work: str, items: Items, cost: Cost, budget: int, size: float | None, devices: tuple[str, ...]) -> Plan:
+def batch_plan(
+    work: str, items: ItemSource, cost: Cost, budget: int, size: float | None, devices: tuple[str, ...]
+) -> Plan:
     """The plan of a map. Only the lightest item has to fit: heavier ones are flagged, not fatal.
 
     Args:

@@ -19,7 +19,7 @@ from ...core.base.errors import BrimfulWarning, CorruptError
 from ...core.runs import fingerprint, parquet
 from ...core.runs.files import write_atomic
 from .batch import Status
-from .executor import Done
+from .executor import BatchResult
 
 WRITING = 32_000_000
 """Bytes of host memory that writing shards takes, whatever their size."""
@@ -39,7 +39,7 @@ class Shards:
         self.folder, self._identity = folder, identity
         pa.array(np.zeros(1))  # brings pandas in where it is installed: 40 MB, before the budget begins to count
 
-    def write(self, done: Done, index: np.ndarray) -> None:
+    def write(self, done: BatchResult, index: np.ndarray) -> None:
         """Writes a finished batch; on disk, whole, when this returns."""
         columns: dict[str, pa.Array] = {
             "item": pa.array(index.astype(np.int64)),
@@ -125,7 +125,7 @@ class Shards:
         return pytree.assemble(parts, index, missing)
 
 
-def _texts(done: Done) -> pa.Array:
+def _texts(done: BatchResult) -> pa.Array:
     if not done.messages:
         return pa.nulls(done.count, pa.string())
     return pa.array([done.messages.get(place) for place in range(done.count)], pa.string())

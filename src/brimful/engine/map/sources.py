@@ -20,7 +20,7 @@ from ...core.runs import fingerprint, parquet
 
 
 @dataclass(slots=True)
-class Loaded:
+class LoadedBatch:
     """Some items in host memory (or wherever they were given), ready for the device.
 
     Attributes:
@@ -37,9 +37,9 @@ class Loaded:
     bad: dict[int, str] = field(default_factory=dict)
     weights: np.ndarray | None = None
 
-    def cut(self, start: int, stop: int) -> "Loaded":
+    def slice(self, start: int, stop: int) -> "LoadedBatch":
         """Some of the items, by their places in this batch."""
-        return Loaded(
+        return LoadedBatch(
             self.start + start,
             stop - start,
             None if self.tree is None else pytree.slice_rows(self.tree, start, stop),
@@ -49,7 +49,7 @@ class Loaded:
 
 
 @runtime_checkable
-class Items(Protocol):
+class ItemSource(Protocol):
     """A source of items. A workload may bring one of its own, and give it to `map` as it is.
 
     Attributes:
@@ -62,7 +62,7 @@ class Items(Protocol):
     weights: np.ndarray | None
     forward: bool
 
-    def load(self, start: int, stop: int, capacity: float | None = None) -> Loaded:
+    def load(self, start: int, stop: int, capacity: float | None = None) -> LoadedBatch:
         """The items at positions `start` to `stop`; of a weighed stream, only as many as the capacity holds.
         A stream whose `start` is -1 goes on from wherever it is."""
         ...
@@ -84,12 +84,12 @@ class Items(Protocol):
         ...
 
 
-def items_from(data: Any, weight: Any = None) -> Items:
+def item_source(data: Any, weight: Any = None) -> ItemSource:
     """The source for anything `map` accepts."""
-    if isinstance(data, Items):
+    if isinstance(data, ItemSource):
         return data
     if isinstance(data, str | Path):
-        return ParquetItems(Path(data), weight)
+        return ParquetSource(Path(data), weight)
     if isinstance(data, torch.utils.data.DataLoader):
         raise InputError(
             "items is a DataLoader; give its dataset's tensors, or the dataset's items: map batches itself"
@@ -98,18 +98,18 @@ def items_from(data: Any, weight: Any = None) -> Items:
         data = pa.Table.from_batches([data]) if isinstance(data, pa.RecordBatch) else pa.table(data)
     if isinstance(data, pa.Table):
         tree, bad = arrow.to_tensors(data)
-        return ArrayItems(tree, weight, bad, source=data)
+        return ArraySource(tree, weight, bad, source=data)
     if isinstance(data, torch.Tensor | np.ndarray | tuple | Mapping):
-        return ArrayItems(pytree.tensors(data), weight)
+        return ArraySource(pytree.tensors(data), weight)
     if isinstance(data, Iterable):
-        return StreamItems(data, weight)
+        return StreamSource(data, weight)
     raise InputError(
         f"items is a {type(data).__name__}; give a tensor, an array, a tuple or dict of them, an Arrow table, the "
         "path of a Parquet file, or an iterator"
     )
 
 
-class ArrayItems:
+class ArraySource:
     """Tensors in memory, host or device; any order can be read."""
 
     forward = False
@@ -126,14 +126,14 @@ class ArrayItems:
             weights = weights[self._order]
         self.weights = weights
 
-    def load(self, start: int, stop: int, capacity: float | None = None) -> Loaded:
+    def load(self, start: int, stop: int, capacity: float | None = None) -> LoadedBatch:
         index = self.index(start, stop)
         if self._order is None:
             tree = pytree.slice_rows(self._tree, start, stop)
         else:
             tree = pytree.take_rows(self._tree, torch.from_numpy(index))
         bad = {place: self._bad[i] for place, i in enumerate(index.tolist()) if i in self._bad} if self._bad else {}
-        return Loaded(start, stop - start, tree, bad, None if self.weights is None else self.weights[start:stop])
+        return LoadedBatch(start, stop - start, tree, bad, None if self.weights is None else self.weights[start:stop])
 
     def index(self, start: int, stop: int) -> np.ndarray:
         return np.arange(start, stop) if self._order is None else self._order[start:stop]
@@ -148,7 +148,7 @@ class ArrayItems:
         return str(pytree.spec(self._tree))
 
 
-class ParquetItems:
+class ParquetSource:
     """A Parquet file, or a folder of them, read a few row groups at a time."""
 
     forward = False
@@ -171,7 +171,7 @@ class ParquetItems:
             weight = np.concatenate([file.read([weight])[weight].to_numpy() for file in self._files])
         self.weights = _weights(weight, self.length, None)
 
-    def load(self, start: int, stop: int, capacity: float | None = None) -> Loaded:
+    def load(self, start: int, stop: int, capacity: float | None = None) -> LoadedBatch:
         parts, place = [], start
         group = int(np.searchsorted(self._starts, start, side="right")) - 1
         while place < stop:
@@ -179,7 +179,7 @@ class ParquetItems:
             parts.append(self._read(group).slice(place - first, last - place))
             place, group = last, group + 1
         tree, bad = arrow.to_tensors(pa.concat_tables(parts) if parts else self._schema.empty_table())
-        return Loaded(start, stop - start, tree, bad, None if self.weights is None else self.weights[start:stop])
+        return LoadedBatch(start, stop - start, tree, bad, None if self.weights is None else self.weights[start:stop])
 
     def _read(self, group: int) -> pa.Table:
         if self._kept is None or self._kept[0] != group:
@@ -200,7 +200,7 @@ class ParquetItems:
         return self._schema.to_string(show_schema_metadata=False)
 
 
-class StreamItems:
+class StreamSource:
     """An iterator of single items, read once, front to back; never all in memory."""
 
     forward = True
@@ -217,7 +217,7 @@ class StreamItems:
         self._ahead: list[Any] = []
         self._form: Any = None
 
-    def load(self, start: int, stop: int, capacity: float | None = None) -> Loaded:
+    def load(self, start: int, stop: int, capacity: float | None = None) -> LoadedBatch:
         if start < 0:
             start, stop = self._read, self._read + stop - start
         self._skip_to(start)
@@ -236,7 +236,7 @@ class StreamItems:
             taken.append(item)
         self._read += len(taken)
         tree, bad = self._stack(taken)
-        return Loaded(start, len(taken), tree, bad, np.array(weights) if self._weigh is not None else None)
+        return LoadedBatch(start, len(taken), tree, bad, np.array(weights) if self._weigh is not None else None)
 
     def _next(self) -> Any:
         return self._ahead.pop() if self._ahead else next(self._iterator, _END)

@@ -1,8 +1,8 @@
 """A map over several devices: one worker process each, all working off the same cuts.
 
-The parent owns the items, the cutter and the ledger; a worker asks for a cut, gets its items, and hands the results
-back. In a worker the same loop runs as in a single process, with `RemoteWork` where the parent has `LocalWork`: each
-method is one message over a pipe. A worker that dies gives its cuts back to the others.
+The parent owns the items, the sizer and the ledger; a worker asks for a cut, gets its items, and hands the results
+back. A worker runs the same pipeline as a single process, with a `RemoteScheduler` where the parent has its
+`LocalScheduler`: each method is one message over a pipe. A worker that dies gives its cuts back to the others.
 """
 
 import contextlib
@@ -23,16 +23,16 @@ from ...core.base.errors import InputError, WorkerError
 from ...core.memory.budget import Budget
 from ...core.memory.devices import memory
 from ...core.memory.limit import MemoryLimit
-from .batch_sizer import Cut
-from .executor import Done, Runner
-from .fallback import rescuer
-from .pipeline import LOOK, Drive, Report
-from .scheduler import LocalWork
-from .sources import Loaded
+from .batch_sizer import BatchSpan
+from .executor import BatchResult, Executor
+from .fallback import fallback_executor
+from .pipeline import LOOK, BatchMeasurement, Pipeline
+from .scheduler import LocalScheduler
+from .sources import LoadedBatch
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class MapTask:
     """What a worker needs to know."""
 
     fn: Callable[[Any], Any]
@@ -43,71 +43,71 @@ class Task:
     threads: int
 
 
-class RemoteWork:
+class RemoteScheduler:
     """The work as a worker sees it: every call goes to the parent and waits for its answer."""
 
     def __init__(self, pipe: Any) -> None:
         self._pipe, self._lock = pipe, threading.Lock()
-        self._loads: dict[Cut, Loaded] = {}
+        self._loads: dict[BatchSpan, LoadedBatch] = {}
 
     def _ask(self, name: str, *arguments: Any) -> Any:
         with self._lock:
             _send(self._pipe, (name, arguments))
             return _receive(self._pipe)
 
-    def next(self, effective: int) -> Cut | None:
-        answer = self._ask("next", effective)
+    def next(self, available: int) -> BatchSpan | None:
+        answer = self._ask("next", available)
         if answer is None:
             return None
-        cut, loaded = answer
-        cut = replace(cut, start=loaded.start, stop=loaded.start + loaded.count)  # two cuts of a stream look alike
-        self._loads[cut] = loaded
-        return cut
+        span, loaded = answer
+        span = replace(span, start=loaded.start, stop=loaded.start + loaded.count)  # two cuts of a stream look alike
+        self._loads[span] = loaded
+        return span
 
-    def load(self, cut: Cut) -> Loaded:
-        return self._loads.pop(cut)
+    def load(self, span: BatchSpan) -> LoadedBatch:
+        return self._loads.pop(span)
 
     def begin(self, start: int, stop: int) -> None:
         self._ask("begin", start, stop)
 
-    def done(self, done: Done, report: Report) -> None:
+    def done(self, done: BatchResult, report: BatchMeasurement) -> None:
         self._ask("done", done, report)
 
-    def spoiled(self) -> None:
-        self._ask("spoiled")
+    def probe_failed(self) -> None:
+        self._ask("probe_failed")
 
-    def sizes(self, weight: float, inward: int, outward: int) -> None:
-        self._ask("sizes", weight, inward, outward)
+    def transfer_bytes(self, weight: float, inward: int, outward: int) -> None:
+        self._ask("transfer_bytes", weight, inward, outward)
 
-    def full(self, weight: float, pressed: bool, limit: int) -> None:
-        self._ask("full", weight, pressed, limit)
+    def out_of_memory(self, weight: float, contended: bool, limit: int) -> None:
+        self._ask("out_of_memory", weight, contended, limit)
 
     def ceiling(self) -> float:
         return self._ask("ceiling")
 
-    def needs(self, weight: float) -> int:
-        return self._ask("needs", weight)
+    def predicted_bytes(self, weight: float) -> int:
+        return self._ask("predicted_bytes", weight)
 
-    def strained(self, weight: float) -> None:
-        self._ask("strained", weight)
+    def allocator_retried(self, weight: float) -> None:
+        self._ask("allocator_retried", weight)
 
     def warn(self, message: str) -> None:
         self._ask("warn", message)
 
-    def quiet(self) -> None:
-        self._ask("quiet")
+    def flush(self) -> None:
+        self._ask("flush")
 
 
-def _worker(pipe: Any, task: Task) -> None:
+def _worker(pipe: Any, task: MapTask) -> None:
     """The life of a worker process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches every process of a terminal; the parent decides
     torch.set_num_threads(task.threads)
     device = torch.device(task.device)
     try:
         with MemoryLimit(task.budget, device, every=LOOK) as memory_limit:
-            rescue = rescuer(task.fn, device, task.nonfinite, task.fallback)
-            runner = Runner(task.fn, device, nonfinite=task.nonfinite, rescue=rescue)
-            drive = Drive(runner, memory_limit, RemoteWork(pipe))
+            rescue = fallback_executor(task.fn, device, task.nonfinite, task.fallback)
+            executor = Executor(task.fn, device, nonfinite=task.nonfinite, rescue=rescue)
+            drive = Pipeline(executor, memory_limit, RemoteScheduler(pipe))
             drive.run()
             _send(pipe, ("end", (drive.observed,)))
     except (EOFError, BrokenPipeError):
@@ -138,23 +138,23 @@ def _portable(error: BaseException) -> BaseException:
 class _Worker:
     process: Any
     pipe: Any
-    held: dict[int, Loaded] = field(default_factory=dict)  # handed out and not done, by position
+    held: dict[int, LoadedBatch] = field(default_factory=dict)  # handed out and not done, by position
     probing: bool = False
     spoke: bool = False
     over: bool = False
 
 
-class Crew:
+class WorkerPool:
     """The workers of a map, served by the parent.
 
     Args:
         tasks: one for each worker.
-        work: the work itself.
+        scheduler: hands out the batches.
     """
 
-    def __init__(self, tasks: Sequence[Task], work: LocalWork) -> None:
-        self._work, self.observed = work, 0
-        self._returned: list[Loaded] = []
+    def __init__(self, tasks: Sequence[MapTask], scheduler: LocalScheduler) -> None:
+        self._scheduler, self.observed = scheduler, 0
+        self._returned: list[LoadedBatch] = []
         self._lost: dict[int, int] = {}
         try:
             pickle.dumps(tasks[0])
@@ -197,13 +197,13 @@ class Crew:
     def land(self) -> None:
         """Nothing is under way here: what the workers had not handed in is dropped."""
 
-    def _hand_out(self, worker: _Worker, effective: int) -> bool:
+    def _hand_out(self, worker: _Worker, available: int) -> bool:
         """Gives a worker its next cut. False: it has to wait, for another's probe, or to see whether a worker dies."""
         if self._returned:
             loaded = self._returned.pop(0)
-            cut: Cut | None = Cut(loaded.start, loaded.start + loaded.count, math.inf)
-        elif (cut := self._work.next(effective)) is not None:
-            loaded = self._work.load(cut)
+            span: BatchSpan | None = BatchSpan(loaded.start, loaded.start + loaded.count, math.inf)
+        elif (span := self._scheduler.next(available)) is not None:
+            loaded = self._scheduler.load(span)
         else:
             others = any(each.held for each in self._workers if each is not worker and not each.over)
             if others and not worker.held:
@@ -213,10 +213,10 @@ class Crew:
         if loaded.count:
             # Noted here, not when it runs: another worker may finish a later cut first, and a gap would not tell
             # how it had been cut.
-            self._work.begin(loaded.start, loaded.start + loaded.count)
+            self._scheduler.begin(loaded.start, loaded.start + loaded.count)
             worker.held[loaded.start] = loaded
-            worker.probing = worker.probing or cut.probe
-        _tell(worker, (cut, _compact(loaded)))
+            worker.probing = worker.probing or span.probe
+        _tell(worker, (span, _compact(loaded)))
         return True
 
     def _answer(self, worker: _Worker, name: str, arguments: tuple[Any, ...]) -> None:
@@ -233,9 +233,9 @@ class Crew:
             case "done":
                 worker.held.pop(arguments[0].start, None)
                 worker.probing = worker.probing and not arguments[1].probe
-            case "full" | "spoiled":
+            case "out_of_memory" | "probe_failed":
                 worker.probing = False
-        _tell(worker, getattr(self._work, name)(*arguments))
+        _tell(worker, getattr(self._scheduler, name)(*arguments))
 
     @staticmethod
     def _split(worker: _Worker, start: int, stop: int) -> None:
@@ -246,7 +246,7 @@ class Crew:
                 del worker.held[first]
                 for begin, end in ((first, start), (start, stop), (stop, last)):
                     if begin < end:
-                        worker.held[begin] = loaded.cut(begin - first, end - first)
+                        worker.held[begin] = loaded.slice(begin - first, end - first)
 
     def _bury(self, worker: _Worker) -> None:
         """A worker died without a word: the others do what it had, unless it is what kills them."""
@@ -274,8 +274,8 @@ class Crew:
             )
         self._returned += [worker.held[start] for start in sorted(worker.held)]
         if worker.probing:
-            self._work.spoiled()
-        self._work.warn(f"{worker.process.name} died (exit code {code}); the others take over its work")
+            self._scheduler.probe_failed()
+        self._scheduler.warn(f"{worker.process.name} died (exit code {code}); the others take over its work")
 
     def close(self) -> None:
         """Ends every worker."""
@@ -293,22 +293,22 @@ def _tell(worker: _Worker, message: Any) -> None:
         _send(worker.pipe, message)
 
 
-def _compact(loaded: Loaded) -> Loaded:
+def _compact(loaded: LoadedBatch) -> LoadedBatch:
     """A batch that holds its own rows only: a view would be sent with all of the array behind it."""
     if loaded.tree is None:
         return loaded
     tree = pytree.apply(loaded.tree, lambda tensor: tensor.detach().cpu().clone())
-    return Loaded(loaded.start, loaded.count, tree, loaded.bad, loaded.weights)
+    return LoadedBatch(loaded.start, loaded.count, tree, loaded.bad, loaded.weights)
 
 
-def tasks_for(
+def map_tasks(
     fn: Callable[[Any], Any], places: Sequence[torch.device], budget: Any, nonfinite: str, fallback: Any, threads: int
-) -> list[Task]:
+) -> list[MapTask]:
     """One task a device. Workers on the CPU share its budget and its cores."""
     parsed, on_cpu = Budget.parse(budget), sum(place.type == "cpu" for place in places)
     tasks = []
     for place in places:
         limit = parsed.on(place).limit(memory(place), held=0)
         share = on_cpu if place.type == "cpu" else 1
-        tasks.append(Task(fn, str(place), limit // share, nonfinite, fallback, max(1, threads // len(places))))
+        tasks.append(MapTask(fn, str(place), limit // share, nonfinite, fallback, max(1, threads // len(places))))
     return tasks

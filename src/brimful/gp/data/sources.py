@@ -18,7 +18,7 @@ from torch import Tensor
 from ...core.base import arrow
 from ...core.base.errors import ConfigError, InputError
 from ...core.runs import fingerprint
-from ...engine.map.sources import ArrayItems, Items, Loaded
+from ...engine.map.sources import ArraySource, ItemSource, LoadedBatch
 from .arrays import as_inputs, as_tensor, where_known
 from .long_table import Columns, is_table, numbers, plain, read_table
 
@@ -37,7 +37,7 @@ class Data:
         noise: the known noise variance, where it is one for all points of all tasks.
     """
 
-    items: Items
+    items: ItemSource
     shared: Tensor | None
     ids: pa.Array | None
     dimensions: int
@@ -86,7 +86,7 @@ class Ragged:
         self.length: int | None = len(counts)
         self.weights: np.ndarray | None = np.maximum(self._counts, 1).astype(np.float64) ** 2
 
-    def load(self, start: int, stop: int, capacity: float | None = None) -> Loaded:
+    def load(self, start: int, stop: int, capacity: float | None = None) -> LoadedBatch:
         tasks, counts = self._order[start:stop], self._counts[start:stop]
         most = int(counts[0]) if len(counts) else 0
         place = self._offsets[tasks][:, None] + np.arange(most)
@@ -97,7 +97,9 @@ class Ragged:
         tree = {"x": torch.from_numpy(x), "y": torch.from_numpy(y)}
         if self._noise is not None:
             tree["noise"] = torch.from_numpy(np.where(there, self._noise[place], 0.0))
-        return Loaded(start, stop - start, tree, weights=self.weights[start:stop] if self.weights is not None else None)
+        return LoadedBatch(
+            start, stop - start, tree, weights=self.weights[start:stop] if self.weights is not None else None
+        )
 
     def index(self, start: int, stop: int) -> np.ndarray:
         return self._order[start:stop]
@@ -124,7 +126,7 @@ class Ragged:
         return f"ragged x {self._x.dtype} {self._x.shape[1]} y {self._y.dtype}"
 
 
-def unweighted(items: Items) -> Items:
+def unweighted(items: ItemSource) -> ItemSource:
     """The same tasks, all of weight 1: a batch of a given size is then so many tasks, and not so much weight."""
     same = copy.copy(items)
     same.weights = None
@@ -147,10 +149,10 @@ class Synthetic:
         """The inputs that all tasks share."""
         return torch.linspace(0, 1, self.points, dtype=torch.float64)[:, None]
 
-    def load(self, start: int, stop: int, capacity: float | None = None) -> Loaded:
+    def load(self, start: int, stop: int, capacity: float | None = None) -> LoadedBatch:
         x, y, _ = self.draw(start, stop)
         tree = {"y": y} if self.shared else {"x": x, "y": y}
-        return Loaded(start, stop - start, tree)
+        return LoadedBatch(start, stop - start, tree)
 
     def draw(self, start: int, stop: int, at: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor]:
         """Inputs and noisy targets; at `at`, the noise-free truth with, along a last axis of 2, a noisy observation."""
@@ -270,7 +272,7 @@ def _arrays(x: Any, y: Any, noise: Any, ids: Any) -> Data:
         raise InputError("x holds NaN or infinities, and all tasks share it; take those points out")
     one = _one(tree["noise"].numpy(force=True)) if noise is not None else None
     shared = None if shared is None else shared.double()
-    return Data(ArrayItems(tree), shared, _ids(ids, T), dimensions, N, noise=one)
+    return Data(ArraySource(tree), shared, _ids(ids, T), dimensions, N, noise=one)
 
 
 def _noise(noise: Any, tasks: int, points: int) -> Tensor:

@@ -14,7 +14,7 @@ import torch
 from ...core.base import arrow
 from ...core.base.errors import CorruptError
 from ...core.runs import fingerprint
-from ...engine.map.sources import Items, Loaded
+from ...engine.map.sources import ItemSource, LoadedBatch
 
 TASKS, _BYTES = 65_536, 16_000_000  # that a file has at the most
 _NAME = re.compile(r"(?:shard|part)-(\d{12})-(\d{12})\.parquet")
@@ -89,7 +89,7 @@ class StoredData:
         self.length: int | None = points.length
         self.weights: np.ndarray | None = None
 
-    def load(self, start: int, stop: int, capacity: float | None = None) -> Loaded:
+    def load(self, start: int, stop: int, capacity: float | None = None) -> LoadedBatch:
         table = self._points.read(start, stop)
         inputs = [name for name in table.column_names if name.startswith("x_")]
         y = _padded(table["y"], np.nan)
@@ -99,7 +99,7 @@ class StoredData:
             tree = {"x": torch.from_numpy(x)} | tree
         if "noise" in table.column_names:
             tree["noise"] = torch.from_numpy(_padded(table["noise"], 0.0))
-        return Loaded(start, stop - start, tree)
+        return LoadedBatch(start, stop - start, tree)
 
     def index(self, start: int, stop: int) -> np.ndarray:
         return self._points.read(start, stop)["item"].to_numpy().copy()  # what Arrow gives cannot be written to
@@ -142,16 +142,16 @@ class WithParameters:
 
     forward = False
 
-    def __init__(self, items: Items, parameters: Any, more: dict[str, torch.Tensor]) -> None:
+    def __init__(self, items: ItemSource, parameters: Any, more: dict[str, torch.Tensor]) -> None:
         self._items, self._parameters, self._more = items, parameters, more
         self.length, self.weights = items.length, items.weights
 
-    def load(self, start: int, stop: int, capacity: float | None = None) -> Loaded:
+    def load(self, start: int, stop: int, capacity: float | None = None) -> LoadedBatch:
         loaded = self._items.load(start, stop)
         index = torch.tensor(self.index(start, stop))
         extra = {name: each[index] for name, each in self._more.items()}
         tree = {**(loaded.tree or {}), "parameters": self._parameters(start, stop), "task": index, **extra}
-        return Loaded(start, stop - start, tree, weights=loaded.weights)
+        return LoadedBatch(start, stop - start, tree, weights=loaded.weights)
 
     def index(self, start: int, stop: int) -> np.ndarray:
         return self._items.index(start, stop)
@@ -169,7 +169,7 @@ class WithParameters:
         return f"{self._items.spec()} {sorted(self._more)}"
 
 
-def parts(items: Items) -> Iterator[tuple[int, int]]:
+def parts(items: ItemSource) -> Iterator[tuple[int, int]]:
     """Positions in pieces that are read and written at a time."""
     length = items.length or 0
     count = min(TASKS, max(1, _BYTES // max(1, items.item_bytes())))
