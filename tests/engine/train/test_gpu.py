@@ -120,7 +120,9 @@ def test_it_resumes_on_cuda(tmp_path: Any, graph: bool):
     np.testing.assert_allclose(resumed.curve, whole.curve, rtol=1e-4, atol=1e-6)
 
 
-@pytest.mark.parametrize("extra", [{}, {"accumulate": 2}, {"clip": 0.1, "ema": 0.9}, {"precision": "fp16"}])
+@pytest.mark.parametrize(
+    "extra", [{}, {"accumulation_steps": 2}, {"grad_clip": 0.1, "ema": 0.9}, {"precision": "fp16"}]
+)
 def test_a_graph_gives_the_same_numbers(extra: dict[str, Any]):
     options: dict[str, Any] = {"device": "cuda", "schedule": "cosine", "precision": "float32", "epochs": 5, **extra}
     heard = EventLog()
@@ -165,7 +167,7 @@ def test_it_adds_little_to_a_bare_step():
         return (time.perf_counter() - started) / 192  # pyright: ignore[reportPossiblyUnboundVariable]
 
     def ours() -> float:
-        options: Any = {"batch_size": 256, "epochs": 4, "device": "cuda", "precision": "float32", "clip": 1.0}
+        options: Any = {"batch_size": 256, "epochs": 4, "device": "cuda", "precision": "float32", "grad_clip": 1.0}
         rows = fit(make(), loss, (x, y), **options).history
         return sum(row["seconds"] for row in rows[1:]) / 192
 
@@ -191,7 +193,7 @@ def test_recomputation_saves_memory():
                 x = x + part(x)
             return self.last(x)
 
-    options: dict[str, Any] = {"epochs": 1, "batch_size": 32768, "device": "cuda", "accumulate": 1}
+    options: dict[str, Any] = {"epochs": 1, "batch_size": 32768, "device": "cuda", "accumulation_steps": 1}
     plain = plan_train(Deep(), summed, points(32768), recompute=False, **options)
     again = plan_train(Deep(), summed, points(32768), recompute=True, **options)
     assert again.predicted < 0.7 * plain.predicted

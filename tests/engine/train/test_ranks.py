@@ -26,7 +26,7 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 @pytest.mark.parametrize(("ranks", "dtype", "off"), [(2, torch.float64, 1e-10), (3, torch.float32, 1e-4)])
 def test_the_loss_curve_is_that_of_one_rank(ranks: int, dtype: torch.dtype, off: float):
     options: dict[str, Any] = {"batch_size": 7, "valid": points(10, dtype=dtype), "metrics": training.error}
-    options |= {"loss": training.summed, "data": points(23, dtype=dtype), "clip": 1.0, "ema": 0.9}
+    options |= {"loss": training.summed, "data": points(23, dtype=dtype), "grad_clip": 1.0, "ema": 0.9}
     alone = fit(network(dtype=dtype), **options)
     heard = EventLog()
     together = fit(network(dtype=dtype), ranks=ranks, progress=heard, **options)
@@ -116,7 +116,7 @@ def test_torchrun_starts_ranks_too(tmp_path: Path):
 def test_ranks_that_hold_parts_of_one_model_want_equal_shares():
     model = network()
     model.sharded = True  # pyright: ignore[reportAttributeAccessIssue, reportArgumentType]
-    for options in ({"batch_size": 5}, {"batch_size": 4, "accumulate": 4}, {"batch_size": 10}):
+    for options in ({"batch_size": 5}, {"batch_size": 4, "accumulation_steps": 4}, {"batch_size": 10}):
         with pytest.raises(ConfigError, match="equal shares"):
             fit(model, ranks=2, **options)
 

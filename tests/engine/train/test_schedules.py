@@ -14,7 +14,7 @@ from brimful.engine.train.optim.schedules import (
     OneCycle,
     Plateau,
     PlateauState,
-    Span,
+    ScheduleStep,
     factor,
     schedule,
     warmup_steps,
@@ -34,13 +34,15 @@ def torchs(make: Any) -> list[float]:
 
 
 def ours(chosen: Any, warmup: int = 0) -> list[float]:
-    return [RATE * factor(chosen, Span(step, STEPS, PER_EPOCH), warmup, PlateauState()) for step in range(STEPS)]
+    return [
+        RATE * factor(chosen, ScheduleStep(step, STEPS, PER_EPOCH), warmup, PlateauState()) for step in range(STEPS)
+    ]
 
 
 @pytest.mark.parametrize(("first", "grow"), [(1, 1), (2, 2), (3, 1), (1, 3)])
 def test_cosine_with_warm_restarts(first: int, grow: int):
     expected = torchs(lambda each: lr_scheduler.CosineAnnealingWarmRestarts(each, first * PER_EPOCH, grow, 0.03))
-    assert ours(Cosine(first=first, grow=grow, floor=0.1)) == pytest.approx(expected, rel=1e-9)
+    assert ours(Cosine(first_cycle=first, cycle_mult=grow, min_factor=0.1)) == pytest.approx(expected, rel=1e-9)
 
 
 def test_cosine_over_the_whole_run():
@@ -51,7 +53,7 @@ def test_cosine_over_the_whole_run():
 @pytest.mark.parametrize("up", [0.3, 0.1, 0.75])
 def test_one_cycle(up: float):
     expected = torchs(lambda each: lr_scheduler.OneCycleLR(each, RATE, total_steps=STEPS + 1, pct_start=up))
-    got = [RATE * OneCycle(up=up).factor(Span(step, STEPS + 1, PER_EPOCH)) for step in range(STEPS)]
+    got = [RATE * OneCycle(pct_start=up).at(ScheduleStep(step, STEPS + 1, PER_EPOCH)) for step in range(STEPS)]
     assert got == pytest.approx(expected, rel=1e-9)
 
 
@@ -69,7 +71,7 @@ def test_plateau(lower: bool):
     values = values if lower else [-value + 10 for value in values]
     optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=1.0)
     other = lr_scheduler.ReduceLROnPlateau(optimizer, "min" if lower else "max", factor=0.5, patience=2)
-    chosen, state = Plateau(by=0.5, patience=2), PlateauState()
+    chosen, state = Plateau(factor=0.5, patience=2), PlateauState()
     for value in values:
         other.step(value)
         state = chosen.after(state, value, lower)
@@ -78,7 +80,7 @@ def test_plateau(lower: bool):
 
 
 def test_plateau_has_a_floor():
-    state, chosen = PlateauState(), Plateau(patience=0, floor=0.05)
+    state, chosen = PlateauState(), Plateau(patience=0, min_factor=0.05)
     for _ in range(9):
         state = chosen.after(state, 1.0, True)
     assert state.factor == 0.05
@@ -86,9 +88,9 @@ def test_plateau_has_a_floor():
 
 def test_by_name_and_by_function():
     assert schedule("cosine") == Cosine()
-    assert schedule(OneCycle(up=0.5)) == OneCycle(up=0.5)
+    assert schedule(OneCycle(pct_start=0.5)) == OneCycle(pct_start=0.5)
     half = schedule(lambda step, steps: 1 - step / steps)
-    assert factor(half, Span(21, 84, 7), 0, PlateauState()) == 0.75
+    assert factor(half, ScheduleStep(21, 84, 7), 0, PlateauState()) == 0.75
     for wrong in ("steps", 3, None):
         with pytest.raises(ConfigError, match="schedule is"):
             schedule(wrong)
@@ -97,10 +99,10 @@ def test_by_name_and_by_function():
 @pytest.mark.parametrize(
     ("make", "told"),
     [
-        (lambda: Cosine(first=0), "Cosine.first is 0"),
-        (lambda: Cosine(grow=0.5), "grow is at least 1"),
-        (lambda: OneCycle(up=1.0), "OneCycle.up is 1.0"),
-        (lambda: Plateau(by=1.0), "by is between 0 and 1"),
+        (lambda: Cosine(first_cycle=0), "Cosine.first_cycle is 0"),
+        (lambda: Cosine(cycle_mult=0.5), "cycle_mult is at least 1"),
+        (lambda: OneCycle(pct_start=1.0), "OneCycle.pct_start is 1.0"),
+        (lambda: Plateau(factor=1.0), "factor is between 0 and 1"),
     ],
 )
 def test_wrong_options_are_refused(make: Any, told: str):

@@ -16,12 +16,12 @@ from brimful import BudgetError, ConfigError, DivergedError, InputError, Weighte
 from brimful.core.runs.events import BatchDone, EpochDone, Finished, Metric, Planned, Started
 from brimful.engine.distributed.collectives import Group
 from brimful.engine.train import plan_train
-from brimful.engine.train.optim.ema import Average
-from brimful.engine.train.step import loss as objective
+from brimful.engine.train.optim.ema import MovingAverage
 from brimful.engine.train.step import rng
-from brimful.engine.train.step.divergence import Watch
-from brimful.engine.train.step.optimizer_step import Step
-from brimful.engine.train.step.precision import Scale, resolve
+from brimful.engine.train.step.divergence import DivergenceMonitor
+from brimful.engine.train.step.loss import LossOutput
+from brimful.engine.train.step.optimizer_step import OptimizerStep
+from brimful.engine.train.step.precision import LossScale, resolve
 
 from ...helpers.paths import ROOT
 from .training import EventLog, error, fit, network, points, squares, summed, weights
@@ -33,10 +33,20 @@ CPU = torch.device("cpu")
 # The gradient of the whole batch.
 
 
-def stepper(model: nn.Module, loss: Any, pieces: int = 1, **options: Any) -> Step:
+def stepper(model: nn.Module, loss: Any, micro_batches: int = 1, **options: Any) -> OptimizerStep:
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     precision = resolve("auto", CPU, {each.dtype for each in model.parameters()})
-    return Step(model, loss, optimizer, CPU, precision, group=Group(), warn=lambda _: None, pieces=pieces, **options)
+    return OptimizerStep(
+        model,
+        loss,
+        optimizer,
+        CPU,
+        precision,
+        group=Group(),
+        warn=lambda _: None,
+        micro_batches=micro_batches,
+        **options,
+    )
 
 
 def masked(model: nn.Module, batch: tuple[Tensor, Tensor, Tensor]) -> Weighted:
@@ -77,7 +87,7 @@ def test_padded_and_packed_batches_are_cut_by_samples(pieces: int):
         model = nn.Linear(1, 1).double()
         nn.init.ones_(model.weight)
         nn.init.zeros_(model.bias)
-        result = fit(model, loss, samples, batch_size=5, accumulate=pieces, loader={"ragged": ragged})
+        result = fit(model, loss, samples, batch_size=5, accumulation_steps=pieces, loader={"ragged": ragged})
         assert result.micro_batches == pieces
         found.append(weights(model))
     torch.testing.assert_close(found[0], found[1], rtol=1e-12, atol=1e-12)
@@ -92,7 +102,7 @@ def test_a_mean_a_tuple_and_a_weighted_are_the_same():
 
 def test_it_is_the_loop_a_user_would_write():
     model, samples = network(), points()
-    result = fit(network(), data=samples, best=False, clip=0.5, warmup=4, schedule="cosine")
+    result = fit(network(), data=samples, best=False, grad_clip=0.5, warmup=4, schedule="cosine")
     loader = data.loader(samples, batch_size=4, device="cpu")
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.02, fused=True)
     losses, steps = [], 3 * len(loader)
@@ -141,7 +151,7 @@ def test_a_batch_without_weight_changes_nothing():
 )
 def test_a_loss_that_returns_something_else_is_told_of(returned: Any, told: str):
     with pytest.raises(InputError, match=told):
-        fit(loss=lambda model, batch: returned, accumulate=1)
+        fit(loss=lambda model, batch: returned, accumulation_steps=1)
 
 
 def test_an_error_of_the_loss_is_the_users_own():
@@ -167,16 +177,19 @@ def test_an_error_of_the_loss_is_the_users_own():
         ({"schedule": "wavy"}, ConfigError, "schedule is 'wavy'"),
         ({"precision": "int8"}, ConfigError, "precision is 'int8'"),
         ({"precision": "float64"}, ConfigError, "weights are float32"),
-        ({"accumulate": 0}, ConfigError, "accumulate is 0"),
+        ({"accumulation_steps": 0}, ConfigError, "accumulation_steps is 0"),
         ({"ema": 1.0}, ConfigError, "ema is 1.0"),
         ({"warmup": -1}, ConfigError, "warmup is -1"),
         ({"mode": "most"}, ConfigError, "mode is 'most'"),
         ({"monitor": "valid_loss"}, ConfigError, "no validation data"),
         ({"monitor": "accuracy"}, ConfigError, "is not measured; there are train_loss"),
         ({"metrics": error}, ConfigError, "give valid= too"),
-        ({"recompute": True}, ConfigError, "does not say of what"),
+        ({"recompute": True}, ConfigError, "does not say what"),
         ({"recompute": ["9"]}, ConfigError, "names '9'"),
         ({"ranks": 0}, ConfigError, "ranks is 0"),
+        ({"learning_rate": 0.1}, ConfigError, "unknown option 'learning_rate'"),
+        ({"batch_sise": 4}, ConfigError, "did you mean 'batch_size'"),
+        ({"clip": 1.0, "grad_clip": 2.0}, ConfigError, "twice"),
         ({"loader": {"seed": 3}}, ConfigError, "loader has 'seed'"),
         ({"budget": "3 apples"}, BudgetError, "3 apples"),
         ({"data": torch.zeros(0, 3)}, InputError, "no samples"),
@@ -237,7 +250,7 @@ def test_dropout_depends_on_the_seed():
     first, again, other = (weights(fit(network(dropout=0.5), seed=seed).model) for seed in (1, 1, 2))
     assert torch.equal(first, again)
     assert not torch.equal(first, other)
-    assert len({rng.seed_of(*parts) for parts in ((0, 0, 1, 0), (0, 0, 0, 1), (0, 1, 0, 0), (1, 0, 0, 0))}) == 4
+    assert len({rng.derive_seed(*parts) for parts in ((0, 0, 1, 0), (0, 0, 0, 1), (0, 1, 0, 0), (1, 0, 0, 0))}) == 4
 
 
 # Memory that runs out.
@@ -272,7 +285,7 @@ def test_memory_that_runs_out_at_any_call_costs_nothing_but_a_warning(dropout: f
 
 
 def test_a_step_done_again_with_the_same_pieces_has_the_same_bits():
-    reference = fit(network(0.3), accumulate=2).model
+    reference = fit(network(0.3), accumulation_steps=2).model
     failing = Full(most=2)  # the first batch of 4 fails, and from then on there are two pieces
     assert torch.equal(weights(fit(network(0.3), failing).model), weights(reference))
 
@@ -297,7 +310,7 @@ def test_running_means_are_not_counted_twice():
         return nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.Linear(4, 1))
 
     halves, heard = make(), EventLog()
-    fit(halves, accumulate=2, batch_size=8)
+    fit(halves, accumulation_steps=2, batch_size=8)
     again = make()
     fit(again, Full(most=4), batch_size=8, progress=heard)
     assert torch.equal(halves[1].running_mean, again[1].running_mean)  # pyright: ignore
@@ -394,14 +407,14 @@ def test_half_precision_learns_the_same(precision: str, off: float):
 
 
 def test_a_loss_scale_falls_and_rises():
-    scale = Scale(CPU, 16)
+    scale = LossScale(CPU, 16)
     first = float(scale.value)
     scale.update(torch.ones(()))
     assert float(scale.value) == first / 2
     for _ in range(2000):
         scale.update(torch.zeros(()))
     assert float(scale.value) == first
-    other = Scale(CPU, 1)
+    other = LossScale(CPU, 1)
     other.restore(scale.state())
     assert torch.equal(other.value, scale.value)
 
@@ -460,7 +473,7 @@ def test_a_nan_is_skipped_by_a_fused_optimizer_too():
     model = network()
     optimizer = torch.optim.AdamW(model.parameters(), fused=True)
     precision = resolve("auto", CPU, {torch.float32})
-    step = Step(model, Broken(3), optimizer, CPU, precision, group=Group(), warn=print)
+    step = OptimizerStep(model, Broken(3), optimizer, CPU, precision, group=Group(), warn=print)
     step._waits = False
     batch = {name: part[:4] for name, part in numbered().items()}
     before = weights(model)
@@ -473,12 +486,12 @@ def test_a_nan_is_skipped_by_a_fused_optimizer_too():
 
 def test_an_exploding_gradient_is_told_of_once_an_epoch():
     told: list[str] = []
-    watch = Watch(3, 100.0, False, told.append, lambda step: f"step {step}")
+    monitor = DivergenceMonitor(3, False, told.append, lambda step: f"step {step}")
     for step in range(30):
-        watch.look(step, 1.0, 1.0, 1.0, 0)
+        monitor.check(step, 1.0, 1.0, 1.0, 0)
     for step in (30, 31):
-        watch.look(step, 1.0, 1.0, 500.0, 0)
-    watch.look(32, 1.0, 1.0, 500.0, 1)
+        monitor.check(step, 1.0, 1.0, 500.0, 0)
+    monitor.check(32, 1.0, 1.0, 500.0, 1)
     assert [each.split(",")[0] for each in told] == [
         "the gradient's norm is 500 in step 30",
         "the gradient's norm is 500 in step 32",
@@ -525,7 +538,7 @@ def test_training_ends_early():
 
 def test_the_average_is_what_the_formula_says():
     parameters = [nn.Parameter(torch.zeros(2)), nn.Parameter(torch.zeros(3))]
-    average, expected = Average(parameters, 0.9), torch.zeros(2)
+    average, expected = MovingAverage(parameters, 0.9), torch.zeros(2)
     for value in (1.0, 5.0, -2.0):
         with torch.no_grad():
             parameters[0].fill_(value)
@@ -582,7 +595,7 @@ def test_shared_weights_are_one(dtype: torch.dtype, tmp_path: Path):
 @settings(max_examples=20)
 @given(st.integers(1, 30), st.integers(1, 9), st.integers(1, 4), st.booleans())
 def test_any_shape_of_a_run(count: int, size: int, pieces: int, drop: bool):
-    options: Any = {"batch_size": size, "accumulate": pieces, "epochs": 2, "loader": {"drop_last": drop}}
+    options: Any = {"batch_size": size, "accumulation_steps": pieces, "epochs": 2, "loader": {"drop_last": drop}}
     if drop and size > count:
         with pytest.raises(ConfigError, match="drop_last leaves no batch"):
             fit(data=points(count), **options)
@@ -632,7 +645,7 @@ def test_a_transform_holds_for_validation_too():
 
 
 def test_a_mean_in_half_precision_does_not_overflow():
-    found = objective.weighted(torch.tensor(64.0, dtype=torch.float16), 4096, torch.device("cpu"))
+    found = LossOutput.of(torch.tensor(64.0, dtype=torch.float16), 4096).weighted()
     assert found.sum.item() == 64.0 * 4096
 
 
@@ -667,7 +680,7 @@ def test_steps_on_the_device_alone_are_those_of_torch(kind: str):
         if kind == "hooked":
             optimizer.register_step_post_hook(lambda *_: heard.append(1))
         single = resolve("float32", CPU, {torch.float32})
-        step = Step(model, squares, optimizer, CPU, single, group=Group(), warn=print, clip=0.5)
+        step = OptimizerStep(model, squares, optimizer, CPU, single, group=Group(), warn=print, grad_clip=0.5)
         step._waits = not unseen
         for number in range(6):
             row = step(points(8 + number), number)

@@ -88,18 +88,20 @@ class Common(SeedOptions, DeviceOptions, OutOptions):
     """All three."""
 
 
+_PLAIN = (int, float, str, bool, Path)
 _LAST = [each.name for kind in (SeedOptions, DeviceOptions, OutOptions) for each in dataclasses.fields(kind)]
 
 
 @dataclass(frozen=True, slots=True)
 class FieldInfo:
-    """A field, its type with `None` taken off, and its option."""
+    """A field, its plain type, whether it may be None, or, from Python, an object of another type, and its option."""
 
     name: str
     type: type
     nullable: bool
     default: Any
     option: Option
+    wide: bool = False
 
     @property
     def required(self) -> bool:
@@ -107,20 +109,33 @@ class FieldInfo:
 
 
 def describe(config: type) -> list[FieldInfo]:
-    """The options of a config class: its own in the order they were declared, then seed, device, budget and out."""
+    """The options of a config class: its own in the order they were declared, then seed, device, budget and out.
+
+    A subclass that gives an inherited option another default, `lr: float = 0.1`, keeps the declaration. A field that
+    is no option and of no such type can be set from Python alone.
+    """
     hints = typing.get_type_hints(config)
     infos = []
-    declared = {each.name: each for each in dataclasses.fields(config)}
-    for name in [*(name for name in declared if name not in _LAST), *(name for name in _LAST if name in declared)]:
-        each = declared[name]
-        kind, nullable = hints[each.name], False
-        if isinstance(kind, types.UnionType) or typing.get_origin(kind) is typing.Union:
-            parts = [part for part in typing.get_args(kind) if part is not type(None)]
-            kind, nullable = parts[0], len(parts) < len(typing.get_args(kind))
-        if kind not in (int, float, str, bool, Path):
-            raise TypeError(f"{config.__name__}.{each.name}: options are int, float, str, bool or Path, not {kind}")
-        infos.append(FieldInfo(each.name, kind, nullable, each.default, each.metadata.get("option", Option(""))))
+    fields = {each.name: each for each in dataclasses.fields(config)}
+    for name in [*(name for name in fields if name not in _LAST), *(name for name in _LAST if name in fields)]:
+        parts = typing.get_args(hints[name]) if _is_union(hints[name]) else (hints[name],)
+        declared, plain = _declared(config, name), [part for part in parts if part in _PLAIN]
+        if plain:
+            nullable, wide = type(None) in parts, any(part not in (*_PLAIN, type(None)) for part in parts)
+            infos.append(FieldInfo(name, plain[0], nullable, fields[name].default, declared or Option(""), wide))
+        elif declared is not None:
+            raise TypeError(f"{config.__name__}.{name}: options are int, float, str, bool or Path, not {parts[0]}")
     return infos
+
+
+def _is_union(kind: Any) -> bool:
+    return isinstance(kind, types.UnionType) or typing.get_origin(kind) is typing.Union
+
+
+def _declared(config: type, name: str) -> Option | None:
+    """The declaration of a field, in the class itself or the nearest base that has one."""
+    of_bases = (vars(base).get("__dataclass_fields__", {}).get(name) for base in config.__mro__)
+    return next((found.metadata["option"] for found in of_bases if found and "option" in found.metadata), None)
 
 
 def build(config: type[T], values: dict[str, Any]) -> T:
@@ -131,7 +146,8 @@ def build(config: type[T], values: dict[str, Any]) -> T:
         ConfigError: with the option's name, the value at fault and what is allowed.
     """
     infos = {info.name: info for info in describe(config)}
-    spellings = {alias: name for name, info in infos.items() for alias in (name, *info.option.aliases)}
+    spellings = {name: name for name in getattr(config, "__dataclass_fields__", ())}
+    spellings |= {alias: name for name, info in infos.items() for alias in info.option.aliases}
     if unknown := sorted(set(values) - set(spellings)):
         near = difflib.get_close_matches(unknown[0], spellings, 1)
         advice = f"did you mean {near[0]!r}? There are" if near else "there are"
@@ -140,7 +156,7 @@ def build(config: type[T], values: dict[str, Any]) -> T:
         twice = [name for name in values if spellings[name] != name and spellings[name] in values]
         raise ConfigError(f"{', '.join(twice) or 'an option'} is given twice, under two spellings; give it once")
     values = {spellings[name]: value for name, value in values.items()}
-    built = {}
+    built = {name: value for name, value in values.items() if name not in infos}
     for name, info in infos.items():
         if name in values:
             built[name] = _check(info, values[name])
@@ -154,6 +170,8 @@ def _check(info: FieldInfo, value: Any) -> Any:
         if info.nullable:
             return None
         raise ConfigError(f"{info.name} is None; it must be {_article(info.type)}")
+    if info.wide and not isinstance(value, _PLAIN):
+        return value
     value = _convert(info, value)
     limits = info.option
     if info.type in (int, float):

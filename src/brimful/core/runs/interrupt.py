@@ -1,4 +1,5 @@
-"""Ctrl-C as a wish: the step at hand is finished first. A second one ends at once."""
+"""Requests to stop a run: Ctrl-C in the main thread, or an event that is set in any. The batch or step at hand is
+finished first; a second Ctrl-C ends at once."""
 
 import contextlib
 import signal
@@ -6,22 +7,34 @@ import threading
 from collections.abc import Callable, Iterator
 from types import FrameType
 
+from ..base.errors import CancelledError
+
 
 @contextlib.contextmanager
-def asked_to_stop() -> Iterator[Callable[[], bool]]:
-    """Whether Ctrl-C was pressed since this was opened. In a thread of its own nothing is changed."""
-    asked = threading.Event()
-    if threading.current_thread() is not threading.main_thread():
-        yield asked.is_set
-        return
+def stop_request(cancel: threading.Event | None = None) -> Iterator[Callable[[], bool]]:
+    """Whether a run was asked to stop since this was opened.
 
-    def note(number: int, frame: FrameType | None) -> None:
-        if asked.is_set():
+    A run that stops raises `KeyboardInterrupt` with a message that says what was kept. Where it was cancelled by the
+    event, that leaves this block as a `CancelledError` with the same message.
+    """
+    interrupted = threading.Event()
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        if interrupted.is_set():
             raise KeyboardInterrupt
-        asked.set()
+        interrupted.set()
 
-    before = signal.signal(signal.SIGINT, note)
+    def requested() -> bool:
+        return interrupted.is_set() or (cancel is not None and cancel.is_set())
+
+    in_main_thread = threading.current_thread() is threading.main_thread()
+    before = signal.signal(signal.SIGINT, handle) if in_main_thread else None
     try:
-        yield asked.is_set
+        yield requested
+    except KeyboardInterrupt as stopped:
+        if interrupted.is_set() or not requested():
+            raise
+        raise CancelledError(str(stopped)) from None
     finally:
-        signal.signal(signal.SIGINT, before)
+        if in_main_thread:
+            signal.signal(signal.SIGINT, before)

@@ -1,4 +1,4 @@
-"""What a training run keeps, and how it comes back: checkpoints of all that changes, and the best weights."""
+"""The checkpointer: saves and restores all that changes while a model trains, and keeps the best weights."""
 
 import json
 from collections.abc import Callable
@@ -12,147 +12,118 @@ from torch import Tensor, nn
 from ...core.base.errors import CorruptError
 from ...data.loader import Loader
 from ..distributed.collectives import Group
-from .checkpoint_dir import Checkpoints, Saved
+from .checkpoint_dir import Checkpoint, CheckpointDir
 from .optim import optimizers
-from .optim.ema import Average, averaged
-from .state import Position
-from .step.precision import Scale
+from .optim.ema import MovingAverage
+from .state import TrainState
+from .step.precision import LossScale
 
 
 @dataclass(slots=True, eq=False)
-class Parts:
-    """All that changes while a model trains, beside the position."""
+class Checkpointer:
+    """Saves and restores on the first rank; the others are given what it has.
+
+    Attributes:
+        model, optimizer, average, scale, loader: what changes, beside the `TrainState`.
+        directory: where checkpoints are written; without one only the best weights are kept, in memory.
+        group: the ranks.
+        keep_best: whether the best weights are wanted at the end.
+        warn: warns the user.
+    """
 
     model: nn.Module
     optimizer: torch.optim.Optimizer
-    average: Average | None
-    scale: Scale | None
+    average: MovingAverage
+    scale: LossScale | None
     loader: Loader
+    directory: CheckpointDir | None
+    group: Group
+    keep_best: bool
+    warn: Callable[[str], None]
+    _best_number: int | None = None
+    _best_weights: dict[str, Tensor] | None = None
 
-    def capture(self, position: Position, facts: dict[str, Any]) -> Saved:
-        """As a checkpoint."""
-        moments, rest = optimizers.capture(self.optimizer)
-        tensors = {f"model/{name}": value for name, value in self.model.state_dict().items()}
-        tensors |= {f"optimizer/{name}": value for name, value in moments.items()}
-        if self.average is not None:
-            tensors |= {f"average/{name}": value for name, value in self.average.state().items()}
+    def resume(self) -> tuple[TrainState, dict[str, Any]] | None:
+        """Restores the last checkpoint on all ranks: the state, and the metadata that it was saved with. Without one,
+        all ranks have the first one's weights."""
+        checkpoint = self.directory.last() if self.directory is not None else None
+        if self.group.ranks > 1:
+            checkpoint = _broadcast(self.group, checkpoint)
+            self._share_weights()
+            self.average.restore({})
+        if checkpoint is None:
+            return None
+        self._best_number = checkpoint.metadata.get("best")
+        state = TrainState.from_json(checkpoint.metadata["state"], checkpoint.tensors["curve"])
+        self._load(checkpoint.under("model/"))
+        optimizers.restore(self.optimizer, checkpoint.under("optimizer/"), checkpoint.metadata["optimizer"])
+        self.average.restore(checkpoint.under("ema/"))
         if self.scale is not None:
-            tensors |= {f"scale/{name}": value for name, value in self.scale.state().items()}
-        tensors["curve"] = position.curve_tensor()
-        own = {"position": position.facts(), "optimizer": rest, "loader": self.loader.state()}
-        return Saved(tensors, {**own, **facts})
+            self.scale.restore(checkpoint.under("loss_scale/"))
+        if state.batch < len(self.loader):
+            self.loader.restore(checkpoint.metadata["loader"])
+        return state, checkpoint.metadata
 
-    def restore(self, saved: Saved) -> Position:
-        """Puts a checkpoint back, and says where it was."""
-        position = Position.of(saved.facts["position"], saved.tensors["curve"])
-        self.load(saved.under("model/"))
-        optimizers.restore(self.optimizer, saved.under("optimizer/"), saved.facts["optimizer"])
-        if self.average is not None:
-            self.average.restore(saved.under("average/"))
-        if self.scale is not None:
-            self.scale.restore(saved.under("scale/"))
-        if position.batch < len(self.loader):
-            self.loader.restore(saved.facts["loader"])
-        return position
+    def save(self, state: TrainState, metadata: dict[str, Any], is_best: bool = False) -> None:
+        """A checkpoint, where there is a directory; otherwise the weights, if they are the best."""
+        if self.directory is not None:
+            number = self.directory.save(self._capture(state, metadata), self._best_number, is_best)
+            self._best_number = number if is_best else self._best_number
+        elif is_best and self.keep_best and self.group.first:
+            with self.average.in_place():
+                weights = self.model.state_dict()
+                self._best_weights = {name: value.detach().cpu().clone() for name, value in weights.items()}
 
-    def load(self, weights: dict[str, Tensor]) -> None:
+    def finish(self) -> None:
+        """Leaves the model with the weights that were asked for, on every rank."""
+        if self.keep_best and self._best_weights is not None:
+            self._load(self._best_weights)
+        else:
+            if self.keep_best and self.directory is not None and self._best_number is not None:
+                self._load_best(self.directory, self._best_number)
+            self.average.apply()
+        self._share_weights()
+
+    def _capture(self, state: TrainState, metadata: dict[str, Any]) -> Checkpoint:
+        moments, optimizer = optimizers.capture(self.optimizer)
+        parts = {"model": self.model.state_dict(), "optimizer": moments, "ema": self.average.state()}
+        parts["loss_scale"] = self.scale.state() if self.scale is not None else {}
+        tensors = {f"{part}/{name}": value for part, values in parts.items() for name, value in values.items()}
+        tensors["curve"] = state.curve_tensor()
+        own = {"state": state.to_json(), "optimizer": optimizer, "loader": self.loader.state()}
+        return Checkpoint(tensors, {**own, **metadata})
+
+    def _load_best(self, directory: CheckpointDir, number: int) -> None:
+        try:
+            checkpoint = directory.read(number)
+        except CorruptError as error:
+            self.warn(f"the best checkpoint cannot be read, so the model has its last weights: {error}")
+            return
+        self._load(checkpoint.under("model/"))
+        self.average.restore(checkpoint.under("ema/"))
+
+    def _load(self, weights: dict[str, Tensor]) -> None:
         try:
             self.model.load_state_dict(weights)
         except RuntimeError as error:
             raise CorruptError(f"the checkpoint does not fit the model: {error}") from error
 
-    def put_average(self) -> None:
-        """The average for good, where there is one."""
-        if self.average is not None:
-            self.average.settle()
-
-
-class Keeping:
-    """Saves and brings back, on the first rank; the others are given what it has.
-
-    Args:
-        parts: what changes.
-        checkpoints: where to keep them; None keeps the best weights in memory alone.
-        group: the ranks.
-        best: whether the best weights are wanted at the end.
-        warn: tells the user.
-    """
-
-    def __init__(
-        self,
-        parts: Parts,
-        checkpoints: Checkpoints | None,
-        group: Group,
-        best: bool,
-        warn: Callable[[str], None],
-    ) -> None:
-        self._parts, self._checkpoints, self._group = parts, checkpoints, group
-        self._wanted, self._warn = best, warn
-        self._number: int | None = None
-        self._weights: dict[str, Tensor] | None = None
-
-    @property
-    def on_disk(self) -> bool:
-        return self._checkpoints is not None
-
-    def begin(self) -> Saved | None:
-        """The last checkpoint, on all ranks; without one, all ranks have the first one's weights."""
-        saved = self._checkpoints.last() if self._checkpoints is not None else None
-        if self._group.ranks > 1:
-            saved = _shared(self._group, saved)
-            weights = _shared(self._group, Saved(self._parts.model.state_dict(), {}) if self._group.first else None)
-            assert weights is not None
-            self._parts.load(weights.tensors)
-            if self._parts.average is not None:
-                self._parts.average.begin()
-        if saved is not None:
-            self._number = saved.facts.get("best")
-        return saved
-
-    def save(self, position: Position, facts: dict[str, Any], is_best: bool = False) -> None:
-        """A checkpoint, where they are kept; otherwise the weights, if they are the best."""
-        if self._checkpoints is not None:
-            number = self._checkpoints.save(self._parts.capture(position, facts), self._number, is_best)
-            self._number = number if is_best else self._number
-        elif is_best and self._wanted and self._group.first:
-            with averaged(self._parts.average):
-                state = self._parts.model.state_dict()
-                self._weights = {name: value.detach().cpu().clone() for name, value in state.items()}
-
-    def finish(self) -> None:
-        """Leaves the model with the weights that were asked for, on every rank."""
-        self._take_best()
-        if self._group.ranks > 1:
-            state = Saved(self._parts.model.state_dict(), {}) if self._group.first else None
-            shared = _shared(self._group, state)
+    def _share_weights(self) -> None:
+        """The first rank's weights, on all."""
+        if self.group.ranks > 1:
+            shared = _broadcast(self.group, Checkpoint(self.model.state_dict(), {}) if self.group.first else None)
             assert shared is not None
-            self._parts.load(shared.tensors)
-
-    def _take_best(self) -> None:
-        parts = self._parts
-        if self._wanted and self._weights is not None:
-            parts.load(self._weights)
-            return
-        if self._wanted and self._checkpoints is not None and self._number is not None:
-            try:
-                saved = self._checkpoints.read(self._number)
-            except CorruptError as error:
-                self._warn(f"the best checkpoint cannot be read, so the model has its last weights: {error}")
-            else:
-                parts.load(saved.under("model/"))
-                if parts.average is not None:
-                    parts.average.restore(saved.under("average/"))
-        parts.put_average()
+            self._load(shared.tensors)
 
 
-def _shared(group: Group, saved: Saved | None) -> Saved | None:
+def _broadcast(group: Group, checkpoint: Checkpoint | None) -> Checkpoint | None:
     """The first rank's, on all."""
     tensors = b""
-    if saved is not None:
-        plain = {name: value.detach().cpu().clone().contiguous() for name, value in saved.tensors.items()}
+    if checkpoint is not None:
+        plain = {name: value.detach().cpu().clone().contiguous() for name, value in checkpoint.tensors.items()}
         tensors = safetensors.torch.save(plain)
     tensors = group.share(tensors)
-    facts = group.share(json.dumps(saved.facts).encode() if saved is not None else b"")
+    metadata = group.share(json.dumps(checkpoint.metadata).encode() if checkpoint is not None else b"")
     if not tensors:
         return None
-    return saved if saved is not None else Saved(safetensors.torch.load(tensors), json.loads(facts))
+    return checkpoint or Checkpoint(safetensors.torch.load(tensors), json.loads(metadata))

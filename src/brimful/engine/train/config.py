@@ -1,110 +1,151 @@
-"""The options of `train`, checked: one frozen value that can be sent to other processes."""
+"""The options of `train`, declared once.
+
+    StoppingOptions, BatchOptions, OptimizerOptions, CheckpointOptions    groups that a command line can offer
+    TrainOptions     all of these; a workload's config inherits it, or the groups it honours
+    TrainConfig      what `brimful.train` takes: TrainOptions, and what only Python can say
+
+A workload that wants another default names it, and keeps the declaration: `lr: float = 5e-3`.
+"""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from ...core.base.errors import ConfigError
+from ...core.declare.config import SeedOptions, option
 from ...core.memory.budget import Budget
 from ...core.runs import fingerprint
-from ...data.loader import whole_number
-from .optim import schedules
-from .optim.optimizers import Maker
+from ...data.residency import TIERS
+from .optim import optimizers, schedules
+from .optim.optimizers import OptimizerFactory
+from .optim.schedules import Schedule
 from .step.precision import NAMES
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
-    """How to train; see `train` for what each means."""
+@dataclass(frozen=True, kw_only=True)
+class StoppingOptions:
+    """When training ends."""
 
-    epochs: int | None = None
-    steps: int | None = None
-    batch_size: int | None = None
+    epochs: int | None = option(None, help="passes over the training data", ge=1)
+    steps: int | None = option(None, help="optimizer steps after which training ends, in mid-epoch if need be", ge=1)
+    patience: int | None = option(None, help="epochs without improvement after which training stops early", ge=1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class BatchOptions:
+    """What is computed at a time, and in what number format."""
+
+    batch_size: int | None = option(None, help="samples per batch, over all ranks", ge=1)
+    accumulation_steps: int | None = option(
+        None, help="micro-batches per batch; by default as few as fit", ge=1, aliases=("accumulate",)
+    )
+    precision: str = option("auto", help="number format to compute in", choices=("auto", *NAMES))
+
+
+@dataclass(frozen=True, kw_only=True)
+class OptimizerOptions:
+    """The optimizer, its learning rate, and the average of the weights."""
+
+    optimizer: str | OptimizerFactory = option("adamw", help="optimizer", choices=tuple(optimizers.WEIGHT_DECAY))
+    lr: float = option(1e-3, help="learning rate", gt=0)
+    weight_decay: float | None = option(None, help="weight decay; by default 0.01 for adamw and 0 for adam", ge=0)
+    grad_clip: float | None = option(None, help="largest norm of the gradient", gt=0, aliases=("clip",))
+    schedule: str | Schedule | Callable[[int, int], float] = option(
+        "constant", help="schedule of the learning rate", choices=tuple(schedules.NAMED)
+    )
+    warmup: float = option(0.0, help="steps, or share of all steps below 1, over which the rate rises", ge=0)
+    ema: float | None = option(None, help="decay of a moving average of the weights, which is then kept", gt=0, lt=1)
+    ema_span: float = option(
+        0.0, help="span of that average as a share of all steps; 0 for none", ge=0, le=1, aliases=("average",)
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckpointOptions:
+    """When checkpoints are written, beside one after each epoch."""
+
+    checkpoint_every: int | None = option(None, help="steps between checkpoints", ge=1)
+    checkpoint_seconds: float = option(300.0, help="seconds between checkpoints", gt=0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainOptions(StoppingOptions, BatchOptions, OptimizerOptions, CheckpointOptions):
+    """The options of training that a command line can offer."""
+
+    def train_options(self) -> dict[str, Any]:
+        """The keyword arguments of `brimful.train` among a workload's options."""
+        return {each.name: getattr(self, each.name) for each in fields(TrainOptions)}
+
+
+_IDENTITY = (
+    *("batch_size", "accumulation_steps", "optimizer", "lr", "weight_decay", "warmup", "grad_clip", "ema", "ema_span"),
+    *("monitor", "mode", "seed", "recompute"),
+)
+_SET_BY_TRAIN = {"batch_size", "budget", "seed", "device", "tier", "rank", "ranks", "reserve", "fingerprint"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainConfig(TrainOptions, SeedOptions):
+    """All that decides how a model is trained. It can be sent to other processes.
+
+    Attributes:
+        budget: memory to stay inside; see `Budget`.
+        monitor: the number that decides the best epoch: "valid_loss", "train_loss" or a metric.
+        mode: whether the least or the greatest is the best.
+        best: leave the model with the best weights; the last ones otherwise.
+        recompute: names of submodules to recompute in the backward pass; "auto" for those that `model.recomputable()`
+            names, where nothing else fits.
+        compile: run the model through `torch.compile`; a dict has its options.
+        graph: replay steps as CUDA graphs, where shapes allow.
+        tier: where the data lives.
+        loader: further options of `brimful.data.loader`, such as {"drop_last": True, "transform": f}.
+        log_every: steps between readings of the losses, on CUDA.
+        max_nonfinite: steps in a row that may be skipped because the loss or its gradient is not finite.
+        name: the run's, in progress, log and run directory.
+    """
+
     budget: Any = None
-    precision: str = "auto"
-    accumulate: int | str = "auto"
-    optimizer: str | Maker = "adamw"
-    lr: float = 1e-3
-    weight_decay: float | None = None
-    schedule: Any = "constant"
-    warmup: float = 0
-    clip: float | None = None
-    ema: float | None = None
-    monitor: str = "train_loss"
-    mode: str = "min"
-    patience: int | None = None
-    best: bool = True
+    monitor: str = option("train_loss", help="what decides the best epoch")
+    mode: str = option("min", help="which of them is the best", choices=("min", "max"))
+    best: bool = option(True, help="keep the best weights, not the last")
     recompute: Any = "auto"
     compile: Any = False
-    graph: bool = False
-    tier: str = "auto"
+    graph: bool = option(False, help="replay steps as CUDA graphs")
+    tier: str = option("auto", help="where the data lives", choices=("auto", *TIERS))
     loader: Mapping[str, Any] = field(default_factory=dict)
-    seed: int = 0
-    checkpoint_every: int | None = None
-    checkpoint_seconds: float = 300.0
-    log_every: int = 50
-    max_nonfinite: int = 10
-    alarm: float = 100.0
-    name: str = "train"
+    log_every: int = option(50, help="steps between readings of the losses", ge=1)
+    max_nonfinite: int = option(10, help="steps in a row that may be skipped", ge=0)
+    name: str = option("train", help="name of the run")
 
     def __post_init__(self) -> None:
         if self.epochs is None and self.steps is None:
-            raise ConfigError("epochs is missing; say how often to go through the data, or give steps=")
-        whole_number("log_every", self.log_every, 1)
-        whole_number("max_nonfinite", self.max_nonfinite, 0)
-        whole_number("seed", self.seed, 0, 2**64 - 1)
-        for name, least in (("epochs", 1), ("steps", 1), ("batch_size", 1), ("checkpoint_every", 1), ("patience", 1)):
-            if getattr(self, name) is not None:
-                whole_number(name, getattr(self, name), least)
-        if self.accumulate != "auto":
-            whole_number("accumulate", self.accumulate, 1)
-        whole = ("epochs", "steps", "log_every", "max_nonfinite", "seed", "batch_size", "checkpoint_every", "patience")
-        for name in whole:
-            if getattr(self, name) is not None:
-                object.__setattr__(self, name, int(getattr(self, name)))  # numpy's integers are not JSON's
-        for name in ("lr", "clip", "checkpoint_seconds", "alarm"):
-            value = getattr(self, name)
-            if value is not None and not (_is_number(value) and value > 0):
-                raise ConfigError(f"{name} is {value!r}; give a number above 0")
-        if self.weight_decay is not None and not (_is_number(self.weight_decay) and self.weight_decay >= 0):
-            raise ConfigError(f"weight_decay is {self.weight_decay!r}; give 0 or more")
-        if self.ema is not None and not (_is_number(self.ema) and 0 < self.ema < 1):
-            raise ConfigError(f"ema is {self.ema!r}; give a decay between 0 and 1, such as 0.999")
-        if not (_is_number(self.warmup) and self.warmup >= 0):
-            raise ConfigError(f"warmup is {self.warmup!r}; give a number of steps, or a share of all below 1")
-        if self.mode not in ("min", "max"):
-            raise ConfigError(f"mode is {self.mode!r}; choose 'min' or 'max': what is better for {self.monitor!r}")
-        if self.precision != "auto" and self.precision not in NAMES:
-            raise ConfigError(f"precision is {self.precision!r}; choose auto, float32, bf16, fp16 or float64")
-        taken = {"batch_size", "budget", "seed", "device", "tier", "rank", "ranks", "reserve", "fingerprint"}
-        if wrong := sorted(taken & set(self.loader)):
-            raise ConfigError(f"loader has {wrong[0]!r}, which train sees to itself; leave it out there")
+            raise ConfigError("epochs is missing; give the number of passes over the data, or steps=")
+        if wrong := sorted(_SET_BY_TRAIN & set(self.loader)):
+            raise ConfigError(f"loader has {wrong[0]!r}, which train sets itself; leave it out there")
         schedules.schedule(self.schedule)
         Budget.parse(self.budget)
 
     def identity(self) -> dict[str, Any]:
         """What decides the weights, beside model, loss and data. Epochs, steps, budget and device may change between
         runs."""
-        names = ("batch_size", "lr", "weight_decay", "warmup", "clip", "ema", "monitor", "mode", "seed", "recompute")
+        schedule = schedules.schedule(self.schedule)
         return {
-            **{name: _json(getattr(self, name)) for name in names},
+            **{name: _json(getattr(self, name)) for name in _IDENTITY},
             "precision": NAMES.get(self.precision, self.precision),
-            "accumulate": self.accumulate,
-            "optimizer": self.optimizer if isinstance(self.optimizer, str) else _print(self.optimizer),
-            "schedule": self._schedule_identity(),
+            "schedule": _json(getattr(schedule, "function", schedule)),
             "loader": {name: _json(value) for name, value in sorted(self.loader.items()) if name != "num_workers"},
         }
 
-    def _schedule_identity(self) -> str:
-        chosen = schedules.schedule(self.schedule)
-        return _print(chosen.function) if isinstance(chosen, schedules.Own) else repr(chosen)
-
     def planned(self, batches: int) -> tuple[int, int]:
         """Epochs, the last of which may end early, and steps in all, where an epoch has so many batches."""
-        steps = self.steps if self.epochs is None else self.epochs * batches
-        assert steps is not None
-        steps = min(steps, self.steps or steps)
+        limits = (None if self.epochs is None else self.epochs * batches, self.steps)
+        steps = min(limit for limit in limits if limit is not None)
         return -(-steps // batches), steps
+
+    @property
+    def averages(self) -> bool:
+        """Whether a moving average of the weights is kept."""
+        return self.ema is not None or self.ema_span > 0
 
     @property
     def lower(self) -> bool:
@@ -112,17 +153,9 @@ class Settings:
         return self.mode == "min"
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and value == value
-
-
 def _json(value: Any) -> Any:
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, list | tuple):
         return [_json(part) for part in value]
-    return _print(value) if callable(value) else repr(value)
-
-
-def _print(function: Callable[..., Any]) -> str:
-    return fingerprint.of_function(function)
+    return fingerprint.of_function(value) if callable(value) else repr(value)

@@ -3,61 +3,58 @@
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
-from ...core.base.errors import BudgetError
-from ...core.memory import devices
-from ...core.memory.oom import clear_frames, is_out_of_memory
+from ...core.memory.oom import retry_smaller
 from ...data.loader import Loader
 from ..distributed.collectives import Group, in_step
-from .step.loss import weighted
-from .step.microbatches import cut as part_of
-from .step.microbatches import pieces, samples
-from .step.optimizer_step import Loss
+from .step.loss import LossOutput
+from .step.microbatches import count_samples, micro_batches, slice_batch
+from .step.optimizer_step import LossFunction
 from .step.precision import Precision
 
 
-def mean_loss(
-    model: nn.Module, loss: Loss, loader: Loader, precision: Precision, group: Group, cut: int = 1
-) -> tuple[float, int]:
-    """The mean over all samples, and into how many pieces batches were cut at last. Ranks take turns at the batches, or
-    share each where they are parts of one model."""
-    device, together = loader.device, in_step(model, group)
-    total, weight = torch.zeros((), device=device), torch.zeros((), device=device)
-    with torch.no_grad():
-        for number, batch in enumerate(loader.epoch(0)):
-            if together:
-                count = samples(batch)
-                start, stop = (count * place // group.ranks for place in (group.rank, group.rank + 1))
-                batch = part_of(batch, count, start, stop)
-            elif number % group.ranks != group.rank or not samples(batch):
+class Evaluator:
+    """The mean loss over a dataset. Where memory runs out, batches are split finer from then on."""
+
+    def __init__(
+        self, model: nn.Module, loss: LossFunction, loader: Loader, precision: Precision, group: Group
+    ) -> None:
+        self._model, self._loss, self._loader, self._precision = model, loss, loader, precision
+        self._group, self._in_step = group, in_step(model, group)
+        self._micro_batches = 1
+
+    @torch.no_grad()
+    def mean_loss(self) -> float:
+        """The mean over all samples. Ranks take turns at the batches, or share each where they are parts of one
+        model."""
+        rank, ranks, device = self._group.rank, self._group.ranks, self._loader.device
+        sums = torch.zeros((), device=device), torch.zeros((), device=device)
+        for number, batch in enumerate(self._loader.epoch(0)):
+            if self._in_step:
+                count = count_samples(batch)
+                batch = slice_batch(batch, count, count * rank // ranks, count * (rank + 1) // ranks)
+            elif number % ranks != rank or not count_samples(batch):
                 continue
-            found = None
-            while found is None:
-                try:
-                    found = _summed(model, loss, batch, precision, cut, device)
-                except Exception as error:
-                    if not is_out_of_memory(error) or together:
-                        raise
-                    clear_frames(error)
-                    found = None
-                if found is None:
-                    devices.release_cache(device)
-                    if cut >= samples(batch):
-                        raise BudgetError("one sample of the validation data does not fit; use a larger budget")
-                    cut = min(2 * cut, samples(batch))
-            total, weight = total + found[0], weight + found[1]
-    both = group.add_up([float(total), float(weight)])
-    return (both[0] / both[1] if both[1] else float("nan")), cut
+            sums = tuple(one + other for one, other in zip(sums, self._batch_sums(batch), strict=True))
+        total, weight = self._group.add_up([float(value) for value in sums])
+        return total / weight if weight else float("nan")
 
+    def _batch_sums(self, batch: Any) -> tuple[Tensor, Tensor]:
+        def attempt() -> tuple[Tensor, Tensor]:
+            total, weight = (torch.zeros((), device=self._loader.device) for _ in range(2))
+            for part in micro_batches(batch, self._micro_batches):
+                with self._precision.context():
+                    output = LossOutput.of(self._loss(self._model, part), count_samples(part)).weighted()
+                if count_samples(part):  # else it was called since other ranks wait for it, and has a mean of nothing
+                    total, weight = total + output.sum, weight + output.weight
+            return total, weight
 
-def _summed(
-    model: nn.Module, loss: Loss, batch: Any, precision: Precision, cut: int, device: torch.device
-) -> tuple[torch.Tensor, torch.Tensor]:
-    total, weight = torch.zeros((), device=device), torch.zeros((), device=device)
-    for part in pieces(batch, cut):
-        with precision.context():
-            found = weighted(loss(model, part), samples(part), device)
-        if samples(part):  # else it was called since other ranks wait for it, and has a mean of nothing
-            total, weight = total + found.sum, weight + found.weight
-    return total, weight
+        def shrink() -> bool:
+            before, self._micro_batches = self._micro_batches, min(2 * self._micro_batches, count_samples(batch))
+            return self._micro_batches > before
+
+        if self._in_step:  # ranks may not differ in how often they run
+            return attempt()
+        smallest, advice = "one sample of the validation data", "Use a larger budget"
+        return retry_smaller(attempt, shrink, self._loader.device, smallest, advice)

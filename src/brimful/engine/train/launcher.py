@@ -24,7 +24,8 @@ from ...core.runs.events import BatchDone, Event, Events, Finished
 from ..distributed.collectives import Group, joined
 from . import run as trainjob
 from .result import TrainResult
-from .run import Task, Where
+from .run import RunLocation
+from .task import TrainTask
 
 _LONG = 1800.0  # seconds a rank waits for another: the parent sees sooner that one is gone
 _GRACE = 3.0  # seconds for the one that died to be seen, when another complains first
@@ -35,16 +36,20 @@ class _Order:
     """What a rank is told when it starts."""
 
     group: Group
-    where: Where | None
+    location: RunLocation | None
     rendezvous: str
     threads: int
 
 
 def run(
-    task: Task, places: Sequence[torch.device], where: Where | None, events: Events, stop: Callable[[], bool]
+    task: TrainTask,
+    rank_devices: Sequence[torch.device],
+    location: RunLocation | None,
+    events: Events,
+    stop: Callable[[], bool],
 ) -> TrainResult:
     """Trains on several ranks; the model that was given has the result."""
-    task = _with_share(task, places)
+    task = _with_share(task, rank_devices)
     try:
         sent = pickle.dumps(task)
     except Exception as error:
@@ -53,14 +58,14 @@ def run(
             f"sent ({error}). Define them at the top level of a module, not inside another function or as a lambda."
         ) from error
     context = multiprocessing.get_context("spawn")
-    threads = max(1, torch.get_num_threads() // len(places))
+    threads = max(1, torch.get_num_threads() // len(rank_devices))
     with tempfile.TemporaryDirectory(prefix="brimful-ranks-") as folder:
         crew, heard = list[_Rank](), _Heard(events)
         try:
-            for rank, place in enumerate(places):
+            for rank, device in enumerate(rank_devices):
                 mine, theirs = context.Pipe()
-                group = Group(rank, len(places), place)
-                order = _Order(group, where if rank == 0 else None, f"file://{folder}/rendezvous", threads)
+                group = Group(rank, len(rank_devices), device)
+                order = _Order(group, location if rank == 0 else None, f"file://{folder}/rendezvous", threads)
                 process = context.Process(
                     target=_rank, args=(theirs, sent, order), daemon=True, name=f"brimful-rank-{rank}"
                 )
@@ -79,12 +84,12 @@ def run(
                 each.end()
 
 
-def _with_share(task: Task, places: Sequence[torch.device]) -> Task:
+def _with_share(task: TrainTask, rank_devices: Sequence[torch.device]) -> TrainTask:
     """Ranks on one CPU share its memory, and so the budget."""
-    if places[0].type != "cpu":
+    if rank_devices[0].type != "cpu":
         return task
-    share = MemoryLimit(task.settings.budget, places[0]).bytes // len(places)
-    return replace(task, settings=replace(task.settings, budget=share))
+    share = MemoryLimit(task.config.budget, rank_devices[0]).bytes // len(rank_devices)
+    return replace(task, config=replace(task.config, budget=share))
 
 
 @dataclass(slots=True)
@@ -124,7 +129,7 @@ class _Heard:
         self._events.emit(Finished(state="failed", done=self._done, bad=self._bad, seconds=seconds, message=message))
 
 
-def _watch(crew: list[_Rank], task: Task, heard: _Heard, stop: Callable[[], bool]) -> TrainResult:
+def _watch(crew: list[_Rank], task: TrainTask, heard: _Heard, stop: Callable[[], bool]) -> TrainResult:
     """Listens until all ranks are done, or one is gone."""
     result: TrainResult | None = None
     told = False
@@ -211,9 +216,9 @@ def _rank(pipe: Any, sent: bytes, order: _Order) -> None:
         pipe.send(("event", event))
 
     try:
-        task: Task = pickle.loads(sent)
+        task: TrainTask = pickle.loads(sent)
         with Events(*([tell] if order.group.first else [])) as events, joined(order.group, order.rendezvous, _LONG):
-            result = trainjob.run(task, order.group, events, order.where, stop)
+            result = trainjob.run(task, order.group, events, order.location, stop)
         if order.group.first:
             weights = safetensors.torch.save(
                 {name: value.cpu().clone().contiguous() for name, value in task.model.state_dict().items()}

@@ -20,16 +20,16 @@ class TrainResult:
     Attributes:
         model: the model that was given, with the best weights (or the last, with `best=False`), averaged where `ema` is
             on; in evaluation mode.
-        history: one dict an epoch: epoch, step, train_loss, valid_loss, lr, grad_norm, weight_norm, seconds, skipped,
+        history: one dict per epoch: epoch, step, train_loss, valid_loss, lr, grad_norm, weight_norm, seconds, skipped,
             and the metrics.
         curve: (steps, 2) float32: loss and gradient norm of every step.
         best: the row of `history` with the best monitored number; None where none was a number.
         epochs, steps: done in all, earlier runs of the same directory included.
         seconds: wall time, likewise.
         plan: what was decided before the first step, and why.
-        micro_batches: how many a batch was cut into at the end; more than planned where memory ran out.
+        micro_batches: how many a batch was split into at the end; more than planned where memory ran out.
         observed: peak bytes, beside `predicted`.
-        stopped: "finished", or "early" where the monitored number stopped getting better.
+        stopped: "finished", or "early" where the monitored number stopped improving.
         out: the run directory, if there is one.
     """
 
@@ -51,7 +51,7 @@ class TrainResult:
         return self.plan.predicted
 
     def table(self) -> pa.Table:
-        """The history as an Arrow table, one row an epoch."""
+        """The history as an Arrow table, one row per epoch."""
         names = dict.fromkeys(name for row in self.history for name in row)
         return pa.table({name: [row.get(name) for row in self.history] for name in names})
 

@@ -1,9 +1,8 @@
-"""Where a training run is: all that changes from step to step beside weights and optimizer, as plain values."""
+"""The state of a training run: all that changes from step to step beside weights and optimizer, as plain values."""
 
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -11,8 +10,8 @@ from .optim.schedules import PlateauState
 
 
 @dataclass(slots=True)
-class Sums:
-    """Of the epoch at hand, so far."""
+class EpochSums:
+    """Sums over the steps of the current epoch, so far."""
 
     total: float = 0.0
     weight: float = 0.0
@@ -24,48 +23,43 @@ class Sums:
 
 
 @dataclass(slots=True)
-class Position:
-    """Where a run is.
+class TrainState:
+    """How far a run is.
 
     Attributes:
         epoch: whole epochs done.
         batch: batches of the next one done.
         step: steps in all.
-        pieces: micro-batches of a batch.
-        history: a row for each whole epoch.
+        micro_batches: per batch.
+        history: one row per epoch.
         curve: loss and gradient norm of each step that was read.
-        best: the best monitored number, and `best_epoch` its epoch's place in the history.
-        waited: epochs since then.
+        best: the best monitored number, and `best_epoch` the index of its epoch in the history.
+        epochs_since_best: epochs without improvement.
         stopped: why the run ended; empty while it goes on.
     """
 
     epoch: int = 0
     batch: int = 0
     step: int = 0
-    pieces: int = 1
+    micro_batches: int = 1
     seconds: float = 0.0
-    sums: Sums = field(default_factory=Sums)
+    sums: EpochSums = field(default_factory=EpochSums)
     history: list[dict[str, Any]] = field(default_factory=list)
     curve: list[tuple[float, float]] = field(default_factory=list)
     best: float | None = None
     best_epoch: int | None = None
-    waited: int = 0
+    epochs_since_best: int = 0
     plateau: PlateauState = PlateauState()
     stopped: str = ""
 
-    def facts(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         """As JSON values, without the curve."""
-        data = asdict(self)
-        del data["curve"]
-        return data
+        return {name: value for name, value in asdict(self).items() if name != "curve"}
 
     @classmethod
-    def of(cls, facts: dict[str, Any], curve: Tensor) -> "Position":
-        parts = {**facts, "sums": Sums(**facts["sums"]), "plateau": PlateauState(**facts["plateau"])}
-        return cls(**parts, curve=[(loss, norm) for loss, norm in curve.tolist()])
+    def from_json(cls, values: dict[str, Any], curve: Tensor) -> "TrainState":
+        nested = {"sums": EpochSums(**values["sums"]), "plateau": PlateauState(**values["plateau"])}
+        return cls(**{**values, **nested}, curve=[(loss, norm) for loss, norm in curve.tolist()])
 
     def curve_tensor(self) -> Tensor:
         return torch.tensor(self.curve, dtype=torch.float64).reshape(-1, 2)
-
-    def curve_array(self) -> np.ndarray:
-        return np.asarray(self.curve, dtype=np.float32).reshape(-1, 2)

@@ -70,7 +70,7 @@ def prepare(folder: Folder, run: Run) -> Prepared:
     settings = {
         "epochs": options.epochs,
         "batch_size": size,
-        "accumulate": options.gradient_accumulation_steps if options.gradient_accumulation_steps > 1 else "auto",
+        "accumulation_steps": options.gradient_accumulation_steps if options.gradient_accumulation_steps > 1 else None,
         "monitor": options.monitor,
         "mode": MONITORS[options.monitor],
         "patience": options.patience,

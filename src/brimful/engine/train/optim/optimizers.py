@@ -8,27 +8,29 @@ from torch import Tensor, nn
 
 from ....core.base.errors import ConfigError, CorruptError, InputError
 
-_KINDS = {"adamw": torch.optim.AdamW, "adam": torch.optim.Adam}
+WEIGHT_DECAY = {"adamw": 0.01, "adam": 0.0}
+"""The optimizers that are known by name, and the weight decay that each has by default."""
 
-_OF_THIS_RUN = ("params", "lr", "fused", "foreach", "capturable")  # the schedule's, and how a step is computed
+_CLASSES = {"adamw": torch.optim.AdamW, "adam": torch.optim.Adam}
+_NOT_SAVED = ("params", "lr", "fused", "foreach", "capturable")  # the schedule's, and how a step is computed
 
-Maker = Callable[[Iterable[nn.Parameter]], torch.optim.Optimizer]
+OptimizerFactory = Callable[[Iterable[nn.Parameter]], torch.optim.Optimizer]
 
 
-def trained(model: nn.Module) -> list[nn.Parameter]:
-    """The parameters that are to change."""
-    found = [parameter for parameter in model.parameters() if parameter.requires_grad]
-    if not found:
+def trainable(model: nn.Module) -> list[nn.Parameter]:
+    """The parameters that require a gradient."""
+    parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    if not parameters:
         frozen = sum(1 for _ in model.parameters())
         raise InputError(
             f"the model has {frozen} parameter(s) and none that requires a gradient; give one with parameters, or set "
             "requires_grad_() on those to train"
         )
-    return found
+    return parameters
 
 
 def build(
-    spec: str | Maker,
+    spec: str | OptimizerFactory,
     parameters: list[nn.Parameter],
     *,
     lr: float,
@@ -43,37 +45,31 @@ def build(
         capturable: whether its step goes into a CUDA graph.
     """
     if isinstance(spec, str):
-        if spec not in _KINDS:
-            raise ConfigError(f"optimizer is {spec!r}; choose adamw or adam, or give a function of the parameters")
-        decay = {"adamw": 0.01, "adam": 0.0}[spec] if weight_decay is None else weight_decay
-        options: dict[str, Any] = {"fused": all(_fuses(each) for each in parameters)}
-        if capturable:
-            options["capturable"] = True
-            rate: Any = torch.tensor(lr, dtype=torch.float32, device=parameters[0].device)
-        else:
-            rate = lr
-        return _KINDS[spec](parameters, lr=rate, weight_decay=decay, **options)
-    made = spec(parameters)
-    if not isinstance(made, torch.optim.Optimizer):
-        raise ConfigError(f"optimizer made a {type(made).__name__}; it must return a torch.optim.Optimizer")
-    known = {id(each) for each in parameters}
-    if any(id(each) not in known for group in made.param_groups for each in group["params"]):
+        fused = all(each.device.type in ("cuda", "cpu") and each.is_floating_point() for each in parameters)
+        return _CLASSES[spec](
+            parameters,
+            lr=torch.tensor(lr, dtype=torch.float32, device=parameters[0].device) if capturable else lr,
+            weight_decay=WEIGHT_DECAY[spec] if weight_decay is None else weight_decay,
+            fused=fused,
+            capturable=capturable,
+        )
+    optimizer = spec(parameters)
+    if not isinstance(optimizer, torch.optim.Optimizer):
+        raise ConfigError(f"optimizer made a {type(optimizer).__name__}; it must return a torch.optim.Optimizer")
+    given = {id(parameter) for parameter in parameters}
+    if any(id(parameter) not in given for group in optimizer.param_groups for parameter in group["params"]):
         raise ConfigError("the optimizer was made of other parameters than those it was given; use its argument")
-    return made
+    return optimizer
 
 
-def _fuses(parameter: nn.Parameter) -> bool:
-    return parameter.device.type in ("cuda", "cpu") and parameter.is_floating_point()
-
-
-def skips_by_itself(optimizer: torch.optim.Optimizer) -> bool:
-    """Whether its step leaves everything as it was when `found_inf` is set, without anybody waiting for the device."""
+def skips_on_device(optimizer: torch.optim.Optimizer) -> bool:
+    """Whether its step changes nothing when `found_inf` is set, without waiting for the device."""
     return bool(getattr(optimizer, "_step_supports_amp_scaling", False))
 
 
 def state_bytes(parameters: list[nn.Parameter]) -> int:
-    """What Adam keeps beside the parameters; for an optimizer of the user's, a guess."""
-    return sum(2 * each.numel() * each.element_size() + 4 for each in parameters)
+    """What Adam keeps beside the parameters; for an optimizer of the user's, an estimate."""
+    return sum(2 * parameter.numel() * parameter.element_size() + 4 for parameter in parameters)
 
 
 def capture(optimizer: torch.optim.Optimizer) -> tuple[dict[str, Tensor], dict[str, Any]]:
@@ -84,7 +80,7 @@ def capture(optimizer: torch.optim.Optimizer) -> tuple[dict[str, Tensor], dict[s
         for key, value in values.items():
             (tensors if isinstance(value, Tensor) else plain)[f"{index}/{key}"] = value
     groups = [
-        {key: value for key, value in group.items() if key not in _OF_THIS_RUN and _is_plain(value)}
+        {key: value for key, value in group.items() if key not in _NOT_SAVED and _is_plain(value)}
         for group in state["param_groups"]
     ]
     return tensors, {"plain": plain, "groups": groups}

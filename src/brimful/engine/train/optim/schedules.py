@@ -1,10 +1,10 @@
 """Learning rates as functions of the step: a factor of each parameter group's own rate.
 
-    Constant                 1
-    Cosine(first, grow)      down along a cosine, over the whole run, or over cycles that begin anew
-    OneCycle(peak)           up to the full rate and down to nearly nothing, as in torch's OneCycleLR
-    Plateau(patience)        down by a factor whenever the monitored number stops getting better
-    any (step, steps) -> factor
+    Constant                           1
+    Cosine(first_cycle, cycle_mult)    cosine annealing over the whole run, or with warm restarts
+    OneCycle(pct_start)                up to the full rate and down to nearly nothing, as in torch's OneCycleLR
+    Plateau(patience)                  reduced whenever the monitored number stops improving
+    a function (step, steps) -> factor
 
 All but Plateau are pure, so a resumed run has nothing to restore; Plateau's state is three numbers.
 """
@@ -18,8 +18,8 @@ from ....core.base.errors import ConfigError
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
-    """Where a run is: `step` steps are done, of `steps` in all, `per_epoch` of them an epoch."""
+class ScheduleStep:
+    """How far a run is: `step` steps are done, of `steps` in all, `per_epoch` of them per epoch."""
 
     step: int
     steps: int
@@ -28,9 +28,9 @@ class Span:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Constant:
-    """The full rate all along."""
+    """The full rate throughout."""
 
-    def factor(self, span: Span) -> float:
+    def at(self, now: ScheduleStep) -> float:
         return 1.0
 
 
@@ -39,27 +39,32 @@ class Cosine:
     """Cosine annealing with warm restarts.
 
     Attributes:
-        first: epochs of the first cycle; the whole run unless said.
-        grow: how many times longer each cycle is than the one before.
-        floor: the factor at the end of a cycle.
+        first_cycle: epochs of the first cycle; by default the whole run.
+        cycle_mult: how many times longer each cycle is than the one before.
+        min_factor: the factor at the end of a cycle.
     """
 
-    first: float | None = None
-    grow: float = 1.0
-    floor: float = 0.0
+    first_cycle: float | None = None
+    cycle_mult: float = 1.0
+    min_factor: float = 0.0
 
     def __post_init__(self) -> None:
-        if self.first is not None and not self.first > 0:
-            raise ConfigError(f"Cosine.first is {self.first}; give epochs above 0, or None for the whole run")
-        if not self.grow >= 1 or not 0 <= self.floor <= 1:
-            raise ConfigError(f"Cosine(grow={self.grow}, floor={self.floor}): grow is at least 1, floor from 0 to 1")
+        if self.first_cycle is not None and not self.first_cycle > 0:
+            raise ConfigError(
+                f"Cosine.first_cycle is {self.first_cycle}; give epochs above 0, or None for the whole run"
+            )
+        if not self.cycle_mult >= 1 or not 0 <= self.min_factor <= 1:
+            raise ConfigError(
+                f"Cosine(cycle_mult={self.cycle_mult}, min_factor={self.min_factor}): cycle_mult is at least 1, "
+                "min_factor from 0 to 1"
+            )
 
-    def factor(self, span: Span) -> float:
-        length = float(span.steps) if self.first is None else self.first * span.per_epoch
-        into = float(span.step)
-        while into >= length and self.first is not None:
-            into, length = into - length, length * self.grow
-        return self.floor + (1 - self.floor) * (1 + math.cos(math.pi * min(1.0, into / length))) / 2
+    def at(self, now: ScheduleStep) -> float:
+        length = float(now.steps) if self.first_cycle is None else self.first_cycle * now.per_epoch
+        step = float(now.step)
+        while step >= length and self.first_cycle is not None:
+            step, length = step - length, length * self.cycle_mult
+        return self.min_factor + (1 - self.min_factor) * (1 + math.cos(math.pi * min(1.0, step / length))) / 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,24 +72,24 @@ class OneCycle:
     """Up along a cosine to the full rate, then down along another.
 
     Attributes:
-        up: the share of steps that go up.
-        begin: the factor at the first step.
-        end: the factor at the last.
+        pct_start: the share of steps over which the rate rises.
+        initial_factor: the factor at the first step.
+        final_factor: the factor at the last.
     """
 
-    up: float = 0.3
-    begin: float = 1 / 25
-    end: float = 1 / 250_000
+    pct_start: float = 0.3
+    initial_factor: float = 1 / 25
+    final_factor: float = 1 / 250_000
 
     def __post_init__(self) -> None:
-        if not 0 < self.up < 1:
-            raise ConfigError(f"OneCycle.up is {self.up}; give a share between 0 and 1")
+        if not 0 < self.pct_start < 1:
+            raise ConfigError(f"OneCycle.pct_start is {self.pct_start}; give a share between 0 and 1")
 
-    def factor(self, span: Span) -> float:
-        top, last = self.up * span.steps - 1, span.steps - 1
-        if span.step <= top:
-            return _between(self.begin, 1.0, span.step / top if top > 0 else 1.0)
-        return _between(1.0, self.end, min(1.0, (span.step - top) / max(1e-9, last - top)))
+    def at(self, now: ScheduleStep) -> float:
+        top, last = self.pct_start * now.steps - 1, now.steps - 1
+        if now.step <= top:
+            return _between(self.initial_factor, 1.0, now.step / top if top > 0 else 1.0)
+        return _between(1.0, self.final_factor, min(1.0, (now.step - top) / max(1e-9, last - top)))
 
 
 def _between(start: float, stop: float, share: float) -> float:
@@ -93,23 +98,25 @@ def _between(start: float, stop: float, share: float) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plateau:
-    """Down by a factor when the monitored number has not got better for more than `patience` epochs.
+    """Reduced when the monitored number has not improved for more than `patience` epochs.
 
     Attributes:
-        by: what the rate is multiplied with.
-        patience: epochs without getting better that are allowed.
-        threshold: by what share it must get better to count.
-        floor: the least factor.
+        factor: what the rate is multiplied with.
+        patience: epochs without improvement that are allowed.
+        threshold: the least relative improvement that counts.
+        min_factor: the least factor of the full rate.
     """
 
-    by: float = 0.1
+    factor: float = 0.1
     patience: int = 10
     threshold: float = 1e-4
-    floor: float = 0.0
+    min_factor: float = 0.0
 
     def __post_init__(self) -> None:
-        if not 0 < self.by < 1 or self.patience < 0:
-            raise ConfigError(f"Plateau(by={self.by}, patience={self.patience}): by is between 0 and 1, patience >= 0")
+        if not 0 < self.factor < 1 or self.patience < 0:
+            raise ConfigError(
+                f"Plateau(factor={self.factor}, patience={self.patience}): factor is between 0 and 1, patience >= 0"
+            )
 
     def after(self, state: "PlateauState", value: float, lower: bool) -> "PlateauState":
         """The state after an epoch that ended with that value; pure. NaN is never better."""
@@ -123,7 +130,7 @@ class Plateau:
             return PlateauState(value, 0, state.factor)
         if state.bad < self.patience:
             return PlateauState(state.best, state.bad + 1, state.factor)
-        return PlateauState(state.best, 0, max(self.floor, state.factor * self.by))
+        return PlateauState(state.best, 0, max(self.min_factor, state.factor * self.factor))
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,16 +141,16 @@ class PlateauState:
 
 
 @dataclass(frozen=True, slots=True)
-class Own:
+class FunctionSchedule:
     """A function of the user's."""
 
     function: Callable[[int, int], float]
 
-    def factor(self, span: Span) -> float:
-        return float(self.function(span.step, span.steps))
+    def at(self, now: ScheduleStep) -> float:
+        return float(self.function(now.step, now.steps))
 
 
-Schedule = Constant | Cosine | OneCycle | Plateau | Own
+Schedule = Constant | Cosine | OneCycle | Plateau | FunctionSchedule
 NAMED: dict[str, Schedule] = {
     "constant": Constant(),
     "cosine": Cosine(),
@@ -159,9 +166,9 @@ def schedule(spec: Any) -> Schedule:
     if isinstance(spec, Schedule):
         return spec
     if callable(spec):
-        return Own(cast(Callable[[int, int], float], spec))
+        return FunctionSchedule(cast(Callable[[int, int], float], spec))
     raise ConfigError(
-        f"schedule is {spec!r}; choose one of {', '.join(NAMED)}, one of brimful.engine.schedules with options, or "
+        f"schedule is {spec!r}; choose one of {', '.join(NAMED)}, one of engine.train.optim.schedules with options, or "
         "give a function (step, steps) -> factor"
     )
 
@@ -171,7 +178,7 @@ def warmup_steps(warmup: float, steps: int) -> int:
     return round(warmup * steps) if 0 < warmup < 1 else int(warmup)
 
 
-def factor(chosen: Schedule, span: Span, warmup: int, plateau: PlateauState) -> float:
+def factor(chosen: Schedule, now: ScheduleStep, warmup: int, plateau: PlateauState) -> float:
     """The factor of the learning rate for the step that follows: the schedule's, times (n + 1) / warmup at first."""
-    base = plateau.factor if isinstance(chosen, Plateau) else chosen.factor(span)
-    return base * min(1.0, (span.step + 1) / warmup) if warmup else base
+    base = plateau.factor if isinstance(chosen, Plateau) else chosen.at(now)
+    return base * min(1.0, (now.step + 1) / warmup) if warmup else base

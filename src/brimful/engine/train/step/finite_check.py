@@ -1,7 +1,7 @@
-"""Whether a step is made, and what its gradient is divided by, decided on the device: nobody waits for it.
+"""The finite check: whether a step is made, and what its gradient is divided by, decided on the device.
 
 These are a dozen operations on single numbers, which cost their launches alone. On CUDA they are captured once, as a
-small graph, and replayed.
+small graph, and replayed; nothing waits for the device.
 """
 
 from collections.abc import Sequence
@@ -10,28 +10,30 @@ import torch
 from torch import Tensor
 
 from ....core.base import foreach
-from .precision import Scale
+from .precision import LossScale
 
 
-class Verdict:
-    """The verdict on one step after the other.
+class FiniteCheck:
+    """Checks one step after the other.
 
     Attributes:
         bad: 1 where the step must be skipped: loss, weight or gradient is not finite, or there is no weight.
         divisor: makes the clipped gradient of the mean out of the gradient of the sum.
     """
 
-    def __init__(self, device: torch.device, dtype: torch.dtype, clip: float | None, scale: Scale | None) -> None:
-        self._clip, self._scale = clip, scale
+    def __init__(
+        self, device: torch.device, dtype: torch.dtype, grad_clip: float | None, scale: LossScale | None
+    ) -> None:
+        self._grad_clip, self._scale = grad_clip, scale
         self.bad, self._one = (torch.full((), value, dtype=torch.float32, device=device) for value in (0.0, 1.0))
         self.divisor = torch.ones((), dtype=dtype, device=device)
         self._row = torch.zeros(3, dtype=dtype, device=device)
         self._graph: torch.cuda.CUDAGraph | None = None
-        self._given: Tensor | None = None
-        self._can = device.type == "cuda"
+        self._inputs: Tensor | None = None
+        self._capturable = device.type == "cuda"
 
     def __call__(self, norms: Sequence[Tensor], total: Tensor, times: Tensor, weight: Tensor) -> Tensor:
-        """The step's record: sum, weight, and norm before clipping. It is overwritten by the next one.
+        """The step's row: sum, weight, and norm before clipping. It is overwritten by the next one.
 
         Args:
             norms: of the gradients.
@@ -39,39 +41,39 @@ class Verdict:
             weight: what to divide it by.
         """
         parts = [*norms, total, times, weight]
-        if not self._can or torch.cuda.is_current_stream_capturing():
-            self._decide(torch.stack([part.to(self._row.dtype) for part in parts]))
-        elif self._given is None or len(self._given) != len(parts):
-            self._graph, self._given = None, torch.stack(parts).to(self._row.dtype)
-            self._decide(self._given)
+        if not self._capturable or torch.cuda.is_current_stream_capturing():
+            self._check(torch.stack([part.to(self._row.dtype) for part in parts]))
+        elif self._inputs is None or len(self._inputs) != len(parts):
+            self._graph, self._inputs = None, torch.stack(parts).to(self._row.dtype)
+            self._check(self._inputs)
         else:
-            torch.stack(parts, out=self._given)
+            torch.stack(parts, out=self._inputs)
             if self._graph is None:
-                self._capture(self._given)
+                self._graph = self._capture(self._inputs)
             if self._graph is None:
-                self._decide(self._given)
+                self._check(self._inputs)
             else:
                 self._graph.replay()
         return self._row
 
-    def _decide(self, given: Tensor) -> None:
-        total, times, weight = given[-3:].unbind()
+    def _check(self, inputs: Tensor) -> None:
+        total, times, weight = inputs[-3:].unbind()
         divisor = weight if self._scale is None else weight * self._scale.value
-        norm = torch.linalg.vector_norm(given[:-3]) / divisor
+        norm = torch.linalg.vector_norm(inputs[:-3]) / divisor
         torch.stack((total * times, weight, norm), out=self._row)
         foreach.find_nonfinite(self._row, self.bad, self._one)
-        if self._clip is not None:
-            divisor = divisor * ((norm + 1e-6) / self._clip).clamp(min=1.0)
+        if self._grad_clip is not None:
+            divisor = divisor * ((norm + 1e-6) / self._grad_clip).clamp(min=1.0)
         self.divisor.copy_(divisor)
 
-    def _capture(self, given: Tensor) -> None:
-        graph, before = torch.cuda.CUDAGraph(), torch.cuda.current_stream(given.device)
+    def _capture(self, inputs: Tensor) -> torch.cuda.CUDAGraph | None:
+        graph, before = torch.cuda.CUDAGraph(), torch.cuda.current_stream(inputs.device)
         try:
-            with torch.cuda.graph(graph, stream=torch.cuda.Stream(given.device), capture_error_mode="thread_local"):
-                self._decide(given)
-        except RuntimeError:  # somebody else captures, or memory ran out: one by one does it too
+            with torch.cuda.graph(graph, stream=torch.cuda.Stream(inputs.device), capture_error_mode="thread_local"):
+                self._check(inputs)
+        except RuntimeError:  # another capture is under way, or memory ran out: go on without a graph
             torch.cuda.set_stream(before)  # torch does not go back to it where the end of a capture fails
-            self._can = False
+            self._capturable = False
             graph.reset()
-            return
-        self._graph = graph
+            return None
+        return graph

@@ -1,4 +1,4 @@
-"""What training makes small: a sum and a weight, so that the mean of a batch comes out the same however it is cut."""
+"""What a loss returns: a sum and a weight, so that the mean of a batch is the same however it is split."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -17,7 +17,7 @@ class Weighted:
     """A sum, and what to divide it by: two scalars.
 
     Sums and weights add up over micro-batches and ranks, so the mean of a whole batch, and its gradient, are the same
-    however it is cut.
+    however it is split.
 
     Example:
         >>> import torch
@@ -35,56 +35,43 @@ class Weighted:
 
 
 @dataclass(frozen=True, slots=True)
-class Returned:
+class LossOutput:
     """What a loss returned: `times` the value is the sum, `weight` what to divide it by. Nothing was computed yet."""
 
     value: Float[Tensor, ""]
     times: int
     weight: Tensor | int | float
 
+    @classmethod
+    def of(cls, returned: Any, samples: int) -> "LossOutput":
+        """What a loss returned, checked. One number is the mean over the samples of the batch."""
+        times = 1
+        match returned:
+            case Weighted():
+                total, weight = returned.sum, returned.weight
+            case (total, weight):
+                pass
+            case Tensor():
+                total, times, weight = returned, samples, samples
+            case _:
+                raise InputError(f"the loss returned a {type(returned).__name__}; {_FORMS}")
+        if not isinstance(total, Tensor) or total.ndim or not total.is_floating_point():
+            raise InputError(f"the loss returned {_describe(total)} where a sum belongs; {_FORMS}")
+        if weight.ndim if isinstance(weight, Tensor) else not isinstance(weight, int | float):
+            raise InputError(f"the loss returned {_describe(weight)} where a weight belongs; {_FORMS}")
+        # Sums of many are inexact in half precision, or overflow.
+        total = total.to(torch.float64 if total.dtype == torch.float64 else torch.float32)
+        return cls(total, times, weight.detach().to(total) if isinstance(weight, Tensor) else weight)
 
-def returned(found: Any, samples: int) -> Returned:
-    """What a loss returned, checked. One number is the mean over the samples of the batch."""
-    times = 1
-    match found:
-        case Weighted():
-            total, weight = found.sum, found.weight
-        case (total, weight):
-            pass
-        case Tensor():
-            total, times, weight = found, samples, samples
-        case _:
-            raise InputError(f"the loss returned a {type(found).__name__}; {_FORMS}")
-    if not isinstance(total, Tensor) or total.ndim or not total.is_floating_point():
-        raise InputError(f"the loss returned {_shown(total)} where a sum belongs; {_FORMS}")
-    if weight.ndim if isinstance(weight, Tensor) else not isinstance(weight, int | float):
-        raise InputError(f"the loss returned {_shown(weight)} where a weight belongs; {_FORMS}")
-    total = _single(total)
-    if isinstance(weight, Tensor):
-        weight = weight.detach().to(total.device, _at_least_single(total.dtype))
-    return Returned(total, times, weight)
-
-
-def weighted(found: Any, samples: int, device: torch.device) -> Weighted:
-    """What a loss returned, as a sum and a weight."""
-    made = returned(found, samples)
-    total = made.value if made.times == 1 else made.value * made.times
-    if isinstance(made.weight, Tensor):
-        return Weighted(total, made.weight)
-    # Filled on the device: nothing is copied there, and nobody waits.
-    return Weighted(total, torch.full((), made.weight, dtype=total.dtype, device=device))
+    def weighted(self) -> Weighted:
+        """As a sum and a weight, two tensors on the device."""
+        total = self.value if self.times == 1 else self.value * self.times
+        # Filled on the device: nothing is copied there, and nobody waits.
+        weight = self.weight if isinstance(self.weight, Tensor) else torch.full_like(total.detach(), self.weight)
+        return Weighted(total, weight)
 
 
-def _single(total: Tensor) -> Tensor:
-    """Sums of many are off in half precision, or overflow."""
-    return total.to(_at_least_single(total.dtype))
-
-
-def _at_least_single(dtype: torch.dtype) -> torch.dtype:
-    return torch.float64 if dtype == torch.float64 else torch.float32
-
-
-def _shown(value: Any) -> str:
+def _describe(value: Any) -> str:
     if isinstance(value, Tensor):
         return f"a tensor of shape {tuple(value.shape)}, {value.dtype},"
     return f"a {type(value).__name__}"

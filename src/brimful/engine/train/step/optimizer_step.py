@@ -1,12 +1,12 @@
 """One optimizer step: the gradient of the whole batch, in micro-batches, whatever memory allows.
 
 The optimizer is given the gradient of (sum of the losses) / (sum of the weights) over the whole batch and all ranks.
-Every micro-batch adds the gradient of its sum; the division comes once, at the end, so cutting changes only rounding.
-Where memory runs out, the same batch is done again from the start in twice as many pieces, with the same random
-numbers, and later ones are cut like that too.
+Every micro-batch adds the gradient of its sum; the division comes once, at the end, so splitting changes only rounding.
+Where memory runs out, the same batch is done again from the start in twice as many micro-batches, with the same random
+numbers, and later ones are split like that too.
 
-On CUDA nothing here waits for the device: a step whose loss or gradient is not finite is skipped there, and told of
-when the record is next read.
+On CUDA nothing here waits for the device: a step whose loss or gradient is not finite is skipped there, and reported
+when the step log is next read.
 """
 
 import math
@@ -18,174 +18,164 @@ from torch import Tensor, nn
 
 from ....core.base import foreach
 from ....core.base.errors import BudgetError, InputError
-from ....core.memory import devices
-from ....core.memory.oom import clear_frames, is_out_of_memory
+from ....core.memory.oom import error_line, is_out_of_memory, retry_smaller
 from ...distributed.collectives import Group, in_step
-from ..optim.ema import Average
+from ..optim.ema import MovingAverage
 from ..optim.fused_adam import FusedAdam
-from ..optim.optimizers import skips_by_itself
-from .finite_check import Verdict
-from .loss import Returned, Weighted, returned
-from .microbatches import pieces, samples
-from .precision import Precision, Scale
-from .rng import sow
-from .step_log import Row
+from ..optim.optimizers import skips_on_device
+from .finite_check import FiniteCheck
+from .loss import LossOutput
+from .microbatches import count_samples, micro_batches
+from .precision import LossScale, Precision
+from .rng import seed_generators
+from .step_log import StepRow
 
-Loss = Callable[[nn.Module, Any], Any]
+LossFunction = Callable[[nn.Module, Any], Any]
 
 
-class Step:
+class OptimizerStep:
     """One optimizer step after the other.
 
     Attributes:
-        pieces: micro-batches of a batch, from here on.
+        micro_batches: micro-batches per batch, from here on.
     """
 
     def __init__(
         self,
         model: nn.Module,
-        loss: Loss,
+        loss: LossFunction,
         optimizer: torch.optim.Optimizer,
         device: torch.device,
         precision: Precision,
         *,
         group: Group,
         warn: Callable[[str], None],
-        pieces: int = 1,
-        clip: float | None = None,
-        average: Average | None = None,
-        scale: Scale | None = None,
+        micro_batches: int = 1,
+        grad_clip: float | None = None,
+        average: MovingAverage | None = None,
+        scale: LossScale | None = None,
     ) -> None:
-        self.model, self.loss, self.optimizer = model, loss, optimizer
-        self.device, self.precision, self.pieces = device, precision, pieces
-        self.average, self.scale = average, scale
-        self._group, self._warn, self._clip = group, warn, clip
+        self._model, self._loss, self.optimizer, self.device = model, loss, optimizer, device
+        self.group, self.micro_batches = group, micro_batches
+        self._precision, self._average, self._scale = precision, average, scale
+        self._warn, self._grad_clip = warn, grad_clip
         self._in_step = in_step(model, group)
-        self._parameters = [each for part in optimizer.param_groups for each in part["params"]]
-        self._waits = device.type == "cpu" or not skips_by_itself(optimizer)
-        self._buffers = _Buffers(model)
+        self._parameters = [parameter for part in optimizer.param_groups for parameter in part["params"]]
+        self._waits = device.type == "cpu" or not skips_on_device(optimizer)
+        self._buffers = _BufferBackup(model)
         self._dtype = torch.float64 if any(p.dtype == torch.float64 for p in self._parameters) else torch.float32
-        self._numbers = _Numbers(self._dtype, device)
-        self._verdict = Verdict(device, self._dtype, clip, scale)
+        self._scalars = _Scalars(device)
+        self._finite_check = FiniteCheck(device, self._dtype, grad_clip, scale)
         self._adam = FusedAdam(optimizer)
 
-    def __call__(self, batch: Any, seed: int) -> Row:
+    def __call__(self, batch: Any, seed: int) -> StepRow:
         """Makes a step; the sum of the losses, their weight, and the gradient's norm before clipping. The step
         was skipped if any of them is not finite, or the weight is 0."""
-        found = self.gradient(batch, seed)
+        output = self._gradient(batch, seed)
         try:
-            return self.update(found)
+            return self._update(output)
         except RuntimeError as error:
             if not is_out_of_memory(error):
                 raise
             raise BudgetError(
-                f"no memory is left for the optimizer's step: {str(error).splitlines()[0]}. Use a larger budget, or an "
+                f"no memory is left for the optimizer's step: {error_line(error)}. Use a larger budget, or an "
                 "optimizer with less state"
             ) from error
 
-    @property
-    def ranks(self) -> int:
-        return self._group.ranks
-
-    def recorded(self, batch: Any) -> Row:
+    def without_retry(self, batch: Any) -> StepRow:
         """A step whose generators are seeded by the caller, and that is not tried again: for a graph."""
-        return self.update(self._accumulate(batch))
+        return self._update(self._accumulate(batch))
 
-    def gradient(self, batch: Any, seed: int) -> Returned:
+    def _gradient(self, batch: Any, seed: int) -> LossOutput:
         """The gradient of the sum over the batch, in the parameters' `grad`, and what it is the gradient of."""
-        self._buffers.note()
-        while True:
-            sow(self.device, seed)
-            try:
-                return self._accumulate(batch)
-            except Exception as error:
-                if not is_out_of_memory(error) or self._in_step:
-                    raise
-                clear_frames(error)
-                reason = str(error)
-            self._cut_finer(batch, reason)
+        self._buffers.save()
 
-    def _accumulate(self, batch: Any) -> Returned:
-        self._forget()
-        found, count = None, samples(batch)
-        for part in pieces(batch, self.pieces) if count else ():
-            with self.precision.context():
-                size = count if self.pieces == 1 else samples(part)
-                piece = returned(self.loss(self.model, part), size)
-            if not piece.value.requires_grad:
+        def attempt() -> LossOutput:
+            seed_generators(self.device, seed)
+            return self._accumulate(batch)
+
+        def shrink() -> bool:
+            self._clear_gradients()
+            self._buffers.restore()
+            count = count_samples(batch)
+            if self.micro_batches >= count:
+                return False
+            self.micro_batches = min(2 * self.micro_batches, count)
+            self._warn(
+                f"out of memory on a batch of {count} samples; it is done again in {self.micro_batches} micro-batches"
+            )
+            return True
+
+        if self._in_step:  # ranks may not differ in how often they run
+            return attempt()
+        advice = (
+            "Use a larger budget, recompute= with the names of large submodules, a lower precision, or smaller samples"
+        )
+        return retry_smaller(attempt, shrink, self.device, "a micro-batch of one sample", advice)
+
+    def _accumulate(self, batch: Any) -> LossOutput:
+        self._clear_gradients()
+        total, count = None, count_samples(batch)
+        for part in micro_batches(batch, self.micro_batches) if count else ():
+            with self._precision.context():
+                size = count if self.micro_batches == 1 else count_samples(part)
+                output = LossOutput.of(self._loss(self._model, part), size)
+            if not output.value.requires_grad:
                 raise InputError(
                     "the loss does not depend on any parameter that is trained; compute it from the model it is "
                     "given, without detach() or torch.no_grad()"
                 )
-            self._backward(piece)
-            done = Returned(piece.value.detach(), piece.times, piece.weight)
-            found = done if found is None else self._sum(found, done)
-        return found or Returned(self._numbers[0], 1, 0)
+            times = self._scalars[output.times, output.value.dtype]
+            # Anew each time: autograd may hand it on as a parameter's gradient, which is then changed in place.
+            start = times.clone() if self._scale is None else times * self._scale.value.to(times.dtype)
+            output.value.backward(start)  # the gradient of the sum, without computing that
+            done = LossOutput(output.value.detach(), output.times, output.weight)
+            total = done if total is None else _sum(total, done)
+        return total or LossOutput(self._scalars[0, self._dtype], 1, 0)
 
-    def _backward(self, piece: Returned) -> None:
-        """Adds the gradient of a piece's sum, without making that."""
-        times = self._numbers.of(piece.times, piece.value.dtype)
-        # Anew each time: autograd may hand it on as a parameter's gradient, which is then changed in place.
-        piece.value.backward(times.clone() if self.scale is None else times * self.scale.value.to(times.dtype))
+    def _clear_gradients(self) -> None:
+        for parameter in self._parameters:
+            parameter.grad = None
 
-    def _sum(self, one: Returned, other: Returned) -> Returned:
-        total = one.value * one.times + other.value * other.times
-        return Returned(total, 1, one.weight + other.weight)
-
-    def _forget(self) -> None:
-        for each in self._parameters:
-            each.grad = None
-
-    def _cut_finer(self, batch: Any, reason: str) -> None:
-        self._forget()
-        self._buffers.put_back()
-        devices.release_cache(self.device)
-        count = samples(batch)
-        if self.pieces >= count:
-            raise BudgetError(
-                f"a micro-batch of one sample does not fit: {reason.splitlines()[0] if reason else 'out of memory'}. "
-                "Use a larger budget, recompute= with the names of large submodules, a lower precision, or smaller "
-                "samples"
-            )
-        self.pieces = min(2 * self.pieces, count)
-        self._warn(f"out of memory on a batch of {count} samples; it is done again in {self.pieces} micro-batches")
-
-    def update(self, found: Returned) -> Row:
+    def _update(self, output: LossOutput) -> StepRow:
         """Divides the gradient by the weight, clips it, and lets the optimizer step."""
-        if self._group.ranks > 1:
-            weight = found.weight if isinstance(found.weight, Tensor) else self._numbers[found.weight]
-            summed = Weighted(*self._group.reduce_gradients(self._parameters, found.value * found.times, weight))
-            found = Returned(summed.sum, 1, summed.weight)
-        gradients = [each.grad for each in self._parameters if each.grad is not None]
-        row = (self._looking if self._waits else self._unseen)(found, gradients)
-        if self.average is not None:
-            self.average.update()
+        if self.group.ranks > 1:
+            sums = (output.value * output.times, self._weight(output))
+            total, weight = self.group.reduce_gradients(self._parameters, *sums)
+            output = LossOutput(total, 1, weight)
+        gradients = [parameter.grad for parameter in self._parameters if parameter.grad is not None]
+        row = (self._update_on_host if self._waits else self._update_on_device)(output, gradients)
+        if self._average is not None:
+            self._average.update()
         return row
 
-    def _looking(self, found: Returned, gradients: list[Tensor]) -> Row:
+    def _weight(self, output: LossOutput) -> Tensor:
+        return output.weight if isinstance(output.weight, Tensor) else self._scalars[output.weight, self._dtype]
+
+    def _update_on_host(self, output: LossOutput, gradients: list[Tensor]) -> StepRow:
         """Where the numbers are at hand, or must be waited for."""
         length = foreach.norm(gradients).item() if gradients else 0.0
-        total, weight = found.value.item() * found.times, float(found.weight)
-        divisor = weight if self.scale is None else weight * self.scale.value.item()
+        total, weight = output.value.item() * output.times, float(output.weight)
+        divisor = weight if self._scale is None else weight * self._scale.value.item()
         norm = length / divisor if divisor else math.inf
         good = math.isfinite(total) and math.isfinite(weight) and math.isfinite(norm)
         if good:
-            clipped = 1.0 if self._clip is None else min(1.0, self._clip / (norm + 1e-6))
+            clipped = 1.0 if self._grad_clip is None else min(1.0, self._grad_clip / (norm + 1e-6))
             if gradients:
                 foreach.multiply(gradients, clipped / divisor)
             self.optimizer.step()
         else:
-            self._buffers.put_back()
-        if self.scale is not None:  # a batch of no weight says nothing of it
-            self.scale.update(self._verdict.bad.fill_(not good and weight != 0))
+            self._buffers.restore()
+        if self._scale is not None:  # a batch of no weight says nothing of it
+            self._scale.update(self._finite_check.bad.fill_(not good and weight != 0))
         return total, weight, norm
 
-    def _unseen(self, found: Returned, gradients: list[Tensor]) -> Row:
-        """The same on the device alone."""
-        weight = found.weight if isinstance(found.weight, Tensor) else self._numbers[found.weight]
-        norms = foreach.norms(gradients) if gradients else [self._numbers[0]]
-        row = self._verdict(norms, found.value, self._numbers[found.times], weight)
-        bad, divisor = self._verdict.bad, self._verdict.divisor
+    def _update_on_device(self, output: LossOutput, gradients: list[Tensor]) -> StepRow:
+        """The same without waiting for the device."""
+        weight = self._weight(output)
+        norms = foreach.norms(gradients) if gradients else [self._scalars[0, self._dtype]]
+        row = self._finite_check(norms, output.value, self._scalars[output.times, self._dtype], weight)
+        bad, divisor = self._finite_check.bad, self._finite_check.divisor
         if divisor.dtype == torch.float32:
             self._adam.step(divisor, bad)
         else:  # the optimizer would divide in single precision
@@ -193,56 +183,55 @@ class Step:
                 foreach.multiply(gradients, divisor.reciprocal())
             self._adam.step(None, bad)
         if self.device.type != "cuda" or not torch.cuda.is_current_stream_capturing():
-            self._buffers.put_back(bad)
-        if self.scale is not None:  # a batch of no weight says nothing of it
-            self.scale.update(bad * (weight != 0))
+            self._buffers.restore(bad)
+        if self._scale is not None:  # a batch of no weight says nothing of it
+            self._scale.update(bad * (weight != 0))
         return row
 
 
-class _Numbers:
-    """Numbers on the device, made once: filled in there, so that nobody waits."""
-
-    def __init__(self, dtype: torch.dtype, device: torch.device) -> None:
-        self._dtype, self._device = dtype, device
-        self._known: dict[tuple[float, torch.dtype], Tensor] = {}
-
-    def __getitem__(self, number: float) -> Tensor:
-        return self.of(number, self._dtype)
-
-    def of(self, number: float, dtype: torch.dtype) -> Tensor:
-        found = self._known.get((number, dtype))
-        if found is None:
-            if len(self._known) > 1000:
-                self._known.clear()
-            found = self._known[number, dtype] = torch.full((), number, dtype=dtype, device=self._device)
-        return found
+def _sum(one: LossOutput, other: LossOutput) -> LossOutput:
+    return LossOutput(one.value * one.times + other.value * other.times, 1, one.weight + other.weight)
 
 
-class _Buffers:
-    """What a forward pass changes beside gradients, such as running means: kept from before each step, so that a step
-    that is done again does not count twice. Which buffers change is seen in the first step."""
+class _Scalars(dict[tuple[float, torch.dtype], Tensor]):
+    """Scalars on the device, by number and dtype, made once: filled in there, without waiting."""
+
+    def __init__(self, device: torch.device) -> None:
+        super().__init__()
+        self._device = device
+
+    def __missing__(self, key: tuple[float, torch.dtype]) -> Tensor:
+        if len(self) > 1000:
+            self.clear()
+        self[key] = scalar = torch.full((), key[0], dtype=key[1], device=self._device)
+        return scalar
+
+
+class _BufferBackup:
+    """What a forward pass changes beside gradients, such as running means: saved before each step, so that a step
+    that is repeated does not count twice. Which buffers change is seen in the first step."""
 
     def __init__(self, model: nn.Module) -> None:
-        self._all = list(model.buffers())
-        self._kept: list[tuple[Tensor, Tensor, int]] = []
+        self._buffers = list(model.buffers())
+        self._saved: list[tuple[Tensor, Tensor, int]] = []
         self._steps = 0
 
-    def note(self) -> None:
+    def save(self) -> None:
         if self._steps == 0:
-            self._kept = [(each, each.clone(), each._version) for each in self._all]
+            self._saved = [(buffer, buffer.clone(), buffer._version) for buffer in self._buffers]
         elif self._steps == 1:
             # Batch normalisation changes its means without a new version.
-            self._kept = [
-                (each, kept, version)
-                for each, kept, version in self._kept
-                if each._version != version or not torch.equal(each, kept)
+            self._saved = [
+                (buffer, saved, version)
+                for buffer, saved, version in self._saved
+                if buffer._version != version or not torch.equal(buffer, saved)
             ]
-        if self._steps and self._kept:
-            foreach.copy([kept for _, kept, _ in self._kept], [each for each, _, _ in self._kept])
+        if self._steps and self._saved:
+            foreach.copy([saved for _, saved, _ in self._saved], [buffer for buffer, _, _ in self._saved])
         self._steps += 1
 
-    def put_back(self, where: Tensor | None = None) -> None:
-        """As they were before the step; with `where`, only if that is not 0, for which nobody waits."""
+    def restore(self, where: Tensor | None = None) -> None:
+        """As they were before the step; with `where`, only if that is not 0, without waiting."""
         with torch.no_grad():
-            for each, kept, _ in self._kept:
-                each.copy_(kept if where is None else torch.where(where != 0, kept, each))
+            for buffer, saved, _ in self._saved:
+                buffer.copy_(saved if where is None else torch.where(where != 0, saved, buffer))

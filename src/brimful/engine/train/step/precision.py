@@ -1,4 +1,4 @@
-"""In what number format a model computes, and the scale that keeps half precision from underflowing."""
+"""The number format that a model computes in, and the loss scale that keeps half precision from underflowing."""
 
 import contextlib
 from collections.abc import Callable, Iterable
@@ -30,13 +30,13 @@ class Precision:
 
     Attributes:
         name: "float32" and so on.
-        why: in words, for the plan.
+        reason: in words, for the plan.
         autocast: the dtype for torch.autocast; None computes in the weights' dtype.
         device: the kind of device.
     """
 
     name: str
-    why: str
+    reason: str
     autocast: torch.dtype | None
     device: str
 
@@ -63,26 +63,26 @@ def resolve(
     single = held == {torch.float32}
     if spec == "auto":
         if not single:
-            return Precision(own, "what the weights are in", None, device.type)
+            return Precision(own, "the dtype of the weights", None, device.type)
         if device.type == "cpu":
             return Precision("float32", "a CPU gains nothing from less", None, "cpu")
         if bfloat16():
-            return Precision("bfloat16", "this card computes in it", torch.bfloat16, device.type)
-        return Precision("float16", "this card has no bfloat16", torch.float16, device.type)
+            return Precision("bfloat16", "supported by this GPU", torch.bfloat16, device.type)
+        return Precision("float16", "this GPU has no bfloat16", torch.float16, device.type)
     name = NAMES.get(spec) if isinstance(spec, str) else None
     if name is None:
         raise ConfigError(f"precision is {spec!r}; choose auto, float32, bf16, fp16 or float64")
     if name in ("bfloat16", "float16") and own != name:
         if not single:
             raise ConfigError(f"precision is {spec!r} and the weights are {own}; convert the model: model.float()")
-        return Precision(name, "asked for", getattr(torch, name), device.type)
+        return Precision(name, "as requested", getattr(torch, name), device.type)
     if own != name:
         raise ConfigError(f"precision is {spec!r} and the weights are {own}; convert the model first: model.to(dtype)")
-    return Precision(name, "asked for", None, device.type)
+    return Precision(name, "as requested", None, device.type)
 
 
-class Scale:
-    """A dynamic loss scale on the device: halved after an overflow, doubled after 2,000 steps without. Nobody waits.
+class LossScale:
+    """A dynamic loss scale on the device: halved after an overflow, doubled after 2,000 steps without.
 
     Losses are sums over a batch, not means, so it begins lower than torch's GradScaler by about the batch's size.
     """

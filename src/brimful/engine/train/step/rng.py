@@ -6,27 +6,24 @@ step is repeated because memory ran out; a checkpoint has no generator's state t
 
 import contextlib
 import hashlib
-from collections.abc import Iterator
 
 import torch
 
-STEP, EVALUATION, START = range(3)  # what the numbers are for
+STEP, EVALUATION, PROBE = range(3)  # what the numbers are for
 
 
-def seed_of(seed: int, use: int, step: int, rank: int) -> int:
+def derive_seed(seed: int, use: int, step: int, rank: int) -> int:
     text = b"brimful" + b"".join(part.to_bytes(8, "little") for part in (seed, use, step, rank))
     return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "little") >> 1
 
 
-def sow(device: torch.device, seed: int) -> None:
+def seed_generators(device: torch.device, seed: int) -> None:
     """Seeds the CPU's generator and the device's."""
     torch.default_generator.manual_seed(seed)
     if device.type == "cuda":
         torch.cuda.default_generators[device.index].manual_seed(seed)
 
 
-@contextlib.contextmanager
-def own_chance(device: torch.device) -> Iterator[None]:
+def preserve_rng(device: torch.device) -> contextlib.AbstractContextManager[None]:
     """Inside, torch's generators may be seeded at will; afterwards they are as they were."""
-    with torch.random.fork_rng([device] if device.type == "cuda" else []):
-        yield
+    return torch.random.fork_rng([device] if device.type == "cuda" else [])
