@@ -28,7 +28,8 @@ from torch import Tensor
 from brimful.core.base.text_table import format_table
 from brimful.core.base.units import format_bytes, format_seconds
 from brimful.core.memory import devices
-from brimful.gpcm.model import memory
+from brimful.gpcm.model import memory, memory_numba
+from brimful.gpcm.model.memory_scan import chunk
 from saving import save
 
 Size = tuple[int, int, int, int]
@@ -52,6 +53,29 @@ def case(B: int, S: int, N: int, D: int, device: torch.device) -> tuple[list[Ten
     return [each.to(device).requires_grad_() for each in tables], [each.to(device) for each in steps]
 
 
+def peak_bytes(engine: str, B: int, S: int, N: int, D: int, *, tile: int = 32, steps: int = 16) -> int:
+    """Bytes that a forward and a backward pass hold at their peak in float32, the reads and their gradient included,
+    the tables and theirs not; `tile` and `steps` are those of the fused kernels."""
+    if engine == "native":
+        tile, steps = memory_numba.TILE, memory_numba.STEPS
+    one, tiles, segments = B * N * D, -(-D // tile), max(0, -(-S // steps) - 1)
+    reads, gradients = 2 * B * S * D, B * S * (tiles * N + 2 * D) + one
+    length = chunk(B, S, N, D)
+    numbers = {
+        # Of each step the memory, the gate and the gathered rows; in the backward pass, four gradients of that size.
+        "loop": 2 * S * one + 4 * one + B * S * (N + 2 * D),
+        "scan": -(-S // length) * one + 4 * B * length * N * D + B * S * (N + 3 * D),
+        "native": gradients + segments * B * tiles * (-(-N // 4) * 4) * tile,
+        "fused": gradients + segments * one + min(B * tiles, 1056) * (steps - 1) * N * tile,
+    }
+    return 4 * (reads + numbers[engine])
+
+
+def floor_bytes(B: int, S: int, N: int, D: int) -> int:
+    """Bytes that a forward pass must move where each step has rows of its own: it reads w, e and a, and writes r."""
+    return 4 * B * S * (N + 3 * D)
+
+
 def wait(device: torch.device) -> None:
     if device.type == "cuda":
         torch.cuda.synchronize(device)
@@ -71,23 +95,27 @@ def timed(work: Callable[[], Any], device: torch.device, seconds: float) -> floa
 
 
 def measure(
-    engine: Callable[..., tuple[Tensor, Tensor]], given, device: torch.device, seconds: float, bar: Tensor | None = None
+    engine: Callable[..., tuple[Tensor, Tensor]],
+    given,
+    device: torch.device,
+    seconds: float,
+    grad: Tensor | None = None,
 ) -> dict:
     tables, steps = given
-    bar_BSD = torch.ones(*steps[0].shape, tables[1].shape[1], device=device) if bar is None else bar
+    grad_BSD = torch.ones(*steps[0].shape, tables[1].shape[1], device=device) if grad is None else grad
 
     def forward() -> None:
         with torch.no_grad():
             engine(*tables, *steps)
 
     def both() -> None:
-        torch.autograd.grad(engine(*tables, *steps)[0], tables, bar_BSD)
+        torch.autograd.grad(engine(*tables, *steps)[0], tables, grad_BSD)
 
     row: dict[str, Any] = {"forward": timed(forward, device, seconds), "both": timed(both, device, seconds)}
     if device.type == "cuda":
         gc.collect()
         torch.cuda.reset_peak_memory_stats(device)
-        before = torch.cuda.memory_allocated(device) - bar_BSD.nbytes
+        before = torch.cuda.memory_allocated(device) - grad_BSD.nbytes
         both()
         wait(device)
         row["peak"] = torch.cuda.max_memory_allocated(device) - before
@@ -120,20 +148,20 @@ def engines(device: torch.device, sizes: Sequence[Size], seconds: float, peer: P
     for size in sizes:
         given, plain = case(*size, device), None
         for name in names:
-            foretold = memory.peak_bytes(name, *size)
-            if foretold > 0.6 * room:
-                print(f"{name} at {size} left out: it would need {format_bytes(foretold)}", flush=True)
+            predicted = peak_bytes(name, *size)
+            if predicted > 0.6 * room:
+                print(f"{name} at {size} left out: it would need {format_bytes(predicted)}", flush=True)
                 continue
-            row = measure(memory._engine(name, device), given, device, seconds)
+            row = measure(memory.find_engine(name, device), given, device, seconds)
             plain = row["both"] if name == "loop" else plain
             times = plain / row["both"] if plain else None
-            row |= {"size": size, "engine": name, "foretold": foretold, "floor": memory.floor_bytes(*size)}
+            row |= {"size": size, "engine": name, "predicted": predicted, "floor": floor_bytes(*size)}
             report.append(row | {"times": times})
             print(report[-1], flush=True)
-        foretold = 3 * size[0] * size[1] * size[2] * size[3] * 4
-        if peer is not None and foretold < 0.6 * room:
+        predicted = 3 * size[0] * size[1] * size[2] * size[3] * 4
+        if peer is not None and predicted < 0.6 * room:
             row = pykt(peer, size, device, seconds)
-            row |= {"size": size, "engine": "pyKT's DKVMN, whole", "foretold": foretold, "floor": 0, "times": None}
+            row |= {"size": size, "engine": "pyKT's DKVMN, whole", "predicted": predicted, "floor": 0, "times": None}
             report.append(row | {"times": plain / row["both"] if plain else None})
             print(report[-1], flush=True)
     return report
@@ -141,14 +169,14 @@ def engines(device: torch.device, sizes: Sequence[Size], seconds: float, peer: P
 
 def sweep(device: torch.device, size: Size, seconds: float) -> list[dict]:
     """The fused kernels, cut in all sensible ways; the fastest first."""
-    from brimful.gpcm.model.memory_triton import Launch, fused
+    from brimful.gpcm.model.memory_triton import MemoryLaunch, fused
 
     given, report = case(*size, device), []
     slots = 1 << (size[2] - 1).bit_length()
     for tile, warps, steps in itertools.product((8, 16, 32, 64), (1, 2, 4, 8), (8, 16, 32)):
         if not 4 <= slots * tile // (32 * warps) <= 64:
             continue
-        launch = Launch(tile=tile, warps=warps, steps=steps)
+        launch = MemoryLaunch(tile=tile, warps=warps, steps=steps)
         row = measure(lambda *a, launch=launch: fused(*a, launch=launch), given, device, seconds)
         report.append({"size": size, "tile": tile, "warps": warps, "steps": steps} | row)
         print(report[-1], flush=True)
@@ -167,14 +195,14 @@ def show(report: dict) -> str:
             format_seconds(row["both"]),
             f"{row['times']:.1f}x" if row["times"] else "-",
             peak(row),
-            format_bytes(row["foretold"]),
+            format_bytes(row["predicted"]),
             format_bytes(row["floor"]) if row["floor"] else "",
             f"{row['floor'] / row['forward'] / 1e9:,.0f} GB/s" if row["floor"] else "",
         )
         for row in report["engines"]
     ]
     header = (
-        "students x steps x slots x values", "engine", "forward", "and backward", "loop's", "peak", "foretold",
+        "students x steps x slots x values", "engine", "forward", "and backward", "loop's", "peak", "predicted",
         "floor", "floor's rate",
     )  # fmt: skip
     text = f"{report['device']}, torch {report['torch']}, {report['threads']} threads\n\n" + format_table(rows, header)

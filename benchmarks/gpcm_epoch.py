@@ -24,9 +24,9 @@ from brimful import data as loading
 from brimful.core.base.text_table import format_table
 from brimful.core.base.units import format_bytes, format_seconds
 from brimful.core.memory import devices
-from brimful.gpcm.options import Options, Run
-from brimful.gpcm.training.datasets import dataset
-from brimful.gpcm.training.fit import Prepared, add_keys, batch_loss, prepare, tensors
+from brimful.gpcm.options import TrainConfig
+from brimful.gpcm.training.datasets import load_dataset
+from brimful.gpcm.training.fit import TrainingSetup, add_dropout_seeds, batch_loss, set_up, tensors
 from saving import save
 
 BATCH = 64
@@ -37,25 +37,25 @@ def wait(device: torch.device) -> None:
         torch.cuda.synchronize(device)
 
 
-def given(name: str, device: torch.device) -> Prepared:
-    options = Options(epochs=3, batch_size=BATCH)
-    return prepare(dataset(name, options, 0), Run(options, None, None, device, 0, False))
+def setup_for(name: str, device: torch.device) -> TrainingSetup:
+    config = TrainConfig(dataset=name, epochs=3, batch_size=BATCH, device=str(device))
+    return set_up(load_dataset(name, config), config)
 
 
-def by_hand(ready: Prepared, parallel: bool, device: torch.device, steps: int) -> tuple[float, int]:
-    """Seconds a step of a hand-written loop, and the peak of its memory; one step does not count."""
+def by_hand(ready: TrainingSetup, parallel: bool, device: torch.device, steps: int) -> tuple[float, int]:
+    """Seconds per step of a hand-written loop, and the peak of its memory; one step does not count."""
     model = ready.model.to(device)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, fused=device.type == "cuda")
     loader = loading.loader(
-        tensors(ready.train), batch_size=BATCH, device=device, transform=add_keys, pad=-1, tier="device"
+        tensors(ready.train), batch_size=BATCH, device=device, transform=add_dropout_seeds, pad=-1, tier="device"
     )  # fmt: skip
     batches = [batch for _, batch in zip(range(steps + 1), loader.epoch(0), strict=False)]
     loss = ready.loss.keywords["loss"]
 
     def step(batch: Any) -> None:
         optimizer.zero_grad()
-        found = batch_loss(model, batch, loss=loss, parallel=parallel)
-        found.mean.backward()
+        value = batch_loss(model, batch, loss=loss, parallel=parallel)
+        value.mean.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0, foreach=True)
         optimizer.step()
 
@@ -72,8 +72,8 @@ def by_hand(ready: Prepared, parallel: bool, device: torch.device, steps: int) -
     return took / min(steps, len(batches)), torch.cuda.max_memory_allocated(device) if device.type == "cuda" else 0
 
 
-def by_train(ready: Prepared, device: torch.device, **more: Any) -> tuple[float, int]:
-    """Seconds an epoch of `brimful.train`, the first left out, without validation."""
+def by_train(ready: TrainingSetup, device: torch.device, **more: Any) -> tuple[float, int]:
+    """Seconds per epoch of `brimful.train`, without the first, without validation."""
     settings = ready.settings | {"monitor": "train_loss", "mode": "min", "ema": None, "epochs": 4} | more
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
@@ -85,7 +85,7 @@ def by_train(ready: Prepared, device: torch.device, **more: Any) -> tuple[float,
 
 
 def measure(name: str, device: torch.device, few: int) -> dict[str, Any]:
-    steps = -(-len(given(name, device).train) // BATCH)
+    steps = -(-len(setup_for(name, device).train) // BATCH)
     rows: list[dict[str, Any]] = []
 
     def add(what: str, run: Callable[[], tuple[float, int]], times: int) -> None:
@@ -93,15 +93,15 @@ def measure(name: str, device: torch.device, few: int) -> dict[str, Any]:
         rows.append({"contender": what, "epoch": seconds * times, "step": seconds * times / steps, "peak": peak})
         print(rows[-1], flush=True)
 
-    add("step by step, as peers have it", lambda: by_hand(given(name, device), False, device, few), steps)
-    add("parallel, bare", lambda: by_hand(given(name, device), True, device, steps), steps)
+    add("step by step, as in peers", lambda: by_hand(setup_for(name, device), False, device, few), steps)
+    add("parallel, bare", lambda: by_hand(setup_for(name, device), True, device, steps), steps)
     if device.type == "cpu":
-        add("brimful.train", lambda: by_train(given(name, device), device), 1)
+        add("brimful.train", lambda: by_train(setup_for(name, device), device), 1)
     if device.type == "cuda":
         for half in ("bf16", "float32"):
             for graph in (False, True):
                 what = f"brimful.train, {half}" + (", graph" if graph else "")
-                add(what, lambda: by_train(given(name, device), device, precision=half, graph=graph), 1)  # noqa: B023
+                add(what, lambda: by_train(setup_for(name, device), device, precision=half, graph=graph), 1)  # noqa: B023
     return {"data": name, "steps": steps, "rows": rows}
 
 
@@ -115,7 +115,7 @@ def show(report: dict[str, Any]) -> str:
     head = (
         f"{report['device']}, torch {report['torch']}, {report['threads']} threads; {report['data']}, batches of 64\n\n"
     )
-    return head + format_table(rows, ("contender", "an epoch", "a step", "times as fast", "peak"))
+    return head + format_table(rows, ("contender", "per epoch", "per step", "speedup", "peak"))
 
 
 def main() -> None:

@@ -25,7 +25,7 @@ import torch
 from brimful import gpcm
 from brimful.core.base.text_table import format_table
 from brimful.core.memory import devices
-from brimful.gpcm.evaluation.bayes_filter import bayes
+from brimful.gpcm.evaluation.bayes_filter import bayes_filter
 from brimful.gpcm.evaluation.metrics import PREDICTIONS, score
 from saving import save
 
@@ -41,33 +41,33 @@ def both_rules(p_TK: Any, response_T: Any) -> dict[str, float]:
 
 def trained(source: Any, name: str, keep: Path | None, **options: Any) -> dict[str, Any]:
     out = None if keep is None else keep / re.sub(r"\W+", "-", name)
-    found = gpcm.train(source, device="cpu", progress=False, int8=True, out=out, **options)
-    assert isinstance(found, gpcm.Trained)
+    result = gpcm.train(source, device="cpu", progress=False, int8=True, out=out, **options)
+    assert isinstance(result, gpcm.GPCMResult)
     if out is not None:
-        found.report(out)
-    held, recovered = found.held, found.recovery
+        gpcm.report(result).save(out)
+    held_out, recovery = result.held_out, result.recovery
     return {
         "run": name,
-        **both_rules(held.probability_TK, held.students.response),
-        **({f"{each}_r": getattr(recovered, f"{each}_r") for each in ("alpha", "beta", "theta")} if recovered else {}),
-        "chosen_epoch": found.best + 1,
-        "int8_lost_qwk": found.rounded.lost_qwk if found.rounded else None,
-        "seconds_an_epoch": statistics.median(each["seconds"] for each in found.history),
+        **both_rules(held_out.probability_TK, held_out.students.response),
+        **({name: getattr(recovery, name) for name in ("alpha_r", "beta_r", "theta_r")} if recovery else {}),
+        "best_epoch": result.best_epoch + 1,
+        "int8_qwk_loss": result.int8_qwk_loss,
+        "seconds_per_epoch": statistics.median(row["seconds"] for row in result.history),
     }
 
 
 def synthetic(name: str, keep: Path | None, **options: Any) -> Iterator[dict[str, Any]]:
-    drawn = gpcm.named(name)
-    folder = drawn.folder()
+    sample = gpcm.synthetic_by_name(name)
+    folder = sample.dataset()
     assert folder.test is not None
-    filtered = bayes(folder.test, drawn.truth)
+    filtered = bayes_filter(folder.test, sample.true_parameters)
     yield {"run": f"{name}: Bayes filter", **both_rules(filtered.probability_TK, folder.test.response)}
     for what, more in (
         ("defaults", {}),
         ("loss=combined, as deep-gpcm", {"loss": "combined"}),
         ("another seed", {"seed": 1}),
     ):
-        yield trained(drawn, f"{name}: {what}", keep, **more, **options)
+        yield trained(sample, f"{name}: {what}", keep, **more, **options)
 
 
 def assist(folder: Path, keep: Path | None, **options: Any) -> Iterator[dict[str, Any]]:
@@ -89,7 +89,7 @@ def shown(rows: list[dict[str, Any]]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="small synthetic data and few epochs, to see that it runs")
-    parser.add_argument("--part", choices=("synthetic", "assist2009"), help="both unless said")
+    parser.add_argument("--part", choices=("synthetic", "assist2009"), help="by default both")
     parser.add_argument("--data", type=Path, default=Path(__file__).resolve().parents[2] / "shared" / "data")
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     parser.add_argument("--out", type=Path)

@@ -1,31 +1,34 @@
 """Ordinal knowledge tracing: what a student will answer next, from what was answered before (Deep-GPCM)."""
 
-from .data.files import Folder, read, read_folder
-from .data.long_table import Columns
+from .data.files import Dataset, read, read_folder
+from .data.long_table import AnswerColumns
 from .data.students import Students
-from .data.synthetic import named, synthetic
-from .evaluation.metrics import Scores, score
-from .model.deep_gpcm import Config, DeepGPCM
-from .options import Options
-from .trained import Trained
-from .training.cross_validation import Folds, load
+from .data.synthetic import synthetic, synthetic_by_name
+from .evaluation.metrics import OrdinalScores, score
+from .model.deep_gpcm import DeepGPCM, DeepGPCMConfig
+from .options import TrainConfig
+from .report import report
+from .result import CrossValidationResult, GPCMResult
+from .store import load, save
 from .training.train import train
 
 __all__ = [
-    "Columns",
-    "Config",
+    "AnswerColumns",
+    "CrossValidationResult",
+    "Dataset",
     "DeepGPCM",
-    "Folder",
-    "Folds",
-    "Options",
-    "Scores",
+    "DeepGPCMConfig",
+    "GPCMResult",
+    "OrdinalScores",
     "Students",
-    "Trained",
+    "TrainConfig",
     "load",
-    "named",
     "read",
     "read_folder",
+    "report",
+    "save",
     "score",
     "synthetic",
+    "synthetic_by_name",
     "train",
 ]

@@ -1,147 +1,147 @@
 """A trained model on disk.
 
-model.json            what it is: sizes, categories, options of the training, scores, how it learned; sealed
-weights.safetensors   the weights, and weights-int8.safetensors the 8-bit ones where they were asked for
+model.json            sizes, options, metrics, history, plan; with checksums
+weights.safetensors   the weights, and int8.safetensors the 8-bit ones where they were asked for
 items.parquet         the questions, which are the vocabulary, with their discrimination and thresholds
-held-out.parquet      the held-out students' answers, and what was predicted of them; may be taken away
-true_irt_parameters.json  for synthetic data, what is true
+held-out.parquet      the held-out students' answers and their predictions; may be removed
+true.safetensors      for synthetic data, the true parameters
+
+A cross-validation has one such folder per fold (`fold-1`, `fold-2`, ...), and `folds.json`.
 """
 
-import functools
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
-import safetensors
-import safetensors.torch
+import torch
 
-from ..core.base.errors import CorruptError, InputError
-from ..core.runs.files import read_sealed, write_atomic, write_sealed
-from .data import true_parameters as truths
+from ..core.base.errors import InputError
+from ..core.memory.plan import Plan
+from ..core.runs import model_store
+from ..core.runs.files import read_sealed, write_sealed
 from .data.students import Students
-from .evaluation.item_parameters import Items
-from .evaluation.metrics import Scores
+from .data.true_parameters import TrueParameters
+from .evaluation.inference import Predictions
+from .evaluation.item_parameters import ItemParameters
+from .evaluation.metrics import OrdinalScores
 from .evaluation.parameter_recovery import Recovery
-from .model.deep_gpcm import Config, DeepGPCM
+from .model.deep_gpcm import DeepGPCM, DeepGPCMConfig
 from .model.quantize import quantize
-from .outcome import Held, Outcome, Rounded
+from .result import CrossValidationResult, GPCMResult
 
-MODEL, KIND = "model.json", "brimful.gpcm/1"
-WEIGHTS, SMALL, ITEMS, HELD = "weights.safetensors", "weights-int8.safetensors", "items.parquet", "held-out.parquet"
+KIND, VERSION = "gpcm", 1
+FOLDS, FOLDS_KIND = "folds.json", "brimful.gpcm.folds/2"
+_PLAIN = ("history", "best_epoch", "settings", "observed", "seconds", "int8_qwk_loss")
 
 
-def write(folder: Path, trained: Outcome) -> Path:
-    """Writes a model; `model.json` comes last, and without it a folder holds none."""
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / MODEL).unlink(missing_ok=True)  # not over new weights
-    weights = {name: each.detach().cpu().contiguous() for name, each in trained.model.state_dict().items()}
-    write_atomic(folder / WEIGHTS, safetensors.torch.save(weights))
-    if trained.rounded is not None:
-        small = {name: each.cpu().contiguous() for name, each in trained.rounded.model.state_dict().items()}
-        write_atomic(folder / SMALL, safetensors.torch.save(small))
-    _write_table(folder / ITEMS, trained.item_table())
-    held = trained.held
-    sequence = np.repeat(np.arange(len(held.students)), held.students.lengths)
-    _write_table(folder / HELD, held.table(trained.predict_by).append_column("sequence", pa.array(sequence)))
-    if trained.truth is not None:
-        truths.write(folder, trained.truth)
-    recovery = trained.recovery
-    body: dict[str, Any] = {
-        "model": asdict(trained.model.config),
-        "scores_given": trained.train.scores,
-        "scores": asdict(trained.scores),
-        "history": list(trained.history),
-        "best": trained.best,
-        "settings": trained.settings,
-        "recovery": None if recovery is None else asdict(recovery) | {"beta_each_H": recovery.beta_each_H.tolist()},
-        "rounded": None if trained.rounded is None else [trained.rounded.bytes, trained.rounded.lost_qwk],
-        "predict_by": trained.predict_by,
-        "seconds": trained.seconds,
+def save(result: GPCMResult | CrossValidationResult, folder: str | Path) -> Path:
+    """Writes a result, so that `load` and the commands work without the original data."""
+    if isinstance(result, CrossValidationResult):
+        for number, fold in enumerate(result.folds, 1):
+            save(fold, fold_folder(folder, number))
+        return save_folds(result, folder)
+    students, recovery = result.held_out.students, result.recovery
+    meta = {
+        "model": asdict(result.model.config),
+        "partial_credit": result.vocabulary.partial_credit,
+        "scores": asdict(result.scores),
+        "plan": result.plan.to_dict(),
+        "recovery": None if recovery is None else asdict(recovery) | {"beta_r_H": recovery.beta_r_H.tolist()},
+        **{name: getattr(result, name) for name in _PLAIN},
     }
-    write_sealed(folder / MODEL, KIND, body)
-    return folder
+    tensors = {"weights": result.model.state_dict()}
+    if result.int8 is not None:
+        tensors["int8"] = result.int8.state_dict()
+    if result.true_parameters is not None:
+        tensors["true"] = {name: torch.from_numpy(value) for name, value in asdict(result.true_parameters).items()}
+    sequence = pa.array(np.repeat(np.arange(len(students)), students.lengths))
+    held_out = result.held_out.table(result.predict_by).append_column("sequence", sequence)
+    tables = {"items": result.item_table(), "held-out": held_out}
+    return model_store.save(folder, kind=KIND, version=VERSION, meta=meta, tensors=tensors, tables=tables)
 
 
-def is_model(folder: Path) -> bool:
-    return (folder / MODEL).exists()
+def save_folds(result: CrossValidationResult, folder: str | Path) -> Path:
+    """Writes what there is beside the folds themselves."""
+    body = {"folds": len(result.folds), "jobs": result.jobs, "seconds": result.seconds}
+    write_sealed(Path(folder) / FOLDS, FOLDS_KIND, body | {"test_scores": [asdict(one) for one in result.test_scores]})
+    return Path(folder)
 
 
-def read(folder: Path) -> dict[str, Any]:
-    """The values of the `Outcome` that `write` wrote."""
-    if not is_model(folder):
-        raise InputError(
-            f"{folder} holds no trained model (check the path; `brimful gpcm train --out {folder}` makes one)"
-        )
-    body = read_sealed(folder / MODEL, KIND)
-    model = DeepGPCM(Config(**body["model"]))
+def fold_folder(folder: str | Path, number: int) -> Path:
+    return Path(folder) / f"fold-{number}"
+
+
+def load(folder: str | Path) -> GPCMResult | CrossValidationResult:
+    """The result that `train` or `save` wrote to a folder; on the CPU."""
+    path = Path(folder)
+    if not (path / FOLDS).exists():
+        if not model_store.is_model(path) and any(path.glob("fold-*")):
+            raise InputError(f"{path} holds a cross-validation that is not finished; run the same command again")
+        return load_model(path)
+    body = read_sealed(path / FOLDS, FOLDS_KIND)
+    folds = tuple(load_model(fold_folder(path, number)) for number in range(1, body["folds"] + 1))
+    test_scores = tuple(OrdinalScores(**scores) for scores in body["test_scores"])
+    return CrossValidationResult(folds, test_scores, body["jobs"], body["seconds"])
+
+
+def load_model(folder: Path) -> GPCMResult:
+    """A single model."""
+    stored = model_store.load(folder, kind=KIND, version=VERSION, command="brimful gpcm train")
+    meta = stored.meta
     try:
-        model.load_state_dict(safetensors.torch.load((folder / WEIGHTS).read_bytes()))
-        items, train = _items(pq.read_table(folder / ITEMS), model.config.categories, body["scores_given"])
-        held = _held(pq.read_table(folder / HELD), train) if (folder / HELD).exists() else _none(train)
-        small = None if body["rounded"] is None else _small(folder / SMALL, model, *body["rounded"])
-    except (OSError, RuntimeError, KeyError, ValueError, pa.ArrowException, safetensors.SafetensorError) as error:
-        raise CorruptError(f"{folder} is damaged or incomplete: {error}; train again into a new folder") from error
-    recovery = body["recovery"]
-    if recovery is not None:
-        recovery = Recovery(**(recovery | {"beta_each_H": np.array(recovery["beta_each_H"])}))
-    return {
-        "model": model.eval(),
-        "train": train,
-        "items": items,
-        "scores": Scores(**body["scores"]),
-        "held": held,
-        "history": body["history"],
-        "best": body["best"],
-        "settings": body["settings"],
-        "recovery": recovery,
-        "truth": truths.read(folder / truths.FILE) if (folder / truths.FILE).exists() else None,
-        "rounded": small,
-        "predict_by": body["predict_by"],
-        "seconds": body["seconds"],
-    }
+        model = DeepGPCM(DeepGPCMConfig(**meta["model"]))
+        model.load_state_dict(stored.tensors("weights") or {})
+        items, vocabulary = _items(stored.table("items"), model.config.categories, meta["partial_credit"])
+        int8, recovery = None, meta["recovery"]
+        if (quantized := stored.tensors("int8", optional=True)) is not None:
+            int8 = quantize(model)
+            int8.load_state_dict(quantized)
+        true = {name: value.numpy() for name, value in (stored.tensors("true", optional=True) or {}).items()}
+        return GPCMResult(
+            model=model.eval(),
+            vocabulary=vocabulary,
+            items=items,
+            held_out=_held_out(stored.table("held-out", optional=True), vocabulary),
+            scores=OrdinalScores(**meta["scores"]),
+            plan=Plan.from_dict(meta["plan"]),
+            recovery=recovery and Recovery(**(recovery | {"beta_r_H": np.array(recovery["beta_r_H"])})),
+            true_parameters=TrueParameters(**true) if true else None,
+            int8=int8,
+            **{name: meta[name] for name in _PLAIN},
+        )
+    except (AttributeError, KeyError, RuntimeError, TypeError, ValueError) as error:
+        raise stored.damaged(error) from error
 
 
-def _write_table(path: Path, table: pa.Table) -> None:
-    write_atomic(path, functools.partial(pq.write_table, table, write_page_checksum=True))
+def _matrix(table: Any, name: str, numbers: range) -> np.ndarray:
+    return np.stack([table[f"{name}_{number}"].to_numpy() for number in numbers], axis=1)
 
 
-def _items(table: pa.Table, categories: int, scores: bool) -> tuple[Items, Students]:
-    beta = [table[f"beta_{place}"].to_numpy() for place in range(1, categories)]
-    items = Items(table["alpha"].to_numpy(), np.stack(beta, axis=1), table["asked"].to_numpy())
+def _items(table: Any, categories: int, partial_credit: bool) -> tuple[ItemParameters, Students]:
+    beta_QH = _matrix(table, "beta", range(1, categories))
+    items = ItemParameters(table["alpha"].to_numpy(), beta_QH, table["asked"].to_numpy())
     names = np.array(table["question"].to_pylist(), dtype=str)
     none = np.zeros(0, np.int32)
-    return items, Students(none, none, np.zeros(1, np.int64), np.zeros(0, str), names, categories, scores)
+    return items, Students(none, none, np.zeros(1, np.int64), np.zeros(0, str), names, categories, partial_credit)
 
 
-def _held(table: pa.Table, train: Students) -> Held:
-    number = {name: place for place, name in enumerate(train.questions.tolist())}
-    known, asked = table["known"].to_pylist(), table["question"].to_pylist()
-    question = [number[name] if there else len(number) for name, there in zip(asked, known, strict=True)]
-    sequence = table["sequence"].to_numpy()
-    begins = np.flatnonzero(np.diff(sequence, prepend=-1))
-    names = np.array(table["student"].to_pylist(), dtype=str)
-    students = Students(
-        np.array(question, np.int32),
-        table["response"].to_numpy().astype(np.int32),
-        np.append(begins, len(sequence)).astype(np.int64),
-        names[begins] if len(names) else np.zeros(0, str),
-        train.questions,
-        train.categories,
-        train.scores,
+def _held_out(table: Any, vocabulary: Students) -> Predictions:
+    """Without predictions where the table was removed, as one may before passing a model on."""
+    K = vocabulary.categories
+    if table is None:
+        shapes = ((0, K), (0,), (0,), (0, K - 1))
+        return Predictions(vocabulary, *(np.zeros(shape, np.float32) for shape in shapes))
+    number = {name: index for index, name in enumerate(vocabulary.questions.tolist())}
+    asked = zip(table["question"].to_pylist(), table["known"].to_pylist(), strict=True)
+    begins = np.flatnonzero(np.diff(table["sequence"].to_numpy(), prepend=-1))
+    students = replace(
+        vocabulary,
+        question=np.array([number[name] if known else len(number) for name, known in asked], np.int32),
+        response=table["response"].to_numpy().astype(np.int32),
+        offsets=np.append(begins, table.num_rows).astype(np.int64),
+        ids=np.array(table["student"].take(pa.array(begins)).to_pylist(), dtype=str),
     )
-    p_TK = np.stack([table[f"p_{category}"].to_numpy() for category in range(train.categories)], axis=1)
-    return Held(students, p_TK, table["theta"].to_numpy(), table["alpha"].to_numpy())
-
-
-def _none(train: Students) -> Held:
-    """Where the answers of the held-out students were taken away, as one may before passing a model on."""
-    return Held(train, np.zeros((0, train.categories), np.float32), np.zeros(0, np.float32), np.zeros(0, np.float32))
-
-
-def _small(path: Path, model: DeepGPCM, size: int, lost: float) -> Rounded:
-    small = quantize(model)
-    small.load_state_dict(safetensors.torch.load(path.read_bytes()))
-    return Rounded(small, size, lost)
+    p_TK, beta_TH = _matrix(table, "p", range(K)), _matrix(table, "beta", range(1, K))
+    return Predictions(students, p_TK, table["theta"].to_numpy(), table["alpha"].to_numpy(), beta_TH)

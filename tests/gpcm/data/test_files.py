@@ -12,7 +12,7 @@ import pytest
 
 from brimful import ConfigError, InputError
 from brimful.gpcm.data.files import read, read_folder
-from brimful.gpcm.data.long_table import Columns
+from brimful.gpcm.data.long_table import AnswerColumns
 
 from ...helpers.paths import ROOT
 
@@ -71,7 +71,7 @@ def test_only_empty_students(tmp_path: Path):
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("3\n0,2\n1,0,3\n", "line 2: 2 question ids, but the student's length is given as 3"),
         ("3\n0,2,1\n\n1,0\n", "line 4: 2 responses, but the student's length is given as 3"),
@@ -81,7 +81,7 @@ def test_only_empty_students(tmp_path: Path):
         ("2\n0,1.5\n1,0\n", "line 2: '1.5' among the question ids is not a number"),
         ("2\n0,1\n1,\n\n", "line 3: 1 responses, but"),
         ("3\n0,1,2\n1,,0\n", "line 3: '' among the responses is not a number"),
-        ("2\n0,-1\n1,0\n", "line 2: question -1 is negative"),
+        ("2\n0,-1\n1,0\n", "line 2, entry 2: question -1 is negative"),
         ("2\n0,1\n1,-1\n", "line 3, entry 2: the response -1 is negative"),
         ("1\n0\n0\n2\n0,1\n1,nan\n", "line 6, entry 2: the response nan is missing"),
         ("2\n0,1\n1,5000\n", "line 3, entry 2: the response 5000 would make 5001 categories"),
@@ -91,10 +91,10 @@ def test_only_empty_students(tmp_path: Path):
         ("hello, world\nthis is text\n", "has no column called student"),
     ],
 )
-def test_what_is_wrong_with_three_lines_is_named(tmp_path: Path, text: str, told: str):
+def test_what_is_wrong_with_three_lines_is_named(tmp_path: Path, text: str, message: str):
     with pytest.raises(InputError) as error:
         read(put(tmp_path, text))
-    assert told in str(error.value)
+    assert message in str(error.value)
     assert "data.txt" in str(error.value)
 
 
@@ -119,10 +119,10 @@ def test_paths_that_lead_nowhere(tmp_path: Path):
 def test_scores_become_categories(tmp_path: Path):
     path = put(tmp_path, "5\n0,1,2,3,4\n0.000,0.333,0.667,1.000,0.667\n")
     found = read(path)
-    assert (found.response.tolist(), found.categories, found.scores) == ([0, 1, 2, 3, 2], 4, True)
+    assert (found.response.tolist(), found.categories, found.partial_credit) == ([0, 1, 2, 3, 2], 4, True)
     assert read(path, categories=2).response.tolist() == [0, 0, 1, 1, 1]
     rough = put(tmp_path, "3\n0,1,2\n0.12,0.5,0.87\n", "rough.txt")
-    with pytest.raises(InputError, match="say how many categories to round them to"):
+    with pytest.raises(InputError, match="give the number of categories to round them to"):
         read(rough)
     assert read(rough, categories=5).response.tolist() == [0, 2, 3]
 
@@ -131,7 +131,10 @@ def test_scores_that_happen_to_be_whole(tmp_path: Path):
     train = read(put(tmp_path, "3\n0,1,2\n0.5,0,1\n"))
     other = read(put(tmp_path, "2\n0,1\n1.000,0.000\n", "test.txt"), like=train)
     assert other.response.tolist() == [2, 0]
-    assert read(put(tmp_path, "2\n0,1\n1,0\n", "told.txt"), scores=True, categories=3).response.tolist() == [2, 0]
+    assert read(put(tmp_path, "2\n0,1\n1,0\n", "whole.txt"), partial_credit=True, categories=3).response.tolist() == [
+        2,
+        0,
+    ]
 
 
 def test_unknown_questions_have_a_number_of_their_own(tmp_path: Path):
@@ -148,7 +151,9 @@ def test_categories_of_training_are_kept(tmp_path: Path):
     assert train.counts.tolist() == [1, 0, 0, 1]
     other = read(put(tmp_path, "2\n0,1\n1,2\n", "test.txt"), like=train)
     assert (other.categories, other.response.tolist()) == (4, [1, 2])
-    with pytest.raises(InputError, match=r"the response 4 is not one of the 4 categories \(0 to 3\); say categories=5"):
+    with pytest.raises(
+        InputError, match=r"response 4 is not one of the 4 categories \(0 to 3\); train with categories=5"
+    ):
         read(put(tmp_path, "1\n0\n4\n", "more.txt"), like=train)
     assert read(put(tmp_path, PLAIN), categories=6).categories == 6
     with pytest.raises(ConfigError, match="categories is 1"):
@@ -168,12 +173,12 @@ def test_a_folder_numbers_questions_and_students_through(tmp_path: Path):
     assert found.test is not None
     assert found.train.questions.tolist() == ["1", "2", "3", "4"]  # 4 occurs, so ids start from 1
     assert (found.name, found.train.categories, found.test.question.tolist(), found.test.unknown) == ("x", 3, [3], 0)
-    assert found.test.masked(found.train).unknown == 1  # a question that is declared, but was never trained on
-    assert found.train.masked(found.train).unknown == 0
+    assert found.test.mask_unseen(found.train.question).unknown == 1  # declared, but not in training
+    assert found.train.mask_unseen(found.train.question).unknown == 0
 
 
 @pytest.mark.parametrize(
-    ("metadata", "told"),
+    ("metadata", "message"),
     [
         ('{"n_questions": 2}', "is not one of the 2 that are declared"),
         ('{"n_questions": "many"}', "n_questions is 'many'"),
@@ -182,12 +187,12 @@ def test_a_folder_numbers_questions_and_students_through(tmp_path: Path):
         ('{"n_cats": 2}', "the response 2 is not one of the 2 categories"),
     ],
 )
-def test_metadata_that_does_not_fit(tmp_path: Path, metadata: str, told: str):
+def test_metadata_that_does_not_fit(tmp_path: Path, metadata: str, message: str):
     put(tmp_path, "3\n0,1,9\n0,1,2\n", "train.txt")
     put(tmp_path, metadata, "metadata.json")
     with pytest.raises(InputError) as error:
         read_folder(tmp_path)
-    assert told in str(error.value)
+    assert message in str(error.value)
 
 
 def test_ids_from_0_to_the_number_of_questions_are_one_too_many(tmp_path: Path):
@@ -241,12 +246,12 @@ def test_names_are_texts_as_they_are_written(tmp_path: Path):
 
 def test_columns_of_any_name():
     table = pa.table({"who": ["a", "a"], "what": [1, 2], "when": [2, 1], "points": [0, 1]})
-    with pytest.raises(InputError, match=r"no column called student .*name the student column with Columns\(student="):
+    with pytest.raises(InputError, match=r"no column called student .*name the student column with AnswerColumns"):
         read(table)
-    named = Columns(student="who", order="when", question="what", response="points")
+    named = AnswerColumns(student="who", order="when", question="what", response="points")
     assert listed(read(table, columns=named)) == [(["2", "1"], [1, 0])]
     with pytest.raises(InputError, match="no column 'wen'; it has who, what, when, points"):
-        read(table, columns=Columns(student="who", order="wen", question="what", response="points"))
+        read(table, columns=AnswerColumns(student="who", order="wen", question="what", response="points"))
 
 
 def test_without_an_order_the_rows_are_in_order():
@@ -276,7 +281,7 @@ def test_missing_entries_are_refused_or_dropped(column: str):
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "message"),
     [
         ({"response": [1, 0, -1, 0, 0]}, "row 3: the response -1 is negative"),
         ({"response": ["a", "b", "c", "d", "e"]}, "responses are numbers: it holds texts, such as 'a'"),
@@ -288,10 +293,10 @@ def test_missing_entries_are_refused_or_dropped(column: str):
         ),
     ],
 )
-def test_what_is_wrong_with_a_table_is_named(change: dict[str, Any], told: str):
+def test_what_is_wrong_with_a_table_is_named(change: dict[str, Any], message: str):
     with pytest.raises(InputError) as error:
         read(pa.table(ROWS | change))
-    assert told in str(error.value)
+    assert message in str(error.value)
 
 
 def test_a_table_without_rows():
@@ -307,4 +312,4 @@ def test_assistments():
     assert (found.train.steps, found.test.steps) == (224_218, 101_419)
     assert (len(found.train.questions), found.train.categories, found.test.unknown) == (110, 2, 0)
     assert found.train.questions[0] == "1"
-    assert found.train.pieces(200).lengths.max() == 200
+    assert found.train.segments(200).lengths.max() == 200

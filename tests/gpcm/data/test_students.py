@@ -1,4 +1,4 @@
-"""Selections, pieces, batches and splits of students."""
+"""Selections, segments, batches and splits of students."""
 
 import numpy as np
 import pytest
@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from brimful import ConfigError
 from brimful.gpcm.data.splits import folds, split
-from brimful.gpcm.data.students import PADDING, Students, batch, flatten, pad
+from brimful.gpcm.data.students import PADDING, Students, batch, flatten
 
-from ..helpers.pupils import students
+from ..helpers.students import students
 
 LENGTHS = st.lists(st.integers(0, 9), min_size=1, max_size=12)
 
@@ -32,15 +32,12 @@ def test_a_selection_is_those_sequences_in_that_order(lengths: list[int], random
 @given(LENGTHS, st.integers(1, 10))
 def test_pieces_put_together_are_the_whole(lengths: list[int], length: int):
     found = students(lengths)
-    cut = found.pieces(length)
+    cut = found.segments(length)
     assert cut.lengths.max(initial=0) <= length
     assert cut.question.tolist() == found.question.tolist()
     assert cut.response.tolist() == found.response.tolist()
     owners = [name for name, each in zip(found.ids, lengths, strict=True) for _ in range(max(1, -(-each // length)))]
     assert cut.ids.tolist() == owners
-    for how, part in (("first", slice(None, length)), ("last", slice(-length, None))):
-        kept = [(name, asked[part], given[part]) for name, asked, given in rows(found)]
-        assert rows(found.pieces(length, how)) == kept
 
 
 @given(LENGTHS)
@@ -59,16 +56,13 @@ def test_a_batch_is_padded_and_padding_is_no_question(lengths: list[int]):
         assert flatten(padded, tensors["length_B"]).tolist() == getattr(found.select(index), name).tolist()
 
 
-def test_a_batch_of_a_known_width():
-    found = students([2, 3])
-    parts = [torch.from_numpy(each) for each in (found.question, found.response, found.offsets[:-1], found.lengths)]
-    assert pad(*parts, width=6)["question_BS"].shape == (2, 6)
-    assert batch(found, np.zeros(0, np.int64))["question_BS"].shape == (0, 0)
+def test_an_empty_batch():
+    assert batch(students([2, 3]), np.zeros(0, np.int64))["question_BS"].shape == (0, 0)
 
 
 @given(LENGTHS, st.integers(1, 4), st.integers(0, 9))
 def test_no_student_is_in_two_parts(lengths: list[int], length: int, seed: int):
-    found = students(lengths).pieces(length)
+    found = students(lengths).segments(length)
     parts = split(found, (0.6, 0.2, 0.2), seed)
     names = [set(part.ids.tolist()) for part in parts]
     assert sum(len(each) for each in names) == len(lengths)
@@ -105,15 +99,14 @@ def test_splits_that_cannot_be():
     for count in (1, 3):
         with pytest.raises(ConfigError, match=f"{count} folds of 2 students"):
             folds(found, count)
-    with pytest.raises(ConfigError, match="pieces of 0 steps"):
-        found.pieces(0)
-    with pytest.raises(ConfigError, match="by 'middle'"):
-        found.pieces(5, "middle")
+    with pytest.raises(ConfigError, match="segments of -1 steps"):
+        found.segments(-1)
+    assert found.segments(0) is found
 
 
 def test_questions_that_were_never_trained_on_are_made_unknown():
     train, test = students([9], questions=20, seed=1), students([30], questions=20, seed=2)
-    masked = test.masked(train)
+    masked = test.mask_unseen(train.question)
     learned = set(train.question.tolist())
     expected = [each if each in learned else 20 for each in test.question.tolist()]
     assert masked.question.tolist() == expected

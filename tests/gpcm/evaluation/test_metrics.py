@@ -1,7 +1,6 @@
 """Metrics against scikit-learn and scipy, and where they cannot be said."""
 
 import math
-import time
 import warnings
 
 import numpy as np
@@ -33,7 +32,7 @@ def near(found: float, expected: float) -> bool:
 )
 def test_as_the_peers_say(seed: int, count: int, categories: int, ties: bool, how: str):
     p_TK, answer = draw(seed, count, categories, ties)
-    guess = metrics.predicted(p_TK, how)
+    guess = metrics.predict_categories(p_TK, how)
     found = metrics.score(p_TK, answer, how)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -81,15 +80,8 @@ def test_an_answer_with_no_chance_costs_everything():
 
 def test_the_rounded_mean():
     p_TK = np.array([[0.4, 0.0, 0.3, 0.3], [0.5, 0.5, 0.0, 0.0], [0.0, 0.0, 0.0, 1.0]])
-    assert metrics.predicted(p_TK).tolist() == [0, 0, 3]
-    assert metrics.predicted(p_TK, "mean").tolist() == [2, 1, 3]  # 1.5 and 0.5 are rounded up
-
-
-def test_a_million_answers_take_a_moment():
-    p_TK, answer = draw(0, 10**6, 4)
-    begin = time.perf_counter()
-    metrics.score(p_TK, answer)
-    assert time.perf_counter() - begin < 3  # 0.1 s on an idle machine
+    assert metrics.predict_categories(p_TK).tolist() == [0, 0, 3]
+    assert metrics.predict_categories(p_TK, "mean").tolist() == [2, 1, 3]  # 1.5 and 0.5 are rounded up
 
 
 def test_shapes_that_do_not_fit():

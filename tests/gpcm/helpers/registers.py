@@ -1,6 +1,6 @@
 """Compiles the fused kernels for a GPU that need not be there, and prints the registers that they use and spill.
 
-python tests/gpcm/registers.py [N D float32 [tile warps]]
+python tests/gpcm/helpers/registers.py [N D float32 [tile warps]]
 """
 
 import re
@@ -24,7 +24,7 @@ def compiled(kernel: Any, kind: str, sizes: dict[str, int], warps: int) -> Any:
     def type_of(name: str) -> str:
         if name in sizes:
             return "constexpr"
-        if name in ("B", "S", "pieces") or (name == "final" and kernel is memory_triton._backward):
+        if name in ("B", "S", "segments") or (name == "final" and kernel is memory_triton._backward):
             return "i32"
         return "*i64" if name in ("question", "row", "length") else f"*{kind}"
 
@@ -41,8 +41,8 @@ def registers(kernel: Any, kind: str, sizes: dict[str, int], warps: int) -> tupl
         file.write(compiled(kernel, kind, sizes, warps).asm["ptx"])
         file.flush()
         command = [str(PTXAS), "-v", "-arch=sm_90a", file.name, "-o", "/dev/null"]
-        told = subprocess.run(command, capture_output=True, text=True, check=True).stderr
-    used, spilt = re.search(r"Used (\d+) registers", told), re.search(r"(\d+) bytes spill stores", told)
+        output = subprocess.run(command, capture_output=True, text=True, check=True).stderr
+    used, spilt = re.search(r"Used (\d+) registers", output), re.search(r"(\d+) bytes spill stores", output)
     assert used and spilt
     return int(used[1]), int(spilt[1])
 
@@ -52,7 +52,7 @@ def main(N: int, D: int, kind: torch.dtype, *cut: int) -> None:
     tile, warps = cut or (launch.tile, launch.warps)
     sizes = {"N": N, "D": D, "NB": triton.next_power_of_2(N), "DB": tile, "STEPS": 16, "OWN": 0}
     name = {torch.float32: "fp32", torch.float64: "fp64"}[kind]
-    print("forward", *registers(memory_triton._forward, name, sizes | {"KEEP": 1}, max(1, warps // 2)))
+    print("forward", *registers(memory_triton._forward, name, sizes | {"SAVE": 1}, max(1, warps // 2)))
     print("backward", *registers(memory_triton._backward, name, sizes, warps))
 
 

@@ -18,13 +18,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from brimful.gpcm.model import memory
-from brimful.gpcm.model.memory_triton import Launch, fused, launch_for
+from brimful.gpcm.model.memory_triton import MemoryLaunch, fused, launch_for
 
 from ..helpers.recurrence import Case, cases, draw, gap, numbers, plain
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
-SMALL = Launch(tile=4, warps=1, steps=4, programs=2)
-LAUNCHES = [SMALL, Launch(tile=8, warps=1, steps=1), Launch(tile=2, warps=2, steps=3, programs=5), None]
+SMALL = MemoryLaunch(tile=4, warps=1, steps=4, programs=2)
+LAUNCHES = [SMALL, MemoryLaunch(tile=8, warps=1, steps=1), MemoryLaunch(tile=2, warps=2, steps=3, programs=5), None]
 
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -39,15 +39,23 @@ def poisoned():
 
 
 @pytest.mark.usefixtures("poisoned")
-@settings(max_examples=25)
+@pytest.mark.parametrize("launch", LAUNCHES)
+def test_it_is_the_loop(launch: MemoryLaunch | None):
+    case = draw(3, 7, 5, 6, 4, 3, own=launch is None, lengths=[7, 4, 0])
+    assert gap(numbers(fused, case.to(DEVICE), launch=launch), plain(case)) < 1e-10
+
+
+@pytest.mark.soak
+@pytest.mark.usefixtures("poisoned")
+@settings(max_examples=100)
 @given(cases(most_steps=9, most_values=11), st.booleans(), st.sampled_from(LAUNCHES))
-def test_it_is_the_loop(case: Case, final: bool, launch: Launch | None):
+def test_any_case_is_the_loop(case: Case, final: bool, launch: MemoryLaunch | None):
     assert gap(numbers(fused, case.to(DEVICE), final, launch=launch), plain(case, final)) < 1e-10
 
 
 def test_many_steps_on_one_row_are_shared_out():
-    case = draw(3, 150, 2, 3, 1, 1, lengths=[150, 149, 3])
-    assert gap(numbers(fused, case.to(DEVICE), launch=Launch(tile=4, warps=1, steps=16)), plain(case)) < 1e-10
+    case = draw(2, 140, 2, 3, 1, 1, lengths=[140, 139])
+    assert gap(numbers(fused, case.to(DEVICE), launch=MemoryLaunch(tile=4, warps=1, steps=16)), plain(case)) < 1e-10
 
 
 def test_a_read_does_not_know_its_own_answer_nor_later_ones():
@@ -60,15 +68,15 @@ def test_a_read_does_not_know_its_own_answer_nor_later_ones():
 
 
 def test_single_precision_loses_little():
-    case = draw(2, 60, 7, 6, 3, 2, seed=3)
+    case = draw(2, 30, 7, 6, 3, 2, seed=3)
     assert gap(numbers(fused, case.to(torch.float32).to(DEVICE)), plain(case)) < 5e-6
 
 
 def test_without_gradients_it_gives_the_same_bits():
     case = draw(2, 9, 3, 5, 4, 3).to(DEVICE)
     with torch.no_grad():
-        reads = memory.read(*case, engine="fused")
-    assert torch.equal(reads, memory.read(*case, engine="fused").detach())
+        reads = memory.run(*case, engine="fused")[0]
+    assert torch.equal(reads, memory.run(*case, engine="fused")[0].detach())
 
 
 def test_the_launch_is_within_what_the_kernels_take():
@@ -78,7 +86,7 @@ def test_the_launch_is_within_what_the_kernels_take():
                 launch = launch_for(N, D, kind)
                 assert launch.tile.bit_count() == 1 and launch.warps.bit_count() == 1
                 assert launch.warps <= 8 and launch.tile <= 32
-    assert launch_for(50, 200) == Launch(tile=32, warps=2, steps=16)
+    assert launch_for(50, 200) == MemoryLaunch(tile=32, warps=2, steps=16)
 
 
 @pytest.mark.gpu
@@ -86,7 +94,7 @@ def test_the_launch_is_within_what_the_kernels_take():
 @pytest.mark.parametrize("warps", [1, 2, 4])
 def test_every_tile_compiled_is_the_loop(tile: int, warps: int):
     case = draw(7, 77, 50, 200, 30, 4, seed=tile)
-    launch = Launch(tile=tile, warps=warps, steps=16, programs=11)
+    launch = MemoryLaunch(tile=tile, warps=warps, steps=16, programs=11)
     assert gap(numbers(fused, case.to(torch.float32).to("cuda"), launch=launch), plain(case)) < 5e-6
 
 
@@ -104,27 +112,13 @@ def test_compiled_in_both_precisions(B: int, S: int, N: int, D: int):
     assert all(torch.equal(one, two) for one, two in zip(found, numbers(fused, single), strict=True))
 
 
-@pytest.mark.gpu
-def test_the_bytes_foretold_are_those_used():
-    case = draw(64, 300, 50, 200, 40, 4, lengths=[300] * 64).to(torch.float32).to("cuda")
-    bar = torch.ones(64, 300, 200, device="cuda")
-    for name in ("fused", "scan", "loop"):
-        torch.autograd.grad(memory.read(*case, engine=name), case[:4], bar)
-        torch.cuda.synchronize()
-        torch.cuda.reset_peak_memory_stats()
-        before = torch.cuda.memory_allocated() - bar.nbytes
-        torch.autograd.grad(memory.read(*case, engine=name), case[:4], bar)
-        used = torch.cuda.max_memory_allocated() - before
-        assert 0.9 < memory.peak_bytes(name, 64, 300, 50, 200) / used < 1.1, name
-
-
-@pytest.mark.parametrize("kind", ["float32", "float64"])
-def test_the_default_cut_spills_no_register(kind: str):
+@pytest.mark.parametrize("kind", ["float32", pytest.param("float64", marks=pytest.mark.soak)])
+def test_the_default_launch_spills_no_register(kind: str):
     script = ROOT / "tests/gpcm/helpers/registers.py"
     environment = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
-    told = subprocess.run(
+    process = subprocess.run(
         [sys.executable, script, "50", "200", kind], capture_output=True, text=True, check=True, env=environment
     )
-    kernels = [line.split() for line in told.stdout.splitlines()]
+    kernels = [line.split() for line in process.stdout.splitlines()]
     assert [name for name, _, _ in kernels] == ["forward", "backward"]
-    assert all(int(used) < 255 and int(spilt) == 0 for _, used, spilt in kernels), told.stdout
+    assert all(int(used) < 255 and int(spilt) == 0 for _, used, spilt in kernels), process.stdout

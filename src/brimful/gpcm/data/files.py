@@ -1,8 +1,8 @@
 """Students from files: the three-line format, long tables, and folders with a training and a test file.
 
-The vocabulary of questions is that of the training data. A question it lacks is the unknown one, number Q, for which
+The vocabulary of questions is that of the training data. A question outside it is the unknown one, number Q, for which
 the model has a row of its own; `Students.unknown` counts them. A category that training never saw is predicted like any
-other, as long as it is below K; one that is not below K is an error, since no prediction could be right about it.
+other, as long as it is below K; one that is not is an error, since no prediction could be right about it.
 """
 
 import json
@@ -13,41 +13,40 @@ from typing import Any
 import numpy as np
 
 from ...core.base.errors import InputError
-from . import long_table, three_line
-from . import true_parameters as truths
-from .long_table import Columns
-from .raw import Raw, understand
+from . import long_table, three_line, true_parameters
+from .encode import ParsedSteps, encode
+from .long_table import AnswerColumns
 from .students import Students
-from .true_parameters import Truth
+from .true_parameters import TrueParameters
 
-_ENDINGS = (".txt", ".csv", ".tsv", ".parquet", ".pq")
+_SUFFIXES = (".txt", ".csv", ".tsv", ".parquet", ".pq")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Folder:
-    """What a folder of data holds.
+class Dataset:
+    """Training students, and where there are any, test students and validation students.
 
     Attributes:
         name: the dataset's name.
         train: the training students, whose vocabulary all share.
         test, valid: the others, where there are files for them.
-        truth: the parameters it was drawn from, for synthetic data.
+        true_parameters: what it was drawn from, for synthetic data.
     """
 
     name: str
     train: Students
     test: Students | None = None
     valid: Students | None = None
-    truth: Truth | None = None
+    true_parameters: TrueParameters | None = None
 
 
 def read(
     path: Any,
     *,
     like: Students | None = None,
-    columns: Columns = Columns(),
+    columns: AnswerColumns = AnswerColumns(),
     categories: int | None = None,
-    scores: bool | None = None,
+    partial_credit: bool | None = None,
     ties: str = "error",
     missing: str = "error",
 ) -> Students:
@@ -57,71 +56,70 @@ def read(
         path: a file, or an Arrow or pandas table.
         like: the training students, when reading others: their vocabulary and categories are used.
         columns: the names of a table's columns.
-        categories: K; seen from the responses if not given. See `raw.to_categories` for scores.
-        scores: whether responses are scores from 0 to 1; seen if not given.
-        ties, missing: see `table.parse`.
+        categories: K; by default inferred from the responses. See `encode.to_categories` for scores.
+        partial_credit: whether responses are scores from 0 to 1; by default inferred.
+        ties, missing: see `long_table.parse`.
 
     Returns:
         The students. Question ids may start from 0 or 1, or be any names: they are the vocabulary's names, and the
-        questions' numbers are their places in it.
+        questions' numbers are their positions in it.
     """
-    return understand(_parse(path, columns, ties, missing), like, categories, scores)
+    return encode(_parse(path, columns, ties, missing), like, categories, partial_credit)
 
 
 def read_folder(
-    path: str | Path, *, columns: Columns = Columns(), ties: str = "error", missing: str = "error"
-) -> Folder:
+    path: str | Path, *, columns: AnswerColumns = AnswerColumns(), ties: str = "error", missing: str = "error"
+) -> Dataset:
     """A folder with a file whose name ends in "train", and others that end in "test" and "valid" where there are any.
 
-    `metadata.json` may say n_questions, n_cats (or n_categories) and response_type. Where it says n_questions, the
-    vocabulary is all of them, so that places agree with `true_irt_parameters.json`: ids run from 1 if the largest id in
-    any file is n_questions, else from 0. Without it, the vocabulary is what training asks.
-    Students of three-line files are numbered through: training, then validation, then test.
+    `metadata.json` may give n_questions, n_cats (or n_categories) and response_type. With n_questions, the vocabulary
+    is all of them, so that numbers agree with `true_irt_parameters.json`: ids run from 1 if the largest id in any file
+    is n_questions, else from 0. Without it, the vocabulary is what training asks.
+    Students of three-line files are numbered consecutively: training, then validation, then test.
     """
     folder = Path(path)
     if not folder.is_dir():
         raise InputError(f"{folder} is not a folder; give the folder with the train and test files")
     files = {part: _file(folder, part) for part in ("train", "valid", "test")}
     if files["train"] is None:
-        raise InputError(f"{folder} has no file whose name ends in train ({', '.join(_ENDINGS)}); check the path")
-    raws: dict[str, Raw] = {}
+        raise InputError(f"{folder} has no file whose name ends in train ({', '.join(_SUFFIXES)}); check the path")
+    parsed: dict[str, ParsedSteps] = {}
     first = 0
     for part, file in files.items():
         if file is not None:
-            raws[part] = _parse(file, columns, ties, missing, first)
-            first += len(raws[part].ids)
-    about = _metadata(folder)
-    declared = _vocabulary(folder, about, list(raws.values()))
-    scores = True if about.get("response_type") == "partial_credit" else None
-    train = understand(raws["train"], None, about.get("n_cats", about.get("n_categories")), scores, declared)
-    rest = {part: understand(raw, train) for part, raw in raws.items() if part != "train"}
-    truth = truths.read(folder / truths.FILE) if (folder / truths.FILE).exists() else None
-    return Folder(about.get("dataset_name") or folder.name, train, rest.get("test"), rest.get("valid"), truth)
+            parsed[part] = _parse(file, columns, ties, missing, first)
+            first += len(parsed[part].ids)
+    metadata = _metadata(folder)
+    vocabulary = _vocabulary(folder, metadata, [name for steps in parsed.values() for name in steps.names.tolist()])
+    partial_credit = True if metadata.get("response_type") == "partial_credit" else None
+    categories = metadata.get("n_cats", metadata.get("n_categories"))
+    train = encode(parsed.pop("train"), None, categories, partial_credit, vocabulary)
+    others = {part: encode(steps, train) for part, steps in parsed.items()}
+    true = true_parameters.read(folder / true_parameters.FILE)
+    return Dataset(metadata.get("dataset_name") or folder.name, train, **others, true_parameters=true)
 
 
-def _parse(source: Any, columns: Columns, ties: str, missing: str, first: int = 0) -> Raw:
-    if not isinstance(source, str | Path):
-        return long_table.parse(source, columns, ties, missing)
-    path = Path(source)
-    if path.is_dir():
-        raise InputError(f"{path} is a folder; read it with read_folder, or give one of its files")
-    if not path.exists():
-        raise InputError(f"{path} does not exist; check the path")
-    if path.stat().st_size == 0:
-        raise InputError(f"{path} is empty; check the path")
-    if path.suffix.lower() not in (".parquet", ".pq") and three_line.looks_so(path):
-        return three_line.parse(path, first)
-    return long_table.parse(path, columns, ties, missing)
+def _parse(source: Any, columns: AnswerColumns, ties: str, missing: str, first: int = 0) -> ParsedSteps:
+    if isinstance(source, str | Path):
+        path = Path(source)
+        if path.is_dir():
+            raise InputError(f"{path} is a folder; read it with read_folder, or give one of its files")
+        if not path.exists():
+            raise InputError(f"{path} does not exist; check the path")
+        if path.stat().st_size == 0:
+            raise InputError(f"{path} is empty; check the path")
+        if path.suffix.lower() not in (".parquet", ".pq") and three_line.is_three_line(path):
+            return three_line.parse(path, first)
+    return long_table.parse(source, columns, ties, missing)
 
 
 def _file(folder: Path, part: str) -> Path | None:
-    found = [each for each in sorted(folder.iterdir()) if each.suffix.lower() in _ENDINGS]
-    found = [each for each in found if each.stem.lower().endswith(part)]
-    if len(found) > 1:
-        raise InputError(
-            f"{folder} has {len(found)} files for {part}: {', '.join(each.name for each in found)}; keep one"
-        )
-    return found[0] if found else None
+    files = [file for file in sorted(folder.iterdir()) if file.suffix.lower() in _SUFFIXES]
+    files = [file for file in files if file.stem.lower().endswith(part)]
+    if len(files) > 1:
+        names = ", ".join(file.name for file in files)
+        raise InputError(f"{folder} has {len(files)} files for {part}: {names}; remove all but one")
+    return files[0] if files else None
 
 
 def _metadata(folder: Path) -> dict[str, Any]:
@@ -129,27 +127,27 @@ def _metadata(folder: Path) -> dict[str, Any]:
     if not path.exists():
         return {}
     try:
-        about = json.loads(path.read_text())
+        metadata = json.loads(path.read_text())
     except (ValueError, OSError) as error:
-        raise InputError(f"{path} is not JSON: {error}; correct it, or take it away") from error
-    if not isinstance(about, dict):
-        raise InputError(f"{path} holds a {type(about).__name__}; it should be an object with n_questions and n_cats")
+        raise InputError(f"{path} is not JSON: {error}; correct it, or remove it") from error
+    if not isinstance(metadata, dict):
+        kind = type(metadata).__name__
+        raise InputError(f"{path} holds a {kind}; it should be an object with n_questions and n_cats")
     for name in ("n_questions", "n_cats", "n_categories"):
-        if name in about and (not isinstance(about[name], int) or about[name] < 1):
-            raise InputError(f"{path} says {name} is {about[name]!r}; it is a positive whole number")
-    return about
+        if name in metadata and (not isinstance(metadata[name], int) or metadata[name] < 1):
+            raise InputError(f"in {path} {name} is {metadata[name]!r}; it must be a positive whole number")
+    return metadata
 
 
-def _vocabulary(folder: Path, about: dict[str, Any], raws: list[Raw]) -> np.ndarray | None:
+def _vocabulary(folder: Path, metadata: dict[str, Any], names: list[str]) -> np.ndarray | None:
     """The names of all questions, where their number is declared and they are named by numbers."""
-    count = about.get("n_questions")
-    names = [name for raw in raws for name in raw.names.tolist()]
+    count = metadata.get("n_questions")
     if count is None or not all(name.isdigit() for name in names):
         return None
     numbers = {int(name) for name in names}
     if 0 in numbers and count in numbers:
         raise InputError(
-            f"{folder / 'metadata.json'} says there are {count} questions, but ids run from 0 to {count}; correct it"
+            f"{folder / 'metadata.json'} declares {count} questions, but ids run from 0 to {count}; correct it"
         )
     base = int(count in numbers)
     return np.arange(base, base + count).astype(str)

@@ -1,5 +1,5 @@
-"""Students parted into training, validation and test, or into folds. No student is in two parts, however many sequences
-it has, and which part it is in depends only on its name, the other names, and the seed."""
+"""Students split into training, validation and test, or into folds. No student is in two parts, however many sequences
+it has, and its part depends only on its id, the other ids, and the seed."""
 
 import hashlib
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from .students import Students
 
 @dataclass(frozen=True, slots=True)
 class Fold:
-    """One way to train on most students and test on the others."""
+    """Students to train on, and the others to test on."""
 
     train: Students
     test: Students
@@ -33,7 +33,7 @@ def split(students: Students, fractions: Sequence[float], seed: int = 0) -> tupl
     order, owner = _shuffled(students.ids, seed)
     ends = np.round(np.cumsum(shares) * len(order)).astype(np.int64)
     part = np.searchsorted(ends, np.arange(len(order)), side="right")
-    return tuple(students.select(_places(part, order, owner) == each) for each in range(len(shares)))
+    return tuple(students.select(_part_of_sequences(part, order, owner) == number) for number in range(len(shares)))
 
 
 def folds(students: Students, n: int = 5, seed: int = 0) -> list[Fold]:
@@ -41,19 +41,19 @@ def folds(students: Students, n: int = 5, seed: int = 0) -> list[Fold]:
     order, owner = _shuffled(students.ids, seed)
     if not 2 <= n <= len(order):
         raise ConfigError(f"{n} folds of {len(order)} students; give between 2 and the number of students")
-    fold = _places(np.arange(len(order)) % n, order, owner)
-    return [Fold(students.select(fold != each), students.select(fold == each)) for each in range(n)]
+    fold = _part_of_sequences(np.arange(len(order)) % n, order, owner)
+    return [Fold(students.select(fold != number), students.select(fold == number)) for number in range(n)]
 
 
 def _shuffled(ids: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """The distinct students in an order of the seed's, and which of them each sequence belongs to. The order is that of
-    a digest of their names, so that it is the same for ever, whatever numpy does."""
+    """The distinct students in a shuffled order, and which of them each sequence belongs to. The order is that of a
+    digest of seed and id, so that it does not depend on numpy's version."""
     names, owner = np.unique(ids, return_inverse=True)
     digest = [hashlib.blake2b(f"{seed} {name}".encode(), digest_size=8).digest() for name in names]
     return np.array(sorted(range(len(names)), key=digest.__getitem__), dtype=np.int64), owner.reshape(-1)
 
 
-def _places(part: np.ndarray, order: np.ndarray, owner: np.ndarray) -> np.ndarray:
+def _part_of_sequences(part: np.ndarray, order: np.ndarray, owner: np.ndarray) -> np.ndarray:
     """The part of each sequence, from the parts of the students in shuffled order."""
     of_student = np.empty(len(order), np.int64)
     of_student[order] = part

@@ -1,9 +1,9 @@
-"""Students drawn from the generalised partial credit model, with the parameters they were drawn from.
+"""Students sampled from the generalised partial credit model, with their true parameters.
 
 Legend: B students, T steps of all, Q questions, K categories, H = K-1 thresholds.
 
-theta ~ N(0, 1); alpha ~ LogNormal(0, 0.3); beta = sorted draws of N(b, 0.5), b ~ N(0, 1); length ~ N(Q/2, Q/10),
-rounded and kept between Q/4 and Q; questions at random, with repeats. The first 80% of the students are for training.
+theta ~ N(0, 1); alpha ~ LogNormal(0, 0.3); beta = sorted samples of N(b, 0.5), b ~ N(0, 1); length ~ N(Q/2, Q/10),
+rounded and clipped to Q/4 and Q; questions at random, with repeats. The first 80% of the students are for training.
 """
 
 import json
@@ -17,48 +17,46 @@ from ...core.base.errors import ConfigError
 from ...core.runs.files import write_atomic
 from ..model.partial_credit import probabilities
 from . import three_line
-from . import true_parameters as truths
-from .files import Folder
-from .raw import MOST_CATEGORIES
+from . import true_parameters as parameter_file
+from .encode import MAX_CATEGORIES
+from .files import Dataset
 from .students import Students
-from .true_parameters import Truth
+from .true_parameters import TrueParameters
 
 KINDS = ("OC", "PC")
 """OC: ordered categories, whole numbers in the file. PC: partial credit, scores r / (K-1) in the file."""
 
-_USUAL = (200, 30, 4)
-_TRAINING = 0.8
+_DEFAULT_SIZES = (200, 30, 4)
+_TRAIN_FRACTION = 0.8
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Synthetic:
-    """Synthetic students, and what is true of them."""
+class SyntheticStudents:
+    """Synthetic students, and their true parameters."""
 
     name: str
     students: Students
-    truth: Truth
+    true_parameters: TrueParameters
 
-    def folder(self) -> Folder:
-        """The same as it would be read from a folder: the first 80% for training, the rest for testing."""
-        count = int(len(self.students) * _TRAINING)
-        every = np.arange(len(self.students))
-        return Folder(
-            self.name, self.students.select(every[:count]), self.students.select(every[count:]), None, self.truth
-        )
+    def dataset(self) -> Dataset:
+        """As it would be read from a folder: the first 80% for training, the rest for testing."""
+        rows = np.split(np.arange(len(self.students)), [int(len(self.students) * _TRAIN_FRACTION)])
+        train, test = (self.students.select(part) for part in rows)
+        return Dataset(self.name, train, test, None, self.true_parameters)
 
 
-def synthetic(students: int, questions: int, categories: int, *, kind: str = "OC", seed: int = 0) -> Synthetic:
-    """Draws students; the same for the same sizes and seed, whichever the kind.
+def synthetic(students: int, questions: int, categories: int, *, kind: str = "OC", seed: int = 0) -> SyntheticStudents:
+    """Samples students; the same for the same sizes and seed, whatever the kind.
 
     Example:
-        >>> drawn = synthetic(200, 30, 4, seed=1)
-        >>> drawn.name, len(drawn.students), drawn.truth.beta_QH.shape
+        >>> sample = synthetic(200, 30, 4, seed=1)
+        >>> sample.name, len(sample.students), sample.true_parameters.beta_QH.shape
         ('synthetic_OC_200_30_4', 200, (30, 3))
     """
-    if students < 1 or questions < 1 or not 2 <= categories <= MOST_CATEGORIES or kind not in KINDS:
+    if students < 1 or questions < 1 or not 2 <= categories <= MAX_CATEGORIES or kind not in KINDS:
         raise ConfigError(
             f"{students} students, {questions} questions, {categories} categories of kind {kind!r}; give at least one "
-            f"student and question, 2 to {MOST_CATEGORIES} categories, and a kind of {' or '.join(KINDS)}"
+            f"student and question, 2 to {MAX_CATEGORIES} categories, and a kind of {' or '.join(KINDS)}"
         )
     generator = np.random.Generator(np.random.PCG64([seed, students, questions, categories]))
     theta_B = generator.normal(size=students)
@@ -72,7 +70,7 @@ def synthetic(students: int, questions: int, categories: int, *, kind: str = "OC
     p_TK = probabilities(np.repeat(theta_B, length_B), alpha_Q[question_T], beta_QH[question_T])
     uniform_T = generator.random(offsets[-1])
     response_T = (uniform_T[:, None] > np.cumsum(p_TK, axis=1)[:, :-1]).sum(1)
-    found = Students(
+    sample = Students(
         question_T.astype(np.int32),
         response_T.astype(np.int32),
         offsets,
@@ -82,10 +80,10 @@ def synthetic(students: int, questions: int, categories: int, *, kind: str = "OC
         kind == "PC",
     )
     name = f"synthetic_{kind}_{students}_{questions}_{categories}"
-    return Synthetic(name, found, Truth(theta_B, alpha_Q, beta_QH))
+    return SyntheticStudents(name, sample, TrueParameters(theta_B, alpha_Q, beta_QH))
 
 
-def named(name: str, *, seed: int = 0) -> Synthetic:
+def synthetic_by_name(name: str, *, seed: int = 0) -> SyntheticStudents:
     """Students by the name of a dataset: 5000_200_4, synthetic_5000_200_4 and synthetic_PC_5000_200_4 have 5,000
     students, 200 questions and 4 categories; synthetic_OC and synthetic_PC alone have 200, 30 and 4."""
     match = re.fullmatch(r"(?:synthetic_?)?(OC|PC)?_?(?:(\d+)_(\d+)_(\d+))?", name, flags=re.IGNORECASE)
@@ -94,30 +92,30 @@ def named(name: str, *, seed: int = 0) -> Synthetic:
             f"{name!r} is not the name of synthetic data; write synthetic_OC_5000_200_4 for 5,000 students, 200 "
             f"questions and 4 categories, with PC for partial credit"
         )
-    students, questions, categories = (int(match[each]) for each in (2, 3, 4)) if match[2] else _USUAL
+    students, questions, categories = (int(match[group]) for group in (2, 3, 4)) if match[2] else _DEFAULT_SIZES
     return synthetic(students, questions, categories, kind=(match[1] or "OC").upper(), seed=seed)
 
 
-def write(folder: str | Path, drawn: Synthetic) -> Path:
+def write(folder: str | Path, sample: SyntheticStudents) -> Path:
     """Writes a training and a test file in the three-line format, metadata.json and true_irt_parameters.json."""
     path = Path(folder)
     path.mkdir(parents=True, exist_ok=True)
-    parts, everyone = drawn.folder(), drawn.students
-    assert parts.test is not None
-    three_line.write(path / f"{drawn.name}_train.txt", parts.train, everyone.scores)
-    if len(parts.test):
-        three_line.write(path / f"{drawn.name}_test.txt", parts.test, everyone.scores)
-    about = {
-        "dataset_name": drawn.name,
-        "n_students": len(everyone),
-        "n_questions": len(everyone.questions),
-        "n_cats": everyone.categories,
-        "response_type": "partial_credit" if everyone.scores else "ordered_categorical",
-        "format": "PC" if everyone.scores else "OC",
-        "train_students": len(parts.train),
-        "test_students": len(parts.test),
-        "seq_len_range": [int(everyone.lengths.min()), int(everyone.lengths.max())],
+    dataset, students = sample.dataset(), sample.students
+    assert dataset.test is not None
+    three_line.write(path / f"{sample.name}_train.txt", dataset.train, students.partial_credit)
+    if len(dataset.test):
+        three_line.write(path / f"{sample.name}_test.txt", dataset.test, students.partial_credit)
+    metadata = {
+        "dataset_name": sample.name,
+        "n_students": len(students),
+        "n_questions": len(students.questions),
+        "n_cats": students.categories,
+        "response_type": "partial_credit" if students.partial_credit else "ordered_categorical",
+        "format": "PC" if students.partial_credit else "OC",
+        "train_students": len(dataset.train),
+        "test_students": len(dataset.test),
+        "seq_len_range": [int(students.lengths.min()), int(students.lengths.max())],
     }
-    write_atomic(path / "metadata.json", json.dumps(about, indent=2).encode())
-    truths.write(path, drawn.truth)
+    write_atomic(path / "metadata.json", json.dumps(metadata, indent=2).encode())
+    parameter_file.write(path, sample.true_parameters)
     return path

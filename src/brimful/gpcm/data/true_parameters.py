@@ -18,8 +18,8 @@ FILE = "true_irt_parameters.json"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Truth:
-    """What is true of synthetic students and questions.
+class TrueParameters:
+    """The true parameters of synthetic students and questions.
 
     Attributes:
         theta_B: abilities, by the students' numbers.
@@ -32,41 +32,41 @@ class Truth:
     beta_QH: Float[np.ndarray, "Q H"]
 
     def theta(self, ids: np.ndarray) -> np.ndarray:
-        """The abilities of students by name; NaN for one it does not know."""
-        number = np.array([int(each) if each.isdigit() else -1 for each in ids.tolist()], np.int64)
+        """The abilities of students by id; NaN for an unknown one."""
+        number = np.array([int(text) if text.isdigit() else -1 for text in ids.tolist()], np.int64)
         known = (number >= 0) & (number < len(self.theta_B))
-        return np.where(known, self.theta_B[np.where(known, number, 0)] if len(self.theta_B) else np.nan, np.nan)
+        return np.append(self.theta_B, np.nan)[np.where(known, number, -1)]
 
 
-def write(folder: Path, truth: Truth) -> None:
+def write(folder: Path, parameters: TrueParameters) -> None:
     """Writes the file, in the layout that deep-gpcm writes."""
     body = {
-        "student_abilities": {"theta": truth.theta_B.tolist()},
+        "student_abilities": {"theta": parameters.theta_B.tolist()},
         "question_params": {
-            "discrimination": {"alpha": truth.alpha_Q.tolist()},
-            "difficulties": {"beta": truth.beta_QH.tolist()},
+            "discrimination": {"alpha": parameters.alpha_Q.tolist()},
+            "difficulties": {"beta": parameters.beta_QH.tolist()},
         },
-        "model_info": {"model_type": "GPCM", "n_cats": truth.beta_QH.shape[1] + 1},
+        "model_info": {"model_type": "GPCM", "n_cats": parameters.beta_QH.shape[1] + 1},
     }
     write_atomic(folder / FILE, json.dumps(body).encode())
 
 
-def read(path: Path) -> Truth:
-    """Reads the file; both of deep-gpcm's layouts, and theta, alpha and beta side by side, are understood."""
+def read(path: Path) -> TrueParameters | None:
+    """Reads the file, where there is one, in either of deep-gpcm's layouts, or with theta, alpha and beta at the top
+    level."""
+    if not path.exists():
+        return None
     try:
         body: Any = json.loads(path.read_text())
         items = body.get("question_params") or body.get("question_parameters")
-        found = (
+        values = (
             (body["theta"], body["alpha"], body["beta"])
             if items is None
             else (body["student_abilities"]["theta"], items["discrimination"]["alpha"], items["difficulties"]["beta"])
         )
-        theta, alpha, beta = (np.asarray(each, dtype=np.float64) for each in found)
+        theta, alpha, beta = (np.asarray(value, dtype=np.float64) for value in values)
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise InputError(
-            f"{path} does not hold theta, alpha and beta: {error!r}; take it away, or correct it"
-        ) from error
-    alpha = alpha.reshape(-1)
-    if beta.ndim != 2 or len(beta) != len(alpha):
-        raise InputError(f"{path} has {len(alpha)} alphas and betas of shape {beta.shape}; give one row a question")
-    return Truth(theta.reshape(-1), alpha, beta)
+        raise InputError(f"{path} does not hold theta, alpha and beta: {error!r}; correct it, or remove it") from error
+    if beta.ndim != 2 or len(beta) != alpha.size:
+        raise InputError(f"{path} has {alpha.size} alphas and betas of shape {beta.shape}; give one row per question")
+    return TrueParameters(theta.reshape(-1), alpha.reshape(-1), beta)

@@ -1,35 +1,61 @@
-"""A trained model at work: what students will answer, and what they know.
+"""Inference with a trained model: what students will answer, and what they know.
 
-Legend: B students, T steps of all students, Q questions, K categories, N slots, D value size.
+Legend: B students, T steps of all students, Q questions, K categories, H = K-1 thresholds, N slots, D value size.
 """
 
 import contextlib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import torch
 from jaxtyping import Float
 from torch import nn
 
 from ...core.base.errors import InputError
 from ..data.students import Students, batch, flatten
-from ..model.deep_gpcm import DeepGPCM, Output
+from ..model.deep_gpcm import DeepGPCM, ModelOutput
 from ..model.memory import states
+from .metrics import OrdinalScores, predict_categories, score
 
 STEPS = 65_536
 """Steps in a batch of inference, padding included."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Predicted:
-    """What the model said of every step before it saw the answer, in the order of the students' flat arrays."""
+class Predictions:
+    """The prediction of every answer from those before it, in the order of the students' flat arrays."""
 
+    students: Students
     probability_TK: Float[np.ndarray, "T K"]
     theta_T: Float[np.ndarray, " T"]
     alpha_T: Float[np.ndarray, " T"]
     beta_TH: Float[np.ndarray, "T H"]
+
+    def scores(self, predict_by: str = "argmax") -> OrdinalScores:
+        """The metrics of these predictions."""
+        return score(self.probability_TK, self.students.response, predict_by)
+
+    def table(self, predict_by: str = "argmax") -> pa.Table:
+        """One row per answer; see `GPCMResult.predict`."""
+        students = self.students
+        names = np.append(students.questions, "")
+        step = np.arange(students.steps) - np.repeat(students.offsets[:-1], students.lengths) + 1
+        return pa.table(
+            {
+                "student": pa.array(np.repeat(students.ids, students.lengths).tolist(), pa.string()),
+                "step": step,
+                "question": pa.array(names[students.question].tolist(), pa.string()),
+                "known": students.question < len(students.questions),
+                "response": students.response,
+                "theta": self.theta_T,
+                "alpha": self.alpha_T,
+                **columns("beta", self.beta_TH, 1),
+                **probability_columns(self.probability_TK, predict_by),
+            }
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -39,8 +65,8 @@ class Knowledge:
     Attributes:
         theta_TQ: the ability the model would read for each question if it came next.
         expected_TQ: the category it would expect, from 0 to K-1.
-        theta_TN: the ability by slot (the model's own concepts): the mean over questions, by how much each is about the
-            slot.
+        theta_TN: the ability by slot (the model's own concepts): the mean over questions, weighted by their attention
+            to the slot.
     """
 
     theta_TQ: Float[np.ndarray, "T Q"]
@@ -49,8 +75,8 @@ class Knowledge:
 
 
 @contextlib.contextmanager
-def evaluating(model: nn.Module) -> Iterator[None]:
-    """Without dropout and gradients; the model is left as it was."""
+def evaluation_mode(model: nn.Module) -> Iterator[None]:
+    """Without dropout and gradients; the model's mode is restored."""
     before = model.training
     model.eval()
     try:
@@ -60,46 +86,42 @@ def evaluating(model: nn.Module) -> Iterator[None]:
         model.train(before)
 
 
-def predict_next(model: Any, students: Students, *, steps: int = STEPS, engine: str = "auto") -> Predicted:
-    """What the model says of each step, from the steps before it.
+def predict_next(model: Any, students: Students, *, steps: int = STEPS, engine: str = "auto") -> Predictions:
+    """Predicts each step from the steps before it.
 
     Args:
         model: a `DeepGPCM`, or what `quantize` makes of one.
-        steps: of how many steps, padding included, a batch is at most; a longer sequence is a batch of its own.
+        steps: the most steps of a batch, padding included; a longer sequence is a batch of its own.
     """
-    check(model, students)
+    check_vocabulary(model, students)
     device = next(iter(model.state_dict().values())).device
     K = students.categories
-    found = Predicted(*(np.empty((students.steps, *more), np.float32) for more in ((K,), (), (), (K - 1,))))
-    parts = (found.probability_TK, found.theta_T, found.alpha_T, found.beta_TH)
-    with evaluating(model):
-        for rows in batches(students.lengths, steps):
-            tensors = {name: each.to(device) for name, each in batch(students, rows).items()}
-            output: Output = model(**tensors, engine=engine)
+    arrays = [np.empty((students.steps, *shape), np.float32) for shape in ((K,), (), (), (K - 1,))]
+    with evaluation_mode(model):
+        for rows in length_batches(students.lengths, steps):
+            tensors = {name: tensor.to(device) for name, tensor in batch(students, rows).items()}
+            output: ModelOutput = model(**tensors, engine=engine)
             p_BSK = torch.softmax(output.logits_BSK, dim=-1)
-            place = np.concatenate([np.arange(*students.offsets[row : row + 2]) for row in rows])
-            wholes = (p_BSK, output.theta_BS, output.alpha_BS, output.beta_BSH)
-            for whole, part in zip(wholes, parts, strict=True):
-                part[place] = flatten(whole, tensors["length_B"]).float().cpu().numpy()
-    return found
+            index = np.concatenate([np.arange(*students.offsets[row : row + 2]) for row in rows])
+            padded = (p_BSK, output.theta_BS, output.alpha_BS, output.beta_BSH)
+            for array, values in zip(arrays, padded, strict=True):
+                array[index] = flatten(values, tensors["length_B"]).float().cpu().numpy()
+    return Predictions(students, *arrays)
 
 
 def predict_after(model: Any, students: Students, question: Any, *, steps: int = STEPS) -> Float[np.ndarray, "B K"]:
-    """The probabilities of what each student would answer next.
+    """The probabilities of each student's next answer.
 
     Args:
-        question: the number of the question that comes next, one for all or one a student.
+        question: the number of the question that comes next, one for all or one per student.
     """
-    asked_B = np.broadcast_to(np.asarray(question, dtype=np.int32), (len(students),))
-    at = students.offsets[1:]
-    longer = Students(
-        np.insert(students.question, at, asked_B).astype(np.int32),
-        np.insert(students.response, at, 0).astype(np.int32),  # an answer is never seen by its own prediction
-        students.offsets + np.arange(len(students) + 1),
-        students.ids,
-        students.questions,
-        students.categories,
-        students.scores,
+    question_B = np.broadcast_to(np.asarray(question, dtype=np.int32), (len(students),))
+    ends = students.offsets[1:]
+    longer = replace(
+        students,
+        question=np.insert(students.question, ends, question_B).astype(np.int32),
+        response=np.insert(students.response, ends, 0).astype(np.int32),  # not seen by its own prediction
+        offsets=students.offsets + np.arange(len(students) + 1),
     )
     return predict_next(model, longer, steps=steps).probability_TK[longer.offsets[1:] - 1]
 
@@ -107,28 +129,42 @@ def predict_after(model: Any, students: Students, question: Any, *, steps: int =
 def knowledge_state(model: DeepGPCM, student: Students) -> Knowledge:
     """What one student knows over time, for every question and every slot."""
     if len(student) != 1:
-        raise InputError(f"{len(student)} students; the knowledge of one is asked for: students.select([3])")
-    check(model, student)
+        raise InputError(f"{len(student)} students; give one: students.select([3])")
+    check_vocabulary(model, student)
     Q, K, device = model.config.questions, model.config.categories, model.value_memory.device
-    question_1S, response_1S, length_1 = (each.to(device) for each in batch(student, [0]).values())
+    question_1S, response_1S, length_1 = (tensor.to(device) for tensor in batch(student, [0]).values())
     thetas, expected = [], []
-    with evaluating(model):
-        items = model.items()
+    with evaluation_mode(model):
+        tables = model.question_tables()
         row_1S, e_RD, a_RD = model.answers(question_1S, response_1S)
-        M_TND = states(items.w_QN, e_RD, a_RD, model.value_memory, question_1S, row_1S, length_1)[0]
-        w_QN, every_Q = items.w_QN[:Q], torch.arange(Q, device=device)
-        for M_tND in M_TND.split(64):  # so many moments at once, since each has a read of every question
-            output = model.predict(w_QN @ M_tND, items, every_Q.expand(len(M_tND), -1))
+        M_TND = states(tables.w_QN, e_RD, a_RD, model.value_memory, question_1S, row_1S, length_1)[0]
+        w_QN, question_Q = tables.w_QN[:Q], torch.arange(Q, device=device)
+        for M_tND in M_TND.split(64):  # a few moments at a time, since each has a read of every question
+            output = model.predict(w_QN @ M_tND, tables, question_Q.expand(len(M_tND), -1))
             thetas.append(output.theta_BS)
             p_tQK = torch.softmax(output.logits_BSK, dim=-1)
             expected.append(p_tQK @ torch.arange(K, dtype=p_tQK.dtype, device=device))
     theta_TQ = torch.cat(thetas)
     theta_TN = theta_TQ @ (w_QN / w_QN.sum(0).clamp(min=1e-12)).to(theta_TQ.dtype)
-    return Knowledge(*(each.float().cpu().numpy() for each in (theta_TQ, torch.cat(expected), theta_TN)))
+    return Knowledge(*(values.float().cpu().numpy() for values in (theta_TQ, torch.cat(expected), theta_TN)))
 
 
-def batches(lengths: np.ndarray, steps: int) -> Iterator[np.ndarray]:
-    """Sequences of like length together; those without steps are left out."""
+def columns(name: str, values: np.ndarray, first: int = 0) -> dict[str, np.ndarray]:
+    """The columns of a matrix as those of a table, numbered from `first`."""
+    return {f"{name}_{number}": np.ascontiguousarray(column) for number, column in enumerate(values.T, first)}
+
+
+def probability_columns(p_TK: np.ndarray, predict_by: str) -> dict[str, np.ndarray]:
+    """The predicted category, the expected one, and the probability of each."""
+    return {
+        "predicted": predict_categories(p_TK, predict_by),
+        "expected": p_TK @ np.arange(p_TK.shape[1], dtype=p_TK.dtype),
+        **columns("p", p_TK),
+    }
+
+
+def length_batches(lengths: np.ndarray, steps: int) -> Iterator[np.ndarray]:
+    """Batches of sequences of similar length; those without steps are left out."""
     order = np.argsort(-lengths, kind="stable")
     order = order[lengths[order] > 0]
     start = 0
@@ -138,11 +174,10 @@ def batches(lengths: np.ndarray, steps: int) -> Iterator[np.ndarray]:
         start += count
 
 
-def check(model: Any, students: Students) -> None:
+def check_vocabulary(model: Any, students: Students) -> None:
     config = model.config
     if config.questions != len(students.questions) or config.categories != students.categories:
         raise InputError(
-            f"the model is of {config.questions} questions and {config.categories} categories, the students' "
-            f"vocabulary of {len(students.questions)} and {students.categories}; read them with like=the training "
-            f"students"
+            f"the model has {config.questions} questions and {config.categories} categories, the students' vocabulary "
+            f"{len(students.questions)} and {students.categories}; read them with like=the training students"
         )

@@ -1,10 +1,10 @@
-"""How good predictions of ordered categories are.
+"""Metrics of predictions of ordered categories.
 
 Legend: T answers, K categories.
 
 Everything that depends only on (answer, prediction) pairs is computed from their K x K table of counts, which is exact
-and takes a moment for a million answers. What cannot be said (nothing to score, or a single class where agreement
-beyond chance is asked for) is NaN, without a warning.
+and fast for millions of answers. A metric that is undefined (no answers, or a single class where agreement beyond
+chance is measured) is NaN, without a warning.
 """
 
 import math
@@ -19,8 +19,8 @@ PREDICTIONS = ("argmax", "mean")
 
 
 @dataclass(frozen=True, slots=True)
-class Scores:
-    """What `score` gives.
+class OrdinalScores:
+    """The metrics of some predictions.
 
     Attributes:
         count: answers scored.
@@ -52,19 +52,19 @@ class Scores:
         return ", ".join(f"{name} {value:.4g}" for name, value in asdict(self).items() if not math.isnan(value))
 
 
-def score(p_TK: Float[np.ndarray, "T K"], response_T: Int[np.ndarray, " T"], predict: str = "argmax") -> Scores:
-    """All scores of some predictions.
+def score(p_TK: Float[np.ndarray, "T K"], response_T: Int[np.ndarray, " T"], predict: str = "argmax") -> OrdinalScores:
+    """All metrics of some predictions.
 
     Args:
         p_TK: the probability of each category.
-        response_T: what was answered.
+        response_T: the answers.
         predict: the category predicted: "argmax" the most probable, "mean" the expected category, rounded.
     """
     p_TK, response_T = np.asarray(p_TK), np.asarray(response_T)
     if p_TK.ndim != 2 or p_TK.shape[:1] != response_T.shape or p_TK.shape[1] < 2:
         raise InputError(f"probabilities have shape {p_TK.shape}, responses {response_T.shape}; give (T, K) and (T,)")
-    table_KK = contingency(response_T, predicted(p_TK, predict), p_TK.shape[1])
-    return Scores(
+    table_KK = contingency(response_T, predict_categories(p_TK, predict), p_TK.shape[1])
+    return OrdinalScores(
         count=len(response_T),
         accuracy=within(table_KK, 0),
         within_one=within(table_KK, 1),
@@ -79,7 +79,7 @@ def score(p_TK: Float[np.ndarray, "T K"], response_T: Int[np.ndarray, " T"], pre
     )
 
 
-def predicted(p_TK: np.ndarray, how: str = "argmax") -> np.ndarray:
+def predict_categories(p_TK: np.ndarray, how: str = "argmax") -> np.ndarray:
     """The categories that probabilities predict."""
     if how not in PREDICTIONS:
         raise InputError(f"predictions by {how!r}; choose one of {', '.join(PREDICTIONS)}")
@@ -89,31 +89,30 @@ def predicted(p_TK: np.ndarray, how: str = "argmax") -> np.ndarray:
     return np.clip(np.floor(np.nan_to_num(mean_T) + 0.5), 0, p_TK.shape[1] - 1).astype(np.int64)
 
 
-def contingency(response_T: np.ndarray, predicted_T: np.ndarray, categories: int) -> np.ndarray:
+def contingency(response_T: np.ndarray, category_T: np.ndarray, categories: int) -> np.ndarray:
     """How often each answer (row) met each prediction (column)."""
     if len(response_T) and not (response_T.min() >= 0 and response_T.max() < categories):
         raise InputError(
             f"responses run from {response_T.min()} to {response_T.max()}; there are {categories} categories"
         )
-    pair_T = response_T.astype(np.int64) * categories + predicted_T
+    pair_T = response_T.astype(np.int64) * categories + category_T
     return np.bincount(pair_T, minlength=categories**2).reshape(categories, categories)
 
 
-def within(table_KK: np.ndarray, off: int) -> float:
-    """The share of predictions at most `off` categories off."""
-    return _ratio(float(table_KK[_apart(table_KK) <= off].sum()), float(table_KK.sum()))
+def within(table_KK: np.ndarray, distance: int) -> float:
+    """The share of predictions at most `distance` categories off."""
+    return _ratio(float(table_KK[_distance(table_KK) <= distance].sum()), float(table_KK.sum()))
 
 
 def mae(table_KK: np.ndarray) -> float:
     """The mean number of categories predictions are off."""
-    return _ratio(float((table_KK * _apart(table_KK)).sum()), float(table_KK.sum()))
+    return _ratio(float((table_KK * _distance(table_KK)).sum()), float(table_KK.sum()))
 
 
 def kappa(table_KK: np.ndarray, power: int) -> float:
     """Agreement beyond chance: Cohen's kappa for power 0, quadratic weighted for 2."""
-    weight_KK = (
-        (_apart(table_KK) > 0).astype(np.float64) if power == 0 else _apart(table_KK).astype(np.float64) ** power
-    )
+    distance_KK = _distance(table_KK).astype(np.float64)
+    weight_KK = distance_KK**power if power else (distance_KK > 0).astype(np.float64)
     chance_KK = np.outer(table_KK.sum(1), table_KK.sum(0)).astype(np.float64)
     expected = float((weight_KK * chance_KK).sum())
     return 1 - _ratio(float((weight_KK * table_KK).sum()) * float(table_KK.sum()), expected)
@@ -128,7 +127,7 @@ def kendall(table_KK: np.ndarray) -> float:
     discordant = float((counts[:-1, 1:] * left[1:, :-1]).sum())
     total = float(counts.sum())
     pairs = total * (total - 1) / 2
-    tied_rows, tied_columns = (float((each * (each - 1) / 2).sum()) for each in (counts.sum(1), counts.sum(0)))
+    tied_rows, tied_columns = (float((sums * (sums - 1) / 2).sum()) for sums in (counts.sum(1), counts.sum(0)))
     return _ratio(concordant - discordant, math.sqrt(max(0.0, (pairs - tied_rows) * (pairs - tied_columns))))
 
 
@@ -143,7 +142,7 @@ def spearman(table_KK: np.ndarray) -> float:
 
 
 def cross_entropy(p_TK: np.ndarray, response_T: np.ndarray) -> float:
-    """The mean of -log p(answer); infinite where an answer was given no chance at all."""
+    """The mean of -log p(answer); infinite where an answer had probability 0."""
     if not len(response_T):
         return math.nan
     with np.errstate(divide="ignore"):
@@ -155,19 +154,19 @@ def ece(p_TK: np.ndarray, response_T: np.ndarray, bins: int = 10) -> float:
     if not len(response_T):
         return math.nan
     best_T = p_TK.argmax(1)
-    sure_T = p_TK[np.arange(len(best_T)), best_T].astype(np.float64)
-    if not np.isfinite(sure_T).all():
+    confidence_T = p_TK[np.arange(len(best_T)), best_T].astype(np.float64)
+    if not np.isfinite(confidence_T).all():
         return math.nan
-    place_T = np.clip(np.ceil(sure_T * bins) - 1, 0, bins - 1).astype(np.int64)  # bins are open below, closed above
-    gap = np.bincount(place_T, weights=sure_T - (best_T == response_T), minlength=bins)
+    bin_T = np.clip(np.ceil(confidence_T * bins) - 1, 0, bins - 1).astype(np.int64)  # bins are open below, closed above
+    gap = np.bincount(bin_T, weights=confidence_T - (best_T == response_T), minlength=bins)
     return float(np.abs(gap).sum() / len(best_T))
 
 
 def auc(p_T: np.ndarray, response_T: np.ndarray) -> float:
-    """How often an answer of 1 was given a higher chance of it than an answer of 0, ties counting half."""
-    value, place_T = np.unique(p_T, return_inverse=True)
-    ones = np.bincount(place_T.reshape(-1), weights=response_T, minlength=len(value))
-    zeros = np.bincount(place_T.reshape(-1), weights=1 - response_T, minlength=len(value))
+    """How often an answer of 1 had a higher predicted probability than an answer of 0, ties counting half."""
+    value, bin_T = np.unique(p_T, return_inverse=True)
+    ones = np.bincount(bin_T.reshape(-1), weights=response_T, minlength=len(value))
+    zeros = np.bincount(bin_T.reshape(-1), weights=1 - response_T, minlength=len(value))
     below = np.cumsum(zeros) - zeros
     return _ratio(float((ones * (below + zeros / 2)).sum()), float(ones.sum() * zeros.sum()))
 
@@ -178,9 +177,9 @@ def _ranks(counts: np.ndarray) -> np.ndarray:
     return ranks - counts.sum() / 2
 
 
-def _apart(table_KK: np.ndarray) -> np.ndarray:
-    place = np.arange(len(table_KK))
-    return np.abs(place[:, None] - place)
+def _distance(table_KK: np.ndarray) -> np.ndarray:
+    category = np.arange(len(table_KK))
+    return np.abs(category[:, None] - category)
 
 
 def _ratio(above: float, below: float) -> float:

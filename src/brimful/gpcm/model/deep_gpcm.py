@@ -11,76 +11,58 @@ For step t, with question q and response r:
     e = sigmoid(W_e v), a = tanh(W_a v), v = V(q, r)   the answer
     M_t = M_{t-1} (1 - w e^T) + w a^T                  is written after it was predicted
 
-w depends on the question alone and e, a on (question, response) alone, so they are tables, made once a call: of all
-questions, or of those in the batch where these are fewer. Predictions are causal by construction: step t reads the
-memory before anything of t is written. `baseline.py` is the same, step by step.
+w depends on the question alone and e, a on (question, response) alone, so they are tables, computed once per call: of
+all questions, or of those in the batch where these are fewer. Predictions are causal by construction: step t reads the
+memory before anything of t is written. `stepwise.py` computes the same step by step.
 
 In training, features of f are dropped (after tanh, once), and a few steps have their question replaced by the unknown
 one, so that its row is learned.
 """
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
-from ...core.base.errors import ConfigError
+from ...core.declare.config import build, option
 from . import dropout as masks
 from . import embedding, partial_credit
 from .heads import ALPHA_OF, ALPHAS, BETAS, Heads
-from .memory import read
+from .memory import run
 
-DROPPED, MADE_UNKNOWN = 1, 2  # purposes of masks
+DROPPED, MADE_UNKNOWN = 1, 2  # which mask a hash is for
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Config:
-    """The model's sizes and choices.
+@dataclass(frozen=True, kw_only=True)
+class ModelOptions:
+    """The sizes and variants of the model that a user may choose."""
 
-    Attributes:
-        questions: Q, without the unknown one.
-        categories: K.
-        slots, key_size, value_size, hidden: N, d_k, D and F.
-        dropout: the share of hidden features dropped in training.
-        unknown: the share of training steps whose question is replaced by the unknown one.
-        embedding: how a response is embedded, see `embedding.mix`.
-        theta_scale, alpha, alpha_of, beta: see `heads`.
-    """
+    slots: int = option(50, help="slots of the memory", ge=1)
+    key_size: int = option(64, help="size of a question's key", ge=1)
+    value_size: int = option(128, help="size of a slot's value", ge=1)
+    hidden: int = option(50, help="size of the hidden state", ge=1)
+    dropout: float = option(0.05, help="share of hidden features dropped in training", ge=0, lt=1)
+    unknown: float = option(0.005, help="share of training steps whose question is made unknown", ge=0, lt=1)
+    embedding: str = option("linear_decay", help="of responses", choices=embedding.EMBEDDINGS)
+    alpha: str = option("exp", help="how discrimination is made positive", choices=ALPHAS)
+    alpha_of: str = option("both", help="whether discrimination depends on the student too", choices=ALPHA_OF)
+    beta: str = option("monotone", help="thresholds ascending, or free", choices=BETAS)
+    theta_scale: float = option(1.0, help="factor of ability", gt=0)
 
-    questions: int
-    categories: int
-    slots: int = 50
-    key_size: int = 64
-    value_size: int = 128
-    hidden: int = 50
-    dropout: float = 0.05
-    unknown: float = 0.005
-    embedding: str = "linear_decay"
-    theta_scale: float = 1.0
-    alpha: str = "exp"
-    alpha_of: str = "both"
-    beta: str = "monotone"
 
-    def __post_init__(self) -> None:
-        for name, least in (("questions", 0), ("categories", 2), ("slots", 1), ("key_size", 1), ("hidden", 1)):
-            if getattr(self, name) < least:
-                raise ConfigError(f"{name} is {getattr(self, name)}; give at least {least}")
-        if self.value_size < 1:
-            raise ConfigError(f"value_size is {self.value_size}; give at least 1")
-        for name in ("dropout", "unknown"):
-            if not 0 <= getattr(self, name) < 1:
-                raise ConfigError(f"{name} is {getattr(self, name)}; give a share from 0 to below 1")
-        choices = {"embedding": embedding.EMBEDDINGS, "alpha": ALPHAS, "alpha_of": ALPHA_OF, "beta": BETAS}
-        for name, allowed in choices.items():
-            if getattr(self, name) not in allowed:
-                raise ConfigError(f"{name} is {getattr(self, name)!r}; choose one of {', '.join(allowed)}")
+@dataclass(frozen=True, kw_only=True)
+class DeepGPCMConfig(ModelOptions):
+    """A model for a vocabulary; its values are checked when the model is made."""
+
+    questions: int = option(help="Q, without the unknown one", ge=0)
+    categories: int = option(help="K", ge=2)
 
 
 @dataclass(frozen=True, slots=True)
-class Output:
-    """What the model says of each step, from the steps before it; anything beyond a sequence's end."""
+class ModelOutput:
+    """Predictions of each step from the steps before it; arbitrary beyond a sequence's end."""
 
     logits_BSK: Float[Tensor, "B S K"]
     theta_BS: Float[Tensor, "B S"]
@@ -89,7 +71,7 @@ class Output:
 
 
 @dataclass(frozen=True, slots=True)
-class Items:
+class QuestionTables:
     """What depends on the question alone: attention, its part of the hidden state and of alpha, thresholds."""
 
     w_QN: Float[Tensor, "Q N"]
@@ -101,11 +83,11 @@ class Items:
 class DeepGPCM(nn.Module):
     """The model. Question Q, one more than there are, is the unknown one; its key begins at 0, an average question."""
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: DeepGPCMConfig) -> None:
         super().__init__()
-        self.config = config
+        self.config = config = build(DeepGPCMConfig, asdict(config))
         Q, D, key = config.questions + 1, config.value_size, config.key_size
-        mix_KC = embedding.mix(config.embedding, config.categories).to(torch.get_default_dtype())
+        mix_KC = embedding.mixing_weights(config.embedding, config.categories).to(torch.get_default_dtype())
         self.mix_KC: Tensor
         self.register_buffer("mix_KC", mix_KC, persistent=False)
         self.key = nn.Embedding(Q, key)
@@ -136,48 +118,48 @@ class DeepGPCM(nn.Module):
         question_BS: Int[Tensor, "B S"],
         response_BS: Int[Tensor, "B S"],
         length_B: Int[Tensor, " B"],
-        key_B: Int[Tensor, " B"] | None = None,
+        seed_B: Int[Tensor, " B"] | None = None,
         *,
         engine: str = "auto",
-    ) -> Output:
+    ) -> ModelOutput:
         """Predicts every step from those before it.
 
         Args:
-            question_BS, response_BS, length_B: as `students.batch` gives them; what is beyond the length is not seen.
-            key_B: what the masks of training depend on, see `masks.keys`; drawn if not given. Not used in evaluation.
-            engine: how the memory is run, see `memory.read`.
+            question_BS, response_BS, length_B: as `students.batch` gives them; what is beyond the length is ignored.
+            seed_B: seeds of dropout, see `dropout.student_seeds`; random by default. Not used in evaluation.
+            engine: how the memory is run, see `memory.run`.
         """
-        question_BS, response_BS, drop_BSF = self.prepare(question_BS, response_BS, length_B, key_B)
-        table_BS, items = self._items(question_BS)
+        question_BS, response_BS, drop_BSF = self.prepare(question_BS, response_BS, length_B, seed_B)
+        table_BS, tables = self._tables(question_BS)
         row_BS, e_RD, a_RD = self.answers(question_BS, response_BS)
-        reads_BSD = read(items.w_QN, e_RD, a_RD, self.value_memory, table_BS, row_BS, length_B, engine=engine)
-        return self.predict(reads_BSD, items, table_BS, drop_BSF)
+        reads_BSD, _ = run(tables.w_QN, e_RD, a_RD, self.value_memory, table_BS, row_BS, length_B, engine=engine)
+        return self.predict(reads_BSD, tables, table_BS, drop_BSF)
 
     def prepare(
-        self, question_BS: Tensor, response_BS: Tensor, length_B: Tensor, key_B: Tensor | None
+        self, question_BS: Tensor, response_BS: Tensor, length_B: Tensor, seed_B: Tensor | None
     ) -> tuple[Tensor, Tensor, Tensor | None]:
         """Zeros in place of padding, some questions made unknown, and what dropout multiplies by."""
         B, S = question_BS.shape
-        there_BS = torch.arange(S, device=question_BS.device) < length_B[:, None]
-        question_BS, response_BS = torch.where(there_BS, question_BS, 0), torch.where(there_BS, response_BS, 0)
+        real_BS = torch.arange(S, device=question_BS.device) < length_B[:, None]
+        question_BS, response_BS = torch.where(real_BS, question_BS, 0), torch.where(real_BS, response_BS, 0)
         if not self.training:
             return question_BS, response_BS, None
         config = self.config
-        key_B = masks.draw(B, question_BS.device) if key_B is None else key_B
+        seed_B = masks.random_seeds(B, question_BS.device) if seed_B is None else seed_B
         if config.unknown:
-            gone_BS = masks.chosen(key_B, S, 1, config.unknown, MADE_UNKNOWN)[:, :, 0]
-            question_BS = torch.where(gone_BS, config.questions, question_BS)
+            unknown_BS = masks.random_mask(seed_B, S, 1, config.unknown, MADE_UNKNOWN)[:, :, 0]
+            question_BS = torch.where(unknown_BS, config.questions, question_BS)
         if not config.dropout:
             return question_BS, response_BS, None
-        dropped_BSF = masks.chosen(key_B, S, config.hidden, config.dropout, DROPPED)
+        dropped_BSF = masks.random_mask(seed_B, S, config.hidden, config.dropout, DROPPED)
         return question_BS, response_BS, (~dropped_BSF).to(self.value_memory.dtype) / (1 - config.dropout)
 
-    def items(self, question_Q: Int[Tensor, " Q"] | None = None) -> Items:
+    def question_tables(self, question_Q: Int[Tensor, " Q"] | None = None) -> QuestionTables:
         """What depends on the question alone, for some questions or all."""
         key_Qk = self.key.weight if question_Q is None else self.key(question_Q)
-        w_QN = torch.softmax(full(torch.tanh(self.query(key_Qk)) @ self.key_memory.mT), dim=-1)
+        w_QN = torch.softmax(at_least_float32(torch.tanh(self.query(key_Qk)) @ self.key_memory.mT), dim=-1)
         D = self.config.value_size
-        return Items(
+        return QuestionTables(
             w_QN.to(self.value_memory.dtype),
             functional.linear(key_Qk, self.summary.weight[:, D:], self.summary.bias),
             self.heads.alpha_part(key_Qk),
@@ -191,30 +173,34 @@ class DeepGPCM(nn.Module):
         return torch.sigmoid(self.erase(v_RD)).to(dtype), torch.tanh(self.add(v_RD)).to(dtype)
 
     def predict(
-        self, reads: Float[Tensor, "B S D"], items: Items, table: Int[Tensor, "B S"], drop: Tensor | None = None
-    ) -> Output:
-        """From what was read of the memory, and the places of the questions in the items' tables."""
+        self,
+        reads: Float[Tensor, "B S D"],
+        tables: QuestionTables,
+        row: Int[Tensor, "B S"],
+        drop: Tensor | None = None,
+    ) -> ModelOutput:
+        """Predictions from what was read of the memory, and the questions' rows in the tables."""
         F = self.config.hidden
         # One gather for all that a question brings: its backward is the costly part.
-        columns_QX = torch.cat([items.hidden_QF, items.alpha_Q[:, None], items.beta_QH], dim=1)
-        gathered_BSX = functional.embedding(table, columns_QX)
+        columns_QX = torch.cat([tables.hidden_QF, tables.alpha_Q[:, None], tables.beta_QH], dim=1)
+        gathered_BSX = functional.embedding(row, columns_QX)
         read_part = functional.linear(reads, self.summary.weight[:, : self.config.value_size])
         f_BSF = torch.tanh(read_part + gathered_BSX[..., :F])
         f_BSF = f_BSF if drop is None else f_BSF * drop
-        theta_BS = full(self.heads.theta(f_BSF))
-        alpha_BS = full(self.heads.alpha(f_BSF, gathered_BSX[..., F]))
-        beta_BSH = full(gathered_BSX[..., F + 1 :])
-        return Output(partial_credit.logits(theta_BS, alpha_BS, beta_BSH), theta_BS, alpha_BS, beta_BSH)
+        theta_BS = at_least_float32(self.heads.theta(f_BSF))
+        alpha_BS = at_least_float32(self.heads.alpha(f_BSF, gathered_BSX[..., F]))
+        beta_BSH = at_least_float32(gathered_BSX[..., F + 1 :])
+        return ModelOutput(partial_credit.logits(theta_BS, alpha_BS, beta_BSH), theta_BS, alpha_BS, beta_BSH)
 
-    def _items(self, question_BS: Tensor) -> tuple[Tensor, Items]:
-        """The tables of the questions, and the places of the batch's questions in them."""
+    def _tables(self, question_BS: Tensor) -> tuple[Tensor, QuestionTables]:
+        """The rows of the batch's questions in the tables, and the tables."""
         if self.config.questions + 1 <= question_BS.numel():
-            return question_BS, self.items()
+            return question_BS, self.question_tables()
         used_Q, table_BS = torch.unique(question_BS, return_inverse=True)
-        return table_BS, self.items(used_Q)
+        return table_BS, self.question_tables(used_Q)
 
     def answers(self, question_BS: Tensor, response_BS: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """The place of each step's answer in the tables of what answers erase and add, and these tables."""
+        """The row of each step's answer in the tables of what answers erase and add, and these tables."""
         K = self.config.categories
         row_BS = question_BS * K + response_BS
         if (self.config.questions + 1) * K <= row_BS.numel():
@@ -225,6 +211,6 @@ class DeepGPCM(nn.Module):
         return row_BS, *self.written(v_RD)
 
 
-def full(x: Tensor) -> Tensor:
-    """In single precision at least: under autocast, logits are differences of large numbers."""
+def at_least_float32(x: Tensor) -> Tensor:
+    """In float32 at least: under autocast, logits are differences of large numbers."""
     return x.float() if x.dtype in (torch.float16, torch.bfloat16) else x

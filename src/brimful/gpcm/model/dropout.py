@@ -2,9 +2,9 @@
 
 Legend: B students, S steps, F features.
 
-Dropout drawn from a generator depends on how the work is cut: another micro-batch, another device or a longer neighbour
-draws other masks, and the result is another one. Here a mask is a hash of the student's key, the step and the feature,
-so that training gives the same gradient however a batch is cut, and on every device.
+Dropout drawn from a generator depends on how the work is split: another micro-batch size, another device or a longer
+sequence in the batch draws other masks. Here a mask is a hash of the student's seed, the step and the feature, so that
+training gives the same gradient however a batch is split, and on every device.
 """
 
 import torch
@@ -14,28 +14,30 @@ from torch import Tensor
 _MASK = 0xFFFFFFFF
 
 
-def keys(seed: int, epoch: int, student_B: Int[Tensor, " B"]) -> Int[Tensor, " B"]:
-    """A key for each student in an epoch of a run."""
-    begin = torch.full_like(student_B, seed & _MASK)
-    return _hash(_hash(_hash(begin) ^ (epoch & _MASK)) ^ (student_B & _MASK))
+def student_seeds(seed: int, epoch: int, student_B: Int[Tensor, " B"]) -> Int[Tensor, " B"]:
+    """A seed for each student in an epoch of a run."""
+    base = torch.full_like(student_B, seed & _MASK)
+    return _hash(_hash(_hash(base) ^ (epoch & _MASK)) ^ (student_B & _MASK))
 
 
-def draw(batch: int, device: torch.device) -> Int[Tensor, " B"]:
-    """Keys from torch's own generator, for callers who do not mind."""
+def random_seeds(batch: int, device: torch.device) -> Int[Tensor, " B"]:
+    """Seeds from torch's own generator, where none are given."""
     return torch.randint(0, 2**31, (batch,)).to(device)
 
 
-def chosen(key_B: Int[Tensor, " B"], steps: int, features: int, rate: float, purpose: int) -> Bool[Tensor, "B S F"]:
+def random_mask(
+    seed_B: Int[Tensor, " B"], steps: int, features: int, rate: float, purpose: int
+) -> Bool[Tensor, "B S F"]:
     """True with probability `rate`, independently for each student, step, feature and purpose."""
-    step_S = torch.arange(steps, device=key_B.device)
-    feature_F = torch.arange(features, device=key_B.device)
-    seed_BS = _hash(_hash(key_B & _MASK)[:, None] ^ _hash(step_S * 2654435769 + purpose))
+    step_S = torch.arange(steps, device=seed_B.device)
+    feature_F = torch.arange(features, device=seed_B.device)
+    seed_BS = _hash(_hash(seed_B & _MASK)[:, None] ^ _hash(step_S * 2654435769 + purpose))
     bits_BSF = _hash(seed_BS[:, :, None] ^ _hash(feature_F + 0x5BD1E995))
     return bits_BSF < int(rate * 2**32)
 
 
 def _hash(x: Tensor) -> Tensor:
-    """32 well mixed bits of the lowest 32 (C. Wellons' lowbias32), held in 64 so that no sign gets in the way."""
+    """32 well mixed bits of the lowest 32 (C. Wellons' lowbias32), as non-negative int64."""
     x = x & _MASK
     x = ((x ^ (x >> 16)) * 0x7FEB352D) & _MASK
     x = ((x ^ (x >> 15)) * 0x846CA68B) & _MASK

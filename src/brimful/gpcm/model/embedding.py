@@ -4,8 +4,8 @@ Legend: Q questions (the unknown one included), K categories, C components, D va
 
 The usual definition makes, of a question and a response, a vector of C x Q numbers that is zero but for the question's
 C components, and multiplies it with a weight matrix. So the product is a mix of C rows of that matrix, with weights
-that depend on the response alone: the table `mix_KC` below. The long vector is never made (`baseline.py` makes it, to
-show that this is the same).
+that depend on the response alone: the table `mix_KC` below. The long vector is never built; `stepwise.py`, the
+reference, does so.
 """
 
 import torch
@@ -18,27 +18,27 @@ from ...core.base.errors import ConfigError
 EMBEDDINGS = ("linear_decay", "unordered", "ordered", "adjacent")
 
 
-def mix(embedding: str, categories: int) -> Float[Tensor, "K C"]:
+def mixing_weights(embedding: str, categories: int) -> Float[Tensor, "K C"]:
     """The weights of the components, by response.
 
     linear_decay: max(0, 1 - |c - r| / (K-1)) for each category c; unordered: 1 where c = r; ordered: two components,
     1 where r > 0, and r / (K-1); adjacent: 1 where c = r, 0.5 for its neighbours.
 
     Example:
-        >>> mix("adjacent", 4)[1].tolist()
+        >>> mixing_weights("adjacent", 4)[1].tolist()
         [0.5, 1.0, 0.5, 0.0]
     """
-    place_K = torch.arange(categories, dtype=torch.float64)
-    apart_KK = (place_K[:, None] - place_K).abs()
+    category_K = torch.arange(categories, dtype=torch.float64)
+    distance_KK = (category_K[:, None] - category_K).abs()
     match embedding:
         case "linear_decay":
-            return 1 - apart_KK / (categories - 1)
+            return 1 - distance_KK / (categories - 1)
         case "unordered":
-            return (apart_KK == 0).double()
+            return (distance_KK == 0).double()
         case "ordered":
-            return torch.stack([(place_K > 0).double(), place_K / (categories - 1)], dim=1)
+            return torch.stack([(category_K > 0).double(), category_K / (categories - 1)], dim=1)
         case "adjacent":
-            return (apart_KK == 0).double() + 0.5 * (apart_KK == 1).double()
+            return (distance_KK == 0).double() + 0.5 * (distance_KK == 1).double()
     raise ConfigError(f"embedding is {embedding!r}; choose one of {', '.join(EMBEDDINGS)}")
 
 

@@ -1,4 +1,4 @@
-"""From what the model knows of student and question to ability, discrimination and thresholds.
+"""Heads: ability, discrimination and thresholds from the hidden state and the question's key.
 
 Legend: B students, S steps, Q questions, H = K-1 thresholds, F hidden size, d_k key size.
 
@@ -6,7 +6,7 @@ Legend: B students, S steps, Q questions, H = K-1 thresholds, F hidden size, d_k
     alpha = exp(0.3 linear[f; k])  or  softplus(.)     discrimination; of=question leaves f out
     beta  = linear(k), made ascending: beta_0, then beta_j = beta_{j-1} + softplus(.)
 
-Linear maps of [f; k] are split into a part of f and a part of k; the latter is one number a question, from a table.
+Linear maps of [f; k] are split into a part of f and a part of k; the latter is one number per question, from a table.
 """
 
 import math

@@ -1,11 +1,11 @@
-"""What training makes small: losses of logits over ordered categories, as a sum and a weight.
+"""Losses of logits over ordered categories, as a sum and a weight.
 
 Legend: B students, S steps, K categories.
 
 A loss is a pair: the sum over real steps, and how many there were. Sums and counts add up over micro-batches and ranks,
-so the mean of a whole batch, and its gradient, come out the same however it is cut. Everything is computed in single
-precision at least, from log-probabilities, and padding (a response of -1, or a step beyond the length) is taken out
-before anything is computed, so that not even a NaN there can do harm.
+so the mean of a whole batch, and its gradient, are the same however it is split. Everything is computed in float32 at
+least, from log-probabilities, and padding (a response of -1, or a step beyond the length) is masked before anything is
+computed, so that even a NaN there has no effect.
 """
 
 from collections.abc import Callable
@@ -17,14 +17,14 @@ from torch import Tensor
 
 from ...core.base.errors import ConfigError
 from ...engine.train.step.loss import Weighted
-from .deep_gpcm import full
+from .deep_gpcm import at_least_float32
 
 
 def class_weights(counts_K: Int[Tensor, " K"]) -> Float[Tensor, " K"]:
     """sqrt(N / (K c)) for a category given c times out of N in training, padding not counted.
 
-    A category that was never given has the weight of the rarest that was: it has no answers to weigh in training, and
-    in validation one answer should not outweigh all others.
+    A category that never occurs has the weight of the rarest that does: in training it has no answers to weigh, and in
+    validation a single answer should not outweigh all others.
     """
     counts_K = counts_K.double()
     seen_K = counts_K > 0
@@ -40,7 +40,7 @@ def cross_entropy(logits_TK: Tensor, response_T: Tensor) -> Tensor:
 
 
 def focal(logits_TK: Tensor, response_T: Tensor, gamma: float = 2.0) -> Tensor:
-    """-(1 - p)^gamma log p: answers that are predicted well count little."""
+    """-(1 - p)^gamma log p: well-predicted answers have little weight."""
     log_p_T = _log_p(logits_TK, response_T)
     return -((-torch.expm1(log_p_T)).clamp(min=0) ** gamma) * log_p_T
 
@@ -48,7 +48,7 @@ def focal(logits_TK: Tensor, response_T: Tensor, gamma: float = 2.0) -> Tensor:
 def ordinal(
     logits_TK: Tensor, response_T: Tensor, weight_K: Float[Tensor, " K"] | None = None, distance: float = 0.5
 ) -> Tensor:
-    """w_y (1 + distance |y - yhat|) (-log p): mistakes count the more, the further off the prediction yhat is."""
+    """w_y (1 + distance |y - yhat|) (-log p): the loss grows with the distance of the prediction yhat."""
     off_T = (logits_TK.argmax(1) - response_T).abs()
     loss_T = (1 + distance * off_T) * cross_entropy(logits_TK, response_T)
     return loss_T if weight_K is None else loss_T * weight_K.to(loss_T)[response_T]
@@ -56,47 +56,31 @@ def ordinal(
 
 def cumulative(logits_TK: Tensor, response_T: Tensor) -> Tensor:
     """The log-losses of "more than c", summed over the K-1 thresholds c."""
-    log_p_TK = torch.log_softmax(full(logits_TK), dim=1)
+    log_p_TK = torch.log_softmax(at_least_float32(logits_TK), dim=1)
     upto_TH = torch.logcumsumexp(log_p_TK, dim=1)[:, :-1]
     above_TH = torch.logcumsumexp(log_p_TK.flip(1), dim=1).flip(1)[:, 1:]
-    place_H = torch.arange(logits_TK.shape[1] - 1, device=logits_TK.device)
+    threshold_H = torch.arange(logits_TK.shape[1] - 1, device=logits_TK.device)
     # A sum of all but the last can round to just over 1.
-    return -torch.where(response_T[:, None] > place_H, above_TH, upto_TH).clamp(max=0).sum(1)
-
-
-def soft_table(logits_TK: Tensor, response_T: Tensor) -> Float[Tensor, "K K"]:
-    """The table of answers (rows) and predictions (columns), with the probabilities in place of predictions. Tables add
-    up over batches."""
-    p_TK = torch.softmax(full(logits_TK), dim=1)
-    K = logits_TK.shape[1]
-    return torch.nn.functional.one_hot(response_T, K).to(p_TK).mT @ p_TK
+    return -torch.where(response_T[:, None] > threshold_H, above_TH, upto_TH).clamp(max=0).sum(1)
 
 
 def soft_kappa(table_KK: Float[Tensor, "K K"]) -> Float[Tensor, ""]:
-    """The quadratic weighted kappa of such a table, which can be differentiated; 0 where it cannot be said."""
-    place_K = torch.arange(len(table_KK), dtype=table_KK.dtype, device=table_KK.device)
-    apart_KK = (place_K[:, None] - place_K).square()
-    chance = (apart_KK * table_KK.sum(1)[:, None] * table_KK.sum(0)).sum()
-    found = (apart_KK * table_KK).sum() * table_KK.sum()
-    return torch.where(chance > 0, 1 - found / torch.where(chance > 0, chance, 1.0), 0.0)
-
-
-def kappa_costs(table_KK: Float[Tensor, "K K"]) -> Float[Tensor, "K K"]:
-    """The derivative of 1 - kappa by the table. Kappa is no sum over steps; but given the table of the whole batch,
-    from a first pass without gradients, the sum over steps of costs[y] . p has exactly kappa's gradient, and is one."""
-    with torch.enable_grad():
-        free_KK = table_KK.detach().requires_grad_()
-        (costs_KK,) = torch.autograd.grad(1 - soft_kappa(free_KK), free_KK)
-    return costs_KK
+    """The quadratic weighted kappa of a table of answers (rows) and predictions (columns) in which probabilities stand
+    for predictions; differentiable, and 0 where it is undefined."""
+    category_K = torch.arange(len(table_KK), dtype=table_KK.dtype, device=table_KK.device)
+    distance_KK = (category_K[:, None] - category_K).square()
+    chance = (distance_KK * table_KK.sum(1)[:, None] * table_KK.sum(0)).sum()
+    observed = (distance_KK * table_KK).sum() * table_KK.sum()
+    return torch.where(chance > 0, 1 - observed / torch.where(chance > 0, chance, 1.0), 0.0)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Loss:
-    """A loss of logits, ready to use.
+    """A loss of logits.
 
     Attributes:
-        name: one of `LOSSES`: "combined" is half focal and half ordinal; "kappa" is 1 - soft kappa of the batch at
-            hand, times its steps, so with it the cut into micro-batches matters (see `kappa_costs` for the way round).
+        name: one of `LOSSES`: "combined" is half focal and half ordinal; "kappa" is 1 - soft kappa of the batch, times
+            its steps, so with it the size of the micro-batches matters.
         weight_K: class weights, for the ordinal loss.
         gamma: of the focal loss.
     """
@@ -122,8 +106,8 @@ class Loss:
         if length_B is not None:
             real_BS &= torch.arange(response_BS.shape[1], device=response_BS.device) < length_B[:, None]
         count = real_BS.sum()
-        # Padding is not cut out, which would wait for the device, but made harmless.
-        logits_TK = torch.where(real_BS[..., None], full(logits_BSK), 0.0).flatten(0, 1)
+        # Padding is masked rather than removed, which would wait for the device.
+        logits_TK = torch.where(real_BS[..., None], at_least_float32(logits_BSK), 0.0).flatten(0, 1)
         response_T, real_T = torch.where(real_BS, response_BS, 0).flatten(), real_BS.flatten()
         if self.name == "kappa":
             p_TK = torch.softmax(logits_TK, dim=1) * real_T[:, None]
@@ -143,9 +127,9 @@ LOSSES: dict[str, Callable[[Loss, Tensor, Tensor], Tensor]] = {
     "cumulative": lambda loss, logits, response: cumulative(logits, response),
     "kappa": lambda loss, logits, response: cross_entropy(logits, response),
 }
-"""The losses there are, of each step; kappa is none of a step, and `Loss` sees to it."""
+"""The loss of each step; kappa is not a sum over steps, and `Loss` computes it itself."""
 
 
 def _log_p(logits_TK: Tensor, response_T: Tensor) -> Tensor:
-    log_p_TK = torch.log_softmax(full(logits_TK), dim=1)
+    log_p_TK = torch.log_softmax(at_least_float32(logits_TK), dim=1)
     return log_p_TK.gather(1, response_T[:, None])[:, 0]

@@ -1,15 +1,16 @@
-"""The memory on the CPU, compiled: one student and one tile of values at a time, shared out over the threads.
+"""The memory on the CPU, compiled by numba: one student and one tile of values at a time, distributed over threads.
 
-Legend: B students, S steps, N slots, D values, Q questions, R responses, X starts (1 or B), L tiles, P parts, I values
-of a row.
+Legend: B students, S steps, N slots, D values, Q questions, R responses, X initial states (1 or B), L tiles,
+P parts, I values of a row.
 
-The twin of `memory.loop`. The forward pass keeps the memory every so many steps; the backward pass takes the pieces
-between from the last to the first, makes a piece's memories again, and walks it back. A step's gradients are written by
-themselves and then added up for each row of a table, in the order of the steps: no result depends on the number of
-threads, nor on which of them did what.
+Computes what `memory.loop` does. The forward pass saves the memory every so many steps; the backward pass takes the
+segments between from the last to the first, recomputes a segment's memories, and goes back through it. The gradients of
+each step are written separately and then summed for each row of a table, in the order of the steps: no result depends
+on the number of threads or on how work is distributed over them.
 """
 
-from collections.abc import Callable
+import functools
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -17,24 +18,23 @@ import numba
 import numpy as np
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
+
+from .memory_autograd import Kernels, apply
 
 STEPS = 16
-"""Steps between kept memories."""
+"""Steps between saved memories."""
 TILE = 64
 """Values in a tile: a constant, so that the compiler unrolls, and with its gradient inside the first cache."""
 _W = TILE
-_FAST: Any = {"reassoc", "contract", "nsz"}
-_SETTINGS: Any = {"fastmath": _FAST, "error_model": "numpy", "cache": True}
-_INNER: Any = {**_SETTINGS, "no_cpython_wrapper": True}
-_OUTER: Any = {**_SETTINGS, "nogil": True}
-_compiled: Any = numba.njit(**_INNER)
-_outer: Any = numba.njit(**_OUTER)
+_SETTINGS: Any = {"fastmath": {"reassoc", "contract", "nsz"}, "error_model": "numpy", "cache": True}
+_njit: Any = numba.njit
+_compiled = _njit(**_SETTINGS, no_cpython_wrapper=True)
+_outer = _njit(**_SETTINGS, nogil=True)
 
 
 @_compiled
 def _gather(V, weight, width, first, w, e, a, q, r):
-    """A step's rows of the tables: e to the second row of V, a to the third. What is past the edge stays 0."""
+    """A step's rows of the tables: e to the second row of V, a to the third. What is states the edge stays 0."""
     for n in range(w.shape[1]):
         weight[n] = w[q, n]
     for d in range(width):
@@ -62,7 +62,7 @@ def _step(V, weight, before, after):
 
 
 @_compiled
-def _back(V, weight, M, G, wbar):
+def _back(V, weight, M, G, grad_w):
     """One step back. V: the read's gradient, e, a, and, to be filled, the gradients of e and a; M: the memory before
     the step; G: the gradient of the memory, after the step and, on return, before it."""
     for d in range(3 * _W, 5 * _W):
@@ -87,7 +87,7 @@ def _back(V, weight, M, G, wbar):
             g[_W + d] = g1 + (w1 * r - e * h1)
             g[2 * _W + d] = g2 + (w2 * r - e * h2)
             g[3 * _W + d] = g3 + (w3 * r - e * h3)
-        wbar[n], wbar[n + 1], wbar[n + 2], wbar[n + 3] = s0, s1, s2, s3
+        grad_w[n], grad_w[n + 1], grad_w[n + 2], grad_w[n + 3] = s0, s1, s2, s3
 
 
 @_compiled
@@ -111,7 +111,7 @@ def _copy(source, target):
 
 
 @_outer
-def _forward(begin, end, w, e, a, start, question, row, length, kept, reads, final):
+def _forward(begin, end, w, e, a, start, question, row, length, saved, reads, final):
     N, D = start.shape[1:]
     tiles, up = -(-D // _W), -(-N // 4) * 4
     M, V, weight = np.zeros((2, up * _W), w.dtype), np.zeros(3 * _W, w.dtype), np.zeros(up, w.dtype)
@@ -121,8 +121,8 @@ def _forward(begin, end, w, e, a, start, question, row, length, kept, reads, fin
         V[:], M[:] = 0.0, 0.0
         _load(M[0], start[b % len(start)], first, width)
         for t in range(length[b]):
-            if kept.shape[1] > 0 and t > 0 and t % STEPS == 0:
-                _copy(M[t % 2], kept[item, t // STEPS - 1])
+            if saved.shape[1] > 0 and t > 0 and t % STEPS == 0:
+                _copy(M[t % 2], saved[item, t // STEPS - 1])
             _gather(V, weight, width, first, w, e, a, question[b, t], row[b, t])
             _step(V, weight, M[t % 2], M[1 - t % 2])
             for d in range(width):
@@ -132,42 +132,42 @@ def _forward(begin, end, w, e, a, start, question, row, length, kept, reads, fin
 
 @_outer
 def _backward(
-    begin, end, w, e, a, start, question, row, length, kept, rbar, fbar, wbar, ebar, abar, sbar
+    begin, end, w, e, a, start, question, row, length, saved, grad_r, grad_f, grad_w, grad_e, grad_a, grad_s
 ):  # fmt: skip
     N, D = start.shape[1:]
     tiles, up = -(-D // _W), -(-N // 4) * 4
-    past, G = np.zeros((STEPS + 1, up * _W), w.dtype), np.zeros(up * _W, w.dtype)
-    V, weight, own = np.zeros(5 * _W, w.dtype), np.zeros(up, w.dtype), np.zeros(up, w.dtype)
+    states, G = np.zeros((STEPS + 1, up * _W), w.dtype), np.zeros(up * _W, w.dtype)
+    V, weight, grad_weight = np.zeros(5 * _W, w.dtype), np.zeros(up, w.dtype), np.zeros(up, w.dtype)
     for item in range(begin, end):
         b, tile = item // tiles, item % tiles
         first = tile * _W
         width = min(_W, D - first)
         V[:], G[:] = 0.0, 0.0
-        if len(fbar) > 0:
-            _load(G, fbar[b], first, width)
-        for piece in range(-(-length[b] // STEPS) - 1, -1, -1):
-            low, high = piece * STEPS, min((piece + 1) * STEPS, length[b])
-            if piece > 0:
-                _copy(kept[item, piece - 1], past[0])
+        if len(grad_f) > 0:
+            _load(G, grad_f[b], first, width)
+        for segment in range(-(-length[b] // STEPS) - 1, -1, -1):
+            low, high = segment * STEPS, min((segment + 1) * STEPS, length[b])
+            if segment > 0:
+                _copy(saved[item, segment - 1], states[0])
             else:
-                past[0, :] = 0.0
-                _load(past[0], start[b % len(start)], first, width)
+                states[0, :] = 0.0
+                _load(states[0], start[b % len(start)], first, width)
             for t in range(low, high - 1):
                 _gather(V, weight, width, first, w, e, a, question[b, t], row[b, t])
-                _step(V, weight, past[t - low], past[t - low + 1])
+                _step(V, weight, states[t - low], states[t - low + 1])
             for t in range(high - 1, low - 1, -1):
                 _gather(V, weight, width, first, w, e, a, question[b, t], row[b, t])
                 for d in range(width):
-                    V[d] = rbar[b, t, first + d]
+                    V[d] = grad_r[b, t, first + d]
                 for d in range(width, _W):
                     V[d] = 0.0
-                _back(V, weight, past[t - low], G, own)
+                _back(V, weight, states[t - low], G, grad_weight)
                 for n in range(N):
-                    wbar[tile, b, t, n] = own[n]
+                    grad_w[tile, b, t, n] = grad_weight[n]
                 for d in range(width):
-                    ebar[0, b, t, first + d] = V[3 * _W + d]
-                    abar[0, b, t, first + d] = V[4 * _W + d]
-        _save(G, sbar[b], first, width)
+                    grad_e[0, b, t, first + d] = V[3 * _W + d]
+                    grad_a[0, b, t, first + d] = V[4 * _W + d]
+        _save(G, grad_s[b], first, width)
 
 
 @_outer
@@ -180,12 +180,12 @@ def _sort(index, length, rows):
             begins[index[b, t] + 1] += 1
     for r in range(rows):
         begins[r + 1] += begins[r]
-    order, place = np.empty(begins[rows], np.int64), begins[:rows].copy()
+    order, cursor = np.empty(begins[rows], np.int64), begins[:rows].copy()
     for b in range(len(length)):
         for t in range(length[b]):
             r = index[b, t]
-            order[place[r]] = b * S + t
-            place[r] += 1
+            order[cursor[r]] = b * S + t
+            cursor[r] += 1
     return order, begins
 
 
@@ -204,8 +204,8 @@ def _collect(begin, end, order, begins, parts, out):
             out[r, i] = total[i]
 
 
-def _share(count: int, work: Callable[[int, int], None]) -> None:
-    """Does `work(begin, end)` over all of range(count), by as many threads as torch has."""
+def _parallel_for(count: int, work: Callable[[int, int], None]) -> None:
+    """Calls `work(begin, end)` over all of range(count), with as many threads as torch has."""
     threads = min(torch.get_num_threads(), count)
     size = -(-count // (4 * threads)) if threads else 1  # smaller shares than threads: students differ in length
     parts = [(begin, min(begin + size, count)) for begin in range(0, count, size)]
@@ -217,70 +217,39 @@ def _share(count: int, work: Callable[[int, int], None]) -> None:
             list(pool.map(lambda part: work(*part), parts))
 
 
-def _table(index: np.ndarray, length: np.ndarray, parts_PBSI: Tensor, rows: int) -> Tensor:
-    """Adds the steps' parts of a gradient up, for each row of the table."""
-    P, B, S, width = parts_PBSI.shape
-    out = parts_PBSI.new_empty(rows, width)
-    order, begins = _sort(index, length, rows)
-    parts, target = parts_PBSI.view(P, B * S, width).numpy(), out.numpy()
-    _share(rows, lambda begin, end: _collect(begin, end, order, begins, parts, target))
-    return out
+def _run_forward(inputs: Sequence[Tensor], save: bool) -> tuple[Tensor, Tensor, Tensor]:
+    start_XND, (B, S) = inputs[3], inputs[4].shape
+    N, D = start_XND.shape[1:]
+    items = B * -(-D // _W)
+    # The initial memory is not saved, since it is an input.
+    saved = start_XND.new_empty(items, max(0, -(-S // STEPS) - 1) if save else 0, -(-N // 4) * 4 * _W)
+    outputs = start_XND.new_zeros(B, S, D), start_XND.new_empty(B, N, D)
+    arrays = [tensor.numpy() for tensor in (*inputs, saved, *outputs)]
+    _parallel_for(items, lambda begin, end: _forward(begin, end, *arrays))
+    return *outputs, saved
 
 
-class _Memory(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, keep: bool, w_QN, e_RD, a_RD, start_XND, question_BS, row_BS, length_B):
-        given = [each.contiguous() for each in (w_QN, e_RD, a_RD, start_XND, question_BS, row_BS, length_B)]
-        arrays = [each.numpy() for each in given]
-        B, S = question_BS.shape
-        N, D = start_XND.shape[1:]
-        items = B * -(-D // _W)
-        # Nothing is kept of the start, which is there anyway.
-        kept = w_QN.new_empty(items, max(0, -(-S // STEPS) - 1) if keep else 0, -(-N // 4) * 4 * _W)
-        reads_BSD, final_BND = w_QN.new_zeros(B, S, D), w_QN.new_empty(B, N, D)
-        outs = [each.numpy() for each in (kept, reads_BSD, final_BND)]
-        _share(items, lambda begin, end: _forward(begin, end, *arrays, *outs))
-        if keep:
-            ctx.set_materialize_grads(False)
-            ctx.save_for_backward(*given, kept)
-        return reads_BSD, final_BND
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, *bars: Tensor | None):
-        *given, kept = ctx.saved_tensors
-        w_QN, e_RD, _, start_XND, question_BS, _, _ = given
-        arrays = [each.numpy() for each in given]
-        B, S = question_BS.shape
-        N, D = start_XND.shape[1:]
-        tiles = -(-D // _W)
-        rbar_BSD = w_QN.new_zeros(B, S, D) if bars[0] is None else bars[0].contiguous()
-        fbar_BND = w_QN.new_empty(0, N, D) if bars[1] is None else bars[1].contiguous()
-        wbar_LBSN, sbar_BND = w_QN.new_empty(tiles, B, S, N), w_QN.new_empty(B, N, D)
-        ebar_1BSD, abar_1BSD = w_QN.new_empty(1, B, S, D), w_QN.new_empty(1, B, S, D)
-        tensors = (kept, rbar_BSD, fbar_BND, wbar_LBSN, ebar_1BSD, abar_1BSD, sbar_BND)
-        outs = [each.numpy() for each in tensors]
-        _share(B * tiles, lambda begin, end: _backward(begin, end, *arrays, *outs))
-        question, row, length = arrays[4:]
-        if len(start_XND) < B:
-            once = np.full((1, B), 0), np.full(1, B)
-            sbar_BND = _table(*once, sbar_BND.view(1, 1, B, N * D), 1).view(1, N, D)
-        return (
-            None,
-            _table(question, length, wbar_LBSN, len(w_QN)),
-            _table(row, length, ebar_1BSD, len(e_RD)),
-            _table(row, length, abar_1BSD, len(e_RD)),
-            sbar_BND,
-            None,
-            None,
-            None,
-        )
+def _run_backward(*tensors: Tensor) -> None:
+    arrays, (tiles, B) = [tensor.numpy() for tensor in tensors], tensors[10].shape[:2]
+    _parallel_for(tiles * B, lambda begin, end: _backward(begin, end, *arrays))
 
 
-def native(
-    w_QN: Tensor, e_RD: Tensor, a_RD: Tensor, start_XND: Tensor, question_BS: Tensor, row_BS: Tensor, length_B: Tensor
-) -> tuple[Tensor, Tensor]:
+def _sum_rows(grads: Sequence[Tensor], index_BS: Tensor, length_B: Tensor, rows: int) -> list[Tensor]:
+    order, begins = _sort(index_BS.numpy(), length_B.numpy(), rows)
+    tables = []
+    for grad_PBSI in grads:
+        tables.append(grad_PBSI.new_empty(rows, grad_PBSI.shape[-1]))
+        parts, table = grad_PBSI.flatten(1, 2).numpy(), tables[-1].numpy()
+        _parallel_for(rows, functools.partial(_collect, order=order, begins=begins, parts=parts, out=table))
+    return tables
+
+
+def _sum_students(grad_BND: Tensor) -> Tensor:
+    B, N, D = grad_BND.shape
+    index_1B = torch.zeros(1, B, dtype=torch.int64)
+    return _sum_rows([grad_BND.view(1, 1, B, N * D)], index_1B, torch.tensor([B]), 1)[0].view(1, N, D)
+
+
+def native(*inputs: Tensor) -> tuple[Tensor, Tensor]:
     """What `memory.loop` does, on the CPU."""
-    tables = (w_QN, e_RD, a_RD, start_XND)
-    keep = torch.is_grad_enabled() and any(each.requires_grad for each in tables)
-    return _Memory.apply(keep, *tables, question_BS, row_BS, length_B)
+    return apply(Kernels(TILE, _run_forward, _run_backward, _sum_rows, _sum_students), inputs)

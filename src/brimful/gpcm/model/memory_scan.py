@@ -1,11 +1,11 @@
 """The memory by scans over time, in plain torch: many steps at once, for few students and long sequences.
 
-Legend: B students, S steps, T steps of a chunk, N slots, D values, Q questions, R responses, X starts (1 or B),
+Legend: B students, S steps, T steps of a chunk, N slots, D values, Q questions, R responses, X initial states (1 or B),
 I values of a row.
 
 A cell's step is affine, M_t = g M_(t-1) + b, and two such steps make one, (g2, b2) o (g1, b1) = (g2 g1, g2 b1 + b2), so
 that T steps take log2 T rounds. Backwards it is the same scan from the other end. Chunks follow one another, each as
-long as a bounded number of cells allows, and only the memories between them are kept. Nothing is divided by g.
+long as a bounded number of cells allows, and only the memories between them are saved. Nothing is divided by g.
 """
 
 from typing import Any
@@ -40,7 +40,7 @@ def _memories(w_BTN: Tensor, e_BTD: Tensor, a_BTD: Tensor, M_BND: Tensor) -> tup
     return _scan(1 - w_BTN1 * e_BTD[:, :, None], w_BTN1 * a_BTD[:, :, None], M_BND)
 
 
-def _slopes(
+def _gradients(
     w_BTN: Tensor, e_BTD: Tensor, a_BTD: Tensor, r_BTD: Tensor, M_BND: Tensor, G_BND: Tensor
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """The gradients of a chunk's w, e and a, and of the memory before it, M; from those of its reads, r, and of the
@@ -51,59 +51,59 @@ def _slopes(
     G_BTND, G_BND = _scan(g_BTND, b_BTND, G_BND)
     del g_BTND, b_BTND
     G_BTND = G_BTND.flip(1)
-    abar_BTD = torch.einsum("btn,btnd->btd", w_BTN, G_BTND)
-    wbar_BTN = torch.einsum("btnd,btd->btn", G_BTND, a_BTD) + torch.einsum("btnd,btd->btn", M_BTND, r_BTD)
+    grad_a_BTD = torch.einsum("btn,btnd->btd", w_BTN, G_BTND)
+    grad_w_BTN = torch.einsum("btnd,btd->btn", G_BTND, a_BTD) + torch.einsum("btnd,btd->btn", M_BTND, r_BTD)
     both_BTND = M_BTND.mul_(G_BTND)
-    ebar_BTD = -torch.einsum("btn,btnd->btd", w_BTN, both_BTND)
-    wbar_BTN -= torch.einsum("btnd,btd->btn", both_BTND, e_BTD)
-    return wbar_BTN, ebar_BTD, abar_BTD, G_BND
+    grad_e_BTD = -torch.einsum("btn,btnd->btd", w_BTN, both_BTND)
+    grad_w_BTN -= torch.einsum("btnd,btd->btn", both_BTND, e_BTD)
+    return grad_w_BTN, grad_e_BTD, grad_a_BTD, G_BND
 
 
-def _table(bar_BSI: Tensor, index_BS: Tensor, keep_BS: Tensor, rows: int) -> Tensor:
-    """Adds the steps' gradients up for each row of the table, in the order of the steps, also on CUDA, where
-    `index_add` would not keep to one. Padding makes up a row at the end."""
-    key, order = torch.where(keep_BS, index_BS, rows).flatten().sort(stable=True)
+def _sum_rows(grad_BSI: Tensor, index_BS: Tensor, real_BS: Tensor, rows: int) -> Tensor:
+    """Sums the steps' gradients for each row of the table, in the order of the steps, also on CUDA, where the order of
+    `index_add` is not deterministic. Padding has a row of its own at the end."""
+    key, order = torch.where(real_BS, index_BS, rows).flatten().sort(stable=True)
     begins = torch.searchsorted(key, torch.arange(rows + 2, device=key.device))
-    return torch.segment_reduce(bar_BSI.flatten(0, 1)[order], "sum", offsets=begins, axis=0)[:-1]
+    return torch.segment_reduce(grad_BSI.flatten(0, 1)[order], "sum", offsets=begins, axis=0)[:-1]
 
 
 class _Scan(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, T: int, w_QN, e_RD, a_RD, start_XND, question_BS, row_BS, keep_BS):
+    def forward(ctx: Any, T: int, w_QN, e_RD, a_RD, start_XND, question_BS, row_BS, real_BS):
         B, S = question_BS.shape
         M_BND = start_XND.expand(B, -1, -1)
-        reads, kept = [], []
+        reads, saved = [], []
         for t in range(0, S, T):
-            kept.append(M_BND)
+            saved.append(M_BND)
             question_BT, row_BT = question_BS[:, t : t + T], row_BS[:, t : t + T]
-            w_BTN = w_QN[question_BT] * keep_BS[:, t : t + T, None]
+            w_BTN = w_QN[question_BT] * real_BS[:, t : t + T, None]
             before_BTND, M_BND = _memories(w_BTN, e_RD[row_BT], a_RD[row_BT], M_BND)
             reads.append(torch.einsum("btn,btnd->btd", w_BTN, before_BTND))
         ctx.T = T
         ctx.set_materialize_grads(False)
-        ctx.save_for_backward(w_QN, e_RD, a_RD, start_XND, question_BS, row_BS, keep_BS, *kept)
+        ctx.save_for_backward(w_QN, e_RD, a_RD, start_XND, question_BS, row_BS, real_BS, *saved)
         return torch.cat(reads, 1), M_BND
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, *bars: Tensor | None):
-        w_QN, e_RD, a_RD, start_XND, question_BS, row_BS, keep_BS, *kept = ctx.saved_tensors
+    def backward(ctx: Any, *grads: Tensor | None):
+        w_QN, e_RD, a_RD, start_XND, question_BS, row_BS, real_BS, *saved = ctx.saved_tensors
         (B, S), T = question_BS.shape, ctx.T
-        G_BND = torch.zeros_like(kept[0]) if bars[1] is None else bars[1]
-        wbar_BSN, ebar_BSD, abar_BSD = (w_QN.new_empty(B, S, each.shape[1]) for each in (w_QN, e_RD, a_RD))
+        G_BND = torch.zeros_like(saved[0]) if grads[1] is None else grads[1]
+        grad_w_BSN, grad_e_BSD, grad_a_BSD = (w_QN.new_empty(B, S, table.shape[1]) for table in (w_QN, e_RD, a_RD))
         for t in range((S - 1) // T * T, -1, -T):
             now = slice(t, t + T)
             e_BTD, a_BTD = e_RD[row_BS[:, now]], a_RD[row_BS[:, now]]
-            w_BTN = w_QN[question_BS[:, now]] * keep_BS[:, now, None]
-            r_BTD = torch.zeros_like(e_BTD) if bars[0] is None else bars[0][:, now]
-            wbar_BSN[:, now], ebar_BSD[:, now], abar_BSD[:, now], G_BND = _slopes(
-                w_BTN, e_BTD, a_BTD, r_BTD, kept[t // T], G_BND
+            w_BTN = w_QN[question_BS[:, now]] * real_BS[:, now, None]
+            r_BTD = torch.zeros_like(e_BTD) if grads[0] is None else grads[0][:, now]
+            grad_w_BSN[:, now], grad_e_BSD[:, now], grad_a_BSD[:, now], G_BND = _gradients(
+                w_BTN, e_BTD, a_BTD, r_BTD, saved[t // T], G_BND
             )
         return (
             None,
-            _table(wbar_BSN, question_BS, keep_BS, len(w_QN)),
-            _table(ebar_BSD, row_BS, keep_BS, len(e_RD)),
-            _table(abar_BSD, row_BS, keep_BS, len(e_RD)),
+            _sum_rows(grad_w_BSN, question_BS, real_BS, len(w_QN)),
+            _sum_rows(grad_e_BSD, row_BS, real_BS, len(e_RD)),
+            _sum_rows(grad_a_BSD, row_BS, real_BS, len(e_RD)),
             G_BND.sum(0, keepdim=True) if len(start_XND) < B else G_BND,
             None,
             None,
@@ -117,7 +117,7 @@ def scan(
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     """What `memory.loop` does, `steps` at a time."""
     B, S = question_BS.shape
-    keep_BS = torch.arange(S, device=length_B.device) < length_B[:, None]
-    question_BS, row_BS = question_BS.masked_fill(~keep_BS, 0), row_BS.masked_fill(~keep_BS, 0)
+    real_BS = torch.arange(S, device=length_B.device) < length_B[:, None]
+    question_BS, row_BS = question_BS.masked_fill(~real_BS, 0), row_BS.masked_fill(~real_BS, 0)
     steps = steps or chunk(B, S, *start_XND.shape[1:])
-    return _Scan.apply(steps, w_QN, e_RD, a_RD, start_XND, question_BS, row_BS, keep_BS)
+    return _Scan.apply(steps, w_QN, e_RD, a_RD, start_XND, question_BS, row_BS, real_BS)

@@ -1,8 +1,8 @@
-"""The model once more, step by step as it is defined: slow, readable, and what `model.py` is held to.
+"""The model step by step, as it is defined: slow, readable, and the reference for `deep_gpcm.py`.
 
 Legend: B students, S steps, Q questions and the unknown one, C components, N slots, D value size, d_k key size.
 
-Every step makes the long vector of the response embedding, the attention, the read, the heads and the write on its own.
+Every step computes the response embedding, the attention, the read, the heads and the write by itself.
 The parameters are those of a `DeepGPCM`.
 """
 
@@ -11,7 +11,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from . import partial_credit
-from .deep_gpcm import DeepGPCM, Output
+from .deep_gpcm import DeepGPCM, ModelOutput
 
 
 def baseline(
@@ -19,10 +19,10 @@ def baseline(
     question_BS: Int[Tensor, "B S"],
     response_BS: Int[Tensor, "B S"],
     length_B: Int[Tensor, " B"],
-    key_B: Int[Tensor, " B"] | None = None,
-) -> Output:
+    seed_B: Int[Tensor, " B"] | None = None,
+) -> ModelOutput:
     """What `model(...)` gives, computed step by step."""
-    question_BS, response_BS, drop_BSF = model.prepare(question_BS, response_BS, length_B, key_B)
+    question_BS, response_BS, drop_BSF = model.prepare(question_BS, response_BS, length_B, seed_B)
     M_BND = model.value_memory.expand(len(question_BS), -1, -1)
     thetas, alphas, betas = [], [], []
     for step in range(question_BS.shape[1]):
@@ -42,9 +42,9 @@ def baseline(
     if not thetas:
         B, H = len(question_BS), model.config.categories - 1
         theta_BS, beta_BSH = M_BND.new_zeros(B, 0), M_BND.new_zeros(B, 0, H)
-        return Output(partial_credit.logits(theta_BS, theta_BS, beta_BSH), theta_BS, theta_BS, beta_BSH)
-    theta_BS, alpha_BS, beta_BSH = (torch.stack(each, dim=1) for each in (thetas, alphas, betas))
-    return Output(partial_credit.logits(theta_BS, alpha_BS, beta_BSH), theta_BS, alpha_BS, beta_BSH)
+        return ModelOutput(partial_credit.logits(theta_BS, theta_BS, beta_BSH), theta_BS, theta_BS, beta_BSH)
+    theta_BS, alpha_BS, beta_BSH = (torch.stack(steps, dim=1) for steps in (thetas, alphas, betas))
+    return ModelOutput(partial_credit.logits(theta_BS, alpha_BS, beta_BSH), theta_BS, alpha_BS, beta_BSH)
 
 
 def one_hot(model: DeepGPCM, question_B: Int[Tensor, " B"], response_B: Int[Tensor, " B"]) -> Float[Tensor, "B X"]:

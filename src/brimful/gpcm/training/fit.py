@@ -1,11 +1,12 @@
-"""One model: from students to a trained model.
+"""One model: from a dataset to a result.
 
-Students are held out whole: some to test on, some of the rest to choose the epoch by. Nothing of either is seen in
-training: vocabulary, class weights and weights come from the training students alone.
+Students are held out whole: some for the test, some of the rest for choosing the epoch. Training sees neither:
+vocabulary, class weights and weights come from the training students alone.
 """
 
 import functools
 import math
+import threading
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -15,37 +16,38 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from ...core.declare.config import to_dict
 from ...data.ragged import Ragged
 from ...engine.train import train as train_model
 from ...engine.train.step.loss import Weighted
-from ..data.files import Folder
+from .. import store
+from ..data.files import Dataset
 from ..data.splits import split
 from ..data.students import PADDING, Students
-from ..evaluation.inference import predict_next
-from ..evaluation.item_parameters import abilities, items
-from ..evaluation.metrics import Scores, score
-from ..evaluation.parameter_recovery import recovery
+from ..evaluation.inference import Predictions, predict_next
+from ..evaluation.item_parameters import abilities, item_parameters
+from ..evaluation.parameter_recovery import measure_recovery
 from ..model import dropout
 from ..model.deep_gpcm import DeepGPCM
 from ..model.losses import Loss, class_weights
+from ..model.quantize import quantize
 from ..model.stepwise import baseline
-from ..options import MONITORS, Options, Run
-from ..outcome import Held
-from ..trained import Trained, rounded, vocabulary
+from ..options import MONITORS, TrainConfig
+from ..result import GPCMResult
 
-WORK = "gpcm train"
-_INFERENCE = 16_384  # steps at once when validation students are scored
+NAME = "gpcm train"
+_INFERENCE = 16_384  # steps of a batch when validation students are scored
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Prepared:
-    """What `brimful.train` is given.
+class TrainingSetup:
+    """The inputs of `brimful.train`.
 
     Attributes:
-        train, valid, test: the students, cut into pieces; what training never asks is made unknown.
-        model: with its first weights.
+        train, valid, test: the students, in segments; questions that training never asks are the unknown one.
+        model: with its initial weights.
         loss: of the model and a batch.
-        settings: the options of `brimful.train` that decide the result.
+        settings: the options of `brimful.train` that determine the result.
     """
 
     train: Students
@@ -56,94 +58,84 @@ class Prepared:
     settings: dict[str, Any]
 
 
-def prepare(folder: Folder, run: Run) -> Prepared:
+def set_up(dataset: Dataset, config: TrainConfig) -> TrainingSetup:
     """Splits the students and makes the model."""
-    options = run.options
-    train, valid, test = _parts(folder, options, run.seed)
+    train, valid, test = _split(dataset, config)
     with torch.random.fork_rng([]):
-        torch.manual_seed(run.seed)
-        model = DeepGPCM(options.config(len(train.questions), train.categories))
-    size = min(options.batch_size * options.gradient_accumulation_steps, len(train))
-    steps = options.epochs * -(-len(train) // size)
-    weights = class_weights(torch.from_numpy(train.counts))
-    loss = functools.partial(batch_loss, loss=Loss(options.loss, weights, options.gamma), parallel=options.parallel)
-    settings = {
-        "epochs": options.epochs,
-        "batch_size": size,
-        "accumulation_steps": options.gradient_accumulation_steps if options.gradient_accumulation_steps > 1 else None,
-        "monitor": options.monitor,
-        "mode": MONITORS[options.monitor],
-        "patience": options.patience,
-        "optimizer": options.optimizer,
-        "lr": options.lr,
-        "weight_decay": options.weight_decay,
-        "schedule": options.schedule,
-        "warmup": options.warmup,
-        "clip": options.clip,
-        "ema": decay(options.average, steps),
-        "precision": options.precision,
-        "loader": {"transform": add_keys, "pad": PADDING, "num_workers": options.num_workers},
-        "seed": run.seed,
-        "name": WORK,
+        torch.manual_seed(config.seed)
+        model = DeepGPCM(config.model_config(len(train.questions), train.categories))
+    loss = Loss(config.loss, class_weights(torch.from_numpy(train.counts)), config.gamma)
+    settings = config.train_options() | {
+        "batch_size": min(config.batch_size * config.accumulation_steps, len(train)),
+        "accumulation_steps": config.accumulation_steps if config.accumulation_steps > 1 else None,
+        "monitor": config.monitor,
+        "mode": MONITORS[config.monitor],
+        "loader": {"transform": add_dropout_seeds, "pad": PADDING, "num_workers": config.num_workers},
+        "seed": config.seed,
+        "name": NAME,
     }
-    return Prepared(train, valid, test, model, loss, settings)
+    return TrainingSetup(
+        train, valid, test, model, functools.partial(batch_loss, loss=loss, parallel=config.parallel), settings
+    )
 
 
-def single(folder: Folder, run: Run) -> Trained:
-    """One model: trained on the training students, tested on the others. With a directory it is also stored there."""
+def fit(
+    dataset: Dataset, config: TrainConfig, progress: Any = False, cancel: threading.Event | None = None
+) -> GPCMResult:
+    """Trains one model on the training students and tests it on the others. With `out` it is also stored there."""
     started = time.monotonic()
-    options, truth, given = run.options, folder.truth, prepare(folder, run)
+    setup, true_parameters = set_up(dataset, config), dataset.true_parameters
     result = train_model(
-        given.model,
-        given.loss,
-        tensors(given.train),
-        valid=tensors(given.valid),
-        metrics=Validation(given.valid, options.predict_by),
-        budget=run.budget,
-        device=run.device,
-        out=run.out,
-        progress=run.progress,
-        **given.settings,
+        setup.model,
+        setup.loss,
+        tensors(setup.train),
+        valid=tensors(setup.valid),
+        metrics=Validation(setup.valid, config.predict_by),
+        budget=config.budget,
+        device=config.device,
+        out=config.out,
+        progress=progress,
+        cancel=cancel,
+        **setup.settings,
     )
-    model, test = given.model.cpu(), given.test
-    held = Held.of(test, predict_next(model, test))
-    scores = score(held.probability_TK, test.response, options.predict_by)
-    found = items(model, given.train)
-    best = result.best or result.history[-1]
-    trained = Trained(
+    model, test = setup.model.cpu(), setup.test
+    held_out, items = predict_next(model, test), item_parameters(model, setup.train)
+    scores, int8 = held_out.scores(config.predict_by), quantize(model) if config.int8 else None
+    trained = GPCMResult(
         model=model,
-        train=vocabulary(given.train),
-        items=found,
+        vocabulary=setup.train.select(np.zeros(0, np.int64)),
+        items=items,
+        held_out=held_out,
         scores=scores,
-        held=held,
         history=result.history,
-        best=int(best["epoch"]) - 1,
-        settings={"dataset": folder.name, "seed": run.seed, **asdict(options)},
-        recovery=None if truth is None else recovery(found, abilities(model, test), test, truth),
-        truth=truth,
-        rounded=rounded(model, held, scores, options.predict_by) if options.int8 else None,
-        predict_by=options.predict_by,
+        best_epoch=int((result.best or result.history[-1])["epoch"]) - 1,
+        settings=settings_of(config) | {"dataset": dataset.name},
+        plan=result.plan,
+        observed=result.observed,
         seconds=time.monotonic() - started,
+        recovery=true_parameters and measure_recovery(items, abilities(model, test), test, true_parameters),
+        true_parameters=true_parameters,
+        int8=int8,
+        int8_qwk_loss=int8 and scores.qwk - predict_next(int8, test).scores(config.predict_by).qwk,
     )
-    if run.out is not None:
-        trained.save(run.out)
+    if config.out is not None:
+        store.save(trained, config.out)
     return trained
 
 
-def _parts(folder: Folder, options: Options, seed: int) -> tuple[Students, Students, Students]:
-    train, valid, test = folder.train, folder.valid, folder.test
+def settings_of(config: TrainConfig) -> dict[str, Any]:
+    """What determines the result, in JSON values."""
+    return {name: value for name, value in to_dict(config).items() if name not in ("out", "device", "budget")}
+
+
+def _split(dataset: Dataset, config: TrainConfig) -> tuple[Students, Students, Students]:
+    train, valid, test = dataset.train, dataset.valid, dataset.test
     assert test is not None
     if valid is None:
-        share = max(options.valid_fraction, 1 / len(np.unique(train.ids)))  # at least one student
-        train, valid = split(train, (1 - share, share), seed)
-    parts = [each.pieces(options.pieces) if options.pieces else each for each in (train, valid, test)]
-    return parts[0], parts[1].masked(parts[0]), parts[2].masked(parts[0])
-
-
-def decay(share: float, steps: int) -> float | None:
-    """The decay of a moving average that looks back over a share of all steps; none where that is no step."""
-    back = share * steps
-    return 1 - 1 / back if back > 1 else None
+        share = max(config.valid_fraction, 1 / len(np.unique(train.ids)))  # at least one student
+        train, valid = split(train, (1 - share, share), config.seed)
+    train, valid, test = (part.segments(config.segment_length) for part in (train, valid, test))
+    return train, valid.mask_unseen(train.question), test.mask_unseen(train.question)
 
 
 def tensors(students: Students) -> dict[str, Any]:
@@ -156,38 +148,39 @@ def tensors(students: Students) -> dict[str, Any]:
     }
 
 
-def add_keys(batch: Mapping[str, Any], generator: torch.Generator) -> dict[str, Any]:
-    """Gives each student of a batch the key that its dropout depends on, so that the cut into micro-batches does not
-    change it; the generator's seed is that of the epoch and the batch."""
-    return {**batch, "key": dropout.keys(generator.initial_seed(), 0, batch["student"])}
+def add_dropout_seeds(batch: Mapping[str, Any], generator: torch.Generator) -> dict[str, Any]:
+    """Adds the seed of each student's dropout to a batch, so that the split into micro-batches does not change it; the
+    generator's seed is that of the epoch and the batch."""
+    return {**batch, "dropout_seed": dropout.student_seeds(generator.initial_seed(), 0, batch["student"])}
 
 
 def batch_loss(model: nn.Module, batch: Mapping[str, Any], *, loss: Loss, parallel: bool) -> Weighted:
-    """The loss of a batch, by the one way of computing the model or the other."""
+    """The loss of a batch, with all steps at once or step by step."""
     question, response = batch["question"], batch["response"]
     steps: tuple[Tensor, ...] = (question.values.long(), response.values.long(), question.lengths)
-    key = batch.get("key")
-    output = model(*steps, key) if parallel else baseline(model, *steps, key)  # pyright: ignore[reportArgumentType]
+    seed = batch.get("dropout_seed")
+    output = model(*steps, seed) if parallel else baseline(model, *steps, seed)  # pyright: ignore[reportArgumentType]
     return loss(output.logits_BSK, steps[1], steps[2])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Validation:
-    """The scores of a model on the validation students, by name."""
+    """The metrics of a model on the validation students, by name."""
 
     students: Students
     predict_by: str
 
     def __call__(self, model: Any, batches: Any) -> dict[str, float]:
-        found: Scores = score(self._probabilities(model), self.students.response, self.predict_by)
-        return {name: value for name, value in asdict(found).items() if name != "count" and not math.isnan(value)}
+        metrics = asdict(self._predict(model).scores(self.predict_by))
+        return {name: value for name, value in metrics.items() if name != "count" and not math.isnan(value)}
 
-    def _probabilities(self, model: Any) -> np.ndarray:
-        """In batches that fit: a budget that training keeps to by cutting is not to be broken here."""
+    def _predict(self, model: Any) -> Predictions:
+        """In smaller batches where memory runs out: a budget that training stays inside by splitting is not to be
+        exceeded here."""
         steps, least = _INFERENCE, int(self.students.lengths.max(initial=1))
         while True:
             try:
-                return predict_next(model, self.students, steps=steps).probability_TK
+                return predict_next(model, self.students, steps=steps)
             except torch.OutOfMemoryError:
                 if steps <= least:
                     raise

@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 import pyarrow.csv
@@ -14,30 +14,31 @@ from brimful import gpcm
 from brimful.cli.app import app
 from brimful.core.memory.plan import Plan
 from brimful.gpcm.data.synthetic import write
-from brimful.gpcm.workload import SHOWN
+from brimful.gpcm.result import METRICS, FoldTable
 
-from .test_report import is_picture
+from .helpers.training import is_picture
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 CPU = ("--device", "cpu")
 TINY = ("--epochs", "2", "--batch-size", "8", "--slots", "4", "--key-size", "4", "--value-size", "6", "--hidden", "5")
 SUMMARY = {
-    *("dataset", "questions", "categories", "loss", "predicted_by", "answers", *SHOWN, "chosen_epoch", "epochs"),
-    *("seconds", "picture", "students_picture"),
+    *("dataset", "questions", "categories", "loss", "predict_by", "answers", *METRICS, "best_epoch", "epochs"),
+    *("seconds", "predicted_peak_bytes", "observed_peak_bytes", "budget_bytes", "pictures"),
 }
-RECOVERED = {"alpha_recovered", "beta_recovered", "theta_recovered"}
+RECOVERY = {"alpha_recovery", "beta_recovery", "theta_recovery"}
 
 
 def invoke(*arguments: str) -> dict[str, Any]:
-    result = CliRunner().invoke(app, [*arguments, *CPU, "--json"])
+    device = CPU if "report" not in arguments else ()
+    result = CliRunner().invoke(app, [*arguments, *device, "--json"])
     assert result.exit_code == 0, result.stderr
     return json.loads(result.stdout)
 
 
 def fails(*arguments: str) -> str:
     """What is on standard error, when nothing is on standard output and there is no traceback."""
-    result = CliRunner().invoke(app, [*arguments, *CPU])
+    result = CliRunner().invoke(app, [*arguments, *(CPU if "report" not in arguments else ())])
     assert result.exit_code == 1
     assert result.stdout == ""
     assert "Traceback" not in result.stderr
@@ -47,7 +48,7 @@ def fails(*arguments: str) -> str:
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder of synthetic data."""
-    return write(tmp_path_factory.mktemp("data") / "made", gpcm.named("synthetic_OC_40_6_3"))
+    return write(tmp_path_factory.mktemp("data") / "made", gpcm.synthetic_by_name("synthetic_OC_40_6_3"))
 
 
 @pytest.fixture(scope="module")
@@ -60,15 +61,15 @@ def model(folder: Path) -> Path:
 
 def test_training(folder: Path, model: Path):
     report = invoke("gpcm", "train", "--dataset", str(folder), "--out", str(model), "--int8", *TINY)  # done already
-    assert set(report) == SUMMARY | RECOVERED | {"int8_bytes", "int8_lost_qwk"}
+    assert set(report) == SUMMARY | RECOVERY | {"int8_bytes", "int8_qwk_loss"}
     assert (report["dataset"], report["questions"], report["categories"]) == ("synthetic_OC_40_6_3", 6, 3)
     assert report["epochs"] == 2 and report["auc"] is None
     found = gpcm.load(model)
-    assert isinstance(found, gpcm.Trained)
-    assert report["qwk"] == found.scores.qwk and report["answers"] == found.held.students.steps
-    assert is_picture(Path(report["picture"])) and is_picture(Path(report["students_picture"]))
+    assert isinstance(found, gpcm.GPCMResult)
+    assert report["qwk"] == found.scores.qwk and report["answers"] == found.held_out.students.steps
+    assert [Path(path).name for path in report["pictures"]] == ["gpcm.png", "students.png"]
     names = {each.name for each in model.iterdir()}
-    assert {"model.json", "weights.safetensors", "weights-int8.safetensors", "items.parquet"} <= names
+    assert {"model.json", "weights.safetensors", "int8.safetensors", "items.parquet"} <= names
     assert pq.read_table(model / "items.parquet")["question"].to_pylist() == [str(place) for place in range(6)]
     changed = fails("gpcm", "train", "--dataset", str(folder), "--out", str(model), "--int8", *TINY, "--lr", "1")
     assert "cannot be resumed: lr was 0.005 and is now 1.0" in changed
@@ -78,14 +79,14 @@ def test_the_seeds_own_spelling():
     options = ["--model", "baseline", "--dataset", "synthetic_PC_20_4_3", "--epochs", "1", "--batch_size", "4"]
     more = ["--gradient_accumulation_steps", "2", "--num_workers", "4", "--use_parallel"]
     report = invoke("gpcm", "train", *options, *more)
-    assert set(report) == SUMMARY | RECOVERED
-    assert report["picture"] is None
+    assert set(report) == SUMMARY | RECOVERY
+    assert report["pictures"] == []
 
 
-def test_training_is_told_in_words():
+def test_training_is_shown_in_words():
     result = CliRunner().invoke(app, ["gpcm", "train", "--dataset", "synthetic_OC_20_4_2", *TINY, *CPU])
     assert result.exit_code == 0, result.stderr
-    for words in ("accuracy", "within one", "qwk", "auc", "cross entropy", "alpha recovered", "chosen epoch"):
+    for words in ("accuracy", "within one", "qwk", "auc", "cross entropy", "alpha recovery", "best epoch"):
         assert words in result.stdout
     assert "epoch 2 of 2" in result.stderr
 
@@ -94,12 +95,10 @@ def test_cross_validation(tmp_path: Path):
     options = ["--dataset", "synthetic_OC_20_4_2", "--n-folds", "2", "--jobs", "1", *TINY]
     report = invoke("gpcm", "train", *options, "--out", str(tmp_path / "folds"))
     assert set(report["folds"]) == {"fold 1", "fold 2", "mean", "deviation", "test file"}
-    assert set(report["folds"]["mean"]) == set(SHOWN)
+    assert set(report["folds"]["mean"]) == set(METRICS)
     assert report["qwk"] == report["folds"]["mean"]["qwk"]
-    assert (report["folds_at_a_time"], report["best_fold"] in (1, 2)) == (1, True)
-    again = invoke("gpcm", "report", str(tmp_path / "folds"))
-    assert again["folds"] == report["folds"] and is_picture(Path(again["picture"]))
-    words = CliRunner().invoke(app, ["gpcm", "report", str(tmp_path / "folds"), *CPU]).stdout
+    assert (report["parallel_folds"], report["best_fold"] in (1, 2)) == (1, True)
+    words = str(FoldTable(cast(gpcm.CrossValidationResult, gpcm.load(tmp_path / "folds"))))
     assert "deviation" in words and "fold 2" in words
 
 
@@ -116,8 +115,8 @@ def test_predictions(folder: Path, model: Path, tmp_path: Path, ending: str):
     report = invoke("gpcm", "predict", str(model), "--data", str(data), "--out", str(out))
     table = pq.read_table(out) if ending == "parquet" else pyarrow.csv.read_csv(out)
     assert (report["students"], report["rows"], report["out"]) == (8, table.num_rows, str(out))
-    assert report["answers_to_unknown_questions"] == 0
-    found = gpcm.load(model)
+    assert report["unknown_questions"] == 0
+    found = gpcm.load(model).best
     assert report["qwk"] == pytest.approx(found.score(data).qwk)
     assert table["p_1"].to_pylist() == pytest.approx(found.predict(data)["p_1"].to_pylist(), rel=1e-5)
     after = tmp_path / f"after.{ending}"
@@ -131,15 +130,15 @@ def test_predictions_of_a_table_with_unknown_questions(model: Path, tmp_path: Pa
     names = ["--student", "pupil", "--order", "when", "--question", "item", "--response", "mark"]
     out = str(tmp_path / "there.parquet")
     report = invoke("gpcm", "predict", str(model), "--data", str(tmp_path / "long.csv"), "--out", out, *names)
-    assert report["answers_to_unknown_questions"] == 1
+    assert report["unknown_questions"] == 1
     assert pq.read_table(out)["known"].to_pylist() == [False, True, True]
 
 
 def test_the_report(model: Path, tmp_path: Path):
     report = invoke("gpcm", "report", str(model), "--out", str(tmp_path / "pictures"))
-    assert set(report) == SUMMARY | RECOVERED | {"int8_bytes", "int8_lost_qwk"}
-    assert Path(report["picture"]) == tmp_path / "pictures" / "gpcm.png"
-    assert is_picture(Path(report["students_picture"]))
+    assert set(report) == SUMMARY | RECOVERY | {"int8_bytes", "int8_qwk_loss"}
+    assert report["pictures"] == [str(tmp_path / "pictures" / name) for name in ("gpcm.png", "students.png")]
+    assert is_picture(Path(report["pictures"][0]))
 
 
 def test_help_teaches():
@@ -166,11 +165,11 @@ def test_help_teaches():
         (["train", "--dataset", "synthetic_OC", "--loss", "l2"], "loss is 'l2'; choose one of combined, cross_entropy"),
         (["train", "--dataset", "synthetic_OC", "--epochs", "many"], "epochs is 'many'; it must be a whole number"),
         (["predict", "nowhere", "--data", "x", "--out", "y.parquet"], "nowhere holds no trained model (check the path"),
-        (["predict", "nowhere", "--data", "x"], "name where the predictions go: --out predictions.parquet"),
+        (["predict", "nowhere", "--data", "x", "--out", "y.txt"], "name a .parquet or a .csv file for the predictions"),
         (["report", "nowhere"], "nowhere holds no trained model (check the path"),
     ],
 )
-def test_mistakes_are_told_without_a_traceback(arguments: list[str], words: str):
+def test_mistakes_are_reported_without_a_traceback(arguments: list[str], words: str):
     assert words in fails("gpcm", *arguments)
 
 
@@ -191,7 +190,7 @@ def test_mistakes_about_the_data(model: Path, tmp_path: Path):
     high = fails("gpcm", "predict", str(model), "--data", str(tmp_path / "high.txt"), "--out", out)
     assert "the response 7 is not one of the 3 categories (0 to 2)" in high
     asked = ["--data", str(tmp_path / "one.txt"), "--out", out, "--next", "Q99"]
-    assert "training knew no question 'Q99'; the vocabulary begins with 0, 1" in fails(
+    assert "the model has no question 'Q99'; the vocabulary begins with 0, 1" in fails(
         "gpcm", "predict", str(model), *asked
     )
     assert not (tmp_path / "there.parquet").exists()

@@ -1,11 +1,12 @@
 """Small made-up students for the tests."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from brimful.gpcm.data.students import Students
-from brimful.gpcm.model.deep_gpcm import Config, DeepGPCM
+from brimful.gpcm.model.deep_gpcm import DeepGPCM, DeepGPCMConfig
 
 
 def students(
@@ -18,13 +19,21 @@ def students(
         generator.integers(questions + unknown, size=offsets[-1]).astype(np.int32),
         generator.integers(categories, size=offsets[-1]).astype(np.int32),
         offsets,
-        np.array([f"s{place}" for place in range(len(lengths))], dtype=str),
-        np.array([f"q{place}" for place in range(questions)], dtype=str),
+        np.array([f"s{number}" for number in range(len(lengths))], dtype=str),
+        np.array([f"q{number}" for number in range(questions)], dtype=str),
         categories,
     )
+
+
+def first_steps(whole: Students, count: int) -> Students:
+    """The first steps of every sequence."""
+    if not count:
+        return replace(whole, question=whole.question[:0], response=whole.response[:0], offsets=0 * whole.offsets)
+    parts = whole.segments(count)
+    return parts.select(np.append(True, parts.ids[1:] != parts.ids[:-1]))
 
 
 def small(questions: int = 7, categories: int = 4, **options: Any) -> DeepGPCM:
     """A small model in double precision, for evaluation."""
     sizes = {"slots": 5, "key_size": 4, "value_size": 6, "hidden": 3, **options}
-    return DeepGPCM(Config(questions=questions, categories=categories, **sizes)).double().eval()
+    return DeepGPCM(DeepGPCMConfig(questions=questions, categories=categories, **sizes)).double().eval()

@@ -1,0 +1,83 @@
+"""What the commands of `brimful gpcm` do with their options."""
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+
+from ..core.base.errors import ConfigError
+from ..core.memory import devices
+from ..core.memory.plan import Plan
+from ..core.runs.context import RunContext
+from ..core.runs.files import write_atomic
+from ..engine.train import plan_train as plan_model
+from .options import PredictConfig, ReportConfig, TrainConfig
+from .report import report
+from .result import CrossValidationResult, GPCMResult, metric_values
+from .store import load
+from .training.cross_validation import fold_datasets
+from .training.datasets import load_dataset
+from .training.fit import set_up, tensors
+from .training.train import run
+
+
+def plan_train(config: TrainConfig, probe: bool) -> Plan:
+    """The plan of one fold, where there are several."""
+    dataset = load_dataset(config.dataset, config)
+    setup = set_up(fold_datasets(dataset, config)[0] if config.n_folds > 1 else dataset, config)
+    return plan_model(
+        setup.model,
+        setup.loss,
+        tensors(setup.train),
+        valid=tensors(setup.valid),
+        device=config.device,
+        budget=config.budget,
+        **setup.settings,
+    )
+
+
+def train_model(config: TrainConfig, context: RunContext) -> dict[str, Any]:
+    return _reported(run(config.dataset, config, context.events.emit, context.cancel), config.out)
+
+
+def predict_answers(config: PredictConfig, context: RunContext) -> dict[str, Any]:
+    if config.out.suffix not in (".parquet", ".csv"):
+        raise ConfigError(f"--out is {config.out}; name a .parquet or a .csv file for the predictions")
+    result = load(config.directory).best
+    result.model.to(devices.resolve(config.device))
+    students = result.read(config.data, **config.table_options())
+    metrics: dict[str, Any] = {}
+    if config.next is not None:
+        table = result.predict_question(students, config.next)
+    else:
+        predictions = result.predictions(students)
+        table = predictions.table(result.predict_by)
+        metrics = metric_values(predictions.scores(result.predict_by)) if students.steps else {}
+    config.out.parent.mkdir(parents=True, exist_ok=True)
+    write_atomic(config.out, lambda path: _write_table(table, config.out.suffix, path))
+    return {
+        "students": len(students),
+        "rows": table.num_rows,
+        "unknown_questions": students.unknown,
+        "out": str(config.out),
+        **metrics,
+    }
+
+
+def _write_table(table: pa.Table, suffix: str, path: Path) -> None:
+    if suffix == ".csv":
+        pyarrow.csv.write_csv(table, path)
+    else:
+        pq.write_table(table, path)
+
+
+def report_model(config: ReportConfig, context: RunContext) -> dict[str, Any]:
+    return _reported(load(config.directory), config.out or config.directory)
+
+
+def _reported(result: GPCMResult | CrossValidationResult, folder: Path | None) -> dict[str, Any]:
+    """The summary, with the pictures that were drawn into the folder."""
+    paths = [] if folder is None else report(result).save(folder)
+    return result.summary() | {"pictures": [str(path) for path in paths if path.suffix == ".png"]}

@@ -1,0 +1,82 @@
+"""Cross-validation: folds one after another and in parallel."""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import psutil
+import pytest
+import torch
+
+from brimful import RunDirError, WorkerError, gpcm
+from brimful.gpcm.options import TrainConfig
+from brimful.gpcm.training import parallel_folds
+from brimful.gpcm.training.parallel_folds import count_parallel_folds, jobs_that_fit
+
+from ..helpers.training import NAME, train, weights
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+def test_folds_hold_out_every_student_once(tmp_path: Path):
+    result = train(n_folds=3, out=tmp_path / "folds", epochs=2)
+    assert isinstance(result, gpcm.CrossValidationResult) and result.jobs == 1
+    held_out = [name for fold in result.folds for name in fold.held_out.students.ids.tolist()]
+    assert sorted(held_out, key=int) == [str(number) for number in range(32)]  # the test file's 8 are in none
+    assert result.scores.qwk == pytest.approx(np.mean([fold.scores.qwk for fold in result.folds]))
+    assert result.scores.count == sum(fold.scores.count for fold in result.folds)
+    assert result.deviation.qwk == pytest.approx(np.std([fold.scores.qwk for fold in result.folds]))
+    assert len(result.test_scores) == 3 and result.test is not None
+    assert result.test.count == result.test_scores[0].count
+    best = [fold.history[fold.best_epoch]["valid_loss"] for fold in result.folds]
+    assert result.best is result.folds[int(np.argmin(best))]
+    again = gpcm.load(tmp_path / "folds")
+    assert isinstance(again, gpcm.CrossValidationResult)
+    assert torch.equal(weights(again.best), weights(result.best))
+    assert again.summary() == result.summary()
+    with pytest.raises(RunDirError, match="holds"):
+        train(out=tmp_path / "folds")
+    assert gpcm.load(gpcm.save(result, tmp_path / "copy")).summary() == result.summary()
+
+
+def test_folds_in_processes_are_the_same():
+    """Started once: a process takes seconds to import torch."""
+    source = gpcm.synthetic_by_name("synthetic_OC_20_4_2").students
+    one = train(source, n_folds=2, jobs=1, epochs=1)
+    events = []
+    two = train(source, n_folds=2, jobs=2, epochs=1, progress=events.append)
+    assert two.jobs == 2 and not two.test_scores
+    for first, second in zip(one.folds, two.folds, strict=True):
+        assert torch.equal(weights(first), weights(second))
+    assert [event.name for event in events] == ["started", "batch_done", "batch_done", "finished"]
+
+
+def test_errors_of_a_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    part, config = gpcm.synthetic_by_name(NAME).dataset(), TrainConfig(dataset=NAME, device="cpu")
+    for code, error, words in (
+        ("print('lost', file=__import__('sys').stderr); raise SystemExit(1)", WorkerError, "code 1: lost"),
+        ("raise SystemExit(130)", KeyboardInterrupt, "run the same command again to resume"),
+    ):
+        (tmp_path / "fold.py").write_text(code)
+        monkeypatch.setattr(parallel_folds, "_COMMAND", [sys.executable, str(tmp_path / "fold.py")])
+        with pytest.raises(error, match=words):
+            parallel_folds.train_in_parallel([part], [config], 1, config)
+
+
+def test_processes_do_not_outlive_the_call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    part, config = gpcm.synthetic_by_name(NAME).dataset(), TrainConfig(dataset=NAME, device="cpu")
+    (tmp_path / "fold.py").write_text("import sys, time\ntime.sleep(600) if '0.task' in sys.argv[1] else sys.exit(1)")
+    monkeypatch.setattr(parallel_folds, "_COMMAND", [sys.executable, str(tmp_path / "fold.py")])
+    with pytest.raises(WorkerError, match="fold 2 ended with code 1: without a message"):
+        parallel_folds.train_in_parallel([part] * 2, [config] * 2, 2, config)
+    children = psutil.Process().children()
+    assert not [process for process in children if "fold.py" in " ".join(process.cmdline())]
+
+
+def test_how_many_folds_run_in_parallel():
+    assert jobs_that_fit(5, "cpu", 64 * 10**9, 10**8, cores=2) == 2
+    assert jobs_that_fit(5, "cpu", 10**8, 10**8, cores=8) == 1
+    assert jobs_that_fit(5, "cuda", 8 * 10**9, 10**9, cores=64) == 5
+    part = gpcm.synthetic_by_name(NAME).dataset()
+    assert count_parallel_folds([part] * 3, TrainConfig(dataset=NAME, n_folds=3, device="cpu")) == 1  # too short
+    assert count_parallel_folds([part] * 3, TrainConfig(dataset=NAME, n_folds=3, jobs=9, device="cpu")) == 3
