@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from brimful import BudgetError
 from brimful.data import Ragged, Subset, source
+from brimful.data.dataset import Dataset, Field
 from brimful.data.order import Order
 from brimful.data.residency import Room, plan_tier, room
-from brimful.data.rows import Field, Rows
 
 from .datasets import run, same, small
 
@@ -23,8 +23,8 @@ CPU, GPU = torch.device("cpu"), torch.device("cuda", 0)
 MB = 10**6
 
 
-class Described(Rows):
-    """Rows that exist only as a description."""
+class Described(Dataset):
+    """A dataset that exists only as a description."""
 
     def __init__(self, samples: int, width: int, held: int = 0) -> None:
         self._samples, self.held = samples, held

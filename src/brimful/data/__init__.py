@@ -1,10 +1,10 @@
 """Datasets as batches on the device, in one order, from wherever their rows fit."""
 
+from .dataset import Source
 from .decoded import Decoded
 from .loader import Loader, loader
 from .order import Padding
 from .ragged import Padded, Ragged
-from .rows import Source
 from .sources import source
 from .split import split
 from .statistics import Moments, standardize, statistics

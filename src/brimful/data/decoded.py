@@ -10,12 +10,12 @@ import numpy as np
 import torch
 
 from ..core.base.errors import InputError
+from ..core.base.pytree import as_tensor
 from ..core.runs import fingerprint
-from .columns import as_tensor
-from .rows import Field, Gather, Rows, some, unpack
+from .dataset import Dataset, Field, Gather, some, unpack
 
 
-class Decoded(Rows):
+class Decoded(Dataset):
     """Samples that become tensors only when they are read.
 
     The loader's `num_workers` threads decode the samples of a batch, and the next batches ahead of time. Threads, since

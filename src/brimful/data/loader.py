@@ -9,10 +9,10 @@ import torch
 from ..core.base.errors import ConfigError, InputError
 from ..core.memory import devices
 from ..core.memory.plan import Plan
+from .dataset import Dataset
 from .order import Order, Padding
 from .permutation import transform_seed
 from .residency import plan_tier, room
-from .rows import Rows
 from .sources import source as rows_of
 from .tiers import Fill, Pinned, Resident
 
@@ -136,7 +136,7 @@ class Loader:
 
     def __init__(
         self,
-        rows: Rows,
+        rows: Dataset,
         order: Order,
         plan: Plan,
         device: torch.device,

@@ -17,8 +17,8 @@ from ..core.memory.budget import Budget
 from ..core.memory.cost import Cost
 from ..core.memory.limit import MemoryLimit
 from ..core.memory.plan import Candidate, Plan, Rejected, choose
+from .dataset import Dataset
 from .order import Order
-from .rows import Rows
 
 TIERS = ("device", "pinned")
 AHEAD = 2
@@ -69,7 +69,7 @@ def _bytes(reserve: Any) -> int:
     return count
 
 
-def plan_tier(rows: Rows, order: Order, room: Room, tier: str = "auto", ranks: int = 1) -> Plan:
+def plan_tier(rows: Dataset, order: Order, room: Room, tier: str = "auto", ranks: int = 1) -> Plan:
     """The fastest tier that fits; pure. Nothing is loaded: the bytes come from the fields' forms.
 
     Args:

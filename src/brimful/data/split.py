@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from ..core.base.errors import ConfigError, InputError
+from .dataset import some
 from .permutation import split_permutation
-from .rows import some
 from .sources import source as rows_of
 
 

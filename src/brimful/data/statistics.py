@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from ..core.base.errors import ConfigError, InputError
+from .dataset import called, some, unpack
 from .ragged import Padded, Ragged
-from .rows import called, some, unpack
 from .sources import source as rows_of
 from .subset import sample_numbers
 

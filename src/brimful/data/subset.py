@@ -9,7 +9,7 @@ import torch
 
 from ..core.base.errors import InputError
 from ..core.runs import fingerprint
-from .rows import Field, Gather, Rows, some
+from .dataset import Dataset, Field, Gather, some
 from .sources import source as rows_of
 
 
@@ -29,7 +29,7 @@ def sample_numbers(index: Any, samples: int) -> np.ndarray:
     return found.astype(np.int64)
 
 
-class Subset(Rows):
+class Subset(Dataset):
     """Some samples of a source, in the order of an index: a split, a fold, a filter.
 
     Args:

@@ -17,13 +17,11 @@ import torch
 from torch import Tensor
 
 from ..core.base.background import BackgroundThread
+from .dataset import Dataset, Fields, Gather
 from .ragged import Padded, Ragged, packed, padded, pick
 from .residency import AHEAD
-from .rows import Gather, Rows
 
 _PIECE = 64 * 2**20  # bytes loaded at a time
-
-Fields = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +41,7 @@ class Fill:
 class Resident:
     """All rows on the device. They are loaded when this is made."""
 
-    def __init__(self, rows: Rows, device: torch.device, fill: Fill, workers: int = 0) -> None:
+    def __init__(self, rows: Dataset, device: torch.device, fill: Fill, workers: int = 0) -> None:
         self._device, self._fill, self._pack = device, fill, rows.pack
         self._lengths = {name: field.lengths for name, field in rows.fields.items()}
         self._columns: Fields = rows.whole(device) or _loaded(rows, device, workers)
@@ -71,7 +69,7 @@ class Resident:
         return self._fill(column.values, starts_B, lengths_B, lengths[host_B])
 
 
-def _loaded(rows: Rows, device: torch.device, workers: int) -> Fields:
+def _loaded(rows: Dataset, device: torch.device, workers: int) -> Fields:
     """All rows copied to a device, a piece at a time."""
     samples, found, ends = len(rows), {}, {}
     for name, field in rows.fields.items():
@@ -94,10 +92,10 @@ def _loaded(rows: Rows, device: torch.device, workers: int) -> Fields:
 
 
 class Pinned:
-    """Rows gathered on a thread, batches ahead of their use; on CUDA into pinned memory, from which they are copied on
-    a stream of their own while the last batch computes."""
+    """Rows gathered on a thread, batches ahead of their use; on CUDA into pinned memory, from which they are copied
+    on a stream of their own while the last batch computes."""
 
-    def __init__(self, rows: Rows, device: torch.device, fill: Fill, workers: int = 0) -> None:
+    def __init__(self, rows: Dataset, device: torch.device, fill: Fill, workers: int = 0) -> None:
         self._reading = partial(rows.reading, workers, pin=device.type == "cuda")
         self._device, self._fill, self._pack = device, fill, rows.pack
         self._stream = torch.cuda.Stream(device) if device.type == "cuda" else None

@@ -1,10 +1,7 @@
 """Columns to tensors and back, to the bit."""
 
-import datetime
-import decimal
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -13,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from brimful.core.base import arrow, pytree
-from brimful.core.base.errors import BrimfulWarning, InputError
+from brimful.core.base.errors import InputError
 
 from ...engine.map.mapping import same
 
@@ -85,91 +82,3 @@ def test_a_name_that_the_table_needs_is_refused(name: str):
 def test_rows_that_hold_nothing_are_refused():
     with pytest.raises(InputError, match="at least one number"):
         arrow.to_columns(torch.zeros(3, 0))
-
-
-def test_numbers_of_every_kind_become_tensors():
-    table = pa.table(
-        {
-            "int": pa.array([1, 2, 3], pa.int16()),
-            "float": [0.5, 1.5, 2.5],
-            "bool": [True, False, True],
-            "time": pa.array([datetime.datetime(1970, 1, 1, 0, 0, s) for s in range(3)], pa.timestamp("s")),
-            "day": pa.array([datetime.date(1970, 1, d) for d in (1, 2, 3)]),
-            "price": pa.array([decimal.Decimal("1.50")] * 3),
-            "list": pa.array([[1, 2], [3, 4], [5, 6]], pa.list_(pa.int32(), 2)),
-            "matrix": pa.array([[[1.0], [2.0]]] * 3, pa.list_(pa.list_(pa.float32(), 1), 2)),
-        }
-    )
-    found, bad = arrow.to_tensors(table)
-    assert not bad
-    assert {name: (tensor.dtype, tuple(tensor.shape[1:])) for name, tensor in found.items()} == {
-        "int": (torch.int16, ()),
-        "float": (torch.float64, ()),
-        "bool": (torch.bool, ()),
-        "time": (torch.int64, ()),
-        "day": (torch.int32, ()),
-        "price": (torch.float64, ()),
-        "list": (torch.int32, (2,)),
-        "matrix": (torch.float32, (2, 1)),
-    }
-    assert found["list"].tolist() == [[1, 2], [3, 4], [5, 6]]
-    assert found["day"].tolist() == found["time"].tolist() == [0, 1, 2]
-    assert found["price"].tolist() == [1.5] * 3
-
-
-def test_a_null_is_nan_among_floats_and_a_reason_elsewhere():
-    table = pa.table(
-        {
-            "f": [1.0, None, 3.0, 4.0, 5.0],
-            "n": pa.array([1, 2, None, 4, 5]),
-            "l": pa.array([[1, 2], [3, 4], [5, 6], None, [7, None]], pa.list_(pa.int64(), 2)),
-            "m": pa.array([[1.0], None, [3.0], [None], [5.0]], pa.list_(pa.float64(), 1)),
-        }
-    )
-    found, bad = arrow.to_tensors(table)
-    assert bad == {
-        1: "column 'm' is null",
-        2: "column 'n' is null",
-        3: "column 'l' is null",
-        4: "column 'l' is null",
-    }
-    assert np.isnan(found["f"][1].item())
-    assert np.isnan(found["m"][3].item())
-    assert found["l"].shape == (5, 2)
-    assert found["l"][:3].tolist() == [[1, 2], [3, 4], [5, 6]]
-
-
-def test_a_null_inside_nested_lists_is_one_bad_row():
-    kind = pa.list_(pa.list_(pa.int64(), 2), 2)
-    rows = [[[1, 2], [3, 4]], [None, [5, 6]], None, [[7, 8], [9, None]], [[1, 1], [2, 2]]]
-    found, bad = arrow.to_tensors(pa.table({"x": pa.array(rows, kind)}))
-    assert sorted(bad) == [1, 2, 3]
-    assert found["x"].shape == (5, 2, 2)
-    assert found["x"][0].tolist() == rows[0]
-    assert found["x"][4].tolist() == rows[4]
-
-
-def test_a_slice_of_a_chunked_table_has_its_own_rows():
-    piece = pa.table({"x": pa.array([[i, -i] for i in range(5)], pa.list_(pa.int64(), 2)), "y": list(range(5))})
-    table = pa.concat_tables([piece, piece]).slice(3, 4)
-    found, _ = arrow.to_tensors(table)
-    assert found["y"].tolist() == [3, 4, 0, 1]
-    assert found["x"].tolist() == [[3, -3], [4, -4], [0, 0], [1, -1]]
-
-
-def test_columns_that_are_not_numbers_are_left_out_with_a_warning():
-    table = pa.table({"name": ["a", "b"], "x": [1, 2], "rest": [[1], [2, 3]]})
-    with pytest.warns(BrimfulWarning, match="name, rest"):
-        found, _ = arrow.to_tensors(table)
-    assert list(found) == ["x"]
-
-
-def test_a_table_without_numbers_is_refused():
-    with pytest.warns(BrimfulWarning), pytest.raises(InputError, match="none of the columns name"):
-        arrow.to_tensors(pa.table({"name": ["a"]}))
-
-
-def test_tensors_do_not_share_memory_with_the_table():
-    table = pa.table({"x": [1.0, 2.0]})
-    arrow.to_tensors(table)[0]["x"].zero_()
-    assert table["x"].to_pylist() == [1.0, 2.0]

@@ -2,7 +2,6 @@
 
 import json
 import math
-import warnings
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,40 +10,12 @@ import pyarrow as pa
 import torch
 
 from . import pytree
-from .errors import BrimfulWarning, InputError
+from .errors import InputError
 
 OWN = ("item", "status", "message")
 """The columns that a table of results keeps for itself."""
 
 _META = b"brimful.tensors"
-
-
-def to_tensors(table: pa.Table) -> tuple[dict[str, torch.Tensor], dict[int, str]]:
-    """Each numeric column as a tensor, and the rows that hold a null where no NaN can stand for it.
-
-    Columns that are not numbers (texts, nested records) are left out with a warning. Fixed-size lists become
-    further axes.
-    """
-    found, bad, skipped = {}, {}, []
-    for name in table.column_names:
-        try:
-            found[name], nulls = numbers(whole(table[name]))
-        except TypeError:
-            skipped.append(name)
-            continue
-        for row in nulls:
-            bad.setdefault(int(row), f"column {name!r} is null")
-    if skipped:
-        warnings.warn(
-            f"columns that are not numbers are left out of the batch: {', '.join(skipped)}",
-            BrimfulWarning,
-            stacklevel=2,
-        )
-    if not found:
-        raise InputError(
-            f"none of the columns {', '.join(table.column_names)} holds numbers; the function gets tensors"
-        )
-    return found, bad
 
 
 def to_columns(values: pytree.Tree) -> tuple[dict[str, pa.Array], bytes]:

@@ -60,24 +60,33 @@ def join(trees: Sequence[Tree]) -> Tree:
 def tensors(data: Any, name: str = "items") -> Tree:
     """The same form with every array, list of numbers or number as a tensor."""
     match data:
-        case torch.Tensor():
-            return data.detach()
         case Mapping():
             return {key: tensors(part, f"{name}[{key!r}]") for key, part in data.items()}
         case tuple():
             parts = [tensors(part, f"{name}[{place}]") for place, part in enumerate(data)]
             return type(data)(*parts) if hasattr(data, "_fields") else tuple(parts)
+    return as_tensor(data, name)
+
+
+def as_tensor(data: Any, name: str) -> torch.Tensor:
+    """A number, an array or a list of numbers as a tensor, without a copy where possible."""
+    if isinstance(data, torch.Tensor):
+        if data.layout != torch.strided:
+            raise InputError(f"{name} is a {data.layout} tensor; use .to_dense(), or a Ragged")
+        return data.detach().resolve_conj().resolve_neg()
     try:
         array = np.asarray(data)
+        if array.dtype.hasobject:
+            raise TypeError("it holds Python objects")
+        if not array.dtype.isnative:
+            raise TypeError(f"its byte order is not this machine's: use .astype({array.dtype.newbyteorder('=').str!r})")
         with warnings.catch_warnings():
-            warnings.simplefilter(
-                "ignore"
-            )  # torch warns of read-only memory, a mapped file's; nothing here writes to it
-            return torch.from_numpy(np.ascontiguousarray(array) if array.ndim else array)
+            warnings.simplefilter("ignore")  # torch warns of read-only memory, such as a mapped file's; nothing writes
+            return torch.from_numpy(array if min(array.strides, default=0) >= 0 else np.ascontiguousarray(array))
     except (TypeError, ValueError) as error:
         raise InputError(
-            f"{name} is a {type(data).__name__} that cannot become a tensor ({error}); give numbers, or leave that "
-            "part out"
+            f"{name} is a {type(data).__name__} that cannot become a tensor ({error}); give numbers, for samples of "
+            "unequal length a data.Ragged, for anything else a data.Decoded"
         ) from error
 
 

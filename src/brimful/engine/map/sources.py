@@ -1,22 +1,23 @@
-"""What `map` works on: arrays, tables, Parquet files and iterators, all read as runs of positions.
+"""What `map` works on: datasets and iterators, read as ranges of positions.
 
-A position is an item's place in the order of work. Arrays whose items differ in weight are worked heaviest
-first, so their position is not their index: `index` tells. Everything else is worked in its own order.
+A position is an item's place in the order of execution. Datasets whose items differ in weight are run heaviest first,
+so that a position is not the item's index: `index` maps one to the other. Everything else is run in its own order.
 """
 
 import contextlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
-import pyarrow as pa
 import torch
 
-from ...core.base import arrow, pytree
+from ...core.base import pytree
 from ...core.base.errors import InputError
-from ...core.runs import fingerprint, parquet
+from ...core.runs import fingerprint
+from ...data.dataset import Dataset
+from ...data.ragged import Ragged, padded
+from ...data.sources import is_dataset, open_dataset
 
 
 @dataclass(slots=True)
@@ -88,116 +89,63 @@ def item_source(data: Any, weight: Any = None) -> ItemSource:
     """The source for anything `map` accepts."""
     if isinstance(data, ItemSource):
         return data
-    if isinstance(data, str | Path):
-        return ParquetSource(Path(data), weight)
     if isinstance(data, torch.utils.data.DataLoader):
         raise InputError(
             "items is a DataLoader; give its dataset's tensors, or the dataset's items: map batches itself"
         )
-    if hasattr(data, "__arrow_c_stream__") or isinstance(data, pa.RecordBatch):  # pandas, polars and Arrow itself
-        data = pa.Table.from_batches([data]) if isinstance(data, pa.RecordBatch) else pa.table(data)
-    if isinstance(data, pa.Table):
-        tree, bad = arrow.to_tensors(data)
-        return ArraySource(tree, weight, bad, source=data)
-    if isinstance(data, torch.Tensor | np.ndarray | tuple | Mapping):
-        return ArraySource(pytree.tensors(data), weight)
+    if is_dataset(data):
+        return DatasetSource(open_dataset(data), weight)
     if isinstance(data, Iterable):
         return StreamSource(data, weight)
     raise InputError(
         f"items is a {type(data).__name__}; give a tensor, an array, a tuple or dict of them, an Arrow table, the "
-        "path of a Parquet file, or an iterator"
+        "path of a .npy, .npz or Parquet file, or an iterator"
     )
 
 
-class ArraySource:
-    """Tensors in memory, host or device; any order can be read."""
+class DatasetSource:
+    """The samples of a dataset. Where it can be read by index, items of unequal weight come heaviest first."""
 
     forward = False
 
-    def __init__(
-        self, tree: pytree.Tree, weight: Any = None, bad: dict[int, str] | None = None, source: Any = None
-    ) -> None:
-        self._tree, self._bad, self._source = tree, bad or {}, tree if source is None else source
-        self.length: int | None = pytree.rows(tree)
-        weights = _weights(weight, self.length, tree)
+    def __init__(self, dataset: Dataset, weight: Any = None) -> None:
+        self.dataset = dataset
+        self.length: int | None = len(dataset)
+        if isinstance(weight, str):
+            if weight not in dataset.fields:
+                raise InputError(f"weight names the column {weight!r}; there are {', '.join(dataset.fields)}")
+            weight = dataset.column(weight)
+        self.weights = _weights(weight, len(dataset))
         self._order = None
-        if weights is not None:
-            self._order = np.argsort(-weights, kind="stable")
-            weights = weights[self._order]
-        self.weights = weights
+        if self.weights is not None and not dataset.sequential:
+            self._order = np.argsort(-self.weights, kind="stable")
+            self.weights = self.weights[self._order]
 
     def load(self, start: int, stop: int, capacity: float | None = None) -> LoadedBatch:
-        index = self.index(start, stop)
-        if self._order is None:
-            tree = pytree.slice_rows(self._tree, start, stop)
-        else:
-            tree = pytree.take_rows(self._tree, torch.from_numpy(index))
-        bad = {place: self._bad[i] for place, i in enumerate(index.tolist()) if i in self._bad} if self._bad else {}
-        return LoadedBatch(start, stop - start, tree, bad, None if self.weights is None else self.weights[start:stop])
+        fields, bad = self.dataset.load(slice(start, stop) if self._order is None else self._order[start:stop])
+        tree = self.dataset.pack({name: _dense(part) for name, part in fields.items()})
+        weights = None if self.weights is None else self.weights[start:stop]
+        return LoadedBatch(start, stop - start, tree, bad, weights)
 
     def index(self, start: int, stop: int) -> np.ndarray:
         return np.arange(start, stop) if self._order is None else self._order[start:stop]
 
     def item_bytes(self) -> int:
-        return pytree.nbytes(pytree.slice_rows(self._tree, 0, 1))
+        return self.dataset.batch_bytes(1)
 
     def fingerprint(self) -> str:
-        return fingerprint.of(self._source)
+        return self.dataset.fingerprint()
 
     def spec(self) -> str:
-        return str(pytree.spec(self._tree))
+        return str([(name, str(field.dtype), field.shape) for name, field in self.dataset.fields.items()])
 
 
-class ParquetSource:
-    """A Parquet file, or a folder of them, read a few row groups at a time."""
-
-    forward = False
-
-    def __init__(self, path: Path, weight: Any = None) -> None:
-        self._paths, self._files = parquet.files(path)
-        self._schema = self._files[0].schema_arrow
-        groups = [
-            (file, group, file.metadata.row_group(group).num_rows)
-            for file in self._files
-            for group in range(file.num_row_groups)
-        ]
-        self._groups = [(file, group) for file, group, _ in groups]
-        self._starts = np.concatenate([[0], np.cumsum([rows for _, _, rows in groups], dtype=np.int64)])
-        self.length: int | None = int(self._starts[-1])
-        self._kept: tuple[int, pa.Table] | None = None
-        if isinstance(weight, str):
-            if weight not in self._schema.names:
-                raise InputError(f"weight names the column {weight!r}; there are {', '.join(self._schema.names)}")
-            weight = np.concatenate([file.read([weight])[weight].to_numpy() for file in self._files])
-        self.weights = _weights(weight, self.length, None)
-
-    def load(self, start: int, stop: int, capacity: float | None = None) -> LoadedBatch:
-        parts, place = [], start
-        group = int(np.searchsorted(self._starts, start, side="right")) - 1
-        while place < stop:
-            first, last = int(self._starts[group]), min(stop, int(self._starts[group + 1]))
-            parts.append(self._read(group).slice(place - first, last - place))
-            place, group = last, group + 1
-        tree, bad = arrow.to_tensors(pa.concat_tables(parts) if parts else self._schema.empty_table())
-        return LoadedBatch(start, stop - start, tree, bad, None if self.weights is None else self.weights[start:stop])
-
-    def _read(self, group: int) -> pa.Table:
-        if self._kept is None or self._kept[0] != group:
-            file, place = self._groups[group]
-            self._kept = (group, file.read_row_group(place))
-        return self._kept[1]
-
-    def index(self, start: int, stop: int) -> np.ndarray:
-        return np.arange(start, stop)
-
-    def item_bytes(self) -> int:
-        return pytree.nbytes(self.load(0, 1).tree) if self.length else 0
-
-    def fingerprint(self) -> str:
-        return fingerprint.of([part for path in self._paths for part in (path.name, path)])
-
-    def spec(self) -> str:
-        return self._schema.to_string(show_schema_metadata=False)
+def _dense(part: Any) -> Any:
+    """A field as a function gets it: samples of unequal length are padded to the longest of the batch."""
+    if not isinstance(part, Ragged):
+        return part
+    lengths = part.lengths
+    return padded(part.values, part.offsets[:-1], lengths, int(lengths.max()) if len(lengths) else 0, pad=0)
 
 
 class StreamSource:
@@ -306,21 +254,15 @@ class StreamSource:
 _END = object()
 
 
-def _weights(weight: Any, length: int, tree: pytree.Tree | None) -> np.ndarray | None:
-    """Weights as float64, checked; None when all are alike, which is the same as no weights at all."""
+def _weights(weight: Any, length: int) -> np.ndarray | None:
+    """Weights as float64, checked; None when all are 1, which is the same as no weights at all."""
     if weight is None:
         return None
     if callable(weight):
-        raise InputError("weight may be a function only for a stream; give one number an item, or a column's name")
-    if isinstance(weight, str):
-        if not isinstance(tree, Mapping) or weight not in tree:
-            raise InputError(f"weight names the column {weight!r}, which the items do not have")
-        weight = tree[weight]
+        raise InputError("weight may be a function only for a stream; give one number per item, or a column's name")
     values = torch.as_tensor(weight).detach().cpu().to(torch.float64).numpy()
     if values.shape != (length,):
-        raise InputError(f"weight has shape {values.shape} for {length} items; give one number an item")
+        raise InputError(f"weight has shape {values.shape} for {length} items; give one number per item")
     if not (np.isfinite(values).all() and (values > 0).all()):
         raise InputError("every weight must be a finite number above 0")
-    if length and (values == values[0]).all() and values[0] == 1:
-        return None
-    return values
+    return None if length and (values == 1).all() else values

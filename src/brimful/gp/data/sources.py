@@ -18,7 +18,7 @@ from torch import Tensor
 from ...core.base import arrow
 from ...core.base.errors import ConfigError, InputError
 from ...core.runs import fingerprint
-from ...engine.map.sources import ArraySource, ItemSource, LoadedBatch
+from ...engine.map.sources import ItemSource, LoadedBatch, item_source
 from .arrays import as_inputs, as_tensor, where_known
 from .long_table import Columns, is_table, numbers, plain, read_table
 
@@ -272,7 +272,7 @@ def _arrays(x: Any, y: Any, noise: Any, ids: Any) -> Data:
         raise InputError("x holds NaN or infinities, and all tasks share it; take those points out")
     one = _one(tree["noise"].numpy(force=True)) if noise is not None else None
     shared = None if shared is None else shared.double()
-    return Data(ArraySource(tree), shared, _ids(ids, T), dimensions, N, noise=one)
+    return Data(item_source(tree), shared, _ids(ids, T), dimensions, N, noise=one)
 
 
 def _noise(noise: Any, tasks: int, points: int) -> Tensor:

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from ..core.base.errors import InputError
-from .columns import Deferred, as_tensor, shared_length
-from .rows import Field, chosen
+from ..core.base.pytree import as_tensor
+from .array_dataset import DeferredDataset, shared_length
+from .dataset import Field, chosen
 
 
 def mapped(path: Path) -> np.ndarray:
@@ -20,7 +21,7 @@ def mapped(path: Path) -> np.ndarray:
         raise _unreadable(path, error) from error
 
 
-def archive(path: Path, columns: Sequence[str] | None) -> Deferred:
+def archive(path: Path, columns: Sequence[str] | None) -> DeferredDataset:
     """A .npz file's arrays as columns; their form is read from the headers alone."""
     try:
         with zipfile.ZipFile(path) as file:
@@ -36,10 +37,10 @@ def archive(path: Path, columns: Sequence[str] | None) -> Deferred:
         if dtype.hasobject:
             raise _unreadable(path, f"{name!r} holds Python objects, which only a pickle could bring back")
         if not shape:
-            raise InputError(f"{path}: {name!r} is a single number, not a row a sample; leave it out with columns=")
+            raise InputError(f"{path}: {name!r} is a single number, not one row per sample; leave it out with columns=")
         fields[name] = Field(as_tensor(np.empty(0, dtype), name).dtype, tuple(shape[1:]))
     samples = shared_length({name: shape[0] for name, (shape, _) in heads.items()})
-    return Deferred(fields, samples, lambda: _read(path, names), dict)
+    return DeferredDataset(fields, samples, lambda: _read(path, names))
 
 
 def _head(file: zipfile.ZipFile, name: str) -> tuple[tuple[int, ...], np.dtype]:

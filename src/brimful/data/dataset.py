@@ -1,7 +1,7 @@
-"""What a loader reads from: rows with known fields, whatever they come from.
+"""Datasets: samples with known fields, whatever they are read from.
 
-A dataset is one field, or a tuple or dict of fields; a field is a tensor with the samples along its leading axis, or
-`Ragged`.
+A dataset is one field, or a tuple or dict of fields, nested or not; a field is a tensor with the samples along its
+leading axis, or `Ragged`.
 """
 
 import contextlib
@@ -14,17 +14,20 @@ import numpy as np
 import torch
 
 from ..core.base.errors import InputError
-from .ragged import Ragged
+from .ragged import Padded
 
-Gather = Callable[[np.ndarray], dict[str, Any]]
+Fields = dict[str, Any]
+"""Tensors, or `Ragged`, by the names of their fields."""
+
+Gather = Callable[[np.ndarray], Fields]
 
 
 @runtime_checkable
 class Source(Protocol):
     """A dataset of one's own: anything with a length that gives the samples of an index.
 
-    `take` is called on a thread of the loader's, with an int64 index in any order, and returns CPU tensors: one, or a
-    tuple or dict of them, a row a sample. Names, dtypes and the shape of a sample are the same in every call. A method
+    `take` is called on a background thread, with an int64 index in any order, and returns CPU tensors: one, or a tuple
+    or dict of them, one row per sample. Names, dtypes and the shape of a sample are the same in every call. A method
     `fingerprint() -> str` makes `Loader.state` work without `fingerprint=`.
     """
 
@@ -35,12 +38,12 @@ class Source(Protocol):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Field:
-    """One field's form: what its bytes are known from before anything is loaded.
+    """The form of one field, from which its bytes are known before anything is loaded.
 
     Attributes:
         dtype: of its numbers.
         shape: of one sample; of one value of a ragged field.
-        lengths: (N,) int64, each sample's length; None where all are alike.
+        lengths: (N,) int64, the length of each sample; None where all are alike.
     """
 
     dtype: torch.dtype
@@ -55,44 +58,57 @@ class Field:
         """Of all samples together."""
         if self.lengths is None:
             return samples * self.unit_bytes
-        return int(self.lengths.sum()) * self.unit_bytes + 16 * samples  # where each begins, and its length
+        return int(self.lengths.sum()) * self.unit_bytes + 16 * samples  # offsets and lengths
 
     def batch_bytes(self, batch: int) -> int:
         """Of the largest batch there can be, padded."""
         if self.lengths is None:
             return batch * self.unit_bytes
-        return batch * (int(self.lengths.max(initial=0)) * (self.unit_bytes + 9) + 8)  # with the places and the mask
+        return batch * (int(self.lengths.max(initial=0)) * (self.unit_bytes + 9) + 8)  # with the index and the mask
 
 
-class Rows:
-    """The base of all sources inside the loader. `gather` gives the fields by name, `pack` gives them their form back.
+class Dataset:
+    """The base of all datasets. `gather` gives the fields by name, `pack` gives them the form of the dataset.
 
     Attributes:
-        fields: each field's form, by name.
-        held: bytes of host memory that must be taken before a single row can be read.
+        fields: the form of each field, by name.
+        held: bytes of host memory that must be allocated before a single row can be read by index.
+        sequential: whether it should be read front to back: by index it would have to be read whole.
+        on_disk: whether a copy sent to another process opens the file there, instead of carrying the rows.
     """
 
     fields: dict[str, Field]
-    pack: Callable[[dict[str, Any]], Any]
+    pack: Callable[[Fields], Any]
     held: int = 0
+    sequential: bool = False
+    on_disk: bool = False
 
     def __len__(self) -> int:
         raise NotImplementedError
 
-    def gather(self, index: np.ndarray, pin: bool = False) -> dict[str, Any]:
+    def gather(self, index: np.ndarray, pin: bool = False) -> Fields:
         """The samples of an index on the CPU; in pinned memory if asked, where that costs no further copy."""
         raise NotImplementedError
+
+    def load(self, rows: slice | np.ndarray) -> tuple[Fields, dict[int, str]]:
+        """Samples on whichever device they are, without a copy where possible; and the reason for each row, by its
+        place among these, that holds a null for which there is no NaN."""
+        return self.gather(np.arange(rows.start, rows.stop) if isinstance(rows, slice) else rows), {}
 
     def take(self, index: Any) -> Any:
         """The samples of an index on the CPU, in the form of the dataset; ragged fields stay ragged."""
         return self.pack(self.gather(np.asarray(index, np.int64)))
 
-    def whole(self, device: torch.device) -> dict[str, Any] | None:
-        """All fields, if they lie on that device already and can be used as they are."""
+    def column(self, name: str) -> Any:
+        """All values of one field."""
+        return self.gather(np.arange(len(self)))[name]
+
+    def whole(self, device: torch.device) -> Fields | None:
+        """All fields, if they are on that device already and can be used as they are."""
         return None
 
     def ready(self, device: torch.device) -> bool:
-        """Whether `whole` will give them; asked before anything is loaded."""
+        """Whether `whole` will return them; asked before anything is loaded."""
         return False
 
     def fingerprint(self) -> str:
@@ -101,7 +117,7 @@ class Rows:
 
     @contextlib.contextmanager
     def reading(self, workers: int, pin: bool = False) -> Iterator[Gather]:
-        """A way to gather samples, with whatever workers it needs, for as long as it is open."""
+        """A function that gathers samples, with whatever workers it needs, for as long as it is open."""
         yield lambda index: self.gather(index, pin)
 
     @property
@@ -113,41 +129,31 @@ class Rows:
         return sum(field.batch_bytes(batch) for field in self.fields.values())
 
 
-def unpack(tree: Any, what: str = "the source") -> tuple[dict[str, Any], Callable[[dict[str, Any]], Any]]:
+def unpack(tree: Any, what: str = "the source") -> tuple[Fields, Callable[[Fields], Any]]:
     """The fields of a dataset or batch by name, and the function that gives such fields the same form again."""
-    match tree:
-        case Mapping():
-            keys = {str(key): key for key in tree}
-            if len(keys) < len(tree):
-                raise InputError(f"{what} has fields whose names are written alike: {list(tree)}; rename one")
-            fields, pack = {name: tree[key] for name, key in keys.items()}, _as_dict(keys)
-        case Ragged():
-            fields, pack = {"": tree}, _as_single
-        case tuple() if names := getattr(tree, "_fields", None):
-            fields, pack = dict(zip(names, tree, strict=True)), _as_named(type(tree))
-        case tuple():
-            fields, pack = {str(place): part for place, part in enumerate(tree)}, _as_tuple
-        case _:
-            fields, pack = {"": tree}, _as_single
+    fields: Fields = {}
+
+    def walk(part: Any, name: str) -> Callable[[Fields], Any]:
+        prefix = f"{name}." if name else ""
+        if isinstance(part, Mapping):
+            keys = {key: walk(value, f"{prefix}{key}") for key, value in part.items()}
+            return lambda fields: {key: build(fields) for key, build in keys.items()}
+        if isinstance(part, tuple) and not isinstance(part, Padded):
+            names = getattr(part, "_fields", None)
+            builds = [walk(value, f"{prefix}{key}") for key, value in zip(names or range(len(part)), part, strict=True)]
+            kind = type(part)
+            return lambda fields: (
+                kind(*(build(fields) for build in builds)) if names else tuple(build(fields) for build in builds)
+            )
+        if name in fields:
+            raise InputError(f"{what} has fields whose names are written alike: {name!r}; rename one")
+        fields[name] = part
+        return lambda fields: fields[name]
+
+    pack = walk(tree, "")
     if not fields:
         raise InputError(f"{what} has no fields; give at least one")
     return fields, pack
-
-
-def _as_single(fields: dict[str, Any]) -> Any:
-    return fields[""]
-
-
-def _as_tuple(fields: dict[str, Any]) -> Any:
-    return tuple(fields.values())
-
-
-def _as_named(kind: type) -> Callable[[dict[str, Any]], Any]:
-    return lambda fields: kind(*fields.values())
-
-
-def _as_dict(keys: dict[str, Any]) -> Callable[[dict[str, Any]], Any]:
-    return lambda fields: {keys[name]: part for name, part in fields.items()}
 
 
 def called(name: str) -> str:
@@ -156,7 +162,7 @@ def called(name: str) -> str:
 
 
 def chosen(there: Iterable[str], columns: Sequence[str] | None, where: str = "the source") -> list[str]:
-    """The columns asked for, all of which must be there; all there are unless any is asked for."""
+    """The columns asked for, all of which must be there; by default all there are."""
     names = list(there)
     if columns is None:
         return names
@@ -174,7 +180,7 @@ def some(samples: int, what: str = "the source") -> int:
     return samples
 
 
-class Given(Rows):
+class CustomDataset(Dataset):
     """A `Source` of the user's, checked."""
 
     def __init__(self, source: Source) -> None:
@@ -186,17 +192,16 @@ class Given(Rows):
     def __len__(self) -> int:
         return len(self._source)
 
-    def gather(self, index: np.ndarray, pin: bool = False) -> dict[str, Any]:
+    def gather(self, index: np.ndarray, pin: bool = False) -> Fields:
         if not len(index):  # a rank without samples; a source need not know of such
             return {name: torch.empty((0, *form.shape), dtype=form.dtype) for name, form in self.fields.items()}
         found, _ = unpack(self._source.take(index), "take")
         forms = {name: _form(name, part, len(index)) for name, part in found.items()}
-        for name in self.fields.keys() | forms.keys():
-            if name not in forms or name not in self.fields or not _alike(forms[name], self.fields[name]):
-                raise InputError(
-                    f"take gave {_shown(forms)} for one index and {_shown(self.fields)} for another; names, dtypes and "
-                    "shapes must be the same in all"
-                )
+        if _shown(forms) != _shown(self.fields):
+            raise InputError(
+                f"take gave {_shown(forms)} for one index and {_shown(self.fields)} for another; names, dtypes and "
+                "shapes must be the same in all"
+            )
         return {name: part.detach().cpu() for name, part in found.items()}
 
     def fingerprint(self) -> str:
@@ -214,14 +219,10 @@ def _form(name: str, part: Any, rows: int) -> Field:
         raise InputError(f"take gave a {type(part).__name__} for {called(name)}; give tensors: torch.as_tensor(...)")
     if part.ndim == 0 or len(part) != rows:
         raise InputError(
-            f"take gave {called(name)} with shape {tuple(part.shape)} for {rows} samples; give one row a sample"
+            f"take gave {called(name)} with shape {tuple(part.shape)} for {rows} samples; give one row per sample"
         )
     return Field(part.dtype, tuple(part.shape[1:]))
 
 
-def _alike(one: Field, other: Field) -> bool:
-    return (one.dtype, one.shape) == (other.dtype, other.shape)
-
-
 def _shown(forms: dict[str, Field]) -> str:
-    return str({name: f"{form.dtype} {form.shape}" for name, form in forms.items()})
+    return str({name: f"{forms[name].dtype} {forms[name].shape}" for name in sorted(forms)})
