@@ -5,6 +5,7 @@ import itertools
 import random
 import shutil
 import signal
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,8 +16,9 @@ import pytest
 import torch
 
 from brimful import BrimfulWarning, ChangedError, CorruptError, RunDirError, Status, StorageError
+from brimful.core.base.errors import CancelledError
 from brimful.core.runs import parquet
-from brimful.core.runs.events import BatchDone, Finished, read_log
+from brimful.core.runs.events import BatchDone, Event, Finished, read_log
 from brimful.core.runs.rundir import LOG, MANIFEST
 
 from ...helpers.stopping import Orders
@@ -195,6 +197,25 @@ def wait_for(what: Any, seconds: float = 60.0) -> None:
     while not what():
         assert time.monotonic() < end
         time.sleep(0.01)
+
+
+def test_a_run_that_is_cancelled_from_another_thread_keeps_what_was_finished(tmp_path: Path):
+    cancel, log, recorded = threading.Event(), EventLog(), Recorded(stamped)
+
+    def progress(event: Event) -> None:
+        log(event)
+        if isinstance(event, BatchDone) and event.done >= 40:
+            other = threading.Thread(target=cancel.set)
+            other.start()
+            other.join()
+
+    with pytest.raises(CancelledError, match=r"interrupted after \d+ items; run the same command again"):
+        run(recorded, rows(80), batch_size=8, out=tmp_path / "run", cancel=cancel, progress=progress)
+    ended = log.of(Finished)[-1]
+    assert ended.state == "interrupted" and 40 <= ended.done == sum(recorded.sizes) < 80
+    again = Recorded(stamped)
+    result = run(again, rows(80), batch_size=8, out=tmp_path / "run", cancel=threading.Event())
+    assert sum(again.sizes) == 80 - ended.done and same(result.values, run(stamped, rows(80), batch_size=8).values)
 
 
 def shards_of(folder: Path) -> list[Path]:

@@ -145,7 +145,7 @@ def test_a_module_and_gradients():
         (5, "give a tensor"),
         ({"a": torch.zeros(3), "b": torch.zeros(4)}, "a: 3, b: 4"),
         (torch.tensor(1.0), "leading axis"),
-        ({}, "no tensors"),
+        ({}, "no fields"),
         (np.array(["a", "b"]), "cannot become a tensor"),
         ("nowhere.parquet", "does not exist"),
     ],

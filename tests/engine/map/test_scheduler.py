@@ -16,7 +16,7 @@ def test_what_a_batch_took_that_ran_out_of_memory_is_remembered():
     scheduler = LocalScheduler(
         items=items,
         sizer=sizer,
-        keep=lambda done, index: None,
+        write=lambda done, index: None,
         events=Events(),
         ledger=None,
         tally=StatusTable(1000),

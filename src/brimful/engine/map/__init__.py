@@ -1,6 +1,7 @@
 """`brimful.map`: a batched function over any number of items, inside a memory budget."""
 
 import contextlib
+import threading
 import uuid
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -39,6 +40,7 @@ def map(
     progress: bool | Callable[[Event], None] | None = None,
     cost: Cost | None = None,
     name: str = "map",
+    cancel: threading.Event | None = None,
 ) -> MapResult:
     """Runs a batched function over all items, as fast as the device can, inside a memory budget.
 
@@ -61,6 +63,8 @@ def map(
         progress: None or True shows it, False is silent, a function gets the events.
         cost: bytes by weight, where you know them; measured otherwise.
         name: what to call the work in progress, log and run directory.
+        cancel: set from any thread, it ends the run after the batch at hand: what is finished is kept, and
+            `CancelledError` is raised.
 
     Returns:
         Values, status and messages for every item, with the plan and what was measured. An item that fails does
@@ -78,11 +82,11 @@ def map(
         if (sink := sink_for(progress)) is not None:
             events.add(sink)
         if out is None:
-            return run.run(events, None)
+            return run.run(events, None, cancel)
         given = f"given: {fingerprint}" if fingerprint is not None else _print_of(run.items)
         rundir = stack.enter_context(_open(out, name, run.identity(), given, resume))
         events.add(rundir.log)
-        return run.run(events, rundir)
+        return run.run(events, rundir, cancel)
 
 
 def plan_map(

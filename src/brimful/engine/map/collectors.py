@@ -1,4 +1,4 @@
-"""Keeping finished batches: gathered in memory, or written to shards, on a thread of its own."""
+"""Collecting finished batches, on a background thread: in memory, or on disk, where `Shards` is the collector."""
 
 import queue
 import threading
@@ -10,13 +10,12 @@ import torch
 
 from ...core.base import pytree
 from .executor import BatchResult
-from .shards import Shards
 
 
 class Collector(Protocol):
     """Where results go."""
 
-    def keep(self, done: BatchResult, index: np.ndarray) -> None:
+    def write(self, done: BatchResult, index: np.ndarray) -> None:
         """Takes a finished batch."""
         ...
 
@@ -35,7 +34,7 @@ class MemoryCollector:
         self._index: list[np.ndarray] = []
         self._missing: list[np.ndarray] = []
 
-    def keep(self, done: BatchResult, index: np.ndarray) -> None:
+    def write(self, done: BatchResult, index: np.ndarray) -> None:
         if done.values is None:
             self._missing.append(index)
         elif self._length is None:
@@ -64,19 +63,6 @@ def _room(form: pytree.Tree, count: int) -> pytree.Tree:
 def _own(tensor: torch.Tensor) -> torch.Tensor:
     """A copy in ordinary memory: pinned memory is scarce, and goes back for the next batch."""
     return tensor.clone() if tensor.is_pinned() else tensor
-
-
-class OnDisk:
-    """Results written to shards."""
-
-    def __init__(self, shards: Shards) -> None:
-        self.shards = shards
-
-    def keep(self, done: BatchResult, index: np.ndarray) -> None:
-        self.shards.write(done, index)
-
-    def values(self) -> pytree.Tree | None:
-        return self.shards.values()
 
 
 class BackgroundWriter:

@@ -1,6 +1,7 @@
 """One call of `map`, from its first plan to its last batch."""
 
 import contextlib
+import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -8,6 +9,7 @@ from typing import Any
 
 import torch
 
+from ...core.base.errors import CancelledError
 from ...core.base.units import format_count
 from ...core.memory import cost_cache, devices
 from ...core.memory.cost import Cost
@@ -19,7 +21,7 @@ from ...core.runs import fingerprint
 from ...core.runs.events import Events, Finished, Planned, Started
 from ...core.runs.rundir import RunDir
 from .batch_sizer import BatchSizer
-from .collectors import Collector, MemoryCollector, OnDisk
+from .collectors import Collector, MemoryCollector
 from .executor import Executor
 from .fallback import fallback_executor
 from .ledger import LEDGER, Ledger
@@ -58,14 +60,14 @@ class MapRun:
             "nonfinite": self.nonfinite,
         }
 
-    def run(self, events: Events, rundir: RunDir | None) -> MapResult:
+    def run(self, events: Events, rundir: RunDir | None, cancel: threading.Event | None = None) -> MapResult:
         started = time.perf_counter()
         tally = StatusTable(self.items.length)
         collector: Collector = MemoryCollector(self.items.length)
         ledger, replay, position = None, [], 0
         if rundir is not None:
             shards = Shards(rundir.path, rundir.identity)
-            collector, ledger = OnDisk(shards), Ledger(rundir.path / LEDGER)
+            collector, ledger = shards, Ledger(rundir.path / LEDGER)
             replay, position = ledger.unfinished(shards.finished())
             for index, status, messages in shards.statuses():
                 tally.add(index, status, messages)
@@ -80,7 +82,7 @@ class MapRun:
             scheduler = LocalScheduler(
                 items=self.items,
                 sizer=self._sizer(plan, known, ledger, replay, position),
-                keep=collector.keep,
+                write=collector.write,
                 events=events,
                 ledger=ledger,
                 tally=tally,
@@ -89,6 +91,7 @@ class MapRun:
                 # On CUDA the next and the last; in host memory also what was read ahead or waits to be written.
                 beside=(2, 3) if device.type == "cpu" else (1, 1),
                 plan=plan,
+                cancel=cancel,
                 on_settled=lambda cost: cost_cache.remember(self._key(device), cost),
             )
             backend = self._backend(memory_limit, scheduler)
@@ -212,13 +215,13 @@ def _ending(
     try:
         yield
         scheduler.close()
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, CancelledError) as error:
         with contextlib.suppress(Exception):
             backend.land()
             scheduler.close()
         how = "nothing was kept" if rundir is None else f"run the same command again to go on from {rundir.path}"
         finished("interrupted", how)
-        raise KeyboardInterrupt(f"interrupted after {format_count(scheduler.tally.done)} items; {how}") from None
+        raise type(error)(f"interrupted after {format_count(scheduler.tally.done)} items; {how}") from None
     except BaseException as error:
         with contextlib.suppress(Exception):
             scheduler.close()

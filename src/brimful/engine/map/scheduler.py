@@ -1,13 +1,14 @@
 """The work of a map in this process: cuts and items on the way out, finished batches on the way in."""
 
 import contextlib
+import threading
 from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 
 from ...core.base import pytree
-from ...core.base.errors import BudgetError
+from ...core.base.errors import BudgetError, CancelledError
 from ...core.base.units import format_bytes
 from ...core.memory.cost import Cost
 from ...core.memory.plan import Candidate, Plan, choose
@@ -52,14 +53,15 @@ class LocalScheduler:
     Args:
         items: the source.
         sizer: decides the cuts.
-        keep: takes a finished batch and its item indices; runs on the writer's thread.
+        write: takes a finished batch and its item indices; runs on a background thread.
         events: the stream.
         ledger: where cuts are noted; None when nothing is kept on disk.
         limit: the budget in bytes.
         gathers: whether results pile up in the memory that is counted (a CPU run without `out`).
         beside: batches whose input and whose results are in that memory beside the one that computes.
         plan: the plan so far; replaced once the batch size has settled.
-        on_settled: told of the measured cost.
+        on_settled: called with the measured cost.
+        cancel: once it is set, from any thread, `next` raises `CancelledError`.
     """
 
     def __init__(
@@ -67,7 +69,7 @@ class LocalScheduler:
         *,
         items: ItemSource,
         sizer: BatchSizer,
-        keep: Callable[[BatchResult, np.ndarray], None],
+        write: Callable[[BatchResult, np.ndarray], None],
         events: Events,
         ledger: Ledger | None,
         tally: StatusTable,
@@ -76,13 +78,16 @@ class LocalScheduler:
         beside: tuple[int, int],
         plan: Plan,
         on_settled: Callable[[Cost], None],
+        cancel: threading.Event | None = None,
     ) -> None:
         self._items, self._sizer, self._events, self._ledger = items, sizer, events, ledger
         self.tally, self._limit, self._gathers, self._on_settled = tally, limit, gathers, on_settled
-        self._beside, self.plan = beside, plan
-        self._writer = BackgroundWriter(lambda done: keep(done, items.index(done.start, done.start + done.count)))
+        self._beside, self.plan, self._cancel = beside, plan, cancel
+        self._writer = BackgroundWriter(lambda done: write(done, items.index(done.start, done.start + done.count)))
 
     def next(self, available: int) -> BatchSpan | None:
+        if self._cancel is not None and self._cancel.is_set():
+            raise CancelledError
         return self._sizer.next(available)
 
     def load(self, span: BatchSpan) -> LoadedBatch:
