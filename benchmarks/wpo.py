@@ -114,7 +114,7 @@ class Given:
 
 def folded(c_Kd: Tensor, packed_KP: Tensor, x_Bd: Tensor) -> Tensor:
     chunk = max(1, CHUNK // packed_KP.shape[1])
-    _, mean_BV = brimful.fold(Given(), (c_Kd, packed_KP), x_Bd, chunk=chunk, strategy="chunked")
+    _, mean_BV = brimful.fold(Given(), (c_Kd, packed_KP), x_Bd, chunk_size=chunk, strategy="chunked")
     return (2 * mean_BV[:, -1] - mean_BV[:, :-1].square().sum(-1)).mean()
 
 

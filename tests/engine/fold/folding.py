@@ -47,15 +47,15 @@ class Fused:
         r_Bkd = x[:, None] - chunk
         logit, value = self(chunk, x)
 
-        def pull(logit_bar: Tensor, value_bar: Tensor) -> tuple[Tensor | None, Tensor | None]:
-            r_bar = value_bar * self.scale - self.scale * logit_bar[..., None] * r_Bkd
+        def backward(grad_logit: Tensor, grad_value: Tensor) -> tuple[Tensor | None, Tensor | None]:
+            grad_r = grad_value * self.scale - self.scale * grad_logit[..., None] * r_Bkd
             if self.scale in grads:
-                more = (value_bar * r_Bkd).sum() - 0.5 * (logit_bar * r_Bkd.square().sum(-1)).sum()
+                more = (grad_value * r_Bkd).sum() - 0.5 * (grad_logit * r_Bkd.square().sum(-1)).sum()
                 self.buffers.add(grads[self.scale].data_ptr())
                 grads[self.scale].add_(more)
-            return -r_bar.sum(0) if chunk.requires_grad else None, r_bar.sum(1) if x.requires_grad else None
+            return -grad_r.sum(0) if chunk.requires_grad else None, grad_r.sum(1) if x.requires_grad else None
 
-        return logit, value, pull
+        return logit, value, backward
 
 
 class Full:
@@ -87,7 +87,7 @@ def density(model: nn.Module, batch: dict[str, Tensor]) -> brimful.Weighted:
     """A loss that folds over centers: over all of them, or over each rank's share where there are several."""
     together = torch.distributed.is_initialized()
     first, step = (torch.distributed.get_rank(), torch.distributed.get_world_size()) if together else (0, 1)
-    lse, mean = brimful.fold(model, CENTERS[first::step], batch["x"], chunk=2, group=together or None)
+    lse, mean = brimful.fold(model, CENTERS[first::step], batch["x"], chunk_size=2, group=together or None)
     return brimful.Weighted((mean.square().sum(1) - lse).sum(), lse.new_tensor(float(len(lse))))
 
 

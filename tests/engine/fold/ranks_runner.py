@@ -67,7 +67,7 @@ def fold(order: dict[str, Any], rank: int) -> dict[str, Any]:
             x[0, 0] = torch.nan
     if rank == order.get("other"):
         x = x.float()
-    options = {name: order[name] for name in ("chunk", "strategy", "budget") if name in order}
+    options = {name: order[name] for name in ("chunk_size", "strategy", "budget") if name in order}
     with torch.set_grad_enabled(rank != order.get("no_grad")):
         lse, mean = brimful.fold(term, c, x, group=True, **options)
     found: dict[str, Any] = {"lse": lse.detach(), "mean": mean.detach()}

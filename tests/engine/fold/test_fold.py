@@ -30,18 +30,21 @@ def test_values_and_gradients_are_those_of_the_whole(components: int, samples: i
     term = Bumps()
     c, x = points(components, samples)
     wanted = [c, x, *term.parameters()]
-    same(gradients(term, c, x, wanted, chunk=chunk, strategy=strategy), direct(term, c, x, wanted))
+    same(gradients(term, c, x, wanted, chunk_size=chunk, strategy=strategy), direct(term, c, x, wanted))
 
 
 @settings(max_examples=40)
 @given(
-    components=st.integers(1, 20), samples=st.integers(1, 7), chunk=st.integers(1, 25), strategy=st.sampled_from(WAYS)
+    components=st.integers(1, 20),
+    samples=st.integers(1, 7),
+    chunk=st.integers(1, 25),
+    strategy=st.sampled_from(WAYS),
 )
 def test_a_term_with_its_own_backward_pass(components: int, samples: int, chunk: int, strategy: str):
     scale = torch.tensor(0.7, dtype=torch.float64, requires_grad=True)
     c, x = points(components, samples)
     term = Fused(scale)
-    found = gradients(term, c, x, [c, x, scale], chunk=chunk, strategy=strategy)
+    found = gradients(term, c, x, [c, x, scale], chunk_size=chunk, strategy=strategy)
     same(found, direct(term, c, x, [c, x, scale]))
     assert sum(k * b for k, b in term.calls) >= components * samples  # it was used
     assert all(k <= max(chunk, 1) or strategy == "single" for k, b in term.calls if b == samples)
@@ -58,7 +61,7 @@ def test_float32_within_a_bound(chunk: int, large: float):
         return logit + large, value
 
     wanted = [c, x, *term.parameters()]
-    one, other = (gradients(lifted, c, x, wanted, strategy=way, chunk=chunk) for way in ("chunked", "single"))
+    one, other = (gradients(lifted, c, x, wanted, strategy=way, chunk_size=chunk) for way in ("chunked", "single"))
     # A logit's own rounding, relative to it, is the weights' rounding.
     same(one, other, rtol=1e-5 + 4 * large * torch.finfo(torch.float32).eps)
 
@@ -70,7 +73,7 @@ def test_huge_logits_neither_overflow_nor_vanish():
         logit = 1e6 * (x @ chunk.T)
         return logit, chunk.expand(len(x), -1, -1)
 
-    lse, mean = fold(term, c, x, chunk=2, strategy="chunked")
+    lse, mean = fold(term, c, x, chunk_size=2, strategy="chunked")
     logit = 1e6 * (x @ c.T)
     torch.testing.assert_close(lse, torch.logsumexp(logit, 1), rtol=1e-12, atol=0)
     torch.testing.assert_close(mean, torch.softmax(logit, 1) @ c, rtol=1e-9, atol=1e-12)
@@ -86,7 +89,7 @@ def test_gradients_are_those_of_finite_differences(strategy: str):
         def called(chunk: Tensor, x: Tensor) -> Any:
             return torch.func.functional_call(term, dict(zip(names, weights, strict=True)), (chunk, x))
 
-        return fold(called, c, x, chunk=2, strategy=strategy)
+        return fold(called, c, x, chunk_size=2, strategy=strategy)
 
     fresh = [value.detach().clone().requires_grad_() for value in values]
     assert torch.autograd.gradcheck(function, (c, x, *fresh))
@@ -106,7 +109,7 @@ def test_trees_of_tensors():
     whole = direct(term, form, (x, bias), wanted)
     for strategy in WAYS:
         same(gradients(term, form, (x, bias), wanted, strategy=strategy), whole)
-    same(gradients(term, form, [x, bias], wanted, strategy="chunked", chunk=3), whole)
+    same(gradients(term, form, [x, bias], wanted, strategy="chunked", chunk_size=3), whole)
 
 
 def test_what_a_function_closes_over_gets_its_gradient():
@@ -124,7 +127,7 @@ def test_what_a_function_closes_over_gets_its_gradient():
     whole = direct(term, c, x, wanted)
     through = leaf.exp() * 2
     for _ in range(2):
-        same(gradients(term, c, x, wanted, strategy="chunked", chunk=4), whole)
+        same(gradients(term, c, x, wanted, strategy="chunked", chunk_size=4), whole)
 
 
 class Scaled:
@@ -146,7 +149,7 @@ def test_a_parameter_that_is_not_a_leaf_gets_its_gradient_once():
     whole = direct(Scaled(leaf.exp()), c, x, [leaf, c, x])
     for strategy in WAYS:
         same(gradients(Scaled(leaf.exp()), c, x, [leaf, c, x], strategy=strategy), whole)
-    same(gradients(Scaled(leaf.exp()), c, x, [leaf, c, x], strategy="chunked", chunk=4), whole)
+    same(gradients(Scaled(leaf.exp()), c, x, [leaf, c, x], strategy="chunked", chunk_size=4), whole)
 
 
 def test_a_graph_made_in_another_thread():
@@ -164,7 +167,7 @@ def test_a_graph_made_in_another_thread():
 
     found = []
     work = threading.Thread(
-        target=lambda: found.append(gradients(term, c, x, [leaf, c, x], strategy="chunked", chunk=4))
+        target=lambda: found.append(gradients(term, c, x, [leaf, c, x], strategy="chunked", chunk_size=4))
     )
     work.start()
     work.join()
@@ -195,7 +198,7 @@ def test_a_hook_sees_the_whole_gradient_once(strategy: str, kind: Any):
     leaf.register_hook(lambda gradient: seen.append(gradient) or 2 * gradient)
     for time in (1, 2):  # a probe is no pass, and the hook is there afterwards
         leaf.grad = None
-        fold(kind(leaf), c, x, strategy=strategy, chunk=4)[0].sum().backward()
+        fold(kind(leaf), c, x, strategy=strategy, chunk_size=4)[0].sum().backward()
         assert len(seen) == time
         torch.testing.assert_close(seen[-1], whole, rtol=1e-9, atol=0)
         torch.testing.assert_close(leaf.grad, 2 * whole, rtol=1e-9, atol=0)
@@ -217,7 +220,7 @@ def test_a_tensor_that_is_both_a_component_and_held():
         r = x[:, None] - chunk - c.mean(0)
         return -r.square().sum(-1), r
 
-    same(gradients(term, c, x, [c, x], strategy="chunked", chunk=4), direct(term, c, x, [c, x]))
+    same(gradients(term, c, x, [c, x], strategy="chunked", chunk_size=4), direct(term, c, x, [c, x]))
 
 
 def test_a_gradient_that_would_be_lost_is_refused():
@@ -228,7 +231,7 @@ def test_a_gradient_that_would_be_lost_is_refused():
         return -r.square().sum(-1) * (extra if len(chunk) > 1 else 1), r
 
     with pytest.raises(InputError, match=r"parameters\(\)"):
-        gradients(term, c, x, [c, x], strategy="chunked", chunk=4)
+        gradients(term, c, x, [c, x], strategy="chunked", chunk_size=4)
 
 
 def test_random_numbers_in_a_term_are_refused_and_not_drawn_twice():
@@ -239,7 +242,7 @@ def test_random_numbers_in_a_term_are_refused_and_not_drawn_twice():
         return -r.square().sum(-1), r
 
     with pytest.raises(InputError, match="random numbers"):
-        fold(term, c, x, strategy="chunked", chunk=4)
+        fold(term, c, x, strategy="chunked", chunk_size=4)
     fold(term, c, x, strategy="single")
 
 
@@ -248,9 +251,9 @@ def test_frozen_parameters_and_no_grad():
     term.inner.requires_grad_(False)
     wanted = [x, *term.outer.parameters()]
     c = c.detach()
-    same(gradients(term, c, x, wanted, strategy="chunked", chunk=3), direct(term, c, x, wanted))
+    same(gradients(term, c, x, wanted, strategy="chunked", chunk_size=3), direct(term, c, x, wanted))
     with torch.no_grad():
-        lse, mean = fold(term, c, x, chunk=3)
+        lse, mean = fold(term, c, x, chunk_size=3)
     assert not lse.requires_grad and not mean.requires_grad
     torch.testing.assert_close(lse, torch.logsumexp(term(c, x)[0], 1))
 
@@ -272,7 +275,7 @@ def test_only_one_of_the_results_is_used():
 def test_a_gradient_is_taken_over_without_a_copy():
     scale = torch.tensor(0.7, dtype=torch.float64, requires_grad=True)
     (c, x), term = points(), Fused(scale)
-    lse, _ = fold(term, c, x, strategy="chunked", chunk=4)
+    lse, _ = fold(term, c, x, strategy="chunked", chunk_size=4)
     lse.sum().backward()
     assert scale.grad is not None
     assert term.buffers == {scale.grad.data_ptr()}
@@ -295,7 +298,7 @@ def test_second_derivatives_are_refused_in_chunks_and_there_at_once():
 
 def test_a_change_between_the_passes_is_seen():
     term, (c, x) = Bumps(), points()
-    lse, _ = fold(term, c, x, strategy="chunked", chunk=3)
+    lse, _ = fold(term, c, x, strategy="chunked", chunk_size=3)
     with torch.no_grad():
         term.outer.weight.add_(1)
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):
@@ -322,7 +325,7 @@ def test_none_and_one(strategy: str, components: int, samples: int):
 def test_equal_components_share_the_weight():
     term, (c, x) = Bumps(), points(4)
     once, mean = fold(term, c, x)
-    twice, same_mean = fold(term, torch.cat((c, c, c)), x, chunk=5)
+    twice, same_mean = fold(term, torch.cat((c, c, c)), x, chunk_size=5)
     torch.testing.assert_close(twice, once + torch.log(torch.tensor(3.0, dtype=torch.float64)))
     torch.testing.assert_close(same_mean, mean)
 
@@ -345,7 +348,7 @@ def test_logits_of_minus_infinity(bits: list[bool], chunk: int, strategy: str):
     mask = torch.tensor(bits).reshape(4, 6)
     term, (c, x) = masked(mask), points(6, 4)
     components, samples = (c, torch.arange(6)), (x, torch.arange(4))
-    lse, mean = fold(term, components, samples, strategy=strategy, chunk=chunk)
+    lse, mean = fold(term, components, samples, strategy=strategy, chunk_size=chunk)
     empty = mask.all(1)
     assert (lse[empty] == -torch.inf).all() and (mean[empty] == 0).all()
     logit, value = term(components, samples)
@@ -387,7 +390,7 @@ def test_out_of_memory_is_done_again_in_smaller_tiles(most: int, chunk: int, ahe
     term = Full(inner, most, backward=back, forward=ahead)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        found = gradients(term, c, x, wanted, strategy="chunked", chunk=chunk)
+        found = gradients(term, c, x, wanted, strategy="chunked", chunk_size=chunk)
     same(found, direct(inner, c, x, wanted))
     short = min(chunk, 17) * 5 > most and (ahead or back)
     assert [each.category for each in caught] == [BrimfulWarning] * short
@@ -428,10 +431,10 @@ def test_out_of_memory_on_the_smallest_tile():
     c, x = points()
     term = Full(Bumps(), 0)
     with pytest.raises(BudgetError, match=r"one component for one sample does not fit.*larger budget"):
-        fold(term, c, x, strategy="chunked", chunk=4)
+        fold(term, c, x, strategy="chunked", chunk_size=4)
     with torch.no_grad(), warnings.catch_warnings(), pytest.raises(BudgetError, match="one component for one sample"):
         warnings.simplefilter("ignore")
-        fold(term, c, x, strategy="chunked", chunk=4)
+        fold(term, c, x, strategy="chunked", chunk_size=4)
 
 
 @pytest.mark.parametrize("kind", [MemoryError, torch.OutOfMemoryError])
@@ -452,7 +455,7 @@ def test_out_of_memory_without_a_word(kind: type[Exception], strategy: str):
 
 def test_gradients_that_do_not_fit(monkeypatch: pytest.MonkeyPatch):
     term, (c, x) = Bumps(), points()
-    lse, _ = fold(term, c, x, strategy="chunked", chunk=4)
+    lse, _ = fold(term, c, x, strategy="chunked", chunk_size=4)
 
     def full(*given: Any, **options: Any) -> Tensor:
         raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate more")
@@ -474,7 +477,7 @@ def test_an_own_backward_pass_that_runs_out_of_memory():
 
     term = Tight(scale)
     with pytest.warns(BrimfulWarning):
-        found = gradients(term, c, x, [c, x, scale], strategy="chunked", chunk=17)
+        found = gradients(term, c, x, [c, x, scale], strategy="chunked", chunk_size=17)
     same(found, direct(term, c, x, [c, x, scale]))
 
 
@@ -490,7 +493,7 @@ def test_automatic_precision_holds_in_the_backward_pass():
         return logit.float(), value.float()
 
     with torch.autocast("cpu", torch.bfloat16):
-        lse, mean = fold(watched, c, x, strategy="chunked", chunk=5)
+        lse, mean = fold(watched, c, x, strategy="chunked", chunk_size=5)
     torch.autograd.grad(lse.sum() + mean.sum(), wanted)
     assert set(seen) == {torch.bfloat16}
 
@@ -498,7 +501,7 @@ def test_automatic_precision_holds_in_the_backward_pass():
 def test_no_automatic_precision_stays_so_in_the_backward_pass():
     term, (c, x) = Bumps(dtype=torch.float32), points(dtype=torch.float32)
     wanted = [c, x, *term.parameters()]
-    lse, mean = fold(term, c, x, strategy="chunked", chunk=5)
+    lse, mean = fold(term, c, x, strategy="chunked", chunk_size=5)
     loss = lse.sum() + mean.sum()
     found = torch.autograd.grad(loss, wanted, retain_graph=True)
     with torch.autocast("cpu", torch.bfloat16):
@@ -515,9 +518,9 @@ def test_automatic_precision_is_the_terms_and_not_the_merges(strategy: str):
         r = x[:, None] - chunk
         return -r.square().sum(-1), 50 + r
 
-    whole = gradients(term, c, x, [c, x], strategy=strategy, chunk=30)
+    whole = gradients(term, c, x, [c, x], strategy=strategy, chunk_size=30)
     with torch.autocast("cpu", torch.bfloat16):
-        lse, mean = fold(term, c, x, strategy=strategy, chunk=30)
+        lse, mean = fold(term, c, x, strategy=strategy, chunk_size=30)
     with torch.autocast("cpu", torch.bfloat16, enabled=strategy == "chunked"):
         found = torch.autograd.grad(loss(lse, mean), [c, x])
     same((lse, mean, found), whole, rtol=1e-6)
@@ -530,7 +533,7 @@ def test_gradients_of_half_precision_are_summed_in_single(chunk: int):
     def term(chunk: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
         return torch.zeros(len(x), len(chunk)), weight.float() * torch.ones(len(x), len(chunk), 1)
 
-    _, mean = fold(term, torch.zeros(1024, 1), torch.zeros(1, 1), strategy="chunked", chunk=chunk)
+    _, mean = fold(term, torch.zeros(1024, 1), torch.zeros(1, 1), strategy="chunked", chunk_size=chunk)
     (1024 * mean).sum().backward()
     assert weight.grad is not None and weight.grad.dtype == torch.bfloat16
     assert weight.grad.item() == 1024  # ones added to 256 in half precision leave it there
@@ -542,7 +545,7 @@ def test_half_precision_terms_are_summed_in_single():
     def term(chunk: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
         return torch.zeros(len(x), len(chunk), dtype=torch.bfloat16), chunk.bfloat16().expand(len(x), -1, -1)
 
-    lse, mean = fold(term, c, x, strategy="chunked", chunk=7)
+    lse, mean = fold(term, c, x, strategy="chunked", chunk_size=7)
     assert lse.dtype == mean.dtype == torch.bfloat16
     torch.testing.assert_close(lse.float(), torch.full((3,), 2000.0).log(), rtol=1e-2, atol=0)
     torch.testing.assert_close(mean.float(), c.bfloat16().float().mean(0).expand(3, -1), rtol=1e-2, atol=1e-4)
@@ -585,8 +588,8 @@ def test_arguments_are_checked():
     with pytest.raises(InputError, match="tensor"):
         fold(good, c, 3)
     for chunk in (0, -1, 2.5, True, "4", None):
-        with pytest.raises(ConfigError, match="chunk is"):
-            fold(good, c, x, chunk=chunk)  # pyright: ignore[reportArgumentType]
+        with pytest.raises(ConfigError, match="chunk_size is"):
+            fold(good, c, x, chunk_size=chunk)  # pyright: ignore[reportArgumentType]
     with pytest.raises(ConfigError, match="choose one of auto, single"):
         fold(good, c, x, strategy="fast")
     with pytest.raises(ConfigError, match="needs ranks"):
@@ -609,7 +612,7 @@ def test_a_backward_pass_of_ones_own_is_checked():
             return *outputs, lambda *_: self.bars
 
     term = Wrong(scale)
-    lse, _ = fold(term, c, x, strategy="chunked", chunk=4)
+    lse, _ = fold(term, c, x, strategy="chunked", chunk_size=4)
     with pytest.raises(InputError, match="no gradient for a tensor of the chunk"):
         lse.sum().backward(retain_graph=True)
     term.bars = (torch.zeros(1, 1), None)
@@ -650,7 +653,7 @@ def test_it_is_a_part_of_training():
     c = points(40, dtype=torch.float32)[0].detach()
 
     def negative(model: nn.Module, batch: dict[str, Tensor]) -> Tensor:
-        return -fold(model, c, batch["x"], chunk=16)[0].mean()
+        return -fold(model, c, batch["x"], chunk_size=16)[0].mean()
 
     x = points(1, 64, dtype=torch.float32)[1].detach()
     result = brimful.train(term, negative, {"x": x}, epochs=5, batch_size=16, lr=0.05, device="cpu", progress=False)

@@ -66,10 +66,10 @@ def test_the_prediction_is_near_the_peak():
 
 def test_a_chunk_too_large_is_done_again_in_smaller_ones():
     c, x = wide()
-    free = fold(term, c, x, strategy="chunked", chunk=100)
+    free = fold(term, c, x, strategy="chunked", chunk_size=100)
     whole = torch.autograd.grad(free[0].sum() + free[1].sum(), [c, x])
     with pytest.warns(BrimfulWarning, match="out of memory"):
-        lse, mean = tight = _within(150 * MB, lambda: fold(term, c, x, strategy="chunked", chunk=4000))
+        lse, mean = tight = _within(150 * MB, lambda: fold(term, c, x, strategy="chunked", chunk_size=4000))
         found = _within(150 * MB, lambda: torch.autograd.grad(lse.sum() + mean.sum(), [c, x]))
     for one, other in zip((*tight, *found), (*free, *whole), strict=True):
         torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-4)
@@ -78,7 +78,7 @@ def test_a_chunk_too_large_is_done_again_in_smaller_ones():
 def test_gradients_that_do_not_fit_are_a_matter_of_the_budget():
     c, x = wide(400_000)  # 102 MB, and as much for its gradient
     limit = torch.cuda.memory_allocated() + 80 * MB
-    lse, _ = _within(limit, lambda: fold(term, c, x, strategy="chunked", chunk=100))
+    lse, _ = _within(limit, lambda: fold(term, c, x, strategy="chunked", chunk_size=100))
     with pytest.raises(BudgetError, match="gradients of a fold do not fit"):
         _within(limit, lambda: torch.autograd.grad(lse.sum(), [c]))
 
@@ -107,7 +107,7 @@ def test_components_may_stay_in_host_memory():
     def moving(chunk: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
         return term(chunk.to(x.device), x)
 
-    lse, mean = fold(moving, c, x, strategy="chunked", chunk=300)
+    lse, mean = fold(moving, c, x, strategy="chunked", chunk_size=300)
     found = torch.autograd.grad(lse.sum() + mean.sum(), [c, x])
     assert not found[0].is_cuda and found[1].is_cuda
     near = c.detach().cuda().requires_grad_()

@@ -1,7 +1,6 @@
 """The plan of a fold: the fastest way that fits, measured on a few components, remembered, never over the budget."""
 
 import gc
-import importlib
 import math
 from typing import Any
 
@@ -12,25 +11,25 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from brimful import BrimfulWarning, BudgetError, ConfigError, Cost, InputError, fold
+from brimful.core.memory.plan import Plan
 from brimful.core.memory.probe import LiveBytes
-from brimful.engine.fold import plan_fold, probe
-from brimful.engine.fold.plan import Folding, Shape, decide
+from brimful.engine.fold import plan_fold, planner, probe
+from brimful.engine.fold.plan import FoldCost, FoldPlan, FoldSizes, Slowness, plan_strategies
 
 from .folding import Bumps, Full, Fused, direct, gradients, points, same
-
-prepare = importlib.import_module("brimful.engine.fold.prepare")
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 MB = 10**6
 
 
-def shape(**given: Any) -> Shape:
-    return Shape(**{"components": 1000, "samples": 64, "width": 8, "device": "cuda:0", **given})
+def sizes(**given: Any) -> FoldSizes:
+    options: dict[str, Any] = {"components": 1000, "samples": 64, "max_chunk": lambda cost: 4096, "device": "cuda:0"}
+    return FoldSizes(**{**options, **given})
 
 
-def linear(pair: float, component: float = 0.0, fixed: float = 0.0) -> Any:
-    """A cost in proportion to components times samples."""
-    return lambda samples: Cost(fixed, component + pair * samples)
+def linear(per_pair: float) -> Any:
+    """A cost in proportion to components times samples, with the sums of 64 samples."""
+    return lambda samples: FoldCost({"running sums": 5120}, {"chunk": per_pair * samples})
 
 
 def time_of(strategy: str, chunk: int, blocks: int, components: int, samples: int) -> float:
@@ -49,66 +48,70 @@ def seed_rule(total: float, device: float) -> str:
     return "chunked" if total <= 1.5 * device else "gradient_accumulation"
 
 
-def decided(given: Shape, cost: Any, budget: int) -> Folding | None:
+def planned(given: FoldSizes, cost: Any, budget: float, strategy: str = "auto") -> FoldPlan | None:
     try:
-        return decide(given, cost, budget)
+        return plan_strategies("fold", given, cost, int(budget), strategy)
     except BudgetError:
         return None
 
 
-sizes = {
+ranges = {
     "components": st.integers(1, 20_000),
     "samples": st.integers(1, 2000),
-    "pair": st.floats(1, 1e4),
+    "per_pair": st.floats(1, 1e4),
     "budget": st.integers(10 * MB, 10**11),
 }
 
 
-@given(**sizes)
-def test_never_slower_than_the_rules_of_thumb(components: int, samples: int, pair: float, budget: int):
-    given, cost = shape(components=components, samples=samples), linear(pair)
-    total = given.kept + cost(samples).at(components)
-    rule = seed_rule(total, budget)
-    found = decided(given, cost, budget)
-    ruled = decided(shape(components=components, samples=samples, strategy=rule), cost, budget)
-    if found is None or ruled is None:  # where the rule's choice fits, so does this one's
+@given(**ranges)
+def test_never_slower_than_the_rules_of_thumb(components: int, samples: int, per_pair: float, budget: int):
+    given, cost = sizes(components=components, samples=samples), linear(per_pair)
+    total = cost(samples).total
+    rule = seed_rule(total.at(components), budget)
+    chosen, ruled = planned(given, cost, budget), planned(given, cost, budget, rule)
+    if chosen is None or ruled is None:  # where the rule's choice fits, so does this one's
         assert ruled is None
-        assert found is not None or given.kept + pair > 0.8 * budget
+        assert chosen is not None or total.fixed + per_pair > 0.8 * budget
         return
-    times = []
-    for each in (found, ruled):
-        blocks = math.ceil(samples / each.samples)
-        times.append(time_of(each.plan.strategy, each.plan.batch, blocks, components, samples))
+    times = [
+        time_of(each.plan.strategy, each.plan.batch, math.ceil(samples / each.samples), components, samples)
+        for each in (chosen, ruled)
+    ]
     assert times[0] <= times[1]
 
 
-@given(**sizes, chunk=st.one_of(st.none(), st.integers(1, 5000)), strategy=st.sampled_from(["auto", "chunked"]))
+@given(
+    **ranges,
+    chunk=st.one_of(st.none(), st.integers(1, 5000)),
+    strategy=st.sampled_from(["auto", "chunked"]),
+    ranks=st.integers(1, 4),
+)
 def test_what_is_predicted_is_within_the_budget(
-    components: int, samples: int, pair: float, budget: int, chunk: int | None, strategy: str
+    components: int, samples: int, per_pair: float, budget: int, chunk: int | None, strategy: str, ranks: int
 ):
-    try:
-        found = decide(
-            shape(components=components, samples=samples, chunk=chunk, strategy=strategy), linear(pair), budget
-        )
-    except BudgetError:
+    given = sizes(components=components, samples=samples, chunk=chunk, ranks=ranks)
+    chosen = planned(given, linear(per_pair), budget, strategy)
+    if chosen is None:
         return
-    assert found.plan.cost.guarded(found.plan.batch) <= budget
-    assert found.plan.predicted <= budget
-    assert 1 <= found.plan.batch <= min(components, chunk or components)
-    assert 1 <= found.samples <= samples
+    plan = chosen.plan
+    assert plan.cost.guarded(plan.batch) <= budget and plan.predicted <= budget
+    assert plan.predicted == pytest.approx(sum(size for _, size in plan.parts), rel=1e-6, abs=4)
+    assert plan.batch >= 1 and (plan.strategy == "single" or plan.batch <= min(components, chunk or components))
+    assert 1 <= chosen.samples <= samples
+    assert all(other.parts for other in plan.rejected) and Plan.from_dict(plan.to_dict()) == plan
 
 
 @given(budget=st.integers(10 * MB, 10**10), more=st.floats(1, 100))
 def test_more_memory_is_never_slower(budget: int, more: float):
     order = ["single", "chunked", "gradient_accumulation"]
-    low, high = (decide(shape(), linear(1e4), int(each)) for each in (budget, budget * more))
+    low, high = (strategies(amount) for amount in (budget, budget * more))
     assert order.index(high.plan.strategy) <= order.index(low.plan.strategy)
     if high.plan.strategy == low.plan.strategy:
         assert high.plan.batch * high.samples >= low.plan.batch * low.samples * 0.5
 
 
-def strategies(budget: float, **given: Any) -> Folding:
-    return decide(shape(**given), linear(1e4), int(budget))
+def strategies(budget: float, strategy: str = "auto", **given: Any) -> FoldPlan:
+    return plan_strategies("fold", sizes(**given), linear(1e4), int(budget), strategy)
 
 
 def test_each_strategy_has_its_place():
@@ -121,26 +124,39 @@ def test_each_strategy_has_its_place():
     assert "16 at a time" in tight.plan.work
     with pytest.raises(BudgetError, match="one component needs"):
         strategies(1e4)
-    with pytest.raises(BudgetError, match="which cannot be cut"):
-        strategies(3e8, strategy="single")
+    with pytest.raises(BudgetError, match="which cannot be"):
+        strategies(3e8, "single")
 
 
-def test_without_a_backward_pass_chunks_are_no_slower():
-    assert strategies(1e12, differentiates=False).plan.strategy == "chunked"
-    assert strategies(1e12, fused=True).plan.strategy == "chunked"  # it computes again either way
+def test_without_a_single_pass_chunks_are_taken():
+    assert strategies(1e12, single=math.inf).plan.strategy == "chunked"
+    assert strategies(1e12, single=None).plan.strategy == "chunked"
 
 
 def test_a_chunk_that_was_asked_for_is_kept_where_it_fits():
-    assert strategies(1e9, chunk=300).plan.batch == 300  # and not four times 250
-    assert strategies(1e9, chunk=300).plan.strategy == "chunked"
-    assert strategies(1e9, chunk=3000).plan.batch == 1000
-    assert strategies(1e8, chunk=300).plan.batch < 300
+    assert strategies(1e9, "chunked", chunk=300).plan.batch == 300  # and not four times 250
+    assert strategies(1e9, "chunked", chunk=3000).plan.batch == 1000
+    assert strategies(1e8, "chunked", chunk=300).plan.batch < 300
 
 
 def test_chunks_stop_growing_where_it_gains_nothing():
-    assert strategies(1e12, components=10**6, strategy="chunked").plan.batch <= 4096
-    assert strategies(1e12, components=10**6, strategy="chunked", most=64).plan.batch <= 64
-    assert strategies(1e12, components=10**6, strategy="chunked", device="cpu").plan.batch <= 100
+    assert strategies(1e12, "chunked", components=10**6).plan.batch <= 4096
+    assert strategies(1e12, "chunked", components=10**6, max_chunk=lambda cost: 64).plan.batch <= 64
+
+
+def test_ranks_share_the_components_and_gather_the_samples():
+    sharded = strategies(5e8, ranks=4)
+    assert sharded.plan.strategy == "model_parallel" and sharded.plan.items == 250
+    assert sharded.plan.cost.per_unit == 4 * 64 * 1e4
+    assert strategies(1e12, ranks=2, slowness=Slowness(communication=2)).plan.strategy == "single"
+    assert strategies(3e8, "gradient_accumulation", blocks=5).blocks == 5
+
+
+def test_small_chunks_may_be_worse_than_blocks_of_samples():
+    careful = Slowness(recompute=1, block=0.1, small_chunk=0.5, efficient_chunk=16)
+    tight = strategies(5e6, slowness=careful)  # 7 components for 64 samples
+    assert (tight.plan.strategy, tight.samples) == ("gradient_accumulation", 16)
+    assert strategies(5e6).plan.strategy == "chunked"
 
 
 def term(chunk: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
@@ -155,8 +171,8 @@ def test_a_plan_is_explained():
     text = plan.explain()
     for word in ("fold of 300 components for 40 samples", "from a probe", "gradient_accumulation", "single is faster"):
         assert word in text
-    assert plan_fold(term, c, x, strategy="chunked", chunk=7).batch == 7
-    assert plan_fold(term, c, x, strategy="single", chunk=7).strategy == "single"
+    assert plan_fold(term, c, x, strategy="chunked", chunk_size=7).batch == 7
+    assert plan_fold(term, c, x, strategy="single", chunk_size=7).strategy == "single"
     assert plan_fold(term, c, x, strategy="gradient_accumulation").strategy == "gradient_accumulation"
     with pytest.raises(InputError, match="nothing to plan"):
         plan_fold(term, c[:0], x)
@@ -167,13 +183,15 @@ def test_a_budget_decides():
     free = plan_fold(term, c, x, budget="10GB")
     tight = plan_fold(term, c, x, budget="20MB")
     assert free.strategy == "single" and tight.strategy == "chunked"
+    assert plan_fold(term, c, x, strategy="chunked", budget="10GB").batch < 4096  # what caches hold, on a CPU
+    assert dict(tight.parts).keys() == {"in use", "gradients", "running sums", "workspace", "chunk"}
     assert tight.batch < free.batch and tight.predicted * 1.1 <= 20 * MB
 
 
 def test_a_probe_is_measured_once(monkeypatch: pytest.MonkeyPatch):
     calls = []
-    real = probe.measured
-    monkeypatch.setattr(prepare, "measured", lambda *given: calls.append(1) or real(*given))
+    real = probe.measure
+    monkeypatch.setattr(planner, "measure", lambda *given: calls.append(1) or real(*given))
     c, x = points()
     module = Bumps()
     for _ in range(3):
@@ -193,7 +211,7 @@ def test_a_probe_is_measured_once(monkeypatch: pytest.MonkeyPatch):
     with torch.no_grad():
         fold(module, c, x)
     assert len(calls) == 4
-    fold(module, c, x, strategy="chunked", chunk=4)
+    fold(module, c, x, strategy="chunked", chunk_size=4)
     fold(module, c, x, strategy="single")
     assert len(calls) == 4  # nothing to decide
 
@@ -240,8 +258,8 @@ def test_what_is_remembered_is_of_that_function(made: Any):
 
 def test_a_function_made_anew_is_not_measured_anew(monkeypatch: pytest.MonkeyPatch):
     calls = []
-    real = probe.measured
-    monkeypatch.setattr(prepare, "measured", lambda *given: calls.append(1) or real(*given))
+    real = probe.measure
+    monkeypatch.setattr(planner, "measure", lambda *given: calls.append(1) or real(*given))
     c, x = points()
     features = Features(3)
     for step in range(3):
@@ -251,9 +269,9 @@ def test_a_function_made_anew_is_not_measured_anew(monkeypatch: pytest.MonkeyPat
         fold(features.term, c, x)
     assert len(calls) == 2
     for count in range(70):
-        drawer = prepare._drawer(Features.counted(count))
+        remembered = planner.remembered_of(Features.counted(count))
         fold(Features.counted(count), c, x)
-    assert len(drawer) <= 64
+    assert len(remembered) <= 64
 
 
 def test_a_function_that_closes_over_itself_and_odd_things():
@@ -274,13 +292,13 @@ def test_a_function_that_closes_over_itself_and_odd_things():
 def test_a_term_that_is_gone_is_forgotten():
     c, x = points()
     gc.collect()
-    before = len(prepare._memory)
+    before = len(planner._remembered)
     module = Bumps()
     fold(module, c, x)
-    assert len(prepare._memory) == before + 1
+    assert len(planner._remembered) == before + 1
     del module
     gc.collect()
-    assert len(prepare._memory) == before
+    assert len(planner._remembered) == before
 
 
 def test_a_term_that_cannot_be_remembered_is_measured_each_time():
@@ -296,7 +314,7 @@ def test_a_term_that_cannot_be_remembered_is_measured_each_time():
 
 def test_a_term_says_what_it_costs():
     class Priced(Fused):
-        most = 8
+        max_chunk = 8
 
         def cost(self, samples: int, dtype: torch.dtype) -> Any:
             return Cost(1e6, 1e5 * samples) if dtype == torch.float64 else "much"
@@ -313,10 +331,10 @@ def test_a_term_says_what_it_costs():
     c.grad = x.grad = None
 
     gc.collect()
-    before = len(prepare._memory)
+    before = len(planner._remembered)
     del priced
     gc.collect()
-    assert len(prepare._memory) < before  # its formula does not keep it alive
+    assert len(planner._remembered) < before  # its formula does not keep it alive
 
 
 @pytest.mark.parametrize("differentiates", [True, False])
@@ -395,9 +413,9 @@ def test_gradients_of_half_precision_are_counted_as_they_are_kept(held: bool):
 
     # 1.3 million gradients, of 4 bytes as they are added up and of 2 at the end.
     with pytest.raises(BudgetError, match=r"7\.\d* MB fixed"):
-        plan_fold(looked_up, c, x, strategy="chunked", chunk=100, budget="6MB")
-    plan = plan_fold(looked_up, c, x, strategy="chunked", chunk=100, budget="20MB")
+        plan_fold(looked_up, c, x, strategy="chunked", chunk_size=100, budget="6MB")
+    plan = plan_fold(looked_up, c, x, strategy="chunked", chunk_size=100, budget="20MB")
     with LiveBytes() as live:
-        fold(looked_up, c, x, strategy="chunked", chunk=100, budget="20MB")[0].sum().backward()
+        fold(looked_up, c, x, strategy="chunked", chunk_size=100, budget="20MB")[0].sum().backward()
     assert live.peak <= plan.predicted <= 1.1 * live.peak
     assert plan_fold(looked_up, c, x, strategy="single", budget="1GB").cost.fixed < 7 * MB  # which needs no sums

@@ -88,7 +88,7 @@ def same(found: list[dict[str, Any]], expected: list[dict[str, Any]]) -> None:
     kind=st.sampled_from(["module", "function", "fused"]),
 )
 def test_any_number_of_ranks_components_and_samples(ranks: Ranks, sizes: Any, chunk: Any, kind: str):
-    order = {"components": [k for k, _ in sizes], "samples": [b for _, b in sizes], "chunk": chunk, "kind": kind}
+    order = {"components": [k for k, _ in sizes], "samples": [b for _, b in sizes], "chunk_size": chunk, "kind": kind}
     same(ranks(**order), whole(order))
 
 
@@ -103,7 +103,7 @@ def test_nothing_on_any_rank(ranks: Ranks, components: list[int], samples: list[
 
 
 def test_out_of_memory_on_a_rank_is_its_own_affair(ranks: Ranks):
-    order = {"components": [7, 2, 5], "samples": [2, 4, 1], "chunk": 7, "kind": "full"}
+    order = {"components": [7, 2, 5], "samples": [2, 4, 1], "chunk_size": 7, "kind": "full"}
     same(ranks(**order, strategy="model_parallel"), whole(order))
 
 
@@ -147,7 +147,7 @@ def test_ranks_that_disagree_are_told(ranks: Ranks):
 
 @pytest.mark.parametrize("kind", ["dying forward", "dying backward"])
 def test_a_rank_that_dies_ends_the_others(ranks: Ranks, kind: str):
-    found = ranks(components=[2, 2, 2], samples=[2, 2, 2], kind=kind, chunk=2)
+    found = ranks(components=[2, 2, 2], samples=[2, 2, 2], kind=kind, chunk_size=2)
     assert found[1] == {}
     for each in (found[0], found[2]):
         assert each["error"].startswith("WorkerError: another rank is gone")

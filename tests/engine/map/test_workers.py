@@ -4,8 +4,8 @@ import contextlib
 import functools
 import os
 import signal
+import subprocess
 import time
-from multiprocessing.context import SpawnProcess
 from pathlib import Path
 from typing import Any
 
@@ -62,7 +62,7 @@ def workers() -> list[psutil.Process]:
     found = []
     for each in psutil.Process().children(recursive=True):
         with contextlib.suppress(psutil.Error):
-            if "spawn_main" in " ".join(each.cmdline()):
+            if "run_worker" in " ".join(each.cmdline()):
                 found.append(each)
     return found
 
@@ -149,15 +149,15 @@ def test_a_worker_killed_from_outside_at_any_moment():
 def test_a_worker_killed_before_its_first_word(monkeypatch: pytest.MonkeyPatch):
     """Killed by the system, say: that says nothing against the script, and the other one does the work."""
     started: list[int] = []
-    start = SpawnProcess.start
+    start = subprocess.Popen.__init__
 
-    def start_and_kill(process: SpawnProcess) -> None:
-        start(process)
-        started.append(process.pid or 0)
+    def start_and_kill(process: subprocess.Popen[bytes], *arguments: Any, **options: Any) -> None:
+        start(process, *arguments, **options)
+        started.append(process.pid)
         if len(started) == 1:
             os.kill(started[0], signal.SIGKILL)
 
-    monkeypatch.setattr(SpawnProcess, "start", start_and_kill)
+    monkeypatch.setattr(subprocess.Popen, "__init__", start_and_kill)
     heard = EventLog()
     result = run(sleepy, rows(100), batch_size=10, device=TWO, progress=heard)
     assert len(started) == 2

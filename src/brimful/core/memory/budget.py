@@ -97,6 +97,10 @@ class Budget:
         return f"{self.share * 100:g}%" if self.share is not None else "90% of what is free"
 
 
+BudgetLike = Budget | Mapping[str, Any] | str | float | None
+"""Whatever `Budget.parse` reads."""
+
+
 def _device(name: Any) -> str:
     if not re.fullmatch(r"cpu|cuda(:[0-9]+)?", str(name)):
         raise BudgetError(f"budget for {name!r}: that is not a device; name 'cpu', 'cuda' or 'cuda:1'")

@@ -1,21 +1,21 @@
-"""A budget held on a live device: enforced while open, and read again before each batch."""
+"""A budget in force on a live device: enforced while open, and free memory read again before each batch."""
 
 import contextlib
 import math
 import threading
 import time
 from collections.abc import Callable, Iterator
-from typing import Any, Self
+from typing import Self
 
 import torch
 
 from . import devices
-from .budget import Budget
+from .budget import Budget, BudgetLike
 from .devices import Memory
 
 
 class MemoryLimit:
-    """A budget held on a live device: enforced while open, and read again before each batch.
+    """A budget in force on a live device: enforced while open, and free memory read again before each batch.
 
     On CUDA the allocator itself refuses to reserve past the limit; the limit that was set before is put back
     at the end, and is never raised. On a CPU nothing can refuse in time (Linux hands out memory it does not
@@ -36,14 +36,14 @@ class MemoryLimit:
 
     def __init__(
         self,
-        budget: Any,
+        budget: BudgetLike,
         device: torch.device,
         read: Callable[[torch.device], Memory] = devices.memory,
         every: float = 0.0,
     ) -> None:
         self.device = device
         self._read, self._every = read, every
-        self._reached, self._read_at = 0, -math.inf
+        self._available, self._read_at = 0, -math.inf
         now = read(device)
         self.baseline = now.own if device.type == "cpu" else 0
         self.headroom = min(512 * 2**20, now.total // 50)
@@ -59,8 +59,8 @@ class MemoryLimit:
         if time.monotonic() - self._read_at >= self._every:
             now = self._read(self.device)
             reachable = now.free + max(0, now.own - self.baseline) - self.headroom
-            self._reached, self._read_at = max(0, min(self.bytes, reachable)), time.monotonic()
-        return self._reached
+            self._available, self._read_at = max(0, min(self.bytes, reachable)), time.monotonic()
+        return self._available
 
     def contended(self) -> bool:
         """Whether others hold so much that waiting for them may help. A little is always held: by the system, by the
@@ -76,14 +76,14 @@ class MemoryLimit:
         self._undo.close()
 
 
-_open_limits: dict[torch.device, list[float]] = {}  # the allocator's own first, then those of open holds
+_open_limits: dict[torch.device, list[float]] = {}  # the allocator's own first, then those of open memory limits
 _limits_lock = threading.Lock()
 
 
 @contextlib.contextmanager
 def _cuda_limit(limit: int, device: torch.device) -> Iterator[int]:
-    """Sets the allocator's limit, and gives the one in force: the lowest of all holds that are open on the device, in
-    whatever thread. When the last ends, the limit is what it was before the first."""
+    """Sets the allocator's limit, and gives the one in force: the lowest of all that are open on the device, in any
+    thread. When the last ends, the limit is what it was before the first."""
     total = torch.cuda.mem_get_info(device)[1]
     fraction = math.nextafter(min(1.0, limit / total), 0.0)
     if torch.cuda.memory_reserved(device) > limit:

@@ -60,11 +60,12 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Rejected:
-    """A candidate that was not taken, with the least bytes it needs and the reason."""
+    """A candidate that was not taken, with the least bytes it needs, the reason, and its memory by part."""
 
     strategy: str
     needs: int
     reason: str
+    parts: Parts = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,8 +121,11 @@ class Plan:
             rows.insert(4, ("data tier", self.tier))
         text = format_table(rows)
         if self.parts:
-            shares = [(name, format_bytes(size), f"{size / max(1, self.predicted):.0%}") for name, size in self.parts]
-            text += "\n\nwhat the memory is for\n" + format_table(shares, header=("part", "bytes", "share"))
+            columns = {self.strategy: self.parts}
+            columns |= {other.strategy: other.parts for other in self.rejected if other.parts}
+            table = [(name, *(format_bytes(dict(parts)[name]) for parts in columns.values())) for name, _ in self.parts]
+            table.append(("total", *(format_bytes(sum(dict(parts).values())) for parts in columns.values())))
+            text += "\n\nmemory by part\n" + format_table(table, header=("part", *columns))
         if self.rejected:
             table = [(each.strategy, format_bytes(each.needs), each.reason) for each in self.rejected]
             text += "\n\nnot chosen\n" + format_table(table, header=("strategy", "needs", "why"))
@@ -132,7 +136,7 @@ class Plan:
         data = asdict(self)
         data["devices"] = list(self.devices)
         data["parts"] = [list(part) for part in self.parts]
-        data["rejected"] = [asdict(each) for each in self.rejected]
+        data["rejected"] = [asdict(other) | {"parts": [list(part) for part in other.parts]} for other in self.rejected]
         return data
 
     @classmethod
@@ -142,10 +146,16 @@ class Plan:
                 **data,
                 "cost": Cost.from_dict(data["cost"]),
                 "devices": tuple(data["devices"]),
-                "parts": tuple((name, size) for name, size in data["parts"]),
-                "rejected": tuple(Rejected(**each) for each in data["rejected"]),
+                "parts": _read_parts(data["parts"]),
+                "rejected": tuple(
+                    Rejected(**{**other, "parts": _read_parts(other["parts"])}) for other in data["rejected"]
+                ),
             }
         )
+
+
+def _read_parts(parts: Sequence[Sequence[Any]]) -> Parts:
+    return tuple((name, size) for name, size in parts)
 
 
 def choose(work: str, candidates: Sequence[Candidate], budget: int) -> Plan:

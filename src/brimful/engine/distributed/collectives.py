@@ -52,11 +52,11 @@ class Group:
         for dtype in dict.fromkeys(each.dtype for each in used):
             gradients = [each.grad for each in used if each.dtype == dtype and each.grad is not None]
             flat = torch.cat([each.reshape(-1) for each in gradients])
-            _add_up(flat)
+            _all_reduce(flat)
             parts = flat.split([each.numel() for each in gradients])
             foreach.copy(gradients, [part.view_as(each) for part, each in zip(parts, gradients, strict=True)])
         both = torch.stack((total, weight.to(total)))
-        _add_up(both)
+        _all_reduce(both)
         return both[0], both[1]
 
     def _used(self, parameters: list[nn.Parameter]) -> list[nn.Parameter]:
@@ -74,7 +74,7 @@ class Group:
                 )
             return [each for each, flag in zip(parameters, self._known, strict=True) if flag]
         there = torch.tensor([float(each.grad is not None) for each in parameters], device=self.device)
-        _add_up(there)
+        _all_reduce(there)
         self._known[:] = there.tolist()
         return [each for each, flag in zip(parameters, self._known, strict=True) if flag]
 
@@ -83,7 +83,7 @@ class Group:
         if self.ranks == 1:
             return values
         sent = torch.tensor(values, dtype=torch.float64, device=self.device)
-        _add_up(sent)
+        _all_reduce(sent)
         return sent.tolist()
 
     def share(self, content: bytes | None) -> bytes:
@@ -91,29 +91,29 @@ class Group:
         if self.ranks == 1:
             return content or b""
         size = torch.tensor([len(content or b"")], device=self.device)
-        _told(size)
+        _broadcast(size)
         if self.first and content:
             sent = torch.frombuffer(bytearray(content), dtype=torch.uint8).to(self.device)
         else:
             sent = torch.empty(int(size), dtype=torch.uint8, device=self.device)
         if len(sent):
-            _told(sent)
+            _broadcast(sent)
         return content or b"" if self.first else sent.cpu().numpy().tobytes()
 
 
-def _add_up(tensor: Tensor) -> None:
-    with together():
+def _all_reduce(tensor: Tensor) -> None:
+    with collective_errors():
         dist.all_reduce(tensor)
 
 
-def _told(tensor: Tensor) -> None:
-    with together():
+def _broadcast(tensor: Tensor) -> None:
+    with collective_errors():
         dist.broadcast(tensor, 0)
 
 
 @contextlib.contextmanager
-def together() -> Iterator[None]:
-    """Around what ranks exchange: says in words that another one is gone."""
+def collective_errors() -> Iterator[None]:
+    """Around a collective operation: says in words that another rank is gone."""
     try:
         yield
     except RuntimeError as error:

@@ -10,23 +10,23 @@ from torch import Tensor
 from ...core.base import pytree
 from ...core.base.errors import ConfigError, InputError
 from ...core.base.pytree import Tree
-from ...core.memory.budget import Budget
-from ...core.memory.oom import clear_frames, is_out_of_memory
+from ...core.memory.budget import Budget, BudgetLike
+from ...core.memory.oom import retry_smaller
 from ...core.memory.plan import Plan
 from ...data.loader import whole_number
-from . import sharded
-from .autograd import folded
-from .online_softmax import whole
+from .autograd import apply_fold
+from .online_softmax import softmax_mean
 from .passes import Passes
-from .prepare import Request, prepare
-from .sharded import Met, Shards
-from .term import FusedTerm, Held, Term, evaluate, held, is_fused
-from .tiling import Cuts
+from .plan import ACCUMULATED, CHUNKED, SHARDED, SINGLE
+from .planner import FoldRequest, plan_tiling
+from .sharded import FoldRanks, ShardedPasses, resolve_group
+from .term import CapturedTensors, FusedTerm, Term, captured_tensors, evaluate, is_fused
+from .tiling import ADVICE, SMALLEST, Tiling
 
 __all__ = ["STRATEGIES", "FusedTerm", "fold", "plan_fold"]
 
 _UNMEASURED = 64
-STRATEGIES = ("auto", "single", "chunked", "gradient_accumulation", "model_parallel")
+STRATEGIES = ("auto", SINGLE, CHUNKED, ACCUMULATED, SHARDED)
 
 
 def fold(
@@ -34,16 +34,16 @@ def fold(
     components: Any,
     x: Any,
     *,
-    chunk: int | str = "auto",
+    chunk_size: int | str = "auto",
     strategy: str = "auto",
-    budget: Any = None,
+    budget: BudgetLike = None,
     group: Any = None,
 ) -> tuple[Float[Tensor, " B"], Float[Tensor, "B V"]]:
     """The log-sum-exp of all components' logits, and the mean of their values, weighted by the softmax of the logits.
 
     For K components and B samples, `lse = log sum_k exp(a_k)` and `mean = sum_k softmax(a)_k v_k`, with logits a and
     values v from the term. The components are taken in chunks, merged exactly; the backward pass computes each chunk
-    again. Differentiable, once, with respect to components, x, and what the term holds: parameters of a module, and
+    again. Differentiable, once, with respect to components, x, and what the term captures: parameters of a module, and
     tensors that a function closes over.
 
     Args:
@@ -52,14 +52,14 @@ def fold(
             backward pass is a `FusedTerm`.
         components: a tensor, or a tuple, list or dict of tensors, with the components along the leading axis.
         x: likewise, with the samples along the leading axis; results are where it is.
-        chunk: the most components at a time, or "auto" for as many as fit the budget and are of use.
+        chunk_size: the most components at a time, or "auto" for as many as fit the budget and are useful.
         strategy: "single" (all components at once, nothing computed twice), "chunked", "gradient_accumulation" (chunks
             of components and of samples), "model_parallel" (components spread over the ranks of `group`), or "auto":
             the fastest that fits.
         budget: bytes that may be used, as in `brimful.Budget`; None for 90% of what is free.
         group: a `torch.distributed` process group, or True for all ranks. Each rank brings its own part of the
             components and its own samples, as many as it likes, and gets the results of its own samples over all
-            components. Gradients of what the term holds are to be added up over ranks, as data-parallel training does.
+            components. Gradients of what the term captures are to be summed over ranks, as data-parallel training does.
 
     Returns:
         `lse_B` and `mean_BV`: -inf and 0 for a sample to which no component adds anything (all logits are -inf, or
@@ -79,20 +79,25 @@ def fold(
         >>> [round(value, 4) for value in (lse.item(), mean.item())]
         [0.5927, 0.5607]
     """
-    ready = _ready(term, components, x, chunk, strategy, budget, group)
-    if ready.single:
-        try:
-            with ready.passes.within():
-                return whole(*evaluate(term, components, x, ready.count, ready.samples, ready.passes.device))
-        except Exception as error:
-            if not is_out_of_memory(error):
-                raise
-            clear_frames(error)
-        ready.passes.cuts.lower(ready.count, ready.samples)
+    prepared = _prepare(term, components, x, chunk_size, strategy, budget, group)
+    passes, ranks = prepared.passes, prepared.ranks
+    single = prepared.single
+
+    def attempt() -> tuple[Tensor, Tensor]:
+        if single:
+            with passes.limited():
+                return softmax_mean(*evaluate(term, components, x, prepared.count, prepared.samples, passes.device))
+        sharded = passes if ranks is None else ShardedPasses(passes, ranks)
+        return apply_fold(sharded, components, x, always=ranks is not None and ranks.differentiates)
+
+    def shrink() -> bool:
+        nonlocal single
+        single = False
         if torch.is_grad_enabled():
-            ready.passes.held = held(term, components, x, ready.passes.device)
-    passes = ready.passes if ready.met is None else Shards(ready.passes, ready.met)
-    return folded(passes, components, x, called=ready.met is not None and ready.met.differentiates)
+            passes.captured = captured_tensors(term, components, x, passes.device)
+        return passes.tiling.shrink(prepared.count, prepared.samples)
+
+    return retry_smaller(attempt, shrink, passes.device, SMALLEST, ADVICE) if single else attempt()
 
 
 def plan_fold(
@@ -100,84 +105,91 @@ def plan_fold(
     components: Any,
     x: Any,
     *,
-    chunk: int | str = "auto",
+    chunk_size: int | str = "auto",
     strategy: str = "auto",
-    budget: Any = None,
+    budget: BudgetLike = None,
     group: Any = None,
 ) -> Plan:
-    """What `fold` would do with these arguments, and why: a table of `plan.explain()`. A few components are tried out,
-    to see what they need, unless the term has a formula for it. With a group, all ranks must ask."""
-    ready = _ready(term, components, x, chunk, strategy, budget, group, plan=True)
-    if ready.plan is None:
-        raise InputError(f"there is nothing to plan for {ready.count} components and {ready.samples} samples")
-    return ready.plan
+    """What `fold` would do with these arguments, and why: a table of `plan.explain()`. A few components are computed,
+    to measure what they need, unless the term has a formula for it. With a group, all ranks must call it."""
+    prepared = _prepare(term, components, x, chunk_size, strategy, budget, group, plan=True)
+    if prepared.plan is None:
+        raise InputError(f"there is nothing to plan for {prepared.count} components and {prepared.samples} samples")
+    return prepared.plan
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Ready:
-    """A fold that is about to be done.
+class _PreparedFold:
+    """A fold that is ready to be computed.
 
     Attributes:
         passes: how.
-        met: the ranks it is done with.
+        ranks: those it is computed with.
         plan: what was planned; None where the caller left nothing to decide.
-        single: whether to do it all at once, in plain operations.
+        single: whether to compute all at once, in plain operations.
         count, samples: this rank's components and samples.
     """
 
     passes: Passes
-    met: Met | None
+    ranks: FoldRanks | None
     plan: Plan | None
     single: bool
     count: int
     samples: int
 
 
-def _ready(
-    term: Any, components: Tree, x: Tree, chunk: Any, strategy: str, budget: Any, group: Any, plan: bool = False
-) -> _Ready:
-    ranks = sharded.resolve(group)
-    request = _request(term, chunk, strategy, budget, ranks is not None)
+def _prepare(
+    term: Any,
+    components: Tree,
+    x: Tree,
+    chunk_size: int | str,
+    strategy: str,
+    budget: BudgetLike,
+    group: Any,
+    plan: bool = False,
+) -> _PreparedFold:
+    process_group = resolve_group(group)
+    request = _request(term, chunk_size, strategy, budget, process_group is not None)
     count, samples = pytree.rows(components, "components"), pytree.rows(x, "x")
     leaves = [leaf for tree in (components, x) for _, leaf in pytree.leaves(tree)]
     device = pytree.leaves(x)[0][1].device
     recording = torch.is_grad_enabled()
-    plain = request.strategy == "single" and not is_fused(term)
-    found = held(term, components, x, device) if recording and (plan or not plain) else Held()
-    met = None if ranks is None else sharded.meet(ranks, components, x, found, device)
-    everyone = samples if met is None else met.samples
-    most = count if request.chunk is None else min(request.chunk, count)
-    if met is not None and not samples:  # nothing to measure with: a few at a time
+    plain = request.strategy == SINGLE and not is_fused(term)
+    needs_captured = recording and (plan or not plain)
+    captured = captured_tensors(term, components, x, device) if needs_captured else CapturedTensors()
+    ranks = None if process_group is None else FoldRanks.gather_sizes(process_group, components, x, captured, device)
+    all_samples = samples if ranks is None else ranks.samples
+    most = count if request.chunk_size is None else min(request.chunk_size, count)
+    if ranks is not None and not samples:  # nothing to measure with: a few at a time
         most = min(most, _UNMEASURED)
-    passes = Passes(term, found, Cuts(max(1, most), max(1, everyone), device), device, budget)
-    decided = request.strategy == "single" or (
-        request.chunk is not None and budget is None and request.strategy != "gradient_accumulation"
+    passes = Passes(term, captured, Tiling(max(1, most), max(1, all_samples), device), device, budget)
+    decided = request.strategy == SINGLE or (
+        request.chunk_size is not None and budget is None and request.strategy != ACCUMULATED
     )
     if not (count and samples) or (decided and not plan):
-        return _Ready(passes, met, None, plain, count, samples)
-    needed = [recording and leaf.requires_grad for leaf in (*leaves, *found.tensors)]
-    if met is not None:
-        first = len(pytree.leaves(components))
-        needed[first : len(leaves)] = met.wanted
-    folding, passes.cuts = prepare(request, passes, components, x, needed, everyone)
-    single = folding.plan.strategy == "single" and not is_fused(term)
-    return _Ready(passes, met, folding.plan, single, count, samples)
+        return _PreparedFold(passes, ranks, None, plain, count, samples)
+    needed = [recording and leaf.requires_grad for leaf in (*leaves, *captured.tensors)]
+    if ranks is not None:
+        needed[len(pytree.leaves(components)) : len(leaves)] = ranks.needed
+    fold_plan, passes.tiling = plan_tiling(request, passes, components, x, needed, all_samples)
+    single = fold_plan.plan.strategy == SINGLE and not is_fused(term)
+    return _PreparedFold(passes, ranks, fold_plan.plan, single, count, samples)
 
 
-def _request(term: Any, chunk: Any, strategy: Any, budget: Any, ranks: bool) -> Request:
+def _request(term: Any, chunk_size: Any, strategy: Any, budget: BudgetLike, ranks: bool) -> FoldRequest:
     if not callable(term):
         raise InputError(f"the term is a {type(term).__name__}; give a function of (chunk, x)")
-    if chunk != "auto":
-        whole_number("chunk", chunk, 1)
-    asked = "single" if strategy == "single_gpu" else strategy
-    if asked not in STRATEGIES:
+    if chunk_size != "auto":
+        whole_number("chunk_size", chunk_size, 1)
+    name = SINGLE if strategy == "single_gpu" else strategy
+    if name not in STRATEGIES:
         raise ConfigError(f"strategy is {strategy!r}; choose one of {', '.join(STRATEGIES)}")
-    if asked == "model_parallel" and not ranks:
+    if name == SHARDED and not ranks:
         raise ConfigError(
             "strategy is 'model_parallel', which needs ranks; give group=True under torchrun, or 'chunked'"
         )
-    if ranks and asked not in ("auto", "model_parallel"):
-        raise ConfigError(f"strategy is {asked!r}, and group spreads the components over ranks; use 'model_parallel'")
+    if ranks and name not in ("auto", SHARDED):
+        raise ConfigError(f"strategy is {name!r}, and group spreads the components over ranks; use 'model_parallel'")
     Budget.parse(budget)
-    most = None if chunk == "auto" or asked == "single" else int(chunk)
-    return Request(most, "model_parallel" if ranks else asked, budget)
+    chunk = None if chunk_size == "auto" or name == SINGLE else int(chunk_size)
+    return FoldRequest(chunk, SHARDED if ranks else name, budget)

@@ -1,4 +1,4 @@
-"""The running state of a fold, the exact merge of another chunk into it, and the gradient of a chunk's share.
+"""The online softmax: its running state, the exact merge of another chunk into it, and the gradient of a chunk.
 
 B samples, k components of a chunk, V entries of a value. With a the logits and v the values of all components so far,
 a sample's state is m = max a, Z = sum exp(a - m) and S = sum exp(a - m) v: the log-sum-exp is m + log Z, and the mean
@@ -12,8 +12,8 @@ from torch import Tensor
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class State:
-    """What is known of every sample, changed in place; in single precision at least.
+class SoftmaxState:
+    """The running maximum and sums of every sample, changed in place; in single precision at least.
 
     Attributes:
         dtype: that of the term, for what is given to the user.
@@ -25,7 +25,7 @@ class State:
     dtype: torch.dtype
 
     @classmethod
-    def empty(cls, samples: int, width: int, like: Tensor) -> "State":
+    def empty(cls, samples: int, width: int, like: Tensor) -> "SoftmaxState":
         """The state before the first component: a log-sum-exp of -inf."""
         options = {"dtype": at_least_single(like.dtype), "device": like.device}
         return cls(
@@ -40,7 +40,7 @@ class State:
         if not logit_Bk.numel():
             return
         m_B, Z_B, S_BV = self.m_B[rows], self.Z_B[rows], self.S_BV[rows]
-        with _as_given(m_B):
+        with _without_autocast(m_B):
             logit_Bk = logit_Bk.to(m_B.dtype)
             top_B = torch.maximum(m_B, logit_Bk.amax(1))
             base_B = _shift(top_B)
@@ -64,11 +64,11 @@ class State:
         return self.m_B + self.Z_B.log(), self.S_BV / _divisor(self.Z_B)[:, None]
 
 
-def whole(logit_Bk: Tensor, value_BkV: Tensor) -> tuple[Tensor, Tensor]:
-    """The log-sum-exp and the mean of all components at once, in plain, differentiable operations."""
+def softmax_mean(logit_Bk: Tensor, value_BkV: Tensor) -> tuple[Tensor, Tensor]:
+    """The log-sum-exp and the softmax-weighted mean of all components at once, in plain, differentiable operations."""
     wide = at_least_single(logit_Bk.dtype)
     logit, value = logit_Bk.to(wide), value_BkV.to(wide)
-    with _as_given(logit):
+    with _without_autocast(logit):
         top_B = logit.detach().amax(1) if logit.shape[1] else logit.new_full((len(logit),), -torch.inf)
         p_Bk = torch.exp(logit - _shift(top_B)[:, None])
         Z_B = p_Bk.sum(1)
@@ -77,22 +77,27 @@ def whole(logit_Bk: Tensor, value_BkV: Tensor) -> tuple[Tensor, Tensor]:
     return lse_B.to(logit_Bk.dtype), mean_BV.to(logit_Bk.dtype)
 
 
-def pulled(
-    logit_Bk: Tensor, value_BkV: Tensor, lse_B: Tensor, mean_BV: Tensor, lbar_B: Tensor | None, mbar_BV: Tensor | None
+def softmax_vjp(
+    logit_Bk: Tensor,
+    value_BkV: Tensor,
+    lse_B: Tensor,
+    mean_BV: Tensor,
+    grad_lse_B: Tensor | None,
+    grad_mean_BV: Tensor | None,
 ) -> tuple[Tensor, Tensor | None]:
     """The gradient with respect to a chunk's logits and values, from that with respect to the fold's results: with
-    w = exp(a - lse), vbar = w mbar and abar = w (lbar + (v - mean) . mbar)."""
+    w = exp(a - lse): grad_v = w grad_mean and grad_a = w (grad_lse + (v - mean) . grad_mean)."""
     dtype, logit_Bk, value_BkV = logit_Bk.dtype, logit_Bk.to(lse_B.dtype), value_BkV.to(lse_B.dtype)
-    with _as_given(lse_B):
+    with _without_autocast(lse_B):
         w_Bk = torch.exp(logit_Bk - _shift(lse_B)[:, None])
-        if mbar_BV is None:
-            return (w_Bk * (0 if lbar_B is None else lbar_B[:, None])).to(dtype), None
-        mbar_BV = mbar_BV.to(lse_B.dtype)
-        lean_Bk = torch.bmm(value_BkV, mbar_BV[:, :, None])[:, :, 0]
-        lean_Bk -= (mean_BV * mbar_BV).sum(1, keepdim=True)
-        if lbar_B is not None:
-            lean_Bk += lbar_B[:, None]
-        return lean_Bk.mul_(w_Bk).to(dtype), (w_Bk[:, :, None] * mbar_BV[:, None, :]).to(dtype)
+        if grad_mean_BV is None:
+            return (w_Bk * (0 if grad_lse_B is None else grad_lse_B[:, None])).to(dtype), None
+        grad_mean_BV = grad_mean_BV.to(lse_B.dtype)
+        grad_logit_Bk = torch.bmm(value_BkV, grad_mean_BV[:, :, None])[:, :, 0]
+        grad_logit_Bk -= (mean_BV * grad_mean_BV).sum(1, keepdim=True)
+        if grad_lse_B is not None:
+            grad_logit_Bk += grad_lse_B[:, None]
+        return grad_logit_Bk.mul_(w_Bk).to(dtype), (w_Bk[:, :, None] * grad_mean_BV[:, None, :]).to(dtype)
 
 
 def at_least_single(dtype: torch.dtype) -> torch.dtype:
@@ -100,7 +105,7 @@ def at_least_single(dtype: torch.dtype) -> torch.dtype:
     return torch.promote_types(dtype, torch.float32)
 
 
-def _as_given(tensor: Tensor) -> torch.autocast:
+def _without_autocast(tensor: Tensor) -> torch.autocast:
     """Outside automatic precision, which would multiply in less than what sums are kept in."""
     return torch.autocast(tensor.device.type, enabled=False)
 

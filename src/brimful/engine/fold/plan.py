@@ -1,159 +1,181 @@
-"""The plan of a fold: all components at once, in chunks, or in chunks of both components and samples."""
+"""The plan of a fold, as a pure function: all components at once, in chunks, in chunks of components and of samples, or
+spread over ranks; the memory of each by part, and the fastest that fits."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from ...core.base.errors import BudgetError
 from ...core.base.units import format_count
-from ...core.memory.cost import Cost
-from ...core.memory.plan import Candidate, Plan, choose
+from ...core.memory.cost import MARGIN, Cost
+from ...core.memory.plan import Candidate, Parts, Plan, choose
 
-MOST = 4096
-"""Components of a chunk beyond which larger ones are no faster, unless the term says otherwise (`term.most`)."""
+SINGLE, CHUNKED, ACCUMULATED, SHARDED = "single", "chunked", "gradient_accumulation", "model_parallel"
 
-_AGAIN = 4 / 3  # the forward pass is a quarter of the whole, and done twice
-_PIECE, _BLOCK = 1e-4, 0.05  # what a chunk adds to the time, and a block of samples, which computes the components anew
-_NEAR, _FEW = 64e6, 16  # on a CPU, bytes of a chunk beyond which caches no longer help; but never so few components
-_KEPT = 2.0  # numbers of the state kept twice: as it runs, and as a result
+
+@dataclass(frozen=True, slots=True)
+class FoldCost:
+    """Bytes of a chunk of components, for some number of samples, by part.
+
+    Attributes:
+        fixed: bytes that do not depend on the chunk, by what they are for.
+        per_component: bytes that each component of the chunk adds, likewise.
+        margin, source: as in `Cost`.
+
+    Example:
+        >>> cost = FoldCost({"parameters": 1000}, {"activations": 10})
+        >>> cost.total.at(50), cost.parts(50)
+        (1500, (('parameters', 1000), ('activations', 500)))
+    """
+
+    fixed: Mapping[str, float]
+    per_component: Mapping[str, float]
+    margin: float = MARGIN
+    source: str = "formula"
+
+    @property
+    def total(self) -> Cost:
+        return Cost(sum(self.fixed.values()), sum(self.per_component.values()), self.margin, self.source)
+
+    def parts(self, chunk: int) -> Parts:
+        grown = {name: chunk * size for name, size in self.per_component.items()}
+        return tuple((name, math.ceil(size)) for name, size in {**self.fixed, **grown}.items())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shape:
-    """All that a fold's plan depends on, the cost and the budget apart.
+class Slowness:
+    """Expected time of the strategies, relative to all components at once.
 
     Attributes:
-        components, samples: how many there are; of a sharded fold, this rank's components and all ranks' samples.
-        width: entries of a value.
-        bytes: of a number in the state.
-        gradients: bytes of the sums of all gradients that are needed, and of what they are cast to at the end.
-        given: bytes of these gradients where all is done at once; None for as many.
-        beside: bytes in use already.
-        chunk: the most components at a time that the caller allows; None for as many as are of use.
-        most: the most that are of use.
-        strategy: the one that was asked for, or "auto".
-        differentiates: whether there is a backward pass.
-        fused: whether the term has its own; it then computes all at once again too.
+        recompute: of chunks, whose forward pass is computed again in the backward pass.
+        chunk: what every chunk adds.
+        block: what every further block of samples adds, which computes the components anew.
+        small_chunk: what chunks half as large as `efficient_chunk` add.
+        efficient_chunk: components of a chunk that is large enough to be efficient.
+        communication: what exchanging the samples among ranks adds.
+    """
+
+    recompute: float = 4 / 3  # the forward pass is a quarter of the whole, and done twice
+    chunk: float = 1e-4
+    block: float = 0.05
+    small_chunk: float = 0.0
+    efficient_chunk: int = 1
+    communication: float = 0.15
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoldSizes:
+    """What a fold's plan depends on, its cost and the budget apart.
+
+    Attributes:
+        components, samples: how many there are; of several ranks, all components, and the samples of one.
+        ranks: over which the components may be spread; their samples are then gathered on each.
+        chunk: the most components at a time that the caller allows; None for as many as are useful.
+        max_chunk: the most that are useful, given the cost.
+        blocks: of samples, where the caller has decided; None for as few as fit.
+        single: expected time of all components at once; None where that is no choice.
+        component: what to call a component in messages.
     """
 
     components: int
     samples: int
-    width: int
-    bytes: int = 4
-    gradients: int = 0
-    given: int | None = None
-    beside: int = 0
+    ranks: int = 1
     chunk: int | None = None
-    most: int = MOST
-    strategy: str = "auto"
-    differentiates: bool = True
-    fused: bool = False
+    max_chunk: Callable[[Cost], int]
+    blocks: int | None = None
+    single: float | None = 1.0
+    slowness: Slowness = Slowness()
     device: str = "cpu"
     precision: str = "float32"
-
-    @property
-    def kept(self) -> float:
-        """Bytes that are there whatever the cut."""
-        return self.beside + self.gradients + _KEPT * self.samples * (self.width + 2) * self.bytes
+    component: str = "component"
 
 
 @dataclass(frozen=True, slots=True)
-class Folding:
-    """A plan and the samples it takes at a time; the plan's items are the components, its batch is a chunk."""
+class FoldPlan:
+    """A plan, whose items are the components and whose batch is a chunk, and the blocks of samples of each step."""
 
     plan: Plan
+    blocks: int
     samples: int
 
 
-def decide(shape: Shape, cost: Callable[[int], Cost], budget: int, single: Cost | None = None) -> Folding:
-    """The fastest way that fits; pure.
+def plan_strategies(
+    work: str,
+    sizes: FoldSizes,
+    cost: Callable[[int], FoldCost],
+    budget: int,
+    strategy: str = "auto",
+    single: FoldCost | None = None,
+) -> FoldPlan:
+    """The fastest strategy that fits, or the one that was asked for.
 
     Args:
-        shape: what is folded.
-        cost: bytes of a chunk by the number of its components, for a number of samples.
-        budget: bytes allowed.
+        work: what it is for.
+        sizes: what is folded.
+        cost: bytes of a chunk, for a number of samples.
+        budget: bytes allowed on a device.
+        strategy: "auto" for any of them.
         single: bytes of all components at once, where they differ from those of a chunk as large.
+
+    Raises:
+        BudgetError: not even one component fits, for one sample.
     """
-    blocks = _blocks(shape, cost, budget)
-    rows = _rows(shape, cost, blocks, budget)
-    if shape.chunk is None:
-        # Where nothing is kept for a backward pass, all at once has nothing to win.
-        slowness = math.inf if shape.fused or not shape.differentiates else 1.0
-        kept = shape.kept - (0 if shape.given is None else shape.gradients - shape.given)
-        rows["single"] = _candidate(shape, "single", _with(single or cost(shape.samples), kept), slowness)
-    rows = {name: row for name, row in rows.items() if _asked(shape.strategy, name)}
-    work = f"fold of {format_count(shape.components)} components for {format_count(shape.samples)} samples"
-    try:
-        plan = choose(work, list(rows.values()), budget)
-    except BudgetError as error:
-        raise BudgetError(
-            f"{error} A lower precision, or a term that needs less for a component, helps too."
-        ) from error
-    samples = shape.samples
-    if plan.strategy.endswith("gradient_accumulation") or plan.strategy.endswith(_CUT):
-        samples = math.ceil(shape.samples / blocks)
-        plan = replace(plan, work=f"{work}, {format_count(samples)} at a time")
-    if shape.chunk is not None and plan.strategy != "single" and plan.capacity >= min(shape.chunk, shape.components):
-        batch = min(shape.chunk, shape.components)  # as it was asked for, rather than in equal parts
-        plan = replace(plan, batch=batch, predicted=plan.cost.at(batch))
-    return Folding(replace(plan, strategy=plan.strategy.removesuffix(_CUT)), samples)
-
-
-_CUT = ", in blocks of samples"
-
-
-def _asked(strategy: str, name: str) -> bool:
-    name = name.removesuffix(_CUT)
-    return name == strategy or (strategy == "auto" and name != "model_parallel")
-
-
-def _rows(shape: Shape, cost: Callable[[int], Cost], blocks: int, budget: int) -> dict[str, Candidate]:
-    whole, part = _with(cost(shape.samples), shape.kept), _with(cost(math.ceil(shape.samples / blocks)), shape.kept)
-    again = _AGAIN if shape.differentiates else 1.0
-    chunked = again + _PIECE * _chunks(shape, whole, budget)
-    accumulated = again * (1 + _BLOCK * (blocks - 1)) + _PIECE * blocks * (1 + _chunks(shape, part, budget))
-    found = {"chunked": (whole, chunked), "gradient_accumulation": (part, accumulated)}
-    found |= {"model_parallel": (whole, chunked), f"model_parallel{_CUT}": (part, accumulated)}
-    return {name: _candidate(shape, name, *figures) for name, figures in found.items()}
-
-
-def _candidate(shape: Shape, name: str, cost: Cost, slowness: float) -> Candidate:
-    return Candidate(
-        strategy=name,
-        cost=cost,
-        items=shape.components,
-        most=_most(shape, cost),
-        divisible=name != "single",
-        piece="component",
-        slowness=slowness,
-        devices=(shape.device,),
-        precision=shape.precision,
+    names = [SINGLE] if sizes.single is not None else []
+    names += [CHUNKED, ACCUMULATED, *([SHARDED] if sizes.ranks > 1 else [])]
+    rows = {name: _row(name, sizes, cost, budget, single) for name in names}
+    plan = choose(work, [row.candidate for name, row in rows.items() if strategy in ("auto", name)], budget)
+    row = rows[plan.strategy]
+    if sizes.chunk is not None and plan.strategy != SINGLE and plan.capacity >= row.chunk:
+        plan = replace(plan, batch=row.chunk, predicted=plan.cost.at(row.chunk))  # as asked for, not in equal parts
+    if plan.strategy == ACCUMULATED:
+        plan = replace(plan, work=f"{work}, {format_count(row.samples)} at a time")
+    rejected = tuple(
+        replace(other, parts=rows[other.strategy].cost.parts(rows[other.strategy].chunk)) for other in plan.rejected
+    )
+    return FoldPlan(
+        replace(plan, parts=row.cost.parts(plan.batch), rejected=rejected), row.blocks, min(row.samples, sizes.samples)
     )
 
 
-def _blocks(shape: Shape, cost: Callable[[int], Cost], budget: int) -> int:
-    """Blocks of samples: two, or as many as it takes for one component to fit."""
-    blocks = min(2, max(1, shape.samples))
-    while blocks < shape.samples:
-        if _with(cost(math.ceil(shape.samples / blocks)), shape.kept).guarded(1) <= budget:
+@dataclass(frozen=True, slots=True)
+class _Row:
+    candidate: Candidate
+    cost: FoldCost
+    chunk: int  # the largest that fits
+    blocks: int
+    samples: int
+
+
+def _row(name: str, sizes: FoldSizes, cost: Callable[[int], FoldCost], budget: int, single: FoldCost | None) -> _Row:
+    """A strategy with its blocks of samples and the largest chunk that fits."""
+    slowness, ranks = sizes.slowness, sizes.ranks if name == SHARDED else 1
+    components = math.ceil(sizes.components / ranks)
+    blocks = sizes.blocks or (min(2, max(1, sizes.samples)) if name == ACCUMULATED else 1)
+    while True:
+        samples = math.ceil(sizes.samples / blocks) * ranks
+        needed = single if name == SINGLE and single is not None else cost(samples)
+        total = needed.total
+        largest = components if name == SINGLE else min(components, sizes.chunk or sizes.max_chunk(total))
+        room = total.capacity(budget)
+        if name != ACCUMULATED or sizes.blocks or blocks >= sizes.samples:
             break
-        blocks *= 2
-    return min(blocks, max(1, shape.samples))
-
-
-def _chunks(shape: Shape, cost: Cost, budget: int) -> int:
-    room = min(cost.capacity(budget), _most(shape, cost))
-    return math.ceil(shape.components / max(1, math.floor(room)))
-
-
-def _most(shape: Shape, cost: Cost) -> int:
-    """The most components of a chunk: as many as the caller allows, or as are of use."""
-    if shape.chunk is not None:
-        return shape.chunk
-    if shape.device == "cpu" and cost.per_unit:
-        return min(shape.most, max(_FEW, int(_NEAR / cost.per_unit)))
-    return shape.most
-
-
-def _with(cost: Cost, kept: float) -> Cost:
-    return Cost(cost.fixed + kept, cost.per_unit, cost.margin, cost.source)
+        if room >= min(largest, slowness.efficient_chunk):
+            break
+        blocks = min(2 * blocks, sizes.samples)
+    chunk = largest if name == SINGLE or math.isinf(room) else max(1, min(largest, math.floor(room)))
+    time = slowness.recompute * (1 + slowness.block * (blocks - 1))
+    time += slowness.chunk * blocks * math.ceil(components / max(1, chunk))
+    time += slowness.small_chunk * (max(1.0, min(slowness.efficient_chunk, components) / max(1, chunk)) - 1)
+    if name == SINGLE:
+        time = sizes.single or 1.0
+    candidate = Candidate(
+        strategy=name,
+        cost=total,
+        items=components,
+        most=largest,
+        divisible=name != SINGLE,
+        piece=sizes.component,
+        slowness=time / ranks + (slowness.communication if ranks > 1 else 0),
+        devices=(sizes.device,) * sizes.ranks,
+        precision=sizes.precision,
+    )
+    return _Row(candidate, needed, chunk, blocks, samples)

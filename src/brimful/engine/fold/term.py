@@ -1,4 +1,4 @@
-"""What is folded: a term, what it returns, and the tensors it holds that want a gradient.
+"""What is folded: a term, what it returns, and the tensors it captures that require a gradient.
 
 B samples, k components of a chunk, V entries of a value.
 """
@@ -20,8 +20,8 @@ from .tiling import too_small
 Term = Callable[[Any, Any], tuple[Tensor, Tensor]]
 """`term(chunk, x) -> (logit_Bk, value_BkV)`."""
 
-Pull = Callable[[Tensor, Tensor], tuple[Tree | None, Tree | None]]
-"""`pull(logit_bar_Bk, value_bar_BkV) -> (chunk_bar, x_bar)`."""
+TermVJP = Callable[[Tensor, Tensor], tuple[Tree | None, Tree | None]]
+"""`backward(grad_logit_Bk, grad_value_BkV) -> (grad_chunk, grad_x)`."""
 
 
 @runtime_checkable
@@ -34,22 +34,23 @@ class FusedTerm(Protocol):
     def __call__(self, chunk: Any, x: Any) -> tuple[Tensor, Tensor]: ...
 
     def parameters(self) -> Iterable[Tensor]:
-        """All tensors that the term holds and that may want a gradient. Others get none."""
+        """All tensors of the term that may require a gradient. Others get none."""
         ...
 
-    def vjp(self, chunk: Any, x: Any, grads: dict[Tensor, Tensor]) -> tuple[Tensor, Tensor, Pull]:
-        """The term's values, and how to pull a gradient back through them. Called without a graph.
+    def vjp(self, chunk: Any, x: Any, grads: dict[Tensor, Tensor]) -> tuple[Tensor, Tensor, TermVJP]:
+        """The term's logits and values, and their vector-Jacobian product. Called without a graph.
 
         Args:
             chunk, x: as the term gets them; a tensor's `requires_grad` says whether its gradient is needed.
-            grads: from each parameter that wants a gradient to the buffer of its sum. Pulling adds to it in place, and
-                allocates what it needs before it does: where memory runs out first, the chunk is done again. A buffer
-                has its parameter's dtype: where that is half precision, many small chunks add up to little.
+            grads: from each parameter that requires a gradient to the buffer of its sum. The backward function adds to
+                it in place, and allocates what it needs before it does: where memory runs out first, the chunk is
+                computed again. A buffer has its parameter's dtype: where that is half precision, many small chunks add
+                up to little.
 
         Returns:
-            The logits, the values, and `pull(logit_bar, value_bar) -> (chunk_bar, x_bar)`: gradients of the form of the
-            chunk and of x, with None for a tensor, or for all of them, where none is needed. The two that pull is
-            given are its own to write to.
+            The logits, the values, and `backward(grad_logit, grad_value) -> (grad_chunk, grad_x)`: gradients of the
+            form of the chunk and of x, with None for a tensor, or for all of them, where none is needed. The two that
+            it is given are its own to write to.
         """
         ...
 
@@ -64,12 +65,14 @@ def evaluate(term: Term, chunk: Tree, x: Tree, k: int, samples: int, device: tor
     return checked(term(chunk, x), k, samples, device)
 
 
-def checked(found: Any, k: int, samples: int, device: torch.device) -> tuple[Tensor, Tensor]:
-    """What a term returned, if it is what a term returns."""
-    if not (isinstance(found, tuple | list) and len(found) == 2 and all(isinstance(part, Tensor) for part in found)):
-        what = f"{len(found)} things" if isinstance(found, tuple | list) else f"a {type(found).__name__}"
+def checked(returned: Any, k: int, samples: int, device: torch.device) -> tuple[Tensor, Tensor]:
+    """The logits and values that a term returned, if they are of the right form."""
+    if not (
+        isinstance(returned, tuple | list) and len(returned) == 2 and all(isinstance(part, Tensor) for part in returned)
+    ):
+        what = f"{len(returned)} things" if isinstance(returned, tuple | list) else f"a {type(returned).__name__}"
         raise InputError(f"the term returned {what}; return two tensors, the logits (B, k) and the values (B, k, V)")
-    logit, value = found
+    logit, value = returned
     if logit.shape != (samples, k):
         raise InputError(
             f"the term's logits have shape {tuple(logit.shape)} for {samples} samples and a chunk of {k} components; "
@@ -93,38 +96,38 @@ def checked(found: Any, k: int, samples: int, device: torch.device) -> tuple[Ten
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Held:
-    """The tensors a term holds that want a gradient.
+class CapturedTensors:
+    """The tensors that a term uses beside its arguments and that require a gradient.
 
     Attributes:
         tensors: leaves of the graph, each once.
-        through: whether some are reached through operations made before the fold, whose graph each chunk goes through.
+        earlier_graph: whether some are reached through operations made before the fold, whose graph every chunk uses.
     """
 
     tensors: tuple[Tensor, ...] = ()
-    through: bool = False
+    earlier_graph: bool = False
 
 
-def held(term: Any, components: Tree, x: Tree, device: torch.device) -> Held:
-    """What a term holds: its parameters, and what a trial on one component and one sample finds in its graph."""
+def captured_tensors(term: Any, components: Tree, x: Tree, device: torch.device) -> CapturedTensors:
+    """What a term captures: its parameters, and the leaves of its graph for one component and one sample."""
     own = list(term.parameters()) if callable(getattr(term, "parameters", None)) else []
     if is_fused(term):
-        return Held(_wanting(own))
-    drawn = _chance(device)
+        return CapturedTensors(_differentiable(own))
+    before = _rng_states(device)
     with torch.enable_grad():
-        since = _number()
-        outputs = tried(term, components, x, device)
-        until = _number()
-    if any(not torch.equal(before, after) for before, after in zip(drawn, _chance(device), strict=True)):
+        since = _sequence_number()
+        outputs = evaluate_one(term, components, x, device)
+        until = _sequence_number()
+    if any(not torch.equal(one, other) for one, other in zip(before, _rng_states(device), strict=True)):
         raise InputError(
             "the term draws random numbers, and each chunk is computed twice; draw them before the fold and hand them "
             "in, call the module's eval() where it is dropout, or use strategy='single'"
         )
-    found, through = reached([*outputs, *own], range(since + 1, until))
-    return Held(_wanting(found), through)
+    leaves, earlier = graph_leaves([*outputs, *own], range(since + 1, until))
+    return CapturedTensors(_differentiable(leaves), earlier)
 
 
-def tried(term: Term, components: Tree, x: Tree, device: torch.device) -> tuple[Tensor, Tensor]:
+def evaluate_one(term: Term, components: Tree, x: Tree, device: torch.device) -> tuple[Tensor, Tensor]:
     """The term's logits and values for one component and one sample. Where these do not fit, nothing does."""
     part, sample = (pytree.apply(tree, lambda leaf: leaf.detach()[:1]) for tree in (components, x))
     try:
@@ -136,48 +139,49 @@ def tried(term: Term, components: Tree, x: Tree, device: torch.device) -> tuple[
 
 
 @contextlib.contextmanager
-def unhooked(tensors: Sequence[Tensor]) -> Iterator[None]:
-    """Keeps back the hooks on tensors' gradients: they are for the whole gradient, and not for each chunk's."""
-    hooks = [each._backward_hooks for each in tensors if each._backward_hooks]
-    kept = [dict(each) for each in hooks]
-    for each in hooks:
-        each.clear()
+def without_hooks(tensors: Sequence[Tensor]) -> Iterator[None]:
+    """Disables the hooks on tensors' gradients: they are for the whole gradient, and not for each chunk's."""
+    hooks = [tensor._backward_hooks for tensor in tensors if tensor._backward_hooks]
+    saved = [dict(of_tensor) for of_tensor in hooks]
+    for of_tensor in hooks:
+        of_tensor.clear()
     try:
         yield
     finally:
-        for each, before in zip(hooks, kept, strict=True):
-            each.update(before)
+        for of_tensor, before in zip(hooks, saved, strict=True):
+            of_tensor.update(before)
 
 
-def _wanting(tensors: Sequence[Tensor]) -> tuple[Tensor, ...]:
-    return tuple({id(each): each for each in tensors if each.requires_grad}.values())
+def _differentiable(tensors: Sequence[Tensor]) -> tuple[Tensor, ...]:
+    return tuple({id(tensor): tensor for tensor in tensors if tensor.requires_grad}.values())
 
 
-def reached(outputs: Sequence[Tensor], made: range = range(0)) -> tuple[list[Tensor], bool]:
+def graph_leaves(outputs: Sequence[Tensor], made: range = range(0)) -> tuple[list[Tensor], bool]:
     """The leaves that a graph leads to, and whether it holds operations with other sequence numbers than those made."""
-    todo = [each.grad_fn for each in outputs if each.grad_fn is not None]
-    leaves, seen, older = [each for each in outputs if each.requires_grad and each.is_leaf], set(todo), False
+    todo = [output.grad_fn for output in outputs if output.grad_fn is not None]
+    leaves = [output for output in outputs if output.requires_grad and output.is_leaf]
+    visited, earlier = set(todo), False
     while todo:
         node = todo.pop()
         variable = getattr(node, "variable", None)
         if variable is not None:
             leaves.append(variable)
         else:
-            older = older or node._sequence_nr() not in made  # another thread's numbers may be larger
+            earlier = earlier or node._sequence_nr() not in made  # another thread's numbers may be larger
         for following, _ in node.next_functions:
-            if following is not None and following not in seen:
-                seen.add(following)
+            if following is not None and following not in visited:
+                visited.add(following)
                 todo.append(following)
-    return leaves, older
+    return leaves, earlier
 
 
-def _number() -> int:
+def _sequence_number() -> int:
     """The sequence number of an operation made now; each thread counts its own."""
     node = torch.zeros((), requires_grad=True).clone().grad_fn
     assert node is not None
     return node._sequence_nr()
 
 
-def _chance(device: torch.device) -> list[Tensor]:
+def _rng_states(device: torch.device) -> list[Tensor]:
     states = [torch.get_rng_state()]
     return [*states, torch.cuda.get_rng_state(device)] if device.type == "cuda" else states

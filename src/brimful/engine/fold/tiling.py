@@ -1,4 +1,4 @@
-"""Where a fold is cut: tiles of some components and some samples, smaller ones where memory runs out."""
+"""The tiles of a fold: some components and some samples at a time, smaller ones where memory runs out."""
 
 import warnings
 from collections.abc import Callable
@@ -12,75 +12,75 @@ from ...core.memory.oom import retry_smaller
 SMALLEST = "one component for one sample"
 ADVICE = "Use a larger budget, a lower precision, or a term that needs less for each component"
 
-Work = Callable[[slice, slice], None]
-"""Does one tile: a slice of the components, and one of the samples."""
+TileFunction = Callable[[slice, slice], None]
+"""Computes one tile: a slice of the components, and one of the samples."""
 
 
 @dataclass(slots=True, eq=False)
-class Cuts:
+class Tiling:
     """The most components and samples of a tile, lowered for good where a tile does not fit.
 
     Attributes:
         chunk: components at a time.
         samples: samples at a time.
-        retries: whether a tile that does not fit is done again in smaller ones.
-        told: whether a warning was given.
+        retries: whether a tile that does not fit is computed again in smaller ones.
+        warned: whether memory ran out, and a warning was given.
     """
 
     chunk: int
     samples: int
     device: torch.device
     retries: bool = True
-    told: bool = False
+    warned: bool = False
 
-    def each(self, components: int, samples: int, work: Work) -> None:
-        """Works through all tiles: for each block of samples, all chunks of components. One empty tile where there is
+    def for_each_tile(self, components: int, samples: int, compute: TileFunction) -> None:
+        """Computes all tiles: for each block of samples, all chunks of components. One empty tile where there is
         nothing, since the term itself says what its values look like."""
         if not (components and samples):
-            work(slice(0, components), slice(0, samples))
+            compute(slice(0, components), slice(0, samples))
             return
         first = 0
         while first < samples:
             until, start = min(first + self.samples, samples), 0
             while start < components:
                 stop = min(start + self.chunk, components)
-                self._tile(slice(start, stop), slice(first, until), work)
+                self._tile(slice(start, stop), slice(first, until), compute)
                 start = stop
             first = until
 
-    def _tile(self, part: slice, rows: slice, work: Work) -> None:
-        """Does a tile, in smaller ones where it is larger than what fits by now."""
+    def _tile(self, part: slice, rows: slice, compute: TileFunction) -> None:
+        """Computes a tile, in smaller ones where it is larger than what fits by now."""
         todo = [(part, rows)]
 
         def attempt() -> None:
             while todo:
                 part, rows = todo[-1]
-                if _size(part) > self.chunk:
+                if size(part) > self.chunk:
                     todo[-1:] = [(half, rows) for half in _halves(part)]
-                elif _size(rows) > self.samples:
+                elif size(rows) > self.samples:
                     todo[-1:] = [(part, half) for half in _halves(rows)]
                 else:
-                    work(part, rows)
+                    compute(part, rows)
                     todo.pop()
 
         if self.retries:
-            retry_smaller(attempt, lambda: self.lower(*map(_size, todo[-1])), self.device, SMALLEST, ADVICE)
+            retry_smaller(attempt, lambda: self.shrink(*map(size, todo[-1])), self.device, SMALLEST, ADVICE)
         else:
             attempt()
 
-    def lower(self, components: int, samples: int) -> bool:
-        """Goes down to half of what did not fit, and says so once; False where that was the smallest tile."""
+    def shrink(self, components: int, samples: int) -> bool:
+        """Goes down to half of what did not fit, and warns once; False where that was the smallest tile."""
         if components > 1:
             self.chunk = (components + 1) // 2
         elif samples > 1:
             self.samples = (samples + 1) // 2
         else:
             return False
-        if not self.told:
-            self.told = True
+        if not self.warned:
+            self.warned = True
             warnings.warn(
-                f"out of memory on {components} components for {samples} samples; done again, and from here on, with "
-                f"at most {self.chunk} for {min(samples, self.samples)}",
+                f"out of memory on {components} components for {samples} samples; computed again, and from here on, "
+                f"with at most {self.chunk} for {min(samples, self.samples)}",
                 BrimfulWarning,
                 stacklevel=2,
             )
@@ -92,11 +92,12 @@ def too_small(reason: str) -> BudgetError:
     return BudgetError(f"{SMALLEST} does not fit: {reason}. {ADVICE}")
 
 
-def _size(part: slice) -> int:
+def size(part: slice) -> int:
+    """How many rows a slice has."""
     return part.stop - part.start
 
 
 def _halves(part: slice) -> tuple[slice, slice]:
     """The second half, and then the first, which a stack gives back first."""
-    middle = part.start + (_size(part) + 1) // 2
+    middle = part.start + (size(part) + 1) // 2
     return slice(middle, part.stop), slice(part.start, middle)

@@ -193,7 +193,13 @@ class ScoreModel(nn.Module):
         chosen = self.chunk if chunk is None else chunk
         with torch.autocast(x_Bd.device.type, enabled=False):
             return fold(
-                term, inner_Kd, x_Bd, chunk=chosen, strategy=name, budget=self.budget, group=True if together else None
+                term,
+                inner_Kd,
+                x_Bd,
+                chunk_size=chosen,
+                strategy=name,
+                budget=self.budget,
+                group=True if together else None,
             )
 
     def _count(self) -> int:
