@@ -1,4 +1,4 @@
-"""What score models over many centers cost by `fold` with fused triangles, beside the materialised computation.
+"""The cost of score models over many centers by `fold` with fused triangles, and of the materialised computation.
 
     python benchmarks/wpo.py [--quick] [--part steps] [--device cpu] [--out benchmarks/results/wpo.json]
 
@@ -33,7 +33,7 @@ from brimful.core.base.text_table import format_table
 from brimful.core.base.units import format_bytes, format_seconds
 from brimful.core.memory import devices
 from brimful.wpo.model import packed_triangle
-from brimful.wpo.model.vjp import Products
+from brimful.wpo.model.vjp import TriangleProducts
 from saving import save
 
 FACTORS = ((100, 3072, 128), (500, 3072, 128), (1000, 784, 128))
@@ -76,7 +76,7 @@ def case(K: int, d: int, B: int, device: torch.device) -> tuple[Tensor, Tensor, 
         return torch.randn(*shape, generator=generator, device=device)
 
     packed_KP = normal(K, packed_triangle.size(d)).mul_(0.3 / d**0.5)
-    packed_KP[:, packed_triangle.diagonal(d, device)] += 1
+    packed_KP[:, packed_triangle.diagonal_indices(d, device)] += 1
     return normal(K, d), packed_KP, normal(B, d)
 
 
@@ -93,28 +93,27 @@ def materialised(c_Kd: Tensor, L_Kdd: Tensor, x_Bd: Tensor) -> Tensor:
     return (2 * A_B - s_Bd.square().sum(-1)).mean()
 
 
-class Given:
-    """The term of triangles that are given, for `fold`: centers and triangles are its components."""
+class TriangleTerm:
+    """The term of given triangles, for `fold`: centers and triangles are its components."""
 
     def __call__(self, chunk: tuple[Tensor, Tensor], x_Bd: Tensor) -> tuple[Tensor, Tensor]:
-        found = Products.of(chunk[1], x_Bd - chunk[0][:, None])
-        return found.logits.mT, found.values.transpose(0, 1)
+        return TriangleProducts.compute(chunk[1], x_Bd - chunk[0][:, None]).outputs()
 
     def parameters(self) -> list[Tensor]:
         return []
 
     def vjp(self, chunk: tuple[Tensor, Tensor], x_Bd: Tensor, grads: dict[Tensor, Tensor]) -> Any:
-        found = Products.of(chunk[1], x_Bd - chunk[0][:, None])
+        products = TriangleProducts.compute(chunk[1], x_Bd - chunk[0][:, None])
 
-        def pull(abar_Bk: Tensor, vbar_BkV: Tensor) -> Any:
-            return (None, found.pull(abar_Bk.mT, vbar_BkV.transpose(0, 1), False)[0]), None
+        def vjp_fn(grad_logit_Bk: Tensor, grad_value_BkV: Tensor) -> Any:
+            return (None, products.vjp(grad_logit_Bk, grad_value_BkV, False)[0]), None
 
-        return found.logits.mT, found.values.transpose(0, 1), pull
+        return *products.outputs(), vjp_fn
 
 
 def folded(c_Kd: Tensor, packed_KP: Tensor, x_Bd: Tensor) -> Tensor:
     chunk = max(1, CHUNK // packed_KP.shape[1])
-    _, mean_BV = brimful.fold(Given(), (c_Kd, packed_KP), x_Bd, chunk_size=chunk, strategy="chunked")
+    _, mean_BV = brimful.fold(TriangleTerm(), (c_Kd, packed_KP), x_Bd, chunk_size=chunk, strategy="chunked")
     return (2 * mean_BV[:, -1] - mean_BV[:, :-1].square().sum(-1)).mean()
 
 
@@ -136,7 +135,7 @@ def factors(K: int, d: int, B: int, device: torch.device) -> dict[str, Any]:
     packed_KP.grad, ours = None, torch.zeros(())
     L_Kdd = packed_KP.new_zeros(K, d, d)
     for k in range(K):
-        L_Kdd[k] = packed_triangle.lower(packed_KP[k : k + 1].detach(), d)[0]
+        L_Kdd[k] = packed_triangle.unpack(packed_KP[k : k + 1].detach(), d)[0]
     del packed_KP
     L_Kdd.requires_grad_()
     theirs = torch.zeros(())
@@ -154,7 +153,8 @@ def factors(K: int, d: int, B: int, device: torch.device) -> dict[str, Any]:
         return row
     assert L_Kdd.grad is not None
     row["plain_loss"] = theirs.item()
-    wanted = packed_triangle.pack(L_Kdd.grad[:COMPARED])
+    rows, columns = torch.tril_indices(d, d)
+    wanted = L_Kdd.grad[:COMPARED, rows, columns]
     row["gap"] = float((gradient - wanted).norm() / wanted.norm())
     row["times"] = row["plain"] / row["fused"]
     return row
@@ -168,11 +168,11 @@ def products(device: torch.device, K: int, d: int, B: int) -> list[dict[str, Any
     ones = torch.ones(K, device=device)
     ways: dict[str, tuple[Callable[[], Any], int, int]] = {
         "dense, L v": (lambda: v_KBd @ dense_Kdd.mT, half, 2 * half),
-        "L v": (lambda: packed_triangle.times(packed_KP, v_KBd), half, half),
-        "L^T v": (lambda: packed_triangle.transposed(packed_KP, v_KBd), half, half),
+        "L v": (lambda: packed_triangle.product(packed_KP, v_KBd), half, half),
+        "L^T v": (lambda: packed_triangle.product(packed_KP, v_KBd, transposed=True), half, half),
         "dense, sum of v w^T": (lambda: v_KBd.mT @ v_KBd, half, 2 * half),
         "sum of v w^T, two pairs": (
-            lambda: packed_triangle.outer([(v_KBd, v_KBd), (v_KBd, v_KBd)], packed_KP, ones), 2 * half, 2 * half,
+            lambda: packed_triangle.outer_(packed_KP, ones, [(v_KBd, v_KBd), (v_KBd, v_KBd)]), 2 * half, 2 * half,
         ),
     }  # fmt: skip
     rows = []
@@ -199,17 +199,17 @@ def steps(K: int, d: int, B: int, budget: str, device: torch.device, count: int)
         batch_size=B,
         budget=budget,
         device=device,
-        average=0,
+        ema_span=0,
         progress=False,
         best=False,
     )
     reserved = torch.cuda.max_memory_reserved(device) if device.type == "cuda" else found.observed
     seconds = min(row["seconds"] / 2 for row in found.history[1:])
-    row = found.table.row
+    plan = found.plan
     return {
-        "K": K, "d": d, "B": B, "budget": budget, "strategy": row.strategy, "chunk": row.chunk, "step": seconds,
-        "parameters": sum(each.numel() for each in model.parameters()), "predicted": row.total, "reserved": reserved,
-        "observed": found.observed,
+        "K": K, "d": d, "B": B, "budget": budget, "strategy": plan.strategy, "chunk": plan.batch, "step": seconds,
+        "parameters": sum(each.numel() for each in model.parameters()), "predicted": plan.predicted,
+        "observed": found.observed, "reserved": reserved,
     }  # fmt: skip
 
 
@@ -255,14 +255,14 @@ def show(report: dict[str, Any]) -> str:
         )
         for row in report["steps"]
     ]
-    names = ("a whole step", "budget", "parameters", "strategy, chunk", "time", "foretold", "peak", "and after it")
+    names = ("a whole step", "budget", "parameters", "strategy, chunk", "time", "predicted", "peak", "and after it")
     return text + "\n\n" + format_table(lines, names)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="small sizes, to see that it runs")
-    parser.add_argument("--part", choices=("factors", "products", "steps"), help="all three unless said")
+    parser.add_argument("--part", choices=("factors", "products", "steps"), help="all three by default")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()

@@ -4,11 +4,11 @@
 
 RESULTS is such as benchmarks/results/wpo-quality-cpu.json.
 
-All are given the same rows, and the same others to choose by: the epoch, how the model settles, the bandwidth, the
-number of components. `wpo` takes a part of the rows for its centers and trains on the rest; "grown" makes centers of
-these too, afterwards. The measures are of rows that none has seen: the mean log-density, and the sliced Wasserstein
-distance of as many draws (256 fixed directions, the mean of 8 sets of draws); "fresh data" says how far other sets of
-true rows are.
+All are given the same rows, and the same others to choose by: the epoch, the calibration, the bandwidth, the number of
+components. `wpo` takes a part of the rows for its centers and trains on the rest; "add_training_points" adds these as
+centers afterwards. The measures are of rows that none has seen: the mean log-density, and the sliced Wasserstein
+distance of as many samples (256 fixed directions, the mean of 8 sets of samples); "fresh data" says how far other sets
+of true rows are.
 """
 
 import argparse
@@ -29,7 +29,7 @@ from torch import Tensor
 from brimful import wpo
 from brimful.core.base.text_table import format_table
 from brimful.core.memory import devices
-from brimful.wpo.training.calibrate import settle
+from brimful.wpo.training.calibrate import calibrate
 from saving import save
 
 NAMES = ("8gaussians", "2spirals", "checkerboard", "digits")
@@ -40,17 +40,18 @@ WIDTHS, COMPONENTS = np.geomspace(0.015, 0.6, 32), (1, 2, 4, 8, 16, 32, 64, 128,
 SETS = 8
 
 
-def parts(name: str, quick: bool) -> tuple[wpo.Data, Tensor]:
+def parts(name: str, quick: bool) -> tuple[wpo.DataSplits, Tensor]:
     """Rows to learn from, and rows that nobody sees before the end."""
     if name == "digits":
         rows = wpo.dataset("digits", 1, held_out=0.2)
         test, choose = rows.held_out_Md.chunk(2)
         K = 100 if quick else CENTERS_OF_DIGITS
         train = torch.cat((rows.centers_Kd, rows.train_Nd))
-        return wpo.Data("digits", train[K:], choose, train[:K], rows.image), test
+        return wpo.DataSplits("digits", train[K:], choose, train[:K], rows.image_shape), test
     n, K = (1000, 200) if quick else (ROWS, CENTERS)
     train, choose = (torch.from_numpy(wpo.toy(name, *each)) for each in ((n, 0), (CHOSEN_BY, 1)))
-    return wpo.Data(name, train[K:], choose, train[:K]), torch.from_numpy(wpo.toy(name, 1000 if quick else TESTED, 3))
+    test = torch.from_numpy(wpo.toy(name, 1000 if quick else TESTED, 3))
+    return wpo.DataSplits(name, train[K:], choose, train[:K]), test
 
 
 def truth(name: str, test: Tensor) -> float | None:
@@ -74,16 +75,17 @@ def row(
     return {"run": run, "log_likelihood": likelihood, "sliced_wasserstein": sum(distances) / SETS, **more}
 
 
-def copied(drawn: Tensor, data: wpo.Data, test: Tensor) -> dict[str, float]:
-    near = wpo.neighbours(drawn.float(), known_rows(data), test.float())
-    return {"neighbours": near.ratio, "copies": near.copies}
+def copied(drawn: Tensor, data: wpo.DataSplits, test: Tensor) -> dict[str, float]:
+    rows = (drawn.float(), test.float())
+    ratio, rate = wpo.memorization(*(wpo.nearest_neighbors(part, known_rows(data))[0] for part in rows))
+    return {"neighbor_distance_ratio": ratio, "memorization_rate": rate}
 
 
-def known_rows(data: wpo.Data) -> Tensor:
+def known_rows(data: wpo.DataSplits) -> Tensor:
     return torch.cat((data.centers_Kd, data.train_Nd)).float()
 
 
-def peers(data: wpo.Data, test: Tensor) -> Iterator[dict[str, Any]]:
+def peers(data: wpo.DataSplits, test: Tensor) -> Iterator[dict[str, Any]]:
     known = known_rows(data).double().numpy()
     choose, name, seen = data.held_out_Md.double().numpy(), data.name, test.double().numpy()
     started = time.perf_counter()
@@ -124,27 +126,29 @@ def peers(data: wpo.Data, test: Tensor) -> Iterator[dict[str, Any]]:
     )
 
 
-def ours(data: wpo.Data, test: Tensor, quick: bool, **options: Any) -> Iterator[dict[str, Any]]:
-    """As trained, as it settles (the default), and grown."""
+def ours(data: wpo.DataSplits, test: Tensor, quick: bool, **options: Any) -> Iterator[dict[str, Any]]:
+    """As trained, calibrated (the default), and with training points added as centers."""
     what = "".join(f", {name}={value}" for name, value in options.items())
     kind = {name: options.pop(name) for name in ("factor", "rank") if name in options}
     model = wpo.ScoreModel(data.centers_Kd, **kind)
     given: dict[str, Any] = {"steps": 400, "batch_size": 128, **OPTIONS.get(data.name, {}), **options}
     given |= {"steps": 20} if quick else {}
     found = wpo.train(
-        model, data.train_Nd, held_out=data.held_out_Md, device="cpu", progress=False, settled=False, **given
+        model, data.train_Nd, held_out=data.held_out_Md, device="cpu", progress=False, calibrate=False, **given
     )
-    epoch = f"epoch {found.best + 1} of {len(found.history)}"
-    yield of(model, data, test, f"{what}, settled=False", epoch, found.seconds)
-    for more, name in ((None, ""), (data.train_Nd, ", grown=True")):
+    epoch = f"epoch {found.best_epoch + 1} of {len(found.history)}"
+    yield of(model, data, test, f"{what}, calibrate=False", epoch, found.seconds)
+    for more, name in ((None, ""), (data.train_Nd, ", add_training_points=True")):
         changed, started = copy.deepcopy(model), time.perf_counter()
-        chosen = settle(changed, data.held_out_Md, more)
+        chosen = calibrate(changed, data.held_out_Md, more)
         seconds = found.seconds + time.perf_counter() - started
         yield of(changed, data, test, f"{what}{name}", f"{epoch}, {chosen}", seconds)
 
 
 @torch.no_grad()
-def of(model: wpo.ScoreModel, data: wpo.Data, test: Tensor, what: str, chosen: str, seconds: float) -> dict[str, Any]:
+def of(
+    model: wpo.ScoreModel, data: wpo.DataSplits, test: Tensor, what: str, chosen: str, seconds: float
+) -> dict[str, Any]:
     def drawn(seed: int) -> Tensor:
         return model.sample(len(test), seed=seed)
 

@@ -1,9 +1,9 @@
-"""Many small networks trained at once by plain gradient descent.
+"""Many small networks trained at once by gradient descent.
 
 Legend: T networks, N points, D inputs, H hidden units.
 
-Each network is f(x) = tanh(x W / sqrt(D)) v / sqrt(H). All learn the same random points from the same first weights;
-only the learning rates of the two layers differ. So the result is a map of where training works, one network a pixel.
+Each network is f(x) = tanh(x W / sqrt(D)) v / sqrt(H). All are trained on the same random points from the same initial
+weights; only the learning rates of the two layers differ. So the result is a map of where training converges.
 """
 
 import math
@@ -16,34 +16,37 @@ from torch import Tensor
 from ..engine.map.batch import Batch
 
 DIVERGED = 16
-"""Status of a network whose loss ran away; its loss is then infinite."""
+"""Status of a network whose loss diverged; its loss is then infinite."""
 
 INPUTS = 4
 FIRST, SECOND = (1.0, 3000.0), (0.1, 20.0)  # the ranges of the two learning rates
 
 
+def side(count: int) -> int:
+    """The side of the smallest square grid with at least `count` points."""
+    return math.ceil(math.sqrt(count))
+
+
 def grid(count: int) -> dict[str, Float[Tensor, " T"]]:
     """The learning rates of `count` networks, row by row over a square of the two ranges."""
-    side = math.ceil(math.sqrt(count))
-    first = torch.logspace(math.log10(FIRST[0]), math.log10(FIRST[1]), side)
-    second = torch.logspace(math.log10(SECOND[0]), math.log10(SECOND[1]), side)
-    return {"first": first.repeat(side)[:count], "second": second.repeat_interleave(side)[:count]}
+    n = side(count)
+    first, second = (torch.logspace(math.log10(low), math.log10(high), n) for low, high in (FIRST, SECOND))
+    return {"first": first.repeat(n)[:count], "second": second.repeat_interleave(n)[:count]}
 
 
 def train(
     batch: dict[str, Float[Tensor, " T"]], *, points: int = 16, hidden: int = 16, steps: int = 200, seed: int = 0
 ) -> Batch:
-    """Trains one network an item; the batch holds the two learning rates."""
+    """Trains one network per item; an item is the two learning rates."""
     first_T, second_T = batch["first"], batch["second"]
-    device = first_T.device
-    generator = torch.Generator().manual_seed(seed)  # on the CPU, so that every device draws the same
+    generator = torch.Generator().manual_seed(seed)  # on the CPU: the same numbers for every device
 
-    def draw(*shape: int) -> Tensor:
-        return torch.randn(shape, generator=generator).to(device)
+    def normal(*shape: int) -> Tensor:
+        return torch.randn(shape, generator=generator).to(first_T.device)
 
-    x_ND, y_N = draw(points, INPUTS), draw(points)
-    W_TDH = draw(INPUTS, hidden).expand(len(first_T), -1, -1)
-    v_TH = draw(hidden).expand(len(first_T), -1)
+    x_ND, y_N = normal(points, INPUTS), normal(points)
+    W_TDH = normal(INPUTS, hidden).expand(len(first_T), -1, -1)
+    v_TH = normal(hidden).expand(len(first_T), -1)
 
     def loss(weights: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
         W_DH, v_H = weights
@@ -63,5 +66,5 @@ def train(
 
 
 def bytes_per_network(points: int, hidden: int) -> int:
-    """A first guess: weights, gradients, the update and both layers' activations, a few times over, in float32."""
+    """An estimate: weights, gradients, the update and both layers' activations, a few times over, in float32."""
     return 4 * 5 * (INPUTS * hidden + hidden + points * hidden)

@@ -1,22 +1,27 @@
-"""Score models: mixtures around fixed centers, their precision matrices made by a network, trained by their score."""
+"""Score models: mixtures around fixed centers, their precision matrices given by a network, trained by their score."""
 
-from .data.datasets import Data, dataset
+from .data.datasets import DataSplits, dataset
 from .data.toys import toy
-from .evaluation.sample_quality import nearest, neighbours, sliced_wasserstein
+from .evaluation.sample_quality import memorization, nearest_neighbors, sliced_wasserstein
 from .evaluation.scores import Scores
 from .model.score_model import ScoreModel
-from .trained import Trained, load
-from .training.train import train
+from .report import report
+from .result import WPOResult
+from .store import load, save
+from .training.train import plan_train, train
 
 __all__ = [
-    "Data",
+    "DataSplits",
     "ScoreModel",
     "Scores",
-    "Trained",
+    "WPOResult",
     "dataset",
     "load",
-    "nearest",
-    "neighbours",
+    "memorization",
+    "nearest_neighbors",
+    "plan_train",
+    "report",
+    "save",
     "sliced_wasserstein",
     "toy",
     "train",

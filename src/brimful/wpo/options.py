@@ -1,58 +1,110 @@
-"""The options of `wpo train` on the command line, declared once."""
+"""The options of `wpo`'s commands and Python functions, declared once.
+
+The defaults are those of the quality table in docs/wpo.md.
+"""
 
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..core.declare.config import option
-from .model.factor_types import FACTORS
+from ..core.declare.config import DeviceOptions, OutOptions, SeedOptions, option
+from ..engine.train.config import TrainOptions
 
-STRATEGIES = ("auto", "single_gpu", "model_parallel", "chunked", "gradient_accumulation")
+FACTORS = ("triangle", "lowrank")
+STRATEGIES = ("auto", "single", "single_gpu", "chunked", "gradient_accumulation", "model_parallel")
+OBJECTIVES = ("score", "likelihood")
 MONITORS = {"valid_loss": "min", "log_likelihood": "max"}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options:
-    """How to train. The defaults are those of the quality table in docs/wpo.md."""
+class DataOptions:
+    """The options of `wpo.dataset`."""
 
     data: str = option(
         help="8gaussians, 2spirals, checkerboard, swissroll, pinwheel, circles, moons, rings, swissroll6d, digits, "
         "cifar10, or a .npy file of rows"
     )
-    data_dir: Path = option(Path("data"), help="folder that CIFAR-10 lies in")
-    train_kernel_size: int | None = option(
-        None, help="centers; 1000, or a third of the rows where that is less, unless said", ge=1
+    data_dir: Path = option(Path("data"), help="folder that CIFAR-10 is in")
+    centers: int | None = option(
+        None,
+        help="number of centers; by default 1000, or a third of the rows where that is less",
+        ge=1,
+        aliases=("train_kernel_size",),
     )
-    samples: int | None = option(
-        None, help="rows to draw for training, of data that is drawn; 20,000 unless said", ge=2
-    )
-    held_out: float = option(0.1, help="share of the rows that is held out", gt=0, lt=1)
-    batch_size: int = option(256, help="samples of a batch, over all ranks", ge=1)
-    niters: int = option(3000, help="steps of the optimizer", ge=1)
-    strategy: str = option("auto", help="how the centers are gone over; all give the same numbers", choices=STRATEGIES)
-    chunk_size: int | None = option(None, help="centers at a time; as many as fit unless said", ge=1)
-    accumulation_steps: int | None = option(None, help="micro-batches of a batch; as few as fit unless said", ge=1)
-    devices: str | None = option(None, help="GPUs that train together, as 0,1,2,3")
-    ranks: int | None = option(None, help="processes that train together on a CPU", ge=1)
-    factor: str = option("triangle", help="full precisions, or diagonal and low rank", choices=FACTORS)
+    samples: int | None = option(None, help="training rows to sample from a toy distribution; by default 20,000", ge=2)
+    held_out: float = option(0.1, help="fraction of the rows that is held out", gt=0, lt=1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelOptions:
+    """The options of `wpo.ScoreModel`."""
+
+    factor: str = option("triangle", help="full precisions, or diagonal plus low rank", choices=FACTORS)
     rank: int = option(16, help="columns of the low-rank part", ge=1)
     hidden: int = option(64, help="features of a hidden layer", ge=1)
     depth: int = option(5, help="hidden layers", ge=1)
-    stability: float = option(1.0, help="least entry of a factor's diagonal, times the spread of the centers", gt=0)
+    stability: float = option(
+        1.0,
+        help="lower bound of a factor's diagonal, times the standard deviation of the centers: 1 lets a component get "
+        "about as wide as the data, a larger one less",
+        gt=0,
+    )
     beta: float = option(1.0, help="noise at time t has the variance beta^2 t", gt=0)
-    objective: str = option(
-        "score", help="implicit score matching, or the samples' likelihood", choices=("score", "likelihood")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScoreTrainOptions(TrainOptions):
+    """The options of `wpo.train`: those of `brimful.train`, some with other defaults, and its own."""
+
+    steps: int | None = option(3000, help="steps of the optimizer", ge=1, aliases=("niters",))
+    batch_size: int = 256
+    lr: float = 3e-3
+    weight_decay: float | None = 1e-4
+    schedule: str = "cosine"
+    warmup: float = 0.05
+    grad_clip: float | None = 100.0
+    ema_span: float = 0.1
+    precision: str = option(
+        "auto", help="number format of model and data; auto for the model's own", choices=("auto", "float32", "float64")
     )
-    optimizer: str = option("adamw", help="optimizer", choices=("adamw", "adam"))
-    lr: float = option(3e-3, help="learning rate", gt=0)
-    weight_decay: float = option(1e-4, help="weight decay", ge=0)
-    schedule: str = option(
-        "cosine", help="of the learning rate", choices=("constant", "cosine", "one_cycle", "plateau")
+    strategy: str = option(
+        "auto", help="how the centers are split; all strategies give the same gradient", choices=STRATEGIES
     )
-    warmup: float = option(0.05, help="steps, or share of all steps, over which the rate grows", ge=0)
-    clip: float = option(100.0, help="largest norm of a gradient, in the model's units", gt=0)
-    average: float = option(0.1, help="weights are averaged over about this share of all steps; 0 for none", ge=0, le=1)
-    monitor: str = option("log_likelihood", help="what the epoch is chosen by", choices=tuple(MONITORS))
-    settled: bool = option(True, help="after training, choose the width of components, and how centers move together")
-    grown: bool = option(False, help="make centers of the training rows too, after training; the model keeps them all")
-    patience: int | None = option(None, help="epochs without a better one after which to stop", ge=1)
-    double: bool = option(False, help="compute in float64")
+    chunk_size: int | None = option(None, help="centers at a time; by default as many as fit", ge=1)
+    ranks: int | None = option(None, help="processes that train together; by default one per device", ge=1)
+    objective: str = option("score", help="implicit score matching, or maximum likelihood", choices=OBJECTIVES)
+    monitor: str = option("log_likelihood", help="what decides the best epoch", choices=tuple(MONITORS))
+    best: bool = option(True, help="keep the weights of the best epoch, not of the last")
+    calibrate: bool = option(
+        True, help="after training, choose the width of components and how far centers move, by held-out likelihood"
+    )
+    add_training_points: bool = option(
+        False, help="with that, add the training rows as centers; the model then stores them all"
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainConfig(DataOptions, ModelOptions, ScoreTrainOptions, SeedOptions, DeviceOptions, OutOptions):
+    """The options of `wpo train`."""
+
+    device: str = option(
+        "auto", help="auto, cpu, cuda, cuda:1, or several as 0,1 to train together", aliases=("devices",)
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class SampleConfig(SeedOptions):
+    """The options of `wpo sample`."""
+
+    directory: Path = option(help="folder of a trained model", positional=True, metavar="DIR")
+    n: int = option(1000, help="samples", ge=0)
+    t: float = option(0.0, help="time, at which the noise has the variance beta^2 t", ge=0)
+    device: str = option("auto", help="auto, cpu, cuda, cuda:1")
+    out: Path | None = option(None, help="a .npy or .csv file; by default samples.npy in the folder")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReportConfig:
+    """The options of `wpo report`."""
+
+    directory: Path = option(help="folder of a trained model", positional=True, metavar="DIR")
+    out: Path | None = option(None, help="folder of the report; by default that of the model")

@@ -1,95 +1,66 @@
-"""A trained model on disk.
+"""A trained score model on disk.
 
-model.json            what it is: sizes, settings, scores, history, memory table; sealed
+model.json            sizes, settings, scores, history, plan; with checksums
 weights.safetensors   weights and centers
-shown.safetensors     rows for the pictures, of data and draws, and the loss of every step; may be taken away
+report.safetensors    rows for the report, of data and samples, and the loss of every step; may be removed
 """
 
-from collections.abc import Mapping
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
-import safetensors
-import safetensors.torch
 import torch
-from torch import Tensor
 
-from ..core.base.errors import BrimfulError, CorruptError, InputError
-from ..core.runs.files import read_sealed, write_atomic, write_sealed
-from .evaluation.scores import Scores, Shown
-from .memory_table import Table
+from ..core.memory.plan import Plan
+from ..core.runs import model_store
+from .evaluation.scores import ReportSamples, Scores
 from .model.score_model import ScoreModel
-from .outcome import Outcome
+from .result import WPOResult
 
-MODEL, KIND = "model.json", "brimful.wpo/1"
-WEIGHTS, SHOWN = "weights.safetensors", "shown.safetensors"
+KIND, VERSION = "wpo", 1
+_PLAIN = ("history", "best_epoch", "observed", "seconds", "settings", "image_shape")
 
 
-def write(folder: Path, trained: Outcome) -> Path:
-    """Writes a model; `model.json` comes last, and without it a folder holds none."""
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / MODEL).unlink(missing_ok=True)  # not over new weights
-    model = trained.model
-    _write(folder / WEIGHTS, model.state_dict())
-    shown = {each.name: getattr(trained.shown, each.name) for each in fields(Shown)}
-    _write(folder / SHOWN, {**shown, "curve": torch.from_numpy(trained.curve)})
-    body = {
+def save(result: WPOResult, folder: str | Path) -> Path:
+    """Writes a result for `load` and the commands."""
+    model = result.model
+    meta = {
         "model": asdict(model.config),
-        "centers": list(model.inner_Kd.shape),
+        "centers": list(model.standardized_Kd.shape),
         "dtype": str(model.dtype).removeprefix("torch."),
-        "scores": asdict(trained.scores),
-        "history": list(trained.history),
-        "best": trained.best,
-        "table": trained.table.to_dict(),
-        "predicted": trained.predicted,
-        "observed": trained.observed,
-        "settings": trained.settings,
-        "image": trained.image,
-        "seconds": trained.seconds,
+        "scores": asdict(result.scores),
+        "plan": result.plan.to_dict(),
+        **{name: getattr(result, name) for name in _PLAIN},
     }
-    write_sealed(folder / MODEL, KIND, body)
-    return folder
+    rows = {each.name: getattr(result.report_samples, each.name) for each in fields(ReportSamples)}
+    tensors = {"weights": model.state_dict(), "report": {**rows, "curve": torch.from_numpy(result.curve)}}
+    return model_store.save(folder, kind=KIND, version=VERSION, meta=meta, tensors=tensors)
 
 
-def read(path: Path) -> dict[str, Any]:
-    """The values of an `Outcome` from the folder that `write` wrote to; on the CPU."""
-    if not (path / MODEL).exists():
-        raise InputError(f"{path} holds no trained model (check the path; `brimful wpo train --out {path}` makes one)")
-    body = read_sealed(path / MODEL, KIND)
+def load(folder: str | Path) -> WPOResult:
+    """The result that `train` or `save` wrote to a folder; on the CPU."""
+    stored = model_store.load(folder, kind=KIND, version=VERSION, command="brimful wpo train")
+    meta = stored.meta
     try:
-        dtype = {"float32": torch.float32, "float64": torch.float64}[body["dtype"]]
-        model = ScoreModel(torch.zeros(body["centers"], dtype=dtype), unit=1.0, **body["model"])
-        model.load_state_dict(safetensors.torch.load_file(path / WEIGHTS))
-        rows = safetensors.torch.load_file(path / SHOWN) if (path / SHOWN).exists() else _none(model.d, dtype)
-        curve = rows.pop("curve").numpy()
-        return {
-            "model": model.eval(),
-            "scores": Scores(**body["scores"]),
-            "shown": Shown(**rows),
-            "history": body["history"],
-            "curve": curve,
-            "best": body["best"],
-            "table": Table.from_dict(body["table"]),
-            "predicted": body["predicted"],
-            "observed": body["observed"],
-            "settings": body["settings"],
-            "image": None if body["image"] is None else tuple(body["image"]),
-            "seconds": body["seconds"],
-        }
-    except BrimfulError:
-        raise
-    except (OSError, RuntimeError, KeyError, ValueError, TypeError, safetensors.SafetensorError) as error:
-        raise CorruptError(f"{path} is damaged or incomplete: {error}; train again into a new folder") from error
+        dtype = getattr(torch, meta["dtype"])
+        model = ScoreModel(torch.zeros(meta["centers"], dtype=dtype), scale=1.0, **meta["model"])
+        model.load_state_dict(stored.tensors("weights") or {})
+        rows = stored.tensors("report", optional=True) or _empty_report(model.d, dtype)
+        plain: dict[str, Any] = {name: meta[name] for name in _PLAIN}
+        plain["image_shape"] = plain["image_shape"] and tuple(plain["image_shape"])
+        return WPOResult(
+            model=model.eval(),
+            scores=Scores(**meta["scores"]),
+            plan=Plan.from_dict(meta["plan"]),
+            curve=rows.pop("curve").numpy(),
+            report_samples=ReportSamples(**rows),
+            **plain,
+        )
+    except (AttributeError, KeyError, RuntimeError, TypeError, ValueError) as error:
+        raise stored.damaged(error) from error
 
 
-def _write(path: Path, tensors: Mapping[str, Tensor]) -> None:
-    sent = {name: each.detach().cpu().contiguous() for name, each in tensors.items()}
-    write_atomic(path, lambda temporary: safetensors.torch.save_file(sent, temporary))
-
-
-def _none(d: int, dtype: torch.dtype) -> dict[str, Any]:
-    """Where the rows were taken away, as one may before passing a model on."""
-    rows = {name: torch.zeros(0, d, dtype=dtype) for name in ("data_nd", "drawn_nd", "nearest_id")}
-    none = {name: torch.zeros(0, dtype=dtype) for name in ("drawn_distance_n", "held_out_distance_n")}
-    return {**rows, **none, "curve": torch.zeros(0, 2)}
+def _empty_report(d: int, dtype: torch.dtype) -> dict[str, torch.Tensor]:
+    """Where the rows were removed, as one may before passing a model on."""
+    shapes = {field.name: (0, d) if field.name.endswith("d") else (0,) for field in fields(ReportSamples)}
+    return {name: torch.zeros(shape, dtype=dtype) for name, shape in shapes.items()} | {"curve": torch.zeros(0, 2)}

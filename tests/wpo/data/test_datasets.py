@@ -1,4 +1,4 @@
-"""Where rows come from, that its parts share none, and that reading a file runs nothing that is in it."""
+"""Data sets: their parts are disjoint, and reading a file runs nothing that is in it."""
 
 import pickle
 from pathlib import Path
@@ -10,13 +10,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from brimful import ConfigError, InputError
-from brimful.wpo import Data, dataset, toy
+from brimful.wpo import DataSplits, dataset, toy
 from brimful.wpo.data import cifar
 from brimful.wpo.data.toys import TOYS
 
+from ..helpers.cifar_files import write_batches
+
 
 @pytest.mark.parametrize("name", TOYS)
-def test_shapes_are_drawn(name: str):
+def test_toys_are_sampled(name: str):
     points = toy(name, 4000, seed=1)
     assert points.shape == (4000, 6 if name == "swissroll6d" else 2)
     assert points.dtype == np.float32 and np.isfinite(points).all()
@@ -26,7 +28,7 @@ def test_shapes_are_drawn(name: str):
     assert len(np.unique(points, axis=0)) == 4000
 
 
-def test_shapes_are_what_they_are_called():
+def test_toys_have_their_shapes():
     angle = np.arctan2(*toy("8gaussians", 4000).T)
     assert (np.abs((angle + np.pi / 8) % (np.pi / 4) - np.pi / 8) < 0.3).mean() > 0.95
     radius = np.linalg.norm(toy("8gaussians", 4000), axis=1)
@@ -37,24 +39,24 @@ def test_shapes_are_what_they_are_called():
     assert min(abs(rings[:, None] - 3 * np.array([0.25, 0.5, 0.75, 1])).min(1) < 0.9)
     roll = toy("swissroll6d", 2000).astype(float)
     assert (np.linalg.svd(roll - roll.mean(0), compute_uv=False)[2:] / 2000**0.5 < 0.06).all()
-    with pytest.raises(ConfigError, match="there is no shape 'square'; there are swissroll, 8gaussians"):
+    with pytest.raises(ConfigError, match="there is no toy distribution 'square'; there are swissroll, 8gaussians"):
         toy("square", 3)
 
 
-def rows_of(data: Data) -> list[set[bytes]]:
+def rows_of(data: DataSplits) -> list[set[bytes]]:
     return [{row.tobytes() for row in part.numpy()} for part in (data.train_Nd, data.held_out_Md, data.centers_Kd)]
 
 
-def apart(data: Data) -> bool:
+def is_disjoint(data: DataSplits) -> bool:
     sets = rows_of(data)
     return len(set.union(*sets)) == sum(map(len, sets))
 
 
-@settings(max_examples=30)
+@settings(max_examples=20)
 @given(st.integers(4, 60), st.integers(1, 20), st.floats(0.05, 0.6), st.integers(0, 9), st.integers(2, 9))
 def test_parts_never_overlap_whatever_repeats(n: int, K: int, share: float, seed: int, values: int):
-    chance = np.random.default_rng(seed)
-    rows = chance.integers(values, size=(n, 2)).astype(np.float64)  # many are equal
+    rng = np.random.default_rng(seed)
+    rows = rng.integers(values, size=(n, 2)).astype(np.float64)  # many are equal
     rows[0] = -0.0
     different = len(np.unique(rows, axis=0))
     held = max(1, round(share * different))
@@ -63,31 +65,31 @@ def test_parts_never_overlap_whatever_repeats(n: int, K: int, share: float, seed
             dataset(rows, K, held_out=share, seed=seed)
         return
     data = dataset(rows, K, held_out=share, seed=seed)
-    assert apart(data)
+    assert is_disjoint(data)
     assert (len(data.centers_Kd), len(data.held_out_Md)) == (K, held)
-    assert len(data.train_Nd) + held + K == different == n - data.dropped
+    assert len(data.train_Nd) + held + K == different == n - data.duplicates
 
 
 @pytest.mark.parametrize("name", ["8gaussians", "digits"])
-def test_named_data_is_apart_too(name: str):
+def test_named_data_is_disjoint_too(name: str):
     data = dataset(name, 50, samples=500)
-    assert apart(data) and len(data.centers_Kd) == 50
+    assert is_disjoint(data) and len(data.centers_Kd) == 50
     again = dataset(name, 50, samples=500)
     assert torch.equal(data.train_Nd, again.train_Nd) and not torch.equal(
         data.train_Nd, dataset(name, 50, samples=500, seed=1).train_Nd
     )
     if name == "digits":
-        assert data.image == (1, 8, 8) and data.d == 64
+        assert data.image_shape == (1, 8, 8) and data.d == 64
         whole = torch.cat((data.train_Nd, data.held_out_Md, data.centers_Kd))
-        assert len(whole) + data.dropped == 1797 and float(whole.min()) >= 0 and float(whole.max()) < 1
-        assert len(dataset(name).centers_Kd) == (1797 - data.dropped) // 3
+        assert len(whole) + data.duplicates == 1797 and float(whole.min()) >= 0 and float(whole.max()) < 1
+        assert len(dataset(name).centers_Kd) == (1797 - data.duplicates) // 3
 
 
 def test_arrays_from_files(tmp_path: Path):
     images = np.random.default_rng(0).integers(255, size=(30, 2, 3), dtype=np.uint8)
     np.save(tmp_path / "a.npy", images)
     data = dataset(tmp_path / "a.npy", 5)
-    assert data.d == 6 and data.name == "a" and apart(data)
+    assert data.d == 6 and data.name == "a" and is_disjoint(data)
     found = {
         tuple(row) for row in np.floor(torch.cat((data.train_Nd, data.held_out_Md, data.centers_Kd)).numpy()).tolist()
     }
@@ -96,7 +98,7 @@ def test_arrays_from_files(tmp_path: Path):
     with pytest.raises(InputError, match="the first is row 0"):
         dataset(str(tmp_path / "b.npy"))
     np.save(tmp_path / "c.npy", np.array([print], dtype=object), allow_pickle=True)
-    with pytest.raises(InputError, match="no array that numpy"):
+    with pytest.raises(InputError, match="not an array that numpy"):
         dataset(tmp_path / "c.npy")
     np.savez(tmp_path / "d.npz", a=np.zeros(3))
     (tmp_path / "d.npz").rename(tmp_path / "d.npy")
@@ -109,27 +111,16 @@ def test_arrays_from_files(tmp_path: Path):
             dataset("moons", centers, held_out=held_out)
 
 
-def placed(folder: Path, count: int = 20) -> np.ndarray:
-    """CIFAR-10 in small: the same files in the same format."""
-    folder.mkdir()
-    images = np.random.default_rng(0).integers(256, size=(6 * count, 3072), dtype=np.uint8)
-    for place, name in enumerate((*cifar.TRAIN, cifar.TEST)):
-        part = images[place * count : (place + 1) * count]
-        body = {b"data": part, b"labels": [3] * count, b"batch_label": b"a batch", b"filenames": [b"x.png"] * count}
-        (folder / name).write_bytes(pickle.dumps(body, protocol=2))
-    return images
-
-
 def test_cifar_is_read_from_its_own_format(tmp_path: Path):
     with pytest.raises(InputError, match=r"data_batch_1 is missing. Fetch cifar-10-python.tar.gz"):
         dataset("cifar10", folder=tmp_path)
-    images = placed(tmp_path / cifar.FOLDER)
+    images = write_batches(tmp_path / cifar.FOLDER)
     train, test = cifar.read(tmp_path)
     np.testing.assert_array_equal(train, images[:100])
     np.testing.assert_array_equal(cifar.read(tmp_path / cifar.FOLDER)[1], test)
     data = dataset("cifar10", 10, folder=tmp_path)
     assert (len(data.train_Nd), len(data.held_out_Md), len(data.centers_Kd)) == (90, 20, 10)
-    assert data.image == (3, 32, 32) and apart(data)
+    assert data.image_shape == (3, 32, 32) and is_disjoint(data)
     np.testing.assert_array_equal(np.floor(data.held_out_Md.numpy() * 256), images[100:])
 
 

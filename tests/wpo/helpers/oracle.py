@@ -1,4 +1,4 @@
-"""The model as it is written down: every precision formed, every determinant and inverse taken, autograd for the rest.
+"""The model by its definition: every precision formed, every determinant and inverse computed, autograd for the rest.
 
 Legend: K centers, B samples, d dimensions.
 """
@@ -10,10 +10,10 @@ import torch
 from torch import Tensor
 
 from brimful.wpo import ScoreModel
-from brimful.wpo.model.packed_triangle import lower
+from brimful.wpo.model.packed_triangle import unpack
 
 
-def made(K: int = 5, d: int = 3, *, seed: int = 0, wild: float = 0.5, **options: Any) -> ScoreModel:
+def make_model(K: int = 5, d: int = 3, *, seed: int = 0, perturbation: float = 0.5, **options: Any) -> ScoreModel:
     """A model in double precision whose precisions differ from center to center."""
     generator = torch.Generator().manual_seed(seed)
     centers = options.pop("centers", None)
@@ -21,30 +21,27 @@ def made(K: int = 5, d: int = 3, *, seed: int = 0, wild: float = 0.5, **options:
         centers = 3 * torch.randn(K, d, generator=generator, dtype=torch.float64) + 1
     model = ScoreModel(centers, seed=seed, **{"hidden": 7, "depth": 2, **options})
     with torch.no_grad():
-        for each in model.term.network.last.parameters():
-            each += wild * torch.randn(each.shape, generator=generator, dtype=each.dtype) / d**0.5
+        for parameter in model.term.network.last.parameters():
+            noise = torch.randn(parameter.shape, generator=generator, dtype=parameter.dtype)
+            parameter += perturbation * noise / d**0.5
     return model
 
 
-def samples(B: int, d: int, seed: int = 1) -> Tensor:
+def make_samples(B: int, d: int, seed: int = 1) -> Tensor:
     generator = torch.Generator().manual_seed(seed)
     return 3 * torch.randn(B, d, generator=generator, dtype=torch.float64) + 1
 
 
-def fixed_precisions(model: ScoreModel) -> Tensor:
-    return precisions(model).detach()
-
-
 def precisions(model: ScoreModel) -> Tensor:
     """P of every center, in the data's units, (K, d, d)."""
-    shaped = model.factor.shape(model.term.network(model.inner_Kd))
+    factor = model.factor.constrain(model.term.network(model.standardized_Kd))
     if model.config.factor == "triangle":
-        L = lower(shaped, model.d)
+        L = unpack(factor, model.d)
         P = L @ L.mT
     else:
-        D, F = shaped[:, : model.d], shaped[:, model.d :].unflatten(1, (model.d, -1))
+        D, F = factor[:, : model.d], factor[:, model.d :].unflatten(1, (model.d, -1))
         P = torch.diag_embed(D**2) + F @ F.mT
-    return P / (model.unit_d[:, None] * model.unit_d)
+    return P / (model.scale_d[:, None] * model.scale_d)
 
 
 def log_prob(model: ScoreModel, x: Tensor, t: float = 0.0) -> Tensor:
@@ -61,20 +58,20 @@ def losses(model: ScoreModel, x: Tensor) -> Tensor:
     r = x[:, None] - model.centers
     u = torch.einsum("kij,bkj->bki", P, r)
     w = (0.5 * torch.logdet(P) - 0.5 * (r * u).sum(-1)).softmax(1)
-    u = u * model.unit_d  # from here on in the model's units
+    u = u * model.scale_d  # from here on in standardized units
     s = -(w[..., None] * u).sum(1)
-    trace = (P.diagonal(dim1=-2, dim2=-1) * model.unit_d**2).sum(-1)
+    trace = (P.diagonal(dim1=-2, dim2=-1) * model.scale_d**2).sum(-1)
     return 2 * (w * (u.square().sum(-1) - trace)).sum(1) - s.square().sum(-1)
 
 
 def losses_by_definition(model: ScoreModel, x: Tensor) -> Tensor:
-    """2 tr(grad s) + |s|^2 in the model's units, s and its divergence by autograd of the log-density."""
+    """2 tr(grad s) + |s|^2 in standardized units, s and its divergence by autograd of the log-density."""
     found = []
     for row in x:
         row = row.detach().requires_grad_()
         s = torch.autograd.grad(log_prob(model, row[None]).sum(), row, create_graph=True)[0]
-        slope = torch.stack([torch.autograd.grad(s[i], row, retain_graph=True)[0][i] for i in range(len(row))])
-        found.append(((2 * slope + s.square()) * model.unit_d**2).sum())
+        divergence = torch.stack([torch.autograd.grad(s[i], row, retain_graph=True)[0][i] for i in range(len(row))])
+        found.append(((2 * divergence + s.square()) * model.scale_d**2).sum())
     return torch.stack(found).detach()
 
 
@@ -83,8 +80,14 @@ def gradients(model: ScoreModel, value: Tensor) -> list[Tensor]:
 
 
 def assert_near(found: Any, wanted: Any, relative: float = 1e-9) -> None:
-    """Against the largest entry: an entry that is a difference of large ones has their rounding."""
+    """Relative to the largest entry: an entry that is a difference of large ones has their rounding errors."""
     for one, other in zip(found, wanted, strict=True):
         one, other = one.detach(), other.detach()
         scale = max(1e-300, float(other.abs().max()))
         assert float((one - other).abs().max()) <= relative * scale
+
+
+def pack(matrix_Kdd: Tensor) -> Tensor:
+    """The inverse of `packed_triangle.unpack`."""
+    rows, columns = torch.tril_indices(matrix_Kdd.shape[-1], matrix_Kdd.shape[-1]).unbind()
+    return matrix_Kdd[:, rows, columns]

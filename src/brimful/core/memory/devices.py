@@ -32,8 +32,8 @@ class Memory:
 
 
 def resolve(device: str | int | torch.device | None = "auto") -> torch.device:
-    """`"auto"` (the first GPU, or the CPU), `"cpu"`, `"cuda"`, `"cuda:1"` as a device that exists here."""
-    if isinstance(device, int) and not isinstance(device, bool):
+    """`"auto"` (the first GPU, or the CPU), `"cpu"`, `"cuda"`, `"cuda:1"` or `"1"` as a device that exists here."""
+    if str(device).isdigit():
         device = f"cuda:{device}"
     if device is None or device == "auto":
         return torch.device("cuda", 0) if torch.cuda.is_available() else torch.device("cpu")
@@ -56,7 +56,7 @@ def resolve(device: str | int | torch.device | None = "auto") -> torch.device:
 
 
 def resolve_all(device: str | int | torch.device | Sequence[str | torch.device] | None = "auto") -> list[torch.device]:
-    """One or several devices: also `"cuda:all"`, `"cuda:0,cuda:1"` or a list. A CPU may be named twice."""
+    """One or several devices: also `"cuda:all"`, `"cuda:0,cuda:1"`, `"0,1"` or a list. A CPU may be named twice."""
     if device == "cuda:all":
         return [torch.device("cuda", index) for index in range(torch.cuda.device_count())] or [resolve("cuda")]
     if isinstance(device, str):

@@ -1,9 +1,9 @@
-"""What can be trained on: shapes by name, scikit-learn's digits, CIFAR-10 from a folder, any array in a .npy file.
+"""The data sets: toy distributions by name, scikit-learn's digits, CIFAR-10 from a folder, any array in a .npy file.
 
 Legend: N rows to train on, M held out, K centers, d dimensions.
 
-Centers, training rows and held-out rows are kept apart. Equal rows of a file count once: a training row that lies on a
-center has no lower bound to its loss.
+Centers, training rows and held-out rows are disjoint, and duplicate rows are dropped: the loss of a training row that
+equals a center has no lower bound.
 """
 
 from dataclasses import dataclass, replace
@@ -17,37 +17,40 @@ from torch import Tensor
 
 from ...core.base.errors import ConfigError, InputError
 from ...core.base.extras import require
-from ..model.score_model import checked
 from . import cifar
+from .rows import check_rows
 from .toys import TOYS, toy
 
 _CENTERS = 1000
-_SHAPES = 20_000  # rows drawn of a shape to train on
+_TOY_SAMPLES = 20_000  # for training
+
+ImageShape = tuple[int, int, int]
+"""(channels, height, width)."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Data:
-    """Rows of one distribution, in three parts that share none.
+class DataSplits:
+    """Rows of one distribution in three disjoint parts.
 
     Attributes:
-        name: where they come from.
+        name: of the data set.
         train_Nd, held_out_Md, centers_Kd: the parts.
-        image: (colours, height, width) of a row that is an image.
-        dropped: rows left out because they equal another.
+        image_shape: (channels, height, width) where a row is an image.
+        duplicates: rows that were dropped because they equal another.
     """
 
     name: str
     train_Nd: Float[Tensor, "N d"]
     held_out_Md: Float[Tensor, "M d"]
     centers_Kd: Float[Tensor, "K d"]
-    image: tuple[int, int, int] | None = None
-    dropped: int = 0
+    image_shape: ImageShape | None = None
+    duplicates: int = 0
 
     @property
     def d(self) -> int:
         return self.centers_Kd.shape[1]
 
-    def to(self, dtype: torch.dtype) -> "Data":
+    def to(self, dtype: torch.dtype) -> "DataSplits":
         parts = {name: getattr(self, name).to(dtype) for name in ("train_Nd", "held_out_Md", "centers_Kd")}
         return replace(self, **parts)
 
@@ -60,53 +63,52 @@ def dataset(
     held_out: float = 0.1,
     folder: Path | None = None,
     seed: int = 0,
-) -> Data:
-    """The data that is meant, cut into its parts.
+) -> DataSplits:
+    """Loads or samples a data set, and splits it.
 
     Args:
-        source: the name of a shape (`toys.TOYS`), "digits", "cifar10", a .npy file, or rows themselves.
-        centers: how many; 1000 unless said, or a third of the rows where that is less.
-        samples: rows to draw of a shape for training.
-        held_out: the share of the rows that is held out; of shapes, as many as that in fresh draws. CIFAR-10 has its
-            own test images.
-        folder: where CIFAR-10 lies.
-        seed: of the draws and of the cut.
+        source: the name of a toy distribution (`toys.TOYS`), "digits", "cifar10", a .npy file, or rows themselves.
+        centers: how many; by default 1000, or a third of the rows where that is less.
+        samples: training rows to sample from a toy distribution.
+        held_out: the fraction of the rows that is held out; of toy distributions, as many as that are sampled anew.
+            CIFAR-10 has its own test images.
+        folder: that CIFAR-10 is in.
+        seed: of the samples and of the split.
 
-    Whole numbers, as pixels are, get a uniform number below 1 added, so that they have a density at all; digits and
-    CIFAR-10 are then scaled to lie between 0 and 1.
+    Integers, as pixels are, get uniform noise in [0, 1) added, since they have no density otherwise; digits and
+    CIFAR-10 are then scaled to [0, 1).
     """
     if not 0 < held_out < 1:
-        raise ConfigError(f"held_out is {held_out}; give a share of the rows, between 0 and 1")
+        raise ConfigError(f"held_out is {held_out}; give a fraction of the rows, between 0 and 1")
     if centers is not None and centers < 1:
-        raise ConfigError(f"there are to be {centers} centers; give at least 1")
+        raise ConfigError(f"centers is {centers}; give at least 1")
     if isinstance(source, str) and source in TOYS:
-        count = _SHAPES if samples is None else samples
-        parts = (count, max(2, round(held_out * count)), _CENTERS if centers is None else centers)
+        count = _TOY_SAMPLES if samples is None else samples
+        counts = (count, max(2, round(held_out * count)), _CENTERS if centers is None else centers)
         train_Nd, held_out_Md, centers_Kd = (
-            torch.from_numpy(toy(source, n, seed=3 * seed + place)) for place, n in enumerate(parts)
+            torch.from_numpy(toy(source, n, seed=3 * seed + index)) for index, n in enumerate(counts)
         )
-        return Data(source, train_Nd, held_out_Md, centers_Kd)
+        return DataSplits(source, train_Nd, held_out_Md, centers_Kd)
+    rng = np.random.default_rng(seed)
     if isinstance(source, str) and source == "cifar10":
-        train, test = cifar.read(Path("data") if folder is None else Path(folder))
-        kept, other = _distinct(train), _distinct(test)
-        chance = np.random.default_rng(seed)
-        train, test = (_unround(rows, 256, chance) for rows in (train[kept], test[other]))
-        parts = _cut(train, centers, None, chance)
-        return Data("cifar10", parts[0], torch.from_numpy(test), parts[2], cifar.SHAPE, 60_000 - len(kept) - len(other))
-    rows, name, levels, image = _rows(source)
-    kept = _distinct(rows)
-    chance = np.random.default_rng(seed)
-    apart = rows[kept]
-    if np.issubdtype(apart.dtype, np.integer):
-        apart = _unround(apart, levels, chance)
-    return Data(name, *_cut(apart, centers, held_out, chance), image, len(rows) - len(kept))
+        images = cifar.read(Path("data") if folder is None else Path(folder))
+        train, test = (_dequantize(rows[_distinct(rows)], 256, rng) for rows in images)
+        train_Nd, _, centers_Kd = _split(train, centers, None, rng)
+        duplicates = sum(map(len, images)) - len(train) - len(test)
+        return DataSplits("cifar10", train_Nd, torch.from_numpy(test), centers_Kd, cifar.SHAPE, duplicates)
+    rows, name, levels, image_shape = _read_rows(source)
+    distinct = rows[_distinct(rows)]
+    if np.issubdtype(distinct.dtype, np.integer):
+        distinct = _dequantize(distinct, levels, rng)
+    return DataSplits(name, *_split(distinct, centers, held_out, rng), image_shape, len(rows) - len(distinct))
 
 
-def _rows(source: Any) -> tuple[np.ndarray, str, int, tuple[int, int, int] | None]:
-    """Rows of a finite set, its name, by what whole numbers are divided, and the shape of an image."""
+def _read_rows(source: Any) -> tuple[np.ndarray, str, int, ImageShape | None]:
+    """The rows of a finite data set, its name, the divisor of integers, and the shape of an image."""
     if isinstance(source, str) and source == "digits":
         bunch: Any = require("dev", "sklearn.datasets").load_digits()
         return bunch.data.astype(np.uint8), "digits", 17, (1, 8, 8)
+    rows, name = source, "rows"
     if isinstance(source, str | Path):
         path = Path(source)
         if not path.is_file():
@@ -114,25 +116,24 @@ def _rows(source: Any) -> tuple[np.ndarray, str, int, tuple[int, int, int] | Non
                 f"there is no data {str(source)!r}: give {', '.join(TOYS)}, digits, cifar10, or a .npy file that exists"
             )
         try:
-            found = np.load(path, allow_pickle=False)
+            rows = np.load(path, allow_pickle=False)
         except (ValueError, OSError, EOFError) as error:
-            raise InputError(f"{path} is no array that numpy.save wrote: {error}") from error
-        if not isinstance(found, np.ndarray):
+            raise InputError(f"{path} is not an array that numpy.save wrote: {error}") from error
+        if not isinstance(rows, np.ndarray):
             raise InputError(f"{path} holds several arrays; save the one that is meant with numpy.save")
         name = path.stem
-    else:
-        found, name = np.asarray(source), "rows"
-    if found.ndim > 2:
-        found = found.reshape(len(found), -1)
-    if np.issubdtype(found.dtype, np.integer) and found.ndim == 2 and found.size:
-        return found, name, 1, None
-    return checked(torch.from_numpy(np.ascontiguousarray(found)), name).numpy(), name, 1, None
+    rows = np.asarray(rows)
+    if rows.ndim > 2:
+        rows = rows.reshape(len(rows), -1)
+    if not (np.issubdtype(rows.dtype, np.integer) and rows.ndim == 2 and rows.size):
+        rows = check_rows(torch.from_numpy(np.ascontiguousarray(rows)), name).numpy()
+    return rows, name, 1, None
 
 
-def _cut(
-    rows: np.ndarray, centers: int | None, held_out: float | None, chance: np.random.Generator
+def _split(
+    rows: np.ndarray, centers: int | None, held_out: float | None, rng: np.random.Generator
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Training rows, held-out rows and centers; without a share, none is held out."""
+    """Training rows, held-out rows (none without a fraction) and centers."""
     total = len(rows)
     held = 0 if held_out is None else max(1, round(held_out * total))
     count = min(_CENTERS, total // 3) if centers is None else centers
@@ -141,24 +142,24 @@ def _cut(
             f"{total} different rows are too few for {count or 1} centers, {held} held out and some to train on; give "
             "fewer centers (--train-kernel-size), or more rows"
         )
-    order = chance.permutation(total)
+    order = rng.permutation(total)
     parts = order[held + count :], order[:held], order[held : held + count]
     return tuple(torch.from_numpy(np.ascontiguousarray(rows[part])) for part in parts)  # pyright: ignore[reportReturnType]
 
 
 def _distinct(rows: np.ndarray) -> np.ndarray:
-    """The places of the rows that equal no earlier one."""
+    """The indices of the rows that equal no earlier one."""
     rows = np.ascontiguousarray(rows)
     if np.issubdtype(rows.dtype, np.floating):
-        rows = rows + 0.0  # -0 is 0
-    whole = rows.view(np.dtype((np.void, rows.dtype.itemsize * rows.shape[1]))).reshape(-1)
-    return np.sort(np.unique(whole, return_index=True)[1])
+        rows = rows + 0.0  # -0 equals 0
+    items = rows.view(np.dtype((np.void, rows.dtype.itemsize * rows.shape[1]))).reshape(-1)
+    return np.sort(np.unique(items, return_index=True)[1])
 
 
-def _unround(rows: np.ndarray, levels: int, chance: np.random.Generator) -> np.ndarray:
-    """Whole numbers with what rounding took from them put back at random."""
-    found = chance.random(rows.shape, dtype=np.float32)
-    found *= 1 - 2.0**-12  # so that the sum does not round up to the next number
-    found += rows
-    found /= levels
-    return found
+def _dequantize(rows: np.ndarray, levels: int, rng: np.random.Generator) -> np.ndarray:
+    """Integers with uniform noise added, divided by the number of levels."""
+    noisy = rng.random(rows.shape, dtype=np.float32)
+    noisy *= 1 - 2.0**-12  # so that the sum does not round up to the next integer
+    noisy += rows
+    noisy /= levels
+    return noisy

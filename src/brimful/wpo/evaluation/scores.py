@@ -1,6 +1,6 @@
-"""How good a trained model is on rows that it never saw, and the rows that its pictures show.
+"""How good a trained model is on rows that it never saw, and the rows that its report shows.
 
-Legend: N rows trained on and centers, M held out, n draws, d dimensions.
+Legend: N training rows and centers, M held out, n samples, i images, d dimensions.
 """
 
 from dataclasses import dataclass
@@ -9,10 +9,9 @@ import torch
 from torch import Tensor
 
 from ..model.score_model import ScoreModel
-from .sample_quality import nearest, neighbours, sliced_wasserstein
+from .sample_quality import memorization, nearest_neighbors, sliced_wasserstein
 
-_SCORED = 2000
-_SHOWN, _IMAGES = 2000, 24
+_MAX_ROWS, _IMAGES = 2000, 24
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,57 +19,54 @@ class Scores:
     """Of a model, on held-out rows.
 
     Attributes:
-        loss: the mean of 2 tr(grad s) + |s|^2, in the model's units.
+        loss: the mean of 2 tr(grad s) + |s|^2, in standardized units.
         log_likelihood: the mean log-density, in nats.
-        wasserstein: the sliced Wasserstein distance of as many draws to the held-out rows.
-        neighbours: how far draws are from the nearest training row or center, over how far held-out rows are.
-        copies: the share of draws nearer to one of these than all but a hundredth of the held-out rows.
+        sliced_wasserstein: the distance of as many samples to the held-out rows.
+        neighbor_distance_ratio: the median distance of samples to the nearest training row or center, over that of
+            held-out rows.
+        memorization_rate: the fraction of samples that are closer to one of these than all but 1% of the held-out rows.
     """
 
     loss: float
     log_likelihood: float
-    wasserstein: float
-    neighbours: float
-    copies: float
+    sliced_wasserstein: float
+    neighbor_distance_ratio: float
+    memorization_rate: float
 
     def __str__(self) -> str:
         return (
             f"log-likelihood {self.log_likelihood:.4f}, loss {self.loss:.4f}, sliced Wasserstein distance "
-            f"{self.wasserstein:.4f}, neighbours {self.neighbours:.2f}"
+            f"{self.sliced_wasserstein:.4f}, neighbor distance ratio {self.neighbor_distance_ratio:.2f}"
         )
 
 
-@torch.no_grad()
-def score(model: ScoreModel, known_Nd: Tensor, held_out_Md: Tensor) -> Scores:
-    """Scores on at most 2,000 of the held-out rows; all rows that the model was made of are known ones."""
-    rows_Md = held_out_Md[:_SCORED]
-    drawn_nd = model.sample(len(rows_Md), seed=0).cpu()
-    near = neighbours(drawn_nd, known_Nd, rows_Md)
-    parts = rows_Md.split(256)
-    return Scores(
-        loss=float(torch.cat([model.losses(part).cpu() for part in parts]).double().mean()),
-        log_likelihood=float(torch.cat([model.log_prob(part).cpu() for part in parts]).double().mean()),
-        wasserstein=sliced_wasserstein(drawn_nd, rows_Md),
-        neighbours=near.ratio,
-        copies=near.copies,
-    )
-
-
 @dataclass(frozen=True, slots=True, eq=False)
-class Shown:
-    """Rows for pictures: of the data, drawn, and the training rows (or centers) nearest to the first draws, with the
-    distances of draws and of held-out rows to their nearest."""
+class ReportSamples:
+    """The rows that a report shows: held out, sampled, and the training rows (or centers) nearest to the first samples,
+    with the distances of samples and of held-out rows to their nearest neighbors."""
 
-    data_nd: Tensor
-    drawn_nd: Tensor
+    held_out_nd: Tensor
+    samples_nd: Tensor
     nearest_id: Tensor
-    drawn_distance_n: Tensor
+    sample_distance_n: Tensor
     held_out_distance_n: Tensor
 
-    @classmethod
-    @torch.no_grad()
-    def of(cls, model: ScoreModel, known_Nd: Tensor, held_out_Md: Tensor) -> "Shown":
-        data_nd = held_out_Md[:_SHOWN]
-        drawn_nd = model.sample(len(data_nd), seed=0).cpu()
-        distance_n, place_n = nearest(drawn_nd, known_Nd)
-        return cls(data_nd, drawn_nd, known_Nd[place_n[:_IMAGES]], distance_n, nearest(data_nd, known_Nd)[0])
+
+@torch.no_grad()
+def evaluate(model: ScoreModel, known_Nd: Tensor, held_out_Md: Tensor) -> tuple[Scores, ReportSamples]:
+    """Scores a model on at most 2,000 of the held-out rows; the known rows are all that it was made from."""
+    rows_nd = held_out_Md[:_MAX_ROWS]
+    samples_nd = model.sample(len(rows_nd), seed=0).cpu()
+    sample_distance_n, index_n = nearest_neighbors(samples_nd, known_Nd)
+    held_out_distance_n, _ = nearest_neighbors(rows_nd, known_Nd)
+    ratio, rate = memorization(sample_distance_n, held_out_distance_n)
+    parts = rows_nd.split(256)
+    scores = Scores(
+        loss=float(torch.cat([model.losses(part).cpu() for part in parts]).double().mean()),
+        log_likelihood=float(torch.cat([model.log_prob(part).cpu() for part in parts]).double().mean()),
+        sliced_wasserstein=sliced_wasserstein(samples_nd, rows_nd),
+        neighbor_distance_ratio=ratio,
+        memorization_rate=rate,
+    )
+    nearest_id = known_Nd[index_n[:_IMAGES]]
+    return scores, ReportSamples(rows_nd, samples_nd, nearest_id, sample_distance_n, held_out_distance_n)

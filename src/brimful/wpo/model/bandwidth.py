@@ -1,6 +1,6 @@
-"""Lengths that a model measures its data by, from the centers alone.
+"""The length scales of a model, from its centers alone.
 
-Legend: K centers, M of them that are looked at, d dimensions.
+Legend: K centers, M of them that are evaluated, d dimensions.
 """
 
 import math
@@ -9,42 +9,41 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-_LOOKED_AT = 512
-_LEAST = 1e-3  # of an axis's spread, against the others'
-_TRIED = torch.logspace(math.log10(0.25), math.log10(32), 40, dtype=torch.float64).tolist()
+_EVALUATED = 512
+_MIN_STD = 1e-3  # of an axis, relative to the others
+_CANDIDATES = torch.logspace(math.log10(0.25), math.log10(32), 40, dtype=torch.float64).tolist()
 
 
 def bandwidth(centers_Kd: Float[Tensor, "K d"]) -> Float[Tensor, ""]:
-    """The width of a kernel density estimate on the centers under which each is likeliest given the others.
+    """The bandwidth of a kernel density estimate on the centers, by leave-one-out likelihood.
 
-    Training that begins much narrower than that overshoots, to widths at which the loss is flat. Where centers lie on
-    each other that counts for nothing; where all do, or there is one, it is 1.
+    Training that starts much narrower than that overshoots, to widths at which the loss is flat. Duplicates of a center
+    are left out; where all centers are equal, or there is one, the bandwidth is 1.
     """
     K, d = centers_Kd.shape
-    some_Md = centers_Kd[:: max(1, K // _LOOKED_AT)][:_LOOKED_AT].double()
-    distance_MK = torch.cdist(some_Md, centers_Kd.double(), compute_mode="donot_use_mm_for_euclid_dist")
+    evaluated_Md = centers_Kd[:: max(1, K // _EVALUATED)][:_EVALUATED].double()
+    distance_MK = torch.cdist(evaluated_Md, centers_Kd.double(), compute_mode="donot_use_mm_for_euclid_dist")
     square_MK = distance_MK.masked_fill_(distance_MK == 0, torch.inf).square_()
     nearest_M = square_MK.min(1).values
     if not nearest_M.isfinite().any():
-        return torch.ones((), dtype=centers_Kd.dtype, device=centers_Kd.device)
+        return centers_Kd.new_ones(())
     typical = float((nearest_M[nearest_M.isfinite()].median() / d).sqrt())
 
     def likelihood(width: float) -> float:
         return float((square_MK / (-2 * width**2)).logsumexp(1).nanmean()) - d * math.log(width)
 
-    best = max((typical * each for each in _TRIED), key=likelihood)
-    return torch.tensor(best, dtype=centers_Kd.dtype, device=centers_Kd.device)
+    return centers_Kd.new_tensor(max((typical * factor for factor in _CANDIDATES), key=likelihood))
 
 
-def spreads(rows_Kd: Float[Tensor, "K d"]) -> Float[Tensor, " d"]:
-    """The standard deviation along each axis, or a little where rows do not differ along it; 1 where they do not at
-    all."""
-    along_d = rows_Kd.std(0, correction=0)
-    most = along_d.square().mean().sqrt()
-    return torch.where(along_d > _LEAST * most, along_d, _LEAST * most) if most > 0 else torch.ones_like(along_d)
+def axis_std(rows_Kd: Float[Tensor, "K d"]) -> Float[Tensor, " d"]:
+    """The standard deviation along each axis, at least a thousandth of their root mean square; 1 where all rows are
+    equal."""
+    std_d = rows_Kd.std(0, correction=0)
+    rms = std_d.square().mean().sqrt()
+    return torch.where(std_d > _MIN_STD * rms, std_d, _MIN_STD * rms) if rms > 0 else torch.ones_like(std_d)
 
 
-def spread_of(rows_Kd: Float[Tensor, "K d"]) -> Float[Tensor, ""]:
-    """The standard deviation over all axes together; 1 where all rows are the same."""
-    spread = (rows_Kd - rows_Kd.mean(0)).square().mean().sqrt()
-    return torch.where(spread > 0, spread, torch.ones_like(spread))
+def overall_std(rows_Kd: Float[Tensor, "K d"]) -> Float[Tensor, ""]:
+    """The standard deviation over all axes together; 1 where all rows are equal."""
+    std = (rows_Kd - rows_Kd.mean(0)).square().mean().sqrt()
+    return torch.where(std > 0, std, torch.ones_like(std))

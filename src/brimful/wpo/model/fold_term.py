@@ -1,9 +1,10 @@
-"""What `fold` is given: of some centers and samples, the logits and the values whose weighted mean is wanted.
+"""The terms that `fold` is given: the logits of some centers and samples, and the values to average.
 
 Legend: k centers of a chunk, B samples, d dimensions, P = d (d + 1) / 2, H hidden features.
 
-With r = x - c, u = P r and tau = tr P, the logit is 0.5 logdet P - 0.5 r.u and the value (-u, |u|^2 - tau). Weighted by
-the softmax of the logits, the first d numbers are the score s, and twice the last less |s|^2 is the loss (docs/wpo.md).
+With r = x - c, u = P r and tau = tr P, the logit is 0.5 logdet P - 0.5 r.u and the value (-u, |u|^2 - tau). In the mean
+weighted by the softmax of the logits the first d numbers are the score s, and twice the last minus |s|^2 is the loss
+(docs/wpo.md).
 """
 
 from collections.abc import Callable
@@ -13,111 +14,108 @@ import torch
 from torch import Tensor, nn
 
 from ...core.memory.cost import Cost
-from . import packed_triangle
-from .factors import Factor, slope
+from .factors import Factor
 from .network import Network
+from .packed_triangle import diagonal_indices
+from .positive import positive, positive_derivative
 from .triangular import Triangular
-from .vjp import Products, value
-
-Pull = Callable[[Tensor, Tensor], tuple[Any, Any]]
+from .vjp import TriangleProducts, score_values
 
 
-class Term(nn.Module):
-    """The term of any factor, differentiated by autograd."""
+class MixtureTerm(nn.Module):
+    """The term for any factor, differentiated by autograd."""
 
     def __init__(self, network: Network, factor: Factor) -> None:
         super().__init__()
         self.network, self.factor = network, factor
 
     def forward(self, c_kd: Tensor, x_Bd: Tensor) -> tuple[Tensor, Tensor]:
-        shaped_kO = self.factor.shape(self.network(c_kd))
-        a_kB, u_kBd, tau_k = self.factor.parts(shaped_kO, _differences(c_kd, x_Bd))
-        return a_kB.mT, value(u_kBd, tau_k).transpose(0, 1)
+        factor_kO = self.factor.constrain(self.network(c_kd))
+        logit_kB, u_kBd, tau_k = self.factor.evaluate(factor_kO, _differences(c_kd, x_Bd))
+        return logit_kB.mT, score_values(u_kBd, tau_k).transpose(0, 1)
 
 
-class Noisy(nn.Module):
-    """The term of the mixture blurred by noise: covariances P^-1 + C with a diagonal C. Its value is -u alone."""
+class NoisyMixtureTerm(MixtureTerm):
+    """The term of the mixture with noise added: covariances P^-1 + C with C diagonal. Its value is -u alone."""
 
     def __init__(self, network: Network, factor: Factor, c_d: Tensor) -> None:
-        super().__init__()
-        self.network, self.factor, self.c_d = network, factor, c_d
+        super().__init__(network, factor)
+        self.c_d = c_d
 
     def cost(self, samples: int, dtype: torch.dtype) -> Cost:
-        """Bytes by the number of centers, for `fold`: a generous formula, since a term like this is used once."""
-        square = self.factor.d**2 if isinstance(self.factor, Triangular) else self.factor.outputs
-        return Cost(0, (8 * square + 16 * samples * self.factor.d) * dtype.itemsize)
+        """Bytes by the number of centers, for `fold`: a generous formula, since such a term is used once."""
+        entries = self.factor.d**2 if isinstance(self.factor, Triangular) else self.factor.out_features
+        return Cost(0, (8 * entries + 16 * samples * self.factor.d) * dtype.itemsize)
 
     def forward(self, c_kd: Tensor, x_Bd: Tensor) -> tuple[Tensor, Tensor]:
-        shaped_kO = self.factor.shape(self.network(c_kd))
-        a_kB, u_kBd = self.factor.noisy(shaped_kO, _differences(c_kd, x_Bd), self.c_d)
-        return a_kB.mT, -u_kBd.transpose(0, 1)
+        factor_kO = self.factor.constrain(self.network(c_kd))
+        logit_kB, u_kBd = self.factor.evaluate_noisy(factor_kO, _differences(c_kd, x_Bd), self.c_d)
+        return logit_kB.mT, -u_kBd.transpose(0, 1)
 
 
-class TriangleTerm(Term):
-    """The term of full triangles, with a backward pass of its own: beside the last layer and its gradient it holds one
-    packed triangle a center, which the gradient of the triangle takes over."""
+class TriangularMixtureTerm(MixtureTerm):
+    """The term for full triangles, with a backward pass of its own: beside the last layer and its gradient it holds one
+    packed triangle per center, which the gradient of the triangle overwrites."""
 
     factor: Triangular  # pyright: ignore[reportIncompatibleVariableOverride]
 
     def forward(self, c_kd: Tensor, x_Bd: Tensor) -> tuple[Tensor, Tensor]:
         if torch.is_grad_enabled():
             return super().forward(c_kd, x_Bd)
-        packed_kP, _ = self._packed(self.network.features(c_kd))  # in place: the other form has every triangle twice
-        found = Products.of(packed_kP, _differences(c_kd, x_Bd))
-        return found.logits.mT, found.values.transpose(0, 1)
+        packed_kP, _ = self._triangles(self.network.features(c_kd))  # in place: `constrain` would copy every triangle
+        return TriangleProducts.compute(packed_kP, _differences(c_kd, x_Bd)).outputs()
 
-    def vjp(self, c_kd: Tensor, x_Bd: Tensor, grads: dict[Tensor, Tensor]) -> tuple[Tensor, Tensor, Pull]:
-        """Logits, values, and what pulls their gradients back; `fold` calls it in its backward pass.
+    def vjp(self, c_kd: Tensor, x_Bd: Tensor, grads: dict[Tensor, Tensor]) -> tuple[Tensor, Tensor, Callable[..., Any]]:
+        """Logits, values, and the function from their gradients to those of centers and samples; `fold` calls it in its
+        backward pass.
 
         Args:
-            grads: from each parameter that is trained to the buffer that `pull` adds to.
+            grads: from each trained parameter to the buffer that its gradient is added to.
         """
-        wants_c, wants_x = c_kd.requires_grad, x_Bd.requires_grad
+        needs_c, needs_x = c_kd.requires_grad, x_Bd.requires_grad
         with torch.enable_grad():
-            own_kd = c_kd.detach().requires_grad_(wants_c)
-            h_kH = self.network.features(own_kd)
-        packed_kP, slope_kd = self._packed(h_kH.detach())
-        found = Products.of(packed_kP, _differences(c_kd.detach(), x_Bd.detach()))
-        where = packed_triangle.diagonal(self.factor.d, packed_kP.device)
+            input_kd = c_kd.detach().requires_grad_(needs_c)
+            h_kH = self.network.features(input_kd)
+        packed_kP, derivative_kd = self._triangles(h_kH.detach())
+        products = TriangleProducts.compute(packed_kP, _differences(c_kd.detach(), x_Bd.detach()))
+        diagonal = diagonal_indices(self.factor.d, packed_kP.device)
 
-        def pull(abar_Bk: Tensor, vbar_BkV: Tensor) -> tuple[Tensor | None, Tensor | None]:
-            # The triangles are not needed again: their gradient takes their place.
-            gradient_kP, rbar_kBd = found.pull(
-                abar_Bk.mT, vbar_BkV.transpose(0, 1), wants_c or wants_x, into_kP=packed_kP
-            )
-            gradient_kP.index_copy_(1, where, gradient_kP.index_select(1, where) * slope_kd)
-            cbar_kd = self._backward(gradient_kP, own_kd, h_kH, grads)
-            if rbar_kBd is None:
+        def vjp_fn(grad_logit_Bk: Tensor, grad_value_BkV: Tensor) -> tuple[Tensor | None, Tensor | None]:
+            # The triangles are not needed again: their gradient takes their memory.
+            grad_kP, grad_r_kBd = products.vjp(grad_logit_Bk, grad_value_BkV, needs_c or needs_x, overwrite=True)
+            grad_kP.index_copy_(1, diagonal, grad_kP.index_select(1, diagonal) * derivative_kd)
+            grad_c_kd = self._backward(grad_kP, input_kd, h_kH, grads)
+            if grad_r_kBd is None:
                 return None, None
-            if cbar_kd is not None:
-                cbar_kd = cbar_kd - rbar_kBd.sum(1)
-            return cbar_kd, rbar_kBd.sum(0) if wants_x else None
+            if grad_c_kd is not None:
+                grad_c_kd = grad_c_kd - grad_r_kBd.sum(1)
+            return grad_c_kd, grad_r_kBd.sum(0) if needs_x else None
 
-        return found.logits.mT, found.values.transpose(0, 1), pull
+        return *products.outputs(), vjp_fn
 
-    def _packed(self, h_kH: Tensor) -> tuple[Tensor, Tensor]:
-        """The triangles, and the slope of what makes their diagonal positive."""
+    def _triangles(self, h_kH: Tensor) -> tuple[Tensor, Tensor]:
+        """The triangles, and the derivative of the map that makes their diagonal positive."""
         packed_kP = self.network.last(h_kH)
-        where = packed_triangle.diagonal(self.factor.d, packed_kP.device)
-        raw_kd = packed_kP.index_select(1, where)
-        packed_kP.index_copy_(1, where, self.factor.positive(raw_kd))
-        return packed_kP, slope(raw_kd, self.factor.floor)
+        diagonal = diagonal_indices(self.factor.d, packed_kP.device)
+        raw_kd = packed_kP.index_select(1, diagonal)
+        packed_kP.index_copy_(1, diagonal, positive(raw_kd, self.factor.floor))
+        return packed_kP, positive_derivative(raw_kd, self.factor.floor)
 
-    def _backward(self, gradient_kP: Tensor, c_kd: Tensor, h_kH: Tensor, grads: dict[Tensor, Tensor]) -> Tensor | None:
-        """Through the network. All that is allocated is there before the first buffer is added to."""
+    def _backward(self, grad_kP: Tensor, c_kd: Tensor, h_kH: Tensor, grads: dict[Tensor, Tensor]) -> Tensor | None:
+        """Through the network. All memory is allocated before the first buffer is added to."""
         weight, bias = self.network.last.weight, self.network.last.bias
-        small = [each for each in self.network.body.parameters() if each in grads]
-        of = [*small, c_kd] if c_kd.requires_grad else small
-        hbar_kH = gradient_kP @ weight
-        found = list(torch.autograd.grad(h_kH, of, hbar_kH)) if of else []
-        column_P = gradient_kP.sum(0) if bias in grads else None
+        parameters = [parameter for parameter in self.network.body.parameters() if parameter in grads]
+        inputs = [*parameters, c_kd] if c_kd.requires_grad else parameters
+        grad_h_kH = grad_kP @ weight
+        grad_inputs = list(torch.autograd.grad(h_kH, inputs, grad_h_kH)) if inputs else []
+        grad_bias_P = grad_kP.sum(0) if bias in grads else None
         if weight in grads:
-            grads[weight].addmm_(gradient_kP.mT, h_kH)
-        if column_P is not None:
-            grads[bias].add_(column_P)
-        for each, more in zip(small, found, strict=False):
-            grads[each].add_(more)
-        return found[-1] if c_kd.requires_grad else None
+            grads[weight].addmm_(grad_kP.mT, h_kH)
+        if grad_bias_P is not None:
+            grads[bias].add_(grad_bias_P)
+        for parameter, gradient in zip(parameters, grad_inputs, strict=False):
+            grads[parameter].add_(gradient)
+        return grad_inputs[-1] if c_kd.requires_grad else None
 
 
 def _differences(c_kd: Tensor, x_Bd: Tensor) -> Tensor:

@@ -1,6 +1,6 @@
-"""The network that makes the factor of a center's precision out of the center.
+"""The network that maps a center to the factor of its precision.
 
-Legend: K centers, d dimensions, H hidden features, O numbers of a factor.
+Legend: K centers, d dimensions, H hidden features, O = `factor.out_features`.
 """
 
 import torch
@@ -11,36 +11,36 @@ from .factors import Factor
 
 
 class Network(nn.Module):
-    """Hidden layers with GELU, then one linear layer, by far the largest: its outputs are a factor's numbers.
+    """Hidden layers with GELU, then one linear layer, by far the largest: its outputs are the entries of a factor.
 
-    At the start that layer hardly looks at the center: every factor is about the identity, and the mixture a kernel
+    Initially the output hardly depends on the center: every factor is about the identity, and the mixture a kernel
     density estimate.
 
     Args:
-        factor: the kind of factor, which knows how many numbers it has and where it begins.
+        factor: the parametrization, which knows its number of entries and their initialization.
         hidden: features of each hidden layer.
-        depth: hidden layers.
-        spread: what the centers are divided by, so that the first layer sees numbers of about 1.
+        depth: number of hidden layers.
+        std: standard deviation of the centers, by which the input is divided.
     """
 
-    spread: Tensor
+    std: Tensor
     last: nn.Linear
 
-    def __init__(self, factor: Factor, hidden: int, depth: int, spread: Tensor) -> None:
+    def __init__(self, factor: Factor, hidden: int, depth: int, std: Tensor) -> None:
         super().__init__()
-        d, dtype = factor.d, spread.dtype
+        d, dtype = factor.d, std.dtype
         layers: list[nn.Module] = []
-        for place in range(depth):
-            layers += [nn.Linear(hidden if place else d, hidden, dtype=dtype), nn.GELU()]
+        for index in range(depth):
+            layers += [nn.Linear(hidden if index else d, hidden, dtype=dtype), nn.GELU()]
         self.body = nn.Sequential(*layers)
-        self.last = nn.utils.skip_init(nn.Linear, hidden, factor.outputs, dtype=dtype)  # pyright: ignore
-        self.register_buffer("spread", spread)
+        self.last = nn.utils.skip_init(nn.Linear, hidden, factor.out_features, dtype=dtype)  # pyright: ignore
+        self.register_buffer("std", std)
         with torch.no_grad():
-            factor.begin(self.last.weight, self.last.bias)
+            factor.initialize(self.last.weight, self.last.bias)
 
     def features(self, c_Kd: Float[Tensor, "K d"]) -> Float[Tensor, "K H"]:
         """All but the last layer."""
-        return self.body(c_Kd / self.spread)
+        return self.body(c_Kd / self.std)
 
     def forward(self, c_Kd: Float[Tensor, "K d"]) -> Float[Tensor, "K O"]:
         return self.last(self.features(c_Kd))

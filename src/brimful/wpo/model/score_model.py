@@ -1,20 +1,19 @@
-"""The score model: a mixture of normal distributions around fixed centers, their precisions made by a network.
+"""The score model: a mixture of normal distributions around fixed centers, their precisions given by a network.
 
 Legend: K centers, B samples, d dimensions.
 
     p(x) = 1/K sum_k N(x; c_k, (L_k L_k^T)^-1),   L_k = network(c_k)
 
-It is trained by implicit score matching, and then gives the density, its score and draws at any noise level in closed
+It is trained by implicit score matching, and then gives the density, its score and samples at any noise level in closed
 form: at time t the covariances are P^-1 + beta^2 t I.
 
-Inside, lengths are measured in units of the model's own: along each axis the centers' standard deviation, times the
-bandwidth of a kernel density estimate on them. The network then begins at the identity whatever the data's scale is,
-and no axis weighs more in the loss for being narrow. Points, densities and scores are taken and given in the data's.
+Internally rows are standardized: shifted by the centers' mean and divided, along each axis, by their standard deviation
+times the bandwidth of a kernel density estimate on them. So the network starts at the identity whatever the scale of
+the data, and no axis weighs more in the loss for being narrow. Points, densities and scores are in the data's units.
 """
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -23,60 +22,32 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from ...core.base.errors import ConfigError, InputError
+from ...core.declare.config import build
 from ...engine.fold import fold
-from .bandwidth import bandwidth, spread_of, spreads
-from .factor_types import FACTORS, factor_of
-from .factors import Factor
-from .fold_term import Noisy, Term, TriangleTerm
+from ..data.rows import check_rows
+from ..options import ModelOptions
+from .bandwidth import axis_std, bandwidth, overall_std
+from .factors import Factor, make_factor
+from .fold_term import MixtureTerm, NoisyMixtureTerm, TriangularMixtureTerm
 from .network import Network
 
-STRATEGIES = ("auto", "single", "single_gpu", "chunked", "gradient_accumulation", "model_parallel")
-_HIGHEST = 0.9  # the least entry of a diagonal, at most: they begin at 1
-_DRAWN = 2**25  # numbers of the factors that are held at once while drawing
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Config:
-    """The sizes of a model; see `ScoreModel`."""
-
-    hidden: int = 64
-    depth: int = 5
-    stability: float = 1.0
-    factor: str = "triangle"
-    rank: int = 16
-    beta: float = 1.0
-
-    def __post_init__(self) -> None:
-        for name, least in (("hidden", 1), ("depth", 1), ("rank", 1)):
-            value = getattr(self, name)
-            if not isinstance(value, int) or isinstance(value, bool) or value < least:
-                raise ConfigError(f"{name} is {value!r}; give a whole number from {least} on")
-        for name in ("stability", "beta"):
-            value = getattr(self, name)
-            if not (math.isfinite(value) and value > 0):
-                raise ConfigError(f"{name} is {value!r}; give a number above 0")
-        if self.factor not in FACTORS:
-            raise ConfigError(f"factor is {self.factor!r}; choose one of {', '.join(FACTORS)}")
+_MAX_FLOOR = 0.9  # of a factor's diagonal, whose entries start at 1
+_MAX_FACTOR_ENTRIES = 2**25  # held at once while sampling
 
 
 class ScoreModel(nn.Module):
     """A mixture around centers whose precisions are learned.
 
     Args:
-        centers: (K, d), an independent draw of the data: none of them may be trained or tested on.
-        hidden, depth: features and number of the network's hidden layers.
-        stability: the least entry of a factor's diagonal, times the spread (standard deviation) of the centers: 1 lets
-            a component get about as wide as all of the data, and a larger one less.
-        factor: "triangle" for full precisions, "lowrank" for D^2 + F F^T, with far fewer numbers.
-        rank: columns of F.
-        beta: how fast noise grows: at time t its variance is beta^2 t.
-        unit: one unit of length for all axes; found for each from the centers unless said. With 1 the loss is in the
-            data's own units.
-        seed: of the first weights.
+        centers: (K, d), a sample of the data of its own: none of them may be trained or tested on.
+        scale: one length scale for all axes; by default each axis has its own, from the centers. With 1 the loss is in
+            the data's units.
+        seed: of the initial weights.
+        options: the fields of `wpo.options.ModelOptions`: `hidden`, `depth`, `stability`, `factor`, `rank`, `beta`.
 
     Attributes:
-        strategy, chunk, budget: how `fold` goes over the centers, unless a call says otherwise.
-        sharded: whether ranks that train together share the centers among them, instead of the samples alone.
+        strategy, chunk_size, budget: how `fold` splits the centers, where a call does not say.
+        sharded: whether ranks that train together split the centers among them, and not only the samples.
 
     Example:
         >>> import torch
@@ -85,141 +56,127 @@ class ScoreModel(nn.Module):
         (torch.Size([]), torch.Size([3, 2]))
     """
 
-    unit_d: Tensor
+    scale_d: Tensor
     shift_d: Tensor
-    inner_Kd: Tensor
-    term: Term
-    strategy: str
-    chunk: int | str
+    standardized_Kd: Tensor
+    term: MixtureTerm
+    chunk_size: int | str
     budget: Any
 
-    def __init__(
-        self,
-        centers: Any,
-        *,
-        hidden: int = 64,
-        depth: int = 5,
-        stability: float = 1.0,
-        factor: str = "triangle",
-        rank: int = 16,
-        beta: float = 1.0,
-        unit: float | None = None,
-        seed: int = 0,
-    ) -> None:
+    def __init__(self, centers: Any, *, scale: float | None = None, seed: int = 0, **options: Any) -> None:
         super().__init__()
-        self.config = Config(hidden=hidden, depth=depth, stability=stability, factor=factor, rank=rank, beta=beta)
-        centers_Kd = checked(centers, "centers")
-        if unit is not None and not (math.isfinite(unit) and unit > 0):
-            raise ConfigError(f"unit is {unit!r}; give a length above 0")
-        along_d = spreads(centers_Kd) if unit is None else centers_Kd.new_full(centers_Kd.shape[1:], unit)
-        self.register_buffer("unit_d", along_d * bandwidth(centers_Kd / along_d) if unit is None else along_d)
+        self.config = build(ModelOptions, options)
+        centers_Kd = check_rows(centers, "centers")
+        if scale is None:
+            std_d = axis_std(centers_Kd)
+            scale_d = std_d * bandwidth(centers_Kd / std_d)
+        elif math.isfinite(scale) and scale > 0:
+            scale_d = centers_Kd.new_full(centers_Kd.shape[1:], scale)
+        else:
+            raise ConfigError(f"scale is {scale!r}; give a length above 0")
+        self.register_buffer("scale_d", scale_d)
         self.register_buffer("shift_d", centers_Kd.mean(0))
-        self.register_buffer("inner_Kd", (centers_Kd - self.shift_d) / self.unit_d)
-        spread = spread_of(self.inner_Kd)
-        self.factor = self._factor(spread)
+        self.register_buffer("standardized_Kd", (centers_Kd - self.shift_d) / self.scale_d)
+        std = overall_std(self.standardized_Kd)
+        self.factor = self._make_factor(std)
         with torch.random.fork_rng([]):
             torch.manual_seed(seed)
-            network = Network(self.factor, hidden, depth, spread)
-        self.term = (TriangleTerm if factor == "triangle" else Term)(network, self.factor)
-        self.register_load_state_dict_post_hook(_loaded)
-        self.strategy, self.chunk, self.budget = "auto", "auto", None
-        self.sharded = False
+            network = Network(self.factor, self.config.hidden, self.config.depth, std)
+        self.term = (TriangularMixtureTerm if self.config.factor == "triangle" else MixtureTerm)(network, self.factor)
+        self.register_load_state_dict_post_hook(ScoreModel.update_factor)
+        self.strategy, self.chunk_size, self.budget, self.sharded = "auto", "auto", None, False
 
-    def _factor(self, spread: Tensor) -> Factor:
-        config = self.config
-        return factor_of(config.factor, self.d, min(_HIGHEST, config.stability / float(spread)), config.rank)
+    def _make_factor(self, std: Tensor) -> Factor:
+        floor = min(_MAX_FLOOR, self.config.stability / float(std))
+        return make_factor(self.config.factor, self.d, floor, self.config.rank)
 
-    def remake(self) -> None:
-        """The least entry of a diagonal again, after the units or the centers changed."""
-        self.factor = self.term.factor = self._factor(self.term.network.spread)
+    def update_factor(self, *_: Any) -> None:
+        """Computes the lower bound of a factor's diagonal again, after the scale or the centers changed."""
+        self.factor = self.term.factor = self._make_factor(self.term.network.std)
 
     @property
     def d(self) -> int:
-        return self.inner_Kd.shape[1]
+        return self.standardized_Kd.shape[1]
 
     @property
     def centers(self) -> Float[Tensor, "K d"]:
         """In the data's units."""
-        return self.inner_Kd * self.unit_d + self.shift_d
+        return self.standardized_Kd * self.scale_d + self.shift_d
 
     @property
     def dtype(self) -> torch.dtype:
-        return self.inner_Kd.dtype
+        return self.standardized_Kd.dtype
 
-    def extra_repr(self) -> str:
-        return f"{len(self.inner_Kd)} centers of {self.d} dimensions, {self.config}"
+    def loss(self, samples: Any, *, strategy: str | None = None, chunk_size: Any = None) -> Float[Tensor, ""]:
+        """The mean of 2 tr(grad s) + |s|^2 over the samples, in standardized units; differentiable."""
+        return self.losses(samples, strategy=strategy, chunk_size=chunk_size).mean()
 
-    def loss(self, samples: Any, *, strategy: str | None = None, chunk: Any = None) -> Float[Tensor, ""]:
-        """The mean of 2 tr(grad s) + |s|^2 over the samples, in the model's units; differentiable."""
-        return self.losses(samples, strategy=strategy, chunk=chunk).mean()
-
-    def losses(self, samples: Any, *, strategy: str | None = None, chunk: Any = None) -> Float[Tensor, " B"]:
-        """The loss of each sample. One that is not a number has a loss that is none, and leaves the others alone."""
-        _, mean_BV = self._fold(self.term, samples, strategy, chunk)
+    def losses(self, samples: Any, *, strategy: str | None = None, chunk_size: Any = None) -> Float[Tensor, " B"]:
+        """The loss of each sample; NaN for a sample that is NaN, whose neighbors are not affected."""
+        _, mean_BV = self._fold(self.term, samples, strategy, chunk_size)
         s_Bd, A_B = mean_BV[:, : self.d], mean_BV[:, self.d]
         return 2 * A_B - s_Bd.square().sum(-1)
 
     def log_prob(self, x: Any, t: float = 0.0) -> Float[Tensor, " B"]:
-        """The logarithm of the density, at noise level t; differentiable."""
+        """The log-density at noise level t; differentiable."""
         return self._density(x, t)[0]
 
     def score(self, x: Any, t: float = 0.0) -> Float[Tensor, "B d"]:
         """The gradient of `log_prob` with respect to x."""
         return self._density(x, t)[1]
 
-    def forward(self, x: Any, t: float = 0.0) -> Float[Tensor, " B"]:
-        return self.log_prob(x, t)
+    forward = log_prob
 
     def _density(self, x: Any, t: float) -> tuple[Tensor, Tensor]:
-        variance = self._noise(t)
-        term = Noisy(self.term.network, self.factor, variance / self.unit_d.square()) if variance else self.term
+        variance, term = self._noise_variance(t), self.term
+        if variance:
+            term = NoisyMixtureTerm(self.term.network, self.factor, variance / self.scale_d.square())
         lse_B, mean_BV = self._fold(term, x, None, None)
-        constant = math.log(self._count()) + 0.5 * self.d * math.log(2 * math.pi) + self.unit_d.log().sum()
-        return lse_B - constant, mean_BV[:, : self.d] / self.unit_d
+        count = len(self.standardized_Kd)
+        constant = math.log(count) + 0.5 * self.d * math.log(2 * math.pi) + self.scale_d.log().sum()
+        return lse_B - constant, mean_BV[:, : self.d] / self.scale_d
 
-    def _noise(self, t: float) -> float:
-        """The variance of the noise, in the data's units."""
+    def _noise_variance(self, t: float) -> float:
+        """In the data's units."""
         if not (math.isfinite(t) and t >= 0):
             raise InputError(f"t is {t!r}; give a time of 0 or more")
         return self.config.beta**2 * t
 
-    def _fold(self, term: nn.Module, x: Any, strategy: str | None, chunk: Any) -> tuple[Tensor, Tensor]:
-        x_Bd = self.inside(x)
-        together = self.sharded and dist.is_initialized() and dist.get_world_size() > 1
-        inner_Kd = self.inner_Kd[dist.get_rank() :: dist.get_world_size()] if together else self.inner_Kd
-        name = "model_parallel" if together else strategy or self.strategy
-        if name == "model_parallel" and not together:
-            name = "chunked"  # one rank has all the centers
-        chosen = self.chunk if chunk is None else chunk
+    def _fold(self, term: nn.Module, x: Any, strategy: str | None, chunk_size: Any) -> tuple[Tensor, Tensor]:
+        x_Bd, standardized_Kd = self.standardize(x), self.standardized_Kd
+        sharded = self.sharded and dist.is_initialized() and dist.get_world_size() > 1
+        strategy = strategy or self.strategy
+        if sharded:
+            strategy = "model_parallel"
+            standardized_Kd = standardized_Kd[dist.get_rank() :: dist.get_world_size()]
+        elif strategy == "model_parallel":
+            strategy = "chunked"  # one rank has all the centers
         with torch.autocast(x_Bd.device.type, enabled=False):
             return fold(
                 term,
-                inner_Kd,
+                standardized_Kd,
                 x_Bd,
-                chunk_size=chosen,
-                strategy=name,
+                chunk_size=self.chunk_size if chunk_size is None else chunk_size,
+                strategy=strategy,
                 budget=self.budget,
-                group=True if together else None,
+                group=True if sharded else None,
             )
 
-    def _count(self) -> int:
-        return len(self.inner_Kd)
-
-    def inside(self, x: Any) -> Float[Tensor, "B d"]:
-        """Rows in the model's units."""
-        x_Bd = torch.as_tensor(x, device=self.inner_Kd.device).to(self.dtype)
+    def standardize(self, x: Any) -> Float[Tensor, "B d"]:
+        """Rows of the data in standardized units."""
+        x_Bd = torch.as_tensor(x, device=self.shift_d.device).to(self.dtype)
         if x_Bd.ndim != 2 or x_Bd.shape[1] != self.d:
             raise InputError(f"samples have the shape {tuple(x_Bd.shape)}; give (samples, {self.d}), as the centers")
-        return (x_Bd - self.shift_d) / self.unit_d
+        return (x_Bd - self.shift_d) / self.scale_d
 
     @torch.no_grad()
     def sample(
         self, n: int, t: float = 0.0, *, seed: int | None = None, generator: torch.Generator | None = None
     ) -> Float[Tensor, "n d"]:
-        """Draws from the mixture at noise level t: a center, then a normal draw around it.
+        """Samples of the mixture at noise level t: a center uniformly, then a normal sample around it.
 
         Args:
-            seed: the same seed, the same draws; another each time unless said.
+            seed: of the random numbers; by default others each time.
             generator: a generator on the CPU instead of a seed.
         """
         if not isinstance(n, int) or isinstance(n, bool) or n < 0:
@@ -227,54 +184,29 @@ class ScoreModel(nn.Module):
         if generator is None:
             generator = torch.Generator()
             generator.seed() if seed is None else generator.manual_seed(seed)
-        variance = self._noise(t)
-        chosen_n = torch.randint(len(self.inner_Kd), (n,), generator=generator)
-        e_nE = torch.randn(n, self.factor.noise, generator=generator, dtype=self.dtype)
-        x_nd = torch.empty(n, self.d, dtype=self.dtype, device=self.inner_Kd.device)
-        for centers_k, rows_km, there_km in _by_center(chosen_n, max(1, _DRAWN // self.factor.outputs)):
-            inner_kd = self.inner_Kd[centers_k.to(self.inner_Kd.device)]
-            shaped_kO = self.factor.shape(self.term.network(inner_kd))
-            drawn_kmd = inner_kd[:, None] + self.factor.draw(shaped_kO, e_nE[rows_km].to(inner_kd.device))
-            x_nd[rows_km[there_km].to(x_nd.device)] = drawn_kmd[there_km.to(x_nd.device)]
-        x_nd = x_nd * self.unit_d + self.shift_d
+        variance, device = self._noise_variance(t), self.shift_d.device
+        component_n = torch.randint(len(self.standardized_Kd), (n,), generator=generator)
+        e_nE = torch.randn(n, self.factor.noise_features, generator=generator, dtype=self.dtype)
+        x_nd = torch.empty(n, self.d, dtype=self.dtype, device=device)
+        chunk_size = max(1, _MAX_FACTOR_ENTRIES // self.factor.out_features)
+        for component_k, row_km, valid_km in _group_by_component(component_n, chunk_size):
+            center_kd = self.standardized_Kd[component_k.to(device)]
+            factor_kO = self.factor.constrain(self.term.network(center_kd))
+            sample_kmd = center_kd[:, None] + self.factor.sample(factor_kO, e_nE[row_km].to(device))
+            x_nd[row_km[valid_km].to(device)] = sample_kmd[valid_km.to(device)]
+        x_nd = x_nd * self.scale_d + self.shift_d
         if variance:
-            x_nd += math.sqrt(variance) * torch.randn(n, self.d, generator=generator, dtype=self.dtype).to(x_nd.device)
+            x_nd += math.sqrt(variance) * torch.randn(n, self.d, generator=generator, dtype=self.dtype).to(device)
         return x_nd
 
 
-def _loaded(model: ScoreModel, _: Any) -> None:
-    """The least entry of a diagonal follows from the centers, which were exchanged."""
-    model.remake()
-
-
-def _by_center(chosen_n: Tensor, most: int) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
-    """Centers that were chosen, some at a time, with the rows that chose each (padded) and which of these are real."""
-    order_n = torch.argsort(chosen_n, stable=True)
-    centers, counts = torch.unique_consecutive(chosen_n[order_n], return_counts=True)
-    begins = counts.cumsum(0) - counts
-    for start in range(0, len(centers), most):
-        part = slice(start, start + most)
-        within = torch.arange(int(counts[part].max()))
-        there_km = within < counts[part][:, None]
-        places_km = (begins[part][:, None] + within).clamp(max=len(order_n) - 1)
-        yield centers[part], order_n[places_km], there_km
-
-
-def checked(rows: Any, what: str) -> Float[Tensor, "N d"]:
-    """Rows of finite numbers, float32 or float64, or an error that names the row."""
-    try:
-        found = torch.as_tensor(rows)
-    except (TypeError, ValueError, RuntimeError) as error:
-        raise InputError(f"{what} cannot be read as numbers: {error}; give an array of shape (rows, d)") from error
-    if found.ndim != 2 or 0 in found.shape:
-        raise InputError(f"{what} have the shape {tuple(found.shape)}; give (rows, d), at least one row and column")
-    if found.is_complex() or found.dtype == torch.bool:
-        raise InputError(f"{what} are {found.dtype}; give real numbers")
-    if found.dtype not in (torch.float32, torch.float64):
-        found = found.float()
-    bad = torch.nonzero(~found.isfinite().all(1)).flatten()
-    if len(bad):
-        raise InputError(
-            f"{what} have {len(bad)} row(s) with NaN or infinity, the first is row {int(bad[0])}; leave these out"
-        )
-    return found.detach()
+def _group_by_component(component_n: Tensor, chunk_size: int) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+    """The distinct components, some at a time, with the rows of each (padded) and a mask of those that are real."""
+    order_n = torch.argsort(component_n, stable=True)
+    component_k, count_k = torch.unique_consecutive(component_n[order_n], return_counts=True)
+    start_k = count_k.cumsum(0) - count_k
+    for first in range(0, len(component_k), chunk_size):
+        chunk = slice(first, first + chunk_size)
+        offset_m = torch.arange(int(count_k[chunk].max()))
+        index_km = (start_k[chunk][:, None] + offset_m).clamp(max=len(order_n) - 1)
+        yield component_k[chunk], order_n[index_km], offset_m < count_k[chunk][:, None]

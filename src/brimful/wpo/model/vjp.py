@@ -1,8 +1,9 @@
-"""The products of full triangles with what pulls gradients back through them (docs/wpo.md).
+"""The products of full triangles with the differences of samples and centers, and their vector-Jacobian product.
 
 Legend: k centers of a chunk, B samples, d dimensions, P = d (d + 1) / 2.
 
-With y = L^T r and u = L y, of each center and sample: the logit a = sum log L_ii - |y|^2 / 2, u, and tau = |L|_F^2.
+With y = L^T r and u = L y, for each center and sample: the logit sum log L_ii - |y|^2 / 2, u, and tau = |L|_F^2
+(docs/wpo.md).
 """
 
 from dataclasses import dataclass
@@ -10,16 +11,16 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from . import packed_triangle
+from .packed_triangle import diagonal_indices, outer_, product, trace
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Products:
-    """What a chunk of triangles makes of the differences between samples and centers.
+class TriangleProducts:
+    """The products of a chunk of triangles.
 
     Attributes:
         packed_kP: the triangles.
-        r_kBd: samples less centers.
+        r_kBd: samples minus centers.
         y_kBd, u_kBd: L^T r and L L^T r.
         diagonal_kd: of the triangles.
     """
@@ -31,46 +32,40 @@ class Products:
     diagonal_kd: Tensor
 
     @classmethod
-    def of(cls, packed_kP: Tensor, r_kBd: Tensor) -> "Products":
-        y_kBd = packed_triangle.transposed(packed_kP, r_kBd)
-        where = packed_triangle.diagonal(r_kBd.shape[-1], packed_kP.device)
-        return cls(packed_kP, r_kBd, y_kBd, packed_triangle.times(packed_kP, y_kBd), packed_kP.index_select(1, where))
+    def compute(cls, packed_kP: Tensor, r_kBd: Tensor) -> "TriangleProducts":
+        y_kBd = product(packed_kP, r_kBd, transposed=True)
+        diagonal_kd = packed_kP.index_select(1, diagonal_indices(r_kBd.shape[-1], packed_kP.device))
+        return cls(packed_kP, r_kBd, y_kBd, product(packed_kP, y_kBd), diagonal_kd)
 
-    @property
-    def logits(self) -> Tensor:
-        """The logits (k, B): 0.5 logdet P - 0.5 r.P r."""
-        return self.diagonal_kd.log().sum(-1)[:, None] - 0.5 * self.y_kBd.square().sum(-1)
+    def outputs(self) -> tuple[Tensor, Tensor]:
+        """The logits (B, k), 0.5 logdet P - 0.5 r.P r, and the values (B, k, d + 1)."""
+        logit_kB = self.diagonal_kd.log().sum(-1)[:, None] - 0.5 * self.y_kBd.square().sum(-1)
+        value_kBV = score_values(self.u_kBd, trace(self.packed_kP, self.r_kBd.shape[-1]))
+        return logit_kB.mT, value_kBV.transpose(0, 1)
 
-    @property
-    def values(self) -> Tensor:
-        """The values (k, B, d + 1): -u, and |u|^2 - tr P."""
-        return value(self.u_kBd, packed_triangle.trace(self.packed_kP, self.r_kBd.shape[-1]))
-
-    def pull(
-        self, abar_kB: Tensor, vbar_kBV: Tensor, wants_r: bool, into_kP: Tensor | None = None
+    def vjp(
+        self, grad_logit_Bk: Tensor, grad_value_BkV: Tensor, needs_r: bool, overwrite: bool = False
     ) -> tuple[Tensor, Tensor | None]:
-        """The gradients of the packed triangles and of r.
+        """The gradients of the packed triangles and, where it is needed, of r, given those of the outputs.
 
         Args:
-            abar_kB, vbar_kBV: those of the logits and the values.
-            wants_r: whether that of r is needed.
-            into_kP: where the triangles lie that their gradient may overwrite: `packed_kP` itself, or a copy of it.
+            overwrite: the gradient of the triangles may take their memory.
         """
-        qbar_kB = vbar_kBV[..., -1]
-        ubar_kBd = torch.mul(self.u_kBd, 2 * qbar_kB[..., None]).sub_(vbar_kBV[..., :-1])
-        ybar_kBd = packed_triangle.transposed(self.packed_kP, ubar_kBd).addcmul_(
-            abar_kB[..., None], self.y_kBd, value=-1
-        )
-        rbar_kBd = packed_triangle.times(self.packed_kP, ybar_kBd) if wants_r else None
-        found_kP = self.packed_kP.clone() if into_kP is None else into_kP
-        scale_k = -2 * qbar_kB.sum(-1)  # of tau
-        packed_triangle.outer([(ubar_kBd, self.y_kBd), (self.r_kBd, ybar_kBd)], found_kP, scale_k)
-        where = packed_triangle.diagonal(self.r_kBd.shape[-1], found_kP.device)
-        found_kP.index_add_(1, where, abar_kB.sum(-1, keepdim=True) / self.diagonal_kd)
-        return found_kP, rbar_kBd
+        grad_logit_kB, grad_value_kBV = grad_logit_Bk.mT, grad_value_BkV.transpose(0, 1)
+        grad_square_kB = grad_value_kBV[..., -1]
+        grad_u_kBd = torch.mul(self.u_kBd, 2 * grad_square_kB[..., None]).sub_(grad_value_kBV[..., :-1])
+        grad_y_kBd = product(self.packed_kP, grad_u_kBd, transposed=True)
+        grad_y_kBd.addcmul_(grad_logit_kB[..., None], self.y_kBd, value=-1)
+        grad_r_kBd = product(self.packed_kP, grad_y_kBd) if needs_r else None
+        grad_kP = self.packed_kP if overwrite else self.packed_kP.clone()
+        scale_k = -2 * grad_square_kB.sum(-1)  # of tau
+        outer_(grad_kP, scale_k, [(grad_u_kBd, self.y_kBd), (self.r_kBd, grad_y_kBd)])
+        diagonal = diagonal_indices(self.r_kBd.shape[-1], grad_kP.device)
+        grad_kP.index_add_(1, diagonal, grad_logit_kB.sum(-1, keepdim=True) / self.diagonal_kd)
+        return grad_kP, grad_r_kBd
 
 
-def value(u_kBd: Tensor, tau_k: Tensor) -> Tensor:
-    """-u, and |u|^2 - tau, side by side."""
+def score_values(u_kBd: Tensor, tau_k: Tensor) -> Tensor:
+    """-u and |u|^2 - tau, concatenated: (k, B, d + 1)."""
     square_kB = torch.linalg.vector_norm(u_kBd, dim=-1).square()
     return torch.cat((-u_kBd, (square_kB - tau_k[:, None])[..., None]), dim=-1)

@@ -1,11 +1,11 @@
-"""What is left to choose once precisions are learned: how wide all components are, and how far centers move together.
+"""Calibration after training: the width of all components, and data sharpening of the centers, by held-out likelihood.
 
-Legend: K centers, N rows that become centers too, M held out, d dimensions.
+Legend: K centers, N rows added as centers, M held out, d dimensions.
 
-A mixture whose components sit on data points is wider than the data. Against that each center moves a part of the way
-to the mean of those around it, as data are sharpened before a kernel density estimate. Three numbers are chosen, by the
-likelihood of held-out rows: how far around a center that mean reaches, what part of the way a center moves, and one
-factor on the width of all components. The network stays as it is.
+A mixture whose components sit on data points is wider than the data. Against that each center moves a fraction of the
+way to the mean of its neighbors, as data are sharpened before a kernel density estimate. Three numbers are chosen by
+the likelihood of held-out rows: the radius of that mean, the fraction, and one factor on the width of all components.
+The network stays as it is.
 """
 
 import math
@@ -18,86 +18,93 @@ from torch import Tensor
 
 from ..model.score_model import ScoreModel
 
-_GLANCED_AT, _LOOKED_AT = 256, 512  # held-out rows to begin with, and in the end
-_REACHES, _PARTS, _WIDTHS = (1.0, 2.0, 3.0, 5.0), (0.3, 0.6), (1.0, 1.25)
-_STEPS = ((1.25, 0.2), (1.12, 0.1), (1.05, 0.05))  # of the width, a factor, and of the part
-_AT_ONCE = 2**24  # distances held at once
+_SCREENED, _EVALUATED = 256, 512  # held-out rows: for the grid, and for the search
+_RADII, _FRACTIONS, _WIDTHS = (1.0, 2.0, 3.0, 5.0), (0.3, 0.6), (1.0, 1.25)
+_STEPS = ((1.25, 0.2), (1.12, 0.1), (1.05, 0.05))  # of the search: a factor on the width, a change of the fraction
+_MAX_DISTANCES = 2**24  # held at once
 
 
 @dataclass(frozen=True, slots=True)
-class Settled:
+class Calibration:
     """What was chosen.
 
     Attributes:
-        reach: how far around a center others count, in the model's units; 0 where centers stay.
-        part: of the way to their mean that a center moves.
-        width: how many times as wide as it was learned every component is.
+        radius: bandwidth of the neighbors' mean, in standardized units; 0 where centers stay.
+        fraction: of the way to that mean that a center moves.
+        width: factor on the learned width of every component.
     """
 
-    reach: float = 0.0
-    part: float = 0.0
+    radius: float = 0.0
+    fraction: float = 0.0
     width: float = 1.0
 
     def __str__(self) -> str:
-        moved = f"centers moved by {self.part:.2g} within {self.reach:g}, " if self.part else ""
+        moved = f"centers moved by {self.fraction:.2g} within {self.radius:g}, " if self.fraction else ""
         return f"{moved}width {self.width:.3g}"
 
 
 @torch.no_grad()
-def settle(model: ScoreModel, held_out: Float[Tensor, "M d"], more: Float[Tensor, "N d"] | None = None) -> Settled:
-    """Moves a model's centers, and changes the width of all components, to what makes held-out rows likeliest.
+def calibrate(
+    model: ScoreModel, held_out: Float[Tensor, "M d"], added: Float[Tensor, "N d"] | None = None
+) -> Calibration:
+    """Moves a model's centers, and scales the width of all components, to maximize the likelihood of held-out rows.
 
     Args:
-        model: as it was trained.
-        held_out: rows that were not trained on; 512 of them are looked at.
-        more: rows that become centers too; the network has precisions for any. Not to be trained on from there on.
+        model: a trained one; it is changed in place.
+        held_out: rows that were not trained on; the first 512 are evaluated.
+        added: rows that become centers too, since the network has a precision for any point. The model must not be
+            trained on them afterwards.
     """
-    first_Kd = model.inner_Kd if more is None else torch.cat((model.inner_Kd, model.inside(more)))
-    means = {0.0: first_Kd, **{reach: _means(first_Kd, reach) for reach in _REACHES}}
-    network, unit_d = model.term.network, model.unit_d
-    spread, stability = network.spread, model.config.stability
+    original_Kd = model.standardized_Kd
+    if added is not None:
+        original_Kd = torch.cat((original_Kd, model.standardize(added)))
+    means = {0.0: original_Kd, **{radius: _local_means(original_Kd, radius) for radius in _RADII}}
+    network, scale_d = model.term.network, model.scale_d
+    std, stability = network.std, model.config.stability
 
-    def put(chosen: Settled) -> None:
-        """The network gets the same numbers whatever the width is."""
-        model.inner_Kd = torch.lerp(first_Kd, means[chosen.reach], chosen.part) / chosen.width
-        model.unit_d, network.spread = unit_d * chosen.width, spread / chosen.width
-        model.config = replace(model.config, stability=stability / chosen.width)
-        model.remake()
+    def apply(calibration: Calibration) -> None:
+        """The network's input stays the same whatever the width is."""
+        moved_Kd = torch.lerp(original_Kd, means[calibration.radius], calibration.fraction)
+        model.standardized_Kd = moved_Kd / calibration.width
+        model.scale_d, network.std = scale_d * calibration.width, std / calibration.width
+        model.config = replace(model.config, stability=stability / calibration.width)
+        model.update_factor()
 
-    def likelihood(chosen: Settled, rows: int = _LOOKED_AT) -> float:
-        put(chosen)
-        found = float(torch.cat([model.log_prob(part) for part in held_out[:rows].split(_GLANCED_AT)]).mean())
-        return found if math.isfinite(found) else -math.inf
+    def likelihood(calibration: Calibration, rows: int = _EVALUATED) -> float:
+        apply(calibration)
+        mean = float(torch.cat([model.log_prob(part) for part in held_out[:rows].split(_SCREENED)]).mean())
+        return mean if math.isfinite(mean) else -math.inf
 
-    def climbed(chosen: Settled) -> tuple[float, Settled]:
-        best = likelihood(chosen)
-        for width, part in _STEPS:
-            better = True
-            while better:
-                better = False
-                for tried in _around(chosen, width, part):
-                    if (found := likelihood(tried)) > best:
-                        chosen, best, better = tried, found, True
+    def hill_climb(best: Calibration) -> tuple[float, Calibration]:
+        highest = likelihood(best)
+        for width, fraction in _STEPS:
+            improved = True
+            while improved:
+                improved = False
+                for candidate in _neighbors(best, width, fraction):
+                    if (value := likelihood(candidate)) > highest:
+                        best, highest, improved = candidate, value, True
                         break
-        return best, chosen
+        return highest, best
 
-    best, stay = climbed(Settled())
-    moves = [Settled(reach, part, stay.width * width) for reach in _REACHES for part in _PARTS for width in _WIDTHS]
-    moved, move = climbed(max(moves, key=lambda each: likelihood(each, _GLANCED_AT)))
-    chosen = move if moved > best else stay
-    put(chosen)
+    fixed = hill_climb(Calibration())
+    width = fixed[1].width
+    grid = [Calibration(radius, part, width * factor) for radius in _RADII for part in _FRACTIONS for factor in _WIDTHS]
+    moved = hill_climb(max(grid, key=lambda calibration: likelihood(calibration, _SCREENED)))
+    chosen = (moved if moved[0] > fixed[0] else fixed)[1]
+    apply(chosen)
     return chosen
 
 
-def _around(chosen: Settled, width: float, part: float) -> Iterator[Settled]:
+def _neighbors(center: Calibration, width: float, fraction: float) -> Iterator[Calibration]:
     for factor in (width, 1 / width):
-        yield replace(chosen, width=chosen.width * factor)
-    for step in (part, -part) if chosen.reach else ():
-        if 0 < chosen.part + step <= 1:
-            yield replace(chosen, part=chosen.part + step)
+        yield replace(center, width=center.width * factor)
+    for step in (fraction, -fraction) if center.radius else ():
+        if 0 < center.fraction + step <= 1:
+            yield replace(center, fraction=center.fraction + step)
 
 
-def _means(rows_Kd: Float[Tensor, "K d"], reach: float) -> Float[Tensor, "K d"]:
-    """Of the rows around each, those nearer counting more."""
-    parts = rows_Kd.split(max(1, _AT_ONCE // len(rows_Kd)))
-    return torch.cat([(torch.cdist(each, rows_Kd).square() / (-2 * reach**2)).softmax(1) @ rows_Kd for each in parts])
+def _local_means(rows_Kd: Float[Tensor, "K d"], radius: float) -> Float[Tensor, "K d"]:
+    """The mean of the rows around each row, weighted by a Gaussian kernel."""
+    parts = rows_Kd.split(max(1, _MAX_DISTANCES // len(rows_Kd)))
+    return torch.cat([(torch.cdist(part, rows_Kd).square() / (-2 * radius**2)).softmax(1) @ rows_Kd for part in parts])

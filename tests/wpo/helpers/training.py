@@ -11,20 +11,24 @@ from torch import Tensor
 from brimful import wpo
 
 
-def small(K: int = 13, n: int = 64, dtype: torch.dtype = torch.float64) -> wpo.Data:
+def small(K: int = 13, n: int = 64, dtype: torch.dtype = torch.float64) -> wpo.DataSplits:
     return wpo.dataset("moons", K, samples=n, held_out=0.3).to(dtype)
 
 
-def model(data: wpo.Data, **options: Any) -> wpo.ScoreModel:
+def model(data: wpo.DataSplits, **options: Any) -> wpo.ScoreModel:
     return wpo.ScoreModel(data.centers_Kd, **{"hidden": 6, "depth": 2, **options})
 
 
-def fit(data: wpo.Data, made: wpo.ScoreModel | None = None, **options: Any) -> wpo.Trained:
-    given = {"steps": 7, "batch_size": 24, "device": "cpu", "progress": False, "lr": 1e-2, **options}
-    return wpo.train(model(data) if made is None else made, data.train_Nd, held_out=data.held_out_Md, **given)
+def fit(data: wpo.DataSplits, untrained: wpo.ScoreModel | None = None, **options: Any) -> wpo.WPOResult:
+    given = {"steps": 6, "batch_size": 24, "device": "cpu", "progress": False, "lr": 1e-2, **options}
+    return wpo.train(model(data) if untrained is None else untrained, data.train_Nd, held_out=data.held_out_Md, **given)
 
 
-class Dying(wpo.ScoreModel):
+def weights(result: wpo.WPOResult) -> list[torch.Tensor]:
+    return [parameter.detach() for parameter in result.model.parameters()]
+
+
+class KilledModel(wpo.ScoreModel):
     """A model whose second rank is killed at its third loss."""
 
     calls = 0

@@ -1,0 +1,38 @@
+"""What `nets train` does with its options."""
+
+import functools
+from typing import Any
+
+from ..core.memory.cost import Cost
+from ..core.memory.plan import Plan
+from ..core.runs.context import RunContext
+from ..engine.map import map, plan_map
+from . import model
+from .options import TrainConfig
+from .report import report
+from .result import NetsResult
+
+
+def _arguments(config: TrainConfig) -> dict[str, Any]:
+    """The arguments of `map` that `plan_map` takes too."""
+    return {
+        "fn": functools.partial(
+            model.train, points=config.points, hidden=config.hidden, steps=config.steps, seed=config.seed
+        ),
+        "items": model.grid(config.count),
+        "budget": config.budget,
+        "device": config.device,
+        "cost": Cost(fixed=0, per_unit=model.bytes_per_network(config.points, config.hidden)),
+        "name": "nets train",
+    }
+
+
+def plan_train(config: TrainConfig, probe: bool) -> Plan:
+    return plan_map(**_arguments(config), probe=probe)
+
+
+def train(config: TrainConfig, context: RunContext) -> dict[str, Any]:
+    mapped = map(**_arguments(config), out=config.out, progress=context.events.emit)
+    result = NetsResult.from_map(mapped)
+    pictures = report(result, config.out).save(config.out) if config.out else [None]
+    return result.summary() | {"picture": pictures[0] and str(pictures[0])}

@@ -1,0 +1,95 @@
+"""`brimful nets train`: the plan, the run, its report, and going on after an interrupt."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import matplotlib.image
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from brimful.cli.app import app
+from brimful.core.memory.plan import Plan
+from brimful.core.runs.events import BatchDone, Finished, read_log
+from brimful.core.runs.rundir import LOG
+from brimful.engine.map.ledger import LEDGER
+from brimful.nets import model
+
+SMALL = ["--count", "90", "--steps", "20", "--hidden", "4", "--points", "5", "--device", "cpu"]
+
+
+def invoke(*arguments: str) -> dict[str, Any]:
+    result = CliRunner().invoke(app, [*arguments, "--json"])
+    assert result.exit_code == 0, result.stderr
+    return json.loads(result.stdout)
+
+
+def test_a_small_run_is_reported_and_not_trained_again(tmp_path: Path):
+    out = tmp_path / "run"
+    first, again = (invoke("nets", "train", *SMALL, "--out", str(out), "--budget", "2GB") for _ in range(2))
+    assert first["networks"] == 90 and 0 < first["diverged"] < 90
+    assert {"predicted_peak_bytes", "observed_peak_bytes", "seconds", "batch_size"} < set(first)
+    assert first["observed_peak_bytes"] > 0
+    pixels = matplotlib.image.imread(first["picture"])
+    assert pixels.shape[0] > 400 and pixels.shape[1] > 1000
+    assert len(np.unique(pixels[::3, ::3].reshape(-1, pixels.shape[2]), axis=0)) > 50
+    for name in ("networks", "diverged", "median_loss"):
+        assert first[name] == again[name]
+    assert sum(isinstance(event, Finished) for event in read_log(out / LOG)) == 2
+    assert sum(event.items for event in read_log(out / LOG) if isinstance(event, BatchDone)) == 90
+
+
+def test_the_result_is_the_same_whatever_the_budget():
+    whole = model.train(model.grid(90), steps=20, hidden=4, points=5).values["loss"].numpy()
+    finite = np.isfinite(whole)
+    assert finite.sum() > 20
+    for budget in ("100MB", "2GB"):
+        summary = invoke("nets", "train", *SMALL, "--budget", budget)
+        assert summary["diverged"] == (~finite).sum() and summary["picture"] is None
+        assert summary["median_loss"] == pytest.approx(np.median(whole[finite]), rel=1e-2)
+
+
+def test_the_plan_before_the_run():
+    plan = Plan.from_dict(invoke("plan", "nets", "train", "--count", "5000", "--budget", "200MB", "--device", "cpu"))
+    assert plan.work == "nets train"
+    assert plan.items == 5000
+    assert plan.cost.source == "formula"
+    assert plan.predicted * 1.1 <= plan.budget == 200_000_000
+
+
+def test_the_plan_after_a_probe():
+    options = ["--count", "2000", "--steps", "5", "--budget", "500MB", "--device", "cpu"]
+    plan = Plan.from_dict(invoke("plan", "nets", "train", *options, "--probe"))
+    assert plan.cost.source == "probe"
+    again = Plan.from_dict(invoke("plan", "nets", "train", *options))
+    assert again.cost.source == "remembered"
+    assert again.batch == plan.batch
+
+
+@pytest.mark.soak
+def test_an_interrupt_exits_with_130_and_the_same_command_goes_on(tmp_path: Path):
+    out = tmp_path / "run"
+    options = ["--count", "6000", "--steps", "200", "--device", "cpu", "--budget", "1GB", "--out", str(out)]
+    command = [sys.executable, "-m", "brimful", "nets", "train", *options]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ)
+    end = time.monotonic() + 100
+    while not list(out.glob("shard-*.parquet")):
+        assert process.poll() is None
+        assert time.monotonic() < end
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    stdout, stderr = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert stdout == ""
+    assert f"run the same command again to go on from {out}" in stderr
+    assert "Traceback" not in stderr
+    finished = {path: path.read_bytes() for path in out.glob("shard-*")}
+    assert (out / LEDGER).exists()
+    assert invoke("nets", "train", *options)["networks"] == 6000
+    assert all(path.read_bytes() == content for path, content in finished.items())
