@@ -33,7 +33,7 @@ from brimful.core.base.text_table import format_table
 from brimful.core.base.units import format_bytes, format_seconds
 from brimful.core.memory import devices
 from brimful.wpo.model import packed_triangle
-from brimful.wpo.model.vjp import TriangleProducts
+from brimful.wpo.model.triangular import TriangleProducts
 from saving import save
 
 FACTORS = ((100, 3072, 128), (500, 3072, 128), (1000, 784, 128))

@@ -25,7 +25,7 @@ def sizes(K: int, d: int, batch: int, ranks: int = 1, ema: bool = True, hidden: 
 
 
 def test_the_parts():
-    plan = plan_training(sizes(1000, 3072, 64), 80 * GB).plan
+    plan = plan_training(sizes(1000, 3072, 64), 80 * GB)[0]
     parts = dict(plan.parts)
     assert parts["parameters"] == parts["gradients"] == pytest.approx(1.24e9, rel=0.02)
     assert parts["optimizer"] == pytest.approx(3 * parts["parameters"], rel=1e-6)
@@ -36,28 +36,27 @@ def test_the_parts():
 
 
 def test_images_fit_a_small_card_in_chunks():
-    plan = plan_training(sizes(1000, 3072, 64, ema=False), 8 * GB).plan
+    plan = plan_training(sizes(1000, 3072, 64, ema=False), 8 * GB)[0]
     assert plan.strategy == "chunked" and 16 <= plan.batch <= 200
     assert plan.predicted <= 8 * GB
     assert all(word in plan.explain() for word in ("all of it at once is over the budget", "factors", "18.88 GB"))
     with pytest.raises(BudgetError, match="factor='lowrank' has far fewer"):
         plan_training(sizes(1000, 3072, 64), 4 * GB)
-    assert plan_training(sizes(20_000, 784, 128), 8 * GB).plan.predicted <= 8 * GB
+    assert plan_training(sizes(20_000, 784, 128), 8 * GB)[0].predicted <= 8 * GB
 
 
 def test_the_requested_strategy_is_taken():
     two_ranks = sizes(1000, 100, 64, ranks=2)
 
     def planned(**options: Any) -> Plan:
-        return plan_training(two_ranks, 8 * GB, **options).plan
+        return plan_training(two_ranks, 8 * GB, **options)[0]
 
     for name in ("single_gpu", "single", "chunked", "gradient_accumulation", "model_parallel"):
         assert planned(strategy=name).strategy == name.removesuffix("_gpu")
     assert planned(strategy="chunked", chunk_size=7).batch == 7
     assert planned(strategy="chunked", chunk_size=7000).batch == 1000
     assert planned(strategy="model_parallel", chunk_size=7000).batch == 500
-    accumulated = plan_training(two_ranks, 8 * GB, strategy="gradient_accumulation", accumulation_steps=5)
-    assert accumulated.accumulation_steps == 5
+    assert plan_training(two_ranks, 8 * GB, strategy="gradient_accumulation", accumulation_steps=5)[1] == 5
     assert planned().strategy == "model_parallel"
     with pytest.raises(ConfigError, match="splits the centers over ranks"):
         plan_training(replace(two_ranks, ranks=1), 8 * GB, strategy="model_parallel")
@@ -72,12 +71,11 @@ def test_the_requested_strategy_is_taken():
 def test_the_plan_is_within_the_budget(K: int, d: int, batch: int, ranks: int, tenths: int, ema: bool):
     budget = tenths * GB // 10
     try:
-        training = plan_training(sizes(K, d, batch, ranks, ema), budget)
+        plan, micro_batches = plan_training(sizes(K, d, batch, ranks, ema), budget)
     except BudgetError:
         assert sum(sizes(K, d, 1, 1, ema).fixed(1).values()) * 1.1 > budget / 4
         return
-    plan = training.plan
-    assert plan.predicted <= budget and 1 <= plan.batch <= K and 1 <= training.accumulation_steps <= batch
+    assert plan.predicted <= budget and 1 <= plan.batch <= K and 1 <= micro_batches <= batch
     assert sum(size for _, size in plan.parts) == pytest.approx(plan.predicted, rel=1e-6)
     assert Plan.from_dict(plan.to_dict()) == plan
 

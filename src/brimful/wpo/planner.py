@@ -103,14 +103,6 @@ class TrainingSizes:
         return tuple((self.fixed(samples) | per_chunk).items())
 
 
-@dataclass(frozen=True, slots=True)
-class TrainingPlan:
-    """A plan, whose items are the centers and whose batch is a chunk, and the micro-batches per batch."""
-
-    plan: Plan
-    accumulation_steps: int
-
-
 def plan_training(
     sizes: TrainingSizes,
     budget: int,
@@ -119,8 +111,9 @@ def plan_training(
     chunk_size: int | None = None,
     accumulation_steps: int | None = None,
     device: str = "cpu",
-) -> TrainingPlan:
-    """The fastest strategy that fits, or the one that was asked for.
+) -> tuple[Plan, int]:
+    """The fastest strategy that fits, or the one that was asked for: its plan, whose items are the centers and whose
+    batch is a chunk, and its micro-batches per batch.
 
     Args:
         sizes: the model, the batch and the ranks.
@@ -154,7 +147,7 @@ def plan_training(
         return sizes.parts(_samples(name, sizes, rows[name][2]), chunk)
 
     rejected = tuple(replace(other, parts=parts(other.strategy, rows[other.strategy][1])) for other in plan.rejected)
-    return TrainingPlan(replace(plan, parts=parts(plan.strategy, plan.batch), rejected=rejected), micro_batches)
+    return replace(plan, parts=parts(plan.strategy, plan.batch), rejected=rejected), micro_batches
 
 
 def _samples(strategy: str, sizes: TrainingSizes, micro_batches: int) -> int:

@@ -79,7 +79,7 @@ def test_named_data_is_disjoint_too(name: str):
         data.train_Nd, dataset(name, 50, samples=500, seed=1).train_Nd
     )
     if name == "digits":
-        assert data.image_shape == (1, 8, 8) and data.d == 64
+        assert data.image_shape == (1, 8, 8) and data.centers_Kd.shape[1] == 64
         whole = torch.cat((data.train_Nd, data.held_out_Md, data.centers_Kd))
         assert len(whole) + data.duplicates == 1797 and float(whole.min()) >= 0 and float(whole.max()) < 1
         assert len(dataset(name).centers_Kd) == (1797 - data.duplicates) // 3
@@ -89,7 +89,7 @@ def test_arrays_from_files(tmp_path: Path):
     images = np.random.default_rng(0).integers(255, size=(30, 2, 3), dtype=np.uint8)
     np.save(tmp_path / "a.npy", images)
     data = dataset(tmp_path / "a.npy", 5)
-    assert data.d == 6 and data.name == "a" and is_disjoint(data)
+    assert data.centers_Kd.shape[1] == 6 and data.name == "a" and is_disjoint(data)
     found = {
         tuple(row) for row in np.floor(torch.cat((data.train_Nd, data.held_out_Md, data.centers_Kd)).numpy()).tolist()
     }

@@ -41,8 +41,7 @@ def read_batch(path: Path) -> np.ndarray:
     except Exception as error:  # a damaged pickle can raise nearly anything
         raise InputError(f"{path} cannot be read as a batch of CIFAR-10: {error}; fetch it again") from error
     images = content.get(b"data", content.get("data")) if isinstance(content, dict) else None
-    if isinstance(images, _Array):
-        images = images.array
+    images = getattr(images, "array", images)
     if not isinstance(images, np.ndarray) or images.dtype != np.uint8 or images.ndim != 2 or images.shape[1] != _PIXELS:
         raise InputError(f"{path} holds no images of {_PIXELS} bytes under 'data'; fetch it again")
     return images

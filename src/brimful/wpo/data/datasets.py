@@ -46,10 +46,6 @@ class DataSplits:
     image_shape: ImageShape | None = None
     duplicates: int = 0
 
-    @property
-    def d(self) -> int:
-        return self.centers_Kd.shape[1]
-
     def to(self, dtype: torch.dtype) -> "DataSplits":
         parts = {name: getattr(self, name).to(dtype) for name in ("train_Nd", "held_out_Md", "centers_Kd")}
         return replace(self, **parts)

@@ -18,8 +18,7 @@ from .factors import Factor
 from .network import Network
 from .packed_triangle import diagonal_indices
 from .positive import positive, positive_derivative
-from .triangular import Triangular
-from .vjp import TriangleProducts, score_values
+from .triangular import TriangleProducts, Triangular, score_values
 
 
 class MixtureTerm(nn.Module):

@@ -29,7 +29,7 @@ from ..data.rows import check_rows
 from ..evaluation.scores import evaluate
 from ..model.score_model import ScoreModel
 from ..options import MONITORS, ScoreTrainOptions
-from ..planner import TrainingPlan, TrainingSizes, plan_training
+from ..planner import TrainingSizes, plan_training
 from ..result import WPOResult
 from ..store import save
 from .calibrate import Calibration, calibrate
@@ -77,8 +77,9 @@ def train(
     config = build(ScoreTrainOptions, options)
     if config.add_training_points and not config.calibrate:
         raise ConfigError("add_training_points needs calibrate: the learned width is that of fewer centers")
-    samples_Nd, held_out_Md, training = _prepare(model, samples, held_out, budget, device, seed, config)
-    plan, accumulation_steps = training.plan, training.accumulation_steps
+    samples_Nd, held_out_Md, (plan, accumulation_steps) = _prepare(
+        model, samples, held_out, budget, device, seed, config
+    )
     if callable(progress) and (torchrun_rank() or (0,))[0] == 0:
         progress(Planned(plan=plan.to_dict()))
     known_Nd = torch.cat((samples_Nd, model.centers.cpu()))
@@ -154,12 +155,12 @@ def plan_train(
     **options: Any,
 ) -> Plan:
     """The plan that `train` would follow, by arithmetic alone; its arguments are those of `train`."""
-    return _prepare(model, samples, held_out, budget, device, seed, build(ScoreTrainOptions, options))[2].plan
+    return _prepare(model, samples, held_out, budget, device, seed, build(ScoreTrainOptions, options))[2][0]
 
 
 def _prepare(
     model: ScoreModel, samples: Any, held_out: Any, budget: Any, device: Any, seed: int, config: ScoreTrainOptions
-) -> tuple[Tensor, Tensor, TrainingPlan]:
+) -> tuple[Tensor, Tensor, tuple[Plan, int]]:
     """Training samples and held-out samples, checked, and the plan."""
     if not isinstance(model, ScoreModel):
         raise InputError(f"model is a {type(model).__name__}; give a wpo.ScoreModel")
