@@ -11,7 +11,6 @@ from ..engine.train.config import TrainOptions
 
 FACTORS = ("triangle", "lowrank")
 STRATEGIES = ("auto", "single", "single_gpu", "chunked", "gradient_accumulation", "model_parallel")
-OBJECTIVES = ("score", "likelihood")
 MONITORS = {"valid_loss": "min", "log_likelihood": "max"}
 
 
@@ -71,7 +70,9 @@ class ScoreTrainOptions(TrainOptions):
     )
     chunk_size: int | None = option(None, help="centers at a time; by default as many as fit", ge=1)
     ranks: int | None = option(None, help="processes that train together; by default one per device", ge=1)
-    objective: str = option("score", help="implicit score matching, or maximum likelihood", choices=OBJECTIVES)
+    objective: str = option(
+        "score", help="implicit score matching, or maximum likelihood", choices=("score", "likelihood")
+    )
     monitor: str = option("log_likelihood", help="what decides the best epoch", choices=tuple(MONITORS))
     best: bool = option(True, help="keep the weights of the best epoch, not of the last")
     calibrate: bool = option(
