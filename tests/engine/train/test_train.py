@@ -1,6 +1,8 @@
 """`train`: the gradient of the whole batch, however it is cut; and what a user sees of it."""
 
 import math
+import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ from torch import Tensor, nn
 
 import brimful
 from brimful import BudgetError, ConfigError, DivergedError, InputError, Weighted, data
+from brimful.core.base.errors import CancelledError
 from brimful.core.runs.events import BatchDone, EpochDone, Finished, Metric, Planned, Started
 from brimful.engine.distributed.collectives import Group
 from brimful.engine.train import plan_train
@@ -54,6 +57,7 @@ def masked(model: nn.Module, batch: tuple[Tensor, Tensor, Tensor]) -> Weighted:
     return Weighted(((model(x) - y)[:, 0] ** 2 * weight).sum(), weight.sum())
 
 
+@settings(max_examples=40)
 @given(st.integers(1, 12), st.integers(1, 15), st.integers(0, 2**31))
 def test_micro_batches_give_the_gradient_of_the_whole_batch(count: int, pieces: int, seed: int):
     chosen = torch.Generator().manual_seed(seed)
@@ -238,6 +242,28 @@ def test_a_loader_brings_its_own_options():
         fit(data=loader)
 
 
+def test_a_run_is_cancelled_from_another_thread(tmp_path: Path):
+    cancel, heard, errors = threading.Event(), EventLog(), list[BaseException]()
+
+    def work() -> None:
+        try:
+            fit(epochs=100_000, out=tmp_path / "run", progress=heard, cancel=cancel)
+        except BaseException as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    until = time.monotonic() + 60
+    while not heard.of(EpochDone) and time.monotonic() < until:
+        time.sleep(0.01)
+    cancel.set()
+    thread.join(60)
+    assert not thread.is_alive()
+    assert isinstance(errors[0], CancelledError) and "interrupted after" in str(errors[0])
+    assert [event.state for event in heard.of(Finished)] == ["interrupted"]
+    assert (tmp_path / "run" / "checkpoints" / "last").exists()
+
+
 def test_torchs_generators_are_left_as_they_were():
     torch.manual_seed(3)
     expected = torch.rand(2)
@@ -358,9 +384,10 @@ def test_batches_are_cut_to_fit_the_budget():
 def test_recomputation_is_taken_where_nothing_else_fits():
     samples = points(64)
     options: Any = {"epochs": 1, "batch_size": 64, "device": "cpu"}
-    assert "recomputing" not in plan_train(Wide(4, True), squares, samples, budget="50MB", **options).strategy
+    assert not plan_train(Wide(4, True), squares, samples, budget="50MB", **options).recompute
     plan = plan_train(Wide(6, True), squares, samples, budget="2MB", **options)
-    assert plan.strategy == "device tier, recomputing"
+    assert plan.recompute and plan.tier == "device"
+    assert {"optimizer", "gradients", "data"} <= dict(plan.parts).keys()
     assert any("over the budget" in each.reason for each in plan.rejected)
 
 
