@@ -1,4 +1,4 @@
-"""What every test gets: a cache directory of its own, and a reason where it cannot run here."""
+"""What every test gets: checked annotations, a cache directory of its own, and a reason where it cannot run here."""
 
 import gc
 import os
@@ -9,8 +9,25 @@ from pathlib import Path
 import pytest
 import torch
 from hypothesis import HealthCheck, settings
+from jaxtyping import install_import_hook
 
-import brimful
+from .helpers import typechecker
+from .helpers.paths import ROOT
+
+
+def _annotated() -> list[str]:
+    """The modules that say the shapes of tensors, but for functions of a batch, which `map` takes the fingerprint of:
+    a wrapper around them has none."""
+    source = ROOT / "src"
+    texts = {file: file.read_text() for file in sorted(source.rglob("*.py"))}
+    files = [file for file, text in texts.items() if "from jaxtyping import" in text and "-> Batch" not in text]
+    return [".".join(file.relative_to(source).with_suffix("").parts).removesuffix(".__init__") for file in files]
+
+
+# Before anything of brimful is imported: from here on every call in these modules is checked by beartype.
+install_import_hook(_annotated(), f"{typechecker.__name__}.check")
+
+import brimful  # noqa: E402
 
 # The same examples each time in `make test`, so that it says something about the change; new ones in `make soak`.
 settings.register_profile(
