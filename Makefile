@@ -14,8 +14,8 @@ demo: $(STAMP)           ## run the main job and show its result and picture
 	$(BIN)/brimful gp fit --synthetic 50000 --budget 500MB --out demo-out
 	@echo "  open demo-out/gp.png to see some of the processes, and the parameters of all"
 
-test: $(STAMP)           ## the tests, as CI runs them
-	$(BIN)/python -m pytest
+test: $(STAMP)           ## the tests, as CI runs them, on all cores
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist worksteal
 
 soak: $(STAMP)           ## long fault rounds and large property tests
 	BRIMFUL_SOAK=1 $(BIN)/python -m pytest -m soak --timeout=3600

@@ -53,7 +53,7 @@ def _drop_stale_loops() -> None:
     for cached in (Path(brimful.__file__).parent).rglob("__pycache__/*.nb[ic]"):
         sources = cached.parents[1].glob("*.py")
         if cached.stat().st_mtime < max(source.stat().st_mtime for source in sources):
-            cached.unlink()
+            cached.unlink(missing_ok=True)  # another worker may be as quick
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

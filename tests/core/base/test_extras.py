@@ -10,7 +10,7 @@ from brimful.core.base.errors import MissingExtraError
 
 from ...helpers.paths import ROOT
 
-MODULES = {"scikit_learn": "sklearn"}
+MODULES = {"scikit_learn": "sklearn", "pytest_xdist": "xdist"}
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 
 
@@ -22,6 +22,8 @@ def test_the_extras_are_those_of_the_package():
         ]
         for name, requirements in PROJECT["optional-dependencies"].items()
     }
+    assert declared["dev"].pop(0) == "brimful"  # with every other extra
+    assert PROJECT["optional-dependencies"]["dev"][0] == "brimful[postgres,serve,ray,arc]"
     assert {name: list(modules) for name, modules in extras.EXTRAS.items()} == declared
 
 

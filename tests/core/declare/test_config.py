@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from brimful.core.base.errors import ConfigError
-from brimful.core.declare.config import Common, build, describe, option, schema, to_dict
+from brimful.core.declare.config import Common, DeviceOptions, build, describe, option, schema, to_dict
 
 from ...helpers.madeup import Fit, Predict
 
@@ -106,6 +106,25 @@ def test_the_common_options_come_last():
     names = [info.name for info in describe(Fit)]
     assert names[:3] == ["points", "rate", "kernel"]
     assert names[-4:] == ["seed", "device", "budget", "out"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Aliased(DeviceOptions):
+    steps: int = option(100, help="steps of the optimizer", ge=1, aliases=("niters", "n_iter"))
+
+
+def test_an_alias_is_the_option_under_another_name():
+    assert build(Aliased, {"niters": "7"}) == Aliased(steps=7)
+    assert list(schema(Aliased)["properties"]) == ["steps", "device", "budget"]
+    with pytest.raises(ConfigError, match="steps is 0; it must be at least 1"):
+        build(Aliased, {"n_iter": 0})
+    with pytest.raises(ConfigError, match="niters is given twice, under two spellings"):
+        build(Aliased, {"niters": 7, "steps": 7})
+
+
+def test_a_slip_is_answered_by_the_nearest_name():
+    with pytest.raises(ConfigError, match="unknown option 'stesp'; did you mean 'steps'"):
+        build(Aliased, {"stesp": 7})
 
 
 def test_a_type_that_is_no_option_is_the_programmers_mistake():

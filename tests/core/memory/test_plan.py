@@ -296,3 +296,12 @@ def test_an_explanation_shows_what_will_happen_and_why():
         "all of it at once is over the budget",
     ):
         assert part in text, part
+
+
+def test_a_plan_says_what_its_memory_is_for():
+    cost = Cost(fixed=600, per_unit=10)
+    parts = (("parameters", 400), ("data", 200))
+    plan = choose("made", [Candidate(strategy="whole", cost=cost, items=10, parts=parts, recompute=True)], 10**6)
+    assert plan.parts == (*parts, ("working memory", 100)) and plan.recompute
+    assert sum(size for _, size in plan.parts) == plan.predicted
+    assert "parameters" in plan.explain() and Plan.from_dict(plan.to_dict()) == plan

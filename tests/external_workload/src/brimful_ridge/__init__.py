@@ -1,0 +1,1 @@
+"""Many small ridge regressions, each with a penalty of its own."""

@@ -1,0 +1,45 @@
+"""The registration: a name and its commands."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import brimful
+from brimful.core.declare.registry import Command, Workload
+from brimful.core.runs.context import RunContext
+from brimful.engine.map import plan_map
+
+from . import model
+from .options import FitConfig
+
+
+def plan(config: FitConfig, probe: bool) -> brimful.Plan:
+    items = model.tasks(config.count, config.seed)
+    return plan_map(model.solve, items, budget=config.budget, device=config.device, name="ridge fit", probe=probe)
+
+
+def run(config: FitConfig, context: RunContext) -> Mapping[str, Any]:
+    result = brimful.map(
+        model.solve,
+        model.tasks(config.count, config.seed),
+        budget=config.budget,
+        device=config.device,
+        out=config.out,
+        name="ridge fit",
+        progress=context.events.emit,
+        cancel=context.cancel,
+    )
+    values: Any = result.values
+    return {
+        "tasks": len(result.status),
+        "mean_error": float(values["error"].mean()),
+        "seconds": result.seconds,
+        "predicted_peak_bytes": result.predicted,
+        "observed_peak_bytes": result.observed,
+    }
+
+
+WORKLOAD = Workload(
+    "ridge",
+    "Many ridge regressions at once.",
+    (Command("fit", "Solve one ridge regression per task.", FitConfig, run, plan=plan, job=True),),
+)
