@@ -115,7 +115,7 @@ def bits(folder: Path) -> dict[str, Any]:
         found |= {f"gp {name} {key}": value for key, value in fit.params.items()}
         found |= {f"gp {name} mean": predicted[0], f"gp {name} variance": predicted[1]}
 
-    learned = gpcm.train("synthetic_80_20_4", epochs=3, device="cpu", seed=1)
+    learned: Any = gpcm.train("synthetic_80_20_4", epochs=3, device="cpu", seed=1)
     found |= {f"gpcm {name}": value for name, value in learned.model.state_dict().items()}
     found["gpcm qwk"] = np.array([learned.scores.qwk, learned.scores.accuracy])
     table = learned.item_table()
@@ -185,7 +185,7 @@ def times(device: str, tasks: int) -> dict[str, float]:
     )
 
     students = "synthetic_5000_200_4" if device != "cpu" else "synthetic_400_50_4"
-    learned = gpcm.train(students, epochs=4, device=device, seed=1)
+    learned: Any = gpcm.train(students, epochs=4, device=device, seed=1)
     found["gpcm epoch, s"] = min(row["seconds"] for row in learned.history[1:])
 
     d, K = (256, 200) if device != "cpu" else (16, 50)
