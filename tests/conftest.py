@@ -29,6 +29,8 @@ install_import_hook(_annotated(), f"{typechecker.__name__}.check")
 
 import brimful  # noqa: E402
 
+collect_ignore = ["external_workload"]  # a package of its own, which a test installs
+
 # The same examples each time in `make test`, so that it says something about the change; new ones in `make soak`.
 settings.register_profile(
     "brimful",

@@ -10,6 +10,7 @@ def test_the_names_that_are_public():
         "BrimfulWarning",
         "Budget",
         "BudgetError",
+        "CancelledError",
         "ChangedError",
         "ConfigError",
         "CorruptError",
