@@ -15,11 +15,15 @@ import pytest
 from typer.testing import CliRunner
 
 from brimful.cli.app import app
+from brimful.core.base.errors import CancelledError
 from brimful.core.memory.plan import Plan
+from brimful.core.runs.context import RunContext
 from brimful.core.runs.events import BatchDone, Finished, read_log
 from brimful.core.runs.rundir import LOG
 from brimful.engine.map.ledger import LEDGER
 from brimful.nets import model
+from brimful.nets.commands import train
+from brimful.nets.options import TrainConfig
 
 SMALL = ["--count", "90", "--steps", "20", "--hidden", "4", "--points", "5", "--device", "cpu"]
 
@@ -70,6 +74,15 @@ def test_the_plan_after_a_probe():
     again = Plan.from_dict(invoke("plan", "nets", "train", *options))
     assert again.cost.source == "remembered"
     assert again.batch == plan.batch
+
+
+def test_a_cancelled_run_is_resumed(tmp_path: Path):
+    config = TrainConfig(count=90, steps=20, hidden=4, points=5, device="cpu", out=tmp_path / "run")
+    cancelled = RunContext()
+    cancelled.cancel.set()
+    with pytest.raises(CancelledError):
+        train(config, cancelled)
+    assert train(config, RunContext())["networks"] == 90
 
 
 @pytest.mark.soak

@@ -32,7 +32,7 @@ def plan_train(config: TrainConfig, probe: bool) -> Plan:
 
 
 def train(config: TrainConfig, context: RunContext) -> dict[str, Any]:
-    mapped = map(**_arguments(config), out=config.out, progress=context.events.emit)
+    mapped = map(**_arguments(config), out=config.out, progress=context.events.emit, cancel=context.cancel)
     result = NetsResult.from_map(mapped)
     pictures = report(result, config.out).save(config.out) if config.out else [None]
     return result.summary() | {"picture": pictures[0] and str(pictures[0])}

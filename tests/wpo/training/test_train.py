@@ -40,7 +40,7 @@ def test_every_strategy_trains_alike(factor: str):
 
 
 def test_ranks_that_split_the_centers_have_the_whole_gradient():
-    """For 1 to 4 ranks, in chunks and for both factors: losses, score, density and every gradient."""
+    """For 1 to 3 ranks, in chunks and for both factors: losses, score, density and every gradient."""
     done = subprocess.run(
         command("tests.wpo.helpers.ranks_runner"),
         capture_output=True,
@@ -51,7 +51,7 @@ def test_ranks_that_split_the_centers_have_the_whole_gradient():
     )
     assert done.returncode == 0, done.stderr
     by_rank = json.loads(done.stdout.splitlines()[-1])
-    assert [len(errors) for errors in by_rank] == [8, 6, 4, 2]
+    assert [len(errors) for errors in by_rank] == [6, 4, 2]
     assert max(error for errors in by_rank for row in errors.values() for error in row.values()) < 1e-9
 
 
