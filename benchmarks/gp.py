@@ -2,7 +2,7 @@
 
     python benchmarks/gp.py [--tasks 50000] [--quick] [--out benchmarks/results/gp-cpu.json]
 
-Tasks are sums of two random sines with noise, 40 points unless said. "fit" is the fit alone, its data on the device
+Tasks are sums of two random sines with noise, 40 points by default. "fit" is the fit alone, its data on the device
 already; "whole" is `gp.fit` from host arrays to a store on disk. The gap is that of the likelihood to a fit of the same
 tasks from more starts to a tighter tolerance, in nats. Peers run on the same tasks in the same process. Of the fits,
 ours and the peers', one run is not timed, and the fastest of three counts; of those under budgets, of four in turns.
@@ -33,10 +33,10 @@ import torch
 from brimful import gp
 from brimful.core.base.text_table import format_table
 from brimful.core.memory import devices
-from brimful.gp.batch_functions import Model, fit_batch, predict_batch
-from brimful.gp.data.sources import Data, Ragged, read
+from brimful.gp.batch_functions import GPModel, fit_batch, predict_batch
+from brimful.gp.data.sources import GPData, RaggedTasks, read
 from brimful.gp.fit import model_for
-from brimful.gp.model.tasks import prepare
+from brimful.gp.model.tasks import standardize
 from saving import save
 
 N = 40
@@ -63,38 +63,38 @@ def timed(function: Callable[[], Any], times: int = 1) -> tuple[float, Any]:
     return best, result
 
 
-def rows(data: Data, start: int, stop: int) -> dict[str, torch.Tensor]:
+def rows(data: GPData, start: int, stop: int) -> dict[str, torch.Tensor]:
     tree = data.items.load(start, stop).tree
     assert isinstance(tree, dict)
     return dict(tree)
 
 
-def shared(tasks: int) -> Data:
+def shared(tasks: int) -> GPData:
     return gp.synthetic(tasks, N, seed=1, shared=True)
 
 
-def own(tasks: int) -> Data:
+def own(tasks: int) -> GPData:
     return gp.synthetic(tasks, N, seed=1, shared=False)
 
 
-def ragged(tasks: int) -> Data:
+def ragged(tasks: int) -> GPData:
     source = rows(gp.synthetic(tasks, 60, seed=1, shared=False), 0, tasks)
     counts = np.random.default_rng(0).integers(10, 61, tasks)
     pairs = [
         (x[:count, 0], y[:count])
         for x, y, count in zip(source["x"].numpy(), source["y"].numpy(), counts.tolist(), strict=True)
     ]
-    return read(pairs, None, None, None, gp.Columns())
+    return read(pairs, None, None, None, gp.ColumnNames())
 
 
-def three(tasks: int) -> Data:
+def three(tasks: int) -> GPData:
     generator = torch.Generator().manual_seed(2)
     x = torch.rand(tasks, N, 3, generator=generator)
     y = torch.sin(5 * x[:, :, 0]) + torch.cos(2 * x[:, :, 1]) + 0.1 * torch.randn(tasks, N, generator=generator)
-    return read(x, y, None, None, gp.Columns())
+    return read(x, y, None, None, gp.ColumnNames())
 
 
-CASES: dict[str, tuple[Callable[[int], Data], dict[str, Any]]] = {
+CASES: dict[str, tuple[Callable[[int], GPData], dict[str, Any]]] = {
     "shared inputs, rbf": (shared, {}),
     "own inputs, rbf": (own, {}),
     "own inputs, ragged 10 to 60 points": (ragged, {}),
@@ -115,7 +115,7 @@ def twins(device: torch.device) -> dict[str, float]:
     data = own(1000)
     kernel = model_of(data, {}).kernel
     tree = rows(data, 0, 1000)
-    tasks, units, _ = prepare(tree["x"].to(device), tree["y"].to(device), kernel, "constant")
+    tasks, units, _ = standardize(tree["x"].to(device), tree["y"].to(device), kernel, "constant")
     generator = torch.Generator(device).manual_seed(0)
     theta = torch.rand(1000, 3, generator=generator, device=device, dtype=torch.float64) * 3
     theta -= torch.tensor([2.0, 3.0, 6.0], device=device)
@@ -133,35 +133,37 @@ def twins(device: torch.device) -> dict[str, float]:
     return {name: float((a - b).abs().max() / a.abs().max()) for name, (a, b) in pairs.items()}
 
 
-def model_of(data: Data, options: dict[str, Any], tolerance: float | None = None, starts: int | None = None) -> Model:
+def model_of(
+    data: GPData, options: dict[str, Any], tolerance: float | None = None, starts: int | None = None
+) -> GPModel:
     return model_for(
         data, options.get("kernel", "rbf"), options.get("ard", False), "constant", None, None, False, 100, tolerance,
         starts,
     )  # fmt: skip
 
 
-def fit_only(data: Data, model: Model, device: torch.device, batch: int) -> tuple[float, np.ndarray, np.ndarray]:
+def fit_only(data: GPData, model: GPModel, device: torch.device, batch: int) -> tuple[float, np.ndarray, np.ndarray]:
     """Seconds of the fit, its data on the device, and the likelihood and status of each task."""
     parts = []
     for start in range(0, data.tasks, batch):
         tree = rows(data, start, min(data.tasks, start + batch))
-        parts.append({name: each.to(device) for name, each in tree.items()})
-    fit_batch({name: each[:64] for name, each in parts[0].items()}, model=model)
-    seconds, found = timed(lambda: [fit_batch(part, model=model) for part in parts], 3)
-    nlml = np.concatenate([each.values["nlml"].cpu().numpy() for each in found])
-    return seconds, nlml, np.concatenate([each.status.cpu().numpy() for each in found])
+        parts.append({name: value.to(device) for name, value in tree.items()})
+    fit_batch({name: value[:64] for name, value in parts[0].items()}, model=model)
+    seconds, solution = timed(lambda: [fit_batch(part, model=model) for part in parts], 3)
+    nlml = np.concatenate([value.values["nlml"].cpu().numpy() for value in solution])
+    return seconds, nlml, np.concatenate([value.status.cpu().numpy() for value in solution])
 
 
 def gap_to_best(
-    data: Data, options: dict[str, Any], nlml: np.ndarray, count: int, device: torch.device
+    data: GPData, options: dict[str, Any], nlml: np.ndarray, count: int, device: torch.device
 ) -> tuple[float, float]:
     """Mean gap in nats, and the share of tasks more than 0.1 from the best known."""
     hard = model_of(data, options, tolerance=1e-9, starts=30)
-    hard = Model(kernel=hard.kernel, mean="constant", priors=None, rules=hard.rules, shared=None)
+    hard = GPModel(kernel=hard.kernel, mean="constant", priors=None, options=hard.options, shared=None)
     tree = rows(data, 0, count)
     if data.shared is not None:
         tree["x"] = data.shared.expand(count, -1, -1)
-    best = fit_batch({name: each.to(device) for name, each in tree.items()}, model=hard).values["nlml"].cpu().numpy()
+    best = fit_batch({name: value.to(device) for name, value in tree.items()}, model=hard).values["nlml"].cpu().numpy()
     gap = nlml[:count] - np.minimum(best, nlml[:count])
     return float(gap.mean()), float((gap > 0.1).mean())
 
@@ -192,17 +194,17 @@ def losses(
     }
 
 
-def peak_of(found: gp.Fit) -> int:
-    return found.result.observed if found.result else 0
+def peak_of(solution: gp.Fit) -> int:
+    return solution.result.observed if solution.result else 0
 
 
 def case(name: str, tasks: int, device: torch.device, batch: int) -> dict[str, Any]:
     make, options = CASES[name]
     data = make(tasks)
-    if not isinstance(data.items, Ragged):  # draw what is drawn before the clock runs
+    if not isinstance(data.items, RaggedTasks):  # draw what is drawn before the clock runs
         tree = rows(data, 0, tasks)
         x = tree["x"] if data.shared is None else data.shared
-        data = read(x, tree["y"], None, None, gp.Columns())
+        data = read(x, tree["y"], None, None, gp.ColumnNames())
     model = model_of(data, options)
     seconds, nlml, status = fit_only(data, model, device, batch)
     gap, far = gap_to_best(data, options, nlml, min(500, tasks), device)
@@ -212,7 +214,7 @@ def case(name: str, tasks: int, device: torch.device, batch: int) -> dict[str, A
         return gp.fit(data, device=device, progress=False, **chosen, **more)
 
     with tempfile.TemporaryDirectory() as folder:
-        stored, found = timed(lambda: whole(out=Path(folder) / "store"))
+        stored, solution = timed(lambda: whole(out=Path(folder) / "store"))
     free, budgets = losses(lambda budget: peak_of(whole(budget=budget)), tasks, device)
     return {
         "case": name,
@@ -224,7 +226,7 @@ def case(name: str, tasks: int, device: torch.device, batch: int) -> dict[str, A
         "converged": float((status == 0).mean()),
         "gap": gap,
         "over_0.1": far,
-        "peak": peak_of(found),
+        "peak": peak_of(solution),
         "budgets": budgets,
     }
 
@@ -328,24 +330,24 @@ def peers(device: torch.device, tasks: int) -> Iterator[dict[str, Any]]:
 def predictions(device: torch.device, tasks: int) -> dict[str, Any]:
     data = own(tasks)
     tree = rows(data, 0, tasks)
-    data = read(tree["x"], tree["y"], None, None, gp.Columns())
-    found = gp.fit(data, priors=None, device=device, progress=False)
+    data = read(tree["x"], tree["y"], None, None, gp.ColumnNames())
+    solution = gp.fit(data, priors=None, device=device, progress=False)
     at = np.linspace(0, 1, 100)
     there = torch.from_numpy(at)[:, None]
-    parameters = torch.stack([torch.from_numpy(found.params[name]) for name in found.model.names], dim=1)
-    batch = {name: each.to(device) for name, each in (tree | {"parameters": parameters}).items()}
-    parts = [{name: each[i : i + 250_000] for name, each in batch.items()} for i in range(0, tasks, 250_000)]
+    parameters = torch.stack([torch.from_numpy(solution.params[name]) for name in solution.model.names], dim=1)
+    batch = {name: value.to(device) for name, value in (tree | {"parameters": parameters}).items()}
+    parts = [{name: value[i : i + 250_000] for name, value in batch.items()} for i in range(0, tasks, 250_000)]
 
     def resident() -> None:
         for part in parts:
-            predict_batch(part, model=found.model, at=there)
+            predict_batch(part, model=solution.model, at=there)
 
     def whole(budget: str | None) -> int:
         wait()
         if device.type == "cuda":
             torch.cuda.empty_cache()
             torch.cuda.reset_peak_memory_stats()
-        replace(found, budget=budget).predict(at)
+        replace(solution, budget=budget).predict(at)
         return torch.cuda.max_memory_reserved() if device.type == "cuda" else 0
 
     resident()
@@ -359,20 +361,20 @@ def predictions(device: torch.device, tasks: int) -> dict[str, Any]:
 def many_points(device: torch.device, tasks: int, points: int) -> dict[str, Any]:
     """`gp.fit` of tasks that are too large for anything but batched linear algebra."""
     tree = rows(gp.synthetic(tasks, points, seed=1, shared=False), 0, tasks)
-    data = read(tree["x"], tree["y"], None, None, gp.Columns())
+    data = read(tree["x"], tree["y"], None, None, gp.ColumnNames())
     gp.fit(tree["x"][:1], tree["y"][:1], priors=None, device=device, progress=False)
-    seconds, found = timed(lambda: gp.fit(data, priors=None, device=device, progress=False))
-    gap, far = gap_to_best(data, {}, found.nlml, min(2, tasks), device)
+    seconds, solution = timed(lambda: gp.fit(data, priors=None, device=device, progress=False))
+    gap, far = gap_to_best(data, {}, solution.nlml, min(2, tasks), device)
     return {
         "case": f"own inputs, rbf, {points:,} points",
         "tasks": tasks,
         "fit_us": math.nan,
         "whole_us": seconds / tasks * 1e6,
-        "nlml": float(found.nlml.mean()),
-        "converged": float(found.converged.mean()),
+        "nlml": float(solution.nlml.mean()),
+        "converged": float(solution.converged.mean()),
         "gap": gap,
         "over_0.1": far,
-        "peak": peak_of(found),
+        "peak": peak_of(solution),
     }
 
 
@@ -380,7 +382,7 @@ def linearity(device: torch.device, most: int) -> list[dict[str, Any]]:
     """Seconds of the fit for more and more tasks, drawn on the device, in batches of at most a million."""
     rows = []
     x = torch.linspace(0, 1, N, dtype=torch.float64)
-    model = model_of(read(x, torch.zeros(1, N), None, None, gp.Columns()), {})
+    model = model_of(read(x, torch.zeros(1, N), None, None, gp.ColumnNames()), {})
     generator = torch.Generator(device).manual_seed(0)
     count = 1000
     while count <= most:
@@ -424,9 +426,9 @@ def main() -> None:
         """What was measured stays, if something later should fail."""
         save(options.out, results, show(results))
 
-    def add(each: dict[str, Any]) -> None:
-        print(each, flush=True)
-        results["cases"].append(each)
+    def add(value: dict[str, Any]) -> None:
+        print(value, flush=True)
+        results["cases"].append(value)
         keep()
 
     sizes = [options.tasks if name in HEADLINE else options.other_tasks or options.tasks for name in CASES]
@@ -445,9 +447,9 @@ def main() -> None:
         results["linearity"] = linearity(device, options.most)
         print(results.get("twins"), results["linearity"], flush=True)
         keep()
-    for each in peers(device, options.peer_tasks) if "peers" in options.only else ():
-        print(each, flush=True)
-        results["peers"].append(each)
+    for value in peers(device, options.peer_tasks) if "peers" in options.only else ():
+        print(value, flush=True)
+        results["peers"].append(value)
         keep()
     print(show(results))
 
@@ -455,14 +457,14 @@ def main() -> None:
 def show(results: dict[str, Any]) -> str:
     rows = [
         (
-            each["case"], f"{each['tasks']:,}", f"{each['fit_us']:.3g}", f"{each['whole_us']:.3g}",
-            f"{each.get('nlml', math.nan):.3f}", f"{each.get('converged', math.nan):.2%}",
-            f"{each.get('gap', math.nan):.5f}", f"{each.get('over_0.1', math.nan):.2%}",
+            value["case"], f"{value['tasks']:,}", f"{value['fit_us']:.3g}", f"{value['whole_us']:.3g}",
+            f"{value.get('nlml', math.nan):.3f}", f"{value.get('converged', math.nan):.2%}",
+            f"{value.get('gap', math.nan):.5f}", f"{value.get('over_0.1', math.nan):.2%}",
         )
-        for each in results["cases"]
+        for value in results["cases"]
     ]  # fmt: skip
     head = ("case", "tasks", "fit us", "whole us", "mean NLML", "converged", "gap", "over 0.1")
-    lines = [f"{results['device']}, torch {results['torch']}, {results['threads']} threads; us a task", ""]
+    lines = [f"{results['device']}, torch {results['torch']}, {results['threads']} threads; µs per task", ""]
     lines += [format_table(rows, header=head), ""]
     lines += [format_table([(e["peer"], f"{e['us']:.1f}", f"{e['nlml']:.3f}") for e in results["peers"]],
                       header=("peer", "us", "mean NLML")), ""]  # fmt: skip

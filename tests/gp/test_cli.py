@@ -77,9 +77,9 @@ def test_a_synthetic_fit(own: bool):
     assert 0 < report["truth_MAE"] < report["held_out_MAE"] < 0.4
     assert report["held_out_MAE"] < report["held_out_RMSE"]
     assert report["time_a_task_seconds"] == pytest.approx(report["seconds"] / 300)
-    found = fit(gp.synthetic(300, 15, shared=not own))
-    assert report["mean_NLML"] == pytest.approx(found.nlml.mean(), rel=1e-5)
-    assert report["flagged"] == (~found.converged).sum()
+    fitted = fit(gp.synthetic(300, 15, shared=not own))
+    assert report["mean_NLML"] == pytest.approx(fitted.nlml.mean(), rel=1e-5)
+    assert report["flagged"] == (~fitted.converged).sum()
 
 
 def test_a_synthetic_fit_is_told_in_words():
@@ -97,13 +97,13 @@ def test_the_fit_of_a_table(table: Path, tmp_path: Path):
     assert report["tasks"] == 7
     assert report["kernel"] == "matern52"
     assert is_picture(Path(report["picture"]))
-    found = gp.load(out)
-    assert found.ids.to_pylist() == list("gfedcba")
-    mean, _, density = found.loo()
+    fitted = gp.load(out)
+    assert fitted.ids.to_pylist() == list("gfedcba")
+    mean, _, density = fitted.loo()
     assert report["leave_one_out_MAE"] == pytest.approx(np.abs(mean - Y).mean(), rel=1e-4)
     assert report["leave_one_out_RMSE"] == pytest.approx(np.sqrt(np.square(mean - Y).mean()), rel=1e-4)
     assert report["leave_one_out_log_density"] == pytest.approx(density.mean(), rel=1e-4)
-    np.testing.assert_allclose(found.nlml, fit(X, Y, kernel="matern52", mean="linear").nlml, rtol=1e-4)
+    np.testing.assert_allclose(fitted.nlml, fit(X, Y, kernel="matern52", mean="linear").nlml, rtol=1e-4)
 
 
 def test_the_columns_of_a_table_can_be_named(tmp_path: Path):
@@ -142,7 +142,7 @@ def test_the_plan_of_a_fit():
     assert "shared eigenbasis" in plan.strategy
     assert plan.predicted <= plan.budget == 200_000_000
     own = Plan.from_dict(invoke("plan", "gp", "fit", "--synthetic", "100", "--own-inputs"))
-    assert {each.strategy: each.reason for each in own.rejected}[
+    assert {value.strategy: value.reason for value in own.rejected}[
         "shared eigenbasis"
     ] == "each task has inputs of its own"
     probed = Plan.from_dict(invoke("plan", "gp", "fit", "--synthetic", "2000", "--points", "10", "--probe"))
@@ -166,15 +166,15 @@ def test_predictions_to_a_file(models: Path, tmp_path: Path, observations: bool)
     assert table.column_names == ["task", "mean", "variance"]
     assert sorted(table["task"].to_pylist()) == list("abcdefg")
     mean, variance = gp.load(models).predict(np.linspace(0, 3, 10), noise=observations)
-    place = [list("gfedcba").index(task) for task in table["task"].to_pylist()]
-    np.testing.assert_allclose(np.stack(table["mean"].to_numpy()), mean[place])
-    np.testing.assert_allclose(np.stack(table["variance"].to_numpy()), variance[place])
+    position = [list("gfedcba").index(task) for task in table["task"].to_pylist()]
+    np.testing.assert_allclose(np.stack(table["mean"].to_numpy()), mean[position])
+    np.testing.assert_allclose(np.stack(table["variance"].to_numpy()), variance[position])
     assert list(tmp_path.iterdir()) == [out]
 
 
 def test_predictions_to_a_folder(models: Path, tmp_path: Path):
     invoke("gp", "predict", str(models), "--at", "0:3:4", "--out", str(tmp_path / "there"))
-    table = pa.concat_tables([pq.read_table(each) for each in (tmp_path / "there").glob("shard-*.parquet")])
+    table = pa.concat_tables([pq.read_table(value) for value in (tmp_path / "there").glob("shard-*.parquet")])
     table = table.sort_by("item")
     np.testing.assert_allclose(np.stack(table["mean"].to_numpy()), gp.load(models).predict(np.linspace(0, 3, 4))[0])
 
@@ -185,11 +185,11 @@ def test_predictions_in_text_have_a_row_a_point(models: Path, tmp_path: Path):
     assert table.column_names == ["task", "ds", "mean", "variance"]
     assert sorted(table["task"].to_pylist()) == [task for task in "abcdefg" for _ in range(4)]
     mean, variance = gp.load(models).predict(np.linspace(0, 3, 4))
-    place = ["gfedcba".index(task) for task in table["task"].to_pylist()[::4]]
+    position = ["gfedcba".index(task) for task in table["task"].to_pylist()[::4]]
     np.testing.assert_allclose(table["ds"].to_numpy(), np.tile(np.linspace(0, 3, 4), 7))
-    np.testing.assert_allclose(table["mean"].to_numpy().reshape(7, 4), mean[place])
-    np.testing.assert_allclose(table["variance"].to_numpy().reshape(7, 4), variance[place])
-    assert [each.name for each in tmp_path.iterdir()] == ["there.csv"]
+    np.testing.assert_allclose(table["mean"].to_numpy().reshape(7, 4), mean[position])
+    np.testing.assert_allclose(table["variance"].to_numpy().reshape(7, 4), variance[position])
+    assert [value.name for value in tmp_path.iterdir()] == ["there.csv"]
 
 
 def test_what_failed_predictions_left_is_not_in_the_way(models: Path, tmp_path: Path):
@@ -209,9 +209,9 @@ def test_points_are_found_by_the_names_of_the_inputs(tmp_path: Path):
     columns = long(x, y, list("abc"))
     dates = pa.array((np.arange(24) % 8) * 86_400, pa.timestamp("s"))
     table = pa.table({"id": columns["unique_id"], "when": dates, "deep": columns["x_1"], "y": columns["y"]})
-    found = fit(table, columns=gp.Columns(x="when,deep"), out=tmp_path / "models")
+    fitted = fit(table, columns=gp.ColumnNames(x="when,deep"), out=tmp_path / "models")
     new = {"deep": np.array([0.5, 2.0]), "other": ["p", "q"], "when": pa.array([1, 3], pa.date32())}
-    expected = found.predict(np.array([[1.0, 0.5], [3.0, 2.0]]))[0]
+    expected = fitted.predict(np.array([[1.0, 0.5], [3.0, 2.0]]))[0]
 
     def mean(points: dict[str, Any], name: str) -> np.ndarray:
         (pq.write_table if name.endswith("parquet") else pyarrow.csv.write_csv)(pa.table(points), tmp_path / name)
@@ -224,18 +224,18 @@ def test_points_are_found_by_the_names_of_the_inputs(tmp_path: Path):
     np.testing.assert_allclose(mean({"p": [1.0, 3.0], "q": new["deep"]}, "b.csv"), expected)
     pyarrow.csv.write_csv(pa.table({"deep": [1.0], "q": [1.0]}), tmp_path / "c.csv")
     out = ["--out", str(tmp_path / "more.parquet")]
-    said = fails("gp", "predict", str(tmp_path / "models"), "--at", str(tmp_path / "c.csv"), *out)
-    assert "it has no column 'when'; the models have the inputs when, deep" in " ".join(said.split())
+    message = fails("gp", "predict", str(tmp_path / "models"), "--at", str(tmp_path / "c.csv"), *out)
+    assert "it has no column 'when'; the models have the inputs when, deep" in " ".join(message.split())
 
 
 def test_points_between_dates(tmp_path: Path):
     days = np.arange(9)
     dates = pa.array(days + 19_723, pa.int32()).cast(pa.date32())  # from 2024-01-01 on
-    found = fit(pa.table({"id": ["a"] * 9, "when": dates, "y": Y[0]}), out=tmp_path / "models")
+    fitted = fit(pa.table({"id": ["a"] * 9, "when": dates, "y": Y[0]}), out=tmp_path / "models")
     out = ["--out", str(tmp_path / "there.parquet")]
     invoke("gp", "predict", str(tmp_path / "models"), "--at", "2024-01-01:2024-01-09:17", *out)
     mean = np.stack(pq.read_table(tmp_path / "there.parquet")["mean"].to_numpy())
-    np.testing.assert_allclose(mean, found.predict(19_723 + np.linspace(0, 8, 17))[0], rtol=1e-5)
+    np.testing.assert_allclose(mean, fitted.predict(19_723 + np.linspace(0, 8, 17))[0], rtol=1e-5)
 
 
 @pytest.mark.parametrize("kind", ["between", "whole", "npy", "parquet"])
@@ -257,10 +257,10 @@ def test_dates_in_are_dates_out(tmp_path: Path, kind: str):
         "--out",
         str(out),
     )
-    found = pyarrow.csv.read_csv(out)["ds"].to_numpy()
+    fitted = pyarrow.csv.read_csv(out)["ds"].to_numpy()
     halves = np.arange("2024-01-01", "2024-01-02T01", 12, dtype="datetime64[h]")
     expected = {"between": halves, "whole": days[:3]}.get(kind, new)
-    assert found.tolist() == expected.astype(found.dtype).tolist()
+    assert fitted.tolist() == expected.astype(fitted.dtype).tolist()
     assert (out.read_text().splitlines()[1].split(",")[1] == "2024-01-01") == (kind == "whole")
 
 
@@ -274,8 +274,8 @@ def test_points_from_a_file(models: Path, tmp_path: Path, kind: str):
     else:
         pq.write_table(pa.table({"x": points}), path)
     invoke("gp", "predict", str(models), "--at", str(path), "--out", str(tmp_path / "there.parquet"))
-    found = np.stack(pq.read_table(tmp_path / "there.parquet")["mean"].to_numpy())
-    np.testing.assert_allclose(found, gp.load(models).predict(points)[0])
+    fitted = np.stack(pq.read_table(tmp_path / "there.parquet")["mean"].to_numpy())
+    np.testing.assert_allclose(fitted, gp.load(models).predict(points)[0])
 
 
 def test_predictions_are_all_that_is_kept(table: Path, tmp_path: Path):
@@ -284,18 +284,20 @@ def test_predictions_are_all_that_is_kept(table: Path, tmp_path: Path):
     kept = np.stack(gp.load(out).table()["predicted_mean"].to_numpy())
     np.testing.assert_allclose(kept, fit(X, Y).predict(np.linspace(0, 3, 5))[0], rtol=1e-4, atol=1e-5)
     assert is_picture(Path(invoke("gp", "report", str(out))["picture"]))
-    said = fails("gp", "predict", str(out), "--at", "0:1:3", "--out", str(tmp_path / "there.parquet"))
-    assert "kept its parameters and not its data, which predictions need: run it again with --keep params+data" in said
+    message = fails("gp", "predict", str(out), "--at", "0:1:3", "--out", str(tmp_path / "there.parquet"))
+    assert (
+        "kept its parameters and not its data, which predictions need: run it again with --keep params+data" in message
+    )
 
 
 def test_the_report(models: Path):
     report = invoke("gp", "report", str(models))
-    found = gp.load(models)
+    fitted = gp.load(models)
     assert report["tasks"] == 7
     assert report["kernel"] == "rbf"
     assert report["converged_share"] == 1.0
-    assert report["median_lengthscale"] == pytest.approx(np.median(found.params["lengthscale"]))
-    assert report["mean_NLML"] == pytest.approx(found.nlml.mean())
+    assert report["median_lengthscale"] == pytest.approx(np.median(fitted.params["lengthscale"]))
+    assert report["mean_NLML"] == pytest.approx(fitted.nlml.mean())
     assert Path(report["picture"]) == models / "gp.png"
     assert is_picture(models / "gp.png")
 
@@ -396,8 +398,8 @@ def test_a_table_without_rows_is_told_of(tmp_path: Path, name: str):
     empty = pa.table({"unique_id": pa.array([], pa.string()), "ds": np.zeros(0), "y": np.zeros(0)})
     (pq.write_table if name.endswith("parquet") else pyarrow.csv.write_csv)(empty, tmp_path / name)
     for command in (["gp", "fit"], ["plan", "gp", "fit"]):
-        said = "".join(fails(*command, "--data", str(tmp_path / name)).split())
-        assert f"{name}hasnorows;giveatablewitharowapoint" in said
+        message = "".join(fails(*command, "--data", str(tmp_path / name)).split())
+        assert f"{name}hasnorows;giveatablewitharowapoint" in message
 
 
 def test_a_table_that_is_wrong_is_told_of(tmp_path: Path):

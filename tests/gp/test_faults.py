@@ -50,21 +50,21 @@ def rounds(fits: Orders, tmp_path: Path, data: str, count: int) -> None:
     assert expected.num_rows == COUNT
     cut_short = 0
     for seed in range(count):
-        chance, out = random.Random(seed), tmp_path / str(seed)
-        for _ in range(chance.randint(1, 2)):
-            before, wanted = len(shards_of(out)), chance.randint(0, 6)
+        rng, out = random.Random(seed), tmp_path / str(seed)
+        for _ in range(rng.randint(1, 2)):
+            before, wanted = len(shards_of(out)), rng.randint(0, 6)
             pid = fits.start(**order, out=str(out))
             wait_for(functools.partial(reached, out, before + wanted))
-            time.sleep(chance.uniform(0, 0.05))
+            time.sleep(rng.uniform(0, 0.05))
             assert fits.stop(pid) == "killed"
         if not ended(out):
             cut_short += 1
             with pytest.raises(InputError, match="its fit has not ended: run the same command again"):
                 gp.load(out)
         kept = {path.name: path.read_bytes() for path in shards_of(out)}
-        found = work({**order, "out": str(out)})
+        fitted = work({**order, "out": str(out)})
         assert all((out / name).read_bytes() == content for name, content in kept.items())
-        assert equal_tables(found.table(), expected)
+        assert equal_tables(fitted.table(), expected)
         assert equal_tables(gp.load(out).table(), expected)
         shutil.rmtree(out)
     assert cut_short > 0
@@ -78,7 +78,9 @@ def ended(out: Path) -> bool:
     return (out / "model.json").exists()
 
 
-@pytest.mark.parametrize("data", ["shared", "own", "ragged"])
+@pytest.mark.parametrize(
+    "data", ["own", *(pytest.param(kind, marks=pytest.mark.soak) for kind in ("shared", "ragged"))]
+)
 def test_a_fit_that_was_killed_goes_on_to_the_same_table(fits: Orders, tmp_path: Path, data: str):
     rounds(fits, tmp_path, data, 1)
 
@@ -91,21 +93,21 @@ def test_a_fit_that_was_killed_fifty_times(fits: Orders, tmp_path: Path, data: s
 
 def test_an_interrupt_exits_with_130_and_the_same_command_goes_on(tmp_path: Path):
     out = tmp_path / "run"
-    options = ["--synthetic", "20000", "--own-inputs", "--device", "cpu", "--budget", "100MB", "--out", str(out)]
+    options = ["--synthetic", "6000", "--own-inputs", "--device", "cpu", "--budget", "100MB", "--out", str(out)]
     command = [sys.executable, "-m", "brimful", "gp", "fit", *options]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ)
     wait_for(lambda: len(shards_of(out)) > 1 or process.poll() is not None)
     process.send_signal(signal.SIGINT)
-    said = process.communicate(timeout=60)
-    assert process.returncode == 130, said[1][-3000:]
-    assert said[0] == ""
-    assert f"run the same command again to go on from {out}" in said[1]
-    assert "Traceback" not in said[1]
+    message = process.communicate(timeout=60)
+    assert process.returncode == 130, message[1][-3000:]
+    assert message[0] == ""
+    assert f"run the same command again to go on from {out}" in message[1]
+    assert "Traceback" not in message[1]
     assert not ended(out)
     kept = {path: path.read_bytes() for path in shards_of(out)}
     result = CliRunner().invoke(app, ["gp", "fit", *options, "--json"])
     assert result.exit_code == 0, result.stderr
-    assert json.loads(result.stdout)["tasks"] == 20000
+    assert json.loads(result.stdout)["tasks"] == 6000
     assert kept
     assert all(path.read_bytes() == content for path, content in kept.items())
 
@@ -161,7 +163,7 @@ def test_predictions_of_other_models_are_not_taken_for_these(tmp_path: Path):
     gp.load(one).predict_to(tmp_path / "there", [0.5], progress=False)
     with pytest.raises(ChangedError, match="the input data is not the same"):
         gp.load(other).predict_to(tmp_path / "there", [0.5], progress=False)
-    found = fit(X, Y)
-    found.predict_to(tmp_path / "each", np.zeros((6, 2, 1)), progress=False)
+    fitted = fit(X, Y)
+    fitted.predict_to(tmp_path / "each", np.zeros((6, 2, 1)), progress=False)
     with pytest.raises(ChangedError, match="the input data is not the same"):
-        found.predict_to(tmp_path / "each", np.ones((6, 2, 1)), progress=False)
+        fitted.predict_to(tmp_path / "each", np.ones((6, 2, 1)), progress=False)

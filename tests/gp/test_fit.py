@@ -13,7 +13,7 @@ from sklearn.gaussian_process import kernels as sk
 
 from brimful import BudgetError, ConfigError, DeviceError, gp
 from brimful.core.runs.events import BatchDone, Finished
-from brimful.gp import Fate, LogNormal, batch_functions
+from brimful.gp import LogNormal, TaskStatus, batch_functions
 from brimful.gp.optimize import scoring
 
 from .helpers.small import fit, rows, same
@@ -35,12 +35,12 @@ def first(count: int) -> np.ndarray:
 
 
 CASES: dict[str, tuple[Any, Any, dict[str, int]]] = {
-    "no points": (X[ODD], first(0), dict.fromkeys(("zero", "constant", "linear"), Fate.EMPTY)),
-    "one point": (X[ODD], first(1), {"zero": 0, "constant": Fate.FEW, "linear": Fate.FEW}),
-    "two points": (X[ODD], first(2), {"zero": 0, "constant": 0, "linear": Fate.FEW}),
+    "no points": (X[ODD], first(0), dict.fromkeys(("zero", "constant", "linear"), TaskStatus.EMPTY)),
+    "one point": (X[ODD], first(1), {"zero": 0, "constant": TaskStatus.FEW, "linear": TaskStatus.FEW}),
+    "two points": (X[ODD], first(2), {"zero": 0, "constant": 0, "linear": TaskStatus.FEW}),
     "three points": (X[ODD], first(3), {"zero": 0, "constant": 0, "linear": 0}),
-    "constant": (X[ODD], 3.0, {"zero": 0, "constant": Fate.FLAT, "linear": Fate.FLAT}),
-    "nought": (X[ODD], 0.0, {"zero": Fate.FLAT, "constant": Fate.FLAT, "linear": Fate.FLAT}),
+    "constant": (X[ODD], 3.0, {"zero": 0, "constant": TaskStatus.FLAT, "linear": TaskStatus.FLAT}),
+    "nought": (X[ODD], 0.0, {"zero": TaskStatus.FLAT, "constant": TaskStatus.FLAT, "linear": TaskStatus.FLAT}),
     "one input": (1.0, Y[ODD], {"zero": 0, "constant": 0, "linear": 0}),
     "inputs twice": (np.repeat(X[ODD, :5], 2, 0), Y[ODD], {"zero": 0, "constant": 0, "linear": 0}),
     "points twice": (np.repeat(X[ODD, :5], 2, 0), np.repeat(Y[ODD, :5], 2), {"zero": 0, "constant": 0, "linear": 0}),
@@ -50,11 +50,19 @@ CASES: dict[str, tuple[Any, Any, dict[str, int]]] = {
     "tiny y": (X[ODD], Y[ODD] * 1e-12, {"zero": 0, "constant": 0, "linear": 0}),
     "far y": (X[ODD], Y[ODD] + 1e9, {"constant": 0, "linear": 0}),
     "far x": (X[ODD] + 1e6, Y[ODD], {"zero": 0, "constant": 0, "linear": 0}),
-    "inf": (X[ODD], np.where(np.arange(10) == 4, INF, Y[ODD]), {"zero": Fate.INVALID, "constant": Fate.INVALID}),
-    "-inf": (X[ODD], np.where(np.arange(10) == 4, -INF, Y[ODD]), {"zero": Fate.INVALID, "linear": Fate.INVALID}),
-    "inf in x": (np.where(np.arange(10)[:, None] == 4, INF, X[ODD]), Y[ODD], {"constant": Fate.INVALID}),
+    "inf": (
+        X[ODD],
+        np.where(np.arange(10) == 4, INF, Y[ODD]),
+        {"zero": TaskStatus.INVALID, "constant": TaskStatus.INVALID},
+    ),
+    "-inf": (
+        X[ODD],
+        np.where(np.arange(10) == 4, -INF, Y[ODD]),
+        {"zero": TaskStatus.INVALID, "linear": TaskStatus.INVALID},
+    ),
+    "inf in x": (np.where(np.arange(10)[:, None] == 4, INF, X[ODD]), Y[ODD], {"constant": TaskStatus.INVALID}),
     "nan in x": (np.where(np.arange(10)[:, None] == 4, NAN, X[ODD]), Y[ODD], {"constant": 0}),
-    "beyond floats": (X[ODD], Y[ODD] * 1e200, {"zero": Fate.INVALID, "constant": Fate.INVALID}),
+    "beyond floats": (X[ODD], Y[ODD] * 1e200, {"zero": TaskStatus.INVALID, "constant": TaskStatus.INVALID}),
 }
 
 
@@ -63,47 +71,47 @@ def test_an_odd_task_has_a_decided_state_and_touches_no_neighbour(case: str):
     x, y, expected = CASES[case]
     xs, ys = with_odd(x, y)
     for mean, status in expected.items():
-        found = fit(xs, ys, mean=mean)
-        assert found.status[ODD] == status, mean
-        assert (ODD in found.messages) == (status != 0)
+        solution = fit(xs, ys, mean=mean)
+        assert solution.status[ODD] == status, mean
+        assert (ODD in solution.messages) == (status != 0)
         without = fit(xs[OTHERS], ys[OTHERS], mean=mean)
         for name, values in without.params.items():
-            assert np.array_equal(found.params[name][OTHERS], values), name
-        assert np.array_equal(found.nlml[OTHERS], without.nlml)
-        for part in (*found.predict([0.5]), *found.loo(), found.sample([0.5])):
+            assert np.array_equal(solution.params[name][OTHERS], values), name
+        assert np.array_equal(solution.nlml[OTHERS], without.nlml)
+        for part in (*solution.predict([0.5]), *solution.loo(), solution.sample([0.5])):
             assert np.isfinite(part[OTHERS]).all()
-        assert np.isfinite(found.nlml[ODD]) == (status == 0)
-        assert np.isfinite(found.predict([0.5])[1][ODD, 0]) == (status == 0)
+        assert np.isfinite(solution.nlml[ODD]) == (status == 0)
+        assert np.isfinite(solution.predict([0.5])[1][ODD, 0]) == (status == 0)
 
 
 @pytest.mark.parametrize("odd", [NAN, 1.0, INF, "holes"])
 def test_a_shared_batch_keeps_an_odd_task_from_its_neighbours(odd: Any):
     x, ys = np.linspace(0, 1, 10), Y.copy()
     ys[ODD] = first(5) if odd == "holes" else odd
-    found, without = fit(x, ys), fit(x, ys[OTHERS])
+    solution, without = fit(x, ys), fit(x, ys[OTHERS])
     for name, values in without.params.items():
-        np.testing.assert_allclose(found.params[name][OTHERS], values, rtol=1e-5)
-    np.testing.assert_allclose(found.nlml[OTHERS], without.nlml, rtol=1e-6)
+        np.testing.assert_allclose(solution.params[name][OTHERS], values, rtol=1e-5)
+    np.testing.assert_allclose(solution.nlml[OTHERS], without.nlml, rtol=1e-6)
 
 
 @pytest.mark.parametrize(("case", "level"), [("one point", Y[ODD, 0]), ("constant", 3.0)])
 def test_a_task_without_a_fit_still_has_its_level(case: str, level: float):
-    found = fit(*with_odd(*CASES[case][:2]))
-    mean, variance = found.predict([0.5, 9.0])
+    solution = fit(*with_odd(*CASES[case][:2]))
+    mean, variance = solution.predict([0.5, 9.0])
     assert mean[ODD].tolist() == pytest.approx([level, level])
     assert np.isnan(variance[ODD]).all()
-    assert found.params["mean_0"][ODD] == pytest.approx(level)
-    assert math.isnan(found.params["variance"][ODD])
+    assert solution.params["mean_0"][ODD] == pytest.approx(level)
+    assert math.isnan(solution.params["variance"][ODD])
 
 
 @pytest.mark.parametrize("case", ["no points", "inf"])
 def test_a_task_that_says_nothing_predicts_nothing(case: str):
-    found = fit(*with_odd(*CASES[case][:2]))
-    for part in (*found.predict([0.5]), found.sample([0.5], 2), *found.loo()):
+    solution = fit(*with_odd(*CASES[case][:2]))
+    for part in (*solution.predict([0.5]), solution.sample([0.5], 2), *solution.loo()):
         assert np.isnan(part[ODD]).all()
 
 
-@settings(max_examples=12)
+@settings(max_examples=6)
 @given(st.integers(-12, 12), st.integers(-12, 12), st.sampled_from([1, -1]), st.sampled_from(["zero", "linear"]))
 def test_units_do_not_matter(power: int, of_x: int, sign: int, mean: str):
     c, b = sign * 10.0**power, 10.0**of_x
@@ -119,12 +127,12 @@ def test_units_do_not_matter(power: int, of_x: int, sign: int, mean: str):
 
 
 def test_a_batch_is_its_tasks_one_by_one():
-    found = fit(X, Y)
+    solution = fit(X, Y)
     for task in range(6):
         single = fit(X[task : task + 1], Y[task : task + 1])
         for name, values in single.params.items():
-            assert values[0] == found.params[name][task]
-        assert single.iterations[0] == found.iterations[task]
+            assert values[0] == solution.params[name][task]
+        assert single.iterations[0] == solution.iterations[task]
 
 
 @pytest.mark.parametrize("batch", [1, 4, "auto"])
@@ -139,7 +147,7 @@ def test_a_batch_of_ragged_tasks_is_as_large_as_asked_for():
     assert [event.items for event in seen if isinstance(event, BatchDone)] == [10] * 4
 
 
-@settings(max_examples=10)
+@settings(max_examples=6)
 @given(st.lists(st.booleans(), min_size=10, max_size=10).filter(lambda kept: sum(kept) > 3))
 def test_a_missing_value_is_a_point_less(kept: list[bool]):
     whole = fit(X[:1], np.where(kept, Y[:1], NAN), tolerance=1e-9)
@@ -151,9 +159,9 @@ def test_a_missing_value_is_a_point_less(kept: list[bool]):
     assert whole.table()["points"].to_pylist() == [sum(kept)]
 
 
-def plain(found: gp.Fit, task: int, x: np.ndarray, y: np.ndarray) -> tuple[float, np.ndarray]:
+def plain(solution: gp.Fit, task: int, x: np.ndarray, y: np.ndarray) -> tuple[float, np.ndarray]:
     """scikit-learn's negative log likelihood of a task at its parameters, and its gradient by their logarithms."""
-    p = {name: float(values[task]) for name, values in found.params.items()}
+    p = {name: float(values[task]) for name, values in solution.params.items()}
     kernel = sk.ConstantKernel(p["variance"]) * sk.RBF(p["lengthscale"]) + sk.WhiteKernel(p["noise"])
     process = GaussianProcessRegressor(kernel, alpha=0.0, optimizer=None)  # pyright: ignore[reportArgumentType]
     fitted: Any = process.fit(x, y)
@@ -163,27 +171,27 @@ def plain(found: gp.Fit, task: int, x: np.ndarray, y: np.ndarray) -> tuple[float
 
 @pytest.mark.parametrize("priors", ["weak", None, {"lengthscale": LogNormal(0.2, 0.1)}])
 def test_the_likelihood_is_the_plain_one(priors: Any):
-    found = fit(X, Y, mean="zero", priors=priors)
+    solution = fit(X, Y, mean="zero", priors=priors)
     for task in range(6):
-        assert found.nlml[task] == pytest.approx(plain(found, task, X[task], Y[task])[0], rel=1e-6, abs=1e-6)
+        assert solution.nlml[task] == pytest.approx(plain(solution, task, X[task], Y[task])[0], rel=1e-6, abs=1e-6)
 
 
 def test_converged_tasks_are_at_the_optimum():
     x, y = rows(1, 20, 15)
-    found = fit(x, y, mean="zero", priors=None, tolerance=1e-9)
-    assert found.converged.mean() > 0.9
-    free = found.converged & (found.params["noise"] > 1e-6) & (found.params["lengthscale"] < 100)
-    free &= (found.params["lengthscale"] > 0.05) & (found.params["variance"] < 1e3)
+    solution = fit(x, y, mean="zero", priors=None, tolerance=1e-9)
+    assert solution.converged.mean() > 0.9
+    free = solution.converged & (solution.params["noise"] > 1e-6) & (solution.params["lengthscale"] < 100)
+    free &= (solution.params["lengthscale"] > 0.05) & (solution.params["variance"] < 1e3)
     assert free.sum() >= 8
     for task in np.flatnonzero(free).tolist():
-        slope = plain(found, task, x[task], y[task])[1]
-        assert np.abs(slope).max() < 1e-2
-        assert np.abs(slope).max() == pytest.approx(found.gradient[task], rel=0.05, abs=1e-4)
+        derivative = plain(solution, task, x[task], y[task])[1]
+        assert np.abs(derivative).max() < 1e-2
+        assert np.abs(derivative).max() == pytest.approx(solution.gradient[task], rel=0.05, abs=1e-4)
 
 
 def test_known_noise_is_kept_and_not_fitted():
-    one, each, all_of_them = (fit(X, Y, noise=noise) for noise in (0.04, np.full(10, 0.04), np.full((6, 10), 0.04)))
-    same(one, each)
+    one, item, all_of_them = (fit(X, Y, noise=noise) for noise in (0.04, np.full(10, 0.04), np.full((6, 10), 0.04)))
+    same(one, item)
     same(one, all_of_them)
     assert one.params["noise"].tolist() == [0.0] * 6
     pinned, known = fit(X, Y, bounds={"noise": (0.04, 0.04)}, priors=None), fit(X, Y, noise=0.04, priors=None)
@@ -195,31 +203,31 @@ def test_known_noise_is_kept_and_not_fitted():
 def test_noise_that_is_none_marks_its_task_only(bad: float):
     noise = np.full((6, 10), 0.1)
     noise[ODD, 3] = bad
-    found = fit(X, Y, noise=noise)
-    assert found.status.tolist() == [Fate.INVALID if task == ODD else 0 for task in range(6)]
+    solution = fit(X, Y, noise=noise)
+    assert solution.status.tolist() == [TaskStatus.INVALID if task == ODD else 0 for task in range(6)]
 
 
 def test_bounds_are_in_the_units_of_the_data():
     bounds = {"lengthscale": (20.0, 40.0), "noise": (900.0, 1e4)}
-    found = fit(X * 10, Y * 100, bounds=bounds, priors=None)
+    solution = fit(X * 10, Y * 100, bounds=bounds, priors=None)
     for name, (low, high) in bounds.items():
-        assert (found.params[name] >= low * (1 - 1e-9)).all()
-        assert (found.params[name] <= high * (1 + 1e-9)).all()
-    assert np.isclose(found.params["noise"], 900.0).sum() >= 3
+        assert (solution.params[name] >= low * (1 - 1e-9)).all()
+        assert (solution.params[name] <= high * (1 + 1e-9)).all()
+    assert np.isclose(solution.params["noise"], 900.0).sum() >= 3
 
 
 def test_priors_pull_in_the_units_of_the_data():
     strong = {"lengthscale": LogNormal(5.0, 1e-3), "noise": LogNormal(400.0, 1e-3)}
-    found = fit(X * 10, Y * 100, priors=strong)
-    np.testing.assert_allclose(found.params["lengthscale"], 5.0, rtol=0.01)
-    np.testing.assert_allclose(found.params["noise"], 400.0, rtol=0.01)
-    same(found, fit(X * 10, Y * 100, priors={"lengthscale": (5.0, 1e-3), "noise": (400.0, 1e-3)}))
+    solution = fit(X * 10, Y * 100, priors=strong)
+    np.testing.assert_allclose(solution.params["lengthscale"], 5.0, rtol=0.01)
+    np.testing.assert_allclose(solution.params["noise"], 400.0, rtol=0.01)
+    same(solution, fit(X * 10, Y * 100, priors={"lengthscale": (5.0, 1e-3), "noise": (400.0, 1e-3)}))
 
 
 def test_weak_priors_keep_tiny_tasks_from_collapsing():
     x, y = rows(2, 60, 4)
     weak, none = fit(x, y), fit(x, y, priors=None)
-    at_edge = [(each.params["noise"] < 1e-7 * each.params["variance"]).sum() for each in (weak, none)]
+    at_edge = [(item.params["noise"] < 1e-7 * item.params["variance"]).sum() for item in (weak, none)]
     assert at_edge[0] < 0.1 * 60 < 0.3 * 60 < at_edge[1]
     assert (none.nlml <= weak.nlml + 0.05).all()
 
@@ -238,16 +246,16 @@ def test_the_names_of_the_parameters():
         ],
     }
     for (kernel, ard, mean), expected in names.items():
-        found = fit(x, y, kernel=kernel, ard=ard, mean=mean)
-        assert list(found.params) == expected
-        assert all(len(values) == 2 for values in found.params.values())
+        solution = fit(x, y, kernel=kernel, ard=ard, mean=mean)
+        assert list(solution.params) == expected
+        assert all(len(values) == 2 for values in solution.params.values())
 
 
 def test_the_table_has_a_row_a_task():
     ys = Y.copy()
     ys[ODD] = NAN
-    found = fit(X, ys, task_ids=[f"t{task}" for task in range(6)])
-    table = found.table()
+    solution = fit(X, ys, task_ids=[f"t{task}" for task in range(6)])
+    table = solution.table()
     assert table.column_names == [
         *("task", "status", "message", "variance", "lengthscale", "noise", "mean_0"),
         *("points", "nlml", "gradient", "iterations"),
@@ -266,14 +274,14 @@ def test_it_says_what_it_is_in_one_line():
 
 
 def test_too_few_iterations_are_told_of():
-    found = fit(X, Y, iterations=1, starts=1, tolerance=1e-12)
-    assert set(found.status) <= {0, Fate.LIMIT}
-    limited = np.flatnonzero(found.status == Fate.LIMIT)
+    solution = fit(X, Y, iterations=1, starts=1, tolerance=1e-12)
+    assert set(solution.status) <= {0, TaskStatus.LIMIT}
+    limited = np.flatnonzero(solution.status == TaskStatus.LIMIT)
     assert len(limited)
-    assert found.messages[int(limited[0])] == "not converged within the limit of iterations"
-    assert np.isfinite(found.nlml).all()
-    assert (fit(X, Y).nlml <= found.nlml + 0.5).all()
-    assert not found.converged[limited].any()
+    assert solution.messages[int(limited[0])] == "not converged within the limit of iterations"
+    assert np.isfinite(solution.nlml).all()
+    assert (fit(X, Y).nlml <= solution.nlml + 0.5).all()
+    assert not solution.converged[limited].any()
 
 
 def test_more_starts_are_never_worse():
@@ -285,23 +293,23 @@ def test_more_starts_are_never_worse():
 
 @pytest.mark.parametrize("shape", [(0, 10), (3, 0)])
 def test_no_tasks_and_no_points(shape: tuple[int, int]):
-    found = fit(np.zeros(shape), np.zeros(shape))
-    assert found.status.tolist() == [Fate.EMPTY] * shape[0]
-    assert found.table().num_rows == shape[0]
-    assert [part.shape for part in found.predict([0.0, 1.0])] == [(shape[0], 2)] * 2
-    assert found.sample([0.0, 1.0], 2).shape == (shape[0], 2, 2)
+    solution = fit(np.zeros(shape), np.zeros(shape))
+    assert solution.status.tolist() == [TaskStatus.EMPTY] * shape[0]
+    assert solution.table().num_rows == shape[0]
+    assert [part.shape for part in solution.predict([0.0, 1.0])] == [(shape[0], 2)] * 2
+    assert solution.sample([0.0, 1.0], 2).shape == (shape[0], 2, 2)
 
 
 def test_many_points_take_the_other_way_to_the_same_end():
-    x, y = rows(5, 2, 410)
-    found = fit(x, y, batch=2, tolerance=1e-9)
-    assert "batched LAPACK; up to 400 points, compiled loop" in found.way
-    with patch.object(batch_functions, "_COMPILED", 410):
-        same(found, fit(x, y, tolerance=1e-9), rtol=1e-3)
+    x, y = rows(5, 2, 40)
+    with patch.object(batch_functions, "_COMPILED", 30):
+        solution = fit(x, y, batch=2, tolerance=1e-9)
+    assert "batched LAPACK; up to 30 points, compiled loop" in solution.method
+    same(solution, fit(x, y, tolerance=1e-9), rtol=1e-3)
 
 
 def test_a_task_does_not_pay_for_a_neighbour_of_many_points():
-    (x, y), (long_x, long_y) = rows(5, 3, 12), rows(6, 1, 402)
+    (x, y), (long_x, long_y) = rows(5, 3, 12), rows(6, 1, 42)
     x[1, 5:], y[1, 5:] = NAN, NAN
     tasks = [(x[0], y[0]), (long_x[0], long_y[0]), (x[1], y[1]), (x[2], y[2])]
     widths = []
@@ -311,18 +319,18 @@ def test_a_task_does_not_pay_for_a_neighbour_of_many_points():
         return plain(kernel, some, *rest)
 
     plain = scoring.fit
-    with patch.object(scoring, "fit", seen):
-        found = fit(tasks, batch=4)
-    assert widths == [(1, 402)]
-    alone = [fit([each]) for each in tasks]
-    np.testing.assert_array_equal(found.nlml, np.concatenate([each.nlml for each in alone]))
-    np.testing.assert_array_equal(found.status, [0, 0, 0, 0])
+    with patch.object(scoring, "fit", seen), patch.object(batch_functions, "_COMPILED", 40):
+        solution = fit(tasks, batch=4)
+        assert widths == [(1, 42)]
+        alone = [fit([item]) for item in tasks]
+    np.testing.assert_array_equal(solution.nlml, np.concatenate([item.nlml for item in alone]))
+    np.testing.assert_array_equal(solution.status, [0, 0, 0, 0])
 
 
 def test_the_budget_is_kept():
     seen: list[Any] = []
-    found = fit(gp.synthetic(4000, 40), budget="90MB", progress=seen.append)
-    result = found.result
+    solution = fit(gp.synthetic(4000, 40), budget="90MB", progress=seen.append)
+    result = solution.result
     assert result is not None
     assert result.plan.budget == 90_000_000
     assert result.predicted <= 90_000_000
@@ -389,12 +397,12 @@ def test_numbers_of_numpys_kind_are_numbers():
     )
 
 
-def test_draws_that_cannot_be():
-    found = fit(X, Y)
+def test_samples_that_cannot_be():
+    solution = fit(X, Y)
     options: dict[str, Any]
-    for options in ({"draws": -1}, {"draws": 2.5}, {"seed": "a"}):
+    for options in ({"samples": -1}, {"samples": 2.5}, {"seed": "a"}):
         with pytest.raises(ConfigError, match="give a whole number"):
-            found.sample([0.5], **options)
+            solution.sample([0.5], **options)
 
 
 def test_a_device_that_is_not_there():

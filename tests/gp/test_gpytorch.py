@@ -41,16 +41,16 @@ def peer(x: np.ndarray, y: np.ndarray, params: dict[str, float], nu: float | Non
 @pytest.mark.parametrize(("kernel", "nu"), [("rbf", None), ("matern32", 1.5), ("matern52", 2.5)])
 def test_likelihood_and_predictions_are_gpytorchs(kernel: str, nu: float | None):
     x, y = rows(5, 4, 14)
-    found = fit(x, y, kernel=kernel)
+    fitted = fit(x, y, kernel=kernel)
     at = np.linspace(-0.5, 3.5, 11)
-    mean, variance = found.predict(at)
+    mean, variance = fitted.predict(at)
     for task in range(4):
-        params = {name: float(each[task]) for name, each in found.params.items()}
+        params = {name: float(value[task]) for name, value in fitted.params.items()}
         model, likelihood = peer(x[task], y[task], params, nu)
         model.train()
         exact = gpytorch.mlls.ExactMarginalLogLikelihood(likelihood, model)
         nlml = -exact(model(*model.train_inputs), model.train_targets).item() * y.shape[1]
-        assert found.nlml[task] == pytest.approx(nlml, abs=1e-6)
+        assert fitted.nlml[task] == pytest.approx(nlml, abs=1e-6)
         model.eval()
         with torch.no_grad():
             theirs = model(torch.from_numpy(at)[:, None])

@@ -16,8 +16,8 @@ def test_fits_are_as_good_as_those_of_ten_starts():
     ours, converged = np.empty(len(tasks)), np.empty(len(tasks), bool)
     for number, text in enumerate(KINDS):
         mine = np.flatnonzero(saved["kind"] == number)
-        found = fit([tasks[each] for each in mine], kernel=text, priors=None)
-        ours[mine], converged[mine] = found.nlml, found.status == 0
+        result = fit([tasks[value] for value in mine], kernel=text, priors=None)
+        ours[mine], converged[mine] = result.nlml, result.status == 0
     scales = np.array([np.std(y.astype(float)) for _, y in tasks])  # the references are of targets of variance 1
     worse = np.maximum(0, ours - saved["count"] * np.log(scales) - saved["nlml"])
     assert worse.mean() <= 0.01

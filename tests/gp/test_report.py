@@ -18,8 +18,8 @@ def drawn(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
     figures = []
     monkeypatch.setattr(report, "save", lambda figure, path: figures.append(figure) or path)
 
-    def draw(found: gp.Fit) -> Any:
-        report.draw(found, tmp_path)
+    def draw(fitted: gp.Fit) -> Any:
+        report.draw(fitted, tmp_path)
         return figures[-1]
 
     return draw
@@ -42,30 +42,30 @@ SUM = ("linear.variance", "rbf.variance", "rbf.lengthscale", "periodic.period", 
 )
 def test_every_fitted_parameter_has_a_histogram(drawn: Any, kernel: str, names: tuple[str, ...]):
     shown = titles(drawn(fit(*rows(0, 7, 9), kernel=kernel, iterations=5)))
-    assert [each.split()[1] for each in shown if each.startswith("log10")] == list(names)
+    assert [value.split()[1] for value in shown if value.startswith("log10")] == list(names)
     assert shown.count("NLML, nats") == shown.count("the run") == 1
 
 
 def test_a_known_noise_is_not_drawn(drawn: Any):
     shown = titles(drawn(fit(*rows(0, 7, 9), noise=0.1)))
-    assert [each for each in shown if "log10" in each] == ["log10 variance", "log10 lengthscale"]
+    assert [value for value in shown if "log10" in value] == ["log10 variance", "log10 lengthscale"]
 
 
 @pytest.mark.parametrize("dimensions", [10, 11, 14])
 def test_no_more_than_twelve_parameters_are_drawn(drawn: Any, dimensions: int):
     figure = drawn(fit(*rows(0, 4, 9, dimensions), ard=True, iterations=3))
     parameters = dimensions + 2
-    assert sum("log10" in each for each in titles(figure)) == min(12, parameters)
-    said = f"the first 12 of {parameters} parameters"
-    assert (said in figure.get_suptitle()) is (parameters > 12)
+    assert sum("log10" in value for value in titles(figure)) == min(12, parameters)
+    message = f"the first 12 of {parameters} parameters"
+    assert (message in figure.get_suptitle()) is (parameters > 12)
 
 
 def test_the_parameters_of_a_task_are_told_apart(drawn: Any):
-    found = fit(*rows(0, 7, 9), kernel="linear + rbf * periodic", iterations=5)
-    task = next(each for each in titles(drawn(found)) if each.startswith("task 3"))
+    fitted = fit(*rows(0, 7, 9), kernel="linear + rbf * periodic", iterations=5)
+    task = next(value for value in titles(drawn(fitted)) if value.startswith("task 3"))
     plain = " ".join(task.split())
     for name in SUM[:4]:
-        assert f"{name} {found.params[name][3]:.2g}" in plain
+        assert f"{name} {fitted.params[name][3]:.2g}" in plain
     assert plain.endswith(", ...")
 
 
@@ -74,8 +74,8 @@ def test_no_two_axes_overlap(drawn: Any):
         figure = drawn(fit(*rows(0, 3, 6, dimensions), ard=True, iterations=2))
         figure.draw_without_rendering()
         boxes = [axes.get_window_extent() for axes in figure.axes if axes.get_title() or not axes.axison]
-        for place, box in enumerate(boxes):
-            assert not any(box.overlaps(other) for other in boxes[:place])
+        for position, box in enumerate(boxes):
+            assert not any(box.overlaps(other) for other in boxes[:position])
 
 
 def test_a_missing_input_is_no_point_of_the_picture():

@@ -1,11 +1,11 @@
 """Many independent Gaussian processes: fitted exactly, to the optimum, by the million."""
 
-from .data.long_table import Columns
+from .data.long_table import ColumnNames
 from .data.sources import synthetic
 from .fit import fit
 from .model.kernels import custom
 from .model.priors import LogNormal
-from .model.tasks import Fate
+from .model.tasks import TaskStatus
 from .result import Fit, load
 
-__all__ = ["Columns", "Fate", "Fit", "LogNormal", "custom", "fit", "load", "synthetic"]
+__all__ = ["ColumnNames", "Fit", "LogNormal", "TaskStatus", "custom", "fit", "load", "synthetic"]

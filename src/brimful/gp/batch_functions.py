@@ -14,9 +14,9 @@ from torch import Tensor
 
 from ..engine.map.batch import Batch, Status
 from .model import periods, posterior
-from .model.kernels import Custom, Kernel
+from .model.kernels import CustomKernel, Kernel
 from .model.priors import Limits, limits
-from .model.tasks import SENTENCES, Fate, Tasks, Units, coefficients, prepare, regressors
+from .model.tasks import MESSAGES, TaskBatch, TaskStatus, Units, coefficients, regressors, standardize
 from .optimize import adam, scoring
 from .optimize import eigenbasis as eigen
 
@@ -25,12 +25,12 @@ LOG = "log_"
 PREDICTED = "predicted_"
 """What stands before a prediction that is kept with the parameters."""
 _WORDS = {"native": "compiled loop", "fused": "fused kernel", "torch": "batched LAPACK"}
-_MEANING = {**SENTENCES, Status.FAILED: "the covariance is not positive definite at any first guess"}
+_MEANING = {**MESSAGES, Status.FAILED: "the covariance is not positive definite at any initial value"}
 _COMPILED = 400  # points up to which the compiled loop beats batched linear algebra on the CPU
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Model:
+class GPModel:
     """What is fitted.
 
     Attributes:
@@ -38,17 +38,17 @@ class Model:
         mean: "zero", "constant" or "linear".
         priors, bounds: as `gp.fit` takes them.
         known: whether the noise of every point is given, and none is fitted.
-        rules: when to stop.
+        options: when to stop.
         shared: inputs that all tasks share; None where each has its own.
-        dimensions: of the inputs; what a kernel of one's own does not know.
+        dimensions: of the inputs; what a kernel defined by the user does not know.
     """
 
-    kernel: Kernel | Custom
+    kernel: Kernel | CustomKernel
     mean: str = "constant"
     priors: Any = "weak"
     bounds: Any = None
     known: bool = False
-    rules: scoring.Rules = scoring.Rules()
+    options: scoring.ScoringOptions = scoring.ScoringOptions()
     shared: Tensor | None = None
     dimensions: int = 1
 
@@ -68,11 +68,11 @@ class Model:
         few = self.shared is not None and len(self.shared) <= eigen.MOST_POINTS
         return few and not self.known and eigen.serves(self.kernel)
 
-    def way(self, device: torch.device, points: int) -> str:
+    def method(self, device: torch.device, points: int) -> str:
         """How it is fitted, in words."""
-        if isinstance(self.kernel, Custom):
+        if isinstance(self.kernel, CustomKernel):
             return "Adam with gradients by torch, several starts, then scoring to the optimum (a kernel of your own)"
-        first = "shared eigenbasis over 49 lengthscales" if self.eigenbasis else "a grid of first guesses"
+        first = "shared eigenbasis over 49 lengthscales" if self.eigenbasis else "a grid of initial values"
         fast, most = self._fastest(device)
         loop = _WORDS[fast if points <= most else "torch"]
         if points > most > 0:
@@ -81,8 +81,8 @@ class Model:
 
     def rejected(self, device: torch.device, points: int) -> list[tuple[str, int, str]]:
         """Ways that were not taken: name, bytes (0: memory was not the reason), and the reason."""
-        if isinstance(self.kernel, Custom):
-            return [("a grid of first guesses", 0, "of a kernel of your own nothing is known but its values")]
+        if isinstance(self.kernel, CustomKernel):
+            return [("a grid of initial values", 0, "of a kernel of your own nothing is known but its values")]
         reasons = []
         if not self.eigenbasis:
             because = (
@@ -104,7 +104,7 @@ class Model:
         reasons.append(("Adam", 0, "scoring takes a tenth of the steps, and converges"))
         return reasons
 
-    def engine(self, device: torch.device, points: int) -> str:
+    def backend(self, device: torch.device, points: int) -> str:
         """What evaluates the likelihood there."""
         fast, most = self._fastest(device)
         return fast if points <= most else "torch"
@@ -115,7 +115,7 @@ class Model:
 
     def _fastest(self, device: torch.device) -> tuple[str, int]:
         """What is fastest there, and for how many points."""
-        if isinstance(self.kernel, Custom):
+        if isinstance(self.kernel, CustomKernel):
             return "torch", 0
         if device.type == "cpu":
             return "native", _COMPILED
@@ -126,26 +126,26 @@ class Model:
                 return "fused", likelihood.MOST_POINTS
         return "torch", 0
 
-    def prepared(self, batch: dict[str, Tensor], for_kernels: bool = False) -> tuple[Tasks, Units, Tensor]:
+    def standardized(self, batch: dict[str, Tensor], for_kernels: bool = False) -> tuple[TaskBatch, Units, Tensor]:
         """A batch of data in its own units; for nothing but fused kernels, where there are some, if said."""
         y_TN = batch["y"]
         x_TND = batch["x"] if self.shared is None else self.shared.to(y_TN.device).expand(len(y_TN), -1, -1)
         if isinstance(self.kernel, Kernel) and _has_kernels(y_TN.device):
-            from .gpu import standardize
+            from .gpu import standardize as fused
 
-            if standardize.serves(self.kernel, y_TN.shape[1]):
-                once = for_kernels and self.engine(y_TN.device, y_TN.shape[1]) == "fused"
-                return standardize.prepare(x_TND, y_TN, self.kernel, self.mean, batch.get("noise"), once)
-        return prepare(x_TND, y_TN, self.kernel, self.mean, batch.get("noise"))
+            if fused.serves(self.kernel, y_TN.shape[1]):
+                once = for_kernels and self.backend(y_TN.device, y_TN.shape[1]) == "fused"
+                return fused.standardize(x_TND, y_TN, self.kernel, self.mean, batch.get("noise"), once)
+        return standardize(x_TND, y_TN, self.kernel, self.mean, batch.get("noise"))
 
 
 def _has_kernels(device: torch.device) -> bool:
     return device.type == "cuda" and find_spec("triton") is not None
 
 
-def warm(model: Model, device: torch.device, points: int) -> None:
+def warm_up(model: GPModel, device: torch.device, points: int) -> None:
     """Loads the compiled loop by a fit of one small task, so that what it takes is not counted as a batch's."""
-    if isinstance(model.kernel, Custom) or model.engine(device, points) != "native":
+    if isinstance(model.kernel, CustomKernel) or model.backend(device, points) != "native":
         return
     N = 4 if model.shared is None else len(model.shared)
     x_1ND = torch.linspace(0, 1, N, dtype=torch.float64)[None, :, None].expand(1, N, model.kernel.dimensions)
@@ -153,19 +153,21 @@ def warm(model: Model, device: torch.device, points: int) -> None:
     fit_batch({"x": x_1ND, "y": y_1N} | ({"noise": torch.ones_like(y_1N)} if model.known else {}), model=model)
 
 
-def fit_batch(batch: dict[str, Tensor], *, model: Model, at: Tensor | None = None, precision: str = "float64") -> Batch:
-    """Fits a batch of tasks. With `at`, predicts there too. A precision of "float16" gives logarithms of parameters,
+def fit_batch(
+    batch: dict[str, Tensor], *, model: GPModel, at: Tensor | None = None, precision: str = "float64"
+) -> Batch:
+    """Fits a batch of tasks. With `at`, predicts there too. A storage of "float16" gives logarithms of parameters,
     which lose nothing that matters."""
-    tasks, units, fate_T = model.prepared(batch, for_kernels=True)
+    tasks, units, flag_T = model.standardized(batch, for_kernels=True)
     bounds = _limits(model, tasks, units)
-    index = torch.nonzero(fate_T == 0)[:, 0]
+    index = torch.nonzero(flag_T == 0)[:, 0]
     whole = len(index) == len(tasks)
-    fitted = _fit(model, tasks if whole else tasks.pick(index), bounds if whole else bounds.pick(index))
+    fitted = _fit(model, tasks if whole else tasks.select(index), bounds if whole else bounds.select(index))
     if not whole:
-        fitted = fitted.among(index, len(tasks))
+        fitted = fitted.scattered(index, len(tasks))
     # Without a look at what is where: on a GPU each would wait for all that was asked before it.
-    count_T, ending_T, unfitted_T = tasks.keep_TN.sum(1), fitted.ending_T, fate_T != 0
-    status_T = torch.where((ending_T == scoring.UNFINISHED) & ~unfitted_T, int(Fate.LIMIT), fate_T)
+    count_T, ending_T, unfitted_T = tasks.mask_TN.sum(1), fitted.ending_T, flag_T != 0
+    status_T = torch.where((ending_T == scoring.UNFINISHED) & ~unfitted_T, int(TaskStatus.LIMIT), flag_T)
     failed_T = (ending_T == scoring.FAILED) & ~unfitted_T
     status_T = torch.where(failed_T, int(Status.FAILED), status_T)
     unknown_T = failed_T | unfitted_T
@@ -178,109 +180,109 @@ def fit_batch(batch: dict[str, Tensor], *, model: Model, at: Tensor | None = Non
     if model.known:
         natural_TP[:, -1] = 0.0
     coefficients_TQ = units.coefficients(beta_TQ)
-    nothing_T = (fate_T == Fate.EMPTY) | (fate_T == Fate.INVALID)
+    nothing_T = (flag_T == TaskStatus.EMPTY) | (flag_T == TaskStatus.INVALID)
     coefficients_TQ = coefficients_TQ.masked_fill(nothing_T[:, None], torch.nan)
     values = dict(zip(model.names, natural_TP.unbind(1), strict=True))
-    values |= {f"mean_{place}": each for place, each in enumerate(coefficients_TQ.unbind(1))}
+    values |= {f"mean_{position}": value for position, value in enumerate(coefficients_TQ.unbind(1))}
     values |= {"points": count_T, "nlml": nlml_T, "gradient": gradient_T, "iterations": iterations_T}
     if at is not None:
         mean_TM, variance_TM = _predicted(model, tasks, units, theta_TP, beta_TQ, _new_points(batch, at))
-        there = _in_data_units(mean_TM, variance_TM, units, fate_T)
-        values |= {f"{PREDICTED}{name}": each for name, each in there.items()}
-    return Batch(_packed(values, model.names, precision), status_T.to(torch.int8), meaning=_MEANING)
+        there = _in_data_units(mean_TM, variance_TM, units, flag_T)
+        values |= {f"{PREDICTED}{name}": value for name, value in there.items()}
+    return Batch(_packed(values, model.names, storage), status_T.to(torch.int8), meaning=_MEANING)
 
 
-def _packed(values: dict[str, Tensor], names: tuple[str, ...], precision: str) -> dict[str, Tensor]:
+def _packed(values: dict[str, Tensor], names: tuple[str, ...], storage: str) -> dict[str, Tensor]:
     """The columns as they are stored."""
-    if precision == "float64":
+    if storage == "float64":
         return values
     packed = {}
-    for name, each in values.items():
-        if name in names and precision == "float16":
-            packed[f"{LOG}{name}"] = torch.log(each).half()
+    for name, value in values.items():
+        if name in names and storage == "float16":
+            packed[f"{LOG}{name}"] = torch.log(value).half()
         else:
-            packed[name] = each.float() if each.is_floating_point() else each.to(torch.int32)
+            packed[name] = value.float() if value.is_floating_point() else value.to(torch.int32)
     return packed
 
 
-def _limits(model: Model, tasks: Tasks, units: Units) -> Limits:
-    found = limits(model.kernel, units, model.priors, model.bounds, model.known)
-    if isinstance(model.kernel, Custom):
-        return adam.within(found, model.kernel, tasks, model.bounds or ())
-    return periods.within(found, model.kernel, tasks, model.bounds or ())
+def _limits(model: GPModel, tasks: TaskBatch, units: Units) -> Limits:
+    result = limits(model.kernel, units, model.priors, model.bounds, model.known)
+    if isinstance(model.kernel, CustomKernel):
+        return adam.default_bounds(result, model.kernel, tasks, model.bounds or ())
+    return periods.bound_periods(result, model.kernel, tasks, model.bounds or ())
 
 
-def _fit(model: Model, tasks: Tasks, bounds: Limits) -> scoring.Fitted:
+def _fit(model: GPModel, tasks: TaskBatch, bounds: Limits) -> scoring.Optima:
     kernel = model.kernel
-    if isinstance(kernel, Custom):
-        return adam.fit(kernel, tasks, bounds, model.rules)
+    if isinstance(kernel, CustomKernel):
+        return adam.fit(kernel, tasks, bounds, model.options)
     if not model.eigenbasis:
         return _scored(model, kernel, tasks, bounds, None)
-    whole_T = tasks.keep_TN.all(1)
+    whole_T = tasks.mask_TN.all(1)
     if bool(whole_T.all()) and len(tasks):
-        return _scored(model, kernel, tasks, bounds, eigen.starts(kernel, tasks, bounds, model.rules.starts))
+        return _scored(model, kernel, tasks, bounds, eigen.starts(kernel, tasks, bounds, model.options.starts))
 
-    def either(index: Tensor) -> scoring.Fitted:
-        some, within = tasks.pick(index), bounds.pick(index)
-        begin = eigen.starts(kernel, some, within, model.rules.starts) if bool(whole_T[index].any()) else None
+    def either(index: Tensor) -> scoring.Optima:
+        some, within = tasks.select(index), bounds.select(index)
+        begin = eigen.starts(kernel, some, within, model.options.starts) if bool(whole_T[index].any()) else None
         return _scored(model, kernel, some, within, begin)
 
     return _apart(whole_T, either)
 
 
-def _apart(where_T: Tensor, fit: Callable[[Tensor], scoring.Fitted]) -> scoring.Fitted:
+def _apart(where_T: Tensor, fit: Callable[[Tensor], scoring.Optima]) -> scoring.Optima:
     """Tasks of two kinds, each kind fitted by itself."""
     kinds = [torch.nonzero(each_T)[:, 0] for each_T in (where_T, ~where_T)]
     parts = [fit(index) for index in kinds if len(index)] or [fit(kinds[0])]
-    return scoring.Fitted.joined(parts).pick(torch.argsort(torch.cat(kinds)))
+    return scoring.Optima.concatenated(parts).select(torch.argsort(torch.cat(kinds)))
 
 
 def _scored(
-    model: Model, kernel: Kernel, tasks: Tasks, bounds: Limits, starts: scoring.Starts | None
-) -> scoring.Fitted:
+    model: GPModel, kernel: Kernel, tasks: TaskBatch, bounds: Limits, starts: scoring.Starts | None
+) -> scoring.Optima:
     most = model.most_points(tasks.y_TN.device)
     if starts is not None or not 0 < most < tasks.y_TN.shape[1]:
         return _evaluated(model, kernel, tasks, bounds, starts)
-    few_T = ~tasks.keep_TN[:, most:].any(1)
+    few_T = ~tasks.mask_TN[:, most:].any(1)
     narrow = tasks.narrowed(most)  # no task pays for a neighbour that has more points
 
-    def either(index: Tensor) -> scoring.Fitted:
+    def either(index: Tensor) -> scoring.Optima:
         some = narrow if bool(few_T[index].any()) else tasks
-        return _evaluated(model, kernel, some.pick(index), bounds.pick(index), None)
+        return _evaluated(model, kernel, some.select(index), bounds.select(index), None)
 
     return _apart(few_T, either)
 
 
 def _evaluated(
-    model: Model, kernel: Kernel, tasks: Tasks, bounds: Limits, starts: scoring.Starts | None
-) -> scoring.Fitted:
-    match model.engine(tasks.y_TN.device, tasks.y_TN.shape[1]):
+    model: GPModel, kernel: Kernel, tasks: TaskBatch, bounds: Limits, starts: scoring.Starts | None
+) -> scoring.Optima:
+    match model.backend(tasks.y_TN.device, tasks.y_TN.shape[1]):
         case "native":
-            from .cpu import fit as _native  # compiles, or loads what was compiled: not before it is needed
+            from .cpu import fit as compiled  # compiles, or loads what was compiled: not before it is needed
 
-            return _native.scoring_fit(kernel, tasks, bounds, model.rules, starts)
+            return compiled.fit(kernel, tasks, bounds, model.options, starts)
         case "fused":
             from .gpu import fit as _fused
 
-            return _fused.fit(kernel, tasks, bounds, model.rules, starts)
-    return scoring.fit(kernel, tasks, bounds, model.rules, starts)
+            return _fused.fit(kernel, tasks, bounds, model.options, starts)
+    return scoring.fit(kernel, tasks, bounds, model.options, starts)
 
 
-def _in_data_units(mean_TM: Tensor, variance_TM: Tensor, units: Units, fate_T: Tensor) -> dict[str, Tensor]:
+def _in_data_units(mean_TM: Tensor, variance_TM: Tensor, units: Units, flag_T: Tensor) -> dict[str, Tensor]:
     """Mean and variance as the data are; in place."""
-    unknown_T = (fate_T == Fate.EMPTY) | (fate_T == Fate.INVALID)
-    mean_TM.mul_(units.y_scale_T[:, None]).add_(units.y_zero_T[:, None]).masked_fill_(unknown_T[:, None], torch.nan)
+    unknown_T = (flag_T == TaskStatus.EMPTY) | (flag_T == TaskStatus.INVALID)
+    mean_TM.mul_(units.y_scale_T[:, None]).add_(units.y_offset_T[:, None]).masked_fill_(unknown_T[:, None], torch.nan)
     return {"mean": mean_TM, "variance": variance_TM.mul_(units.y_scale_T[:, None].square())}
 
 
 def _own_units(
-    batch: dict[str, Tensor], model: Model, for_kernels: bool = False
-) -> tuple[Tasks, Units, Tensor, Tensor, Tensor]:
+    batch: dict[str, Tensor], model: GPModel, for_kernels: bool = False
+) -> tuple[TaskBatch, Units, Tensor, Tensor, Tensor]:
     """A batch of data with parameters: tasks, units, fates, and the parameters and coefficients in those units."""
-    tasks, units, fate_T = model.prepared(batch, for_kernels)
+    tasks, units, flag_T = model.standardized(batch, for_kernels)
     theta_TP = torch.log(batch["parameters"].double()) - units.shift(model.kernel)
     beta_TQ = torch.zeros(len(tasks), tasks.coefficients, dtype=torch.float64, device=theta_TP.device)
-    return tasks, units, fate_T, theta_TP, beta_TQ
+    return tasks, units, flag_T, theta_TP, beta_TQ
 
 
 def _new_points(batch: dict[str, Tensor], at: Tensor | None) -> Float[Tensor, "T M D"]:
@@ -289,12 +291,12 @@ def _new_points(batch: dict[str, Tensor], at: Tensor | None) -> Float[Tensor, "T
 
 
 def _predicted(
-    model: Model, tasks: Tasks, units: Units, theta_TP: Tensor, beta_TQ: Tensor, new_TMD: Tensor
+    model: GPModel, tasks: TaskBatch, units: Units, theta_TP: Tensor, beta_TQ: Tensor, new_TMD: Tensor
 ) -> tuple[Float[Tensor, "T M"], Float[Tensor, "T M"]]:
     """Mean and variance of the function at new points, by the fused kernels where there are some. All but the new
     points are in the tasks' units."""
     kernel = model.kernel
-    if isinstance(kernel, Custom) or model.engine(tasks.y_TN.device, tasks.y_TN.shape[1]) != "fused":
+    if isinstance(kernel, CustomKernel) or model.backend(tasks.y_TN.device, tasks.y_TN.shape[1]) != "fused":
         return posterior.predict(kernel, tasks, theta_TP, beta_TQ, units.inputs(new_TMD), model.mean)
     from .gpu import predict
 
@@ -311,42 +313,47 @@ def _predicted(
 
 
 def predict_batch(
-    batch: dict[str, Tensor], *, model: Model, at: Tensor | None = None, noise: bool = False
+    batch: dict[str, Tensor], *, model: GPModel, at: Tensor | None = None, noise: bool = False, known: float = 0.0
 ) -> dict[str, Tensor]:
-    """Mean and variance at new points, for tasks with their parameters."""
-    tasks, units, fate_T, theta_TP, beta_TQ = _own_units(batch, model, for_kernels=True)
+    """Mean and variance at new points, for tasks with their parameters; of an observation, with the fitted noise, or
+    with a known one."""
+    tasks, units, flag_T, theta_TP, beta_TQ = _own_units(batch, model, for_kernels=True)
     mean_TM, variance_TM = _predicted(model, tasks, units, theta_TP, beta_TQ, _new_points(batch, at))
     if noise:
         variance_TM += torch.exp(theta_TP[:, -1:])
-    return _in_data_units(mean_TM, variance_TM, units, fate_T)
+    values = _in_data_units(mean_TM, variance_TM, units, flag_T)
+    values["variance"] += known
+    return values
 
 
-def loo_batch(batch: dict[str, Tensor], *, model: Model) -> dict[str, Tensor]:
-    """Mean, variance and log density of each point without itself."""
+def loo_batch(batch: dict[str, Tensor], *, model: GPModel, width: int = 0) -> dict[str, Tensor]:
+    """Mean, variance and log density of each point without itself, padded to a number of points."""
     tasks, units, _, theta_TP, _ = _own_units(batch, model)
     mean_TN, variance_TN, density_TN = posterior.leave_one_out(model.kernel, tasks, theta_TP)
     scale_T1 = units.y_scale_T[:, None]
-    return {
-        "mean": mean_TN * scale_T1 + units.y_zero_T[:, None],
+    values = {
+        "mean": mean_TN * scale_T1 + units.y_offset_T[:, None],
         "variance": variance_TN * scale_T1.square(),
         "density": density_TN - torch.log(scale_T1),
     }
+    lacking = max(0, width - mean_TN.shape[1])
+    return {name: torch.nn.functional.pad(value, (0, lacking), value=torch.nan) for name, value in values.items()}
 
 
 def sample_batch(
-    batch: dict[str, Tensor], *, model: Model, draws: int, seed: int, at: Tensor | None = None
+    batch: dict[str, Tensor], *, model: GPModel, samples: int, seed: int, at: Tensor | None = None
 ) -> dict[str, Tensor]:
-    """Draws of the function at new points. Each task draws from a generator of its own, so that the way the work is
+    """Samples of the function at new points. Each task draws from a generator of its own, so that the way the work is
     cut does not change what it gets."""
     tasks, units, _, theta_TP, beta_TQ = _own_units(batch, model)
     new_TMD = units.inputs(_new_points(batch, at))
     normal = [
-        torch.randn(draws, new_TMD.shape[1], dtype=torch.float64, generator=_generator(seed, task))
+        torch.randn(samples, new_TMD.shape[1], dtype=torch.float64, generator=_generator(seed, task))
         for task in batch["task"].tolist()
     ]
     normal_TSM = torch.stack(normal).to(theta_TP.device)
-    drawn_TSM = posterior.sample(model.kernel, tasks, theta_TP, beta_TQ, new_TMD, model.mean, normal_TSM)
-    return {"draws": drawn_TSM * units.y_scale_T[:, None, None] + units.y_zero_T[:, None, None]}
+    samples_TSM = posterior.sample(model.kernel, tasks, theta_TP, beta_TQ, new_TMD, model.mean, normal_TSM)
+    return {"samples": samples_TSM * units.y_scale_T[:, None, None] + units.y_offset_T[:, None, None]}
 
 
 def _generator(seed: int, task: int) -> torch.Generator:

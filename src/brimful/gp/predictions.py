@@ -63,10 +63,10 @@ def _between(text: str) -> Points:
 def _ends(texts: list[str]) -> tuple[list[float], bool]:
     """Numbers, or else dates as days since 1970-01-01, and whether they are."""
     try:
-        return [float(each) for each in texts], False
+        return [float(value) for value in texts], False
     except ValueError:
         zero = datetime.date(1970, 1, 1)
-        return [float((datetime.date.fromisoformat(each) - zero).days) for each in texts], True
+        return [float((datetime.date.fromisoformat(value) - zero).days) for value in texts], True
 
 
 def _array(given: np.ndarray) -> Points:
@@ -91,15 +91,15 @@ def _columns(path: Path, inputs: tuple[str, ...] | None) -> Points:
     return Points(at, tuple(is_moment(table[name].type) for name in names))
 
 
-def join(folder: Path, found: Fit, points: Points, ending: str, path: Path) -> None:
-    """The shards of a run as one file, one shard in memory at a time: a row a task, or in CSV a row a point."""
+def join(folder: Path, fitted: Fit, points: Points, ending: str, path: Path) -> None:
+    """The shards of a run as one file, one shard in memory at a time: one row per task, or in CSV one row per point."""
     writer: Any = None
     for shard in sorted(folder.glob("shard-*.parquet")):
         table = pq.read_table(shard)
-        task = found.ids.take(table["item"].combine_chunks())
+        task = fitted.ids.take(table["item"].combine_chunks())
         table = pa.table({"task": task, "mean": table["mean"], "variance": table["variance"]})
         if ending == ".csv":
-            table = _long(table, points, None if found.data is None else found.data.inputs)
+            table = _long(table, points, None if fitted.data is None else fitted.data.inputs)
         kind = pyarrow.csv.CSVWriter if ending == ".csv" else pq.ParquetWriter
         writer = writer or kind(path, table.schema)
         writer.write_table(table)
@@ -109,9 +109,9 @@ def join(folder: Path, found: Fit, points: Points, ending: str, path: Path) -> N
 
 
 def _long(table: pa.Table, points: Points, inputs: tuple[str, ...] | None) -> pa.Table:
-    """Predictions with a row a point: task, inputs (dates as dates, in UTC), mean, variance."""
+    """Predictions with one row per point: task, inputs (dates as dates, in UTC), mean, variance."""
     tasks, (count, dimensions) = table.num_rows, points.at.shape
-    plain = ("x",) if dimensions == 1 else tuple(f"x_{place}" for place in range(dimensions))
+    plain = ("x",) if dimensions == 1 else tuple(f"x_{position}" for position in range(dimensions))
     names = plain if inputs is None or not {"task", "mean", "variance"}.isdisjoint(inputs) else inputs
     given = [
         moments(column) if dates else pa.array(column) for column, dates in zip(points.at.T, points.dates, strict=True)
@@ -119,7 +119,7 @@ def _long(table: pa.Table, points: Points, inputs: tuple[str, ...] | None) -> pa
     return pa.table(
         {
             "task": table["task"].take(np.repeat(np.arange(tasks), count)),
-            **{name: each.take(np.tile(np.arange(count), tasks)) for name, each in zip(names, given, strict=True)},
+            **{name: value.take(np.tile(np.arange(count), tasks)) for name, value in zip(names, given, strict=True)},
             **{name: table[name].combine_chunks().flatten() for name in ("mean", "variance")},
         }
     )

@@ -7,18 +7,27 @@ from typing import Any
 
 import numpy as np
 
-from ..core.declare.pictures import BLUE, RED, draw_run, figure_of, save
+from ..core.declare.pictures import BLUE, RED, draw_run, figure_of
+from ..core.declare.report import Report
 from ..core.runs.events import read_log
 from ..core.runs.rundir import LOG
 from .result import Fit
 
 _SHOWN = 6
-_PARAMETERS, _NAMED = 12, 4  # drawn, and told of each task
+_PARAMETERS, _NAMED = 12, 4  # drawn, and named in the title of each task
 _WIDE, _RUN = 6, 2  # the most histograms beside one another, and how many are as wide as the run
 
 
-def draw(fit: Fit, run: Path, into: Path | None = None) -> Path:
-    """Draws a fit into its folder, or another."""
+def report(fit: Fit, run: Path | None = None) -> Report:
+    """How good the fits are, the medians of their parameters, and a picture; of the run in that folder, if there is
+    one."""
+    finite = {name: values[np.isfinite(values)] for name, values in fit.params.items()}
+    medians = {f"median_{name}": float(np.median(values)) for name, values in finite.items() if len(values)}
+    return Report(metrics=fit.quality() | medians, pictures={"gp": lambda: draw(fit, run)})
+
+
+def draw(fit: Fit, run: Path | None = None) -> Any:
+    """The picture of a fit."""
     params = {name: each for name, each in fit.params.items() if name in fit.model.names and (each > 0).any()}
     names = list(params)[:_PARAMETERS]
     rows = math.ceil((len(names) + 1 + _RUN) / _WIDE)
@@ -29,28 +38,28 @@ def draw(fit: Fit, run: Path, into: Path | None = None) -> Path:
     for axes, name in zip(cells, names, strict=False):
         _histogram(axes, name, params[name])
     _likelihood(cells[-2], fit.nlml)
-    draw_run(cells[-1], list(read_log(run / LOG)) if (run / LOG).exists() else [], "tasks")
+    draw_run(cells[-1], list(read_log(run / LOG)) if run is not None and (run / LOG).exists() else [], "tasks")
     more = f"\nthe first {len(names)} of {len(params)} parameters" if len(params) > len(names) else ""
     figure.suptitle(f"{fit}{more}", fontsize=11)
-    return save(figure, (into or run) / "gp.png")
+    return figure
 
 
 def _tasks(figure: Any, grid: Any, fit: Fit) -> None:
     """Six tasks, in the first two rows."""
     shown, above = _choose(fit), grid[:2].subgridspec(2, 3)
-    for place in range(_SHOWN):
-        axes = figure.add_subplot(above[place])
-        if place < len(shown):
-            _task(axes, fit, int(shown[place]))
+    for position in range(_SHOWN):
+        axes = figure.add_subplot(above[position])
+        if position < len(shown):
+            _task(axes, fit, int(shown[position]))
         else:
             axes.set_axis_off()
 
 
 def _cells(figure: Any, grid: Any, names: int, rows: int) -> list[Any]:
-    """Axes below the tasks, equally many a row: one a parameter, one of the likelihood, and the run in the rest."""
+    """Axes below the tasks, equally many a row: one per parameter, one of the likelihood, and the run in the rest."""
     wide = math.ceil((names + 1 + _RUN) / rows)
     below = [grid[2 + row].subgridspec(1, wide) for row in range(rows)]
-    cells = [figure.add_subplot(below[place // wide][place % wide]) for place in range(names + 1)]
+    cells = [figure.add_subplot(below[position // wide][position % wide]) for position in range(names + 1)]
     return [*cells, figure.add_subplot(below[-1][(names + 1) % wide :])]
 
 
@@ -71,19 +80,19 @@ def _task(axes: Any, fit: Fit, task: int) -> None:
     if x.shape[1] == 1:
         low, high = x.min(), x.max()
         wide = 0.1 * (high - low or 1.0)
-        at = places = np.linspace(low - wide, high + wide, 200)
+        at = positions = np.linspace(low - wide, high + wide, 200)
         where = x[:, 0]
     else:  # no line to draw along: the points themselves, in order of what is expected there
-        order = np.argsort(fit.one(task, x)[0])
+        order = np.argsort(fit.predict_task(task, x)[0])
         at, y = x[order], y[order]
-        places = where = np.arange(len(y))
+        positions = where = np.arange(len(y))
         axes.set_xlabel(f"points in order of their mean ({x.shape[1]} input dimensions)", fontsize=7)
-    mean, variance, noise = fit.one(task, at)
+    mean, variance, noise = fit.predict_task(task, at)
     band = 2 * np.sqrt(variance)
     outer = 2 * np.sqrt(variance + noise)
-    axes.fill_between(places, mean - outer, mean + outer, color=BLUE, alpha=0.12, lw=0)
-    axes.fill_between(places, mean - band, mean + band, color=BLUE, alpha=0.3, lw=0)
-    axes.plot(places, mean, color=BLUE, lw=1.5)
+    axes.fill_between(positions, mean - outer, mean + outer, color=BLUE, alpha=0.12, lw=0)
+    axes.fill_between(positions, mean - band, mean + band, color=BLUE, alpha=0.3, lw=0)
+    axes.plot(positions, mean, color=BLUE, lw=1.5)
     axes.plot(where, y, "o", color="#333333", ms=3)
 
 

@@ -2,7 +2,8 @@
 
 import functools
 import shutil
-from collections.abc import Callable, Mapping
+import threading
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -14,49 +15,59 @@ import torch
 from ..core.base import arrow
 from ..core.base.errors import ConfigError, InputError
 from ..core.base.units import format_bytes, format_count, format_seconds
+from ..core.declare.result import Result
+from ..core.memory.plan import Plan
+from ..core.runs.events import Event
 from ..core.runs.files import storage_error
 from ..engine.map import map
-from ..engine.map.batch import Status
 from ..engine.map.result import MapResult
-from .batch_functions import PREDICTED, Model, loo_batch, predict_batch, sample_batch
+from .batch_functions import PREDICTED, GPModel, loo_batch, predict_batch, sample_batch
 from .data.arrays import as_inputs, as_points
-from .data.long_table import Columns
-from .data.sources import Data, read, whole
-from .model.kernels import Custom
-from .store.lazy import WithParameters
+from .data.long_table import ColumnNames
+from .data.sources import GPData, read, whole
+from .model.kernels import CustomKernel
+from .options import KEEPS
+from .store.lazy import TasksWithParameters
 from .store.models import Store, write_data, write_model, write_models
+
+_BLOCK = 65_536  # tasks whose numbers are looked through at a time
+Progress = bool | Callable[[Event], None] | None
 
 
 @dataclass(slots=True, repr=False)
-class Fit:
-    """Fitted processes, one a task.
+class Fit(Result):
+    """Fitted processes, one per task.
 
     Attributes:
-        columns: what was found of each, by name; of a store read when it is asked for.
-        status: how each fared: 0 converged, others as `gp.Fate` and `brimful.Status` have them.
+        columns: the results of each task, by name; those of a store are read when they are asked for.
+        status: 0 where a task converged, otherwise a code of `gp.TaskStatus` or `brimful.Status`.
         messages: task number to a sentence, for tasks that are flagged.
-        way: how they were fitted.
-        result: plan, peaks, seconds and rate of the fit; None for a fit that was loaded.
+        plan, observed, seconds: of the run that made it, also after loading.
+        done: tasks fitted by this call, and not by an earlier one that it resumed; 0 for a fit that was loaded.
+        method: how they were fitted.
     """
 
-    model: Model
-    data: Data | None
+    model: GPModel
+    data: GPData | None
     columns: Mapping[str, np.ndarray]
     status: np.ndarray
     messages: dict[int, str]
     ids: pa.Array
+    plan: Plan
+    observed: int
+    seconds: float
+    done: int = 0
+    method: str = ""
     budget: Any = None
     device: Any = "auto"
     seed: int = 0
-    result: MapResult | None = None
-    way: str = ""
     _store: Store | None = None
 
     @property
     def params(self) -> dict[str, np.ndarray]:
         """The parameters in the units of the data, by name: variances, lengthscales, the noise variance, and the
-        coefficients of the mean (mean_0 the level, mean_1 and on the slopes)."""
-        names = [*self.model.names, *(f"mean_{place}" for place in range(self.model.regressors))]
+        coefficients of the mean (mean_0 the intercept, mean_1 and on the slopes)."""
+        names = [*self.model.names, *(f"mean_{index}" for index in range(self.model.regressors))]
         return {name: self._column(name) for name in names}
 
     def _column(self, name: str) -> np.ndarray:
@@ -80,31 +91,21 @@ class Fit:
     @property
     def converged(self) -> np.ndarray:
         """Which tasks have reached their optimum."""
-        return self.status <= Status.RESCUED
+        return self.status == 0
 
     def __len__(self) -> int:
         return len(self.status)
 
     def table(self) -> pa.Table:
-        """One row a task: task, status, message, parameters, points, nlml, gradient, iterations, and the predictions
+        """One row per task: task, status, message, parameters, points, nlml, gradient, iterations, and the predictions
         that were kept."""
-        more = {name: self._column(name) for name in ("points", "nlml", "gradient", "iterations")}
-        return pa.table(
-            {
-                "task": self.ids,
-                "status": pa.array(self.status),
-                "message": pa.array([self.messages.get(task) for task in range(len(self))], pa.string()),
-                **_arrow(
-                    self.params
-                    | more
-                    | {name: self.columns[name] for name in self.columns if name.startswith(PREDICTED)}
-                ),
-            }
-        )
+        names = ["points", "nlml", "gradient", "iterations"]
+        names += [name for name in self.columns if name.startswith(PREDICTED)]
+        messages = [self.messages.get(task) for task in range(len(self))]
+        about = {"task": self.ids, "status": pa.array(self.status), "message": pa.array(messages, pa.string())}
+        return pa.table(about | _arrow(self.params | {name: self._column(name) for name in names}))
 
-    def predict(
-        self, x_new: Any, *, noise: bool = False, progress: bool | Callable[[Any], None] | None = False
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def predict(self, x_new: Any, *, noise: bool = False, progress: Progress = False) -> tuple[np.ndarray, np.ndarray]:
         """Mean and variance of each task's function at new points.
 
         Args:
@@ -115,105 +116,98 @@ class Fit:
         Returns:
             Two arrays, (tasks, m). A task that could not be fitted has NaN variances.
         """
-        result = self._map(_observed, x_new, "gp predict", progress, **self._noise(noise))
-        values: Any = result.values or dict.fromkeys(("mean", "variance"), torch.zeros(0, self._count(x_new)))
-        return values["mean"].numpy(), values["variance"].numpy()
+        result = self._map(predict_batch, "gp predict", x_new, progress=progress, **self._noise(noise))
+        mean, variance = _values(result, ("mean", "variance"), self._count(x_new))
+        return mean, variance
 
-    def predict_to(self, out: str | Path, x_new: Any, *, noise: bool = False, progress: Any = None) -> MapResult:
+    def predict_to(
+        self,
+        out: str | Path,
+        x_new: Any,
+        *,
+        noise: bool = False,
+        progress: Progress = None,
+        cancel: threading.Event | None = None,
+    ) -> MapResult:
         """The same, streamed to a folder of Parquet files; it can be interrupted and resumed."""
-        return self._map(_observed, x_new, "gp predict", progress, out=out, **self._noise(noise))
+        noises = self._noise(noise)
+        return self._map(predict_batch, "gp predict", x_new, out=out, progress=progress, cancel=cancel, **noises)
 
     def _noise(self, wanted: bool) -> dict[str, Any]:
         """What is added to the variance of an observation: the fitted noise, or the known one."""
         if not (wanted and self.model.known):
-            return {"noise": wanted, "known": 0.0}
+            return {"noise": wanted}
         known = self._data().noise
         if known is None:
             raise ConfigError(
                 "the known noise differs from point to point, so that of new points is not known: predict the "
                 "function's variance, and add the noise of your new points to it"
             )
-        return {"noise": False, "known": known}
+        return {"known": known}
 
-    def sample(self, x_new: Any, draws: int = 1, *, seed: int | None = None) -> np.ndarray:
-        """Draws of each task's function at new points: (tasks, draws, m)."""
-        chosen = self.seed if seed is None else whole("seed", seed)
-        result = self._map(sample_batch, x_new, "gp sample", False, draws=whole("draws", draws, 1), seed=chosen)
-        values: Any = result.values
-        return values["draws"].numpy() if values else np.zeros((0, draws, self._count(x_new)))
+    def sample(self, x_new: Any, samples: int = 1, *, seed: int | None = None) -> np.ndarray:
+        """Samples of each task's function at new points: (tasks, samples, m)."""
+        chosen, samples = self.seed if seed is None else whole("seed", seed), whole("samples", samples, 1)
+        result = self._map(sample_batch, "gp sample", x_new, samples=samples, seed=chosen)
+        return _values(result, ("samples",), samples, self._count(x_new))[0]
 
     def loo(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Mean, variance and log density of each observation given the task's others, (tasks, points); NaN where a
         point is missing. Ragged tasks are padded to the longest, their points in the order they came."""
-        data = self._data()
-        widest = functools.partial(_padded_loo, model=self.model, width=data.points)
-        result: Any = map(
-            widest,
-            self._with({}),
-            budget=self.budget,
-            device=self.device,
-            nonfinite="allow",
-            progress=False,
-            name="gp loo",
-        )
-        values = result.values or {name: torch.zeros(0, data.points) for name in ("mean", "variance", "density")}
-        return values["mean"].numpy(), values["variance"].numpy(), values["density"].numpy()
+        width = self._data().points
+        result = self._map(loo_batch, "gp loo", width=width)
+        mean, variance, density = _values(result, ("mean", "variance", "density"), width)
+        return mean, variance, density
 
     def save(self, path: str | Path, *, keep: str = "params+data") -> Path:
         """Writes the models to a folder that `gp.load` reads; with their data, unless keep="params"."""
-        if keep not in ("params", "params+data"):
-            raise ConfigError(f"keep is {keep!r}; choose one of params, params+data")
+        if keep not in KEEPS[:2]:
+            raise ConfigError(f"keep is {keep!r}; choose one of {', '.join(KEEPS[:2])}")
         folder, data = Path(path), self._data()
-        if folder.exists() and not folder.is_dir():
-            raise InputError(f"{folder} is a file; choose a folder")
-        if folder.exists() and any(folder.iterdir()):
-            raise InputError(f"{folder} is not empty; choose another folder")
+        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+            fault = "is not empty; choose another" if folder.is_dir() else "is a file; choose a"
+            raise InputError(f"{folder} {fault} folder")
         try:
             folder.mkdir(parents=True, exist_ok=True)
             self._write(folder, data, keep)
         except BaseException as error:
-            shutil.rmtree(folder, ignore_errors=True)  # half a store is none, and would stand in the way
+            shutil.rmtree(folder, ignore_errors=True)  # half a store is none, and would be in the way
             if isinstance(error, OSError):
                 raise storage_error(folder, error) from error
             raise
         return folder
 
-    def _write(self, folder: Path, data: Data, keep: str) -> None:
+    def _write(self, folder: Path, data: GPData, keep: str) -> None:
         order = data.items.index(0, len(self))
         columns = {
             "item": pa.array(order),
             "status": pa.array(self.status[order]),
             "message": pa.array([self.messages.get(int(task)) for task in order], pa.string()),
         }
-        columns |= _arrow({name: each[order] for name, each in self.columns.items()})
-        write_models(folder, columns)
+        write_models(folder, columns | _arrow({name: values[order] for name, values in self.columns.items()}))
         if keep == "params+data":
             write_data(folder, data)
-        write_model(folder, self.model, data, keep, None, self.seed)
+        write_model(folder, self.model, data, keep, None, self.seed, (self.plan, self.observed, self.seconds))
 
     def batch_of(self, task: int) -> dict[str, torch.Tensor]:
         """One task as a batch of one: its points and its parameters."""
-        items = self._data().items
-        start, block = 0, 65_536
-        while start < len(self):
-            found = np.flatnonzero(items.index(start, min(start + block, len(self))) == task)
-            if len(found):
-                position = start + int(found[0])
-                tree = items.load(position, position + 1).tree
-                assert isinstance(tree, dict)
-                row = torch.tensor([[float(self._column(name)[task]) for name in self.model.names]])
-                return {**tree, "parameters": row.double()}
-            start += block
+        items = self.with_parameters()
+        for start in range(0, len(self), _BLOCK):
+            matches = np.flatnonzero(items.index(start, min(start + _BLOCK, len(self))) == task)
+            if len(matches):
+                first = start + int(matches[0])
+                tree: Any = items.load(first, first + 1).tree
+                return tree
         raise InputError(f"there is no task {task}; there are {len(self)}")
 
-    def one(self, task: int, x_new: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
+    def predict_task(self, task: int, x_new: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
         """Mean and variance of one task at new points, and its noise variance."""
         at = torch.as_tensor(x_new, dtype=torch.float64).reshape(len(x_new), -1)
-        found = predict_batch(self.batch_of(task), model=self.model, at=at)
+        values = predict_batch(self.batch_of(task), model=self.model, at=at)
         noise = self._data().noise if self.model.known else self._column("noise")[task]
-        return found["mean"][0].numpy(), found["variance"][0].numpy(), float(noise or 0.0)
+        return values["mean"][0].numpy(), values["variance"][0].numpy(), float(noise or 0.0)
 
-    def _data(self) -> Data:
+    def _data(self) -> GPData:
         if self.data is None:
             raise InputError(
                 "this fit kept its parameters and not its data, and needs both: gp.load(path, x=..., y=...) with the "
@@ -221,41 +215,47 @@ class Fit:
             )
         return self.data
 
-    def _with(self, more: dict[str, torch.Tensor]) -> WithParameters:
-        data = self._data()
-        store = self._store
-        if store is not None and store.models.length == data.tasks:
-            return WithParameters(data.items, store.parameters, more)
-        stacked = torch.from_numpy(
-            np.stack([self._column(name).astype(np.float64) for name in self.model.names], axis=1)
+    def with_parameters(self, more: dict[str, torch.Tensor] | None = None) -> TasksWithParameters:
+        """The tasks' points with their parameters, and further arrays of one row per task."""
+        items, store = self._data().items, self._store
+        if store is not None and store.models.length == items.length:
+            return TasksWithParameters(items, store.parameters, more or {})
+        columns = [self._column(name).astype(np.float64) for name in self.model.names]
+        stacked = torch.from_numpy(np.stack(columns, axis=1))
+        return TasksWithParameters(
+            items, lambda start, stop: stacked[torch.tensor(items.index(start, stop))], more or {}
         )
-        items = data.items
-        return WithParameters(items, lambda start, stop: stacked[torch.tensor(items.index(start, stop))], more)
 
     def _map(
-        self, function: Any, x_new: Any, name: str, progress: Any, out: str | Path | None = None, **options: Any
+        self,
+        function: Any,
+        name: str,
+        x_new: Any = None,
+        out: str | Path | None = None,
+        progress: Progress = False,
+        cancel: threading.Event | None = None,
+        **options: Any,
     ) -> MapResult:
-        data = self._data()
-        new = self._points(x_new)
         more: dict[str, torch.Tensor] = {}
-        at: torch.Tensor | None = None
-        if new.ndim == 3:
-            if len(new) != len(self) or new.shape[2] != data.dimensions:
+        if x_new is not None:
+            new, dimensions = self._points(x_new), self._data().dimensions
+            if new.ndim < 3:
+                options["at"] = as_points(new, dimensions)
+            elif len(new) == len(self) and new.shape[2] == dimensions:
+                more["new"] = new
+            else:
                 raise InputError(
-                    f"new points have shape {tuple(new.shape)}; give ({len(self)}, m, {data.dimensions}), or (m, "
-                    f"{data.dimensions}) for all tasks"
+                    f"new points have shape {tuple(new.shape)}; give ({len(self)}, m, {dimensions}), or (m, "
+                    f"{dimensions}) for all tasks"
                 )
-            more["new"] = new
-        else:
-            at = as_points(new, data.dimensions)
-        work = functools.partial(function, model=self.model, at=at, **options)
         return map(
-            work,
-            self._with(more),
+            functools.partial(function, model=self.model, **options),
+            self.with_parameters(more),
             budget=self.budget,
             device=self.device,
             nonfinite="allow",
             progress=progress,
+            cancel=cancel,
             out=out,
             name=name,
         )
@@ -271,46 +271,52 @@ class Fit:
         new = self._points(x_new)
         return new.shape[1] if new.ndim == 3 else len(torch.atleast_1d(new))
 
-    def __repr__(self) -> str:
-        return f"<gp.Fit: {self}>"
+    def quality(self) -> dict[str, Any]:
+        """How good the fits are, in JSON values."""
+        finite = self.nlml[np.isfinite(self.nlml)]
+        return {
+            "tasks": len(self),
+            "kernel": self.model.kernel.text,
+            "converged_share": float(self.converged.mean()) if len(self) else None,
+            "flagged": int((~self.converged).sum()),
+            "mean_NLML": float(finite.mean()) if len(finite) else None,
+        }
+
+    def summary(self) -> dict[str, Any]:
+        done = self.done
+        return {
+            **self.quality(),
+            "method": self.method if done or not len(self) else "already fitted",
+            "batch_size": self.plan.batch,
+            **Result.summary(self),
+            "observed_peak_bytes": self.observed if done else None,
+            "time_per_task_seconds": self.seconds / done if done else None,
+            "tasks_per_GB": int(done / max(self.observed, 1) * 1e9) if done else None,
+            "mean_iterations": float(self.iterations.mean()) if len(self) else None,
+        }
 
     def __str__(self) -> str:
-        finite = self.nlml[np.isfinite(self.nlml)]
-        text = (
-            f"{format_count(len(self))} processes ({self.model.kernel.text}), "
-            f"{self.converged.mean() if len(self) else 1.0:.1%} converged, "
-            f"mean NLML {finite.mean() if len(finite) else float('nan'):.3f}"
-        )
-        if self.result is None:
-            return text
-        done = self.result.done
-        if len(self) and not done:
-            return f"{text}, already fitted"
-        seconds = self.result.seconds
+        quality = self.quality()
+        converged = 1.0 if quality["converged_share"] is None else quality["converged_share"]
+        mean = float("nan") if quality["mean_NLML"] is None else quality["mean_NLML"]
+        text = f"{format_count(len(self))} processes ({quality['kernel']}), {converged:.1%} converged"
+        text += f", mean NLML {mean:.3f}"
+        if len(self) and not self.done:
+            return text if self.method == "loaded" else f"{text}, already fitted"
         return (
-            f"{text}, {format_seconds(seconds)} ({format_seconds(seconds / max(1, done))} a task), "
-            f"peak {format_bytes(self.result.observed)}"
+            f"{text}, {format_seconds(self.seconds)} ({format_seconds(self.seconds / max(1, self.done))} per task), "
+            f"peak {format_bytes(self.observed)}"
         )
 
 
-def _padded_loo(batch: dict[str, torch.Tensor], *, model: Model, width: int) -> dict[str, torch.Tensor]:
-    values = loo_batch(batch, model=model)
-    lacking = width - values["mean"].shape[1]
-    return {
-        name: torch.nn.functional.pad(each, (0, lacking), value=torch.nan) if lacking > 0 else each
-        for name, each in values.items()
-    }
+def _values(result: MapResult, names: Sequence[str], *shape: int) -> tuple[np.ndarray, ...]:
+    """The results by name; of no task, empty arrays whose rows would have that shape."""
+    values: Any = result.values or dict.fromkeys(names, torch.zeros(0, *shape))
+    return tuple(values[name].numpy() for name in names)
 
 
 def _arrow(columns: dict[str, np.ndarray]) -> dict[str, pa.Array]:
     return arrow.to_columns({name: torch.from_numpy(np.ascontiguousarray(each)) for name, each in columns.items()})[0]
-
-
-def _observed(
-    batch: dict[str, torch.Tensor], *, model: Model, at: torch.Tensor | None, noise: bool, known: float
-) -> dict[str, torch.Tensor]:
-    found = predict_batch(batch, model=model, at=at, noise=noise)
-    return found | {"variance": found["variance"] + known}
 
 
 def load(
@@ -319,8 +325,8 @@ def load(
     x: Any = None,
     y: Any = None,
     noise: Any = None,
-    columns: Columns | None = None,
-    kernel: Custom | None = None,
+    columns: ColumnNames | None = None,
+    kernel: CustomKernel | None = None,
     budget: Any = None,
     device: Any = "auto",
 ) -> Fit:
@@ -330,7 +336,7 @@ def load(
         path: the folder.
         x, y, noise, columns: the data, where it was not kept, in any of the forms of `gp.fit`. A table's tasks are put
             into the order of the models by their ids; data that is not what was fitted is refused.
-        kernel: the kernel, where it is one of your own: code is never read from a folder.
+        kernel: the kernel, where it is a custom one: code is never read from a folder.
         budget, device: for predictions.
     """
     for name, given in (("y", y), ("noise", noise), ("columns", columns)):
@@ -338,19 +344,20 @@ def load(
             raise InputError(f"{name}= goes with x=, the data that the models were fitted to; give both")
     store = Store(Path(path), kernel)
     data = store.data() if x is None else store.given(read(x, y, noise, None, columns))
-    model = store.model if data is None else replace(store.model, shared=data.shared)
-    found, ids = store.columns(), store.ids()
-    status = found.status()
+    stored, ids = store.columns(), store.ids()
     return Fit(
-        model=model,
+        model=store.model if data is None else replace(store.model, shared=data.shared),
         data=data,
-        columns=found,
-        status=status,
+        columns=stored,
+        status=stored.status(),
         messages=store.messages(),
-        ids=ids if ids is not None else pa.array(np.arange(len(status))),
+        ids=ids if ids is not None else pa.array(np.arange(store.tasks)),
+        plan=Plan.from_dict(store.body["plan"]),
+        observed=store.body["observed"],
+        seconds=store.body["seconds"],
+        method="loaded",
         budget=budget,
         device=device,
-        seed=store.body.get("seed", 0),
-        way="loaded",
+        seed=store.body["seed"],
         _store=store if x is None else None,
     )

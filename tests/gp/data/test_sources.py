@@ -20,8 +20,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from brimful import ConfigError, InputError, gp
-from brimful.gp.data.long_table import Columns
-from brimful.gp.data.sources import Ragged, Synthetic, read
+from brimful.gp.data.long_table import ColumnNames
+from brimful.gp.data.sources import RaggedTasks, SyntheticTasks, read
 
 from ..helpers.small import fit, long, rows, same
 
@@ -53,16 +53,16 @@ OWN: dict[str, tuple[Any, Any]] = {
 
 @pytest.mark.parametrize("form", ARRAYS)
 def test_shared_inputs_in_every_form(form: str):
-    found = fit(*ARRAYS[form])
-    assert "shared eigenbasis" in found.way
-    same(fit(SHARED[:, 0], Y), found, rtol=1e-4 if form == "reversed views" else 0.0)  # what float32 may tell apart
+    fitted = fit(*ARRAYS[form])
+    assert "shared eigenbasis" in fitted.method
+    same(fit(SHARED[:, 0], Y), fitted, rtol=1e-4 if form == "reversed views" else 0.0)  # what float32 may tell apart
 
 
 @pytest.mark.parametrize("form", OWN)
 def test_own_inputs_in_every_form(form: str):
-    found = fit(*OWN[form])
-    assert "grid of first guesses" in found.way
-    same(fit(X[:, :, 0], Y), found)
+    fitted = fit(*OWN[form])
+    assert "grid of initial values" in fitted.method
+    same(fit(X[:, :, 0], Y), fitted)
 
 
 def test_shared_and_own_inputs_end_at_the_same_optimum():
@@ -89,19 +89,19 @@ def test_a_long_table_in_any_order_of_rows(tmp_path: Path, kind: str, ids: list[
         pq.write_table(table, source)
     if kind == "csv":
         pyarrow.csv.write_csv(table, source)
-    found = fit(str(source) if kind == "csv" else source)
+    fitted = fit(str(source) if kind == "csv" else source)
     firsts = list(dict.fromkeys(table["unique_id"].to_pylist()))
-    assert found.ids.to_pylist() == firsts
+    assert fitted.ids.to_pylist() == firsts
     expected = fit(x, y)
-    order = [ids.index(each) for each in firsts]
-    np.testing.assert_allclose(found.nlml, expected.nlml[order], rtol=1e-6)
-    for name, values in found.params.items():
+    order = [ids.index(item) for item in firsts]
+    np.testing.assert_allclose(fitted.nlml, expected.nlml[order], rtol=1e-6)
+    for name, values in fitted.params.items():
         np.testing.assert_allclose(values, expected.params[name][order], rtol=1e-3)
 
 
 def moments(dates: list[datetime.datetime]) -> dict[str, Any]:
     return {
-        "date": pa.array([each.date() for each in dates]),
+        "date": pa.array([item.date() for item in dates]),
         "timestamp": pa.array(dates),
         "nanoseconds": pa.array(dates, pa.timestamp("ns")).view(pa.int64()).cast(pa.int64()).view(pa.timestamp("ns")),
         "with a zone": pa.array(dates, pa.timestamp("s", "UTC")),
@@ -147,10 +147,10 @@ MOMENTS: dict[str, Any] = {
 def test_dates_are_days_since_1970_wherever_inputs_go(form: str):
     days = (DATES - pd.Timestamp("1970-01-01")) / pd.Timedelta(days=1)
     table = pa.table({"task": ["a"] * 9, "ds": pa.array(DATES), "y": Y[0]})
-    found = fit(table)
-    for mine, theirs in zip(found.predict(MOMENTS[form]), found.predict(days.to_numpy()), strict=True):
+    fitted = fit(table)
+    for mine, theirs in zip(fitted.predict(MOMENTS[form]), fitted.predict(days.to_numpy()), strict=True):
         np.testing.assert_array_equal(mine, theirs)
-    same(fit([(MOMENTS[form], Y[0])]), found)
+    same(fit([(MOMENTS[form], Y[0])]), fitted)
     assert fit(MOMENTS[form], Y[:1]).status.tolist() == [0]
 
 
@@ -173,12 +173,12 @@ FORMS_OF_PERIODS: dict[str, Any] = {
 @pytest.mark.parametrize("form", FORMS_OF_PERIODS)
 def test_a_period_is_the_day_it_starts(form: str):
     dates = PERIODS.start_time
-    found = fit(pd.DataFrame({"task": "a", "ds": PERIODS, "y": Y[0]}))
-    same(found, fit(pd.DataFrame({"task": "a", "ds": dates, "y": Y[0]})))
-    same(found, fit([(FORMS_OF_PERIODS[form], Y[0])]))
-    expected = found.predict(dates)[0]
-    np.testing.assert_array_equal(found.predict(FORMS_OF_PERIODS[form])[0], expected)
-    np.testing.assert_array_equal(found.predict([pd.Timestamp("2020-02-01")])[0], expected[:, 1:2])
+    fitted = fit(pd.DataFrame({"task": "a", "ds": PERIODS, "y": Y[0]}))
+    same(fitted, fit(pd.DataFrame({"task": "a", "ds": dates, "y": Y[0]})))
+    same(fitted, fit([(FORMS_OF_PERIODS[form], Y[0])]))
+    expected = fitted.predict(dates)[0]
+    np.testing.assert_array_equal(fitted.predict(FORMS_OF_PERIODS[form])[0], expected)
+    np.testing.assert_array_equal(fitted.predict([pd.Timestamp("2020-02-01")])[0], expected[:, 1:2])
 
 
 @pytest.mark.parametrize("frequency", ["Y", "Q", "W", "D", "h"])
@@ -205,10 +205,10 @@ def test_the_periods_of_a_file_are_known_without_pandas(tmp_path: Path):
         "assert 'pandas' not in sys.modules\n"
         "print(json.dumps(numbers(read_table(sys.argv[1])['ds'], 'ds').tolist()))"
     )
-    said = subprocess.run(
+    message = subprocess.run(
         [sys.executable, "-c", program, str(tmp_path / "long.parquet")], check=True, capture_output=True, text=True
     )
-    assert json.loads(said.stdout) == ((PERIODS.start_time - pd.Timestamp(0)) // pd.Timedelta(days=1)).tolist()
+    assert json.loads(message.stdout) == ((PERIODS.start_time - pd.Timestamp(0)) // pd.Timedelta(days=1)).tolist()
 
 
 def test_periods_without_pandas_are_told_of(monkeypatch: pytest.MonkeyPatch):
@@ -234,13 +234,13 @@ def test_what_is_masked_is_missing(form: str):
         "own": lambda: (x, y),
         "pairs": lambda: ([*zip(x, y, strict=True)],),
         "lists": lambda: (x, list(y)),
-        "lists of lists": lambda: (x, [[each if each is np.ma.masked else float(each) for each in row] for row in y]),
+        "lists of lists": lambda: (x, [[item if item is np.ma.masked else float(item) for item in row] for row in y]),
         "inputs": lambda: (masked(x), Y),
         "pairs of inputs": lambda: ([*zip(masked(x), Y, strict=True)],),
     }[form]()
-    found = fit(*given)
-    same(found, fit(SHARED if form == "shared" else x, missing))
-    assert found.table()["points"].to_pylist() == (~HIDDEN).sum(1).tolist()
+    fitted = fit(*given)
+    same(fitted, fit(SHARED if form == "shared" else x, missing))
+    assert fitted.table()["points"].to_pylist() == (~HIDDEN).sum(1).tolist()
 
 
 def test_masks_of_whole_numbers_and_dates():
@@ -263,30 +263,30 @@ def test_a_point_whose_noise_is_masked_is_missing():
     missing = np.where(HIDDEN, np.nan, Y)
     expected = fit(X, missing, noise=0.05)
     noise = np.ma.masked_invalid(np.where(HIDDEN, np.nan, 0.05))
-    for found in (
+    for fitted in (
         fit(X, Y, noise=noise),
         fit(X, masked(Y), noise=noise),
         fit(X, Y, noise=list(noise)),
         fit([*zip(X, Y, noise, strict=True)]),
     ):
-        same(found, expected)
-        np.testing.assert_array_equal(found.predict([0.5], noise=True)[1], expected.predict([0.5], noise=True)[1])
-    assert (fit(X, Y, noise=np.where(HIDDEN, np.nan, 0.05)).status == gp.Fate.INVALID)[HIDDEN.any(1)].all()
+        same(fitted, expected)
+        np.testing.assert_array_equal(fitted.predict([0.5], noise=True)[1], expected.predict([0.5], noise=True)[1])
+    assert (fit(X, Y, noise=np.where(HIDDEN, np.nan, 0.05)).status == gp.TaskStatus.INVALID)[HIDDEN.any(1)].all()
 
 
 def test_only_categories_that_occur_are_tasks():
     table = pd.DataFrame(long(X, Y, list("abcde")))
     expected = fit(table[table["unique_id"].isin(["b", "d"])])
     categories = table.assign(unique_id=pd.Categorical(table["unique_id"], categories=list("zedcba")))
-    found = fit(categories[categories["unique_id"].isin(["b", "d"])])
-    assert found.ids.to_pylist() == ["b", "d"]
-    same(found, expected)
+    fitted = fit(categories[categories["unique_id"].isin(["b", "d"])])
+    assert fitted.ids.to_pylist() == ["b", "d"]
+    same(fitted, expected)
 
 
 def polars_frame(polars: Any) -> Any:
     columns = long(X, Y, list("cabed"))
-    dates = [datetime.date(2024, 1, 1) + datetime.timedelta(days=int(100 * each)) for each in columns["ds"]]
-    y = [None if place in (2, 11) else float(value) for place, value in enumerate(columns["y"])]
+    dates = [datetime.date(2024, 1, 1) + datetime.timedelta(days=int(100 * item)) for item in columns["ds"]]
+    y = [None if position in (2, 11) else float(value) for position, value in enumerate(columns["y"])]
     return polars.DataFrame({"unique_id": columns["unique_id"], "ds": dates, "y": y})
 
 
@@ -307,11 +307,11 @@ def test_frames_of_polars(tmp_path: Path, kind: str):
     }[kind]()
     y = Y.copy()
     y.reshape(-1)[[2, 11, *([20] if kind == "one null date" else [])]] = np.nan
-    days = np.array([(each - datetime.date(1970, 1, 1)).days for each in frame["ds"]], float).reshape(5, 9)
-    found = fit(source, out=tmp_path / "models")
+    days = np.array([(item - datetime.date(1970, 1, 1)).days for item in frame["ds"]], float).reshape(5, 9)
+    fitted = fit(source, out=tmp_path / "models")
     expected = fit(days, y, out=tmp_path / "expected")
-    assert found.ids.to_pylist() == list("cabed")
-    same(found, expected)
+    assert fitted.ids.to_pylist() == list("cabed")
+    same(fitted, expected)
     assert gp.load(tmp_path / "models").ids.take(pa.array([3])).to_pylist() == ["e"]
 
 
@@ -341,9 +341,9 @@ def test_the_numbers_of_pandas_rows_are_no_input(tmp_path: Path, kind: str):
         shuffled.to_parquet(source)
     if kind == "csv":
         shuffled.to_csv(source)
-    found = fit(source)
-    assert found.data is not None
-    assert (found.data.dimensions, found.data.inputs) == (1, ("depth",))
+    fitted = fit(source)
+    assert fitted.data is not None
+    assert (fitted.data.dimensions, fitted.data.inputs) == (1, ("depth",))
 
 
 @pytest.mark.parametrize("name", ["a.CSV", "a.tsv", "a.csv.gz", "a.TSV"])
@@ -356,15 +356,15 @@ def test_tables_of_text_in_every_form(tmp_path: Path, name: str):
 def test_the_inputs_of_a_table_in_a_list():
     x, y = rows(1, 2, 8, 2)
     table = pa.table(long(x, y, list("ab")))
-    same(fit(table, columns=gp.Columns(x=["x_1", "x_0"])), fit(table, columns=gp.Columns(x="x_1, x_0")))
+    same(fit(table, columns=gp.ColumnNames(x=["x_1", "x_0"])), fit(table, columns=gp.ColumnNames(x="x_1, x_0")))
 
 
 @pytest.mark.parametrize(
     ("columns", "words"),
     [
         (lambda: {"x": "ds"}, r"columns is a dict; give gp.Columns\(id=..., x=..., y=...\)"),
-        (lambda: gp.Columns(x=[1]), r"columns has x=\[1\]; give the name of a column"),  # pyright: ignore[reportArgumentType]
-        (lambda: gp.Columns(id=["a"]), r"columns has id=\['a'\]; give the name"),  # pyright: ignore[reportArgumentType]
+        (lambda: gp.ColumnNames(x=[1]), r"columns has x=\[1\]; give the name of a column"),  # pyright: ignore[reportArgumentType]
+        (lambda: gp.ColumnNames(id=["a"]), r"columns has id=\['a'\]; give the name"),  # pyright: ignore[reportArgumentType]
     ],
 )
 def test_columns_that_are_no_names(columns: Callable[[], Any], words: str):
@@ -373,7 +373,7 @@ def test_columns_that_are_no_names(columns: Callable[[], Any], words: str):
 
 
 @pytest.mark.parametrize(
-    "more", [{"y": Y}, {"noise": 0.01}, {"task_ids": list("abc")}, {"columns": gp.Columns(noise="v")}]
+    "more", [{"y": Y}, {"noise": 0.01}, {"task_ids": list("abc")}, {"columns": gp.ColumnNames(noise="v")}]
 )
 def test_nothing_is_given_beside_data_that_has_it_all(more: dict[str, Any]):
     with pytest.raises(InputError, match=r"leave .*out"):
@@ -388,13 +388,13 @@ def test_synthetic_tasks_are_counted(count: Any):
 
 def test_nulls_are_missing_points():
     columns = long(X, Y, list("abcde"))
-    columns["y"] = pa.array([None if place in (2, 11) else value for place, value in enumerate(columns["y"])])
-    columns["ds"] = pa.array([None if place == 20 else value for place, value in enumerate(columns["ds"])])
-    found = fit(pa.table(columns))
+    columns["y"] = pa.array([None if position in (2, 11) else value for position, value in enumerate(columns["y"])])
+    columns["ds"] = pa.array([None if position == 20 else value for position, value in enumerate(columns["ds"])])
+    fitted = fit(pa.table(columns))
     missing = Y.copy()
     missing.reshape(-1)[[2, 11, 20]] = np.nan
-    same(found, fit(X, missing), rtol=1e-6)
-    assert found.table()["points"].to_pylist() == [8, 8, 8, 9, 9]
+    same(fitted, fit(X, missing), rtol=1e-6)
+    assert fitted.table()["points"].to_pylist() == [8, 8, 8, 9, 9]
 
 
 @pytest.mark.parametrize("kind", [pa.float32(), pa.int64(), pa.decimal128(12, 6)])
@@ -410,25 +410,25 @@ def test_usual_names_and_others():
     for names in (("task", "t", "value"), ("series", "x", "target"), ("id", "depth", "y")):
         same(expected, fit(pa.table(dict(zip(names, plain.values(), strict=True)))))
     odd = pa.table({"t": ["a"] * 9, "when": X[0, :, 0], "x": Y[0], "ds": Y[1]})
-    same(expected, fit(odd, columns=gp.Columns(id="t", x="when", y="x")))
+    same(expected, fit(odd, columns=gp.ColumnNames(id="t", x="when", y="x")))
 
 
 def test_the_target_is_never_taken_for_an_input():
     table = pa.table({"task": ["a"] * 9, "t": X[0, :, 0], "x": Y[0]})
-    same(fit(table, columns=gp.Columns(y="x")), fit([(X[0], Y[0])]))
+    same(fit(table, columns=gp.ColumnNames(y="x")), fit([(X[0], Y[0])]))
 
 
 def test_a_column_of_noise():
     variances = np.linspace(0.01, 0.3, 45)
     table = pa.table(long(X, Y, list("abcde")) | {"var": variances})
-    found = fit(table, columns=gp.Columns(noise="var"))
-    same(found, fit(X, Y, noise=variances.reshape(5, 9)))
-    same(found, fit([(x, y, v) for x, y, v in zip(X, Y, variances.reshape(5, 9), strict=True)]))
-    assert found.params["noise"].tolist() == [0.0] * 5
+    fitted = fit(table, columns=gp.ColumnNames(noise="var"))
+    same(fitted, fit(X, Y, noise=variances.reshape(5, 9)))
+    same(fitted, fit([(x, y, v) for x, y, v in zip(X, Y, variances.reshape(5, 9), strict=True)]))
+    assert fitted.params["noise"].tolist() == [0.0] * 5
 
 
 def table_of(**changes: Any) -> pa.Table:
-    columns = {name: each for name, each in (long(X, Y, list("abcde")) | changes).items() if each is not None}
+    columns = {name: item for name, item in (long(X, Y, list("abcde")) | changes).items() if item is not None}
     return pa.table(columns)
 
 
@@ -436,8 +436,9 @@ BAD_TABLES: dict[str, tuple[Callable[[], Any], dict[str, Any], str]] = {
     "no id": (lambda: table_of(unique_id=None), {}, "no column of ds, y is called unique_id or .*id option"),
     "no target": (lambda: table_of(y=None), {}, "no column of unique_id, ds is called y or value or target"),
     "no input": (lambda: table_of(ds=None), {}, "no input column beside 'unique_id' and 'y'"),
-    "no such column": (lambda: table_of(), {"columns": Columns(x="ds, depth")}, "no column 'depth'; it has unique_id"),
-    "texts": (lambda: table_of(y=[str(each) for each in range(45)]), {}, "column 'y' is string.*numbers or dates"),
+    "no such column": (lambda: table_of(), {"columns": ColumnNames(x="ds, depth")},
+    "no column 'depth'; it has unique_id"),
+    "texts": (lambda: table_of(y=[str(item) for item in range(45)]), {}, "column 'y' is string.*numbers or dates"),
     "mixed": (lambda: pd.DataFrame({"task": [1, 1], "x": [1, 2], "y": [1, "two"]}), {}, "cannot be read as a table"),
     "lists": (lambda: table_of(ds=[[1.0]] * 45), {}, "column 'ds' is list<.*numbers or dates"),
     "ids of lists": (lambda: table_of(unique_id=[[1]] * 45), {}, "column 'unique_id' is list<.*texts or whole numbers"),
@@ -477,7 +478,7 @@ BAD_ARRAYS: dict[str, tuple[Any, Any, dict[str, Any], str]] = {
     "unequal": (SHARED, [[1.0, 2.0], [3.0]], {}, "y is a list that is not an array of numbers"),
     "not finite": ([0, 1, np.nan, 3, 4, 5, 6, 7, 8], Y, {}, "x holds NaN or infinities, and all tasks share it"),
     "noise": (SHARED, Y, {"noise": np.ones(4)}, r"noise has shape \(4,\); give .* \(9,\), or .* \(5, 9\)"),
-    "ids": (SHARED, Y, {"task_ids": ["a"]}, "task_ids has 1 names for 5 tasks; give one a task"),
+    "ids": (SHARED, Y, {"task_ids": ["a"]}, "task_ids has 1 names for 5 tasks; give one per task"),
     "mixed ids": (SHARED, Y, {"task_ids": ["a", 1, 2, 3, 4]}, "task_ids is a list of names .* one kind"),
     "an id": (SHARED, Y, {"task_ids": "abcde"}, "task_ids is a str .* give a list of texts or of whole numbers"),
     "a number": (SHARED, Y, {"task_ids": 5}, "task_ids is a int"),
@@ -485,7 +486,7 @@ BAD_ARRAYS: dict[str, tuple[Any, Any, dict[str, Any], str]] = {
     "ids in rows": (SHARED, Y, {"task_ids": np.zeros((5, 2))}, "task_ids is a ndarray"),
     "ids in lists": (SHARED, Y, {"task_ids": [["a"]] * 5}, "task_ids holds list"),
     "pair noise": ([(X[0], Y[0], np.ones(4))], None, {}, r"task 0 has noise of shape \(4,\) and 9 targets; give one"),
-    "columns": (SHARED, Y, {"columns": Columns(x="ds")}, "columns= names the columns of a long table"),
+    "columns": (SHARED, Y, {"columns": ColumnNames(x="ds")}, "columns= names the columns of a long table"),
     "dates": (SHARED, pd.date_range("2024-01-01", periods=9), {}, r"y holds datetime64\[.*; give real numbers"),
     "no y": (SHARED, None, {}, "x is a ndarray and there is no y; give arrays x and y, a list of"),
     "nothing": (None, None, {}, "x is a NoneType and there is no y"),
@@ -511,24 +512,24 @@ def test_arrays_that_cannot_be_understood(case: str):
 def test_synthetic_tasks_do_not_depend_on_how_they_are_cut(
     count: int, cuts: list[int], seed: int, shared: bool, points: int
 ):
-    source = Synthetic(count, points, seed, shared)
+    source = SyntheticTasks(count, points, seed, shared)
     at = torch.linspace(0, 1, 3)
     whole = source.draw(0, count, at)
     edges = sorted({0, count, *(cut for cut in cuts if cut < count)})
     parts = [source.draw(start, stop, at) for start, stop in itertools.pairwise(edges)]
-    for place in range(3):
-        assert torch.equal(torch.cat([part[place] for part in parts]), whole[place])
+    for position in range(3):
+        assert torch.equal(torch.cat([part[position] for part in parts]), whole[position])
 
 
 def test_synthetic_tasks_follow_the_seed():
-    one, other = (Synthetic(300, 8, seed, True).draw(0, 300)[1] for seed in (0, 1))
+    one, other = (SyntheticTasks(300, 8, seed, True).draw(0, 300)[1] for seed in (0, 1))
     assert not torch.isclose(one, other).any(dim=1).all()
-    assert torch.equal(one, Synthetic(300, 8, 0, True).draw(0, 300)[1])
+    assert torch.equal(one, SyntheticTasks(300, 8, 0, True).draw(0, 300)[1])
     assert len(one.unique(dim=0)) == 300
 
 
 def test_a_noisy_observation_scatters_about_the_truth():
-    source = Synthetic(2000, 4, 0, True)
+    source = SyntheticTasks(2000, 4, 0, True)
     truth, seen = source.draw(0, 2000, torch.linspace(0, 1, 20, dtype=torch.float64))[2].unbind(2)
     sigma = (seen - truth).std(1)
     assert abs(float((seen - truth).mean())) < 0.01
@@ -538,7 +539,7 @@ def test_a_noisy_observation_scatters_about_the_truth():
 
 @pytest.mark.parametrize("count", [0, 512])
 def test_no_synthetic_tasks(count: int):
-    assert [len(part) for part in Synthetic(600, 4, 0, False).draw(count, count)] == [0, 0, 0]
+    assert [len(part) for part in SyntheticTasks(600, 4, 0, False).draw(count, count)] == [0, 0, 0]
     assert len(fit(gp.synthetic(0))) == 0
 
 
@@ -547,8 +548,8 @@ def test_no_synthetic_tasks(count: int):
 def test_ragged_tasks_are_padded_and_told_apart(counts: list[int], chosen: st.DataObject):
     generator = np.random.default_rng(0)
     tasks = [(generator.normal(size=(count, 2)), generator.normal(size=count), count + 0.5) for count in counts]
-    source = read(tasks, None, None, None, Columns()).items
-    assert isinstance(source, Ragged)
+    source = read(tasks, None, None, None, ColumnNames()).items
+    assert isinstance(source, RaggedTasks)
     start = chosen.draw(st.integers(0, len(counts) - 1))
     stop = chosen.draw(st.integers(start + 1, len(counts)))
     loaded = source.load(start, stop)
@@ -571,18 +572,18 @@ def test_ragged_tasks_are_padded_and_told_apart(counts: list[int], chosen: st.Da
 def test_ragged_tasks_keep_their_order_whatever_the_order_of_work():
     x, y = rows(3, 6, 12)
     counts = [3, 12, 7, 0, 12, 5]
-    found = fit([(x[task, :count], y[task, :count]) for task, count in enumerate(counts)], task_ids=list("abcdef"))
-    assert found.table()["points"].to_pylist() == counts
-    assert found.ids.to_pylist() == list("abcdef")
-    assert found.status.tolist() == [0, 0, 0, gp.Fate.EMPTY, 0, 0]
+    fitted = fit([(x[task, :count], y[task, :count]) for task, count in enumerate(counts)], task_ids=list("abcdef"))
+    assert fitted.table()["points"].to_pylist() == counts
+    assert fitted.ids.to_pylist() == list("abcdef")
+    assert fitted.status.tolist() == [0, 0, 0, gp.TaskStatus.EMPTY, 0, 0]
     for task in (0, 2, 5):
         alone = fit([(x[task, : counts[task]], y[task, : counts[task]])])
-        assert found.nlml[task] == pytest.approx(alone.nlml[0], rel=1e-9)
+        assert fitted.nlml[task] == pytest.approx(alone.nlml[0], rel=1e-9)
 
 
 @pytest.mark.parametrize("scale", [1e31, 1e-31])
 def test_inputs_beyond_what_can_be_measured_are_told_of(scale: float):
     x, y = rows(0, 2, 8)
-    found = fit([(x[0], y[0]), (x[1] * scale, y[1])])
-    assert found.status.tolist() == [0, gp.Fate.INVALID]
-    assert "inputs that reach over more than 1e30 or less than 1e-30" in found.messages[1]
+    fitted = fit([(x[0], y[0]), (x[1] * scale, y[1])])
+    assert fitted.status.tolist() == [0, gp.TaskStatus.INVALID]
+    assert "inputs that reach over more than 1e30 or less than 1e-30" in fitted.messages[1]

@@ -1,7 +1,9 @@
-"""Compiles the fused kernels for a card that need not be there; run by test_fused.py, in a process that does not
-interpret."""
+"""Compiles the Triton kernels for a card that need not be there, "all" of them or those that are "short"; run by
+gpu/test_fit.py, in a process that does not interpret."""
 
 # pyright: reportArgumentType=false, reportAttributeAccessIssue=false
+import sys
+
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource, compile
 
@@ -11,10 +13,10 @@ from brimful.gp.optimize import eigenbasis_triton
 _WHOLE = dict.fromkeys(("begin", "L", "T", "XT", "XN", "NB", "NP", "room", "M", "N", "limit", "wide"), "i32")
 _WHOLE |= dict.fromkeys(("NT", "own", "groups", "each"), "i32")
 _INDEX = dict.fromkeys(("last", "index", "iterations", "ending", "going", "counts", "start", "made", "count"), "*i32")
-_TYPES = _WHOLE | _INDEX | {"out_good": "*i8", "fixed": "*i8", "tolerance": "fp32", "reach": "fp32"}
+_TYPES = _WHOLE | _INDEX | {"out_good": "*i8", "fixed": "*i8", "tolerance": "fp32", "max_step": "fp32"}
 _TYPES |= {"first": "i32", "again": "*i8", "scales": "*i8"}
 _TASK = {"D": 1, "P": 3, "Q": 2, "SHAPE": 3, "ARD": 0, "INTERPRETED": False}
-_STEP = {"P": 3, "PB": 4, "Q": 1, "R": 5, "STARTS": 2, "S": 16, "LATE": 12, "FAILED": 0, "UNFINISHED": 1}
+_STEP = {"P": 3, "PB": 4, "Q": 1, "R": 5, "STARTS": 2, "S": 16, "PATIENCE": 12, "FAILED": 0, "UNFINISHED": 1}
 
 
 def build(kernel, constants: dict, plain: str, warps: int, **other: str) -> None:
@@ -24,28 +26,38 @@ def build(kernel, constants: dict, plain: str, warps: int, **other: str) -> None
     compile(source, target=GPUTarget("cuda", 90, 32), options={"num_warps": warps})
 
 
-if __name__ == "__main__":
+def build_long() -> None:
+    """The kernels that take many seconds each."""
     build(likelihood._evaluate, _TASK | {"WANT": True}, "*fp64", 1, known="*i32")
     for scratch in ("*fp64", "*fp32"):
         build(likelihood._evaluate, _TASK | {"WANT": False}, "*fp64", 1, known="*i32", scratch=scratch)
     build(predict._factor, _TASK, "*fp64", 1, known="*i32")
     build(predict._points, _TASK, "*fp64", 1, known="*i32")
     build(scoring_step._advance, _STEP | {"CONVERGED": 2}, "*fp64", 1)
-    late = {name: value for name, value in _STEP.items() if name != "S"} | _TASK | {"CONVERGED": 2, "N": 64}
-    build(stragglers._descend, late, "*fp64", 4, known="*i32")
+    patience = {name: value for name, value in _STEP.items() if name != "S"} | _TASK | {"CONVERGED": 2, "N": 64}
+    build(stragglers._descend, patience, "*fp64", 4, known="*i32")
+
+
+def build_short() -> None:
     build(grid_search._guess, {"G": 28, "P": 3, "W": 256}, "*fp64", 4)
     build(grid_search._judge, {"P": 3, "SCALED": True, "SURE": -10.4, "W": 256}, "*fp64", 4)
-    grid = {"A": 3, "M": 7, "B": 4, "GB": 128, "P": 3, "STARTS": 2, "SECOND": 3.0, "S": 16}
+    grid = {"A": 3, "M": 7, "B": 4, "GB": 128, "P": 3, "STARTS": 2, "SECOND_START": 3.0, "S": 16}
     build(grid_search._choose, grid, "*fp64", 2)
-    sizes = {"L": 49, "R": 32, "Q": 1, "PULLED": True, "REACH": 3, "B": 64, "S": 64, "PRECISION": "tf32x3"}
+    sizes = {"L": 49, "R": 32, "Q": 1, "HAS_PRIORS": True, "REACH": 3, "B": 64, "S": 64, "PRECISION": "tf32x3"}
     for steps in (0, 16):
         build(eigenbasis_triton._lowest, sizes | {"STEPS": steps}, "*fp32", 4, M="*fp32")
     chosen = {"REACH": 3, "L": 49, "LB": 64, "STARTS": 2, "WORTH": 3.0, "S": 16}
-    build(eigenbasis_triton._begin, chosen, "*fp32", 2, places="*fp64", starts="*fp64")
-    sizes = {"D": 2, "Q": 1, "KNOWN": True, "CENTRED": True, "EACH": False, "SHIFTED": True, "NB": 64, "S": 32}
+    build(eigenbasis_triton._begin, chosen, "*fp32", 2, positions="*fp64", starts="*fp64")
+    sizes = {"D": 2, "Q": 1, "KNOWN": True, "CENTERED": True, "EACH": False, "SHIFTED": True, "NB": 64, "S": 32}
     names = "N up xt xn xd yt yn kt kn FLAT FEW EMPTY INVALID"
     whole = dict.fromkeys(names.split(), "i32")
-    whole |= {"x": "*fp32", "y": "*fp32", "out_keep": "*u8", "out_fate": "*i64"}
+    whole |= {"x": "*fp32", "y": "*fp32", "out_mask": "*u8", "out_flag": "*i64"}
     for own in (True, False):
         build(standardize._measure, sizes | {"OWN": own}, "*fp64", 4, **whole)
+
+
+if __name__ == "__main__":
+    build_short()
+    if sys.argv[1] == "all":
+        build_long()
     print("compiled")

@@ -6,9 +6,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from brimful.gp.model.kernels import Custom, Kernel, parse
+from brimful.gp.model.kernels import CustomKernel, Kernel, parse
 from brimful.gp.model.priors import Bounds, Limits, Priors, limits
-from brimful.gp.model.tasks import Tasks, Units, prepare
+from brimful.gp.model.tasks import TaskBatch, Units, standardize
 
 TEXTS = (
     "rbf",
@@ -36,15 +36,15 @@ def waves(seed: int, tasks: int, points: int, dimensions: int = 1, holes: float 
     return torch.from_numpy(x), torch.from_numpy(y)
 
 
-def thetas(seed: int, tasks: int, kernel: Kernel | Custom) -> Tensor:
+def thetas(seed: int, tasks: int, kernel: Kernel | CustomKernel) -> Tensor:
     """Parameters around 0.6, with the noise as the last."""
     return torch.from_numpy(np.random.default_rng(seed).normal(-0.5, 0.5, (tasks, len(kernel.names) + 1)))
 
 
-def plain(x_TND: Tensor, y_TN: Tensor, mean: str, known_TN: Tensor | None = None) -> Tasks:
+def plain(x_TND: Tensor, y_TN: Tensor, mean: str, known_TN: Tensor | None = None) -> TaskBatch:
     """Tasks in the units of the data, without anything missing."""
     known_TN = torch.zeros_like(y_TN) if known_TN is None else known_TN
-    return Tasks(x_TND, y_TN, torch.ones_like(y_TN, dtype=torch.bool), known_TN, mean)
+    return TaskBatch(x_TND, y_TN, torch.ones_like(y_TN, dtype=torch.bool), known_TN, mean)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,13 +52,13 @@ class Problem:
     """What a fit starts from."""
 
     kernel: Kernel
-    tasks: Tasks
+    tasks: TaskBatch
     units: Units
     limits: Limits
 
-    def pick(self, *places: int) -> "Problem":
-        index = torch.tensor(places)
-        return Problem(self.kernel, self.tasks.pick(index), self.units.pick(index), self.limits.pick(index))
+    def select(self, *positions: int) -> "Problem":
+        index = torch.tensor(positions)
+        return Problem(self.kernel, self.tasks.select(index), self.units.select(index), self.limits.select(index))
 
 
 def problem(
@@ -74,5 +74,5 @@ def problem(
 ) -> Problem:
     """The tasks in their own units; noise that is known is not fitted."""
     kernel = parse(text, x_TND.shape[2], ard)
-    tasks, units, _ = prepare(x_TND, y_TN, kernel, mean, known_TN)
+    tasks, units, _ = standardize(x_TND, y_TN, kernel, mean, known_TN)
     return Problem(kernel, tasks, units, limits(kernel, units, priors, bounds, known_TN is not None))

@@ -1,4 +1,4 @@
-"""Makes hollow_references.npz: tasks whose likelihood has many hollows, and the best that SciPy finds for each.
+"""Makes hollow_references.npz: tasks whose likelihood has many local minima, and the best that SciPy finds for each.
 
     python tests/gp/make_hollow_references.py
 
@@ -33,14 +33,14 @@ def shape(kind: str, x: np.ndarray, own: np.ndarray) -> tuple[np.ndarray, list[n
     r = np.sqrt(squares.sum(2))
     c, by_all = correlation(kind, r)
     share = np.divide(by_all, r**2, out=np.zeros_like(r), where=r > 0)
-    return c, [share * squares[:, :, place] for place in range(x.shape[1])]
+    return c, [share * squares[:, :, position] for position in range(x.shape[1])]
 
 
 def objective(theta: np.ndarray, kind: str, x: np.ndarray, y: np.ndarray) -> tuple[float, np.ndarray]:
     variance, *own, noise = np.exp(theta)
-    c, slopes = shape(kind, x, np.array(own))
+    c, derivatives = shape(kind, x, np.array(own))
     signal, floor = variance * c, noise * np.eye(len(y))
-    return scored(signal + floor, [signal, *(variance * slope for slope in slopes), floor], y)
+    return scored(signal + floor, [signal, *(variance * derivative for derivative in derivatives), floor], y)
 
 
 def draw(generator: np.random.Generator, kind: str, dimensions: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -66,8 +66,8 @@ def best(generator: np.random.Generator, kind: str, x: np.ndarray, y: np.ndarray
     starts = [truth, *generator.uniform(low, high, (STARTS - 1, len(low)))]
     if kind != "periodic":
         starts[0] = generator.uniform(low, high)
-    found = [minimize(objective, start, (kind, x, y), "L-BFGS-B", jac=True, bounds=bounds) for start in starts]
-    return min(each.fun for each in found)
+    fitted = [minimize(objective, start, (kind, x, y), "L-BFGS-B", jac=True, bounds=bounds) for start in starts]
+    return min(value.fun for value in fitted)
 
 
 def main() -> None:

@@ -32,20 +32,20 @@ def correlation(kind: str, r: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return (1 + s + s**2 / 3) * e, s**2 / 3 * (1 + s) * e
 
 
-def scored(K: np.ndarray, slopes: Sequence[np.ndarray], y: np.ndarray) -> tuple[float, np.ndarray]:
+def scored(K: np.ndarray, derivatives: Sequence[np.ndarray], y: np.ndarray) -> tuple[float, np.ndarray]:
     """The negative log marginal likelihood, a constant mean profiled, and its gradient, from the slopes of K."""
     n = len(y)
     try:
         L = cholesky(K, lower=True)
     except np.linalg.LinAlgError:
-        return 1e10, np.zeros(len(slopes))
+        return 1e10, np.zeros(len(derivatives))
     inverse = cho_solve((L, True), np.eye(n))
     weights = inverse.sum(0)
     residual = y - weights @ y / weights.sum()
     a = inverse @ residual
     value = 0.5 * (residual @ a + n * np.log(2 * np.pi)) + np.log(np.diag(L)).sum()
     gap = inverse - np.outer(a, a)
-    return value, 0.5 * np.array([(gap * slope).sum() for slope in slopes])
+    return value, 0.5 * np.array([(gap * derivative).sum() for derivative in derivatives])
 
 
 def objective(theta: np.ndarray, kind: str, apart: np.ndarray, y: np.ndarray) -> tuple[float, np.ndarray]:
@@ -76,8 +76,8 @@ def draw(generator: np.random.Generator, kind: str) -> tuple[np.ndarray, np.ndar
     K = correlation(kind, np.abs(x[:, None] - x) / (length * np.ptp(x)))[0]
     values, vectors = np.linalg.eigh(K)
     y = vectors @ (np.sqrt(values.clip(0)) * generator.normal(size=n)) + noise * generator.normal(size=n)
-    scale, place = np.exp(generator.uniform(-3, 3, 2)), generator.uniform(-3, 3, 2)
-    return (scale[0] * (x + place[0])).astype(np.float32), (scale[1] * (y + place[1])).astype(np.float32)
+    scale, position = np.exp(generator.uniform(-3, 3, 2)), generator.uniform(-3, 3, 2)
+    return (scale[0] * (x + position[0])).astype(np.float32), (scale[1] * (y + position[1])).astype(np.float32)
 
 
 def best(generator: np.random.Generator, kind: str, x: np.ndarray, y: np.ndarray) -> float:
@@ -87,14 +87,14 @@ def best(generator: np.random.Generator, kind: str, x: np.ndarray, y: np.ndarray
     y = (y - y.mean()) / y.std()
     spread = (generator.permuted(np.tile(np.arange(STARTS), (3, 1)), axis=1) + generator.uniform(0, 1, (3, STARTS))).T
     low, high = np.log([0.1, 0.012, 1e-7]), np.log([10.0, 5.0, 1.0])
-    found = [
+    fitted = [
         minimize(
             objective, start, (kind, apart, y), "L-BFGS-B", jac=True, bounds=LIMITS,
             options={"ftol": 1e-13, "gtol": 1e-7, "maxiter": 1000},
         ).fun
         for start in low + (high - low) * spread / STARTS
     ]  # fmt: skip
-    return min(found)
+    return min(fitted)
 
 
 def main() -> None:

@@ -38,9 +38,9 @@ def rows(seed: int, tasks: int, points: int, dimensions: int = 1) -> tuple[np.nd
 def long(x: np.ndarray, y: np.ndarray, ids: list[Any]) -> dict[str, Any]:
     """The columns of a long table."""
     points, dimensions = x.shape[1:]
-    columns: dict[str, Any] = {"unique_id": [each for each in ids for _ in range(points)]}
-    names = ["ds"] if dimensions == 1 else [f"x_{place}" for place in range(dimensions)]
-    columns |= {name: x[:, :, place].reshape(-1) for place, name in enumerate(names)}
+    columns: dict[str, Any] = {"unique_id": [value for value in ids for _ in range(points)]}
+    names = ["ds"] if dimensions == 1 else [f"x_{position}" for position in range(dimensions)]
+    columns |= {name: x[:, :, position].reshape(-1) for position, name in enumerate(names)}
     return columns | {"y": y.reshape(-1)}
 
 

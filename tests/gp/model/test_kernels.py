@@ -75,17 +75,17 @@ def test_linear_is_an_inner_product_and_constant_is_one():
 def test_products_bind_before_sums(terms: list[str], seed: int, ard: bool):
     kernel = parse(" + ".join(terms), 2, ard)
     x, z, theta = points(seed, 2, 6, 2), points(seed + 1, 2, 4, 2), thetas(seed, 2, kernel)[:, :-1]
-    total, place = torch.zeros(2, 6, 4, dtype=x.dtype), 0
+    total, position = torch.zeros(2, 6, 4, dtype=x.dtype), 0
     for term in terms:
-        product = theta[:, place].exp()[:, None, None]
-        place += 1
+        product = theta[:, position].exp()[:, None, None]
+        position += 1
         for shape in term.split(" * "):
             part = parse(shape, 2, ard)
-            stop = place + len(part.names) - 1
-            product = product * part(x, z, torch.cat([torch.zeros_like(theta[:, :1]), theta[:, place:stop]], 1))
-            place = stop
+            stop = position + len(part.names) - 1
+            product = product * part(x, z, torch.cat([torch.zeros_like(theta[:, :1]), theta[:, position:stop]], 1))
+            position = stop
         total = total + product
-    assert place == len(kernel.names)
+    assert position == len(kernel.names)
     torch.testing.assert_close(kernel(x, z, theta), total)
 
 
@@ -168,12 +168,12 @@ def test_an_unknown_name_is_refused_with_those_there_are(text: str, wrong: str):
 @pytest.mark.parametrize("text", [*SHAPES, "rbf + rbf", "linear + rbf * periodic", "rbf * rbf + rbf"])
 def test_first_guesses_fill_a_grid_and_start_no_two_parts_alike(text: str):
     kernel = parse(text)
-    rows, axes = kernel.guesses()
+    rows, axes = kernel.initial_grid()
     assert len(rows) == math.prod(axes)
     assert len({tuple(row) for row in rows}) == len(rows)
     for row in rows:
         assert len(row) == len(kernel.names)
-        parts = [(each.shape, *row[each.start : each.stop]) for each in kernel.factors if each.stop > each.start]
+        parts = [(entry.shape, *row[entry.start : entry.stop]) for entry in kernel.factors if entry.stop > entry.start]
         assert len(set(parts)) == len(parts)
 
 
@@ -191,8 +191,8 @@ def test_a_kernel_of_your_own_is_called_with_one_task_and_its_parameters():
 
 
 def test_a_kernel_of_your_own_needs_positive_first_guesses():
-    with pytest.raises(ConfigError, match="needs a first guess"):
+    with pytest.raises(ConfigError, match="needs a initial value"):
         custom(bump)
     for value in (0.0, -1.0, math.nan, math.inf, "long"):
-        with pytest.raises(ConfigError, match="the first guess of lengthscale is"):
+        with pytest.raises(ConfigError, match="the initial value of lengthscale is"):
             custom(bump, variance=1.0, lengthscale=value)  # pyright: ignore[reportArgumentType]

@@ -14,7 +14,7 @@ from sklearn.gaussian_process import kernels as sk
 
 from brimful.gp.model.kernels import custom, parse
 from brimful.gp.model.likelihood import evaluate, nlml, solve, with_noise
-from brimful.gp.model.tasks import MEANS, Tasks, prepare
+from brimful.gp.model.tasks import MEANS, TaskBatch, standardize
 
 from ..helpers.drawn import TEXTS, plain, thetas, waves
 
@@ -23,11 +23,11 @@ logpdf: Any = multivariate_normal.logpdf
 texts, means, seeds = st.sampled_from(TEXTS), st.sampled_from(MEANS), st.integers(0, 10**6)
 
 
-def holed(seed: int, text: str, mean: str, tasks: int = 3) -> Tasks:
+def holed(seed: int, text: str, mean: str, tasks: int = 3) -> TaskBatch:
     """Tasks in their own units, some of their points missing, with known noise on top."""
     x, y = waves(seed, tasks, 9, holes=0.2)
     known = 0.1 * torch.rand(y.shape, dtype=y.dtype, generator=torch.Generator().manual_seed(seed))
-    return prepare(x, y, parse(text), mean, known)[0]
+    return standardize(x, y, parse(text), mean, known)[0]
 
 
 @settings(max_examples=20)
@@ -52,7 +52,7 @@ def test_the_mean_is_the_generalised_least_squares_one(text: str, mean: str, see
     K_TNN = with_noise(kernel(x, x, theta[:, :-1]), tasks, theta)
     value, beta_TQ, _ = evaluate(kernel, tasks, theta)
     for task in range(2):
-        K, H, target = (each[task].numpy() for each in (K_TNN, tasks.H_TNQ, y))
+        K, H, target = (entry[task].numpy() for entry in (K_TNN, tasks.H_TNQ, y))
         beta = np.linalg.solve(H.T @ np.linalg.solve(K, H), H.T @ np.linalg.solve(K, target))
         np.testing.assert_allclose(beta_TQ[task], beta, rtol=1e-6, atol=1e-8)
         assert value[task].item() == pytest.approx(-logpdf(target, H @ beta, K), rel=1e-8)
@@ -62,16 +62,16 @@ def test_the_mean_is_the_generalised_least_squares_one(text: str, mean: str, see
 @given(texts, means, seeds, st.lists(st.integers(0, 7), min_size=1, max_size=5, unique=True))
 def test_a_missing_point_is_as_if_it_had_never_been(text: str, mean: str, seed: int, gone: list[int]):
     kernel, (x, y) = parse(text), waves(seed, 2, 8)
-    theta, kept = thetas(seed, 2, kernel), [place for place in range(8) if place not in gone]
-    short, _, _ = prepare(x[:, kept], y[:, kept], kernel, mean)
+    theta, kept = thetas(seed, 2, kernel), [position for position in range(8) if position not in gone]
+    short, _, _ = standardize(x[:, kept], y[:, kept], kernel, mean)
     y[:, gone] = math.nan
-    whole, _, _ = prepare(x, y, kernel, mean)
+    whole, _, _ = standardize(x, y, kernel, mean)
     ours, ours_beta, ours_slopes = evaluate(kernel, whole, theta)
-    value, beta, slopes = evaluate(kernel, short, theta)
+    value, beta, derivatives = evaluate(kernel, short, theta)
     torch.testing.assert_close(ours, value)
     torch.testing.assert_close(ours_beta, beta, rtol=1e-5, atol=1e-7)
-    torch.testing.assert_close(ours_slopes.gradient_TP, slopes.gradient_TP, rtol=1e-5, atol=1e-7)
-    torch.testing.assert_close(ours_slopes.information_TPP, slopes.information_TPP, rtol=1e-5, atol=1e-7)
+    torch.testing.assert_close(ours_slopes.gradient_TP, derivatives.gradient_TP, rtol=1e-5, atol=1e-7)
+    torch.testing.assert_close(ours_slopes.information_TPP, derivatives.information_TPP, rtol=1e-5, atol=1e-7)
 
 
 @settings(max_examples=40)
@@ -80,8 +80,8 @@ def test_the_gradient_is_autograds(text: str, mean: str, seed: int):
     kernel, tasks = parse(text), holed(seed, text, mean)
     theta = thetas(seed, 3, kernel).requires_grad_()
     (expected,) = torch.autograd.grad(nlml(kernel, tasks, theta).sum(), theta)
-    value, _, slopes = evaluate(kernel, tasks, theta.detach())
-    torch.testing.assert_close(slopes.gradient_TP, expected, rtol=1e-6, atol=1e-7)
+    value, _, derivatives = evaluate(kernel, tasks, theta.detach())
+    torch.testing.assert_close(derivatives.gradient_TP, expected, rtol=1e-6, atol=1e-7)
     torch.testing.assert_close(value, nlml(kernel, tasks, theta.detach()))
 
 
@@ -98,17 +98,17 @@ def test_the_information_is_symmetric_and_never_negative(text: str, mean: str, s
 @pytest.mark.parametrize("text", ["rbf", "matern32 + linear", "rational_quadratic"])
 def test_the_information_is_on_average_fishers(text: str):
     kernel, (x, _) = parse(text), waves(1, 1, 8)
-    theta, draws = thetas(2, 1, kernel), 20_000
+    theta, samples = thetas(2, 1, kernel), 20_000
     one = plain(x, torch.zeros(1, 8, dtype=x.dtype), "zero")
     K_TNN = with_noise(kernel(x, x, theta[:, :-1]), one, theta)
-    noise = torch.randn(draws, 8, dtype=x.dtype, generator=torch.Generator().manual_seed(0))
-    many = plain(x.expand(draws, -1, -1), noise @ torch.linalg.cholesky(K_TNN[0]).mT, "zero")
-    slopes = evaluate(kernel, many, theta.expand(draws, -1))[2]
+    noise = torch.randn(samples, 8, dtype=x.dtype, generator=torch.Generator().manual_seed(0))
+    many = plain(x.expand(samples, -1, -1), noise @ torch.linalg.cholesky(K_TNN[0]).mT, "zero")
+    derivatives = evaluate(kernel, many, theta.expand(samples, -1))[2]
     dK_PNN = torch.cat([kernel.derive(x, theta[:, :-1])[1][0], theta[0, -1].exp() * torch.eye(8, dtype=x.dtype)[None]])
     through = torch.linalg.solve(K_TNN, dK_PNN)
     fisher = 0.5 * torch.einsum("pij,qji->pq", through, through)
     scale = torch.outer(fisher.diagonal(), fisher.diagonal()).sqrt()
-    torch.testing.assert_close(slopes.information_TPP.mean(0) / scale, fisher / scale, rtol=0.0, atol=0.03)
+    torch.testing.assert_close(derivatives.information_TPP.mean(0) / scale, fisher / scale, rtol=0.0, atol=0.03)
 
 
 def test_noise_that_is_known_is_noise():
@@ -117,42 +117,42 @@ def test_noise_that_is_known_is_noise():
     known = theta[:, -1:].exp().expand_as(y).clone()
     fixed = theta.clone()
     fixed[:, -1] = -math.inf
-    value, beta, slopes = evaluate(kernel, plain(x, y, "constant", known), fixed)
+    value, beta, derivatives = evaluate(kernel, plain(x, y, "constant", known), fixed)
     expected, also_beta, others = evaluate(kernel, plain(x, y, "constant"), theta)
     torch.testing.assert_close(value, expected)
     torch.testing.assert_close(beta, also_beta)
-    torch.testing.assert_close(slopes.gradient_TP[:, :-1], others.gradient_TP[:, :-1])
-    assert (slopes.gradient_TP[:, -1] == 0).all()
+    torch.testing.assert_close(derivatives.gradient_TP[:, :-1], others.gradient_TP[:, :-1])
+    assert (derivatives.gradient_TP[:, -1] == 0).all()
 
 
 def test_a_matrix_that_is_not_positive_definite_is_told_and_harms_no_other():
     kernel, (x, y) = parse("rbf"), waves(5, 3, 8)
     theta = thetas(5, 3, kernel)
-    expected, _, slopes = evaluate(kernel, plain(x, y, "constant"), theta)
+    expected, _, derivatives = evaluate(kernel, plain(x, y, "constant"), theta)
     theta[1, -1], x[1] = -math.inf, 0.5
     value, _, others = evaluate(kernel, plain(x, y, "constant"), theta)
     assert value.isinf().tolist() == [False, True, False]
     for task in (0, 2):
         assert torch.equal(value[task], expected[task])
-        assert torch.equal(others.gradient_TP[task], slopes.gradient_TP[task])
+        assert torch.equal(others.gradient_TP[task], derivatives.gradient_TP[task])
 
 
 def test_a_regressor_that_the_points_cannot_tell_changes_nothing():
     kernel, (x, y) = parse("rbf"), waves(6, 2, 8)
     x[:] = 0.5  # all in one place: there is no slope
     theta = thetas(6, 2, kernel)
-    level, _, slopes = evaluate(kernel, plain(x, y, "constant"), theta)
+    level, _, derivatives = evaluate(kernel, plain(x, y, "constant"), theta)
     both, _, others = evaluate(kernel, plain(x, y, "linear"), theta)
     torch.testing.assert_close(both, level)
-    torch.testing.assert_close(others.gradient_TP, slopes.gradient_TP)
+    torch.testing.assert_close(others.gradient_TP, derivatives.gradient_TP)
 
 
 def test_no_points_have_likelihood_one():
     kernel = parse("rbf")
-    tasks, _, _ = prepare(*waves(0, 2, 4, holes=1.0), kernel, "linear")
-    value, _, slopes = evaluate(kernel, tasks, thetas(0, 2, kernel))
+    tasks, _, _ = standardize(*waves(0, 2, 4, holes=1.0), kernel, "linear")
+    value, _, derivatives = evaluate(kernel, tasks, thetas(0, 2, kernel))
     assert (value == 0).all()
-    assert (slopes.gradient_TP == 0).all()
+    assert (derivatives.gradient_TP == 0).all()
 
 
 def test_a_kernel_of_your_own_has_the_same_likelihood_as_its_built_in_twin():
@@ -164,13 +164,13 @@ def test_a_kernel_of_your_own_has_the_same_likelihood_as_its_built_in_twin():
 def test_a_batch_is_its_tasks_one_by_one():
     kernel, tasks = parse("linear + rbf"), holed(8, "linear + rbf", "linear", tasks=5)
     theta = thetas(8, 5, kernel)
-    together, _, slopes = evaluate(kernel, tasks, theta)
+    together, _, derivatives = evaluate(kernel, tasks, theta)
     for task in range(5):
         index = torch.tensor([task])
-        alone, _, own = evaluate(kernel, tasks.pick(index), theta[index])
+        alone, _, own = evaluate(kernel, tasks.select(index), theta[index])
         torch.testing.assert_close(together[index], alone)
-        torch.testing.assert_close(slopes.gradient_TP[index], own.gradient_TP)
-        torch.testing.assert_close(slopes.information_TPP[index], own.information_TPP)
+        torch.testing.assert_close(derivatives.gradient_TP[index], own.gradient_TP)
+        torch.testing.assert_close(derivatives.information_TPP[index], own.information_TPP)
 
 
 def test_the_weights_solve_for_the_residual():
@@ -179,4 +179,4 @@ def test_the_weights_solve_for_the_residual():
     K_TNN = with_noise(kernel(tasks.x_TND, tasks.x_TND, theta[:, :-1]), tasks, theta)
     solved = solve(K_TNN, tasks)
     torch.testing.assert_close((K_TNN @ solved.weights_TN[:, :, None])[:, :, 0], solved.residual_TN)
-    assert (solved.weights_TN[~tasks.keep_TN] == 0).all()
+    assert (solved.weights_TN[~tasks.mask_TN] == 0).all()

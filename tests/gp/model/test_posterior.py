@@ -22,8 +22,8 @@ KERNELS: dict[str, Callable[[dict[str, float]], Any]] = {
 }
 
 
-def values(found: gp.Fit, task: int) -> dict[str, float]:
-    return {name: float(each[task]) for name, each in found.params.items()}
+def values(fitted: gp.Fit, task: int) -> dict[str, float]:
+    return {name: float(value[task]) for name, value in fitted.params.items()}
 
 
 def covariance(kernel: str, p: dict[str, float]) -> Any:
@@ -46,19 +46,19 @@ def reference(
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_predictions_are_those_of_scikit_learn(kernel: str, mean: str):
     x, y = rows(0, 4, 15)
-    found = fit(x, y, kernel=kernel, mean=mean)
-    assert found.converged.all()
+    fitted = fit(x, y, kernel=kernel, mean=mean)
+    assert fitted.converged.all()
     new = np.linspace(-0.5, 3.5, 12)[:, None]
-    predicted, variance = found.predict(new)
-    noisy = found.predict(new, noise=True)[1]
+    predicted, variance = fitted.predict(new)
+    has_known_noise = fitted.predict(new, noise=True)[1]
     for task in range(4):
-        p = values(found, task)
-        slope, level = p.get("mean_1", 0.0), p.get("mean_0", 0.0)
-        there = reference(kernel, p, x[task], y[task], level + slope * x[task, :, 0])
+        p = values(fitted, task)
+        derivative, level = p.get("mean_1", 0.0), p.get("mean_0", 0.0)
+        there = reference(kernel, p, x[task], y[task], level + derivative * x[task, :, 0])
         expected, deviation = there.predict(new, return_std=True)
-        np.testing.assert_allclose(predicted[task], expected + level + slope * new[:, 0], rtol=1e-8, atol=1e-9)
+        np.testing.assert_allclose(predicted[task], expected + level + derivative * new[:, 0], rtol=1e-8, atol=1e-9)
         np.testing.assert_allclose(variance[task], np.square(deviation), rtol=1e-8, atol=1e-9 * p["variance"])
-        np.testing.assert_allclose(noisy[task], np.square(deviation) + p["noise"], rtol=1e-8)
+        np.testing.assert_allclose(has_known_noise[task], np.square(deviation) + p["noise"], rtol=1e-8)
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
@@ -66,11 +66,11 @@ def test_predictions_from_parameters_kept_in_four_bytes(kernel: str, tmp_path: A
     x, y = rows(0, 4, 15)
     exact = fit(x, y, kernel=kernel)
     fit(x, y, kernel=kernel, out=tmp_path / "models")
-    found = gp.load(tmp_path / "models", device="cpu")
-    assert found.params["noise"].dtype == np.float32
+    fitted = gp.load(tmp_path / "models", device="cpu")
+    assert fitted.params["noise"].dtype == np.float32
     new = np.linspace(0, 3, 12)
     for got, expected, scale in zip(
-        found.predict(new), exact.predict(new), (1.0, exact.params["variance"].max()), strict=True
+        fitted.predict(new), exact.predict(new), (1.0, exact.params["variance"].max()), strict=True
     ):
         np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-5 * scale)
 
@@ -78,12 +78,12 @@ def test_predictions_from_parameters_kept_in_four_bytes(kernel: str, tmp_path: A
 @pytest.mark.parametrize("ard", [False, True])
 def test_several_dimensions(ard: bool):
     x, y = rows(1, 3, 25, 3)
-    found = fit(x, y, ard=ard)
+    fitted = fit(x, y, ard=ard)
     new = np.random.default_rng(0).uniform(0, 3, (7, 3))
-    mean, variance = found.predict(new)
+    mean, variance = fitted.predict(new)
     for task in range(3):
-        p = values(found, task)
-        scale: Any = np.array([p[f"lengthscale_{place}"] for place in range(3)]) if ard else p["lengthscale"]
+        p = values(fitted, task)
+        scale: Any = np.array([p[f"lengthscale_{position}"] for position in range(3)]) if ard else p["lengthscale"]
         kernel = sk.ConstantKernel(p["variance"]) * sk.RBF(scale)
         there = regressor(kernel, p["noise"]).fit(x[task], y[task] - p["mean_0"])
         expected, deviation = there.predict(new, return_std=True)
@@ -93,11 +93,11 @@ def test_several_dimensions(ard: bool):
 
 def test_sums_and_products():
     x, y = rows(2, 3, 20)
-    found = fit(x, y, kernel="linear + rbf * periodic", mean="zero")
+    fitted = fit(x, y, kernel="linear + rbf * periodic", mean="zero")
     new = np.linspace(0, 3, 9)[:, None]
-    mean, variance = found.predict(new)
+    mean, variance = fitted.predict(new)
     for task in range(3):
-        p = values(found, task)
+        p = values(fitted, task)
         wave = sk.RBF(p["rbf.lengthscale"]) * sk.ExpSineSquared(p["periodic.lengthscale"], p["periodic.period"])
         line = sk.ConstantKernel(p["linear.variance"]) * sk.DotProduct(1e-150)
         kernel = line + sk.ConstantKernel(p["rbf.variance"]) * wave
@@ -110,10 +110,10 @@ def test_sums_and_products():
 def test_known_noise_of_each_point():
     x, y = rows(3, 3, 12)
     noise = np.random.default_rng(0).uniform(0.01, 0.3, y.shape)
-    found = fit(x, y, noise=noise)
-    mean, variance = found.predict([0.5, 1.5])
+    fitted = fit(x, y, noise=noise)
+    mean, variance = fitted.predict([0.5, 1.5])
     for task in range(3):
-        p = values(found, task)
+        p = values(fitted, task)
         there = reference("rbf", p, x[task], y[task], np.full(12, p["mean_0"]), alpha=noise[task])
         expected, deviation = there.predict([[0.5], [1.5]], return_std=True)
         np.testing.assert_allclose(mean[task], expected + p["mean_0"], rtol=1e-8)
@@ -122,12 +122,12 @@ def test_known_noise_of_each_point():
 
 def test_each_task_at_points_of_its_own():
     x, y = rows(4, 5, 10)
-    found = fit(x, y)
+    fitted = fit(x, y)
     new = np.random.default_rng(1).uniform(0, 3, (5, 4, 1))
-    mean, variance = found.predict(new)
-    np.testing.assert_array_equal(mean, found.predict(new[:, :, 0])[0])
+    mean, variance = fitted.predict(new)
+    np.testing.assert_array_equal(mean, fitted.predict(new[:, :, 0])[0])
     for task in range(5):
-        one = found.predict(new[task])
+        one = fitted.predict(new[task])
         np.testing.assert_allclose(mean[task], one[0][task], rtol=1e-12)
         np.testing.assert_allclose(variance[task], one[1][task], rtol=1e-9, atol=1e-12)
 
@@ -144,15 +144,15 @@ def generalised(p: dict[str, float], x: np.ndarray, y: np.ndarray, others: np.nd
 def test_leaving_one_out_is_dropping_the_point(mean: str):
     x, y = rows(5, 3, 11)
     y[1, 4] = np.nan
-    found = fit(x, y, mean=mean)
-    left, variance, density = found.loo()
+    fitted = fit(x, y, mean=mean)
+    left, variance, density = fitted.loo()
     for task, point in np.ndindex(y.shape):
         if np.isnan(y[task, point]):
             assert np.isnan([left[task, point], variance[task, point], density[task, point]]).all()
             continue
-        p = values(found, task)
+        p = values(fitted, task)
         others = ~np.isnan(y[task]) & (np.arange(11) != point)
-        level = x[task, :, 0][:, None] ** np.arange(found.model.regressors) @ generalised(p, x[task], y[task], others)
+        level = x[task, :, 0][:, None] ** np.arange(fitted.model.regressors) @ generalised(p, x[task], y[task], others)
         there = reference("rbf", p, x[task][others], y[task][others], level[others])
         expected, deviation = there.predict(x[task][[point]], return_std=True)
         spread = deviation[0] ** 2 + p["noise"]
@@ -172,8 +172,8 @@ def test_leaving_out_what_the_others_cannot_tell():
 def test_leaving_one_out_of_ragged_tasks():
     x, y = rows(6, 3, 9)
     counts = (4, 9, 6)
-    found = fit([(x[task, :count], y[task, :count]) for task, count in enumerate(counts)])
-    mean, variance, _ = found.loo()
+    fitted = fit([(x[task, :count], y[task, :count]) for task, count in enumerate(counts)])
+    mean, variance, _ = fitted.loo()
     assert mean.shape == (3, 9)
     assert np.isfinite(mean).sum(1).tolist() == list(counts)
     for task, count in enumerate(counts):
@@ -184,32 +184,32 @@ def test_leaving_one_out_of_ragged_tasks():
 
 def test_draws_have_the_mean_and_the_covariance_of_the_predictions():
     x, y = rows(7, 2, 6)
-    found = fit(x, y, kernel="matern32")
+    fitted = fit(x, y, kernel="matern32")
     new = np.array([0.2, 1.0, 1.1, 5.0])
     count = 20_000
-    draws = found.sample(new, count)
-    assert draws.shape == (2, count, 4)
-    mean, variance = found.predict(new)
+    samples = fitted.sample(new, count)
+    assert samples.shape == (2, count, 4)
+    mean, variance = fitted.predict(new)
     error = np.sqrt(variance / count)
-    assert (np.abs(draws.mean(1) - mean) < 5 * error).all()
+    assert (np.abs(samples.mean(1) - mean) < 5 * error).all()
     for task in range(2):
-        p = values(found, task)
+        p = values(fitted, task)
         there = reference("matern32", p, x[task], y[task], np.full(6, p["mean_0"]))
         expected = there.predict(new[:, None], return_cov=True)[1]
-        found_cov = np.cov(draws[task].T)
+        found_cov = np.cov(samples[task].T)
         scale = np.sqrt(np.outer(np.diag(expected), np.diag(expected)))
         assert (np.abs(found_cov - expected) < 5 * scale * np.sqrt(2 / count)).all()
 
 
 def test_draws_follow_the_seed_and_not_the_cut():
     x, y = rows(8, 12, 7)
-    found = fit(x, y, seed=3)
-    draws = found.sample([0.5, 1.0], 4)
-    assert np.array_equal(draws, found.sample([0.5, 1.0], 4, seed=3))
-    assert not np.isclose(draws, found.sample([0.5, 1.0], 4, seed=4)).any()
-    assert len(np.unique(draws)) == draws.size
+    fitted = fit(x, y, seed=3)
+    samples = fitted.sample([0.5, 1.0], 4)
+    assert np.array_equal(samples, fitted.sample([0.5, 1.0], 4, seed=3))
+    assert not np.isclose(samples, fitted.sample([0.5, 1.0], 4, seed=4)).any()
+    assert len(np.unique(samples)) == samples.size
     alone = fit(x[:5], y[:5], seed=3).sample([0.5, 1.0], 4)
-    np.testing.assert_allclose(draws[:5], alone, rtol=1e-9)
+    np.testing.assert_allclose(samples[:5], alone, rtol=1e-9)
 
 
 def test_draws_of_ragged_tasks_do_not_depend_on_the_order_of_work():
@@ -221,13 +221,13 @@ def test_draws_of_ragged_tasks_do_not_depend_on_the_order_of_work():
 
 def test_draws_at_many_close_points_are_smooth():
     x, y = rows(10, 2, 10)
-    draws = fit(x, y).sample(np.linspace(0, 3, 200), 3)
-    assert np.isfinite(draws).all()
-    assert np.abs(np.diff(draws, axis=2)).max() < 0.5
+    samples = fit(x, y).sample(np.linspace(0, 3, 200), 3)
+    assert np.isfinite(samples).all()
+    assert np.abs(np.diff(samples, axis=2)).max() < 0.5
 
 
 def test_new_points_that_do_not_fit_are_named():
-    found = fit(*rows(11, 3, 6, 2))
+    fitted = fit(*rows(11, 3, 6, 2))
     for new, words in (
         (np.zeros((4, 3)), r"shape \(4, 3\); give \(m, 2\)"),
         ([0.5], r"shape \(1,\); give \(m, 2\)"),
@@ -235,7 +235,7 @@ def test_new_points_that_do_not_fit_are_named():
         (np.zeros((1, 2)) * 1j, "x_new holds complex128; give real numbers"),
         ([["a", "b"]], "x_new holds <U1; give real numbers"),
     ):
-        for ask in (found.predict, found.sample):
+        for ask in (fitted.predict, fitted.sample):
             with pytest.raises(InputError, match=words):
                 ask(new)
 
@@ -243,7 +243,7 @@ def test_new_points_that_do_not_fit_are_named():
 @pytest.mark.parametrize("mean", ["zero", "constant"])
 def test_far_away_there_is_the_mean_and_the_whole_variance(mean: str):
     x, y = rows(12, 4, 10)
-    found = fit(x, y, mean=mean)
-    predicted, variance = found.predict([1e6])
-    np.testing.assert_allclose(predicted[:, 0], found.params.get("mean_0", np.zeros(4)), atol=1e-12)
-    np.testing.assert_allclose(variance[:, 0], found.params["variance"], rtol=1e-9)
+    fitted = fit(x, y, mean=mean)
+    predicted, variance = fitted.predict([1e6])
+    np.testing.assert_allclose(predicted[:, 0], fitted.params.get("mean_0", np.zeros(4)), atol=1e-12)
+    np.testing.assert_allclose(variance[:, 0], fitted.params["variance"], rtol=1e-9)

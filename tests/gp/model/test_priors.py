@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from scipy.stats import lognorm
 
 from brimful.core.base.errors import ConfigError
-from brimful.gp.model.kernels import Custom, Kernel, custom, parse
+from brimful.gp.model.kernels import CustomKernel, Kernel, custom, parse
 from brimful.gp.model.priors import BOUNDS, WEAK, LogNormal, check, limits
-from brimful.gp.model.tasks import Units, prepare
+from brimful.gp.model.tasks import Units, standardize
 
 from ..helpers.drawn import thetas, waves
 
@@ -22,9 +22,9 @@ OWN = custom(
 )
 
 
-def units_of(kernel: Kernel | Custom, x_scale: float = 1.0, y_scale: float = 1.0) -> Units:
+def units_of(kernel: Kernel | CustomKernel, x_scale: float = 1.0, y_scale: float = 1.0) -> Units:
     x, y = waves(0, 3, 8)
-    return prepare(x_scale * x, y_scale * y, kernel, "constant")[1]
+    return standardize(x_scale * x, y_scale * y, kernel, "constant")[1]
 
 
 @settings(max_examples=30)
@@ -35,14 +35,14 @@ def test_a_prior_in_the_units_of_the_data_is_log_normal_there(
     kernel = parse("rbf")
     units = units_of(kernel, x_scale, y_scale)
     given = {"lengthscale": LogNormal(median, spread), "noise": (median, spread)}
-    found = limits(kernel, units, given, None, False)
+    fitted = limits(kernel, units, given, None, False)
     one, other = thetas(seed, 3, kernel), thetas(seed + 1, 3, kernel)
 
     def density(theta):
         values = (theta + units.shift(kernel)).exp().numpy()[:, 1:]
         return (lognorm.logpdf(values, spread, scale=median) + np.log(values)).sum(1)  # by the logarithm
 
-    ours = found.pull(one) - found.pull(other)
+    ours = fitted.prior_penalty(one) - fitted.prior_penalty(other)
     np.testing.assert_allclose(ours, density(other) - density(one), rtol=1e-6, atol=1e-6)
 
 
@@ -52,14 +52,14 @@ def test_bounds_are_in_the_units_of_the_data(least: float, ratio: float, x_scale
     kernel = parse("linear + rbf")
     units = units_of(kernel, x_scale, y_scale)
     given = {"linear.variance": (least, least * ratio), "rbf.lengthscale": (least, least * ratio)}
-    found = limits(kernel, units, None, given, False)
+    fitted = limits(kernel, units, None, given, False)
     shift = units.shift(kernel)
     for name, (low, high) in given.items():
-        place = kernel.names.index(name)
-        np.testing.assert_allclose((found.low_TP + shift)[:, place].exp(), low)
-        np.testing.assert_allclose((found.high_TP + shift)[:, place].exp(), high)
-    place = kernel.names.index("rbf.variance")
-    np.testing.assert_allclose(found.low_TP[:, place].exp(), BOUNDS["variance"][0])
+        position = kernel.names.index(name)
+        np.testing.assert_allclose((fitted.low_TP + shift)[:, position].exp(), low)
+        np.testing.assert_allclose((fitted.high_TP + shift)[:, position].exp(), high)
+    position = kernel.names.index("rbf.variance")
+    np.testing.assert_allclose(fitted.low_TP[:, position].exp(), BOUNDS["variance"][0])
 
 
 def test_weak_priors_and_the_usual_bounds_do_not_depend_on_the_units():
@@ -67,45 +67,45 @@ def test_weak_priors_and_the_usual_bounds_do_not_depend_on_the_units():
     near, far = (limits(kernel, units_of(kernel, *scale), "weak", None, False) for scale in ((1, 1), (1e3, 1e-3)))
     for name in ("low_TP", "high_TP", "centre_TP", "precision_P"):
         torch.testing.assert_close(getattr(near, name), getattr(far, name))
-    for place, kind in enumerate((*kernel.kinds, "noise")):
-        assert near.centre_TP[0, place].exp().item() == pytest.approx(WEAK[kind].median)
-        assert near.precision_P[place].item() == pytest.approx(WEAK[kind].spread ** -2)
-        assert near.low_TP[0, place].exp().item() == pytest.approx(BOUNDS[kind][0])
-        assert near.high_TP[0, place].exp().item() == pytest.approx(BOUNDS[kind][1])
+    for position, kind in enumerate((*kernel.kinds, "noise")):
+        assert near.center_TP[0, position].exp().item() == pytest.approx(WEAK[kind].median)
+        assert near.precision_P[position].item() == pytest.approx(WEAK[kind].spread ** -2)
+        assert near.low_TP[0, position].exp().item() == pytest.approx(BOUNDS[kind][0])
+        assert near.high_TP[0, position].exp().item() == pytest.approx(BOUNDS[kind][1])
 
 
 def test_no_priors_pull_nowhere():
     kernel = parse("rbf")
-    assert (limits(kernel, units_of(kernel), None, None, False).pull(thetas(0, 3, kernel)) == 0).all()
+    assert (limits(kernel, units_of(kernel), None, None, False).prior_penalty(thetas(0, 3, kernel)) == 0).all()
 
 
 @pytest.mark.parametrize("priors", ["weak", {"noise": LogNormal(0.1, 0.1), "variance": LogNormal(1.0, 1.0)}])
 def test_noise_that_is_known_has_no_prior_and_is_not_fitted(priors):
     kernel = parse("rbf")
-    found = limits(kernel, units_of(kernel), priors, None, True)
-    assert found.fixed_P.tolist() == [False, False, True]
+    fitted = limits(kernel, units_of(kernel), priors, None, True)
+    assert fitted.fixed_P.tolist() == [False, False, True]
     theta = thetas(0, 3, kernel)
     theta[:, -1] = -math.inf
-    assert torch.isfinite(found.pull(theta)).all()
-    assert (found.pull(theta) > 0).all()
+    assert torch.isfinite(fitted.prior_penalty(theta)).all()
+    assert (fitted.prior_penalty(theta) > 0).all()
 
 
 def test_some_of_the_tasks():
     kernel = parse("rbf")
-    found = limits(kernel, units_of(kernel), {"variance": (3.0, 1.0)}, {"noise": (1e-3, 1.0)}, False)
+    fitted = limits(kernel, units_of(kernel), {"variance": (3.0, 1.0)}, {"noise": (1e-3, 1.0)}, False)
     index, theta = torch.tensor([2, 0]), thetas(0, 3, kernel)
-    assert torch.equal(found.pick(index).pull(theta[index]), found.pull(theta)[index])
-    assert torch.equal(found.pick(index).low_TP, found.low_TP[index])
-    assert found.to(torch.float32).pull(theta.float()).dtype == torch.float32
+    assert torch.equal(fitted.select(index).prior_penalty(theta[index]), fitted.prior_penalty(theta)[index])
+    assert torch.equal(fitted.select(index).low_TP, fitted.low_TP[index])
+    assert fitted.to(torch.float32).prior_penalty(theta.float()).dtype == torch.float32
 
 
 def test_a_kernel_of_your_own_has_priors_and_bounds_by_its_own_names():
-    found = limits(OWN, units_of(OWN, 50, 50), {"width": LogNormal(2.0, 0.5)}, {"height": (0.1, 10.0)}, False)
-    assert found.low_TP[0, 0].exp().item() == pytest.approx(0.1)
-    assert found.centre_TP[0, 1].exp().item() == pytest.approx(2)
-    assert found.precision_P.tolist() == [0, 4, 0]
-    assert found.low_TP[0, 1] < -20
-    assert found.high_TP[0, 1] > 20
+    fitted = limits(OWN, units_of(OWN, 50, 50), {"width": LogNormal(2.0, 0.5)}, {"height": (0.1, 10.0)}, False)
+    assert fitted.low_TP[0, 0].exp().item() == pytest.approx(0.1)
+    assert fitted.center_TP[0, 1].exp().item() == pytest.approx(2)
+    assert fitted.precision_P.tolist() == [0, 4, 0]
+    assert fitted.low_TP[0, 1] < -20
+    assert fitted.high_TP[0, 1] > 20
 
 
 @pytest.mark.parametrize("kernel", [parse("rbf"), OWN], ids=["rbf", "own"])
@@ -124,7 +124,7 @@ def test_a_kernel_of_your_own_has_priors_and_bounds_by_its_own_names():
         (None, {"noise": (1.0, math.inf)}, "must be positive, the lower one first"),
     ],
 )
-def test_what_does_not_fit_the_kernel_is_refused(kernel: Kernel | Custom, priors, bounds, message: str):
+def test_what_does_not_fit_the_kernel_is_refused(kernel: Kernel | CustomKernel, priors, bounds, message: str):
     with pytest.raises(ConfigError, match=message):
         check(kernel, priors, bounds)
 

@@ -1,4 +1,4 @@
-"""First guesses from the shared eigenbasis: as good as the grid's, and nearer to the end."""
+"""Initial values from the shared eigenbasis: as good as the grid's, and nearer to the end."""
 
 import math
 from typing import Any
@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 import torch
 
-from brimful.gp.cpu import fit as _native
+from brimful.gp.cpu import fit as compiled
 from brimful.gp.model.kernels import custom, parse
 from brimful.gp.model.likelihood import nlml
 from brimful.gp.optimize import eigenbasis
-from brimful.gp.optimize.scoring import Rules, Starts
+from brimful.gp.optimize.scoring import ScoringOptions, Starts
 
 from ..helpers.drawn import Problem, problem
 from ..helpers.small import fit
@@ -33,8 +33,8 @@ def mixed(seed: int, text: str, mean: str, priors: Any) -> Problem:
 
 def reached(given: Problem, begin: Starts | None) -> torch.Tensor:
     """The objective at the end: the likelihood with the priors' part."""
-    fitted = _native.scoring_fit(given.kernel, given.tasks, given.limits, Rules(), begin)
-    return fitted.nlml_T + given.limits.pull(fitted.theta_TP)
+    fitted = compiled.fit(given.kernel, given.tasks, given.limits, ScoringOptions(), begin)
+    return fitted.nlml_T + given.limits.prior_penalty(fitted.theta_TP)
 
 
 @pytest.mark.parametrize("priors", [None, "weak"])
@@ -56,7 +56,7 @@ def test_the_best_start_is_close_to_the_end(priors: str | None):
     given = mixed(1, "rbf", "constant", priors)
     starts_TSP, _ = eigenbasis.starts(given.kernel, given.tasks, given.limits, 4)
     theta_TP = torch.clamp(starts_TSP[:, 0], given.limits.low_TP, given.limits.high_TP)
-    begun = nlml(given.kernel, given.tasks, theta_TP) + given.limits.pull(theta_TP)
+    begun = nlml(given.kernel, given.tasks, theta_TP) + given.limits.prior_penalty(theta_TP)
     off = begun - reached(given, None)
     assert float(off.median()) < 0.05
     assert float((off < 1.0).double().mean()) > 0.9
@@ -66,7 +66,7 @@ def test_the_best_start_is_close_to_the_end(priors: str | None):
 def test_most_tasks_need_no_step_from_there(priors: str | None):
     given = mixed(5, "rbf", "constant", priors)
     begin = eigenbasis.starts(given.kernel, given.tasks, given.limits, 1)
-    fitted = _native.scoring_fit(given.kernel, given.tasks, given.limits, Rules(), begin)
+    fitted = compiled.fit(given.kernel, given.tasks, given.limits, ScoringOptions(), begin)
     assert float((fitted.iterations_T == 0).double().mean()) > 0.5
 
 
@@ -81,7 +81,7 @@ def test_a_hollow_at_the_end_of_the_lengthscales_begins_there():
     y = np.random.default_rng(6).normal(size=(50, POINTS))  # noise alone: as short as may be
     given = problem("rbf", torch.linspace(0, 1, POINTS)[None, :, None].expand(50, -1, -1).double(), torch.from_numpy(y))
     starts_TSP, _ = eigenbasis.starts(given.kernel, given.tasks, given.limits, 1)
-    shortest, longest = (math.log(each) for each in eigenbasis._LENGTHS[:2])
+    shortest, longest = (math.log(value) for value in eigenbasis._LENGTHS[:2])
     assert bool((starts_TSP[:, 0, 1] >= shortest - 1e-6).all()) and bool((starts_TSP[:, 0, 1] <= longest + 1e-6).all())
     assert bool((starts_TSP[:, 0, 1] < shortest + 0.3).any())
 
@@ -102,16 +102,16 @@ def test_one_start_when_one_is_asked_for():
     assert count_T.tolist() == [1] * COUNT
 
 
-@pytest.mark.parametrize("places", [[7], [5, 40], [5, 40, 199], list(range(3, 20)), list(range(1, 180))])
-def test_starts_do_not_depend_on_the_neighbours(places: list[int], monkeypatch: pytest.MonkeyPatch):
+@pytest.mark.parametrize("positions", [[7], [5, 40], [5, 40, 199], list(range(3, 20)), list(range(1, 180))])
+def test_starts_do_not_depend_on_the_neighbours(positions: list[int], monkeypatch: pytest.MonkeyPatch):
     given = mixed(3, "rbf", "constant", "weak")
     starts_TSP, count_T = eigenbasis.starts(given.kernel, given.tasks, given.limits, 4)
     monkeypatch.setattr(eigenbasis, "_AT_ONCE", 16)
-    some = given.pick(*places)
+    some = given.select(*positions)
     alone_TSP, alone_T = eigenbasis.starts(some.kernel, some.tasks, some.limits, 4)
-    assert torch.equal(count_T[places], alone_T)
+    assert torch.equal(count_T[positions], alone_T)
     for task, count in enumerate(alone_T.tolist()):
-        assert torch.equal(starts_TSP[places[task], :count], alone_TSP[task, :count])
+        assert torch.equal(starts_TSP[positions[task], :count], alone_TSP[task, :count])
 
 
 @pytest.mark.parametrize("mean", ["zero", "constant", "linear"])
@@ -122,19 +122,19 @@ def test_tasks_with_missing_values_among_whole_ones(mean: str):
     holes = y.copy()
     holes[[1, 5, 11], [0, 7, 3]] = np.nan
     holes[8, 4:10] = np.nan
-    found = fit(x, holes, mean=mean, tolerance=1e-9)
-    assert found.converged.all()
+    solution = fit(x, holes, mean=mean, tolerance=1e-9)
+    assert solution.converged.all()
     for task in (0, 1, 5, 8, 11):
         there = ~np.isnan(holes[task])
         alone = fit(x[there], holes[task][there], mean=mean, tolerance=1e-9)
-        assert found.nlml[task] == pytest.approx(alone.nlml[0], abs=1e-4)
+        assert solution.nlml[task] == pytest.approx(alone.nlml[0], abs=1e-4)
         for name, values in alone.params.items():
-            assert found.params[name][task] == pytest.approx(values[0], rel=1e-3, abs=1e-9), name
+            assert solution.params[name][task] == pytest.approx(values[0], rel=1e-3, abs=1e-9), name
 
 
 def test_many_points_begin_from_the_grid_and_keep_to_the_budget():
     x = np.linspace(0, 1, 300)
     y = np.sin(9 * np.outer([1.0, 2.0], x)) + 0.1 * np.random.default_rng(0).normal(size=(2, 300))
-    found = fit(x, y, budget="200MB")
-    assert found.converged.all() and "grid" in found.way
-    assert found.result is not None and found.result.observed < 100e6
+    solution = fit(x, y, budget="200MB")
+    assert solution.converged.all() and "grid" in solution.method
+    assert solution.result is not None and solution.result.observed < 100e6

@@ -1,4 +1,4 @@
-"""Fitted models on disk: what comes back is what was written, and what is damaged is named."""
+"""Optima models on disk: what comes back is what was written, and what is damaged is named."""
 
 import errno
 import json
@@ -18,7 +18,7 @@ import torch
 from brimful import ConfigError, CorruptError, InputError, StorageError, gp
 from brimful.core.runs import parquet
 from brimful.core.runs.files import read_sealed, write_sealed
-from brimful.gp import Fate
+from brimful.gp import TaskStatus
 from brimful.gp.data.sources import read
 from brimful.gp.store import lazy
 from brimful.gp.store import models as store
@@ -41,10 +41,10 @@ def alike(one: gp.Fit, other: gp.Fit, rtol: float = 0.0) -> None:
     """The same predictions, draws and left-out points, within a tolerance of the parameters' precision."""
     observed = not one.model.known or (one.data is not None and one.data.noise is not None)
     for ask in (
-        lambda each: each.predict(NEW),
-        lambda each: each.predict(NEW, noise=observed),
-        lambda each: each.loo()[:2],
-        lambda each: (each.sample(NEW, 2),),
+        lambda value: value.predict(NEW),
+        lambda value: value.predict(NEW, noise=observed),
+        lambda value: value.loo()[:2],
+        lambda value: (value.sample(NEW, 2),),
     ):
         for mine, theirs in zip(ask(one), ask(other), strict=True):
             scale = np.nanmax(np.abs(theirs))
@@ -54,22 +54,22 @@ def alike(one: gp.Fit, other: gp.Fit, rtol: float = 0.0) -> None:
 def test_models_that_nobody_looks_at_are_not_read(tmp_path: Path):
     made = fit(X, Y, out=tmp_path / "store")
     wanted, asked = made.predict(NEW), []
-    plain = lazy.Rows.column
+    plain = lazy.ParquetRows.column
 
     def column(self: Any, name: str) -> pa.Array:
         asked.append(name)
         return plain(self, name)
 
-    with patch.object(lazy.Rows, "column", column):
-        found = load(tmp_path / "store")
-        same_mean, same_variance = found.predict(NEW)
-        found.predict_to(tmp_path / "there", NEW, progress=False)
+    with patch.object(lazy.ParquetRows, "column", column):
+        fitted = load(tmp_path / "store")
+        same_mean, same_variance = fitted.predict(NEW)
+        fitted.predict_to(tmp_path / "there", NEW, progress=False)
         assert set(asked) <= {"item", "status", "message"}
-        assert len(found.nlml) == 9
+        assert len(fitted.nlml) == 9
         assert asked.pop() == "nlml"
     np.testing.assert_array_equal(same_mean, wanted[0])
     np.testing.assert_array_equal(same_variance, wanted[1])
-    assert repr(found).startswith("<gp.Fit: 9 processes")
+    assert repr(fitted).startswith("<gp.Fit: 9 processes")
 
 
 def test_a_fit_outlives_its_folder(tmp_path: Path):
@@ -105,16 +105,16 @@ def at(form: str) -> Any:
 @pytest.mark.parametrize("form", FORMS)
 def test_what_was_saved_is_what_is_loaded(form: str, tmp_path: Path):
     data, options = FORMS[form]
-    found = fit(*data, **options)
-    again = load(found.save(tmp_path / "models"))
-    same(found, again)
-    assert found.messages == again.messages
-    assert found.ids.equals(again.ids)
-    assert equal_tables(found.table(), again.table())
-    assert again.way == "loaded"
-    assert again.model.kernel == found.model.kernel
-    assert (again.model.priors, again.model.bounds) == (found.model.priors, found.model.bounds)
-    for mine, theirs in zip(again.predict(at(form)), found.predict(at(form)), strict=True):
+    fitted = fit(*data, **options)
+    again = load(fitted.save(tmp_path / "models"))
+    same(fitted, again)
+    assert fitted.messages == again.messages
+    assert fitted.ids.equals(again.ids)
+    assert equal_tables(fitted.table(), again.table())
+    assert again.method == "loaded"
+    assert again.model.kernel == fitted.model.kernel
+    assert (again.model.priors, again.model.bounds) == (fitted.model.priors, fitted.model.bounds)
+    for mine, theirs in zip(again.predict(at(form)), fitted.predict(at(form)), strict=True):
         np.testing.assert_array_equal(mine, theirs)
 
 
@@ -124,10 +124,10 @@ def test_a_fit_into_a_folder_is_the_fit_in_memory(form: str, tmp_path: Path):
     memory = fit(*data, **options)
     written = fit(*data, **options, out=tmp_path / "models")
     again = load(tmp_path / "models")
-    for each in (written, again):
-        same(memory, each, rtol=1e-6)
-        assert each.messages == memory.messages
-        assert each.ids.equals(memory.ids)
+    for value in (written, again):
+        same(memory, value, rtol=1e-6)
+        assert value.messages == memory.messages
+        assert value.ids.equals(memory.ids)
     if len(memory) and form != "two dimensions":
         alike(written, again)
         alike(again, memory, rtol=1e-4)
@@ -140,7 +140,7 @@ def test_the_order_of_work_does_not_show(tmp_path: Path, monkeypatch: pytest.Mon
     assert len(list((tmp_path / "models" / "data").iterdir())) == 3
     again = load(tmp_path / "models")
     assert again.table()["points"].to_pylist() == COUNTS
-    assert again.status[4] == Fate.EMPTY
+    assert again.status[4] == TaskStatus.EMPTY
     same(memory, again, rtol=1e-6)
     alike(again, memory, rtol=1e-4)
     left = again.loo()[0]
@@ -172,7 +172,7 @@ def test_many_shards_are_one_table(tmp_path: Path):
     fit(X, Y, out=tmp_path / "models", batch=2)
     shards = sorted((tmp_path / "models").glob("shard-*.parquet"))
     assert len(shards) == 5
-    table = pa.concat_tables([pq.read_table(each) for each in shards])
+    table = pa.concat_tables([pq.read_table(value) for value in shards])
     assert table.column_names[:6] == ["item", "status", "message", "variance", "lengthscale", "noise"]
     assert table["item"].to_pylist() == list(range(9))
     assert table["variance"].type == pa.float32()
@@ -190,8 +190,8 @@ def test_parameters_in_two_bytes(tmp_path: Path, known: bool):
     again = load(tmp_path / "models")
     assert list(again.params) == list(written.params) == list(exact.params)
     for name in ("variance", "lengthscale", "noise"):
-        for each in (again, written):
-            np.testing.assert_allclose(each.params[name], exact.params[name], rtol=5e-3)
+        for value in (again, written):
+            np.testing.assert_allclose(value.params[name], exact.params[name], rtol=5e-3)
     np.testing.assert_array_equal(again.predict(NEW)[0], written.predict(NEW)[0])
     np.testing.assert_allclose(again.predict(NEW)[0], exact.predict(NEW)[0], rtol=0.05, atol=0.02)
     same(load(written.save(tmp_path / "copy")), again)
@@ -199,23 +199,23 @@ def test_parameters_in_two_bytes(tmp_path: Path, known: bool):
 
 
 def test_parameters_alone_need_the_data_again(tmp_path: Path):
-    found = fit(X, Y, out=tmp_path / "models", keep="params")
+    fitted = fit(X, Y, out=tmp_path / "models", keep="params")
     assert not (tmp_path / "models" / "data").exists()
     bare = load(tmp_path / "models")
-    same(bare, found)
+    same(bare, fitted)
     for ask in (lambda: bare.predict(NEW), lambda: bare.sample(NEW), bare.loo, lambda: bare.save(tmp_path / "x")):
         with pytest.raises(
             InputError, match=r"kept its parameters and not its data.*gp\.load\(path, x=\.\.\., y=\.\.\.\)"
         ):
             ask()
-    alike(load(tmp_path / "models", x=X, y=Y), found)
-    alike(load(found.save(tmp_path / "saved", keep="params"), x=X, y=Y), found)
+    alike(load(tmp_path / "models", x=X, y=Y), fitted)
+    alike(load(fitted.save(tmp_path / "saved", keep="params"), x=X, y=Y), fitted)
 
 
 @pytest.mark.parametrize("form", ["shared", "ragged", "known noise"])
 def test_the_data_may_come_again_in_any_form(tmp_path: Path, form: str):
     data, options = FORMS[form]
-    found = fit(*data, **options, out=tmp_path / "models", keep="params")
+    fitted = fit(*data, **options, out=tmp_path / "models", keep="params")
     if form == "shared":
         again = load(tmp_path / "models", x=np.broadcast_to(X[0], X.shape), y=Y)
     elif form == "ragged":
@@ -224,7 +224,7 @@ def test_the_data_may_come_again_in_any_form(tmp_path: Path, form: str):
         with pytest.raises(InputError, match="known noise; pass it as noise="):
             load(tmp_path / "models", x=X, y=Y)
         again = load(tmp_path / "models", x=X, y=Y, noise=options["noise"])
-    alike(again, found, rtol=1e-9)
+    alike(again, fitted, rtol=1e-9)
 
 
 def test_data_that_is_not_that_of_the_models_is_refused(tmp_path: Path):
@@ -242,12 +242,12 @@ def frame(names: tuple[str, str, str] = ("unique_id", "ds", "y")) -> pd.DataFram
 
 
 def test_a_table_given_back_in_another_order_is_put_right(tmp_path: Path):
-    table, names = frame(("who", "when", "gold")), gp.Columns(id="who", x="when", y="gold")
-    found = fit(table, columns=names, out=tmp_path / "models", keep="params")
+    table, names = frame(("who", "when", "gold")), gp.ColumnNames(id="who", x="when", y="gold")
+    fitted = fit(table, columns=names, out=tmp_path / "models", keep="params")
     for given in (table, table.sort_values("who"), table.sample(frac=1.0, random_state=0)):
         again = load(tmp_path / "models", x=given, columns=names)
         assert again.ids.to_pylist() == list("bca")
-        for mine, theirs in zip(again.predict(NEW), found.predict(NEW), strict=True):
+        for mine, theirs in zip(again.predict(NEW), fitted.predict(NEW), strict=True):
             np.testing.assert_allclose(mine, theirs, rtol=1e-9, atol=1e-12)
     with pytest.raises(InputError, match="no task 'a', of which there is a model; give all that was fitted"):
         load(tmp_path / "models", x=table.replace({"who": {"a": "d"}}), columns=names)
@@ -268,8 +268,8 @@ def test_a_store_from_before_there_were_digests_takes_what_it_is_given(tmp_path:
     fit(X, Y, out=tmp_path / "models", keep="params")
     model = tmp_path / "models" / "model.json"
     body = {
-        name: each
-        for name, each in read_sealed(model, "gp").items()
+        name: value
+        for name, value in read_sealed(model, "gp").items()
         if name not in ("digest", "inputs", "noise", "seed")
     }
     write_sealed(model, "gp", body)
@@ -296,11 +296,11 @@ def test_a_digest_is_of_the_points_and_not_of_their_form():
 def test_missing_targets_keep_their_places(tmp_path: Path, form: str):
     x, y = rows(4, 4, 10)
     y[0, 3], y[1, [0, 9]], y[2, 7:] = np.nan, np.nan, np.nan
-    found = fit(x, y) if form == "own" else fit([(x[task, : 7 + task], y[task, : 7 + task]) for task in range(4)])
-    once = load(found.save(tmp_path / "once"))
+    fitted = fit(x, y) if form == "own" else fit([(x[task, : 7 + task], y[task, : 7 + task]) for task in range(4)])
+    once = load(fitted.save(tmp_path / "once"))
     twice = load(once.save(tmp_path / "twice"))
     for again in (once, twice):
-        for mine, theirs in zip(again.loo(), found.loo(), strict=True):
+        for mine, theirs in zip(again.loo(), fitted.loo(), strict=True):
             np.testing.assert_array_equal(mine, theirs)
     tree: Any = twice.data and twice.data.items.load(0, 4).tree
     assert tree["y"].shape == (4, 10)
@@ -315,12 +315,12 @@ def test_an_observation_has_the_known_noise_where_it_is_one_for_all(tmp_path: Pa
         fit(X, Y, noise=noise, out=out, keep=keep)
         return load(out) if keep == "params+data" else load(out, x=X, y=Y, noise=noise)
 
-    found = kept(0.3)
-    plain, observed = found.predict(NEW)[1], found.predict(NEW, noise=True)[1]
+    fitted = kept(0.3)
+    plain, observed = fitted.predict(NEW)[1], fitted.predict(NEW, noise=True)[1]
     np.testing.assert_allclose(observed, plain + 0.3)
-    values: Any = found.predict_to(tmp_path / "there", NEW, noise=True, progress=False).values
+    values: Any = fitted.predict_to(tmp_path / "there", NEW, noise=True, progress=False).values
     np.testing.assert_array_equal(values["variance"].numpy(), observed)
-    assert found.one(0, NEW)[2] == 0.3
+    assert fitted.one(0, NEW)[2] == 0.3
     with pytest.raises(ConfigError, match="add the noise of your new points to it"):
         kept(np.linspace(0.1, 0.2, 10)).predict(NEW, noise=True)
 
@@ -332,9 +332,9 @@ def test_predictions_can_be_all_that_is_kept(tmp_path: Path, form: str):
     mean, variance = exact.predict(NEW)
     written = fit(*data, **options, out=tmp_path / "models", keep="predictions", at=NEW)
     again = load(tmp_path / "models")
-    for each in (written, again):
-        same(exact, each, rtol=1e-6)
-        table = each.table()
+    for value in (written, again):
+        same(exact, value, rtol=1e-6)
+        table = value.table()
         for name, expected in (("predicted_mean", mean), ("predicted_variance", variance)):
             kept = np.stack(table[name].to_numpy())
             np.testing.assert_allclose(kept, expected, rtol=1e-5, atol=1e-5)
@@ -351,12 +351,12 @@ def wave(x1: torch.Tensor, x2: torch.Tensor, params: dict[str, torch.Tensor]) ->
 def test_a_kernel_of_ones_own_is_asked_for(tmp_path: Path):
     kernel = gp.custom(wave, log_height=1.0, length=0.5)
     with one_thread():
-        found = fit(X[:3], Y[:3], kernel=kernel, out=tmp_path / "models", mean="zero")
+        fitted = fit(X[:3], Y[:3], kernel=kernel, out=tmp_path / "models", mean="zero")
     with pytest.raises(InputError, match="a kernel of your own, wave; pass it as kernel="):
         load(tmp_path / "models")
     again = load(tmp_path / "models", kernel=kernel)
-    same(found, again)
-    alike(again, found)
+    same(fitted, again)
+    alike(again, fitted)
     for other in (gp.custom(wave, height=1.0, length=0.5), gp.custom(wave, length=0.5)):
         with pytest.raises(InputError, match=r"has the parameters .*; the models have log_height, length"):
             load(tmp_path / "models", kernel=other)
@@ -382,8 +382,8 @@ def halve(path: Path) -> None:
 
 def flip(path: Path) -> None:
     content = bytearray(path.read_bytes())
-    place = content.index(Y[0].tobytes()) if path.parent.name == "data" else 60
-    content[place] ^= 16
+    position = content.index(Y[0].tobytes()) if path.parent.name == "data" else 60
+    content[position] ^= 16
     path.write_bytes(content)
 
 
@@ -397,7 +397,7 @@ DAMAGE: dict[str, tuple[Callable[[Path], Any], str]] = {
     "first shard gone": (lambda m: sorted(m.glob("shard-*"))[0].unlink(), "lacks the models before shard-.*fit again"),
     "a shard gone": (lambda m: sorted(m.glob("shard-*"))[2].unlink(), "lacks the models before shard-.*fit again"),
     "last shard gone": (lambda m: sorted(m.glob("shard-*"))[-1].unlink(), "holds 8 models of 9: fit again"),
-    "all shards gone": (lambda m: [each.unlink() for each in m.glob("shard-*")], "holds 0 models of 9"),
+    "all shards gone": (lambda m: [value.unlink() for value in m.glob("shard-*")], "holds 0 models of 9"),
     "shard torn": (lambda m: halve(sorted(m.glob("shard-*"))[1]), "shard-.*is damaged: .*Delete it and fit again"),
     "shard emptied": (lambda m: sorted(m.glob("shard-*"))[1].write_bytes(b""), "shard-.*is damaged"),
     "shard rotten": (lambda m: flip(sorted(m.glob("shard-*"))[1]), "shard-.*is damaged: .*Delete it and fit again"),
@@ -458,12 +458,12 @@ def test_a_save_that_failed_can_be_made_again(tmp_path: Path, monkeypatch: pytes
             raise OSError(errno.ENOSPC, "No space left on device")
         write(table, path)
 
-    found, write = fit(X, Y), parquet.write
+    fitted, write = fit(X, Y), parquet.write
     with monkeypatch.context() as patch:
         patch.setattr(parquet, "write", full)
         with pytest.raises(StorageError, match="the disk is full"):
-            found.save(tmp_path / "models")
-    same(found, load(found.save(tmp_path / "models")))
+            fitted.save(tmp_path / "models")
+    same(fitted, load(fitted.save(tmp_path / "models")))
 
 
 def test_names_of_an_earlier_fit_do_not_stay(models: Path):
@@ -471,9 +471,9 @@ def test_names_of_an_earlier_fit_do_not_stay(models: Path):
 
 
 def test_draws_from_a_store_follow_the_seed_of_the_fit(tmp_path: Path):
-    found = fit(X, Y, seed=3, out=tmp_path / "models")
-    np.testing.assert_array_equal(load(tmp_path / "models").sample(NEW), found.sample(NEW))
-    assert not np.array_equal(found.sample(NEW), found.sample(NEW, seed=4), equal_nan=True)
+    fitted = fit(X, Y, seed=3, out=tmp_path / "models")
+    np.testing.assert_array_equal(load(tmp_path / "models").sample(NEW), fitted.sample(NEW))
+    assert not np.array_equal(fitted.sample(NEW), fitted.sample(NEW, seed=4), equal_nan=True)
 
 
 def test_what_a_store_knows_is_not_asked_for(models: Path):
@@ -490,19 +490,19 @@ def test_a_store_can_be_moved(models: Path):
 
 
 def test_predictions_stream_to_a_folder(models: Path, tmp_path: Path):
-    found = load(models)
-    result = found.predict_to(tmp_path / "there", NEW, progress=False)
+    fitted = load(models)
+    result = fitted.predict_to(tmp_path / "there", NEW, progress=False)
     values: Any = result.values
-    np.testing.assert_array_equal(values["mean"].numpy(), found.predict(NEW)[0])
-    table = pa.concat_tables([pq.read_table(each) for each in (tmp_path / "there").glob("shard-*")])
+    np.testing.assert_array_equal(values["mean"].numpy(), fitted.predict(NEW)[0])
+    table = pa.concat_tables([pq.read_table(value) for value in (tmp_path / "there").glob("shard-*")])
     assert sorted(table["item"].to_pylist()) == list(range(9))
 
 
 def test_a_long_table_is_loaded_without_its_file(tmp_path: Path):
     x, y = rows(3, 4, 8)
     pq.write_table(pa.table(long(x, y, list("dcba"))), tmp_path / "long.parquet")
-    found = fit(tmp_path / "long.parquet", out=tmp_path / "models")
+    fitted = fit(tmp_path / "long.parquet", out=tmp_path / "models")
     (tmp_path / "long.parquet").unlink()
     again = load(tmp_path / "models")
     assert again.ids.to_pylist() == list("dcba")
-    alike(again, found)
+    alike(again, fitted)

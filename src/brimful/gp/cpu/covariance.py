@@ -7,7 +7,7 @@ over pairs of points. `most` is how many pairs there is room for; m, how many th
 import math
 
 from ..model.kernels import SHAPES
-from .lanes import WIDTH, at_least, compiled, every, load, root, store
+from .simd_lanes import WIDTH, broadcast, compiled, load, maximum, sqrt, store
 
 RBF, MATERN12, MATERN32, MATERN52, RATIONAL, PERIODIC, LINEAR, CONSTANT = range(len(SHAPES))
 
@@ -17,7 +17,7 @@ def _exp(x):
     """The exponential of numbers that are not positive: a polynomial on a thousandth of them, squared ten times. Within
     1e-12 of the true one, relatively, down to 1e-30. Of those below -300 that of -300: so small that any distance times
     it is nothing, and not so small that products of two are slow."""
-    x = at_least(x, -300.0) * (1.0 / 1024.0)
+    x = maximum(x, -300.0) * (1.0 / 1024.0)
     y = x * (1.0 / 5040) + 1.0 / 720
     y = x * y + 1.0 / 120
     y = x * y + 1.0 / 24
@@ -48,32 +48,32 @@ def point_pairs(x, n, D, lane, square, product):
 def _smooth(kind, at, ard, D, square, most, m, inverse, scale, out, dK):
     """The shapes that fall with the distance alone, times `scale`."""
     for q in range(m):
-        r2 = every(0.0)
+        r2 = broadcast(0.0)
         for d in range(D):
             r2 += load(square, d * most + q) * load(inverse, d)
         if kind == RBF:
             value = _exp(r2 * -0.5) * scale
-            slope = value
+            derivative = value
         elif kind == MATERN12:
-            r = root(r2)
+            r = sqrt(r2)
             value = _exp(r * -1.0) * scale
-            slope = value / at_least(r, 1e-150)
+            derivative = value / maximum(r, 1e-150)
         elif kind == MATERN32:
-            r = root(r2 * 3.0)
+            r = sqrt(r2 * 3.0)
             e = _exp(r * -1.0) * scale
             value = e + r * e
-            slope = e * 3.0
+            derivative = e * 3.0
         else:
-            r = root(r2 * 5.0)
+            r = sqrt(r2 * 5.0)
             e = _exp(r * -1.0) * scale
-            slope = (e + r * e) * (5.0 / 3.0)
+            derivative = (e + r * e) * (5.0 / 3.0)
             value = e + r * e + r * r * e * (1.0 / 3.0)
         store(out, q, value)
         if ard == 1:
-            store(dK, at * most + q, slope * r2)
+            store(dK, at * most + q, derivative * r2)
         else:
             for d in range(D):
-                store(dK, (at + d) * most + q, slope * load(square, d * most + q) * load(inverse, d))
+                store(dK, (at + d) * most + q, derivative * load(square, d * most + q) * load(inverse, d))
 
 
 @compiled
@@ -149,40 +149,40 @@ def covariance(factors, theta, D, square, product, m, K, shapes, inverse, scale,
     scale: room for a lane each of every dimension, and one."""
     F, most = len(factors), square.shape[1]
     if F == 1:
-        place = factors[0, 4]
+        position = factors[0, 4]
         for lane in range(WIDTH):
-            scale[lane] = math.exp(theta[place, lane])
+            scale[lane] = math.exp(theta[position, lane])
         _shape(factors[0, 0], theta, factors[0, 2], factors[0, 3], D, square, product, m, inverse, scale, K, dK)
         for q in range(m):
-            store(dK, place * most + q, load(K, q))
+            store(dK, position * most + q, load(K, q))
         return
     for f in range(F):
         for lane in range(WIDTH):
             scale[lane] = 1.0
         _shape(factors[f, 0], theta, factors[f, 2], factors[f, 3], D, square, product, m, inverse, scale, shapes[f], dK)
     for q in range(m):
-        store(K, q, every(0.0))
+        store(K, q, broadcast(0.0))
     f = 0
     while f < F:
         stop = f
         while stop < F and factors[stop, 1] == factors[f, 1]:
             stop += 1
-        place = factors[f, 4]
+        position = factors[f, 4]
         for lane in range(WIDTH):
-            scale[lane] = math.exp(theta[place, lane])
+            scale[lane] = math.exp(theta[position, lane])
         variance = load(scale, 0)
         for q in range(m):
             product_q = variance
             for g in range(f, stop):
                 product_q *= load(shapes, g * most + q)
-            store(dK, place * most + q, product_q)
+            store(dK, position * most + q, product_q)
             store(K, q, load(K, q) + product_q)
         for g in range(f, stop):
             for p in range(factors[g, 2], factors[g, 3]):
                 for q in range(m):
-                    slope = load(dK, p * most + q) * variance
+                    derivative = load(dK, p * most + q) * variance
                     for h in range(f, stop):
                         if h != g:
-                            slope *= load(shapes, h * most + q)
-                    store(dK, p * most + q, slope)
+                            derivative *= load(shapes, h * most + q)
+                    store(dK, p * most + q, derivative)
         f = stop

@@ -10,14 +10,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .covariance import covariance, point_pairs
-from .lanes import WIDTH, compiled, every, inlined, load, store
-from .linear_algebra import add, copy, dot, factor, invert, solve_small, sweep, times
+from .linear_algebra import axpy, copy, dot, factor, invert, solve_rows, solve_small, symmetric_matvec
+from .simd_lanes import WIDTH, broadcast, compiled, inlined, load, store
 
 _LOG2PI = math.log(2 * math.pi)
 _FACTORS = 8  # of a determinant, multiplied before a logarithm is taken: it costs as much as twenty products
 
 
-class Room(NamedTuple):
+class Workspace(NamedTuple):
     """Working memory of one thread, for tasks of up to N points. The last axis is the lanes', but for `count`, `small`
     and what follows it, which serve one lane at a time.
 
@@ -52,15 +52,15 @@ class Room(NamedTuple):
     small: Any
     right: Any
     C: Any
-    found: Any
-    meanfree: Any
+    solution: Any
+    mean_free: Any
 
 
 @compiled
-def make_room(N, D, P, Q, F):
+def make_workspace(N, D, P, Q, F):
     up, rows = max(4, -(-N // 4) * 4), max(P, Q) + 2
     most = up * (up + 1) // 2
-    return Room(
+    return Workspace(
         np.zeros(WIDTH, np.int64), np.zeros((up, WIDTH)), np.zeros((D, most, WIDTH)), np.zeros((most, WIDTH)),
         np.zeros((up, WIDTH)), np.zeros((Q, up, WIDTH)), np.zeros((up, WIDTH)), np.zeros((P, WIDTH)),
         np.zeros((most, WIDTH)), np.zeros((F, most, WIDTH)), np.zeros((D, WIDTH)), np.zeros(WIDTH),
@@ -73,45 +73,45 @@ def make_room(N, D, P, Q, F):
 
 
 @compiled
-def take(room, lane, x, y, keep, H, known, same):
+def load_task(workspace, lane, x, y, mask, H, known, same):
     """Copies a task's points into a lane, without the missing ones. `same`: the inputs are those that it has."""
     D, Q, n = x.shape[1], H.shape[1], 0
     for i in range(len(y)):
-        if keep[i]:
+        if mask[i]:
             for c in range(Q):
-                room.H[c, n, lane] = H[i, c]
-            room.y[n, lane] = y[i]
-            room.known[n, lane] = known[i]
+                workspace.H[c, n, lane] = H[i, c]
+            workspace.y[n, lane] = y[i]
+            workspace.known[n, lane] = known[i]
             n += 1
-    if not (same and n == len(y) and room.count[lane] == n):
+    if not (same and n == len(y) and workspace.count[lane] == n):
         rows = np.empty((n, D))
         at = 0
         for i in range(len(y)):
-            if keep[i]:
+            if mask[i]:
                 copy(rows[at], x[i])
                 at += 1
-        point_pairs(rows, n, D, lane, room.square, room.product)
-        had = room.count[lane]
+        point_pairs(rows, n, D, lane, workspace.square, workspace.product)
+        had = workspace.count[lane]
         for q in range(n * (n + 1) // 2, had * (had + 1) // 2):  # what fills may be anything but infinite
-            room.product[q, lane] = 0.0
+            workspace.product[q, lane] = 0.0
             for d in range(D):
-                room.square[d, q, lane] = 0.0
-    for i in range(len(room.there)):
-        room.there[i, lane] = 1.0 if i < n else 0.0
+                workspace.square[d, q, lane] = 0.0
+    for i in range(len(workspace.there)):
+        workspace.there[i, lane] = 1.0 if i < n else 0.0
         if i >= n:
-            room.y[i, lane] = 0.0
-            room.known[i, lane] = 0.0
+            workspace.y[i, lane] = 0.0
+            workspace.known[i, lane] = 0.0
             for c in range(Q):
-                room.H[c, i, lane] = 0.0
-    room.count[lane] = n
+                workspace.H[c, i, lane] = 0.0
+    workspace.count[lane] = n
 
 
 @inlined
-def _side(room):
+def _side(workspace):
     """Rows that the lanes need, a multiple of four."""
     n = 1
     for lane in range(WIDTH):
-        n = max(n, room.count[lane])
+        n = max(n, workspace.count[lane])
     return -(-n // 4) * 4
 
 
@@ -124,12 +124,12 @@ def _spread(K, there, known, noise, n, A, across):
         for j in range(i):
             store(A, i * across + j, load(K, at + j) * point)
         own = (load(K, at + i) + noise) * point + load(known, i)
-        store(A, i * across + i, own + (every(1.0) - point))
+        store(A, i * across + i, own + (broadcast(1.0) - point))
         at += i + 1
 
 
 @compiled
-def _fit_mean(Z, n, across, Q, cross, beta, free, small, right, C, found):
+def _fit_mean(Z, n, across, Q, cross, beta, free, small, right, C, solution):
     """The mean's coefficients by generalised least squares, the first row of Z made what is left of the targets. A
     regressor that the points cannot tell gets 0."""
     wide = len(cross)
@@ -145,23 +145,23 @@ def _fit_mean(Z, n, across, Q, cross, beta, free, small, right, C, found):
         for i in range(Q):
             left = small[i, i]
             # What is left of a regressor beyond the ones before it; nothing, when there are too few points.
-            if i > 0 and solve_small(i, small, small[i], free[lane], 0.0, 0.0, found, C):
+            if i > 0 and solve_small(i, small, small[i], free[lane], 0.0, 0.0, solution, C):
                 for j in range(i):
-                    left -= small[i, j] * found[j]
+                    left -= small[i, j] * solution[j]
             free[lane, i] = left > 1e-10 * small[i, i]
-        good = solve_small(Q, small, right, free[lane], 0.0, 0.0, found, C)
+        good = solve_small(Q, small, right, free[lane], 0.0, 0.0, solution, C)
         for i in range(Q):
-            beta[i, lane] = found[i] if good else 0.0
+            beta[i, lane] = solution[i] if good else 0.0
     for i in range(Q):
-        add(Z, 0, load(beta, i) * -1.0, Z, (1 + i) * across, n)
+        axpy(Z, 0, load(beta, i) * -1.0, Z, (1 + i) * across, n)
 
 
 @inlined
-def _noise(room):
+def _noise(workspace):
     """The noise variance of every lane."""
     for lane in range(WIDTH):
-        room.scale[lane] = math.exp(room.theta[len(room.theta) - 1, lane])
-    return load(room.scale, 0)
+        workspace.scale[lane] = math.exp(workspace.theta[len(workspace.theta) - 1, lane])
+    return load(workspace.scale, 0)
 
 
 @compiled
@@ -170,7 +170,7 @@ def _log_determinant(A, n, across, scale, out):
     for lane in range(WIDTH):
         out[lane] = 0.0
     for first in range(0, n, _FACTORS):
-        product = every(1.0)
+        product = broadcast(1.0)
         for i in range(first, min(n, first + _FACTORS)):
             product *= load(A, i * across + i)
         store(scale, 0, product)
@@ -183,66 +183,113 @@ def _log_determinant(A, n, across, scale, out):
 
 
 @compiled
-def evaluate_noise(room):
+def evaluate_noise(workspace):
     """As `evaluate`, where only the noise has changed since."""
-    n, across, Q, A, Z, y, H = _side(room), room.A.shape[1], len(room.H), room.A, room.Z, room.y, room.H
-    _spread(room.K, room.there, room.known, _noise(room), n, A, across)
+    n, across, Q, A, Z, y, H = (
+        _side(workspace),
+        workspace.A.shape[1],
+        len(workspace.H),
+        workspace.A,
+        workspace.Z,
+        workspace.y,
+        workspace.H,
+    )
+    _spread(workspace.K, workspace.there, workspace.known, _noise(workspace), n, A, across)
     factor(A, across, n)
     for i in range(n):
         store(Z, i, load(y, i))
         for c in range(Q):
             store(Z, (1 + c) * across + i, load(H, c * len(y) + i))
         for c in range(1 + Q, len(Z)):
-            store(Z, c * across + i, every(0.0))
+            store(Z, c * across + i, broadcast(0.0))
     for c in range(0, len(Z), 4):
-        sweep(Z, c, A, across, 0, n)
+        solve_rows(Z, c, A, across, 0, n)
     if Q > 0:
-        _fit_mean(Z, n, across, Q, room.cross, room.beta, room.meanfree, room.small, room.right, room.C, room.found)
-    store(room.parts, 0, dot(Z, 0, Z, 0, n))
-    _log_determinant(A, n, across, room.scale, room.parts[1])
+        _fit_mean(
+            Z,
+            n,
+            across,
+            Q,
+            workspace.cross,
+            workspace.beta,
+            workspace.mean_free,
+            workspace.small,
+            workspace.right,
+            workspace.C,
+            workspace.solution,
+        )
+    store(workspace.parts, 0, dot(Z, 0, Z, 0, n))
+    _log_determinant(A, n, across, workspace.scale, workspace.parts[1])
 
 
 @compiled
-def evaluate(room, factors):
+def evaluate(workspace, factors):
     """The quadratic form and the log determinant of every lane, at its theta."""
-    n = _side(room)
+    n = _side(workspace)
     covariance(
-        factors, room.theta, len(room.square), room.square, room.product, n * (n + 1) // 2, room.K, room.shapes,
-        room.inverse, room.scale, room.dK,
+        factors, workspace.theta, len(workspace.square), workspace.square, workspace.product, n * (n + 1) // 2,
+        workspace.K, workspace.shapes,
+        workspace.inverse, workspace.scale, workspace.dK,
     )  # fmt: skip
-    evaluate_noise(room)
+    evaluate_noise(workspace)
 
 
 @inlined
-def nats(room, lane):
+def nlml(workspace, lane):
     """The negative log likelihood of a lane; infinite where its covariance is not positive definite."""
-    found = 0.5 * (room.parts[0, lane] + room.parts[1, lane] + room.count[lane] * _LOG2PI)
-    return found if abs(found) < np.inf and room.parts[0, lane] < np.inf else np.inf
+    solution = 0.5 * (workspace.parts[0, lane] + workspace.parts[1, lane] + workspace.count[lane] * _LOG2PI)
+    return solution if abs(solution) < np.inf and workspace.parts[0, lane] < np.inf else np.inf
 
 
 @compiled
-def slopes(room):
+def derivatives(workspace):
     """Gradient and average information of every lane, from the factored covariance."""
-    n, across, Q, P, most = _side(room), room.A.shape[1], len(room.H), len(room.theta), len(room.K)
-    A, W, G, Z, U, a, dK, info = room.A, room.W, room.G, room.Z, room.U, room.a, room.dK, room.info
+    n, across, Q, P, most = (
+        _side(workspace),
+        workspace.A.shape[1],
+        len(workspace.H),
+        len(workspace.theta),
+        len(workspace.K),
+    )
+    A, W, G, Z, U, a, dK, info = (
+        workspace.A,
+        workspace.W,
+        workspace.G,
+        workspace.Z,
+        workspace.U,
+        workspace.a,
+        workspace.dK,
+        workspace.info,
+    )
     invert(A, across, n, W, G)
     for i in range(n):
         store(a, i, dot(W, i * across + i, Z, i, n - i))
-    noise = _noise(room)
-    store(room.gradient, P - 1, noise * _bend(G, a, room.there, n) * 0.5)
+    noise = _noise(workspace)
+    store(workspace.gradient, P - 1, noise * _gradient_weights(G, a, workspace.there, n) * 0.5)
     for p in range(P - 1):
-        store(room.gradient, p, dot(G, 0, dK, p * most, n * (n + 1) // 2) * 0.5)
-        times(dK, p * most, n, a, room.there, U, p * across)
+        store(workspace.gradient, p, dot(G, 0, dK, p * most, n * (n + 1) // 2) * 0.5)
+        symmetric_matvec(dK, p * most, n, a, workspace.there, U, p * across)
     for i in range(n):
         store(U, (P - 1) * across + i, noise * load(a, i))
         for p in range(P, len(U)):
-            store(U, p * across + i, every(0.0))
+            store(U, p * across + i, broadcast(0.0))
     for p in range(0, len(U), 4):
-        sweep(U, p, A, across, 0, n)
+        solve_rows(U, p, A, across, 0, n)
     if Q > 0:
         for p in range(P):
             _without_mean(
-                U, p * across, Z, n, across, Q, room.cross, room.meanfree, room.small, room.right, room.C, room.found
+                U,
+                p * across,
+                Z,
+                n,
+                across,
+                Q,
+                workspace.cross,
+                workspace.mean_free,
+                workspace.small,
+                workspace.right,
+                workspace.C,
+                workspace.solution,
             )
     for p in range(P):
         for o in range(p + 1):
@@ -252,9 +299,9 @@ def slopes(room):
 
 
 @compiled
-def _bend(G, a, there, n):
+def _gradient_weights(G, a, there, n):
     """Makes of the inverse what the derivatives are multiplied by, twice where it stands for two; its trace."""
-    trace, at = every(0.0), 0
+    trace, at = broadcast(0.0), 0
     for i in range(n):
         point, ai = load(there, i), load(a, i)
         twice = point * 2.0
@@ -268,7 +315,7 @@ def _bend(G, a, there, n):
 
 
 @compiled
-def _without_mean(U, first, Z, n, across, Q, cross, free, small, right, C, found):
+def _without_mean(U, first, Z, n, across, Q, cross, free, small, right, C, solution):
     """Takes from a row of U what the mean would take up of it."""
     wide = len(cross)
     for c in range(Q):
@@ -278,8 +325,8 @@ def _without_mean(U, first, Z, n, across, Q, cross, free, small, right, C, found
             right[i] = cross[Q, i, lane]
             for j in range(i + 1):
                 small[i, j] = small[j, i] = cross[i, j, lane]
-        good = solve_small(Q, small, right, free[lane], 0.0, 0.0, found, C)
+        good = solve_small(Q, small, right, free[lane], 0.0, 0.0, solution, C)
         for c in range(Q):
-            cross[Q, c, lane] = -found[c] if good else 0.0
+            cross[Q, c, lane] = -solution[c] if good else 0.0
     for c in range(Q):
-        add(U, first, load(cross, Q * wide + c), Z, (1 + c) * across, n)
+        axpy(U, first, load(cross, Q * wide + c), Z, (1 + c) * across, n)

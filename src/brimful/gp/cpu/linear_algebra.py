@@ -7,7 +7,7 @@ zeros at the end of sums, and changes none.
 
 import math
 
-from .lanes import compiled, every, inlined, inverse_root, load, store
+from .simd_lanes import broadcast, compiled, inlined, load, rsqrt, store
 
 
 @inlined
@@ -20,7 +20,7 @@ def copy(to, source):
 @compiled
 def dot(a, first_a, b, first_b, count):
     """The inner product of `count` rows of two arrays. Four sums side by side: one would wait for itself."""
-    s0, s1, s2, s3 = every(0.0), every(0.0), every(0.0), every(0.0)
+    s0, s1, s2, s3 = broadcast(0.0), broadcast(0.0), broadcast(0.0), broadcast(0.0)
     for k in range(0, count - 3, 4):
         s0 += load(a, first_a + k) * load(b, first_b + k)
         s1 += load(a, first_a + k + 1) * load(b, first_b + k + 1)
@@ -37,13 +37,13 @@ def dot(a, first_a, b, first_b, count):
 
 
 @compiled
-def add(a, first_a, factor, b, first_b, count):
+def axpy(a, first_a, factor, b, first_b, count):
     for k in range(count):
         store(a, first_a + k, load(a, first_a + k) + factor * load(b, first_b + k))
 
 
 @compiled
-def _finish(X, at, s0, s1, s2, s3, d0, d1, d2, d3, l10, l20, l21, l30, l31, l32):
+def _solve_corner(X, at, s0, s1, s2, s3, d0, d1, d2, d3, l10, l20, l21, l30, l31, l32):
     """Four sums of a row times the inverse of a corner."""
     s0 = s0 * d0
     s1 = (s1 - s0 * l10) * d1
@@ -56,7 +56,7 @@ def _finish(X, at, s0, s1, s2, s3, d0, d1, d2, d3, l10, l20, l21, l30, l31, l32)
 
 
 @compiled
-def sweep(X, r, L, across, first, last):
+def solve_rows(X, r, L, across, first, last):
     """Rows r to r + 3 of X times L^-T, from column `first` on, before which they are 0. L has the reciprocal of its
     diagonal. Four rows against four: sixteen sums in registers, each number read used four times."""
     a0, a1, a2, a3 = r * across, (r + 1) * across, (r + 2) * across, (r + 3) * across
@@ -91,14 +91,14 @@ def sweep(X, r, L, across, first, last):
         d0, d1, d2, d3 = load(L, b0 + j), load(L, b1 + j + 1), load(L, b2 + j + 2), load(L, b3 + j + 3)
         l10, l20, l21 = load(L, b1 + j), load(L, b2 + j), load(L, b2 + j + 1)
         l30, l31, l32 = load(L, b3 + j), load(L, b3 + j + 1), load(L, b3 + j + 2)
-        _finish(X, a0 + j, s00, s01, s02, s03, d0, d1, d2, d3, l10, l20, l21, l30, l31, l32)
-        _finish(X, a1 + j, s10, s11, s12, s13, d0, d1, d2, d3, l10, l20, l21, l30, l31, l32)
-        _finish(X, a2 + j, s20, s21, s22, s23, d0, d1, d2, d3, l10, l20, l21, l30, l31, l32)
-        _finish(X, a3 + j, s30, s31, s32, s33, d0, d1, d2, d3, l10, l20, l21, l30, l31, l32)
+        _solve_corner(X, a0 + j, s00, s01, s02, s03, d0, d1, d2, d3, l10, l20, l21, l30, l31, l32)
+        _solve_corner(X, a1 + j, s10, s11, s12, s13, d0, d1, d2, d3, l10, l20, l21, l30, l31, l32)
+        _solve_corner(X, a2 + j, s20, s21, s22, s23, d0, d1, d2, d3, l10, l20, l21, l30, l31, l32)
+        _solve_corner(X, a3 + j, s30, s31, s32, s33, d0, d1, d2, d3, l10, l20, l21, l30, l31, l32)
 
 
 @compiled
-def _corner(A, across, i):
+def _factor_corner(A, across, i):
     """Factors the block of four on the diagonal; its diagonal gets its reciprocal, NaN where it has none."""
     a0, a1, a2, a3 = i * across + i, (i + 1) * across + i, (i + 2) * across + i, (i + 3) * across + i
     s00, s10, s11, s20, s21 = load(A, a0), load(A, a1), load(A, a1 + 1), load(A, a2), load(A, a2 + 1)
@@ -115,13 +115,13 @@ def _corner(A, across, i):
         s31 -= v3 * v1
         s32 -= v3 * v2
         s33 -= v3 * v3
-    d0 = inverse_root(s00)
+    d0 = rsqrt(s00)
     s10, s20, s30 = s10 * d0, s20 * d0, s30 * d0
-    d1 = inverse_root(s11 - s10 * s10)
+    d1 = rsqrt(s11 - s10 * s10)
     s21, s31 = (s21 - s20 * s10) * d1, (s31 - s30 * s10) * d1
-    d2 = inverse_root(s22 - s20 * s20 - s21 * s21)
+    d2 = rsqrt(s22 - s20 * s20 - s21 * s21)
     s32 = (s32 - s30 * s20 - s31 * s21) * d2
-    d3 = inverse_root(s33 - s30 * s30 - s31 * s31 - s32 * s32)
+    d3 = rsqrt(s33 - s30 * s30 - s31 * s31 - s32 * s32)
     store(A, a0, d0)
     store(A, a1, s10)
     store(A, a1 + 1, d1)
@@ -138,20 +138,20 @@ def _corner(A, across, i):
 def factor(A, across, n):
     """The Cholesky factor, in place; NaN in the lanes of a matrix that is not positive definite."""
     for i in range(0, n, 4):
-        sweep(A, i, A, across, 0, i)
-        _corner(A, across, i)
+        solve_rows(A, i, A, across, 0, i)
+        _factor_corner(A, across, i)
 
 
 @compiled
 def invert(L, across, n, W, inverse):
     """The rows of L^-T into W, and their products, the inverse of L L^T, into a triangle."""
-    zero, one = every(0.0), every(1.0)
+    zero, one = broadcast(0.0), broadcast(1.0)
     for j in range(0, n, 4):
         for r in range(j, j + 4):
             for k in range(j, n):
                 store(W, r * across + k, zero)
             store(W, r * across + r, one)
-        sweep(W, j, L, across, j, n)
+        solve_rows(W, j, L, across, j, n)
     for i in range(0, n, 4):
         a0, a1, a2, a3 = i * across, (i + 1) * across, (i + 2) * across, (i + 3) * across
         at0 = i * (i + 1) // 2
@@ -204,18 +204,18 @@ def invert(L, across, n, W, inverse):
 
 
 @compiled
-def times(A, first, n, v, there, out, first_out):
+def symmetric_matvec(A, first, n, v, there, out, first_out):
     """A symmetric matrix, its triangle from row `first` on, times a vector, at the points that are there."""
     for i in range(n):
-        store(out, first_out + i, every(0.0))
+        store(out, first_out + i, broadcast(0.0))
     at = first
     for i in range(n):
         vi = load(v, i)
         s = load(A, at + i) * vi
         for j in range(i):
-            each = load(A, at + j)
-            s += each * load(v, j)
-            store(out, first_out + j, load(out, first_out + j) + each * vi)
+            value = load(A, at + j)
+            s += value * load(v, j)
+            store(out, first_out + j, load(out, first_out + j) + value * vi)
         store(out, first_out + i, (load(out, first_out + i) + s))
         at += i + 1
     for i in range(n):

@@ -36,7 +36,7 @@ def as_inputs(value: Any, name: str) -> Tensor:
             array = np.asarray(_unmasked(array))
     if isinstance(array, np.ndarray) and array.dtype.kind == "O" and array.size:
         with contextlib.suppress(pa.ArrowException, TypeError, ValueError):
-            moments = pa.array([getattr(each, "start_time", each) for each in array.flat], from_pandas=True)
+            moments = pa.array([getattr(item, "start_time", item) for item in array.flat], from_pandas=True)
             if is_moment(moments.type):
                 array = days(moments).reshape(array.shape)
     elif isinstance(array, np.ndarray) and array.dtype.kind == "M":
@@ -62,12 +62,12 @@ def _masked(value: Any) -> np.ma.MaskedArray | None:
     """A masked array, or a list that has such in it as one; None where nothing can be masked."""
     if isinstance(value, np.ma.MaskedArray):
         return value
-    if not isinstance(value, list | tuple) or not any(isinstance(each, list | tuple | np.ndarray) for each in value):
+    if not isinstance(value, list | tuple) or not any(isinstance(item, list | tuple | np.ndarray) for item in value):
         return None
-    parts = [_masked(each) for each in value]
+    parts = [_masked(item) for item in value]
     if all(part is None for part in parts):
         return None
-    return np.ma.stack([each if part is None else part for each, part in zip(value, parts, strict=True)])
+    return np.ma.stack([item if part is None else part for item, part in zip(value, parts, strict=True)])
 
 
 def where_known(y: Tensor, noise: Any) -> Tensor:

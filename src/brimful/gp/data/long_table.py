@@ -1,4 +1,4 @@
-"""Long tables, a row a point: which columns are what, and their numbers."""
+"""Long tables, one row per point: which columns are what, and their numbers."""
 
 import json
 import re
@@ -16,7 +16,7 @@ from ...core.base.errors import ConfigError, InputError
 
 
 @dataclass(frozen=True, slots=True)
-class Columns:
+class ColumnNames:
     """The names of a long table's columns; x may name several, by commas or in a list. Where x is not said and no
     column has one of its usual names, all columns that are left are inputs."""
 
@@ -28,7 +28,7 @@ class Columns:
     def __post_init__(self) -> None:
         for name in ("id", "x", "y", "noise"):
             given = getattr(self, name)
-            several = name == "x" and isinstance(given, list | tuple) and all(isinstance(each, str) for each in given)
+            several = name == "x" and isinstance(given, list | tuple) and all(isinstance(value, str) for value in given)
             if not (given is None or isinstance(given, str) or several):
                 raise ConfigError(f"columns has {name}={given!r}; give the name of a column")
 
@@ -36,9 +36,9 @@ class Columns:
     def inputs(self) -> list[str]:
         """The names in x."""
         names = self.x.split(",") if isinstance(self.x, str) else self.x or []
-        return [each.strip() for each in names]
+        return [value.strip() for value in names]
 
-    def found(self, names: list[str]) -> tuple[str, list[str], str]:
+    def resolve(self, names: list[str]) -> tuple[str, list[str], str]:
         """The columns of task, inputs and target among these: as they were named, or by their usual names."""
         task, target = self.id or _find("id", names), self.y or _find("y", names)
         inputs = self.inputs or _inputs(names, task, target, self.noise)
@@ -75,10 +75,10 @@ def read_table(source: Any) -> pa.Table:
         if names.count(name) > 1:
             raise InputError(f"the table has {names.count(name)} columns called {name!r}; rename all but one")
     table = table.drop_columns([name for name in names if _INDEX.fullmatch(name)])
-    for place, field in enumerate(table.schema):
-        given = table.column(place)
+    for position, field in enumerate(table.schema):
+        given = table.column(position)
         column = plain(given, field)
-        table = table if column is given else table.set_column(place, field.name, column)
+        table = table if column is given else table.set_column(position, field.name, column)
     return table
 
 
@@ -169,8 +169,8 @@ def moments(days_N: np.ndarray) -> pa.Array:
     """Days since 1970-01-01 as dates, or with the time of day, in UTC, where there is one; null where it is NaN."""
     there = np.isfinite(days_N)
     moment = np.rint(np.where(there, days_N, 0.0) * 86_400e6).astype(np.int64)
-    found = pa.array(moment, mask=~there).cast(pa.timestamp("us"))
-    return found if (moment % 86_400_000_000).any() else found.cast(pa.date32())
+    result = pa.array(moment, mask=~there).cast(pa.timestamp("us"))
+    return result if (moment % 86_400_000_000).any() else result.cast(pa.date32())
 
 
 def is_moment(kind: pa.DataType) -> bool:

@@ -20,11 +20,11 @@ from ...core.base.errors import ConfigError, InputError
 from ...core.runs import fingerprint
 from ...engine.map.sources import ItemSource, LoadedBatch, item_source
 from .arrays import as_inputs, as_tensor, where_known
-from .long_table import Columns, is_table, numbers, plain, read_table
+from .long_table import ColumnNames, is_table, numbers, plain, read_table
 
 
 @dataclass(frozen=True, slots=True)
-class Data:
+class GPData:
     """What was given, understood.
 
     Attributes:
@@ -55,24 +55,24 @@ class Data:
         tree = self.items.load(0, min(1, self.tasks)).tree
         return isinstance(tree, dict) and "noise" in tree
 
-    def in_order(self, ids: pa.Array) -> "Data":
+    def in_order(self, ids: pa.Array) -> "GPData":
         """The same tasks in the order of these names, which must be theirs."""
         assert self.ids is not None
-        places = {task: place for place, task in enumerate(self.ids.to_pylist())}
+        positions = {task: position for position, task in enumerate(self.ids.to_pylist())}
         for task in ids.to_pylist():
-            if task not in places:
+            if task not in positions:
                 raise InputError(f"the data has no task {task!r}, of which there is a model; give all that was fitted")
-        order = np.array([places[task] for task in ids.to_pylist()], np.int64)
+        order = np.array([positions[task] for task in ids.to_pylist()], np.int64)
         if np.array_equal(order, np.arange(self.tasks)):
             return self
-        if not isinstance(self.items, Ragged) or len(order) != self.tasks:
+        if not isinstance(self.items, RaggedTasks) or len(order) != self.tasks:
             raise InputError(
                 "the tasks are not those of the models, in their order; give back the data that was fitted"
             )
         return replace(self, items=self.items.taken(order), ids=ids)
 
 
-class Ragged:
+class RaggedTasks:
     """Tasks of unequal length, one after another in flat arrays; batches are padded to their longest, and the longest
     tasks come first, so that little is."""
 
@@ -89,17 +89,15 @@ class Ragged:
     def load(self, start: int, stop: int, capacity: float | None = None) -> LoadedBatch:
         tasks, counts = self._order[start:stop], self._counts[start:stop]
         most = int(counts[0]) if len(counts) else 0
-        place = self._offsets[tasks][:, None] + np.arange(most)
+        position = self._offsets[tasks][:, None] + np.arange(most)
         there = np.arange(most) < counts[:, None]
-        place = np.where(there, place, 0)
-        y = np.where(there, self._y[place] if len(self._y) else 0.0, np.nan)
-        x = self._x[place] if len(self._x) else np.zeros((*place.shape, self._x.shape[1]))
+        position = np.where(there, position, 0)
+        y = np.where(there, self._y[position] if len(self._y) else 0.0, np.nan)
+        x = self._x[position] if len(self._x) else np.zeros((*position.shape, self._x.shape[1]))
         tree = {"x": torch.from_numpy(x), "y": torch.from_numpy(y)}
         if self._noise is not None:
-            tree["noise"] = torch.from_numpy(np.where(there, self._noise[place], 0.0))
-        return LoadedBatch(
-            start, stop - start, tree, weights=self.weights[start:stop] if self.weights is not None else None
-        )
+            tree["noise"] = torch.from_numpy(np.where(there, self._noise[position], 0.0))
+        return Loaded(start, stop - start, tree, weights=self.weights[start:stop] if self.weights is not None else None)
 
     def index(self, start: int, stop: int) -> np.ndarray:
         return self._order[start:stop]
@@ -108,13 +106,13 @@ class Ragged:
         """How many points the tasks at these positions have; what is loaded beyond is padding."""
         return self._counts[start:stop]
 
-    def taken(self, order: np.ndarray) -> "Ragged":
+    def taken(self, order: np.ndarray) -> "RaggedTasks":
         """The same tasks in another order."""
         counts = np.diff(self._offsets)[order]
         offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
         rows = np.repeat(self._offsets[order] - offsets[:-1], counts) + np.arange(offsets[-1])
         noise = None if self._noise is None else self._noise[rows]
-        return Ragged(self._x[rows], self._y[rows], noise, offsets)
+        return RaggedTasks(self._x[rows], self._y[rows], noise, offsets)
 
     def item_bytes(self) -> int:
         return int(self._y.nbytes + self._x.nbytes) // max(1, self.length or 1)
@@ -133,7 +131,7 @@ def unweighted(items: ItemSource) -> ItemSource:
     return same
 
 
-class Synthetic:
+class SyntheticTasks:
     """Tasks drawn as they are asked for: sums of two random sines, with noise. Blocks of tasks have generators of their
     own, so that the way the work is cut does not change them, and no more than a batch is ever in memory."""
 
@@ -144,6 +142,7 @@ class Synthetic:
         self.length: int | None = count
         self.weights: np.ndarray | None = None
         self.points, self.seed, self.shared = points, seed, shared
+        self.arguments = [count, points, seed, shared]
 
     def inputs(self) -> Tensor:
         """The inputs that all tasks share."""
@@ -158,7 +157,7 @@ class Synthetic:
         """Inputs and noisy targets; at `at`, the noise-free truth with, along a last axis of 2, a noisy observation."""
         blocks = range(start // self._BLOCK, max(start, stop - 1) // self._BLOCK + 1)
         parts, first = [self._block(block, at) for block in blocks], blocks.start * self._BLOCK
-        x, y, truth = (torch.cat(each)[start - first : stop - first] for each in zip(*parts, strict=True))
+        x, y, truth = (torch.cat(item)[start - first : stop - first] for item in zip(*parts, strict=True))
         return x, y, truth
 
     def _block(self, block: int, at: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
@@ -195,11 +194,11 @@ class Synthetic:
         return f"synthetic {self.points} {self.shared}"
 
 
-def synthetic(count: int, points: int = 40, seed: int = 0, shared: bool = True) -> Data:
+def synthetic(count: int, points: int = 40, seed: int = 0, shared: bool = True) -> GPData:
     """Random tasks to try things on."""
     count, points, seed = whole("count", count, 0), whole("points", points, 1), whole("seed", seed)
-    source = Synthetic(count, points, seed, shared)
-    return Data(source, source.inputs() if shared else None, None, 1, points)
+    source = SyntheticTasks(count, points, seed, shared)
+    return GPData(source, source.inputs() if shared else None, None, 1, points)
 
 
 def whole(name: str, value: Any, least: int | None = None) -> int:
@@ -209,19 +208,19 @@ def whole(name: str, value: Any, least: int | None = None) -> int:
     return int(value)
 
 
-def read(x: Any, y: Any, noise: Any, ids: Any, columns: "Columns | None") -> Data:
+def read(x: Any, y: Any, noise: Any, ids: Any, columns: "ColumnNames | None") -> GPData:
     """The data of `gp.fit`, whichever of its forms it has.
 
     What is masked in a `numpy.ma` array is missing: a masked input or target is NaN, and a point whose known noise is
     masked is as one whose target is.
     """
-    columns = Columns() if columns is None else columns
-    if not isinstance(columns, Columns):
+    columns = ColumnNames() if columns is None else columns
+    if not isinstance(columns, ColumnNames):
         raise ConfigError(f"columns is a {type(columns).__name__}; give gp.Columns(id=..., x=..., y=...)")
     table = y is None and is_table(x)
-    if columns != Columns() and not table:
+    if columns != ColumnNames() and not table:
         raise InputError("columns= names the columns of a long table, and this is none; leave it out")
-    if isinstance(x, Data):
+    if isinstance(x, GPData):
         for name, given in (("y", y), ("noise", noise), ("task_ids", ids)):
             if given is not None:
                 raise InputError(f"the data has its own {name}, if any; leave {name}= out")
@@ -241,7 +240,7 @@ def read(x: Any, y: Any, noise: Any, ids: Any, columns: "Columns | None") -> Dat
     return _arrays(x, y, noise, ids)
 
 
-def _arrays(x: Any, y: Any, noise: Any, ids: Any) -> Data:
+def _arrays(x: Any, y: Any, noise: Any, ids: Any) -> GPData:
     x, y = as_inputs(x, "x"), as_tensor(y, "y")
     if y.ndim == 1:
         y = y[None]
@@ -272,7 +271,7 @@ def _arrays(x: Any, y: Any, noise: Any, ids: Any) -> Data:
         raise InputError("x holds NaN or infinities, and all tasks share it; take those points out")
     one = _one(tree["noise"].numpy(force=True)) if noise is not None else None
     shared = None if shared is None else shared.double()
-    return Data(item_source(tree), shared, _ids(ids, T), dimensions, N, noise=one)
+    return GPData(item_source(tree), shared, _ids(ids, T), dimensions, N, noise=one)
 
 
 def _noise(noise: Any, tasks: int, points: int) -> Tensor:
@@ -303,16 +302,16 @@ def _ids(ids: Any, tasks: int) -> pa.Array | None:
     except (pa.ArrowException, TypeError, ValueError) as error:
         raise InputError(
             f"task_ids is a {type(ids).__name__} of names that are not all of one kind: give a list of texts or of "
-            f"whole numbers, one a task ({error})"
+            f"whole numbers, one per task ({error})"
         ) from error
     if pa.types.is_nested(array.type):
-        raise InputError(f"task_ids holds {array.type}; give a list of texts or of whole numbers, one a task")
+        raise InputError(f"task_ids holds {array.type}; give a list of texts or of whole numbers, one per task")
     if len(array) != tasks:
-        raise InputError(f"task_ids has {len(array)} names for {tasks} tasks; give one a task")
+        raise InputError(f"task_ids has {len(array)} names for {tasks} tasks; give one per task")
     return array
 
 
-def _pairs(pairs: Sequence[Any], ids: Any) -> Data:
+def _pairs(pairs: Sequence[Any], ids: Any) -> GPData:
     xs, ys, known, counts, dimensions = [], [], [], [], None
     for task, pair in enumerate(pairs):
         if not isinstance(pair, tuple | list) or len(pair) not in (2, 3):
@@ -329,7 +328,7 @@ def _pairs(pairs: Sequence[Any], ids: Any) -> Data:
             if tuple(variance.shape) not in ((), (1,), (len(y),)):
                 raise InputError(
                     f"task {task} has noise of shape {tuple(variance.shape)} and {len(y)} targets; give one variance, "
-                    "or one a target"
+                    "or one per target"
                 )
             known.append(variance.expand(len(y)).numpy())
             y = where_known(y, pair[2])
@@ -338,8 +337,8 @@ def _pairs(pairs: Sequence[Any], ids: Any) -> Data:
         counts.append(len(y))
     if known and len(known) != len(ys):
         raise InputError("some tasks have a known noise and some do not; give it for all or for none")
-    width = dimensions or max([each.shape[1] for each in xs], default=1) or 1
-    x = np.concatenate([each.reshape(-1, width) for each in xs]) if xs else np.zeros((0, width))
+    width = dimensions or max([item.shape[1] for item in xs], default=1) or 1
+    x = np.concatenate([item.reshape(-1, width) for item in xs]) if xs else np.zeros((0, width))
     y = np.concatenate(ys) if ys else np.zeros(0)
     return _ragged(x, y, np.concatenate(known) if known else None, np.array(counts, np.int64), _ids(ids, len(ys)))
 
@@ -351,10 +350,10 @@ def _ragged(
     counts: np.ndarray,
     ids: pa.Array | None,
     inputs: Sequence[str] | None = None,
-) -> Data:
+) -> GPData:
     offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-    return Data(
-        items=Ragged(x, y, noise, offsets),
+    return GPData(
+        items=RaggedTasks(x, y, noise, offsets),
         shared=None,
         ids=ids,
         dimensions=x.shape[1],
@@ -364,9 +363,9 @@ def _ragged(
     )
 
 
-def _long(source: Any, columns: Columns) -> Data:
+def _long(source: Any, columns: ColumnNames) -> GPData:
     table = read_table(source)
-    task, inputs, target = columns.found(table.column_names)
+    task, inputs, target = columns.resolve(table.column_names)
     key = arrow.whole(table[task])
     if len(key) == 0:
         return _ragged(np.zeros((0, len(inputs))), np.zeros(0), None, np.zeros(0, np.int64), None, inputs)

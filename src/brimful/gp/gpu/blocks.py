@@ -1,8 +1,8 @@
 """Blocks of 4 x 4 numbers in registers, for Triton kernels in which each lane has a matrix of its own.
 
-A block is a tuple of 16 tensors of float64, by rows; each has one element a lane. What a lane has of its own lies in
-memory interleaved with the other lanes', so that every access is one straight line. A vector of 4 is a tuple of 4.
-Memory may be of float32: then what is stored is rounded, and all arithmetic is in float64 as before.
+A block is a tuple of 16 float64 tensors, by rows, each with one element per lane. A lane's own numbers are interleaved
+in memory with those of the other lanes, so that every access is contiguous. A vector of 4 is a tuple of 4. Memory may
+be float32: then what is stored is rounded, and all arithmetic is still float64.
 """
 
 # pyright: reportArgumentType=false, reportCallIssue=false, reportOperatorIssue=false, reportAttributeAccessIssue=false
@@ -18,33 +18,38 @@ INTERPRETED = triton.knobs.runtime.interpret
 _ASSEMBLY = tl.constexpr(not INTERPRETED and torch.version.hip is None)
 
 
-def _reading(count: int, narrow: bool = False) -> tl.constexpr:
-    places = range(count)
+def _load_assembly(count: int, narrow: bool = False) -> tl.constexpr:
+    positions = range(count)
     if not narrow:
-        return tl.constexpr("".join(f"ld.global.b64 ${k}, [${count}+{8 * LANES.value * k}];" for k in places))
-    loads = "".join(f"ld.global.f32 t{k}, [${count}+{4 * LANES.value * k}];" for k in places)
-    return tl.constexpr(f"{{.reg .f32 t<{count}>;{loads}{''.join(f'cvt.f64.f32 ${k}, t{k};' for k in places)}}}")
+        return tl.constexpr("".join(f"ld.global.b64 ${k}, [${count}+{8 * LANES.value * k}];" for k in positions))
+    loads = "".join(f"ld.global.f32 t{k}, [${count}+{4 * LANES.value * k}];" for k in positions)
+    return tl.constexpr(f"{{.reg .f32 t<{count}>;{loads}{''.join(f'cvt.f64.f32 ${k}, t{k};' for k in positions)}}}")
 
 
-def _writing(count: int, narrow: bool = False) -> tl.constexpr:
-    places, lead = range(count), "mov.u32 $0, 0;"
+def _store_assembly(count: int, narrow: bool = False) -> tl.constexpr:
+    positions, lead = range(count), "mov.u32 $0, 0;"
     if not narrow:
-        return tl.constexpr(lead + "".join(f"st.global.b64 [$1+{8 * LANES.value * k}], ${2 + k};" for k in places))
-    rounded = "".join(f"cvt.rn.f32.f64 t{k}, ${2 + k};" for k in places)
-    stores = "".join(f"st.global.f32 [$1+{4 * LANES.value * k}], t{k};" for k in places)
+        return tl.constexpr(lead + "".join(f"st.global.b64 [$1+{8 * LANES.value * k}], ${2 + k};" for k in positions))
+    rounded = "".join(f"cvt.rn.f32.f64 t{k}, ${2 + k};" for k in positions)
+    stores = "".join(f"st.global.f32 [$1+{4 * LANES.value * k}], t{k};" for k in positions)
     return tl.constexpr(f"{{.reg .f32 t<{count}>;{lead}{rounded}{stores}}}")
 
 
 _GATHER4 = tl.constexpr("".join(f"ld.global.b64 ${k}, [${4 + k}];" for k in range(4)))
-_READ4, _READ16, _WRITE4, _WRITE16 = _reading(4), _reading(16), _writing(4), _writing(16)
-_READ4N, _READ16N, _WRITE4N, _WRITE16N = _reading(4, True), _reading(16, True), _writing(4, True), _writing(16, True)
+_READ4, _READ16, _WRITE4, _WRITE16 = _load_assembly(4), _load_assembly(16), _store_assembly(4), _store_assembly(16)
+_READ4N, _READ16N, _WRITE4N, _WRITE16N = (
+    _load_assembly(4, True),
+    _load_assembly(16, True),
+    _store_assembly(4, True),
+    _store_assembly(16, True),
+)
 _FOUR, _SIXTEEN = tl.constexpr((tl.float64,) * 4), tl.constexpr((tl.float64,) * 16)
 _TO4, _TO16 = tl.constexpr("=d," * 4 + "l"), tl.constexpr("=d," * 16 + "l")
 _FROM4, _FROM16 = tl.constexpr("=r,l" + ",d" * 4), tl.constexpr("=r,l" + ",d" * 16)
 
 
 @triton.jit
-def load4(p, S):
+def gather4(p, S):
     """Four numbers, S apart."""
     if _ASSEMBLY:
         at = [p.to(tl.int64), (p + S).to(tl.int64), (p + 2 * S).to(tl.int64), (p + 3 * S).to(tl.int64)]
@@ -54,18 +59,18 @@ def load4(p, S):
 
 
 @triton.jit
-def get4(p):
+def load4(p):
     """Four numbers of a lane's own."""
     if _ASSEMBLY:
         code: tl.constexpr = _READ4 if p.dtype.element_ty == tl.float64 else _READ4N
         return tl.inline_asm_elementwise(code, _TO4, [p.to(tl.int64)], _FOUR, False, 1)
     else:  # noqa: RET505
-        a = load4(p, LANES)
+        a = gather4(p, LANES)
         return (a[0].to(tl.float64), a[1].to(tl.float64), a[2].to(tl.float64), a[3].to(tl.float64))
 
 
 @triton.jit
-def put4(p, v):
+def store4(p, v):
     if _ASSEMBLY:
         code: tl.constexpr = _WRITE4 if p.dtype.element_ty == tl.float64 else _WRITE4N
         tl.inline_asm_elementwise(code, _FROM4, [p.to(tl.int64), v[0], v[1], v[2], v[3]], tl.int32, False, 1)
@@ -77,19 +82,19 @@ def put4(p, v):
 
 
 @triton.jit
-def rows(a, b, c, d):
+def from_rows(a, b, c, d):
     """A block from its rows."""
     return (a[0], a[1], a[2], a[3], b[0], b[1], b[2], b[3], c[0], c[1], c[2], c[3], d[0], d[1], d[2], d[3])
 
 
 @triton.jit
-def get(p):
+def load(p):
     """A block of a lane's own."""
     if _ASSEMBLY:
         code: tl.constexpr = _READ16 if p.dtype.element_ty == tl.float64 else _READ16N
         return tl.inline_asm_elementwise(code, _TO16, [p.to(tl.int64)], _SIXTEEN, False, 1)
     else:  # noqa: RET505
-        return rows(get4(p), get4(p + 4 * LANES), get4(p + 8 * LANES), get4(p + 12 * LANES))
+        return from_rows(load4(p), load4(p + 4 * LANES), load4(p + 8 * LANES), load4(p + 12 * LANES))
 
 
 @triton.jit
@@ -118,7 +123,7 @@ def row3(a):
 
 
 @triton.jit
-def put(p, a):
+def store(p, a):
     if _ASSEMBLY:
         code: tl.constexpr = _WRITE16 if p.dtype.element_ty == tl.float64 else _WRITE16N
         tl.inline_asm_elementwise(
@@ -127,14 +132,14 @@ def put(p, a):
              a[14], a[15]], tl.int32, False, 1,
         )  # fmt: skip
     else:
-        put4(p, row0(a))
-        put4(p + 4 * LANES, row1(a))
-        put4(p + 8 * LANES, row2(a))
-        put4(p + 12 * LANES, row3(a))
+        store4(p, row0(a))
+        store4(p + 4 * LANES, row1(a))
+        store4(p + 8 * LANES, row2(a))
+        store4(p + 12 * LANES, row3(a))
 
 
 @triton.jit
-def flip(a):
+def transpose(a):
     """The transpose, which costs nothing."""
     return (
         a[0], a[4], a[8], a[12], a[1], a[5], a[9], a[13],
@@ -148,53 +153,63 @@ def dot4(a, b):
 
 
 @triton.jit
-def _more(c, a, b):
+def _add_dot(c, a, b):
     return c + a[0] * b[0] + a[1] * b[1] + a[2] * b[2] + a[3] * b[3]
 
 
 @triton.jit
-def _less(c, a, b):
+def _sub_dot(c, a, b):
     return c - a[0] * b[0] - a[1] * b[1] - a[2] * b[2] - a[3] * b[3]
 
 
 @triton.jit
-def _row_less(c, a, B):
-    return (_less(c[0], a, row0(B)), _less(c[1], a, row1(B)), _less(c[2], a, row2(B)), _less(c[3], a, row3(B)))
+def _row_sub(c, a, B):
+    return (
+        _sub_dot(c[0], a, row0(B)),
+        _sub_dot(c[1], a, row1(B)),
+        _sub_dot(c[2], a, row2(B)),
+        _sub_dot(c[3], a, row3(B)),
+    )
 
 
 @triton.jit
-def _row_more(c, a, B):
-    return (_more(c[0], a, row0(B)), _more(c[1], a, row1(B)), _more(c[2], a, row2(B)), _more(c[3], a, row3(B)))
+def _row_add(c, a, B):
+    return (
+        _add_dot(c[0], a, row0(B)),
+        _add_dot(c[1], a, row1(B)),
+        _add_dot(c[2], a, row2(B)),
+        _add_dot(c[3], a, row3(B)),
+    )
 
 
 @triton.jit
-def less(C, A, B):
+def sub_abt(C, A, B):
     """C - A B^T."""
-    return rows(
-        _row_less(row0(C), row0(A), B), _row_less(row1(C), row1(A), B),
-        _row_less(row2(C), row2(A), B), _row_less(row3(C), row3(A), B),
+    return from_rows(
+        _row_sub(row0(C), row0(A), B), _row_sub(row1(C), row1(A), B),
+        _row_sub(row2(C), row2(A), B), _row_sub(row3(C), row3(A), B),
     )  # fmt: skip
 
 
 @triton.jit
-def more(C, A, B):
+def add_abt(C, A, B):
     """C + A B^T."""
-    return rows(
-        _row_more(row0(C), row0(A), B), _row_more(row1(C), row1(A), B),
-        _row_more(row2(C), row2(A), B), _row_more(row3(C), row3(A), B),
+    return from_rows(
+        _row_add(row0(C), row0(A), B), _row_add(row1(C), row1(A), B),
+        _row_add(row2(C), row2(A), B), _row_add(row3(C), row3(A), B),
     )  # fmt: skip
 
 
 @triton.jit
-def less4(v, A, u):
+def sub_av(v, A, u):
     """v - A u."""
-    return _row_less(v, u, A)
+    return _row_sub(v, u, A)
 
 
 @triton.jit
-def more4(v, A, u):
+def add_av(v, A, u):
     """v + A u."""
-    return _row_more(v, u, A)
+    return _row_add(v, u, A)
 
 
 @triton.jit
@@ -223,7 +238,7 @@ def factor(c, least):
 
 
 @triton.jit
-def under4(L, c):
+def solve4(L, c):
     """L^-1 c, L as `factor` gives it."""
     x0 = c[0] * L[0]
     x1 = (c[1] - x0 * L[4]) * L[5]
@@ -233,9 +248,9 @@ def under4(L, c):
 
 
 @triton.jit
-def under(L, C):
+def solve(L, C):
     """C L^-T: each row as `under4` has it."""
-    return rows(under4(L, row0(C)), under4(L, row1(C)), under4(L, row2(C)), under4(L, row3(C)))
+    return from_rows(solve4(L, row0(C)), solve4(L, row1(C)), solve4(L, row2(C)), solve4(L, row3(C)))
 
 
 @triton.jit

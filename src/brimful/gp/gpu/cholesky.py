@@ -21,7 +21,7 @@ _T0, _T1, _T2, _T3, _T4, _T5, _T6, _T7, _T8, _T9, _T10, _T11, _T12 = _TERMS
 
 
 @triton.jit
-def decay(x):
+def exp_negative(x):
     """e to the power of x, for x not above 0; below -700 as at -700, where it is nothing beside any noise.
 
     The library's takes twice the instructions, and branches; of all that a lane does, it was two fifths.
@@ -46,11 +46,11 @@ def decay(x):
 
 
 @triton.jit
-def _decay(x):
+def _exp_negative(x):
     if _INTERPRETED:  # which takes a while for each step
         return tl.exp(x)
     else:  # noqa: RET505, the branch that is not taken is not compiled
-        return decay(x)
+        return exp_negative(x)
 
 
 @triton.jit
@@ -58,23 +58,23 @@ def value_of(r2, SHAPE: tl.constexpr):
     """A kernel's shape at a squared distance, and what its derivative by a lengthscale is, over the squared distance
     along it."""
     if SHAPE == 0:
-        value = _decay(-0.5 * r2)
-        slope = value
+        value = _exp_negative(-0.5 * r2)
+        derivative = value
     elif SHAPE == 1:
         r = tl.sqrt(r2)
-        value = _decay(-r)
-        slope = tl.where(r > 0.0, value / tl.where(r > 0.0, r, 1.0), 0.0)
+        value = _exp_negative(-r)
+        derivative = tl.where(r > 0.0, value / tl.where(r > 0.0, r, 1.0), 0.0)
     elif SHAPE == 2:
         r = tl.sqrt(3.0 * r2)
-        e = _decay(-r)
+        e = _exp_negative(-r)
         value = (1.0 + r) * e
-        slope = 3.0 * e
+        derivative = 3.0 * e
     else:
         r = tl.sqrt(5.0 * r2)
-        e = _decay(-r)
+        e = _exp_negative(-r)
         value = (1.0 + r + r * r / 3.0) * e
-        slope = (1.0 + r) * e * (5.0 / 3.0)
-    return value, slope
+        derivative = (1.0 + r) * e * (5.0 / 3.0)
+    return value, derivative
 
 
 @triton.jit
@@ -88,9 +88,9 @@ def _square4(x, y, s, r):
 
 
 @triton.jit
-def apart(x, y, scale, R):
+def add_squared_distances(x, y, scale, R):
     """Adds the squared distances of 4 points to 4 others along one dimension."""
-    return blocks.rows(
+    return blocks.from_rows(
         _square4(x[0], y, scale, blocks.row0(R)), _square4(x[1], y, scale, blocks.row1(R)),
         _square4(x[2], y, scale, blocks.row2(R)), _square4(x[3], y, scale, blocks.row3(R)),
     )  # fmt: skip
@@ -113,7 +113,7 @@ def values(R, m, n, SHAPE: tl.constexpr):
     b, q = _values4(blocks.row1(R), m[1], n, SHAPE)
     c, s = _values4(blocks.row2(R), m[2], n, SHAPE)
     d, t = _values4(blocks.row3(R), m[3], n, SHAPE)
-    return blocks.rows(a, b, c, d), blocks.rows(p, q, s, t)
+    return blocks.from_rows(a, b, c, d), blocks.from_rows(p, q, s, t)
 
 
 @triton.jit
@@ -129,7 +129,7 @@ def known4(known, i, t, T):
         bits = tl.load(known + i * T + t)
         return (_unless_missing(bits, 1), _unless_missing(bits, 2), _unless_missing(bits, 4), _unless_missing(bits, 8))
     else:  # noqa: RET505, the branch that is not taken is not compiled
-        return blocks.load4(known + 4 * i * T + t, T)
+        return blocks.gather4(known + 4 * i * T + t, T)
 
 
 @triton.jit
@@ -138,7 +138,7 @@ def _there(k):
 
 
 @triton.jit
-def there4(k):
+def mask4(k):
     """1 for a point that is there, 0 for a missing one."""
     return (_there(k[0]), _there(k[1]), _there(k[2]), _there(k[3]))
 
@@ -157,13 +157,13 @@ def axpy4(s, a, b):
 
 
 @triton.jit
-def near(x, scales, i, j, zero, XN, NP, D: tl.constexpr, ARD: tl.constexpr):
+def squared_distances(x, scales, i, j, zero, XN, NP, D: tl.constexpr, ARD: tl.constexpr):
     """The squared distances of the points of block i to those of block j; x: of each lane, its points XN apart."""
     R = (zero, zero, zero, zero, zero, zero, zero, zero, zero, zero, zero, zero, zero, zero, zero, zero)
     for d in tl.static_range(D):
-        a = blocks.load4(x + (d * NP + 4 * i) * XN, XN)
-        b = blocks.load4(x + (d * NP + 4 * j) * XN, XN)
-        R = apart(a, b, tl.load(scales + d * ARD * LANES), R)
+        a = blocks.gather4(x + (d * NP + 4 * i) * XN, XN)
+        b = blocks.gather4(x + (d * NP + 4 * j) * XN, XN)
+        R = add_squared_distances(a, b, tl.load(scales + d * ARD * LANES), R)
     return R
 
 
@@ -178,7 +178,7 @@ def at(A, i, j):
 
 
 @triton.jit
-def _lift(K, known, noise, variance):
+def _with_noise(K, known, noise, variance):
     """The covariance of a block on the diagonal: with the noise, and 1 for a missing point."""
     return (
         tl.where(known[0] == float("-inf"), 1.0, variance + noise + known[0]), K[1], K[2], K[3],
@@ -211,50 +211,50 @@ def factor(
     h11 = zero
     for j in range(nb):
         kj = known4(known, j, t, T)
-        mj = there4(kj)
-        R = near(x, scales, j, j, zero, XN, NP, D, ARD)
-        K, _slope = values(R, mj, mj, SHAPE)
-        C = _lift(scale(K, variance), kj, noise, variance)
-        ry = blocks.load4(y + 4 * j * T + t, T)
+        mj = mask4(kj)
+        R = squared_distances(x, scales, j, j, zero, XN, NP, D, ARD)
+        K, _derivative = values(R, mj, mj, SHAPE)
+        C = _with_noise(scale(K, variance), kj, noise, variance)
+        ry = blocks.gather4(y + 4 * j * T + t, T)
         r0 = ry
         r1 = ry
         if Q > 0:
             r0 = mj
         if Q > 1:
-            r1 = times4(blocks.load4(x + 4 * j * XN, XN), mj)
+            r1 = times4(blocks.gather4(x + 4 * j * XN, XN), mj)
         for k in range(j):
-            B = blocks.get(at(A, j, k))
-            C = blocks.less(C, B, B)
-            ry = blocks.less4(ry, B, blocks.get4(Z + 4 * k * LANES))
+            B = blocks.load(at(A, j, k))
+            C = blocks.sub_abt(C, B, B)
+            ry = blocks.sub_av(ry, B, blocks.load4(Z + 4 * k * LANES))
             if Q > 0:
-                r0 = blocks.less4(r0, B, blocks.get4(Z + (NP + 4 * k) * LANES))
+                r0 = blocks.sub_av(r0, B, blocks.load4(Z + (NP + 4 * k) * LANES))
             if Q > 1:
-                r1 = blocks.less4(r1, B, blocks.get4(Z + (2 * NP + 4 * k) * LANES))
+                r1 = blocks.sub_av(r1, B, blocks.load4(Z + (2 * NP + 4 * k) * LANES))
         L, square, least = blocks.factor(C, least)
         logdet += tl.log(square)
-        blocks.put(at(A, j, j), L)
-        ry = blocks.under4(L, ry)
-        blocks.put4(Z + 4 * j * LANES, ry)
+        blocks.store(at(A, j, j), L)
+        ry = blocks.solve4(L, ry)
+        blocks.store4(Z + 4 * j * LANES, ry)
         yy += blocks.dot4(ry, ry)
         if Q > 0:
-            r0 = blocks.under4(L, r0)
-            blocks.put4(Z + (NP + 4 * j) * LANES, r0)
+            r0 = blocks.solve4(L, r0)
+            blocks.store4(Z + (NP + 4 * j) * LANES, r0)
             y0 += blocks.dot4(ry, r0)
             h00 += blocks.dot4(r0, r0)
         if Q > 1:
-            r1 = blocks.under4(L, r1)
-            blocks.put4(Z + (2 * NP + 4 * j) * LANES, r1)
+            r1 = blocks.solve4(L, r1)
+            blocks.store4(Z + (2 * NP + 4 * j) * LANES, r1)
             y1 += blocks.dot4(ry, r1)
             h01 += blocks.dot4(r0, r1)
             h11 += blocks.dot4(r1, r1)
         for i in range(j + 1, nb):
-            mi = there4(known4(known, i, t, T))
-            R = near(x, scales, i, j, zero, XN, NP, D, ARD)
-            K, _slope = values(R, mi, mj, SHAPE)
+            mi = mask4(known4(known, i, t, T))
+            R = squared_distances(x, scales, i, j, zero, XN, NP, D, ARD)
+            K, _derivative = values(R, mi, mj, SHAPE)
             C = scale(K, variance)
             for k in range(j):
-                C = blocks.less(C, blocks.get(at(A, i, k)), blocks.get(at(A, j, k)))
-            blocks.put(at(A, i, j), blocks.under(L, C))
+                C = blocks.sub_abt(C, blocks.load(at(A, i, k)), blocks.load(at(A, j, k)))
+            blocks.store(at(A, i, j), blocks.solve(L, C))
 
     return logdet, least, yy, y0, y1, h00, h01, h11
 
@@ -273,9 +273,9 @@ def fit_mean(y0, y1, h00, h01, h11, Q: tl.constexpr):
         n00 = tl.where(h00 > 0.0, 1.0 / tl.where(h00 > 0.0, h00, 1.0), 0.0)
         if Q > 1:
             whole = h00 * h11 - h01 * h01
-            told = whole > 1e-10 * h00 * h11
-            over = tl.where(told, 1.0 / tl.where(told, whole, 1.0), 0.0)
-            n00 = tl.where(told, h11 * over, n00)
+            determined = whole > 1e-10 * h00 * h11
+            over = tl.where(determined, 1.0 / tl.where(determined, whole, 1.0), 0.0)
+            n00 = tl.where(determined, h11 * over, n00)
             n01 = -h01 * over
             n11 = h00 * over
         c0 = n00 * y0 + n01 * y1

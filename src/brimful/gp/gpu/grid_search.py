@@ -1,12 +1,12 @@
-"""First guesses of many tasks as Triton kernels: the grid is scored, and of each task the hollows are found.
+"""The grid search of many tasks as Triton kernels: the grid is scored, and the local minima of each task are selected.
 
-The twin of `scoring.survey`, where the method is explained, for a grid of lengthscales, by dimensions that begin
-longer, by noises (or variances, where the noise is known). What torch does in a hundred small steps is three here,
-around the evaluation. It is memory that the evaluation waits for, so where a guess has some noise, what is kept of the
-factor is rounded to float32: that is another noise, of a ten-millionth, in what only decides where to begin. Guesses
-that a bound has stopped are scored again where they came to, by the same rule.
+The twin of `scoring.grid_search`, where the method is explained, for a grid of lengthscales, by dimensions that start
+longer, by noises (or variances, where the noise is known). What torch does in a hundred small operations is three
+kernels here, around the evaluation. The evaluation is bound by memory, so where a grid point has enough noise the
+stored factor is rounded to float32: that amounts to another noise, of 1e-7, in a value that only decides where to
+start. Grid points that a bound has stopped are scored again where they ended, by the same rule.
 
-Legend: T tasks, P parameters, G first guesses, S starts, L evaluations.
+Legend: T tasks, P parameters, G grid points, S starts, L evaluations.
 """
 
 # pyright: reportArgumentType=false, reportCallIssue=false, reportOperatorIssue=false, reportAttributeAccessIssue=false
@@ -21,24 +21,24 @@ from torch import Tensor
 
 from ..model.kernels import Kernel
 from ..model.priors import Limits
-from ..optimize.scoring import NOISES, SECOND, Rules, Starts, grid, scaling
+from ..optimize.scoring import NOISES, SECOND_START, ScoringOptions, Starts, grid, scales_all
 from . import likelihood
-from .layout import Laid
+from .layout import TaskLayout
 
-_TOGETHER = 1 << 18  # first guesses scored at a time: a grid takes many times what its task does
+_TOGETHER = 1 << 18  # initial values scored at a time: a grid takes many times what its task does
 _WIDTH, _TASKS = 256, 16  # of a program: evaluations, and tasks
 _SURE = 3e-5  # of the variance: the noise from which on rounding does not matter
 
 
 @triton.jit(do_not_specialize=["first", "T"])
-def _guess(guesses, low, high, fixed, theta, index, first, T, G: tl.constexpr, P: tl.constexpr, W: tl.constexpr):
-    """Every first guess for every task, inside its bounds."""
+def _guess(initial_grid, low, high, fixed, theta, index, first, T, G: tl.constexpr, P: tl.constexpr, W: tl.constexpr):
+    """Every initial value for every task, inside its bounds."""
     slot = tl.program_id(0).to(tl.int64) * W + tl.arange(0, W)
     here = slot < G * T
     task = first + slot % T
     tl.store(index + slot, task.to(tl.int32), mask=here)
     for p in tl.static_range(P):
-        value = tl.load(guesses + slot // T * P + p, mask=here, other=0.0)
+        value = tl.load(initial_grid + slot // T * P + p, mask=here, other=0.0)
         least = tl.load(low + task * P + p, mask=here, other=0.0)
         most = tl.load(high + task * P + p, mask=here, other=0.0)
         bounded = tl.minimum(tl.maximum(value, least), most)
@@ -47,7 +47,7 @@ def _guess(guesses, low, high, fixed, theta, index, first, T, G: tl.constexpr, P
 
 @triton.jit(do_not_specialize=["wide", "L"])
 def _judge(
-    value, theta, index, points, low, high, centre, precision, fixed, scales, score, again, wide, L,
+    value, theta, index, points, low, high, center, precision, fixed, scales, score, again, wide, L,
     P: tl.constexpr, SCALED: tl.constexpr, SURE: tl.constexpr, W: tl.constexpr,
 ):  # fmt: skip
     """The score of every evaluation, priors and all. Where parameters scale the covariance, they are moved to the best
@@ -66,8 +66,8 @@ def _judge(
     lost = lost | unsure
     shift = tl.log(tl.maximum(tl.where(lost, 1.0, quadratic / tl.maximum(count, 1.0)), 1e-30))
     off = slot < 0
-    pulled = count * 0.0
-    bare = pulled  # the noise, less the variance, where it came to
+    penalty = count * 0.0
+    bare = penalty  # the noise, less the variance, where it came to
     for p in tl.static_range(P):
         wanted = tl.load(theta + slot * P + p, mask=here, other=0.0)
         now = wanted
@@ -82,12 +82,12 @@ def _judge(
             bare -= now
         if p == P - 1:
             bare += now
-        pull = tl.load(precision + p)
-        apart = tl.where(pull > 0.0, now - tl.load(centre + task * P + p, mask=here, other=0.0), 0.0)
-        pulled += pull * apart * apart
+        prior_precision = tl.load(precision + p)
+        apart = tl.where(prior_precision > 0.0, now - tl.load(center + task * P + p, mask=here, other=0.0), 0.0)
+        penalty += prior_precision * apart * apart
     if SCALED:
         nats += 0.5 * (count * (1.0 + shift) - tl.where(lost, 0.0, quadratic))
-    tl.store(score + slot, tl.where(lost, float("inf"), nats + 0.5 * pulled), mask=here)
+    tl.store(score + slot, tl.where(lost, float("inf"), nats + 0.5 * penalty), mask=here)
     tl.store(again + slot, tl.where(unsure, 3, tl.where(off, tl.where(bare < SURE, 2, 1), 0)).to(tl.int8), mask=here)
 
 
@@ -98,100 +98,102 @@ def _beside(score, at, there):
 
 
 @triton.jit
-def _least(score, among, g, GB: tl.constexpr):
+def _least(score, scattered, g, GB: tl.constexpr):
     """The lowest score among some of the grid, and where it is; GB where there is none."""
-    least = tl.min(tl.where(among, score, float("inf")), axis=1)
-    return least, tl.min(tl.where(among & (score == least[:, None]), g[None, :], GB), axis=1)
+    least = tl.min(tl.where(scattered, score, float("inf")), axis=1)
+    return least, tl.min(tl.where(scattered & (score == least[:, None]), g[None, :], GB), axis=1)
 
 
 @triton.jit(do_not_specialize=["first", "T"])
 def _choose(
     score, theta, starts, counts, first, T,
     A: tl.constexpr, M: tl.constexpr, B: tl.constexpr, GB: tl.constexpr, P: tl.constexpr, STARTS: tl.constexpr,
-    SECOND: tl.constexpr, S: tl.constexpr,
+    SECOND_START: tl.constexpr, S: tl.constexpr,
 ):  # fmt: skip
-    """Of a grid of B by A by M guesses: the hollows, best first, and how many there are to follow."""
+    """Of a grid of B by A by M guesses: the local minima, best first, and how many there are to follow."""
     t = tl.program_id(0).to(tl.int64) * S + tl.arange(0, S)
     g = tl.arange(0, GB)
     column, row, middle = g // (A * M), g // M % A, g % M
     here = (t < T)[:, None] & (g < A * M * B)[None, :]
     at = g[None, :] * T + t[:, None]
     value = _beside(score, at, here)
-    hollow = here & (value < float("inf"))
-    hollow = hollow & (value < _beside(score, at - M * T, here & (row > 0)[None, :]))
-    hollow = hollow & (value <= _beside(score, at + M * T, here & (row < A - 1)[None, :]))
+    minimum = here & (value < float("inf"))
+    minimum = minimum & (value < _beside(score, at - M * T, here & (row > 0)[None, :]))
+    minimum = minimum & (value <= _beside(score, at + M * T, here & (row < A - 1)[None, :]))
     if M > 1:
-        hollow = hollow & (value < _beside(score, at - T, here & (middle > 0)[None, :]))
-        hollow = hollow & (value <= _beside(score, at + T, here & (middle < M - 1)[None, :]))
-    hollow = hollow & (value < _beside(score, at - A * M * T, here & (column > 0)[None, :]))
-    hollow = hollow & (value <= _beside(score, at + A * M * T, here & (column < B - 1)[None, :]))
+        minimum = minimum & (value < _beside(score, at - T, here & (middle > 0)[None, :]))
+        minimum = minimum & (value <= _beside(score, at + T, here & (middle < M - 1)[None, :]))
+    minimum = minimum & (value < _beside(score, at - A * M * T, here & (column > 0)[None, :]))
+    minimum = minimum & (value <= _beside(score, at + A * M * T, here & (column < B - 1)[None, :]))
 
-    # For tasks with one hollow: the best point that is not beside it, where it is not much worse.
-    alone = tl.sum(hollow.to(tl.int32), axis=1) == 1
-    least, best = _least(value, hollow, g, GB)
+    # For tasks with one local minimum: the best point that is not beside it, where it is not much worse.
+    alone = tl.sum(minimum.to(tl.int32), axis=1) == 1
+    least, best = _least(value, minimum, g, GB)
     far = tl.abs(row[None, :] - (best // M % A)[:, None]) > 1
     far = far | (tl.abs(middle[None, :] - (best % M)[:, None]) > 1)
     far = far | (tl.abs(column[None, :] - (best // (A * M))[:, None]) > 1)
-    far = far & here & alone[:, None] & (value <= least[:, None] + SECOND)
+    far = far & here & alone[:, None] & (value <= least[:, None] + SECOND_START)
     _worse, second = _least(value, far, g, GB)
-    hollow = hollow | (g[None, :] == second[:, None])
+    minimum = minimum | (g[None, :] == second[:, None])
 
     task = first + t
-    found = tl.sum(hollow.to(tl.int32), axis=1)
-    tl.store(counts + task, tl.minimum(found, STARTS), mask=t < T)
+    result = tl.sum(minimum.to(tl.int32), axis=1)
+    tl.store(counts + task, tl.minimum(result, STARTS), mask=t < T)
     for s in range(STARTS):
-        _value, best = _least(value, hollow, g, GB)
-        hollow = hollow & (g[None, :] != best[:, None])
+        _value, best = _least(value, minimum, g, GB)
+        minimum = minimum & (g[None, :] != best[:, None])
         source = tl.where(best < GB, best, 0) * T + t
         for p in tl.static_range(P):
             chosen = tl.load(theta + source * P + p, mask=t < T, other=0.0)
             tl.store(starts + (task * STARTS + s) * P + p, chosen, mask=t < T)
 
 
-def survey(kernel: Kernel, laid: Laid, limits: Limits, rules: Rules) -> Starts:
-    """The hollows of the grid, best first, and how many each task has to follow."""
+def grid_search(kernel: Kernel, layout: TaskLayout, limits: Limits, options: ScoringOptions) -> Starts:
+    """The local minima of the grid, best first, and how many each task has to follow."""
     (T, P), device = limits.low_TP.shape, limits.low_TP.device
     guesses_GP, (across, middle, levels) = grid(kernel, limits)
     guesses_GP = guesses_GP.view(across * middle, levels, P).transpose(0, 1).reshape(-1, P)  # the least noise first
-    scales_P = scaling(kernel, limits)
+    scales_P = scales_all(kernel, limits)
     unsure = sum(level < _SURE for level in NOISES)
     scales_P = scales_P.to(device, torch.int8) if scales_P.any() else None
     if scales_P is None:  # the noise is known, and there may be none
         unsure = levels
-    starts = min(rules.starts, len(guesses_GP))
+    starts = min(options.starts, len(guesses_GP))
     starts_TSP = torch.empty(T, starts, P, dtype=torch.float64, device=device)
     count_T = torch.empty(T, dtype=torch.int32, device=device)
     run: Any = _choose
     at_once = max(1, _TOGETHER // len(guesses_GP))
     for first in range(0, T, at_once):
-        some = min(at_once, T - first)
-        wide = unsure * across * middle * some
-        theta_LP, score_L = _scored(kernel, laid, limits, guesses_GP, scales_P, first, some, wide)
-        run[(-(-some // _TASKS),)](
-            score_L, theta_LP, starts_TSP, count_T, first, some, A=across, M=middle, B=levels,
-            GB=triton.next_power_of_2(len(guesses_GP)), P=P, STARTS=starts, SECOND=SECOND, S=_TASKS, num_warps=2,
+        active = min(at_once, T - first)
+        wide = unsure * across * middle * active
+        theta_LP, score_L = _scored(kernel, layout, limits, guesses_GP, scales_P, first, active, wide)
+        run[(-(-active // _TASKS),)](
+            score_L, theta_LP, starts_TSP, count_T, first, active, A=across, M=middle, B=levels,
+            GB=triton.next_power_of_2(len(guesses_GP)), P=P, STARTS=starts, SECOND_START=SECOND_START, S=_TASKS,
+            num_warps=2,
         )  # fmt: skip
     return starts_TSP, count_T
 
 
 def _scored(
-    kernel: Kernel, laid: Laid, limits: Limits, guesses_GP: Tensor, scales_P: Tensor | None, first: int, some: int,
+    kernel: Kernel, layout: TaskLayout, limits: Limits, guesses_GP: Tensor, scales_P: Tensor | None, first: int,
+    active: int,
     wide: int,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     """Where the guesses of some tasks come to by the best common factor of the parameters `scales_P`, and the scores
     there; guess by guess, from the evaluation `wide` on rounded."""
     (G, P), device = guesses_GP.shape, guesses_GP.device
-    L, run = G * some, _guess
+    L, run = G * active, _guess
     fixed_P = limits.fixed_P.view(torch.int8)
     theta_LP = torch.empty(L, P, dtype=torch.float64, device=device)
     index_L = torch.empty(L, dtype=torch.int32, device=device)
     run[(-(-L // _WIDTH),)](
-        guesses_GP, limits.low_TP, limits.high_TP, fixed_P, theta_LP, index_L, first, some, G=G, P=P, W=_WIDTH
+        guesses_GP, limits.low_TP, limits.high_TP, fixed_P, theta_LP, index_L, first, active, G=G, P=P, W=_WIDTH
     )  # fmt: skip
 
     def judge(index_L: Tensor, theta_LP: Tensor, scales_P: Tensor | None, wide: int) -> tuple[Tensor, Tensor]:
         parts = [
-            likelihood.value(kernel, laid, index_L[which], theta_LP[which], narrow)
+            likelihood.value(kernel, layout, index_L[which], theta_LP[which], narrow)
             for which, narrow in ((slice(wide), False), (slice(wide, None), True))
             if len(index_L[which])
         ]
@@ -199,7 +201,7 @@ def _scored(
         score_L = torch.empty(len(index_L), dtype=torch.float64, device=device)
         again_L = torch.empty(len(index_L), dtype=torch.int8, device=device)
         run[(-(-len(index_L) // _WIDTH),)](
-            value_L2, theta_LP, index_L, laid.count_T, limits.low_TP, limits.high_TP, limits.centre_TP,
+            value_L2, theta_LP, index_L, layout.count_T, limits.low_TP, limits.high_TP, limits.center_TP,
             limits.precision_P, fixed_P, fixed_P if scales_P is None else scales_P, score_L, again_L, wide,
             len(index_L), P=P, SCALED=scales_P is not None, SURE=math.log(_SURE), W=_WIDTH,
         )  # fmt: skip

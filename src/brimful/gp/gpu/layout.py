@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ..model.tasks import Tasks
+from ..model.tasks import TaskBatch
 from .blocks import LANES
 
 _FEWEST = 1 << 12  # tasks worked on at a time: a warp for each part of a card
@@ -31,7 +31,7 @@ def innermost(each_TND: Tensor, up: int) -> Tensor:
 
 
 @dataclass(frozen=True, slots=True)
-class Laid:
+class TaskLayout:
     """Tasks as the kernel reads them: tasks innermost, points in blocks of 4.
 
     Attributes:
@@ -68,31 +68,31 @@ class Laid:
         across = len(self.y_NT) // 4
         return across * (across + 1) // 2
 
-    def pick(self, index: Tensor) -> "Laid":
-        """Some of the tasks."""
+    def select(self, index: Tensor) -> "TaskLayout":
+        """A subset of the tasks."""
         own, _ = self.strides
         x_DNT = self.x_DNT[:, :, index] if own else self.x_DNT
-        return Laid(
+        return TaskLayout(
             x_DNT, self.y_NT[:, index], self.regressors, self.known[:, index], self.last_T[index], self.count_T[index],
             self.share, [],
         )  # fmt: skip
 
-    def reserve(self, lanes: int, room: int) -> None:
+    def reserve(self, lanes: int, workspace: int) -> None:
         """Takes memory for a kernel to work in, `room` numbers a lane, if there is not enough."""
         most = max(_FEWEST, min(-(-len(self) // self.share), _fills(self.y_NT.device)))
-        numbers = -(-min(lanes, most) // LANES.value) * LANES.value * room
+        numbers = -(-min(lanes, most) // LANES.value) * LANES.value * workspace
         if not self.scratch or self.scratch[0].numel() < numbers:
             self.scratch.clear()  # before there is more
             self.scratch.append(torch.empty(numbers, dtype=torch.float64, device=self.y_NT.device))
 
-    def most(self, room: int) -> int:
+    def most(self, workspace: int) -> int:
         """The lanes that one launch can take, each with `room` numbers of the memory there is."""
-        return LANES.value * max(1, self.scratch[0].numel() // (LANES.value * room))
+        return LANES.value * max(1, self.scratch[0].numel() // (LANES.value * workspace))
 
-    def at_once(self, lanes: int, room: int) -> int:
+    def at_once(self, lanes: int, workspace: int) -> int:
         """Of so many lanes, those that one launch takes: all launches alike, and as few as may be, for each takes a
         quarter of a millisecond before it counts how many lanes it has."""
-        tiles, programs = -(-lanes // LANES.value), self.most(room) // LANES.value
+        tiles, programs = -(-lanes // LANES.value), self.most(workspace) // LANES.value
         return LANES.value * max(1, -(-tiles // max(1, -(-tiles // programs))))
 
 
@@ -103,40 +103,40 @@ def _fills(device: torch.device) -> int:
     return _FILLS * torch.cuda.get_device_properties(device).multi_processor_count
 
 
-def _last(tasks: Tasks) -> Tensor:
+def _last(tasks: TaskBatch) -> Tensor:
     """How many blocks of points each task has."""
     N = tasks.y_TN.shape[1]
     if N == 0:
         return torch.ones(len(tasks), dtype=torch.int32, device=tasks.y_TN.device)
     places_N = torch.arange(1, N + 1, device=tasks.y_TN.device, dtype=torch.int32)
-    return (((tasks.keep_TN * places_N).amax(1) + 3) // 4).clamp(min=1)
+    return (((tasks.mask_TN * places_N).amax(1) + 3) // 4).clamp(min=1)
 
 
-def _known(tasks: Tasks, up: int) -> Tensor:
-    """As `Laid.known` has it."""
-    (T, N), device = tasks.keep_TN.shape, tasks.keep_TN.device
-    if not tasks.noisy:
+def _known(tasks: TaskBatch, up: int) -> Tensor:
+    """As `TaskLayout.known` has it."""
+    (T, N), device = tasks.mask_TN.shape, tasks.mask_TN.device
+    if not tasks.has_known_noise:
         there_TN = torch.zeros(T, up, dtype=torch.uint8, device=device)
-        there_TN[:, :N] = tasks.keep_TN
+        there_TN[:, :N] = tasks.mask_TN
         bits_4 = torch.tensor([1, 2, 4, 8], dtype=torch.uint8, device=device)
         return (there_TN.view(T, up // 4, 4) * bits_4).sum(2, dtype=torch.int32).mT.contiguous()
     known_NT = torch.full((up, T), -math.inf, dtype=torch.float64, device=device)
-    known_NT[:N].copy_(tasks.known_TN.mT).masked_fill_(~tasks.keep_TN.mT, -math.inf)
+    known_NT[:N].copy_(tasks.known_TN.mT).masked_fill_(~tasks.mask_TN.mT, -math.inf)
     return known_NT
 
 
-def lay(tasks: Tasks, seldom: bool = False) -> Laid:
+def lay_out(tasks: TaskBatch, seldom: bool = False) -> TaskLayout:
     """Lays tasks out for the kernel. `seldom`: each will be evaluated once or twice."""
     tasks = tasks.to(torch.float64)
     x_TND = tasks.x_TND[:1] if tasks.x_TND.stride(0) == 0 else tasks.x_TND
     up = 4 * max(1, -(-tasks.y_TN.shape[1] // 4))
-    return Laid(
+    return TaskLayout(
         innermost(x_TND, up),
         innermost(tasks.y_TN[:, :, None], up)[0],
         tasks.coefficients,
         _known(tasks, up),
         _last(tasks),
-        tasks.keep_TN.sum(1).to(tasks.y_TN.dtype),
+        tasks.mask_TN.sum(1).to(tasks.y_TN.dtype),
         _SELDOM if seldom else _SHARE,
         [],
     )

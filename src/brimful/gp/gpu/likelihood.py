@@ -1,10 +1,10 @@
-"""Likelihood and derivatives as a Triton kernel: a lane a task, its matrix in blocks that lie interleaved with its
+"""Likelihood and derivatives as a Triton kernel: one lane per task, its matrix in blocks interleaved with its
 neighbours'.
 
-The twin of `likelihood.evaluate`, for kernels of one stationary shape and a mean of at most two coefficients. A lane
-factors its covariance (`_factor.py`), inverts the factor in place (W = L^-1), and takes the blocks of K^-1 = W^T W one
-by one, each used for the gradient and then forgotten. Nothing but the factor is ever stored, and no lane waits for
-another.
+The twin of `likelihood.evaluate` in `gp.model`, for kernels of one stationary shape and a mean of at most two
+coefficients. A lane factors its covariance (`cholesky.py`), inverts the factor in place (W = L^-1), and forms the
+blocks of K^-1 = W^T W one by one, each used for the gradient and then discarded. Only the factor is ever stored, and no
+lane waits for another.
 """
 
 # pyright: reportArgumentType=false, reportCallIssue=false, reportOperatorIssue=false, reportAttributeAccessIssue=false
@@ -19,12 +19,24 @@ import triton.language as tl
 from torch import Tensor
 
 from ..model.kernels import SHAPES, Kernel
-from ..model.likelihood import Slopes
-from ..model.tasks import Tasks
+from ..model.likelihood import Derivatives
+from ..model.tasks import TaskBatch
 from . import blocks
 from .blocks import LANES
-from .cholesky import apart, at, axpy4, factor, fit_mean, known4, near, scale, there4, times4, values
-from .layout import Laid, lay
+from .cholesky import (
+    add_squared_distances,
+    at,
+    axpy4,
+    factor,
+    fit_mean,
+    known4,
+    mask4,
+    scale,
+    squared_distances,
+    times4,
+    values,
+)
+from .layout import TaskLayout, lay_out
 
 MOST_POINTS = 128
 SIZES = ["begin", "T", "XT", "XN", "NB", "NP", "room"]
@@ -44,7 +56,7 @@ def serves(kernel: object, points: int, regressors: int) -> bool:
 
 
 @triton.jit
-def _there_floor(k, noise):
+def _noise_or_zero(k, noise):
     return (
         tl.where(k[0] == float("-inf"), 0.0, noise + k[0]), tl.where(k[1] == float("-inf"), 0.0, noise + k[1]),
         tl.where(k[2] == float("-inf"), 0.0, noise + k[2]), tl.where(k[3] == float("-inf"), 0.0, noise + k[3]),
@@ -59,7 +71,7 @@ def _outer4(g, a, b):
 @triton.jit
 def _outer(G, a, b):
     """G - a b^T."""
-    return blocks.rows(
+    return blocks.from_rows(
         _outer4(blocks.row0(G), a[0], b), _outer4(blocks.row1(G), a[1], b),
         _outer4(blocks.row2(G), a[2], b), _outer4(blocks.row3(G), a[3], b),
     )  # fmt: skip
@@ -96,28 +108,28 @@ def _derive(
     noise = tl.exp(tl.load(theta + P - 1))
     zero = variance * 0.0
     for j in range(nb):
-        W = blocks.invert(blocks.get(at(A, j, j)))
-        blocks.put(at(A, j, j), W)
+        W = blocks.invert(blocks.load(at(A, j, j)))
+        blocks.store(at(A, j, j), W)
         for i in range(j + 1, nb):
-            C = blocks.less(blocks.zeros(zero), blocks.get(at(A, i, j)), blocks.flip(W))
+            C = blocks.sub_abt(blocks.zeros(zero), blocks.load(at(A, i, j)), blocks.transpose(W))
             for k in range(j + 1, i):
-                V = blocks.get(at(A, k, j))
-                C = blocks.less(C, blocks.get(at(A, i, k)), blocks.flip(V))
-            L = blocks.get(at(A, i, i))
-            blocks.put(at(A, i, j), blocks.flip(blocks.under(L, blocks.flip(C))))
+                V = blocks.load(at(A, k, j))
+                C = blocks.sub_abt(C, blocks.load(at(A, i, k)), blocks.transpose(V))
+            L = blocks.load(at(A, i, i))
+            blocks.store(at(A, i, j), blocks.transpose(blocks.solve(L, blocks.transpose(C))))
 
     for i in range(nb):
         a = (zero, zero, zero, zero)
         for k in range(i, nb):
-            z = blocks.get4(Z + 4 * k * LANES)
+            z = blocks.load4(Z + 4 * k * LANES)
             if Q > 0:
-                z = axpy4(-c0, blocks.get4(Z + (NP + 4 * k) * LANES), z)
+                z = axpy4(-c0, blocks.load4(Z + (NP + 4 * k) * LANES), z)
             if Q > 1:
-                z = axpy4(-c1, blocks.get4(Z + (2 * NP + 4 * k) * LANES), z)
-            a = blocks.more4(a, blocks.flip(blocks.get(at(A, k, i))), z)
-        blocks.put4(weights + 4 * i * LANES, a)
+                z = axpy4(-c1, blocks.load4(Z + (2 * NP + 4 * k) * LANES), z)
+            a = blocks.add_av(a, blocks.transpose(blocks.load(at(A, k, i))), z)
+        blocks.store4(weights + 4 * i * LANES, a)
         for s in tl.static_range(1, P - 1):
-            blocks.put4(U + (s * NP + 4 * i) * LANES, (zero, zero, zero, zero))
+            blocks.store4(U + (s * NP + 4 * i) * LANES, (zero, zero, zero, zero))
     for s in tl.static_range(1, P - 1):
         tl.store(totals + s * LANES, zero)
 
@@ -128,50 +140,50 @@ def _derive(
     straight = zero  # weights times weights
     for i in range(nb):
         ki = known4(known, i, t, T)
-        mi = there4(ki)
-        ai = blocks.get4(weights + 4 * i * LANES)
+        mi = mask4(ki)
+        ai = blocks.load4(weights + 4 * i * LANES)
         for j in range(i + 1):
             G = blocks.zeros(zero)
             for k in range(i, nb):
-                V = blocks.get(at(A, k, j))
-                G = blocks.more(G, blocks.flip(blocks.get(at(A, k, i))), blocks.flip(V))
-            aj = blocks.get4(weights + 4 * j * LANES)
-            mj = there4(known4(known, j, t, T))
+                V = blocks.load(at(A, k, j))
+                G = blocks.add_abt(G, blocks.transpose(blocks.load(at(A, k, i))), blocks.transpose(V))
+            aj = blocks.load4(weights + 4 * j * LANES)
+            mj = mask4(known4(known, j, t, T))
             twice = 2.0
             if i == j:
                 twice = 1.0
-                f = _there_floor(ki, noise)
+                f = _noise_or_zero(ki, noise)
                 count += mi[0] + mi[1] + mi[2] + mi[3]
                 trace += G[0] * mi[0] + G[5] * mi[1] + G[10] * mi[2] + G[15] * mi[3]
                 floors += G[0] * f[0] + G[5] * f[1] + G[10] * f[2] + G[15] * f[3]
                 straight += blocks.dot4(ai, ai)
-                r = blocks.load4(y + 4 * i * T + t, T)
+                r = blocks.gather4(y + 4 * i * T + t, T)
                 if Q > 0:
                     r = axpy4(-c0, mi, r)
                 if Q > 1:
-                    r = axpy4(-c1, times4(blocks.load4(x + 4 * i * XN, XN), mi), r)
+                    r = axpy4(-c1, times4(blocks.gather4(x + 4 * i * XN, XN), mi), r)
                 u = (r[0] - f[0] * ai[0], r[1] - f[1] * ai[1], r[2] - f[2] * ai[2], r[3] - f[3] * ai[3])
                 moved += blocks.dot4(u, ai)
-                blocks.put4(U + 4 * i * LANES, u)
+                blocks.store4(U + 4 * i * LANES, u)
                 u = (noise * ai[0], noise * ai[1], noise * ai[2], noise * ai[3])
-                blocks.put4(U + ((P - 1) * NP + 4 * i) * LANES, u)
+                blocks.store4(U + ((P - 1) * NP + 4 * i) * LANES, u)
             G = _outer(G, ai, aj)
-            R = near(x, scales, i, j, zero, XN, NP, D, ARD)
-            _value, slope = values(R, mi, mj, SHAPE)
-            slope = scale(slope, variance)
+            R = squared_distances(x, scales, i, j, zero, XN, NP, D, ARD)
+            _value, derivative = values(R, mi, mj, SHAPE)
+            derivative = scale(derivative, variance)
             for s in tl.static_range(1, P - 1):
                 if ARD:
-                    xi = blocks.load4(x + ((s - 1) * NP + 4 * i) * XN, XN)
-                    xj = blocks.load4(x + ((s - 1) * NP + 4 * j) * XN, XN)
-                    R = apart(xi, xj, tl.load(scales + (s - 1) * LANES), blocks.zeros(zero))
-                dK = _times(slope, R)
+                    xi = blocks.gather4(x + ((s - 1) * NP + 4 * i) * XN, XN)
+                    xj = blocks.gather4(x + ((s - 1) * NP + 4 * j) * XN, XN)
+                    R = add_squared_distances(xi, xj, tl.load(scales + (s - 1) * LANES), blocks.zeros(zero))
+                dK = _times(derivative, R)
                 g = tl.load(totals + s * LANES)
                 tl.store(totals + s * LANES, g + twice * _inner(G, dK))
                 ui = U + (s * NP + 4 * i) * LANES
-                blocks.put4(ui, blocks.more4(blocks.get4(ui), dK, aj))
+                blocks.store4(ui, blocks.add_av(blocks.load4(ui), dK, aj))
                 if i != j:
                     uj = U + (s * NP + 4 * j) * LANES
-                    blocks.put4(uj, blocks.more4(blocks.get4(uj), blocks.flip(dK), ai))
+                    blocks.store4(uj, blocks.add_av(blocks.load4(uj), blocks.transpose(dK), ai))
     tl.store(out_gradient, 0.5 * (count - floors - moved))
     tl.store(out_gradient + P - 1, 0.5 * noise * (trace - straight))
     for s in tl.static_range(1, P - 1):
@@ -181,8 +193,8 @@ def _derive(
         for i in range(nb - 1, -1, -1):  # from the last, so that none is overwritten that is still to be read
             v = (zero, zero, zero, zero)
             for k in range(i + 1):
-                v = blocks.more4(v, blocks.get(at(A, i, k)), blocks.get4(U + (s * NP + 4 * k) * LANES))
-            blocks.put4(U + (s * NP + 4 * i) * LANES, v)
+                v = blocks.add_av(v, blocks.load(at(A, i, k)), blocks.load4(U + (s * NP + 4 * k) * LANES))
+            blocks.store4(U + (s * NP + 4 * i) * LANES, v)
     for p in tl.static_range(P):
         for q in tl.static_range(p + 1):
             both = zero
@@ -191,15 +203,15 @@ def _derive(
             q0 = zero
             q1 = zero
             for i in range(nb):
-                u = blocks.get4(U + (p * NP + 4 * i) * LANES)
-                v = blocks.get4(U + (q * NP + 4 * i) * LANES)
+                u = blocks.load4(U + (p * NP + 4 * i) * LANES)
+                v = blocks.load4(U + (q * NP + 4 * i) * LANES)
                 both += blocks.dot4(u, v)
                 if Q > 0:
-                    z = blocks.get4(Z + (NP + 4 * i) * LANES)
+                    z = blocks.load4(Z + (NP + 4 * i) * LANES)
                     p0 += blocks.dot4(u, z)
                     q0 += blocks.dot4(v, z)
                 if Q > 1:
-                    z = blocks.get4(Z + (2 * NP + 4 * i) * LANES)
+                    z = blocks.load4(Z + (2 * NP + 4 * i) * LANES)
                     p1 += blocks.dot4(u, z)
                     q1 += blocks.dot4(v, z)
             # Without what the mean would take up of it.
@@ -234,12 +246,12 @@ def _one(
 @triton.jit(do_not_specialize=SIZES)
 def _evaluate(
     x, y, known, last, theta, index, count, scratch, out_value, out_beta, out_gradient, out_info, begin, T, XT, XN, NB,
-    NP, room,
+    NP, workspace,
     D: tl.constexpr, P: tl.constexpr, Q: tl.constexpr, SHAPE: tl.constexpr, ARD: tl.constexpr, WANT: tl.constexpr,
     INTERPRETED: tl.constexpr,
 ):  # fmt: skip
-    """Evaluations, each of one task, `index`, the data as `Laid` has them: at theta[L, P], or, where derivatives are
-    wanted, at its own of theta[T, P]. There are `count`, of which these are what comes from `begin` on."""
+    """Evaluations, each of one task, `index`, the data as `TaskLayout` has them: at theta[L, P], or, where derivatives
+    are wanted, at its own of theta[T, P]. There are `count`, of which these are what comes from `begin` on."""
     program = tl.program_id(0)
     L = tl.load(count) - begin
     if program * LANES >= L:
@@ -247,7 +259,7 @@ def _evaluate(
     slot = tl.minimum(program * LANES + tl.arange(0, LANES), L - 1).to(tl.int64)
     t = tl.load(index + slot).to(tl.int64)
     x += t * XT
-    A = scratch + program.to(tl.int64) * room * LANES + tl.arange(0, LANES)
+    A = scratch + program.to(tl.int64) * workspace * LANES + tl.arange(0, LANES)
     if INTERPRETED:  # it knows no loop to a bound that was loaded
         _one(x, y, known, theta, A, out_value, out_beta, out_gradient, out_info, t, slot, T, XN, NB, NB, NP, D, P, Q,
              SHAPE, ARD, WANT)  # fmt: skip
@@ -262,12 +274,12 @@ def size(number: int) -> Any:
     return tl.constexpr(number) if blocks.INTERPRETED else number
 
 
-def options(kernel: Kernel, laid: Laid, parameters: int) -> dict[str, Any]:
+def constants(kernel: Kernel, layout: TaskLayout, parameters: int) -> dict[str, Any]:
     """What every kernel has compiled in."""
     return {
-        "D": laid.x_DNT.shape[0],
+        "D": layout.x_DNT.shape[0],
         "P": parameters,
-        "Q": laid.regressors,
+        "Q": layout.regressors,
         "SHAPE": SHAPES.index(kernel.factors[0].shape),
         "ARD": int(parameters > 3),
         "INTERPRETED": blocks.INTERPRETED,
@@ -276,7 +288,7 @@ def options(kernel: Kernel, laid: Laid, parameters: int) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, slots=True)
-class Some:
+class ActiveTasks:
     """A list of tasks, or a part of one: its places from `begin` on.
 
     Of the whole list those at the first places are meant, as many as `count` says. That number lies on the device, so
@@ -289,7 +301,7 @@ class Some:
     begin: int = 0
 
     @classmethod
-    def listed(cls, index_L: Tensor) -> "Some":
+    def all_of(cls, index_L: Tensor) -> "ActiveTasks":
         """All of a list."""
         return cls(index_L, torch.full((1,), len(index_L), dtype=torch.int32, device=index_L.device))
 
@@ -297,18 +309,18 @@ class Some:
         return len(self.index_L)
 
     @property
-    def places(self) -> slice:
+    def positions(self) -> slice:
         return slice(self.begin, self.begin + len(self))
 
-    def parts(self, laid: Laid, room: int) -> "list[Some]":
+    def parts(self, layout: TaskLayout, workspace: int) -> "list[ActiveTasks]":
         """What one launch takes after the other, with `room` numbers a lane."""
-        laid.reserve(len(self), room)
-        parts = self.index_L.split(laid.at_once(len(self), room))
-        return [Some(part_L, self.count, number * len(parts[0])) for number, part_L in enumerate(parts)]
+        layout.reserve(len(self), workspace)
+        parts = self.index_L.split(layout.at_once(len(self), workspace))
+        return [ActiveTasks(part_L, self.count, number * len(parts[0])) for number, part_L in enumerate(parts)]
 
 
 @dataclass(frozen=True, slots=True)
-class Evaluated:
+class Evaluations:
     """What the kernel makes of L evaluations: the quadratic form and the log determinant, the mean's coefficients, the
     gradient and the average information."""
 
@@ -317,52 +329,58 @@ class Evaluated:
     gradient_LP: Tensor
     info_LPP: Tensor
 
-    def at(self, places: slice) -> "Evaluated":
+    def at(self, positions: slice) -> "Evaluations":
         """That of some evaluations."""
-        return Evaluated(self.value_L2[places], self.beta_LQ[places], self.gradient_LP[places], self.info_LPP[places])
+        return Evaluations(
+            self.value_L2[positions], self.beta_LQ[positions], self.gradient_LP[positions], self.info_LPP[positions]
+        )
 
 
-def room(laid: Laid, parameters: int, want: bool) -> int:
+def workspace(layout: TaskLayout, parameters: int, want: bool) -> int:
     """The numbers that a lane works in."""
-    NP, Q = len(laid.y_NT), laid.regressors
+    NP, Q = len(layout.y_NT), layout.regressors
     derivatives = (1 + parameters) * NP + parameters
-    return laid.blocks * 16 + (Q + 1) * NP + parameters - 2 + (derivatives if want else 0)
+    return layout.blocks * 16 + (Q + 1) * NP + parameters - 2 + (derivatives if want else 0)
 
 
-def unwritten(evaluations: int, parameters: int, laid: Laid, want: bool) -> Evaluated:
+def empty_evaluations(evaluations: int, parameters: int, layout: TaskLayout, want: bool) -> Evaluations:
     """Where a kernel is to write."""
-    like: dict[str, Any] = {"dtype": torch.float64, "device": laid.y_NT.device}
+    like: dict[str, Any] = {"dtype": torch.float64, "device": layout.y_NT.device}
     derived = evaluations if want else 0
-    return Evaluated(
+    return Evaluations(
         torch.empty(evaluations, 2, **like),
-        torch.empty(evaluations, laid.regressors, **like),
+        torch.empty(evaluations, layout.regressors, **like),
         torch.empty(derived, parameters, **like),
         torch.empty(derived, parameters, parameters, **like),
     )
 
 
-def derive(kernel: Kernel, laid: Laid, some: Some, theta_TP: Tensor, out: Evaluated) -> None:
+def derive(kernel: Kernel, layout: TaskLayout, active: ActiveTasks, theta_TP: Tensor, out: Evaluations) -> None:
     """Evaluates some tasks, no more than one launch takes, with derivatives, each at the parameters of its own; what is
     found goes to the first places of `out`."""
-    _launch(kernel, laid, some, theta_TP, out, True, False)
+    _launch(kernel, layout, active, theta_TP, out, True, False)
 
 
-def value(kernel: Kernel, laid: Laid, index_L: Tensor, theta_LP: Tensor, narrow: bool = False) -> Tensor:
+def value(kernel: Kernel, layout: TaskLayout, index_L: Tensor, theta_LP: Tensor, narrow: bool = False) -> Tensor:
     """The quadratic form and the log determinant of tasks by their index, at parameters for each evaluation. `narrow`:
     with what is kept of the factor rounded to float32, for half the memory."""
     P = theta_LP.shape[1]
-    out, numbers = unwritten(len(index_L), P, laid, False), room(laid, P, False)
-    for some in Some.listed(index_L).parts(laid, -(-numbers // 2) if narrow else numbers):
-        _launch(kernel, laid, some, theta_LP[some.places], out.at(some.places), False, narrow)
+    out, numbers = empty_evaluations(len(index_L), P, layout, False), workspace(layout, P, False)
+    for active in ActiveTasks.all_of(index_L).parts(layout, -(-numbers // 2) if narrow else numbers):
+        _launch(kernel, layout, active, theta_LP[active.positions], out.at(active.positions), False, narrow)
     return out.value_L2
 
 
-def _launch(kernel: Kernel, laid: Laid, some: Some, theta: Tensor, out: Evaluated, want: bool, narrow: bool) -> None:
-    NP, T, P, run, scratch = *laid.y_NT.shape, theta.shape[1], _evaluate, laid.scratch[0]
-    run[(-(-len(some) // LANES.value),)](
-        laid.x_DNT, laid.y_NT, laid.known, laid.last_T, theta.to(out.value_L2).contiguous(), some.index_L, some.count,
+def _launch(
+    kernel: Kernel, layout: TaskLayout, active: ActiveTasks, theta: Tensor, out: Evaluations, want: bool, narrow: bool
+) -> None:
+    NP, T, P, run, scratch = *layout.y_NT.shape, theta.shape[1], _evaluate, layout.scratch[0]
+    run[(-(-len(active) // LANES.value),)](
+        layout.x_DNT, layout.y_NT, layout.known, layout.last_T, theta.to(out.value_L2).contiguous(), active.index_L,
+        active.count,
         scratch.view(torch.float32) if narrow else scratch, out.value_L2, out.beta_LQ, out.gradient_LP, out.info_LPP,
-        some.begin, T, *laid.strides, size(NP // 4), NP, room(laid, P, want), WANT=want, **options(kernel, laid, P),
+        active.begin, T, *layout.strides, size(NP // 4), NP, workspace(layout, P, want), WANT=want,
+        **constants(kernel, layout, P),
     )  # fmt: skip
 
 
@@ -371,21 +389,21 @@ def nlml(value_L2: Tensor, count_L: Tensor) -> Tensor:
     return 0.5 * (value_L2.sum(1) + math.log(2 * math.pi) * count_L)
 
 
-def _all(laid: Laid) -> Tensor:
-    return torch.arange(len(laid), device=laid.y_NT.device, dtype=torch.int32)
+def _all(layout: TaskLayout) -> Tensor:
+    return torch.arange(len(layout), device=layout.y_NT.device, dtype=torch.int32)
 
 
-def evaluate(kernel: Kernel, tasks: Tasks, theta_TP: Tensor) -> tuple[Tensor, Tensor, Slopes]:
+def evaluate(kernel: Kernel, tasks: TaskBatch, theta_TP: Tensor) -> tuple[Tensor, Tensor, Derivatives]:
     """The negative log marginal likelihood, the mean's coefficients, and the derivatives."""
-    laid = lay(tasks)
-    found = unwritten(len(laid), theta_TP.shape[1], laid, True)
-    for some in Some.listed(_all(laid)).parts(laid, room(laid, theta_TP.shape[1], True)):
-        derive(kernel, laid, some, theta_TP, found.at(some.places))
-    return nlml(found.value_L2, laid.count_T), found.beta_LQ, Slopes(found.gradient_LP, found.info_LPP)
+    layout = lay_out(tasks)
+    result = empty_evaluations(len(layout), theta_TP.shape[1], layout, True)
+    for active in ActiveTasks.all_of(_all(layout)).parts(layout, workspace(layout, theta_TP.shape[1], True)):
+        derive(kernel, layout, active, theta_TP, result.at(active.positions))
+    return nlml(result.value_L2, layout.count_T), result.beta_LQ, Derivatives(result.gradient_LP, result.info_LPP)
 
 
-def score(kernel: Kernel, tasks: Tasks, theta_TP: Tensor) -> tuple[Tensor, Tensor]:
+def score(kernel: Kernel, tasks: TaskBatch, theta_TP: Tensor) -> tuple[Tensor, Tensor]:
     """The negative log marginal likelihood, and the quadratic form in it."""
-    laid = lay(tasks)
-    found_L2 = value(kernel, laid, _all(laid), theta_TP)
-    return nlml(found_L2, laid.count_T), found_L2[:, 0]
+    layout = lay_out(tasks)
+    found_L2 = value(kernel, layout, _all(layout), theta_TP)
+    return nlml(found_L2, layout.count_T), found_L2[:, 0]

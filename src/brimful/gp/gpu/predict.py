@@ -1,8 +1,8 @@
-"""Predictions as Triton kernels: a lane a task, and a few of its new points.
+"""Predictions as Triton kernels: one lane per task and group of new points.
 
-The twin of `posterior.predict`, for what `_kernels.py` serves. One kernel factors every covariance (`_factor.py`); the
-new points are then further rows of the factor, four at a time, which many lanes make from the same factor, since they
-are most of the work. So a few thousand tasks fill a card, and the factors of no more than those need memory.
+The twin of `posterior.predict`, for the models that `likelihood.serves`. One kernel factors every covariance
+(`cholesky.py`); the new points are then further rows of the factor, four at a time, which many lanes compute from the
+same factor, since they are most of the work. So a few thousand tasks fill a GPU, and only their factors need memory.
 """
 
 # pyright: reportArgumentType=false, reportCallIssue=false, reportOperatorIssue=false, reportAttributeAccessIssue=false
@@ -14,12 +14,12 @@ import triton.language as tl
 from torch import Tensor
 
 from ..model.kernels import Kernel
-from ..model.tasks import Tasks, Units
+from ..model.tasks import TaskBatch, Units
 from . import blocks
 from .blocks import LANES
-from .cholesky import apart, at, axpy4, factor, fit_mean, known4, scale, there4, values
-from .layout import Laid, lay
-from .likelihood import SIZES, options, room, size
+from .cholesky import add_squared_distances, at, axpy4, factor, fit_mean, known4, mask4, scale, values
+from .layout import TaskLayout, lay_out
+from .likelihood import SIZES, constants, size, workspace
 
 _AT_ONCE = 1 << 12  # tasks worked on at a time: with their groups they fill a card
 _GROUPS = 13  # of a task's new points, each with a lane of its own
@@ -46,7 +46,7 @@ def _prepare(
 
 @triton.jit(do_not_specialize=SIZES)
 def _factor(
-    x, y, known, last, theta, scratch, out_beta, out_good, begin, T, XT, XN, NB, NP, room,
+    x, y, known, last, theta, scratch, out_beta, out_good, begin, T, XT, XN, NB, NP, workspace,
     D: tl.constexpr, P: tl.constexpr, Q: tl.constexpr, SHAPE: tl.constexpr, ARD: tl.constexpr,
     INTERPRETED: tl.constexpr,
 ):  # fmt: skip
@@ -54,7 +54,7 @@ def _factor(
     program = tl.program_id(0)
     t = tl.minimum((begin + program * LANES + tl.arange(0, LANES)).to(tl.int64), T - 1)
     x += t * XT
-    A = scratch + program.to(tl.int64) * room * LANES + tl.arange(0, LANES)
+    A = scratch + program.to(tl.int64) * workspace * LANES + tl.arange(0, LANES)
     if INTERPRETED:
         _prepare(x, y, known, theta, A, out_beta, out_good, t, T, XN, NB, NB, NP, D, P, Q, SHAPE, ARD)
     else:
@@ -74,8 +74,8 @@ def _new(new, m, zero, over, M, D: tl.constexpr):
 
 
 @triton.jit
-def _say(
-    x, known, theta, new, zeros, overs, beta, A, row, out_mean, out_variance, group, t, T, XN, nb, NB, NP, M, each,
+def _predict_points(
+    x, known, theta, new, zeros, overs, beta, A, row, out_mean, out_variance, group, t, T, XN, nb, NB, NP, M, item,
     D: tl.constexpr, P: tl.constexpr, Q: tl.constexpr, SHAPE: tl.constexpr, ARD: tl.constexpr,
 ):  # fmt: skip
     Z = A + (NB * (NB + 1)) // 2 * 16 * LANES
@@ -89,30 +89,30 @@ def _say(
         c0 = tl.load(beta + t * Q)
     if Q > 1:
         c1 = tl.load(beta + t * Q + 1)
-    for step in range(each):
-        m = 4 * (group * each + step)
+    for step in range(item):
+        m = 4 * (group * item + step)
         if m < M:
             mean = (zero, zero, zero, zero)
             left = (variance, variance, variance, variance)
             for j in range(nb):
-                mj = there4(known4(known, j, t, T))
+                mj = mask4(known4(known, j, t, T))
                 R = blocks.zeros(zero)
                 for d in tl.static_range(D):
                     a = _new(new + d, m, tl.load(zeros + t * D + d), tl.load(overs + t * D + d), M, D)
-                    b = blocks.load4(x + (d * NP + 4 * j) * XN, XN)
-                    R = apart(a, b, tl.load(scales + d * ARD * LANES), R)
-                K, _slope = values(R, (one, one, one, one), mj, SHAPE)
+                    b = blocks.gather4(x + (d * NP + 4 * j) * XN, XN)
+                    R = add_squared_distances(a, b, tl.load(scales + d * ARD * LANES), R)
+                K, _derivative = values(R, (one, one, one, one), mj, SHAPE)
                 C = scale(K, variance)
                 for k in range(j):
-                    C = blocks.less(C, blocks.get(row + 16 * k * LANES), blocks.get(at(A, j, k)))
-                X = blocks.under(blocks.get(at(A, j, j)), C)
-                blocks.put(row + 16 * j * LANES, X)
-                z = blocks.get4(Z + 4 * j * LANES)
+                    C = blocks.sub_abt(C, blocks.load(row + 16 * k * LANES), blocks.load(at(A, j, k)))
+                X = blocks.solve(blocks.load(at(A, j, j)), C)
+                blocks.store(row + 16 * j * LANES, X)
+                z = blocks.load4(Z + 4 * j * LANES)
                 if Q > 0:
-                    z = axpy4(-c0, blocks.get4(Z + (NP + 4 * j) * LANES), z)
+                    z = axpy4(-c0, blocks.load4(Z + (NP + 4 * j) * LANES), z)
                 if Q > 1:
-                    z = axpy4(-c1, blocks.get4(Z + (2 * NP + 4 * j) * LANES), z)
-                mean = blocks.more4(mean, X, z)
+                    z = axpy4(-c1, blocks.load4(Z + (2 * NP + 4 * j) * LANES), z)
+                mean = blocks.add_av(mean, X, z)
                 a0 = blocks.row0(X)
                 a1 = blocks.row1(X)
                 a2 = blocks.row2(X)
@@ -127,7 +127,7 @@ def _say(
 @triton.jit(do_not_specialize=[*SIZES, "NT", "M", "groups", "each", "own"])
 def _points(
     x, known, last, theta, new, zeros, overs, beta, scratch, out_mean, out_variance, begin, T, XT, XN, NT, NB, NP, M,
-    room, own, groups, each,
+    workspace, own, groups, item,
     D: tl.constexpr, P: tl.constexpr, Q: tl.constexpr, SHAPE: tl.constexpr, ARD: tl.constexpr,
     INTERPRETED: tl.constexpr,
 ):  # fmt: skip
@@ -143,19 +143,21 @@ def _points(
     t = tl.minimum((begin + program * LANES + tl.arange(0, LANES)).to(tl.int64), T - 1)
     x += t * XT
     new += t * NT
-    A = scratch + program.to(tl.int64) * room * LANES + tl.arange(0, LANES)
+    A = scratch + program.to(tl.int64) * workspace * LANES + tl.arange(0, LANES)
     row = A + (own + group * 4 * NP) * LANES
     if INTERPRETED:
-        _say(x, known, theta, new, zeros, overs, beta, A, row, out_mean, out_variance, group, t, T, XN, NB, NB, NP, M,
-             each, D, P, Q, SHAPE, ARD)  # fmt: skip
+        _predict_points(x, known, theta, new, zeros, overs, beta, A, row, out_mean, out_variance, group, t, T, XN,
+             NB, NB, NP, M,
+             item, D, P, Q, SHAPE, ARD)  # fmt: skip
     else:
         nb = tl.max(tl.load(last + t), axis=0)
-        _say(x, known, theta, new, zeros, overs, beta, A, row, out_mean, out_variance, group, t, T, XN, nb, NB, NP, M,
-             each, D, P, Q, SHAPE, ARD)  # fmt: skip
+        _predict_points(x, known, theta, new, zeros, overs, beta, A, row, out_mean, out_variance, group, t, T, XN,
+             nb, NB, NP, M,
+             item, D, P, Q, SHAPE, ARD)  # fmt: skip
 
 
 def predict(
-    kernel: Kernel, tasks: Tasks, units: Units, theta_TP: Tensor, new_TMD: Tensor
+    kernel: Kernel, tasks: TaskBatch, units: Units, theta_TP: Tensor, new_TMD: Tensor
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """At new points, given as the data are: the mean less the mean function, and the variance; of each task the mean's
     coefficients, and whether its covariance is positive definite. All but the new points in the tasks' units."""
@@ -165,40 +167,44 @@ def predict(
         parts = torch.arange(T, device=theta_TP.device).split(most)
         same = new_TMD.stride(0) == 0
         new = [new_TMD[:1].expand(len(i), -1, -1) if same else new_TMD[i] for i in parts]
-        found = [predict(kernel, tasks.pick(i), units.pick(i), theta_TP[i], n) for i, n in zip(parts, new, strict=True)]
-        return tuple(torch.cat(each) for each in zip(*found, strict=True))  # pyright: ignore[reportReturnType]
-    laid, like = lay(tasks), {"dtype": torch.float64, "device": theta_TP.device}
+        result = [
+            predict(kernel, tasks.select(i), units.select(i), theta_TP[i], n) for i, n in zip(parts, new, strict=True)
+        ]
+        return tuple(torch.cat(item) for item in zip(*result, strict=True))  # pyright: ignore[reportReturnType]
+    layout, like = lay_out(tasks), {"dtype": torch.float64, "device": theta_TP.device}
     out = (
-        torch.empty(T, M, **like), torch.empty(T, M, **like), torch.empty(T, laid.regressors, **like),
+        torch.empty(T, M, **like), torch.empty(T, M, **like), torch.empty(T, layout.regressors, **like),
         torch.empty(T, dtype=torch.int8, device=theta_TP.device),
     )  # fmt: skip
     if T and M:
-        _launch(kernel, laid, units, theta_TP.double().contiguous(), new_TMD.double(), *out)
+        _launch(kernel, layout, units, theta_TP.double().contiguous(), new_TMD.double(), *out)
     return *out[:3], out[3] != 0
 
 
 def _launch(
-    kernel: Kernel, laid: Laid, units: Units, theta_TP: Tensor, new_TMD: Tensor, mean_TM: Tensor, variance_TM: Tensor,
+    kernel: Kernel, layout: TaskLayout, units: Units, theta_TP: Tensor, new_TMD: Tensor, mean_TM: Tensor,
+    variance_TM: Tensor,
     beta_TQ: Tensor, good_T: Tensor,
 ) -> None:  # fmt: skip
-    (T, M, D), NP = new_TMD.shape, len(laid.y_NT)
+    (T, M, D), NP = new_TMD.shape, len(layout.y_NT)
     new = new_TMD[0].contiguous() if new_TMD.stride(0) == 0 else new_TMD.contiguous()
-    each = -(-M // (4 * _GROUPS))
-    groups = -(-M // (4 * each))
-    factored = room(laid, theta_TP.shape[1], False)
+    item = -(-M // (4 * _GROUPS))
+    groups = -(-M // (4 * item))
+    factored = workspace(layout, theta_TP.shape[1], False)
     numbers = factored + groups * 4 * NP
     lanes = LANES.value * -(-min(T, _AT_ONCE) // LANES.value)
     scratch = torch.empty(lanes * numbers, dtype=torch.float64, device=mean_TM.device)
-    zeros_TD, overs_TD = units.x_zero_TD.double().contiguous(), (1 / units.x_scale_TD.double()).contiguous()
-    first, second, compiled = _factor, _points, options(kernel, laid, theta_TP.shape[1])
+    zeros_TD, overs_TD = units.x_offset_TD.double().contiguous(), (1 / units.x_scale_TD.double()).contiguous()
+    first, second, compiled = _factor, _points, constants(kernel, layout, theta_TP.shape[1])
     for begin in range(0, T, lanes):
         programs = -(-min(lanes, T - begin) // LANES.value)
         first[(programs,)](
-            laid.x_DNT, laid.y_NT, laid.known, laid.last_T, theta_TP, scratch, beta_TQ, good_T, begin, T, *laid.strides,
+            layout.x_DNT, layout.y_NT, layout.known, layout.last_T, theta_TP, scratch, beta_TQ, good_T, begin, T,
+            *layout.strides,
             size(NP // 4), NP, numbers, **compiled,
         )  # fmt: skip
         second[(programs * groups,)](
-            laid.x_DNT, laid.known, laid.last_T, theta_TP, new, zeros_TD, overs_TD, beta_TQ, scratch, mean_TM,
-            variance_TM, begin, T, *laid.strides, M * D if new.dim() == 3 else 0, size(NP // 4), NP, M, numbers,
-            factored, groups, size(each), **compiled,
+            layout.x_DNT, layout.known, layout.last_T, theta_TP, new, zeros_TD, overs_TD, beta_TQ, scratch, mean_TM,
+            variance_TM, begin, T, *layout.strides, M * D if new.dim() == 3 else 0, size(NP // 4), NP, M, numbers,
+            factored, groups, size(item), **compiled,
         )  # fmt: skip

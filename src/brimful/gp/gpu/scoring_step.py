@@ -1,8 +1,9 @@
-"""One step of scoring for many tasks as one Triton kernel: what was reached is judged, the information bent, and the
-next trial made. A task that has come to the end of one start goes on with its next while others are on their way.
+"""One scoring step for many tasks as one Triton kernel: the trial is accepted or rejected, the information corrected by
+BFGS updates, and the next trial made. A task that has finished one start continues with its next while others still
+descend.
 
 The twin of the loop in `scoring.py`, where the method is explained; a test holds the two together. Vectors of P
-parameters and their matrices are padded to powers of two, beside each other in one program.
+parameters and their matrices are padded to powers of two, side by side in one program.
 """
 
 # pyright: reportArgumentType=false, reportCallIssue=false, reportOperatorIssue=false, reportAttributeAccessIssue=false
@@ -17,8 +18,8 @@ import triton.language as tl
 from torch import Tensor
 
 from ..model.priors import Limits
-from ..optimize.scoring import CONVERGED, FAILED, UNFINISHED, Rules, Starts, inside
-from .likelihood import Evaluated, Some
+from ..optimize.scoring import CONVERGED, FAILED, UNFINISHED, ScoringOptions, Starts, clamp_to_bounds
+from .likelihood import ActiveTasks, Evaluations
 
 _ROWS = 64  # of the matrices of the tasks of one program
 
@@ -59,15 +60,18 @@ class Descent:
     ending_T: Tensor
     going_T: Tensor
 
-    def going(self, most: int) -> Some:
+    def going(self, most: int) -> ActiveTasks:
         """The tasks that have not ended, at most so many; listed without waiting for their number."""
         index_L = torch.nonzero_static(self.going_T, size=most, fill_value=0)[:, 0].int()
-        return Some(index_L, self.going_T.sum(0, keepdim=True, dtype=torch.int32))
+        return ActiveTasks(index_L, self.going_T.sum(0, keepdim=True, dtype=torch.int32))
 
 
 def begin(starts: Starts, limits: Limits, regressors: int) -> Descent:
     """The state before the first evaluation."""
-    starts_TSP, count_T = inside(starts[0].transpose(0, 1), limits).transpose(0, 1).contiguous(), starts[1].int()
+    starts_TSP, count_T = (
+        clamp_to_bounds(starts[0].transpose(0, 1), limits).transpose(0, 1).contiguous(),
+        starts[1].int(),
+    )
     (T, _, P), like = starts_TSP.shape, {"dtype": starts_TSP.dtype, "device": starts_TSP.device}
     whole: dict[str, Any] = {"dtype": torch.int32, "device": starts_TSP.device}
     return Descent(
@@ -108,7 +112,7 @@ def _solve(A, g, free, damping, floor: tl.constexpr, P: tl.constexpr, PB: tl.con
 
 
 @triton.jit
-def _left(A, g, free, P: tl.constexpr, PB: tl.constexpr):
+def _remaining_gain(A, g, free, P: tl.constexpr, PB: tl.constexpr):
     """The gain still to be had, in nats."""
     damping = tl.sum(g * 0.0, axis=1) + 1e-6
     step = _solve(A, g, free, damping, 1e-12, P, PB)
@@ -117,7 +121,7 @@ def _left(A, g, free, P: tl.constexpr, PB: tl.constexpr):
 
 
 @triton.jit
-def _learn(A, s, y, use):
+def _bfgs_update(A, s, y, use):
     Bs = tl.sum(A * s[:, None, :], axis=2)
     sBs = tl.sum(s * Bs, axis=1)
     sy = tl.sum(s * y, axis=1)
@@ -130,34 +134,34 @@ def _learn(A, s, y, use):
 @triton.jit
 def step(
     slot, t, here, value, beta, gradient, info, starts, counts, start, made, trial, now, kept_gradient, kept_info,
-    kept_beta, steps, changes, numbers, best, best_beta, best_numbers, iterations, ending, going, low, high, centre,
-    precision, fixed, points, tolerance, reach, limit,
-    P: tl.constexpr, PB: tl.constexpr, Q: tl.constexpr, R: tl.constexpr, STARTS: tl.constexpr, LATE: tl.constexpr,
+    kept_beta, steps, changes, numbers, best, best_beta, best_numbers, iterations, ending, going, low, high, center,
+    precision, fixed, points, tolerance, max_step, limit,
+    P: tl.constexpr, PB: tl.constexpr, Q: tl.constexpr, R: tl.constexpr, STARTS: tl.constexpr, PATIENCE: tl.constexpr,
     FAILED: tl.constexpr, UNFINISHED: tl.constexpr, CONVERGED: tl.constexpr,
 ):  # fmt: skip
     """Takes in what the trials of tasks t came to, which lies at `slot`; of those that are here."""
     here = here & (tl.load(going + t, mask=here, other=0) != 0)  # some may have ended since they were listed
     p = tl.arange(0, PB)
-    inside = (p < P)[None, :]
-    row = here[:, None] & inside
-    square = row[:, :, None] & inside[:, None, :]
+    valid = (p < P)[None, :]
+    row = here[:, None] & valid
+    square = row[:, :, None] & valid[:, None, :]
     at = t[:, None] * P + p[None, :]
-    places = t[:, None, None] * P * P + p[None, :, None] * P + p[None, None, :]
+    positions = t[:, None, None] * P * P + p[None, :, None] * P + p[None, None, :]
 
     # What the trial came to.
     tried = tl.load(trial + at, mask=row, other=0.0)
     least = tl.load(low + at, mask=row, other=0.0)
     most = tl.load(high + at, mask=row, other=0.0)
-    pull = tl.load(precision + p, mask=p < P, other=0.0)[None, :]
+    prior_precision = tl.load(precision + p, mask=p < P, other=0.0)[None, :]
     stays = (tl.load(fixed + p, mask=p < P, other=1) != 0)[None, :]
-    off = tl.where(pull > 0.0, tried - tl.load(centre + at, mask=row, other=0.0), 0.0)
+    off = tl.where(prior_precision > 0.0, tried - tl.load(center + at, mask=row, other=0.0), 0.0)
     nats = tl.load(value + 2 * slot, mask=here, other=0.0) + tl.load(value + 2 * slot + 1, mask=here, other=0.0)
     plain = 0.5 * (nats + 1.8378770664093453 * tl.load(points + t, mask=here, other=0.0))
-    reached = plain + 0.5 * tl.sum(pull * off * off, axis=1)
-    g = tl.load(gradient + slot[:, None] * P + p[None, :], mask=row, other=0.0) + pull * off
+    reached = plain + 0.5 * tl.sum(prior_precision * off * off, axis=1)
+    g = tl.load(gradient + slot[:, None] * P + p[None, :], mask=row, other=0.0) + prior_precision * off
     spot = slot[:, None, None] * P * P + p[None, :, None] * P + p[None, None, :]
     A = tl.load(info + spot, mask=square, other=0.0)
-    A += tl.where((p[:, None] == p[None, :])[None], pull[:, :, None], 0.0)
+    A += tl.where((p[:, None] == p[None, :])[None], prior_precision[:, :, None], 0.0)
 
     # Against the best point so far, of this start.
     count = tl.load(made + t, mask=here, other=0) + 1
@@ -168,13 +172,13 @@ def step(
     rise = tl.load(numbers + t * 4 + 3, mask=here, other=4.0)
     kept = tl.where(old, tl.load(now + at, mask=old, other=0.0), tried)
     before = tl.load(kept_gradient + at, mask=old, other=0.0)
-    A_before = tl.load(kept_info + places, mask=square & old[:, :, None], other=0.0)
+    A_before = tl.load(kept_info + positions, mask=square & old[:, :, None], other=0.0)
     better = here & (reached < objective)
     gain = objective - reached
-    moved = tl.where(inside, tried - kept, 0.0)
-    foretold = -tl.sum(before * moved, axis=1)
-    foretold -= 0.5 * tl.sum(moved * tl.sum(A_before * moved[:, None, :], axis=2), axis=1)
-    ratio = tl.where(fresh, 1.0, 2.0 * gain / tl.maximum(foretold, 1e-30) - 1.0)
+    moved = tl.where(valid, tried - kept, 0.0)
+    predicted = -tl.sum(before * moved, axis=1)
+    predicted -= 0.5 * tl.sum(moved * tl.sum(A_before * moved[:, None, :], axis=2), axis=1)
+    ratio = tl.where(fresh, 1.0, 2.0 * gain / tl.maximum(predicted, 1e-30) - 1.0)
     calmer = tl.minimum(tl.maximum(1.0 - ratio * ratio * ratio, 0.1), 2.0)
     changed = tl.where(better, tl.maximum(damping * calmer, 1e-7), tl.maximum(damping, 1e-3) * rise)
     damping = tl.where(fresh, damping, changed)
@@ -186,36 +190,36 @@ def step(
         change = tl.load(changes + oldest + (r + 1) * P, mask=old, other=0.0)
         tl.store(steps + oldest + r * P, s, mask=keeps)
         tl.store(changes + oldest + r * P, change, mask=keeps)
-        A = _learn(A, s, change, better)
+        A = _bfgs_update(A, s, change, better)
     last = tl.where(old, moved, 0.0)
     turned = tl.where(old, g - before, 0.0)
     tl.store(steps + oldest + (R - 1) * P, last, mask=keeps)
     tl.store(changes + oldest + (R - 1) * P, turned, mask=keeps)
-    A = _learn(A, last, turned, better)
+    A = _bfgs_update(A, last, turned, better)
     objective = tl.where(better, reached, objective)
     kept = tl.where(better[:, None], tried, kept)
     g = tl.where(better[:, None], g, before)
     A = tl.where(better[:, None, None], A, A_before)
     against = ((kept <= least) & (g > 0.0)) | ((kept >= most) & (g < 0.0))
-    free = inside & ~stays & ~against
-    left = _left(A, g, free, P, PB)
+    free = valid & ~stays & ~against
+    left = _remaining_gain(A, g, free, P, PB)
     norm = tl.max(tl.where(free, tl.abs(g), 0.0), axis=1)
 
     # Whether this start has come to its end.
-    found = tl.load(best_numbers + t * 3, mask=here, other=0.0)
+    result = tl.load(best_numbers + t * 3, mask=here, other=0.0)
     finite = objective < float("inf")
     stuck = ~fresh & ((~better & (damping > 1e8)) | (better & (gain < 1e-13 * (1.0 + tl.abs(objective)))))
     done = finite & ((better & (left < tolerance)) | (stuck & (left < 1e3 * tolerance)))
     apart = tl.where(stays, 0.0, tl.abs(kept - tl.load(best + at, mask=row, other=0.0)))
-    apart = tl.where(inside, apart, 0.0)
+    apart = tl.where(valid, apart, 0.0)
     near = (tl.max(apart, axis=1) < 0.2) & (tl.sum(tl.where(apart == apart, 0.0, 1.0), axis=1) == 0.0)
-    known = ~fresh & (near | (count >= LATE)) & (reached > found)
-    hopeless = better & (known | (objective - 3.0 * left > found + 0.2))
+    known = ~fresh & (near | (count >= PATIENCE)) & (reached > result)
+    hopeless = better & (known | (objective - 3.0 * left > result + 0.2))
     stop = done | stuck | hopeless | (count >= limit) | ~finite
     end = tl.where(done, CONVERGED, tl.where(finite, UNFINISHED, FAILED))
 
     kept_plain = tl.where(better, plain, tl.load(numbers + t * 4 + 1, mask=here, other=0.0))
-    takes = here & stop & (objective < found)
+    takes = here & stop & (objective < result)
     tl.store(best + at, kept, mask=row & takes[:, None])
     tl.store(best_numbers + t * 3, objective, mask=takes)
     tl.store(best_numbers + t * 3 + 1, kept_plain, mask=takes)
@@ -232,7 +236,7 @@ def step(
     # The next trial: a step further, or the next start.
     move = _solve(A, g, free, damping, 1e-9, P, PB)
     move = tl.where(((kept <= least) & (move > 0.0)) | ((kept >= most) & (move < 0.0)), 0.0, move)
-    move = move * (reach / tl.maximum(tl.max(tl.abs(move), axis=1), reach))[:, None]
+    move = move * (max_step / tl.maximum(tl.max(tl.abs(move), axis=1), max_step))[:, None]
     ahead = tl.where(free, tl.minimum(tl.maximum(kept - move, least), most), kept)
     following = tl.load(start + t, mask=here, other=0)
     following = tl.where(stop, following + 1, following)
@@ -243,7 +247,7 @@ def step(
     tl.store(trial + at, tl.where(again[:, None], other, ahead), mask=row)
     tl.store(now + at, kept, mask=row)
     tl.store(kept_gradient + at, g, mask=row)
-    tl.store(kept_info + places, A, mask=square)
+    tl.store(kept_info + positions, A, mask=square)
     tl.store(numbers + t * 4, tl.where(again, float("inf"), objective), mask=here)
     tl.store(numbers + t * 4 + 1, kept_plain, mask=here)
     tl.store(numbers + t * 4 + 2, tl.where(again, 1e-3, damping), mask=here)
@@ -256,10 +260,10 @@ def step(
 @triton.jit(do_not_specialize=["begin", "limit"])
 def _advance(
     index, count, value, beta, gradient, info, starts, counts, start, made, trial, now, kept_gradient, kept_info,
-    kept_beta, steps, changes, numbers, best, best_beta, best_numbers, iterations, ending, going, low, high, centre,
-    precision, fixed, points, begin, tolerance, reach, limit,
+    kept_beta, steps, changes, numbers, best, best_beta, best_numbers, iterations, ending, going, low, high, center,
+    precision, fixed, points, begin, tolerance, max_step, limit,
     P: tl.constexpr, PB: tl.constexpr, Q: tl.constexpr, R: tl.constexpr, STARTS: tl.constexpr, S: tl.constexpr,
-    LATE: tl.constexpr, FAILED: tl.constexpr, UNFINISHED: tl.constexpr, CONVERGED: tl.constexpr,
+    PATIENCE: tl.constexpr, FAILED: tl.constexpr, UNFINISHED: tl.constexpr, CONVERGED: tl.constexpr,
 ):  # fmt: skip
     L = tl.load(count) - begin
     first = tl.program_id(0).to(tl.int64) * S
@@ -268,20 +272,28 @@ def _advance(
         t = tl.load(index + slot, mask=slot < L, other=0).to(tl.int64)
         step(slot, t, slot < L, value, beta, gradient, info, starts, counts, start, made, trial, now, kept_gradient,
              kept_info, kept_beta, steps, changes, numbers, best, best_beta, best_numbers, iterations, ending, going,
-             low, high, centre, precision, fixed, points, tolerance, reach, limit, P, PB, Q, R, STARTS, LATE, FAILED,
+             low, high, center, precision, fixed, points, tolerance, max_step, limit, P, PB, Q, R, STARTS, PATIENCE,
+             FAILED,
              UNFINISHED, CONVERGED)  # fmt: skip
 
 
-def advance(descent: Descent, some: Some, evaluated: Evaluated, limits: Limits, rules: Rules, count_T: Tensor) -> None:
+def advance(
+    descent: Descent,
+    active: ActiveTasks,
+    evaluated: Evaluations,
+    limits: Limits,
+    options: ScoringOptions,
+    count_T: Tensor,
+) -> None:
     """Takes in what the trials of some tasks came to. `count_T`: the points of each task."""
     run, together = _advance, max(1, _ROWS // triton.next_power_of_2(limits.low_TP.shape[1]))  # tasks of one program
-    run[(-(-len(some) // together),)](
-        some.index_L, some.count, *of(evaluated), *state(descent, limits), count_T, some.begin, *plain(rules),
-        S=together, num_warps=1, **compiled(descent, limits, rules),
+    run[(-(-len(active) // together),)](
+        active.index_L, active.count, *of(evaluated), *state(descent, limits), count_T, active.begin, *plain(options),
+        S=together, num_warps=1, **compiled(descent, limits, options),
     )  # fmt: skip
 
 
-def of(evaluated: Evaluated) -> tuple[Tensor, ...]:
+def of(evaluated: Evaluations) -> tuple[Tensor, ...]:
     """What was evaluated, as `step` is given it."""
     return evaluated.value_L2, evaluated.beta_LQ, evaluated.gradient_LP, evaluated.info_LPP
 
@@ -291,19 +303,19 @@ def state(d: Descent, limits: Limits) -> tuple[Tensor, ...]:
     return (
         d.starts_TSP, d.count_T, d.start_T, d.made_T, d.trial_TP, d.now_TP, d.gradient_TP, d.info_TPP, d.beta_TQ,
         d.steps_TRP, d.changes_TRP, d.numbers_T4, d.best_TP, d.best_TQ, d.best_T3, d.iterations_T, d.ending_T,
-        d.going_T, limits.low_TP, limits.high_TP, limits.centre_TP, limits.precision_P, limits.fixed_P.view(torch.int8),
+        d.going_T, limits.low_TP, limits.high_TP, limits.center_TP, limits.precision_P, limits.fixed_P.view(torch.int8),
     )  # fmt: skip
 
 
-def plain(rules: Rules) -> tuple[float, float, int]:
+def plain(options: ScoringOptions) -> tuple[float, float, int]:
     """The rules, as `step` is given them."""
-    return rules.tolerance, rules.reach, rules.iterations
+    return options.tolerance, options.max_step, options.steps
 
 
-def compiled(d: Descent, limits: Limits, rules: Rules) -> dict[str, Any]:
+def compiled(d: Descent, limits: Limits, options: ScoringOptions) -> dict[str, Any]:
     """What `step` has compiled in."""
     P = limits.low_TP.shape[1]
     return {
         "P": P, "PB": triton.next_power_of_2(P), "Q": d.beta_TQ.shape[1], "R": P + 2, "STARTS": d.starts_TSP.shape[1],
-        "LATE": rules.late, "FAILED": FAILED, "UNFINISHED": UNFINISHED, "CONVERGED": CONVERGED,
+        "PATIENCE": options.patience, "FAILED": FAILED, "UNFINISHED": UNFINISHED, "CONVERGED": CONVERGED,
     }  # fmt: skip

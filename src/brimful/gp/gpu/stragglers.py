@@ -1,10 +1,10 @@
-"""The last tasks on their way, as one Triton kernel: a program a task, with all the steps that it still needs.
+"""The last active tasks as one Triton kernel: one program per task, with all the steps that it still needs.
 
-A lane a task (`_kernels.py`) is the fastest way for many tasks and takes as long for one. What is left after some steps
-is few, so here a whole program works on each: it sweeps the covariance (Gauss-Jordan, symmetric at every moment), with
-the targets and the regressors of the mean as further rows, and steps as `_advance.py` does until the task has ended.
-What is symmetric is summed along its first axis, which lies within a thread. Which tasks come here depends on each of
-them alone, never on how many there are: a fit does not change with its neighbours.
+One lane per task (`likelihood.py`) is fastest for many tasks, and takes as long for a single one. Few tasks are left
+after some steps, so here a whole program works on each: it sweeps the covariance (Gauss-Jordan, symmetric throughout),
+with the targets and the regressors of the mean as further rows, and steps as `scoring_step.py` does until the task has
+ended. Symmetric matrices are summed along their first axis, which lies within a thread. Which tasks come here depends
+on each of them alone, never on how many there are: a fit does not change with its neighbours.
 """
 
 # pyright: reportArgumentType=false, reportCallIssue=false, reportOperatorIssue=false, reportAttributeAccessIssue=false
@@ -14,11 +14,11 @@ import triton.language as tl
 
 from ..model.kernels import Kernel
 from ..model.priors import Limits
-from ..optimize.scoring import Rules
+from ..optimize.scoring import ScoringOptions
 from . import likelihood, scoring_step
 from .cholesky import fit_mean, value_of
-from .layout import Laid
-from .likelihood import Evaluated, Some
+from .layout import TaskLayout
+from .likelihood import ActiveTasks, Evaluations
 from .scoring_step import Descent, step
 
 MOST_POINTS = 60
@@ -70,8 +70,8 @@ def _shape(
     R = tl.zeros([N, N], tl.float64)
     for d in range(D):
         R += _apart(x, d, i, XN, NP, tl.exp(-2.0 * tl.load(theta + 1 + d * ARD)) + zero)
-    value, slope = value_of(R, SHAPE)
-    return R, value, slope
+    value, derivative = value_of(R, SHAPE)
+    return R, value, derivative
 
 
 @triton.jit
@@ -88,7 +88,7 @@ def _evaluate(
     there = tl.where(floor == float("-inf"), 0.0, 1.0).to(tl.float64)
     variance = tl.exp(tl.load(theta))
     noise = tl.exp(tl.load(theta + P - 1))
-    _R, value, _slope = _shape(x, theta, i, XN, NP, 0.0, N, D, SHAPE, ARD)
+    _R, value, _derivative = _shape(x, theta, i, XN, NP, 0.0, N, D, SHAPE, ARD)
     lifted = tl.where(there > 0.0, variance + noise + floor, 1.0)
     A = tl.where(diagonal, lifted[:, None], value * (there[:, None] * there[None, :]) * variance)
     target = tl.load(y + i * T + t, mask=i < NP, other=0.0)
@@ -138,12 +138,12 @@ def _evaluate(
     g = tl.where(p == 0, first, tl.where(p == P - 1, last, 0.0))
     U = tl.where((p == 0)[:, None], u[None, :], tl.where((p == P - 1)[:, None], (noise * a)[None, :], 0.0))
     # Made again rather than kept, for which there are too few registers; the zero has the compiler believe it.
-    R, _value, slope = _shape(x, theta, i, XN, NP, least * 0.0, N, D, SHAPE, ARD)
-    slope *= (there[:, None] * there[None, :]) * variance
+    R, _value, derivative = _shape(x, theta, i, XN, NP, least * 0.0, N, D, SHAPE, ARD)
+    derivative *= (there[:, None] * there[None, :]) * variance
     for s in range(1, P - 1):
         if ARD:
             R = _apart(x, s - 1, i, XN, NP, tl.exp(-2.0 * tl.load(theta + s)))
-        dK = slope * R
+        dK = derivative * R
         total = tl.sum(tl.sum((-A - a[:, None] * a[None, :]) * dK, axis=0), axis=0)
         g = tl.where(p == s, 0.5 * total, g)
         u = tl.sum(dK * a[:, None], axis=0)
@@ -176,9 +176,9 @@ def _evaluate(
 def _descend(
     index, count, x, y, known, last, value, beta, gradient, info, starts, counts, start, made, trial, now,
     kept_gradient, kept_info, kept_beta, steps, changes, numbers, best, best_beta, best_numbers, iterations, ending,
-    going, low, high, centre, precision, fixed, points, tolerance, reach, limit, T, XT, XN, NP,
+    going, low, high, center, precision, fixed, points, tolerance, max_step, limit, T, XT, XN, NP,
     N: tl.constexpr, D: tl.constexpr, SHAPE: tl.constexpr, ARD: tl.constexpr, INTERPRETED: tl.constexpr,
-    P: tl.constexpr, PB: tl.constexpr, Q: tl.constexpr, R: tl.constexpr, STARTS: tl.constexpr, LATE: tl.constexpr,
+    P: tl.constexpr, PB: tl.constexpr, Q: tl.constexpr, R: tl.constexpr, STARTS: tl.constexpr, PATIENCE: tl.constexpr,
     FAILED: tl.constexpr, UNFINISHED: tl.constexpr, CONVERGED: tl.constexpr,
 ):  # fmt: skip
     slot = tl.program_id(0).to(tl.int64)
@@ -196,21 +196,25 @@ def _descend(
         tl.debug_barrier()  # what some threads have written is for others to read
         step(slot_1, t_1, slot_1 >= 0, value, beta, gradient, info, starts, counts, start, made, trial, now,
              kept_gradient, kept_info, kept_beta, steps, changes, numbers, best, best_beta, best_numbers, iterations,
-             ending, going, low, high, centre, precision, fixed, points, tolerance, reach, limit, P, PB, Q, R, STARTS,
-             LATE, FAILED, UNFINISHED, CONVERGED)  # fmt: skip
+             ending, going, low, high, center, precision, fixed, points, tolerance, max_step, limit, P, PB, Q, R,
+             STARTS,
+             PATIENCE, FAILED, UNFINISHED, CONVERGED)  # fmt: skip
         tl.debug_barrier()
 
 
-def descend(kernel: Kernel, laid: Laid, descent: Descent, some: Some, limits: Limits, rules: Rules) -> Evaluated:
+def descend(
+    kernel: Kernel, layout: TaskLayout, descent: Descent, active: ActiveTasks, limits: Limits, options: ScoringOptions
+) -> Evaluations:
     """Follows tasks of at most `MOST_POINTS` points to their end; what was evaluated last."""
-    L, (NP, T), P = len(some), laid.y_NT.shape, limits.low_TP.shape[1]
-    evaluated, run = likelihood.unwritten(L, P, laid, True), _descend
+    L, (NP, T), P = len(active), layout.y_NT.shape, limits.low_TP.shape[1]
+    evaluated, run = likelihood.empty_evaluations(L, P, layout, True), _descend
     if L:
-        options = likelihood.options(kernel, laid, P) | scoring_step.compiled(descent, limits, rules)
+        constants = likelihood.constants(kernel, layout, P) | scoring_step.compiled(descent, limits, options)
         run[(L,)](
-            some.index_L, some.count, laid.x_DNT, laid.y_NT, laid.known, laid.last_T, *scoring_step.of(evaluated),
-            *scoring_step.state(descent, limits), laid.count_T, *scoring_step.plain(rules),
-            T, *laid.strides, NP, N=_ACROSS,
-            **(options | {"num_warps": _WARPS}),
+            active.index_L, active.count, layout.x_DNT, layout.y_NT, layout.known, layout.last_T,
+            *scoring_step.of(evaluated),
+            *scoring_step.state(descent, limits), layout.count_T, *scoring_step.plain(options),
+            T, *layout.strides, NP, N=_ACROSS,
+            **(constants | {"num_warps": _WARPS}),
         )  # fmt: skip
     return evaluated

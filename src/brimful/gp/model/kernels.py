@@ -21,14 +21,14 @@ from ...core.base.errors import ConfigError
 SHAPES = ("rbf", "matern12", "matern32", "matern52", "rational_quadratic", "periodic", "linear", "constant")
 """The shapes there are; a place in this list is a shape's number in the compiled kernels."""
 
-_SHORT = {"rq": "rational_quadratic", "matern": "matern52", "se": "rbf"}
+_ALIASES = {"rq": "rational_quadratic", "matern": "matern52", "se": "rbf"}
 _TINY = 1e-30  # under a square root, so that a distance of 0 divides nothing by 0
-_LENGTHS = (0.017, 0.04, 0.08, 0.16, 0.35, 0.8, 3.0)  # first guesses, in units of the inputs' extent
+_LENGTHS = (0.017, 0.04, 0.08, 0.16, 0.35, 0.8, 3.0)  # initial values, in units of the inputs' extent
 _APART = (1.0, 0.2, 5.0)
 _SUBSETS, _LONGER = 10, 6.0  # dimensions up to which some of them begin longer than others, and how much
 _FEW_LENGTHS = (0.06, 0.2, 0.7)  # where there are more than two such dimensions
-FREQUENCIES = [(0.7 + 0.038 * place) ** 2 for place in range(100)]
-"""First guesses of how often a wave fits into the inputs' extent, of a task that is not known."""
+FREQUENCIES = [(0.7 + 0.038 * position) ** 2 for position in range(100)]
+"""Initial values of how often a wave fits into the inputs' extent, of a task that is not known."""
 _WAVES, _ENVELOPES = (
     (0.5, 1.5),
     (0.1, 0.5, 2.0),
@@ -36,7 +36,7 @@ _WAVES, _ENVELOPES = (
 
 
 @dataclass(frozen=True, slots=True)
-class Factor:
+class KernelFactor:
     """One shape of a term.
 
     Attributes:
@@ -59,7 +59,7 @@ class Kernel:
 
     Attributes:
         text: how it is written.
-        names: one a parameter, such as "variance" or "periodic.lengthscale".
+        names: one per parameter, such as "variance" or "periodic.lengthscale".
         kinds: what each is: variance, lengthscale, alpha or period.
         factors: the shapes, those of one term side by side.
         dimensions: input dimensions.
@@ -69,7 +69,7 @@ class Kernel:
     text: str
     names: tuple[str, ...]
     kinds: tuple[str, ...]
-    factors: tuple[Factor, ...]
+    factors: tuple[KernelFactor, ...]
     dimensions: int
     ard: bool
 
@@ -103,12 +103,13 @@ class Kernel:
             variance = torch.exp(theta_TP[:, factors[0].variance, None, None])
             parts = [_derive(factor, x_TND, theta_TP, self.ard) for factor in factors]
             product = variance * math.prod((shape for shape, _ in parts), start=torch.ones_like(variance))
-            for place, (factor, (_, slopes)) in enumerate(zip(factors, parts, strict=True)):
+            for position, (factor, (_, derivatives)) in enumerate(zip(factors, parts, strict=True)):
                 others = variance * math.prod(
-                    (shape for other, (shape, _) in enumerate(parts) if other != place), start=torch.ones_like(variance)
+                    (shape for other, (shape, _) in enumerate(parts) if other != position),
+                    start=torch.ones_like(variance),
                 )
-                for parameter, slope in zip(range(factor.start, factor.stop), slopes, strict=True):
-                    slots[parameter] = others * slope
+                for parameter, derivative in zip(range(factor.start, factor.stop), derivatives, strict=True):
+                    slots[parameter] = others * derivative
             slots[factors[0].variance] = product
             total = total + product
         return total, torch.stack([slot for slot in slots if slot is not None], dim=1)
@@ -126,14 +127,16 @@ class Kernel:
     @property
     def periods(self) -> list[int]:
         """The places of the periods of its waves."""
-        return [place for place, kind in enumerate(self.kinds) if kind == "period"]
+        return [position for position, kind in enumerate(self.kinds) if kind == "period"]
 
-    def guesses(self) -> tuple[list[list[float]], list[int]]:
-        """First guesses for inputs of extent 1 and targets of variance 1: rows of a grid, and its axes' lengths. The
-        first axis is a lengthscale, the second the period of a wave (`periods.guesses` has better ones, by task) or the
-        dimensions that begin longer."""
-        waves = {place for each in self.factors if each.shape == "periodic" for place in range(each.start, each.stop)}
-        long = any(kind == "lengthscale" and place not in waves for place, kind in enumerate(self.kinds))
+    def initial_grid(self) -> tuple[list[list[float]], list[int]]:
+        """Initial values for inputs of extent 1 and targets of variance 1: rows of a grid, and its axes' lengths. The
+        first axis is a lengthscale, the second the period of a wave (`periods.initial_periods` has better ones, by
+        task) or the dimensions that begin longer."""
+        waves = {
+            position for each in self.factors if each.shape == "periodic" for position in range(each.start, each.stop)
+        }
+        long = any(kind == "lengthscale" and position not in waves for position, kind in enumerate(self.kinds))
         subsets = self._subsets() if not waves else [()]
         lengths, periods = _LENGTHS if len(subsets) <= 3 else _FEW_LENGTHS, [1.0]
         if waves:
@@ -150,13 +153,15 @@ class Kernel:
         rows = []
         for length, period, longer in itertools.product(lengths, periods, subsets):
             values = {"variance": 1 / terms, "lengthscale": length, "alpha": 1.0, "period": period}
-            row = [math.log(values[kind] * spread.get(place, 1.0)) for place, kind in enumerate(self.kinds)]
-            for place in waves:
-                row[place] = row[place] if self.kinds[place] == "period" or not long else 0.0
-            for place in longer:
-                row[place] += math.log(_LONGER)
+            row = [math.log(values[kind] * spread.get(position, 1.0)) for position, kind in enumerate(self.kinds)]
+            for position in waves:
+                row[position] = row[position] if self.kinds[position] == "period" or not long else 0.0
+            for position in longer:
+                row[position] += math.log(_LONGER)
             rows.append(row)
-        if waves:  # a hollow along the period may be none along the lengthscale: smoother waves bend to other periods
+        if (
+            waves
+        ):  # a local minimum along the period may be none along the lengthscale: smoother waves bend to other periods
             return rows, [1, len(rows)]
         return rows, [len(lengths), len(subsets)]
 
@@ -165,19 +170,19 @@ class Kernel:
         if not self.ard or not 1 < self.dimensions <= _SUBSETS:
             return [()]
         ends = [each.stop for each in self.factors if each.start < each.stop]
-        own = [[end - self.dimensions + place for end in ends] for place in range(self.dimensions)]
-        others = [[place for each in own if each is not one for place in each] for one in own]
+        own = [[end - self.dimensions + position for end in ends] for position in range(self.dimensions)]
+        others = [[position for each in own if each is not one for position in each] for one in own]
         return [(), *(tuple(each) for each in (own if len(own) == 2 else own + others))]
 
 
 @dataclass(frozen=True, slots=True)
-class Custom:
+class CustomKernel:
     """A kernel of your own.
 
     Attributes:
         function: k(x1, x2, params) of the points of one task, (N, D) and (M, D), and a dict of positive numbers; gives
             the (N, M) covariance, by torch operations that can be differentiated.
-        start: a first guess for each parameter; its keys are the names.
+        start: a initial value for each parameter; its keys are the names.
     """
 
     function: Callable[[Tensor, Tensor, dict[str, Tensor]], Tensor]
@@ -204,12 +209,12 @@ class Custom:
         return torch.stack([self(point, point, theta_TP)[:, 0, 0] for point in x_TND.split(1, dim=1)], dim=1)
 
 
-def custom(function: Callable[[Tensor, Tensor, dict[str, Tensor]], Tensor], **start: float) -> Custom:
+def custom(function: Callable[[Tensor, Tensor, dict[str, Tensor]], Tensor], **start: float) -> CustomKernel:
     """A kernel of your own, fitted by gradients that torch finds.
 
     Args:
-        function: k(x1, x2, params), see `Custom`.
-        start: a positive first guess for each parameter, by name.
+        function: k(x1, x2, params), see `CustomKernel`.
+        start: a positive initial value for each parameter, by name.
 
     Example:
         >>> import torch
@@ -219,11 +224,11 @@ def custom(function: Callable[[Tensor, Tensor, dict[str, Tensor]], Tensor], **st
         ('variance', 'lengthscale')
     """
     if not start:
-        raise ConfigError("a kernel of your own needs a first guess for each parameter: custom(fn, lengthscale=0.3)")
+        raise ConfigError("a kernel of your own needs a initial value for each parameter: custom(fn, lengthscale=0.3)")
     for name, value in start.items():
         if not (isinstance(value, int | float) and math.isfinite(value) and value > 0):
-            raise ConfigError(f"the first guess of {name} is {value!r}; parameters are positive numbers")
-    return Custom(function, dict(start))
+            raise ConfigError(f"the initial value of {name} is {value!r}; parameters are positive numbers")
+    return CustomKernel(function, dict(start))
 
 
 def parse(text: str, dimensions: int = 1, ard: bool = False) -> Kernel:
@@ -242,21 +247,21 @@ def parse(text: str, dimensions: int = 1, ard: bool = False) -> Kernel:
     alone = sum(len(term) for term in terms) == 1
     names: list[str] = []
     kinds: list[str] = []
-    factors: list[Factor] = []
+    factors: list[KernelFactor] = []
     seen: dict[str, int] = {}
     for number, term in enumerate(terms):
         variance = len(names)
-        for place, shape in enumerate(term):
+        for position, shape in enumerate(term):
             seen[shape] = seen.get(shape, 0) + 1
             prefix = "" if alone else f"{shape}{seen[shape] if seen[shape] > 1 else ''}."
-            if place == 0:
+            if position == 0:
                 names.append(f"{prefix}variance")
                 kinds.append("variance")
             start = len(names)
             for name, kind in _parameters(shape, dimensions, ard):
                 names.append(prefix + name)
                 kinds.append(kind)
-            factors.append(Factor(shape, number, start, len(names), variance))
+            factors.append(KernelFactor(shape, number, start, len(names), variance))
     return Kernel(
         " + ".join(" * ".join(term) for term in terms), tuple(names), tuple(kinds), tuple(factors), dimensions, ard
     )
@@ -264,7 +269,7 @@ def parse(text: str, dimensions: int = 1, ard: bool = False) -> Kernel:
 
 def _known(name: str, text: str) -> str:
     plain = name.strip().lower().replace("-", "_").replace(" ", "_")
-    plain = _SHORT.get(plain, plain)
+    plain = _ALIASES.get(plain, plain)
     if plain not in SHAPES:
         raise ConfigError(f"kernel {text!r} names {name.strip()!r}; there are {', '.join(SHAPES)}, joined by + and *")
     return plain
@@ -275,7 +280,7 @@ def _parameters(shape: str, dimensions: int, ard: bool) -> list[tuple[str, str]]
         return []
     first = {"rational_quadratic": [("alpha", "alpha")], "periodic": [("period", "period")]}.get(shape, [])
     if ard and dimensions > 1:
-        return [*first, *((f"lengthscale_{place}", "lengthscale") for place in range(dimensions))]
+        return [*first, *((f"lengthscale_{position}", "lengthscale") for position in range(dimensions))]
     return [*first, ("lengthscale", "lengthscale")]
 
 
@@ -283,13 +288,13 @@ def _apart(x_TND: Tensor, x_TMD: Tensor) -> Tensor:
     return x_TND[:, :, None, :] - x_TMD[:, None, :, :]
 
 
-def _inverse_squares(factor: Factor, theta_TP: Tensor, ard: bool) -> Tensor:
+def _inverse_squares(factor: KernelFactor, theta_TP: Tensor, ard: bool) -> Tensor:
     """One over the squared lengthscales, broadcast over pairs: the last parameters of a factor."""
     first = factor.start + (factor.shape in ("rational_quadratic", "periodic"))
     return torch.exp(-2 * theta_TP[:, None, None, first : factor.stop])
 
 
-def _shape(factor: Factor, x_TND: Tensor, x_TMD: Tensor, theta_TP: Tensor, ard: bool) -> Tensor:
+def _shape(factor: KernelFactor, x_TND: Tensor, x_TMD: Tensor, theta_TP: Tensor, ard: bool) -> Tensor:
     if factor.shape == "constant":
         return torch.ones_like(x_TND[:, :, :1] * x_TMD[:, None, :, 0])
     if factor.shape == "linear":
@@ -302,7 +307,7 @@ def _shape(factor: Factor, x_TND: Tensor, x_TMD: Tensor, theta_TP: Tensor, ard: 
     return _stationary(factor, r2_TNM, theta_TP)[0]
 
 
-def _stationary(factor: Factor, r2: Tensor, theta_TP: Tensor) -> tuple[Tensor, Tensor]:
+def _stationary(factor: KernelFactor, r2: Tensor, theta_TP: Tensor) -> tuple[Tensor, Tensor]:
     """A shape of the squared scaled distance, and -2 times its derivative by that."""
     match factor.shape:
         case "rbf":
@@ -326,7 +331,7 @@ def _stationary(factor: Factor, r2: Tensor, theta_TP: Tensor) -> tuple[Tensor, T
     return shape, shape / u
 
 
-def _derive(factor: Factor, x_TND: Tensor, theta_TP: Tensor, ard: bool) -> tuple[Tensor, list[Tensor]]:
+def _derive(factor: KernelFactor, x_TND: Tensor, theta_TP: Tensor, ard: bool) -> tuple[Tensor, list[Tensor]]:
     """A shape over all pairs of points, and its derivatives by the logarithms of its parameters."""
     if factor.start == factor.stop:
         return _shape(factor, x_TND, x_TND, theta_TP, ard), []
@@ -340,16 +345,16 @@ def _derive(factor: Factor, x_TND: Tensor, theta_TP: Tensor, ard: bool) -> tuple
         return shape, [by_period, *_by_length(4 * shape, wave, inverse)]
     scaled = apart.square() * inverse
     r2 = scaled.sum(-1)
-    shape, slope = _stationary(factor, r2, theta_TP)
-    slopes = _by_length(slope, scaled, inverse)
+    shape, derivative = _stationary(factor, r2, theta_TP)
+    derivatives = _by_length(derivative, scaled, inverse)
     if factor.shape == "rational_quadratic":
         alpha = torch.exp(theta_TP[:, factor.start, None, None])
         u = 1 + r2 / (2 * alpha)
-        slopes.insert(0, shape * (-alpha * torch.log(u) + r2 / (2 * u)))
-    return shape, slopes
+        derivatives.insert(0, shape * (-alpha * torch.log(u) + r2 / (2 * u)))
+    return shape, derivatives
 
 
-def _by_length(slope: Tensor, scaled: Tensor, inverse: Tensor) -> list[Tensor]:
+def _by_length(derivative: Tensor, scaled: Tensor, inverse: Tensor) -> list[Tensor]:
     if inverse.shape[-1] == 1:
-        return [slope * scaled.sum(-1)]
-    return [slope * part for part in scaled.unbind(-1)]
+        return [derivative * scaled.sum(-1)]
+    return [derivative * part for part in scaled.unbind(-1)]

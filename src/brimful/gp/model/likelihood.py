@@ -14,14 +14,14 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from .kernels import Custom, Kernel
-from .tasks import Tasks
+from .kernels import CustomKernel, Kernel
+from .tasks import TaskBatch
 
 _MOST = 65_535  # matrices in one call: more is a known limit of the batched solvers on CUDA
 
 
 @dataclass(frozen=True, slots=True)
-class Solved:
+class FactoredCovariance:
     """A factored covariance and what follows from it.
 
     Attributes:
@@ -44,7 +44,7 @@ class Solved:
 
 
 @dataclass(frozen=True, slots=True)
-class Slopes:
+class Derivatives:
     """The likelihood's derivatives: the gradient, and the average of observed and expected information, less the second
     derivatives of the kernel, whose expectation is 0."""
 
@@ -52,11 +52,13 @@ class Slopes:
     information_TPP: Float[Tensor, "T P P"]
 
 
-def with_noise(K_TNN: Float[Tensor, "T N N"], tasks: Tasks, theta_TP: Float[Tensor, "T P"]) -> Float[Tensor, "T N N"]:
+def with_noise(
+    K_TNN: Float[Tensor, "T N N"], tasks: TaskBatch, theta_TP: Float[Tensor, "T P"]
+) -> Float[Tensor, "T N N"]:
     """A kernel's matrix with the noise, and the identity at missing points."""
-    keep_TN = tasks.keep_TN
-    noise_TN = torch.where(keep_TN, torch.exp(theta_TP[:, -1:]) + tasks.known_TN, 1.0)
-    return K_TNN * (keep_TN[:, :, None] & keep_TN[:, None, :]) + torch.diag_embed(noise_TN)
+    mask_TN = tasks.mask_TN
+    noise_TN = torch.where(mask_TN, torch.exp(theta_TP[:, -1:]) + tasks.known_TN, 1.0)
+    return K_TNN * (mask_TN[:, :, None] & mask_TN[:, None, :]) + torch.diag_embed(noise_TN)
 
 
 def factor(K_TNN: Float[Tensor, "T N N"]) -> tuple[Float[Tensor, "T N N"], Bool[Tensor, " T"]]:
@@ -68,7 +70,7 @@ def factor(K_TNN: Float[Tensor, "T N N"]) -> tuple[Float[Tensor, "T N N"], Bool[
     return torch.where(good_T[:, None, None], L_TNN, eye_NN), good_T
 
 
-def solve(K_TNN: Float[Tensor, "T N N"], tasks: Tasks) -> Solved:
+def solve(K_TNN: Float[Tensor, "T N N"], tasks: TaskBatch) -> FactoredCovariance:
     """Factors the covariance and fits the mean."""
     L_TNN, good_T = factor(K_TNN)
     H_TNQ, Q = tasks.H_TNQ, tasks.coefficients
@@ -78,7 +80,7 @@ def solve(K_TNN: Float[Tensor, "T N N"], tasks: Tasks) -> Solved:
     beta_TQ = (normal_TQQ @ (H_TNQ.mT @ direct_TN[:, :, None]))[:, :, 0]
     residual_TN = tasks.y_TN - (H_TNQ @ beta_TQ[:, :, None])[:, :, 0]
     weights_TN = direct_TN - (solved_TNQ @ beta_TQ[:, :, None])[:, :, 0]
-    return Solved(L_TNN, good_T, weights_TN, residual_TN, beta_TQ, solved_TNQ, normal_TQQ)
+    return FactoredCovariance(L_TNN, good_T, weights_TN, residual_TN, beta_TQ, solved_TNQ, normal_TQQ)
 
 
 def _pseudo_inverse(A_TQQ: Tensor) -> Tensor:
@@ -90,46 +92,46 @@ def _pseudo_inverse(A_TQQ: Tensor) -> Tensor:
     return torch.linalg.pinv(A_TQQ, hermitian=True, rtol=1e-6 if A_TQQ.dtype == torch.float32 else 1e-12)
 
 
-def nlml_of(solved: Solved, tasks: Tasks) -> Float[Tensor, " T"]:
+def nlml_of(solved: FactoredCovariance, tasks: TaskBatch) -> Float[Tensor, " T"]:
     """The negative log marginal likelihood; infinite where the covariance is not positive definite."""
-    quadratic_T, logdet_T = parts_of(solved)
-    count_T = tasks.keep_TN.sum(1).to(quadratic_T.dtype)
+    quadratic_T, logdet_T = quadratic_and_logdet(solved)
+    count_T = tasks.mask_TN.sum(1).to(quadratic_T.dtype)
     return torch.where(solved.good_T, 0.5 * (quadratic_T + logdet_T + math.log(2 * math.pi) * count_T), math.inf)
 
 
-def parts_of(solved: Solved) -> tuple[Float[Tensor, " T"], Float[Tensor, " T"]]:
+def quadratic_and_logdet(solved: FactoredCovariance) -> tuple[Float[Tensor, " T"], Float[Tensor, " T"]]:
     """The quadratic form and the log determinant."""
     quadratic_T = (solved.residual_TN * solved.weights_TN).sum(1)
     return quadratic_T, 2 * solved.L_TNN.diagonal(dim1=1, dim2=2).log().sum(1)
 
 
-def nlml(kernel: Kernel | Custom, tasks: Tasks, theta_TP: Float[Tensor, "T P"]) -> Float[Tensor, " T"]:
+def nlml(kernel: Kernel | CustomKernel, tasks: TaskBatch, theta_TP: Float[Tensor, "T P"]) -> Float[Tensor, " T"]:
     """The negative log marginal likelihood alone."""
     return score(kernel, tasks, theta_TP)[0]
 
 
 def score(
-    kernel: Kernel | Custom, tasks: Tasks, theta_TP: Float[Tensor, "T P"]
+    kernel: Kernel | CustomKernel, tasks: TaskBatch, theta_TP: Float[Tensor, "T P"]
 ) -> tuple[Float[Tensor, " T"], Float[Tensor, " T"]]:
     """The negative log marginal likelihood, and the quadratic form in it."""
     K_TNN = kernel(tasks.x_TND, tasks.x_TND, theta_TP[:, :-1])
     solved = solve(with_noise(K_TNN, tasks, theta_TP), tasks)
-    return nlml_of(solved, tasks), parts_of(solved)[0]
+    return nlml_of(solved, tasks), quadratic_and_logdet(solved)[0]
 
 
 def evaluate(
-    kernel: Kernel, tasks: Tasks, theta_TP: Float[Tensor, "T P"]
-) -> tuple[Float[Tensor, " T"], Float[Tensor, "T Q"], Slopes]:
+    kernel: Kernel, tasks: TaskBatch, theta_TP: Float[Tensor, "T P"]
+) -> tuple[Float[Tensor, " T"], Float[Tensor, "T Q"], Derivatives]:
     """The negative log marginal likelihood, the mean's coefficients, and the derivatives."""
-    keep_TN = tasks.keep_TN
+    mask_TN = tasks.mask_TN
     plain_TNN, dK_TPNN = kernel.derive(tasks.x_TND, theta_TP[:, :-1])
     solved = solve(with_noise(plain_TNN, tasks, theta_TP), tasks)
-    noise_TNN = torch.diag_embed(torch.where(keep_TN, torch.exp(theta_TP[:, -1:]), 0.0))
-    dK_TPNN = torch.cat([dK_TPNN * (keep_TN[:, None, :, None] & keep_TN[:, None, None, :]), noise_TNN[:, None]], 1)
+    noise_TNN = torch.diag_embed(torch.where(mask_TN, torch.exp(theta_TP[:, -1:]), 0.0))
+    dK_TPNN = torch.cat([dK_TPNN * (mask_TN[:, None, :, None] & mask_TN[:, None, None, :]), noise_TNN[:, None]], 1)
     inverse_TNN = torch.cat([torch.cholesky_inverse(part) for part in solved.L_TNN.split(_MOST)])
     a_TN = solved.weights_TN
     gap_TNN = inverse_TNN - a_TN[:, :, None] * a_TN[:, None, :]
     gradient_TP = 0.5 * (gap_TNN[:, None] * dK_TPNN).sum((2, 3))
     U_TNP = (dK_TPNN @ a_TN[:, None, :, None])[:, :, :, 0].mT
     through_TNP = inverse_TNN @ U_TNP - solved.solved_TNQ @ (solved.normal_TQQ @ (solved.solved_TNQ.mT @ U_TNP))
-    return nlml_of(solved, tasks), solved.beta_TQ, Slopes(gradient_TP, 0.5 * U_TNP.mT @ through_TNP)
+    return nlml_of(solved, tasks), solved.beta_TQ, Derivatives(gradient_TP, 0.5 * U_TNP.mT @ through_TNP)

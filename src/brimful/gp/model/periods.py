@@ -1,12 +1,12 @@
 """The periods of waves: how short they may be, and which to begin from.
 
 Legend: T tasks, N points, D input dimensions, P parameters, W waves of a kernel, G gaps between points, K frequencies,
-M peaks, F first guesses.
+M peaks, F initial values.
 
 In a task's units the extent of its inputs is 1, and a frequency is how often a wave fits into it. Evenly spaced points
 cannot tell a period below twice their spacing from one above, and what is predicted between them is then worthless. A
-likelihood has a hollow for nearly every cycle more or less, so that first guesses must be near the right one: they are
-the peaks of the task's own periodogram, their multiples, and a grid for what is no sine.
+likelihood has a local minimum for nearly every cycle more or less, so that initial values must be near the right one:
+they are the peaks of the task's own periodogram, their multiples, and a grid for what is no sine.
 """
 
 import math
@@ -19,7 +19,7 @@ from torch import Tensor
 
 from .kernels import FREQUENCIES, Kernel
 from .priors import Limits
-from .tasks import Tasks
+from .tasks import TaskBatch
 
 _SAME = 1e-9  # inputs less than this apart are one
 _CLOSE = 10  # one in so many gaps may be smaller than the spacing: readings that were taken twice say nothing of it
@@ -34,53 +34,53 @@ _PEAKS = max(count for count, _ in _LED)
 _APART = 0.5  # cycles between two waves of a kernel
 
 
-def within(limits: Limits, kernel: Kernel, tasks: Tasks, given: Collection[str]) -> Limits:
+def bound_periods(limits: Limits, kernel: Kernel, tasks: TaskBatch, given: Collection[str]) -> Limits:
     """The limits, with lower bounds of the periods that were not given: as short as the task's points can tell."""
-    places = [place for place in kernel.periods if kernel.names[place] not in given]
-    if not places:
+    positions = [position for position in kernel.periods if kernel.names[position] not in given]
+    if not positions:
         return limits
     low_TP = limits.low_TP.clone()
-    low_TP[:, places] = torch.log(_shortest(tasks))[:, None].to(low_TP.dtype)
+    low_TP[:, positions] = torch.log(_shortest(tasks))[:, None].to(low_TP.dtype)
     return replace(limits, low_TP=low_TP)
 
 
-def _shortest(tasks: Tasks) -> Float[Tensor, " T"]:
+def _shortest(tasks: TaskBatch) -> Float[Tensor, " T"]:
     """The shortest period that a task's points can tell: twice their spacing."""
-    x_TDN = torch.where(tasks.keep_TN[:, :, None], tasks.x_TND, math.inf).mT.sort(-1).values
+    x_TDN = torch.where(tasks.mask_TN[:, :, None], tasks.x_TND, math.inf).mT.sort(-1).values
     none_TD1 = x_TDN.new_full((*x_TDN.shape[:2], 1), math.inf)
     gap_TG = torch.cat([x_TDN.diff(dim=-1), none_TD1], -1).flatten(1)
     gap_TG = torch.where((gap_TG > _SAME) & torch.isfinite(gap_TG), gap_TG, math.inf).sort(-1).values
     some_T1 = torch.isfinite(gap_TG).sum(1, keepdim=True) // _CLOSE
     spacing_T = gap_TG.gather(1, some_T1)[:, 0]
-    count_T = tasks.keep_TN.sum(1).clamp(min=1)
+    count_T = tasks.mask_TN.sum(1).clamp(min=1)
     return torch.maximum(2 * spacing_T, _SHORTEST / count_T).clamp(max=_LONGEST)
 
 
-def guesses(kernel: Kernel, tasks: Tasks, limits: Limits) -> Float[Tensor, "T F W"]:
-    """First guesses of the logarithms of the periods, the shortest first; those of each task from its data alone."""
-    places, T = kernel.periods, len(tasks)
-    found = limits.low_TP.new_empty(T, len(FREQUENCIES), len(places))
-    if not places or T == 0:
-        return found
-    least_TW, most_TW = _range(limits, places)
-    for wave in range(len(places)):
+def initial_periods(kernel: Kernel, tasks: TaskBatch, limits: Limits) -> Float[Tensor, "T F W"]:
+    """Initial values of the logarithms of the periods, the shortest first; those of each task from its data alone."""
+    positions, T = kernel.periods, len(tasks)
+    result = limits.low_TP.new_empty(T, len(FREQUENCIES), len(positions))
+    if not positions or T == 0:
+        return result
+    least_TW, most_TW = _range(limits, positions)
+    for wave in range(len(positions)):
         least_T, most_T = least_TW[:, wave], most_TW[:, wave]
         peaks_TM = _peaks(tasks, least_T, most_T)
         if wave == 0:
-            found[:, :, 0] = _candidates(peaks_TM, least_T, most_T)
+            result[:, :, 0] = _candidates(peaks_TM, least_T, most_T)
         else:  # the strongest that no wave before it has
-            near_TF = ((found[:, :, :1] - peaks_TM[:, None, :wave]).abs() < _APART).any(2)
+            near_TF = ((result[:, :, :1] - peaks_TM[:, None, :wave]).abs() < _APART).any(2)
             place_TF = (wave - 1 + near_TF.long()).clamp(max=_PEAKS - 1)
-            found[:, :, wave] = peaks_TM.gather(1, place_TF)
-    return -torch.log(found)
+            result[:, :, wave] = peaks_TM.gather(1, place_TF)
+    return -torch.log(result)
 
 
-def _range(limits: Limits, places: list[int]) -> tuple[Float[Tensor, "T W"], Float[Tensor, "T W"]]:
+def _range(limits: Limits, positions: list[int]) -> tuple[Float[Tensor, "T W"], Float[Tensor, "T W"]]:
     """The frequencies between the bounds that a narrow prior does not rule out."""
-    low_TW, high_TW, centre_TW = (each[:, places] for each in (limits.low_TP, limits.high_TP, limits.centre_TP))
-    spread_W = limits.precision_P[places].rsqrt()
+    low_TW, high_TW, center_TW = (item[:, positions] for item in (limits.low_TP, limits.high_TP, limits.center_TP))
+    spread_W = limits.precision_P[positions].rsqrt()
     reach_W = torch.where(spread_W < _NARROW, _REACH * spread_W, math.inf)
-    shortest_TW, longest_TW = (torch.clamp(centre_TW + each, low_TW, high_TW) for each in (-reach_W, reach_W))
+    shortest_TW, longest_TW = (torch.clamp(center_TW + item, low_TW, high_TW) for item in (-reach_W, reach_W))
     return torch.exp(-longest_TW), torch.exp(-shortest_TW).clamp(max=_HIGHEST)
 
 
@@ -110,7 +110,7 @@ def _first(least_T: Tensor, most_T: Tensor) -> Float[Tensor, " T"]:
     return least_T.clamp(min=FREQUENCIES[0]).minimum(most_T)
 
 
-def _peaks(tasks: Tasks, least_T: Tensor, most_T: Tensor) -> Float[Tensor, "T M"]:
+def _peaks(tasks: TaskBatch, least_T: Tensor, most_T: Tensor) -> Float[Tensor, "T M"]:
     """The frequencies of the highest peaks of each periodogram, the highest first, and again if there are too few."""
     first_T = _first(least_T, most_T)
     step_T = ((most_T - first_T) / _MOST).clamp(min=_STEP)
@@ -119,7 +119,7 @@ def _peaks(tasks: Tasks, least_T: Tensor, most_T: Tensor) -> Float[Tensor, "T M"
     parts = []
     for some in torch.arange(len(tasks), device=count_T.device).split(max(1, _TOGETHER // len(place_K))):
         frequency_TK = (first_T[some, None] + place_K * step_T[some, None]).minimum(most_T[some, None])
-        power_TK = _periodogram(tasks.pick(some), frequency_TK)
+        power_TK = _periodogram(tasks.select(some), frequency_TK)
         power_TK = torch.where(place_K < count_T[some, None], power_TK, -1.0)
         parts.append(_highest(frequency_TK, power_TK, step_T[some]))
     return torch.clamp(torch.cat(parts), first_T[:, None], most_T[:, None])
@@ -130,9 +130,9 @@ def _highest(frequency_TK: Tensor, power_TK: Tensor, step_T: Tensor) -> Float[Te
     padded = torch.nn.functional.pad(power_TK, (1, 1), value=-1.0)
     before_TK, after_TK = padded[:, :-2], padded[:, 2:]
     peak_TK = (power_TK > before_TK) & (power_TK >= after_TK)
-    bend_TK = 2 * power_TK - before_TK - after_TK
-    inner_TK = (before_TK >= 0) & (after_TK >= 0) & (bend_TK > 0)
-    off_TK = torch.where(inner_TK, (after_TK - before_TK) / (2 * bend_TK), 0.0)
+    curvature_TK = 2 * power_TK - before_TK - after_TK
+    inner_TK = (before_TK >= 0) & (after_TK >= 0) & (curvature_TK > 0)
+    off_TK = torch.where(inner_TK, (after_TK - before_TK) / (2 * curvature_TK), 0.0)
     top_TK = frequency_TK + torch.round(off_TK * _FINE) / _FINE * step_T[:, None]
     height_TK, order_TK = torch.where(peak_TK, power_TK, -1.0).sort(dim=1, descending=True, stable=True)
     place_TM = torch.where(height_TK >= 0, order_TK, order_TK[:, :1])[:, :_PEAKS]
@@ -140,7 +140,7 @@ def _highest(frequency_TK: Tensor, power_TK: Tensor, step_T: Tensor) -> Float[Te
     return top_TK.gather(1, torch.cat([place_TM, again_TM], 1))
 
 
-def _periodogram(tasks: Tasks, frequency_TK: Tensor) -> Float[Tensor, "T K"]:
+def _periodogram(tasks: TaskBatch, frequency_TK: Tensor) -> Float[Tensor, "T K"]:
     """How strong each frequency is in the targets less their trend, over all dimensions of the inputs. In float32, so
     that the order of a few sums decides nothing."""
     off_TN = _detrended(tasks)
@@ -156,17 +156,17 @@ def _periodogram(tasks: Tasks, frequency_TK: Tensor) -> Float[Tensor, "T K"]:
     return torch.where(torch.isfinite(power_TK), power_TK, 0.0)
 
 
-def _detrended(tasks: Tasks) -> Float[Tensor, "T N"]:
+def _detrended(tasks: TaskBatch) -> Float[Tensor, "T N"]:
     """The targets less their mean, and less their slope along each dimension, one after another: what drifts would
     drown the waves."""
-    count_T1 = tasks.keep_TN.sum(1, keepdim=True).clamp(min=1)
+    count_T1 = tasks.mask_TN.sum(1, keepdim=True).clamp(min=1)
 
-    def centred(some_TN: Tensor) -> Tensor:
-        return torch.where(tasks.keep_TN, some_TN - some_TN.sum(1, keepdim=True) / count_T1, 0.0)
+    def centered(some_TN: Tensor) -> Tensor:
+        return torch.where(tasks.mask_TN, some_TN - some_TN.sum(1, keepdim=True) / count_T1, 0.0)
 
-    off_TN = centred(tasks.y_TN)
+    off_TN = centered(tasks.y_TN)
     for x_TN in tasks.x_TND.unbind(2):
-        along_TN = centred(x_TN)
+        along_TN = centered(x_TN)
         slope_T1 = (along_TN * off_TN).sum(1, keepdim=True) / along_TN.square().sum(1, keepdim=True).clamp(min=_SAME)
         off_TN = off_TN - slope_T1 * along_TN
     return off_TN

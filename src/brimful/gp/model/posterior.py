@@ -9,19 +9,19 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from .kernels import Custom, Kernel
-from .likelihood import Solved, factor, solve, with_noise
-from .tasks import Tasks, regressors
+from .kernels import CustomKernel, Kernel
+from .likelihood import FactoredCovariance, factor, solve, with_noise
+from .tasks import TaskBatch, regressors
 
 
-def _solved(kernel: Kernel | Custom, tasks: Tasks, theta_TP: Tensor) -> Solved:
+def _solved(kernel: Kernel | CustomKernel, tasks: TaskBatch, theta_TP: Tensor) -> FactoredCovariance:
     K_TNN = kernel(tasks.x_TND, tasks.x_TND, theta_TP[:, :-1])
     return solve(with_noise(K_TNN, tasks, theta_TP), tasks)
 
 
 def predict(
-    kernel: Kernel | Custom,
-    tasks: Tasks,
+    kernel: Kernel | CustomKernel,
+    tasks: TaskBatch,
     theta_TP: Float[Tensor, "T P"],
     beta_TQ: Float[Tensor, "T Q"],
     new_TMD: Float[Tensor, "T M D"],
@@ -32,24 +32,24 @@ def predict(
     The mean's coefficients are taken as known, as scikit-learn and GPyTorch do.
     """
     mean_TM, cross_TMN, solved = _mean(kernel, tasks, theta_TP, beta_TQ, new_TMD, mean)
-    pulled_TNM = torch.linalg.solve_triangular(solved.L_TNN, cross_TMN.mT, upper=False)
-    variance_TM = kernel.diagonal(new_TMD, theta_TP[:, :-1]) - pulled_TNM.square().sum(1)
+    whitened_TNM = torch.linalg.solve_triangular(solved.L_TNN, cross_TMN.mT, upper=False)
+    variance_TM = kernel.diagonal(new_TMD, theta_TP[:, :-1]) - whitened_TNM.square().sum(1)
     return mean_TM, torch.where(solved.good_T[:, None], variance_TM.clamp(min=0), torch.nan)
 
 
 def _mean(
-    kernel: Kernel | Custom, tasks: Tasks, theta_TP: Tensor, beta_TQ: Tensor, new_TMD: Tensor, mean: str
-) -> tuple[Tensor, Tensor, Solved]:
+    kernel: Kernel | CustomKernel, tasks: TaskBatch, theta_TP: Tensor, beta_TQ: Tensor, new_TMD: Tensor, mean: str
+) -> tuple[Tensor, Tensor, FactoredCovariance]:
     solved = _solved(kernel, tasks, theta_TP)
     beta_TQ = torch.where(solved.good_T[:, None], solved.beta_TQ, beta_TQ)
-    cross_TMN = kernel(new_TMD, tasks.x_TND, theta_TP[:, :-1]) * tasks.keep_TN[:, None, :]
+    cross_TMN = kernel(new_TMD, tasks.x_TND, theta_TP[:, :-1]) * tasks.mask_TN[:, None, :]
     level_TM = (regressors(new_TMD, mean) @ beta_TQ[:, :, None])[:, :, 0]
-    pulled_TM = (cross_TMN @ solved.weights_TN[:, :, None])[:, :, 0]
-    return level_TM + torch.where(solved.good_T[:, None], pulled_TM, 0.0), cross_TMN, solved
+    weighted_TM = (cross_TMN @ solved.weights_TN[:, :, None])[:, :, 0]
+    return level_TM + torch.where(solved.good_T[:, None], weighted_TM, 0.0), cross_TMN, solved
 
 
 def leave_one_out(
-    kernel: Kernel | Custom, tasks: Tasks, theta_TP: Float[Tensor, "T P"]
+    kernel: Kernel | CustomKernel, tasks: TaskBatch, theta_TP: Float[Tensor, "T P"]
 ) -> tuple[Float[Tensor, "T N"], Float[Tensor, "T N"], Float[Tensor, "T N"]]:
     """Mean, variance and log density of each observation given the task's others, at the same parameters.
 
@@ -64,7 +64,7 @@ def leave_one_out(
     off_TN = solved.weights_TN / torch.where(left_TN > 1e-9 * precision_TN, left_TN, precision_TN)
     variance_TN = 1 / precision_TN
     density_TN = -0.5 * (off_TN.square() / variance_TN + torch.log(2 * torch.pi * variance_TN))
-    there_TN = tasks.keep_TN & solved.good_T[:, None]
+    there_TN = tasks.mask_TN & solved.good_T[:, None]
     return (
         torch.where(there_TN, tasks.y_TN - off_TN, torch.nan),
         torch.where(there_TN, variance_TN, torch.nan),
@@ -73,21 +73,21 @@ def leave_one_out(
 
 
 def sample(
-    kernel: Kernel | Custom,
-    tasks: Tasks,
+    kernel: Kernel | CustomKernel,
+    tasks: TaskBatch,
     theta_TP: Float[Tensor, "T P"],
     beta_TQ: Float[Tensor, "T Q"],
     new_TMD: Float[Tensor, "T M D"],
     mean: str,
     normal_TSM: Float[Tensor, "T S M"],
 ) -> Float[Tensor, "T S M"]:
-    """Draws of the function at new points, from standard normal numbers."""
+    """Samples of the function at new points, from standard normal numbers."""
     mean_TM, cross_TMN, solved = _mean(kernel, tasks, theta_TP, beta_TQ, new_TMD, mean)
-    pulled_TNM = torch.linalg.solve_triangular(solved.L_TNN, cross_TMN.mT, upper=False)
-    spread_TMM = kernel(new_TMD, new_TMD, theta_TP[:, :-1]) - pulled_TNM.mT @ pulled_TNM
+    whitened_TNM = torch.linalg.solve_triangular(solved.L_TNN, cross_TMN.mT, upper=False)
+    spread_TMM = kernel(new_TMD, new_TMD, theta_TP[:, :-1]) - whitened_TNM.mT @ whitened_TNM
     root_TMM, good_T = _root(spread_TMM)
-    draws_TSM = mean_TM[:, None, :] + normal_TSM @ root_TMM.mT
-    return torch.where((good_T & solved.good_T)[:, None, None], draws_TSM, torch.nan)
+    samples_TSM = mean_TM[:, None, :] + normal_TSM @ root_TMM.mT
+    return torch.where((good_T & solved.good_T)[:, None, None], samples_TSM, torch.nan)
 
 
 def _root(A_TMM: Tensor) -> tuple[Tensor, Tensor]:

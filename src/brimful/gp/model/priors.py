@@ -14,7 +14,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from ...core.base.errors import ConfigError
-from .kernels import Custom, Kernel
+from .kernels import CustomKernel, Kernel
 from .tasks import Units
 
 
@@ -32,7 +32,7 @@ class LogNormal:
 
     def __post_init__(self) -> None:
         both = (self.median, self.spread)
-        if not all(isinstance(each, Real) and 0 < float(each) < math.inf for each in both):
+        if not all(isinstance(value, Real) and 0 < float(value) < math.inf for value in both):
             raise ConfigError(f"{self}: median and spread must be positive numbers")
 
 
@@ -52,7 +52,7 @@ BOUNDS: dict[str, tuple[float, float]] = {
     "period": (2e-2, 1e1),
     "noise": (1e-8, 1e1),
 }
-"""The bounds unless said otherwise, in the same units. They keep the covariance within what float64 can factor."""
+"""The bounds by default, in the same units. They keep the covariance within what float64 can factor."""
 
 _CUSTOM_BOUNDS = (1e-10, 1e10)
 
@@ -63,20 +63,20 @@ class Limits:
 
     Attributes:
         low_TP, high_TP: the bounds.
-        centre_TP: where the priors pull to.
+        center_TP: where the priors pull to.
         precision_P: how hard; 0 for none.
         fixed_P: parameters that are not fitted.
     """
 
     low_TP: Float[Tensor, "T P"]
     high_TP: Float[Tensor, "T P"]
-    centre_TP: Float[Tensor, "T P"]
+    center_TP: Float[Tensor, "T P"]
     precision_P: Float[Tensor, " P"]
     fixed_P: Bool[Tensor, " P"]
 
-    def pull(self, theta_TP: Float[Tensor, "*G T P"]) -> Float[Tensor, "*G T"]:
+    def prior_penalty(self, theta_TP: Float[Tensor, "*G T P"]) -> Float[Tensor, "*G T"]:
         """What the priors add to the negative log likelihood, up to a constant."""
-        apart_TP = torch.where(self.precision_P > 0, theta_TP - self.centre_TP, 0.0)
+        apart_TP = torch.where(self.precision_P > 0, theta_TP - self.center_TP, 0.0)
         return 0.5 * (self.precision_P * apart_TP.square()).sum(-1)
 
     def steps(self, points: int) -> int:
@@ -84,14 +84,14 @@ class Limits:
         outweigh the priors, and one step is as good."""
         return 16 if float(self.precision_P[0] + self.precision_P[-1]) > 0.05 * points else 0
 
-    def pick(self, index: Tensor | slice) -> "Limits":
-        return Limits(self.low_TP[index], self.high_TP[index], self.centre_TP[index], self.precision_P, self.fixed_P)
+    def select(self, index: Tensor | slice) -> "Limits":
+        return Limits(self.low_TP[index], self.high_TP[index], self.center_TP[index], self.precision_P, self.fixed_P)
 
     def to(self, dtype: torch.dtype) -> "Limits":
         return Limits(
             self.low_TP.to(dtype),
             self.high_TP.to(dtype),
-            self.centre_TP.to(dtype),
+            self.center_TP.to(dtype),
             self.precision_P.to(dtype),
             self.fixed_P,
         )
@@ -101,19 +101,21 @@ Priors = Mapping[str, LogNormal | tuple[float, float]] | str | None
 Bounds = Mapping[str, tuple[float, float]] | None
 
 
-def limits(kernel: Kernel | Custom, units: Units, priors: Priors, bounds: Bounds, noise_known: bool) -> Limits:
+def limits(kernel: Kernel | CustomKernel, units: Units, priors: Priors, bounds: Bounds, noise_known: bool) -> Limits:
     """The priors and bounds of every task."""
     names = (*kernel.names, "noise")
     kinds = (*(kernel.kinds if isinstance(kernel, Kernel) else ("custom",) * len(kernel.names)), "noise")
     own = (
-        {} if isinstance(priors, str) or priors is None else {name: _prior(name, each) for name, each in priors.items()}
+        {}
+        if isinstance(priors, str) or priors is None
+        else {name: _prior(name, value) for name, value in priors.items()}
     )
     _check_names("priors", own, names)
     _check_names("bounds", bounds or {}, names)
     shift_TP = units.shift(kernel)
-    low, high, centre, precision = [], [], [], []
-    for place, (name, kind) in enumerate(zip(names, kinds, strict=True)):
-        shift_T = shift_TP[:, place]
+    low, high, center, precision = [], [], [], []
+    for position, (name, kind) in enumerate(zip(names, kinds, strict=True)):
+        shift_T = shift_TP[:, position]
         if bounds and name in bounds:
             least, most = _bound(name, bounds[name])
             low.append(math.log(least) - shift_T)
@@ -123,19 +125,23 @@ def limits(kernel: Kernel | Custom, units: Units, priors: Priors, bounds: Bounds
             low.append(torch.full_like(shift_T, math.log(least)))
             high.append(torch.full_like(shift_T, math.log(most)))
         if name in own:
-            centre.append(math.log(own[name].median) - shift_T)
+            center.append(math.log(own[name].median) - shift_T)
             precision.append(own[name].spread ** -2)
         elif priors == "weak" and kind in WEAK and isinstance(kernel, Kernel):
-            centre.append(torch.full_like(shift_T, math.log(WEAK[kind].median)))
+            center.append(torch.full_like(shift_T, math.log(WEAK[kind].median)))
             precision.append(WEAK[kind].spread ** -2)
         else:
-            centre.append(torch.zeros_like(shift_T))
+            center.append(torch.zeros_like(shift_T))
             precision.append(0.0)
     fixed_P = torch.zeros(len(names), dtype=torch.bool, device=shift_TP.device)
     fixed_P[-1] = noise_known
-    pull_P = torch.tensor(precision, dtype=torch.float64, device=shift_TP.device)
+    precision_P = torch.tensor(precision, dtype=torch.float64, device=shift_TP.device)
     return Limits(
-        torch.stack(low, 1), torch.stack(high, 1), torch.stack(centre, 1), torch.where(fixed_P, 0.0, pull_P), fixed_P
+        torch.stack(low, 1),
+        torch.stack(high, 1),
+        torch.stack(center, 1),
+        torch.where(fixed_P, 0.0, precision_P),
+        fixed_P,
     )
 
 
@@ -149,7 +155,7 @@ def _prior(name: str, given: Any) -> LogNormal:
 
 def _bound(name: str, given: Any) -> tuple[float, float]:
     try:
-        least, most = (float(each) for each in given)
+        least, most = (float(value) for value in given)
     except (TypeError, ValueError) as error:
         raise ConfigError(f"the bounds of {name} are {given!r}; give two numbers (low, high)") from error
     if not 0 < least <= most < math.inf:
@@ -163,10 +169,19 @@ def _check_names(what: str, given: Mapping[str, Any], names: tuple[str, ...]) ->
             raise ConfigError(f"{what} names {name!r}; the parameters are {', '.join(names)}")
 
 
-def check(kernel: Kernel | Custom, priors: Priors, bounds: Bounds) -> None:
+def check(kernel: Kernel | CustomKernel, priors: Priors, bounds: Bounds) -> None:
     """Raises on priors or bounds that do not fit the kernel."""
     if isinstance(priors, str) and priors != "weak":
         raise ConfigError(f"priors is {priors!r}; choose 'weak', None, or a dict of gp.LogNormal by parameter")
+    for name, given in (("priors", None if priors == "weak" else priors), ("bounds", bounds)):
+        if not (given is None or isinstance(given, Mapping)):
+            raise ConfigError(f"{name} is a {type(given).__name__}; give a dict by parameter, or None")
     one = torch.ones(1, dtype=torch.float64)
     dimensions = kernel.dimensions if isinstance(kernel, Kernel) else 1
-    limits(kernel, Units(one.expand(1, dimensions), one.expand(1, dimensions), one, one), priors, bounds, False)
+    units = Units(one.expand(1, dimensions), one.expand(1, dimensions), one, one)
+    try:
+        limits(kernel, units, priors, bounds, False)
+    except (TypeError, ValueError) as error:
+        raise ConfigError(
+            f"priors={priors!r} cannot be understood ({error}); give gp.LogNormal(median, spread)"
+        ) from error

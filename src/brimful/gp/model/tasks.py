@@ -13,12 +13,12 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from ...engine.map.batch import OWN_CODES
-from .kernels import Custom, Kernel
+from .kernels import CustomKernel, Kernel
 
 MEANS = ("zero", "constant", "linear")
 
 
-class Fate(IntEnum):
+class TaskStatus(IntEnum):
     """How a task fared, beyond the codes of `Status`."""
 
     LIMIT = OWN_CODES
@@ -34,38 +34,40 @@ class Fate(IntEnum):
     than 1e-14, whose variances a store could not hold, or inputs that reach over more than 1e30 or less than 1e-30."""
 
 
-SENTENCES = {
-    Fate.LIMIT: "not converged within the limit of iterations",
-    Fate.EMPTY: "the task has no points",
-    Fate.FEW: "the task has no more points than its mean has coefficients",
-    Fate.FLAT: "all targets of the task are alike",
-    Fate.INVALID: "the task holds an infinity, a known noise that is negative or not a number, targets that vary by "
-    "more than 1e17 or less than 1e-14, or inputs that reach over more than 1e30 or less than 1e-30",
+MESSAGES = {
+    TaskStatus.LIMIT: "not converged within the limit of iterations",
+    TaskStatus.EMPTY: "the task has no points",
+    TaskStatus.FEW: "the task has no more points than its mean has coefficients",
+    TaskStatus.FLAT: "all targets of the task are alike",
+    TaskStatus.INVALID: (
+        "the task holds an infinity, a known noise that is negative or not a number, targets that vary by more than "
+        "1e17 or less than 1e-14, or inputs that reach over more than 1e30 or less than 1e-30"
+    ),
 }
 
 
 @dataclass(frozen=True, slots=True)
-class Tasks:
+class TaskBatch:
     """T tasks in their own units.
 
     Attributes:
         x_TND: inputs, 0 at missing points.
         y_TN: targets, 0 at missing points.
-        keep_TN: which points are there.
+        mask_TN: which points are there.
         known_TN: noise variance known for each point, on top of the fitted one.
         mean: "zero", "constant" or "linear".
     """
 
     x_TND: Float[Tensor, "T N D"]
     y_TN: Float[Tensor, "T N"]
-    keep_TN: Bool[Tensor, "T N"]
+    mask_TN: Bool[Tensor, "T N"]
     known_TN: Float[Tensor, "T N"]
     mean: str
 
     @property
     def H_TNQ(self) -> Float[Tensor, "T N Q"]:  # noqa: N802, a matrix
         """Regressors of the mean, 0 at missing points; Q = 0 for a mean of zero. Made anew each time."""
-        return regressors(self.x_TND, self.mean) * self.keep_TN[:, :, None]
+        return regressors(self.x_TND, self.mean) * self.mask_TN[:, :, None]
 
     @property
     def coefficients(self) -> int:
@@ -73,23 +75,23 @@ class Tasks:
         return coefficients(self.mean, self.x_TND.shape[2])
 
     @property
-    def noisy(self) -> bool:
+    def has_known_noise(self) -> bool:
         """Whether any noise is known: no memory is given to what is not there."""
         return self.known_TN.stride() != (0, 0)
 
-    def pick(self, index: Tensor) -> "Tasks":
+    def select(self, index: Tensor) -> "TaskBatch":
         """Some of the tasks."""
-        known_TN = self.known_TN[index] if self.noisy else self.known_TN[:1].expand(len(index), -1)
+        known_TN = self.known_TN[index] if self.has_known_noise else self.known_TN[:1].expand(len(index), -1)
         shared = len(self) > 1 and self.x_TND.stride(0) == 0
         x_TND = self.x_TND[:1].expand(len(index), -1, -1) if shared else self.x_TND[index]
-        return Tasks(x_TND, self.y_TN[index], self.keep_TN[index], known_TN, self.mean)
+        return TaskBatch(x_TND, self.y_TN[index], self.mask_TN[index], known_TN, self.mean)
 
-    def narrowed(self, points: int) -> "Tasks":
+    def narrowed(self, points: int) -> "TaskBatch":
         """The first points alone."""
         known_TN = self.known_TN[:, :points]
-        return Tasks(self.x_TND[:, :points], self.y_TN[:, :points], self.keep_TN[:, :points], known_TN, self.mean)
+        return TaskBatch(self.x_TND[:, :points], self.y_TN[:, :points], self.mask_TN[:, :points], known_TN, self.mean)
 
-    def to(self, dtype: torch.dtype) -> "Tasks":
+    def to(self, dtype: torch.dtype) -> "TaskBatch":
         """The same in another precision."""
         return replace(self, x_TND=self.x_TND.to(dtype), y_TN=self.y_TN.to(dtype), known_TN=self.known_TN.to(dtype))
 
@@ -102,32 +104,32 @@ class Units:
     """What a task's numbers were divided by, and what was taken off before.
 
     Attributes:
-        x_zero_TD, x_scale_TD: of the inputs.
-        y_zero_T, y_scale_T: of the targets.
+        x_offset_TD, x_scale_TD: of the inputs.
+        y_offset_T, y_scale_T: of the targets.
     """
 
-    x_zero_TD: Float[Tensor, "T D"]
+    x_offset_TD: Float[Tensor, "T D"]
     x_scale_TD: Float[Tensor, "T D"]
-    y_zero_T: Float[Tensor, " T"]
+    y_offset_T: Float[Tensor, " T"]
     y_scale_T: Float[Tensor, " T"]
 
-    def pick(self, index: Tensor | slice) -> "Units":
-        return Units(*(getattr(self, each.name)[index] for each in fields(self)))
+    def select(self, index: Tensor | slice) -> "Units":
+        return Units(*(getattr(self, value.name)[index] for value in fields(self)))
 
     def inputs(self, x_TMD: Float[Tensor, "T M D"]) -> Float[Tensor, "T M D"]:
         """Inputs as given, in the task's units."""
-        return (x_TMD - self.x_zero_TD[:, None]) / self.x_scale_TD[:, None]
+        return (x_TMD - self.x_offset_TD[:, None]) / self.x_scale_TD[:, None]
 
-    def shift(self, kernel: Kernel | Custom) -> Float[Tensor, "T P"]:
+    def shift(self, kernel: Kernel | CustomKernel) -> Float[Tensor, "T P"]:
         """What the logarithms of the parameters change by, from the task's units to those of the data."""
-        if isinstance(kernel, Custom):
-            return torch.zeros(len(self.y_zero_T), len(kernel.names) + 1).to(self.y_scale_T)
+        if isinstance(kernel, CustomKernel):
+            return torch.zeros(len(self.y_offset_T), len(kernel.names) + 1).to(self.y_scale_T)
         log_y_T, log_x_TD = 2 * torch.log(self.y_scale_T), torch.log(self.x_scale_TD)
         columns = []
         for name, kind in zip(kernel.names, kernel.kinds, strict=True):
-            place = int(name.rsplit("_", 1)[1]) if kind == "lengthscale" and name[-1].isdigit() else 0
+            position = int(name.rsplit("_", 1)[1]) if kind == "lengthscale" and name[-1].isdigit() else 0
             by_kind = {"variance": log_y_T, "alpha": torch.zeros_like(log_y_T)}
-            columns.append(by_kind.get(kind, log_x_TD[:, place]))
+            columns.append(by_kind.get(kind, log_x_TD[:, position]))
         for factor in kernel.factors:
             if factor.shape == "linear":
                 columns[factor.variance] = columns[factor.variance] - 2 * log_x_TD[:, 0]
@@ -141,7 +143,7 @@ class Units:
         if beta_TQ.shape[1] == 0:
             return beta_TQ
         slope_TD = beta_TQ[:, 1:] / self.x_scale_TD[:, : beta_TQ.shape[1] - 1]
-        level_T = beta_TQ[:, 0] + self.y_zero_T - (slope_TD * self.x_zero_TD[:, : slope_TD.shape[1]]).sum(1)
+        level_T = beta_TQ[:, 0] + self.y_offset_T - (slope_TD * self.x_offset_TD[:, : slope_TD.shape[1]]).sum(1)
         return torch.cat([level_T[:, None], slope_TD], dim=1)
 
 
@@ -158,80 +160,83 @@ def regressors(x_TND: Float[Tensor, "T N D"], mean: str) -> Float[Tensor, "T N Q
     return ones_TN1[:, :, : coefficients(mean, x_TND.shape[2])]
 
 
-def prepare(
+def standardize(
     x_TND: Float[Tensor, "T N D"],
     y_TN: Float[Tensor, "T N"],
-    kernel: Kernel | Custom,
+    kernel: Kernel | CustomKernel,
     mean: str,
     known_TN: Float[Tensor, "T N"] | None = None,
-) -> tuple[Tasks, Units, Int[Tensor, " T"]]:
-    """The tasks in their own units, those units, and the `Fate` of tasks that cannot be fitted (0 for the others).
+) -> tuple[TaskBatch, Units, Int[Tensor, " T"]]:
+    """The tasks in their own units, those units, and the `TaskStatus` of tasks that cannot be fitted (0 for the
+    others).
 
     A NaN is a missing point. Everything is float64: what is lost in the units is lost for good.
     """
     x_TND, y_TN = x_TND.double(), y_TN.double()
-    keep_TN = ~(torch.isnan(y_TN) | torch.isnan(x_TND).any(-1))
+    mask_TN = ~(torch.isnan(y_TN) | torch.isnan(x_TND).any(-1))
     bad_TN = torch.isinf(y_TN) | torch.isinf(x_TND).any(-1)
     if known_TN is not None:
         known_TN = known_TN.double()
         bad_TN = bad_TN | ~(torch.isfinite(known_TN) & (known_TN >= 0))
-    invalid_T = (bad_TN & keep_TN).any(1)
-    keep_TN = keep_TN & ~invalid_T[:, None]
-    x_TND = torch.where(keep_TN[:, :, None], x_TND, 0.0)
-    y_TN = torch.where(keep_TN, y_TN, 0.0)
-    count_T = keep_TN.sum(1)
-    units = _units(x_TND, y_TN, keep_TN, count_T, kernel, mean)
-    x_TND = torch.where(keep_TN[:, :, None], units.inputs(x_TND), 0.0)
-    residual_TN = torch.where(keep_TN, y_TN - units.y_zero_T[:, None], 0.0)
-    flat_T = _flat(y_TN, keep_TN, count_T, mean)
-    fate_T = torch.zeros_like(count_T)
-    for where, fate in (
-        (flat_T, Fate.FLAT),
-        (count_T <= coefficients(mean, x_TND.shape[2]), Fate.FEW),
-        (count_T == 0, Fate.EMPTY),
-        (invalid_T | (_beyond(units) & ~flat_T), Fate.INVALID),
+    invalid_T = (bad_TN & mask_TN).any(1)
+    mask_TN = mask_TN & ~invalid_T[:, None]
+    x_TND = torch.where(mask_TN[:, :, None], x_TND, 0.0)
+    y_TN = torch.where(mask_TN, y_TN, 0.0)
+    count_T = mask_TN.sum(1)
+    units = _units(x_TND, y_TN, mask_TN, count_T, kernel, mean)
+    x_TND = torch.where(mask_TN[:, :, None], units.inputs(x_TND), 0.0)
+    residual_TN = torch.where(mask_TN, y_TN - units.y_offset_T[:, None], 0.0)
+    flat_T = _flat(y_TN, mask_TN, count_T, mean)
+    flag_T = torch.zeros_like(count_T)
+    for where, flag in (
+        (flat_T, TaskStatus.FLAT),
+        (count_T <= coefficients(mean, x_TND.shape[2]), TaskStatus.FEW),
+        (count_T == 0, TaskStatus.EMPTY),
+        (invalid_T | (_out_of_range(units) & ~flat_T), TaskStatus.INVALID),
     ):
-        fate_T = torch.where(where, int(fate), fate_T)
+        flag_T = torch.where(where, int(flag), flag_T)
     if known_TN is None:
         known_TN = torch.zeros((), dtype=y_TN.dtype, device=y_TN.device).expand_as(y_TN)
     else:
-        known_TN = torch.where(keep_TN, known_TN, 0.0) / units.y_scale_T[:, None].square()
-    tasks = Tasks(x_TND, residual_TN / units.y_scale_T[:, None], keep_TN, known_TN, mean)
-    return tasks, units, fate_T
+        known_TN = torch.where(mask_TN, known_TN, 0.0) / units.y_scale_T[:, None].square()
+    tasks = TaskBatch(x_TND, residual_TN / units.y_scale_T[:, None], mask_TN, known_TN, mean)
+    return tasks, units, flag_T
 
 
-def _flat(y_TN: Tensor, keep_TN: Tensor, count_T: Tensor, mean: str) -> Tensor:
+def _flat(y_TN: Tensor, mask_TN: Tensor, count_T: Tensor, mean: str) -> Tensor:
     """Which tasks have targets that do not differ from a constant mean, or from 0 where that is the mean."""
     if y_TN.shape[1] == 0:
         return count_T == 0
     level_T = torch.zeros_like(y_TN[:, 0]) if mean == "zero" else (y_TN / count_T.clamp(min=1)[:, None]).sum(1)
-    return torch.where(keep_TN, y_TN - level_T[:, None], 0.0).abs().amax(1) <= 1e-12 * y_TN.abs().amax(1)
+    return torch.where(mask_TN, y_TN - level_T[:, None], 0.0).abs().amax(1) <= 1e-12 * y_TN.abs().amax(1)
 
 
-def _beyond(units: Units) -> Tensor:
+def _out_of_range(units: Units) -> Tensor:
     """Scales whose squares, times the bounds of the parameters, are beyond float32."""
     x_TD, y_T = units.x_scale_TD, units.y_scale_T
-    lost_T = ~torch.isfinite(units.y_zero_T + y_T)
+    lost_T = ~torch.isfinite(units.y_offset_T + y_T)
     return lost_T | (y_T > 1e17) | (y_T < 1e-14) | (x_TD > 1e30).any(1) | (x_TD < 1e-30).any(1)
 
 
-def _units(x_TND: Tensor, y_TN: Tensor, keep_TN: Tensor, count_T: Tensor, kernel: Kernel | Custom, mean: str) -> Units:
+def _units(
+    x_TND: Tensor, y_TN: Tensor, mask_TN: Tensor, count_T: Tensor, kernel: Kernel | CustomKernel, mean: str
+) -> Units:
     few_T = count_T.clamp(min=1)
     level_T = (y_TN / few_T[:, None]).sum(1)
-    centre_T = torch.zeros_like(level_T) if mean == "zero" else level_T
-    off_TN = torch.where(keep_TN, y_TN - centre_T[:, None], 0.0)
+    center_T = torch.zeros_like(level_T) if mean == "zero" else level_T
+    off_TN = torch.where(mask_TN, y_TN - center_T[:, None], 0.0)
     most_T = off_TN.abs().amax(1) if off_TN.shape[1] else torch.zeros_like(level_T)
     most_T = torch.where(most_T > 0, most_T, 1.0)  # squares of numbers near 1 neither overflow nor vanish
     spread_T = most_T * ((off_TN / most_T[:, None]).square().sum(1) / few_T).sqrt()
     scale_T = torch.where((spread_T > 0) & torch.isfinite(spread_T), spread_T, 1.0)
-    if isinstance(kernel, Custom):  # what its parameters mean is not known: nothing may be scaled
+    if isinstance(kernel, CustomKernel):  # what its parameters mean is not known: nothing may be scaled
         zero_TD, one_T = torch.zeros_like(x_TND[:, 0] if x_TND.shape[1] else x_TND.sum(1)), torch.ones_like(level_T)
-        return Units(zero_TD, torch.ones_like(zero_TD), centre_T, one_T)
-    high_TD = torch.where(keep_TN[:, :, None], x_TND, -math.inf).amax(1) if x_TND.shape[1] else x_TND.sum(1)
-    low_TD = torch.where(keep_TN[:, :, None], x_TND, math.inf).amin(1) if x_TND.shape[1] else x_TND.sum(1)
+        return Units(zero_TD, torch.ones_like(zero_TD), center_T, one_T)
+    high_TD = torch.where(mask_TN[:, :, None], x_TND, -math.inf).amax(1) if x_TND.shape[1] else x_TND.sum(1)
+    low_TD = torch.where(mask_TN[:, :, None], x_TND, math.inf).amin(1) if x_TND.shape[1] else x_TND.sum(1)
     low_TD = torch.where(torch.isfinite(low_TD), low_TD, 0.0)
     extent_TD = torch.where(torch.isfinite(high_TD), high_TD - low_TD, 0.0)
     if not kernel.scales_each:
         extent_TD = extent_TD.amax(1, keepdim=True).expand_as(extent_TD)
     zero_TD = low_TD if kernel.shifts else torch.zeros_like(low_TD)
-    return Units(zero_TD, torch.where(extent_TD > 0, extent_TD, 1.0), centre_T, scale_T)
+    return Units(zero_TD, torch.where(extent_TD > 0, extent_TD, 1.0), center_T, scale_T)

@@ -1,4 +1,4 @@
-"""First guesses for tasks that share their inputs: one eigendecomposition a lengthscale serves them all.
+"""Initial values for tasks that share their inputs: one eigendecomposition a lengthscale serves them all.
 
 Legend: T tasks, N points, Q regressors of the mean, L lengthscales, R noise ratios, S starts, P parameters, C points of
 a curve.
@@ -23,14 +23,14 @@ from torch import Tensor
 
 from ..model.kernels import Kernel
 from ..model.priors import Limits
-from ..model.tasks import Tasks, regressors
+from ..model.tasks import TaskBatch, regressors
 
 _LENGTHS, _RATIOS = (0.011, 12.0, 49), (1e-8, 10.0, 32)  # first, last, how many
 _MIDDLE, _WIDTH = math.log(0.15), 1.0  # where the lengthscales lie closest, and over how much of their logarithm
 _REACH = 3  # points on each side of the lowest that its curve goes through
 _AT_ONCE = 4096  # tasks: enough for the products of matrices, and few enough for the caches
 _FEWEST = 16  # tasks: of fewer columns a product of matrices may add in another order
-_WORTH = 3.0  # nats: a hollow this much above the best is not followed
+_WORTH = 3.0  # nats: a local minimum this much above the best is not followed
 MOST_POINTS = 256
 """Points up to which it pays: of more, the bases take longer than they save, and gigabytes."""
 
@@ -40,8 +40,10 @@ def serves(kernel: object) -> bool:
     return isinstance(kernel, Kernel) and len(kernel.factors) == 1 and kernel.kinds == ("variance", "lengthscale")
 
 
-def starts(kernel: Kernel, tasks: Tasks, limits: Limits, most: int) -> tuple[Float[Tensor, "T S P"], Int[Tensor, " T"]]:
-    """First guesses, best first, and how many each task has. The tasks share their inputs, and none is missing."""
+def starts(
+    kernel: Kernel, tasks: TaskBatch, limits: Limits, most: int
+) -> tuple[Float[Tensor, "T S P"], Int[Tensor, " T"]]:
+    """Initial values, best first, and how many each task has. The tasks share their inputs, and none is missing."""
     grids, y_TN = _grids(), tasks.y_TN
     bases = _bases(kernel, tasks, grids)
     if fused(y_TN.device, y_TN.shape[1], tasks.coefficients):
@@ -52,8 +54,8 @@ def starts(kernel: Kernel, tasks: Tasks, limits: Limits, most: int) -> tuple[Flo
         parts = []
         for index in torch.arange(len(tasks), device=y_TN.device).split(_AT_ONCE):
             some = index.repeat(-(-_FEWEST // len(index)))
-            found = begin(*lowest(y_TN[some], bases, limits.pick(some), grids), grids[0], most)
-            parts.append((found[0][: len(index)], found[1][: len(index)]))
+            result = begin(*lowest(y_TN[some], bases, limits.select(some), grids), grids[0], most)
+            parts.append((result[0][: len(index)], result[1][: len(index)]))
         found_TSP, count_T = torch.cat([part[0] for part in parts]), torch.cat([part[1] for part in parts])
     found_TSP[:, :, 1] = _log_lengths(found_TSP[:, :, 1])
     return found_TSP, count_T
@@ -65,13 +67,13 @@ Grids = tuple[Float[Tensor, " L"], Float[Tensor, " L"], Float[Tensor, " R"]]
 
 def _grids() -> Grids:
     (shortest, longest, L), (least, most, R) = _LENGTHS, _RATIOS
-    first, last = (math.asinh((math.log(each) - _MIDDLE) / _WIDTH) for each in (shortest, longest))
+    first, last = (math.asinh((math.log(item) - _MIDDLE) / _WIDTH) for item in (shortest, longest))
     place_L = torch.linspace(first, last, L, dtype=torch.float64)
     return place_L, _log_lengths(place_L), torch.linspace(math.log(least), math.log(most), R, dtype=torch.float64)
 
 
-def _log_lengths(place: Tensor) -> Tensor:
-    return _MIDDLE + _WIDTH * torch.sinh(place)
+def _log_lengths(position: Tensor) -> Tensor:
+    return _MIDDLE + _WIDTH * torch.sinh(position)
 
 
 def fused(device: torch.device, points: int, regressors: int) -> bool:
@@ -87,16 +89,16 @@ Bases = tuple[Float[Tensor, "L N N"], Float[Tensor, "L N R"], Float[Tensor, "L Q
 """For each lengthscale: the eigenvectors, 1 / (e + r), the mean's part, and sum(log(e + r))."""
 
 
-def _bases(kernel: Kernel, tasks: Tasks, grids: Grids) -> Bases:
+def _bases(kernel: Kernel, tasks: TaskBatch, grids: Grids) -> Bases:
     """The bases, in float32."""
-    x_ND, known = tasks.x_TND[0].double().cpu().contiguous(), (tuple(each.tolist()) for each in grids[1:])
+    x_ND, known = tasks.x_TND[0].double().cpu().contiguous(), (tuple(item.tolist()) for item in grids[1:])
     return _moved(tasks.y_TN.device, kernel, tasks.mean, x_ND.numpy().tobytes(), x_ND.shape[1], *known)
 
 
 @functools.lru_cache(maxsize=1)
 def _moved(device: torch.device, *made_of: Any) -> Bases:
     """On their device, where only those of the last inputs are kept: a megabyte for 40 points, 17 for 256."""
-    V_LNN, W_LNR, M_LQNR, logdet_LR = (each.to(device) for each in _remembered(*made_of))
+    V_LNN, W_LNR, M_LQNR, logdet_LR = (item.to(device) for item in _remembered(*made_of))
     return V_LNN, W_LNR, M_LQNR, logdet_LR
 
 
@@ -106,7 +108,7 @@ def _remembered(
 ) -> Bases:
     """Kept from batch to batch: every one of a fit has the same inputs."""
     x_ND = torch.frombuffer(bytearray(x), dtype=torch.float64).reshape(-1, dimensions)
-    return _make(kernel, mean, x_ND, *(torch.tensor(each, dtype=torch.float64) for each in (log_l, log_r)))
+    return _make(kernel, mean, x_ND, *(torch.tensor(item, dtype=torch.float64) for item in (log_l, log_r)))
 
 
 def _make(kernel: Kernel, mean: str, x_ND: Tensor, log_l_L: Tensor, log_r_R: Tensor) -> Bases:
@@ -132,24 +134,24 @@ def lowest(
     device, (log_l, log_r_R) = y_TN.device, (grids[1].tolist(), grids[2].float().to(y_TN.device))
     L, R, C = len(log_l), len(log_r_R), 2 * _REACH + 1
     y_NT = y_TN.float().mT.contiguous()  # tasks innermost: every step runs along them
-    pull = _Pull(limits, log_r_R, N) if limits.precision_P.any() else None
+    priors = _PriorTerms(limits, log_r_R, N) if limits.precision_P.any() else None
     moves_C1 = torch.arange(-_REACH, _REACH + 1, device=device)[:, None]
     place_LT, middle_LT = (torch.empty(L, T, dtype=torch.int64, device=device) for _ in range(2))
     score_LCT, log_v_LCT = torch.empty(L, C, T, device=device), torch.empty(L, C, T, device=device)
-    for place, (V_NN, W_NR, M_QNR, logdet_R) in enumerate(zip(*bases, strict=True)):
+    for position, (V_NN, W_NR, M_QNR, logdet_R) in enumerate(zip(*bases, strict=True)):
         z_NT = V_NN.mT @ y_NT
         q_RT = W_NR.mT @ z_NT.square()
         for M_NR in M_QNR:
             q_RT -= (M_NR.mT @ z_NT).square_()
         log_v_RT = q_RT.mul_(1 / N).clamp_(min=1e-30).log_()
         score_RT = torch.add(0.5 * logdet_R[:, None], log_v_RT, alpha=0.5 * N)
-        if pull:
-            pull.add(score_RT, log_v_RT, log_l[place])
-        place_LT[place] = score_RT.min(0).indices
-        torch.clamp(place_LT[place], _REACH, R - 1 - _REACH, out=middle_LT[place])
-        around_CT = middle_LT[place] + moves_C1
-        torch.gather(score_RT, 0, around_CT, out=score_LCT[place])
-        torch.gather(log_v_RT, 0, around_CT, out=log_v_LCT[place])
+        if priors:
+            priors.add(score_RT, log_v_RT, log_l[position])
+        place_LT[position] = score_RT.min(0).indices
+        torch.clamp(place_LT[position], _REACH, R - 1 - _REACH, out=middle_LT[position])
+        around_CT = middle_LT[position] + moves_C1
+        torch.gather(score_RT, 0, around_CT, out=score_LCT[position])
+        torch.gather(log_v_RT, 0, around_CT, out=log_v_LCT[position])
     curve = _curve(score_LCT.unbind(1))
     step_LT = _lowest(curve, (place_LT - middle_LT).float())
     ratio_LT = log_r_R[middle_LT] + step_LT * (log_r_R[1] - log_r_R[0])
@@ -159,13 +161,16 @@ def lowest(
 def begin(
     best_TL: Tensor, ratio_TL: Tensor, log_v_TL: Tensor, place_L: Tensor, most: int
 ) -> tuple[Float[Tensor, "T S P"], Int[Tensor, " T"]]:
-    """First guesses from the lowest scores of all lengthscales, with the places of these among them."""
-    place_TS, count_T = _hollows(best_TL, most)
+    """Initial values from the lowest scores of all lengthscales, with the places of these among them."""
+    place_TS, count_T = _local_minima(best_TL, most)
     middle_TS = place_TS.clamp(_REACH, len(place_L) - 1 - _REACH)
     around = [middle_TS + move for move in range(-_REACH, _REACH + 1)]
-    step_TS = _lowest(_curve([torch.gather(best_TL, 1, place) for place in around]), (place_TS - middle_TS).float())
+    step_TS = _lowest(
+        _curve([torch.gather(best_TL, 1, position) for position in around]), (place_TS - middle_TS).float()
+    )
     ratio_TS, log_v_TS = (
-        _value(_curve([torch.gather(each, 1, place) for place in around]), step_TS) for each in (ratio_TL, log_v_TL)
+        _value(_curve([torch.gather(item, 1, position) for position in around]), step_TS)
+        for item in (ratio_TL, log_v_TL)
     )
     between = float(place_L[1] - place_L[0])
     at_TS = place_L.to(best_TL.device)[middle_TS] + step_TS * between
@@ -194,23 +199,23 @@ def _lowest(curve: Curve, near: Tensor) -> Tensor:
     _, first, second, third, fourth, fifth, sixth = curve
     low, high, step = (near - 1).clamp(min=-_REACH), (near + 1).clamp(max=_REACH), near
     for _ in range(4):
-        slope = first + step * (
+        derivative = first + step * (
             2 * second + step * (3 * third + step * (4 * fourth + step * (5 * fifth + step * 6 * sixth)))
         )
-        bend = 2 * second + step * (6 * third + step * (12 * fourth + step * (20 * fifth + step * 30 * sixth)))
-        step = step - torch.where(bend > 0, slope / bend.clamp(min=1e-6), torch.sign(slope))
+        curvature = 2 * second + step * (6 * third + step * (12 * fourth + step * (20 * fifth + step * 30 * sixth)))
+        step = step - torch.where(curvature > 0, derivative / curvature.clamp(min=1e-6), torch.sign(derivative))
         step = torch.minimum(torch.maximum(step, low), high)
     return step
 
 
 def _value(curve: Curve, step: Tensor) -> Tensor:
     value = curve[-1]
-    for each in curve[-2::-1]:
-        value = each + step * value
+    for item in curve[-2::-1]:
+        value = item + step * value
     return value
 
 
-class _Pull:
+class _PriorTerms:
     """What the priors add to the scores, up to what is the same for all, and how they move the best variance v: by one
     of Newton's steps, bent by the third derivative, exact enough for weak priors; for strong ones by many steps.
 
@@ -218,41 +223,48 @@ class _Pull:
     p_v (u - c_v)^2 / 2 + p_n (u + log r - c_n)^2 / 2 + p_l (log l - c_l)^2 / 2, whose slope along u is p u - s."""
 
     def __init__(self, limits: Limits, log_r_R: Tensor, N: int) -> None:
-        (v_T, self.l_T, n_T), (by_v, self.by_l, by_n) = limits.centre_TP.float().mT, limits.precision_P.tolist()
+        (v_T, self.l_T, n_T), (by_v, self.by_l, by_n) = limits.center_TP.float().mT, limits.precision_P.tolist()
         noise_RT = n_T - log_r_R[:, None]
-        self.N, self.both, self.bend = N, by_v + by_n, 0.5 * N + by_v + by_n
+        self.N, self.both, self.curvature = N, by_v + by_n, 0.5 * N + by_v + by_n
         self.s_RT = by_v * v_T + by_n * noise_RT
         self.rest_RT = 0.5 * (by_v * v_T.square() + by_n * noise_RT.square())
         self.parts, self.steps = ((by_v, v_T), (by_n, noise_RT)), limits.steps(N)
 
     def add(self, score_RT: Tensor, log_v_RT: Tensor, log_l: float) -> None:
         """Adds to the scores, and moves the variances, in place."""
-        N, bend = self.N, self.bend
+        N, curvature = self.N, self.curvature
         score_RT += (log_l - self.l_T).square_().mul_(0.5 * self.by_l)
         if self.steps:
             step_RT = torch.zeros_like(log_v_RT)
             for _ in range(self.steps):
                 least_RT = torch.exp(-step_RT) * (0.5 * N)
-                slope_RT = 0.5 * N - least_RT
-                for by, centre in self.parts:
-                    slope_RT += by * (log_v_RT + step_RT - centre)
-                step_RT -= (slope_RT / (least_RT + self.both)).clamp_(-2, 2)
+                derivative_RT = 0.5 * N - least_RT
+                for by, center in self.parts:
+                    derivative_RT += by * (log_v_RT + step_RT - center)
+                step_RT -= (derivative_RT / (least_RT + self.both)).clamp_(-2, 2)
             log_v_RT += step_RT
             score_RT += 0.5 * N * (step_RT + torch.exp(-step_RT) - 1)
-            for by, centre in self.parts:
-                score_RT += 0.5 * by * (log_v_RT - centre).square()
+            for by, center in self.parts:
+                score_RT += 0.5 * by * (log_v_RT - center).square()
             return
         score_RT += self.rest_RT
-        slope_RT = torch.mul(log_v_RT, self.both).sub_(self.s_RT)
-        score_RT += (slope_RT - self.s_RT).mul_(log_v_RT).mul_(0.5)
-        step_RT = torch.mul(slope_RT, -1 / bend).clamp_(-0.7, 0.7)
-        step_RT.addcmul_(step_RT, step_RT, value=0.25 * N / bend)
+        derivative_RT = torch.mul(log_v_RT, self.both).sub_(self.s_RT)
+        score_RT += (derivative_RT - self.s_RT).mul_(log_v_RT).mul_(0.5)
+        step_RT = torch.mul(derivative_RT, -1 / curvature).clamp_(-0.7, 0.7)
+        step_RT.addcmul_(step_RT, step_RT, value=0.25 * N / curvature)
         log_v_RT += step_RT
-        rise_RT = torch.mul(step_RT, N / 48).sub_(N / 12).mul_(step_RT).add_(0.5 * bend).mul_(step_RT).add_(slope_RT)
+        rise_RT = (
+            torch.mul(step_RT, N / 48)
+            .sub_(N / 12)
+            .mul_(step_RT)
+            .add_(0.5 * curvature)
+            .mul_(step_RT)
+            .add_(derivative_RT)
+        )
         score_RT.addcmul_(rise_RT, step_RT)
 
 
-def _hollows(best_TL: Tensor, most: int) -> tuple[Tensor, Tensor]:
+def _local_minima(best_TL: Tensor, most: int) -> tuple[Tensor, Tensor]:
     """The lengthscales without a better neighbour, best first, and how many of them to follow."""
     edge_T1 = torch.full_like(best_TL[:, :1], math.inf)
     before_TL, after_TL = torch.cat([edge_T1, best_TL[:, :-1]], 1), torch.cat([best_TL[:, 1:], edge_T1], 1)

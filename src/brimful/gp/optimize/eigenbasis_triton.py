@@ -1,8 +1,8 @@
-"""First guesses in a shared eigenbasis as two Triton kernels, the twins of `eigen.lowest` and `eigen.begin`, where the
+"""Initial values in a shared eigenbasis as two Triton kernels, the twins of `eigen.lowest` and `eigen.begin`, where the
 method is explained.
 
 The first finds the lowest score of each lengthscale: a program has some tasks, and goes through the lengthscales;
-nothing of the grid of scores leaves the chip. The second finds the hollows among the lengthscales.
+nothing of the grid of scores leaves the chip. The second finds the local minima among the lengthscales.
 """
 
 # pyright: reportArgumentType=false, reportCallIssue=false, reportOperatorIssue=false, reportAttributeAccessIssue=false
@@ -25,8 +25,8 @@ _REACH = 3  # as `eigen._REACH`
 
 
 @triton.jit
-def _at(grid, r, place):
-    return tl.sum(tl.where(r[None, :] == place[:, None], grid, 0.0), axis=1)
+def _at(grid, r, position):
+    return tl.sum(tl.where(r[None, :] == position[:, None], grid, 0.0), axis=1)
 
 
 @triton.jit
@@ -53,10 +53,12 @@ def _down(k, near, REACH: tl.constexpr):
     """Where a curve is lowest within a step of the lowest of its points, in steps from its middle."""
     low, high, step = tl.maximum(near - 1.0, -REACH), tl.minimum(near + 1.0, REACH), near
     for _ in tl.static_range(4):
-        slope = k[0] + step * (2 * k[1] + step * (3 * k[2] + step * (4 * k[3] + step * (5 * k[4] + step * 6 * k[5]))))
-        bend = 2 * k[1] + step * (6 * k[2] + step * (12 * k[3] + step * (20 * k[4] + step * 30 * k[5])))
-        sign = tl.where(slope > 0.0, 1.0, tl.where(slope < 0.0, -1.0, 0.0))
-        step -= tl.where(bend > 0.0, slope / tl.maximum(bend, 1e-6), sign)
+        derivative = k[0] + step * (
+            2 * k[1] + step * (3 * k[2] + step * (4 * k[3] + step * (5 * k[4] + step * 6 * k[5])))
+        )
+        curvature = 2 * k[1] + step * (6 * k[2] + step * (12 * k[3] + step * (20 * k[4] + step * 30 * k[5])))
+        sign = tl.where(derivative > 0.0, 1.0, tl.where(derivative < 0.0, -1.0, 0.0))
+        step -= tl.where(curvature > 0.0, derivative / tl.maximum(curvature, 1e-6), sign)
         step = tl.minimum(tl.maximum(step, low), high)
     return step
 
@@ -84,7 +86,7 @@ def _across(grid, r, at):
 
 @triton.jit(do_not_specialize=["first", "T"])
 def _begin(
-    score, ratio, log_v, places, starts, counts, first, T, REACH: tl.constexpr, L: tl.constexpr, LB: tl.constexpr,
+    score, ratio, log_v, positions, starts, counts, first, T, REACH: tl.constexpr, L: tl.constexpr, LB: tl.constexpr,
     STARTS: tl.constexpr, WORTH: tl.constexpr, S: tl.constexpr,
 ):  # fmt: skip
     """Of each task the lengthscales without a better neighbour, best first, each where the curve through it and those
@@ -99,32 +101,33 @@ def _begin(
         value <= tl.load(score + at + 1, mask=there & (l < L - 1)[None, :], other=float("inf"))
     )
     value = tl.where(low & there, value, float("inf"))
-    between = tl.load(places + 1) - tl.load(places)
+    between = tl.load(positions + 1) - tl.load(positions)
     best = tl.min(value, axis=1)
-    found = t * 0
+    result = t * 0
     for s in range(STARTS):
         least = tl.min(value, axis=1)
-        place = tl.min(tl.where(value == least[:, None], l[None, :], LB), axis=1)
-        value = tl.where(l[None, :] == place[:, None], float("inf"), value)
-        found += tl.where(least <= best + WORTH, 1, 0)
-        middle = tl.minimum(tl.maximum(place, REACH), L - 1 - REACH)
+        position = tl.min(tl.where(value == least[:, None], l[None, :], LB), axis=1)
+        value = tl.where(l[None, :] == position[:, None], float("inf"), value)
+        result += tl.where(least <= best + WORTH, 1, 0)
+        middle = tl.minimum(tl.maximum(position, REACH), L - 1 - REACH)
         spot = t * L + middle
         _, k = _around(score, spot, here)
-        step = _down(k, (place - middle).to(tl.float32), REACH)
+        step = _down(k, (position - middle).to(tl.float32), REACH)
         rc, rk = _around(ratio, spot, here)
         vc, vk = _around(log_v, spot, here)
         variance = _value(vc, vk, step)
         to = starts + ((first + t) * STARTS + s) * 3
         tl.store(to, variance.to(tl.float64), mask=here)
-        tl.store(to + 1, tl.load(places + middle) + step.to(tl.float64) * between, mask=here)
+        tl.store(to + 1, tl.load(positions + middle) + step.to(tl.float64) * between, mask=here)
         tl.store(to + 2, (variance + _value(rc, rk, step)).to(tl.float64), mask=here)
-    tl.store(counts + first + t, tl.maximum(found, 1).to(tl.int32), mask=here)
+    tl.store(counts + first + t, tl.maximum(result, 1).to(tl.int32), mask=here)
 
 
 @triton.jit(do_not_specialize=["T", "N"])
 def _lowest(
-    y, V, W, M, logdet, log_l, log_r, centre, precision, out_score, out_ratio, out_log_v, T, N, L: tl.constexpr,
-    R: tl.constexpr, Q: tl.constexpr, PULLED: tl.constexpr, STEPS: tl.constexpr, REACH: tl.constexpr, B: tl.constexpr,
+    y, V, W, M, logdet, log_l, log_r, center, precision, out_score, out_ratio, out_log_v, T, N, L: tl.constexpr,
+    R: tl.constexpr, Q: tl.constexpr, HAS_PRIORS: tl.constexpr, STEPS: tl.constexpr, REACH: tl.constexpr,
+    B: tl.constexpr,
     S: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
     t = tl.program_id(0) * S + tl.arange(0, S)
@@ -134,39 +137,39 @@ def _lowest(
     data = tl.load(y + t.to(tl.int64)[:, None] * N + n[None, :], mask=here[:, None] & (n < N)[None, :], other=0.0)
     ratio = tl.load(log_r + r)
     between = tl.load(log_r + 1) - tl.load(log_r)
-    for place in range(L):
-        basis = tl.load(V + place * B * B + n[:, None] * B + n[None, :])
+    for position in range(L):
+        basis = tl.load(V + position * B * B + n[:, None] * B + n[None, :])
         z = tl.dot(data, basis, input_precision=PRECISION)
-        weight = tl.load(W + place * B * R + n[:, None] * R + r[None, :])
+        weight = tl.load(W + position * B * R + n[:, None] * R + r[None, :])
         q = tl.dot(z * z, weight, input_precision=PRECISION)
         for c in tl.static_range(Q):
-            mean = tl.load(M + (place * Q + c) * B * R + n[:, None] * R + r[None, :])
+            mean = tl.load(M + (position * Q + c) * B * R + n[:, None] * R + r[None, :])
             taken = tl.dot(z, mean, input_precision=PRECISION)
             q -= taken * taken
         log_v = tl.log(tl.maximum(q / N, 1e-30))
-        score = 0.5 * tl.load(logdet + place * R + r)[None, :] + 0.5 * N * log_v
-        if PULLED:
+        score = 0.5 * tl.load(logdet + position * R + r)[None, :] + 0.5 * N * log_v
+        if HAS_PRIORS:
             weight_v, weight_n = tl.load(precision), tl.load(precision + 2)
-            from_v = log_v - tl.load(centre + t * 3, mask=here, other=0.0)[:, None]
-            from_l = tl.load(log_l + place) - tl.load(centre + t * 3 + 1, mask=here, other=0.0)[:, None]
-            from_n = log_v + ratio[None, :] - tl.load(centre + t * 3 + 2, mask=here, other=0.0)[:, None]
+            from_v = log_v - tl.load(center + t * 3, mask=here, other=0.0)[:, None]
+            from_l = tl.load(log_l + position) - tl.load(center + t * 3 + 1, mask=here, other=0.0)[:, None]
+            from_n = log_v + ratio[None, :] - tl.load(center + t * 3 + 2, mask=here, other=0.0)[:, None]
             score += 0.5 * tl.load(precision + 1) * from_l * from_l
             if STEPS > 0:
                 move = log_v * 0.0
                 for _ in range(STEPS):
                     least = 0.5 * N * tl.exp(-move)
-                    slope = 0.5 * N - least + weight_v * (from_v + move) + weight_n * (from_n + move)
-                    move -= tl.minimum(tl.maximum(slope / (least + weight_v + weight_n), -2.0), 2.0)
+                    derivative = 0.5 * N - least + weight_v * (from_v + move) + weight_n * (from_n + move)
+                    move -= tl.minimum(tl.maximum(derivative / (least + weight_v + weight_n), -2.0), 2.0)
                 score += 0.5 * N * (move + tl.exp(-move) - 1.0)
                 from_v += move
                 from_n += move
                 score += 0.5 * (weight_v * from_v * from_v + weight_n * from_n * from_n)
             else:
                 score += 0.5 * (weight_v * from_v * from_v + weight_n * from_n * from_n)
-                slope, bend = weight_v * from_v + weight_n * from_n, 0.5 * N + weight_v + weight_n
-                move = tl.minimum(tl.maximum(-slope / bend, -0.7), 0.7)
-                move += 0.25 * N / bend * move * move
-                score += move * (slope + move * (0.5 * bend + move * (move * N / 48 - N / 12)))
+                derivative, curvature = weight_v * from_v + weight_n * from_n, 0.5 * N + weight_v + weight_n
+                move = tl.minimum(tl.maximum(-derivative / curvature, -0.7), 0.7)
+                move += 0.25 * N / curvature * move * move
+                score += move * (derivative + move * (0.5 * curvature + move * (move * N / 48 - N / 12)))
             log_v += move
         first = tl.min(score, axis=1)
         lowest = tl.min(tl.where(score == first[:, None], r[None, :], R), axis=1)
@@ -174,7 +177,7 @@ def _lowest(
         least, k = _across(score, r, middle)
         step = _down(k, (lowest - middle).to(tl.float32), REACH)
         scale, v = _across(log_v, r, middle)
-        to = t.to(tl.int64) * L + place
+        to = t.to(tl.int64) * L + position
         tl.store(out_score + to, _value(least, k, step), mask=here)
         tl.store(out_ratio + to, tl.load(log_r) + (middle.to(tl.float32) + step) * between, mask=here)
         tl.store(out_log_v + to, _value(scale, v, step), mask=here)
@@ -211,19 +214,19 @@ def _ready(bases: Bases, limits: Limits, grids: Grids) -> _Ready:
         log_r_R.float().to(device),
     )  # fmt: skip
     compiled = {
-        "L": L, "R": R, "Q": M_LQNR.shape[1], "PULLED": bool(limits.precision_P.any()), "STEPS": limits.steps(N),
+        "L": L, "R": R, "Q": M_LQNR.shape[1], "HAS_PRIORS": bool(limits.precision_P.any()), "STEPS": limits.steps(N),
         "REACH": _REACH, "B": B, "S": _TOGETHER, "PRECISION": _PRECISION, "num_warps": _WARPS,
     }  # fmt: skip
     return _Ready(tensors, limits.precision_P.float(), compiled)
 
 
-def _lowest_of(y_TN: Tensor, ready: _Ready, centre_TP: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def _lowest_of(y_TN: Tensor, ready: _Ready, center_TP: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     (T, N), device, run = y_TN.shape, y_TN.device, _lowest
     score_TL, ratio_TL, log_v_TL = (
         torch.empty(T, ready.compiled["L"], dtype=torch.float32, device=device) for _ in range(3)
     )
     run[(-(-T // _TOGETHER),)](
-        y_TN.float().contiguous(), *ready.tensors, centre_TP.float().contiguous(), ready.precision_P, score_TL,
+        y_TN.float().contiguous(), *ready.tensors, center_TP.float().contiguous(), ready.precision_P, score_TL,
         ratio_TL, log_v_TL, T, N, **ready.compiled,
     )  # fmt: skip
     return score_TL, ratio_TL, log_v_TL
@@ -231,7 +234,7 @@ def _lowest_of(y_TN: Tensor, ready: _Ready, centre_TP: Tensor) -> tuple[Tensor, 
 
 def lowest(y_TN: Tensor, bases: Bases, limits: Limits, grids: Grids) -> tuple[Tensor, Tensor, Tensor]:
     """For each task and lengthscale the lowest score over a continuous ratio, with the ratio and the variance there."""
-    return _lowest_of(y_TN, _ready(bases, limits, grids), limits.centre_TP)
+    return _lowest_of(y_TN, _ready(bases, limits, grids), limits.center_TP)
 
 
 def starts(y_TN: Tensor, bases: Bases, limits: Limits, grids: Grids, most: int, worth: float) -> tuple[Tensor, Tensor]:
@@ -240,12 +243,12 @@ def starts(y_TN: Tensor, bases: Bases, limits: Limits, grids: Grids, most: int, 
     count = min(most, L)
     starts_TSP = torch.empty(T, count, 3, dtype=torch.float64, device=device)
     count_T = torch.empty(T, dtype=torch.int32, device=device)
-    places, run = grids[0].double().to(device), _begin
+    positions, run = grids[0].double().to(device), _begin
     for first in range(0, T, _AT_ONCE):
         some = slice(first, min(T, first + _AT_ONCE))
-        found = _lowest_of(y_TN[some], ready, limits.centre_TP[some])
-        run[(-(-len(found[0]) // _CHOSEN),)](
-            *found, places, starts_TSP, count_T, first, len(found[0]), REACH=_REACH, L=L,
+        result = _lowest_of(y_TN[some], ready, limits.center_TP[some])
+        run[(-(-len(result[0]) // _CHOSEN),)](
+            *result, positions, starts_TSP, count_T, first, len(result[0]), REACH=_REACH, L=L,
             LB=triton.next_power_of_2(L), STARTS=count, WORTH=worth, S=_CHOSEN, num_warps=2,
         )  # fmt: skip
     return starts_TSP, count_T

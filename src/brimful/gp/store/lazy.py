@@ -20,7 +20,7 @@ TASKS, _BYTES = 65_536, 16_000_000  # that a file has at the most
 _NAME = re.compile(r"(?:shard|part)-(\d{12})-(\d{12})\.parquet")
 
 
-class Rows:
+class ParquetRows:
     """Parquet files that each hold a range of rows, read a row group at a time."""
 
     def __init__(self, paths: list[Path], what: str) -> None:
@@ -47,13 +47,15 @@ class Rows:
     def read(self, start: int, stop: int) -> pa.Table:
         parts = []
         for number, (first, file) in enumerate(self._files):
-            place = first
+            position = first
             for group in range(file.num_row_groups):
                 rows = file.metadata.row_group(group).num_rows
-                if place < stop and place + rows > start:
+                if position < stop and position + rows > start:
                     table = self._group(number, file, group)
-                    parts.append(table.slice(max(0, start - place), min(stop, place + rows) - max(start, place)))
-                place += rows
+                    parts.append(
+                        table.slice(max(0, start - position), min(stop, position + rows) - max(start, position))
+                    )
+                position += rows
         return pa.concat_tables(parts) if parts else pa.table({})
 
     def _group(self, number: int, file: pq.ParquetFile, group: int) -> pa.Table:
@@ -79,12 +81,12 @@ def intact(path: Path) -> Iterator[None]:
         raise CorruptError(f"{path} is damaged: {error}. Delete it and fit again into this folder.") from error
 
 
-class StoredData:
+class StoredTasks:
     """The points of a store's tasks, read as they are needed, in order of work."""
 
     forward = False
 
-    def __init__(self, points: Rows, shared: bool) -> None:
+    def __init__(self, points: ParquetRows, shared: bool) -> None:
         self._points, self._shared = points, shared
         self.length: int | None = points.length
         self.weights: np.ndarray | None = None
@@ -131,7 +133,7 @@ def _padded(column: pa.ChunkedArray, end: float) -> np.ndarray:
     return out
 
 
-class WithParameters:
+class TasksWithParameters:
     """The points of tasks together with their parameters, and what else each is to get.
 
     Args:
@@ -149,7 +151,7 @@ class WithParameters:
     def load(self, start: int, stop: int, capacity: float | None = None) -> LoadedBatch:
         loaded = self._items.load(start, stop)
         index = torch.tensor(self.index(start, stop))
-        extra = {name: each[index] for name, each in self._more.items()}
+        extra = {name: value[index] for name, value in self._more.items()}
         tree = {**(loaded.tree or {}), "parameters": self._parameters(start, stop), "task": index, **extra}
         return LoadedBatch(start, stop - start, tree, weights=loaded.weights)
 

@@ -1,7 +1,7 @@
 """Fitted models on disk: a folder that pandas, polars and DuckDB can read, and that predictions stream from.
 
 model.json           what was fitted, and a digest of the data where that was not kept
-shard-*.parquet      one row a task: item, status, message, parameters, likelihood (those of a run of `map`)
+shard-*.parquet      one row per task: item, status, message, parameters, likelihood (those of a run of `map`)
 data/part-*.parquet  the tasks' points, in the same order, where they were kept
 """
 
@@ -9,99 +9,100 @@ import functools
 from collections import deque
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import torch
 
 from ...core.base import arrow
 from ...core.base.background import cores
 from ...core.base.errors import ConfigError, CorruptError, InputError
-from ...core.runs import parquet
-from ...core.runs.files import read_sealed, write_atomic, write_sealed
+from ...core.memory.plan import Plan
+from ...core.runs import model_store, parquet
+from ...core.runs.files import write_atomic
 from ...core.runs.rundir import MANIFEST
-from ..batch_functions import LOG, Model
-from ..data.sources import Data, Ragged, Synthetic
-from ..model.kernels import Custom, parse
+from ..batch_functions import LOG, GPModel
+from ..data.sources import GPData, RaggedTasks, SyntheticTasks
+from ..model.kernels import CustomKernel, parse
 from ..model.priors import LogNormal
-from ..optimize.scoring import Rules
+from ..optimize.scoring import ScoringOptions
 from . import lazy as stored
-from .lazy import Rows, StoredData, intact, parts
+from .lazy import ParquetRows, StoredTasks, parts
 
-_MODEL, _KIND, _DATA = "model.json", "gp", "data"
+_KIND, _VERSION, _DATA = "gp", 1, "data"
 _WRITERS = 4
 _ABOUT = ("item", "status", "message")  # columns that are not of the model
 
 
-def write_model(folder: Path, model: Model, data: Data, keep: str, at: torch.Tensor | None, seed: int) -> None:
-    """Writes what was fitted: the last file of a store, without which it is not one."""
-    kernel = model.kernel
-    body: dict[str, Any] = {
+def write_model(
+    folder: Path,
+    model: GPModel,
+    data: GPData,
+    keep: str,
+    at: torch.Tensor | None,
+    seed: int,
+    run: tuple[Plan, int, float],
+) -> None:
+    """Writes what was fitted: the last file of a store, without which it is not one. `run`: plan, peak and seconds."""
+    kernel, source, priors = model.kernel, data.items, model.priors
+    meta: dict[str, Any] = {
         "kernel": kernel.text,
-        "custom": isinstance(kernel, Custom),
+        "custom": isinstance(kernel, CustomKernel),
         "names": list(model.names),
-        "ard": False if isinstance(kernel, Custom) else kernel.ard,
+        "ard": False if isinstance(kernel, CustomKernel) else kernel.ard,
         "dimensions": data.dimensions,
         "points": data.points,
         "tasks": data.tasks,
         "mean": model.mean,
         "known": model.known,
         "keep": keep,
-        "priors": _priors_out(model.priors),
-        "bounds": {name: list(each) for name, each in model.bounds.items()} if model.bounds else None,
-        "iterations": model.rules.iterations,
-        "tolerance": model.rules.tolerance,
-        "starts": model.rules.starts,
+        "priors": {name: _pair(prior) for name, prior in priors.items()} if isinstance(priors, Mapping) else priors,
+        "bounds": {name: list(pair) for name, pair in model.bounds.items()} if model.bounds else None,
+        "options": asdict(model.options),
         "shared": None if model.shared is None else model.shared.tolist(),
         "at": None if at is None else at.tolist(),
         "seed": seed,
         "inputs": None if data.inputs is None else list(data.inputs),
         "noise": data.noise,
         "digest": None if keep == "params+data" else digest(data),
-        "synthetic": None,
+        "synthetic": source.arguments if isinstance(source, SyntheticTasks) else None,
+        "plan": run[0].to_dict(),
+        "observed": run[1],
+        "seconds": run[2],
     }
-    if isinstance(data.items, Synthetic):
-        source = data.items
-        body["synthetic"] = [source.length, source.points, source.seed, source.shared]
-    if data.ids is not None:
-        write_atomic(folder / "ids.parquet", lambda path: pq.write_table(pa.table({"task": data.ids}), path))
-    else:
-        (folder / "ids.parquet").unlink(missing_ok=True)  # of an earlier fit of the same data
-    write_sealed(folder / _MODEL, _KIND, body)
+    (folder / "ids.parquet").unlink(missing_ok=True)  # of an earlier fit of the same data
+    tables = {} if data.ids is None else {"ids": pa.table({"task": data.ids})}
+    model_store.save(folder, kind=_KIND, version=_VERSION, meta=meta, tensors={}, tables=tables)
 
 
-def _priors_out(priors: Any) -> Any:
-    if not isinstance(priors, Mapping):
-        return priors
-    return {
-        name: [each.median, each.spread] if isinstance(each, LogNormal) else list(each) for name, each in priors.items()
-    }
+def _pair(prior: Any) -> list[float]:
+    return [prior.median, prior.spread] if isinstance(prior, LogNormal) else list(prior)
 
 
-def write_data(folder: Path, data: Data) -> None:
+def write_data(folder: Path, data: GPData) -> None:
     """Writes the tasks' points, in order of work. Parts that are there already are left as they are."""
-    if isinstance(data.items, Synthetic):
+    if isinstance(data.items, SyntheticTasks):
         return  # drawn again when they are needed
-    inside = folder / _DATA
-    inside.mkdir(exist_ok=True)
+    data_folder = folder / _DATA
+    data_folder.mkdir(exist_ok=True)
     writers = min(_WRITERS, cores())
     with ThreadPoolExecutor(writers, "brimful-data") as pool:
         writing: deque[Future[None]] = deque()
         for start, stop in parts(data.items):
-            path = inside / f"part-{start:012d}-{stop:012d}.parquet"
+            path = data_folder / f"part-{start:012d}-{stop:012d}.parquet"
             if not path.exists():
                 table = _points(data, start, stop)
                 writing.append(pool.submit(write_atomic, path, functools.partial(parquet.write, table)))
             while len(writing) > writers:  # a few at a time: they are never all in memory
                 writing.popleft().result()
-        for each in writing:
-            each.result()
+        for value in writing:
+            value.result()
 
 
-def digest(data: Data) -> str:
+def digest(data: GPData) -> str:
     """A number that the tasks' points decide, in whatever form they are and in whatever order within a task; missing
     ones do not count."""
     total = 0
@@ -111,12 +112,12 @@ def digest(data: Data) -> str:
         inputs = tree["x"] if data.shared is None else data.shared[None]
         x, y = inputs.double().numpy(force=True), tree["y"].double().numpy(force=True)
         known = [tree["noise"].double().numpy(force=True)] if "noise" in tree else []
-        each = np.zeros((), np.uint64)
+        value = np.zeros((), np.uint64)
         for column in (*np.moveaxis(x, 2, 0), y, *known):
-            each = _mixed(each ^ (column + 0.0).view(np.uint64))  # -0.0 is 0.0
-        tasks = np.where(np.isnan(y) | np.isnan(x).any(2), 0, each).sum(1, dtype=np.uint64)
-        place = data.items.index(start, stop).astype(np.uint64)
-        total += int(_mixed(tasks ^ _mixed(place + np.uint64(1))).sum(dtype=np.uint64))
+            value = _mixed(value ^ (column + 0.0).view(np.uint64))  # -0.0 is 0.0
+        tasks = np.where(np.isnan(y) | np.isnan(x).any(2), 0, value).sum(1, dtype=np.uint64)
+        position = data.items.index(start, stop).astype(np.uint64)
+        total += int(_mixed(tasks ^ _mixed(position + np.uint64(1))).sum(dtype=np.uint64))
     return f"{total % 2**64:016x}"
 
 
@@ -127,12 +128,12 @@ def _mixed(bits: np.ndarray) -> np.ndarray:
     return bits ^ (bits >> np.uint64(32))
 
 
-def _points(data: Data, start: int, stop: int) -> pa.Table:
+def _points(data: GPData, start: int, stop: int) -> pa.Table:
     tree = data.items.load(start, stop).tree
     assert isinstance(tree, dict)
     y = tree["y"].cpu().numpy()
     there = np.ones_like(y, bool)
-    if isinstance(data.items, Ragged | StoredData):  # without the padding
+    if isinstance(data.items, RaggedTasks | StoredTasks):  # without the padding
         there = np.arange(y.shape[1]) < data.items.counts(start, stop)[:, None]
     offsets = np.concatenate([[0], np.cumsum(there.sum(1))]).astype(np.int64)
     columns: dict[str, pa.Array] = {"item": pa.array(data.items.index(start, stop))}
@@ -158,17 +159,16 @@ def write_models(folder: Path, columns: dict[str, pa.Array]) -> None:
 class Store:
     """A folder of fitted models."""
 
-    def __init__(self, folder: Path, kernel: Custom | None = None) -> None:
-        if kernel is not None and not isinstance(kernel, Custom):
+    def __init__(self, folder: Path, kernel: CustomKernel | None = None) -> None:
+        if kernel is not None and not isinstance(kernel, CustomKernel):
             raise ConfigError(
                 f"kernel is a {type(kernel).__name__}; give gp.custom(function, ...) where the models have a kernel of "
                 "your own, and nothing where it has a name"
             )
-        if not (folder / _MODEL).exists():
-            begun = (folder / MANIFEST).exists()
-            has = "its fit has not ended: run the same command again" if begun else "check the path"
-            raise InputError(f"{folder} holds no fitted models ({has})")
-        self.folder, self.body = folder, read_sealed(folder / _MODEL, _KIND)
+        if (folder / MANIFEST).exists() and not model_store.is_model(folder):
+            raise InputError(f"{folder} holds no fitted models (its fit has not ended: run the same command again)")
+        self._stored = model_store.load(folder, kind=_KIND, version=_VERSION, command="brimful gp fit")
+        self.folder, self.body = folder, self._stored.meta
         if self.body["custom"] and kernel is None:
             raise InputError(
                 f"the models in {folder} have a kernel of your own, {self.body['kernel']}; pass it as kernel="
@@ -179,65 +179,55 @@ class Store:
                 f"kernel= has the parameters {', '.join(self.model.kernel.names)}; the models have "
                 f"{', '.join(self.body['names'][:-1])}"
             )
-        self.models = Rows([*folder.glob("shard-*.parquet")], "models")
-        self.keep: str = self.body["keep"]
+        self.models = ParquetRows([*folder.glob("shard-*.parquet")], "models")
         self.tasks: int = self.body["tasks"]
         if self.models.length != self.tasks:
             raise CorruptError(
                 f"{folder} holds {self.models.length} models of {self.tasks}: fit again into this folder"
             )
 
-    def _model(self, kernel: Custom | None) -> Model:
+    def _model(self, kernel: CustomKernel | None) -> GPModel:
         body = self.body
         priors = body["priors"]
         if isinstance(priors, dict):
-            priors = {name: LogNormal(*each) for name, each in priors.items()}
-        return Model(
+            priors = {name: LogNormal(*value) for name, value in priors.items()}
+        return GPModel(
             kernel=kernel or parse(body["kernel"], body["dimensions"], body["ard"]),
             mean=body["mean"],
             priors=priors,
-            bounds={name: tuple(each) for name, each in body["bounds"].items()} if body["bounds"] else None,
+            bounds={name: tuple(value) for name, value in body["bounds"].items()} if body["bounds"] else None,
             known=body["known"],
-            rules=Rules(iterations=body["iterations"], tolerance=body["tolerance"], starts=body["starts"]),
+            options=ScoringOptions(**body["options"]),
             shared=None if body["shared"] is None else torch.tensor(body["shared"], dtype=torch.float64),
             dimensions=body["dimensions"],
         )
 
     def ids(self) -> pa.Array | None:
-        path = self.folder / "ids.parquet"
-        if not path.exists():
-            return None
-        with intact(path):
-            return pq.read_table(path)["task"].combine_chunks()
+        table = self._stored.table("ids", optional=True)
+        return None if table is None else table["task"].combine_chunks()
 
-    def data(self) -> Data | None:
+    def data(self) -> GPData | None:
         """The tasks' points; None where they were not kept."""
         shared = self.model.shared
         if self.body["synthetic"] is not None:
-            source = Synthetic(*self.body["synthetic"])
-            return Data(source, shared, None, self.body["dimensions"], self.body["points"])
+            source = SyntheticTasks(*self.body["synthetic"])
+            return GPData(source, shared, None, self.body["dimensions"], self.body["points"])
         if not (self.folder / _DATA).is_dir():
             return None
-        points = Rows([*(self.folder / _DATA).glob("part-*.parquet")], "data")
+        points = ParquetRows([*(self.folder / _DATA).glob("part-*.parquet")], "data")
         if points.length != self.tasks:
             raise CorruptError(f"{self.folder / _DATA} holds {points.length} tasks of {self.tasks}: fit again into it")
-        return Data(
-            items=StoredData(points, shared is not None),
+        return GPData(
+            items=StoredTasks(points, shared is not None),
             shared=shared,
             ids=self.ids(),
             dimensions=self.body["dimensions"],
             points=self.body["points"],
-            inputs=self.inputs,
-            noise=self.body.get("noise"),
+            inputs=None if self.body["inputs"] is None else tuple(self.body["inputs"]),
+            noise=self.body["noise"],
         )
 
-    @property
-    def inputs(self) -> tuple[str, ...] | None:
-        """The names of the input columns; None where there was no table."""
-        names = self.body.get("inputs")
-        return None if names is None else tuple(names)
-
-    def given(self, data: Data) -> Data:
+    def given(self, data: GPData) -> GPData:
         """The data of the models, given anew: in their order, and refused where it is not the same."""
         body, ids = self.body, self.ids()
         if ids is not None and data.ids is not None:
@@ -250,27 +240,28 @@ class Store:
             )
         if self.model.known and not data.noise_known:
             raise InputError(f"the models in {self.folder} were fitted with a known noise; pass it as noise=")
-        kept = None if body.get("digest") is not None else self.data()
-        wanted = body.get("digest") if kept is None else digest(kept)
-        if wanted is not None and digest(data) != wanted:
+        kept = self.data() if body["digest"] is None else None
+        if digest(data) != (body["digest"] if kept is None else digest(kept)):
             raise InputError(
                 f"the data is not what the models in {self.folder} were fitted to; give back the same, its tasks in "
                 "the same order or with their ids"
             )
         return data
 
-    def columns(self) -> "Models":
+    def columns(self) -> "StoredColumns":
         """The models' numbers by name, parameters in natural units."""
-        return Models(self)
+        return StoredColumns(self)
 
     def messages(self) -> dict[int, str]:
         """The tasks of which something is to be said, and that."""
         if not self.tasks:
             return {}
-        said = self.models.column("message")
-        places = np.flatnonzero(said.is_valid().to_numpy(zero_copy_only=False))
-        items = self.models.column("item").to_numpy()[places].tolist()
-        return {task: text for task, text in sorted(zip(items, said.take(places).to_pylist(), strict=True)) if text}
+        message = self.models.column("message")
+        positions = np.flatnonzero(message.is_valid().to_numpy(zero_copy_only=False))
+        items = self.models.column("item").to_numpy()[positions].tolist()
+        return {
+            task: text for task, text in sorted(zip(items, message.take(positions).to_pylist(), strict=True)) if text
+        }
 
     def parameters(self, start: int, stop: int) -> torch.Tensor:
         """The parameters of some positions, in natural units."""
@@ -285,7 +276,7 @@ class Store:
         return np.exp(values.astype(np.float32)) if logarithm else values
 
 
-class Models(Mapping[str, np.ndarray]):
+class StoredColumns(Mapping[str, np.ndarray]):
     """The columns of a store by name, tasks in their own order. Each is read when it is first asked for: what nobody
     looks at is never in memory."""
 

@@ -1,7 +1,8 @@
-"""Lanes: a few float64 numbers, one of each of as many tasks, that compiled code reads, writes and reckons with as one.
+"""SIMD lanes: four float64 numbers, one for each of four tasks, that compiled code loads, stores and computes with as
+one.
 
-In an array the lanes are the last axis, and `load` and `store` take the place of a lane's row among all of its rows. A
-processor does with all lanes at once what it does with one number, and what one lane holds never touches another.
+In an array the lanes are the last axis, and `load` and `store` take the index of a row among all rows of lanes. One
+instruction works on all lanes at once, and no lane affects another.
 """
 
 # pyright: reportUnusedFunction=false
@@ -21,7 +22,7 @@ WIDTH = 4
 
 _HERE = Path(__file__).parent
 _FILES = [*sorted(_HERE.glob("*.py")), _HERE.parent / "model" / "kernels.py", _HERE.parent / "optimize" / "scoring.py"]
-_VERSION = hashlib.blake2b(b"".join(each.read_bytes() for each in _FILES), digest_size=8).hexdigest()
+_VERSION = hashlib.blake2b(b"".join(item.read_bytes() for item in _FILES), digest_size=8).hexdigest()
 
 
 def _compile(function: Any, **settings: Any) -> Any:
@@ -43,7 +44,7 @@ def inlined(function: Any) -> Any:
     return _compile(function, no_cpython_wrapper=True, forceinline=True)
 
 
-def entered(function: Any) -> Any:
+def entry_point(function: Any) -> Any:
     """For functions that Python calls, from any thread."""
     return _compile(function, nogil=True)
 
@@ -97,17 +98,17 @@ def store(_context: Any, array: Any, row: Any, value: Any) -> Any:
 
 
 @_intrinsic
-def lend(_context: Any, arrays: Any) -> Any:
+def borrow(_context: Any, arrays: Any) -> Any:
     """A tuple of arrays that are not counted: every call that is given them would count each of them up and down,
     which takes longer than most calls. They last as long as the arrays that were given, which must stay in use."""
 
     def make(context: Any, builder: Any, signature: Any, given: Any) -> Any:
         lent = given[0]
-        for place, kind in enumerate(signature.args[0].types):
+        for position, kind in enumerate(signature.args[0].types):
             if isinstance(kind, types.Array):
-                array = context.make_array(kind)(context, builder, builder.extract_value(lent, place))
+                array = context.make_array(kind)(context, builder, builder.extract_value(lent, position))
                 array.meminfo = ir.Constant(array.meminfo.type, None)
-                lent = builder.insert_value(lent, array._getvalue(), place)
+                lent = builder.insert_value(lent, array._getvalue(), position)
         return lent
 
     return arrays(arrays), make
@@ -119,7 +120,7 @@ def _spread(builder: Any, number: Any) -> Any:
 
 
 @_intrinsic
-def every(_context: Any, number: Any) -> Any:
+def broadcast(_context: Any, number: Any) -> Any:
     """The same number in every lane."""
 
     def make(_: Any, builder: Any, __: Any, given: Any) -> Any:
@@ -129,7 +130,7 @@ def every(_context: Any, number: Any) -> Any:
 
 
 @_intrinsic
-def at_least(_context: Any, value: Any, least: Any) -> Any:
+def maximum(_context: Any, value: Any, least: Any) -> Any:
     """In each lane the larger of its number and another one."""
 
     def make(_: Any, builder: Any, __: Any, given: Any) -> Any:
@@ -139,29 +140,29 @@ def at_least(_context: Any, value: Any, least: Any) -> Any:
     return LANES(LANES, types.float64), make
 
 
-def _root(builder: Any, value: Any) -> Any:
+def _sqrt(builder: Any, value: Any) -> Any:
     kind = ir.FunctionType(_VECTOR, [_VECTOR])
     return builder.call(cgutils.get_or_insert_function(builder.module, kind, f"llvm.sqrt.v{WIDTH}f64"), [value])
 
 
 @_intrinsic
-def root(_context: Any, value: Any) -> Any:
+def sqrt(_context: Any, value: Any) -> Any:
     """The square root."""
 
     def make(_: Any, builder: Any, __: Any, given: Any) -> Any:
-        return _root(builder, given[0])
+        return _sqrt(builder, given[0])
 
     return LANES(LANES), make
 
 
 @_intrinsic
-def inverse_root(_context: Any, value: Any) -> Any:
+def rsqrt(_context: Any, value: Any) -> Any:
     """One over the square root; NaN where there is none."""
 
     def make(_: Any, builder: Any, __: Any, given: Any) -> Any:
-        zero, nan = (ir.Constant(_VECTOR, [each] * WIDTH) for each in (0.0, math.nan))
-        found = builder.fdiv(_spread(builder, ir.Constant(ir.DoubleType(), 1.0)), _root(builder, given[0]))
-        return builder.select(builder.fcmp_ordered(">", given[0], zero), found, nan)
+        zero, nan = (ir.Constant(_VECTOR, [item] * WIDTH) for item in (0.0, math.nan))
+        result = builder.fdiv(_spread(builder, ir.Constant(ir.DoubleType(), 1.0)), _sqrt(builder, given[0]))
+        return builder.select(builder.fcmp_ordered(">", given[0], zero), result, nan)
 
     return LANES(LANES), make
 
@@ -177,9 +178,9 @@ def _operator(operation: str, *symbols: Any) -> None:
         if isinstance(a, Lanes) and isinstance(b, Lanes):
             return lambda a, b: both(a, b)
         if isinstance(a, Lanes) and isinstance(b, types.Float):
-            return lambda a, b: both(a, every(b))
+            return lambda a, b: both(a, broadcast(b))
         if isinstance(a, types.Float) and isinstance(b, Lanes):
-            return lambda a, b: both(every(a), b)
+            return lambda a, b: both(broadcast(a), b)
         return None
 
     for symbol in symbols:

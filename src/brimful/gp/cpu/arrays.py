@@ -1,0 +1,102 @@
+"""The arrays that compiled functions work on: the tasks, what holds for all of them, and their results."""
+
+from collections import namedtuple
+
+import numpy as np
+import torch
+
+from ..model import periods
+from ..model.kernels import SHAPES, Kernel
+from ..model.priors import Limits
+from ..model.tasks import TaskBatch
+from ..optimize import scoring
+from .likelihood import load_task
+from .simd_lanes import compiled, inlined
+
+
+class Settings(
+    namedtuple("Settings", "factors grid shape periods precision fixed scales follow steps tolerance max_step patience")
+):
+    """What holds for every task.
+
+    Attributes:
+        factors: as `covariance` takes them.
+        grid, shape: the initial values, and the length of their grid along each axis.
+        periods: indices of the parameters for which each task has initial values of its own.
+        precision: of the priors.
+        fixed: parameters that stay as given.
+        scales: those that multiply all of the covariance; all False where some part of it is not to be scaled.
+        follow, steps, tolerance, max_step, patience: as `ScoringOptions` has them; the first is `starts`.
+    """
+
+    __slots__ = ()
+
+
+class TaskArrays(namedtuple("TaskArrays", "x y mask H known low high center periods")):
+    """The tasks, their bounds, the centers of their priors and initial values of their periods: one row per task, or a
+    single row of inputs that all tasks share."""
+
+    __slots__ = ()
+
+
+class ResultArrays(namedtuple("ResultArrays", "theta nlml iterations norm ending beta")):
+    """Results, one row per task. `theta` holds the values of fixed parameters before; `ending` as in `scoring`."""
+
+    __slots__ = ()
+
+
+def settings_of(kernel: Kernel, limits: Limits, options: scoring.ScoringOptions) -> Settings:
+    """What holds for every task of a fit."""
+    grid_GP, axes = scoring.grid(kernel, limits)
+    factors = [(SHAPES.index(one.shape), one.term, one.start, one.stop, one.variance) for one in kernel.factors]
+    return Settings(
+        np.array(factors),
+        to_array(grid_GP),
+        np.array(axes),
+        np.array(kernel.periods, np.int64),
+        to_array(limits.precision_P),
+        np.ascontiguousarray(limits.fixed_P.numpy()),
+        scoring.scales_all(kernel, limits).numpy(),
+        min(options.starts, len(grid_GP)),
+        options.steps,
+        options.tolerance,
+        options.max_step,
+        options.patience,
+    )
+
+
+def arrays_of(kernel: Kernel, tasks: TaskBatch, limits: Limits, search: bool) -> TaskArrays:
+    """The tasks of a fit; initial values of their periods only where the grid is searched."""
+    shared = len(tasks) > 1 and bool((tasks.x_TND == tasks.x_TND[:1]).all())
+    none_TFW = limits.low_TP.new_empty(len(tasks), 0, 0)
+    return TaskArrays(
+        to_array(tasks.x_TND[:1] if shared else tasks.x_TND),
+        to_array(tasks.y_TN),
+        np.ascontiguousarray(tasks.mask_TN.numpy()),
+        to_array(tasks.H_TNQ),
+        to_array(tasks.known_TN),
+        to_array(limits.low_TP),
+        to_array(limits.high_TP),
+        to_array(limits.center_TP),
+        to_array(periods.initial_periods(kernel, tasks, limits) if search else none_TFW),
+    )
+
+
+def to_array(tensor: torch.Tensor) -> np.ndarray:
+    """A tensor as a contiguous array of float64."""
+    return np.ascontiguousarray(tensor.detach().double().numpy())
+
+
+@compiled
+def load_lane(workspace, lane, data, t):
+    shared = len(data.x) == 1
+    load_task(workspace, lane, data.x[0 if shared else t], data.y[t], data.mask[t], data.H[t], data.known[t], shared)
+
+
+@inlined
+def prior_penalty(theta, center, precision):
+    s = 0.0
+    for p in range(len(theta)):
+        if precision[p] > 0.0:  # the logarithm of a noise that is known to be 0 is not finite
+            s += precision[p] * (theta[p] - center[p]) ** 2
+    return 0.5 * s

@@ -1,0 +1,248 @@
+"""The descent of a fit on the CPU, compiled: a task in each SIMD lane, and a lane whose task has ended takes the next.
+
+The twin of the loop in `scoring.fit`, where the method is explained, with the same names.
+"""
+
+from collections import namedtuple
+
+import numpy as np
+
+from .arrays import load_lane, prior_penalty
+from .likelihood import derivatives, evaluate, nlml
+from .linear_algebra import copy, solve_small
+from .simd_lanes import WIDTH, compiled, inlined
+
+_FIELDS = (
+    "task position attempt done pairs begun fresh ended converged objective damping rise gain norm left best now step "
+    "gradient before info steps changes free kept C"
+)
+
+
+class LaneStates(namedtuple("LaneStates", _FIELDS)):
+    """How far the task in each lane is, one row per lane.
+
+    Attributes:
+        task, position: which task it is, -1 where there is none, and which among the starts.
+        attempt, done: the start that it descends from, and the steps made from there.
+        begun, fresh: whether its start was evaluated, and whether it is at a new point whose derivatives are unknown.
+        ended, converged: whether this attempt is over, and whether it has converged.
+        objective, damping, rise, gain, norm, left: the objective, Levenberg's damping and how it rises, the last gain,
+            the largest part of the gradient, and the gain still to be had.
+        best: the objective of the best attempt so far.
+        now, gradient, info, kept: the current point, the derivatives there, and the mean's coefficients.
+        step, before, free, C: the next step, the gradient before it, the parameters that are free, and scratch memory.
+        steps, changes, pairs: the last steps, how they changed the gradient, and how many there were.
+    """
+
+    __slots__ = ()
+
+
+@compiled
+def make_states(P, Q):
+    W = WIDTH
+    return LaneStates(
+        np.zeros(W, np.int64), np.zeros(W, np.int64), np.zeros(W, np.int64), np.zeros(W, np.int64),
+        np.zeros(W, np.int64),
+        np.zeros(W, np.bool_), np.zeros(W, np.bool_), np.zeros(W, np.bool_), np.zeros(W, np.bool_),
+        np.zeros(W), np.zeros(W), np.zeros(W), np.zeros(W), np.zeros(W), np.zeros(W), np.zeros(W),
+        np.zeros((W, P)), np.zeros((W, P)), np.zeros((W, P)), np.zeros((W, P)), np.zeros((W, P, P)),
+        np.zeros((W, P + 2, P)), np.zeros((W, P + 2, P)), np.zeros((W, P), np.bool_), np.zeros((W, Q)),
+        np.zeros((P + 2, P + 2)),
+    )  # fmt: skip
+
+
+@inlined
+def _bfgs_update(info, steps, changes, pairs, Bs):
+    """Corrects the information by BFGS updates, so that it maps the last steps to the changes of the gradient."""
+    P = len(info)
+    for k in range(max(0, pairs - len(steps)), pairs):
+        s, y = steps[k % len(steps)], changes[k % len(steps)]
+        sy, sBs = 0.0, 0.0
+        for p in range(P):
+            Bs[p] = 0.0
+            for o in range(P):
+                Bs[p] += info[p, o] * s[o]
+            sy += s[p] * y[p]
+            sBs += s[p] * Bs[p]
+        if sy > 1e-3 * sBs and sBs > 0.0:
+            for p in range(P):
+                for o in range(P):
+                    info[p, o] += y[p] * y[o] / sy - Bs[p] * Bs[o] / sBs
+
+
+@compiled
+def _begin(states, workspace, lane, data, settings, starts, theta):
+    """Sets a lane to the next of its task's starts."""
+    t, start = states.task[lane], starts[states.position[lane], states.attempt[lane]]
+    for p in range(len(start)):
+        bounded = min(max(start[p], data.low[t, p]), data.high[t, p])
+        workspace.theta[p, lane] = theta[t, p] if settings.fixed[p] else bounded
+    states.done[lane] = states.pairs[lane] = 0
+    states.begun[lane] = states.fresh[lane] = states.ended[lane] = states.converged[lane] = False
+    states.objective[lane] = states.gain[lane] = states.norm[lane] = states.left[lane] = np.inf
+    states.damping[lane], states.rise[lane] = 1e-3, 4.0
+
+
+@compiled
+def _accept(states, workspace, lane, data, settings, theta):
+    """Accepts the point just evaluated if it is better. True where its derivatives are needed."""
+    t, P = states.task[lane], len(workspace.theta)
+    now, trial = states.now[lane], workspace.theta[:, lane]
+    reached = nlml(workspace, lane) + prior_penalty(trial, data.center[t], settings.precision)
+    states.fresh[lane] = False
+    if not states.begun[lane]:
+        states.begun[lane] = True
+        states.objective[lane] = reached
+        copy(now, trial)
+        states.fresh[lane] = reached < np.inf
+        states.ended[lane] = not states.fresh[lane]
+    elif not reached < states.objective[lane]:
+        states.damping[lane] = max(states.damping[lane], 1e-3) * states.rise[lane]
+        states.rise[lane] *= 2.0
+        if states.damping[lane] > 1e8:
+            states.ended[lane] = True
+            states.converged[lane] = states.left[lane] < 1e3 * settings.tolerance
+    else:
+        predicted, distance = 0.0, 0.0
+        moved = states.steps[lane, states.pairs[lane] % (P + 2)]
+        for p in range(P):
+            moved[p] = trial[p] - now[p] if states.free[lane, p] else 0.0
+            if not settings.fixed[p]:
+                distance = max(distance, abs(trial[p] - theta[t, p]))
+        for p in range(P):
+            predicted -= states.gradient[lane, p] * moved[p]
+            for o in range(P):
+                predicted -= 0.5 * moved[p] * states.info[lane, p, o] * moved[o]
+        states.gain[lane] = states.objective[lane] - reached
+        ratio = states.gain[lane] / max(predicted, 1e-300)
+        calmer = states.damping[lane] * min(max(1.0 - (2.0 * ratio - 1.0) ** 3, 0.1), 2.0)
+        states.damping[lane], states.rise[lane] = max(calmer, 1e-7), 4.0
+        states.objective[lane] = reached
+        copy(now, trial)
+        states.pairs[lane] += 1
+        known = reached > states.best[lane] and (distance < 0.2 or states.done[lane] >= settings.patience)
+        states.ended[lane], states.fresh[lane] = known, not known
+    if states.fresh[lane]:
+        copy(states.kept[lane], workspace.beta[:, lane])
+    return states.fresh[lane]
+
+
+@compiled
+def _derive(states, workspace, lane, data, settings):
+    """Takes the gradient and the information at a new point, the largest part of the gradient, and the gain still to be
+    had."""
+    t, P, pairs = states.task[lane], len(workspace.theta), states.pairs[lane]
+    now, gradient, info, free = states.now[lane], states.gradient[lane], states.info[lane], states.free[lane]
+    for p in range(P):
+        gradient[p] = workspace.gradient[p, lane]
+        for o in range(P):
+            info[p, o] = workspace.info[p, o, lane]
+        if settings.precision[p] > 0.0:
+            gradient[p] += settings.precision[p] * (now[p] - data.center[t, p])
+            info[p, p] += settings.precision[p]
+    if pairs > 0:
+        for p in range(P):
+            states.changes[lane, (pairs - 1) % (P + 2), p] = gradient[p] - states.before[lane, p]
+        _bfgs_update(info, states.steps[lane], states.changes[lane], pairs, states.step[lane])
+    norm = 0.0
+    for p in range(P):
+        states.before[lane, p] = gradient[p]
+        against = (now[p] <= data.low[t, p] and gradient[p] > 0) or (now[p] >= data.high[t, p] and gradient[p] < 0)
+        free[p] = not settings.fixed[p] and not against
+        if free[p]:
+            norm = max(norm, abs(gradient[p]))
+    left = np.inf
+    if solve_small(P, info, gradient, free, 1e-6, 1e-12, states.step[lane], states.C):
+        left = 0.0
+        for p in range(P):
+            left += 0.5 * states.step[lane, p] * gradient[p]
+    states.norm[lane], states.left[lane] = norm, left
+
+
+@compiled
+def _next_trial(states, workspace, lane, data, settings):
+    """Makes the next trial of a lane; True where its attempt is over."""
+    if states.fresh[lane]:
+        _derive(states, workspace, lane, data, settings)
+        left, objective = states.left[lane], states.objective[lane]
+        if left < settings.tolerance:
+            states.ended[lane] = states.converged[lane] = True
+        elif states.gain[lane] < 1e-13 * (1.0 + abs(objective)):
+            states.ended[lane] = True
+            states.converged[lane] = left < 1e3 * settings.tolerance
+        elif objective - 3.0 * left > states.best[lane] + 0.2:
+            states.ended[lane] = True
+    if states.ended[lane] or states.done[lane] >= settings.steps:
+        return True
+    t, P, step = states.task[lane], len(workspace.theta), states.step[lane]
+    while not solve_small(
+        P, states.info[lane], states.gradient[lane], states.free[lane], states.damping[lane], 1e-9, step, states.C
+    ):
+        states.damping[lane] = max(states.damping[lane], 1e-6) * 10.0
+        if states.damping[lane] > 1e9:
+            return True
+    longest, now = 0.0, states.now[lane]
+    for p in range(P):
+        if (now[p] <= data.low[t, p] and step[p] > 0.0) or (now[p] >= data.high[t, p] and step[p] < 0.0):
+            step[p] = 0.0  # it cannot go there, and must not hold up the others
+        longest = max(longest, abs(step[p]))
+    for p in range(P):
+        moved = now[p] - step[p] * settings.max_step / max(settings.max_step, longest)
+        workspace.theta[p, lane] = min(max(moved, data.low[t, p]), data.high[t, p]) if states.free[lane, p] else now[p]
+    states.done[lane] += 1
+    return False
+
+
+@compiled
+def _record(states, lane, data, settings, results):
+    """Keeps the end of an attempt, if it is the best so far."""
+    t = states.task[lane]
+    results.iterations[t] += states.done[lane]
+    if states.objective[lane] < states.best[lane]:
+        states.best[lane] = states.objective[lane]
+        copy(results.theta[t], states.now[lane])
+        copy(results.beta[t], states.kept[lane])
+        results.nlml[t] = states.objective[lane] - prior_penalty(states.now[lane], data.center[t], settings.precision)
+        results.norm[t] = states.norm[lane]
+        results.ending[t] = 2 if states.converged[lane] else 1
+
+
+@compiled
+def descend(workspace, states, tasks, data, settings, starts, counts, results):
+    """Descends from the starts of every task, and records the best local minimum of each."""
+    following, going = 0, 0
+    for lane in range(WIDTH):
+        following = _follow(states, workspace, lane, tasks, following, data, settings, starts, counts, results)
+        going += states.task[lane] >= 0
+    while going > 0:
+        evaluate(workspace, settings.factors)
+        wanted = False
+        for lane in range(WIDTH):
+            if states.task[lane] >= 0:
+                wanted = _accept(states, workspace, lane, data, settings, results.theta) or wanted
+        if wanted:
+            derivatives(workspace)
+        for lane in range(WIDTH):
+            if states.task[lane] < 0 or not _next_trial(states, workspace, lane, data, settings):
+                continue
+            _record(states, lane, data, settings, results)
+            states.attempt[lane] += 1
+            if states.attempt[lane] < counts[states.position[lane]]:
+                _begin(states, workspace, lane, data, settings, starts, results.theta)
+                continue
+            following = _follow(states, workspace, lane, tasks, following, data, settings, starts, counts, results)
+            going -= states.task[lane] < 0
+
+
+@compiled
+def _follow(states, workspace, lane, tasks, following, data, settings, starts, counts, results):
+    """Gives a lane the next task that has a start, if there is one; returns the index after it."""
+    states.task[lane] = -1
+    while following < len(tasks) and states.task[lane] < 0:
+        if counts[following] > 0:
+            states.task[lane], states.position[lane], states.attempt[lane] = tasks[following], following, 0
+            states.best[lane] = np.inf
+            load_lane(workspace, lane, data, tasks[following])
+            _begin(states, workspace, lane, data, settings, starts, results.theta)
+        following += 1
+    return following
