@@ -37,6 +37,7 @@ from brimful.gp.batch_functions import GPModel, fit_batch, predict_batch
 from brimful.gp.data.sources import GPData, RaggedTasks, read
 from brimful.gp.fit import model_for
 from brimful.gp.model.tasks import standardize
+from brimful.gp.options import FitOptions
 from saving import save
 
 N = 40
@@ -136,10 +137,8 @@ def twins(device: torch.device) -> dict[str, float]:
 def model_of(
     data: GPData, options: dict[str, Any], tolerance: float | None = None, starts: int | None = None
 ) -> GPModel:
-    return model_for(
-        data, options.get("kernel", "rbf"), options.get("ard", False), "constant", None, None, False, 100, tolerance,
-        starts,
-    )  # fmt: skip
+    chosen = FitOptions(priors=None, tolerance=tolerance, starts=starts, **options)
+    return model_for(data, chosen)
 
 
 def fit_only(data: GPData, model: GPModel, device: torch.device, batch: int) -> tuple[float, np.ndarray, np.ndarray]:
@@ -195,7 +194,7 @@ def losses(
 
 
 def peak_of(solution: gp.Fit) -> int:
-    return solution.result.observed if solution.result else 0
+    return solution.observed
 
 
 def case(name: str, tasks: int, device: torch.device, batch: int) -> dict[str, Any]:

@@ -61,8 +61,17 @@ def is_picture(path: Path) -> bool:
 
 
 SUMMARY = {
-    *("tasks", "kernel", "way", "batch", "observed_peak_bytes", "predicted_peak_bytes", "budget_bytes", "seconds"),
-    *("time_a_task_seconds", "tasks_per_GB", "converged_share", "flagged", "mean_NLML", "mean_iterations", "picture"),
+    *(
+        "tasks",
+        "kernel",
+        "method",
+        "batch_size",
+        "observed_peak_bytes",
+        "predicted_peak_bytes",
+        "budget_bytes",
+        "seconds",
+    ),
+    *("time_per_task_seconds", "tasks_per_GB", "converged_share", "flagged", "mean_NLML", "mean_iterations", "picture"),
 }
 
 
@@ -71,12 +80,12 @@ def test_a_synthetic_fit(own: bool):
     report = invoke("gp", "fit", "--synthetic", "300", "--points", "15", *(["--own-inputs"] if own else []))
     assert set(report) == SUMMARY | {"held_out_MAE", "held_out_RMSE", "truth_MAE", "truth_RMSE"}
     assert report["tasks"] == 300
-    assert ("shared eigenbasis" in report["way"]) is not own
+    assert ("shared eigenbasis" in report["method"]) is not own
     assert 0.95 < report["converged_share"] <= 1
     assert report["picture"] is None
     assert 0 < report["truth_MAE"] < report["held_out_MAE"] < 0.4
     assert report["held_out_MAE"] < report["held_out_RMSE"]
-    assert report["time_a_task_seconds"] == pytest.approx(report["seconds"] / 300)
+    assert report["time_per_task_seconds"] == pytest.approx(report["seconds"] / 300)
     fitted = fit(gp.synthetic(300, 15, shared=not own))
     assert report["mean_NLML"] == pytest.approx(fitted.nlml.mean(), rel=1e-5)
     assert report["flagged"] == (~fitted.converged).sum()
@@ -195,7 +204,7 @@ def test_predictions_in_text_have_a_row_a_point(models: Path, tmp_path: Path):
 def test_what_failed_predictions_left_is_not_in_the_way(models: Path, tmp_path: Path):
     out, scratch = tmp_path / "there.parquet", tmp_path / "there.parquet.run"
     gp.load(models).predict_to(scratch, np.linspace(0, 1, 3), progress=False)
-    assert invoke("gp", "predict", str(models), "--at", "0:1:3", "--out", str(out))["time_a_task_seconds"] is None
+    assert invoke("gp", "predict", str(models), "--at", "0:1:3", "--out", str(out))["time_per_task_seconds"] is None
     gp.load(models).predict_to(scratch, np.linspace(0, 1, 3), progress=False)
     invoke("gp", "predict", str(models), "--at", "0:1:5", "--out", str(out))
     assert len(pq.read_table(out)["mean"][0]) == 5
@@ -323,7 +332,7 @@ def test_the_report_of_anything(tmp_path: Path, case: str):
     elif case == "saved":
         fit(X[:2], Y[:2]).save(out)
     elif case == "two bytes":
-        fit(X[0], Y, precision="float16", noise=0.1, out=out)
+        fit(X[0], Y, storage="float16", noise=0.1, out=out)
     else:
         fit(X, np.full_like(Y, np.nan), out=out)
     assert is_picture(Path(invoke("gp", "report", str(out))["picture"]))
@@ -341,8 +350,8 @@ def test_the_report_of_anything(tmp_path: Path, case: str):
         (["fit", "--synthetic", "3", "--priors", "strong"], "priors is 'strong'; choose one of weak, none"),
         (["fit", "--synthetic", "3", "--keep", "predictions"], "keep='predictions' and at= go together"),
         (["fit", "--synthetic", "3", "--budget", "lots"], "budget 'lots' is not an amount of memory"),
-        (["predict", "nowhere", "--at", "0:1:3", "--out", "x.parquet"], "nowhere holds no fitted models (check"),
-        (["report", "nowhere"], "nowhere holds no fitted models (check the path)"),
+        (["predict", "nowhere", "--at", "0:1:3", "--out", "x.parquet"], "nowhere holds no trained model (check"),
+        (["report", "nowhere"], "nowhere holds no trained model (check the path"),
     ],
 )
 def test_mistakes_are_told_without_a_traceback(arguments: list[str], words: str):
@@ -380,17 +389,16 @@ def test_a_folder_with_another_fit_is_refused(table: Path, tmp_path: Path):
     invoke("gp", "fit", *options)
     assert "cannot be resumed" in fails("gp", "fit", *options, "--kernel", "matern32")
     again = invoke("gp", "fit", *options)
-    assert (again["tasks"], again["way"]) == (7, "already fitted")
-    assert [again[key] for key in ("time_a_task_seconds", "observed_peak_bytes", "tasks_per_GB")] == [None] * 3
+    assert (again["tasks"], again["method"]) == (7, "already fitted")
+    assert [again[key] for key in ("time_per_task_seconds", "observed_peak_bytes", "tasks_per_GB")] == [None] * 3
     assert str(fit(table, out=tmp_path / "models")).endswith(", already fitted")
 
 
 def test_the_pace_of_a_fit_that_goes_on_is_of_what_it_did(tmp_path: Path):
-    fit(X, Y, out=tmp_path / "models", batch=3)
+    fit(X, Y, out=tmp_path / "models", batch_size=3)
     sorted((tmp_path / "models").glob("shard-*"))[-1].unlink()
-    again = fit(X, Y, out=tmp_path / "models", batch=3)
-    assert again.result is not None
-    assert f"({format_seconds(again.result.seconds)} a task)" in str(again)
+    again = fit(X, Y, out=tmp_path / "models", batch_size=3)
+    assert f"({format_seconds(again.seconds)} per task)" in str(again)
 
 
 @pytest.mark.parametrize("name", ["none.csv", "none.parquet"])

@@ -45,7 +45,7 @@ def wait_for(what: Any, seconds: float = 100.0) -> None:
 
 def rounds(fits: Orders, tmp_path: Path, data: str, count: int) -> None:
     """Kills a fit at random moments, goes on with it, and compares the table with an uninterrupted one."""
-    order = {"data": data, "batch": 400}
+    order = {"data": data, "batch_size": 400}
     expected = work({**order, "out": str(tmp_path / "whole")}).table()
     assert expected.num_rows == COUNT
     cut_short = 0
@@ -123,10 +123,10 @@ X, Y = rows(0, 6, 8)
         {"priors": None},
         {"priors": {"noise": gp.LogNormal(0.1, 1.0)}},
         {"bounds": {"noise": (1e-3, 1.0)}},
-        {"iterations": 50},
+        {"steps": 50},
         {"tolerance": 1e-7},
         {"starts": 3},
-        {"precision": "float16"},
+        {"storage": "float16"},
         {"keep": "predictions", "at": [0.5]},
         {"noise": 0.1},
         {"y": Y + 1},

@@ -1,28 +1,19 @@
 """What the picture of a fit shows."""
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from brimful import gp
 from brimful.gp import report
 
 from .helpers.small import fit, rows
 
 
 @pytest.fixture
-def drawn(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
+def drawn() -> Any:
     """Draws a fit, and gives its figure."""
-    figures = []
-    monkeypatch.setattr(report, "save", lambda figure, path: figures.append(figure) or path)
-
-    def draw(fitted: gp.Fit) -> Any:
-        report.draw(fitted, tmp_path)
-        return figures[-1]
-
-    return draw
+    return report.draw
 
 
 def titles(figure: Any) -> list[str]:
@@ -41,7 +32,7 @@ SUM = ("linear.variance", "rbf.variance", "rbf.lengthscale", "periodic.period", 
     ],
 )
 def test_every_fitted_parameter_has_a_histogram(drawn: Any, kernel: str, names: tuple[str, ...]):
-    shown = titles(drawn(fit(*rows(0, 7, 9), kernel=kernel, iterations=5)))
+    shown = titles(drawn(fit(*rows(0, 7, 9), kernel=kernel, steps=5)))
     assert [value.split()[1] for value in shown if value.startswith("log10")] == list(names)
     assert shown.count("NLML, nats") == shown.count("the run") == 1
 
@@ -53,7 +44,7 @@ def test_a_known_noise_is_not_drawn(drawn: Any):
 
 @pytest.mark.parametrize("dimensions", [10, 11, 14])
 def test_no_more_than_twelve_parameters_are_drawn(drawn: Any, dimensions: int):
-    figure = drawn(fit(*rows(0, 4, 9, dimensions), ard=True, iterations=3))
+    figure = drawn(fit(*rows(0, 4, 9, dimensions), ard=True, steps=3))
     parameters = dimensions + 2
     assert sum("log10" in value for value in titles(figure)) == min(12, parameters)
     message = f"the first 12 of {parameters} parameters"
@@ -61,7 +52,7 @@ def test_no_more_than_twelve_parameters_are_drawn(drawn: Any, dimensions: int):
 
 
 def test_the_parameters_of_a_task_are_told_apart(drawn: Any):
-    fitted = fit(*rows(0, 7, 9), kernel="linear + rbf * periodic", iterations=5)
+    fitted = fit(*rows(0, 7, 9), kernel="linear + rbf * periodic", steps=5)
     task = next(value for value in titles(drawn(fitted)) if value.startswith("task 3"))
     plain = " ".join(task.split())
     for name in SUM[:4]:
@@ -71,7 +62,7 @@ def test_the_parameters_of_a_task_are_told_apart(drawn: Any):
 
 def test_no_two_axes_overlap(drawn: Any):
     for dimensions in (1, 4, 11):  # one row of parameters, two, and as many as are drawn
-        figure = drawn(fit(*rows(0, 3, 6, dimensions), ard=True, iterations=2))
+        figure = drawn(fit(*rows(0, 3, 6, dimensions), ard=True, steps=2))
         figure.draw_without_rendering()
         boxes = [axes.get_window_extent() for axes in figure.axes if axes.get_title() or not axes.axison]
         for position, box in enumerate(boxes):

@@ -153,9 +153,7 @@ def warm_up(model: GPModel, device: torch.device, points: int) -> None:
     fit_batch({"x": x_1ND, "y": y_1N} | ({"noise": torch.ones_like(y_1N)} if model.known else {}), model=model)
 
 
-def fit_batch(
-    batch: dict[str, Tensor], *, model: GPModel, at: Tensor | None = None, precision: str = "float64"
-) -> Batch:
+def fit_batch(batch: dict[str, Tensor], *, model: GPModel, at: Tensor | None = None, storage: str = "float64") -> Batch:
     """Fits a batch of tasks. With `at`, predicts there too. A storage of "float16" gives logarithms of parameters,
     which lose nothing that matters."""
     tasks, units, flag_T = model.standardized(batch, for_kernels=True)

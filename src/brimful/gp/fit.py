@@ -122,7 +122,7 @@ def fit_data(
         data.items,
         budget=options.budget,
         device=options.device,
-        batch=options.batch_size or "auto",
+        batch_size=options.batch_size or "auto",
         out=out,
         resume=resume,
         nonfinite="allow",
@@ -191,7 +191,7 @@ def model_for(data: GPData, options: FitOptions, bounds: Any = None) -> GPModel:
         steps=options.steps,
         tolerance=options.tolerance or (1e-4 if len(kernel.names) <= 2 else 1e-5),
         starts=options.starts or (2 if kinds == ("variance", "lengthscale") else 6),
-        patience=40 if "period" in kinds else ScoringOptions.patience,  # minima that are narrow, and slow to descend
+        patience=40 if "period" in kinds else ScoringOptions().patience,  # minima that are narrow, and slow to descend
     )
     return GPModel(
         kernel=kernel,

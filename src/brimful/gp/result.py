@@ -255,7 +255,6 @@ class Fit(Result):
             device=self.device,
             nonfinite="allow",
             progress=progress,
-            cancel=cancel,
             out=out,
             name=name,
         )

@@ -362,7 +362,7 @@ def test_the_inputs_of_a_table_in_a_list():
 @pytest.mark.parametrize(
     ("columns", "words"),
     [
-        (lambda: {"x": "ds"}, r"columns is a dict; give gp.Columns\(id=..., x=..., y=...\)"),
+        (lambda: {"x": "ds"}, r"columns is a dict; give gp.ColumnNames\(id=..., x=..., y=...\)"),
         (lambda: gp.ColumnNames(x=[1]), r"columns has x=\[1\]; give the name of a column"),  # pyright: ignore[reportArgumentType]
         (lambda: gp.ColumnNames(id=["a"]), r"columns has id=\['a'\]; give the name"),  # pyright: ignore[reportArgumentType]
     ],
@@ -443,7 +443,7 @@ BAD_TABLES: dict[str, tuple[Callable[[], Any], dict[str, Any], str]] = {
     "lists": (lambda: table_of(ds=[[1.0]] * 45), {}, "column 'ds' is list<.*numbers or dates"),
     "ids of lists": (lambda: table_of(unique_id=[[1]] * 45), {}, "column 'unique_id' is list<.*texts or whole numbers"),
     "null ids": (lambda: table_of(unique_id=[None, *["a"] * 44]), {}, "'unique_id' has 1 nulls; every row needs"),
-    "noise": (lambda: table_of(), {"noise": 0.1}, r"noise and task ids in columns.*gp.Columns\(noise="),
+    "noise": (lambda: table_of(), {"noise": 0.1}, r"noise and ids in columns.*gp.ColumnNames\(noise="),
     "task_ids": (lambda: table_of(), {"task_ids": list("vwxyz")}, r"task ids in columns"),
     "vast": (lambda: table_of(ds=np.arange(45) + 1_700_000_000_000_000_000), {}, "divide .*, or give datetimes"),
     "twice": (lambda: table_of().append_column("y", [Y.reshape(-1)]), {}, "2 columns called 'y'; rename all but one"),

@@ -90,9 +90,9 @@ def test_a_task_against_a_bound_beyond_which_there_is_nothing_converges():
     np.testing.assert_allclose(fitted.params["lengthscale"], 0.3)
 
 
-@pytest.mark.parametrize("batch", [1, "auto"])
-def test_a_batch_of_which_nothing_can_be_fitted(batch: int | str):
-    fitted = fit(np.linspace(0, 1, 15), np.full((2, 15), 7.0), kernel=RBF, batch=batch)
+@pytest.mark.parametrize("batch", [1, None])
+def test_a_batch_of_which_nothing_can_be_fitted(batch: int | None):
+    fitted = fit(np.linspace(0, 1, 15), np.full((2, 15), 7.0), kernel=RBF, batch_size=batch)
     assert fitted.status.tolist() == [TaskStatus.FLAT] * 2
     mean, variance = fitted.predict([0.5])
     np.testing.assert_allclose(mean, [[7.0], [7.0]], rtol=1e-14)
@@ -178,10 +178,10 @@ def test_a_task_at_its_optimum_stops_before_the_others():
 
 def test_iterations_and_starts_are_the_most():
     x, y = rows(6, 4, 8)
-    few = fit(x, y, kernel=RBF, iterations=2, starts=1)
+    few = fit(x, y, kernel=RBF, steps=2, starts=1)
     assert few.iterations.max() <= STEPS * 2 + 2
     assert TaskStatus.LIMIT in few.status
-    assert fit(x, y, kernel=RBF, iterations=2, starts=4).iterations.min() > few.iterations.max()
+    assert fit(x, y, kernel=RBF, steps=2, starts=4).iterations.min() > few.iterations.max()
 
 
 @pytest.mark.parametrize(

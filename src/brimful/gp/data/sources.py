@@ -97,7 +97,9 @@ class RaggedTasks:
         tree = {"x": torch.from_numpy(x), "y": torch.from_numpy(y)}
         if self._noise is not None:
             tree["noise"] = torch.from_numpy(np.where(there, self._noise[position], 0.0))
-        return Loaded(start, stop - start, tree, weights=self.weights[start:stop] if self.weights is not None else None)
+        return LoadedBatch(
+            start, stop - start, tree, weights=self.weights[start:stop] if self.weights is not None else None
+        )
 
     def index(self, start: int, stop: int) -> np.ndarray:
         return self._order[start:stop]
@@ -216,7 +218,7 @@ def read(x: Any, y: Any, noise: Any, ids: Any, columns: "ColumnNames | None") ->
     """
     columns = ColumnNames() if columns is None else columns
     if not isinstance(columns, ColumnNames):
-        raise ConfigError(f"columns is a {type(columns).__name__}; give gp.Columns(id=..., x=..., y=...)")
+        raise ConfigError(f"columns is a {type(columns).__name__}; give gp.ColumnNames(id=..., x=..., y=...)")
     table = y is None and is_table(x)
     if columns != ColumnNames() and not table:
         raise InputError("columns= names the columns of a long table, and this is none; leave it out")
@@ -227,7 +229,7 @@ def read(x: Any, y: Any, noise: Any, ids: Any, columns: "ColumnNames | None") ->
         return x
     if table:
         if noise is not None or ids is not None:
-            raise InputError("a long table has noise and task ids in columns: name them with gp.Columns(noise=, id=)")
+            raise InputError("a long table has noise and ids in columns: name them with gp.ColumnNames(noise=, id=)")
         return _long(x, columns)
     if y is None and isinstance(x, Sequence) and not isinstance(x, str):
         if noise is not None:

@@ -73,7 +73,8 @@ def write_model(
         "observed": run[1],
         "seconds": run[2],
     }
-    (folder / "ids.parquet").unlink(missing_ok=True)  # of an earlier fit of the same data
+    if data.ids is None:
+        (folder / "ids.parquet").unlink(missing_ok=True)  # of an earlier fit of the same data
     tables = {} if data.ids is None else {"ids": pa.table({"task": data.ids})}
     model_store.save(folder, kind=_KIND, version=_VERSION, meta=meta, tensors={}, tables=tables)
 
