@@ -11,7 +11,8 @@ from .model.tasks import MEANS
 
 KEEPS = ("params", "params+data", "predictions")
 _AT = "start:stop:num, of numbers or dates, or a .npy, .csv or .parquet file of inputs"
-_RICH = ("kernel", "priors", "device", "budget")  # in Python they may be more than texts
+_TEXTS = ("kernel", "priors")  # in Python they may be more than that
+_AS_GIVEN = ("device", "budget")  # `map` understands them in all their forms
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,7 +40,8 @@ class FitOptions(SeedOptions, DeviceOptions, OutOptions):
     @classmethod
     def from_python(cls, values: dict[str, Any]) -> "FitOptions":
         """The keyword arguments of a Python call, checked; a kernel, priors, a device and a budget as they are."""
-        rich = {name: values[name] for name in _RICH if not isinstance(values.get(name), str | None)}
+        rich = {name: values[name] for name in _TEXTS if not isinstance(values.get(name), str | None)}
+        rich |= {name: values[name] for name in _AS_GIVEN if name in values}
         return replace(build(cls, {name: value for name, value in values.items() if name not in rich}), **rich)
 
 

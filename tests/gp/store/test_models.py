@@ -68,7 +68,7 @@ def test_models_that_nobody_looks_at_are_not_read(tmp_path: Path):
         assert asked.pop() == "nlml"
     np.testing.assert_array_equal(same_mean, wanted[0])
     np.testing.assert_array_equal(same_variance, wanted[1])
-    assert repr(fitted).startswith("<gp.Fit: 9 processes")
+    assert repr(fitted).startswith("Fit(tasks=9, kernel=rbf")
 
 
 def test_a_fit_outlives_its_folder(tmp_path: Path):
