@@ -41,7 +41,7 @@ from brimful.gp.model.tasks import TaskStatus, standardize
 from brimful.gp.optimize import eigenbasis, eigenbasis_triton, scoring
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
-LINEAR, ARD = ("rbf", 1, False, "linear"), ("matern52", 2, True, "zero")
+LINEAR, ARD = ("rbf", 1, False, "linear"), ("matern52", 3, True, "zero")
 MORE = [
     ("rbf", 1, False, "zero"),
     ("matern12", 1, False, "constant"),
