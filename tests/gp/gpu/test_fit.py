@@ -357,7 +357,7 @@ def test_shared_inputs_are_measured_for_every_task():
     missing = fused_standardize.standardize(x, y, parse("rbf"), "constant", once=True)
     assert missing[0].x_TND.stride(0) == 1
     assert torch.equal(fitted[2][8:], missing[2][8:])
-    for item in ("x_TND", "y_TN", "keep_TN"):
+    for item in ("x_TND", "y_TN", "mask_TN"):
         assert torch.equal(getattr(fitted[0], item)[8:], getattr(missing[0], item)[8:])  # to the last bit
     for item in fields(fitted[1]):
         assert torch.equal(getattr(fitted[1], item.name)[8:], getattr(missing[1], item.name)[8:])

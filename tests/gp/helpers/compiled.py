@@ -53,7 +53,7 @@ def build_short() -> None:
     whole = dict.fromkeys(names.split(), "i32")
     whole |= {"x": "*fp32", "y": "*fp32", "out_mask": "*u8", "out_flag": "*i64"}
     for own in (True, False):
-        build(standardize._measure, sizes | {"OWN": own}, "*fp64", 4, **whole)
+        build(standardize._standardize, sizes | {"OWN": own}, "*fp64", 4, **whole)
 
 
 if __name__ == "__main__":
