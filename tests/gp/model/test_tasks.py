@@ -74,7 +74,7 @@ def test_a_bad_task_leaves_the_others_alone(seed: int, mean: str):
     together, all_units, fates = standardize(x, y, parse("rbf", 2), mean)
     assert fates[0] == 0
     first = torch.tensor([0])
-    for name in ("x_TND", "y_TN", "keep_TN", "H_TNQ", "known_TN"):
+    for name in ("x_TND", "y_TN", "mask_TN", "H_TNQ", "known_TN"):
         assert torch.equal(getattr(together.select(first), name), getattr(alone, name))
     assert torch.equal(all_units.select(first).y_scale_T, units.y_scale_T)
 
