@@ -127,6 +127,7 @@ def fit_data(
         resume=resume,
         nonfinite="allow",
         progress=progress,
+        cancel=cancel,
         cost=formula(model, data, device),
         name="gp fit",
     )

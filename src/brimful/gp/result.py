@@ -255,6 +255,7 @@ class Fit(Result):
             device=self.device,
             nonfinite="allow",
             progress=progress,
+            cancel=cancel,
             out=out,
             name=name,
         )
