@@ -128,9 +128,7 @@ def test_what_is_evaluated_late_equals_the_plain_twin(text: str, dimensions: int
         scoring_step.begin(starts, within, tasks.coefficients),
         torch.arange(len(tasks), device=DEVICE).int(),
     )
-    fitted = stragglers.descend(
-        kernel, lay_out(tasks), descent, _kernels.ActiveTasks.all_of(index.flip(0)), within, once
-    )
+    fitted = stragglers.descend(kernel, lay_out(tasks), descent, layout.ActiveTasks.all_of(index.flip(0)), within, once)
     nlml, beta, derivatives = likelihood.evaluate(kernel, tasks, theta)
     assert not descent.going_T.any()
     torch.testing.assert_close(descent.best_T3[:, 1], nlml, rtol=1e-9, atol=1e-9)
@@ -297,7 +295,7 @@ def test_a_list_in_parts_is_the_list():
     kernel, tasks, _, theta = draw("rbf", 1, False, "zero", tasks=70, points=4)
     whole, laid = _kernels.evaluate(kernel, tasks, theta), lay_out(tasks)
     with patch.multiple(layout, _FEWEST=32, _FILLS=0):
-        parts = _kernels.ActiveTasks.all_of(torch.arange(70, device=DEVICE).int()).parts(laid, 10)
+        parts = layout.ActiveTasks.all_of(torch.arange(70, device=DEVICE).int()).parts(laid, 10)
         assert [(part.begin, len(part)) for part in parts] == [(0, 32), (32, 32), (64, 6)]
         few = _kernels.evaluate(kernel, tasks, theta)
     assert torch.equal(few[0], whole[0])

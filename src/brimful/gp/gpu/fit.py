@@ -14,8 +14,7 @@ from ..model.priors import Limits
 from ..model.tasks import TaskBatch
 from ..optimize import scoring
 from . import grid_search, likelihood, scoring_step, stragglers
-from .layout import TaskLayout, lay_out
-from .likelihood import ActiveTasks
+from .layout import ActiveTasks, TaskLayout, lay_out
 
 _INDEXED = 2**31 - 1  # numbers of all tasks along one dimension of the inputs, and of all of them
 _JOINT_STEPS = 8  # steps by many tasks at once, per parameter: few tasks need more

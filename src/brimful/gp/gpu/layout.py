@@ -63,6 +63,11 @@ class TaskLayout:
         return int(self.x_DNT.shape[2] == len(self)), self.x_DNT.shape[2]
 
     @property
+    def indices(self) -> Tensor:
+        """Those of all tasks."""
+        return torch.arange(len(self), device=self.y_NT.device, dtype=torch.int32)
+
+    @property
     def blocks(self) -> int:
         """Blocks of a task's factor."""
         across = len(self.y_NT) // 4
@@ -94,6 +99,38 @@ class TaskLayout:
         quarter of a millisecond before it counts how many lanes it has."""
         tiles, programs = -(-lanes // LANES.value), self.most(workspace) // LANES.value
         return LANES.value * max(1, -(-tiles // max(1, -(-tiles // programs))))
+
+
+@dataclass(frozen=True, slots=True)
+class ActiveTasks:
+    """A list of tasks, or a part of one: its places from `begin` on.
+
+    Of the whole list those at the first places are meant, as many as `count` says. That number lies on the device, so
+    that a kernel can be launched before it is known here; the length is what is known, and no less. Every part but the
+    last fills its programs.
+    """
+
+    index_L: Tensor
+    count: Tensor
+    begin: int = 0
+
+    @classmethod
+    def all_of(cls, index_L: Tensor) -> "ActiveTasks":
+        """All of a list."""
+        return cls(index_L, torch.full((1,), len(index_L), dtype=torch.int32, device=index_L.device))
+
+    def __len__(self) -> int:
+        return len(self.index_L)
+
+    @property
+    def positions(self) -> slice:
+        return slice(self.begin, self.begin + len(self))
+
+    def parts(self, layout: TaskLayout, workspace: int) -> "list[ActiveTasks]":
+        """What one launch takes after the other, with `workspace` numbers per lane."""
+        layout.reserve(len(self), workspace)
+        parts = self.index_L.split(layout.at_once(len(self), workspace))
+        return [ActiveTasks(part_L, self.count, number * len(parts[0])) for number, part_L in enumerate(parts)]
 
 
 def _fills(device: torch.device) -> int:

@@ -36,7 +36,7 @@ from .cholesky import (
     times4,
     values,
 )
-from .layout import TaskLayout, lay_out
+from .layout import ActiveTasks, TaskLayout, lay_out
 
 MOST_POINTS = 128
 SIZES = ["begin", "T", "XT", "XN", "NB", "NP", "room"]
@@ -288,38 +288,6 @@ def constants(kernel: Kernel, layout: TaskLayout, parameters: int) -> dict[str, 
 
 
 @dataclass(frozen=True, slots=True)
-class ActiveTasks:
-    """A list of tasks, or a part of one: its places from `begin` on.
-
-    Of the whole list those at the first places are meant, as many as `count` says. That number lies on the device, so
-    that a kernel can be launched before it is known here; the length is what is known, and no less. Every part but the
-    last fills its programs.
-    """
-
-    index_L: Tensor
-    count: Tensor
-    begin: int = 0
-
-    @classmethod
-    def all_of(cls, index_L: Tensor) -> "ActiveTasks":
-        """All of a list."""
-        return cls(index_L, torch.full((1,), len(index_L), dtype=torch.int32, device=index_L.device))
-
-    def __len__(self) -> int:
-        return len(self.index_L)
-
-    @property
-    def positions(self) -> slice:
-        return slice(self.begin, self.begin + len(self))
-
-    def parts(self, layout: TaskLayout, workspace: int) -> "list[ActiveTasks]":
-        """What one launch takes after the other, with `room` numbers a lane."""
-        layout.reserve(len(self), workspace)
-        parts = self.index_L.split(layout.at_once(len(self), workspace))
-        return [ActiveTasks(part_L, self.count, number * len(parts[0])) for number, part_L in enumerate(parts)]
-
-
-@dataclass(frozen=True, slots=True)
 class Evaluations:
     """What the kernel makes of L evaluations: the quadratic form and the log determinant, the mean's coefficients, the
     gradient and the average information."""
@@ -389,15 +357,11 @@ def nlml(value_L2: Tensor, count_L: Tensor) -> Tensor:
     return 0.5 * (value_L2.sum(1) + math.log(2 * math.pi) * count_L)
 
 
-def _all(layout: TaskLayout) -> Tensor:
-    return torch.arange(len(layout), device=layout.y_NT.device, dtype=torch.int32)
-
-
 def evaluate(kernel: Kernel, tasks: TaskBatch, theta_TP: Tensor) -> tuple[Tensor, Tensor, Derivatives]:
     """The negative log marginal likelihood, the mean's coefficients, and the derivatives."""
     layout = lay_out(tasks)
     result = empty_evaluations(len(layout), theta_TP.shape[1], layout, True)
-    for active in ActiveTasks.all_of(_all(layout)).parts(layout, workspace(layout, theta_TP.shape[1], True)):
+    for active in ActiveTasks.all_of(layout.indices).parts(layout, workspace(layout, theta_TP.shape[1], True)):
         derive(kernel, layout, active, theta_TP, result.at(active.positions))
     return nlml(result.value_L2, layout.count_T), result.beta_LQ, Derivatives(result.gradient_LP, result.info_LPP)
 
@@ -405,5 +369,5 @@ def evaluate(kernel: Kernel, tasks: TaskBatch, theta_TP: Tensor) -> tuple[Tensor
 def score(kernel: Kernel, tasks: TaskBatch, theta_TP: Tensor) -> tuple[Tensor, Tensor]:
     """The negative log marginal likelihood, and the quadratic form in it."""
     layout = lay_out(tasks)
-    found_L2 = value(kernel, layout, _all(layout), theta_TP)
+    found_L2 = value(kernel, layout, layout.indices, theta_TP)
     return nlml(found_L2, layout.count_T), found_L2[:, 0]

@@ -19,7 +19,8 @@ from torch import Tensor
 
 from ..model.priors import Limits
 from ..optimize.scoring import CONVERGED, FAILED, UNFINISHED, ScoringOptions, Starts, clamp_to_bounds
-from .likelihood import ActiveTasks, Evaluations
+from .layout import ActiveTasks
+from .likelihood import Evaluations
 
 _ROWS = 64  # of the matrices of the tasks of one program
 

@@ -17,8 +17,8 @@ from ..model.priors import Limits
 from ..optimize.scoring import ScoringOptions
 from . import likelihood, scoring_step
 from .cholesky import fit_mean, value_of
-from .layout import TaskLayout
-from .likelihood import ActiveTasks, Evaluations
+from .layout import ActiveTasks, TaskLayout
+from .likelihood import Evaluations
 from .scoring_step import Descent, step
 
 MOST_POINTS = 60
