@@ -444,7 +444,7 @@ BAD_TABLES: dict[str, tuple[Callable[[], Any], dict[str, Any], str]] = {
     "ids of lists": (lambda: table_of(unique_id=[[1]] * 45), {}, "column 'unique_id' is list<.*texts or whole numbers"),
     "null ids": (lambda: table_of(unique_id=[None, *["a"] * 44]), {}, "'unique_id' has 1 nulls; every row needs"),
     "noise": (lambda: table_of(), {"noise": 0.1}, r"noise and ids in columns.*gp.ColumnNames\(noise="),
-    "task_ids": (lambda: table_of(), {"task_ids": list("vwxyz")}, r"task ids in columns"),
+    "task_ids": (lambda: table_of(), {"task_ids": list("vwxyz")}, r"noise and ids in columns"),
     "vast": (lambda: table_of(ds=np.arange(45) + 1_700_000_000_000_000_000), {}, "divide .*, or give datetimes"),
     "twice": (lambda: table_of().append_column("y", [Y.reshape(-1)]), {}, "2 columns called 'y'; rename all but one"),
     "twice in pandas": (lambda: pd.DataFrame(np.zeros((3, 2)), columns=["y", "y"]), {}, "cannot be read as a table"),

@@ -65,7 +65,7 @@ def test_bounds_are_in_the_units_of_the_data(least: float, ratio: float, x_scale
 def test_weak_priors_and_the_usual_bounds_do_not_depend_on_the_units():
     kernel = parse("rational_quadratic * periodic")
     near, far = (limits(kernel, units_of(kernel, *scale), "weak", None, False) for scale in ((1, 1), (1e3, 1e-3)))
-    for name in ("low_TP", "high_TP", "centre_TP", "precision_P"):
+    for name in ("low_TP", "high_TP", "center_TP", "precision_P"):
         torch.testing.assert_close(getattr(near, name), getattr(far, name))
     for position, kind in enumerate((*kernel.kinds, "noise")):
         assert near.center_TP[0, position].exp().item() == pytest.approx(WEAK[kind].median)
