@@ -1,9 +1,11 @@
 """What every test gets: checked annotations, a cache directory of its own, and a reason where it cannot run here."""
 
 import gc
+import importlib
 import os
 import signal
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -11,7 +13,6 @@ import torch
 from hypothesis import HealthCheck, settings
 from jaxtyping import install_import_hook
 
-from .helpers import typechecker
 from .helpers.paths import ROOT
 
 _FINGERPRINTED = ("gp/batch_functions.py", "gp/model/kernels.py", "nets/model.py")
@@ -27,7 +28,9 @@ def _annotated() -> list[str]:
 
 
 # Before anything of brimful is imported: from here on every call in these modules is checked by beartype.
-install_import_hook(_annotated(), f"{typechecker.__name__}.check")
+if find_spec("beartype"):  # it is not on every machine with a GPU
+    install_import_hook(_annotated(), "tests.helpers.typechecker.check")
+    importlib.import_module("tests.helpers.typechecker")
 
 import brimful  # noqa: E402
 

@@ -7,6 +7,8 @@ from jaxtyping import TypeCheckError
 from brimful import Weighted
 from brimful.gpcm.model.partial_credit import logits
 
+pytest.importorskip("beartype")
+
 
 def test_a_tensor_of_another_shape_is_refused():
     assert logits(torch.ones(5), torch.ones(5), torch.ones(5, 3)).shape == (5, 4)

@@ -175,7 +175,7 @@ def test_a_plan_as_json_is_the_plan():
     assert set(report) == set(Plan.__dataclass_fields__)
     assert Plan.from_dict(report).to_dict() == report
     assert report["predicted"] <= report["budget"] == 8 * 10**9
-    assert set(report["rejected"][0]) == {"strategy", "needs", "reason"}
+    assert set(report["rejected"][0]) == {"strategy", "needs", "reason", "parts"}
     assert set(report["cost"]) == {"fixed", "per_unit", "margin", "source"}
 
 
