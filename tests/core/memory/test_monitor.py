@@ -90,10 +90,10 @@ def test_the_sampler_sees_memory_grow():
     assert sampler.samples[0].utilisation is None
 
 
-def test_the_sampler_stops_at_once():
-    with Sampler(CPU, interval=60):
-        started = time.monotonic()
-    assert time.monotonic() - started < 5
+@pytest.mark.timeout(300)
+def test_the_sampler_does_not_wait_for_its_next_sample():
+    with Sampler(CPU, interval=1e6):
+        pass
     assert "brimful-sampler" not in [thread.name for thread in threading.enumerate()]
 
 

@@ -171,11 +171,9 @@ def test_a_wrong_function_raises_its_own_error():
     assert any("has not worked once" in note for note in caught.value.__notes__)
 
 
-def test_a_function_that_cannot_be_sent_is_refused_at_once():
-    started = time.perf_counter()
+def test_a_function_that_cannot_be_sent_is_refused():
     with pytest.raises(InputError, match="top level of a module"):
         run(lambda x: x, rows(10), device=TWO)
-    assert time.perf_counter() - started < 5
 
 
 def test_no_worker_is_left_behind():

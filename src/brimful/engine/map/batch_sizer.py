@@ -1,6 +1,6 @@
 """Where to cut the work: batch sizes found by growing them, and kept under what memory allows.
 
-Sizes are weights (an item weighs 1 unless said). At first the size doubles while throughput grows and memory allows:
+Sizes are weights (an item weighs 1 by default). At first the size doubles while throughput grows and memory allows:
 at each size one batch runs alone, a probe of its memory, and a few in the flow of the work, trials of its speed. Then
 it settles. What was settled, and each cut made, goes to the ledger, so
 that a resumed run cuts as the first one did. No device is touched here: the numbers come in from outside.
@@ -19,7 +19,7 @@ _GAIN = 1.05  # a size must be this much faster than the best before it to count
 _FAR = 1.5  # a size that is this much faster is far from the best: the next is four times as large
 _LEVEL = 0.95  # sizes this near the fastest are as good: the largest of them is taken
 _ROOMY = 16  # times a size that memory allows: trials would only tell what the probe did, that larger is faster
-_CHEAP = 0.5  # seconds: a probe longer than this has told the speed as well; no trials are needed
+_CHEAP = 0.5  # seconds: a probe longer than this has measured the speed as well; no trials are needed
 _LEAST = 4  # sizes to have tried before speed may decide
 _LONG = 0.02  # seconds: what a batch costs beside its work is lost in this
 _TIMINGS, _TRIALS = 2, 6  # timings wanted of a size that is run so briefly, and trials after which it has to do without
@@ -79,7 +79,7 @@ class BatchSizer:
         self._sums = None if weights is None else np.concatenate([[0.0], np.cumsum(weights)])
         self._replay = deque(replay or [])
         self._position = position
-        self.overlap, self.kept = 0.0, 0  # bytes a unit of weight, and bytes: see whole_cost
+        self.overlap, self.kept = 0.0, 0  # bytes per unit of weight, and bytes: see whole_cost
         self._ended = False
         self._waiting = False  # a probe is out; its result decides the next size
         self.ceiling, self._top, self._contended, self._calm = math.inf, math.inf, False, 0
@@ -96,7 +96,7 @@ class BatchSizer:
         self._remembered = cost is not None and cost.source == "remembered"
         self._blind = 0
         self._proven = (0.0, 0)  # a weight that ran within so many bytes
-        self._more = 0.0  # bytes a unit of weight, beyond what was foretold of a batch that ran out of memory
+        self._more = 0.0  # bytes per unit of weight, beyond what was predicted of a batch that ran out of memory
         self._second: float | None = None  # the first size, while a smaller one is measured
         self._cramped = False  # whether memory, and not speed, decided the size
 
@@ -162,17 +162,17 @@ class BatchSizer:
         if not self._alone or (self._prior is not None and len(self._alone) < 2):
             overlap = 0.0 if self._remembered else self.overlap  # a remembered one has it in it
             return replace(self.cost, per_unit=self.cost.per_unit + overlap)
-        foretold = {weight: peak + self.overlap * weight for weight, peak in self._alone.items()}
-        largest = max(foretold)
+        predicted = {weight: peak + self.overlap * weight for weight, peak in self._alone.items()}
+        largest = max(predicted)
         if len(self._flow) < 2:
-            more = max((self._flow[weight] - foretold[weight] for weight in self._flow), default=0.0)
-            cost = self._fit({weight: peak + max(0.0, more) for weight, peak in foretold.items()})
+            more = max((self._flow[weight] - predicted[weight] for weight in self._flow), default=0.0)
+            cost = self._fit({weight: peak + max(0.0, more) for weight, peak in predicted.items()})
             if self._remembered and self._prior and self._prior.at(largest) > cost.at(largest):
                 cost = self._prior  # an earlier run knew what the flow takes
         else:
             cost = self._fit(self._flow)
-            if foretold[largest] > cost.at(largest):  # a probe that took more than the flow made one expect
-                cost = self._fit({**self._flow, largest: foretold[largest]})
+            if predicted[largest] > cost.at(largest):  # a probe that took more than the flow made one expect
+                cost = self._fit({**self._flow, largest: predicted[largest]})
         return cost
 
     def _stop(self, capacity: float) -> int:
