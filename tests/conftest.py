@@ -36,6 +36,8 @@ if find_spec("beartype"):  # it is not on every machine with a GPU
 
 import brimful  # noqa: E402
 
+from .helpers.worker_processes import ForkedProcess  # noqa: E402
+
 collect_ignore = ["external_workload"]  # a package of its own, which a test installs
 
 # The same examples each time in `make test`, so that it says something about the change; new ones in `make soak`.
@@ -80,6 +82,12 @@ def cache_dir(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monk
     folder = tmp_path_factory.mktemp("cache")
     monkeypatch.setenv("BRIMFUL_CACHE_DIR", str(folder))
     return folder
+
+
+@pytest.fixture(autouse=True)
+def forked_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Worker processes start at once: torch is imported already where they are forked."""
+    monkeypatch.setattr("brimful.engine.distributed.workers._spawn", ForkedProcess)
 
 
 @pytest.fixture

@@ -15,6 +15,7 @@ import pytest
 from brimful import InputError, WorkerError
 from brimful.engine.distributed.workers import Answer, Event, LocalWorkers
 
+from ...helpers.paths import ROOT
 from . import worker_functions as functions
 
 PATIENCE = 120.0
@@ -128,39 +129,24 @@ def main(target, *arguments):
 """
 
 
-def script(tmp_path: Path, ending: str) -> subprocess.Popen[str]:
+@pytest.mark.parametrize(
+    ("ending", "imports", "output"),
+    [
+        pytest.param("main(functions.fail, ValueError('wrong'))", 1, "RAISED wrong", marks=pytest.mark.soak),
+        pytest.param("if __name__ == '__main__': main(here)", 2, "RETURNED in the script", marks=pytest.mark.soak),
+        ("main(here)", 2, "RAISED a worker could not start: WorkerError: this script starts worker processes"),
+    ],
+)
+def test_a_script_is_imported_only_for_what_is_defined_in_it(tmp_path: Path, ending: str, imports: int, output: str):
     path = tmp_path / "script.py"
-    path.write_text(SCRIPT.format(root=str(Path(__file__).parents[3])) + ending)
-    return subprocess.Popen([sys.executable, str(path)], stdout=subprocess.PIPE, text=True)
+    path.write_text(SCRIPT.format(root=str(ROOT)) + ending)
+    run = subprocess.run([sys.executable, path], stdout=subprocess.PIPE, text=True, timeout=PATIENCE, check=False)
+    assert run.stdout.count("imported") == imports and output in run.stdout
 
 
-def test_a_script_is_imported_only_for_what_is_defined_in_it(tmp_path: Path):
-    without, unguarded, guarded = (
-        script(tmp_path / name, ending)
-        for name, ending in {
-            "without": "main(functions.fail, ValueError('wrong'))",
-            "unguarded": "main(here)",
-            "guarded": "if __name__ == '__main__': main(here)",
-        }.items()
-        if (tmp_path / name).mkdir() is None
-    )
-    output = without.communicate(timeout=PATIENCE)[0]
-    assert output.count("imported") == 1 and "RAISED wrong" in output
-    output = unguarded.communicate(timeout=PATIENCE)[0]
-    assert output.count("imported") == 2
-    assert "RAISED a worker could not start: WorkerError: this script starts worker processes" in output
-    assert 'if __name__ == "__main__":' in output
-    output = guarded.communicate(timeout=PATIENCE)[0]
-    assert output.count("imported") == 2 and "RETURNED in the script" in output
-
-
-def test_workers_end_with_their_supervisor(tmp_path: Path):
-    process = script(tmp_path, "main(functions.deaf)")
-    assert process.stdout is not None
-    for line in process.stdout:
-        if line.startswith("SENT"):
-            break
-    process.kill()
-    process.wait()
-    process.stdout.close()
-    assert ended(int(line.split()[1]))
+def test_workers_end_with_their_supervisor():
+    with LocalWorkers() as workers:
+        workers.start("supervisor", functions.supervise)
+        supervisor, worker = (answer.value for answer in answers(workers, 2))
+        os.kill(supervisor, signal.SIGKILL)
+        assert ended(worker)

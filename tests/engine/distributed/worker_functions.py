@@ -1,11 +1,14 @@
 """What workers run in the tests of their supervisor."""
 
 import os
+import sys
 import threading
 import time
 from typing import Any
 
-from brimful.engine.distributed.workers import Channel
+import torch
+
+from brimful.engine.distributed.workers import Channel, LocalWorkers
 
 
 class Unportable(Exception):
@@ -35,6 +38,10 @@ def die(channel: Channel, code: int) -> None:
     os._exit(code)
 
 
+def die_with(channel: Channel, *arguments: Any) -> None:
+    os._exit(9)
+
+
 def until_cancelled(channel: Channel) -> str:
     channel.send("waiting")
     channel.cancel.wait()
@@ -46,6 +53,16 @@ def deaf(channel: Channel) -> None:
     channel.send(os.getpid())
     while True:
         time.sleep(60)
+
+
+def supervise(channel: Channel) -> None:
+    """Supervises a worker of its own, in a new interpreter."""
+    channel.send(os.getpid())
+    with LocalWorkers() as workers:
+        workers.start("inner", deaf)
+        while workers.running:
+            if (answer := workers.receive(1.0)) is not None:
+                channel.send(answer.value)
 
 
 def lingering(channel: Channel) -> int:
@@ -67,10 +84,6 @@ def from_threads(channel: Channel, count: int) -> None:
 
 
 def environment(channel: Channel) -> dict[str, Any]:
-    import sys
-
-    import torch
-
     return {
         "threads": torch.get_num_threads(),
         "path": sys.path,

@@ -1,5 +1,6 @@
 """Several ranks train as one would; one that dies takes nobody's time."""
 
+import socket
 import subprocess
 import sys
 import threading
@@ -15,6 +16,8 @@ from brimful.core.base.errors import CancelledError
 from brimful.core.runs.events import EpochDone, Event, Finished
 from brimful.core.runs.rundir import inspect
 from brimful.engine.distributed.collectives import Group
+from brimful.engine.distributed.workers import Event as Ending
+from brimful.engine.distributed.workers import LocalWorkers
 from brimful.engine.train.config import TrainConfig
 from brimful.engine.train.planner import _check_equal_shares
 
@@ -33,14 +36,14 @@ def test_the_loss_curve_is_that_of_one_rank(ranks: int, dtype: torch.dtype, off:
     options: dict[str, Any] = {"batch_size": 7, "valid": points(10, dtype=dtype), "metrics": training.error}
     options |= {"loss": training.summed, "data": points(23, dtype=dtype), "grad_clip": 1.0, "ema": 0.9}
     alone = fit(network(dtype=dtype), **options)
-    heard = EventLog()
-    together = fit(network(dtype=dtype), ranks=ranks, budget="1GB", progress=heard, **options)
+    events = EventLog()
+    together = fit(network(dtype=dtype), ranks=ranks, budget="1GB", progress=events, **options)
     np.testing.assert_allclose(together.curve, alone.curve, rtol=off)
     torch.testing.assert_close(weights(together.model), weights(alone.model), rtol=off, atol=off)
     for name in ("train_loss", "valid_loss", "error", "weight_norm"):
         assert [row[name] for row in together.history] == pytest.approx([row[name] for row in alone.history], rel=off)
-    assert len(heard.of(EpochDone)) == 3
-    assert [event.state for event in heard.of(Finished)] == ["finished"]
+    assert len(events.of(EpochDone)) == 3
+    assert [event.state for event in events.of(Finished)] == ["finished"]
     assert together.steps == alone.steps
     assert together.plan.budget == 10**9 // ranks  # ranks on one CPU share it
 
@@ -54,11 +57,11 @@ def test_ranks_go_on_where_one_stopped(tmp_path: Path):
 
 
 def test_a_rank_that_dies_ends_the_others_and_is_named(tmp_path: Path):
-    heard = EventLog()
+    events = EventLog()
     with pytest.raises(WorkerError, match=r"rank 1 died \(exit code -9\)"):
-        fit(loss=training.dying, ranks=2, epochs=50, out=tmp_path / "run", progress=heard)
+        fit(loss=training.dying, ranks=2, epochs=50, out=tmp_path / "run", progress=events)
     assert inspect(tmp_path / "run").state == "failed"
-    assert all("died" in event.message or "rank" in event.message for event in heard.of(Finished))
+    assert all("died" in event.message or "rank" in event.message for event in events.of(Finished))
 
 
 def test_an_error_on_a_rank_is_the_users_own():
@@ -98,6 +101,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.soak
 def test_torchrun_starts_ranks_too(tmp_path: Path):
     script = tmp_path / "script.py"
     script.write_text(TORCHRUN)
@@ -107,10 +111,27 @@ def test_torchrun_starts_ranks_too(tmp_path: Path):
         command, env=environment(OMP_NUM_THREADS="1"), capture_output=True, text=True, timeout=120, check=False
     )
     assert done.returncode == 0, done.stderr
-    found = torch.load(tmp_path / "weights.pt", weights_only=True)
+    state = torch.load(tmp_path / "weights.pt", weights_only=True)
     alone = fit(loss=training.summed, batch_size=7).model.state_dict()
     for name, value in alone.items():
-        torch.testing.assert_close(found[name], value, rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close(state[name], value, rtol=1e-4, atol=1e-5)
+
+
+def test_ranks_that_torchrun_started_find_each_other(tmp_path: Path):
+    """By the environment that it gives them."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    with LocalWorkers() as ranks:
+        for rank in range(2):
+            variables = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": 2, "MASTER_ADDR": "127.0.0.1"}
+            ranks.start(f"rank {rank}", training.fit_under_torchrun, variables | {"MASTER_PORT": port}, tmp_path)
+        ended = [answer for _ in range(200) if ranks.running and (answer := ranks.receive(1.0)) is not None]
+    assert [answer.event for answer in ended] == [Ending.RETURNED] * 2
+    first, second = (answer.value for answer in sorted(ended, key=lambda answer: answer.worker))
+    assert first["out"] and not second["out"]
+    torch.testing.assert_close(first["weights"], weights(fit(loss=training.summed, batch_size=7).model))
+    assert torch.equal(first["weights"], second["weights"])
 
 
 @pytest.mark.parametrize(("batch_size", "accumulation_steps"), [(5, None), (4, 4), (10, None)])

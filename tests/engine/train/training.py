@@ -3,12 +3,14 @@
 import os
 import signal
 import time
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 import brimful
+from brimful.engine.distributed.workers import Channel
 
 from ..map.mapping import EventLog
 
@@ -19,9 +21,9 @@ PACE = {"seconds": 0.0}
 
 
 def points(count: int = 24, width: int = 3, dtype: torch.dtype = torch.float32) -> dict[str, Tensor]:
-    chance = torch.Generator().manual_seed(5)
-    x = torch.randn(count, width, generator=chance, dtype=dtype)
-    return {"x": x, "y": x.sum(1, keepdim=True) + 0.1 * torch.randn(count, 1, generator=chance, dtype=dtype)}
+    generator = torch.Generator().manual_seed(5)
+    x = torch.randn(count, width, generator=generator, dtype=dtype)
+    return {"x": x, "y": x.sum(1, keepdim=True) + 0.1 * torch.randn(count, 1, generator=generator, dtype=dtype)}
 
 
 def network(dropout: float = 0.0, dtype: torch.dtype = torch.float32, seed: int = 0, width: int = 3) -> nn.Sequential:
@@ -73,6 +75,13 @@ def fit(model: nn.Module | None = None, loss: Any = squares, data: Any = None, *
     settings: dict[str, Any] = {"epochs": 3, "batch_size": 4, "lr": 0.02, "device": "cpu", "progress": False}
     model = network() if model is None else model
     return brimful.train(model, loss, points() if data is None else data, **{**settings, **options})
+
+
+def fit_under_torchrun(channel: Channel, variables: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """A rank that finds the others by the variables of the environment that torchrun sets."""
+    os.environ.update({name: str(value) for name, value in variables.items()})
+    result = fit(network(), summed, batch_size=7, out=folder / "run")
+    return {"weights": weights(result.model), "out": result.out}
 
 
 def weights(model: nn.Module) -> Tensor:

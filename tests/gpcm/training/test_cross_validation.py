@@ -1,6 +1,8 @@
 """Cross-validation: folds one after another and in parallel."""
 
-import sys
+import threading
+import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,10 +11,13 @@ import pytest
 import torch
 
 from brimful import RunDirError, WorkerError, gpcm
+from brimful.core.base.errors import CancelledError
+from brimful.core.runs.rundir import inspect
 from brimful.gpcm.options import TrainConfig
 from brimful.gpcm.training import parallel_folds
 from brimful.gpcm.training.parallel_folds import count_parallel_folds, jobs_that_fit
 
+from ...engine.distributed import worker_functions as functions
 from ..helpers.training import NAME, train, weights
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -51,26 +56,39 @@ def test_folds_in_processes_are_the_same():
     assert [event.name for event in events] == ["started", "batch_done", "batch_done", "finished"]
 
 
-def test_errors_of_a_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    part, config = gpcm.synthetic_by_name(NAME).dataset(), TrainConfig(dataset=NAME, device="cpu")
-    for code, error, words in (
-        ("print('lost', file=__import__('sys').stderr); raise SystemExit(1)", WorkerError, "code 1: lost"),
-        ("raise SystemExit(130)", KeyboardInterrupt, "run the same command again to resume"),
-    ):
-        (tmp_path / "fold.py").write_text(code)
-        monkeypatch.setattr(parallel_folds, "_COMMAND", [sys.executable, str(tmp_path / "fold.py")])
-        with pytest.raises(error, match=words):
-            parallel_folds.train_in_parallel([part], [config], 1, config)
+def test_a_fold_that_fails_ends_the_others(tmp_path: Path):
+    """The second one finds the folder of another run; the first is stopped, and keeps its checkpoint."""
+    part = gpcm.synthetic_by_name(NAME).dataset()
+    config = TrainConfig(dataset=NAME, device="cpu", epochs=100_000)
+    (tmp_path / "2").mkdir()
+    (tmp_path / "2" / "notes.txt").write_text("mine")
+    configs = [replace(config, out=tmp_path / name) for name in ("1", "2")]
+    with pytest.raises(RunDirError, match=r"notes\.txt"):
+        parallel_folds.train_in_parallel([part] * 2, configs, 2, config)
+    assert not psutil.Process().children()[2:]  # but for the server of worker processes and its resource tracker
 
 
-def test_processes_do_not_outlive_the_call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_fold_whose_process_dies_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     part, config = gpcm.synthetic_by_name(NAME).dataset(), TrainConfig(dataset=NAME, device="cpu")
-    (tmp_path / "fold.py").write_text("import sys, time\ntime.sleep(600) if '0.task' in sys.argv[1] else sys.exit(1)")
-    monkeypatch.setattr(parallel_folds, "_COMMAND", [sys.executable, str(tmp_path / "fold.py")])
-    with pytest.raises(WorkerError, match="fold 2 ended with code 1: without a message"):
-        parallel_folds.train_in_parallel([part] * 2, [config] * 2, 2, config)
-    children = psutil.Process().children()
-    assert not [process for process in children if "fold.py" in " ".join(process.cmdline())]
+    monkeypatch.setattr(parallel_folds, "_train_fold", functions.die_with)
+    with pytest.raises(WorkerError, match=r"fold 1 died \(exit code 9\)"):
+        parallel_folds.train_in_parallel([part], [config], 1, config)
+
+
+def test_folds_in_processes_are_cancelled_from_another_thread(tmp_path: Path):
+    cancel, folds = threading.Event(), [tmp_path / "run" / f"fold-{number}" for number in (1, 2)]
+
+    def cancel_after_a_checkpoint() -> None:
+        while not all((fold / "checkpoints" / "last").exists() for fold in folds):
+            time.sleep(0.05)
+        cancel.set()
+
+    thread = threading.Thread(target=cancel_after_a_checkpoint, daemon=True)
+    thread.start()
+    with pytest.raises(CancelledError, match="the same command resumes"):
+        train(n_folds=2, jobs=2, epochs=100_000, out=tmp_path / "run", cancel=cancel)
+    thread.join()
+    assert [inspect(fold).state for fold in folds] == ["interrupted"] * 2
 
 
 def test_how_many_folds_run_in_parallel():

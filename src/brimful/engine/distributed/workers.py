@@ -157,6 +157,18 @@ class _Process:
             return self.popen.wait()
 
 
+def _spawn(messages: Connection, control: Connection, threads: int) -> subprocess.Popen[bytes]:
+    """Starts an interpreter that calls `run_worker`."""
+    fds = messages.fileno(), control.fileno()
+    code = _BOOTSTRAP.format(messages=fds[0], control=fds[1], path=sys.path, module=__name__)
+    return subprocess.Popen(
+        [sys.executable, *subprocess._args_from_interpreter_flags(), "-c", code],  # pyright: ignore
+        pass_fds=fds,
+        env=os.environ | {"OMP_NUM_THREADS": str(threads)},
+        start_new_session=True,
+    )
+
+
 class LocalWorkers(Workers):
     """Workers that are processes of this machine.
 
@@ -189,14 +201,7 @@ class LocalWorkers(Workers):
             setup = {key: value for key, value in setup.items() if not key.startswith("init_main")}
         del setup["authkey"]  # of multiprocessing's own servers
         (messages, theirs), (control, their_control) = (multiprocessing.connection.Pipe() for _ in range(2))
-        fds = theirs.fileno(), their_control.fileno()
-        code = _BOOTSTRAP.format(messages=fds[0], control=fds[1], path=sys.path, module=__name__)
-        popen = subprocess.Popen(
-            [sys.executable, *subprocess._args_from_interpreter_flags(), "-c", code],  # pyright: ignore
-            pass_fds=fds,
-            env=os.environ | {"OMP_NUM_THREADS": str(threads)},
-            start_new_session=True,
-        )
+        popen = _spawn(theirs, their_control, threads)
         theirs.close()
         their_control.close()
         self._processes.append(_Process(popen, messages, control))

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from ...core.declare.config import to_dict
+from ...core.memory.oom import retry_smaller
 from ...data.ragged import Ragged
 from ...engine.train import train as train_model
 from ...engine.train.step.loss import Weighted
@@ -178,10 +179,16 @@ class Validation:
         """In smaller batches where memory runs out: a budget that training stays inside by splitting is not to be
         exceeded here."""
         steps, least = _INFERENCE, int(self.students.lengths.max(initial=1))
-        while True:
-            try:
-                return predict_next(model, self.students, steps=steps)
-            except torch.OutOfMemoryError:
-                if steps <= least:
-                    raise
+
+        def shrink() -> bool:
+            nonlocal steps
             steps //= 4
+            return 4 * steps > least
+
+        return retry_smaller(
+            lambda: predict_next(model, self.students, steps=steps),
+            shrink,
+            model.value_memory.device,
+            "one validation student at a time",
+            "Use a larger budget, or a smaller segment_length",
+        )
