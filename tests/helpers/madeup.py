@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from brimful.core.base.errors import BrimfulWarning, BudgetError
-from brimful.core.declare.config import Common, option, to_dict
+from brimful.core.declare.config import DeviceOptions, OutOptions, SeedOptions, option, to_dict
 from brimful.core.declare.registry import Command, Workload
 from brimful.core.memory.budget import Budget
 from brimful.core.memory.cost import Cost
@@ -20,7 +20,7 @@ MACHINE = Memory(total=16 * 10**9, free=10 * 10**9, own=0)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Fit(Common):
+class Fit(SeedOptions, DeviceOptions, OutOptions):
     points: int = option(40, help="points per task", ge=1, le=1000)
     rate: float = option(0.1, help="learning rate", gt=0, lt=1)
     kernel: str = option("rbf", help="the kernel", choices=("rbf", "matern"))
@@ -31,13 +31,13 @@ class Fit(Common):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Predict(Common):
+class Predict(DeviceOptions):
     model: Path = option(help="a fitted model")
     name: str = option("x", help="what to call it", metavar="NAME")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Fail(Common):
+class Fail:
     kind: str = option("budget", help="how", choices=("budget", "crash", "stop", "warn"))
 
 

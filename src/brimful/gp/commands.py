@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 from ..core.base.errors import ChangedError, ConfigError, InputError
+from ..core.declare.result import Result
 from ..core.memory.plan import Plan
 from ..core.runs.context import RunContext
 from ..core.runs.files import write_atomic
@@ -133,5 +134,6 @@ def run_report(config: ReportConfig, context: RunContext) -> Mapping[str, Any]:
     into = config.out or config.directory
     if into.is_file():
         raise ConfigError(f"{into} is a file; name a folder for the picture")
-    made = report(load(config.directory), config.directory)
-    return {**made.metrics, "picture": str(made.save(into)[0])}
+    fitted = load(config.directory)
+    made = report(fitted, config.directory)
+    return {**made.metrics, **Result.summary(fitted), "picture": str(made.save(into)[0])}

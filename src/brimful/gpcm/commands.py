@@ -8,6 +8,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 
 from ..core.base.errors import ConfigError
+from ..core.declare.result import measured
 from ..core.memory import devices
 from ..core.memory.plan import Plan
 from ..core.runs.context import RunContext
@@ -45,16 +46,17 @@ def train_model(config: TrainConfig, context: RunContext) -> dict[str, Any]:
 def predict_answers(config: PredictConfig, context: RunContext) -> dict[str, Any]:
     if config.out.suffix not in (".parquet", ".csv"):
         raise ConfigError(f"--out is {config.out}; name a .parquet or a .csv file for the predictions")
-    result = load(config.directory).best
-    result.model.to(devices.resolve(config.device))
-    students = result.read(config.data, **config.table_options())
     metrics: dict[str, Any] = {}
-    if config.next is not None:
-        table = result.predict_question(students, config.next)
-    else:
-        predictions = result.predictions(students)
-        table = predictions.table(result.predict_by)
-        metrics = metric_values(predictions.scores(result.predict_by)) if students.steps else {}
+    with measured(device := devices.resolve(config.device)) as measurements:
+        result = load(config.directory).best
+        result.model.to(device)
+        students = result.read(config.data, **config.table_options())
+        if config.next is not None:
+            table = result.predict_question(students, config.next)
+        else:
+            predictions = result.predictions(students)
+            table = predictions.table(result.predict_by)
+            metrics = metric_values(predictions.scores(result.predict_by)) if students.steps else {}
     config.out.parent.mkdir(parents=True, exist_ok=True)
     write_atomic(config.out, lambda path: _write_table(table, config.out.suffix, path))
     return {
@@ -63,6 +65,7 @@ def predict_answers(config: PredictConfig, context: RunContext) -> dict[str, Any
         "unknown_questions": students.unknown,
         "out": str(config.out),
         **metrics,
+        **measurements,
     }
 
 

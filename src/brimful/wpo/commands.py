@@ -9,6 +9,7 @@ import torch
 
 from ..core.base.errors import ConfigError
 from ..core.declare.config import to_dict
+from ..core.declare.result import measured
 from ..core.memory import devices
 from ..core.memory.plan import Plan
 from ..core.runs.context import RunContext
@@ -70,8 +71,9 @@ def sample_model(config: SampleConfig, context: RunContext) -> dict[str, Any]:
     out = config.out or config.directory / "samples.npy"
     if out.suffix not in (".npy", ".csv"):
         raise ConfigError(f"--out is {out}; name a .npy or a .csv file for the samples")
-    model = load(config.directory).model.to(devices.resolve(config.device))
-    samples_nd = model.sample(config.n, config.t, seed=config.seed).cpu().numpy()
+    with measured(device := devices.resolve(config.device)) as measurements:
+        model = load(config.directory).model.to(device)
+        samples_nd = model.sample(config.n, config.t, seed=config.seed).cpu().numpy()
 
     def write(path: Path) -> None:
         with path.open("wb") as file:
@@ -82,7 +84,7 @@ def sample_model(config: SampleConfig, context: RunContext) -> dict[str, Any]:
 
     out.parent.mkdir(parents=True, exist_ok=True)
     write_atomic(out, write)
-    return {"samples": len(samples_nd), "dimensions": model.d, "t": config.t, "out": str(out)}
+    return {"samples": len(samples_nd), "dimensions": model.d, "t": config.t, **measurements, "out": str(out)}
 
 
 def report_model(config: ReportConfig, context: RunContext) -> dict[str, Any]:

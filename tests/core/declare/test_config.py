@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from brimful.core.base.errors import ConfigError
-from brimful.core.declare.config import Common, DeviceOptions, build, describe, option, schema, to_dict
+from brimful.core.declare.config import DeviceOptions, build, describe, option, schema, to_dict
 
 from ...helpers.madeup import Fit, Predict
 
@@ -129,7 +129,7 @@ def test_a_slip_is_answered_by_the_nearest_name():
 
 def test_a_type_that_is_no_option_is_the_programmers_mistake():
     @dataclass(frozen=True, kw_only=True)
-    class Wrong(Common):
+    class Wrong(DeviceOptions):
         sizes: list = option(None, help="several")
 
     with pytest.raises(TypeError, match=r"Wrong\.sizes"):
@@ -184,7 +184,7 @@ def test_what_the_schema_allows_is_accepted(name: str, value: Any):
         assert accepted(name, value)
 
 
-@pytest.mark.parametrize("config", [Common, Fit, Predict])
+@pytest.mark.parametrize("config", [DeviceOptions, Fit, Predict])
 def test_a_schema_is_json_and_its_defaults_keep_to_it(config: type):
     made = json.loads(json.dumps(schema(config)))
     assert made["$schema"] == "https://json-schema.org/draft/2020-12/schema"

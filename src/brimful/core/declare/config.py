@@ -83,11 +83,6 @@ class OutOptions:
     out: Path | None = option(None, help="run directory: results are written here, and the run can be resumed")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Common(SeedOptions, DeviceOptions, OutOptions):
-    """All three."""
-
-
 _PLAIN = (int, float, str, bool, Path)
 _LAST = [each.name for kind in (SeedOptions, DeviceOptions, OutOptions) for each in dataclasses.fields(kind)]
 

@@ -1,11 +1,17 @@
 """What a run gives back: the part that is the same for every workload."""
 
+import contextlib
 import html
-from collections.abc import Mapping
+import time
+from collections.abc import Iterator, Mapping
 from typing import Any
+
+import torch
 
 from ..base.text_table import format_table
 from ..base.units import format_bytes, format_count, format_seconds
+from ..memory import devices
+from ..memory.monitor import Peak
 from ..memory.plan import Plan
 
 
@@ -46,6 +52,20 @@ class Result:
             f"<tr><th>{html.escape(name)}</th><td>{html.escape(text)}</td></tr>" for name, text in _rows(self.summary())
         )
         return f"<table><caption>{type(self).__name__}</caption>{''.join(cells)}</table>"
+
+
+@contextlib.contextmanager
+def measured(device: torch.device) -> Iterator[dict[str, Any]]:
+    """The keys that every summary has, filled in at the end of the block, for work that is not planned."""
+    summary: dict[str, Any] = {}
+    started = time.monotonic()
+    with Peak(device, devices.resident_bytes()) as peak:
+        yield summary
+    summary |= {
+        "seconds": time.monotonic() - started,
+        "predicted_peak_bytes": None,
+        "observed_peak_bytes": peak.bytes,
+    }
 
 
 def format_summary(summary: Mapping[str, Any]) -> str:
