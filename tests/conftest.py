@@ -40,12 +40,15 @@ from .helpers.worker_processes import ForkedProcess  # noqa: E402
 
 collect_ignore = ["external_workload"]  # a package of its own, which a test installs
 
-# The same examples each time in `make test`, so that it says something about the change; new ones in `make soak`.
+SOAK = "BRIMFUL_SOAK" in os.environ
+
+# The same examples each time in `make test`, so that it says something about the change; new ones, and many more of
+# them, in `make soak`, to which every property test belongs too.
 settings.register_profile(
     "brimful",
     deadline=None,
-    max_examples=100,
-    derandomize="BRIMFUL_SOAK" not in os.environ,
+    max_examples=1000 if SOAK else 30,
+    derandomize=not SOAK,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 settings.load_profile("brimful")
@@ -67,7 +70,11 @@ def _drop_stale_loops() -> None:
             cached.unlink(missing_ok=True)  # another worker may be as quick
 
 
+@pytest.hookimpl(tryfirst=True)  # before any is left out for its marks
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if SOAK and getattr(getattr(item, "obj", None), "is_hypothesis_test", False):
+            item.add_marker(pytest.mark.soak)
     if torch.cuda.is_available():
         return
     skip = pytest.mark.skip(reason="needs a CUDA device, and torch sees none here")

@@ -9,6 +9,7 @@ import pytest
 
 from brimful.core.declare import registry
 from brimful.core.declare.config import build, describe
+from brimful.core.declare.report import Report
 from brimful.core.runs.context import RunContext
 from brimful.engine.map.result import MapResult
 from brimful.engine.train.result import TrainResult
@@ -76,6 +77,7 @@ def test_every_option_is_read_and_every_summary_has_its_keys(
     workload: str, folder: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.chdir(folder)
+    monkeypatch.setattr(Report, "draw", lambda report, name, path: path)  # pictures have tests of their own
     commands, unread = registry.load(workload).commands, {}
     recorder = Recorder(monkeypatch)
     for command in commands:
@@ -90,7 +92,9 @@ def test_every_option_is_read_and_every_summary_has_its_keys(
     assert unread == {command.name: set() for command in commands}
 
 
-@pytest.mark.parametrize("result", [Fit, GPCMResult, CrossValidationResult, NetsResult, WPOResult, MapResult, TrainResult])
+@pytest.mark.parametrize(
+    "result", [Fit, GPCMResult, CrossValidationResult, NetsResult, WPOResult, MapResult, TrainResult]
+)
 def test_every_result_has_a_plan_and_what_was_measured(result: type):
     assert {"plan", "observed", "seconds"} <= {field.name for field in fields(result)}
     assert hasattr(result, "predicted")

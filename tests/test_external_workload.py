@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from brimful.core.declare import registry
+
 from .helpers.paths import ROOT
 
 PACKAGE = ROOT / "tests" / "external_workload"
@@ -23,32 +25,41 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def brimful(installed: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    path = f"import sys; sys.path[:0] = [{str(installed)!r}, {str(ROOT / 'src')!r}]; "
-    script = path + "from brimful.cli.app import main; main()"
-    return subprocess.run(
-        [sys.executable, "-c", script, *arguments], capture_output=True, text=True, check=False, timeout=300
-    )
+SCRIPT = """
+import json, sys
+sys.path[:0] = sys.argv[1:3]
+from brimful.cli.app import app
+for line in json.loads(sys.argv[3]):
+    app(line, standalone_mode=False)
+    print("END", flush=True)
+"""
+
+
+def brimful(installed: Path, *lines: list[str]) -> list[str]:
+    """What each of the lines prints, all in one process that the package is installed in."""
+    command = [sys.executable, "-c", SCRIPT, str(installed), str(ROOT / "src"), json.dumps(lines)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.split("END\n")
 
 
 def test_it_has_its_commands_plans_and_runs(installed: Path, tmp_path: Path):
-    shown = brimful(installed, "--help").stdout
-    assert "ridge" in shown and "gp" in shown
-    planned = brimful(installed, "plan", "ridge", "fit", "--count", "50", "--device", "cpu")
-    assert "predicted peak" in planned.stdout, planned.stderr
     out = tmp_path / "run"
-    ran = brimful(installed, "ridge", "fit", "--n-tasks", "50", "--device", "cpu", "--out", str(out), "--json")
-    summary = json.loads(ran.stdout)
+    shown, planned, ran, listed, _ = brimful(
+        installed,
+        ["--help"],
+        ["plan", "ridge", "fit", "--count", "50", "--device", "cpu"],
+        ["ridge", "fit", "--n-tasks", "50", "--device", "cpu", "--out", str(out), "--json"],
+        ["runs", str(tmp_path), "--json"],
+    )
+    assert "ridge" in shown and "gp" in shown
+    assert "predicted peak" in planned
+    summary = json.loads(ran)
     assert summary["tasks"] == 50 and 0 < summary["mean_error"] < 10
     assert {"seconds", "predicted_peak_bytes", "observed_peak_bytes"} <= set(summary)
-    runs = json.loads(brimful(installed, "runs", str(tmp_path), "--json").stdout)["runs"]
+    runs = json.loads(listed)["runs"]
     assert [(run["work"], run["state"], run["done"]) for run in runs] == [("ridge fit", "finished", 50)]
 
 
 def test_without_it_nothing_is_lost():
-    assert (
-        "ridge"
-        not in subprocess.run(
-            [sys.executable, "-m", "brimful", "--help"], capture_output=True, text=True, check=True, timeout=300
-        ).stdout
-    )
+    assert "ridge" not in registry.names()

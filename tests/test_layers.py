@@ -1,6 +1,7 @@
 """Imports only go down, between layers, between the floors of the core, and inside every folder."""
 
 import ast
+import functools
 from collections.abc import Iterator
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -59,6 +60,7 @@ def imports(root: Path, file: Path) -> Iterator[tuple[str, ...]]:
                 yield find(root, name[1:])
 
 
+@functools.cache
 def graph(root: Path) -> dict[tuple[str, ...], set[tuple[str, ...]]]:
     """Every file of the package, as parts below it, with the modules it imports."""
     found = {}

@@ -5,7 +5,8 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+import warnings
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,14 +23,6 @@ from brimful.core.runs.events import Finished, Started
 from brimful.core.runs.rundir import RunDir
 
 from ..helpers.madeup import Fit
-from ..helpers.paths import ROOT
-
-WITH_MADE = (
-    f"import sys; sys.path.insert(0, {str(ROOT)!r}); from brimful.core.declare import registry;"
-    "registry.WORKLOADS.clear();"
-    "registry.WORKLOADS.update(made='tests.helpers.madeup', broken='madeup_not_there');"
-    "from brimful.cli.app import main; main()"
-)
 
 
 @pytest.fixture(autouse=True)
@@ -60,11 +53,6 @@ def fails(*arguments: str, code: int = 1) -> str:
     assert result.stdout == ""
     assert "Traceback" not in result.stderr
     return result.stderr
-
-
-def shell(*arguments: str, script: str | None = None) -> subprocess.CompletedProcess[str]:
-    start = ["-c", script] if script else ["-m", "brimful"]
-    return subprocess.run([sys.executable, *start, *arguments], capture_output=True, text=True, timeout=120)
 
 
 def test_the_version():
@@ -243,50 +231,59 @@ def test_a_wrong_line_is_told_of_with_exit_2(arguments: list[str]):
     assert "Error" in fails(*arguments, code=2)
 
 
-@pytest.mark.parametrize("place", [0, 1, 2])
-def test_debug_anywhere_shows_the_traceback(
-    place: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-):
+@pytest.fixture
+def typed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[Any, str, str]]:
+    """Runs a line as the installed command does: its exit code, standard output and standard error."""
+
+    def run(*line: str) -> tuple[Any, str, str]:
+        monkeypatch.setattr(sys, "argv", ["brimful", *line])
+        with pytest.raises(SystemExit) as stop, warnings.catch_warnings():
+            warnings.simplefilter("always")
+            main()
+        captured = capsys.readouterr()
+        return stop.value.code, captured.out, captured.err
+
+    return run
+
+
+@pytest.mark.parametrize("position", [0, 1, 2])
+def test_debug_anywhere_shows_the_traceback(position: int, typed: Callable[..., tuple[Any, str, str]]):
     line = ["made", "fail"]
-    line.insert(place, "--debug")
-    monkeypatch.setattr(sys, "argv", ["brimful", *line])
-    with pytest.raises(SystemExit) as stop:
-        main()
-    assert stop.value.code == 1
-    captured = capsys.readouterr()
-    assert captured.out == ""
-    assert "Traceback" in captured.err
-    assert "madeup.py" in captured.err
-    assert captured.err.endswith("brimful: one item needs 3 GB; the budget is 2 GB\n")
+    line.insert(position, "--debug")
+    code, out, err = typed(*line)
+    assert (code, out) == (1, "")
+    assert "Traceback" in err
+    assert "madeup.py" in err
+    assert err.endswith("brimful: one item needs 3 GB; the budget is 2 GB\n")
+
+
+def test_an_error_has_no_traceback(typed: Callable[..., tuple[Any, str, str]]):
+    assert typed("made", "fail") == (1, "", "brimful: one item needs 3 GB; the budget is 2 GB\n")
+
+
+def test_a_warning_is_one_line_on_standard_error(typed: Callable[..., tuple[Any, str, str]]):
+    code, out, err = typed("made", "fail", "--kind", "warn", "--json")
+    assert (code, json.loads(out)) == (0, {"done": True})
+    assert err == "brimful: warning: the budget was clamped\n"
+
+
+def test_a_workload_that_cannot_be_imported_is_an_error_without_a_traceback(
+    typed: Callable[..., tuple[Any, str, str]], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setitem(registry.WORKLOADS, "broken", "madeup_not_there")
+    code, out, err = typed("broken", "fit")
+    assert (code, out) == (1, "")
+    assert err.startswith("brimful: unexpected ModuleNotFoundError: No module named 'madeup_not_there'")
+    assert "Traceback" not in err
+    assert "Traceback" in typed("broken", "fit", "--debug")[2]
 
 
 def test_as_a_real_process():
-    result = shell("doctor", "--json")
+    result = subprocess.run(
+        [sys.executable, "-m", "brimful", "doctor", "--json"], capture_output=True, text=True, timeout=120
+    )
     assert (result.returncode, result.stderr) == (0, "")
     assert json.loads(result.stdout)["brimful"] == version.__version__
-    result = shell("--version")
-    assert (result.returncode, result.stdout) == (0, f"brimful {version.__version__}\n")
-
-
-def test_an_error_of_a_real_process_has_no_traceback():
-    result = shell("made", "fail", script=WITH_MADE)
-    assert (result.returncode, result.stdout) == (1, "")
-    assert result.stderr == "brimful: one item needs 3 GB; the budget is 2 GB\n"
-
-
-def test_a_warning_of_a_real_process_is_one_line_on_standard_error():
-    result = shell("made", "fail", "--kind", "warn", "--json", script=WITH_MADE)
-    assert result.returncode == 0
-    assert json.loads(result.stdout) == {"done": True}
-    assert result.stderr == "brimful: warning: the budget was clamped\n"
-
-
-def test_a_workload_that_cannot_be_imported_is_an_error_without_a_traceback():
-    result = shell("broken", "fit", script=WITH_MADE)
-    assert (result.returncode, result.stdout) == (1, "")
-    assert result.stderr.startswith("brimful: unexpected ModuleNotFoundError: No module named 'madeup_not_there'")
-    assert "Traceback" not in result.stderr
-    assert "Traceback" in shell("broken", "fit", "--debug", script=WITH_MADE).stderr
 
 
 def test_a_reader_that_goes_away_is_no_error(monkeypatch: pytest.MonkeyPatch):

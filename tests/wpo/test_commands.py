@@ -71,14 +71,19 @@ def test_a_report_is_written_again(trained: Path, tmp_path: Path):
 @pytest.mark.parametrize(
     ("options", "wanted"),
     [
-        (("--strategy", "chunked", "--chunk_size", "7"), {"strategy": "chunked", "chunk_size": 7}),
+        (
+            ("--strategy", "chunked", "--chunk_size", "7", "--no-calibrate"),
+            {"strategy": "chunked", "chunk_size": 7, "centers": 20},
+        ),
         (
             ("--strategy", "gradient_accumulation", "--accumulation-steps", "2", "--precision", "float64"),
             {"accumulation_steps": 2},
         ),
-        (("--factor", "lowrank", "--rank", "2", "--objective", "likelihood", "--ema-span", "0"), {"factor": "lowrank"}),
+        (
+            ("--factor", "lowrank", "--rank", "2", "--objective", "likelihood", "--ema-span", "0"),
+            {"factor": "lowrank", "centers": 20},
+        ),
         (("--add-training-points",), {"centers": 120}),
-        (("--no-calibrate",), {"centers": 20}),
     ],
 )
 def test_options(options: tuple[str, ...], wanted: dict[str, Any]):

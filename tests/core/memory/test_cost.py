@@ -4,7 +4,7 @@ import json
 import math
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from brimful.core.memory.cost import MARGIN, Cost
@@ -24,7 +24,6 @@ def test_more_weight_never_costs_less(cost: Cost, one: float, other: float):
     assert cost.at(low) <= cost.guarded(low)
 
 
-@settings(max_examples=1000)
 @given(st.one_of(costs, small_costs), st.one_of(budgets, st.integers(0, 300)))
 def test_what_the_capacity_holds_is_within_the_budget(cost: Cost, budget: int):
     weight = cost.capacity(budget)
@@ -35,7 +34,6 @@ def test_what_the_capacity_holds_is_within_the_budget(cost: Cost, budget: int):
         assert cost.guarded(weight) <= budget
 
 
-@settings(max_examples=1000)
 @given(st.one_of(costs, small_costs), st.one_of(budgets, st.integers(0, 300)))
 def test_the_capacity_is_the_largest_to_within_two_bytes(cost: Cost, budget: int):
     weight = cost.capacity(budget)
@@ -46,7 +44,6 @@ def test_the_capacity_is_the_largest_to_within_two_bytes(cost: Cost, budget: int
         assert cost.guarded(more) > budget
 
 
-@settings(max_examples=2000)
 @given(st.one_of(costs, small_costs), st.one_of(budgets, st.integers(0, 300)), st.integers(0, 3))
 def test_a_larger_budget_never_has_a_smaller_capacity(cost: Cost, budget: int, more: int):
     assert cost.capacity(budget) <= cost.capacity(budget + more)

@@ -33,7 +33,7 @@ def test_a_width_is_recovered(factor: str):
     assert likelihood(wide, held_out) > max(before, likelihood(right, held_out) - 1e-3)
 
 
-@pytest.mark.parametrize("seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(2, 10))])
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(1, 10))])
 def test_sharper_centers_are_nearer_to_the_truth(seed: int):
     rows, held_out, fresh = normal(150, 3 * seed), normal(200, 3 * seed + 1), normal(2000, 3 * seed + 2)
     model = wpo.ScoreModel(rows)
