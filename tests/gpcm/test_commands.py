@@ -15,6 +15,7 @@ from brimful.cli.app import app
 from brimful.core.memory.plan import Plan
 from brimful.gpcm.data.synthetic import write
 from brimful.gpcm.result import METRICS, FoldTable
+from brimful.gpcm.training import fit
 
 from .helpers.training import is_picture
 
@@ -102,10 +103,23 @@ def test_cross_validation(tmp_path: Path):
     assert "deviation" in words and "fold 2" in words
 
 
+def test_only_a_probe_runs_the_model(monkeypatch: pytest.MonkeyPatch):
+    calls = []
+    batch_loss = fit.batch_loss
+    monkeypatch.setattr(fit, "batch_loss", lambda *given, **more: calls.append(1) or batch_loss(*given, **more))
+    arguments = ("plan", "gpcm", "train", "--dataset", "synthetic_OC_20_4_2")
+    formula = Plan.from_dict(invoke(*arguments))
+    assert not calls
+    measured = Plan.from_dict(invoke(*arguments, "--probe"))
+    assert calls and (formula.cost.source, measured.cost.source) == ("formula", "probe")
+    assert 1 / 3 < formula.predicted / measured.predicted < 3
+
+
 def test_the_plan():
     plan = Plan.from_dict(invoke("plan", "gpcm", "train", "--dataset", "synthetic_OC_20_4_2", "--budget", "100MB"))
     assert plan.work.startswith("gpcm train")
     assert plan.predicted <= plan.budget == 100_000_000
+    assert plan.cost.source == "formula"
     invoke("plan", "gpcm", "train", "--dataset", "synthetic_OC_20_4_2", "--n-folds", "3")
 
 

@@ -18,6 +18,7 @@ from .options import PredictConfig, ReportConfig, TrainConfig
 from .report import report
 from .result import CrossValidationResult, GPCMResult, metric_values
 from .store import load
+from .training.cost import step_cost
 from .training.cross_validation import fold_datasets
 from .training.datasets import load_dataset
 from .training.fit import set_up, tensors
@@ -25,7 +26,7 @@ from .training.train import run
 
 
 def plan_train(config: TrainConfig, probe: bool) -> Plan:
-    """The plan of one fold, where there are several."""
+    """The plan of one fold, where there are several; by the model's formula, or measured."""
     dataset = load_dataset(config.dataset, config)
     setup = set_up(fold_datasets(dataset, config)[0] if config.n_folds > 1 else dataset, config)
     return plan_model(
@@ -35,6 +36,7 @@ def plan_train(config: TrainConfig, probe: bool) -> Plan:
         valid=tensors(setup.valid),
         device=config.device,
         budget=config.budget,
+        cost=None if probe else step_cost(setup.model.config, int(setup.train.lengths.max(initial=1))),
         **setup.settings,
     )
 

@@ -48,9 +48,8 @@ def _select(config: TrainConfig, options: type) -> dict[str, Any]:
 
 
 def plan_train(config: TrainConfig, probe: bool) -> Plan:
-    """By arithmetic alone: there is nothing to measure."""
     _, arguments = _inputs(config)
-    return train.plan_train(**arguments)
+    return train.plan_train(**arguments, probe=probe)
 
 
 def train_model(config: TrainConfig, context: RunContext) -> dict[str, Any]:

@@ -27,7 +27,7 @@ from brimful.engine.train.step.optimizer_step import OptimizerStep
 from brimful.engine.train.step.precision import LossScale, resolve
 
 from ...helpers.paths import ROOT
-from .training import EventLog, error, fit, network, points, squares, summed, weights
+from .training import EventLog, error, failing, fit, network, points, squares, summed, weights
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 CPU = torch.device("cpu")
@@ -353,6 +353,14 @@ def test_the_plan_says_what_and_why():
     assert "float32 (a CPU gains nothing from less)" in plan.explain()
     assert "pinned tier" in plan.explain()
     assert plan.predicted <= plan.budget
+
+
+def test_a_plan_by_a_given_cost_runs_nothing():
+    options: Any = {"epochs": 1, "batch_size": 8, "device": "cpu", "budget": "1MB"}
+    plan = plan_train(network(), failing, points(), cost=brimful.Cost(1000, 100_000), **options)
+    assert plan.cost.source == "formula" and plan.steps == 1
+    plan = plan_train(network(), failing, points(), cost=brimful.Cost(1000, 300_000), **options)
+    assert (plan.batch, plan.steps) == (3, 3)
 
 
 class Wide(nn.Module):

@@ -12,6 +12,7 @@ from torch import nn
 from ...core.base.errors import ConfigError
 from ...core.declare.config import build
 from ...core.memory import devices
+from ...core.memory.cost import Cost
 from ...core.memory.plan import Plan
 from ...core.runs.events import Event, Events
 from ...core.runs.interrupt import stop_request
@@ -106,13 +107,18 @@ def plan_train(
     *,
     device: str | torch.device = "auto",
     valid: Any = None,
+    cost: Cost | None = None,
     **options: Any,
 ) -> Plan:
-    """The plan that `train` would begin with, without training. The loss is called on a few samples, to measure what
-    they need; the model is moved to the device."""
+    """The plan that `train` would begin with, without training; the model is moved to the device.
+
+    Args:
+        cost: bytes of forward and backward by the number of samples. Without it the loss is called on a few samples,
+            to measure what they need.
+    """
     rank_devices, group = _ranks(device, None, data)
     task = _task(model, loss, data, valid, None, options)
-    return run.plan(task, Group(group.rank, group.ranks, rank_devices[0]))
+    return run.plan(task, Group(group.rank, group.ranks, rank_devices[0]), cost)
 
 
 def _task(model: Any, loss: Any, data: Any, valid: Any, metrics: Any, options: dict[str, Any]) -> TrainTask:

@@ -53,9 +53,9 @@ class PreparedTraining:
         return self.plan.steps or 1
 
 
-def prepare(task: TrainTask, memory_limit: MemoryLimit, group: Group) -> PreparedTraining:
-    """Plans a run of a model that is on its device already, in training mode. The loss is called on a few samples, to
-    measure what they need; random numbers, buffers and gradients are then as they were."""
+def prepare(task: TrainTask, memory_limit: MemoryLimit, group: Group, given: Cost | None = None) -> PreparedTraining:
+    """Plans a run of a model that is on its device already, in training mode. Unless a cost is given, the loss is
+    called on a few samples, to measure what they need; random numbers, buffers and gradients are then as they were."""
     model, config, device = task.model, task.config, memory_limit.device
     parameters = optimizers.trainable(model)
     precision = resolve(config.precision, device, {parameter.dtype for parameter in parameters})
@@ -75,8 +75,10 @@ def prepare(task: TrainTask, memory_limit: MemoryLimit, group: Group) -> Prepare
         _check_equal_shares(config, group, loaders[-1].plan.items or 0)
     room = memory_limit.bytes - sum(state.values())
     forced = config.recompute not in ("auto", False)
-    plain = None if forced else _measure(task, batch, precision, device, (), room, together)
-    needs_less = plain is None or plain.at(1) > room
+    plain = given
+    if given is None and not forced:
+        plain = _measure(task, batch, precision, device, (), room, together)
+    needs_less = given is None and (plain is None or plain.at(1) > room)
     recomputed = _measure(task, batch, precision, device, names, room, together) if names and needs_less else None
     del batch
     if plain is None and recomputed is None:

@@ -14,6 +14,7 @@ from torch import nn
 
 from ...core.base.errors import BudgetError
 from ...core.base.units import format_bytes, format_count
+from ...core.memory.cost import Cost
 from ...core.memory.limit import MemoryLimit
 from ...core.memory.monitor import Peak, sampling
 from ...core.memory.oom import is_out_of_memory
@@ -40,11 +41,11 @@ class RunLocation:
     identity: str
 
 
-def plan(task: TrainTask, group: Group) -> Plan:
-    """The plan alone."""
+def plan(task: TrainTask, group: Group, cost: Cost | None) -> Plan:
+    """The plan alone; measured where no cost is given."""
     with preserve_rng(group.device), MemoryLimit(task.config.budget, group.device) as memory_limit:
         _move(task.model, memory_limit)
-        return prepare(task, memory_limit, group).plan
+        return prepare(task, memory_limit, group, cost).plan
 
 
 def _move(model: nn.Module, memory_limit: MemoryLimit) -> None:

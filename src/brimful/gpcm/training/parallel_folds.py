@@ -19,8 +19,8 @@ from ...core.runs.interrupt import stop_request
 from ...core.runs.progress import sink_for
 from ...engine.distributed.workers import Channel, Event, LocalWorkers
 from ..data.files import Dataset
-from ..model.deep_gpcm import DeepGPCMConfig
 from ..options import TrainConfig
+from .cost import train_bytes
 from .fit import fit
 
 _PROCESS = 700 * 2**20  # what Python and torch take in a process, on the host
@@ -39,7 +39,7 @@ def count_parallel_folds(parts: Sequence[Dataset], config: TrainConfig) -> int:
         return 1  # each fold is trained by all devices, or too short
     longest = int(train.segments(config.segment_length).lengths.max(initial=1))
     model = config.model_config(len(train.questions), train.categories)
-    needed = estimate_bytes(model, config.batch_size * config.accumulation_steps, longest) + 8 * train.steps
+    needed = train_bytes(model, config.batch_size * config.accumulation_steps, longest) + 8 * train.steps
     return jobs_that_fit(len(parts), used[0].type, MemoryLimit(config.budget, used[0]).available(), needed, cores())
 
 
@@ -51,16 +51,6 @@ def jobs_that_fit(folds: int, kind: str, available: int, needed: int, cores: int
         (4, 2)
     """
     return max(1, min(folds, cores, available // max(needed + (_PROCESS if kind == "cpu" else 0), 1)))
-
-
-def estimate_bytes(config: DeepGPCMConfig, batch: int, steps: int) -> int:
-    """Roughly what training takes on the device: weights with gradients, moments and average, the tables of questions
-    and answers, and what a step saves for the backward pass."""
-    Q, K, D, N, F = config.questions + 1, config.categories, config.value_size, config.slots, config.hidden
-    weights = Q * (config.key_size + K * D) + 2 * N * D + 2 * D * D + (D + config.key_size) * F
-    tables = Q * (N + F + K) + 3 * Q * K * D
-    saved = batch * steps * (6 * D + 8 * F + 10 * K + 2 * N)
-    return 4 * (5 * weights + 3 * tables + 2 * saved)
 
 
 def train_in_parallel(

@@ -18,10 +18,12 @@ from torch import Tensor
 from ...core.base.errors import ConfigError, InputError
 from ...core.declare.config import build
 from ...core.memory import devices
+from ...core.memory.cost import Cost
 from ...core.memory.limit import MemoryLimit
 from ...core.memory.plan import Plan
 from ...core.runs.events import Event, Planned
 from ...engine.distributed.collectives import torchrun_rank
+from ...engine.train import plan_train as plan_model
 from ...engine.train import train as train_model
 from ...engine.train.step.loss import Weighted
 from ..data.datasets import ImageShape
@@ -104,8 +106,7 @@ def train(
             progress=progress,
             cancel=cancel,
             name="wpo train",
-            **config.train_options()
-            | {"accumulation_steps": accumulation_steps, "precision": str(model.dtype).removeprefix("torch.")},
+            **_engine_options(model, config, accumulation_steps),
         )
     finally:
         _set_strategy(model, "auto", "auto")
@@ -152,10 +153,37 @@ def plan_train(
     budget: Any = None,
     device: Any = "auto",
     seed: int = 0,
+    probe: bool = False,
     **options: Any,
 ) -> Plan:
-    """The plan that `train` would follow, by arithmetic alone; its arguments are those of `train`."""
-    return _prepare(model, samples, held_out, budget, device, seed, build(ScoreTrainOptions, options))[2][0]
+    """The plan that `train` would follow; its arguments are those of `train`.
+
+    Args:
+        probe: measure the peak of the strategy that arithmetic chooses, by the loss of a few samples. Of several ranks
+            it is not measured.
+    """
+    config = build(ScoreTrainOptions, options)
+    samples_Nd, held_out_Md, (plan, accumulation_steps) = _prepare(
+        model, samples, held_out, budget, device, seed, config
+    )
+    if not probe or len(plan.devices) > 1:
+        return plan
+    _set_strategy(model, plan.strategy, plan.batch)
+    try:
+        measured = plan_model(
+            model,
+            _OBJECTIVES[config.objective],
+            {"x": samples_Nd},
+            valid={"x": held_out_Md},
+            budget=budget,
+            device=device,
+            **_engine_options(model, config, accumulation_steps),
+        )
+    finally:
+        _set_strategy(model, "auto", "auto")
+    growing = plan.cost.per_unit * plan.batch
+    cost = Cost(max(0.0, measured.predicted - growing), plan.cost.per_unit, source="probe")
+    return replace(plan, predicted=measured.predicted, cost=cost)
 
 
 def _prepare(
@@ -197,6 +225,12 @@ def _prepare(
         device=str(found[0]),
     )
     return samples_Nd, held_out_Md, training
+
+
+def _engine_options(model: ScoreModel, config: ScoreTrainOptions, accumulation_steps: int) -> dict[str, Any]:
+    """The options of `brimful.train` that follow from ours."""
+    precision = str(model.dtype).removeprefix("torch.")
+    return config.train_options() | {"accumulation_steps": accumulation_steps, "precision": precision}
 
 
 def _set_strategy(model: ScoreModel, strategy: str, chunk_size: int | str) -> None:
