@@ -1,7 +1,6 @@
 """Ordinal knowledge tracing: what a student will answer next, from what was answered before (Deep-GPCM)."""
 
 from .data.files import Dataset, read, read_folder
-from .data.long_table import AnswerColumns
 from .data.students import Students
 from .data.synthetic import synthetic, synthetic_by_name
 from .evaluation.metrics import OrdinalScores, score
@@ -13,7 +12,6 @@ from .store import load, save
 from .training.train import train
 
 __all__ = [
-    "AnswerColumns",
     "CrossValidationResult",
     "Dataset",
     "DeepGPCM",

@@ -19,10 +19,9 @@ from .report import report
 from .result import CrossValidationResult, GPCMResult, metric_values
 from .store import load
 from .training.cost import step_cost
-from .training.cross_validation import fold_datasets
 from .training.datasets import load_dataset
 from .training.fit import set_up, tensors
-from .training.train import run
+from .training.train import fold_datasets, run
 
 
 def plan_train(config: TrainConfig, probe: bool) -> Plan:

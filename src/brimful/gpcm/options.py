@@ -5,34 +5,16 @@ The defaults are those of the quality table in docs/gpcm.md.
 
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
 
 from ..core.declare.config import DeviceOptions, OutOptions, SeedOptions, option
 from ..engine.train.config import TrainOptions
-from .data.long_table import MISSING, TIES, AnswerColumns
+from .data.long_table import TableOptions
 from .evaluation.metrics import PREDICTIONS
 from .model.deep_gpcm import DeepGPCMConfig, ModelOptions
 from .model.losses import LOSSES
 
 MODELS = ("parallel", "baseline")
 MONITORS = {"valid_loss": "min", "qwk": "max", "accuracy": "max", "auc": "max"}
-
-
-@dataclass(frozen=True, kw_only=True)
-class TableOptions:
-    """How long tables are read."""
-
-    ties: str = option("error", help="two answers of one student at one time", choices=TIES)
-    missing: str = option("error", help="rows of a table in which something is missing", choices=MISSING)
-    student: str | None = option(None, help="column of the student; by default one of the usual names")
-    order: str | None = option(None, help="column of the time or position of an answer")
-    question: str | None = option(None, help="column of the question")
-    response: str | None = option(None, help="column of the response")
-
-    def table_options(self) -> dict[str, Any]:
-        """The keyword arguments of `read` and `read_folder`."""
-        columns = AnswerColumns(self.student, self.order, self.question, self.response)
-        return {"columns": columns, "ties": self.ties, "missing": self.missing}
 
 
 @dataclass(frozen=True, kw_only=True)

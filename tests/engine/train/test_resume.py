@@ -20,7 +20,7 @@ import brimful
 from brimful import ChangedError, ConfigError, DivergedError, LockedError, RunDirError, StorageError
 from brimful.core.runs.events import EpochDone, Finished, read_log
 from brimful.core.runs.rundir import LOG, inspect
-from brimful.engine.train import checkpoint_dir
+from brimful.engine.train import checkpoints
 from brimful.engine.train.optim.schedules import Plateau
 
 from ...helpers.stopping import Orders
@@ -206,7 +206,7 @@ def test_a_full_disk_is_told_of_and_leaves_the_checkpoint_before(
     tmp_path: Path, when: int, monkeypatch: pytest.MonkeyPatch
 ):
     whole = fit(network(0.3), **OPTIONS)
-    calls, save = [0], checkpoint_dir.save_tensors
+    calls, save = [0], checkpoints.save_tensors
 
     def full(tensors: dict[str, Tensor], path: Path) -> None:
         calls[0] += 1
@@ -215,7 +215,7 @@ def test_a_full_disk_is_told_of_and_leaves_the_checkpoint_before(
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     with monkeypatch.context() as patched:
-        patched.setattr(checkpoint_dir, "save_tensors", full)
+        patched.setattr(checkpoints, "save_tensors", full)
         with pytest.raises(StorageError, match="the disk is full"):
             fit(network(0.3), out=tmp_path / "run", **OPTIONS)
     assert not list((tmp_path / "run" / "checkpoints").glob("*.new"))

@@ -14,7 +14,6 @@ from brimful.engine.train.optim.schedules import (
     OneCycle,
     Plateau,
     PlateauState,
-    ScheduleStep,
     factor,
     schedule,
     warmup_steps,
@@ -34,9 +33,7 @@ def torchs(make: Any) -> list[float]:
 
 
 def ours(chosen: Any, warmup: int = 0) -> list[float]:
-    return [
-        RATE * factor(chosen, ScheduleStep(step, STEPS, PER_EPOCH), warmup, PlateauState()) for step in range(STEPS)
-    ]
+    return [RATE * factor(chosen, step, STEPS, PER_EPOCH, warmup) for step in range(STEPS)]
 
 
 @pytest.mark.parametrize(("first", "grow"), [(1, 1), (2, 2), (3, 1), (1, 3)])
@@ -53,7 +50,7 @@ def test_cosine_over_the_whole_run():
 @pytest.mark.parametrize("up", [0.3, 0.1, 0.75])
 def test_one_cycle(up: float):
     expected = torchs(lambda each: lr_scheduler.OneCycleLR(each, RATE, total_steps=STEPS + 1, pct_start=up))
-    got = [RATE * OneCycle(pct_start=up).at(ScheduleStep(step, STEPS + 1, PER_EPOCH)) for step in range(STEPS)]
+    got = [RATE * OneCycle(pct_start=up).at(step, STEPS + 1, PER_EPOCH) for step in range(STEPS)]
     assert got == pytest.approx(expected, rel=1e-9)
 
 
@@ -90,7 +87,7 @@ def test_by_name_and_by_function():
     assert schedule("cosine") == Cosine()
     assert schedule(OneCycle(pct_start=0.5)) == OneCycle(pct_start=0.5)
     half = schedule(lambda step, steps: 1 - step / steps)
-    assert factor(half, ScheduleStep(21, 84, 7), 0, PlateauState()) == 0.75
+    assert factor(half, 21, 84, 7) == 0.75
     for wrong in ("steps", 3, None):
         with pytest.raises(ConfigError, match="schedule is"):
             schedule(wrong)

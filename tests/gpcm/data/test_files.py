@@ -12,7 +12,6 @@ import pytest
 
 from brimful import ConfigError, InputError
 from brimful.gpcm.data.files import read, read_folder
-from brimful.gpcm.data.long_table import AnswerColumns
 
 from ...helpers.paths import ROOT
 
@@ -246,12 +245,12 @@ def test_names_are_texts_as_they_are_written(tmp_path: Path):
 
 def test_columns_of_any_name():
     table = pa.table({"who": ["a", "a"], "what": [1, 2], "when": [2, 1], "points": [0, 1]})
-    with pytest.raises(InputError, match=r"no column called student .*name the student column with AnswerColumns"):
+    with pytest.raises(InputError, match=r"no column called student .*name the student column with student="):
         read(table)
-    named = AnswerColumns(student="who", order="when", question="what", response="points")
-    assert listed(read(table, columns=named)) == [(["2", "1"], [1, 0])]
+    named = {"student": "who", "order": "when", "question": "what", "response": "points"}
+    assert listed(read(table, **named)) == [(["2", "1"], [1, 0])]
     with pytest.raises(InputError, match="no column 'wen'; it has who, what, when, points"):
-        read(table, columns=AnswerColumns(student="who", order="wen", question="what", response="points"))
+        read(table, **named | {"order": "wen"})
 
 
 def test_without_an_order_the_rows_are_in_order():
@@ -266,7 +265,7 @@ def test_two_answers_at_one_time_are_refused_or_kept_as_they_come():
     with pytest.raises(InputError, match=r"rows 1 and 3: student 'a' answers twice at the same order, as in 1 cases"):
         read(table)
     assert listed(read(table, ties="rows"))[0] == (["2", "3", "2"], [1, 0, 1])
-    with pytest.raises(ConfigError, match="ties='first'"):
+    with pytest.raises(ConfigError, match="ties is 'first'; choose one of error, rows"):
         read(table, ties="first")
 
 

@@ -76,11 +76,11 @@ def test_no_student_is_in_two_parts(lengths: list[int], length: int, seed: int):
 def test_each_student_is_tested_in_one_fold(lengths: list[int], seed: int):
     found = students(lengths)
     parts = folds(found, 3, seed)
-    assert sorted(name for part in parts for name in part.test.ids.tolist()) == sorted(found.ids.tolist())
-    for part in parts:
-        assert not set(part.train.ids.tolist()) & set(part.test.ids.tolist())
-        assert len(part.train) + len(part.test) == len(found)
-        assert abs(len(part.test) - len(found) / 3) < 1
+    assert sorted(name for _, test in parts for name in test.ids.tolist()) == sorted(found.ids.tolist())
+    for train, test in parts:
+        assert not set(train.ids.tolist()) & set(test.ids.tolist())
+        assert len(train) + len(test) == len(found)
+        assert abs(len(test) - len(found) / 3) < 1
 
 
 def test_a_split_does_not_depend_on_the_order_of_the_students():

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from benchmarks.bayes_filter import bayes_filter
 
 from brimful import ConfigError, InputError
 from brimful.gpcm.data import true_parameters
@@ -13,7 +14,6 @@ from brimful.gpcm.data.students import Students
 from brimful.gpcm.data.synthetic import synthetic, synthetic_by_name, write
 from brimful.gpcm.data.true_parameters import TrueParameters
 from brimful.gpcm.evaluation import metrics
-from brimful.gpcm.evaluation.bayes_filter import bayes_filter
 from brimful.gpcm.model.partial_credit import probabilities
 
 

@@ -14,8 +14,7 @@ from ...core.base.errors import ConfigError
 from ...core.memory.monitor import Peak
 from ...core.runs.events import BatchDone, EpochDone, Events, Metric, Warned
 from ..distributed.collectives import Group
-from .checkpoint_dir import CheckpointDir
-from .checkpointer import Checkpointer
+from .checkpoints import CheckpointDir, Checkpointer
 from .evaluate import Evaluator
 from .optim import optimizers, schedules
 from .optim.ema import MovingAverage, decay_of_span
@@ -24,9 +23,8 @@ from .state import EpochSums, TrainState
 from .step import rng
 from .step.cuda_graph import GraphedStep
 from .step.divergence import DivergenceMonitor
-from .step.optimizer_step import OptimizerStep
+from .step.optimizer_step import OptimizerStep, StepRow
 from .step.precision import LossScale
-from .step.step_log import StepLog
 from .task import TrainTask
 
 _REPORT_EVERY = 0.5  # seconds between two reports of progress
@@ -101,8 +99,7 @@ class TrainLoop:
         self._evaluator = None
         if prepared.valid is not None:
             self._evaluator = Evaluator(self._model, task.loss, prepared.valid, prepared.precision, group)
-        dtype = torch.float64 if any(parameter.dtype == torch.float64 for parameter in parameters) else torch.float32
-        self._log = StepLog(self._device, dtype, self._read_every)
+        self._rows: list[StepRow] = []  # of the steps since the last reading: on a device reading waits for it
         self._monitor = DivergenceMonitor(config.max_nonfinite, scale is not None, self._warn_some, self._describe)
         self._checkpointer = Checkpointer(
             task.model, optimizer, self._average, scale, loader, checkpoints, group, config.best, self._warn
@@ -131,39 +128,43 @@ class TrainLoop:
         for batch in self._loader.epoch(state.epoch):
             self._set_lr()
             seed = rng.derive_seed(config.seed, rng.STEP, state.step, self._group.rank)
-            self._log.add(self._take_step(batch, seed))
+            row = self._take_step(batch, seed)
+            self._rows.append(row if isinstance(row, tuple) else row.clone())
             state.step += 1
             state.batch += 1
             state.sums.seconds = time.monotonic() - started
             if state.step == 1:
                 self._check_gradients()
-            if self._log.full:
-                self._read_log()
+            if len(self._rows) >= self._read_every:
+                self._read_rows()
             if state.step >= self.steps:
                 break
             if state.batch < batches:
-                # Ranks agree by the step, which is the same on all: the first one's log is also read for checkpoints.
+                # Ranks agree by the step, which is the same on all: the first one's rows are also read for checkpoints.
                 if (self._group.ranks == 1 or state.step % self._read_every == 0) and self._stop_requested():
                     self._save()
                     raise StopRequested
                 if self._checkpoint_due():
                     self._save()
-        self._read_log()
+        self._read_rows()
 
     def _set_lr(self) -> None:
-        now = schedules.ScheduleStep(self.state.step, self.steps, len(self._loader))
-        factor = schedules.factor(self._schedule, now, self._warmup, self.state.plateau)
+        progress = self.state.step, self.steps, len(self._loader)
+        factor = schedules.factor(self._schedule, *progress, self._warmup, self.state.plateau)
         for group, lr in zip(self._optimizer.param_groups, self._initial_lr, strict=True):
             if isinstance(group["lr"], torch.Tensor):  # a graph reads it from the device
                 group["lr"].fill_(lr * factor)
             else:
                 group["lr"] = lr * factor
 
-    def _read_log(self) -> None:
-        """Adds up what was logged since the last time."""
+    def _read_rows(self) -> None:
+        """Adds up the steps since the last reading."""
         state = self.state
         sums = state.sums
-        for total, weight, norm in self._log.read():
+        rows, self._rows = self._rows, []
+        if rows and isinstance(rows[0], torch.Tensor):
+            rows = torch.stack(rows).tolist()
+        for total, weight, norm in rows:
             if self._monitor.check(len(state.curve), total, weight, norm, state.epoch):
                 sums.total, sums.weight = sums.total + total, sums.weight + weight
                 sums.norm, sums.norm_max = sums.norm + norm, max(sums.norm_max, norm)
@@ -295,7 +296,7 @@ class TrainLoop:
         return self._checkpointer.directory is not None and (by_steps or by_time)
 
     def _save(self, is_best: bool = False) -> None:
-        self._read_log()
+        self._read_rows()
         self.state.micro_batches = self.step.micro_batches
         self.state.seconds = self._seconds_before + time.monotonic() - self._started_at
         self._checkpointer.save(self.state, {"steps": self.steps, "plan": self._prepared.plan.to_dict()}, is_best)

@@ -22,7 +22,7 @@ from ...core.memory.plan import Plan
 from ...core.runs.events import Events, Finished, Planned, Started, Warned
 from ...core.runs.files import write_atomic
 from ..distributed.collectives import Group
-from .checkpoint_dir import CheckpointDir
+from .checkpoints import CheckpointDir
 from .loop import StopRequested, TrainLoop
 from .planner import prepare
 from .result import TrainResult

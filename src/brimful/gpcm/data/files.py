@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 
 from ...core.base.errors import InputError
+from ...core.declare.config import build
 from . import long_table, three_line, true_parameters
 from .encode import ParsedSteps, encode
-from .long_table import AnswerColumns
+from .long_table import TableOptions
 from .students import Students
 from .true_parameters import TrueParameters
 
@@ -44,32 +45,27 @@ def read(
     path: Any,
     *,
     like: Students | None = None,
-    columns: AnswerColumns = AnswerColumns(),
     categories: int | None = None,
     partial_credit: bool | None = None,
-    ties: str = "error",
-    missing: str = "error",
+    **options: Any,
 ) -> Students:
     """Students of one file, in the three-line format or as a long table, whichever it is.
 
     Args:
         path: a file, or an Arrow or pandas table.
         like: the training students, when reading others: their vocabulary and categories are used.
-        columns: the names of a table's columns.
         categories: K; by default inferred from the responses. See `encode.to_categories` for scores.
         partial_credit: whether responses are scores from 0 to 1; by default inferred.
-        ties, missing: see `long_table.parse`.
+        options: the fields of `TableOptions`: columns by name, as student="user", and ties="rows" or missing="drop".
 
     Returns:
         The students. Question ids may start from 0 or 1, or be any names: they are the vocabulary's names, and the
         questions' numbers are their positions in it.
     """
-    return encode(_parse(path, columns, ties, missing), like, categories, partial_credit)
+    return encode(_parse(path, build(TableOptions, options)), like, categories, partial_credit)
 
 
-def read_folder(
-    path: str | Path, *, columns: AnswerColumns = AnswerColumns(), ties: str = "error", missing: str = "error"
-) -> Dataset:
+def read_folder(path: str | Path, **options: Any) -> Dataset:
     """A folder with a file whose name ends in "train", and others that end in "test" and "valid" where there are any.
 
     `metadata.json` may give n_questions, n_cats (or n_categories) and response_type. With n_questions, the vocabulary
@@ -84,10 +80,10 @@ def read_folder(
     if files["train"] is None:
         raise InputError(f"{folder} has no file whose name ends in train ({', '.join(_SUFFIXES)}); check the path")
     parsed: dict[str, ParsedSteps] = {}
-    first = 0
+    table, first = build(TableOptions, options), 0
     for part, file in files.items():
         if file is not None:
-            parsed[part] = _parse(file, columns, ties, missing, first)
+            parsed[part] = _parse(file, table, first)
             first += len(parsed[part].ids)
     metadata = _metadata(folder)
     vocabulary = _vocabulary(folder, metadata, [name for steps in parsed.values() for name in steps.names.tolist()])
@@ -99,7 +95,7 @@ def read_folder(
     return Dataset(metadata.get("dataset_name") or folder.name, train, **others, true_parameters=true)
 
 
-def _parse(source: Any, columns: AnswerColumns, ties: str, missing: str, first: int = 0) -> ParsedSteps:
+def _parse(source: Any, options: TableOptions, first: int = 0) -> ParsedSteps:
     if isinstance(source, str | Path):
         path = Path(source)
         if path.is_dir():
@@ -110,7 +106,7 @@ def _parse(source: Any, columns: AnswerColumns, ties: str, missing: str, first: 
             raise InputError(f"{path} is empty; check the path")
         if path.suffix.lower() not in (".parquet", ".pq") and three_line.is_three_line(path):
             return three_line.parse(path, first)
-    return long_table.parse(source, columns, ties, missing)
+    return long_table.parse(source, options)
 
 
 def _file(folder: Path, part: str) -> Path | None:

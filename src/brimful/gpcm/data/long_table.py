@@ -5,7 +5,7 @@ Students come in the order of their first row; a student's answers are sorted by
 of the rows where there is none.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -15,19 +15,9 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet as pq
 
-from ...core.base.errors import ConfigError, InputError
+from ...core.base.errors import InputError
+from ...core.declare.config import option
 from .encode import ParsedSteps
-
-
-@dataclass(frozen=True, slots=True)
-class AnswerColumns:
-    """The names of a long table's columns; None stands for the usual names. A table may lack `order`."""
-
-    student: str | None = None
-    order: str | None = None
-    question: str | None = None
-    response: str | None = None
-
 
 USUAL = {
     "student": ("student", "student_id", "user", "user_id", "learner", "learner_id", "uid"),
@@ -39,20 +29,31 @@ USUAL = {
 TIES, MISSING = ("error", "rows"), ("error", "drop")
 
 
-def parse(source: Any, columns: AnswerColumns, ties: str = "error", missing: str = "error") -> ParsedSteps:
-    """Reads a table.
+@dataclass(frozen=True, kw_only=True)
+class TableOptions:
+    """How a long table is read: its columns, by default those with the usual names, and what to do with odd rows. A
+    table may lack `order`.
 
-    Args:
-        source: a path to a CSV or Parquet file, or an Arrow or pandas table.
-        columns: which is which.
-        ties: two answers of one student at one time: "error", because the second would be predicted from the first
-            (as where one answer is repeated for each of its skills); "rows" uses the order of the rows.
-        missing: rows in which something is missing: "error", or "drop".
+    Two answers of one student at one time are an error by default, because the second would be predicted from the first
+    (as where one answer is repeated for each of its skills); ties="rows" uses the order of the rows.
     """
-    if ties not in TIES or missing not in MISSING:
-        raise ConfigError(f"ties={ties!r}, missing={missing!r}; choose of {TIES} and of {MISSING}")
+
+    ties: str = option("error", help="two answers of one student at one time", choices=TIES)
+    missing: str = option("error", help="rows of a table in which something is missing", choices=MISSING)
+    student: str | None = option(None, help="column of the student; by default one of the usual names")
+    order: str | None = option(None, help="column of the time or position of an answer")
+    question: str | None = option(None, help="column of the question")
+    response: str | None = option(None, help="column of the response")
+
+    def table_options(self) -> dict[str, Any]:
+        """The keyword arguments of `read` and `read_folder`."""
+        return {field.name: getattr(self, field.name) for field in fields(TableOptions)}
+
+
+def parse(source: Any, options: TableOptions) -> ParsedSteps:
+    """Reads a table: a path to a CSV or Parquet file, or an Arrow or pandas table."""
     name = str(source) if isinstance(source, str | Path) else "the table"
-    table, used = _load(source, columns, name)
+    table, used = _load(source, options, name)
     if table.num_rows == 0:
         raise InputError(f"{name} has no rows; check the path")
     row = np.arange(table.num_rows)
@@ -63,7 +64,7 @@ def parse(source: Any, columns: AnswerColumns, ties: str = "error", missing: str
         time = _numbers(table[used["order"]], f"{name}: column {used['order']!r}", "give numbers or dates to sort by")
     nulls = [texts.is_null().to_numpy(zero_copy_only=False) for texts in (student, question)]
     incomplete = nulls[0] | nulls[1] | np.isnan(value) | np.isnan(time)
-    if missing == "error" and incomplete.any():
+    if options.missing == "error" and incomplete.any():
         raise InputError(
             f"{name}, row {int(np.flatnonzero(incomplete)[0]) + 1}: the student, order, question or response is "
             f'missing, as in {int(incomplete.sum())} rows in all; fill them, or leave them out with missing="drop"'
@@ -76,7 +77,7 @@ def parse(source: Any, columns: AnswerColumns, ties: str = "error", missing: str
     order = np.lexsort((when, who))
     who, when, row = who[order], when[order], row[order]
     tied = np.flatnonzero((np.diff(who) == 0) & (np.diff(when) == 0))
-    if ties == "error" and len(tied):
+    if options.ties == "error" and len(tied):
         first, second = row[tied[0]] + 1, row[tied[0] + 1] + 1
         raise InputError(
             f"{name}, rows {first} and {second}: student {student.dictionary[int(who[tied[0]])].as_py()!r} answers "
@@ -94,19 +95,19 @@ def parse(source: Any, columns: AnswerColumns, ties: str = "error", missing: str
     )
 
 
-def _load(source: Any, columns: AnswerColumns, name: str) -> tuple[pa.Table, dict[str, str]]:
+def _load(source: Any, options: TableOptions, name: str) -> tuple[pa.Table, dict[str, str]]:
     try:
         if not isinstance(source, str | Path):
             table = pa.table(source) if hasattr(source, "__arrow_c_stream__") else pa.Table.from_pandas(source)
-            return table, _find_columns(table.column_names, columns, name)
+            return table, _find_columns(table.column_names, options, name)
         path = Path(source)
         if path.suffix.lower() in (".parquet", ".pq"):
-            used = _find_columns(pq.read_schema(path).names, columns, name)
+            used = _find_columns(pq.read_schema(path).names, options, name)
             return pq.read_table(path, columns=list(dict.fromkeys(used.values()))), used
         with path.open("rb") as file:
             head = file.readline().removeprefix(b"\xef\xbb\xbf").decode("utf-8").strip("\r\n")
         delimiter = max(",;\t", key=head.count)
-        used = _find_columns([cell.strip().strip('"') for cell in head.split(delimiter)], columns, name)
+        used = _find_columns([cell.strip().strip('"') for cell in head.split(delimiter)], options, name)
         convert = pyarrow.csv.ConvertOptions(
             column_types=dict.fromkeys((used["student"], used["question"]), pa.string()),
             include_columns=list(dict.fromkeys(used.values())),
@@ -118,10 +119,10 @@ def _load(source: Any, columns: AnswerColumns, name: str) -> tuple[pa.Table, dic
         raise InputError(f"{name} cannot be read as a table: {error}; is it the right file?") from error
 
 
-def _find_columns(names: list[str], columns: AnswerColumns, name: str) -> dict[str, str]:
+def _find_columns(names: list[str], options: TableOptions, name: str) -> dict[str, str]:
     used = {}
     for role, usual in USUAL.items():
-        given = getattr(columns, role)
+        given = getattr(options, role)
         if given is not None and given not in names:
             raise InputError(f"{name} has no column {given!r}; it has {', '.join(names)}")
         match = given or next((candidate for candidate in usual if candidate in names), None)
@@ -130,7 +131,7 @@ def _find_columns(names: list[str], columns: AnswerColumns, name: str) -> dict[s
         elif role != "order":
             raise InputError(
                 f"{name} has no column called {' or '.join(usual)}, but {', '.join(names)}; name the {role} column "
-                f"with AnswerColumns({role}=...)"
+                f"with {role}=..."
             )
     return used
 

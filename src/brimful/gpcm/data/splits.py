@@ -3,20 +3,11 @@ it has, and its part depends only on its id, the other ids, and the seed."""
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from ...core.base.errors import ConfigError
 from .students import Students
-
-
-@dataclass(frozen=True, slots=True)
-class Fold:
-    """Students to train on, and the others to test on."""
-
-    train: Students
-    test: Students
 
 
 def split(students: Students, fractions: Sequence[float], seed: int = 0) -> tuple[Students, ...]:
@@ -36,13 +27,13 @@ def split(students: Students, fractions: Sequence[float], seed: int = 0) -> tupl
     return tuple(students.select(_part_of_sequences(part, order, owner) == number) for number in range(len(shares)))
 
 
-def folds(students: Students, n: int = 5, seed: int = 0) -> list[Fold]:
-    """`n` folds; each student is tested in exactly one."""
+def folds(students: Students, n: int = 5, seed: int = 0) -> list[tuple[Students, Students]]:
+    """`n` folds: the students to train on, and the others to test on; each student is tested in exactly one."""
     order, owner = _shuffled(students.ids, seed)
     if not 2 <= n <= len(order):
         raise ConfigError(f"{n} folds of {len(order)} students; give between 2 and the number of students")
     fold = _part_of_sequences(np.arange(len(order)) % n, order, owner)
-    return [Fold(students.select(fold != number), students.select(fold == number)) for number in range(n)]
+    return [(students.select(fold != number), students.select(fold == number)) for number in range(n)]
 
 
 def _shuffled(ids: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray]:

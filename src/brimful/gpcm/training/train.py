@@ -1,16 +1,28 @@
-"""`gpcm.train`: from a dataset to a trained model, or to several by cross-validation."""
+"""`gpcm.train`: from a dataset to a trained model, or to several by cross-validation.
 
+In a cross-validation every student is held out once, and a model is trained for each fold: a training run of its own,
+in its own folder where there is one (`fold-1`, `fold-2`, ...), so that an interrupted one can be resumed. Folds are
+trained in parallel where cores and the budget allow (`parallel_folds.py`).
+"""
+
+import tempfile
 import threading
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from ...core.base.errors import RunDirError
 from ...core.declare.config import build
+from ...core.runs import model_store
+from .. import store
+from ..data.files import Dataset
+from ..data.splits import folds as split_folds
 from ..options import TrainConfig
 from ..result import CrossValidationResult, GPCMResult
-from .cross_validation import cross_validate
 from .datasets import load_dataset
 from .fit import fit
+from .parallel_folds import count_parallel_folds, train_in_parallel
 
 
 def train(
@@ -51,3 +63,45 @@ def run(
     """The same, from a config."""
     train_one = cross_validate if config.n_folds > 1 else fit
     return train_one(load_dataset(source, config), config, progress, cancel)
+
+
+def cross_validate(
+    dataset: Dataset, config: TrainConfig, progress: Any = False, cancel: threading.Event | None = None
+) -> CrossValidationResult:
+    """Trains a model for each fold of the training students; the test file's students are in none of them."""
+    started = time.monotonic()
+    if config.out is not None:
+        _check_folder(config.out)
+    parts = fold_datasets(dataset, config)
+    jobs = count_parallel_folds(parts, config)
+    with tempfile.TemporaryDirectory(prefix="brimful-folds-") as scratch:
+        folder = config.out or (Path(scratch) if jobs > 1 else None)
+        outs = [None if folder is None else store.fold_folder(folder, number + 1) for number in range(len(parts))]
+        configs = [replace(config, out=out) for out in outs]
+        if jobs == 1:
+            results = tuple(fit(part, own, progress, cancel) for part, own in zip(parts, configs, strict=True))
+        else:
+            train_in_parallel(parts, configs, jobs, config, progress, cancel)
+            results = tuple(store.load_model(out) for out in outs if out is not None)
+    test = None if dataset.test is None else dataset.test.segments(config.segment_length)
+    test_scores = () if test is None else tuple(result.score(test) for result in results)
+    result = CrossValidationResult(results, test_scores, jobs, time.monotonic() - started)
+    if config.out is not None:
+        store.save_folds(result, config.out)
+    return result
+
+
+def fold_datasets(dataset: Dataset, config: TrainConfig) -> list[Dataset]:
+    """The training students of a dataset, split once for each fold."""
+    parts = split_folds(dataset.train, config.n_folds, config.seed)
+    return [replace(dataset, train=train, test=test, valid=None) for train, test in parts]
+
+
+def _check_folder(out: Path) -> None:
+    if model_store.is_model(out):
+        raise RunDirError(f"{out} holds a single model; choose another directory for the folds")
+    if out.is_file():
+        raise RunDirError(f"{out} is a file; folds need a directory. Choose another name")
+    names = sorted(file.name for file in out.iterdir()) if out.exists() else []
+    if names and not any(name.startswith("fold-") for name in names):
+        raise RunDirError(f"{out} holds other files ({', '.join(names[:3])}). Choose an empty directory")

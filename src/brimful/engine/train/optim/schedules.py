@@ -16,21 +16,15 @@ from typing import Any, cast
 
 from ....core.base.errors import ConfigError
 
-
-@dataclass(frozen=True, slots=True)
-class ScheduleStep:
-    """How far a run is: `step` steps are done, of `steps` in all, `per_epoch` of them per epoch."""
-
-    step: int
-    steps: int
-    per_epoch: int
+_INITIAL, _FINAL = 1 / 25, 1 / 250_000  # factors at the first and the last step of one cycle, as in torch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Constant:
     """The full rate throughout."""
 
-    def at(self, now: ScheduleStep) -> float:
+    def at(self, step: int, steps: int, per_epoch: int) -> float:
+        """The factor where `step` of `steps` steps are done, `per_epoch` of them per epoch."""
         return 1.0
 
 
@@ -59,12 +53,12 @@ class Cosine:
                 "min_factor from 0 to 1"
             )
 
-    def at(self, now: ScheduleStep) -> float:
-        length = float(now.steps) if self.first_cycle is None else self.first_cycle * now.per_epoch
-        step = float(now.step)
-        while step >= length and self.first_cycle is not None:
-            step, length = step - length, length * self.cycle_mult
-        return self.min_factor + (1 - self.min_factor) * (1 + math.cos(math.pi * min(1.0, step / length))) / 2
+    def at(self, step: int, steps: int, per_epoch: int) -> float:
+        length = float(steps) if self.first_cycle is None else self.first_cycle * per_epoch
+        into = float(step)
+        while into >= length and self.first_cycle is not None:
+            into, length = into - length, length * self.cycle_mult
+        return self.min_factor + (1 - self.min_factor) * (1 + math.cos(math.pi * min(1.0, into / length))) / 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,23 +67,19 @@ class OneCycle:
 
     Attributes:
         pct_start: the share of steps over which the rate rises.
-        initial_factor: the factor at the first step.
-        final_factor: the factor at the last.
     """
 
     pct_start: float = 0.3
-    initial_factor: float = 1 / 25
-    final_factor: float = 1 / 250_000
 
     def __post_init__(self) -> None:
         if not 0 < self.pct_start < 1:
             raise ConfigError(f"OneCycle.pct_start is {self.pct_start}; give a share between 0 and 1")
 
-    def at(self, now: ScheduleStep) -> float:
-        top, last = self.pct_start * now.steps - 1, now.steps - 1
-        if now.step <= top:
-            return _between(self.initial_factor, 1.0, now.step / top if top > 0 else 1.0)
-        return _between(1.0, self.final_factor, min(1.0, (now.step - top) / max(1e-9, last - top)))
+    def at(self, step: int, steps: int, per_epoch: int) -> float:
+        top, last = self.pct_start * steps - 1, steps - 1
+        if step <= top:
+            return _between(_INITIAL, 1.0, step / top if top > 0 else 1.0)
+        return _between(1.0, _FINAL, min(1.0, (step - top) / max(1e-9, last - top)))
 
 
 def _between(start: float, stop: float, share: float) -> float:
@@ -146,8 +136,8 @@ class FunctionSchedule:
 
     function: Callable[[int, int], float]
 
-    def at(self, now: ScheduleStep) -> float:
-        return float(self.function(now.step, now.steps))
+    def at(self, step: int, steps: int, per_epoch: int) -> float:
+        return float(self.function(step, steps))
 
 
 Schedule = Constant | Cosine | OneCycle | Plateau | FunctionSchedule
@@ -178,7 +168,9 @@ def warmup_steps(warmup: float, steps: int) -> int:
     return round(warmup * steps) if 0 < warmup < 1 else int(warmup)
 
 
-def factor(chosen: Schedule, now: ScheduleStep, warmup: int, plateau: PlateauState) -> float:
+def factor(
+    chosen: Schedule, step: int, steps: int, per_epoch: int, warmup: int = 0, plateau: PlateauState = PlateauState()
+) -> float:
     """The factor of the learning rate for the step that follows: the schedule's, times (n + 1) / warmup at first."""
-    base = plateau.factor if isinstance(chosen, Plateau) else chosen.at(now)
-    return base * min(1.0, (now.step + 1) / warmup) if warmup else base
+    base = plateau.factor if isinstance(chosen, Plateau) else chosen.at(step, steps, per_epoch)
+    return base * min(1.0, (step + 1) / warmup) if warmup else base

@@ -15,9 +15,8 @@ from ....core.base import foreach, pytree
 from ....core.base.errors import InputError
 from ....core.memory.oom import clear_frames, is_out_of_memory
 from ..optim.optimizers import skips_on_device
-from .optimizer_step import OptimizerStep
+from .optimizer_step import OptimizerStep, StepRow
 from .rng import seed_generators
-from .step_log import StepRow
 
 WARMUP_STEPS = 3
 """Steps before the capture: libraries choose their kernels in them, and the optimizer makes its state."""

@@ -28,9 +28,10 @@ from .loss import LossOutput
 from .microbatches import count_samples, micro_batches
 from .precision import LossScale, Precision
 from .rng import seed_generators
-from .step_log import StepRow
 
 LossFunction = Callable[[nn.Module, Any], Any]
+StepRow = Tensor | tuple[float, float, float]
+"""Sum, weight and norm of a step: (3,) on the device, overwritten by the next step, or plain numbers on a CPU."""
 
 
 class OptimizerStep:

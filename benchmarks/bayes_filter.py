@@ -12,10 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 
-from ...core.base.errors import InputError
-from ..data.students import Students
-from ..data.true_parameters import TrueParameters
-from ..model.partial_credit import probabilities
+from brimful.core.base.errors import InputError
+from brimful.gpcm.data.students import Students
+from brimful.gpcm.data.true_parameters import TrueParameters
+from brimful.gpcm.model.partial_credit import probabilities
 
 _BYTES = 256 * 2**20  # of probabilities looked up at once
 
