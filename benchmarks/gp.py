@@ -126,8 +126,8 @@ def twins(device: torch.device) -> dict[str, float]:
     pulled, spread, beta, _ = predict.predict(kernel, tasks, units, theta, new)
     pairs = {
         "likelihood": (plain[0], fused[0]),
-        "gradient": (plain[2].gradient_TP, fused[2].gradient_TP),
-        "information": (plain[2].information_TPP, fused[2].information_TPP),
+        "gradient": (plain[2], fused[2]),
+        "information": (plain[3], fused[3]),
         "predicted mean": (mean, pulled + beta),
         "predicted variance": (variance, spread),
     }

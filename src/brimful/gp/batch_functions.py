@@ -73,14 +73,14 @@ class GPModel:
         if isinstance(self.kernel, CustomKernel):
             return "Adam with gradients by torch, several starts, then scoring to the optimum (a kernel of your own)"
         first = "shared eigenbasis over 49 lengthscales" if self.eigenbasis else "a grid of initial values"
-        fast, most = self._fastest(device)
-        loop = _WORDS[fast if points <= most else "torch"]
+        fast, most = self.fastest(device)
+        loop = _WORDS[self.backend(device, points)]
         if points > most > 0:
             loop += f"; up to {most} points, {_WORDS[fast]}"
         return f"{first}, then average-information scoring to the optimum ({loop}, float64)"
 
     def rejected(self, device: torch.device, points: int) -> list[tuple[str, int, str]]:
-        """Ways that were not taken: name, bytes (0: memory was not the reason), and the reason."""
+        """Strategies that were not chosen: name, bytes (0: memory was not the reason), and the reason."""
         if isinstance(self.kernel, CustomKernel):
             return [("a grid of initial values", 0, "of a kernel of your own nothing is known but its values")]
         reasons = []
@@ -95,7 +95,7 @@ class GPModel:
                 else f"the kernel {self.kernel.text} has more than one nonlinear parameter"
             )
             reasons.append(("shared eigenbasis", 0, because))
-        fast, most = self._fastest(device)
+        fast, most = self.fastest(device)
         if points > most > 0:
             reasons.append((_WORDS[fast], 0, f"{points} points are more than {most}, where LAPACK is faster"))
         elif most == 0:
@@ -106,14 +106,10 @@ class GPModel:
 
     def backend(self, device: torch.device, points: int) -> str:
         """What evaluates the likelihood there."""
-        fast, most = self._fastest(device)
+        fast, most = self.fastest(device)
         return fast if points <= most else "torch"
 
-    def most_points(self, device: torch.device) -> int:
-        """Of the tasks that something faster than batched linear algebra takes there; 0 where nothing is."""
-        return self._fastest(device)[1]
-
-    def _fastest(self, device: torch.device) -> tuple[str, int]:
+    def fastest(self, device: torch.device) -> tuple[str, int]:
         """What is fastest there, and for how many points."""
         if isinstance(self.kernel, CustomKernel):
             return "torch", 0
@@ -127,7 +123,7 @@ class GPModel:
         return "torch", 0
 
     def standardized(self, batch: dict[str, Tensor], for_kernels: bool = False) -> tuple[TaskBatch, Units, Tensor]:
-        """A batch of data in its own units; for nothing but fused kernels, where there are some, if said."""
+        """A batch of data in its own units; only for fused kernels, where there are some, if `for_kernels`."""
         y_TN = batch["y"]
         x_TND = batch["x"] if self.shared is None else self.shared.to(y_TN.device).expand(len(y_TN), -1, -1)
         if isinstance(self.kernel, Kernel) and _has_kernels(y_TN.device):
@@ -230,7 +226,7 @@ def _fit(model: GPModel, tasks: TaskBatch, bounds: Limits) -> scoring.Optima:
 
 def _apart(where_T: Tensor, fit: Callable[[Tensor], scoring.Optima]) -> scoring.Optima:
     """Tasks of two kinds, each kind fitted by itself."""
-    kinds = [torch.nonzero(each_T)[:, 0] for each_T in (where_T, ~where_T)]
+    kinds = [torch.nonzero(kind_T)[:, 0] for kind_T in (where_T, ~where_T)]
     parts = [fit(index) for index in kinds if len(index)] or [fit(kinds[0])]
     return scoring.Optima.concatenated(parts).select(torch.argsort(torch.cat(kinds)))
 
@@ -238,7 +234,7 @@ def _apart(where_T: Tensor, fit: Callable[[Tensor], scoring.Optima]) -> scoring.
 def _scored(
     model: GPModel, kernel: Kernel, tasks: TaskBatch, bounds: Limits, starts: scoring.Starts | None
 ) -> scoring.Optima:
-    most = model.most_points(tasks.y_TN.device)
+    _, most = model.fastest(tasks.y_TN.device)
     if starts is not None or not 0 < most < tasks.y_TN.shape[1]:
         return _evaluated(model, kernel, tasks, bounds, starts)
     few_T = ~tasks.mask_TN[:, most:].any(1)
@@ -256,14 +252,12 @@ def _evaluated(
 ) -> scoring.Optima:
     match model.backend(tasks.y_TN.device, tasks.y_TN.shape[1]):
         case "native":
-            from .cpu import fit as compiled  # compiles, or loads what was compiled: not before it is needed
-
-            return compiled.fit(kernel, tasks, bounds, model.options, starts)
+            from .cpu import fit as optimizer  # compiles, or loads what was compiled: not before it is needed
         case "fused":
-            from .gpu import fit as _fused
-
-            return _fused.fit(kernel, tasks, bounds, model.options, starts)
-    return scoring.fit(kernel, tasks, bounds, model.options, starts)
+            from .gpu import fit as optimizer
+        case _:
+            optimizer = scoring
+    return optimizer.fit(kernel, tasks, bounds, model.options, starts)
 
 
 def _in_data_units(mean_TM: Tensor, variance_TM: Tensor, units: Units, flag_T: Tensor) -> dict[str, Tensor]:
@@ -276,7 +270,7 @@ def _in_data_units(mean_TM: Tensor, variance_TM: Tensor, units: Units, flag_T: T
 def _own_units(
     batch: dict[str, Tensor], model: GPModel, for_kernels: bool = False
 ) -> tuple[TaskBatch, Units, Tensor, Tensor, Tensor]:
-    """A batch of data with parameters: tasks, units, fates, and the parameters and coefficients in those units."""
+    """A batch of data with parameters: tasks, units, flags, and the parameters and coefficients in those units."""
     tasks, units, flag_T = model.standardized(batch, for_kernels)
     theta_TP = torch.log(batch["parameters"].double()) - units.shift(model.kernel)
     beta_TQ = torch.zeros(len(tasks), tasks.coefficients, dtype=torch.float64, device=theta_TP.device)
@@ -341,18 +335,19 @@ def loo_batch(batch: dict[str, Tensor], *, model: GPModel, width: int = 0) -> di
 def sample_batch(
     batch: dict[str, Tensor], *, model: GPModel, samples: int, seed: int, at: Tensor | None = None
 ) -> dict[str, Tensor]:
-    """Samples of the function at new points. Each task draws from a generator of its own, so that the way the work is
-    cut does not change what it gets."""
+    """Samples of the function at new points. Each task has a generator of its own, so that the way the work is split
+    does not change what it gets."""
     tasks, units, _, theta_TP, beta_TQ = _own_units(batch, model)
-    new_TMD = units.inputs(_new_points(batch, at))
+    new_TMD, generator = units.inputs(_new_points(batch, at)), torch.Generator()
     normal = [
-        torch.randn(samples, new_TMD.shape[1], dtype=torch.float64, generator=_generator(seed, task))
+        torch.randn(
+            samples,
+            new_TMD.shape[1],
+            dtype=torch.float64,
+            generator=generator.manual_seed((seed * 1_000_003 + task) % 2**63),
+        )
         for task in batch["task"].tolist()
     ]
     normal_TSM = torch.stack(normal).to(theta_TP.device)
     samples_TSM = posterior.sample(model.kernel, tasks, theta_TP, beta_TQ, new_TMD, model.mean, normal_TSM)
     return {"samples": samples_TSM * units.y_scale_T[:, None, None] + units.y_offset_T[:, None, None]}
-
-
-def _generator(seed: int, task: int) -> torch.Generator:
-    return torch.Generator().manual_seed((seed * 1_000_003 + task) % (2**63))

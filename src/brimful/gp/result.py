@@ -66,7 +66,7 @@ class Fit(Result):
     @property
     def params(self) -> dict[str, np.ndarray]:
         """The parameters in the units of the data, by name: variances, lengthscales, the noise variance, and the
-        coefficients of the mean (mean_0 the intercept, mean_1 and on the slopes)."""
+        coefficients of the mean (mean_0 the intercept, mean_1 and on the coefficients of the inputs)."""
         names = [*self.model.names, *(f"mean_{index}" for index in range(self.model.regressors))]
         return {name: self._column(name) for name in names}
 
@@ -116,8 +116,9 @@ class Fit(Result):
         Returns:
             Two arrays, (tasks, m). A task that could not be fitted has NaN variances.
         """
-        result = self._map(predict_batch, "gp predict", x_new, progress=progress, **self._noise(noise))
-        mean, variance = _values(result, ("mean", "variance"), self._count(x_new))
+        new = self._new_points(x_new)
+        result = self._map(predict_batch, "gp predict", new, progress=progress, **self._noise(noise))
+        mean, variance = _values(result, ("mean", "variance"), new.shape[-2])
         return mean, variance
 
     def predict_to(
@@ -130,8 +131,8 @@ class Fit(Result):
         cancel: threading.Event | None = None,
     ) -> MapResult:
         """The same, streamed to a folder of Parquet files; it can be interrupted and resumed."""
-        noises = self._noise(noise)
-        return self._map(predict_batch, "gp predict", x_new, out=out, progress=progress, cancel=cancel, **noises)
+        new, noises = self._new_points(x_new), self._noise(noise)
+        return self._map(predict_batch, "gp predict", new, out=out, progress=progress, cancel=cancel, **noises)
 
     def _noise(self, wanted: bool) -> dict[str, Any]:
         """What is added to the variance of an observation: the fitted noise, or the known one."""
@@ -148,8 +149,9 @@ class Fit(Result):
     def sample(self, x_new: Any, samples: int = 1, *, seed: int | None = None) -> np.ndarray:
         """Samples of each task's function at new points: (tasks, samples, m)."""
         chosen, samples = self.seed if seed is None else whole("seed", seed), whole("samples", samples, 1)
-        result = self._map(sample_batch, "gp sample", x_new, samples=samples, seed=chosen)
-        return _values(result, ("samples",), samples, self._count(x_new))[0]
+        new = self._new_points(x_new)
+        result = self._map(sample_batch, "gp sample", new, samples=samples, seed=chosen)
+        return _values(result, ("samples",), samples, new.shape[-2])[0]
 
     def loo(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Mean, variance and log density of each observation given the task's others, (tasks, points); NaN where a
@@ -169,25 +171,22 @@ class Fit(Result):
             raise InputError(f"{folder} {fault} folder")
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            self._write(folder, data, keep)
+            order = data.items.index(0, len(self))
+            columns = {
+                "item": pa.array(order),
+                "status": pa.array(self.status[order]),
+                "message": pa.array([self.messages.get(int(task)) for task in order], pa.string()),
+            }
+            write_models(folder, columns | _arrow({name: values[order] for name, values in self.columns.items()}))
+            if keep == "params+data":
+                write_data(folder, data)
+            write_model(folder, self.model, data, keep, None, self.seed, (self.plan, self.observed, self.seconds))
         except BaseException as error:
             shutil.rmtree(folder, ignore_errors=True)  # half a store is none, and would be in the way
             if isinstance(error, OSError):
                 raise storage_error(folder, error) from error
             raise
         return folder
-
-    def _write(self, folder: Path, data: GPData, keep: str) -> None:
-        order = data.items.index(0, len(self))
-        columns = {
-            "item": pa.array(order),
-            "status": pa.array(self.status[order]),
-            "message": pa.array([self.messages.get(int(task)) for task in order], pa.string()),
-        }
-        write_models(folder, columns | _arrow({name: values[order] for name, values in self.columns.items()}))
-        if keep == "params+data":
-            write_data(folder, data)
-        write_model(folder, self.model, data, keep, None, self.seed, (self.plan, self.observed, self.seconds))
 
     def batch_of(self, task: int) -> dict[str, torch.Tensor]:
         """One task as a batch of one: its points and its parameters."""
@@ -230,24 +229,15 @@ class Fit(Result):
         self,
         function: Any,
         name: str,
-        x_new: Any = None,
+        new: torch.Tensor | None = None,
         out: str | Path | None = None,
         progress: Progress = False,
         cancel: threading.Event | None = None,
         **options: Any,
     ) -> MapResult:
         more: dict[str, torch.Tensor] = {}
-        if x_new is not None:
-            new, dimensions = self._points(x_new), self._data().dimensions
-            if new.ndim < 3:
-                options["at"] = as_points(new, dimensions)
-            elif len(new) == len(self) and new.shape[2] == dimensions:
-                more["new"] = new
-            else:
-                raise InputError(
-                    f"new points have shape {tuple(new.shape)}; give ({len(self)}, m, {dimensions}), or (m, "
-                    f"{dimensions}) for all tasks"
-                )
+        if new is not None:
+            (options if new.ndim == 2 else more)["at" if new.ndim == 2 else "new"] = new
         return map(
             functools.partial(function, model=self.model, **options),
             self.with_parameters(more),
@@ -260,16 +250,19 @@ class Fit(Result):
             name=name,
         )
 
-    def _points(self, x_new: Any) -> torch.Tensor:
-        """New points: for all tasks, or, with three axes, for each."""
-        new = as_inputs(x_new, "x_new").double()
-        rows = new.ndim == 2 and self._data().dimensions == 1 and new.shape[1] != 1 and len(new) == len(self)
-        return new[:, :, None] if rows else new
-
-    def _count(self, x_new: Any) -> int:
-        """How many new points there are."""
-        new = self._points(x_new)
-        return new.shape[1] if new.ndim == 3 else len(torch.atleast_1d(new))
+    def _new_points(self, x_new: Any) -> torch.Tensor:
+        """New points: (m, d) for all tasks, or (tasks, m, d)."""
+        new, dimensions = as_inputs(x_new, "x_new").double(), self._data().dimensions
+        if new.ndim == 2 and dimensions == 1 and new.shape[1] != 1 and len(new) == len(self):
+            new = new[:, :, None]
+        if new.ndim < 3:
+            return as_points(new, dimensions)
+        if len(new) != len(self) or new.shape[2] != dimensions:
+            raise InputError(
+                f"new points have shape {tuple(new.shape)}; give ({len(self)}, m, {dimensions}), or (m, {dimensions}) "
+                "for all tasks"
+            )
+        return new
 
     def quality(self) -> dict[str, Any]:
         """How good the fits are, in JSON values."""
@@ -316,7 +309,9 @@ def _values(result: MapResult, names: Sequence[str], *shape: int) -> tuple[np.nd
 
 
 def _arrow(columns: dict[str, np.ndarray]) -> dict[str, pa.Array]:
-    return arrow.to_columns({name: torch.from_numpy(np.ascontiguousarray(each)) for name, each in columns.items()})[0]
+    return arrow.to_columns({name: torch.from_numpy(np.ascontiguousarray(values)) for name, values in columns.items()})[
+        0
+    ]
 
 
 def load(

@@ -1,6 +1,6 @@
 """The compiled twin against the one in torch."""
 
-from dataclasses import fields, replace
+from dataclasses import replace
 
 import numba
 import numpy as np
@@ -93,9 +93,8 @@ def test_a_task_is_the_same_beside_any_others(kind: tuple[str, int, bool], mean:
     for positions in ([4], [8, 1], [2, 4, 0, 7, 3, 6], list(range(5, 60, 2))):
         part = some.select(*positions)
         alone = compiled.fit(part.kernel, part.tasks, part.limits, scoring.ScoringOptions(steps=5))
-        for value in fields(whole):
-            one, other = getattr(whole, value.name)[positions], getattr(alone, value.name)
-            assert torch.equal(one.nan_to_num(), other.nan_to_num()), value.name
+        for name, one, other in zip(whole._fields, whole, alone, strict=True):
+            assert torch.equal(one[positions].nan_to_num(), other.nan_to_num()), name
 
 
 def test_what_is_infinite_in_one_task_does_not_touch_those_that_come_after_it():

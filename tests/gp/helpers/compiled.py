@@ -10,8 +10,8 @@ from triton.compiler import ASTSource, compile
 from brimful.gp.gpu import grid_search, likelihood, predict, scoring_step, standardize, stragglers
 from brimful.gp.optimize import eigenbasis_triton
 
-_WHOLE = dict.fromkeys(("begin", "L", "T", "XT", "XN", "NB", "NP", "room", "M", "N", "limit", "wide"), "i32")
-_WHOLE |= dict.fromkeys(("NT", "own", "groups", "each"), "i32")
+_WHOLE = dict.fromkeys(("begin", "L", "T", "XT", "XN", "NB", "NP", "workspace", "M", "N", "limit", "wide"), "i32")
+_WHOLE |= dict.fromkeys(("NT", "own", "groups", "item"), "i32")
 _INDEX = dict.fromkeys(("last", "index", "iterations", "ending", "going", "counts", "start", "made", "count"), "*i32")
 _TYPES = _WHOLE | _INDEX | {"out_good": "*i8", "fixed": "*i8", "tolerance": "fp32", "max_step": "fp32"}
 _TYPES |= {"first": "i32", "again": "*i8", "scales": "*i8"}

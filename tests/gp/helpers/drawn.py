@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from brimful.gp.model.kernels import CustomKernel, Kernel, parse
+from brimful.gp.model.likelihood import score
 from brimful.gp.model.priors import Bounds, Limits, Priors, limits
 from brimful.gp.model.tasks import TaskBatch, Units, standardize
 
@@ -39,6 +40,11 @@ def waves(seed: int, tasks: int, points: int, dimensions: int = 1, holes: float 
 def thetas(seed: int, tasks: int, kernel: Kernel | CustomKernel) -> Tensor:
     """Parameters around 0.6, with the noise as the last."""
     return torch.from_numpy(np.random.default_rng(seed).normal(-0.5, 0.5, (tasks, len(kernel.names) + 1)))
+
+
+def nlml(kernel: Kernel | CustomKernel, tasks: TaskBatch, theta_TP: Tensor) -> Tensor:
+    """The negative log marginal likelihood, in plain torch."""
+    return score(kernel, tasks, theta_TP)[0]
 
 
 def plain(x_TND: Tensor, y_TN: Tensor, mean: str, known_TN: Tensor | None = None) -> TaskBatch:

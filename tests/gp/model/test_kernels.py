@@ -190,8 +190,8 @@ def test_a_kernel_of_your_own_is_called_with_one_task_and_its_parameters():
     torch.testing.assert_close(own.diagonal(x, theta), built_in.diagonal(x, theta))
 
 
-def test_a_kernel_of_your_own_needs_positive_first_guesses():
-    with pytest.raises(ConfigError, match="needs a initial value"):
+def test_a_kernel_of_your_own_needs_positive_initial_values():
+    with pytest.raises(ConfigError, match="needs an initial value"):
         custom(bump)
     for value in (0.0, -1.0, math.nan, math.inf, "long"):
         with pytest.raises(ConfigError, match="the initial value of lengthscale is"):

@@ -96,7 +96,6 @@ def test_some_of_the_tasks():
     index, theta = torch.tensor([2, 0]), thetas(0, 3, kernel)
     assert torch.equal(fitted.select(index).prior_penalty(theta[index]), fitted.prior_penalty(theta)[index])
     assert torch.equal(fitted.select(index).low_TP, fitted.low_TP[index])
-    assert fitted.to(torch.float32).prior_penalty(theta.float()).dtype == torch.float32
 
 
 def test_a_kernel_of_your_own_has_priors_and_bounds_by_its_own_names():

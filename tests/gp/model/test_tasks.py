@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from brimful.gp.model.kernels import custom, parse
-from brimful.gp.model.likelihood import nlml, solve, with_noise
+from brimful.gp.model.likelihood import solve, with_noise
 from brimful.gp.model.tasks import MEANS, MESSAGES, TaskStatus, regressors, standardize
 
-from ..helpers.drawn import TEXTS, plain, thetas, waves
+from ..helpers.drawn import TEXTS, nlml, plain, thetas, waves
 
 NAN, INF = math.nan, math.inf
 KINDS = [(text, 1, False) for text in TEXTS] + [
@@ -171,12 +171,3 @@ def test_nothing_is_scaled_for_a_kernel_of_your_own_and_only_the_level_taken_off
     beta = torch.randn(2, tasks.coefficients, dtype=x.dtype, generator=torch.Generator().manual_seed(0))
     expected = mean_of(x, beta, mean) + units.y_offset_T[:, None]
     torch.testing.assert_close(mean_of(x, units.coefficients(beta), mean), expected)
-
-
-def test_single_precision_is_only_a_change_of_type():
-    tasks, _, _ = standardize(*waves(0, 2, 5), parse("rbf"), "constant")
-    less = tasks.to(torch.float32)
-    assert less.y_TN.dtype == less.x_TND.dtype == less.H_TNQ.dtype == less.known_TN.dtype == torch.float32
-    assert torch.equal(less.mask_TN, tasks.mask_TN)
-    assert torch.equal(less.y_TN, tasks.y_TN.float())
-    assert len(less) == 2

@@ -9,11 +9,10 @@ import torch
 
 from brimful.gp.cpu import fit as compiled
 from brimful.gp.model.kernels import custom, parse
-from brimful.gp.model.likelihood import nlml
 from brimful.gp.optimize import eigenbasis
 from brimful.gp.optimize.scoring import ScoringOptions, Starts
 
-from ..helpers.drawn import Problem, problem
+from ..helpers.drawn import Problem, nlml, problem
 from ..helpers.small import fit
 
 COUNT, POINTS = 200, 14

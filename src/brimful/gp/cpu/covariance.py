@@ -18,13 +18,8 @@ def _exp(x):
     1e-12 of the true one, relatively, down to 1e-30. Of those below -300 that of -300: so small that any distance times
     it is nothing, and not so small that products of two are slow."""
     x = maximum(x, -300.0) * (1.0 / 1024.0)
-    y = x * (1.0 / 5040) + 1.0 / 720
-    y = x * y + 1.0 / 120
-    y = x * y + 1.0 / 24
-    y = x * y + 1.0 / 6
-    y = x * y + 0.5
-    y = x * y + 1.0
-    y = x * y + 1.0
+    y = x * (x * (1.0 / 5040) + 1.0 / 720) + 1.0 / 120
+    y = x * (x * (x * (x * (x * y + 1.0 / 24) + 1.0 / 6) + 0.5) + 1.0) + 1.0
     for _ in range(10):
         y = y * y
     return y

@@ -5,7 +5,7 @@ has rows of the identity at the end, which change nothing.
 """
 
 import math
-from typing import Any, NamedTuple
+from collections import namedtuple
 
 import numpy as np
 
@@ -17,7 +17,13 @@ _LOG2PI = math.log(2 * math.pi)
 _FACTORS = 8  # of a determinant, multiplied before a logarithm is taken: it costs as much as twenty products
 
 
-class Workspace(NamedTuple):
+_FIELDS = (
+    "count there square product y H known theta K shapes inverse scale dK A W G a Z U parts gradient info beta cross "
+    "small right C solution mean_free"
+)
+
+
+class Workspace(namedtuple("Workspace", _FIELDS)):
     """Working memory of one thread, for tasks of up to N points. The last axis is the lanes', but for `count`, `small`
     and what follows it, which serve one lane at a time.
 
@@ -25,35 +31,7 @@ class Workspace(NamedTuple):
     quadratic form, and the log determinant. a: the inverse times what is left of the targets. Z: targets and regressors
     times L^-1. U: the derivatives times a, times L^-1. beta: the mean's coefficients."""
 
-    count: Any
-    there: Any
-    square: Any
-    product: Any
-    y: Any
-    H: Any
-    known: Any
-    theta: Any
-    K: Any
-    shapes: Any
-    inverse: Any
-    scale: Any
-    dK: Any
-    A: Any
-    W: Any
-    G: Any
-    a: Any
-    Z: Any
-    U: Any
-    parts: Any
-    gradient: Any
-    info: Any
-    beta: Any
-    cross: Any
-    small: Any
-    right: Any
-    C: Any
-    solution: Any
-    mean_free: Any
+    __slots__ = ()
 
 
 @compiled

@@ -17,15 +17,19 @@ def copy(to, source):
         to[k] = source[k]
 
 
+@inlined
+def _along(X, at):
+    """Four numbers of a row."""
+    return load(X, at), load(X, at + 1), load(X, at + 2), load(X, at + 3)
+
+
 @compiled
 def dot(a, first_a, b, first_b, count):
     """The inner product of `count` rows of two arrays. Four sums side by side: one would wait for itself."""
     s0, s1, s2, s3 = broadcast(0.0), broadcast(0.0), broadcast(0.0), broadcast(0.0)
     for k in range(0, count - 3, 4):
-        s0 += load(a, first_a + k) * load(b, first_b + k)
-        s1 += load(a, first_a + k + 1) * load(b, first_b + k + 1)
-        s2 += load(a, first_a + k + 2) * load(b, first_b + k + 2)
-        s3 += load(a, first_a + k + 3) * load(b, first_b + k + 3)
+        v, w = _along(a, first_a + k), _along(b, first_b + k)
+        s0, s1, s2, s3 = s0 + v[0] * w[0], s1 + v[1] * w[1], s2 + v[2] * w[2], s3 + v[3] * w[3]
     done = count - count % 4
     if count - done > 0:
         s0 += load(a, first_a + done) * load(b, first_b + done)
@@ -42,79 +46,90 @@ def axpy(a, first_a, factor, b, first_b, count):
         store(a, first_a + k, load(a, first_a + k) + factor * load(b, first_b + k))
 
 
+@inlined
+def _down(X, at, across):
+    """Four numbers of a column."""
+    return load(X, at), load(X, at + across), load(X, at + 2 * across), load(X, at + 3 * across)
+
+
+@inlined
+def _lower(X, at, across):
+    """The ten numbers of a block's lower half, row after row."""
+    second, third, last = at + across, at + 2 * across, at + 3 * across
+    return (
+        load(X, at), load(X, second), load(X, second + 1), load(X, third), load(X, third + 1), load(X, third + 2),
+        load(X, last), load(X, last + 1), load(X, last + 2), load(X, last + 3),
+    )  # fmt: skip
+
+
+@inlined
+def _store_row(X, at, row):
+    """Stores the numbers of a row, of which there are up to four."""
+    for k in range(len(row)):
+        store(X, at + k, row[k])
+
+
+@inlined
+def _add(s, v, w):
+    """s + v w, of four."""
+    return s[0] + v[0] * w, s[1] + v[1] * w, s[2] + v[2] * w, s[3] + v[3] * w
+
+
+@inlined
+def _subtract(s, v, w):
+    """s - v w, of four."""
+    return s[0] - v[0] * w, s[1] - v[1] * w, s[2] - v[2] * w, s[3] - v[3] * w
+
+
 @compiled
-def _solve_corner(X, at, s0, s1, s2, s3, d0, d1, d2, d3, l10, l20, l21, l30, l31, l32):
+def _solve_corner(X, at, s0, s1, s2, s3, corner):
     """Four sums of a row times the inverse of a corner."""
+    d0, l10, d1, l20, l21, d2, l30, l31, l32, d3 = corner
     s0 = s0 * d0
     s1 = (s1 - s0 * l10) * d1
     s2 = (s2 - s0 * l20 - s1 * l21) * d2
     s3 = (s3 - s0 * l30 - s1 * l31 - s2 * l32) * d3
-    store(X, at, s0)
-    store(X, at + 1, s1)
-    store(X, at + 2, s2)
-    store(X, at + 3, s3)
+    _store_row(X, at, (s0, s1, s2, s3))
 
 
 @compiled
 def solve_rows(X, r, L, across, first, last):
     """Rows r to r + 3 of X times L^-T, from column `first` on, before which they are 0. L has the reciprocal of its
     diagonal. Four rows against four: sixteen sums in registers, each number read used four times."""
-    a0, a1, a2, a3 = r * across, (r + 1) * across, (r + 2) * across, (r + 3) * across
+    a = r * across
     for j in range(first, last, 4):
-        b0, b1, b2, b3 = j * across, (j + 1) * across, (j + 2) * across, (j + 3) * across
-        s00, s01, s02, s03 = load(X, a0 + j), load(X, a0 + j + 1), load(X, a0 + j + 2), load(X, a0 + j + 3)
-        s10, s11, s12, s13 = load(X, a1 + j), load(X, a1 + j + 1), load(X, a1 + j + 2), load(X, a1 + j + 3)
-        s20, s21, s22, s23 = load(X, a2 + j), load(X, a2 + j + 1), load(X, a2 + j + 2), load(X, a2 + j + 3)
-        s30, s31, s32, s33 = load(X, a3 + j), load(X, a3 + j + 1), load(X, a3 + j + 2), load(X, a3 + j + 3)
+        b, at = j * across, a + j
+        c0, c1, c2, c3 = (
+            _down(X, at, across),
+            _down(X, at + 1, across),
+            _down(X, at + 2, across),
+            _down(X, at + 3, across),
+        )
         for k in range(first, j):
-            v0, v1, v2, v3 = load(X, a0 + k), load(X, a1 + k), load(X, a2 + k), load(X, a3 + k)
-            w = load(L, b0 + k)
-            s00 -= v0 * w
-            s10 -= v1 * w
-            s20 -= v2 * w
-            s30 -= v3 * w
-            w = load(L, b1 + k)
-            s01 -= v0 * w
-            s11 -= v1 * w
-            s21 -= v2 * w
-            s31 -= v3 * w
-            w = load(L, b2 + k)
-            s02 -= v0 * w
-            s12 -= v1 * w
-            s22 -= v2 * w
-            s32 -= v3 * w
-            w = load(L, b3 + k)
-            s03 -= v0 * w
-            s13 -= v1 * w
-            s23 -= v2 * w
-            s33 -= v3 * w
-        d0, d1, d2, d3 = load(L, b0 + j), load(L, b1 + j + 1), load(L, b2 + j + 2), load(L, b3 + j + 3)
-        l10, l20, l21 = load(L, b1 + j), load(L, b2 + j), load(L, b2 + j + 1)
-        l30, l31, l32 = load(L, b3 + j), load(L, b3 + j + 1), load(L, b3 + j + 2)
-        _solve_corner(X, a0 + j, s00, s01, s02, s03, d0, d1, d2, d3, l10, l20, l21, l30, l31, l32)
-        _solve_corner(X, a1 + j, s10, s11, s12, s13, d0, d1, d2, d3, l10, l20, l21, l30, l31, l32)
-        _solve_corner(X, a2 + j, s20, s21, s22, s23, d0, d1, d2, d3, l10, l20, l21, l30, l31, l32)
-        _solve_corner(X, a3 + j, s30, s31, s32, s33, d0, d1, d2, d3, l10, l20, l21, l30, l31, l32)
+            v, w = _down(X, a + k, across), _down(L, b + k, across)
+            c0, c1, c2, c3 = (
+                _subtract(c0, v, w[0]),
+                _subtract(c1, v, w[1]),
+                _subtract(c2, v, w[2]),
+                _subtract(c3, v, w[3]),
+            )
+        corner = _lower(L, b + j, across)
+        _solve_corner(X, at, c0[0], c1[0], c2[0], c3[0], corner)
+        _solve_corner(X, at + across, c0[1], c1[1], c2[1], c3[1], corner)
+        _solve_corner(X, at + 2 * across, c0[2], c1[2], c2[2], c3[2], corner)
+        _solve_corner(X, at + 3 * across, c0[3], c1[3], c2[3], c3[3], corner)
 
 
 @compiled
 def _factor_corner(A, across, i):
     """Factors the block of four on the diagonal; its diagonal gets its reciprocal, NaN where it has none."""
-    a0, a1, a2, a3 = i * across + i, (i + 1) * across + i, (i + 2) * across + i, (i + 3) * across + i
-    s00, s10, s11, s20, s21 = load(A, a0), load(A, a1), load(A, a1 + 1), load(A, a2), load(A, a2 + 1)
-    s22, s30, s31, s32, s33 = load(A, a2 + 2), load(A, a3), load(A, a3 + 1), load(A, a3 + 2), load(A, a3 + 3)
+    at = i * across + i
+    s00, s10, s11, s20, s21, s22, s30, s31, s32, s33 = _lower(A, at, across)
     for k in range(-i, 0):
-        v0, v1, v2, v3 = load(A, a0 + k), load(A, a1 + k), load(A, a2 + k), load(A, a3 + k)
-        s00 -= v0 * v0
-        s10 -= v1 * v0
-        s11 -= v1 * v1
-        s20 -= v2 * v0
-        s21 -= v2 * v1
-        s22 -= v2 * v2
-        s30 -= v3 * v0
-        s31 -= v3 * v1
-        s32 -= v3 * v2
-        s33 -= v3 * v3
+        v0, v1, v2, v3 = _down(A, at + k, across)
+        s00, s10, s20, s30 = s00 - v0 * v0, s10 - v1 * v0, s20 - v2 * v0, s30 - v3 * v0
+        s11, s21, s31 = s11 - v1 * v1, s21 - v2 * v1, s31 - v3 * v1
+        s22, s32, s33 = s22 - v2 * v2, s32 - v3 * v2, s33 - v3 * v3
     d0 = rsqrt(s00)
     s10, s20, s30 = s10 * d0, s20 * d0, s30 * d0
     d1 = rsqrt(s11 - s10 * s10)
@@ -122,16 +137,10 @@ def _factor_corner(A, across, i):
     d2 = rsqrt(s22 - s20 * s20 - s21 * s21)
     s32 = (s32 - s30 * s20 - s31 * s21) * d2
     d3 = rsqrt(s33 - s30 * s30 - s31 * s31 - s32 * s32)
-    store(A, a0, d0)
-    store(A, a1, s10)
-    store(A, a1 + 1, d1)
-    store(A, a2, s20)
-    store(A, a2 + 1, s21)
-    store(A, a2 + 2, d2)
-    store(A, a3, s30)
-    store(A, a3 + 1, s31)
-    store(A, a3 + 2, s32)
-    store(A, a3 + 3, d3)
+    store(A, at, d0)
+    _store_row(A, at + across, (s10, d1))
+    _store_row(A, at + 2 * across, (s20, s21, d2))
+    _store_row(A, at + 3 * across, (s30, s31, s32, d3))
 
 
 @compiled
@@ -153,54 +162,24 @@ def invert(L, across, n, W, inverse):
             store(W, r * across + r, one)
         solve_rows(W, j, L, across, j, n)
     for i in range(0, n, 4):
-        a0, a1, a2, a3 = i * across, (i + 1) * across, (i + 2) * across, (i + 3) * across
-        at0 = i * (i + 1) // 2
-        at1 = at0 + i + 1
-        at2 = at1 + i + 2
-        at3 = at2 + i + 3
         for j in range(0, i + 4, 4):
-            b0, b1, b2, b3 = j * across, (j + 1) * across, (j + 2) * across, (j + 3) * across
-            s00, s01, s02, s03, s10, s11, s12, s13 = zero, zero, zero, zero, zero, zero, zero, zero
-            s20, s21, s22, s23, s30, s31, s32, s33 = zero, zero, zero, zero, zero, zero, zero, zero
+            c0 = c1 = c2 = c3 = (zero, zero, zero, zero)
             for k in range(i, n):
-                v0, v1, v2, v3 = load(W, a0 + k), load(W, a1 + k), load(W, a2 + k), load(W, a3 + k)
-                w = load(W, b0 + k)
-                s00 += v0 * w
-                s10 += v1 * w
-                s20 += v2 * w
-                s30 += v3 * w
-                w = load(W, b1 + k)
-                s01 += v0 * w
-                s11 += v1 * w
-                s21 += v2 * w
-                s31 += v3 * w
-                w = load(W, b2 + k)
-                s02 += v0 * w
-                s12 += v1 * w
-                s22 += v2 * w
-                s32 += v3 * w
-                w = load(W, b3 + k)
-                s03 += v0 * w
-                s13 += v1 * w
-                s23 += v2 * w
-                s33 += v3 * w
-            store(inverse, at0 + j, s00)
-            store(inverse, at1 + j, s10)
-            store(inverse, at1 + j + 1, s11)
-            store(inverse, at2 + j, s20)
-            store(inverse, at2 + j + 1, s21)
-            store(inverse, at2 + j + 2, s22)
-            store(inverse, at3 + j, s30)
-            store(inverse, at3 + j + 1, s31)
-            store(inverse, at3 + j + 2, s32)
-            store(inverse, at3 + j + 3, s33)
+                v, w = _down(W, i * across + k, across), _down(W, j * across + k, across)
+                c0, c1, c2, c3 = _add(c0, v, w[0]), _add(c1, v, w[1]), _add(c2, v, w[2]), _add(c3, v, w[3])
+            first = i * (i + 1) // 2 + j
+            second = first + i + 1
+            third = second + i + 2
+            last = third + i + 3
+            _store_row(inverse, last, (c0[3], c1[3], c2[3], c3[3]))
             if j < i:
-                store(inverse, at0 + j + 1, s01)
-                store(inverse, at0 + j + 2, s02)
-                store(inverse, at0 + j + 3, s03)
-                store(inverse, at1 + j + 2, s12)
-                store(inverse, at1 + j + 3, s13)
-                store(inverse, at2 + j + 3, s23)
+                _store_row(inverse, first, (c0[0], c1[0], c2[0], c3[0]))
+                _store_row(inverse, second, (c0[1], c1[1], c2[1], c3[1]))
+                _store_row(inverse, third, (c0[2], c1[2], c2[2], c3[2]))
+            else:  # on the diagonal, what lies below it
+                store(inverse, first, c0[0])
+                _store_row(inverse, second, (c0[1], c1[1]))
+                _store_row(inverse, third, (c0[2], c1[2], c2[2]))
 
 
 @compiled

@@ -17,8 +17,9 @@ from torch import Tensor
 
 from ...core.base import arrow
 from ...core.base.errors import ConfigError, InputError
-from ...core.runs import fingerprint
-from ...engine.map.sources import ItemSource, LoadedBatch, item_source
+from ...data.array_dataset import ArrayDataset
+from ...data.ragged import Ragged
+from ...engine.map.sources import DatasetSource, ItemSource, LoadedBatch, item_source
 from .arrays import as_inputs, as_tensor, where_known
 from .long_table import ColumnNames, is_table, numbers, plain, read_table
 
@@ -72,58 +73,30 @@ class GPData:
         return replace(self, items=self.items.taken(order), ids=ids)
 
 
-class RaggedTasks:
-    """Tasks of unequal length, one after another in flat arrays; batches are padded to their longest, and the longest
-    tasks come first, so that little is."""
+class RaggedTasks(DatasetSource):
+    """Tasks of unequal length; batches are padded to their longest, and the longest tasks come first, so that little
+    is."""
 
-    forward = False
-
-    def __init__(self, x: np.ndarray, y: np.ndarray, noise: np.ndarray | None, offsets: np.ndarray) -> None:
-        self._x, self._y, self._noise, self._offsets = x, y, noise, offsets
-        counts = np.diff(offsets)
-        self._order = np.argsort(-counts, kind="stable")
-        self._counts = counts[self._order]
-        self.length: int | None = len(counts)
-        self.weights: np.ndarray | None = np.maximum(self._counts, 1).astype(np.float64) ** 2
+    def __init__(self, fields: dict[str, Ragged]) -> None:
+        self.points = fields["y"].lengths.numpy()
+        super().__init__(ArrayDataset(fields), np.maximum(self.points, 1).astype(np.float64) ** 2)
 
     def load(self, start: int, stop: int, capacity: float | None = None) -> LoadedBatch:
-        tasks, counts = self._order[start:stop], self._counts[start:stop]
-        most = int(counts[0]) if len(counts) else 0
-        position = self._offsets[tasks][:, None] + np.arange(most)
-        there = np.arange(most) < counts[:, None]
-        position = np.where(there, position, 0)
-        y = np.where(there, self._y[position] if len(self._y) else 0.0, np.nan)
-        x = self._x[position] if len(self._x) else np.zeros((*position.shape, self._x.shape[1]))
-        tree = {"x": torch.from_numpy(x), "y": torch.from_numpy(y)}
-        if self._noise is not None:
-            tree["noise"] = torch.from_numpy(np.where(there, self._noise[position], 0.0))
-        return LoadedBatch(
-            start, stop - start, tree, weights=self.weights[start:stop] if self.weights is not None else None
-        )
-
-    def index(self, start: int, stop: int) -> np.ndarray:
-        return self._order[start:stop]
+        batch = super().load(start, stop)
+        fields: Any = batch.tree
+        tree = {name: part.values for name, part in fields.items()}
+        return replace(batch, tree=tree | {"y": tree["y"].masked_fill(~fields["y"].mask, math.nan)})
 
     def counts(self, start: int, stop: int) -> np.ndarray:
         """How many points the tasks at these positions have; what is loaded beyond is padding."""
-        return self._counts[start:stop]
+        return self.points[self.index(start, stop)]
 
     def taken(self, order: np.ndarray) -> "RaggedTasks":
         """The same tasks in another order."""
-        counts = np.diff(self._offsets)[order]
-        offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-        rows = np.repeat(self._offsets[order] - offsets[:-1], counts) + np.arange(offsets[-1])
-        noise = None if self._noise is None else self._noise[rows]
-        return RaggedTasks(self._x[rows], self._y[rows], noise, offsets)
+        return RaggedTasks(self.dataset.gather(order))
 
     def item_bytes(self) -> int:
-        return int(self._y.nbytes + self._x.nbytes) // max(1, self.length or 1)
-
-    def fingerprint(self) -> str:
-        return fingerprint.of([self._x, self._y, self._noise, self._offsets])
-
-    def spec(self) -> str:
-        return f"ragged x {self._x.dtype} {self._x.shape[1]} y {self._y.dtype}"
+        return self.dataset.nbytes // max(1, len(self.points))
 
 
 def unweighted(items: ItemSource) -> ItemSource:
@@ -135,7 +108,7 @@ def unweighted(items: ItemSource) -> ItemSource:
 
 class SyntheticTasks:
     """Tasks drawn as they are asked for: sums of two random sines, with noise. Blocks of tasks have generators of their
-    own, so that the way the work is cut does not change them, and no more than a batch is ever in memory."""
+    own, so that the way the work is split does not change them, and no more than a batch is ever in memory."""
 
     forward = False
     _BLOCK = 256
@@ -248,31 +221,27 @@ def _arrays(x: Any, y: Any, noise: Any, ids: Any) -> GPData:
         y = y[None]
     if y.ndim != 2:
         raise InputError(f"y has shape {tuple(y.shape)}; give (tasks, points)")
-    T, N = y.shape
+    (T, N), shared = y.shape, None
     if x.ndim == 1 and len(x) == N:
-        shared, own = x[:, None], None
+        shared = x[:, None].double()
     elif x.ndim == 2 and tuple(x.shape) == (T, N):
-        shared, own = None, x[:, :, None]
+        x = x[:, :, None]
     elif x.ndim == 2 and len(x) == N:
-        shared, own = x, None
-    elif x.ndim == 3 and tuple(x.shape[:2]) == (T, N):
-        shared, own = None, x
-    else:
+        shared = x.double()
+    elif not (x.ndim == 3 and tuple(x.shape[:2]) == (T, N)):
         raise InputError(
             f"x has shape {tuple(x.shape)} and y {tuple(y.shape)}; give x as ({N},) or ({N}, d) shared by all tasks, "
             f"or ({T}, {N}) or ({T}, {N}, d) for inputs of their own"
         )
-    dimensions = x.shape[-1] if x.ndim == 3 or (shared is not None and x.ndim == 2) else 1
+    dimensions = (x if shared is None else shared).shape[-1]
     if dimensions == 0:
         raise InputError("x has no dimensions; give at least one column")
-    tree = {"y": y} if own is None else {"x": own, "y": y}
-    if noise is not None:
-        tree["noise"] = _noise(noise, T, N)
-        tree["y"] = where_known(y, noise)
     if shared is not None and not bool(torch.isfinite(shared).all()):
         raise InputError("x holds NaN or infinities, and all tasks share it; take those points out")
-    one = _one(tree["noise"].numpy(force=True)) if noise is not None else None
-    shared = None if shared is None else shared.double()
+    tree, one = {"x": x, "y": y} if shared is None else {"y": y}, None
+    if noise is not None:
+        tree |= {"noise": _noise(noise, T, N), "y": where_known(y, noise)}
+        one = _one(tree["noise"].numpy(force=True))
     return GPData(item_source(tree), shared, _ids(ids, T), dimensions, N, noise=one)
 
 
@@ -353,9 +322,10 @@ def _ragged(
     ids: pa.Array | None,
     inputs: Sequence[str] | None = None,
 ) -> GPData:
-    offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+    offsets = torch.from_numpy(np.concatenate([[0], np.cumsum(counts)]).astype(np.int64))
+    given = {"x": x, "y": y} | ({} if noise is None else {"noise": noise})
     return GPData(
-        items=RaggedTasks(x, y, noise, offsets),
+        items=RaggedTasks({name: Ragged(torch.from_numpy(values), offsets) for name, values in given.items()}),
         shared=None,
         ids=ids,
         dimensions=x.shape[1],

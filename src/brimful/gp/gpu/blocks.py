@@ -103,23 +103,8 @@ def zeros(zero):
 
 
 @triton.jit
-def row0(a):
-    return (a[0], a[1], a[2], a[3])
-
-
-@triton.jit
-def row1(a):
-    return (a[4], a[5], a[6], a[7])
-
-
-@triton.jit
-def row2(a):
-    return (a[8], a[9], a[10], a[11])
-
-
-@triton.jit
-def row3(a):
-    return (a[12], a[13], a[14], a[15])
+def row(a, i: tl.constexpr):
+    return (a[4 * i], a[4 * i + 1], a[4 * i + 2], a[4 * i + 3])
 
 
 @triton.jit
@@ -132,10 +117,10 @@ def store(p, a):
              a[14], a[15]], tl.int32, False, 1,
         )  # fmt: skip
     else:
-        store4(p, row0(a))
-        store4(p + 4 * LANES, row1(a))
-        store4(p + 8 * LANES, row2(a))
-        store4(p + 12 * LANES, row3(a))
+        store4(p, row(a, 0))
+        store4(p + 4 * LANES, row(a, 1))
+        store4(p + 8 * LANES, row(a, 2))
+        store4(p + 12 * LANES, row(a, 3))
 
 
 @triton.jit
@@ -163,31 +148,29 @@ def _sub_dot(c, a, b):
 
 
 @triton.jit
-def _row_sub(c, a, B):
+def sub_av(v, A, u):
+    """v - A u."""
     return (
-        _sub_dot(c[0], a, row0(B)),
-        _sub_dot(c[1], a, row1(B)),
-        _sub_dot(c[2], a, row2(B)),
-        _sub_dot(c[3], a, row3(B)),
-    )
+        _sub_dot(v[0], u, row(A, 0)), _sub_dot(v[1], u, row(A, 1)),
+        _sub_dot(v[2], u, row(A, 2)), _sub_dot(v[3], u, row(A, 3)),
+    )  # fmt: skip
 
 
 @triton.jit
-def _row_add(c, a, B):
+def add_av(v, A, u):
+    """v + A u."""
     return (
-        _add_dot(c[0], a, row0(B)),
-        _add_dot(c[1], a, row1(B)),
-        _add_dot(c[2], a, row2(B)),
-        _add_dot(c[3], a, row3(B)),
-    )
+        _add_dot(v[0], u, row(A, 0)), _add_dot(v[1], u, row(A, 1)),
+        _add_dot(v[2], u, row(A, 2)), _add_dot(v[3], u, row(A, 3)),
+    )  # fmt: skip
 
 
 @triton.jit
 def sub_abt(C, A, B):
     """C - A B^T."""
     return from_rows(
-        _row_sub(row0(C), row0(A), B), _row_sub(row1(C), row1(A), B),
-        _row_sub(row2(C), row2(A), B), _row_sub(row3(C), row3(A), B),
+        sub_av(row(C, 0), B, row(A, 0)), sub_av(row(C, 1), B, row(A, 1)),
+        sub_av(row(C, 2), B, row(A, 2)), sub_av(row(C, 3), B, row(A, 3)),
     )  # fmt: skip
 
 
@@ -195,21 +178,9 @@ def sub_abt(C, A, B):
 def add_abt(C, A, B):
     """C + A B^T."""
     return from_rows(
-        _row_add(row0(C), row0(A), B), _row_add(row1(C), row1(A), B),
-        _row_add(row2(C), row2(A), B), _row_add(row3(C), row3(A), B),
+        add_av(row(C, 0), B, row(A, 0)), add_av(row(C, 1), B, row(A, 1)),
+        add_av(row(C, 2), B, row(A, 2)), add_av(row(C, 3), B, row(A, 3)),
     )  # fmt: skip
-
-
-@triton.jit
-def sub_av(v, A, u):
-    """v - A u."""
-    return _row_sub(v, u, A)
-
-
-@triton.jit
-def add_av(v, A, u):
-    """v + A u."""
-    return _row_add(v, u, A)
 
 
 @triton.jit
@@ -223,12 +194,9 @@ def factor(c, least):
     """The Cholesky factor of a block, with 1 / l on its diagonal and 0 above it; its determinant squared; and the least
     pivot so far, which is not positive where there is no factor."""
     d0, i0, least = _pivot(c[0], least)
-    l10 = c[4] * i0
-    l20 = c[8] * i0
-    l30 = c[12] * i0
+    l10, l20, l30 = c[4] * i0, c[8] * i0, c[12] * i0
     d1, i1, least = _pivot(c[5] - l10 * l10, least)
-    l21 = (c[9] - l20 * l10) * i1
-    l31 = (c[13] - l30 * l10) * i1
+    l21, l31 = (c[9] - l20 * l10) * i1, (c[13] - l30 * l10) * i1
     d2, i2, least = _pivot(c[10] - l20 * l20 - l21 * l21, least)
     l32 = (c[14] - l30 * l20 - l31 * l21) * i2
     d3, i3, least = _pivot(c[15] - l30 * l30 - l31 * l31 - l32 * l32, least)
@@ -249,8 +217,8 @@ def solve4(L, c):
 
 @triton.jit
 def solve(L, C):
-    """C L^-T: each row as `under4` has it."""
-    return from_rows(solve4(L, row0(C)), solve4(L, row1(C)), solve4(L, row2(C)), solve4(L, row3(C)))
+    """C L^-T: each row as `solve4` has it."""
+    return from_rows(solve4(L, row(C, 0)), solve4(L, row(C, 1)), solve4(L, row(C, 2)), solve4(L, row(C, 3)))
 
 
 @triton.jit

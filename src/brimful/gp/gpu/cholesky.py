@@ -16,8 +16,9 @@ from . import blocks
 from .blocks import LANES
 
 _INTERPRETED = tl.constexpr(blocks.INTERPRETED)
-_TERMS = [tl.constexpr(1.0 / math.factorial(k)) for k in range(13)]
-_T0, _T1, _T2, _T3, _T4, _T5, _T6, _T7, _T8, _T9, _T10, _T11, _T12 = _TERMS
+_T0, _T1, _T2, _T3, _T4, _T5, _T6, _T7, _T8, _T9, _T10, _T11, _T12 = (
+    tl.constexpr(1.0 / math.factorial(k)) for k in range(13)
+)
 
 
 @triton.jit
@@ -30,18 +31,8 @@ def exp_negative(x):
     shifted = x * 1.4426950408889634 + 6755399441055744.0  # the nearest whole power of 2, in the lowest bits
     power = shifted - 6755399441055744.0
     r = (x - power * 0.6931471803691238) - power * 1.9082149292705877e-10
-    p = _T11 + r * _T12
-    p = _T10 + r * p
-    p = _T9 + r * p
-    p = _T8 + r * p
-    p = _T7 + r * p
-    p = _T6 + r * p
-    p = _T5 + r * p
-    p = _T4 + r * p
-    p = _T3 + r * p
-    p = _T2 + r * p
-    p = _T1 + r * p
-    p = _T0 + r * p
+    p = _T6 + r * (_T7 + r * (_T8 + r * (_T9 + r * (_T10 + r * (_T11 + r * _T12)))))
+    p = _T0 + r * (_T1 + r * (_T2 + r * (_T3 + r * (_T4 + r * (_T5 + r * p)))))
     return p * ((shifted.to(tl.int64, bitcast=True) + 1023) << 52).to(tl.float64, bitcast=True)
 
 
@@ -91,14 +82,14 @@ def _square4(x, y, s, r):
 def add_squared_distances(x, y, scale, R):
     """Adds the squared distances of 4 points to 4 others along one dimension."""
     return blocks.from_rows(
-        _square4(x[0], y, scale, blocks.row0(R)), _square4(x[1], y, scale, blocks.row1(R)),
-        _square4(x[2], y, scale, blocks.row2(R)), _square4(x[3], y, scale, blocks.row3(R)),
+        _square4(x[0], y, scale, blocks.row(R, 0)), _square4(x[1], y, scale, blocks.row(R, 1)),
+        _square4(x[2], y, scale, blocks.row(R, 2)), _square4(x[3], y, scale, blocks.row(R, 3)),
     )  # fmt: skip
 
 
 @triton.jit
 def _values4(r, m, n, SHAPE: tl.constexpr):
-    """Values and slopes of a row: m and n are 0 at missing points."""
+    """Values and derivatives of a row: m and n are 0 at missing points."""
     a, p = value_of(r[0], SHAPE)
     b, q = value_of(r[1], SHAPE)
     c, s = value_of(r[2], SHAPE)
@@ -109,10 +100,10 @@ def _values4(r, m, n, SHAPE: tl.constexpr):
 
 @triton.jit
 def values(R, m, n, SHAPE: tl.constexpr):
-    a, p = _values4(blocks.row0(R), m[0], n, SHAPE)
-    b, q = _values4(blocks.row1(R), m[1], n, SHAPE)
-    c, s = _values4(blocks.row2(R), m[2], n, SHAPE)
-    d, t = _values4(blocks.row3(R), m[3], n, SHAPE)
+    a, p = _values4(blocks.row(R, 0), m[0], n, SHAPE)
+    b, q = _values4(blocks.row(R, 1), m[1], n, SHAPE)
+    c, s = _values4(blocks.row(R, 2), m[2], n, SHAPE)
+    d, t = _values4(blocks.row(R, 3), m[3], n, SHAPE)
     return blocks.from_rows(a, b, c, d), blocks.from_rows(p, q, s, t)
 
 
@@ -159,7 +150,7 @@ def axpy4(s, a, b):
 @triton.jit
 def squared_distances(x, scales, i, j, zero, XN, NP, D: tl.constexpr, ARD: tl.constexpr):
     """The squared distances of the points of block i to those of block j; x: of each lane, its points XN apart."""
-    R = (zero, zero, zero, zero, zero, zero, zero, zero, zero, zero, zero, zero, zero, zero, zero, zero)
+    R = blocks.zeros(zero)
     for d in tl.static_range(D):
         a = blocks.gather4(x + (d * NP + 4 * i) * XN, XN)
         b = blocks.gather4(x + (d * NP + 4 * j) * XN, XN)
@@ -201,14 +192,8 @@ def factor(
     variance = tl.exp(tl.load(theta))
     noise = tl.exp(tl.load(theta + P - 1))
     zero = variance * 0.0
-    logdet = zero
-    least = zero + 1.0
-    yy = zero
-    y0 = zero
-    y1 = zero
-    h00 = zero
-    h01 = zero
-    h11 = zero
+    logdet, least = zero, zero + 1.0
+    yy, y0, y1, h00, h01, h11 = zero, zero, zero, zero, zero, zero
     for j in range(nb):
         kj = known4(known, j, t, T)
         mj = mask4(kj)
@@ -216,8 +201,7 @@ def factor(
         K, _derivative = values(R, mj, mj, SHAPE)
         C = _with_noise(scale(K, variance), kj, noise, variance)
         ry = blocks.gather4(y + 4 * j * T + t, T)
-        r0 = ry
-        r1 = ry
+        r0, r1 = ry, ry
         if Q > 0:
             r0 = mj
         if Q > 1:
@@ -264,11 +248,7 @@ def fit_mean(y0, y1, h00, h01, h11, Q: tl.constexpr):
     """The mean's coefficients by generalised least squares, and the inverse of their normal matrix; a regressor that
     the points cannot tell gets 0."""
     zero = y0 * 0.0
-    n00 = zero
-    n01 = zero
-    n11 = zero
-    c0 = zero
-    c1 = zero
+    n00, n01, n11, c0, c1 = zero, zero, zero, zero, zero
     if Q > 0:
         n00 = tl.where(h00 > 0.0, 1.0 / tl.where(h00 > 0.0, h00, 1.0), 0.0)
         if Q > 1:
@@ -276,8 +256,6 @@ def fit_mean(y0, y1, h00, h01, h11, Q: tl.constexpr):
             determined = whole > 1e-10 * h00 * h11
             over = tl.where(determined, 1.0 / tl.where(determined, whole, 1.0), 0.0)
             n00 = tl.where(determined, h11 * over, n00)
-            n01 = -h01 * over
-            n11 = h00 * over
-        c0 = n00 * y0 + n01 * y1
-        c1 = n01 * y0 + n11 * y1
+            n01, n11 = -h01 * over, h00 * over
+        c0, c1 = n00 * y0 + n01 * y1, n01 * y0 + n11 * y1
     return c0, c1, n00, n01, n11

@@ -29,39 +29,21 @@ def fit(
     starts: scoring.Starts | None = None,
 ) -> scoring.Optima:
     """Fits every task, from the starts given, or else from the local minima of the initialization grid."""
+    if len(tasks) == 0:
+        return scoring.Optima.unfitted(limits, tasks.coefficients)
     most = max(1, _INDEXED // (tasks.x_TND.shape[2] * (tasks.x_TND.shape[1] + 4)))
-    if len(tasks) == 0 or len(tasks) > most:
-        return _in_parts(kernel, tasks, limits, options, starts, most)
+    if len(tasks) > most:
+        parts = []
+        for index in torch.arange(len(tasks), device=tasks.y_TN.device).split(most):
+            begin = None if starts is None else (starts[0][index], starts[1][index])
+            parts.append(fit(kernel, tasks.select(index), limits.select(index), options, begin))
+        return scoring.Optima.concatenated(parts)
     layout = lay_out(tasks, seldom=starts is not None)
     if starts is not None or bool(layout.last_T.min() == layout.last_T.max()):
         return _fit(kernel, layout, limits, options, starts)
     order = torch.argsort(layout.last_T, stable=True)  # lanes that work side by side have as many points as each other
-    layout = layout.select(order)
-    result = _fit(kernel, layout, limits.select(order), options, None)
+    result = _fit(kernel, layout.select(order), limits.select(order), options, None)
     return result.select(torch.argsort(order))
-
-
-def _in_parts(
-    kernel: Kernel,
-    tasks: TaskBatch,
-    limits: Limits,
-    options: scoring.ScoringOptions,
-    starts: scoring.Starts | None,
-    most: int,
-) -> scoring.Optima:
-    """More tasks than a kernel's whole numbers can tell apart, or none."""
-    if len(tasks) == 0:
-        P, like = limits.low_TP.shape[1], {"dtype": torch.float64, "device": tasks.y_TN.device}
-        whole = torch.zeros(0, dtype=torch.int64, device=tasks.y_TN.device)
-        number = torch.zeros(0, **like)
-        return scoring.Optima(
-            torch.zeros(0, P, **like), number, whole, number, whole, torch.zeros(0, tasks.coefficients, **like)
-        )
-    parts = []
-    for index in torch.arange(len(tasks), device=tasks.y_TN.device).split(most):
-        begin = None if starts is None else (starts[0][index], starts[1][index])
-        parts.append(fit(kernel, tasks.select(index), limits.select(index), options, begin))
-    return scoring.Optima.concatenated(parts)
 
 
 def _fit(
@@ -109,7 +91,7 @@ def _step_active(
     )  # of one launch after the other
     while left and made < most:
         for part in active.parts(layout, workspace):
-            likelihood.derive(kernel, layout, part, descent.trial_TP, out)
+            likelihood.launch(kernel, layout, part, descent.trial_TP, out)
             scoring_step.advance(descent, part, out, limits, options, layout.count_T)
         made += 1
         left = left if pending is None else pending.wait()

@@ -63,11 +63,6 @@ class TaskLayout:
         return int(self.x_DNT.shape[2] == len(self)), self.x_DNT.shape[2]
 
     @property
-    def indices(self) -> Tensor:
-        """Those of all tasks."""
-        return torch.arange(len(self), device=self.y_NT.device, dtype=torch.int32)
-
-    @property
     def blocks(self) -> int:
         """Blocks of a task's factor."""
         across = len(self.y_NT) // 4
@@ -83,7 +78,7 @@ class TaskLayout:
         )  # fmt: skip
 
     def reserve(self, lanes: int, workspace: int) -> None:
-        """Takes memory for a kernel to work in, `room` numbers a lane, if there is not enough."""
+        """Takes memory for a kernel to work in, `workspace` numbers per lane, if there is not enough."""
         most = max(_FEWEST, min(-(-len(self) // self.share), _fills(self.y_NT.device)))
         numbers = -(-min(lanes, most) // LANES.value) * LANES.value * workspace
         if not self.scratch or self.scratch[0].numel() < numbers:
@@ -91,7 +86,7 @@ class TaskLayout:
             self.scratch.append(torch.empty(numbers, dtype=torch.float64, device=self.y_NT.device))
 
     def most(self, workspace: int) -> int:
-        """The lanes that one launch can take, each with `room` numbers of the memory there is."""
+        """The lanes that one launch can take, each with `workspace` numbers of the memory there is."""
         return LANES.value * max(1, self.scratch[0].numel() // (LANES.value * workspace))
 
     def at_once(self, lanes: int, workspace: int) -> int:
@@ -164,7 +159,6 @@ def _known(tasks: TaskBatch, up: int) -> Tensor:
 
 def lay_out(tasks: TaskBatch, seldom: bool = False) -> TaskLayout:
     """Lays tasks out for the kernel. `seldom`: each will be evaluated once or twice."""
-    tasks = tasks.to(torch.float64)
     x_TND = tasks.x_TND[:1] if tasks.x_TND.stride(0) == 0 else tasks.x_TND
     up = 4 * max(1, -(-tasks.y_TN.shape[1] // 4))
     return TaskLayout(

@@ -10,7 +10,7 @@ lane waits for another.
 # pyright: reportArgumentType=false, reportCallIssue=false, reportOperatorIssue=false, reportAttributeAccessIssue=false
 # pyright: reportGeneralTypeIssues=false, reportIndexIssue=false
 import math
-from dataclasses import dataclass
+from collections import namedtuple
 from typing import Any
 
 import torch
@@ -19,7 +19,6 @@ import triton.language as tl
 from torch import Tensor
 
 from ..model.kernels import SHAPES, Kernel
-from ..model.likelihood import Derivatives
 from ..model.tasks import TaskBatch
 from . import blocks
 from .blocks import LANES
@@ -39,7 +38,7 @@ from .cholesky import (
 from .layout import ActiveTasks, TaskLayout, lay_out
 
 MOST_POINTS = 128
-SIZES = ["begin", "T", "XT", "XN", "NB", "NP", "room"]
+SIZES = ["begin", "T", "XT", "XN", "NB", "NP", "workspace"]
 """Numbers for which a kernel is not compiled again."""
 _STATIONARY = ("rbf", "matern12", "matern32", "matern52")
 
@@ -72,8 +71,8 @@ def _outer4(g, a, b):
 def _outer(G, a, b):
     """G - a b^T."""
     return blocks.from_rows(
-        _outer4(blocks.row0(G), a[0], b), _outer4(blocks.row1(G), a[1], b),
-        _outer4(blocks.row2(G), a[2], b), _outer4(blocks.row3(G), a[3], b),
+        _outer4(blocks.row(G, 0), a[0], b), _outer4(blocks.row(G, 1), a[1], b),
+        _outer4(blocks.row(G, 2), a[2], b), _outer4(blocks.row(G, 3), a[3], b),
     )  # fmt: skip
 
 
@@ -90,8 +89,8 @@ def _times(A, B):
 def _inner(A, B):
     """The sum of products of two blocks."""
     return (
-        blocks.dot4(blocks.row0(A), blocks.row0(B)) + blocks.dot4(blocks.row1(A), blocks.row1(B))
-        + blocks.dot4(blocks.row2(A), blocks.row2(B)) + blocks.dot4(blocks.row3(A), blocks.row3(B))
+        blocks.dot4(blocks.row(A, 0), blocks.row(B, 0)) + blocks.dot4(blocks.row(A, 1), blocks.row(B, 1))
+        + blocks.dot4(blocks.row(A, 2), blocks.row(B, 2)) + blocks.dot4(blocks.row(A, 3), blocks.row(B, 3))
     )  # fmt: skip
 
 
@@ -133,11 +132,9 @@ def _derive(
     for s in tl.static_range(1, P - 1):
         tl.store(totals + s * LANES, zero)
 
-    count = zero
-    trace = zero  # of the inverse
-    floors = zero  # the same, with the noise of each point
-    moved = zero  # weights times dK weights, by the variance
-    straight = zero  # weights times weights
+    # The trace of the inverse, plain and with the noise of each point; weights times dK weights by the variance, and
+    # times weights.
+    count, trace, floors, moved, straight = zero, zero, zero, zero, zero
     for i in range(nb):
         ki = known4(known, i, t, T)
         mi = mask4(ki)
@@ -197,11 +194,7 @@ def _derive(
             blocks.store4(U + (s * NP + 4 * i) * LANES, v)
     for p in tl.static_range(P):
         for q in tl.static_range(p + 1):
-            both = zero
-            p0 = zero
-            p1 = zero
-            q0 = zero
-            q1 = zero
+            both, p0, p1, q0, q1 = zero, zero, zero, zero, zero
             for i in range(nb):
                 u = blocks.load4(U + (p * NP + 4 * i) * LANES)
                 v = blocks.load4(U + (q * NP + 4 * i) * LANES)
@@ -287,21 +280,15 @@ def constants(kernel: Kernel, layout: TaskLayout, parameters: int) -> dict[str, 
     }
 
 
-@dataclass(frozen=True, slots=True)
-class Evaluations:
+class Evaluations(namedtuple("Evaluations", "value_L2 beta_LQ gradient_LP info_LPP")):
     """What the kernel makes of L evaluations: the quadratic form and the log determinant, the mean's coefficients, the
     gradient and the average information."""
 
-    value_L2: Tensor
-    beta_LQ: Tensor
-    gradient_LP: Tensor
-    info_LPP: Tensor
+    __slots__ = ()
 
     def at(self, positions: slice) -> "Evaluations":
         """That of some evaluations."""
-        return Evaluations(
-            self.value_L2[positions], self.beta_LQ[positions], self.gradient_LP[positions], self.info_LPP[positions]
-        )
+        return Evaluations(*(part[positions] for part in self))
 
 
 def workspace(layout: TaskLayout, parameters: int, want: bool) -> int:
@@ -323,25 +310,27 @@ def empty_evaluations(evaluations: int, parameters: int, layout: TaskLayout, wan
     )
 
 
-def derive(kernel: Kernel, layout: TaskLayout, active: ActiveTasks, theta_TP: Tensor, out: Evaluations) -> None:
-    """Evaluates some tasks, no more than one launch takes, with derivatives, each at the parameters of its own; what is
-    found goes to the first places of `out`."""
-    _launch(kernel, layout, active, theta_TP, out, True, False)
-
-
 def value(kernel: Kernel, layout: TaskLayout, index_L: Tensor, theta_LP: Tensor, narrow: bool = False) -> Tensor:
     """The quadratic form and the log determinant of tasks by their index, at parameters for each evaluation. `narrow`:
     with what is kept of the factor rounded to float32, for half the memory."""
     P = theta_LP.shape[1]
     out, numbers = empty_evaluations(len(index_L), P, layout, False), workspace(layout, P, False)
     for active in ActiveTasks.all_of(index_L).parts(layout, -(-numbers // 2) if narrow else numbers):
-        _launch(kernel, layout, active, theta_LP[active.positions], out.at(active.positions), False, narrow)
+        launch(kernel, layout, active, theta_LP[active.positions], out.at(active.positions), False, narrow)
     return out.value_L2
 
 
-def _launch(
-    kernel: Kernel, layout: TaskLayout, active: ActiveTasks, theta: Tensor, out: Evaluations, want: bool, narrow: bool
+def launch(
+    kernel: Kernel,
+    layout: TaskLayout,
+    active: ActiveTasks,
+    theta: Tensor,
+    out: Evaluations,
+    want: bool = True,
+    narrow: bool = False,
 ) -> None:
+    """Evaluates some tasks, no more than one launch takes: with derivatives, if wanted, each task at the parameters of
+    its own, else at those of each evaluation. The results go to the first rows of `out`."""
     NP, T, P, run, scratch = *layout.y_NT.shape, theta.shape[1], _evaluate, layout.scratch[0]
     run[(-(-len(active) // LANES.value),)](
         layout.x_DNT, layout.y_NT, layout.known, layout.last_T, theta.to(out.value_L2).contiguous(), active.index_L,
@@ -352,22 +341,14 @@ def _launch(
     )  # fmt: skip
 
 
-def nlml(value_L2: Tensor, count_L: Tensor) -> Tensor:
-    """The negative log marginal likelihood."""
-    return 0.5 * (value_L2.sum(1) + math.log(2 * math.pi) * count_L)
-
-
-def evaluate(kernel: Kernel, tasks: TaskBatch, theta_TP: Tensor) -> tuple[Tensor, Tensor, Derivatives]:
-    """The negative log marginal likelihood, the mean's coefficients, and the derivatives."""
-    layout = lay_out(tasks)
-    result = empty_evaluations(len(layout), theta_TP.shape[1], layout, True)
-    for active in ActiveTasks.all_of(layout.indices).parts(layout, workspace(layout, theta_TP.shape[1], True)):
-        derive(kernel, layout, active, theta_TP, result.at(active.positions))
-    return nlml(result.value_L2, layout.count_T), result.beta_LQ, Derivatives(result.gradient_LP, result.info_LPP)
-
-
-def score(kernel: Kernel, tasks: TaskBatch, theta_TP: Tensor) -> tuple[Tensor, Tensor]:
-    """The negative log marginal likelihood, and the quadratic form in it."""
-    layout = lay_out(tasks)
-    found_L2 = value(kernel, layout, layout.indices, theta_TP)
-    return nlml(found_L2, layout.count_T), found_L2[:, 0]
+def evaluate(kernel: Kernel, tasks: TaskBatch, theta_TP: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """What `likelihood.evaluate` in `gp.model` returns, of all tasks."""
+    layout, P = lay_out(tasks), theta_TP.shape[1]
+    out, index_T = (
+        empty_evaluations(len(tasks), P, layout, True),
+        torch.arange(len(tasks), device=theta_TP.device).int(),
+    )
+    for active in ActiveTasks.all_of(index_T).parts(layout, workspace(layout, P, True)):
+        launch(kernel, layout, active, theta_TP, out.at(active.positions))
+    nlml_T = 0.5 * (out.value_L2.sum(1) + math.log(2 * math.pi) * layout.count_T)
+    return nlml_T, out.beta_LQ, out.gradient_LP, out.info_LPP

@@ -83,8 +83,7 @@ def _predict_points(
     variance = tl.exp(tl.load(theta + t * P))
     zero = variance * 0.0
     one = zero + 1.0
-    c0 = zero
-    c1 = zero
+    c0, c1 = zero, zero
     if Q > 0:
         c0 = tl.load(beta + t * Q)
     if Q > 1:
@@ -113,10 +112,7 @@ def _predict_points(
                 if Q > 1:
                     z = axpy4(-c1, blocks.load4(Z + (2 * NP + 4 * j) * LANES), z)
                 mean = blocks.add_av(mean, X, z)
-                a0 = blocks.row0(X)
-                a1 = blocks.row1(X)
-                a2 = blocks.row2(X)
-                a3 = blocks.row3(X)
+                a0, a1, a2, a3 = blocks.row(X, 0), blocks.row(X, 1), blocks.row(X, 2), blocks.row(X, 3)
                 left = (left[0] - blocks.dot4(a0, a0), left[1] - blocks.dot4(a1, a1), left[2] - blocks.dot4(a2, a2),
                         left[3] - blocks.dot4(a3, a3))  # fmt: skip
             for i in tl.static_range(4):
@@ -124,7 +120,7 @@ def _predict_points(
                 tl.store(out_variance + t * M + m + i, left[i], mask=m + i < M)
 
 
-@triton.jit(do_not_specialize=[*SIZES, "NT", "M", "groups", "each", "own"])
+@triton.jit(do_not_specialize=[*SIZES, "NT", "M", "groups", "item", "own"])
 def _points(
     x, known, last, theta, new, zeros, overs, beta, scratch, out_mean, out_variance, begin, T, XT, XN, NT, NB, NP, M,
     workspace, own, groups, item,
@@ -135,8 +131,8 @@ def _points(
 
     Args:
         new: M points of D numbers, NT further on for the next task, less `zeros` and times `overs` in its units.
-        room, own: numbers of a lane, and those of them that hold the factor; behind these each group has its rows.
-        each: blocks of 4 points in a group.
+        workspace, own: numbers of a lane, and those of them that hold the factor; behind these each group has its rows.
+        item: blocks of 4 points in a group.
     """
     program = tl.program_id(0) // groups
     group = tl.program_id(0) % groups

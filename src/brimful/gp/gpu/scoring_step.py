@@ -9,7 +9,7 @@ parameters and their matrices are padded to powers of two, side by side in one p
 # pyright: reportArgumentType=false, reportCallIssue=false, reportOperatorIssue=false, reportAttributeAccessIssue=false
 # pyright: reportGeneralTypeIssues=false, reportIndexIssue=false
 import math
-from dataclasses import dataclass
+from collections import namedtuple
 from typing import Any
 
 import torch
@@ -25,41 +25,29 @@ from .likelihood import Evaluations
 _ROWS = 64  # of the matrices of the tasks of one program
 
 
-@dataclass(frozen=True, slots=True)
-class Descent:
-    """Where T tasks are on their way down, each from one of its starts after another.
+_FIELDS = (
+    "starts_TSP count_T start_T made_T trial_TP now_TP gradient_TP info_TPP beta_TQ steps_TRP changes_TRP numbers_T4 "
+    "best_TP best_TQ best_T3 iterations_T ending_T going_T"
+)
+
+
+class Descent(namedtuple("Descent", _FIELDS)):
+    """The state of the descents of T tasks, each from one of its starts after another, in the order that `step` takes.
 
     Attributes:
-        starts_TSP, count_T: where to begin, best first, and how many of them to follow.
-        start_T, made_T: which one is being followed, and the steps made from it; -1 before its first evaluation.
+        starts_TSP, count_T: where to begin, best first, and how many of them to use.
+        start_T, made_T: the current start, and the steps made from it; -1 before its first evaluation.
         trial_TP: what to evaluate next.
         now_TP, gradient_TP, info_TPP, beta_TQ: the best point from this start, the derivatives there, and the mean.
         steps_TRP, changes_TRP: the last steps, and how they changed the gradient.
         numbers_T4: objective, likelihood, damping, and its rise.
-        best_TP, best_TQ, best_T3: the best of all starts: its place, mean, and objective, likelihood, and the largest
-            part of the gradient.
+        best_TP, best_TQ, best_T3: the best of all starts: its parameters, mean, and objective, likelihood, and the
+            largest part of the gradient.
         iterations_T, ending_T: steps made from all starts, and how the best one ended.
         going_T: 1 while there is more to do.
     """
 
-    starts_TSP: Tensor
-    count_T: Tensor
-    start_T: Tensor
-    made_T: Tensor
-    trial_TP: Tensor
-    now_TP: Tensor
-    gradient_TP: Tensor
-    info_TPP: Tensor
-    beta_TQ: Tensor
-    steps_TRP: Tensor
-    changes_TRP: Tensor
-    numbers_T4: Tensor
-    best_TP: Tensor
-    best_TQ: Tensor
-    best_T3: Tensor
-    iterations_T: Tensor
-    ending_T: Tensor
-    going_T: Tensor
+    __slots__ = ()
 
     def going(self, most: int) -> ActiveTasks:
         """The tasks that have not ended, at most so many; listed without waiting for their number."""
@@ -289,28 +277,15 @@ def advance(
     """Takes in what the trials of some tasks came to. `count_T`: the points of each task."""
     run, together = _advance, max(1, _ROWS // triton.next_power_of_2(limits.low_TP.shape[1]))  # tasks of one program
     run[(-(-len(active) // together),)](
-        active.index_L, active.count, *of(evaluated), *state(descent, limits), count_T, active.begin, *plain(options),
-        S=together, num_warps=1, **compiled(descent, limits, options),
+        active.index_L, active.count, *arguments(evaluated, descent, limits), count_T, active.begin, options.tolerance,
+        options.max_step, options.steps, S=together, num_warps=1, **compiled(descent, limits, options),
     )  # fmt: skip
 
 
-def of(evaluated: Evaluations) -> tuple[Tensor, ...]:
-    """What was evaluated, as `step` is given it."""
-    return evaluated.value_L2, evaluated.beta_LQ, evaluated.gradient_LP, evaluated.info_LPP
-
-
-def state(d: Descent, limits: Limits) -> tuple[Tensor, ...]:
-    """Where tasks are and what bounds them, as `step` is given it."""
-    return (
-        d.starts_TSP, d.count_T, d.start_T, d.made_T, d.trial_TP, d.now_TP, d.gradient_TP, d.info_TPP, d.beta_TQ,
-        d.steps_TRP, d.changes_TRP, d.numbers_T4, d.best_TP, d.best_TQ, d.best_T3, d.iterations_T, d.ending_T,
-        d.going_T, limits.low_TP, limits.high_TP, limits.center_TP, limits.precision_P, limits.fixed_P.view(torch.int8),
-    )  # fmt: skip
-
-
-def plain(options: ScoringOptions) -> tuple[float, float, int]:
-    """The rules, as `step` is given them."""
-    return options.tolerance, options.max_step, options.steps
+def arguments(evaluated: Evaluations, descent: Descent, limits: Limits) -> tuple[Tensor, ...]:
+    """What was evaluated, the state of the tasks, and their limits, as `step` takes them."""
+    fixed_P = limits.fixed_P.view(torch.int8)
+    return *evaluated, *descent, limits.low_TP, limits.high_TP, limits.center_TP, limits.precision_P, fixed_P
 
 
 def compiled(d: Descent, limits: Limits, options: ScoringOptions) -> dict[str, Any]:

@@ -28,7 +28,7 @@ _WARPS = 4
 
 @triton.jit
 def _known(known, i, t, T, NP):
-    """The noise that is known of each point, -inf at a missing one; as `known4` of `_factor.py` has it."""
+    """The noise that is known of each point, -inf at a missing one; as `cholesky.known4` has it."""
     if known.dtype.element_ty == tl.int32:
         bits = tl.load(known + (i // 4) * T + t, mask=i < NP, other=0)
         return tl.where(((bits >> (i % 4)) & 1) != 0, 0.0, float("-inf")).to(tl.float64)
@@ -66,7 +66,7 @@ def _apart(x, d, i, XN, NP, scale):
 def _shape(
     x, theta, i, XN, NP, zero, N: tl.constexpr, D: tl.constexpr, SHAPE: tl.constexpr, ARD: tl.constexpr
 ):  # fmt: skip
-    """Squared distances, and a kernel's values and slopes there."""
+    """Squared distances, and a kernel's values and derivatives there."""
     R = tl.zeros([N, N], tl.float64)
     for d in range(D):
         R += _apart(x, d, i, XN, NP, tl.exp(-2.0 * tl.load(theta + 1 + d * ARD)) + zero)
@@ -115,16 +115,12 @@ def _evaluate(
         swept = tl.where((i == k)[None, :], scaled[:, None], A - row[:, None] * (row * over)[None, :])
         A = tl.where((i == k)[:, None], scaled[None, :], swept)
     z = _row(A, i, N - 1)
-    z0 = z * 0.0
-    z1 = z * 0.0
+    z0, z1 = z * 0.0, z * 0.0
     if Q > 0:
         z0 = _row(A, i, N - 2)
     if Q > 1:
         z1 = _row(A, i, N - 3)
-    yy = -_at(z, i, N - 1)
-    y0 = -_at(z0, i, N - 1)
-    y1 = -_at(z1, i, N - 1)
-    h01 = -_at(z1, i, N - 2)
+    yy, y0, y1, h01 = -_at(z, i, N - 1), -_at(z0, i, N - 1), -_at(z1, i, N - 1), -_at(z1, i, N - 2)
     c0, c1, n00, n01, n11 = fit_mean(y0, y1, -_at(z0, i, N - 2), h01, -_at(z1, i, N - 3), Q)
 
     z0 *= there
@@ -212,9 +208,8 @@ def descend(
         constants = likelihood.constants(kernel, layout, P) | scoring_step.compiled(descent, limits, options)
         run[(L,)](
             active.index_L, active.count, layout.x_DNT, layout.y_NT, layout.known, layout.last_T,
-            *scoring_step.of(evaluated),
-            *scoring_step.state(descent, limits), layout.count_T, *scoring_step.plain(options),
-            T, *layout.strides, NP, N=_ACROSS,
+            *scoring_step.arguments(evaluated, descent, limits), layout.count_T, options.tolerance, options.max_step,
+            options.steps, T, *layout.strides, NP, N=_ACROSS,
             **(constants | {"num_warps": _WARPS}),
         )  # fmt: skip
     return evaluated

@@ -8,6 +8,7 @@ logarithm, in the order of `names`; the observation noise is not part of a kerne
 
 import itertools
 import math
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -19,7 +20,7 @@ from torch import Tensor
 from ...core.base.errors import ConfigError
 
 SHAPES = ("rbf", "matern12", "matern32", "matern52", "rational_quadratic", "periodic", "linear", "constant")
-"""The shapes there are; a place in this list is a shape's number in the compiled kernels."""
+"""The shapes there are; an index into this tuple is a shape's number in the compiled kernels."""
 
 _ALIASES = {"rq": "rational_quadratic", "matern": "matern52", "se": "rbf"}
 _TINY = 1e-30  # under a square root, so that a distance of 0 divides nothing by 0
@@ -29,10 +30,8 @@ _SUBSETS, _LONGER = 10, 6.0  # dimensions up to which some of them begin longer 
 _FEW_LENGTHS = (0.06, 0.2, 0.7)  # where there are more than two such dimensions
 FREQUENCIES = [(0.7 + 0.038 * position) ** 2 for position in range(100)]
 """Initial values of how often a wave fits into the inputs' extent, of a task that is not known."""
-_WAVES, _ENVELOPES = (
-    (0.5, 1.5),
-    (0.1, 0.5, 2.0),
-)  # lengthscales of a wave alone, and of what it is multiplied or added with
+# Lengthscales of a wave alone, and of what it is multiplied or added with.
+_WAVES, _ENVELOPES = (0.5, 1.5), (0.1, 0.5, 2.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +42,7 @@ class KernelFactor:
         shape: its name.
         term: the number of its term.
         start, stop: its own parameters.
-        variance: the place of its term's variance.
+        variance: the index of its term's variance.
     """
 
     shape: str
@@ -82,7 +81,7 @@ class Kernel:
             factors = list(term)
             product = torch.exp(theta_TP[:, factors[0].variance, None, None])
             for factor in factors:
-                product = product * _shape(factor, x_TND, x_TMD, theta_TP, self.ard)
+                product = product * _shape(factor, x_TND, x_TMD, theta_TP)
             total = total + product
         return total
 
@@ -101,7 +100,7 @@ class Kernel:
         for _, term in itertools.groupby(self.factors, lambda factor: factor.term):
             factors = list(term)
             variance = torch.exp(theta_TP[:, factors[0].variance, None, None])
-            parts = [_derive(factor, x_TND, theta_TP, self.ard) for factor in factors]
+            parts = [_derive(factor, x_TND, theta_TP) for factor in factors]
             product = variance * math.prod((shape for shape, _ in parts), start=torch.ones_like(variance))
             for position, (factor, (_, derivatives)) in enumerate(zip(factors, parts, strict=True)):
                 others = variance * math.prod(
@@ -126,7 +125,7 @@ class Kernel:
 
     @property
     def periods(self) -> list[int]:
-        """The places of the periods of its waves."""
+        """The indices of the periods of its waves."""
         return [position for position, kind in enumerate(self.kinds) if kind == "period"]
 
     def initial_grid(self) -> tuple[list[list[float]], list[int]]:
@@ -134,22 +133,24 @@ class Kernel:
         first axis is a lengthscale, the second the period of a wave (`periods.initial_periods` has better ones, by
         task) or the dimensions that begin longer."""
         waves = {
-            position for each in self.factors if each.shape == "periodic" for position in range(each.start, each.stop)
+            position
+            for factor in self.factors
+            if factor.shape == "periodic"
+            for position in range(factor.start, factor.stop)
         }
         long = any(kind == "lengthscale" and position not in waves for position, kind in enumerate(self.kinds))
         subsets = self._subsets() if not waves else [()]
         lengths, periods = _LENGTHS if len(subsets) <= 3 else _FEW_LENGTHS, [1.0]
         if waves:
-            lengths, periods = _ENVELOPES if long else _WAVES, [1 / each for each in FREQUENCIES]
+            lengths, periods = _ENVELOPES if long else _WAVES, [1 / frequency for frequency in FREQUENCIES]
         elif not long:
             lengths = (1.0,)
         terms = 1 + max(factor.term for factor in self.factors)
         # Two terms of one shape must not begin alike: they would stay alike.
         spread: dict[int, float] = {}
-        seen: dict[str, int] = {}
-        for each in self.factors:
-            spread |= dict.fromkeys(range(each.start, each.stop), _APART[seen.get(each.shape, 0) % len(_APART)])
-            seen[each.shape] = seen.get(each.shape, 0) + 1
+        for number, factor in enumerate(self.factors):
+            before = sum(other.shape == factor.shape for other in self.factors[:number])
+            spread |= dict.fromkeys(range(factor.start, factor.stop), _APART[before % len(_APART)])
         rows = []
         for length, period, longer in itertools.product(lengths, periods, subsets):
             values = {"variance": 1 / terms, "lengthscale": length, "alpha": 1.0, "period": period}
@@ -159,20 +160,17 @@ class Kernel:
             for position in longer:
                 row[position] += math.log(_LONGER)
             rows.append(row)
-        if (
-            waves
-        ):  # a local minimum along the period may be none along the lengthscale: smoother waves bend to other periods
-            return rows, [1, len(rows)]
-        return rows, [len(lengths), len(subsets)]
+        # A local minimum along the period may be none along the lengthscale: smoother waves tend to other periods.
+        return rows, [1, len(rows)] if waves else [len(lengths), len(subsets)]
 
     def _subsets(self) -> list[tuple[int, ...]]:
         """Lengthscales that begin longer than the others: none; those of one dimension; those of all but one."""
         if not self.ard or not 1 < self.dimensions <= _SUBSETS:
             return [()]
-        ends = [each.stop for each in self.factors if each.start < each.stop]
-        own = [[end - self.dimensions + position for end in ends] for position in range(self.dimensions)]
-        others = [[position for each in own if each is not one for position in each] for one in own]
-        return [(), *(tuple(each) for each in (own if len(own) == 2 else own + others))]
+        ends = [factor.stop for factor in self.factors if factor.start < factor.stop]
+        own = [tuple(end - self.dimensions + position for end in ends) for position in range(self.dimensions)]
+        others = [tuple(place for dimension in own if dimension is not left for place in dimension) for left in own]
+        return [(), *own] if len(own) == 2 else [(), *own, *others]
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +180,7 @@ class CustomKernel:
     Attributes:
         function: k(x1, x2, params) of the points of one task, (N, D) and (M, D), and a dict of positive numbers; gives
             the (N, M) covariance, by torch operations that can be differentiated.
-        start: a initial value for each parameter; its keys are the names.
+        start: an initial value for each parameter; its keys are the names.
     """
 
     function: Callable[[Tensor, Tensor, dict[str, Tensor]], Tensor]
@@ -224,7 +222,7 @@ def custom(function: Callable[[Tensor, Tensor, dict[str, Tensor]], Tensor], **st
         ('variance', 'lengthscale')
     """
     if not start:
-        raise ConfigError("a kernel of your own needs a initial value for each parameter: custom(fn, lengthscale=0.3)")
+        raise ConfigError("a kernel of your own needs an initial value for each parameter: custom(fn, lengthscale=0.3)")
     for name, value in start.items():
         if not (isinstance(value, int | float) and math.isfinite(value) and value > 0):
             raise ConfigError(f"the initial value of {name} is {value!r}; parameters are positive numbers")
@@ -245,26 +243,21 @@ def parse(text: str, dimensions: int = 1, ard: bool = False) -> Kernel:
     """
     terms = [[_known(name, text) for name in term.split("*")] for term in text.split("+")]
     alone = sum(len(term) for term in terms) == 1
-    names: list[str] = []
-    kinds: list[str] = []
+    parameters: list[tuple[str, str]] = []
     factors: list[KernelFactor] = []
-    seen: dict[str, int] = {}
+    seen = Counter[str]()
     for number, term in enumerate(terms):
-        variance = len(names)
-        for position, shape in enumerate(term):
-            seen[shape] = seen.get(shape, 0) + 1
+        variance = len(parameters)
+        for shape in term:
+            seen[shape] += 1
             prefix = "" if alone else f"{shape}{seen[shape] if seen[shape] > 1 else ''}."
-            if position == 0:
-                names.append(f"{prefix}variance")
-                kinds.append("variance")
-            start = len(names)
-            for name, kind in _parameters(shape, dimensions, ard):
-                names.append(prefix + name)
-                kinds.append(kind)
-            factors.append(KernelFactor(shape, number, start, len(names), variance))
-    return Kernel(
-        " + ".join(" * ".join(term) for term in terms), tuple(names), tuple(kinds), tuple(factors), dimensions, ard
-    )
+            if len(parameters) == variance:
+                parameters.append((f"{prefix}variance", "variance"))
+            start = len(parameters)
+            parameters += [(prefix + name, kind) for name, kind in _parameters(shape, dimensions, ard)]
+            factors.append(KernelFactor(shape, number, start, len(parameters), variance))
+    names, kinds = zip(*parameters, strict=True)
+    return Kernel(" + ".join(" * ".join(term) for term in terms), names, kinds, tuple(factors), dimensions, ard)
 
 
 def _known(name: str, text: str) -> str:
@@ -288,18 +281,18 @@ def _apart(x_TND: Tensor, x_TMD: Tensor) -> Tensor:
     return x_TND[:, :, None, :] - x_TMD[:, None, :, :]
 
 
-def _inverse_squares(factor: KernelFactor, theta_TP: Tensor, ard: bool) -> Tensor:
+def _inverse_squares(factor: KernelFactor, theta_TP: Tensor) -> Tensor:
     """One over the squared lengthscales, broadcast over pairs: the last parameters of a factor."""
     first = factor.start + (factor.shape in ("rational_quadratic", "periodic"))
     return torch.exp(-2 * theta_TP[:, None, None, first : factor.stop])
 
 
-def _shape(factor: KernelFactor, x_TND: Tensor, x_TMD: Tensor, theta_TP: Tensor, ard: bool) -> Tensor:
+def _shape(factor: KernelFactor, x_TND: Tensor, x_TMD: Tensor, theta_TP: Tensor) -> Tensor:
     if factor.shape == "constant":
         return torch.ones_like(x_TND[:, :, :1] * x_TMD[:, None, :, 0])
     if factor.shape == "linear":
         return x_TND @ x_TMD.mT
-    inverse = _inverse_squares(factor, theta_TP, ard)
+    inverse = _inverse_squares(factor, theta_TP)
     if factor.shape == "periodic":
         rate = math.pi * torch.exp(-theta_TP[:, factor.start, None, None, None])
         return torch.exp(-2 * (torch.sin(_apart(x_TND, x_TMD) * rate).square() * inverse).sum(-1))
@@ -331,11 +324,11 @@ def _stationary(factor: KernelFactor, r2: Tensor, theta_TP: Tensor) -> tuple[Ten
     return shape, shape / u
 
 
-def _derive(factor: KernelFactor, x_TND: Tensor, theta_TP: Tensor, ard: bool) -> tuple[Tensor, list[Tensor]]:
+def _derive(factor: KernelFactor, x_TND: Tensor, theta_TP: Tensor) -> tuple[Tensor, list[Tensor]]:
     """A shape over all pairs of points, and its derivatives by the logarithms of its parameters."""
     if factor.start == factor.stop:
-        return _shape(factor, x_TND, x_TND, theta_TP, ard), []
-    inverse = _inverse_squares(factor, theta_TP, ard)
+        return _shape(factor, x_TND, x_TND, theta_TP), []
+    inverse = _inverse_squares(factor, theta_TP)
     apart = _apart(x_TND, x_TND)
     if factor.shape == "periodic":
         angle = apart * math.pi * torch.exp(-theta_TP[:, factor.start, None, None, None])

@@ -43,15 +43,6 @@ class FactoredCovariance:
     normal_TQQ: Float[Tensor, "T Q Q"]
 
 
-@dataclass(frozen=True, slots=True)
-class Derivatives:
-    """The likelihood's derivatives: the gradient, and the average of observed and expected information, less the second
-    derivatives of the kernel, whose expectation is 0."""
-
-    gradient_TP: Float[Tensor, "T P"]
-    information_TPP: Float[Tensor, "T P P"]
-
-
 def with_noise(
     K_TNN: Float[Tensor, "T N N"], tasks: TaskBatch, theta_TP: Float[Tensor, "T P"]
 ) -> Float[Tensor, "T N N"]:
@@ -88,41 +79,38 @@ def _pseudo_inverse(A_TQQ: Tensor) -> Tensor:
     if Q == 0:
         return A_TQQ
     if Q == 1:
-        return torch.where(A_TQQ > 0, 1 / A_TQQ.clamp(min=1e-300 if A_TQQ.dtype == torch.float64 else 1e-30), 0.0)
-    return torch.linalg.pinv(A_TQQ, hermitian=True, rtol=1e-6 if A_TQQ.dtype == torch.float32 else 1e-12)
+        return torch.where(A_TQQ > 0, 1 / A_TQQ.clamp(min=1e-300), 0.0)
+    return torch.linalg.pinv(A_TQQ, hermitian=True, rtol=1e-12)
 
 
-def nlml_of(solved: FactoredCovariance, tasks: TaskBatch) -> Float[Tensor, " T"]:
-    """The negative log marginal likelihood; infinite where the covariance is not positive definite."""
-    quadratic_T, logdet_T = quadratic_and_logdet(solved)
-    count_T = tasks.mask_TN.sum(1).to(quadratic_T.dtype)
-    return torch.where(solved.good_T, 0.5 * (quadratic_T + logdet_T + math.log(2 * math.pi) * count_T), math.inf)
-
-
-def quadratic_and_logdet(solved: FactoredCovariance) -> tuple[Float[Tensor, " T"], Float[Tensor, " T"]]:
-    """The quadratic form and the log determinant."""
+def nlml_of(solved: FactoredCovariance, tasks: TaskBatch) -> tuple[Float[Tensor, " T"], Float[Tensor, " T"]]:
+    """The negative log marginal likelihood, infinite where the covariance is not positive definite, and the quadratic
+    form in it."""
     quadratic_T = (solved.residual_TN * solved.weights_TN).sum(1)
-    return quadratic_T, 2 * solved.L_TNN.diagonal(dim1=1, dim2=2).log().sum(1)
+    logdet_T = 2 * solved.L_TNN.diagonal(dim1=1, dim2=2).log().sum(1)
+    count_T = tasks.mask_TN.sum(1).to(quadratic_T.dtype)
+    nlml_T = 0.5 * (quadratic_T + logdet_T + math.log(2 * math.pi) * count_T)
+    return torch.where(solved.good_T, nlml_T, math.inf), quadratic_T
 
 
-def nlml(kernel: Kernel | CustomKernel, tasks: TaskBatch, theta_TP: Float[Tensor, "T P"]) -> Float[Tensor, " T"]:
-    """The negative log marginal likelihood alone."""
-    return score(kernel, tasks, theta_TP)[0]
+def solve_at(kernel: Kernel | CustomKernel, tasks: TaskBatch, theta_TP: Float[Tensor, "T P"]) -> FactoredCovariance:
+    """The covariance at some parameters, factored."""
+    K_TNN = kernel(tasks.x_TND, tasks.x_TND, theta_TP[:, :-1])
+    return solve(with_noise(K_TNN, tasks, theta_TP), tasks)
 
 
 def score(
     kernel: Kernel | CustomKernel, tasks: TaskBatch, theta_TP: Float[Tensor, "T P"]
 ) -> tuple[Float[Tensor, " T"], Float[Tensor, " T"]]:
     """The negative log marginal likelihood, and the quadratic form in it."""
-    K_TNN = kernel(tasks.x_TND, tasks.x_TND, theta_TP[:, :-1])
-    solved = solve(with_noise(K_TNN, tasks, theta_TP), tasks)
-    return nlml_of(solved, tasks), quadratic_and_logdet(solved)[0]
+    return nlml_of(solve_at(kernel, tasks, theta_TP), tasks)
 
 
 def evaluate(
     kernel: Kernel, tasks: TaskBatch, theta_TP: Float[Tensor, "T P"]
-) -> tuple[Float[Tensor, " T"], Float[Tensor, "T Q"], Derivatives]:
-    """The negative log marginal likelihood, the mean's coefficients, and the derivatives."""
+) -> tuple[Float[Tensor, " T"], Float[Tensor, "T Q"], Float[Tensor, "T P"], Float[Tensor, "T P P"]]:
+    """The negative log marginal likelihood, the mean's coefficients, the gradient, and the average of observed and
+    expected information, less the second derivatives of the kernel, whose expectation is 0."""
     mask_TN = tasks.mask_TN
     plain_TNN, dK_TPNN = kernel.derive(tasks.x_TND, theta_TP[:, :-1])
     solved = solve(with_noise(plain_TNN, tasks, theta_TP), tasks)
@@ -134,4 +122,4 @@ def evaluate(
     gradient_TP = 0.5 * (gap_TNN[:, None] * dK_TPNN).sum((2, 3))
     U_TNP = (dK_TPNN @ a_TN[:, None, :, None])[:, :, :, 0].mT
     through_TNP = inverse_TNN @ U_TNP - solved.solved_TNQ @ (solved.normal_TQQ @ (solved.solved_TNQ.mT @ U_TNP))
-    return nlml_of(solved, tasks), solved.beta_TQ, Derivatives(gradient_TP, 0.5 * U_TNP.mT @ through_TNP)
+    return nlml_of(solved, tasks)[0], solved.beta_TQ, gradient_TP, 0.5 * U_TNP.mT @ through_TNP

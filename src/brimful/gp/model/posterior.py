@@ -1,6 +1,6 @@
 """What a fitted process says: at new points, and at each of its own points without that one.
 
-Legend: T tasks, N points, M new points, D input dimensions, P parameters, Q regressors, S draws. All in a task's own
+Legend: T tasks, N points, M new points, D input dimensions, P parameters, Q regressors, S samples. All in a task's own
 units (tasks.py), the parameters as logarithms. NaN parameters (a task that could not be fitted) give the mean function
 and a variance of NaN.
 """
@@ -10,13 +10,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from .kernels import CustomKernel, Kernel
-from .likelihood import FactoredCovariance, factor, solve, with_noise
+from .likelihood import FactoredCovariance, factor, solve_at
 from .tasks import TaskBatch, regressors
-
-
-def _solved(kernel: Kernel | CustomKernel, tasks: TaskBatch, theta_TP: Tensor) -> FactoredCovariance:
-    K_TNN = kernel(tasks.x_TND, tasks.x_TND, theta_TP[:, :-1])
-    return solve(with_noise(K_TNN, tasks, theta_TP), tasks)
 
 
 def predict(
@@ -31,8 +26,7 @@ def predict(
 
     The mean's coefficients are taken as known, as scikit-learn and GPyTorch do.
     """
-    mean_TM, cross_TMN, solved = _mean(kernel, tasks, theta_TP, beta_TQ, new_TMD, mean)
-    whitened_TNM = torch.linalg.solve_triangular(solved.L_TNN, cross_TMN.mT, upper=False)
+    mean_TM, whitened_TNM, solved = _mean(kernel, tasks, theta_TP, beta_TQ, new_TMD, mean)
     variance_TM = kernel.diagonal(new_TMD, theta_TP[:, :-1]) - whitened_TNM.square().sum(1)
     return mean_TM, torch.where(solved.good_T[:, None], variance_TM.clamp(min=0), torch.nan)
 
@@ -40,12 +34,14 @@ def predict(
 def _mean(
     kernel: Kernel | CustomKernel, tasks: TaskBatch, theta_TP: Tensor, beta_TQ: Tensor, new_TMD: Tensor, mean: str
 ) -> tuple[Tensor, Tensor, FactoredCovariance]:
-    solved = _solved(kernel, tasks, theta_TP)
+    """The mean at new points, L^-1 times their covariances with the task's, and the factored covariance."""
+    solved = solve_at(kernel, tasks, theta_TP)
     beta_TQ = torch.where(solved.good_T[:, None], solved.beta_TQ, beta_TQ)
     cross_TMN = kernel(new_TMD, tasks.x_TND, theta_TP[:, :-1]) * tasks.mask_TN[:, None, :]
     level_TM = (regressors(new_TMD, mean) @ beta_TQ[:, :, None])[:, :, 0]
     weighted_TM = (cross_TMN @ solved.weights_TN[:, :, None])[:, :, 0]
-    return level_TM + torch.where(solved.good_T[:, None], weighted_TM, 0.0), cross_TMN, solved
+    whitened_TNM = torch.linalg.solve_triangular(solved.L_TNN, cross_TMN.mT, upper=False)
+    return level_TM + torch.where(solved.good_T[:, None], weighted_TM, 0.0), whitened_TNM, solved
 
 
 def leave_one_out(
@@ -57,7 +53,7 @@ def leave_one_out(
     the same less what the mean's coefficients take up: they too are fitted to the others alone. Where the others
     cannot tell them, they stay those of the whole task. NaN at missing points.
     """
-    solved = _solved(kernel, tasks, theta_TP)
+    solved = solve_at(kernel, tasks, theta_TP)
     precision_TN = torch.cholesky_inverse(solved.L_TNN).diagonal(dim1=1, dim2=2)
     taken_TN = ((solved.solved_TNQ @ solved.normal_TQQ) * solved.solved_TNQ).sum(2)
     left_TN = precision_TN - taken_TN
@@ -82,8 +78,7 @@ def sample(
     normal_TSM: Float[Tensor, "T S M"],
 ) -> Float[Tensor, "T S M"]:
     """Samples of the function at new points, from standard normal numbers."""
-    mean_TM, cross_TMN, solved = _mean(kernel, tasks, theta_TP, beta_TQ, new_TMD, mean)
-    whitened_TNM = torch.linalg.solve_triangular(solved.L_TNN, cross_TMN.mT, upper=False)
+    mean_TM, whitened_TNM, solved = _mean(kernel, tasks, theta_TP, beta_TQ, new_TMD, mean)
     spread_TMM = kernel(new_TMD, new_TMD, theta_TP[:, :-1]) - whitened_TNM.mT @ whitened_TNM
     root_TMM, good_T = _root(spread_TMM)
     samples_TSM = mean_TM[:, None, :] + normal_TSM @ root_TMM.mT

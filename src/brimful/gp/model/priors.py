@@ -63,8 +63,8 @@ class Limits:
 
     Attributes:
         low_TP, high_TP: the bounds.
-        center_TP: where the priors pull to.
-        precision_P: how hard; 0 for none.
+        center_TP: the centers of the priors.
+        precision_P: their precision; 0 for none.
         fixed_P: parameters that are not fitted.
     """
 
@@ -87,15 +87,6 @@ class Limits:
     def select(self, index: Tensor | slice) -> "Limits":
         return Limits(self.low_TP[index], self.high_TP[index], self.center_TP[index], self.precision_P, self.fixed_P)
 
-    def to(self, dtype: torch.dtype) -> "Limits":
-        return Limits(
-            self.low_TP.to(dtype),
-            self.high_TP.to(dtype),
-            self.center_TP.to(dtype),
-            self.precision_P.to(dtype),
-            self.fixed_P,
-        )
-
 
 Priors = Mapping[str, LogNormal | tuple[float, float]] | str | None
 Bounds = Mapping[str, tuple[float, float]] | None
@@ -105,44 +96,27 @@ def limits(kernel: Kernel | CustomKernel, units: Units, priors: Priors, bounds: 
     """The priors and bounds of every task."""
     names = (*kernel.names, "noise")
     kinds = (*(kernel.kinds if isinstance(kernel, Kernel) else ("custom",) * len(kernel.names)), "noise")
-    own = (
-        {}
-        if isinstance(priors, str) or priors is None
-        else {name: _prior(name, value) for name, value in priors.items()}
-    )
-    _check_names("priors", own, names)
-    _check_names("bounds", bounds or {}, names)
-    shift_TP = units.shift(kernel)
-    low, high, center, precision = [], [], [], []
-    for position, (name, kind) in enumerate(zip(names, kinds, strict=True)):
-        shift_T = shift_TP[:, position]
-        if bounds and name in bounds:
-            least, most = _bound(name, bounds[name])
-            low.append(math.log(least) - shift_T)
-            high.append(math.log(most) - shift_T)
-        else:
-            least, most = BOUNDS.get(kind, _CUSTOM_BOUNDS) if isinstance(kernel, Kernel) else _CUSTOM_BOUNDS
-            low.append(torch.full_like(shift_T, math.log(least)))
-            high.append(torch.full_like(shift_T, math.log(most)))
-        if name in own:
-            center.append(math.log(own[name].median) - shift_T)
-            precision.append(own[name].spread ** -2)
-        elif priors == "weak" and kind in WEAK and isinstance(kernel, Kernel):
-            center.append(torch.full_like(shift_T, math.log(WEAK[kind].median)))
-            precision.append(WEAK[kind].spread ** -2)
-        else:
-            center.append(torch.zeros_like(shift_T))
-            precision.append(0.0)
-    fixed_P = torch.zeros(len(names), dtype=torch.bool, device=shift_TP.device)
+    own = {name: _prior(name, value) for name, value in priors.items()} if isinstance(priors, Mapping) else {}
+    for what, given in (("priors", own), ("bounds", bounds or {})):
+        for name in given:
+            if name not in names:
+                raise ConfigError(f"{what} names {name!r}; the parameters are {', '.join(names)}")
+    weak = WEAK if priors == "weak" and isinstance(kernel, Kernel) else {}
+    defaults = BOUNDS if isinstance(kernel, Kernel) else {}
+    columns, precision = [], []
+    for name, kind, shift_T in zip(names, kinds, units.shift(kernel).unbind(1), strict=True):
+        unmoved_T = torch.zeros_like(shift_T)  # what is given by default is in the units of the task
+        prior, bounded = own.get(name) or weak.get(kind), bounds is not None and name in bounds
+        least, most = _bound(name, bounds[name]) if bounded else defaults.get(kind, _CUSTOM_BOUNDS)
+        by_T = shift_T if bounded else unmoved_T
+        center_T = (math.log(prior.median) if prior else 0.0) - (shift_T if name in own else unmoved_T)
+        columns.append((math.log(least) - by_T, math.log(most) - by_T, center_T))
+        precision.append(prior.spread**-2 if prior else 0.0)
+    low_TP, high_TP, center_TP = (torch.stack(column, 1) for column in zip(*columns, strict=True))
+    fixed_P = torch.zeros(len(names), dtype=torch.bool, device=low_TP.device)
     fixed_P[-1] = noise_known
-    precision_P = torch.tensor(precision, dtype=torch.float64, device=shift_TP.device)
-    return Limits(
-        torch.stack(low, 1),
-        torch.stack(high, 1),
-        torch.stack(center, 1),
-        torch.where(fixed_P, 0.0, precision_P),
-        fixed_P,
-    )
+    precision_P = torch.tensor(precision, dtype=torch.float64, device=low_TP.device)
+    return Limits(low_TP, high_TP, center_TP, torch.where(fixed_P, 0.0, precision_P), fixed_P)
 
 
 def _prior(name: str, given: Any) -> LogNormal:
@@ -161,12 +135,6 @@ def _bound(name: str, given: Any) -> tuple[float, float]:
     if not 0 < least <= most < math.inf:
         raise ConfigError(f"the bounds of {name} are {given!r}; they must be positive, the lower one first")
     return least, most
-
-
-def _check_names(what: str, given: Mapping[str, Any], names: tuple[str, ...]) -> None:
-    for name in given:
-        if name not in names:
-            raise ConfigError(f"{what} names {name!r}; the parameters are {', '.join(names)}")
 
 
 def check(kernel: Kernel | CustomKernel, priors: Priors, bounds: Bounds) -> None:

@@ -5,7 +5,7 @@ regressors of the mean.
 """
 
 import math
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from enum import IntEnum
 
 import torch
@@ -90,10 +90,6 @@ class TaskBatch:
         """The first points alone."""
         known_TN = self.known_TN[:, :points]
         return TaskBatch(self.x_TND[:, :points], self.y_TN[:, :points], self.mask_TN[:, :points], known_TN, self.mean)
-
-    def to(self, dtype: torch.dtype) -> "TaskBatch":
-        """The same in another precision."""
-        return replace(self, x_TND=self.x_TND.to(dtype), y_TN=self.y_TN.to(dtype), known_TN=self.known_TN.to(dtype))
 
     def __len__(self) -> int:
         return len(self.y_TN)

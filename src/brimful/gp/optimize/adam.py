@@ -19,8 +19,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from ..model import likelihood
 from ..model.kernels import CustomKernel, Kernel
-from ..model.likelihood import nlml
 from ..model.priors import BOUNDS, Limits
 from ..model.tasks import TaskBatch
 from . import scoring
@@ -99,7 +99,7 @@ def _starts(kernel: CustomKernel, tasks: TaskBatch, limits: Limits, count: int) 
 
     def score(some: TaskBatch, bounds: Limits, theta_TP: Tensor) -> tuple[Tensor, ...]:
         theta_TP = scoring.clamp_to_bounds(theta_TP, bounds)
-        score_T = nlml(kernel, some, theta_TP) + bounds.prior_penalty(theta_TP)
+        score_T = likelihood.score(kernel, some, theta_TP)[0] + bounds.prior_penalty(theta_TP)
         return theta_TP, torch.where(torch.isfinite(score_T), score_T, math.inf)
 
     theta_TSP, score_TS = _side_by_side(score, tasks, limits, theta_TSP)
@@ -166,7 +166,7 @@ def _value_and_gradient(
     kernel: CustomKernel, tasks: TaskBatch, limits: Limits, theta_TP: Tensor
 ) -> tuple[Tensor, Tensor]:
     theta_TP = theta_TP.detach().requires_grad_()
-    value_T = nlml(kernel, tasks, theta_TP) + limits.prior_penalty(theta_TP)
+    value_T = likelihood.score(kernel, tasks, theta_TP)[0] + limits.prior_penalty(theta_TP)
     finite_T = torch.isfinite(value_T)
     (gradient_TP,) = torch.autograd.grad(torch.where(finite_T, value_T, 0.0).sum(), theta_TP)
     gradient_TP = torch.where(limits.fixed_P, 0.0, gradient_TP)

@@ -6,14 +6,13 @@ a curve.
 With E = V diag(e) V^T for a lengthscale, z = V^T y and the ratio r of noise to signal variance, the covariance is
 diagonal: twice the negative log likelihood is N log(q / N) + sum(log(e + r)), q = sum(z^2 / (e + r)) less what the mean
 takes, at the best signal variance q / N. For all tasks and all ratios that is a few products of matrices. Curves
-through the neighbours of the lowest points, first along the ratio, then along the lengthscale, put the guess so close
+through the neighbours of the lowest points, first along the ratio, then along the lengthscale, put the start so close
 to where scoring.py then goes that most tasks need no step from there. For that the lengthscales lie closest where the
 likelihood changes fastest, around a seventh of the extent of the inputs, and a prior moves the best variance.
 """
 
 import functools
 import math
-from collections.abc import Sequence
 from importlib.util import find_spec
 from typing import Any
 
@@ -24,13 +23,14 @@ from torch import Tensor
 from ..model.kernels import Kernel
 from ..model.priors import Limits
 from ..model.tasks import TaskBatch, regressors
+from . import polynomial
 
 _LENGTHS, _RATIOS = (0.011, 12.0, 49), (1e-8, 10.0, 32)  # first, last, how many
 _MIDDLE, _WIDTH = math.log(0.15), 1.0  # where the lengthscales lie closest, and over how much of their logarithm
 _REACH = 3  # points on each side of the lowest that its curve goes through
 _AT_ONCE = 4096  # tasks: enough for the products of matrices, and few enough for the caches
 _FEWEST = 16  # tasks: of fewer columns a product of matrices may add in another order
-_WORTH = 3.0  # nats: a local minimum this much above the best is not followed
+_WORTH = 3.0  # nats: a local minimum this much above the best starts no descent
 MOST_POINTS = 256
 """Points up to which it pays: of more, the bases take longer than they save, and gigabytes."""
 
@@ -49,16 +49,16 @@ def starts(
     if fused(y_TN.device, y_TN.shape[1], tasks.coefficients):
         from . import eigenbasis_triton
 
-        found_TSP, count_T = eigenbasis_triton.starts(y_TN, bases, limits, grids, most, _WORTH)
+        starts_TSP, count_T = eigenbasis_triton.starts(y_TN, bases, limits, grids, most, _WORTH)
     else:
         parts = []
         for index in torch.arange(len(tasks), device=y_TN.device).split(_AT_ONCE):
             some = index.repeat(-(-_FEWEST // len(index)))
             result = begin(*lowest(y_TN[some], bases, limits.select(some), grids), grids[0], most)
-            parts.append((result[0][: len(index)], result[1][: len(index)]))
-        found_TSP, count_T = torch.cat([part[0] for part in parts]), torch.cat([part[1] for part in parts])
-    found_TSP[:, :, 1] = _log_lengths(found_TSP[:, :, 1])
-    return found_TSP, count_T
+            parts.append([part[: len(index)] for part in result])
+        starts_TSP, count_T = (torch.cat(part) for part in zip(*parts, strict=True))
+    starts_TSP[:, :, 1] = _log_lengths(starts_TSP[:, :, 1])
+    return starts_TSP, count_T
 
 
 Grids = tuple[Float[Tensor, " L"], Float[Tensor, " L"], Float[Tensor, " R"]]
@@ -98,21 +98,17 @@ def _bases(kernel: Kernel, tasks: TaskBatch, grids: Grids) -> Bases:
 @functools.lru_cache(maxsize=1)
 def _moved(device: torch.device, *made_of: Any) -> Bases:
     """On their device, where only those of the last inputs are kept: a megabyte for 40 points, 17 for 256."""
-    V_LNN, W_LNR, M_LQNR, logdet_LR = (item.to(device) for item in _remembered(*made_of))
+    V_LNN, W_LNR, M_LQNR, logdet_LR = (item.to(device) for item in _make(*made_of))
     return V_LNN, W_LNR, M_LQNR, logdet_LR
 
 
 @functools.lru_cache(maxsize=8)
-def _remembered(
+def _make(
     kernel: Kernel, mean: str, x: bytes, dimensions: int, log_l: tuple[float, ...], log_r: tuple[float, ...]
 ) -> Bases:
-    """Kept from batch to batch: every one of a fit has the same inputs."""
+    """Made in float64, and kept from batch to batch: every one of a fit has the same inputs."""
     x_ND = torch.frombuffer(bytearray(x), dtype=torch.float64).reshape(-1, dimensions)
-    return _make(kernel, mean, x_ND, *(torch.tensor(item, dtype=torch.float64) for item in (log_l, log_r)))
-
-
-def _make(kernel: Kernel, mean: str, x_ND: Tensor, log_l_L: Tensor, log_r_R: Tensor) -> Bases:
-    """The bases, made in float64."""
+    log_l_L, log_r_R = (torch.tensor(item, dtype=torch.float64) for item in (log_l, log_r))
     x_LND, H_NQ = x_ND.expand(len(log_l_L), -1, -1), regressors(x_ND[None], mean)[0]
     theta_LP = torch.stack([torch.zeros_like(log_l_L), log_l_L], dim=1)
     e_LN, V_LNN = torch.linalg.eigh(kernel(x_LND, x_LND, theta_LP))
@@ -129,7 +125,7 @@ def lowest(
     y_TN: Tensor, bases: Bases, limits: Limits, grids: Grids
 ) -> tuple[Float[Tensor, "T L"], Float[Tensor, "T L"], Float[Tensor, "T L"]]:
     """For each task and lengthscale the lowest score over a continuous ratio, with the ratio and the variance there.
-    Guesses follow the valley along which lengthscale and variance grow together only if each has its own best."""
+    Starts lie along the valley in which lengthscale and variance grow together only if each has its own best."""
     T, N = y_TN.shape
     device, (log_l, log_r_R) = y_TN.device, (grids[1].tolist(), grids[2].float().to(y_TN.device))
     L, R, C = len(log_l), len(log_r_R), 2 * _REACH + 1
@@ -152,10 +148,11 @@ def lowest(
         around_CT = middle_LT[position] + moves_C1
         torch.gather(score_RT, 0, around_CT, out=score_LCT[position])
         torch.gather(log_v_RT, 0, around_CT, out=log_v_LCT[position])
-    curve = _curve(score_LCT.unbind(1))
+    curve = polynomial.through(*score_LCT.unbind(1))
     step_LT = _lowest(curve, (place_LT - middle_LT).float())
     ratio_LT = log_r_R[middle_LT] + step_LT * (log_r_R[1] - log_r_R[0])
-    return _value(curve, step_LT).mT, ratio_LT.mT, _value(_curve(log_v_LCT.unbind(1)), step_LT).mT
+    log_v_LT = polynomial.value(polynomial.through(*log_v_LCT.unbind(1)), step_LT)
+    return polynomial.value(curve, step_LT).mT, ratio_LT.mT, log_v_LT.mT
 
 
 def begin(
@@ -165,62 +162,33 @@ def begin(
     place_TS, count_T = _local_minima(best_TL, most)
     middle_TS = place_TS.clamp(_REACH, len(place_L) - 1 - _REACH)
     around = [middle_TS + move for move in range(-_REACH, _REACH + 1)]
-    step_TS = _lowest(
-        _curve([torch.gather(best_TL, 1, position) for position in around]), (place_TS - middle_TS).float()
+    best, ratio, log_v = (
+        polynomial.through(*(torch.gather(values_TL, 1, position) for position in around))
+        for values_TL in (best_TL, ratio_TL, log_v_TL)
     )
-    ratio_TS, log_v_TS = (
-        _value(_curve([torch.gather(item, 1, position) for position in around]), step_TS)
-        for item in (ratio_TL, log_v_TL)
-    )
+    step_TS = _lowest(best, (place_TS - middle_TS).float())
+    ratio_TS, log_v_TS = polynomial.value(ratio, step_TS), polynomial.value(log_v, step_TS)
     between = float(place_L[1] - place_L[0])
     at_TS = place_L.to(best_TL.device)[middle_TS] + step_TS * between
     return torch.stack([log_v_TS, at_TS, log_v_TS + ratio_TS], dim=2).double(), count_T
 
 
-Curve = tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]
-"""The coefficients of a polynomial, the constant first."""
-
-
-def _curve(values: Sequence[Tensor]) -> Curve:
-    """The polynomial through seven points a step apart, around the middle one: its even part, then its odd part."""
-    a, b, c, d, e, f, g = values
-    near, mid, far = 0.5 * (e + c) - d, 0.5 * (f + b) - d, 0.5 * (g + a) - d
-    sixth = (far - 6 * mid + 15 * near) / 360
-    fourth = (mid - 4 * near) / 12 - 5 * sixth
-    second = near - fourth - sixth
-    near, mid, far = 0.5 * (e - c), 0.5 * (f - b), 0.5 * (g - a)
-    fifth = (far - 4 * mid + 5 * near) / 120
-    third = (mid - 2 * near) / 6 - 5 * fifth
-    return d, near - third - fifth, second, third, fourth, fifth, sixth
-
-
-def _lowest(curve: Curve, near: Tensor) -> Tensor:
-    """Where a curve is lowest within a step of the lowest of its points, in steps from its middle."""
-    _, first, second, third, fourth, fifth, sixth = curve
+def _lowest(curve: tuple[Tensor, ...], near: Tensor) -> Tensor:
+    """Where a polynomial is lowest within a step of the lowest of its points, in steps from its middle."""
     low, high, step = (near - 1).clamp(min=-_REACH), (near + 1).clamp(max=_REACH), near
     for _ in range(4):
-        derivative = first + step * (
-            2 * second + step * (3 * third + step * (4 * fourth + step * (5 * fifth + step * 6 * sixth)))
-        )
-        curvature = 2 * second + step * (6 * third + step * (12 * fourth + step * (20 * fifth + step * 30 * sixth)))
+        derivative, curvature = polynomial.derivative(curve, step), polynomial.curvature(curve, step)
         step = step - torch.where(curvature > 0, derivative / curvature.clamp(min=1e-6), torch.sign(derivative))
         step = torch.minimum(torch.maximum(step, low), high)
     return step
 
 
-def _value(curve: Curve, step: Tensor) -> Tensor:
-    value = curve[-1]
-    for item in curve[-2::-1]:
-        value = item + step * value
-    return value
-
-
 class _PriorTerms:
     """What the priors add to the scores, up to what is the same for all, and how they move the best variance v: by one
-    of Newton's steps, bent by the third derivative, exact enough for weak priors; for strong ones by many steps.
+    of Newton's steps, corrected by the third derivative, exact enough for weak priors; for strong ones by many steps.
 
     With p and c precision and centre of variance, lengthscale and noise, and u = log v, they add
-    p_v (u - c_v)^2 / 2 + p_n (u + log r - c_n)^2 / 2 + p_l (log l - c_l)^2 / 2, whose slope along u is p u - s."""
+    p_v (u - c_v)^2 / 2 + p_n (u + log r - c_n)^2 / 2 + p_l (log l - c_l)^2 / 2, whose derivative by u is p u - s."""
 
     def __init__(self, limits: Limits, log_r_R: Tensor, N: int) -> None:
         (v_T, self.l_T, n_T), (by_v, self.by_l, by_n) = limits.center_TP.float().mT, limits.precision_P.tolist()
@@ -265,7 +233,7 @@ class _PriorTerms:
 
 
 def _local_minima(best_TL: Tensor, most: int) -> tuple[Tensor, Tensor]:
-    """The lengthscales without a better neighbour, best first, and how many of them to follow."""
+    """The lengthscales without a better neighbour, best first, and from how many of them to descend."""
     edge_T1 = torch.full_like(best_TL[:, :1], math.inf)
     before_TL, after_TL = torch.cat([edge_T1, best_TL[:, :-1]], 1), torch.cat([best_TL[:, 1:], edge_T1], 1)
     value_TL = torch.where((best_TL <= before_TL) & (best_TL <= after_TL), best_TL, math.inf)

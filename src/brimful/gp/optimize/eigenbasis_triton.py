@@ -1,5 +1,5 @@
-"""Initial values in a shared eigenbasis as two Triton kernels, the twins of `eigen.lowest` and `eigen.begin`, where the
-method is explained.
+"""Initial values in a shared eigenbasis as two Triton kernels, the twins of `eigenbasis.lowest` and
+`eigenbasis.begin`, where the method is explained.
 
 The first finds the lowest score of each lengthscale: a program has some tasks, and goes through the lengthscales;
 nothing of the grid of scores leaves the chip. The second finds the local minima among the lengthscales.
@@ -7,7 +7,6 @@ nothing of the grid of scores leaves the chip. The second finds the local minima
 
 # pyright: reportArgumentType=false, reportCallIssue=false, reportOperatorIssue=false, reportAttributeAccessIssue=false
 # pyright: reportGeneralTypeIssues=false, reportIndexIssue=false
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -16,12 +15,15 @@ import triton.language as tl
 from torch import Tensor
 
 from ..model.priors import Limits
+from . import polynomial
 
 _TOGETHER, _CHOSEN = 64, 16  # tasks of one program, of each kernel
-_AT_ONCE = 1 << 15  # tasks at a time: the scores of all lengthscales take many times what a guess does
+_AT_ONCE = 1 << 15  # tasks at a time: the scores of all lengthscales take many times what a start does
 MOST_POINTS = 128
 _PRECISION, _WARPS = "tf32x3", 4
-_REACH = 3  # as `eigen._REACH`
+_REACH = 3  # as `eigenbasis._REACH`
+_through, _value = triton.jit(polynomial.through), triton.jit(polynomial.value)
+_derivative, _curvature = triton.jit(polynomial.derivative), triton.jit(polynomial.curvature)
 
 
 @triton.jit
@@ -30,33 +32,11 @@ def _at(grid, r, position):
 
 
 @triton.jit
-def _curve(a, b, c, d, e, f, g):
-    """The polynomial through seven points a step apart, by its coefficients around the middle one, without the
-    constant."""
-    near, mid, far = 0.5 * (e + c) - d, 0.5 * (f + b) - d, 0.5 * (g + a) - d
-    sixth = (far - 6 * mid + 15 * near) / 360
-    fourth = (mid - 4 * near) / 12 - 5 * sixth
-    second = near - fourth - sixth
-    near, mid, far = 0.5 * (e - c), 0.5 * (f - b), 0.5 * (g - a)
-    fifth = (far - 4 * mid + 5 * near) / 120
-    third = (mid - 2 * near) / 6 - 5 * fifth
-    return near - third - fifth, second, third, fourth, fifth, sixth
-
-
-@triton.jit
-def _value(c, k, s):
-    return c + s * (k[0] + s * (k[1] + s * (k[2] + s * (k[3] + s * (k[4] + s * k[5])))))
-
-
-@triton.jit
 def _down(k, near, REACH: tl.constexpr):
     """Where a curve is lowest within a step of the lowest of its points, in steps from its middle."""
     low, high, step = tl.maximum(near - 1.0, -REACH), tl.minimum(near + 1.0, REACH), near
     for _ in tl.static_range(4):
-        derivative = k[0] + step * (
-            2 * k[1] + step * (3 * k[2] + step * (4 * k[3] + step * (5 * k[4] + step * 6 * k[5])))
-        )
-        curvature = 2 * k[1] + step * (6 * k[2] + step * (12 * k[3] + step * (20 * k[4] + step * 30 * k[5])))
+        derivative, curvature = _derivative(k, step), _curvature(k, step)
         sign = tl.where(derivative > 0.0, 1.0, tl.where(derivative < 0.0, -1.0, 0.0))
         step -= tl.where(curvature > 0.0, derivative / tl.maximum(curvature, 1e-6), sign)
         step = tl.minimum(tl.maximum(step, low), high)
@@ -65,9 +45,9 @@ def _down(k, near, REACH: tl.constexpr):
 
 @triton.jit
 def _around(grid, at, here):
-    """The curve through seven points beside each other: its middle, and its other coefficients."""
+    """The polynomial through seven points beside each other."""
     middle = tl.load(grid + at, mask=here, other=0.0)
-    return middle, _curve(
+    return _through(
         tl.load(grid + at - 3, mask=here, other=0.0), tl.load(grid + at - 2, mask=here, other=0.0),
         tl.load(grid + at - 1, mask=here, other=0.0), middle, tl.load(grid + at + 1, mask=here, other=0.0),
         tl.load(grid + at + 2, mask=here, other=0.0), tl.load(grid + at + 3, mask=here, other=0.0),
@@ -78,7 +58,7 @@ def _around(grid, at, here):
 def _across(grid, r, at):
     """The same, of a grid that a program has."""
     middle = _at(grid, r, at)
-    return middle, _curve(
+    return _through(
         _at(grid, r, at - 3), _at(grid, r, at - 2), _at(grid, r, at - 1), middle, _at(grid, r, at + 1),
         _at(grid, r, at + 2), _at(grid, r, at + 3),
     )  # fmt: skip
@@ -90,7 +70,7 @@ def _begin(
     STARTS: tl.constexpr, WORTH: tl.constexpr, S: tl.constexpr,
 ):  # fmt: skip
     """Of each task the lengthscales without a better neighbour, best first, each where the curve through it and those
-    beside it is lowest; and how many of them to follow."""
+    beside it is lowest; and from how many of them to descend."""
     t = tl.program_id(0).to(tl.int64) * S + tl.arange(0, S)
     here = t < T
     l = tl.arange(0, LB)  # noqa: E741, a lengthscale
@@ -111,15 +91,14 @@ def _begin(
         result += tl.where(least <= best + WORTH, 1, 0)
         middle = tl.minimum(tl.maximum(position, REACH), L - 1 - REACH)
         spot = t * L + middle
-        _, k = _around(score, spot, here)
+        k = _around(score, spot, here)
         step = _down(k, (position - middle).to(tl.float32), REACH)
-        rc, rk = _around(ratio, spot, here)
-        vc, vk = _around(log_v, spot, here)
-        variance = _value(vc, vk, step)
+        scale = _around(ratio, spot, here)
+        variance = _value(_around(log_v, spot, here), step)
         to = starts + ((first + t) * STARTS + s) * 3
         tl.store(to, variance.to(tl.float64), mask=here)
         tl.store(to + 1, tl.load(positions + middle) + step.to(tl.float64) * between, mask=here)
-        tl.store(to + 2, (variance + _value(rc, rk, step)).to(tl.float64), mask=here)
+        tl.store(to + 2, (variance + _value(scale, step)).to(tl.float64), mask=here)
     tl.store(counts + first + t, tl.maximum(result, 1).to(tl.int32), mask=here)
 
 
@@ -174,13 +153,13 @@ def _lowest(
         first = tl.min(score, axis=1)
         lowest = tl.min(tl.where(score == first[:, None], r[None, :], R), axis=1)
         middle = tl.minimum(tl.maximum(lowest, REACH), R - 1 - REACH)
-        least, k = _across(score, r, middle)
+        k = _across(score, r, middle)
         step = _down(k, (lowest - middle).to(tl.float32), REACH)
-        scale, v = _across(log_v, r, middle)
+        v = _across(log_v, r, middle)
         to = t.to(tl.int64) * L + position
-        tl.store(out_score + to, _value(least, k, step), mask=here)
+        tl.store(out_score + to, _value(k, step), mask=here)
         tl.store(out_ratio + to, tl.load(log_r) + (middle.to(tl.float32) + step) * between, mask=here)
-        tl.store(out_log_v + to, _value(scale, v, step), mask=here)
+        tl.store(out_log_v + to, _value(v, step), mask=here)
 
 
 def serves(points: int, regressors: int) -> bool:
@@ -189,64 +168,52 @@ def serves(points: int, regressors: int) -> bool:
 
 
 Bases = tuple[Tensor, Tensor, Tensor, Tensor]
-"""As `eigen.Bases`."""
+"""As `eigenbasis.Bases`."""
 Grids = tuple[Tensor, Tensor, Tensor]
-"""As `eigen.Grids`."""
+"""As `eigenbasis.Grids`."""
+Prepared = tuple[tuple[Tensor, ...], Tensor, dict[str, Any]]
+"""What `_lowest` takes for all tasks alike: its tensors, the precision of the priors, and what it has compiled in."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Ready:
-    """What `_lowest` is given for all tasks alike: its tensors, and what it has compiled in."""
-
-    tensors: tuple[Tensor, ...]
-    precision_P: Tensor
-    compiled: dict[str, Any]
-
-
-def _ready(bases: Bases, limits: Limits, grids: Grids) -> _Ready:
+def prepare(bases: Bases, limits: Limits, grids: Grids) -> Prepared:
+    """What is the same for all tasks, as the kernel takes it."""
     (V_LNN, W_LNR, M_LQNR, logdet_LR), (_, log_l_L, log_r_R) = bases, grids
     L, N, R = W_LNR.shape
     B, device, pad = max(16, triton.next_power_of_2(N)), V_LNN.device, torch.nn.functional.pad
-    fill = B - N
     tensors = (
-        pad(V_LNN, (0, fill, 0, fill)).contiguous(), pad(W_LNR, (0, 0, 0, fill)).contiguous(),
-        pad(M_LQNR, (0, 0, 0, fill)).contiguous(), logdet_LR.contiguous(), log_l_L.float().to(device),
+        pad(V_LNN, (0, B - N, 0, B - N)).contiguous(), pad(W_LNR, (0, 0, 0, B - N)).contiguous(),
+        pad(M_LQNR, (0, 0, 0, B - N)).contiguous(), logdet_LR.contiguous(), log_l_L.float().to(device),
         log_r_R.float().to(device),
     )  # fmt: skip
     compiled = {
         "L": L, "R": R, "Q": M_LQNR.shape[1], "HAS_PRIORS": bool(limits.precision_P.any()), "STEPS": limits.steps(N),
         "REACH": _REACH, "B": B, "S": _TOGETHER, "PRECISION": _PRECISION, "num_warps": _WARPS,
     }  # fmt: skip
-    return _Ready(tensors, limits.precision_P.float(), compiled)
+    return tensors, limits.precision_P.float(), compiled
 
 
-def _lowest_of(y_TN: Tensor, ready: _Ready, center_TP: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    (T, N), device, run = y_TN.shape, y_TN.device, _lowest
-    score_TL, ratio_TL, log_v_TL = (
-        torch.empty(T, ready.compiled["L"], dtype=torch.float32, device=device) for _ in range(3)
-    )
+def lowest(y_TN: Tensor, center_TP: Tensor, prepared: Prepared) -> tuple[Tensor, Tensor, Tensor]:
+    """For each task and lengthscale the lowest score over a continuous ratio, with the ratio and the variance there."""
+    (T, N), (tensors, precision_P, compiled), run = y_TN.shape, prepared, _lowest
+    like: dict[str, Any] = {"dtype": torch.float32, "device": y_TN.device}
+    score_TL, ratio_TL, log_v_TL = (torch.empty(T, compiled["L"], **like) for _ in range(3))
     run[(-(-T // _TOGETHER),)](
-        y_TN.float().contiguous(), *ready.tensors, center_TP.float().contiguous(), ready.precision_P, score_TL,
-        ratio_TL, log_v_TL, T, N, **ready.compiled,
+        y_TN.float().contiguous(), *tensors, center_TP.float().contiguous(), precision_P, score_TL, ratio_TL, log_v_TL,
+        T, N, **compiled,
     )  # fmt: skip
     return score_TL, ratio_TL, log_v_TL
 
 
-def lowest(y_TN: Tensor, bases: Bases, limits: Limits, grids: Grids) -> tuple[Tensor, Tensor, Tensor]:
-    """For each task and lengthscale the lowest score over a continuous ratio, with the ratio and the variance there."""
-    return _lowest_of(y_TN, _ready(bases, limits, grids), limits.center_TP)
-
-
 def starts(y_TN: Tensor, bases: Bases, limits: Limits, grids: Grids, most: int, worth: float) -> tuple[Tensor, Tensor]:
-    """As `eigen.begin`: none that is `worth` nats above the best."""
-    T, L, device, ready = len(y_TN), len(grids[0]), y_TN.device, _ready(bases, limits, grids)
+    """As `eigenbasis.begin`: none that is `worth` nats above the best."""
+    T, L, device, prepared = len(y_TN), len(grids[0]), y_TN.device, prepare(bases, limits, grids)
     count = min(most, L)
     starts_TSP = torch.empty(T, count, 3, dtype=torch.float64, device=device)
     count_T = torch.empty(T, dtype=torch.int32, device=device)
     positions, run = grids[0].double().to(device), _begin
     for first in range(0, T, _AT_ONCE):
         some = slice(first, min(T, first + _AT_ONCE))
-        result = _lowest_of(y_TN[some], ready, limits.center_TP[some])
+        result = lowest(y_TN[some], limits.center_TP[some], prepared)
         run[(-(-len(result[0]) // _CHOSEN),)](
             *result, positions, starts_TSP, count_T, first, len(result[0]), REACH=_REACH, L=L,
             LB=triton.next_power_of_2(L), STARTS=count, WORTH=worth, S=_CHOSEN, num_warps=2,

@@ -11,10 +11,11 @@ with the best common factor for all its variances, and each of its local minima 
 starts a descent, which is given up when it approaches a visited optimum or has too little to gain.
 """
 
+import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Float, Int
@@ -43,9 +44,9 @@ class ScoringOptions:
     Attributes:
         steps: the most steps from one start.
         tolerance: nats still to be gained at which a task has converged.
-        reach: the most a logarithm may change in one step.
+        max_step: the most a logarithm may change in one step.
         starts: the most local minima of the grid to descend from.
-        late: steps after which a further start that is still worse than what is known is given up.
+        patience: steps after which a further start that is still worse than what is known is given up.
     """
 
     steps: int = 100
@@ -55,8 +56,7 @@ class ScoringOptions:
     patience: int = 12
 
 
-@dataclass(frozen=True, slots=True)
-class Optima:
+class Optima(NamedTuple):
     """The result, one row per task. `nlml_T` is the plain negative log marginal likelihood, without any prior."""
 
     theta_TP: Float[Tensor, "T P"]
@@ -66,35 +66,35 @@ class Optima:
     ending_T: Int[Tensor, " T"]
     beta_TQ: Float[Tensor, "T Q"]
 
+    @staticmethod
+    def unfitted(limits: Limits, coefficients: int) -> "Optima":
+        """Of tasks for which nothing has been reached yet."""
+        low_TP = limits.low_TP
+        infinite_T, whole_T = torch.full_like(low_TP[:, 0], math.inf), torch.zeros_like(low_TP[:, 0], dtype=torch.int64)
+        theta_TP, beta_TQ = torch.full_like(low_TP, math.nan), low_TP.new_zeros(len(low_TP), coefficients)
+        return Optima(theta_TP, infinite_T, whole_T, infinite_T.clone(), whole_T + FAILED, beta_TQ)
+
     def select(self, index: Tensor) -> "Optima":
-        return Optima(*(getattr(self, value.name)[index] for value in fields(self)))
+        return Optima(*(values[index] for values in self))
 
     def scattered(self, index: Tensor, count: int) -> "Optima":
         """The rows at their places among so many; the others are 0."""
-        result = {value.name: getattr(self, value.name) for value in fields(self)}
-        wider = {name: value.new_zeros(count, *value.shape[1:]) for name, value in result.items()}
-        return Optima(**{name: value.index_copy(0, index, result[name]) for name, value in wider.items()})
+        return Optima(*(rows.new_zeros(count, *rows.shape[1:]).index_copy(0, index, rows) for rows in self))
 
     @staticmethod
     def concatenated(parts: "Sequence[Optima]") -> "Optima":
-        return Optima(*(torch.cat([getattr(part, value.name) for part in parts]) for value in fields(Optima)))
+        return Optima(*(torch.cat(values) for values in zip(*parts, strict=True)))
 
 
 def grid(kernel: Kernel, limits: Limits) -> tuple[Float[Tensor, "G P"], list[int]]:
     """The initial values, and the lengths of the axes of their grid."""
     rows, axes = kernel.initial_grid()
     known = bool(limits.fixed_P[-1])
-    variances = [position for position, kind in enumerate(kernel.kinds) if kind == "variance"]
-    initial_grid = []
-    for row in rows:
-        for level in _VARIANCES if known else NOISES:
-            guess = [*row, math.log(level)]
-            if known:
-                guess[-1] = NO_NOISE
-                for position in variances:
-                    guess[position] += math.log(level)
-            initial_grid.append(guess)
-    return torch.tensor(initial_grid, dtype=limits.low_TP.dtype, device=limits.low_TP.device), [*axes, len(NOISES)]
+    grid = []
+    for row, level in itertools.product(rows, _VARIANCES if known else NOISES):
+        scaled = [value + math.log(level) * (kind == "variance") for value, kind in zip(row, kernel.kinds, strict=True)]
+        grid.append([*scaled, NO_NOISE] if known else [*row, math.log(level)])
+    return torch.tensor(grid, dtype=limits.low_TP.dtype, device=limits.low_TP.device), [*axes, len(NOISES)]
 
 
 def scales_all(kernel: Kernel, limits: Limits) -> Any:
@@ -121,18 +121,9 @@ def fit(
     starts_TSP, follow_T = starts or grid_search(
         kernel, limits, options, count_T, score, periods.initial_periods(kernel, tasks, limits)
     )
-    T, _, P = starts_TSP.shape
-    like: dict[str, Any] = {"dtype": starts_TSP.dtype, "device": starts_TSP.device}
-    best = Optima(
-        torch.full((T, P), math.nan, **like),
-        torch.full((T,), math.inf, **like),
-        torch.zeros(T, dtype=torch.int64, device=starts_TSP.device),
-        torch.full((T,), math.inf, **like),
-        torch.full((T,), FAILED, device=starts_TSP.device),
-        torch.zeros(T, tasks.coefficients, **like),
-    )
-    objective_T = torch.full((T,), math.inf, **like)
-    for attempt in range(int(follow_T.max()) if T else 0):
+    best = Optima.unfitted(limits, tasks.coefficients)
+    objective_T = best.nlml_T.clone()
+    for attempt in range(int(follow_T.max()) if len(tasks) else 0):
         index = torch.nonzero(follow_T > attempt)[:, 0]
         result, reached_T = _descend(
             kernel, tasks.select(index), limits.select(index), options, starts_TSP[index, attempt], objective_T[index],
@@ -233,18 +224,13 @@ def _descend(
     """From one start each down to a minimum, and the objective there. A task that comes near `best_TP`, or cannot get
     below `best_T`, is given up."""
     T, P = theta_TP.shape
-    device, dtype = theta_TP.device, theta_TP.dtype
-    R = P + 2
     now_TP = clamp_to_bounds(theta_TP, limits)
-    objective_T, beta_TQ, derivatives = _objective(kernel, tasks, limits, now_TP)
-    gradient_TP, plain_T = derivatives.gradient_TP, objective_T - limits.prior_penalty(now_TP)
-    info_TPP = derivatives.information_TPP
-    steps_TRP = torch.zeros(T, R, P, dtype=dtype, device=device)
-    changes_TRP = torch.zeros_like(steps_TRP)
-    damping_T = torch.full((T,), 1e-3, dtype=dtype, device=device)
-    rise_T = torch.full_like(damping_T, 4.0)
+    objective_T, beta_TQ, gradient_TP, info_TPP = _objective(kernel, tasks, limits, now_TP)
+    plain_T = objective_T - limits.prior_penalty(now_TP)
+    steps_TRP, changes_TRP = now_TP.new_zeros(2, T, P + 2, P)
+    damping_T, rise_T = torch.full_like(objective_T, 1e-3), torch.full_like(objective_T, 4.0)
     ending_T = torch.where(torch.isfinite(objective_T), UNFINISHED, FAILED)
-    iterations_T = torch.zeros(T, dtype=torch.int64, device=device)
+    iterations_T = torch.zeros_like(ending_T)
     left_T = _remaining_gain(info_TPP, gradient_TP, _free(now_TP, gradient_TP, limits))
     ending_T = torch.where((ending_T == UNFINISHED) & (left_T < options.tolerance), CONVERGED, ending_T)
     active = torch.nonzero((ending_T == UNFINISHED) & ~(objective_T - 3 * left_T > best_T + 0.2))[:, 0]
@@ -259,7 +245,7 @@ def _descend(
         step = torch.where(outward, 0.0, step)  # it cannot go there, and must not hold up the others
         step = step * (options.max_step / step.abs().amax(1, keepdim=True).clamp(min=options.max_step))
         trial = torch.where(free, clamp_to_bounds(now - step, bounds), now)
-        reached, beta, derivatives = _objective(kernel, part, bounds, trial)
+        reached, beta, gradient_there, info_there = _objective(kernel, part, bounds, trial)
         iterations_T[active] += 1
         better = reached < objective_T[active]
         moved = torch.where(free, trial - now, 0.0)
@@ -275,15 +261,13 @@ def _descend(
         plain_T[to] = reached[better] - bounds.prior_penalty(trial)[better]
         beta_TQ[to] = beta[better]
         steps_TRP[to] = torch.cat([steps_TRP[to][:, 1:], moved[better][:, None]], 1)
-        change = derivatives.gradient_TP[better] - gradient[better]
+        change = gradient_there[better] - gradient[better]
         changes_TRP[to] = torch.cat([changes_TRP[to][:, 1:], change[:, None]], 1)
-        gradient_TP[to] = derivatives.gradient_TP[better]
-        info_TPP[to] = _bfgs_update(derivatives.information_TPP[better], steps_TRP[to], changes_TRP[to])
-        left_T[active] = _remaining_gain(
-            info_TPP[active], gradient_TP[active], _free(now_TP[active], gradient_TP[active], bounds)
-        )
-        left = left_T[active]
-        level = better & (gain < _EPSILON[dtype] * (1 + objective_T[active].abs()))
+        gradient_TP[to] = gradient_there[better]
+        info_TPP[to] = _bfgs_update(info_there[better], steps_TRP[to], changes_TRP[to])
+        free = _free(now_TP[active], gradient_TP[active], bounds)
+        left = _remaining_gain(info_TPP[active], gradient_TP[active], free)
+        level = better & (gain < 1e-13 * (1 + objective_T[active].abs()))
         stuck = (~better & (damping_T[active] > 1e8)) | level
         done = (better & (left < options.tolerance)) | (stuck & (left < 1e3 * options.tolerance))
         apart = torch.where(limits.fixed_P, 0.0, (now_TP[active] - best_TP[active]).abs())
@@ -299,19 +283,19 @@ def _descend(
     return Optima(now_TP, plain_T, iterations_T, norm_T, ending_T, beta_TQ), objective_T
 
 
-_EPSILON = {torch.float64: 1e-13, torch.float32: 1e-7}
-
-
 def _objective(
     kernel: Kernel, tasks: TaskBatch, limits: Limits, theta_TP: Tensor
-) -> tuple[Tensor, Tensor, likelihood.Derivatives]:
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """What is made small, the mean's coefficients, and the derivatives with the priors' part."""
-    nlml_T, beta_TQ, derivatives = likelihood.evaluate(kernel, tasks, theta_TP)
+    nlml_T, beta_TQ, gradient_TP, information_TPP = likelihood.evaluate(kernel, tasks, theta_TP)
     apart_TP = torch.where(limits.precision_P > 0, theta_TP - limits.center_TP, 0.0)
-    gradient_TP = derivatives.gradient_TP + limits.precision_P * apart_TP
-    information_TPP = derivatives.information_TPP + torch.diag(limits.precision_P)
-    derivatives = likelihood.Derivatives(gradient_TP, information_TPP)
-    return nlml_T + limits.prior_penalty(theta_TP), beta_TQ, derivatives
+    gradient_TP = gradient_TP + limits.precision_P * apart_TP
+    return (
+        nlml_T + limits.prior_penalty(theta_TP),
+        beta_TQ,
+        gradient_TP,
+        information_TPP + torch.diag(limits.precision_P),
+    )
 
 
 def _free(theta_TP: Tensor, gradient_TP: Tensor, limits: Limits) -> Tensor:
