@@ -22,8 +22,10 @@ _AT_ONCE = 1 << 15  # tasks at a time: the scores of all lengthscales take many 
 MOST_POINTS = 128
 _PRECISION, _WARPS = "tf32x3", 4
 _REACH = 3  # as `eigenbasis._REACH`
-_through, _value = triton.jit(polynomial.through), triton.jit(polynomial.value)
-_derivative, _curvature = triton.jit(polynomial.derivative), triton.jit(polynomial.curvature)
+_through, _value, _derivative, _curvature = (
+    function if triton.knobs.runtime.interpret else triton.jit(function)  # the interpreter calls plain functions
+    for function in (polynomial.through, polynomial.value, polynomial.derivative, polynomial.curvature)
+)
 
 
 @triton.jit
