@@ -1,8 +1,8 @@
-"""What the sampler costs: the share of a run's time that it takes while it watches at its usual pace.
+"""What the sampler costs: the share of a run's time that it takes at its usual interval.
 
     python benchmarks/monitor.py
 
-Two numbers, both against a run without it: the time of one look divided by the interval, and a whole run of small
+Two numbers, both against a run without it: the time of one sample divided by the interval, and a whole run of small
 matrix products with and without the sampler, in turns.
 """
 
@@ -16,6 +16,7 @@ import torch
 
 from brimful.core.memory import devices
 from brimful.core.memory.monitor import Sampler
+from brimful.core.runs.events import Sampled
 
 INTERVAL = 0.25
 
@@ -31,21 +32,25 @@ def work(device: torch.device, seconds: float) -> int:
     return done
 
 
+def _ignore(sample: Sampled) -> None:
+    pass
+
+
 def main() -> None:
     device = devices.resolve("auto")
-    sampler = Sampler(device, interval=INTERVAL)
-    sampler.look()
+    sampler = Sampler(_ignore, device, interval=INTERVAL)
+    sampler.sample()
     started = time.perf_counter()
     for _ in range(200):
-        sampler.look()
+        sampler.sample()
     look = (time.perf_counter() - started) / 200
     work(device, 1.0)
     bare = watched = 0
     for _ in range(6):
         bare += work(device, 1.0)
-        with Sampler(device, interval=INTERVAL):
+        with Sampler(_ignore, device, interval=INTERVAL):
             watched += work(device, 1.0)
-    print(f"{devices.model_name(device)}: a look takes {look * 1e6:.0f} us, {look / INTERVAL:.3%} of the time")
+    print(f"{devices.model_name(device)}: a sample takes {look * 1e6:.0f} us, {look / INTERVAL:.3%} of the time")
     print(f"work done in the same time with the sampler: {watched / bare:.2%} of that without it")
 
 

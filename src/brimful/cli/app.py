@@ -102,15 +102,15 @@ def runs(
     json: JSON = False,
 ) -> None:
     """The run directories under a folder, with their state."""
-    from .runs import explain, survey
+    from .runs import explain, list_runs
 
-    emit(survey(folder), explain, json)
+    emit(list_runs(folder), explain, json)
 
 
 def main() -> None:
     """The entry point of the command."""
     # Shown in the root's help, and accepted anywhere on the line, where people type it after a failure.
-    arguments = [each for each in sys.argv[1:] if each != "--debug"]
+    arguments = [argument for argument in sys.argv[1:] if argument != "--debug"]
     guarded.debug = len(arguments) < len(sys.argv) - 1
     try:
         guarded(app)(arguments, prog_name="brimful")  # a workload that cannot be imported is an error like others

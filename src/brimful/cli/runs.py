@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +12,11 @@ from ..core.base.units import format_count
 from ..core.runs import rundir
 
 
-def survey(folder: Path) -> dict[str, Any]:
+def list_runs(folder: Path) -> dict[str, Any]:
     """The report. Its keys are stable and documented in docs/cli.md."""
     if not folder.is_dir():
         raise InputError(f"{folder} is not a folder; name one that holds run directories")
-    return {"folder": str(folder), "runs": [run.to_dict() for run in rundir.find(folder)]}
+    return {"folder": str(folder), "runs": [asdict(run) for run in rundir.find(folder)]}
 
 
 def explain(report: Mapping[str, Any]) -> str:

@@ -13,7 +13,7 @@ from ..core.base.errors import InputError
 from ..core.base.pytree import as_tensor
 from ..core.runs import fingerprint
 from .dataset import Dataset, Field, Fields, called, unpack
-from .ragged import Ragged, packed, pick
+from .ragged import Ragged, change, packed, pick, tensors_of
 
 _CPU = torch.device("cpu")
 
@@ -67,21 +67,20 @@ class ArrayDataset(Dataset):
         return self._samples
 
     def gather(self, index: np.ndarray, pin: bool = False) -> Fields:
-        found = {name: self._pick(name, column, index, pin) for name, column in self._columns.items()}
         return {
-            name: Ragged(part.values.cpu(), part.offsets.cpu()) if isinstance(part, Ragged) else part.cpu()
-            for name, part in found.items()
+            name: change(self._pick(name, column, index, pin), torch.Tensor.cpu)
+            for name, column in self._columns.items()
         }
 
     def load(self, rows: slice | np.ndarray) -> tuple[Fields, dict[int, str]]:
-        index, found = np.arange(rows.start, rows.stop) if isinstance(rows, slice) else rows, {}
+        index, fields = np.arange(rows.start, rows.stop) if isinstance(rows, slice) else rows, {}
         for name, column in self._columns.items():
             if isinstance(rows, np.ndarray) or isinstance(column, Ragged):
-                found[name] = self._pick(name, column, index)
+                fields[name] = self._pick(name, column, index)
             else:  # a function sees arrays in C order, and tensors as they are
-                found[name] = column[rows].contiguous() if name in self._arrays else column[rows]
-        bad = {place: self.bad[row] for place, row in enumerate(index.tolist()) if row in self.bad} if self.bad else {}
-        return found, bad
+                fields[name] = column[rows].contiguous() if name in self._arrays else column[rows]
+        bad = {row: self.bad[number] for row, number in enumerate(index.tolist()) if number in self.bad}
+        return fields, bad
 
     def _pick(self, name: str, column: Tensor | Ragged, index: np.ndarray, pin: bool = False) -> Tensor | Ragged:
         where, device = torch.from_numpy(index), (column.values if isinstance(column, Ragged) else column).device
@@ -102,12 +101,12 @@ class ArrayDataset(Dataset):
         return dict(self._columns) if self.ready(device) else None
 
     def ready(self, device: torch.device) -> bool:
-        parts = [part for column in self._columns.values() for part in _tensors(column)]
+        parts = [part for column in self._columns.values() for part in tensors_of(column)]
         return not self._mapped and all(part.device == device for part in parts)
 
     def fingerprint(self) -> str:
         columns = {
-            name: _tensors(column) if isinstance(column, Ragged) else column for name, column in self._columns.items()
+            name: tensors_of(column) if isinstance(column, Ragged) else column for name, column in self._columns.items()
         }
         return fingerprint.of([columns, list(self.bad)] if self.bad else columns)
 
@@ -155,10 +154,6 @@ def shared_length(lengths: dict[str, int]) -> int:
         shown = ", ".join(f"{name}: {length}" for name, length in lengths.items())
         raise InputError(f"the fields have different numbers of samples ({shown}); they must share one leading axis")
     return next(iter(lengths.values()))
-
-
-def _tensors(column: Tensor | Ragged) -> tuple[Tensor, ...]:
-    return (column.values, column.offsets) if isinstance(column, Ragged) else (column,)
 
 
 def _column(name: str, part: Any) -> Tensor | Ragged:

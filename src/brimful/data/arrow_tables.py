@@ -17,8 +17,8 @@ from ..core.base import arrow
 from ..core.base.errors import BrimfulWarning, InputError
 from ..core.runs import fingerprint, parquet
 from .array_dataset import ArrayDataset, DeferredDataset
-from .dataset import Field, Fields, chosen
-from .ragged import Ragged
+from .dataset import Field, Fields, chosen, collect
+from .ragged import by_lengths
 
 
 def table_dataset(table: pa.Table, columns: Sequence[str] | None) -> ArrayDataset:
@@ -78,22 +78,14 @@ class ParquetDataset(DeferredDataset):
 
     def _columns_of(self, fields: dict[str, Field]) -> Fields:
         """All rows of some columns, none of which may hold a null."""
-        found = {
-            name: torch.empty(
-                (len(self) if field.lengths is None else int(field.lengths.sum()), *field.shape), dtype=field.dtype
-            )
-            for name, field in fields.items()
-        }
-        filled = dict.fromkeys(fields, 0)
+        return collect(fields, len(self), self._converted(fields), torch.device("cpu"))
+
+    def _converted(self, fields: dict[str, Field]) -> Iterator[Fields]:
         for group, start in enumerate(self._starts[:-1].tolist()):
-            parts, bad = _convert(self._read_group(group, list(fields)), fields)
+            part, bad = _convert(self._read_group(group, list(fields)), fields)
             for row, reason in bad.items():
                 raise null_error(reason, start + row)
-            for name, part in parts.items():
-                values = part.values if isinstance(part, Ragged) else part
-                found[name][filled[name] : filled[name] + len(values)] = values
-                filled[name] += len(values)
-        return {name: _ragged(found[name], field.lengths) for name, field in fields.items()}
+            yield part
 
     def fingerprint(self) -> str:
         named = [part for path in self._paths for part in (path.name, path)]
@@ -135,30 +127,24 @@ def _list_lengths(column: Any) -> np.ndarray:
 
 def _convert(table: pa.Table, fields: dict[str, Field]) -> tuple[Fields, dict[int, str]]:
     """The columns of some rows, and the reason for each row that holds a null for which there is no NaN."""
-    found, bad = {}, {}
+    converted, bad = {}, {}
     for name, field in fields.items():
         column: Any = arrow.whole(table[name])
         if not (pa.types.is_list(column.type) or pa.types.is_large_list(column.type)):
-            found[name], nulls = arrow.numbers(column)
+            converted[name], nulls = arrow.numbers(column)
         else:
             values, nulls = arrow.numbers(column.flatten())
             lengths = _list_lengths(column)
             inside = np.searchsorted(np.cumsum(lengths), nulls, side="right")
             nulls = np.union1d(inside, np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False)))
-            found[name] = (
-                values.reshape(len(column), *field.shape) if field.lengths is None else _ragged(values, lengths)
+            converted[name] = (
+                values.reshape(len(column), *field.shape) if field.lengths is None else by_lengths(values, lengths)
             )
         for row in nulls.tolist():
             bad.setdefault(row, f"column {name!r} is null")
-    return found, bad
+    return converted, bad
 
 
 def null_error(reason: str, row: int) -> InputError:
     """The error where every row must be whole."""
     return InputError(f"{reason} in row {row}, and its numbers have no NaN; fill the nulls, or drop those rows")
-
-
-def _ragged(values: torch.Tensor, lengths: np.ndarray | None) -> Any:
-    if lengths is None:
-        return values
-    return Ragged(values, torch.from_numpy(np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)))

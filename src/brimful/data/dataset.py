@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from ..core.base.errors import InputError
-from .ragged import Padded
+from .ragged import Padded, Ragged, by_lengths
 
 Fields = dict[str, Any]
 """Tensors, or `Ragged`, by the names of their fields."""
@@ -127,6 +127,21 @@ class Dataset:
     def batch_bytes(self, batch: int) -> int:
         """Of the largest batch of that many samples."""
         return sum(field.batch_bytes(batch) for field in self.fields.values())
+
+
+def collect(fields: dict[str, Field], samples: int, parts: Iterable[Fields], device: torch.device) -> Fields:
+    """All samples of some fields on a device, from parts that follow one another."""
+    columns = {}
+    for name, field in fields.items():
+        rows = samples if field.lengths is None else int(field.lengths.sum())
+        columns[name] = torch.empty((rows, *field.shape), dtype=field.dtype, device=device)
+    filled = dict.fromkeys(fields, 0)
+    for part in parts:
+        for name in fields:
+            values = part[name].values if isinstance(part[name], Ragged) else part[name]
+            columns[name][filled[name] : filled[name] + len(values)] = values
+            filled[name] += len(values)
+    return {name: by_lengths(columns[name], field.lengths) for name, field in fields.items()}
 
 
 def unpack(tree: Any, what: str = "the source") -> tuple[Fields, Callable[[Fields], Any]]:

@@ -3,10 +3,11 @@
 Legend: N samples, B samples of a batch, V values, L the longest of a batch.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -73,6 +74,24 @@ class Padded(NamedTuple):
     def mask(self) -> Tensor:
         """(B, L), true where a value is real."""
         return torch.arange(self.values.shape[1], device=self.lengths.device) < self.lengths[:, None]
+
+
+def by_lengths(values: Tensor, lengths: np.ndarray | None) -> Any:
+    """Values as samples of those lengths; as they are where there are none."""
+    if lengths is None:
+        return values
+    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    return Ragged(values, torch.from_numpy(offsets).to(values.device))
+
+
+def tensors_of(part: Tensor | Ragged) -> tuple[Tensor, ...]:
+    """The tensor of a field, or the values and the offsets of a ragged one."""
+    return (part.values, part.offsets) if isinstance(part, Ragged) else (part,)
+
+
+def change(part: Any, function: Callable[[Tensor], Tensor]) -> Any:
+    """A function of a field's tensor, or of the values and the offsets of a ragged one."""
+    return Ragged(function(part.values), function(part.offsets)) if isinstance(part, Ragged) else function(part)
 
 
 def pick(tensor: Tensor, index: Tensor, out: Tensor | None = None) -> Tensor:

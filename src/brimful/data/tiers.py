@@ -1,4 +1,4 @@
-"""The two ways a batch comes about: picked from rows on the device, or gathered on a thread and copied ahead.
+"""The two tiers: batches picked from rows on the device, or gathered on a thread and copied ahead.
 
 Both give the same batches. Legend: N samples, B samples of a batch.
 """
@@ -6,7 +6,7 @@ Both give the same batches. Legend: N samples, B samples of a batch.
 import contextlib
 import itertools
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import partial
@@ -17,11 +17,11 @@ import torch
 from torch import Tensor
 
 from ..core.base.background import BackgroundThread
-from .dataset import Dataset, Fields, Gather
-from .ragged import Padded, Ragged, packed, padded, pick
+from .dataset import Dataset, Fields, Gather, collect
+from .ragged import Padded, Ragged, change, packed, padded, pick, tensors_of
 from .residency import AHEAD
 
-_PIECE = 64 * 2**20  # bytes loaded at a time
+_LOADED = 64 * 2**20  # bytes at a time
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,25 +70,11 @@ class Resident:
 
 
 def _loaded(rows: Dataset, device: torch.device, workers: int) -> Fields:
-    """All rows copied to a device, a piece at a time."""
-    samples, found, ends = len(rows), {}, {}
-    for name, field in rows.fields.items():
-        if field.lengths is None:
-            found[name] = torch.empty((samples, *field.shape), dtype=field.dtype, device=device)
-        else:
-            ends[name] = np.concatenate([[0], np.cumsum(field.lengths)])
-            values = torch.empty((int(ends[name][-1]), *field.shape), dtype=field.dtype, device=device)
-            found[name] = Ragged(values, torch.from_numpy(ends[name]).to(device))
-    step = max(1, _PIECE * samples // max(1, rows.nbytes))
+    """All rows copied to a device, some megabytes at a time."""
+    step = max(1, _LOADED * len(rows) // max(1, rows.nbytes))
     with rows.reading(workers) as gather:
-        for start in range(0, samples, step):
-            stop = min(samples, start + step)
-            for name, part in gather(np.arange(start, stop)).items():
-                if isinstance(part, Ragged):
-                    found[name].values[ends[name][start] : ends[name][stop]] = part.values
-                else:
-                    found[name][start:stop] = part
-    return found
+        parts = (gather(np.arange(start, min(len(rows), start + step))) for start in range(0, len(rows), step))
+        return collect(rows.fields, len(rows), parts, device)
 
 
 class Pinned:
@@ -104,11 +90,11 @@ class Pinned:
         """The batches between the bounds of an index."""
         if self._stream is not None:  # rows that are on the device already may still be on their way
             self._stream.wait_stream(torch.cuda.current_stream(self._device))
-        cuts = itertools.pairwise(bounds.tolist())
+        spans = itertools.pairwise(bounds.tolist())
         with self._reading() as gather, BackgroundThread() as ahead:
 
             def order(used: Any = None) -> Iterator[Future[_Arriving]]:
-                for start, stop in itertools.islice(cuts, 1):
+                for start, stop in itertools.islice(spans, 1):
                     yield ahead.submit(partial(self._bring, gather, index[start:stop], used))
 
             coming = deque(itertools.chain.from_iterable(order() for _ in range(AHEAD)))
@@ -134,7 +120,7 @@ class Pinned:
                 return _Arriving(fields, lengths, None)
             if used is not None:
                 used.synchronize()
-            fields = {name: _each(part, self._send) for name, part in fields.items()}
+            fields = {name: change(part, self._send) for name, part in fields.items()}
             return _Arriving(fields, lengths, self._stream.record_event())
 
     def _send(self, tensor: Tensor) -> Tensor:
@@ -148,7 +134,8 @@ class Pinned:
             stream = torch.cuda.current_stream(self._device)
             stream.wait_event(arriving.event)
             for part in arriving.fields.values():
-                _each(part, lambda tensor: _recorded(tensor, stream))
+                for tensor in tensors_of(part):
+                    tensor.record_stream(stream)
         return self._pack({name: self._filled(name, part, arriving) for name, part in arriving.fields.items()})
 
     def _filled(self, name: str, part: Any, arriving: "_Arriving") -> Any:
@@ -162,12 +149,3 @@ class _Arriving:
     fields: Fields
     lengths: dict[str, np.ndarray]
     event: Any
-
-
-def _each(part: Any, change: Callable[[Tensor], Tensor]) -> Any:
-    return Ragged(change(part.values), change(part.offsets)) if isinstance(part, Ragged) else change(part)
-
-
-def _recorded(tensor: Tensor, stream: torch.cuda.Stream) -> Tensor:
-    tensor.record_stream(stream)
-    return tensor

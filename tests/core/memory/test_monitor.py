@@ -1,6 +1,5 @@
-"""Watching memory: the peak of a block, and a sampler cheap enough to leave on."""
+"""The peak of a block, and the sampler."""
 
-import inspect
 import sys
 import threading
 import time
@@ -13,7 +12,8 @@ import torch
 from brimful.core.base.errors import BrimfulWarning
 from brimful.core.memory import monitor
 from brimful.core.memory.devices import resident_bytes
-from brimful.core.memory.monitor import Peak, Sample, Sampler
+from brimful.core.memory.monitor import Peak, Sampler
+from brimful.core.runs.events import Sampled
 
 from ...helpers.memory import pages
 
@@ -68,69 +68,45 @@ def test_a_peak_on_cuda_is_the_allocators_own(monkeypatch: pytest.MonkeyPatch):
     assert peak.bytes == 123
 
 
-def wait_for(sampler: Sampler, count: int) -> None:
+def wait_for(samples: list[Sampled], count: int) -> None:
     deadline = time.monotonic() + 20
-    while len(sampler.samples) < count and time.monotonic() < deadline:
+    while len(samples) < count and time.monotonic() < deadline:
         time.sleep(0.005)
-    assert len(sampler.samples) >= count
+    assert len(samples) >= count
 
 
 def test_the_sampler_sees_memory_grow():
-    seen: list[Sample] = []
-    with Sampler(CPU, baseline=resident_bytes(), interval=0.01, on_sample=seen.append) as sampler:
-        wait_for(sampler, 2)
+    samples: list[Sampled] = []
+    with Sampler(samples.append, CPU, baseline=resident_bytes(), interval=0.01):
+        wait_for(samples, 2)
         block = pages(BLOCK)
-        wait_for(sampler, len(sampler.samples) + 3)
+        wait_for(samples, len(samples) + 3)
         del block
-    assert max(each.used for each in sampler.samples) - sampler.samples[0].used > BLOCK * 0.9
-    assert seen[: len(sampler.samples)] == sampler.samples
-    times = [each.seconds for each in sampler.samples]
+    assert max(sample.used for sample in samples) - samples[0].used > BLOCK * 0.9
+    times = [sample.time for sample in samples]
     assert times == sorted(times)
-    assert times[0] > 0
-    assert sampler.samples[0].utilisation is None
+    assert samples[0].utilisation is None
 
 
 @pytest.mark.timeout(300)
 def test_the_sampler_does_not_wait_for_its_next_sample():
-    with Sampler(CPU, interval=1e6):
+    with Sampler(print, CPU, interval=1e6):
         pass
     assert "brimful-sampler" not in [thread.name for thread in threading.enumerate()]
 
 
-def test_a_long_run_does_not_grow_the_sampler(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(monitor, "_MOST_SAMPLES", 8)
-    monkeypatch.setattr(Sampler, "look", lambda self, seconds: Sample(seconds, 0, 0))
-    looked: list[Sample] = []
-    with Sampler(CPU, interval=0.001, on_sample=looked.append) as sampler:
-        deadline = time.monotonic() + 20
-        while len(looked) < 40 and time.monotonic() < deadline:
-            time.sleep(0.005)
-    assert len(looked) >= 40
-    assert 4 <= len(sampler.samples) <= 8
-    assert [each for each in looked if each in sampler.samples] == sampler.samples
-
-
-def test_a_sampler_costs_less_than_one_percent():
-    interval = inspect.signature(Sampler).parameters["interval"].default
-    sampler = Sampler(CPU)
-    sampler.look()
-    best = float("inf")
-    for _ in range(20):
-        started = time.perf_counter()
-        sampler.look()
-        best = min(best, time.perf_counter() - started)
-    assert best / interval < 0.01
-
-
 def test_a_broken_listener_stops_the_sampling_and_not_the_work():
-    def broken(sample: Sample) -> None:
+    samples: list[Sampled] = []
+
+    def broken(sample: Sampled) -> None:
+        samples.append(sample)
         raise RuntimeError("no such file")
 
     with pytest.warns(BrimfulWarning, match="sampling stopped.*no such file"):  # noqa: SIM117
-        with Sampler(CPU, interval=0.01, on_sample=broken) as sampler:
-            wait_for(sampler, 1)
+        with Sampler(broken, CPU, interval=0.01):
+            wait_for(samples, 1)
             time.sleep(0.05)
-    assert len(sampler.samples) == 1
+    assert len(samples) == 1
 
 
 class FakeNvml(types.ModuleType):
@@ -166,9 +142,9 @@ def card(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: types.SimpleNamespace(uuid="12ab-34cd"))
 
 
-def look(monkeypatch: pytest.MonkeyPatch, nvml: object) -> Sample:
+def look(monkeypatch: pytest.MonkeyPatch, nvml: object) -> Sampled:
     monkeypatch.setitem(sys.modules, "pynvml", nvml)
-    return Sampler(CUDA).look()
+    return Sampler(print, CUDA).sample()
 
 
 def test_a_gpu_reports_utilisation_and_power(monkeypatch: pytest.MonkeyPatch, card: None):
@@ -194,6 +170,6 @@ def test_a_real_gpu_is_seen():
     device = torch.device("cuda", 0)
     with Peak(device) as peak:
         torch.ones(BLOCK // 4, device=device)
-    sample = Sampler(device).look()
+    sample = Sampler(print, device).sample()
     assert peak.bytes >= BLOCK
     assert sample.utilisation is None or 0 <= sample.utilisation <= 1

@@ -13,59 +13,56 @@ Tree = Any
 """A tensor, or a tuple, list or dict of trees."""
 
 
+def _parts(tree: Tree) -> dict[Any, Tree] | None:
+    """The parts of a tuple, list or dict by key; None for anything else."""
+    if isinstance(tree, Mapping):
+        return dict(tree)
+    return dict(enumerate(tree)) if isinstance(tree, tuple | list) else None
+
+
+def _rebuild(like: Tree, parts: Mapping[Any, Tree]) -> Tree:
+    """A tuple, list, named tuple or dict of such parts."""
+    if isinstance(like, Mapping):
+        return dict(parts)
+    return type(like)(*parts.values()) if hasattr(like, "_fields") else type(like)(parts.values())
+
+
 def leaves(tree: Tree, name: str = "") -> list[tuple[str, torch.Tensor]]:
     """The tensors of a tree with their names: `("", t)`, `("0", t)`, `("weights.bias", t)`."""
+    if isinstance(tree, torch.Tensor):
+        return [(name, tree)]
+    if (parts := _parts(tree)) is None:
+        raise InputError(
+            f"{name or 'a batch'} is a {type(tree).__name__}; it must be a tensor, or a tuple or dict of tensors"
+        )
     prefix = f"{name}." if name else ""
-    match tree:
-        case torch.Tensor():
-            return [(name, tree)]
-        case Mapping():
-            return [leaf for key, part in tree.items() for leaf in leaves(part, f"{prefix}{key}")]
-        case tuple() | list():
-            return [leaf for place, part in enumerate(tree) for leaf in leaves(part, f"{prefix}{place}")]
-    raise InputError(
-        f"{name or 'a batch'} is a {type(tree).__name__}; it must be a tensor, or a tuple or dict of tensors"
-    )
+    return [leaf for key, part in parts.items() for leaf in leaves(part, f"{prefix}{key}")]
 
 
 def apply(tree: Tree, change: Callable[[torch.Tensor], torch.Tensor]) -> Tree:
     """The same tree with every tensor changed."""
-    match tree:
-        case torch.Tensor():
-            return change(tree)
-        case Mapping():
-            return {key: apply(part, change) for key, part in tree.items()}
-        case tuple() if hasattr(tree, "_fields"):
-            return type(tree)(*(apply(part, change) for part in tree))
-        case tuple() | list():
-            return type(tree)(apply(part, change) for part in tree)
-    raise InputError(f"a batch holds a {type(tree).__name__}; it must be a tensor, or a tuple or dict of tensors")
+    if isinstance(tree, torch.Tensor):
+        return change(tree)
+    if (parts := _parts(tree)) is None:
+        raise InputError(f"a batch holds a {type(tree).__name__}; it must be a tensor, or a tuple or dict of tensors")
+    return _rebuild(tree, {key: apply(part, change) for key, part in parts.items()})
 
 
 def join(trees: Sequence[Tree]) -> Tree:
     """Trees of one form, one after the other along the leading axis."""
-    first = trees[0]
     if len(trees) == 1:
-        return first
-    match first:
-        case torch.Tensor():
-            return torch.cat(list(trees))
-        case Mapping():
-            return {key: join([tree[key] for tree in trees]) for key in first}
-        case tuple() if hasattr(first, "_fields"):
-            return type(first)(*(join(parts) for parts in zip(*trees, strict=True)))
-    return type(first)(join(parts) for parts in zip(*trees, strict=True))
+        return trees[0]
+    if isinstance(trees[0], torch.Tensor):
+        return torch.cat(list(trees))
+    return _rebuild(trees[0], {key: join([tree[key] for tree in trees]) for key in _parts(trees[0]) or ()})
 
 
 def tensors(data: Any, name: str = "items") -> Tree:
     """The same form with every array, list of numbers or number as a tensor."""
-    match data:
-        case Mapping():
-            return {key: tensors(part, f"{name}[{key!r}]") for key, part in data.items()}
-        case tuple():
-            parts = [tensors(part, f"{name}[{place}]") for place, part in enumerate(data)]
-            return type(data)(*parts) if hasattr(data, "_fields") else tuple(parts)
-    return as_tensor(data, name)
+    parts = None if isinstance(data, list) else _parts(data)
+    if parts is None:
+        return as_tensor(data, name)
+    return _rebuild(data, {key: tensors(part, f"{name}[{key!r}]") for key, part in parts.items()})
 
 
 def as_tensor(data: Any, name: str) -> torch.Tensor:

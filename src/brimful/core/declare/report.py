@@ -1,5 +1,6 @@
 """A report: one value that is printed, drawn to a folder, or shown on a page."""
 
+import functools
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -39,7 +40,7 @@ class Report:
         written = [self.draw(name, folder / f"{name}.png") for name in self.pictures]
         for name, table in self.tables.items():
             written.append(folder / f"{name}.parquet")
-            write_atomic(written[-1], lambda temporary, table=table: pq.write_table(table, temporary))
+            write_atomic(written[-1], functools.partial(pq.write_table, table))
         written.append(folder / METRICS)
         write_atomic(written[-1], json.dumps(self.metrics, indent=1).encode())
         return written

@@ -5,6 +5,7 @@ one. Candidates are the rows of one cost table (whole, in batches, in chunks, sh
 the first that fits, in order of expected time, is taken, and the others are kept with the reason.
 """
 
+import json
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
@@ -133,11 +134,7 @@ class Plan:
 
     def to_dict(self) -> dict[str, Any]:
         """As plain JSON values; `from_dict` reads it back to an equal plan."""
-        data = asdict(self)
-        data["devices"] = list(self.devices)
-        data["parts"] = [list(part) for part in self.parts]
-        data["rejected"] = [asdict(other) | {"parts": [list(part) for part in other.parts]} for other in self.rejected]
-        return data
+        return json.loads(json.dumps(asdict(self)))
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Self:

@@ -6,13 +6,14 @@ own. Adding an event is adding a dataclass here.
 
 import contextlib
 import json
+import re
 import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 from ..base.errors import BrimfulError, BrimfulWarning
 from .files import cut_torn_line, storage_error
@@ -22,18 +23,21 @@ from .files import cut_torn_line, storage_error
 class Event:
     """Base of all events. `time` is seconds since the epoch."""
 
-    name: ClassVar[str] = "event"
     time: float = field(default_factory=time.time)
 
     def to_dict(self) -> dict[str, Any]:
-        return {"event": self.name, **asdict(self)}
+        """As JSON values; "event" is the name of the class in lower case, such as "batch_done"."""
+        return {"event": _name(type(self)), **asdict(self)}
+
+
+def _name(kind: type) -> str:
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", kind.__name__).lower()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Planned(Event):
     """A plan was made. `plan` is `Plan.to_dict()`."""
 
-    name: ClassVar[str] = "planned"
     plan: dict[str, Any]
 
 
@@ -41,7 +45,6 @@ class Planned(Event):
 class Started(Event):
     """Work begins, or goes on after `done` items that an earlier run finished."""
 
-    name: ClassVar[str] = "started"
     work: str
     items: int | None
     done: int
@@ -52,7 +55,6 @@ class Started(Event):
 class BatchDone(Event):
     """A batch was finished: `items` of it, `bad` among them flagged; `done` and `flagged` so far in all."""
 
-    name: ClassVar[str] = "batch_done"
     items: int
     bad: int
     done: int
@@ -67,7 +69,6 @@ class EpochDone(Event):
     """An epoch of training was finished, the `epoch`-th of `epochs`, after `step` steps in all. `values` has its loss,
     learning rate, norms and metrics by name."""
 
-    name: ClassVar[str] = "epoch_done"
     epoch: int
     epochs: int
     step: int
@@ -79,7 +80,6 @@ class EpochDone(Event):
 class Metric(Event):
     """A number that was measured, after `step` steps."""
 
-    name: ClassVar[str] = "metric"
     metric: str
     value: float
     step: int
@@ -89,7 +89,6 @@ class Metric(Event):
 class Sampled(Event):
     """A look at the device while it works."""
 
-    name: ClassVar[str] = "sampled"
     used: int
     process: int
     utilisation: float | None
@@ -100,7 +99,6 @@ class Sampled(Event):
 class Warned(Event):
     """Something the user should know that did not stop the work."""
 
-    name: ClassVar[str] = "warned"
     message: str
 
 
@@ -108,7 +106,6 @@ class Warned(Event):
 class Finished(Event):
     """The end of a run: `state` is "finished", "interrupted" or "failed"."""
 
-    name: ClassVar[str] = "finished"
     state: str
     done: int
     bad: int
@@ -117,19 +114,16 @@ class Finished(Event):
 
 
 KINDS: dict[str, type[Event]] = {
-    kind.name: kind for kind in (Planned, Started, BatchDone, EpochDone, Metric, Sampled, Warned, Finished)
+    _name(kind): kind for kind in (Planned, Started, BatchDone, EpochDone, Metric, Sampled, Warned, Finished)
 }
 
 
 def from_dict(data: dict[str, Any]) -> Event | None:
     """An event from `Event.to_dict()`; None for a kind that this version does not know, or with a field missing."""
-    name = data.get("event")
-    kind = KINDS.get(name) if isinstance(name, str) else None
-    if kind is None:
-        return None
     try:
-        return kind(**{each.name: data[each.name] for each in fields(kind)})
-    except KeyError:
+        kind = KINDS[data["event"]]
+        return kind(**{field.name: data[field.name] for field in fields(kind)})
+    except (KeyError, TypeError):
         return None
 
 
@@ -139,7 +133,7 @@ Sink = Callable[[Event], None]
 class Events:
     """The stream: every event goes to every sink, in order, from whatever thread it comes.
 
-    A sink that raises is told of once and then left out, so that a broken progress callback cannot take hours
+    A sink that raises is reported once and then left out, so that a broken progress callback cannot take hours
     of work down; Brimful's own errors (a full disk under the log) do pass.
     """
 
@@ -160,16 +154,18 @@ class Events:
                     raise
                 except Exception as error:
                     self._sinks.remove(sink)
-                    _tell(f"a sink of events failed and is left out from here on: {error!r}")
+                    warnings.warn(
+                        f"a sink of events failed and is left out from here on: {error!r}", BrimfulWarning, stacklevel=2
+                    )
 
     def close(self) -> None:
         """Closes the sinks that can be closed."""
         with self._lock:
             while self._sinks:
                 try:
-                    getattr(self._sinks.pop(0), "close", _nothing)()
+                    getattr(self._sinks.pop(0), "close", lambda: None)()
                 except Exception as error:
-                    _tell(f"a sink of events could not be closed: {error!r}")
+                    warnings.warn(f"a sink of events could not be closed: {error!r}", BrimfulWarning, stacklevel=2)
 
     def __enter__(self) -> Self:
         return self
@@ -178,16 +174,8 @@ class Events:
         self.close()
 
 
-def _nothing() -> None:
-    pass
-
-
-def _tell(message: str) -> None:
-    warnings.warn(message, BrimfulWarning, stacklevel=3)
-
-
 class JsonLines:
-    """A sink that appends each event to a file, one JSON object a line.
+    """A sink that appends each event to a file, one JSON object per line.
 
     A line torn by a crash is cut off when the file is opened again, so that what follows stays readable.
     """
@@ -208,7 +196,7 @@ class JsonLines:
             raise storage_error(self.path, error) from error
 
     def close(self) -> None:
-        with contextlib.suppress(OSError):  # each line was flushed: what is still unwritten was told of then
+        with contextlib.suppress(OSError):  # each line was flushed: what is still unwritten was reported then
             self._file.close()
 
 

@@ -3,6 +3,7 @@
 import errno
 import hashlib
 import json
+import mmap
 import os
 import re
 import uuid
@@ -39,8 +40,8 @@ def write_atomic(path: Path, content: bytes | Callable[[Path], None]) -> None:
 
 
 def is_temporary(path: Path) -> bool:
-    """Whether the name is one that `write_atomic` gives to a file still being written; such a file left behind
-    by a killed writer is rubbish."""
+    """Whether the name is one that `write_atomic` gives to a file still being written; such a file is left
+    behind by a killed writer."""
     return re.search(rf"\.[0-9a-f]{{8}}{re.escape(TEMPORARY)}$", path.name) is not None
 
 
@@ -57,20 +58,10 @@ def storage_error(path: Path, error: OSError) -> StorageError:
 
 def cut_torn_line(path: Path) -> None:
     """Takes the half-written last line off a file of lines, left there by a crash."""
-    if not path.exists():
-        return
-    with path.open("rb+") as file:
-        size = file.seek(0, 2)
-        end = size
-        while end > 0:
-            start = max(0, end - 65_536)
-            file.seek(start)
-            newline = file.read(end - start).rfind(b"\n")
-            if newline >= 0:
-                end = start + newline + 1
-                break
-            end = start
-        if end < size:
+    if path.exists() and path.stat().st_size:
+        with path.open("rb+") as file:
+            with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+                end = content.rfind(b"\n") + 1
             file.truncate(end)
 
 

@@ -8,7 +8,8 @@ A workload's `store.py` says which groups and tables there are. A folder of anot
 refused with a sentence. A file that a workload calls optional may be taken away before a model is passed on.
 """
 
-from collections.abc import Mapping
+import functools
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -38,35 +39,26 @@ class StoredModel:
 
     def tensors(self, name: str, optional: bool = False) -> dict[str, Tensor] | None:
         """A group of tensors, on the CPU; None where an optional one is not there."""
-        path = self._file(f"{name}.safetensors", optional)
-        try:
-            return None if path is None else safetensors.torch.load_file(path)
-        except (OSError, SafetensorError) as error:
-            raise self.damaged(error) from error
+        return self._read(f"{name}.safetensors", safetensors.torch.load_file, optional)
 
     def table(self, name: str, optional: bool = False) -> pa.Table | None:
         """A table; None where an optional one is not there."""
-        path = self._file(f"{name}.parquet", optional)
-        try:
-            return None if path is None else pq.read_table(path)
-        except (OSError, pa.ArrowException) as error:
-            raise self.damaged(error) from error
+        return self._read(f"{name}.parquet", pq.read_table, optional)
 
     def damaged(self, error: object) -> CorruptError:
         """The error to raise where what was read makes no sense."""
         return CorruptError(f"{self.folder} is damaged or incomplete: {error}; train again into a new folder")
 
-    def _file(self, name: str, optional: bool) -> Path | None:
+    def _read(self, name: str, read: Callable[[Path], Any], optional: bool) -> Any:
         path = self.folder / name
         if optional and not path.exists():
             return None
         try:
-            intact = digest(path) == self.checksums.get(name)
-        except OSError as error:
+            if digest(path) == self.checksums.get(name):
+                return read(path)
+        except (OSError, SafetensorError, pa.ArrowException) as error:
             raise self.damaged(error) from error
-        if not intact:
-            raise self.damaged(f"the checksum of {name} does not match its content")
-        return path
+        raise self.damaged(f"the checksum of {name} does not match its content")
 
 
 def save(
@@ -92,15 +84,12 @@ def save(
         (folder / MODEL).unlink(missing_ok=True)  # without it the folder holds no model
     except OSError as error:
         raise storage_error(folder, error) from error
+    writers = {f"{name}.safetensors": functools.partial(save_tensors, group) for name, group in tensors.items()}
+    writers |= {f"{name}.parquet": functools.partial(pq.write_table, table) for name, table in (tables or {}).items()}
     checksums = {}
-    for name, group in tensors.items():
-        path = folder / f"{name}.safetensors"
-        write_atomic(path, lambda temporary, group=group: save_tensors(group, temporary))
-        checksums[path.name] = digest(path)
-    for name, table in (tables or {}).items():
-        path = folder / f"{name}.parquet"
-        write_atomic(path, lambda temporary, table=table: pq.write_table(table, temporary))
-        checksums[path.name] = digest(path)
+    for name, write in writers.items():
+        write_atomic(folder / name, write)
+        checksums[name] = digest(folder / name)
     body = {"kind": kind, "version": version, "brimful": __version__, "meta": dict(meta), "checksums": checksums}
     write_sealed(folder / MODEL, _SEAL, body)
     return folder

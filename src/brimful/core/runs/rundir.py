@@ -2,13 +2,14 @@
 
     lock            held by the process that writes; the system frees it when that process dies
     manifest.json   what the run is: config, fingerprint of the input, plan, versions; sealed
-    events.jsonl    what happened, one event a line
+    events.jsonl    what happened, one event per line
     ...             shards or checkpoints, each written whole or not at all
 
 A directory is opened again only for the same config and input; otherwise it is refused, and the error says
 what changed. Killing the writer at any instant leaves a directory that opens.
 """
 
+import contextlib
 import fcntl
 import json
 import os
@@ -32,6 +33,7 @@ from .files import TEMPORARY, is_temporary, read_sealed, storage_error, write_se
 
 LOCK, MANIFEST, LOG = "lock", "manifest.json", "events.jsonl"
 _KIND = "brimful.run/1"
+_ATTEMPTS = 10  # to lock a directory
 
 
 class RunDir:
@@ -78,17 +80,18 @@ class RunDir:
             raise storage_error(path, error) from error
         try:
             wanted = {"work": work, "config": json.loads(_text(config)), "input": input}
-            found = _manifest(path)
-            if found is not None:
+            stored = _manifest(path)
+            if stored is not None:
                 if not resume:
                     raise RunDirError(
-                        f"{path} already holds a run of {found['work']!r}. Use resume=True to go on with it, or "
+                        f"{path} already holds a run of {stored['work']!r}. Use resume=True to go on with it, or "
                         "choose another directory."
                     )
-                _refuse_changes(path, found, wanted)
-            _clear_rubbish(path)
-            manifest = found or _new_manifest(path, wanted)
-            return cls(path, lock, manifest, resumed=found is not None)
+                _refuse_changes(path, stored, wanted)
+            for file in path.rglob(f"*{TEMPORARY}"):
+                if is_temporary(file):
+                    file.unlink(missing_ok=True)
+            return cls(path, lock, stored or _new_manifest(path, wanted), resumed=stored is not None)
         except BaseException as error:
             os.close(lock)
             if isinstance(error, OSError):
@@ -121,29 +124,20 @@ def _text(config: dict[str, Any]) -> str:
 def _take_lock(path: Path) -> int:
     handle = os.open(path / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
     try:
-        _lock(handle)
-    except OSError as error:
-        owner = _owner(path)
-        os.close(handle)
-        if not isinstance(error, BlockingIOError):
-            raise
-        raise LockedError(
-            f"{path} is being written by {owner}. Wait for it to end, stop it, or choose another directory."
-        ) from error
-    os.ftruncate(handle, 0)
-    os.write(handle, json.dumps({"pid": os.getpid(), "host": socket.gethostname(), "since": time.time()}).encode())
-    return handle
-
-
-def _lock(handle: int, attempts: int = 10) -> None:
-    for attempt in range(attempts):
-        try:
-            return fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if attempt == attempts - 1:
-                raise
+        for _ in range(_ATTEMPTS):
+            with contextlib.suppress(BlockingIOError):
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                os.ftruncate(handle, 0)
+                owner = {"pid": os.getpid(), "host": socket.gethostname(), "since": time.time()}
+                os.write(handle, json.dumps(owner).encode())
+                return handle
             time.sleep(0.02)  # `inspect` holds it for an instant, to see whether it can
-    return None
+        raise LockedError(
+            f"{path} is being written by {_owner(path)}. Wait for it to end, stop it, or choose another directory."
+        )
+    except BaseException:
+        os.close(handle)
+        raise
 
 
 def _owner(path: Path) -> str:
@@ -162,26 +156,18 @@ def _manifest(path: Path) -> dict[str, Any] | None:
         return read_sealed(path / MANIFEST, _KIND)
     except CorruptError as error:
         raise CorruptError(
-            f"{error}. To go on, delete that file and run the same command again: each finished piece carries "
+            f"{error}. To go on, delete that file and run the same command again: each finished file carries "
             "the run's identity and is kept if it belongs to it."
         ) from error
 
 
 def _refuse_foreign(path: Path) -> None:
     """Before anything is written there: somebody else's folder is left as it was."""
-    inside = list(path.iterdir())
-    if any(each.name == LOCK for each in inside):  # every run's directory has had one from its first moment on
-        return
-    if foreign := sorted(each.name for each in inside if each.name != LOCK and not is_temporary(each)):
+    names = sorted(file.name for file in path.iterdir() if not is_temporary(file))
+    if names and LOCK not in names:  # every run's directory has had one from its first moment on
         raise RunDirError(
-            f"{path} holds files that are no run's ({', '.join(foreign[:3])}). Choose an empty or new directory."
+            f"{path} holds files that are no run's ({', '.join(names[:3])}). Choose an empty or new directory."
         )
-
-
-def _clear_rubbish(path: Path) -> None:
-    for each in path.rglob(f"*{TEMPORARY}"):
-        if is_temporary(each):
-            each.unlink(missing_ok=True)
 
 
 def _new_manifest(path: Path, wanted: dict[str, Any]) -> dict[str, Any]:
@@ -200,11 +186,11 @@ def _new_manifest(path: Path, wanted: dict[str, Any]) -> dict[str, Any]:
     return manifest
 
 
-def _refuse_changes(path: Path, found: dict[str, Any], wanted: dict[str, Any]) -> None:
-    changes = list(_changes("", found["config"], wanted["config"]))
-    if found["work"] != wanted["work"]:
-        changes.insert(0, f"it holds a run of {found['work']!r}, not of {wanted['work']!r}")
-    if found["input"] != wanted["input"]:
+def _refuse_changes(path: Path, stored: dict[str, Any], wanted: dict[str, Any]) -> None:
+    changes = list(_changes("", stored["config"], wanted["config"]))
+    if stored["work"] != wanted["work"]:
+        changes.insert(0, f"it holds a run of {stored['work']!r}, not of {wanted['work']!r}")
+    if stored["input"] != wanted["input"]:
         changes.append("the input data is not the same")
     if changes:
         raise ChangedError(
@@ -238,9 +224,6 @@ class RunInfo:
     items: int | None
     bad: int
 
-    def to_dict(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in self.__dataclass_fields__}
-
 
 def inspect(path: Path) -> RunInfo:
     """Reads a run directory's state without disturbing it."""
@@ -258,19 +241,15 @@ def inspect(path: Path) -> RunInfo:
                 done, bad, state = event.done, event.flagged, "killed"
             case Finished():
                 done, bad, state = event.done, event.bad, event.state
-    if items is None:
-        items = manifest.get("items")
-    if running:
-        state = "running"
+    items = manifest.get("items") if items is None else items
+    state = "running" if running else state
     return RunInfo(str(path), manifest["work"], state, manifest["created"], done, items, bad)
 
 
 def find(root: Path, depth: int = 3) -> list[RunInfo]:
     """All run directories under a folder, newest first."""
-    found = []
-    for level in range(depth + 1):
-        found += [inspect(each.parent) for each in root.glob("*/" * level + MANIFEST)]
-    return sorted(found, key=lambda run: -(run.created or 0))
+    manifests = (file for level in range(depth + 1) for file in root.glob("*/" * level + MANIFEST))
+    return sorted((inspect(file.parent) for file in manifests), key=lambda run: -(run.created or 0))
 
 
 def _is_locked(path: Path) -> bool:

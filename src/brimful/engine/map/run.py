@@ -14,7 +14,7 @@ from ...core.base.units import format_count
 from ...core.memory import cost_cache, devices
 from ...core.memory.cost import Cost
 from ...core.memory.limit import MemoryLimit
-from ...core.memory.monitor import Peak, sampling
+from ...core.memory.monitor import Peak, Sampler
 from ...core.memory.oom import InseparableBatch, OutOfMemory
 from ...core.memory.plan import Plan
 from ...core.runs import fingerprint
@@ -95,7 +95,10 @@ class MapRun:
                 on_settled=lambda cost: cost_cache.remember(self._key(device), cost),
             )
             backend = self._backend(memory_limit, scheduler)
-            with _ending(events, backend, scheduler, started, rundir), sampling(events, device, memory_limit.baseline):
+            with (
+                _ending(events, backend, scheduler, started, rundir),
+                Sampler(events.emit, device, memory_limit.baseline),
+            ):
                 backend.run()
                 scheduler.conclude()
         seconds = time.perf_counter() - started

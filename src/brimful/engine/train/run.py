@@ -16,7 +16,7 @@ from ...core.base.errors import BudgetError
 from ...core.base.units import format_bytes, format_count
 from ...core.memory.cost import Cost
 from ...core.memory.limit import MemoryLimit
-from ...core.memory.monitor import Peak, sampling
+from ...core.memory.monitor import Peak, Sampler
 from ...core.memory.oom import is_out_of_memory
 from ...core.memory.plan import Plan
 from ...core.runs.events import Events, Finished, Planned, Started, Warned
@@ -86,7 +86,7 @@ def run(
         items, done = loop.epochs * (prepared.loader.plan.items or 0), loop.samples_done()
         events.emit(Planned(plan=prepared.plan.to_dict()))
         events.emit(Started(work=task.config.name, items=items, done=done, budget=memory_limit.bytes))
-        with sampling(events, device, memory_limit.baseline) if group.first else contextlib.nullcontext():
+        with Sampler(events.emit, device, memory_limit.baseline) if group.first else contextlib.nullcontext():
             loop.run()
         loop.finish()
         state = loop.state
