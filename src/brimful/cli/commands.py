@@ -82,10 +82,12 @@ def _add(group: typer.Typer, command: Command, body: Callable[..., None], *more:
         annotation=Annotated[bool, typer.Option("--json", help="print one JSON object instead of a table")],
     )
     parameters = [*map(_parameter, describe(command.config)), *more, as_json]
-    signature = inspect.Signature(sorted(parameters, key=lambda each: each.default is not inspect.Parameter.empty))
+    signature = inspect.Signature(
+        sorted(parameters, key=lambda parameter: parameter.default is not inspect.Parameter.empty)
+    )
     function = guarded(body)
     function.__dict__["__signature__"] = signature
-    function.__annotations__ = {each.name: each.annotation for each in parameters}
+    function.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     function.__doc__ = command.help
     group.command(command.name, help=command.help, context_settings=_SETTINGS)(function)
 
@@ -107,7 +109,7 @@ def _parameter(info: FieldInfo) -> inspect.Parameter:
             metavar=info.option.metavar or _METAVARS.get(info.type),
             show_default=not info.required and info.default is not None,
         )
-    # Text on the way in, so that every wrong value is told of in the same words, by `config.build`.
+    # Text on the way in, so that every wrong value is reported in the same words, by `config.build`.
     kind: Any = bool if info.type is bool else Path if info.type is Path else str
     kind = kind | None if info.nullable else kind
     default = inspect.Parameter.empty if info.required else info.default

@@ -19,7 +19,7 @@ _PACKAGES = ("torch", "triton", "numpy", "numba", "pyarrow", "safetensors")
 
 def examine() -> dict[str, Any]:
     """The report. Its keys are stable and documented in docs/cli.md."""
-    found = [torch.device("cpu"), *(torch.device("cuda", i) for i in range(torch.cuda.device_count()))]
+    present = [torch.device("cpu"), *(torch.device("cuda", i) for i in range(torch.cuda.device_count()))]
     limit = cgroup.read()
     return {
         "brimful": _version.__version__,
@@ -28,7 +28,7 @@ def examine() -> dict[str, Any]:
         "cores": cores(),
         "versions": {name: _version_of(name) for name in _PACKAGES},
         "cuda": torch.version.cuda,
-        "devices": [_device(each) for each in found],
+        "devices": [_device(device) for device in present],
         "container_limit": limit.total if limit else None,
         "cache": str(cost_cache.directory()),
         "extras": {name: {"missing": missing(name)} for name in EXTRAS},
@@ -69,8 +69,8 @@ def explain(report: Mapping[str, Any]) -> str:
     )
     table = format_table(
         [
-            (each["device"], each["model"], format_bytes(each["total"]), format_bytes(each["free"]))
-            for each in report["devices"]
+            (device["device"], device["model"], format_bytes(device["total"]), format_bytes(device["free"]))
+            for device in report["devices"]
         ],
         header=("device", "model", "total", "free"),
     )
@@ -78,9 +78,9 @@ def explain(report: Mapping[str, Any]) -> str:
         [
             (
                 name,
-                f"missing {', '.join(lack)}: pip install 'brimful[{name}]'" if (lack := each["missing"]) else "ok",
+                f"missing {', '.join(lack)}: pip install 'brimful[{name}]'" if (lack := extra["missing"]) else "ok",
             )
-            for name, each in report["extras"].items()
+            for name, extra in report["extras"].items()
         ],
         header=("extra", "state"),
     )

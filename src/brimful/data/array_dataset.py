@@ -79,8 +79,8 @@ class ArrayDataset(Dataset):
                 fields[name] = self._pick(name, column, index)
             else:  # a function sees arrays in C order, and tensors as they are
                 fields[name] = column[rows].contiguous() if name in self._arrays else column[rows]
-        bad = {row: self.bad[number] for row, number in enumerate(index.tolist()) if number in self.bad}
-        return fields, bad
+        numbers = index.tolist() if self.bad else ()
+        return fields, {row: self.bad[number] for row, number in enumerate(numbers) if number in self.bad}
 
     def _pick(self, name: str, column: Tensor | Ragged, index: np.ndarray, pin: bool = False) -> Tensor | Ragged:
         where, device = torch.from_numpy(index), (column.values if isinstance(column, Ragged) else column).device

@@ -59,7 +59,7 @@ def room(device: torch.device, budget: Any = None, reserve: Any = 0) -> Room:
     if device.type == "cpu":
         return Room(device, left, beside, left)
     host = torch.device("cpu")
-    return Room(device, left, beside, MemoryLimit(parsed if parsed.each else None, host).available())
+    return Room(device, left, beside, MemoryLimit(parsed if parsed.by_device else None, host).available())
 
 
 def _bytes(reserve: Any) -> int:
@@ -106,15 +106,15 @@ def plan_tier(rows: Dataset, order: Order, room: Room, tier: str = "auto", ranks
             cost=Cost(held, (AHEAD + 2) * batch_bytes),
             items=order.batches,
             most=1,
-            piece="batch",
+            unit="batch",
             slowness=2.0,
             **common,
         ),
     }
-    wanted = [each for name, each in candidates.items() if tier in ("auto", name)]
+    allowed = [candidate for name, candidate in candidates.items() if tier in ("auto", name)]
     work = f"loader of {samples:,} samples" + (f", beside {room.beside}" if room.beside else "")
     try:
-        plan = choose(work, wanted, room.budget)
+        plan = choose(work, allowed, room.budget)
     except BudgetError as error:
         advice = "a smaller batch_size" if tier != "device" else "tier='auto', a smaller batch_size"
         kept = f", {format_bytes(held)} of it to read the file at all (a .npy file needs none)" if held else ""
@@ -123,9 +123,9 @@ def plan_tier(rows: Dataset, order: Order, room: Room, tier: str = "auto", ranks
         ) from error
     plan = replace(plan, items=samples, batch=min(order.batch_size, samples), steps=order.batches)
     unwanted = tuple(
-        Rejected(name, each.cost.guarded(samples if name == "device" else 1), f"tier={tier!r} was asked for")
-        for name, each in candidates.items()
-        if each not in wanted
+        Rejected(name, candidate.cost.guarded(samples if name == "device" else 1), f"tier={tier!r} was asked for")
+        for name, candidate in candidates.items()
+        if candidate not in allowed
     )
     return replace(plan, rejected=plan.rejected + unwanted)
 

@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import asdict
 
 import pytest
 from hypothesis import given
@@ -58,7 +59,7 @@ def test_weight_that_costs_nothing_has_no_end():
 @pytest.mark.parametrize("value", [-1, float("nan"), float("inf")])
 def test_impossible_numbers_are_refused(field: str, value: float):
     with pytest.raises(ValueError, match=f"{field} is"):
-        Cost.from_dict({"fixed": 1.0, "per_unit": 1.0, field: value})
+        Cost(**{"fixed": 1.0, "per_unit": 1.0, field: value})
 
 
 @given(st.integers(0, 10**10), st.integers(1, 10**9), st.lists(st.integers(1, 1000), min_size=2, unique=True))
@@ -102,4 +103,4 @@ def test_a_fit_needs_a_sample():
 
 @given(costs)
 def test_a_cost_survives_json(cost: Cost):
-    assert Cost.from_dict(json.loads(json.dumps(cost.to_dict()))) == cost
+    assert Cost(**json.loads(json.dumps(asdict(cost)))) == cost

@@ -1,6 +1,7 @@
 """Costs remembered from one run to the next; whatever happened to the file, never a wrong one."""
 
 import warnings
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -84,7 +85,7 @@ def test_a_file_cut_at_any_offset_is_never_misread(tmp_path: Path):
     [
         {},
         {"key": None, "cost": {}},
-        {"key": {"signature": "other"}, "cost": COST.to_dict()},
+        {"key": {"signature": "other"}, "cost": asdict(COST)},
         {"key": {name: getattr(KEY, name) for name in KEY.__slots__}, "cost": {"fixed": -1, "per_unit": 1}},
         {"key": {name: getattr(KEY, name) for name in KEY.__slots__}, "cost": {"fixed": "a", "per_unit": 1}},
         {"key": {name: getattr(KEY, name) for name in KEY.__slots__}, "cost": {"other": 1}},

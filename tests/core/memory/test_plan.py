@@ -199,7 +199,7 @@ def test_the_numbers_of_a_budget_error():
 
 def test_work_that_cannot_be_cut_says_so():
     whole = Candidate(strategy="whole", cost=Cost(0, 10**6, 0.0), items=100, divisible=False)
-    with pytest.raises(BudgetError, match=r"cannot be cut.*100 MB.*50\.00 MB"):
+    with pytest.raises(BudgetError, match=r"cannot be split.*100 MB.*50\.00 MB"):
         choose("train", [whole], 50 * 10**6)
 
 
@@ -278,7 +278,7 @@ def test_an_explanation_shows_what_will_happen_and_why():
         "float32",
         "10,000",
         "1,429 items, 7 steps",
-        "100 MB + 1.00 MB a unit of weight (from a remembered probe)",
+        "100 MB + 1.00 MB per item (from a remembered probe)",
         "1.53 GB of 2.00 GB",
         "25% on top",
         "device",

@@ -46,7 +46,7 @@ def note_of(table: pa.Table) -> bytes:
 def from_columns(table: pa.Table) -> pytree.Tree:
     """The tree that `to_columns` took apart."""
     note = json.loads(note_of(table))
-    found = {}
+    tensors = {}
     for name, dtype, shape in note["columns"]:
         column = whole(table[name])
         while pa.types.is_fixed_size_list(column.type):
@@ -56,8 +56,8 @@ def from_columns(table: pa.Table) -> pytree.Tree:
         kind = getattr(torch, dtype)
         if kind.is_complex:
             tensor = torch.view_as_complex(tensor.reshape(-1, 2))
-        found[name] = tensor.reshape(table.num_rows, *shape).to(kind)
-    return _rebuild(note["form"], found)
+        tensors[name] = tensor.reshape(table.num_rows, *shape).to(kind)
+    return _rebuild(note["form"], tensors)
 
 
 def _column_name(name: str, values: pytree.Tree) -> str:
@@ -76,7 +76,7 @@ def _array(tensor: torch.Tensor) -> pa.Array:
         return flat
     width = math.prod(tensor.shape[1:])
     if width == 0:
-        raise InputError(f"a result of shape {tuple(tensor.shape)} holds nothing; return at least one number an item")
+        raise InputError(f"a result of shape {tuple(tensor.shape)} holds nothing; return at least one number per item")
     # One level of lists whatever the shape: Parquet writes nested ones at half the speed. The note has the shape.
     return pa.FixedSizeListArray.from_arrays(flat, type=pa.list_(pa.field("element", flat.type, nullable=False), width))
 
@@ -89,15 +89,15 @@ def _form(values: pytree.Tree, name: str = "", root: pytree.Tree | None = None) 
             return _column_name(name, root)
         case Mapping():
             return {"dict": {str(key): _form(part, f"{prefix}{key}", root) for key, part in values.items()}}
-    return {"tuple": [_form(part, f"{prefix}{place}", root) for place, part in enumerate(values)]}
+    return {"tuple": [_form(part, f"{prefix}{index}", root) for index, part in enumerate(values)]}
 
 
-def _rebuild(form: Any, found: dict[str, torch.Tensor]) -> pytree.Tree:
+def _rebuild(form: Any, tensors: dict[str, torch.Tensor]) -> pytree.Tree:
     if isinstance(form, str):
-        return found[form]
+        return tensors[form]
     if "dict" in form:
-        return {key: _rebuild(part, found) for key, part in form["dict"].items()}
-    return tuple(_rebuild(part, found) for part in form["tuple"])
+        return {key: _rebuild(part, tensors) for key, part in form["dict"].items()}
+    return tuple(_rebuild(part, tensors) for part in form["tuple"])
 
 
 def whole(column: pa.Array | pa.ChunkedArray) -> pa.Array:

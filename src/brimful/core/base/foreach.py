@@ -10,10 +10,8 @@ from torch import Tensor
 
 def norms(tensors: Sequence[Tensor]) -> list[Tensor]:
     """The norm of each of them, all in one dtype."""
-    found = torch._foreach_norm(list(tensors))
-    if any(each.dtype != found[0].dtype for each in found):
-        found = [each.double() for each in found]
-    return list(found)
+    norms = list(torch._foreach_norm(list(tensors)))
+    return norms if len({norm.dtype for norm in norms}) < 2 else [norm.double() for norm in norms]
 
 
 def norm(tensors: Sequence[Tensor]) -> Tensor:

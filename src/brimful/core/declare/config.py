@@ -84,7 +84,7 @@ class OutOptions:
 
 
 _PLAIN = (int, float, str, bool, Path)
-_LAST = [each.name for kind in (SeedOptions, DeviceOptions, OutOptions) for each in dataclasses.fields(kind)]
+_LAST = [option.name for kind in (SeedOptions, DeviceOptions, OutOptions) for option in dataclasses.fields(kind)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +111,7 @@ def describe(config: type) -> list[FieldInfo]:
     """
     hints = typing.get_type_hints(config)
     infos = []
-    fields = {each.name: each for each in dataclasses.fields(config)}
+    fields = {field.name: field for field in dataclasses.fields(config)}
     for name in [*(name for name in fields if name not in _LAST), *(name for name in _LAST if name in fields)]:
         parts = typing.get_args(hints[name]) if _is_union(hints[name]) else (hints[name],)
         declared, plain = _declared(config, name), [part for part in parts if part in _PLAIN]
@@ -130,7 +130,7 @@ def _is_union(kind: Any) -> bool:
 def _declared(config: type, name: str) -> Option | None:
     """The declaration of a field, in the class itself or the nearest base that has one."""
     of_bases = (vars(base).get("__dataclass_fields__", {}).get(name) for base in config.__mro__)
-    return next((found.metadata["option"] for found in of_bases if found and "option" in found.metadata), None)
+    return next((field.metadata["option"] for field in of_bases if field and "option" in field.metadata), None)
 
 
 def build(config: type[T], values: dict[str, Any]) -> T:

@@ -18,7 +18,7 @@ from .devices import Memory
 SMALLEST = 1_000_000
 """A budget under one megabyte is refused: it is a slip (8 for "8GB") far more often than a wish."""
 
-_UNSAID = 0.9  # of what is free, when no budget is named
+_DEFAULT = 0.9  # of what is free, when no budget is named
 _FORMS = 'Use a size such as "8GB", "8GiB" or "512MB", a share such as "80%", a count of bytes, or None.'
 
 
@@ -26,7 +26,7 @@ _FORMS = 'Use a size such as "8GB", "8GiB" or "512MB", a share such as "80%", a 
 class Budget:
     """How many bytes may be used on a device.
 
-    | what you say            | what it means                                            |
+    | what you write          | what it means                                            |
     |-------------------------|----------------------------------------------------------|
     | `"8GB"`, `"512MB"`      | decimal bytes: 8,000,000,000                             |
     | `"8GiB"`                | binary bytes: 8,589,934,592                              |
@@ -45,7 +45,7 @@ class Budget:
 
     bytes: int | None = None
     share: float | None = None
-    each: tuple[tuple[str, "Budget"], ...] = ()
+    by_device: tuple[tuple[str, "Budget"], ...] = ()
 
     @classmethod
     def parse(cls, spec: Any) -> Self:
@@ -55,17 +55,17 @@ class Budget:
         if spec is None:
             return cls()
         if isinstance(spec, Mapping):
-            return cls(each=tuple((_device(name), _part(part)) for name, part in spec.items()))
+            return cls(by_device=tuple((_device(name), _part(part)) for name, part in spec.items()))
         if isinstance(spec, str) and spec.strip().endswith("%"):
             return cls(share=_share(spec))
         return cls(bytes=_amount(spec))
 
     def on(self, device: torch.device | str) -> "Budget":
         """The part of this budget that applies to one device."""
-        if not self.each:
+        if not self.by_device:
             return self
         exact, kind = str(device), str(device).split(":")[0]
-        table = dict(self.each)
+        table = dict(self.by_device)
         return table.get(exact) or table.get(kind) or Budget()
 
     def limit(self, memory: Memory, held: int | None = None) -> int:
@@ -73,7 +73,7 @@ class Budget:
 
         Args:
             memory: the device's memory at the start of the work.
-            held: what of `memory.own` counts against the budget (all of it unless said).
+            held: what of `memory.own` counts against the budget (by default all of it).
         """
         if self.bytes is not None:
             if self.bytes <= memory.total:
@@ -87,11 +87,11 @@ class Budget:
             return memory.total
         if self.share is not None:
             return int(memory.total * self.share)
-        return int(_UNSAID * (memory.free + (memory.own if held is None else held)))
+        return int(_DEFAULT * (memory.free + (memory.own if held is None else held)))
 
     def __str__(self) -> str:
-        if self.each:
-            return ", ".join(f"{name}: {part}" for name, part in self.each)
+        if self.by_device:
+            return ", ".join(f"{name}: {part}" for name, part in self.by_device)
         if self.bytes is not None:
             return format_bytes(self.bytes)
         return f"{self.share * 100:g}%" if self.share is not None else "90% of what is free"
@@ -109,7 +109,7 @@ def _device(name: Any) -> str:
 
 def _part(spec: Any) -> Budget:
     part = Budget.parse(spec)
-    if part.each:
+    if part.by_device:
         raise BudgetError(f"budget {spec!r} is for several devices, inside a budget for one. {_FORMS}")
     return part
 

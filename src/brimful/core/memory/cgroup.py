@@ -38,7 +38,7 @@ def read(root: Path = Path("/")) -> Limit | None:
             names = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
         else:
             continue
-        limits += [found for folder in _ancestors(mount, path) if (found := _group(folder, *names))]
+        limits += [limit for folder in _ancestors(mount, path) if (limit := _group(folder, *names))]
     if not limits:
         return None
     return Limit(total=min(limit.total for limit in limits), free=min(limit.free for limit in limits))
@@ -68,10 +68,6 @@ def _number(path: Path) -> int | None:
 
 def _stat(path: Path, name: str) -> int:
     try:
-        for line in path.read_text().splitlines():
-            key, _, value = line.partition(" ")
-            if key == name:
-                return int(value)
+        return int(dict(line.split(" ", 1) for line in path.read_text().splitlines()).get(name, 0))
     except (OSError, ValueError):
-        pass
-    return 0
+        return 0

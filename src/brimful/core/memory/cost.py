@@ -2,8 +2,8 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, Self
+from dataclasses import dataclass
+from typing import Self
 
 MARGIN = 0.1
 """The default safety margin: plans fill 1/1.1, about 91%, of the budget."""
@@ -13,12 +13,12 @@ MARGIN = 0.1
 class Cost:
     """Bytes of a step: `fixed + per_unit * weight`.
 
-    An item weighs 1 unless its workload says otherwise (a ragged GP weighs n^2, a sequence its length).
+    By default an item weighs 1; its workload may say otherwise (a ragged GP weighs n^2, a sequence its length).
 
     Attributes:
         fixed: bytes that are there whatever the step holds (weights, workspace).
-        per_unit: bytes for each unit of weight.
-        margin: the share kept free on top of the estimate; never part of the estimate itself.
+        per_unit: bytes per unit of weight.
+        margin: the safety margin on top of the estimate, as a share of it; never part of the estimate itself.
         source: where the numbers come from: "formula", "probe", "remembered" or "guess".
 
     Example:
@@ -87,10 +87,3 @@ class Cost:
         if fixed < 0:
             return cls(0.0, max(p / w for w, p in samples if w > 0), margin, source)
         return cls(fixed, slope, margin, source)
-
-    def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
-
-    @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> Self:
-        return cls(**data)

@@ -8,7 +8,7 @@ import hashlib
 import os
 import warnings
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import torch
@@ -59,11 +59,11 @@ def recall(key: Key, folder: Path | None = None) -> Cost | None:
         body = read_sealed(path, _KIND)
         if body["key"] != asdict(key):
             raise CorruptError(f"{path} was written for another key")
-        cost = Cost.from_dict(body["cost"])
+        cost = Cost(**body["cost"])
     except (CorruptError, OSError, KeyError, TypeError, ValueError) as error:
         warnings.warn(f"a remembered cost is ignored and will be measured again: {error}", BrimfulWarning, stacklevel=2)
         return None
-    return Cost(cost.fixed, cost.per_unit, cost.margin, source="remembered")
+    return replace(cost, source="remembered")
 
 
 def remember(key: Key, cost: Cost, folder: Path | None = None) -> None:
@@ -71,6 +71,6 @@ def remember(key: Key, cost: Cost, folder: Path | None = None) -> None:
     folder = folder or directory()
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        write_sealed(folder / key.filename, _KIND, {"key": asdict(key), "cost": cost.to_dict()})
+        write_sealed(folder / key.filename, _KIND, {"key": asdict(key), "cost": asdict(cost)})
     except (OSError, StorageError) as error:
         warnings.warn(f"a measured cost could not be remembered: {error}", BrimfulWarning, stacklevel=2)

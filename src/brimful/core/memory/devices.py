@@ -38,15 +38,15 @@ def resolve(device: str | int | torch.device | None = "auto") -> torch.device:
     if device is None or device == "auto":
         return torch.device("cuda", 0) if torch.cuda.is_available() else torch.device("cpu")
     try:
-        found = torch.device(device)
+        named = torch.device(device)
     except (RuntimeError, TypeError) as error:
         raise DeviceError(f"device {device!r} is not a device name; use 'auto', 'cpu', 'cuda' or 'cuda:1'") from error
-    if found.type == "cpu":
+    if named.type == "cpu":
         return torch.device("cpu")
-    if found.type != "cuda":
+    if named.type != "cuda":
         raise DeviceError(f"device {device!r} is of a kind Brimful does not run on; use 'auto', 'cpu' or 'cuda'")
     count = torch.cuda.device_count()
-    index = found.index or 0
+    index = named.index or 0
     if index >= count:
         raise DeviceError(
             f"device {device!r} is not here: this process sees {count} CUDA device(s). "
@@ -65,11 +65,11 @@ def resolve_all(device: str | int | torch.device | Sequence[str | torch.device] 
         names = [device] if device is None or isinstance(device, int | torch.device) else list(device)
     if not names:
         raise DeviceError("an empty list of devices; name at least one, such as 'auto'")
-    found = [resolve(name) for name in names]
-    gpus = [name for name in found if name.type == "cuda"]
+    devices = [resolve(name) for name in names]
+    gpus = [device for device in devices if device.type == "cuda"]
     if len(set(gpus)) < len(gpus):
-        raise DeviceError(f"devices {[str(name) for name in found]} name one GPU twice; name each once")
-    return found
+        raise DeviceError(f"devices {[str(device) for device in devices]} name one GPU twice; name each once")
+    return devices
 
 
 def memory(device: torch.device) -> Memory:

@@ -1,4 +1,4 @@
-"""The plan: what will be run, in what pieces, why, and what it will cost. Decided by arithmetic alone.
+"""The plan: what will be run, in what steps, why, and what it will cost. Decided by arithmetic alone.
 
 `choose` is a pure function of candidates and a budget: no device is touched, so planning is tested without
 one. Candidates are the rows of one cost table (whole, in batches, in chunks, sharded, in another precision);
@@ -24,17 +24,17 @@ _ENDLESS = 65_536  # items in a step of a stream whose items cost nothing
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """One way to do the work.
+    """A strategy to do the work by.
 
     Attributes:
         strategy: its name, such as "whole" or "batched".
         cost: bytes of one step, by the weight of what is in it.
         items: how many items there are; None when nobody knows (a stream).
         total: the weight of all items together; `items` when each weighs 1.
-        heaviest: the weight of the heaviest single item, which cannot be cut.
+        heaviest: the weight of the heaviest single item, which cannot be split.
         most: no step may hold more items than this, whatever the memory allows.
-        divisible: whether the work may be cut into steps; if not, all of it must fit at once.
-        piece: what to call the smallest step: one item, unless said otherwise.
+        divisible: whether the work may be split into steps; if not, all of it must fit at once.
+        unit: what the smallest step holds one of, such as "item", "sample" or "center".
         slowness: expected time relative to the other candidates.
         devices: where it runs.
         precision: the number format it computes in.
@@ -50,7 +50,7 @@ class Candidate:
     heaviest: float = 1.0
     most: int | None = None
     divisible: bool = True
-    piece: str = "item"
+    unit: str = "item"
     slowness: float = 1.0
     devices: tuple[str, ...] = ("cpu",)
     precision: str = "float32"
@@ -83,6 +83,7 @@ class Plan:
         predicted: expected peak bytes of a step, without the margin.
         budget: bytes allowed.
         cost: the cost the prediction comes from.
+        unit: what the cost is per: the candidate's unit, or a unit of weight.
         devices, precision, tier, recompute: as in `Candidate`.
         parts: the predicted peak by part, such as parameters, optimizer, activations and data.
         rejected: the candidates not taken.
@@ -97,6 +98,7 @@ class Plan:
     predicted: int
     budget: int
     cost: Cost
+    unit: str = "item"
     devices: tuple[str, ...] = ("cpu",)
     precision: str = "float32"
     tier: str | None = None
@@ -106,7 +108,7 @@ class Plan:
 
     def explain(self) -> str:
         """The plan as a table to read before anything runs."""
-        cost = f"{format_bytes(self.cost.fixed)} + {format_bytes(self.cost.per_unit)} a unit of weight"
+        cost = f"{format_bytes(self.cost.fixed)} + {format_bytes(self.cost.per_unit)} per {self.unit}"
         rows = [
             ("work", self.work),
             ("strategy", self.strategy),
@@ -116,7 +118,7 @@ class Plan:
             ("batch", f"{format_count(self.batch)} items" + (f", {self.steps:,} steps" if self.steps else "")),
             ("cost", f"{cost} (from a {self.cost.source})".replace("a remembered", "a remembered probe")),
             ("predicted peak", f"{format_bytes(self.predicted)} of {format_bytes(self.budget)}"),
-            ("kept free", f"{self.cost.margin:.0%} on top of the prediction"),
+            ("safety margin", f"{self.cost.margin:.0%} on top of the prediction"),
         ]
         if self.tier:
             rows.insert(4, ("data tier", self.tier))
@@ -128,7 +130,7 @@ class Plan:
             table.append(("total", *(format_bytes(sum(dict(parts).values())) for parts in columns.values())))
             text += "\n\nmemory by part\n" + format_table(table, header=("part", *columns))
         if self.rejected:
-            table = [(each.strategy, format_bytes(each.needs), each.reason) for each in self.rejected]
+            table = [(other.strategy, format_bytes(other.needs), other.reason) for other in self.rejected]
             text += "\n\nnot chosen\n" + format_table(table, header=("strategy", "needs", "why"))
         return text
 
@@ -141,7 +143,7 @@ class Plan:
         return cls(
             **{
                 **data,
-                "cost": Cost.from_dict(data["cost"]),
+                "cost": Cost(**data["cost"]),
                 "devices": tuple(data["devices"]),
                 "parts": _read_parts(data["parts"]),
                 "rejected": tuple(
@@ -166,13 +168,13 @@ def choose(work: str, candidates: Sequence[Candidate], budget: int) -> Plan:
     """
     if not candidates:
         raise ValueError(f"{work}: no candidates to choose a plan from")
-    ranked = sorted(candidates, key=lambda each: each.slowness)  # stable: ties keep the caller's order
+    ranked = sorted(candidates, key=lambda candidate: candidate.slowness)  # stable: ties keep the caller's order
     chosen: Plan | None = None
     rejected = []
     for candidate in ranked:
         needs = candidate.cost.guarded(_least(candidate))
         if needs > budget:
-            reason = f"one {candidate.piece} alone" if candidate.divisible else "all of it at once"
+            reason = f"one {candidate.unit} alone" if candidate.divisible else "all of it at once"
             rejected.append(Rejected(candidate.strategy, needs, f"{reason} is over the budget"))
         elif chosen is not None:
             rejected.append(Rejected(candidate.strategy, needs, f"fits, but {chosen.strategy} is faster"))
@@ -206,7 +208,7 @@ def _plan(work: str, candidate: Candidate, budget: int) -> Plan:
         if candidate.most is not None and candidate.divisible:
             steps = max(steps, math.ceil(items / candidate.most))
     batch = count if items is None else math.ceil(items / steps) if steps else 0
-    # Items alike are cut into equal steps, a little under capacity; others may fill it to the last byte.
+    # Items alike are split into equal steps, a little under capacity; others may fill it to the last byte.
     weight = batch * candidate.heaviest if count else capacity
     return Plan(
         work=work,
@@ -218,6 +220,7 @@ def _plan(work: str, candidate: Candidate, budget: int) -> Plan:
         predicted=candidate.cost.at(weight),
         budget=budget,
         cost=candidate.cost,
+        unit=candidate.unit if candidate.heaviest == 1 else "unit of weight",
         devices=candidate.devices,
         precision=candidate.precision,
         tier=candidate.tier,
@@ -260,9 +263,9 @@ def _weight(candidate: Candidate, budget: int) -> float:
 
 
 def _nothing_fits(work: str, ranked: Sequence[Candidate], budget: int) -> str:
-    smallest = min(ranked, key=lambda each: each.cost.guarded(_least(each)))
+    smallest = min(ranked, key=lambda candidate: candidate.cost.guarded(_least(candidate)))
     needs = smallest.cost.guarded(_least(smallest))
-    what = f"one {smallest.piece}" if smallest.divisible else "the work, which cannot be cut,"
+    what = f"one {smallest.unit}" if smallest.divisible else "the work, which cannot be split,"
     return (
         f"{work}: {what} needs {format_bytes(needs)} ({format_bytes(smallest.cost.fixed)} fixed, margin "
         f'included); the budget is {format_bytes(budget)}. Use budget="{math.ceil(needs / 1e6)}MB" or more, '

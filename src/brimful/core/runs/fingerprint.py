@@ -45,7 +45,7 @@ def _name(function: Any) -> str:
 
 def _behaviour(function: Any, within: tuple[Any, ...] = ()) -> Iterator[bytes | str]:
     plain = getattr(function, "__func__", function)
-    if any(plain is each for each in within):  # it leads back to itself: its code is in the digest already
+    if any(plain is outer for outer in within):  # it leads back to itself: its code is in the digest already
         yield getattr(plain, "__qualname__", type(plain).__qualname__)
         return
     within = (*within, plain)
@@ -86,14 +86,14 @@ def _around(function: types.FunctionType) -> Iterator[Any]:
 
 def _names(code: types.CodeType) -> set[str]:
     inner = (constant for constant in code.co_consts if isinstance(constant, types.CodeType))
-    return set(code.co_names).union(*(_names(each) for each in inner))
+    return set(code.co_names).union(*(_names(code) for code in inner))
 
 
 def _attributes(value: Any, within: tuple[Any, ...]) -> bytes:
     named = getattr(value, "__dict__", None) or {
         name: getattr(value, name) for name in getattr(type(value), "__slots__", ()) if hasattr(value, name)
     }
-    parts = (part for name, each in sorted(named.items()) for part in (name, _seen(each, (*within, value))))
+    parts = (part for name, held in sorted(named.items()) for part in (name, _seen(held, (*within, value))))
     return _hash(type(value).__qualname__, *parts)
 
 
@@ -110,7 +110,7 @@ def _code(code: types.CodeType) -> Iterator[bytes | str]:
 def _seen(value: Any, within: tuple[Any, ...]) -> bytes:
     if callable(value):
         return _hash(*_behaviour(value, within))
-    if any(value is each for each in within):
+    if any(value is outer for outer in within):
         return _hash(type(value).__qualname__)
     try:
         return _digest(value)
@@ -135,17 +135,14 @@ def _digest(value: Any) -> bytes:
         case Path():
             return _path(value)
         case Mapping():
-            return _hash("dict", *(part for pair in _pairs(value) for part in pair))
+            pairs = sorted((_digest(key), _digest(part)) for key, part in value.items())  # keys need not compare
+            return _hash("dict", *(part for pair in pairs for part in pair))
         case tuple() | list():
             return _hash("tuple", *(_digest(part) for part in value))
     raise InputError(
         f"a {type(value).__name__} has no fingerprint, so a run on it cannot be resumed; pass fingerprint= with "
         "a text that changes whenever the data does"
     )
-
-
-def _pairs(table: Mapping[Any, Any]) -> list[tuple[bytes, bytes]]:
-    return sorted((_digest(key), _digest(value)) for key, value in table.items())  # keys need not compare
 
 
 def _hash(*parts: str | bytes) -> bytes:
@@ -197,8 +194,8 @@ def _arrow_bytes(table: pa.Table) -> bytes:
 
 def _path(path: Path) -> bytes:
     if path.is_dir():
-        inside = sorted(each for each in path.rglob("*") if each.is_file() and not each.name.startswith((".", "_")))
-        return _hash("folder", *(part for each in inside for part in (str(each.relative_to(path)), _path(each))))
+        files = sorted(file for file in path.rglob("*") if file.is_file() and not file.name.startswith((".", "_")))
+        return _hash("folder", *(part for file in files for part in (str(file.relative_to(path)), _path(file))))
     if not path.exists():
         raise InputError(f"{path} does not exist; check the path")
     return _pieces(("file", path.stat().st_size), _file_pieces(path))

@@ -29,16 +29,15 @@ def files(path: Path) -> tuple[list[Path], list[pq.ParquetFile]]:
     """A Parquet file, or all those in a folder, opened; all must have the same columns."""
     if not path.exists():
         raise InputError(f"{path} does not exist; check the path")
-    inside = sorted(each for each in path.rglob("*.parquet")) if path.is_dir() else [path]
-    if not inside:
+    paths = sorted(path.rglob("*.parquet")) if path.is_dir() else [path]
+    if not paths:
         raise InputError(f"{path} holds no .parquet files; name a Parquet file or a folder of them")
     opened = []
-    for each in inside:
+    for file in paths:
         try:
-            opened.append(pq.ParquetFile(each, memory_map=True))
+            opened.append(pq.ParquetFile(file, memory_map=True))
         except (pa.ArrowException, OSError) as error:
-            raise InputError(f"{each} cannot be read as Parquet: {error}") from error
-    for each, file in zip(inside, opened, strict=True):
-        if not file.schema_arrow.equals(opened[0].schema_arrow):
-            raise InputError(f"{each} has other columns or types than {inside[0]}; all files must have the same")
-    return inside, opened
+            raise InputError(f"{file} cannot be read as Parquet: {error}") from error
+        if not opened[-1].schema_arrow.equals(opened[0].schema_arrow):
+            raise InputError(f"{file} has other columns or types than {paths[0]}; all files must have the same")
+    return paths, opened

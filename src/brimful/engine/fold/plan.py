@@ -173,7 +173,7 @@ def _row(name: str, sizes: FoldSizes, cost: Callable[[int], FoldCost], budget: i
         items=components,
         most=largest,
         divisible=name != SINGLE,
-        piece=sizes.component,
+        unit=sizes.component,
         slowness=time / ranks + (slowness.communication if ranks > 1 else 0),
         devices=(sizes.device,) * sizes.ranks,
         precision=sizes.precision,

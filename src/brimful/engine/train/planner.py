@@ -140,7 +140,7 @@ def _candidate(
         cost=cost,
         items=max(1, count),
         most=None if config.accumulation_steps is None else -(-count // config.accumulation_steps) or 1,
-        piece="sample",
+        unit="sample",
         slowness=(slowness + _PER_MICRO_BATCH * (micro_batches - 1)) * (_RECOMPUTING if recompute else 1.0),
         devices=(str(loader.device),),
         precision=f"{precision.name} ({precision.reason})",
