@@ -184,7 +184,7 @@ def within_budgets(
 def losses(
     whole: Callable[[str | None], int], tasks: int, device: torch.device
 ) -> tuple[float, dict[str, dict[str, float]]]:
-    """Microseconds a task without a budget, and what is lost under each."""
+    """Microseconds per task without a budget, and what is lost under each."""
     under = within_budgets(whole, (None, *BUDGETS) if device.type == "cuda" else (None,))
     free = under.pop(None)[0]
     return free / tasks * 1e6, {
@@ -438,7 +438,7 @@ def main() -> None:
             add(case("own inputs, rbf", 50_000, device, options.batch))
     if "predictions" in options.only:
         add(predictions(device, options.tasks))
-    if "points" in options.only and device.type == "cuda":  # minutes a task on a CPU
+    if "points" in options.only and device.type == "cuda":  # minutes per task on a CPU
         add(many_points(device, 16, 2000))
     if "linearity" in options.only:
         if device.type == "cuda":

@@ -1,4 +1,4 @@
-"""Batches a second of `brimful.data.loader` in both tiers, beside torch's DataLoader on the same tensors.
+"""Batches per second of `brimful.data.loader` in both tiers, beside torch's DataLoader on the same tensors.
 
     python benchmarks/loader.py [--quick] [--out benchmarks/results/loader.json]
 
@@ -108,7 +108,7 @@ def measure(samples: int, width: int, size: int, device: torch.device, rounds: i
 
 
 def show(report: dict) -> str:
-    text = f"{report['device']}, torch {report['torch']}, {report['threads']} thread(s); batches a second"
+    text = f"{report['device']}, torch {report['torch']}, {report['threads']} thread(s); batches per second"
     for case in report["cases"]:
         first = case[0]
         bytes = first["samples"] * first["width"] * 4

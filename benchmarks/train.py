@@ -39,7 +39,7 @@ def loss(model: nn.Module, batch: tuple[Tensor, Tensor]) -> Tensor:
 
 
 def bare(model: nn.Module, x: Tensor, y: Tensor, size: int, epochs: int, half: bool) -> float:
-    """Seconds a step of a loop by hand, without its first epoch."""
+    """Seconds per step of a loop by hand, without its first epoch."""
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, fused=True)
     device, parameters = x.device, list(model.parameters())
     started, steps = 0.0, 0
@@ -62,7 +62,7 @@ def bare(model: nn.Module, x: Tensor, y: Tensor, size: int, epochs: int, half: b
 
 
 def ours(model: nn.Module, x: Tensor, y: Tensor, size: int, epochs: int, half: bool) -> float:
-    """Seconds a step of `train`, likewise; `seconds` of an epoch is the time of its steps."""
+    """Seconds per step of `train`, likewise; `seconds` of an epoch is the time of its steps."""
     result = brimful.train(
         model,
         loss,

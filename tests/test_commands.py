@@ -18,6 +18,7 @@ from brimful.gpcm.result import CrossValidationResult, GPCMResult
 from brimful.nets.result import NetsResult
 from brimful.wpo.result import WPOResult
 
+LOOKS_UP_COLUMNS = "gpcm/data/long_table.py"  # by names that are in a variable
 KEYS = {"predicted_peak_bytes", "observed_peak_bytes", "seconds"}
 TINY: dict[tuple[str, str], list[dict[str, Any]]] = {
     ("gp", "fit"): [
@@ -52,7 +53,8 @@ class Recorder:
 
         def getattribute(config: Any, name: str) -> Any:
             code = sys._getframe(1).f_code
-            if name in code.co_names and code.co_filename != "<string>" and code.co_name != "__post_init__":
+            by_name = name in code.co_names or code.co_filename.endswith(LOOKS_UP_COLUMNS)
+            if by_name and code.co_filename != "<string>" and code.co_name != "__post_init__":
                 self.read.add(name)
             return object.__getattribute__(config, name)
 

@@ -34,7 +34,7 @@ def test_a_run_shows_throughput_and_memory_from_its_beginning():
     (rate,) = axes.lines
     assert rate.get_xdata().tolist() == [0.0, 1.0, 3.0]
     assert rate.get_ydata().tolist() == [50.0, 50.0, 200.0]
-    assert axes.get_ylabel() == "tasks a second"
+    assert axes.get_ylabel() == "tasks per second"
     (memory,) = [each for each in figure.axes if each is not axes]
     line, dots = memory.lines
     assert (line.get_xdata().tolist(), line.get_ydata().tolist()) == ([0.5, 2.5], [2.0, 4.0])

@@ -39,7 +39,7 @@ def draw_run(axes: Any, events: Sequence[Event], what: str) -> None:
     begin = done[0].time - done[0].seconds
     ends, rates = _rates(done, begin)
     axes.step([0.0, *ends], [rates[0], *rates], where="pre", color=BLUE)
-    axes.set_ylabel(f"{what} a second", color=BLUE)
+    axes.set_ylabel(f"{what} per second", color=BLUE)
     axes.set_ylim(bottom=0)
     axes.set_xlim(left=0)
     memory = axes.twinx()
@@ -74,7 +74,7 @@ def draw_training(figure: Any, history: Sequence[dict[str, Any]], curve: Any) ->
     """How a model was trained, in four pictures: losses, metrics, learning rate, norms.
 
     Args:
-        history: a row an epoch, as `TrainResult.history` has them.
+        history: one row per epoch, as `TrainResult.history` has them.
         curve: (steps, 2), the loss and the gradient norm of every step.
     """
     (loss, metrics), (rate, norms) = figure.subplots(2, 2)
