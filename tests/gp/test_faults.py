@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,8 +18,9 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from brimful import ChangedError, InputError, gp
+from brimful import CancelledError, ChangedError, InputError, gp
 from brimful.cli.app import app
+from brimful.core.runs.events import BatchDone, Event
 from brimful.core.runs.rundir import MANIFEST
 
 from ..helpers.stopping import Orders
@@ -48,7 +50,7 @@ def rounds(fits: Orders, tmp_path: Path, data: str, count: int) -> None:
     order = {"data": data, "batch_size": 400}
     expected = work({**order, "out": str(tmp_path / "whole")}).table()
     assert expected.num_rows == COUNT
-    cut_short = 0
+    interrupted = 0
     for seed in range(count):
         rng, out = random.Random(seed), tmp_path / str(seed)
         for _ in range(rng.randint(1, 2)):
@@ -58,7 +60,7 @@ def rounds(fits: Orders, tmp_path: Path, data: str, count: int) -> None:
             time.sleep(rng.uniform(0, 0.05))
             assert fits.stop(pid) == "killed"
         if not ended(out):
-            cut_short += 1
+            interrupted += 1
             with pytest.raises(InputError, match="its fit has not ended: run the same command again"):
                 gp.load(out)
         kept = {path.name: path.read_bytes() for path in shards_of(out)}
@@ -67,7 +69,7 @@ def rounds(fits: Orders, tmp_path: Path, data: str, count: int) -> None:
         assert equal_tables(fitted.table(), expected)
         assert equal_tables(gp.load(out).table(), expected)
         shutil.rmtree(out)
-    assert cut_short > 0
+    assert interrupted > 0
 
 
 def reached(out: Path, shards: int) -> bool:
@@ -93,7 +95,7 @@ def test_a_fit_that_was_killed_fifty_times(fits: Orders, tmp_path: Path, data: s
 
 def test_an_interrupt_exits_with_130_and_the_same_command_goes_on(tmp_path: Path):
     out = tmp_path / "run"
-    options = ["--synthetic", "6000", "--own-inputs", "--device", "cpu", "--budget", "100MB", "--out", str(out)]
+    options = ["--synthetic", "3000", "--own-inputs", "--device", "cpu", "--budget", "100MB", "--out", str(out)]
     command = [sys.executable, "-m", "brimful", "gp", "fit", *options]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ)
     wait_for(lambda: len(shards_of(out)) > 1 or process.poll() is not None)
@@ -107,9 +109,54 @@ def test_an_interrupt_exits_with_130_and_the_same_command_goes_on(tmp_path: Path
     kept = {path: path.read_bytes() for path in shards_of(out)}
     result = CliRunner().invoke(app, ["gp", "fit", *options, "--json"])
     assert result.exit_code == 0, result.stderr
-    assert json.loads(result.stdout)["tasks"] == 6000
+    assert json.loads(result.stdout)["tasks"] == 3000
     assert kept
     assert all(path.read_bytes() == content for path, content in kept.items())
+
+
+class CancelAfter:
+    """Cancels from another thread once so many batches are done."""
+
+    def __init__(self, batches: int) -> None:
+        self.cancel, self._left = threading.Event(), batches
+
+    def __call__(self, event: Event) -> None:
+        self._left -= isinstance(event, BatchDone)
+        if self._left == 0:
+            setter = threading.Thread(target=self.cancel.set)
+            setter.start()
+            setter.join()
+
+
+@pytest.mark.parametrize("data", ["own", "ragged"])
+def test_a_cancelled_fit_keeps_what_is_finished_and_resumes_to_the_same_bits(tmp_path: Path, data: str):
+    x, y = rows(0, 60, 8)
+    given = (x, y) if data == "own" else ([(x[task, : 3 + task % 6], y[task, : 3 + task % 6]) for task in range(60)],)
+    expected = fit(*given, out=tmp_path / "whole", batch_size=5).table()
+    stop, out = CancelAfter(3), tmp_path / "run"
+    with pytest.raises(CancelledError):
+        fit(*given, out=out, batch_size=5, progress=stop, cancel=stop.cancel)
+    kept = {path: path.read_bytes() for path in shards_of(out)}
+    assert 0 < len(kept) < 12
+    assert not ended(out)
+    resumed = fit(*given, out=out, batch_size=5)
+    assert resumed.done < 60
+    assert all(path.read_bytes() == content for path, content in kept.items())
+    assert equal_tables(resumed.table(), expected)
+
+
+def test_cancelled_predictions_resume_to_the_same_bits(tmp_path: Path):
+    fitted = fit(*rows(0, 3000, 6), steps=2, starts=1)
+    whole = fitted.predict_to(tmp_path / "whole", [0.5, 1.5], progress=False)
+    stop, out = CancelAfter(1), tmp_path / "run"
+    with pytest.raises(CancelledError):
+        fitted.predict_to(out, [0.5, 1.5], progress=stop, cancel=stop.cancel)
+    kept = {path: path.read_bytes() for path in shards_of(out)}
+    assert kept
+    resumed = fitted.predict_to(out, [0.5, 1.5], progress=False)
+    assert 0 < resumed.done < 3000
+    assert all(path.read_bytes() == content for path, content in kept.items())
+    assert resumed.table().equals(whole.table())
 
 
 X, Y = rows(0, 6, 8)

@@ -31,7 +31,7 @@ pytestmark = pytest.mark.usefixtures("one_thread")
     st.booleans(),
     st.integers(0, 10**6),
 )
-def test_likelihood_mean_and_slope_are_the_same_anywhere(
+def test_likelihood_mean_and_gradient_are_the_same_anywhere(
     kind: tuple[str, int, bool], mean: str, priors: str | None, with_known: bool, seed: int
 ):
     text, dimensions, ard = kind
@@ -51,12 +51,12 @@ def test_likelihood_mean_and_slope_are_the_same_anywhere(
     torch.testing.assert_close(native.beta_TQ, plain.beta_TQ, rtol=1e-6, atol=1e-8)
 
 
-@pytest.mark.parametrize("kinds", [KINDS[::4], pytest.param(KINDS, marks=pytest.mark.soak)], ids=["some", "all"])
-def test_the_twins_end_in_the_same_place(kinds: list[tuple[str, int, bool]]):
+@pytest.mark.parametrize("kinds", [KINDS[::7], pytest.param(KINDS, marks=pytest.mark.soak)], ids=["some", "all"])
+def test_the_twins_end_in_the_same_optimum(kinds: list[tuple[str, int, bool]]):
     gaps, endings = [], []
     for text, dimensions, ard in kinds:
         seed = KINDS.index((text, dimensions, ard))
-        x, y = waves(seed, 24, 18, dimensions, holes=0.15)
+        x, y = waves(seed, 12, 14, dimensions, holes=0.15)
         known = torch.full_like(y, 0.05) if seed % 5 == 0 else None
         some = problem(text, x, y, MEANS[seed % 3], priors=(None, "weak")[seed % 2], ard=ard, known_TN=known)
         pair = [
@@ -144,14 +144,14 @@ def test_noises_of_which_eight_are_too_much_for_a_number(size: float):
     torch.testing.assert_close(native.nlml_T, plain.nlml_T, rtol=1e-9, atol=1e-6)
 
 
-def test_lanes_reckon_like_numbers():
+def test_lanes_compute_like_numbers():
     generator = np.random.default_rng(0)
     a, b = generator.normal(size=(2, 3, lanes.WIDTH))
     a[0, 0] = b[0, 1] = 0.0
     out = np.zeros((7, 3, lanes.WIDTH))
 
     @numba.njit(error_model="numpy")
-    def reckon(a, b, out):
+    def compute(a, b, out):
         for row in range(3):
             x, y = lanes.load(a, row), lanes.load(b, row)
             lanes.store(out, row, x * y + 1.0 - y)
@@ -163,7 +163,7 @@ def test_lanes_reckon_like_numbers():
             lanes.store(out, 15 + row, x)
             lanes.store(out, 18 + row, lanes.broadcast(float(row)))
 
-    reckon(a, b, out)
+    compute(a, b, out)
     with np.errstate(divide="ignore", invalid="ignore"):
         roots = np.where(a > 0, 1 / np.sqrt(np.abs(a)), np.nan)
         wanted = [a * b + 1 - b, a / b, np.maximum(a, 0.25), np.abs(b), roots, a + b]

@@ -33,6 +33,9 @@ def build_long() -> None:
         build(likelihood._evaluate, _TASK | {"WANT": False}, "*fp64", 1, known="*i32", scratch=scratch)
     build(predict._factor, _TASK, "*fp64", 1, known="*i32")
     build(predict._points, _TASK, "*fp64", 1, known="*i32")
+    basis = {"L": 49, "R": 32, "Q": 1, "HAS_PRIORS": True, "REACH": 3, "B": 64, "S": 64, "PRECISION": "tf32x3"}
+    for steps in (0, 16):
+        build(eigenbasis_triton._lowest, basis | {"STEPS": steps}, "*fp32", 4, M="*fp32")
     build(scoring_step._advance, _STEP | {"CONVERGED": 2}, "*fp64", 1)
     patience = {name: value for name, value in _STEP.items() if name != "S"} | _TASK | {"CONVERGED": 2, "N": 64}
     build(stragglers._descend, patience, "*fp64", 4, known="*i32")
@@ -43,9 +46,6 @@ def build_short() -> None:
     build(grid_search._judge, {"P": 3, "SCALED": True, "SURE": -10.4, "W": 256}, "*fp64", 4)
     grid = {"A": 3, "M": 7, "B": 4, "GB": 128, "P": 3, "STARTS": 2, "SECOND_START": 3.0, "S": 16}
     build(grid_search._choose, grid, "*fp64", 2)
-    sizes = {"L": 49, "R": 32, "Q": 1, "HAS_PRIORS": True, "REACH": 3, "B": 64, "S": 64, "PRECISION": "tf32x3"}
-    for steps in (0, 16):
-        build(eigenbasis_triton._lowest, sizes | {"STEPS": steps}, "*fp32", 4, M="*fp32")
     chosen = {"REACH": 3, "L": 49, "LB": 64, "STARTS": 2, "WORTH": 3.0, "S": 16}
     build(eigenbasis_triton._begin, chosen, "*fp32", 2, positions="*fp64", starts="*fp64")
     sizes = {"D": 2, "Q": 1, "KNOWN": True, "CENTERED": True, "EACH": False, "SHIFTED": True, "NB": 64, "S": 32}

@@ -29,13 +29,13 @@ def alone() -> Iterator[None]:
         yield
 
 
-@pytest.mark.parametrize("mean", ["zero", "constant"])
+@pytest.mark.parametrize("mean", [pytest.param("zero", marks=pytest.mark.soak), "constant"])
 def test_a_built_in_kernel_written_anew_reaches_the_same_likelihood(mean: str):
-    x, y = rows(0, 6, 12)
+    x, y = rows(0, 3, 8)
     own = fit(x, y, kernel=RBF, priors=None, mean=mean)
     built = fit(x, y, kernel="rbf", priors=None, mean=mean)
     assert (own.nlml - built.nlml < 0.01).all()
-    assert own.status.tolist() == [0] * 6
+    assert own.status.tolist() == [0] * 3
     assert own.method.startswith("Adam")
 
 
@@ -49,7 +49,7 @@ def test_any_function_of_torch_will_do():
     assert (own.nlml - fit(x, y, kernel="matern12", priors=None).nlml < 0.01).all()
 
 
-@pytest.mark.parametrize("scale", [1e6, 1e-3])
+@pytest.mark.parametrize("scale", [1e6, pytest.param(1e-3, marks=pytest.mark.soak)])
 def test_the_units_of_the_targets_do_not_matter(scale: float):
     x, y = rows(10, 4, 10)
     plain = fit(x, y, kernel=RBF, priors=None)
@@ -59,12 +59,14 @@ def test_the_units_of_the_targets_do_not_matter(scale: float):
     np.testing.assert_allclose(scaled.params["noise"], plain.params["noise"] * scale**2, rtol=0.1)
 
 
-def test_a_first_guess_that_is_far_off_is_not_the_end():
+@pytest.mark.soak
+def test_an_initial_value_that_is_far_off_is_not_the_end():
     x, y = rows(11, 5, 10)
     far = fit(x, y, kernel=gp.custom(wave, variance=1e-3, lengthscale=8.0), priors=None)
     assert (far.nlml - fit(x, y, kernel="rbf", priors=None).nlml < 0.1).mean() >= 0.8
 
 
+@pytest.mark.soak
 def test_a_task_stopped_where_there_is_no_likelihood_has_not_converged():
     def torn(x1: torch.Tensor, x2: torch.Tensor, params: dict[str, torch.Tensor]) -> torch.Tensor:
         return wave(x1, x2, params) * torch.where(params["lengthscale"] < 0.3, 1.0, torch.nan)
@@ -110,7 +112,7 @@ def test_tasks_that_cannot_be_fitted_predict_their_level():
     np.testing.assert_allclose(fitted.params["mean_0"][1:3], [7.0, y[2, 0]])
 
 
-def test_the_dimensions_of_the_inputs_are_told():
+def test_the_dimensions_of_the_inputs_are_known():
     assert GPModel(kernel=RBF, mean="linear", dimensions=2).regressors == 3
     assert GPModel(kernel=RBF).regressors == 1
 
@@ -122,26 +124,26 @@ def test_it_is_planned_as_what_it_is():
 
 
 def test_its_predictions_are_those_of_the_built_in_kernel():
-    x, y = rows(1, 6, 15)
+    x, y = rows(1, 4, 10)
     own = fit(x, y, kernel=RBF, priors=None)
     built = fit(x, y, kernel="rbf", priors=None)
     close = np.abs(own.nlml - built.nlml) < 0.01
-    assert close.sum() >= 4
+    assert close.sum() >= 3
     for mine, theirs in zip(own.predict([0.5, 1.5]), built.predict([0.5, 1.5]), strict=True):
         np.testing.assert_allclose(mine[close], theirs[close], atol=0.05)
 
 
 def test_shared_inputs_and_missing_points():
-    x, y = rows(2, 4, 12)
-    holes = np.where(np.arange(12) < 10, y, np.nan)
+    x, y = rows(2, 2, 8)
+    holes = np.where(np.arange(8) < 7, y, np.nan)
     fitted = fit(x[0], holes, kernel=RBF)
-    short = fit(x[0, :10], y[:, :10], kernel=RBF)
+    short = fit(x[0, :7], y[:, :7], kernel=RBF)
     np.testing.assert_allclose(fitted.nlml, short.nlml, atol=1e-2)
 
 
-@pytest.mark.parametrize("huge", [1e8, np.inf])
+@pytest.mark.parametrize("huge", [pytest.param(1e8, marks=pytest.mark.soak), np.inf])
 def test_a_task_of_huge_values_does_not_spoil_the_others(huge: float):
-    x, y = rows(3, 6, 10)
+    x, y = rows(3, 6, 8)
     y[2, 5] = huge
     fitted = fit(x, y, kernel=RBF, priors=None)
     others = [0, 1, 3, 4, 5]
@@ -153,13 +155,13 @@ def test_a_task_of_huge_values_does_not_spoil_the_others(huge: float):
 
 
 def test_priors_and_bounds_hold():
-    x, y = rows(4, 5, 12)
+    x, y = rows(4, 2, 8)
     bounded = fit(x, y, kernel=RBF, bounds={"lengthscale": (0.7, 0.8), "noise": (0.1, 10)})
     assert (bounded.params["lengthscale"] >= 0.7 - 1e-9).all()
     assert (bounded.params["lengthscale"] <= 0.8 + 1e-9).all()
     assert (bounded.params["noise"] >= 0.1 - 1e-9).all()
-    pulled = fit(x, y, kernel=RBF, priors={"lengthscale": gp.LogNormal(3.0, 1e-3)})
-    np.testing.assert_allclose(pulled.params["lengthscale"], 3.0, rtol=0.02)
+    narrow = fit(x, y, kernel=RBF, priors={"lengthscale": gp.LogNormal(3.0, 1e-3)})
+    np.testing.assert_allclose(narrow.params["lengthscale"], 3.0, rtol=0.02)
 
 
 def test_known_noise():
@@ -187,7 +189,7 @@ def test_iterations_and_starts_are_the_most():
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (lambda: gp.custom(wave), "needs a initial value for each parameter"),
+        (lambda: gp.custom(wave), "needs an initial value for each parameter"),
         (lambda: gp.custom(wave, variance=0.0), "the initial value of variance is 0.0; parameters are positive"),
         (lambda: gp.custom(wave, variance=np.inf), "the initial value of variance is inf"),
         (lambda: gp.custom(wave, variance="1"), "the initial value of variance is '1'"),  # pyright: ignore[reportArgumentType]
@@ -225,4 +227,4 @@ def test_a_kernel_that_is_no_covariance_fails_its_tasks():
 
 def test_a_linear_mean_has_a_coefficient_for_each_dimension():
     x, y = rows(0, 4, 12, 2)
-    assert "mean_2" in fit(x, y, kernel=RBF, mean="linear").params
+    assert "mean_2" in fit(x, y, kernel=RBF, mean="linear", steps=1, starts=1).params

@@ -56,8 +56,7 @@ def _smooth(kind, at, ard, D, square, most, m, inverse, scale, out, dK):
         elif kind == MATERN32:
             r = sqrt(r2 * 3.0)
             e = _exp(r * -1.0) * scale
-            value = e + r * e
-            derivative = e * 3.0
+            value, derivative = e + r * e, e * 3.0
         else:
             r = sqrt(r2 * 5.0)
             e = _exp(r * -1.0) * scale

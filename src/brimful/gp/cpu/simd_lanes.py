@@ -71,7 +71,7 @@ class _Model(extending.models.PrimitiveModel):
         super().__init__(manager, kind, _VECTOR)
 
 
-def _place(context: Any, builder: Any, kind: Any, array: Any, row: Any) -> Any:
+def _address(context: Any, builder: Any, kind: Any, array: Any, row: Any) -> Any:
     data = context.make_array(kind)(context, builder, array).data
     return builder.bitcast(builder.gep(data, [builder.mul(row, row.type(WIDTH))]), _VECTOR.as_pointer())
 
@@ -79,11 +79,9 @@ def _place(context: Any, builder: Any, kind: Any, array: Any, row: Any) -> Any:
 @_intrinsic
 def load(_context: Any, array: Any, row: Any) -> Any:
     """The lanes of a row."""
-
-    def make(context: Any, builder: Any, signature: Any, given: Any) -> Any:
-        return builder.load(_place(context, builder, signature.args[0], *given), align=8)
-
-    return LANES(array, types.intp), make
+    return LANES(array, types.intp), lambda context, builder, signature, given: builder.load(
+        _address(context, builder, signature.args[0], *given), align=8
+    )
 
 
 @_intrinsic
@@ -91,7 +89,7 @@ def store(_context: Any, array: Any, row: Any, value: Any) -> Any:
     """Makes them the lanes of a row."""
 
     def make(context: Any, builder: Any, signature: Any, given: Any) -> Any:
-        builder.store(given[2], _place(context, builder, signature.args[0], *given[:2]), align=8)
+        builder.store(given[2], _address(context, builder, signature.args[0], *given[:2]), align=8)
         return context.get_dummy_value()
 
     return types.void(array, types.intp, LANES), make
@@ -122,11 +120,7 @@ def _spread(builder: Any, number: Any) -> Any:
 @_intrinsic
 def broadcast(_context: Any, number: Any) -> Any:
     """The same number in every lane."""
-
-    def make(_: Any, builder: Any, __: Any, given: Any) -> Any:
-        return _spread(builder, given[0])
-
-    return LANES(types.float64), make
+    return LANES(types.float64), lambda _, builder, __, given: _spread(builder, given[0])
 
 
 @_intrinsic
@@ -148,11 +142,7 @@ def _sqrt(builder: Any, value: Any) -> Any:
 @_intrinsic
 def sqrt(_context: Any, value: Any) -> Any:
     """The square root."""
-
-    def make(_: Any, builder: Any, __: Any, given: Any) -> Any:
-        return _sqrt(builder, given[0])
-
-    return LANES(LANES), make
+    return LANES(LANES), lambda _, builder, __, given: _sqrt(builder, given[0])
 
 
 @_intrinsic

@@ -58,13 +58,11 @@ def value_of(r2, SHAPE: tl.constexpr):
     elif SHAPE == 2:
         r = tl.sqrt(3.0 * r2)
         e = _exp_negative(-r)
-        value = (1.0 + r) * e
-        derivative = 3.0 * e
+        value, derivative = (1.0 + r) * e, 3.0 * e
     else:
         r = tl.sqrt(5.0 * r2)
         e = _exp_negative(-r)
-        value = (1.0 + r + r * r / 3.0) * e
-        derivative = (1.0 + r) * e * (5.0 / 3.0)
+        value, derivative = (1.0 + r + r * r / 3.0) * e, (1.0 + r) * e * (5.0 / 3.0)
     return value, derivative
 
 
@@ -189,8 +187,7 @@ def factor(
     products of the rows of Z."""
     for s in tl.static_range(P - 2):
         tl.store(scales + s * LANES, tl.exp(-2.0 * tl.load(theta + 1 + s)))
-    variance = tl.exp(tl.load(theta))
-    noise = tl.exp(tl.load(theta + P - 1))
+    variance, noise = tl.exp(tl.load(theta)), tl.exp(tl.load(theta + P - 1))
     zero = variance * 0.0
     logdet, least = zero, zero + 1.0
     yy, y0, y1, h00, h01, h11 = zero, zero, zero, zero, zero, zero

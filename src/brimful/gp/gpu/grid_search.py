@@ -98,6 +98,13 @@ def _beside(score, at, there):
 
 
 @triton.jit
+def _lowest_along(minimum, value, score, at, stride, here, position, LENGTH: tl.constexpr):
+    """Whether there is no better neighbour along an axis either; of a plateau, the first point counts."""
+    minimum = minimum & (value < _beside(score, at - stride, here & (position > 0)[None, :]))
+    return minimum & (value <= _beside(score, at + stride, here & (position < LENGTH - 1)[None, :]))
+
+
+@triton.jit
 def _least(score, scattered, g, GB: tl.constexpr):
     """The lowest score among some of the grid, and where it is; GB where there is none."""
     least = tl.min(tl.where(scattered, score, float("inf")), axis=1)
@@ -110,7 +117,7 @@ def _choose(
     A: tl.constexpr, M: tl.constexpr, B: tl.constexpr, GB: tl.constexpr, P: tl.constexpr, STARTS: tl.constexpr,
     SECOND_START: tl.constexpr, S: tl.constexpr,
 ):  # fmt: skip
-    """Of a grid of B by A by M guesses: the local minima, best first, and how many there are to follow."""
+    """Of a grid of B by A by M guesses: the local minima, best first, and from how many to descend."""
     t = tl.program_id(0).to(tl.int64) * S + tl.arange(0, S)
     g = tl.arange(0, GB)
     column, row, middle = g // (A * M), g // M % A, g % M
@@ -118,13 +125,10 @@ def _choose(
     at = g[None, :] * T + t[:, None]
     value = _beside(score, at, here)
     minimum = here & (value < float("inf"))
-    minimum = minimum & (value < _beside(score, at - M * T, here & (row > 0)[None, :]))
-    minimum = minimum & (value <= _beside(score, at + M * T, here & (row < A - 1)[None, :]))
+    minimum = _lowest_along(minimum, value, score, at, M * T, here, row, A)
     if M > 1:
-        minimum = minimum & (value < _beside(score, at - T, here & (middle > 0)[None, :]))
-        minimum = minimum & (value <= _beside(score, at + T, here & (middle < M - 1)[None, :]))
-    minimum = minimum & (value < _beside(score, at - A * M * T, here & (column > 0)[None, :]))
-    minimum = minimum & (value <= _beside(score, at + A * M * T, here & (column < B - 1)[None, :]))
+        minimum = _lowest_along(minimum, value, score, at, T, here, middle, M)
+    minimum = _lowest_along(minimum, value, score, at, A * M * T, here, column, B)
 
     # For tasks with one local minimum: the best point that is not beside it, where it is not much worse.
     alone = tl.sum(minimum.to(tl.int32), axis=1) == 1
@@ -149,7 +153,7 @@ def _choose(
 
 
 def grid_search(kernel: Kernel, layout: TaskLayout, limits: Limits, options: ScoringOptions) -> Starts:
-    """The local minima of the grid, best first, and how many each task has to follow."""
+    """The local minima of the grid, best first, and from how many of them each task descends."""
     (T, P), device = limits.low_TP.shape, limits.low_TP.device
     guesses_GP, (across, middle, levels) = grid(kernel, limits)
     guesses_GP = guesses_GP.view(across * middle, levels, P).transpose(0, 1).reshape(-1, P)  # the least noise first

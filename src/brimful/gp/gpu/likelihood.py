@@ -103,8 +103,7 @@ def _derive(
     weights = scales + (P - 2) * LANES
     U = weights + NP * LANES  # dK weights, by each parameter; at last L^-1 of those
     totals = U + P * NP * LANES
-    variance = tl.exp(tl.load(theta))
-    noise = tl.exp(tl.load(theta + P - 1))
+    variance, noise = tl.exp(tl.load(theta)), tl.exp(tl.load(theta + P - 1))
     zero = variance * 0.0
     for j in range(nb):
         W = blocks.invert(blocks.load(at(A, j, j)))
@@ -196,8 +195,7 @@ def _derive(
         for q in tl.static_range(p + 1):
             both, p0, p1, q0, q1 = zero, zero, zero, zero, zero
             for i in range(nb):
-                u = blocks.load4(U + (p * NP + 4 * i) * LANES)
-                v = blocks.load4(U + (q * NP + 4 * i) * LANES)
+                u, v = blocks.load4(U + (p * NP + 4 * i) * LANES), blocks.load4(U + (q * NP + 4 * i) * LANES)
                 both += blocks.dot4(u, v)
                 if Q > 0:
                     z = blocks.load4(Z + (NP + 4 * i) * LANES)

@@ -91,8 +91,7 @@ def _predict_points(
     for step in range(item):
         m = 4 * (group * item + step)
         if m < M:
-            mean = (zero, zero, zero, zero)
-            left = (variance, variance, variance, variance)
+            mean, left = (zero, zero, zero, zero), (variance, variance, variance, variance)
             for j in range(nb):
                 mj = mask4(known4(known, j, t, T))
                 R = blocks.zeros(zero)
@@ -134,8 +133,7 @@ def _points(
         workspace, own: numbers of a lane, and those of them that hold the factor; behind these each group has its rows.
         item: blocks of 4 points in a group.
     """
-    program = tl.program_id(0) // groups
-    group = tl.program_id(0) % groups
+    program, group = tl.program_id(0) // groups, tl.program_id(0) % groups
     t = tl.minimum((begin + program * LANES + tl.arange(0, LANES)).to(tl.int64), T - 1)
     x += t * XT
     new += t * NT

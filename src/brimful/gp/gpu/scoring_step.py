@@ -112,8 +112,7 @@ def _remaining_gain(A, g, free, P: tl.constexpr, PB: tl.constexpr):
 @triton.jit
 def _bfgs_update(A, s, y, use):
     Bs = tl.sum(A * s[:, None, :], axis=2)
-    sBs = tl.sum(s * Bs, axis=1)
-    sy = tl.sum(s * y, axis=1)
+    sBs, sy = tl.sum(s * Bs, axis=1), tl.sum(s * y, axis=1)
     use = use & (sy > 1e-3 * sBs) & (sBs > 0.0)
     gained = y[:, :, None] * y[:, None, :] / tl.where(use, sy, 1.0)[:, None, None]
     lost = Bs[:, :, None] * Bs[:, None, :] / tl.where(use, sBs, 1.0)[:, None, None]
@@ -139,8 +138,7 @@ def step(
 
     # What the trial came to.
     tried = tl.load(trial + at, mask=row, other=0.0)
-    least = tl.load(low + at, mask=row, other=0.0)
-    most = tl.load(high + at, mask=row, other=0.0)
+    least, most = tl.load(low + at, mask=row, other=0.0), tl.load(high + at, mask=row, other=0.0)
     prior_precision = tl.load(precision + p, mask=p < P, other=0.0)[None, :]
     stays = (tl.load(fixed + p, mask=p < P, other=1) != 0)[None, :]
     off = tl.where(prior_precision > 0.0, tried - tl.load(center + at, mask=row, other=0.0), 0.0)
@@ -180,8 +178,7 @@ def step(
         tl.store(steps + oldest + r * P, s, mask=keeps)
         tl.store(changes + oldest + r * P, change, mask=keeps)
         A = _bfgs_update(A, s, change, better)
-    last = tl.where(old, moved, 0.0)
-    turned = tl.where(old, g - before, 0.0)
+    last, turned = tl.where(old, moved, 0.0), tl.where(old, g - before, 0.0)
     tl.store(steps + oldest + (R - 1) * P, last, mask=keeps)
     tl.store(changes + oldest + (R - 1) * P, turned, mask=keeps)
     A = _bfgs_update(A, last, turned, better)

@@ -81,13 +81,11 @@ def _evaluate(
     ARD: tl.constexpr,
 ):  # fmt: skip
     """The likelihood of task t and its derivatives; n: no points come after so many."""
-    i = tl.arange(0, N)
-    p = tl.arange(0, PB)
+    i, p = tl.arange(0, N), tl.arange(0, PB)
     diagonal = i[:, None] == i[None, :]
     floor = _known(known, i, t, T, NP)
     there = tl.where(floor == float("-inf"), 0.0, 1.0).to(tl.float64)
-    variance = tl.exp(tl.load(theta))
-    noise = tl.exp(tl.load(theta + P - 1))
+    variance, noise = tl.exp(tl.load(theta)), tl.exp(tl.load(theta + P - 1))
     _R, value, _derivative = _shape(x, theta, i, XN, NP, 0.0, N, D, SHAPE, ARD)
     lifted = tl.where(there > 0.0, variance + noise + floor, 1.0)
     A = tl.where(diagonal, lifted[:, None], value * (there[:, None] * there[None, :]) * variance)
@@ -145,13 +143,11 @@ def _evaluate(
         u = tl.sum(dK * a[:, None], axis=0)
         U = tl.where((p == s)[:, None], u[None, :], U)
     info = tl.zeros([PB, PB], tl.float64)
-    u0 = tl.sum(U * z0[None, :], axis=1)
-    u1 = tl.sum(U * z1[None, :], axis=1)
+    u0, u1 = tl.sum(U * z0[None, :], axis=1), tl.sum(U * z1[None, :], axis=1)
     for q in range(P):
         u = tl.sum(tl.where((p == q)[:, None], U, 0.0), axis=0)
         v = tl.sum(-A * u[:, None], axis=0)
-        q0 = _at(u0, p, q)
-        q1 = _at(u1, p, q)
+        q0, q1 = _at(u0, p, q), _at(u1, p, q)
         # Without what the mean would take up of it.
         products = tl.sum(U * v[None, :], axis=1) - u0 * (n00 * q0 + n01 * q1) - u1 * (n01 * q0 + n11 * q1)
         info = tl.where((p == q)[None, :], products[:, None], info)
@@ -180,8 +176,7 @@ def _descend(
     slot = tl.program_id(0).to(tl.int64)
     t = tl.load(index + slot).to(tl.int64)
     x += t * XT
-    slot_1 = slot + tl.zeros([1], tl.int64)
-    t_1 = t + tl.zeros([1], tl.int64)
+    slot_1, t_1 = slot + tl.zeros([1], tl.int64), t + tl.zeros([1], tl.int64)
     while (slot < tl.load(count)) & (tl.load(going + t) != 0):
         if INTERPRETED:  # it knows no loop to a bound that was loaded
             _evaluate(x, y, known, trial + t * P, value + 2 * slot, beta + slot * Q, gradient + slot * P,
@@ -201,7 +196,7 @@ def _descend(
 def descend(
     kernel: Kernel, layout: TaskLayout, descent: Descent, active: ActiveTasks, limits: Limits, options: ScoringOptions
 ) -> Evaluations:
-    """Follows tasks of at most `MOST_POINTS` points to their end; what was evaluated last."""
+    """Steps tasks of at most `MOST_POINTS` points to their end; what was evaluated last."""
     L, (NP, T), P = len(active), layout.y_NT.shape, limits.low_TP.shape[1]
     evaluated, run = likelihood.empty_evaluations(L, P, layout, True), _descend
     if L:

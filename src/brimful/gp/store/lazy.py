@@ -1,6 +1,7 @@
 """What a store holds, read as it is needed: rows of its files, the points of its tasks, and these with parameters."""
 
 import contextlib
+import math
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,50 +25,45 @@ class ParquetRows:
     """Parquet files that each hold a range of rows, read a row group at a time."""
 
     def __init__(self, paths: list[Path], what: str) -> None:
-        self._files: list[tuple[int, pq.ParquetFile]] = []
-        self.paths: list[Path] = []
-        self.length = 0
-        for path in sorted(paths):
-            match = _NAME.fullmatch(path.name)
-            if match is None:
-                continue
-            if int(match[1]) != self.length:
+        self.paths, self.length = [path for path in sorted(paths) if _NAME.fullmatch(path.name)], 0
+        self._files: list[pq.ParquetFile] = []
+        self._groups: list[tuple[int, int, int, int]] = []  # first row, rows, file, row group
+        self._kept: tuple[tuple[int, int], pa.Table] | None = None
+        for path in self.paths:
+            start, stop = (int(number) for number in path.stem.split("-")[1:])
+            if start != self.length:
                 raise CorruptError(f"{path.parent} lacks the {what} before {path.name}: fit again into this folder")
             with intact(path):
                 file = pq.ParquetFile(path, memory_map=True, page_checksum_verification=True)
-            self._files.append((self.length, file))
-            self.paths.append(path)
-            self.length = int(match[2])
-        self._kept: tuple[tuple[int, int], pa.Table] | None = None
+            for group in range(file.num_row_groups):
+                rows = file.metadata.row_group(group).num_rows
+                self._groups.append((start, rows, len(self._files), group))
+                start += rows
+            self._files.append(file)
+            self.length = stop
 
     @property
     def names(self) -> list[str]:
-        return self._files[0][1].schema_arrow.names if self._files else []
+        return self._files[0].schema_arrow.names if self._files else []
 
     def read(self, start: int, stop: int) -> pa.Table:
-        parts = []
-        for number, (first, file) in enumerate(self._files):
-            position = first
-            for group in range(file.num_row_groups):
-                rows = file.metadata.row_group(group).num_rows
-                if position < stop and position + rows > start:
-                    table = self._group(number, file, group)
-                    parts.append(
-                        table.slice(max(0, start - position), min(stop, position + rows) - max(start, position))
-                    )
-                position += rows
+        parts = [
+            self._group(file, group).slice(max(0, start - first), min(stop, first + rows) - max(start, first))
+            for first, rows, file, group in self._groups
+            if first < stop and first + rows > start
+        ]
         return pa.concat_tables(parts) if parts else pa.table({})
 
-    def _group(self, number: int, file: pq.ParquetFile, group: int) -> pa.Table:
-        if self._kept is None or self._kept[0] != (number, group):
-            with intact(self.paths[number]):
-                self._kept = ((number, group), file.read_row_group(group))
+    def _group(self, file: int, group: int) -> pa.Table:
+        if self._kept is None or self._kept[0] != (file, group):
+            with intact(self.paths[file]):
+                self._kept = ((file, group), self._files[file].read_row_group(group))
         return self._kept[1]
 
     def column(self, name: str) -> pa.Array:
         """One column of all rows."""
         parts = []
-        for path, (_, file) in zip(self.paths, self._files, strict=True):
+        for path, file in zip(self.paths, self._files, strict=True):
             with intact(path):
                 parts.append(file.read([name])[name])
         return arrow.whole(pa.chunked_array([chunk for part in parts for chunk in part.chunks], parts[0].type))
@@ -93,14 +89,11 @@ class StoredTasks:
 
     def load(self, start: int, stop: int, capacity: float | None = None) -> LoadedBatch:
         table = self._points.read(start, stop)
-        inputs = [name for name in table.column_names if name.startswith("x_")]
-        y = _padded(table["y"], np.nan)
-        tree = {"y": torch.from_numpy(y)}
+        columns = {name: _padded(table[name], math.nan if name == "y" else 0.0) for name in table.column_names[1:]}
+        tree = {name: torch.from_numpy(columns[name]) for name in ("y", "noise") if name in columns}
         if not self._shared:
-            x = np.stack([_padded(table[name], 0.0) for name in inputs], axis=2)
-            tree = {"x": torch.from_numpy(x)} | tree
-        if "noise" in table.column_names:
-            tree["noise"] = torch.from_numpy(_padded(table["noise"], 0.0))
+            x = np.stack([column for name, column in columns.items() if name.startswith("x_")], axis=2)
+            tree["x"] = torch.from_numpy(x)
         return LoadedBatch(start, stop - start, tree)
 
     def index(self, start: int, stop: int) -> np.ndarray:
@@ -172,7 +165,7 @@ class TasksWithParameters:
 
 
 def parts(items: ItemSource) -> Iterator[tuple[int, int]]:
-    """Positions in pieces that are read and written at a time."""
+    """Ranges of positions that are read and written at a time."""
     length = items.length or 0
     count = min(TASKS, max(1, _BYTES // max(1, items.item_bytes())))
     for start in range(0, length, count):
