@@ -1,4 +1,4 @@
-"""Where the work is span, decided from numbers alone."""
+"""Batch sizes, decided from numbers alone."""
 
 import math
 from collections.abc import Callable
@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from brimful.core.memory.cost import Cost
+from brimful.engine.map.batch_size import AllocatorRetried, BatchMeasurement, MemoryExceeded, ProbeFailed
 from brimful.engine.map.batch_sizer import BatchSizer, BatchSpan
 
 GB = 10**9
@@ -20,7 +21,15 @@ def weight_of(span: BatchSpan, of: np.ndarray | None) -> float:
     return float(span.stop - span.start) if of is None else float(of[span.start : span.stop].sum())
 
 
-def drive(
+def report(
+    sizer: BatchSizer, weight: float, seconds: float | None, peak: int, available: int, span: BatchSpan | None = None
+) -> None:
+    """Tells the sizer of a finished batch; without a span, of a part of one."""
+    probe, trial = (span.probe, span.trial) if span else (False, 0)
+    sizer.observe(BatchMeasurement(weight, seconds or 1.0, seconds is not None, peak, available, probe, trial))
+
+
+def simulate(
     sizer: BatchSizer,
     of: np.ndarray | None = None,
     available: Callable[[int], int] = lambda step: GB,
@@ -34,9 +43,9 @@ def drive(
         spans.append(span)
         weight = weight_of(span, of)
         if full(len(spans), weight):
-            sizer.out_of_memory(weight, contended=False, limit=available(len(spans)))
+            sizer.observe(MemoryExceeded(weight, contended=False, available=available(len(spans))))
         else:
-            sizer.report(weight, seconds(weight), peak(weight), available(len(spans)), span.probe, span.trial)
+            report(sizer, weight, seconds(weight), peak(weight), available(len(spans)), span)
         assert len(spans) < 10_000
     return spans
 
@@ -52,7 +61,7 @@ def test_every_position_is_covered_once_in_order_and_no_batch_is_over_capacity(
 ):
     length = length if of is None else len(of)
     sizer = BatchSizer(length=length, weights=of, size=size, fixed=fixed, cost=Cost(100, 10))
-    spans = drive(sizer, of, lambda step: available)
+    spans = simulate(sizer, of, lambda step: available)
     assert tile(spans, length)
     for span in spans:
         assert span.stop - span.start == 1 or weight_of(span, of) <= span.capacity * (1 + 1e-9)
@@ -75,7 +84,7 @@ def test_a_larger_budget_never_gives_a_smaller_batch(
 
 @given(st.integers(1, 2000), st.integers(1, 300))
 def test_a_size_of_the_users_own_is_never_passed(length: int, size: int):
-    spans = drive(BatchSizer(length=length, size=float(size), fixed=True))
+    spans = simulate(BatchSizer(length=length, size=float(size), fixed=True))
     assert tile(spans, length)
     lengths = [span.stop - span.start for span in spans]
     assert all(each == size for each in lengths[:-1])
@@ -85,7 +94,7 @@ def test_a_size_of_the_users_own_is_never_passed(length: int, size: int):
 @given(st.integers(0, 10**6), st.integers(50, 300), st.floats(20, 200))
 def test_items_of_unequal_weight_are_packed_to_about_equal_weight(seed: int, count: int, size: float):
     of = -np.sort(-np.random.default_rng(seed).uniform(0.5, 10, count))
-    spans = drive(BatchSizer(length=count, weights=of, size=size, settled=size), of)
+    spans = simulate(BatchSizer(length=count, weights=of, size=size, settled=size), of)
     assert tile(spans, count)
     for span in spans:
         left = of[span.start :].sum()
@@ -95,8 +104,8 @@ def test_items_of_unequal_weight_are_packed_to_about_equal_weight(seed: int, cou
 
 def test_the_size_grows_while_that_is_faster_and_then_settles():
     sizer = BatchSizer(length=10**6, size=8.0)
-    spans = drive(sizer, seconds=lambda weight: 0.01 + weight * 1e-5)
-    assert sizer.settled
+    spans = simulate(sizer, seconds=lambda weight: 0.01 + weight * 1e-5)
+    assert sizer.state.settled
     lengths = [span.stop - span.start for span in spans]
     assert lengths[0] == 8
     assert lengths[-1] >= 4096
@@ -105,8 +114,8 @@ def test_the_size_grows_while_that_is_faster_and_then_settles():
 
 def test_the_size_stops_growing_where_it_gains_nothing():
     sizer = BatchSizer(length=10**5, size=64.0)
-    spans = drive(sizer, seconds=lambda weight: weight * 1e-3)
-    assert sizer.settled
+    spans = simulate(sizer, seconds=lambda weight: weight * 1e-3)
+    assert sizer.state.settled
     assert max(span.stop - span.start for span in spans) <= 64 * 64
 
 
@@ -115,14 +124,14 @@ def test_a_large_batch_that_is_slower_is_not_kept():
         return weight * (1e-3 if weight <= 256 else 4e-3) + 0.02
 
     sizer = BatchSizer(length=10**6, size=64.0)
-    drive(sizer, seconds=seconds)
-    assert sizer.size <= 256
+    simulate(sizer, seconds=seconds)
+    assert sizer.state.size <= 256
 
 
 @given(st.integers(20_000, 10**7), st.integers(0, 10_000), st.integers(1, 1000))
 def test_no_batch_is_expected_to_pass_the_budget_once_the_cost_is_known(budget: int, fixed: int, unit: int):
     sizer = BatchSizer(length=5000, size=1.0, cost=Cost(fixed, unit))
-    for span in drive(sizer, available=lambda step: budget, peak=lambda weight: math.ceil(fixed + unit * weight)):
+    for span in simulate(sizer, available=lambda step: budget, peak=lambda weight: math.ceil(fixed + unit * weight)):
         assert span.stop - span.start == 1 or fixed + unit * (span.stop - span.start) <= budget
 
 
@@ -136,7 +145,7 @@ def test_after_a_batch_ran_out_of_memory_none_is_as_large_again(step: int, lengt
             failed.append((now, weight))
         return now == step
 
-    spans = drive(sizer, full=full)
+    spans = simulate(sizer, full=full)
     assert tile(spans, length)
     for now, weight in failed:
         assert all(span.stop - span.start <= max(1, 0.7 * weight) for span in spans[now:])
@@ -145,7 +154,7 @@ def test_after_a_batch_ran_out_of_memory_none_is_as_large_again(step: int, lengt
 @given(st.floats(2, 100), st.integers(20, 200))
 def test_any_limit_on_the_batch_is_found_and_then_kept(limit: float, length: int):
     sizer = BatchSizer(length=length, size=64.0)
-    spans = drive(sizer, full=lambda step, weight: weight > limit)
+    spans = simulate(sizer, full=lambda step, weight: weight > limit)
     assert tile(spans, length)
     failures = sum(span.stop - span.start > limit for span in spans)
     assert failures <= math.ceil(math.log(length / limit + 1, 1 / 0.7)) + 1
@@ -153,26 +162,26 @@ def test_any_limit_on_the_batch_is_found_and_then_kept(limit: float, length: int
 
 def test_a_ceiling_that_neighbours_caused_rises_again():
     sizer = BatchSizer(length=10**5, size=100.0, fixed=True)
-    drive_some(sizer, 3)
-    sizer.out_of_memory(100.0, contended=True, limit=GB)
-    assert sizer.ceiling == pytest.approx(70.0)
-    drive_some(sizer, 40)
-    assert math.isinf(sizer.ceiling)
-    sizer.out_of_memory(100.0, contended=False, limit=GB)
-    drive_some(sizer, 40)
-    assert sizer.ceiling == pytest.approx(70.0)
+    simulate_some(sizer, 3)
+    sizer.observe(MemoryExceeded(100.0, contended=True, available=GB))
+    assert sizer.state.ceiling.weight == pytest.approx(70.0)
+    simulate_some(sizer, 40)
+    assert math.isinf(sizer.state.ceiling.weight)
+    sizer.observe(MemoryExceeded(100.0, contended=False, available=GB))
+    simulate_some(sizer, 40)
+    assert sizer.state.ceiling.weight == pytest.approx(70.0)
 
 
-def drive_some(sizer: BatchSizer, count: int) -> None:
+def simulate_some(sizer: BatchSizer, count: int) -> None:
     for _ in range(count):
         span = sizer.next(GB)
         assert span is not None
-        sizer.report(float(span.stop - span.start), 0.01, 1000, GB, span.probe, span.trial)
+        report(sizer, float(span.stop - span.start), 0.01, 1000, GB, span)
 
 
 def test_strain_lowers_the_ceiling_a_little():
     sizer = BatchSizer(length=1000, size=100.0, fixed=True)
-    sizer.allocator_retried(100.0)
+    sizer.observe(AllocatorRetried(100.0))
     span = sizer.next(GB)
     assert span is not None
     assert span.stop <= 90
@@ -180,7 +189,7 @@ def test_strain_lowers_the_ceiling_a_little():
 
 def test_cuts_of_an_earlier_run_come_first_and_as_they_were():
     sizer = BatchSizer(length=100, size=10.0, settled=10.0, replay=[(0, 7), (20, 33)], position=50)
-    spans = drive(sizer)
+    spans = simulate(sizer)
     assert [(span.start, span.stop) for span in spans[:2]] == [(0, 7), (20, 33)]
     assert spans[2].start == 50
     assert spans[-1].stop == 100
@@ -188,7 +197,7 @@ def test_cuts_of_an_earlier_run_come_first_and_as_they_were():
 
 @given(st.integers(50, 2000), st.integers(1, 60), st.data())
 def test_a_resumed_run_cuts_as_the_first_did(length: int, size: int, data: st.DataObject):
-    whole = [(span.start, span.stop) for span in drive(BatchSizer(length=length, size=float(size), fixed=True))]
+    whole = [(span.start, span.stop) for span in simulate(BatchSizer(length=length, size=float(size), fixed=True))]
     reached = data.draw(st.integers(0, len(whole)))
     lost = data.draw(st.sets(st.integers(0, max(0, reached - 1)))) if reached else set()
     again = BatchSizer(
@@ -198,13 +207,13 @@ def test_a_resumed_run_cuts_as_the_first_did(length: int, size: int, data: st.Da
         replay=[whole[place] for place in sorted(lost)],
         position=whole[reached - 1][1] if reached else 0,
     )
-    redone = [(span.start, span.stop) for span in drive(again)]
+    redone = [(span.start, span.stop) for span in simulate(again)]
     assert redone == [whole[place] for place in sorted(lost)] + whole[reached:]
 
 
 def test_work_too_small_to_be_seen_in_memory():
     sizer = BatchSizer(length=10**5, size=8.0)
-    assert tile(drive(sizer, peak=lambda weight: 0), 10**5)
+    assert tile(simulate(sizer, peak=lambda weight: 0), 10**5)
 
 
 def test_while_a_probe_is_out_there_is_no_other_cut():
@@ -213,7 +222,7 @@ def test_while_a_probe_is_out_there_is_no_other_cut():
     assert first is not None
     assert first.probe
     assert sizer.next(GB) is None
-    sizer.probe_failed()
+    sizer.observe(ProbeFailed())
     assert sizer.next(GB) is not None
 
 
@@ -224,7 +233,7 @@ def test_a_stream_is_cut_by_counts_from_its_position_until_it_ends():
         span = sizer.next(GB)
         assert span is not None
         spans.append(span)
-        sizer.report(8.0, 0.01, 1000, GB, span.probe, span.trial)
+        report(sizer, 8.0, 0.01, 1000, GB, span)
     assert (spans[0].start, spans[0].stop) == (40, 48)
     assert [(span.start, span.stop) for span in spans[1:]] == [(-1, 7)] * 4
     sizer.end()
@@ -237,9 +246,9 @@ def test_a_stream_whose_items_are_heavy_numbers_still_gets_batches():
         span = sizer.next(GB)
         assert span is not None
         weight = max(1.0, span.capacity // 1e6) * 1e6
-        sizer.report(weight, 0.01 + weight * 1e-9, 1000, GB, span.probe, span.trial)
-    assert sizer.settled
-    assert sizer.size >= 64e6
+        report(sizer, weight, 0.01 + weight * 1e-9, 1000, GB, span)
+    assert sizer.state.settled
+    assert sizer.state.size >= 64e6
 
 
 def test_times_that_say_nothing_do_not_keep_it_from_settling():
@@ -247,9 +256,9 @@ def test_times_that_say_nothing_do_not_keep_it_from_settling():
     for _ in range(60):
         span = sizer.next(GB)
         assert span is not None
-        sizer.report(float(span.stop - span.start), None, 1000, GB, span.probe, span.trial)
-    assert sizer.settled
-    assert sizer.size > 8
+        report(sizer, float(span.stop - span.start), None, 1000, GB, span)
+    assert sizer.state.settled
+    assert sizer.state.size > 8
 
 
 @given(st.integers(1, 5000), st.integers(1, 4), st.integers(1, 3), st.integers(0, 2**30))
@@ -269,18 +278,18 @@ def test_trials_that_come_back_in_parts_do_not_hold_up_the_work(length: int, ahe
         done += span.stop - span.start
         if weight > 1 and choice.random() < 0.3:
             if span.probe:
-                sizer.probe_failed()
+                sizer.observe(ProbeFailed())
             for half in (weight // 2, weight - weight // 2):
-                sizer.report(half, 0.01, 1000, GB, False)
+                report(sizer, half, 0.01, 1000, GB)
         else:
-            sizer.report(weight, 0.03 if choice.random() < 0.7 else None, 1000, GB, span.probe, span.trial)
+            report(sizer, weight, 0.03 if choice.random() < 0.7 else None, 1000, GB, span)
     assert done == length
 
 
 def test_growing_spends_few_batches_on_sizes_that_are_too_small():
     """What a batch costs beside its items is large, as where a function waits for its own results."""
     sizer = BatchSizer(length=10**6, size=1024.0)
-    spans = drive(sizer, seconds=lambda weight: 0.03 + weight * 1e-6)
+    spans = simulate(sizer, seconds=lambda weight: 0.03 + weight * 1e-6)
     sizes = [span.stop - span.start for span in spans]
     assert max(sizes) >= 2**17
     assert sum(size < 2**16 for size in sizes[:-1]) <= 8
@@ -290,7 +299,7 @@ def test_what_an_earlier_run_knew_of_the_flow_holds_until_it_is_measured():
     known = Cost(1000, 100, source="remembered")
     budget = 10**6
     sizer = BatchSizer(length=10**6, size=64.0, cost=known)
-    spans = drive(sizer, available=lambda step: budget, peak=lambda weight: 1000 + int(50 * weight))
+    spans = simulate(sizer, available=lambda step: budget, peak=lambda weight: 1000 + int(50 * weight))
     sizes, tried = [span.stop - span.start for span in spans], sorted({span.trial for span in spans if span.trial})
     measured = next(place for place, span in enumerate(spans) if span.trial == tried[1])
     assert max(sizes[: measured + 1]) <= known.capacity(budget)
@@ -307,9 +316,9 @@ def test_run_after_run_what_is_remembered_of_the_flow_stays():
             weight = float(span.stop - span.start)
             peak = int(1000 + 100 * weight * (1 if span.probe else 2))
             high = max(high, peak if span.probe or span.trial == 0 else 0)
-            sizer.report(weight, 0.1, peak, budget, span.probe, span.trial)
+            report(sizer, weight, 0.1, peak, budget, span)
         assert high <= budget
-        cost = sizer.whole_cost
+        cost = sizer.state.memory.cost
         assert cost is not None
         assert cost.at(1000) >= 0.9 * 200 * 1000
         known = Cost(cost.fixed, cost.per_unit, cost.margin, "remembered")
@@ -328,11 +337,11 @@ def test_a_batch_that_ran_out_of_memory_tells_the_next_run_what_it_takes(more: f
             needs = alone if span.probe else more * alone
             if needs > budget:
                 failed += 1
-                sizer.out_of_memory(weight, contended=False, limit=budget)
+                sizer.observe(MemoryExceeded(weight, contended=False, available=budget))
             else:
-                sizer.report(weight, 1e-3 + weight * 1e-9, int(needs), budget, span.probe, span.trial)
+                report(sizer, weight, 1e-3 + weight * 1e-9, int(needs), budget, span)
         failures.append(failed)
-        cost = sizer.whole_cost
+        cost = sizer.state.memory.cost
         assert cost is not None
         known = Cost(cost.fixed, cost.per_unit, cost.margin, "remembered")
     assert failures[0] > 0
@@ -341,12 +350,12 @@ def test_a_batch_that_ran_out_of_memory_tells_the_next_run_what_it_takes(more: f
 
 def test_a_part_of_a_batch_that_ran_out_of_memory_says_nothing_new():
     sizer = BatchSizer(length=10**6, size=1000.0, cost=Cost(0, 1000), settled=1000.0)
-    sizer.out_of_memory(1000.0, contended=False, limit=2 * 10**6)
-    once = sizer.whole_cost
-    sizer.out_of_memory(500.0, contended=False, limit=2 * 10**6)
+    sizer.observe(MemoryExceeded(1000.0, contended=False, available=2 * 10**6))
+    once = sizer.state.memory.cost
+    sizer.observe(MemoryExceeded(500.0, contended=False, available=2 * 10**6))
     assert once is not None
     assert once.at(1000) == 2 * 10**6
-    assert sizer.whole_cost == once
+    assert sizer.state.memory.cost == once
 
 
 @given(st.floats(0.0, 0.9))
@@ -354,9 +363,9 @@ def test_one_batch_that_ran_out_of_memory_does_not_leave_the_others_single(fixed
     """However much of the budget is there whatever a batch holds."""
     limit = 10**9
     sizer = BatchSizer(length=10**6, size=1000.0, cost=Cost(fixed * limit, 10), settled=1000.0)
-    before = sizer.capacity(limit)
-    sizer.out_of_memory(1000.0, contended=False, limit=limit)
-    assert sizer.capacity(limit) >= min(before, 0.05 * 1000)
+    before = sizer.state.capacity(limit)
+    sizer.observe(MemoryExceeded(1000.0, contended=False, available=limit))
+    assert sizer.state.capacity(limit) >= min(before, 0.05 * 1000)
 
 
 @given(st.floats(1.0, 2.0), st.integers(10**6, 10**9))
@@ -371,10 +380,10 @@ def test_what_batches_take_in_the_flow_decides_and_not_what_one_takes_alone(more
         alone = 10_000 + 1000 * weight
         high = int(alone) if span.probe else max(high, int(more * alone))
         assert high <= budget or span.probe or span.trial  # a trial may find it out
-        sizer.report(weight, 0.001 + weight * 1e-5, high, budget, span.probe, span.trial)
+        report(sizer, weight, 0.001 + weight * 1e-5, high, budget, span)
         if len(spans) > 3000:
             break
-    if sizer.settled and sizer.whole_cost is not None:
-        foretold = sizer.whole_cost.at(sizer.capacity(budget))
-        assert foretold == pytest.approx(more * (10_000 + 1000 * sizer.capacity(budget)), rel=0.1)
+    if sizer.state.settled and sizer.state.memory.cost is not None:
+        foretold = sizer.state.memory.cost.at(sizer.state.capacity(budget))
+        assert foretold == pytest.approx(more * (10_000 + 1000 * sizer.state.capacity(budget)), rel=0.1)
         assert foretold <= budget

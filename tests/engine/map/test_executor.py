@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from brimful.core.base.errors import DeviceError, InputError
-from brimful.core.memory.oom import InseparableBatch, OutOfMemory, error_line, is_device_lost, is_out_of_memory
+from brimful.core.memory.oom import InseparableBatch, error_line, is_device_lost, is_out_of_memory
 from brimful.engine.map.batch import Batch, Status
 from brimful.engine.map.executor import BatchResult, Executor
 from brimful.engine.map.sources import LoadedBatch
@@ -28,12 +28,8 @@ def batch(tree: Any, **options: Any) -> LoadedBatch:
     return LoadedBatch(0, len(tree), tree, **options)
 
 
-def finished(executor: Executor, loaded: LoadedBatch) -> BatchResult:
-    return executor.finish(executor.launch(executor.stage(executor.pin(loaded))))
-
-
 def once(fn: Callable[[Any], Any], tree: Any, **options: Any) -> BatchResult:
-    return finished(Executor(fn, CPU, **options), batch(tree))
+    return Executor(fn, CPU, **options).run(batch(tree))
 
 
 def fails_on(bad: Sequence[int], fn: Callable[[Any], Any] = stamped) -> Callable[[torch.Tensor], Any]:
@@ -164,8 +160,8 @@ def test_a_bad_item_changes_no_bit_of_its_neighbours_even_in_a_function_that_mix
 def test_all_bad_after_the_function_has_worked():
     executor = Executor(fails_on(range(10, 14)), CPU)
     x = numbered(14)
-    assert finished(executor, batch(x[:10])).bad == 0
-    done = finished(executor, LoadedBatch(10, 4, x[10:]))
+    assert executor.run(batch(x[:10])).bad == 0
+    done = executor.run(LoadedBatch(10, 4, x[10:]))
     assert done.status.tolist() == [Status.FAILED] * 4
     assert done.values is not None
     assert done.values.shape == (4, 3)
@@ -198,7 +194,7 @@ def test_an_item_that_could_not_be_read_does_not_spoil_its_batch():
 
     x = numbered(6)
     x[2] = 0
-    done = finished(Executor(strict, CPU), batch(x, bad={2: "column 'a' is null"}))
+    done = Executor(strict, CPU).run(batch(x, bad={2: "column 'a' is null"}))
     assert done.status.tolist() == [0, 0, Status.FAILED, 0, 0, 0]
     assert done.messages == {2: "column 'a' is null"}
     assert done.values is not None
@@ -207,12 +203,12 @@ def test_an_item_that_could_not_be_read_does_not_spoil_its_batch():
 
 
 def test_a_batch_with_nothing_readable_is_all_failed():
-    done = finished(Executor(stamped, CPU), LoadedBatch(0, 2, None, {0: "text", 1: "text"}))
+    done = Executor(stamped, CPU).run(LoadedBatch(0, 2, None, {0: "text", 1: "text"}))
     assert done.status.tolist() == [Status.FAILED] * 2
     assert done.values is None
 
 
-def test_items_that_fail_only_together_are_entangled():
+def test_items_that_fail_only_together_are_inseparable():
     def together(x: torch.Tensor) -> torch.Tensor:
         if {2, 5} <= set(x[:, 0].int().tolist()):
             raise ValueError("both")
@@ -220,7 +216,7 @@ def test_items_that_fail_only_together_are_entangled():
 
     executor = Executor(together, CPU)
     with pytest.raises(InseparableBatch):
-        executor.launch(executor.stage(batch(numbered(8))))
+        executor.run(batch(numbered(8)))
 
 
 @pytest.mark.parametrize(
@@ -237,8 +233,9 @@ def test_out_of_memory_is_known_in_all_its_forms(error: Exception):
         raise error
 
     executor = Executor(hungry, CPU)
-    with pytest.raises(OutOfMemory):
-        executor.launch(executor.stage(batch(rows(2))))
+    with pytest.raises(type(error)) as caught:
+        executor.run(batch(rows(2)))
+    assert caught.value is error
     assert is_out_of_memory(error)
     assert not is_device_lost(error)
 
@@ -249,7 +246,7 @@ def test_a_lost_device_ends_the_work_and_says_how_to_go_on():
 
     executor = Executor(assertion, CPU)
     with pytest.raises(DeviceError, match=r"positions 0 to 2.*is kept.*run the same command again"):
-        executor.launch(executor.stage(batch(rows(2))))
+        executor.run(batch(rows(2)))
 
 
 def test_other_errors_are_the_items():
@@ -273,9 +270,9 @@ def test_the_tensors_of_a_failed_call_are_let_go(kind: type[Exception]):
     gc.disable()  # memory must be there for the next batch, not some time later
     try:
         for _ in range(2):
-            with contextlib.suppress(OutOfMemory):
-                executor.launch(executor.stage(batch(rows(2))))
-        assert [each() for each in held] == [None] * len(held)
+            with contextlib.suppress(torch.OutOfMemoryError):
+                executor.run(batch(rows(2)))
+        assert [tensor() for tensor in held] == [None] * len(held)
     finally:
         gc.enable()
 
@@ -284,15 +281,15 @@ def test_results_that_there_is_no_room_to_copy_are_no_room_at_all():
     executor = Executor(lambda x: x, CPU)
     with (
         patch.object(torch.Tensor, "detach", side_effect=torch.OutOfMemoryError("CUDA out of memory")),
-        pytest.raises(OutOfMemory),
+        pytest.raises(torch.OutOfMemoryError),
     ):
-        executor.launch(executor.stage(batch(rows(2))))
+        executor.run(batch(rows(2)))
 
 
 def test_an_item_too_big_has_a_blank_row_of_the_right_form():
     executor = Executor(lambda x: (x[:, 0], x.long()), CPU)
     assert executor.too_big(LoadedBatch(0, 1, rows(1))).values is None
-    finished(executor, batch(rows(3)))
+    executor.run(batch(rows(3)))
     done = executor.too_big(LoadedBatch(3, 1, rows(1)))
     assert done.status.tolist() == [Status.TOO_BIG]
     assert "does not fit" in done.messages[0]

@@ -71,7 +71,7 @@ def test_memory_that_runs_out_at_any_call_costs_nothing_but_a_warning(kind: str,
         assert heard.warnings == expected
 
 
-@pytest.mark.parametrize("limit", [1, 2, 3, 5, 9, 40])
+@pytest.mark.parametrize("limit", [1, 3, 9, 40])
 @pytest.mark.parametrize("batch", [16, "auto"])
 def test_a_limit_on_the_batch_is_found_and_kept(limit: int, batch: Any):
     def function(x: torch.Tensor) -> torch.Tensor:
@@ -87,7 +87,7 @@ def test_a_limit_on_the_batch_is_found_and_kept(limit: int, batch: Any):
     assert len(heard.warnings) == over <= 8
 
 
-@pytest.mark.parametrize("big", [{0}, {23}, {7, 8}, {3, 11, 19}, set(range(24))])
+@pytest.mark.parametrize("big", [{0}, {7, 8}, {3, 11, 19}, set(range(24))])
 def test_items_that_alone_do_not_fit_are_flagged_and_the_others_done(big: set[int]):
     def function(x: torch.Tensor) -> torch.Tensor:
         if big & set((x[:, 0]).round().int().tolist()):
@@ -183,7 +183,7 @@ WAYS = [
 
 @pytest.mark.parametrize(("function", "more"), WAYS, ids=["fixed", "auto", "stream"])
 def test_killed_at_random_moments_and_resumed(maps: Orders, tmp_path: Path, function: str, more: dict[str, Any]):
-    rounds(maps, tmp_path, 5, function, more)
+    rounds(maps, tmp_path, 2, function, more)
 
 
 @pytest.mark.soak

@@ -204,7 +204,7 @@ def test_results_that_do_not_fit_the_budget_say_so_in_time():
 # ItemSource that go wrong.
 
 
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(st.integers(8, 90), st.integers(4, 20), st.data())
 def test_any_bad_items_are_flagged_and_the_others_are_bit_equal(count: int, batch: int, data: st.DataObject):
     bad = data.draw(st.sets(st.integers(0, count - 1), max_size=count // 2))
@@ -284,7 +284,7 @@ def test_warnings_of_a_function_are_its_own():
 # Weights, batches and the plan.
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(st.lists(st.integers(1, 50), min_size=1, max_size=80), st.booleans())
 def test_weighed_items_come_back_in_the_callers_order(weights: list[int], as_stream: bool):
     items = torch.tensor(weights, dtype=torch.float32)
@@ -348,20 +348,20 @@ def test_an_item_that_alone_is_over_the_budget_of_every_plan_is_told_of_before_t
 
 def test_the_plan_and_what_was_measured():
     def function(x: torch.Tensor) -> torch.Tensor:
-        block = pages(len(x) * 200_000)
+        block = pages(len(x) * 1_000_000)  # far more than the process grows by for other reasons
         return x + float(block[0])
 
-    result = run(function, rows(4000), budget="200MB")
+    result = run(function, rows(1000), budget="400MB")
     assert isinstance(result.plan, Plan)
-    assert result.plan.items == 4000
-    assert result.plan.budget == 200_000_000
+    assert result.plan.items == 1000
+    assert result.plan.budget == 400_000_000
     assert result.plan.cost.source == "probe"
     assert result.predicted == result.plan.predicted
-    assert 180_000 < result.plan.cost.per_unit < 220_000
-    assert result.observed <= 200_000_000
+    assert 900_000 < result.plan.cost.per_unit < 1_100_000
+    assert result.observed <= 400_000_000
     assert 0.75 < result.observed / result.predicted < 1.3
     assert result.seconds > 0
-    assert result.rate == pytest.approx(4000 / result.seconds)
+    assert result.rate == pytest.approx(1000 / result.seconds)
     assert result.out is None
 
 

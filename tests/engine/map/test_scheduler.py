@@ -1,16 +1,17 @@
-"""The work of a map in this process, without a run."""
+"""The scheduler of a map in this process, without a run."""
 
 import torch
 
 from brimful.core.memory.cost import Cost
 from brimful.core.runs.events import Events
+from brimful.engine.map.batch_size import MemoryExceeded
 from brimful.engine.map.batch_sizer import BatchSizer
 from brimful.engine.map.scheduler import LocalScheduler, StatusTable, batch_plan
 from brimful.engine.map.sources import item_source
 
 
 def test_what_a_batch_took_that_ran_out_of_memory_is_remembered():
-    items, told = item_source(torch.zeros(1000, 4)), list[Cost]()
+    items, remembered = item_source(torch.zeros(1000, 4)), list[Cost]()
     cost = Cost(10**6, 1000)
     sizer = BatchSizer(length=1000, size=100.0, cost=cost, settled=100.0)
     scheduler = LocalScheduler(
@@ -24,12 +25,12 @@ def test_what_a_batch_took_that_ran_out_of_memory_is_remembered():
         gathers=False,
         beside=(1, 1),
         plan=batch_plan("work", items, cost, 10**7, None, ("cpu",)),
-        on_settled=told.append,
+        on_settled=remembered.append,
     )
-    scheduler.out_of_memory(100.0, contended=True, limit=10**7)  # neighbours had the memory
-    assert not told
-    scheduler.out_of_memory(100.0, contended=False, limit=10**7)
-    assert told[0].at(100) == 10**7
-    scheduler.out_of_memory(50.0, contended=False, limit=10**7)  # a part of it
-    assert len(told) == 1
+    scheduler.observe(MemoryExceeded(100.0, contended=True, available=10**7))  # neighbours had the memory
+    assert not remembered
+    scheduler.observe(MemoryExceeded(100.0, contended=False, available=10**7))
+    assert remembered[0].at(100) == 10**7
+    scheduler.observe(MemoryExceeded(50.0, contended=False, available=10**7))  # a part of it
+    assert len(remembered) == 1
     scheduler.close()

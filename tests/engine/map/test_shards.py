@@ -141,22 +141,37 @@ def content(whole: Shards) -> bytes:
     return (whole.folder / FIRST).read_bytes()
 
 
-@settings(max_examples=300)
-@given(place=st.floats(0, 1, exclude_max=True), flip=st.integers(1, 255))
-def test_no_flipped_byte_anywhere_changes_a_result(whole: Shards, content: bytes, place: float, flip: int):
+def flip_a_byte(whole: Shards, content: bytes, position: float, flip: int) -> None:
+    """Flips bits of a byte of the first shard, and checks that it is noticed, or changes no result."""
     (whole.folder / FIRST).write_bytes(content)
     expected = whole.values()
-    probe_failed = bytearray(content)
-    probe_failed[int(place * len(content))] ^= flip
-    (whole.folder / FIRST).write_bytes(probe_failed)
-    with warnings.catch_warnings(record=True) as told:
+    flipped = bytearray(content)
+    flipped[int(position * len(content))] ^= flip
+    (whole.folder / FIRST).write_bytes(flipped)
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        found = whole.finished()
-    if found == [(0, 4), (4, 8)]:
+        finished = whole.finished()
+    if finished == [(0, 4), (4, 8)]:
         values = whole.values()
         assert values is not None
         assert expected is not None
         assert all(same(values[name], expected[name]) for name in ("x", "m"))
     else:
-        assert found == [(4, 8)]
-        assert len(told) == 1
+        assert finished == [(4, 8)]
+        assert len(caught) == 1
+
+
+POSITIONS, FLIPS = st.floats(0, 1, exclude_max=True), st.integers(1, 255)
+
+
+@settings(max_examples=60)
+@given(position=POSITIONS, flip=FLIPS)
+def test_a_flipped_byte_changes_no_result(whole: Shards, content: bytes, position: float, flip: int):
+    flip_a_byte(whole, content, position, flip)
+
+
+@pytest.mark.soak
+@settings(max_examples=2000)
+@given(position=POSITIONS, flip=FLIPS)
+def test_no_flipped_byte_anywhere_changes_a_result(whole: Shards, content: bytes, position: float, flip: int):
+    flip_a_byte(whole, content, position, flip)

@@ -1,11 +1,10 @@
 """Several workers on one map: the same values, and work that is taken over when one dies."""
 
-import contextlib
 import functools
 import os
 import signal
-import subprocess
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ import torch
 from brimful import InputError, Status, WorkerError
 from brimful.core.runs.events import BatchDone, Event
 
+from ...helpers.fork_server import ForkServer
 from .mapping import EventLog, double, rows, run, same, stamped, stream
 
 TWO = ["cpu", "cpu"]
@@ -57,25 +57,33 @@ def sleepy(x: torch.Tensor) -> torch.Tensor:
     return stamped(x)
 
 
-def workers() -> list[psutil.Process]:
-    """The worker processes that are alive."""
-    found = []
-    for each in psutil.Process().children(recursive=True):
-        with contextlib.suppress(psutil.Error):
-            if "run_worker" in " ".join(each.cmdline()):
-                found.append(each)
-    return found
+@pytest.fixture(scope="module")
+def fork_server() -> Iterator[ForkServer]:
+    server = ForkServer()
+    yield server
+    server.close()
 
 
-def test_two_workers_give_what_one_gives():
-    heard = EventLog()
-    result = run(stamped, rows(400), batch_size=8, device=TWO, progress=heard)
+@pytest.fixture
+def forked(fork_server: ForkServer) -> Iterator[ForkServer]:
+    """Workers are forked from one process, and none is left when the test ends."""
+    with fork_server.patch():
+        yield fork_server
+    assert fork_server.running() == []
+
+
+def test_two_workers_give_what_one_gives_and_end_with_the_run():
+    """By processes that are really spawned; in the other tests they are forked."""
+    log = EventLog()
+    result = run(stamped, rows(400), batch_size=8, device=TWO, progress=log)
     assert same(result.values, run(stamped, rows(400), batch_size=8).values)
     assert result.ok.all()
     assert result.plan.devices == ("cpu", "cpu")
-    assert sum(event.items for event in heard.of(BatchDone)) == 400
+    assert sum(event.items for event in log.of(BatchDone)) == 400
+    assert not [child for child in psutil.Process().children() if "run_worker" in " ".join(child.cmdline())]
 
 
+@pytest.mark.usefixtures("forked")
 def test_a_bad_item_among_two_workers():
     result = run(picky, rows(100), batch_size=10, device="cpu,cpu")
     assert np.flatnonzero(result.status).tolist() == [50, 60]
@@ -84,6 +92,7 @@ def test_a_bad_item_among_two_workers():
     assert same(result.values[good], run(stamped, rows(100), batch_size=10).values[good])
 
 
+@pytest.mark.usefixtures("forked")
 def test_weights_and_a_fallback_among_two_workers():
     result = run(overflowing, rows(50), weight=np.arange(1, 51), device=TWO, fallback=double)
     assert same(result.values[30:], rows(50)[30:] * 2)
@@ -91,14 +100,16 @@ def test_weights_and_a_fallback_among_two_workers():
     assert result.ok.all()
 
 
+@pytest.mark.usefixtures("forked")
 def test_memory_that_runs_out_in_a_worker():
-    heard = EventLog()
-    result = run(hungry, rows(200), batch_size=16, device=TWO, progress=heard)
+    log = EventLog()
+    result = run(hungry, rows(200), batch_size=16, device=TWO, progress=log)
     assert same(result.values, rows(200) * 2)
     assert result.ok.all()
-    assert any("out of memory on" in each for each in heard.warnings)
+    assert any("out of memory on" in warning for warning in log.warnings)
 
 
+@pytest.mark.usefixtures("forked")
 @pytest.mark.parametrize("batch", [7, "auto"])
 def test_a_stream_among_two_workers(batch: Any):
     result = run(double, stream(500), batch_size=batch, device=TWO)
@@ -106,17 +117,19 @@ def test_a_stream_among_two_workers(batch: Any):
     assert result.status.tolist() == [0] * 500
 
 
+@pytest.mark.usefixtures("forked")
 def test_a_worker_that_dies_is_replaced_by_the_others(tmp_path: Path):
-    heard, trap = EventLog(), tmp_path / "trap"
+    log, trap = EventLog(), tmp_path / "trap"
     trap.touch()
     function = functools.partial(deadly, trap=str(trap), once=True)
-    result = run(function, rows(400), batch_size=8, device=TWO, progress=heard, out=tmp_path / "run")
+    result = run(function, rows(400), batch_size=8, device=TWO, progress=log, out=tmp_path / "run")
     assert same(result.values, run(stamped, rows(400), batch_size=8).values)
     assert result.status.tolist() == [0] * 400
-    assert [each for each in heard.warnings if "died (exit code 9); the others take over" in each]
-    assert len(heard.warnings) == 1
+    assert len(log.warnings) == 1
+    assert "died (exit code 9); the others take over" in log.warnings[0]
 
 
+@pytest.mark.usefixtures("forked")
 def test_an_item_that_kills_every_worker_ends_the_run_and_keeps_what_was_finished(tmp_path: Path):
     trap = tmp_path / "trap"
     trap.touch()
@@ -126,19 +139,19 @@ def test_an_item_that_kills_every_worker_ends_the_run_and_keeps_what_was_finishe
     kept = {path: path.read_bytes() for path in (tmp_path / "run").glob("shard-*")}
     assert len(kept) >= 10
     trap.unlink()
-    heard = EventLog()
-    result = run(function, rows(400), batch_size=8, out=tmp_path / "run", progress=heard)
+    log = EventLog()
+    result = run(function, rows(400), batch_size=8, out=tmp_path / "run", progress=log)
     assert same(result.values, run(stamped, rows(400), batch_size=8).values)
-    assert sum(event.items for event in heard.of(BatchDone)) == 400 - 8 * len(kept)
+    assert sum(event.items for event in log.of(BatchDone)) == 400 - 8 * len(kept)
     assert all(path.read_bytes() == content for path, content in kept.items())
 
 
-def test_a_worker_killed_from_outside_at_any_moment():
+def test_a_worker_killed_from_outside(forked: ForkServer):
     killed: list[int] = []
 
     def killer(event: Event) -> None:
         if isinstance(event, BatchDone) and event.done >= 60 and not killed:
-            killed.append(workers()[0].pid)
+            killed.append(forked.pids[0])
             os.kill(killed[0], signal.SIGKILL)
 
     result = run(sleepy, rows(300), batch_size=10, device=TWO, progress=killer)
@@ -146,25 +159,25 @@ def test_a_worker_killed_from_outside_at_any_moment():
     assert same(result.values, run(stamped, rows(300), batch_size=10).values)
 
 
-def test_a_worker_killed_before_its_first_word(monkeypatch: pytest.MonkeyPatch):
+def test_a_worker_killed_before_its_first_word(forked: ForkServer, monkeypatch: pytest.MonkeyPatch):
     """Killed by the system, say: that says nothing against the script, and the other one does the work."""
-    started: list[int] = []
-    start = subprocess.Popen.__init__
+    fork = forked.ask
 
-    def start_and_kill(process: subprocess.Popen[bytes], *arguments: Any, **options: Any) -> None:
-        start(process, *arguments, **options)
-        started.append(process.pid)
-        if len(started) == 1:
-            os.kill(started[0], signal.SIGKILL)
+    def fork_and_kill(request: tuple[Any, ...], fds: tuple[int, ...] = ()) -> Any:
+        answer = fork(request, fds)
+        if request[0] == "fork" and not forked.pids:
+            os.kill(answer, signal.SIGKILL)
+        return answer
 
-    monkeypatch.setattr(subprocess.Popen, "__init__", start_and_kill)
-    heard = EventLog()
-    result = run(sleepy, rows(100), batch_size=10, device=TWO, progress=heard)
-    assert len(started) == 2
+    monkeypatch.setattr(forked, "ask", fork_and_kill)
+    log = EventLog()
+    result = run(sleepy, rows(100), batch_size=10, device=TWO, progress=log)
+    assert len(forked.pids) == 2
     assert same(result.values, run(stamped, rows(100), batch_size=10).values)
-    assert len([each for each in heard.warnings if "died (exit code -9); the others take over" in each]) == 1
+    assert sum("died (exit code -9); the others take over" in warning for warning in log.warnings) == 1
 
 
+@pytest.mark.usefixtures("forked")
 def test_a_wrong_function_raises_its_own_error():
     with pytest.raises(KeyError, match="no such thing") as caught:
         run(wrong, rows(100), batch_size=20, device=TWO)
@@ -174,9 +187,3 @@ def test_a_wrong_function_raises_its_own_error():
 def test_a_function_that_cannot_be_sent_is_refused():
     with pytest.raises(InputError, match="top level of a module"):
         run(lambda x: x, rows(10), device=TWO)
-
-
-def test_no_worker_is_left_behind():
-    with pytest.raises(KeyError):
-        run(wrong, rows(100), batch_size=20, device=TWO)
-    assert workers() == []

@@ -1,5 +1,6 @@
 """Telling out of memory from other failures, and trying again with less where memory ran out."""
 
+import gc
 import traceback
 from collections.abc import Callable
 from typing import TypeVar
@@ -38,22 +39,26 @@ class OutOfMemory(Exception):
     """A batch did not fit the memory there was."""
 
 
-class InseparableBatch(Exception):
-    """A batch fails though none of its items does alone: it has to be split."""
+class InseparableBatch(OutOfMemory):
+    """A batch fails though none of its items does alone: like one that does not fit, it is tried again in halves."""
 
 
 def retry_smaller(
-    attempt: Callable[[], Returned], shrink: Callable[[], bool], device: torch.device, smallest: str, advice: str
+    attempt: Callable[[], Returned],
+    shrink: Callable[[], bool],
+    device: torch.device,
+    smallest: str = "the smallest part",
+    advice: str = "Use a larger budget.",
 ) -> Returned:
     """What an attempt returns; where it runs out of memory, it is made smaller and tried again.
 
-    Before each further attempt all that the failed one holds is freed: the tensors in its frames, and the allocator's
-    cache.
+    Before each further attempt all that the failed one holds is freed: the tensors in its frames and in reference
+    cycles, and the allocator's cache.
 
     Args:
         attempt: the work, at the size it has by now.
         shrink: undoes what the failed attempt left behind and makes the next one smaller; False where it is as small
-            as can be.
+            as can be. It may also wait for memory, or raise, where that is not to be a `BudgetError`.
         device: where it runs.
         smallest: the smallest attempt, such as "a micro-batch of one sample", for the error.
         advice: what to do about it, as a sentence.
@@ -81,9 +86,10 @@ def retry_smaller(
                 raise
             clear_frames(error)
             reason = error_line(error)
-        devices.release_cache(device)
         if not shrink():
             raise BudgetError(f"{smallest} does not fit: {reason}. {advice}")
+        gc.collect()
+        devices.release_cache(device)
 
 
 def is_out_of_memory(error: BaseException) -> bool:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 
 
-def find_bad(items: Sequence[int], attempt: Callable[[Sequence[int]], Exception | None]) -> dict[int, Exception]:
+def find_bad(items: Sequence[int], attempt: Callable[[Sequence[int]], object]) -> dict[int, Exception]:
     """The items that fail, each with its exception, by halving.
 
     A part that passes holds no bad item and is left alone; a part that fails is halved. With k bad items among
@@ -11,20 +11,16 @@ def find_bad(items: Sequence[int], attempt: Callable[[Sequence[int]], Exception 
 
     Args:
         items: what to search; it is known to fail as a whole.
-        attempt: runs the function on some of the items; what it raised, or None.
+        attempt: runs the function on some of the items, and gives what it returned, or the exception that it raised.
     """
-    if not items:
-        return {}
     bad: dict[int, Exception] = {}
-    waiting = _halves(items) if len(items) > 1 else [items]
+    waiting = [items] if len(items) == 1 else _halves(items)
     while waiting:
         part = waiting.pop()
-        error = attempt(part)
-        if error is None:
-            continue
-        if len(part) == 1:
-            bad[part[0]] = error
-        else:
+        outcome = attempt(part) if part else None
+        if isinstance(outcome, Exception) and len(part) == 1:
+            bad[part[0]] = outcome
+        elif isinstance(outcome, Exception):
             waiting += _halves(part)
     return bad
 

@@ -1,14 +1,17 @@
 """Collecting finished batches, on a background thread: in memory, or on disk, where `Shards` is the collector."""
 
-import queue
-import threading
+import contextlib
+import functools
+from collections import deque
 from collections.abc import Callable
+from concurrent.futures import Future
 from typing import Protocol
 
 import numpy as np
 import torch
 
 from ...core.base import pytree
+from ...core.base.background import BackgroundThread
 from .executor import BatchResult
 
 
@@ -17,11 +20,9 @@ class Collector(Protocol):
 
     def write(self, done: BatchResult, index: np.ndarray) -> None:
         """Takes a finished batch."""
-        ...
 
     def values(self) -> pytree.Tree | None:
         """All values in the order of the items."""
-        ...
 
 
 class MemoryCollector:
@@ -38,29 +39,29 @@ class MemoryCollector:
         if done.values is None:
             self._missing.append(index)
         elif self._length is None:
-            self._parts.append(pytree.apply(done.values, _own))
+            self._parts.append(pytree.apply(done.values, _unpinned))
             self._index.append(index)
         else:
             if self._whole is None:
-                self._whole = _room(done.values, self._length)
+                self._whole = _empty_rows(done.values, self._length)
             pytree.put_rows(self._whole, index, done.values)
 
     def values(self) -> pytree.Tree | None:
         if self._parts:
             self._whole = pytree.assemble(self._parts, self._index, self._missing)
             self._parts = []
-        elif self._whole is not None and self._missing:
+        elif self._whole is not None:
             for index in self._missing:
                 pytree.put_rows(self._whole, index, pytree.blank_rows(self._whole, len(index)))
         self._missing = []
         return self._whole
 
 
-def _room(form: pytree.Tree, count: int) -> pytree.Tree:
+def _empty_rows(form: pytree.Tree, count: int) -> pytree.Tree:
     return pytree.apply(form, lambda tensor: torch.empty((count, *tensor.shape[1:]), dtype=tensor.dtype))
 
 
-def _own(tensor: torch.Tensor) -> torch.Tensor:
+def _unpinned(tensor: torch.Tensor) -> torch.Tensor:
     """A copy in ordinary memory: pinned memory is scarce, and goes back for the next batch."""
     return tensor.clone() if tensor.is_pinned() else tensor
 
@@ -72,40 +73,22 @@ class BackgroundWriter:
     """
 
     def __init__(self, write: Callable[[BatchResult], None], waiting: int = 2) -> None:
-        self._write = write
-        self._queue: queue.Queue[BatchResult | None] = queue.Queue(waiting)
-        self._error: BaseException | None = None
-        self._thread = threading.Thread(target=self._work, name="brimful-writer", daemon=True)
+        self._write, self._most = write, waiting + 1  # and one that is being written
+        self._thread: BackgroundThread | None = None
+        self._calls: deque[Future[None]] = deque()
 
     def __call__(self, done: BatchResult) -> None:
-        self._raise()
-        if not self._thread.ident:
-            self._thread.start()
-        self._queue.put(done)
-
-    def _work(self) -> None:
-        while (done := self._queue.get()) is not None:
-            try:
-                if self._error is None:
-                    self._write(done)
-            except BaseException as error:
-                self._error = error
-            finally:
-                del done  # its memory is for the next batch, not to be held while waiting for it
-                self._queue.task_done()
+        self._thread = self._thread or BackgroundThread()
+        while self._calls and (len(self._calls) == self._most or self._calls[0].done()):
+            self._calls.popleft().result()
+        self._calls.append(self._thread.submit(functools.partial(self._write, done)))
 
     def drain(self) -> None:
         """Waits until all that was handed over is written."""
-        self._queue.join()
-        self._raise()
+        while self._calls:
+            self._calls.popleft().result()
 
     def close(self) -> None:
-        """Waits until all is written."""
-        if self._thread.is_alive():
-            self._queue.put(None)
-            self._thread.join()
-        self._raise()
-
-    def _raise(self) -> None:
-        if self._error is not None:
-            raise self._error
+        """Waits until all is written, and ends the thread."""
+        with self._thread or contextlib.nullcontext():
+            self.drain()

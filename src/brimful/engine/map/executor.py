@@ -1,4 +1,4 @@
-"""Running a function on one batch: moving it in, computing, moving the result out, and dealing with bad items.
+"""Running a function on one batch: moving it in, computing, moving the result out, and isolating bad items.
 
 On CUDA the moves run on streams of their own, so that the next batch arrives and the last result leaves while
 this batch computes. `stage` and `launch` only start work; `finish` waits for it.
@@ -6,8 +6,8 @@ this batch computes. `stage` and `launch` only start work; `finish` waits for it
 
 import contextlib
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -15,18 +15,18 @@ import torch
 
 from ...core.base import pytree
 from ...core.base.errors import DeviceError, InputError
-from ...core.memory.oom import InseparableBatch, OutOfMemory, clear_frames, error_line, is_device_lost, is_out_of_memory
+from ...core.memory.oom import InseparableBatch, clear_frames, error_line, is_device_lost, is_out_of_memory
 from .batch import OWN_CODES, Batch, Status, check, is_bad
 from .bisect import find_bad
 from .sources import LoadedBatch
 
-_TRIED_AT_FIRST = 64  # single items that must all fail before the function itself is held to be wrong
+_SAMPLED = 64  # single items that must all fail before the function itself is held to be wrong
 _FEW = 3  # a batch this small says nothing about the function
 
 
 @dataclass(slots=True)
 class StagedBatch:
-    """A batch on its way to the device."""
+    """A batch on its way to the device, where it is once `arrived` has happened."""
 
     loaded: LoadedBatch
     tree: pytree.Tree | None
@@ -40,17 +40,21 @@ class StagedBatch:
 
 @dataclass(slots=True)
 class LaunchedBatch:
-    """A batch whose results are on their way back."""
+    """A batch whose results are on their way to host memory, where they are once `left` has happened.
+
+    Attributes:
+        returned: what the function returned; None where it worked for no item.
+        finite: which rows are finite; None where that is not asked.
+        failed: the reason for each item on which the function failed, by its index in the batch.
+        holding: device tensors that must live until `left`.
+    """
 
     loaded: LoadedBatch
-    values: pytree.Tree | None
-    status: torch.Tensor | None
+    returned: Batch | None
     finite: torch.Tensor | None
-    messages: dict[int, str]
     failed: dict[int, str]
     left: Any = None
-    holding: Any = None  # device tensors that must live until `left`
-    meaning: Mapping[int, str] = field(default_factory=dict)
+    holding: Any = None
 
     def computed(self) -> bool:
         """Whether the results are there already."""
@@ -63,6 +67,7 @@ class BatchResult:
 
     Attributes:
         values: the results; None when every item failed and nobody knows yet what a result looks like.
+        messages: what went wrong with an item, by its index in the batch.
         reran: whether failing items made it run more than once, so that its time says little.
     """
 
@@ -85,7 +90,7 @@ class Executor:
         fn: the user's function.
         device: where it runs.
         nonfinite: "flag" marks rows that hold a NaN or an infinity; "allow" lets them be.
-        rescue: tries items that went wrong another way; see `fallback.fallback_executor`.
+        fallback: gets a batch and its result, and tries items that went wrong another way; see `Fallback`.
         lenient: the function may fail on all it is given without being held to be wrong.
     """
 
@@ -95,15 +100,18 @@ class Executor:
         device: torch.device,
         *,
         nonfinite: str = "flag",
-        rescue: Callable[[LoadedBatch], list["BatchResult"]] | None = None,
+        fallback: Callable[[LoadedBatch, BatchResult], BatchResult] | None = None,
         lenient: bool = False,
     ) -> None:
-        self.fn, self.device, self._flag, self._rescuer = fn, device, nonfinite == "flag", rescue
+        self.fn, self.device, self._flag, self._fallback = fn, device, nonfinite == "flag", fallback
         self._form: pytree.Tree | None = None  # one row of results, for batches where all failed
         self._worked = lenient
         self._cuda = device.type == "cuda"
-        self._inward = torch.cuda.Stream(device) if self._cuda else None
-        self._outward = torch.cuda.Stream(device) if self._cuda else None
+        self._inward, self._outward = (torch.cuda.Stream(device) if self._cuda else None for _ in range(2))
+
+    def run(self, loaded: LoadedBatch) -> BatchResult:
+        """The whole of it, for a batch that overlaps with no other."""
+        return self.finish(self.launch(self.stage(loaded)))
 
     def pin(self, loaded: LoadedBatch) -> LoadedBatch:
         """Copies a batch to memory that the device can read by itself; on the loader's thread."""
@@ -111,214 +119,162 @@ class Executor:
             return loaded
 
         def pinned(tensor: torch.Tensor) -> torch.Tensor:
-            if tensor.is_cuda or tensor.is_pinned():
-                return tensor
-            return torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True).copy_(tensor)
+            return tensor if tensor.is_cuda or tensor.is_pinned() else _empty_pinned(tensor).copy_(tensor)
 
-        return LoadedBatch(loaded.start, loaded.count, pytree.apply(loaded.tree, pinned), loaded.bad, loaded.weights)
+        return replace(loaded, tree=pytree.apply(loaded.tree, pinned))
 
     def stage(self, loaded: LoadedBatch) -> StagedBatch:
-        """Starts moving a batch to the device. The function gets a copy it may change as it likes.
-
-        Raises:
-            OutOfMemory: there is no room for it.
-        """
+        """Starts moving a batch to the device. The function gets a copy it may change as it likes."""
         if loaded.tree is None:
             return StagedBatch(loaded, None)
-        if not self._cuda:
+        if self._inward is None:
             return StagedBatch(loaded, pytree.apply(loaded.tree, lambda tensor: tensor.clone().to(self.device)))
-        try:
-            with torch.cuda.device(self.device):
-                compute = torch.cuda.current_stream()
-                assert self._inward is not None
-                # Memory of the inward stream's own pool: it need not wait for what computes now.
-                with torch.cuda.stream(self._inward):
-                    room = pytree.apply(loaded.tree, lambda tensor: _arrive(tensor, self.device, compute))
-                    return StagedBatch(loaded, room, self._inward.record_event())
-        except RuntimeError as error:
-            self._raise_if_lost(error, loaded)
-            if not is_out_of_memory(error):
-                raise
-        raise OutOfMemory
+        with self._on_device(loaded):
+            compute = torch.cuda.current_stream()
+
+            def move(tensor: torch.Tensor) -> torch.Tensor:
+                moved = torch.empty_like(tensor, device=self.device).copy_(tensor, non_blocking=True)
+                moved.record_stream(compute)
+                return moved
+
+            # Memory of the inward stream's own pool: it need not wait for what computes now.
+            with torch.cuda.stream(self._inward):
+                return StagedBatch(loaded, pytree.apply(loaded.tree, move), self._inward.record_event())
 
     def launch(self, staged: StagedBatch) -> LaunchedBatch:
-        """Runs the function, and starts moving its results back.
+        """Runs the function, and starts moving its results back. An error that says that memory ran out is raised as
+        it is.
 
         Raises:
-            OutOfMemory: memory ran out.
             InseparableBatch: the batch fails and no item of it does alone.
             DeviceError: the device is lost to this process.
         """
-        loaded, tree = staged.loaded, staged.take()
-        if tree is None:
-            return LaunchedBatch(loaded, None, None, None, {}, dict(loaded.bad))
+        loaded, failed = staged.loaded, dict(staged.loaded.bad)
+        returned = None if staged.tree is None else self._call(staged, loaded)
+        if isinstance(returned, Exception):
+            returned, isolated = self._isolate(loaded, returned)
+            failed |= isolated
+        if returned is None:
+            return LaunchedBatch(loaded, None, None, failed)
+        self._worked = True
+        with self._on_device(loaded):
+            return self._send_back(loaded, returned, failed)
+
+    def _call(self, staged: StagedBatch, whole: LoadedBatch) -> Batch | Exception:
+        """What the function returns for a batch, or raises for want of anything but memory.
+
+        Args:
+            whole: the batch that it is, or is a part of.
+        """
         if staged.arrived is not None:
             torch.cuda.current_stream(self.device).wait_event(staged.arrived)
-        outcome = self._attempt(loaded, tree)
-        del tree
-        failed = dict(loaded.bad)
-        if isinstance(outcome, Exception):
-            outcome, found = self._narrow(loaded, outcome)
-            failed |= found
-        if outcome is None:
-            return LaunchedBatch(loaded, None, None, None, {}, failed)
-        self._worked = True
         try:
-            # A copy: the function may return the same memory each time, and these are still on their way when it does.
-            values = pytree.apply(outcome.values, lambda tensor: tensor.detach().clone())
-            finite = pytree.finite_rows(values, loaded.count) if self._flag else None
-            return self._send_back(loaded, values, outcome, finite, failed)
-        except RuntimeError as error:
-            self._raise_if_lost(error, loaded)
-            if not is_out_of_memory(error):
+            with self._on_device(whole):
+                returned = self.fn(staged.take())
+        except DeviceError:
+            raise
+        except Exception as error:
+            if is_out_of_memory(error):
                 raise
-        raise OutOfMemory
+            clear_frames(error)
+            # Without this frame, which the traceback would hold with the batch until garbage is collected.
+            return error.with_traceback(error.__traceback__ and error.__traceback__.tb_next)
+        return check(returned, staged.loaded.count)
 
-    def _attempt(self, loaded: LoadedBatch, tree: pytree.Tree) -> Batch | Exception:
-        count = pytree.rows(tree)
+    @contextlib.contextmanager
+    def _on_device(self, loaded: LoadedBatch) -> Iterator[None]:
+        """Makes the device the current one. Where it is lost, the error says at which items."""
         try:
             with torch.cuda.device(self.device) if self._cuda else contextlib.nullcontext():
-                returned = self.fn(tree)
-        except Exception as error:
-            self._raise_if_lost(error, loaded)
-            clear_frames(error)
-            failure = None if is_out_of_memory(error) else error
-        else:
-            return check(returned, count)
-        if failure is None:
-            raise OutOfMemory
-        try:
-            return failure
-        finally:  # its traceback holds this frame: the batch would stay in memory until garbage is collected
-            del failure, tree, loaded
-
-    def _raise_if_lost(self, error: Exception, loaded: LoadedBatch) -> None:
-        if is_device_lost(error):
+                yield
+        except RuntimeError as error:
+            if not is_device_lost(error):
+                raise
             raise DeviceError(
                 f"{self.device} is lost to this process: {error_line(error)}. It happened in the batch at positions "
-                f"{loaded.start} to {loaded.start + loaded.count}. With out=, what was finished is kept: run the "
-                "same command again to go on. If it happens at the same place again, look at those items."
+                f"{loaded.start} to {loaded.stop}. With out=, what was finished is kept: run the same command again "
+                "to go on. If it happens at the same place again, look at those items."
             ) from error
 
-    def _narrow(self, loaded: LoadedBatch, error: Exception) -> tuple[Batch | None, dict[int, str]]:
+    def _isolate(self, loaded: LoadedBatch, error: Exception) -> tuple[Batch | None, dict[int, str]]:
         """Finds the items that make the function fail, and runs the batch at its own size without them."""
-        good = [place for place in range(loaded.count) if place not in loaded.bad]
+
+        def attempt(items: Sequence[int]) -> Batch | Exception:
+            return self._call(self.stage(loaded.select(items)), loaded)
+
+        good = [item for item in range(loaded.count) if item not in loaded.bad]
         if not self._worked and len(good) > _FEW:
-            tried = good[:: math.ceil(len(good) / _TRIED_AT_FIRST)]
-            if all(isinstance(self._try(loaded, [place]), Exception) for place in tried):
+            sampled = good[:: math.ceil(len(good) / _SAMPLED)]
+            if all(isinstance(attempt([item]), Exception) for item in sampled):
                 error.add_note(
-                    f"brimful.map: the function failed on a whole batch and on each of {len(tried)} single items of "
+                    f"brimful.map: the function failed on a whole batch and on each of {len(sampled)} single items of "
                     "it, and has not worked once; mend it and run again."
                 )
                 raise error
-        bad = {
-            place: error_line(why) for place, why in find_bad(good, lambda part: self._failure(loaded, part)).items()
-        }
-        left = [place for place in good if place not in bad]
+        bad = {item: error_line(reason) for item, reason in find_bad(good, attempt).items()}
+        left = [item for item in good if item not in bad]
         if not left:
             return None, bad
-        index = list(range(loaded.count))
-        for place in (*bad, *loaded.bad):
-            index[place] = left[0]
-        outcome = self._try(loaded, index)
-        if isinstance(outcome, Exception):
+        returned = attempt([left[0] if item in bad or item in loaded.bad else item for item in range(loaded.count)])
+        if isinstance(returned, Exception):
             raise InseparableBatch
-        return outcome, bad
+        return returned, bad
 
-    def _failure(self, loaded: LoadedBatch, places: Sequence[int]) -> Exception | None:
-        outcome = self._try(loaded, places)
-        return outcome if isinstance(outcome, Exception) else None
-
-    def _try(self, loaded: LoadedBatch, places: Sequence[int]) -> Batch | Exception:
-        part = select(loaded, places)
-        staged = self.stage(part)
-        if staged.arrived is not None:
-            torch.cuda.current_stream(self.device).wait_event(staged.arrived)
-        return self._attempt(loaded, staged.take())
-
-    def _send_back(
-        self,
-        loaded: LoadedBatch,
-        values: pytree.Tree,
-        outcome: Batch,
-        finite: torch.Tensor | None,
-        failed: dict[int, str],
-    ) -> LaunchedBatch:
-        messages, meaning = dict(outcome.message), dict(outcome.meaning)
-        if not self._cuda:
-            values = pytree.to(values, torch.device("cpu"))
-            return LaunchedBatch(loaded, values, outcome.status, finite, messages, failed, meaning=meaning)
-        assert self._outward is not None
-        status = outcome.status
-        with torch.cuda.device(self.device):
-            self._outward.wait_event(torch.cuda.current_stream().record_event())
-            with torch.cuda.stream(self._outward):
-                back = pytree.apply(values, _leave)
-                status_back = None if status is None else _leave(status)
-                finite_back = None if finite is None else _leave(finite)
-                left = self._outward.record_event()
-        holding = (values, status, finite)
-        return LaunchedBatch(loaded, back, status_back, finite_back, messages, failed, left, holding, meaning)
+    def _send_back(self, loaded: LoadedBatch, returned: Batch, failed: dict[int, str]) -> LaunchedBatch:
+        # Copies: the function may return the same memory each time, and these are still on their way when it does.
+        values = pytree.apply(returned.values, lambda tensor: tensor.detach().clone())
+        finite = pytree.finite_rows(values, loaded.count) if self._flag else None
+        here = Batch(values, returned.status, dict(returned.message), dict(returned.meaning))
+        if self._outward is None:
+            return LaunchedBatch(loaded, replace(here, values=pytree.to(values, torch.device("cpu"))), finite, failed)
+        self._outward.wait_event(torch.cuda.current_stream().record_event())
+        with torch.cuda.stream(self._outward):
+            there = replace(here, values=pytree.apply(values, _to_host), status=_to_host(here.status))
+            return LaunchedBatch(loaded, there, _to_host(finite), failed, self._outward.record_event(), (here, finite))
 
     def finish(self, launched: LaunchedBatch) -> BatchResult:
         """Waits for a batch's results, flags what is bad, and sends that to the fallback."""
+        loaded, returned = launched.loaded, launched.returned or Batch(None)
         if launched.left is not None:
-            try:
+            with self._on_device(loaded):
                 launched.left.synchronize()
-            except RuntimeError as error:
-                self._raise_if_lost(error, launched.loaded)
-                raise
             launched.holding = None
-        loaded = launched.loaded
         status = np.zeros(loaded.count, dtype=np.int8)
-        if launched.status is not None:
-            status[:] = _codes(launched.status.numpy())
-        messages = {place: text for place, text in launched.messages.items() if 0 <= place < loaded.count}
+        if returned.status is not None:
+            status[:] = _codes(returned.status.numpy())
+        messages = {item: text for item, text in returned.message.items() if 0 <= item < loaded.count}
         if launched.finite is not None:
             infinite = ~launched.finite.numpy() & (status == Status.OK)
             status[infinite] = Status.NONFINITE
-            for place in np.flatnonzero(infinite).tolist():
-                messages.setdefault(place, "the result is not finite")
-        for place in np.flatnonzero(np.isin(status, list(launched.meaning))).tolist():
-            messages.setdefault(place, launched.meaning[int(status[place])])
-        for place, reason in launched.failed.items():
-            status[place], messages[place] = Status.FAILED, reason
-        values = launched.values
-        if values is not None:
-            self._form = pytree.apply(values, lambda tensor: tensor[:1])
-            values = _blank(values, np.fromiter(launched.failed, dtype=np.int64))
+            for item in np.flatnonzero(infinite).tolist():
+                messages.setdefault(item, "the result is not finite")
+        for item in np.flatnonzero(np.isin(status, list(returned.meaning))).tolist():
+            messages.setdefault(item, returned.meaning[int(status[item])])
+        status[list(launched.failed)] = Status.FAILED
+        messages |= launched.failed
+        values = returned.values
+        if values is not None and launched.failed:  # these rows hold another item's numbers
+            values = pytree.apply(values, torch.clone)
+            blank = pytree.blank_rows(values, len(launched.failed))
+            pytree.put_rows(values, np.fromiter(launched.failed, dtype=np.int64), blank)
         reran = len(launched.failed) > len(loaded.bad)
-        return self._rescue(loaded, BatchResult(loaded.start, loaded.count, values, status, messages, reran))
+        return self._complete(loaded, BatchResult(loaded.start, loaded.count, values, status, messages, reran))
 
     def too_big(self, loaded: LoadedBatch) -> BatchResult:
         """The result of an item that alone does not fit."""
         status = np.full(loaded.count, Status.TOO_BIG, dtype=np.int8)
         messages = dict.fromkeys(range(loaded.count), "this item alone does not fit the memory budget")
-        return self._rescue(loaded, BatchResult(loaded.start, loaded.count, None, status, messages))
+        return self._complete(loaded, BatchResult(loaded.start, loaded.count, None, status, messages))
 
-    def _rescue(self, loaded: LoadedBatch, done: BatchResult) -> BatchResult:
+    def _complete(self, loaded: LoadedBatch, done: BatchResult) -> BatchResult:
+        """Gives items without a result blank rows, where it is known what a result looks like, and a second try."""
         if done.values is None and self._form is not None:
             done.values = pytree.blank_rows(self._form, done.count)
-        wanting = [
-            place
-            for place in np.flatnonzero(is_bad(done.status) & (done.status < OWN_CODES)).tolist()
-            if place not in loaded.bad
-        ]
-        if self._rescuer is None or not wanting or loaded.tree is None:
-            return done
-        for part in self._rescuer(select(loaded, wanting)):
-            places = [wanting[part.start + place] for place in range(part.count)]
-            _merge(done, part, places)
+        if self._fallback is not None:
+            done = self._fallback(loaded, done)
         if done.values is not None and self._form is None:
-            self._form = pytree.apply(done.values, lambda tensor: tensor[:1])
+            self._form = pytree.blank_rows(done.values, 1)
         return done
-
-
-def select(loaded: LoadedBatch, places: Sequence[int]) -> LoadedBatch:
-    """Some items of a batch, by their places in it, as a batch of their own that starts at 0."""
-    index = torch.tensor(places, dtype=torch.int64)
-    weights = None if loaded.weights is None else loaded.weights[list(places)]
-    return LoadedBatch(0, len(places), pytree.take_rows(loaded.tree, index), {}, weights)
 
 
 def _codes(status: np.ndarray) -> np.ndarray:
@@ -331,58 +287,9 @@ def _codes(status: np.ndarray) -> np.ndarray:
     return status
 
 
-def _arrive(tensor: torch.Tensor, device: torch.device, compute: torch.cuda.Stream) -> torch.Tensor:
-    moved = torch.empty_like(tensor, device=device).copy_(tensor, non_blocking=True)
-    moved.record_stream(compute)
-    return moved
+def _empty_pinned(tensor: torch.Tensor) -> torch.Tensor:
+    return torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True)
 
 
-def _leave(tensor: torch.Tensor) -> torch.Tensor:
-    if not tensor.is_cuda:
-        return tensor
-    return torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True).copy_(tensor, non_blocking=True)
-
-
-def _blank(values: pytree.Tree, places: np.ndarray) -> pytree.Tree:
-    """Rows that hold another item's numbers, made to say nothing."""
-    if len(places):
-        values = pytree.apply(values, torch.clone)
-        pytree.put_rows(values, places, pytree.blank_rows(values, len(places)))
-    return values
-
-
-def _shapes(values: pytree.Tree) -> list[tuple[str, tuple[int, ...]]]:
-    return [(name, shape) for name, _, shape in pytree.spec(values)]
-
-
-def _merge(done: BatchResult, part: BatchResult, places: list[int]) -> None:
-    """Puts the rows that a fallback saved into the batch."""
-    bad = is_bad(part.status)
-    saved = np.flatnonzero(~bad).tolist()
-    for place in np.flatnonzero(bad).tolist():
-        if reason := part.messages.get(place):
-            before = done.messages.get(places[place], "the function flagged it")
-            done.messages[places[place]] = f"{before}; the fallback too: {reason}"
-    if not saved or part.values is None:
-        return
-    if done.values is None:
-        done.values = pytree.blank_rows(part.values, done.count)
-    if _shapes(done.values) != _shapes(part.values):
-        raise InputError(
-            f"the fallback returned {_shapes(part.values)} for an item and the function {_shapes(done.values)}; names "
-            "and shapes must be the same"
-        )
-    done.values = pytree.apply(done.values, torch.clone)  # it may be the function's own memory, or expanded
-    target, source = torch.tensor([places[place] for place in saved]), torch.tensor(saved)
-    pairs = zip(pytree.leaves(done.values), pytree.leaves(part.values), strict=True)
-    lost = torch.zeros(len(saved), dtype=torch.bool)  # finite as the fallback has it, and not in the result's dtype
-    for (_, mine), (_, theirs) in pairs:
-        rows = theirs[source]
-        mine[target] = rows.to(mine.dtype)
-        if rows.is_floating_point() or rows.is_complex():
-            lost |= (torch.isfinite(rows) & ~torch.isfinite(mine[target])).reshape(len(saved), -1).any(dim=1)
-    done.status[target[~lost].numpy()] = Status.RESCUED
-    for place in target[lost].tolist():
-        done.messages[place] = (
-            f"{done.messages.get(place, 'it failed')}; the fallback's result is beyond the dtype's range"
-        )
+def _to_host(tensor: Any) -> Any:
+    return _empty_pinned(tensor).copy_(tensor, non_blocking=True) if tensor is not None and tensor.is_cuda else tensor

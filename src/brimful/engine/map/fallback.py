@@ -1,59 +1,104 @@
 """Trying failed items another way: another function, another number format, another device."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
 import torch
 
 from ...core.base import pytree
 from ...core.base.errors import InputError
 from ...core.memory import devices
-from ...core.memory.oom import InseparableBatch, OutOfMemory
+from ...core.memory.oom import OutOfMemory, retry_smaller
+from .batch import OWN_CODES, Status, is_bad
 from .executor import BatchResult, Executor
 from .sources import LoadedBatch
 
 
-def fallback_executor(
-    fn: Callable[[Any], Any], device: torch.device, nonfinite: str, fallback: Any
-) -> Callable[[LoadedBatch], list[BatchResult]] | None:
-    """What `Executor` calls for items that went wrong. ItemSource that do not fit together are tried in smaller parts.
+def executor_with_fallback(fn: Callable[[Any], Any], device: torch.device, nonfinite: str, fallback: Any) -> Executor:
+    """Runs a function on a device, and the fallback, unless that is None, on the items that went wrong."""
+    second = None if fallback is None else Fallback(fn, device, nonfinite, fallback)
+    return Executor(fn, device, nonfinite=nonfinite, fallback=second)
+
+
+class Fallback:
+    """What `Executor` calls for items that went wrong.
 
     Args:
         fn: the function that failed on them.
         device: where it ran.
         nonfinite: as for `Executor`.
-        fallback: another function, a dtype to compute in, or a device; None for no second try.
+        fallback: another function, a dtype to compute in, or a device.
     """
-    if fallback is None:
-        return None
-    executor = _other_way(fn, device, nonfinite, fallback)
 
-    def rescue(loaded: LoadedBatch) -> list[BatchResult]:
-        waiting, done = [loaded], []
-        while waiting:
-            part = waiting.pop()
-            try:
-                done.append(executor.finish(executor.launch(executor.stage(part))))
-            except (OutOfMemory, InseparableBatch):
-                if part.count == 1:
-                    done.append(executor.too_big(part))
-                else:
-                    middle = part.count // 2
-                    waiting += [part.slice(middle, part.count), part.slice(0, middle)]
-        return done
-
-    return rescue
-
-
-def _other_way(fn: Callable[[Any], Any], device: torch.device, nonfinite: str, fallback: Any) -> Executor:
-    if isinstance(fallback, torch.dtype):
-
+    def __init__(self, fn: Callable[[Any], Any], device: torch.device, nonfinite: str, fallback: Any) -> None:
         def cast(tree: pytree.Tree) -> Any:
             return fn(pytree.apply(tree, lambda tensor: tensor.to(fallback) if tensor.is_floating_point() else tensor))
 
-        return Executor(cast, device, nonfinite=nonfinite, lenient=True)
-    if callable(fallback):
-        return Executor(fallback, device, nonfinite=nonfinite, lenient=True)
-    if isinstance(fallback, str | torch.device):
-        return Executor(fn, devices.resolve(fallback), nonfinite=nonfinite, lenient=True)
-    raise InputError(f"fallback is {fallback!r}; give a function, a dtype such as torch.float64, or a device")
+        other = cast if isinstance(fallback, torch.dtype) else fallback
+        if isinstance(fallback, str | torch.device):
+            device, other = devices.resolve(fallback), fn
+        self._executor = Executor(other, device, nonfinite=nonfinite, lenient=True)
+
+    def __call__(self, loaded: LoadedBatch, done: BatchResult) -> BatchResult:
+        """The result of a batch with what the fallback gives for its bad items. The function's own codes are final."""
+        bad = np.flatnonzero(is_bad(done.status) & (done.status < OWN_CODES))
+        bad = bad[[item not in loaded.bad for item in bad.tolist()]]
+        if len(bad) and loaded.tree is not None:
+            for part in self._run(loaded.select(bad)):
+                _merge(done, part, bad[part.start : part.start + part.count])
+        return done
+
+    def _run(self, loaded: LoadedBatch) -> Iterator[BatchResult]:
+        """The results of these items; those that do not fit together are run in halves."""
+        waiting = [loaded]
+
+        def shrink() -> bool:
+            if waiting[-1].count == 1:
+                raise OutOfMemory
+            waiting[-1:] = reversed(waiting[-1].halves())
+            return True
+
+        while waiting:
+            try:
+                yield retry_smaller(lambda: self._executor.run(waiting[-1]), shrink, self._executor.device)
+            except OutOfMemory:
+                yield self._executor.too_big(waiting[-1])
+            waiting.pop()
+
+
+def _merge(done: BatchResult, part: BatchResult, items: np.ndarray) -> None:
+    """Puts the rows that a fallback saved into the batch.
+
+    Args:
+        items: the index in the batch of each item of the part.
+    """
+    failed = is_bad(part.status)
+    for item, row in zip(items[failed].tolist(), np.flatnonzero(failed).tolist(), strict=True):
+        if reason := part.messages.get(row):
+            done.messages[item] = f"{done.messages.get(item, 'the function flagged it')}; the fallback too: {reason}"
+    if failed.all() or part.values is None:
+        return
+    if done.values is None:
+        done.values = pytree.blank_rows(part.values, done.count)
+    if _shapes(done.values) != _shapes(part.values):
+        raise InputError(
+            f"the fallback returned {_shapes(part.values)} for an item and the function {_shapes(done.values)}; names "
+            "and shapes must be the same"
+        )
+    done.values = pytree.apply(done.values, torch.clone)  # it may be the function's own memory, or expanded
+    target, saved = torch.from_numpy(items[~failed]), torch.from_numpy(np.flatnonzero(~failed))
+    lost = torch.zeros(len(saved), dtype=torch.bool)  # finite as the fallback has it, and not in the result's dtype
+    for (_, mine), (_, theirs) in zip(pytree.leaves(done.values), pytree.leaves(part.values), strict=True):
+        rows = theirs[saved]
+        mine[target] = rows.to(mine.dtype)
+        if rows.is_floating_point() or rows.is_complex():
+            lost |= (torch.isfinite(rows) & ~torch.isfinite(mine[target])).reshape(len(saved), -1).any(dim=1)
+    done.status[target[~lost].numpy()] = Status.RESCUED
+    for item in target[lost].tolist():
+        before = done.messages.get(item, "it failed")
+        done.messages[item] = f"{before}; the fallback's result is beyond the dtype's range"
+
+
+def _shapes(values: pytree.Tree) -> list[tuple[str, tuple[int, ...]]]:
+    return [(name, shape) for name, _, shape in pytree.spec(values)]

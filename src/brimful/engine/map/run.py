@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 
 from ...core.base.errors import CancelledError
@@ -15,15 +16,16 @@ from ...core.memory import cost_cache, devices
 from ...core.memory.cost import Cost
 from ...core.memory.limit import MemoryLimit
 from ...core.memory.monitor import Peak, Sampler
-from ...core.memory.oom import InseparableBatch, OutOfMemory
+from ...core.memory.oom import OutOfMemory
 from ...core.memory.plan import Plan
+from ...core.memory.probe import probe
 from ...core.runs import fingerprint
 from ...core.runs.events import Events, Finished, Planned, Started
 from ...core.runs.rundir import RunDir
 from .batch_sizer import BatchSizer
 from .collectors import Collector, MemoryCollector
 from .executor import Executor
-from .fallback import fallback_executor
+from .fallback import executor_with_fallback
 from .ledger import LEDGER, Ledger
 from .pipeline import LOOK, Pipeline
 from .result import MapResult
@@ -34,7 +36,7 @@ from .workers import WorkerPool, map_tasks
 
 _FIRST = 64  # items in the first batch when nothing is known of the cost
 _FIRST_KNOWN = 1024  # and the most when it is
-_GUESS = 8  # times an item's input: a first guess at what it needs, until it is measured
+_GUESS = 8  # times an item's input: the bytes that it is assumed to need, until that is measured
 
 
 @dataclass(slots=True)
@@ -115,10 +117,9 @@ class MapRun:
 
     def _backend(self, memory_limit: MemoryLimit, scheduler: LocalScheduler) -> Pipeline | WorkerPool:
         if len(self.devices) == 1:
-            rescue = fallback_executor(self.fn, memory_limit.device, self.nonfinite, self.fallback)
-            executor = Executor(self.fn, memory_limit.device, nonfinite=self.nonfinite, rescue=rescue)
+            executor = executor_with_fallback(self.fn, memory_limit.device, self.nonfinite, self.fallback)
             return Pipeline(executor, memory_limit, scheduler)
-        tasks = map_tasks(self.fn, self.devices, self.budget, self.nonfinite, self.fallback, torch.get_num_threads())
+        tasks = map_tasks(self.fn, self.items, self.devices, self.budget, self.nonfinite, self.fallback)
         return WorkerPool(tasks, scheduler)
 
     def _key(self, device: torch.device) -> cost_cache.Key:
@@ -144,30 +145,32 @@ class MapRun:
             return self._first_plan(measured, memory_limit.bytes)
 
     def _probe(self, memory_limit: MemoryLimit, plan: Plan) -> Cost | None:
-        """The cost through two real batches, small against the budget; None when there is nothing to run."""
-        if self.items.forward or not self.items.length:
+        """The cost through two real batches, small against the budget; None when there is nothing to run, or not even
+        one item fits."""
+        device, length, weights = memory_limit.device, self.items.length, self.items.weights
+        if self.items.forward or not length:
             return None
-        executor = Executor(self.fn, memory_limit.device, nonfinite=self.nonfinite)
-        samples: list[tuple[float, float]] = []
-        for share in (64, 16):
-            count = min(self.items.length, max(_FIRST * 64 // share, plan.batch // share))
+        executor = Executor(self.fn, device, nonfinite=self.nonfinite)
+        first, second = (min(length, max(4096 // share, plan.batch // share)) for share in (64, 16))
+
+        def peak_of(count: int) -> int:
             loaded = self.items.load(0, count)
-            devices.release_cache(memory_limit.device)
-            with (
-                contextlib.suppress(OutOfMemory, InseparableBatch),
-                Peak(memory_limit.device, memory_limit.baseline) as peak,
-            ):
-                executor.finish(executor.launch(executor.stage(executor.pin(loaded))))
-                weight = float(count) if loaded.weights is None else float(loaded.weights.sum())
-                samples.append((weight, peak.read()))
-        return Cost.fit(samples) if samples else None
+            with Peak(device, memory_limit.baseline) as peak:
+                executor.run(executor.pin(loaded))
+            return peak.bytes
+
+        def weight_of(count: int) -> float:
+            return float(count if weights is None else weights[:count].sum())
+
+        with contextlib.suppress(OutOfMemory):
+            return probe(peak_of, first, lambda cost, count: second, device, weight_of)
 
     def _first_plan(self, known: Cost | None, limit: int, peek: bool = False) -> Plan:
-        """What is foretold before anything ran: by a formula, a remembered probe, or a guess. With `peek`, the first
+        """What is predicted before anything ran: by a formula, a remembered probe, or a guess. With `peek`, the first
         item of a stream may be taken out to look at it, since the run will follow."""
-        size = self.items.item_bytes() if peek or not self.items.forward else 1024
-        cost = known or Cost(0, _GUESS * max(1, size), source="guess")
-        names = tuple(str(each) for each in self.devices)
+        item_bytes = self.items.item_bytes() if peek or not self.items.forward else 1024
+        cost = known or Cost(0, _GUESS * max(1, item_bytes), source="guess")
+        names = tuple(str(device) for device in self.devices)
         size = float(self.batch_size) if isinstance(self.batch_size, int) else None
         return batch_plan(self.name, self.items, cost, limit, size, names)
 
@@ -179,30 +182,22 @@ class MapRun:
         replay: list[tuple[int, int]],
         position: int,
     ) -> BatchSizer:
-        weights = self.items.weights
-        mean = 1.0 if weights is None or not len(weights) else float(weights.mean())
-        heaviest = mean if weights is None or not len(weights) else float(weights.max())
-        if isinstance(self.batch_size, int):
-            size = float(self.batch_size)
-        else:
-            room = plan.cost.capacity(plan.budget)
-            size = max(mean * min(_FIRST_KNOWN if known else _FIRST, room / mean / 16), mean)
-            size = max(size, min(heaviest, room))
-        sizer = BatchSizer(
+        weights = np.ones(1) if self.items.weights is None or not len(self.items.weights) else self.items.weights
+        mean, heaviest, room = float(weights.mean()), float(weights.max()), plan.cost.capacity(plan.budget)
+        size = max(mean * min(_FIRST_KNOWN if known else _FIRST, room / mean / 16), mean, min(heaviest, room))
+        return BatchSizer(
             length=self.items.length,
-            weights=weights,
+            weights=self.items.weights,
             forward=self.items.forward,
-            size=size,
+            size=float(self.batch_size) if isinstance(self.batch_size, int) else size,
             cost=known,
+            results=WRITING if ledger is not None and self.devices[0].type == "cpu" else 0,
             fixed=isinstance(self.batch_size, int),
             settled=ledger.settled if ledger else None,
             replay=replay,
             position=position,
             workers=len(self.devices),
         )
-        if ledger is not None and self.devices[0].type == "cpu":
-            sizer.kept = WRITING
-        return sizer
 
 
 @contextlib.contextmanager

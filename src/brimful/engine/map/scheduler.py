@@ -1,4 +1,4 @@
-"""The work of a map in this process: cuts and items on the way out, finished batches on the way in."""
+"""The scheduler of a map in this process: batches on the way out, their results on the way in."""
 
 import contextlib
 import threading
@@ -14,11 +14,11 @@ from ...core.memory.cost import Cost
 from ...core.memory.plan import Candidate, Plan, choose
 from ...core.runs.events import BatchDone, Events, Planned, Warned
 from .batch import is_bad
+from .batch_size import BatchMeasurement, Observation, SizerState
 from .batch_sizer import BatchSizer, BatchSpan
 from .collectors import BackgroundWriter
 from .executor import BatchResult
 from .ledger import Ledger
-from .pipeline import BatchMeasurement
 from .sources import ItemSource, LoadedBatch
 
 
@@ -48,16 +48,17 @@ class StatusTable:
 
 
 class LocalScheduler:
-    """Hands out cuts, keeps what comes back, and tells the events.
+    """Hands out batches, writes what comes back, and emits the events.
 
     Args:
         items: the source.
-        sizer: decides the cuts.
+        sizer: decides the sizes.
         write: takes a finished batch and its item indices; runs on a background thread.
         events: the stream.
-        ledger: where cuts are noted; None when nothing is kept on disk.
+        ledger: where batches are noted; None when nothing is written to disk.
+        tally: the status of each item.
         limit: the budget in bytes.
-        gathers: whether results pile up in the memory that is counted (a CPU run without `out`).
+        gathers: whether results accumulate in the memory that is counted (a CPU run without `out`).
         beside: batches whose input and whose results are in that memory beside the one that computes.
         plan: the plan so far; replaced once the batch size has settled.
         on_settled: called with the measured cost.
@@ -80,7 +81,7 @@ class LocalScheduler:
         on_settled: Callable[[Cost], None],
         cancel: threading.Event | None = None,
     ) -> None:
-        self._items, self._sizer, self._events, self._ledger = items, sizer, events, ledger
+        self.items, self._sizer, self._events, self._ledger = items, sizer, events, ledger
         self.tally, self._limit, self._gathers, self._on_settled = tally, limit, gathers, on_settled
         self._beside, self.plan, self._cancel = beside, plan, cancel
         self._writer = BackgroundWriter(lambda done: write(done, items.index(done.start, done.start + done.count)))
@@ -91,108 +92,96 @@ class LocalScheduler:
         return self._sizer.next(available)
 
     def load(self, span: BatchSpan) -> LoadedBatch:
-        loaded = self._items.load(span.start, span.stop, span.capacity)
-        if self._items.forward and loaded.count == 0:
+        loaded = self.items.load(span.start, span.stop, span.capacity)
+        if self.items.forward and loaded.count == 0:
             self._sizer.end()
         return loaded
 
-    def begin(self, start: int, stop: int) -> None:
+    def begin(self, start: int, stop: int) -> SizerState:
         if self._ledger:
             self._ledger.add(start, stop)
+        return self._sizer.state
 
-    def done(self, done: BatchResult, report: BatchMeasurement) -> None:
-        index = self._items.index(done.start, done.start + done.count)
-        messages = {int(index[place]): text for place, text in done.messages.items()}
+    def done(self, done: BatchResult, measurement: BatchMeasurement) -> None:
+        self._count_bytes(done, measurement)
+        index = self.items.index(done.start, done.start + done.count)
         self._writer(done)
-        self.tally.add(index, done.status, messages)
-        if self._gathers and self._items.length is None and done.values is not None:
-            self._keeps(self._sizer.kept + pytree.nbytes(done.values), self.tally.done)
+        self.tally.add(index, done.status, {int(index[item]): text for item, text in done.messages.items()})
         self._events.emit(
             BatchDone(
                 items=done.count,
                 bad=done.bad,
                 done=self.tally.done,
-                seconds=report.seconds,
-                peak=report.peak,
+                seconds=measurement.seconds,
+                peak=measurement.peak,
                 flagged=self.tally.bad,
-                budget=min(report.available, self._limit),
+                budget=min(measurement.available, self._limit),
             )
         )
-        seconds = report.seconds if report.timed else None
-        told = (report.weight, seconds, report.peak, report.available, report.probe, report.trial)
-        if self._sizer.report(*told):
-            self._settle(report.available)
+        self.observe(measurement)
 
-    def probe_failed(self) -> None:
-        self._sizer.probe_failed()
-
-    def transfer_bytes(self, weight: float, inward: int, outward: int) -> None:
-        count = self._items.length
-        if self._gathers and count is not None:
-            self._keeps(round(outward / weight * self._weight_of_all()), count)
-        self._sizer.overlap = (self._beside[0] * inward + self._beside[1] * outward) / weight
-
-    def _keeps(self, bytes: int, count: int) -> None:
-        """Results pile up in the memory that is counted."""
-        self._sizer.kept = bytes
-        if bytes > self._limit:
+    def _count_bytes(self, done: BatchResult, measurement: BatchMeasurement) -> None:
+        """What a probe carries in and out is in memory beside other batches; and results may accumulate there."""
+        if done.values is None:
+            return
+        memory, weight, count = self._sizer.state.memory, measurement.weight, self.items.length
+        transfers, results, outward = memory.transfers, memory.results, pytree.nbytes(done.values)
+        if self._gathers and count is None:
+            results, count = results + outward, self.tally.done + done.count
+        if measurement.input_bytes is not None:
+            transfers = (self._beside[0] * measurement.input_bytes + self._beside[1] * outward) / weight
+            if self._gathers and self.items.length is not None:
+                results = round(outward / weight * _total_weight(self.items))
+        self._sizer.state = replace(self._sizer.state, memory=replace(memory, transfers=transfers, results=results))
+        if self._gathers and results > self._limit:
             raise BudgetError(
-                f"the results of {count:,} items take {format_bytes(bytes)}; the budget is "
+                f"the results of {count:,} items take {format_bytes(results)}; the budget is "
                 f"{format_bytes(self._limit)}. Pass out= to write them to disk as they come."
             )
 
-    def _weight_of_all(self) -> float:
-        weights = self._items.weights
-        return float(self._items.length or 0) if weights is None else float(weights.sum())
-
-    def out_of_memory(self, weight: float, contended: bool, limit: int) -> None:
-        before, cost = self._sizer.settled, self._sizer.whole_cost
-        self._sizer.out_of_memory(weight, contended, limit)
-        if not before or self._sizer.whole_cost != cost:  # the next run is to know it too
-            self._settle(self._limit)
-
-    def ceiling(self) -> float:
-        return self._sizer.ceiling
-
-    def predicted_bytes(self, weight: float) -> int:
-        cost = self._sizer.cost  # alone: what overlaps otherwise can wait
-        return cost.at(weight) if cost else 0
-
-    def allocator_retried(self, weight: float) -> None:
-        self._sizer.allocator_retried(weight)
+    def observe(self, seen: Observation) -> None:
+        before = self._sizer.state
+        self._sizer.observe(seen)
+        after = self._sizer.state
+        if (after.settled and not before.settled) or after.memory.excess > before.memory.excess:
+            self._settle(seen.available if isinstance(seen, BatchMeasurement) else self._limit)
 
     def warn(self, message: str) -> None:
         self._events.emit(Warned(message=message))
 
     def _settle(self, available: int) -> None:
-        """The batch size is found: plan the rest, tell it, and remember what was measured."""
-        sizer = self._sizer
-        size = sizer.capacity(available) if sizer.settled else sizer.largest
+        """The batch size is chosen: plan the rest, emit the plan, and remember what was measured."""
+        state = self._sizer.state
+        size = state.capacity(available) if state.settled else max(state.memory.alone)
         if self._ledger:
             self._ledger.settle(size)
-        cost = sizer.whole_cost
-        if cost is None or sizer.cost is None:
+        cost = state.memory.cost
+        if cost is None:
             return
-        self._on_settled(replace(cost, fixed=max(0.0, cost.fixed - sizer.kept)))
+        self._on_settled(replace(cost, fixed=max(0.0, cost.fixed - state.memory.results)))
         with contextlib.suppress(BudgetError):  # it runs all the same, one item at a time
-            self.plan = batch_plan(self.plan.work, self._items, cost, self._limit, size, self.plan.devices)
+            self.plan = batch_plan(self.plan.work, self.items, cost, self._limit, size, self.plan.devices)
         self._events.emit(Planned(plan=self.plan.to_dict()))
 
     def conclude(self) -> None:
         """All is done. A run too short to settle on a size has still measured what it costs."""
-        if not self._sizer.settled and self._sizer.largest:
+        if not self._sizer.state.settled and self._sizer.state.memory.alone:
             self._settle(self._limit)
 
     def flush(self) -> None:
         self._writer.drain()
 
     def close(self) -> None:
-        """Waits until all that was finished is kept."""
+        """Waits until all that was finished is written."""
         try:
             self._writer.close()
         finally:
             if self._ledger:
                 self._ledger.close()
+
+
+def _total_weight(items: ItemSource) -> float:
+    return float(items.length or 0) if items.weights is None else float(items.weights.sum())
 
 
 def batch_plan(
@@ -203,18 +192,15 @@ def batch_plan(
     Args:
         size: the weight of a batch, where that is known; otherwise as much as the budget holds.
     """
-    weights = items.weights
-    unit = 1.0 if weights is None or not len(weights) else float(weights.min())
-    heaviest = 1.0 if weights is None or not len(weights) else float(weights.max())
-    fits = cost.guarded(heaviest) <= budget
-    total = None if weights is None else float(weights.sum())
+    weights = np.ones(1) if items.weights is None or not len(items.weights) else items.weights
+    heaviest = float(weights.max() if cost.guarded(float(weights.max())) <= budget else weights.min())
     candidate = Candidate(
         strategy="batched",
         cost=cost,
         items=items.length,
-        total=total,
-        heaviest=heaviest if fits else unit,
-        most=None if size is None else max(1, int(size / (heaviest if fits else unit))),
+        total=None if items.weights is None else _total_weight(items),
+        heaviest=heaviest,
+        most=None if size is None else max(1, int(size / heaviest)),
         devices=devices,
         precision="as given",
     )

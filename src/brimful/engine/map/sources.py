@@ -1,7 +1,7 @@
 """What `map` works on: datasets and iterators, read as ranges of positions.
 
-A position is an item's place in the order of execution. Datasets whose items differ in weight are run heaviest first,
-so that a position is not the item's index: `index` maps one to the other. Everything else is run in its own order.
+A position counts items in the order of execution. Datasets whose items differ in weight are run heaviest first, so that
+a position is not the item's index: `index` maps one to the other. Everything else is run in its own order.
 """
 
 import contextlib
@@ -28,7 +28,7 @@ class LoadedBatch:
         start: the position of the first.
         count: how many; fewer than asked for only at the end of a stream.
         tree: the batch; None when not one of the items could be read.
-        bad: place in the batch to the reason, for items that could not be read and hold another's values.
+        bad: the reason for each item that could not be read and holds another's values, by its index in the batch.
         weights: each item's weight; None when all weigh 1.
     """
 
@@ -38,24 +38,45 @@ class LoadedBatch:
     bad: dict[int, str] = field(default_factory=dict)
     weights: np.ndarray | None = None
 
+    @property
+    def stop(self) -> int:
+        return self.start + self.count
+
+    @property
+    def weight(self) -> float:
+        """Of all items together."""
+        return float(self.count if self.weights is None else self.weights.sum())
+
     def slice(self, start: int, stop: int) -> "LoadedBatch":
-        """Some of the items, by their places in this batch."""
+        """Some of the items, by their indices in this batch."""
         return LoadedBatch(
             self.start + start,
             stop - start,
             None if self.tree is None else pytree.slice_rows(self.tree, start, stop),
-            {place - start: reason for place, reason in self.bad.items() if start <= place < stop},
+            {item - start: reason for item, reason in self.bad.items() if start <= item < stop},
             None if self.weights is None else self.weights[start:stop],
         )
+
+    def halves(self) -> tuple["LoadedBatch", "LoadedBatch"]:
+        return self.slice(0, self.count // 2), self.slice(self.count // 2, self.count)
+
+    def select(self, items: Sequence[int] | np.ndarray) -> "LoadedBatch":
+        """Copies of readable items, by their indices in this batch, as a batch of their own that starts at 0."""
+        index = torch.as_tensor(items, dtype=torch.int64)
+        weights = None if self.weights is None else self.weights[index.numpy()]
+        return LoadedBatch(0, len(items), pytree.take_rows(self.tree, index), {}, weights)
 
 
 @runtime_checkable
 class ItemSource(Protocol):
     """A source of items. A workload may bring one of its own, and give it to `map` as it is.
 
+    A source may also say `on_disk = True`: a copy that is sent to another process opens the file there. Worker
+    processes then read their items themselves.
+
     Attributes:
         length: how many there are; None when only the end of a stream will tell.
-        weights: every item's weight in order of work; None when all weigh 1 or a stream will tell.
+        weights: every item's weight in order of execution; None when all weigh 1 or a stream will tell.
         forward: whether it can be read only once, front to back.
     """
 
@@ -109,7 +130,7 @@ class DatasetSource:
     forward = False
 
     def __init__(self, dataset: Dataset, weight: Any = None) -> None:
-        self.dataset = dataset
+        self.dataset, self.on_disk = dataset, dataset.on_disk
         self.length: int | None = len(dataset)
         if isinstance(weight, str):
             if weight not in dataset.fields:
@@ -170,21 +191,17 @@ class StreamSource:
             start, stop = self._read, self._read + stop - start
         self._skip_to(start)
         taken, weights, total = [], [], 0.0
-        while len(taken) < stop - start:
-            item = self._next()
-            if item is _END:
+        while len(taken) < stop - start and (item := self._next()) is not _END:
+            weights.append(0.0 if self._weigh is None else float(self._weigh(item)))
+            total += weights[-1]
+            if taken and capacity is not None and self._weigh is not None and total > capacity:
+                self._ahead.append(item)
+                weights.pop()
                 break
-            if self._weigh is not None:
-                weight = float(self._weigh(item))
-                if taken and capacity is not None and total + weight > capacity:
-                    self._ahead.append(item)
-                    break
-                weights.append(weight)
-                total += weight
             taken.append(item)
         self._read += len(taken)
         tree, bad = self._stack(taken)
-        return LoadedBatch(start, len(taken), tree, bad, np.array(weights) if self._weigh is not None else None)
+        return LoadedBatch(start, len(taken), tree, bad, None if self._weigh is None else np.array(weights))
 
     def _next(self) -> Any:
         return self._ahead.pop() if self._ahead else next(self._iterator, _END)
@@ -216,16 +233,14 @@ class StreamSource:
     def _stack(self, items: list[Any]) -> tuple[pytree.Tree | None, dict[int, str]]:
         bad: dict[int, str] = {}
         rows: list[pytree.Tree | None] = []
-        for place, item in enumerate(items):
+        for index, item in enumerate(items):
             try:
                 rows.append(self._row(item))
             except InputError as error:
-                bad[place] = str(error)
+                bad[index] = str(error)
                 rows.append(None)
         good = next((row for row in rows if row is not None), None)
-        if good is None:
-            return None, bad
-        return pytree.join([good if row is None else row for row in rows]), bad
+        return None if good is None else pytree.join([good if row is None else row for row in rows]), bad
 
     def _row(self, item: Any) -> pytree.Tree:
         """An item as a batch of one. The first that can be one decides the form of all."""

@@ -1,8 +1,9 @@
 """A map over several devices: one worker process each, all taking batches from the same scheduler.
 
-The parent owns the items, the sizer and the ledger; a worker asks for a batch, gets its items, and sends the results
-back. A worker runs the same pipeline as a single process, with a `RemoteScheduler` where the parent has its
-`LocalScheduler`: each method is one message to the parent. The batches of a worker that dies go to the others.
+The parent owns the sizer, the ledger and the results; a worker asks for a batch, and sends the results back. Items that
+are on disk the worker reads itself; others are sent to it. A worker runs the same pipeline as a single process, with a
+`RemoteScheduler` where the parent has its `LocalScheduler`: each method is one message to the parent. The batches of a
+worker that dies go to the others.
 """
 
 import functools
@@ -20,32 +21,32 @@ from ...core.memory.budget import Budget, BudgetLike
 from ...core.memory.devices import memory
 from ...core.memory.limit import MemoryLimit
 from ..distributed.workers import Answer, Channel, Event, LocalWorkers
+from .batch_size import MemoryExceeded, ProbeFailed
 from .batch_sizer import BatchSpan
-from .executor import Executor
-from .fallback import fallback_executor
+from .fallback import executor_with_fallback
 from .pipeline import LOOK, Pipeline
 from .scheduler import LocalScheduler
-from .sources import LoadedBatch
+from .sources import ItemSource, LoadedBatch
 
 
 @dataclass(frozen=True, slots=True)
 class MapTask:
-    """What a worker needs to know."""
+    """What a worker needs to know. Where it has no items, their batches are sent to it."""
 
     fn: Callable[[Any], Any]
-    device: str
+    items: ItemSource | None
+    device: torch.device
     budget: int
     nonfinite: str
     fallback: Any
-    threads: int
 
 
 class RemoteScheduler:
     """The scheduler as a worker sees it: every call goes to the parent and waits for its answer."""
 
-    def __init__(self, channel: Channel) -> None:
-        self._channel, self._lock = channel, threading.Lock()
-        self._loads: dict[BatchSpan, LoadedBatch] = {}
+    def __init__(self, channel: Channel, items: ItemSource | None) -> None:
+        self._channel, self._items, self._lock = channel, items, threading.Lock()
+        self._received: dict[BatchSpan, LoadedBatch] = {}
 
     def _ask(self, name: str, *arguments: Any) -> Any:
         with self._lock:
@@ -56,25 +57,21 @@ class RemoteScheduler:
         return functools.partial(self._ask, name)
 
     def next(self, available: int) -> BatchSpan | None:
-        answer = self._ask("next", available)
-        if answer is None:
-            return None
-        span, loaded = answer
-        span = replace(span, start=loaded.start, stop=loaded.start + loaded.count)  # two spans of a stream look alike
-        self._loads[span] = loaded
+        span, loaded = self._ask("next", available)
+        if loaded is not None:
+            span = replace(span, start=loaded.start, stop=loaded.stop)  # two spans of a stream look alike
+            self._received[span] = loaded
         return span
 
     def load(self, span: BatchSpan) -> LoadedBatch:
-        return self._loads.pop(span)
+        return self._items.load(span.start, span.stop) if self._items is not None else self._received.pop(span)
 
 
 def _work(channel: Channel, task: MapTask) -> int:
-    """Takes batches until there are none, and returns the peak bytes."""
-    device = torch.device(task.device)
-    with MemoryLimit(task.budget, device, every=LOOK) as memory_limit:
-        rescue = fallback_executor(task.fn, device, task.nonfinite, task.fallback)
-        executor = Executor(task.fn, device, nonfinite=task.nonfinite, rescue=rescue)
-        scheduler: Any = RemoteScheduler(channel)
+    """Runs batches until there are none, and returns the peak bytes."""
+    with MemoryLimit(task.budget, task.device, every=LOOK) as memory_limit:
+        executor = executor_with_fallback(task.fn, task.device, task.nonfinite, task.fallback)
+        scheduler: Any = RemoteScheduler(channel, task.items)
         pipeline = Pipeline(executor, memory_limit, scheduler)
         pipeline.run()
         return pipeline.observed
@@ -90,10 +87,9 @@ class _Assigned:
     def split(self, start: int, stop: int) -> None:
         """The worker splits a batch in two when it does not fit."""
         for first, loaded in list(self.batches.items()):
-            last = first + loaded.count
-            if first <= start and stop <= last and (first, last) != (start, stop):
+            if first <= start and stop <= loaded.stop and (first, loaded.stop) != (start, stop):
                 del self.batches[first]
-                for begin, end in ((first, start), (start, stop), (stop, last)):
+                for begin, end in ((first, start), (start, stop), (stop, loaded.stop)):
                     if begin < end:
                         self.batches[begin] = loaded.slice(begin - first, end - first)
 
@@ -108,12 +104,14 @@ class WorkerPool:
 
     def __init__(self, tasks: Sequence[MapTask], scheduler: LocalScheduler) -> None:
         self._scheduler, self.observed = scheduler, 0
+        self._sends_items = tasks[0].items is None
         self._returned: list[LoadedBatch] = []
         self._deaths: dict[int, int] = {}  # of workers, by the position of a batch that each had
         self._workers = LocalWorkers()
         self._assigned = [_Assigned() for _ in tasks]
         for task in tasks:
-            self._workers.start(f"brimful-{task.device}", _work, task, threads=task.threads)
+            threads = max(1, torch.get_num_threads() // len(tasks))
+            self._workers.start(f"brimful-{task.device}", _work, task, threads=threads)
 
     def run(self) -> None:
         """Serves the workers until all work is done."""
@@ -125,7 +123,7 @@ class WorkerPool:
                     waiting.append((answer.worker, answer.value[1][0]))
                 elif answer is not None:
                     self._handle(answer)
-                waiting = [each for each in waiting if each[0] in self._workers.running and not self._hand_out(*each)]
+                waiting = [ask for ask in waiting if ask[0] in self._workers.running and not self._hand_out(*ask)]
 
     def land(self) -> None:
         """Nothing is under way here: what the workers had not handed in is dropped."""
@@ -135,22 +133,23 @@ class WorkerPool:
         assigned = self._assigned[worker]
         if self._returned:
             loaded = self._returned.pop(0)
-            span: BatchSpan | None = BatchSpan(loaded.start, loaded.start + loaded.count, math.inf)
+            span: BatchSpan | None = BatchSpan(loaded.start, loaded.stop, math.inf)
         elif (span := self._scheduler.next(available)) is not None:
-            loaded = self._scheduler.load(span)
+            rows = LoadedBatch(span.start, span.stop - span.start, None)
+            loaded = self._scheduler.load(span) if self._sends_items else rows
         else:
             others = any(self._assigned[other].batches for other in self._workers.running - {worker})
             if others and not assigned.batches:
                 return False
-            self._workers.send(worker, None)
+            self._workers.send(worker, (None, None))
             return True
         if loaded.count:
             # Noted here, not when it runs: another worker may finish a later batch first, and a gap would not tell
             # how it had been split.
-            self._scheduler.begin(loaded.start, loaded.start + loaded.count)
+            self._scheduler.begin(loaded.start, loaded.stop)
             assigned.batches[loaded.start] = loaded
             assigned.probing = assigned.probing or span.probe
-        self._workers.send(worker, (span, _compact(loaded)))
+        self._workers.send(worker, (span, _compact(loaded) if self._sends_items else None))
         return True
 
     def _handle(self, answer: Answer) -> None:
@@ -169,7 +168,7 @@ class WorkerPool:
                 elif name == "done":
                     assigned.batches.pop(arguments[0].start, None)
                     assigned.probing = assigned.probing and not arguments[1].probe
-                elif name in ("out_of_memory", "probe_failed"):
+                elif name == "observe" and isinstance(arguments[0], MemoryExceeded | ProbeFailed):
                     assigned.probing = False
                 self._workers.send(answer.worker, getattr(self._scheduler, name)(*arguments))
 
@@ -180,9 +179,8 @@ class WorkerPool:
             self._deaths[start] = self._deaths.get(start, 0) + 1
             if self._deaths[start] > 1:
                 raise WorkerError(
-                    f"two workers died on the batch at positions {start} to {start + loaded.count} ({how}). "
-                    "With out=, what was finished is kept: look at those items, or name a smaller budget, and run the "
-                    "same command again."
+                    f"two workers died on the batch at positions {start} to {loaded.stop} ({how}). With out=, what was "
+                    "finished is kept: look at those items, or name a smaller budget, and run the same command again."
                 )
         if not self._workers.running:
             raise WorkerError(
@@ -191,7 +189,7 @@ class WorkerPool:
             )
         self._returned += [assigned.batches[start] for start in sorted(assigned.batches)]
         if assigned.probing:
-            self._scheduler.probe_failed()
+            self._scheduler.observe(ProbeFailed())
         self._scheduler.warn(f"{self._workers.names[worker]} died ({how}); the others take over its work")
 
 
@@ -199,23 +197,22 @@ def _compact(loaded: LoadedBatch) -> LoadedBatch:
     """A batch that holds its own rows only: a view would be sent with all of the array behind it."""
     if loaded.tree is None:
         return loaded
-    tree = pytree.apply(loaded.tree, lambda tensor: tensor.detach().cpu().clone())
-    return LoadedBatch(loaded.start, loaded.count, tree, loaded.bad, loaded.weights)
+    return replace(loaded, tree=pytree.apply(loaded.tree, lambda tensor: tensor.detach().cpu().clone()))
 
 
 def map_tasks(
     fn: Callable[[Any], Any],
+    items: ItemSource,
     devices: Sequence[torch.device],
     budget: BudgetLike,
     nonfinite: str,
     fallback: Any,
-    threads: int,
 ) -> list[MapTask]:
-    """One task per device. Workers on the CPU share its budget and its cores."""
-    parsed, on_cpu = Budget.parse(budget), sum(device.type == "cpu" for device in devices)
+    """One task per device. Workers on the CPU share its budget."""
+    on_cpu, own = sum(device.type == "cpu" for device in devices), items if getattr(items, "on_disk", False) else None
     tasks = []
     for device in devices:
-        limit = parsed.on(device).limit(memory(device), held=0)
-        share = on_cpu if device.type == "cpu" else 1
-        tasks.append(MapTask(fn, str(device), limit // share, nonfinite, fallback, max(1, threads // len(devices))))
+        limit = Budget.parse(budget).on(device).limit(memory(device), held=0)
+        share = limit // on_cpu if device.type == "cpu" else limit
+        tasks.append(MapTask(fn, own, device, share, nonfinite, fallback))
     return tasks

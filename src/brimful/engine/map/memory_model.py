@@ -1,0 +1,114 @@
+"""The memory of a batch by what was measured so far, and the ceiling that batches out of memory leave behind."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Self
+
+from ...core.memory.cost import MARGIN, Cost
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryModel:
+    """The bytes of a batch by its weight. Weights are in the items' own unit; an item weighs 1 by default.
+
+    Attributes:
+        prior: the cost known beforehand, by a formula or from an earlier run; None where there is none.
+        alone: the peak of each probe, a batch that ran alone, by its weight.
+        overlapped: the peak of batches of that weight that overlapped with others.
+        transfers: bytes per unit of weight of the inputs and results of neighbouring batches.
+        results: bytes of results that stay in the memory that is counted.
+        excess: bytes per unit of weight that a batch which ran out of memory took beyond the prediction.
+    """
+
+    prior: Cost | None = None
+    alone: Mapping[float, int] = field(default_factory=dict)
+    overlapped: Mapping[float, int] = field(default_factory=dict)
+    transfers: float = 0.0
+    results: int = 0
+    excess: float = 0.0
+
+    def with_probe(self, weight: float, peak: int) -> Self:
+        """After a batch ran alone: from here on its cost is measured, and no longer corrected."""
+        return replace(self, alone={**self.alone, weight: max(peak, self.alone.get(weight, 0))}, excess=0.0)
+
+    def with_trials(self, weight: float, peak: int) -> Self:
+        """After batches of a probe's weight overlapped."""
+        peak = max(peak, self.alone[weight], self.overlapped.get(weight, 0))
+        return replace(self, overlapped={**self.overlapped, weight: peak})
+
+    @property
+    def remembered(self) -> bool:
+        """Whether an earlier run measured the prior cost; it then includes what overlapping takes."""
+        return self.prior is not None and self.prior.source == "remembered"
+
+    @property
+    def cost_alone(self) -> Cost | None:
+        """The cost of a batch that runs alone. One probe cannot tell what is fixed: it takes two to replace a prior."""
+        if not self.alone or (self.prior is not None and len(self.alone) < 2):
+            return self.prior
+        return self._fit(self.alone)
+
+    @property
+    def cost(self) -> Cost | None:
+        """The cost of a batch that overlaps with others, with the results that accumulate meanwhile."""
+        cost = self._cost_overlapped()
+        if cost is None:
+            return None
+        return replace(cost, fixed=cost.fixed + self.results, per_unit=cost.per_unit + self.excess)
+
+    def _cost_overlapped(self) -> Cost | None:
+        """Overlapping costs more than one more input and output: they are carved out of blocks that the next batch
+        then misses. So the peaks of overlapped batches decide where there are two, not those measured alone."""
+        cost = self.cost_alone
+        if cost is None or cost is self.prior:
+            return cost and replace(cost, per_unit=cost.per_unit + (0.0 if self.remembered else self.transfers))
+        predicted = {weight: peak + self.transfers * weight for weight, peak in self.alone.items()}
+        largest = max(predicted)
+        if len(self.overlapped) >= 2:
+            cost = self._fit(self.overlapped)
+            if predicted[largest] > cost.at(largest):  # a probe that took more than the trials made one expect
+                cost = self._fit({**self.overlapped, largest: predicted[largest]})
+            return cost
+        more = max((peak - predicted[weight] for weight, peak in self.overlapped.items()), default=0.0)
+        cost = self._fit({weight: peak + max(0.0, more) for weight, peak in predicted.items()})
+        if self.prior and self.remembered and self.prior.at(largest) > cost.at(largest):
+            return self.prior  # an earlier run knew what overlapping takes
+        return cost
+
+    def _fit(self, peaks: Mapping[float, float]) -> Cost:
+        """The cost through the two largest weights; through one where the two are too near to tell a slope."""
+        samples = sorted(peaks.items())[-2:]
+        if len(samples) == 2 and samples[0][0] > 0.8 * samples[1][0]:
+            samples = samples[1:]
+        return Cost.fit(samples, self.prior.margin if self.prior else MARGIN)
+
+
+@dataclass(frozen=True, slots=True)
+class Ceiling:
+    """The weight above which batches ran out of memory.
+
+    Attributes:
+        weight: no batch may weigh more; infinite at first.
+        previous: the size in use before there was a ceiling, at which it is lifted again.
+        contended: whether other processes held memory then, so that it may rise again.
+        quiet: batches finished since it was lowered or raised.
+    """
+
+    weight: float = math.inf
+    previous: float = math.inf
+    contended: bool = False
+    quiet: int = 0
+
+    def lowered(self, weight: float, size: float) -> Self:
+        previous = size if math.isinf(self.weight) else self.previous
+        return replace(self, weight=min(self.weight, weight), previous=previous, quiet=0)
+
+    def after_batch(self) -> Self:
+        """After every eighth batch it rises by a quarter, where other processes were the reason."""
+        if not self.contended or math.isinf(self.weight):
+            return self
+        if self.quiet < 7:
+            return replace(self, quiet=self.quiet + 1)
+        raised = 1.25 * self.weight
+        return replace(self, weight=math.inf if raised >= self.previous else raised, quiet=0)
