@@ -96,7 +96,7 @@ def test_a_synthetic_fit(own: bool):
     assert report["flagged"] == (~fitted.converged).sum()
 
 
-def test_a_synthetic_fit_is_told_in_words():
+def test_a_synthetic_fit_is_described_in_words():
     result = CliRunner().invoke(app, ["gp", "fit", "--synthetic", "30", "--points", "8", *CPU])
     assert result.exit_code == 0
     for words in ("tasks", "mean NLML", "converged", "%", "truth RMSE"):
@@ -193,7 +193,7 @@ def test_predictions_to_a_folder(models: Path, tmp_path: Path):
     np.testing.assert_allclose(np.stack(table["mean"].to_numpy()), gp.load(models).predict(np.linspace(0, 3, 4))[0])
 
 
-def test_predictions_in_text_have_a_row_a_point(models: Path, tmp_path: Path):
+def test_predictions_in_text_have_one_row_per_point(models: Path, tmp_path: Path):
     invoke("gp", "predict", str(models), "--at", "0:3:4", "--out", str(tmp_path / "there.csv"))
     table = pyarrow.csv.read_csv(tmp_path / "there.csv")
     assert table.column_names == ["task", "ds", "mean", "variance"]
@@ -218,7 +218,7 @@ def test_what_failed_predictions_left_is_not_in_the_way(models: Path, tmp_path: 
     assert "cannot be resumed" in fails("gp", "predict", str(models), "--at", "0:1:5", "--out", str(out))
 
 
-def test_points_are_found_by_the_names_of_the_inputs(tmp_path: Path):
+def test_points_are_matched_by_the_names_of_the_inputs(tmp_path: Path):
     x, y = rows(2, 3, 8, 2)
     columns = long(x, y, list("abc"))
     dates = pa.array((np.arange(24) % 8) * 86_400, pa.timestamp("s"))
@@ -359,7 +359,7 @@ def test_the_report_of_anything(tmp_path: Path, case: str):
         (["report", "nowhere"], "nowhere holds no trained model (check the path"),
     ],
 )
-def test_mistakes_are_told_without_a_traceback(arguments: list[str], words: str):
+def test_mistakes_are_reported_without_a_traceback(arguments: list[str], words: str):
     assert words in " ".join(fails("gp", *arguments).split())
 
 
@@ -399,7 +399,7 @@ def test_a_folder_with_another_fit_is_refused(table: Path, tmp_path: Path):
     assert str(fit(table, out=tmp_path / "models")).endswith(", already fitted")
 
 
-def test_the_pace_of_a_fit_that_goes_on_is_of_what_it_did(tmp_path: Path):
+def test_the_rate_of_a_resumed_fit_is_of_what_it_did(tmp_path: Path):
     fit(X, Y, out=tmp_path / "models", batch_size=3)
     sorted((tmp_path / "models").glob("shard-*"))[-1].unlink()
     again = fit(X, Y, out=tmp_path / "models", batch_size=3)
@@ -407,7 +407,7 @@ def test_the_pace_of_a_fit_that_goes_on_is_of_what_it_did(tmp_path: Path):
 
 
 @pytest.mark.parametrize("name", ["none.csv", "none.parquet"])
-def test_a_table_without_rows_is_told_of(tmp_path: Path, name: str):
+def test_a_table_without_rows_is_reported(tmp_path: Path, name: str):
     empty = pa.table({"unique_id": pa.array([], pa.string()), "ds": np.zeros(0), "y": np.zeros(0)})
     (pq.write_table if name.endswith("parquet") else pyarrow.csv.write_csv)(empty, tmp_path / name)
     for command in (["gp", "fit"], ["plan", "gp", "fit"]):
@@ -415,7 +415,7 @@ def test_a_table_without_rows_is_told_of(tmp_path: Path, name: str):
         assert f"{name}hasnorows;giveatablewithonerowperpoint" in message
 
 
-def test_a_table_that_is_wrong_is_told_of(tmp_path: Path):
+def test_a_table_that_is_wrong_is_reported(tmp_path: Path):
     path = tmp_path / "long.parquet"
     pq.write_table(pa.table({"task": ["a", "a"], "x": [1.0, 2.0], "y": ["low", "high"]}), path)
     assert "column 'y' is string, and must hold numbers or dates" in " ".join(

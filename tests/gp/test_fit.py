@@ -273,7 +273,7 @@ def test_it_says_what_it_is_in_one_line():
     assert "0 processes" in str(fit(np.zeros(3), np.zeros((0, 3))))
 
 
-def test_too_few_iterations_are_told_of():
+def test_too_few_iterations_are_flagged():
     solution = fit(X, Y, steps=1, starts=1, tolerance=1e-12)
     assert set(solution.status) <= {0, TaskStatus.LIMIT}
     limited = np.flatnonzero(solution.status == TaskStatus.LIMIT)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from .helpers import make_hollow_references
+from .helpers import make_many_minima_references
 from .helpers.make_references import FILE, KINDS
 from .helpers.small import fit
 
@@ -28,8 +28,8 @@ def test_fits_are_as_good_as_those_of_ten_starts():
 @pytest.mark.parametrize(
     ("text", "gap", "near"), [("rbf", 0.01, 0.99), ("matern52", 0.02, 0.95), ("periodic", 0.09, 0.98)]
 )
-def test_those_of_likelihoods_with_many_hollows_are_nearly_so(text: str, gap: float, near: float):
-    with np.load(make_hollow_references.FILE) as file:
+def test_those_of_likelihoods_with_many_local_minima_are_nearly_so(text: str, gap: float, near: float):
+    with np.load(make_many_minima_references.FILE) as file:
         x, y, nlml = (file[f"{name}_{text}"].astype(float) for name in ("x", "y", "nlml"))
     fitted = fit(x, y, kernel=text, ard=x.shape[2] > 1, priors=None)
     worse = np.maximum(0, fitted.nlml - y.shape[1] * np.log(y.std(1)) - nlml)

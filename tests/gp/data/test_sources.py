@@ -211,7 +211,7 @@ def test_the_periods_of_a_file_are_known_without_pandas(tmp_path: Path):
     assert json.loads(message.stdout) == ((PERIODS.start_time - pd.Timestamp(0)) // pd.Timedelta(days=1)).tolist()
 
 
-def test_periods_without_pandas_are_told_of(monkeypatch: pytest.MonkeyPatch):
+def test_periods_without_pandas_are_refused(monkeypatch: pytest.MonkeyPatch):
     table = pa.table({"task": ["a"] * 9, "ds": pa.array(PERIODS), "y": Y[0]})
     monkeypatch.setitem(sys.modules, "pandas", None)
     with pytest.raises(InputError, match=r"column 'ds' holds periods of pandas, and cannot be read .*; give dates"):
@@ -580,7 +580,7 @@ def test_ragged_tasks_keep_their_order_whatever_the_order_of_work():
 
 
 @pytest.mark.parametrize("scale", [1e31, 1e-31])
-def test_inputs_beyond_what_can_be_measured_are_told_of(scale: float):
+def test_inputs_beyond_what_can_be_scaled_are_flagged(scale: float):
     x, y = rows(0, 2, 8)
     fitted = fit([(x[0], y[0]), (x[1] * scale, y[1])])
     assert fitted.status.tolist() == [0, gp.TaskStatus.INVALID]

@@ -445,7 +445,7 @@ def test_predictions_are_made_for_a_few_tasks_at_a_time_and_for_none(monkeypatch
     kernel, tasks, units, theta = draw("rbf", 1, False, "constant", tasks=34, points=4)
     new = torch.rand(34, 2, 1, dtype=torch.float64).to(DEVICE)
     whole = predict.predict(kernel, tasks, units, theta, new)
-    for name, few in (("_AT_ONCE", 1), ("_INDEXED", 33 * 8)):  # lanes of a launch, and numbers that can be told apart
+    for name, few in (("_AT_ONCE", 1), ("_INDEXED", 33 * 8)):  # lanes of a launch, and numbers that can be indexed
         with monkeypatch.context() as patched:
             patched.setattr(predict, name, few)
             for part, all_at_once in zip(predict.predict(kernel, tasks, units, theta, new), whole, strict=True):

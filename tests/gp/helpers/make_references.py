@@ -33,7 +33,7 @@ def correlation(kind: str, r: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def scored(K: np.ndarray, derivatives: Sequence[np.ndarray], y: np.ndarray) -> tuple[float, np.ndarray]:
-    """The negative log marginal likelihood, a constant mean profiled, and its gradient, from the slopes of K."""
+    """The negative log marginal likelihood, a constant mean profiled, and its gradient, from the derivatives of K."""
     n = len(y)
     try:
         L = cholesky(K, lower=True)

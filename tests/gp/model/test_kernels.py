@@ -166,7 +166,7 @@ def test_an_unknown_name_is_refused_with_those_there_are(text: str, wrong: str):
 
 
 @pytest.mark.parametrize("text", [*SHAPES, "rbf + rbf", "linear + rbf * periodic", "rbf * rbf + rbf"])
-def test_first_guesses_fill_a_grid_and_start_no_two_parts_alike(text: str):
+def test_initial_values_fill_a_grid_and_start_no_two_parts_alike(text: str):
     kernel = parse(text)
     rows, axes = kernel.initial_grid()
     assert len(rows) == math.prod(axes)

@@ -76,7 +76,7 @@ def test_strong_priors_end_no_worse_than_from_the_grid(priors: Any):
     assert float((gap < 0.1).double().mean()) >= 0.95
 
 
-def test_a_hollow_at_the_end_of_the_lengthscales_begins_there():
+def test_a_local_minimum_at_the_end_of_the_lengthscales_starts_there():
     y = np.random.default_rng(6).normal(size=(50, POINTS))  # noise alone: as short as may be
     given = problem("rbf", torch.linspace(0, 1, POINTS)[None, :, None].expand(50, -1, -1).double(), torch.from_numpy(y))
     starts_TSP, _ = eigenbasis.starts(given.kernel, given.tasks, given.limits, 1)

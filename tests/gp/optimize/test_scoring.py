@@ -75,9 +75,9 @@ def test_no_initial_value_is_better(fit: Fit, text: str):
     fitted = run(fit, given)
     limits = given.limits
     grid_GP = scoring.grid(given.kernel, limits)[0]
-    for guess_P in grid_GP[:: max(1, len(grid_GP) // 30)]:
-        guess_TP = torch.minimum(torch.maximum(guess_P.expand_as(limits.low_TP), limits.low_TP), limits.high_TP)
-        assert (fitted.nlml_T <= nlml(given.kernel, given.tasks, guess_TP) + 1e-9).all()
+    for start_P in grid_GP[:: max(1, len(grid_GP) // 30)]:
+        start_TP = torch.minimum(torch.maximum(start_P.expand_as(limits.low_TP), limits.low_TP), limits.high_TP)
+        assert (fitted.nlml_T <= nlml(given.kernel, given.tasks, start_TP) + 1e-9).all()
 
 
 @both

@@ -15,7 +15,7 @@ from .simd_lanes import compiled, inlined
 
 
 class Settings(
-    namedtuple("Settings", "factors grid shape periods precision fixed scales follow steps tolerance max_step patience")
+    namedtuple("Settings", "factors grid shape periods precision fixed scales starts steps tolerance max_step patience")
 ):
     """What holds for every task.
 
@@ -26,7 +26,7 @@ class Settings(
         precision: of the priors.
         fixed: parameters that stay as given.
         scales: those that multiply all of the covariance; all False where some part of it is not to be scaled.
-        follow, steps, tolerance, max_step, patience: as `ScoringOptions` has them; the first is `starts`.
+        starts, steps, tolerance, max_step, patience: as `ScoringOptions` has them.
     """
 
     __slots__ = ()

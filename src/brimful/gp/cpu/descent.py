@@ -210,9 +210,9 @@ def _record(states, lane, data, settings, results):
 @compiled
 def descend(workspace, states, tasks, data, settings, starts, counts, results):
     """Descends from the starts of every task, and records the best local minimum of each."""
-    following, going = 0, 0
+    upcoming, going = 0, 0
     for lane in range(WIDTH):
-        following = _follow(states, workspace, lane, tasks, following, data, settings, starts, counts, results)
+        upcoming = _next_task(states, workspace, lane, tasks, upcoming, data, settings, starts, counts, results)
         going += states.task[lane] >= 0
     while going > 0:
         evaluate(workspace, settings.factors)
@@ -230,19 +230,19 @@ def descend(workspace, states, tasks, data, settings, starts, counts, results):
             if states.attempt[lane] < counts[states.position[lane]]:
                 _begin(states, workspace, lane, data, settings, starts, results.theta)
                 continue
-            following = _follow(states, workspace, lane, tasks, following, data, settings, starts, counts, results)
+            upcoming = _next_task(states, workspace, lane, tasks, upcoming, data, settings, starts, counts, results)
             going -= states.task[lane] < 0
 
 
 @compiled
-def _follow(states, workspace, lane, tasks, following, data, settings, starts, counts, results):
+def _next_task(states, workspace, lane, tasks, upcoming, data, settings, starts, counts, results):
     """Gives a lane the next task that has a start, if there is one; returns the index after it."""
     states.task[lane] = -1
-    while following < len(tasks) and states.task[lane] < 0:
-        if counts[following] > 0:
-            states.task[lane], states.position[lane], states.attempt[lane] = tasks[following], following, 0
+    while upcoming < len(tasks) and states.task[lane] < 0:
+        if counts[upcoming] > 0:
+            states.task[lane], states.position[lane], states.attempt[lane] = tasks[upcoming], upcoming, 0
             states.best[lane] = np.inf
-            load_lane(workspace, lane, data, tasks[following])
+            load_lane(workspace, lane, data, tasks[upcoming])
             _begin(states, workspace, lane, data, settings, starts, results.theta)
-        following += 1
-    return following
+        upcoming += 1
+    return upcoming

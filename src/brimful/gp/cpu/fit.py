@@ -34,21 +34,21 @@ def _fit_tasks(tasks, all_tasks, starts, counts, all_settings, all_results):
         make_states(P, Q),
     )
     workspace, states = borrow(owned), borrow(owned_states)
-    begin = np.empty((len(tasks), max(starts.shape[1], settings.follow), P))
-    follow = np.empty(len(tasks), np.int64)
+    begin = np.empty((len(tasks), max(starts.shape[1], settings.starts), P))
+    used = np.empty(len(tasks), np.int64)
     for position in range(len(tasks)):
         t = tasks[position]
         results.nlml[t], results.norm[t], results.iterations[t], results.ending[t] = np.inf, np.inf, 0, 0
-        follow[position] = counts[t]
+        used[position] = counts[t]
         for attempt in range(starts.shape[1]):
             copy(begin[position, attempt], starts[t, attempt])
     if starts.shape[1] == 0:
         for first in range(0, len(tasks), WIDTH):
             stop = min(len(tasks), first + WIDTH)
             grid_search(
-                workspace, tasks[first:stop], data, settings, results.theta, begin[first:stop], follow[first:stop]
+                workspace, tasks[first:stop], data, settings, results.theta, begin[first:stop], used[first:stop]
             )
-    descend(workspace, states, tasks, data, settings, begin, follow, results)
+    descend(workspace, states, tasks, data, settings, begin, used, results)
     owned.count[0] = owned_states.task[0] = 0  # in use until here
 
 

@@ -64,23 +64,23 @@ def _second_start(score, shape, first):
 
 @compiled
 def grid_search(workspace, tasks, data, settings, theta, starts, counts):
-    """Scores the grid of initial values of some tasks, one per lane, each guess with the best factor for all its
-    variances: the local minima, best first, and how many to follow."""
+    """Scores the grid of initial values of some tasks, one per lane, each point with the best factor for all its
+    variances: the local minima, best first, and from how many to descend."""
     G, P = settings.grid.shape
     levels = settings.shape[len(settings.shape) - 1]
     noises = 1 if settings.fixed[P - 1] else levels
-    score, positions, guess = np.empty((WIDTH, G)), np.empty((WIDTH, G, P)), np.empty(P)
+    score, positions, point = np.empty((WIDTH, G)), np.empty((WIDTH, G, P)), np.empty(P)
     order, short, shorts = np.empty(G + 1, np.int64), np.empty((WIDTH, G), np.int64), np.zeros(WIDTH, np.int64)
     for lane in range(len(tasks)):
         load_lane(workspace, lane, data, tasks[lane])
     for g in range(G):
         for lane in range(len(tasks)):
             t = tasks[lane]
-            copy(guess, settings.grid[g])
+            copy(point, settings.grid[g])
             for wave in range(len(settings.periods)):
-                guess[settings.periods[wave]] = data.periods[t, g // levels % data.periods.shape[1], wave]
+                point[settings.periods[wave]] = data.periods[t, g // levels % data.periods.shape[1], wave]
             for p in range(P):
-                bounded = min(max(guess[p], data.low[t, p]), data.high[t, p])
+                bounded = min(max(point[p], data.low[t, p]), data.high[t, p])
                 workspace.theta[p, lane] = theta[t, p] if settings.fixed[p] else bounded
         if g % noises == 0:
             evaluate(workspace, settings.factors)
@@ -105,15 +105,15 @@ def grid_search(workspace, tasks, data, settings, theta, starts, counts):
                     positions[lane, g], data.center[tasks[lane]], settings.precision
                 )
     for lane in range(len(tasks)):
-        counts[lane] = min(settings.follow, _local_minima(score[lane], settings.shape, order))
+        counts[lane] = min(settings.starts, _local_minima(score[lane], settings.shape, order))
         for attempt in range(counts[lane]):
             copy(starts[lane, attempt], positions[lane, order[attempt]])
 
 
 @compiled
 def _score(workspace, lane, data, t, settings, position, score, g):
-    """The score of a guess at the best factor for its variances, which goes to `place`. True, where a bound was in the
-    way of it, and it must be evaluated there."""
+    """The score of a point at the best factor for its variances, which goes to `position`. True where a bound was in
+    the way of it, and it must be evaluated there."""
     n = workspace.count[lane]
     reached = nlml(workspace, lane)
     copy(position, workspace.theta[:, lane])

@@ -117,7 +117,7 @@ def _choose(
     A: tl.constexpr, M: tl.constexpr, B: tl.constexpr, GB: tl.constexpr, P: tl.constexpr, STARTS: tl.constexpr,
     SECOND_START: tl.constexpr, S: tl.constexpr,
 ):  # fmt: skip
-    """Of a grid of B by A by M guesses: the local minima, best first, and from how many to descend."""
+    """Of a grid of B by A by M points: the local minima, best first, and from how many to descend."""
     t = tl.program_id(0).to(tl.int64) * S + tl.arange(0, S)
     g = tl.arange(0, GB)
     column, row, middle = g // (A * M), g // M % A, g % M
@@ -155,44 +155,44 @@ def _choose(
 def grid_search(kernel: Kernel, layout: TaskLayout, limits: Limits, options: ScoringOptions) -> Starts:
     """The local minima of the grid, best first, and from how many of them each task descends."""
     (T, P), device = limits.low_TP.shape, limits.low_TP.device
-    guesses_GP, (across, middle, levels) = grid(kernel, limits)
-    guesses_GP = guesses_GP.view(across * middle, levels, P).transpose(0, 1).reshape(-1, P)  # the least noise first
+    grid_GP, (across, middle, levels) = grid(kernel, limits)
+    grid_GP = grid_GP.view(across * middle, levels, P).transpose(0, 1).reshape(-1, P)  # the least noise first
     scales_P = scales_all(kernel, limits)
     unsure = sum(level < _SURE for level in NOISES)
     scales_P = scales_P.to(device, torch.int8) if scales_P.any() else None
     if scales_P is None:  # the noise is known, and there may be none
         unsure = levels
-    starts = min(options.starts, len(guesses_GP))
+    starts = min(options.starts, len(grid_GP))
     starts_TSP = torch.empty(T, starts, P, dtype=torch.float64, device=device)
     count_T = torch.empty(T, dtype=torch.int32, device=device)
     run: Any = _choose
-    at_once = max(1, _TOGETHER // len(guesses_GP))
+    at_once = max(1, _TOGETHER // len(grid_GP))
     for first in range(0, T, at_once):
         active = min(at_once, T - first)
         wide = unsure * across * middle * active
-        theta_LP, score_L = _scored(kernel, layout, limits, guesses_GP, scales_P, first, active, wide)
+        theta_LP, score_L = _scored(kernel, layout, limits, grid_GP, scales_P, first, active, wide)
         run[(-(-active // _TASKS),)](
             score_L, theta_LP, starts_TSP, count_T, first, active, A=across, M=middle, B=levels,
-            GB=triton.next_power_of_2(len(guesses_GP)), P=P, STARTS=starts, SECOND_START=SECOND_START, S=_TASKS,
+            GB=triton.next_power_of_2(len(grid_GP)), P=P, STARTS=starts, SECOND_START=SECOND_START, S=_TASKS,
             num_warps=2,
         )  # fmt: skip
     return starts_TSP, count_T
 
 
 def _scored(
-    kernel: Kernel, layout: TaskLayout, limits: Limits, guesses_GP: Tensor, scales_P: Tensor | None, first: int,
+    kernel: Kernel, layout: TaskLayout, limits: Limits, grid_GP: Tensor, scales_P: Tensor | None, first: int,
     active: int,
     wide: int,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """Where the guesses of some tasks come to by the best common factor of the parameters `scales_P`, and the scores
-    there; guess by guess, from the evaluation `wide` on rounded."""
-    (G, P), device = guesses_GP.shape, guesses_GP.device
+    """Where the grid points of some tasks come to by the best common factor of the parameters `scales_P`, and the
+    scores there; point by point, from the evaluation `wide` on rounded."""
+    (G, P), device = grid_GP.shape, grid_GP.device
     L, run = G * active, _guess
     fixed_P = limits.fixed_P.view(torch.int8)
     theta_LP = torch.empty(L, P, dtype=torch.float64, device=device)
     index_L = torch.empty(L, dtype=torch.int32, device=device)
     run[(-(-L // _WIDTH),)](
-        guesses_GP, limits.low_TP, limits.high_TP, fixed_P, theta_LP, index_L, first, active, G=G, P=P, W=_WIDTH
+        grid_GP, limits.low_TP, limits.high_TP, fixed_P, theta_LP, index_L, first, active, G=G, P=P, W=_WIDTH
     )  # fmt: skip
 
     def judge(index_L: Tensor, theta_LP: Tensor, scales_P: Tensor | None, wide: int) -> tuple[Tensor, Tensor]:

@@ -33,15 +33,15 @@ _FAR = 10 * math.log(10.0)  # how far parameters may go from their initial value
 _AROUND, _WIDE, _BESIDE = 32, math.log(30.0), 8  # points around the initial value, how far away, and neighbours of each
 _RATE, _WARM, _CLIP = 0.1, 10, 10.0
 _PATIENCE, _GAIN = 10, 0.05  # steps, and nats to be gained in them that count as going on
-_TOGETHER = 1 << 16  # numbers in the covariances of starts that are followed side by side
+_TOGETHER = 1 << 16  # numbers in the covariances of starts that descend side by side
 _STRIDE = 1e-3  # of the differences
 
 
 def fit(kernel: CustomKernel, tasks: TaskBatch, limits: Limits, options: scoring.ScoringOptions) -> scoring.Optima:
     """Fits every task from the best of many points around the initial value, and keeps the best end of each."""
-    derived, follow_T = _Derived.of(kernel), torch.ones_like(tasks.mask_TN[:, :1].sum(1))
+    derived, count_T = _Derived.of(kernel), torch.ones_like(tasks.mask_TN[:, :1].sum(1))
     if len(tasks) == 0:
-        return scoring.fit(derived, tasks, limits, options, (limits.low_TP[:, None], follow_T))
+        return scoring.fit(derived, tasks, limits, options, (limits.low_TP[:, None], count_T))
 
     def down(some: TaskBatch, bounds: Limits, theta_TP: Tensor) -> tuple[Tensor, ...]:
         return _descend(kernel, some, bounds, theta_TP, STEPS * options.steps)
@@ -50,7 +50,7 @@ def fit(kernel: CustomKernel, tasks: TaskBatch, limits: Limits, options: scoring
     ends_TSP, lowest_TS, steps_TS = _side_by_side(down, tasks, limits, begin_TSP)
     lowest_TS, order_TS = lowest_TS.sort(1)
     ends_TSP = ends_TSP.gather(1, order_TS[:, :, None].expand_as(ends_TSP))
-    result = scoring.fit(derived, tasks, limits, options, (ends_TSP, follow_T * begin_TSP.shape[1]))
+    result = scoring.fit(derived, tasks, limits, options, (ends_TSP, count_T * begin_TSP.shape[1]))
     result.iterations_T.add_(steps_TS.sum(1))
     return result
 
@@ -84,10 +84,10 @@ def _starts(kernel: CustomKernel, tasks: TaskBatch, limits: Limits, count: int) 
     """The initial value, and then the best of the points around it, those first that are better than all beside
     them."""
     like: dict[str, Any] = {"dtype": limits.low_TP.dtype, "device": limits.low_TP.device}
-    guess_P = torch.tensor(list(kernel.start.values()), **like).log()
-    # The first of Sobol's points is a corner, which is left out; the second is the middle, which is the guess.
-    unit_CP = torch.quasirandom.SobolEngine(len(guess_P)).fast_forward(1).draw(_AROUND, dtype=torch.float64)
-    around_CP = guess_P + (2 * unit_CP.to(**like) - 1) * _WIDE
+    start_P = torch.tensor(list(kernel.start.values()), **like).log()
+    # The first of Sobol's points is a corner, which is left out; the second is the middle, which is the initial value.
+    unit_CP = torch.quasirandom.SobolEngine(len(start_P)).fast_forward(1).draw(_AROUND, dtype=torch.float64)
+    around_CP = start_P + (2 * unit_CP.to(**like) - 1) * _WIDE
     known = bool(limits.fixed_P[-1])
     noise_F = torch.tensor([scoring.NO_NOISE] if known else [math.log(item) for item in NOISES], **like)
     F = len(noise_F)
@@ -104,9 +104,9 @@ def _starts(kernel: CustomKernel, tasks: TaskBatch, limits: Limits, count: int) 
 
     theta_TSP, score_TS = _side_by_side(score, tasks, limits, theta_TSP)
     minimum_TS = score_TS <= score_TS[:, beside_SK].amin(2)
-    guess_T1 = score_TS[:, :F].argmin(1, keepdim=True)
+    start_T1 = score_TS[:, :F].argmin(1, keepdim=True)
     order_TS = score_TS.argsort(dim=1, stable=True)
-    rank_TS = torch.where(minimum_TS, 1, 2).scatter(1, guess_T1, 0).gather(1, order_TS)
+    rank_TS = torch.where(minimum_TS, 1, 2).scatter(1, start_T1, 0).gather(1, order_TS)
     order_TS = order_TS.gather(1, rank_TS.argsort(dim=1, stable=True))[:, :count]
     return theta_TSP.gather(1, order_TS[:, :, None].expand(-1, -1, theta_TSP.shape[2]))
 

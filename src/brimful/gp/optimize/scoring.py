@@ -118,13 +118,13 @@ def fit(
         return torch.cat([value[0] for value in result]), torch.cat([value[1] for value in result])
 
     count_T = tasks.mask_TN.sum(1).to(tasks.y_TN.dtype)
-    starts_TSP, follow_T = starts or grid_search(
+    starts_TSP, starts_T = starts or grid_search(
         kernel, limits, options, count_T, score, periods.initial_periods(kernel, tasks, limits)
     )
     best = Optima.unfitted(limits, tasks.coefficients)
     objective_T = best.nlml_T.clone()
-    for attempt in range(int(follow_T.max()) if len(tasks) else 0):
-        index = torch.nonzero(follow_T > attempt)[:, 0]
+    for attempt in range(int(starts_T.max()) if len(tasks) else 0):
+        index = torch.nonzero(starts_T > attempt)[:, 0]
         result, reached_T = _descend(
             kernel, tasks.select(index), limits.select(index), options, starts_TSP[index, attempt], objective_T[index],
             best.theta_TP[index],
@@ -146,7 +146,7 @@ def grid_search(
     score: Any,
     periods_TFW: Tensor | None = None,
 ) -> Starts:
-    """The local minima of the grid, best first, and how many each task has to follow. `score` takes an index of tasks
+    """The local minima of the grid, best first, and from how many each task descends. `score` takes an index of tasks
     and their parameters; it gives the likelihood, and the quadratic form in it. `periods_TFW` are each task's initial
     values of periods, in place of the grid's."""
     every = torch.arange(len(count_T), device=count_T.device, dtype=torch.int32)
@@ -162,16 +162,16 @@ def _grid_search(
     kernel: Kernel, limits: Limits, options: ScoringOptions, count_T: Tensor, index_T: Tensor, score: Any,
     periods_TFW: Tensor | None,
 ) -> Starts:  # fmt: skip
-    guesses_GP, axes = grid(kernel, limits)
+    grid_GP, axes = grid(kernel, limits)
     scales_P = scales_all(kernel, limits).to(count_T.device)
-    (T, P), G = limits.low_TP.shape, len(guesses_GP)
+    (T, P), G = limits.low_TP.shape, len(grid_GP)
     index_GT = index_T.repeat(G)
-    guesses_GTP = guesses_GP[:, None].expand(G, T, P)
+    grid_GTP = grid_GP[:, None].expand(G, T, P)
     if periods_TFW is not None and kernel.periods:
         row_G = torch.arange(G, device=count_T.device) // axes[-1] % periods_TFW.shape[1]
-        guesses_GTP = guesses_GTP.clone()
-        guesses_GTP[:, :, kernel.periods] = periods_TFW.to(guesses_GP.dtype)[:, row_G].transpose(0, 1)
-    theta_GTP = clamp_to_bounds(guesses_GTP, limits)
+        grid_GTP = grid_GTP.clone()
+        grid_GTP[:, :, kernel.periods] = periods_TFW.to(grid_GP.dtype)[:, row_G].transpose(0, 1)
+    theta_GTP = clamp_to_bounds(grid_GTP, limits)
     score_GT, quadratic_GT = (value.reshape(G, T) for value in score(index_GT, theta_GTP.reshape(G * T, P)))
     if scales_P.any():
         shift_GT = torch.log((quadratic_GT / count_T.clamp(min=1)).clamp(min=1e-30))

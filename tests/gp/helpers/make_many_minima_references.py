@@ -1,6 +1,6 @@
-"""Makes hollow_references.npz: tasks whose likelihood has many local minima, and the best that SciPy finds for each.
+"""Makes many_minima_references.npz: tasks whose likelihood has many local minima, and SciPy's best for each.
 
-    python tests/gp/make_hollow_references.py
+    python -m tests.gp.helpers.make_many_minima_references
 
 As make_references.py, for a lengthscale of each dimension and for waves; of the ten starts for a wave, one is at the
 period that the task was drawn with.
@@ -16,7 +16,7 @@ from brimful.gp.model.priors import BOUNDS
 
 from .make_references import correlation, scored
 
-FILE = Path(__file__).with_name("hollow_references.npz")
+FILE = Path(__file__).with_name("many_minima_references.npz")
 KINDS = (("rbf", 2), ("matern52", 3), ("periodic", 1))
 TASKS, POINTS, STARTS = 50, 30, 10
 
