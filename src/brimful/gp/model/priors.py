@@ -96,8 +96,9 @@ def limits(kernel: Kernel | CustomKernel, units: Units, priors: Priors, bounds: 
     """The priors and bounds of every task."""
     names = (*kernel.names, "noise")
     kinds = (*(kernel.kinds if isinstance(kernel, Kernel) else ("custom",) * len(kernel.names)), "noise")
+    limited = bounds or {}
     own = {name: _prior(name, value) for name, value in priors.items()} if isinstance(priors, Mapping) else {}
-    for what, given in (("priors", own), ("bounds", bounds or {})):
+    for what, given in (("priors", own), ("bounds", limited)):
         for name in given:
             if name not in names:
                 raise ConfigError(f"{what} names {name!r}; the parameters are {', '.join(names)}")
@@ -106,8 +107,8 @@ def limits(kernel: Kernel | CustomKernel, units: Units, priors: Priors, bounds: 
     columns, precision = [], []
     for name, kind, shift_T in zip(names, kinds, units.shift(kernel).unbind(1), strict=True):
         unmoved_T = torch.zeros_like(shift_T)  # what is given by default is in the units of the task
-        prior, bounded = own.get(name) or weak.get(kind), bounds is not None and name in bounds
-        least, most = _bound(name, bounds[name]) if bounded else defaults.get(kind, _CUSTOM_BOUNDS)
+        prior, bounded = own.get(name) or weak.get(kind), name in limited
+        least, most = _bound(name, limited[name]) if bounded else defaults.get(kind, _CUSTOM_BOUNDS)
         by_T = shift_T if bounded else unmoved_T
         center_T = (math.log(prior.median) if prior else 0.0) - (shift_T if name in own else unmoved_T)
         columns.append((math.log(least) - by_T, math.log(most) - by_T, center_T))
