@@ -23,7 +23,7 @@ def test_the_parts_of_all_ranks_are_the_batch(samples, size, epoch, ranks, drop,
         pieces = [index[cuts[batch] : cuts[batch + 1]] for index, cuts in parts]
         assert np.array_equal(np.concatenate(pieces), whole[bounds[batch] : bounds[batch + 1]])
         assert max(map(len, pieces)) - min(map(len, pieces)) <= 1
-        assert [order.place(batch, rank, ranks) for rank in range(ranks)] == [
+        assert [order.position(batch, rank, ranks) for rank in range(ranks)] == [
             sum(map(len, pieces[:rank])) for rank in range(ranks)
         ]
 

@@ -69,7 +69,7 @@ def test_splits_that_cannot_be_are_refused(arguments: Any, error: type[Exception
 
 @pytest.mark.parametrize("groups", [np.ones(3, int), np.array([0.5] * 10), np.array([None] * 10)])
 def test_groups_that_do_not_fit_are_refused(groups: np.ndarray):
-    with pytest.raises(InputError, match="one whole number or text a sample"):
+    with pytest.raises(InputError, match="one whole number or text per sample"):
         split(10, (0.5, 0.5), groups=groups)
     with pytest.raises(InputError, match="in so few groups"):
         split(10, (0.5, 0.5), groups=np.zeros(10, int))
@@ -101,7 +101,7 @@ def test_pieces_and_missing_values_make_no_difference(monkeypatch, samples: int,
         def take(self, index: np.ndarray) -> torch.Tensor:
             return torch.from_numpy(x[index])
 
-    monkeypatch.setattr(MODULE, "_PIECE", step * 24)
+    monkeypatch.setattr(MODULE, "_READ", step * 24)
     found = statistics(Pieces())[""]
     there = ~np.isnan(x)
     assert found.count.tolist() == there.sum(0).tolist()

@@ -92,7 +92,7 @@ class Dataset:
 
     def load(self, rows: slice | np.ndarray) -> tuple[Fields, dict[int, str]]:
         """Samples on whichever device they are, without a copy where possible; and the reason for each row, by its
-        place among these, that holds a null for which there is no NaN."""
+        position among these, that holds a null for which there is no NaN."""
         return self.gather(np.arange(rows.start, rows.stop) if isinstance(rows, slice) else rows), {}
 
     def take(self, index: Any) -> Any:
@@ -210,14 +210,14 @@ class CustomDataset(Dataset):
     def gather(self, index: np.ndarray, pin: bool = False) -> Fields:
         if not len(index):  # a rank without samples; a source need not know of such
             return {name: torch.empty((0, *form.shape), dtype=form.dtype) for name, form in self.fields.items()}
-        found, _ = unpack(self._source.take(index), "take")
-        forms = {name: _form(name, part, len(index)) for name, part in found.items()}
+        taken, _ = unpack(self._source.take(index), "take")
+        forms = {name: _form(name, part, len(index)) for name, part in taken.items()}
         if _shown(forms) != _shown(self.fields):
             raise InputError(
                 f"take gave {_shown(forms)} for one index and {_shown(self.fields)} for another; names, dtypes and "
                 "shapes must be the same in all"
             )
-        return {name: part.detach().cpu() for name, part in found.items()}
+        return {name: part.detach().cpu() for name, part in taken.items()}
 
     def fingerprint(self) -> str:
         known = getattr(self._source, "fingerprint", None)

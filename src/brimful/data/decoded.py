@@ -22,7 +22,7 @@ class Decoded(Dataset):
     decoders of images, audio and compressed bytes let others run while they work.
 
     Args:
-        samples: anything with a length and places: paths, bytes, records.
+        samples: anything with a length and indices: paths, bytes, records.
         decode: one sample as a tensor, or a tuple or dict of them; the same form for all.
 
     Example:
@@ -55,8 +55,8 @@ class Decoded(Dataset):
 
     def _one(self, number: int) -> tuple[dict[str, torch.Tensor], Callable[[dict[str, Any]], Any]]:
         try:
-            found, pack = unpack(self._decode(self._samples[number]), "what decode gave")
-            return {name: as_tensor(part, name) for name, part in found.items()}, pack
+            fields, pack = unpack(self._decode(self._samples[number]), "what decode gave")
+            return {name: as_tensor(part, name) for name, part in fields.items()}, pack
         except Exception as error:
             raise InputError(
                 f"sample {number} ({_short(self._samples, number)}) could not be decoded: {error!r}. Mend it, or "
@@ -64,24 +64,24 @@ class Decoded(Dataset):
             ) from error
 
     def _checked(self, number: int) -> dict[str, torch.Tensor]:
-        found, _ = self._one(number)
-        forms = {name: (part.dtype, tuple(part.shape)) for name, part in found.items()}
+        fields, _ = self._one(number)
+        forms = {name: (part.dtype, tuple(part.shape)) for name, part in fields.items()}
         expected = {name: (field.dtype, field.shape) for name, field in self.fields.items()}
         if forms != expected:
             raise InputError(
                 f"sample {number} ({_short(self._samples, number)}) decodes to {forms}, the first to {expected}; all "
                 "must be alike: crop or pad in decode"
             )
-        return found
+        return fields
 
     def _stack(self, rows: list[dict[str, torch.Tensor]], pin: bool) -> dict[str, Any]:
-        found = {}
+        fields = {}
         for name, field in self.fields.items():
             out = torch.empty((len(rows), *field.shape), dtype=field.dtype, pin_memory=pin)
-            for place, row in enumerate(rows):
-                out[place] = row[name]
-            found[name] = out
-        return found
+            for index, row in enumerate(rows):
+                out[index] = row[name]
+            fields[name] = out
+        return fields
 
     def fingerprint(self) -> str:
         try:

@@ -61,7 +61,7 @@ def loader(
         pad: what to fill up with.
         rank, ranks: which part of each batch to read, of how many.
         num_workers: threads that decode, where samples must be decoded.
-        fingerprint: what a state knows the dataset by; its content unless given.
+        fingerprint: what a state knows the dataset by; by default its content.
 
     Example:
         >>> import torch
@@ -236,14 +236,11 @@ class Loader:
         if self._tier is None:
             kind = Resident if self.plan.tier == "device" else Pinned
             self._tier = kind(self._rows, self.device, self._fill, self._workers)
-        for batch, found in enumerate(self._tier.batches(*self._order.part(epoch, *self._part, first=first)), first):
-            self._next = (epoch, batch + 1) if batch + 1 < len(self) else (epoch + 1, 0)
-            yield self._transformed(found, epoch, batch)
-
-    def _transformed(self, found: Any, epoch: int, batch: int) -> Any:
-        if self._generator is not None:
-            place = self._order.place(batch, *self._part)
-            self._generator.manual_seed(transform_seed(self._order.seed, epoch, batch, place))
-            for transform in self._transforms:
-                found = transform(found, self._generator)
-        return found
+        for number, batch in enumerate(self._tier.batches(*self._order.part(epoch, *self._part, first=first)), first):
+            self._next = (epoch, number + 1) if number + 1 < len(self) else (epoch + 1, 0)
+            if self._generator is not None:
+                position = self._order.position(number, *self._part)
+                self._generator.manual_seed(transform_seed(self._order.seed, epoch, number, position))
+                for transform in self._transforms:
+                    batch = transform(batch, self._generator)
+            yield batch

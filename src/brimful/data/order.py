@@ -1,4 +1,4 @@
-"""The order of an epoch: one permutation whatever the tier, cut into batches, each batch into the parts of ranks.
+"""The order of an epoch: one permutation whatever the tier, split into batches, each batch into the parts of ranks.
 
 Rank r of R takes samples `m r // R` to `m (r + 1) // R` of every batch of m: all ranks see the same number of batches,
 the union over them is the batch, and where m is less than R some parts are empty.
@@ -17,8 +17,8 @@ class Padding:
 
     Attributes:
         values: real values.
-        padded: places in the batches as they are.
-        unsorted: places there would be without length bucketing.
+        padded: positions in the batches as they are.
+        unsorted: positions there would be without length bucketing.
     """
 
     values: int
@@ -27,7 +27,7 @@ class Padding:
 
     @property
     def share(self) -> float:
-        """Of the places in the batches, how many are filled up."""
+        """The share of positions in the batches that is padding."""
         return 1 - self.values / self.padded if self.padded else 0.0
 
     @property
@@ -77,27 +77,27 @@ class Order:
         sizes = np.minimum(self.batch_size, self.samples - starts)
         low, high = starts + sizes * rank // ranks, starts + sizes * (rank + 1) // ranks
         bounds = np.concatenate([[0], np.cumsum(high - low)]).astype(np.int64)
-        places = np.repeat(low - bounds[:-1], high - low) + np.arange(bounds[-1])
-        return self.of(epoch)[places], bounds
+        positions = np.repeat(low - bounds[:-1], high - low) + np.arange(bounds[-1])
+        return self.of(epoch)[positions], bounds
 
-    def place(self, batch: int, rank: int, ranks: int) -> int:
+    def position(self, batch: int, rank: int, ranks: int) -> int:
         """How many samples of a batch come before the rank's."""
         return min(self.batch_size, self.samples - batch * self.batch_size) * rank // ranks
 
     def padding(self, epoch: int) -> Padding:
-        """What padding costs in an epoch, with and without bucketing, in batches that are not cut by ranks."""
+        """What padding costs in an epoch, with and without bucketing, in batches that are not divided among ranks."""
         kept = min(self.samples, self.batches * self.batch_size)
         order, plain = self.of(epoch)[:kept], self._plain(epoch)[:kept]
         return Padding(
             sum(int(lengths[order].sum()) for lengths in self.lengths),
-            sum(self._places(lengths[order]) for lengths in self.lengths),
-            sum(self._places(lengths[plain]) for lengths in self.lengths),
+            sum(self._positions(lengths[order]) for lengths in self.lengths),
+            sum(self._positions(lengths[plain]) for lengths in self.lengths),
         )
 
     def _plain(self, epoch: int) -> np.ndarray:
         return permutation(self.samples, self.seed, epoch) if self.shuffle else np.arange(self.samples)
 
-    def _places(self, lengths: np.ndarray) -> int:
+    def _positions(self, lengths: np.ndarray) -> int:
         starts = np.arange(0, len(lengths), self.batch_size)
         sizes = np.minimum(self.batch_size, len(lengths) - starts)
         return int((np.maximum.reduceat(lengths, starts) * sizes).sum()) if len(lengths) else 0

@@ -40,7 +40,7 @@ class Ragged:
 
     @classmethod
     def of(cls, samples: Sequence[Any]) -> "Ragged":
-        """From one tensor, array or list of numbers a sample."""
+        """From one tensor, array or list of numbers per sample."""
         parts = [torch.as_tensor(sample) for sample in samples]
         if not parts:
             raise InputError("no samples to make a Ragged of; give at least one")
@@ -98,22 +98,21 @@ def pick(tensor: Tensor, index: Tensor, out: Tensor | None = None) -> Tensor:
     """The rows of an index, for every dtype; into `out` where it is given."""
     bits = _SAME_BITS.get(tensor.dtype)
     if bits is not None:
-        found = pick(tensor.view(bits), index, None if out is None else out.view(bits))
-        return found.view(tensor.dtype)
+        return pick(tensor.view(bits), index, None if out is None else out.view(bits)).view(tensor.dtype)
     return tensor.index_select(0, index) if out is None else torch.index_select(tensor, 0, index, out=out)
 
 
 def padded(values: Tensor, starts_B: Tensor, lengths_B: Tensor, longest: int, pad: float) -> Padded:
     """Samples by where they begin, filled up to the longest. That is given, since reading it from the device would
     wait for it."""
-    place_L = torch.arange(longest, device=values.device)
-    real_BL = place_L < lengths_B[:, None]
-    place_BL = torch.where(real_BL, starts_B[:, None] + place_L, 0)
-    found = pick(values, place_BL.reshape(-1)).reshape(*place_BL.shape, *values.shape[1:])
+    index_L = torch.arange(longest, device=values.device)
+    real_BL = index_L < lengths_B[:, None]
+    index_BL = torch.where(real_BL, starts_B[:, None] + index_L, 0)
+    values_BL = pick(values, index_BL.reshape(-1)).reshape(*index_BL.shape, *values.shape[1:])
     bits = _SAME_BITS.get(values.dtype, values.dtype)
     fill = torch.full((), pad, dtype=values.dtype).view(bits).item()
-    found.view(bits).masked_fill_(~real_BL.reshape(*real_BL.shape, *(1,) * (values.ndim - 1)), fill)
-    return Padded(found, lengths_B)
+    values_BL.view(bits).masked_fill_(~real_BL.reshape(*real_BL.shape, *(1,) * (values.ndim - 1)), fill)
+    return Padded(values_BL, lengths_B)
 
 
 def packed(values: Tensor, starts_B: Tensor, lengths_B: Tensor, total: int, pin: bool = False) -> Ragged:
@@ -122,6 +121,6 @@ def packed(values: Tensor, starts_B: Tensor, lengths_B: Tensor, total: int, pin:
     offsets = torch.zeros(len(lengths_B) + 1, dtype=torch.int64, device=values.device)
     torch.cumsum(lengths_B, 0, out=offsets[1:])
     shift = torch.repeat_interleave(starts_B - offsets[:-1], lengths_B, output_size=total)
-    place = shift + torch.arange(total, device=values.device)
+    index_V = shift + torch.arange(total, device=values.device)
     out = torch.empty((total, *values.shape[1:]), dtype=values.dtype, pin_memory=True) if pin else None
-    return Ragged(pick(values, place, out), offsets)
+    return Ragged(pick(values, index_V, out), offsets)

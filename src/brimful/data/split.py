@@ -16,7 +16,7 @@ def split(what: Any, fractions: Mapping[str, float] | Sequence[float], seed: int
     """Sample numbers for training, validation, test, or whatever the fractions are for.
 
     The same arguments give the same splits, on every platform. Without groups the sizes are the fractions, rounded.
-    With groups (a patient, a user, a day: one label a sample) all samples of a group go to one split; groups are put
+    With groups (a patient, a user, a day: one label per sample) all samples of a group go to one split; groups are put
     in an order given by the seed and their labels, whatever the order of the samples, so the sizes are as near as that
     allows.
 
@@ -48,8 +48,8 @@ def split(what: Any, fractions: Mapping[str, float] | Sequence[float], seed: int
             f"{samples} samples{'' if groups is None else ' in so few groups'} leave a split empty, with fractions "
             f"{fractions!r}; use fewer splits or larger fractions"
         )
-    found = [np.sort(part) for part in parts]
-    return dict(zip(fractions, found, strict=True)) if isinstance(fractions, Mapping) else tuple(found)
+    splits = [np.sort(part) for part in parts]
+    return dict(zip(fractions, splits, strict=True)) if isinstance(fractions, Mapping) else tuple(splits)
 
 
 def _labels(groups: Any, samples: int) -> np.ndarray:
@@ -57,7 +57,7 @@ def _labels(groups: Any, samples: int) -> np.ndarray:
     if labels.shape != (samples,) or labels.dtype.kind not in "iubUS":
         raise InputError(
             f"groups has dtype {labels.dtype} and shape {labels.shape} for {samples} samples; give one whole number or "
-            "text a sample"
+            "text per sample"
         )
     return labels
 
@@ -65,8 +65,8 @@ def _labels(groups: Any, samples: int) -> np.ndarray:
 def _grouped(labels: np.ndarray, ends: np.ndarray, seed: int) -> list[np.ndarray]:
     names, group_N, counts = np.unique(labels, return_inverse=True, return_counts=True)
     digests = [hashlib.blake2b(f"{seed}:{name}".encode(), digest_size=8).digest() for name in names.tolist()]
-    order = sorted(range(len(names)), key=lambda place: (digests[place], place))
+    order = sorted(range(len(names)), key=lambda group: (digests[group], group))
     middles = np.cumsum(counts[order]) - counts[order] / 2  # a group goes to the split in which its middle falls
     split_of = np.empty(len(names), np.int64)
     split_of[order] = np.searchsorted(ends[:-1], middles, side="right")
-    return [np.flatnonzero(split_of[group_N] == place) for place in range(len(ends))]
+    return [np.flatnonzero(split_of[group_N] == index) for index in range(len(ends))]

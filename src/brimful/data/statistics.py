@@ -14,7 +14,7 @@ from .ragged import Padded, Ragged
 from .sources import source as rows_of
 from .subset import sample_numbers
 
-_PIECE = 16 * 2**20  # bytes read at a time
+_READ = 16 * 2**20  # bytes at a time
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -50,18 +50,18 @@ def statistics(source: Any, index: Any = None) -> dict[str, Moments]:
         raise InputError(
             "no field holds floating-point numbers, so there is nothing to standardize; convert with .float()"
         )
-    step = max(1, _PIECE * len(rows) // max(1, rows.nbytes))
-    found: dict[str, Moments] = {}
+    step = max(1, _READ * len(rows) // max(1, rows.nbytes))
+    moments: dict[str, Moments] = {}
     with rows.reading(0) as gather:
         for start in range(0, len(numbers), step):
             part = gather(numbers[start : start + step])
             for name in floating:
                 here = _moments(part[name].values if isinstance(part[name], Ragged) else part[name])
-                found[name] = _merged(found[name], here) if name in found else here
-    for name, moments in found.items():
-        if not torch.isfinite(moments.std).all():
+                moments[name] = _merged(moments[name], here) if name in moments else here
+    for name, field in moments.items():
+        if not torch.isfinite(field.std).all():
             raise InputError(f"{called(name)} holds an infinity; replace it, by NaN if the value is missing")
-    return found
+    return moments
 
 
 def _moments(values: Tensor) -> Moments:
@@ -118,8 +118,8 @@ def standardize(moments: dict[str, Moments], fields: Sequence[str] | None = None
     """A transform that brings the fields to mean 0 and deviation 1. A feature that never changes is only centred.
 
     Args:
-        moments: what `statistics` found.
-        fields: only these; all that have moments unless given.
+        moments: what `statistics` returned.
+        fields: only these; by default all that have moments.
     """
     if missing := [name for name in fields or () if name not in moments]:
         raise ConfigError(f"no statistics for {', '.join(missing)}; there are some for {', '.join(moments)}")

@@ -15,18 +15,18 @@ from .sources import source as rows_of
 
 def sample_numbers(index: Any, samples: int) -> np.ndarray:
     """An index as int64, checked against the number of samples."""
-    found = np.asarray(index.cpu() if isinstance(index, torch.Tensor) else index)
-    if found.ndim != 1 or (found.size and found.dtype.kind not in "iu"):
+    numbers = np.asarray(index.cpu() if isinstance(index, torch.Tensor) else index)
+    if numbers.ndim != 1 or (numbers.size and numbers.dtype.kind not in "iu"):
         raise InputError(
-            f"index has dtype {found.dtype} and shape {found.shape}; give a list of sample numbers (of a mask: "
+            f"index has dtype {numbers.dtype} and shape {numbers.shape}; give a list of sample numbers (of a mask: "
             "np.flatnonzero(mask))"
         )
-    if found.size and not 0 <= found.min() <= found.max() < samples:
+    if numbers.size and not 0 <= numbers.min() <= numbers.max() < samples:
         raise InputError(
-            f"index goes from {found.min()} to {found.max()}, but the source has {samples} samples; give numbers from "
-            f"0 to {samples - 1}"
+            f"index goes from {numbers.min()} to {numbers.max()}, but the source has {samples} samples; give "
+            f"numbers from 0 to {samples - 1}"
         )
-    return found.astype(np.int64)
+    return numbers.astype(np.int64)
 
 
 class Subset(Dataset):

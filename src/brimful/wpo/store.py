@@ -32,7 +32,7 @@ def save(result: WPOResult, folder: str | Path) -> Path:
         "plan": result.plan.to_dict(),
         **{name: getattr(result, name) for name in _PLAIN},
     }
-    rows = {each.name: getattr(result.report_samples, each.name) for each in fields(ReportSamples)}
+    rows = {field.name: getattr(result.report_samples, field.name) for field in fields(ReportSamples)}
     tensors = {"weights": model.state_dict(), "report": {**rows, "curve": torch.from_numpy(result.curve)}}
     return model_store.save(folder, kind=KIND, version=VERSION, meta=meta, tensors=tensors)
 

@@ -12,7 +12,7 @@ class RunContext:
 
     Attributes:
         events: all that happens is emitted here; a run prints nothing itself.
-        cancel: set from any thread, it ends the run after the batch or step at hand. Finished work is kept, and the
+        cancel: set from any thread, it ends the run after the current batch or step. Finished work is kept, and the
             run raises `CancelledError`.
     """
 

@@ -1,5 +1,5 @@
-"""Requests to stop a run: Ctrl-C in the main thread, or an event that is set in any. The batch or step at hand is
-finished first; a second Ctrl-C ends at once."""
+"""Requests to stop a run: Ctrl-C in the main thread, or an event that any thread sets. The current batch or step is
+finished first; a second Ctrl-C stops at once."""
 
 import contextlib
 import signal
@@ -12,10 +12,10 @@ from ..base.errors import CancelledError
 
 @contextlib.contextmanager
 def stop_request(cancel: threading.Event | None = None) -> Iterator[Callable[[], bool]]:
-    """Whether a run was asked to stop since this was opened.
+    """Gives a function that returns whether the run was asked to stop since the block was entered.
 
-    A run that stops raises `KeyboardInterrupt` with a message that says what was kept. Where it was cancelled by the
-    event, that leaves this block as a `CancelledError` with the same message.
+    A run that stops raises `KeyboardInterrupt` with a message that says what was kept. Where the event cancelled it,
+    the block raises a `CancelledError` with the same message instead.
     """
     interrupted = threading.Event()
 

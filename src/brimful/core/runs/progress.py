@@ -19,7 +19,7 @@ def sink_for(progress: bool | Sink | None, stream: TextIO | None = None) -> Sink
     Args:
         progress: None shows progress where it fits (a bar on a terminal, lines elsewhere), True likewise,
             False is silent, and any callable gets the events themselves.
-        stream: where to show it; standard error unless said.
+        stream: where to show it; by default standard error.
     """
     if progress is False:
         return None
@@ -144,8 +144,8 @@ class Bar:
 
 
 def _epoch(event: EpochDone) -> str:
-    unsaid = ("lr", "grad_norm", "grad_norm_max", "weight_norm", "skipped")
-    shown = (f"{name} {value:.4g}" for name, value in event.values.items() if name not in unsaid)
+    hidden = ("lr", "grad_norm", "grad_norm_max", "weight_norm", "skipped")
+    shown = (f"{name} {value:.4g}" for name, value in event.values.items() if name not in hidden)
     return f"epoch {event.epoch} of {event.epochs}: {', '.join(shown)}"
 
 

@@ -199,8 +199,8 @@ def _prepare(
         samples_Nd, held_out_Md = _split(samples_Nd, held_out, seed)
     else:
         held_out_Md = check_rows(held_out, "held_out", model.d).to("cpu", model.dtype)
-    found, launched = devices.resolve_all(device), torchrun_rank()
-    ranks = config.ranks or (launched[1] if launched is not None else len(found))
+    used, launched = devices.resolve_all(device), torchrun_rank()
+    ranks = config.ranks or (launched[1] if launched is not None else len(used))
     batch_size, strategy = config.batch_size, config.strategy
     multiple = ranks * (config.accumulation_steps or 1)
     if strategy == "model_parallel" and batch_size % multiple:
@@ -213,16 +213,16 @@ def _prepare(
     if strategy == "auto" and (batch_size % multiple or len(samples_Nd) < batch_size):
         strategy = "chunked"  # ranks with unequal batches cannot split the centers
     averaged = config.ema_span > 0 or config.ema is not None
-    sizes = TrainingSizes.measure(model, min(batch_size, len(samples_Nd)), ranks, averaged, found[0])
-    if found[0].type == "cuda":
+    sizes = TrainingSizes.measure(model, min(batch_size, len(samples_Nd)), ranks, averaged, used[0])
+    if used[0].type == "cuda":
         sizes = replace(sizes, data=samples_Nd.nbytes + held_out_Md.nbytes)
     training = plan_training(
         sizes,
-        MemoryLimit(budget, found[0]).bytes,
+        MemoryLimit(budget, used[0]).bytes,
         strategy=strategy,
         chunk_size=config.chunk_size,
         accumulation_steps=config.accumulation_steps,
-        device=str(found[0]),
+        device=str(used[0]),
     )
     return samples_Nd, held_out_Md, training
 
