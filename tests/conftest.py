@@ -36,6 +36,7 @@ if find_spec("beartype"):  # it is not on every machine with a GPU
 
 import brimful  # noqa: E402
 
+from .helpers.rank_pool import RankPool  # noqa: E402
 from .helpers.worker_processes import ForkedProcess  # noqa: E402
 
 collect_ignore = ["external_workload"]  # a package of its own, which a test installs
@@ -101,6 +102,16 @@ def cache_dir(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monk
 def forked_workers(monkeypatch: pytest.MonkeyPatch) -> None:
     """Worker processes start at once: torch is imported already where they are forked."""
     monkeypatch.setattr("brimful.engine.distributed.workers._spawn", ForkedProcess)
+
+
+@pytest.fixture(scope="session")
+def rank_pool(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RankPool]:
+    """Ranks with their process groups made, for functions that all of them survive."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("brimful.engine.distributed.workers._spawn", ForkedProcess)
+        pool = RankPool(tmp_path_factory.mktemp("ranks"))
+    yield pool
+    pool.close()
 
 
 @pytest.fixture

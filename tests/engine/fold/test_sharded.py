@@ -1,9 +1,7 @@
 """Components spread over ranks: the numbers and gradients are those of one process that has them all."""
 
-import itertools
-import json
-import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,44 +11,25 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import brimful
+from brimful import ConfigError, InputError, WorkerError
 
-from ...helpers.paths import command, environment
+from ...helpers.rank_pool import RankPool, run_ranks
+from .fold_ranks import data, fold, terms
 from .folding import Bumps, density, loss
-from .ranks_runner import data, terms
 
 pytestmark = pytest.mark.usefixtures("one_thread")
-Ranks = Callable[..., list[dict[str, Any]]]
+Ranks = Callable[..., list[Any]]
 
 
-@pytest.fixture(scope="module")
-def ranks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ranks]:
-    """Folds on as many ranks as there are samples' numbers, and gives what each of them found."""
-    process = subprocess.Popen(
-        command("tests.engine.fold.ranks_runner"),
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        env=environment(),
-    )
-    names, base = itertools.count(), tmp_path_factory.mktemp("ranks")
-
-    def run(**order: Any) -> list[dict[str, Any]]:
-        assert process.stdin is not None and process.stdout is not None
-        folder = base / str(next(names))
-        folder.mkdir()
-        process.stdin.write(json.dumps({**order, "folder": str(folder)}) + "\n")
-        process.stdin.flush()
-        assert process.stdout.readline() == "ended\n"
-        files = [folder / f"{rank}.pt" for rank in range(len(order["samples"]))]
-        return [torch.load(file, weights_only=True) if file.exists() else {} for file in files]
-
-    yield run
-    process.communicate(timeout=20)
+@pytest.fixture
+def ranks(rank_pool: RankPool) -> Ranks:
+    """Folds on as many ranks as there are numbers of samples, and gives what each of them has."""
+    return lambda **order: rank_pool.call(fold, len(order["samples"]), order)
 
 
 def whole(order: dict[str, Any]) -> list[dict[str, Any]]:
     """What each rank should find; what the term holds gets its gradient from all ranks together."""
-    term, held = terms("module" if order["kind"] == "full" else order["kind"])
+    term, captured = terms("module" if order["kind"] == "full" else order["kind"])
     components, samples = data(order["components"], order["samples"])
     if "nan" in order:
         samples[order["nan"]][0, 0] = torch.nan
@@ -64,18 +43,18 @@ def whole(order: dict[str, Any]) -> list[dict[str, Any]]:
         found.append({"lse": lse.detach(), "mean": mean.detach()})
     total.backward()
     return [
-        {**each, "c": c.grad, "x": x.grad, "held": [one.grad for one in held]}
+        {**each, "c": c.grad, "x": x.grad, "captured": [one.grad for one in captured]}
         for each, c, x in zip(found, components, samples, strict=True)
     ]
 
 
 def same(found: list[dict[str, Any]], expected: list[dict[str, Any]]) -> None:
     for mine, other in zip(found, expected, strict=True):
-        assert "error" not in mine, mine["error"]
+        assert not isinstance(mine, Exception), mine
         for name in ("lse", "mean", "c", "x"):
             torch.testing.assert_close(mine[name], other[name], rtol=1e-9, atol=1e-11)
-    for place, other in enumerate(expected[0]["held"]):
-        total = sum(each["held"][place] for each in found)
+    for index, other in enumerate(expected[0]["captured"]):
+        total = sum(rank["captured"][index] for rank in found)
         torch.testing.assert_close(total, other, rtol=1e-9, atol=1e-11)
 
 
@@ -99,7 +78,7 @@ def test_nothing_on_any_rank(ranks: Ranks, components: list[int], samples: list[
         assert each["lse"].shape == (size,) and each["mean"].shape == (size, 2)
         assert (each["lse"] == -torch.inf).all() and (each["mean"] == 0).all()
         assert each["c"].shape == (count, 3) and each["x"].shape == (size, 3)
-        assert all((one == 0).all() for one in each["held"])
+        assert all((one == 0).all() for one in each["captured"])
 
 
 def test_out_of_memory_on_a_rank_is_its_own_affair(ranks: Ranks):
@@ -136,19 +115,25 @@ def test_ranks_train_as_one_does():
     np.testing.assert_allclose(curves[1], curves[0], rtol=1e-9)
 
 
-def test_ranks_that_disagree_are_told(ranks: Ranks):
-    found = ranks(components=[2, 2], samples=[2, 2], no_grad=1)
-    assert all("InputError: some ranks fold under torch.no_grad()" in each["error"] for each in found)
-    found = ranks(components=[2, 2], samples=[2, 2], other=1)
-    assert all("InputError: the ranks' x differ in form" in each["error"] for each in found)
-    found = ranks(components=[2, 2], samples=[2, 2], strategy="chunked")
-    assert all("ConfigError" in each["error"] and "use 'model_parallel'" in each["error"] for each in found)
+@pytest.mark.parametrize(
+    ("order", "error", "words"),
+    [
+        ({"no_grad": 1}, InputError, "some ranks fold under torch.no_grad()"),
+        ({"other": 1}, InputError, "the ranks' x differ in form"),
+        ({"strategy": "chunked"}, ConfigError, "use 'model_parallel'"),
+    ],
+)
+def test_ranks_that_disagree_are_an_error_on_each(
+    ranks: Ranks, order: dict[str, Any], error: type[Exception], words: str
+):
+    for raised in ranks(components=[2, 2], samples=[2, 2], **order):
+        assert isinstance(raised, error) and words in str(raised)
 
 
-@pytest.mark.parametrize("kind", ["dying forward", "dying backward"])
-def test_a_rank_that_dies_ends_the_others(ranks: Ranks, kind: str):
-    found = ranks(components=[2, 2, 2], samples=[2, 2, 2], kind=kind, chunk_size=2)
-    assert found[1] == {}
-    for each in (found[0], found[2]):
-        assert each["error"].startswith("WorkerError: another rank is gone")
-        assert each["seconds"] < 60
+@pytest.mark.parametrize("kind", ["dying forward", pytest.param("dying backward", marks=pytest.mark.soak)])
+def test_a_rank_that_dies_ends_the_others(tmp_path: Path, kind: str):
+    order = {"components": [2, 2, 2], "samples": [2, 2, 2], "kind": kind, "chunk_size": 2}
+    first, died, last = run_ranks(tmp_path, fold, 3, order)
+    assert died is None
+    for raised in (first, last):
+        assert isinstance(raised, WorkerError) and str(raised).startswith("another rank is gone")

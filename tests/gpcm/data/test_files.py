@@ -247,7 +247,7 @@ def test_columns_of_any_name():
     table = pa.table({"who": ["a", "a"], "what": [1, 2], "when": [2, 1], "points": [0, 1]})
     with pytest.raises(InputError, match=r"no column called student .*name the student column with student="):
         read(table)
-    named = {"student": "who", "order": "when", "question": "what", "response": "points"}
+    named: dict[str, Any] = {"student": "who", "order": "when", "question": "what", "response": "points"}
     assert listed(read(table, **named)) == [(["2", "1"], [1, 0])]
     with pytest.raises(InputError, match="no column 'wen'; it has who, what, when, points"):
         read(table, **named | {"order": "wen"})

@@ -23,7 +23,7 @@ from .state import EpochSums, TrainState
 from .step import rng
 from .step.cuda_graph import GraphedStep
 from .step.divergence import DivergenceMonitor
-from .step.optimizer_step import OptimizerStep, StepRow
+from .step.optimizer_step import OptimizerStep
 from .step.precision import LossScale
 from .task import TrainTask
 
@@ -99,7 +99,7 @@ class TrainLoop:
         self._evaluator = None
         if prepared.valid is not None:
             self._evaluator = Evaluator(self._model, task.loss, prepared.valid, prepared.precision, group)
-        self._rows: list[StepRow] = []  # of the steps since the last reading: on a device reading waits for it
+        self._rows: list[Any] = []  # of the steps since the last reading: on a device reading waits for it
         self._monitor = DivergenceMonitor(config.max_nonfinite, scale is not None, self._warn_some, self._describe)
         self._checkpointer = Checkpointer(
             task.model, optimizer, self._average, scale, loader, checkpoints, group, config.best, self._warn

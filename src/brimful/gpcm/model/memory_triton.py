@@ -25,6 +25,9 @@ from torch import Tensor
 
 from .memory_autograd import Kernels, apply
 
+STEPS_OF_A_PROGRAM = 128
+"""The fewest steps of a row, on average, that one program adds up."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryLaunch:
@@ -208,7 +211,7 @@ def _sum_rows(grads: Sequence[Tensor], index_BS: Tensor, length_B: Tensor, rows:
     B, S = index_BS.shape
     order, begins = _sort(index_BS, torch.arange(S, device=length_B.device) < length_B[:, None], rows)
     # Where a row has hundreds of steps, several programs share them.
-    shares = max(1, min(64, triton.next_power_of_2(max(1, B * S // (128 * rows)))))
+    shares = max(1, min(64, triton.next_power_of_2(max(1, B * S // (STEPS_OF_A_PROGRAM * rows)))))
     tables, collect = [], cast(Any, _collect)
     for grad_PBSI in grads:
         P, width = len(grad_PBSI), grad_PBSI.shape[-1]

@@ -1,13 +1,7 @@
-"""Does folds on several ranks, for the tests: an order is a line of JSON, each rank a fork, what it found a file."""
+"""Folds on several ranks, for the tests."""
 
-import datetime
-import importlib
-import json
 import os
 import signal
-import sys
-import time
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -54,10 +48,12 @@ class Dying(nn.Module):
         return self.inner(chunk, x)
 
 
-def fold(order: dict[str, Any], rank: int) -> dict[str, Any]:
+def fold(group: Any, order: dict[str, Any]) -> dict[str, Any]:
+    """This rank's results and gradients."""
+    rank = dist.get_rank(group)
     components, samples = (each[rank] for each in data(order["components"], order["samples"]))
     kind = order.get("kind", "module")
-    term, held = (Dying(kind == "dying backward"), []) if kind.startswith("dying") else terms(kind)
+    term, captured = (Dying(kind == "dying backward"), []) if kind.startswith("dying") else terms(kind)
     c, x = (
         components.requires_grad_(),
         samples.requires_grad_(order.get("x_grad", True) and rank != order.get("frozen")),
@@ -69,46 +65,9 @@ def fold(order: dict[str, Any], rank: int) -> dict[str, Any]:
         x = x.float()
     options = {name: order[name] for name in ("chunk_size", "strategy", "budget") if name in order}
     with torch.set_grad_enabled(rank != order.get("no_grad")):
-        lse, mean = brimful.fold(term, c, x, group=True, **options)
-    found: dict[str, Any] = {"lse": lse.detach(), "mean": mean.detach()}
+        lse, mean = brimful.fold(term, c, x, group=group, **options)
+    result: dict[str, Any] = {"lse": lse.detach(), "mean": mean.detach()}
     if "no_grad" in order:
-        return found
+        return result
     loss(lse, mean).backward()
-    return found | {"c": c.grad, "x": x.grad, "held": [each.grad for each in held]}
-
-
-def work(order: dict[str, Any], rank: int) -> None:
-    folder, started = Path(order["folder"]), time.monotonic()
-    dist.init_process_group(
-        "gloo",
-        init_method=f"file://{folder}/meet",
-        rank=rank,
-        world_size=len(order["samples"]),
-        timeout=datetime.timedelta(seconds=40),
-    )
-    try:
-        found = fold(order, rank)
-    except Exception as error:
-        found = {"error": f"{type(error).__name__}: {error}", "seconds": time.monotonic() - started}
-    torch.save(found, folder / f"{rank}.pt")
-
-
-def main() -> None:
-    importlib.import_module("torch.fx.experimental.symbolic_shapes")  # by autograd, for seconds, in each fork otherwise
-    torch.set_num_threads(1)
-    for line in sys.stdin:
-        order, children = json.loads(line), []
-        for rank in range(len(order["samples"])):
-            children.append(os.fork())
-            if children[-1] == 0:
-                try:
-                    work(order, rank)
-                finally:
-                    os._exit(0)
-        for child in children:
-            os.waitpid(child, 0)
-        print("ended", flush=True)
-
-
-if __name__ == "__main__":
-    main()
+    return result | {"c": c.grad, "x": x.grad, "captured": [tensor.grad for tensor in captured]}
