@@ -1,6 +1,7 @@
 """`brimful gpcm` as a user meets it."""
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
 
@@ -12,12 +13,11 @@ from typer.testing import CliRunner
 
 from brimful import gpcm
 from brimful.cli.app import app
+from brimful.core.declare.report import Report
 from brimful.core.memory.plan import Plan
 from brimful.gpcm.data.synthetic import write
 from brimful.gpcm.result import METRICS, FoldTable
 from brimful.gpcm.training import fit
-
-from .helpers.training import is_picture
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -44,6 +44,19 @@ def fails(*arguments: str) -> str:
     assert result.stdout == ""
     assert "Traceback" not in result.stderr
     return " ".join(result.stderr.split())
+
+
+@pytest.fixture(scope="module", autouse=True)
+def no_pictures() -> Iterator[None]:
+    """Files in place of pictures, which take most of the time; `test_report.py` draws them."""
+
+    def touch(report: Report, name: str, path: Path) -> Path:
+        path.touch()
+        return path
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(Report, "draw", touch)
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -152,7 +165,7 @@ def test_the_report(model: Path, tmp_path: Path):
     report = invoke("gpcm", "report", str(model), "--out", str(tmp_path / "pictures"))
     assert set(report) == SUMMARY | RECOVERY | {"int8_bytes", "int8_qwk_loss"}
     assert report["pictures"] == [str(tmp_path / "pictures" / name) for name in ("gpcm.png", "students.png")]
-    assert is_picture(Path(report["pictures"][0]))
+    assert Path(report["pictures"][0]).exists()
 
 
 def test_help_teaches():

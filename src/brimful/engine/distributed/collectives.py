@@ -18,26 +18,26 @@ TIMEOUT = 60.0
 """Seconds after which a rank that waits for the others gives up."""
 
 
-def in_step(model: nn.Module, group: "Group") -> bool:
+def calls_in_lockstep(model: nn.Module, group: "Group") -> bool:
     """Whether the ranks hold parts of one model, which says so by `sharded = True`: its loss then talks to the other
     ranks, so that all must call it equally often."""
     return group.ranks > 1 and bool(getattr(model, "sharded", False))
 
 
-_LETTING_GO = 0.1  # seconds
+_THREADS_END = 0.1  # seconds for gloo's threads to end
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """This process among the ranks; alone unless said."""
+    """This process among the ranks; by default it is alone."""
 
     rank: int = 0
     ranks: int = 1
     device: torch.device = torch.device("cpu")
-    _known: list[float] = field(default_factory=list, compare=False, repr=False)
+    _has_gradient: list[float] = field(default_factory=list, compare=False, repr=False)
 
     @property
-    def first(self) -> bool:
+    def is_first(self) -> bool:
         return self.rank == 0
 
     def reduce_gradients(self, parameters: list[nn.Parameter], total: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
@@ -46,15 +46,15 @@ class Group:
         if self.ranks == 1:
             return total, weight
         used = self._used(parameters)
-        for each in used:
-            if each.grad is None:
-                each.grad = torch.zeros_like(each)
-        for dtype in dict.fromkeys(each.dtype for each in used):
-            gradients = [each.grad for each in used if each.dtype == dtype and each.grad is not None]
-            flat = torch.cat([each.reshape(-1) for each in gradients])
+        for parameter in used:
+            if parameter.grad is None:
+                parameter.grad = torch.zeros_like(parameter)
+        for dtype in dict.fromkeys(parameter.dtype for parameter in used):
+            gradients = [p.grad for p in used if p.dtype == dtype and p.grad is not None]
+            flat = torch.cat([gradient.reshape(-1) for gradient in gradients])
             _all_reduce(flat)
-            parts = flat.split([each.numel() for each in gradients])
-            foreach.copy(gradients, [part.view_as(each) for part, each in zip(parts, gradients, strict=True)])
+            parts = flat.split([gradient.numel() for gradient in gradients])
+            foreach.copy(gradients, [part.view_as(gradient) for part, gradient in zip(parts, gradients, strict=True)])
         both = torch.stack((total, weight.to(total)))
         _all_reduce(both)
         return both[0], both[1]
@@ -62,9 +62,11 @@ class Group:
     def _used(self, parameters: list[nn.Parameter]) -> list[nn.Parameter]:
         """Those that got a gradient on some rank. On CUDA asking would wait for the device, so there the answer to the
         first question holds for the run, and a gradient that comes later is refused: it would stay on its rank."""
-        if self.device.type == "cuda" and self._known:
+        if self.device.type == "cuda" and self._has_gradient:
             late = [
-                each for each, flag in zip(parameters, self._known, strict=True) if not flag and each.grad is not None
+                parameter
+                for parameter, flag in zip(parameters, self._has_gradient, strict=True)
+                if not flag and parameter.grad is not None
             ]
             if late:
                 raise InputError(
@@ -72,13 +74,13 @@ class Group:
                     f"{tuple(late[0].shape)}). On several GPUs all that is trained must take part in the first step: "
                     "add 0 * parameter.sum() to the loss, or set requires_grad_(False) on what is not trained"
                 )
-            return [each for each, flag in zip(parameters, self._known, strict=True) if flag]
-        there = torch.tensor([float(each.grad is not None) for each in parameters], device=self.device)
-        _all_reduce(there)
-        self._known[:] = there.tolist()
-        return [each for each, flag in zip(parameters, self._known, strict=True) if flag]
+            return [parameter for parameter, flag in zip(parameters, self._has_gradient, strict=True) if flag]
+        used = torch.tensor([float(parameter.grad is not None) for parameter in parameters], device=self.device)
+        _all_reduce(used)
+        self._has_gradient[:] = used.tolist()
+        return [parameter for parameter, flag in zip(parameters, self._has_gradient, strict=True) if flag]
 
-    def add_up(self, values: list[float]) -> list[float]:
+    def sum_over_ranks(self, values: list[float]) -> list[float]:
         """Sums of a few numbers over all ranks."""
         if self.ranks == 1:
             return values
@@ -86,19 +88,19 @@ class Group:
         _all_reduce(sent)
         return sent.tolist()
 
-    def share(self, content: bytes | None) -> bytes:
+    def broadcast_bytes(self, content: bytes | None) -> bytes:
         """What the first rank has, on all of them."""
         if self.ranks == 1:
             return content or b""
         size = torch.tensor([len(content or b"")], device=self.device)
         _broadcast(size)
-        if self.first and content:
+        if self.is_first and content:
             sent = torch.frombuffer(bytearray(content), dtype=torch.uint8).to(self.device)
         else:
             sent = torch.empty(int(size), dtype=torch.uint8, device=self.device)
         if len(sent):
             _broadcast(sent)
-        return content or b"" if self.first else sent.cpu().numpy().tobytes()
+        return content or b"" if self.is_first else sent.cpu().numpy().tobytes()
 
 
 def _all_reduce(tensor: Tensor) -> None:
@@ -113,7 +115,7 @@ def _broadcast(tensor: Tensor) -> None:
 
 @contextlib.contextmanager
 def collective_errors() -> Iterator[None]:
-    """Around a collective operation: says in words that another rank is gone."""
+    """Around a collective operation: says that another rank is gone."""
     try:
         yield
     except RuntimeError as error:
@@ -134,15 +136,15 @@ def torchrun_rank() -> tuple[int, int, int] | None:
 
 
 @contextlib.contextmanager
-def joined(group: Group, rendezvous: str = "env://", timeout: float = TIMEOUT) -> Iterator[Group]:
+def process_group(group: Group, rendezvous: str = "env://", timeout: float = TIMEOUT) -> Iterator[Group]:
     """The group, with its process group open where it has more than one rank."""
     if group.ranks == 1:
         yield group
         return
     if group.device.type == "cuda":
         torch.cuda.set_device(group.device)
-    mine = not dist.is_initialized()
-    if mine:
+    opened_here = not dist.is_initialized()
+    if opened_here:
         dist.init_process_group(
             "nccl" if group.device.type == "cuda" else "gloo",
             init_method=rendezvous,
@@ -153,8 +155,8 @@ def joined(group: Group, rendezvous: str = "env://", timeout: float = TIMEOUT) -
     try:
         yield group
     finally:
-        if mine:
+        if opened_here:
             dist.destroy_process_group()
             # Gloo's threads let go of the last tensors a little later, and need Python for that: where the process
             # ends at once they find it gone, and torch aborts.
-            time.sleep(_LETTING_GO)
+            time.sleep(_THREADS_END)

@@ -19,7 +19,7 @@ from ...core.runs.interrupt import stop_request
 from ...core.runs.progress import sink_for
 from ...core.runs.rundir import RunDir
 from ...data.loader import Loader
-from ..distributed.collectives import TIMEOUT, Group, joined, torchrun_rank
+from ..distributed.collectives import TIMEOUT, Group, process_group, torchrun_rank
 from . import launcher, run
 from .config import TrainConfig
 from .result import TrainResult
@@ -83,12 +83,12 @@ def train(
     with contextlib.ExitStack() as stack:
         stop = stack.enter_context(stop_request(cancel))
         events = stack.enter_context(Events())
-        if group.first and (sink := sink_for(progress)) is not None:
+        if group.is_first and (sink := sink_for(progress)) is not None:
             events.add(sink)
         location = None
         if out is not None:
             task = task.with_fingerprint(fingerprint)
-            if group.first:
+            if group.is_first:
                 name, identity = task.config.name, task.identity()
                 opened = RunDir.open(out, work=name, config=identity, input=task.fingerprint, resume=resume)
                 rundir = stack.enter_context(opened)
@@ -96,7 +96,7 @@ def train(
                 location = RunLocation(rundir.path, rundir.identity)
         if len(rank_devices) > 1:
             return launcher.run(task, rank_devices, location, events, stop)
-        stack.enter_context(joined(group, timeout=TIMEOUT + _checkpoint_seconds(model)))
+        stack.enter_context(process_group(group, timeout=TIMEOUT + _checkpoint_seconds(model)))
         return run.run(task, group, events, location, stop)
 
 

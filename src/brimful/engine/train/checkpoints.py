@@ -195,7 +195,7 @@ class Checkpointer:
         if self.directory is not None:
             number = self.directory.save(self._capture(state, metadata), self._best_number, is_best)
             self._best_number = number if is_best else self._best_number
-        elif is_best and self.keep_best and self.group.first:
+        elif is_best and self.keep_best and self.group.is_first:
             with self.average.in_place():
                 weights = self.model.state_dict()
                 self._best_weights = {name: value.detach().cpu().clone() for name, value in weights.items()}
@@ -237,7 +237,7 @@ class Checkpointer:
     def _share_weights(self) -> None:
         """The first rank's weights, on all."""
         if self.group.ranks > 1:
-            shared = _broadcast(self.group, Checkpoint(self.model.state_dict(), {}) if self.group.first else None)
+            shared = _broadcast(self.group, Checkpoint(self.model.state_dict(), {}) if self.group.is_first else None)
             assert shared is not None
             self._load(shared.tensors)
 
@@ -248,8 +248,8 @@ def _broadcast(group: Group, checkpoint: Checkpoint | None) -> Checkpoint | None
     if checkpoint is not None:
         plain = {name: value.detach().cpu().clone().contiguous() for name, value in checkpoint.tensors.items()}
         tensors = safetensors.torch.save(plain)
-    tensors = group.share(tensors)
-    metadata = group.share(json.dumps(checkpoint.metadata).encode() if checkpoint is not None else b"")
+    tensors = group.broadcast_bytes(tensors)
+    metadata = group.broadcast_bytes(json.dumps(checkpoint.metadata).encode() if checkpoint is not None else b"")
     if not tensors:
         return None
     return checkpoint or Checkpoint(safetensors.torch.load(tensors), json.loads(metadata))

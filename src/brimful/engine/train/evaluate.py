@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from ...core.memory.oom import retry_smaller
 from ...data.loader import Loader
-from ..distributed.collectives import Group, in_step
+from ..distributed.collectives import Group, calls_in_lockstep
 from .step.loss import LossOutput
 from .step.microbatches import count_samples, micro_batches, slice_batch
 from .step.optimizer_step import LossFunction
@@ -21,7 +21,7 @@ class Evaluator:
         self, model: nn.Module, loss: LossFunction, loader: Loader, precision: Precision, group: Group
     ) -> None:
         self._model, self._loss, self._loader, self._precision = model, loss, loader, precision
-        self._group, self._in_step = group, in_step(model, group)
+        self._group, self._in_step = group, calls_in_lockstep(model, group)
         self._micro_batches = 1
 
     @torch.no_grad()
@@ -37,7 +37,7 @@ class Evaluator:
             elif number % ranks != rank or not count_samples(batch):
                 continue
             sums = tuple(one + other for one, other in zip(sums, self._batch_sums(batch), strict=True))
-        total, weight = self._group.add_up([float(value) for value in sums])
+        total, weight = self._group.sum_over_ranks([float(value) for value in sums])
         return total / weight if weight else float("nan")
 
     def _batch_sums(self, batch: Any) -> tuple[Tensor, Tensor]:

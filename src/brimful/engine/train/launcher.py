@@ -18,7 +18,7 @@ from ...core.base.errors import WorkerError
 from ...core.memory.limit import MemoryLimit
 from ...core.runs.events import BatchDone, Events, Finished
 from ...core.runs.events import Event as RunEvent
-from ..distributed.collectives import Group, joined
+from ..distributed.collectives import Group, process_group
 from ..distributed.workers import Answer, Channel, Event, LocalWorkers
 from . import run as trainjob
 from .result import TrainResult
@@ -134,9 +134,9 @@ def _train_rank(
     channel: Channel, task: TrainTask, group: Group, location: RunLocation | None, rendezvous: str
 ) -> tuple[Any, bytes] | None:
     """Trains as one rank; the fields of the result, and the weights, on the first."""
-    with Events(*([channel.send] if group.first else [])) as events, joined(group, rendezvous, _TIMEOUT):
+    with Events(*([channel.send] if group.is_first else [])) as events, process_group(group, rendezvous, _TIMEOUT):
         result = trainjob.run(task, group, events, location, channel.cancel.is_set)
-    if not group.first:
+    if not group.is_first:
         return None
     state = {name: value.cpu().clone().contiguous() for name, value in task.model.state_dict().items()}
     fields = {name: getattr(result, name) for name in result.__dataclass_fields__ if name != "model"}

@@ -204,7 +204,7 @@ class TrainLoop:
 
     def _stop_requested(self) -> bool:
         """Whether any rank was asked to stop; all must leave after the same step."""
-        return self._group.add_up([float(self._stop())])[0] > 0
+        return self._group.sum_over_ranks([float(self._stop())])[0] > 0
 
     # The end of an epoch.
 
@@ -251,7 +251,7 @@ class TrainLoop:
             "weight_norm": weight_norm,
             "skipped": float(sums.skipped),
         }
-        return json.loads(self._group.share(json.dumps(values).encode()))
+        return json.loads(self._group.broadcast_bytes(json.dumps(values).encode()))
 
     def _update_best(self, values: dict[str, float]) -> bool:
         """Whether the epoch is the best so far."""

@@ -17,7 +17,7 @@ from ...core.memory.probe import peak_bytes, probe
 from ...data import loader as make_loader
 from ...data.loader import Loader
 from ...data.residency import TIERS
-from ..distributed.collectives import Group, in_step
+from ..distributed.collectives import Group, calls_in_lockstep
 from .config import TrainConfig
 from .optim import optimizers
 from .step.loss import LossOutput
@@ -70,7 +70,7 @@ def prepare(task: TrainTask, memory_limit: MemoryLimit, group: Group, given: Cos
         devices.release_cache(device)
         state["parameters"] = memory_limit.used()  # and whatever else is there
     names = recomputable(model, config.recompute)
-    together = in_step(model, group)
+    together = calls_in_lockstep(model, group)
     if together:
         _check_equal_shares(config, group, loaders[-1].plan.items or 0)
     room = memory_limit.bytes - sum(state.values())

@@ -86,7 +86,7 @@ def run(
         items, done = loop.epochs * (prepared.loader.plan.items or 0), loop.samples_done()
         events.emit(Planned(plan=prepared.plan.to_dict()))
         events.emit(Started(work=task.config.name, items=items, done=done, budget=memory_limit.bytes))
-        with Sampler(events.emit, device, memory_limit.baseline) if group.first else contextlib.nullcontext():
+        with Sampler(events.emit, device, memory_limit.baseline) if group.is_first else contextlib.nullcontext():
             loop.run()
         loop.finish()
         state = loop.state

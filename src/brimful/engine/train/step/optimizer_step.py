@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from ....core.base import foreach
 from ....core.base.errors import BudgetError, InputError
 from ....core.memory.oom import error_line, is_out_of_memory, retry_smaller
-from ...distributed.collectives import Group, in_step
+from ...distributed.collectives import Group, calls_in_lockstep
 from ..optim.ema import MovingAverage
 from ..optim.fused_adam import FusedAdam
 from ..optim.optimizers import skips_on_device
@@ -60,7 +60,7 @@ class OptimizerStep:
         self.group, self.micro_batches = group, micro_batches
         self._precision, self._average, self._scale = precision, average, scale
         self._warn, self._grad_clip = warn, grad_clip
-        self._in_step = in_step(model, group)
+        self._in_step = calls_in_lockstep(model, group)
         self._parameters = [parameter for part in optimizer.param_groups for parameter in part["params"]]
         self._waits = device.type == "cpu" or not skips_on_device(optimizer)
         self._buffers = _BufferBackup(model)
