@@ -12,6 +12,7 @@ import torch
 
 from brimful import RunDirError, WorkerError, gpcm
 from brimful.core.base.errors import CancelledError
+from brimful.core.runs.events import BatchDone, Finished, Started
 from brimful.core.runs.rundir import inspect
 from brimful.gpcm.options import TrainConfig
 from brimful.gpcm.training import parallel_folds
@@ -53,7 +54,7 @@ def test_folds_in_processes_are_the_same():
     assert two.jobs == 2 and not two.test_scores
     for first, second in zip(one.folds, two.folds, strict=True):
         assert torch.equal(weights(first), weights(second))
-    assert [event.name for event in events] == ["started", "batch_done", "batch_done", "finished"]
+    assert [type(event) for event in events] == [Started, BatchDone, BatchDone, Finished]
 
 
 def test_a_fold_that_fails_ends_the_others(tmp_path: Path):
