@@ -6,17 +6,21 @@ import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import psutil
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import torch
 
 from brimful import InputError, Status, WorkerError
 from brimful.core.runs.events import BatchDone, Event
+from brimful.engine.distributed import workers
+from brimful.engine.map.sources import DatasetSource
 
-from ...helpers.fork_server import ForkServer
+from ...helpers.worker_processes import ForkedProcess
 from .mapping import EventLog, double, rows, run, same, stamped, stream
 
 TWO = ["cpu", "cpu"]
@@ -57,33 +61,36 @@ def sleepy(x: torch.Tensor) -> torch.Tensor:
     return stamped(x)
 
 
-@pytest.fixture(scope="module")
-def fork_server() -> Iterator[ForkServer]:
-    server = ForkServer()
-    yield server
-    server.close()
+class Started(ForkedProcess):
+    """Worker processes whose pids a test can see."""
+
+    pids: ClassVar[list[int]] = []
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        assert self._process.pid is not None
+        self.pids.append(self._process.pid)
 
 
 @pytest.fixture
-def forked(fork_server: ForkServer) -> Iterator[ForkServer]:
-    """Workers are forked from one process, and none is left when the test ends."""
-    with fork_server.patch():
-        yield fork_server
-    assert fork_server.running() == []
+def pids(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
+    """The pids of the workers, in the order of starting; none of them is left when the test ends."""
+    monkeypatch.setattr(workers, "_spawn", Started)
+    Started.pids.clear()
+    yield Started.pids
+    assert not [pid for pid in Started.pids if psutil.pid_exists(pid)]
 
 
-def test_two_workers_give_what_one_gives_and_end_with_the_run():
-    """By processes that are really spawned; in the other tests they are forked."""
+def test_two_workers_give_what_one_gives(pids: list[int]):
     log = EventLog()
     result = run(stamped, rows(400), batch_size=8, device=TWO, progress=log)
     assert same(result.values, run(stamped, rows(400), batch_size=8).values)
     assert result.ok.all()
     assert result.plan.devices == ("cpu", "cpu")
     assert sum(event.items for event in log.of(BatchDone)) == 400
-    assert not [child for child in psutil.Process().children() if "run_worker" in " ".join(child.cmdline())]
+    assert len(pids) == 2
 
 
-@pytest.mark.usefixtures("forked")
 def test_a_bad_item_among_two_workers():
     result = run(picky, rows(100), batch_size=10, device="cpu,cpu")
     assert np.flatnonzero(result.status).tolist() == [50, 60]
@@ -92,7 +99,6 @@ def test_a_bad_item_among_two_workers():
     assert same(result.values[good], run(stamped, rows(100), batch_size=10).values[good])
 
 
-@pytest.mark.usefixtures("forked")
 def test_weights_and_a_fallback_among_two_workers():
     result = run(overflowing, rows(50), weight=np.arange(1, 51), device=TWO, fallback=double)
     assert same(result.values[30:], rows(50)[30:] * 2)
@@ -100,7 +106,6 @@ def test_weights_and_a_fallback_among_two_workers():
     assert result.ok.all()
 
 
-@pytest.mark.usefixtures("forked")
 def test_memory_that_runs_out_in_a_worker():
     log = EventLog()
     result = run(hungry, rows(200), batch_size=16, device=TWO, progress=log)
@@ -109,7 +114,6 @@ def test_memory_that_runs_out_in_a_worker():
     assert any("out of memory on" in warning for warning in log.warnings)
 
 
-@pytest.mark.usefixtures("forked")
 @pytest.mark.parametrize("batch", [7, "auto"])
 def test_a_stream_among_two_workers(batch: Any):
     result = run(double, stream(500), batch_size=batch, device=TWO)
@@ -117,7 +121,6 @@ def test_a_stream_among_two_workers(batch: Any):
     assert result.status.tolist() == [0] * 500
 
 
-@pytest.mark.usefixtures("forked")
 def test_a_worker_that_dies_is_replaced_by_the_others(tmp_path: Path):
     log, trap = EventLog(), tmp_path / "trap"
     trap.touch()
@@ -129,7 +132,6 @@ def test_a_worker_that_dies_is_replaced_by_the_others(tmp_path: Path):
     assert "died (exit code 9); the others take over" in log.warnings[0]
 
 
-@pytest.mark.usefixtures("forked")
 def test_an_item_that_kills_every_worker_ends_the_run_and_keeps_what_was_finished(tmp_path: Path):
     trap = tmp_path / "trap"
     trap.touch()
@@ -146,12 +148,12 @@ def test_an_item_that_kills_every_worker_ends_the_run_and_keeps_what_was_finishe
     assert all(path.read_bytes() == content for path, content in kept.items())
 
 
-def test_a_worker_killed_from_outside(forked: ForkServer):
+def test_a_worker_killed_from_outside(pids: list[int]):
     killed: list[int] = []
 
     def killer(event: Event) -> None:
         if isinstance(event, BatchDone) and event.done >= 60 and not killed:
-            killed.append(forked.pids[0])
+            killed.append(pids[0])
             os.kill(killed[0], signal.SIGKILL)
 
     result = run(sleepy, rows(300), batch_size=10, device=TWO, progress=killer)
@@ -159,25 +161,23 @@ def test_a_worker_killed_from_outside(forked: ForkServer):
     assert same(result.values, run(stamped, rows(300), batch_size=10).values)
 
 
-def test_a_worker_killed_before_its_first_word(forked: ForkServer, monkeypatch: pytest.MonkeyPatch):
+def test_a_worker_killed_before_its_first_word(pids: list[int], monkeypatch: pytest.MonkeyPatch):
     """Killed by the system, say: that says nothing against the script, and the other one does the work."""
-    fork = forked.ask
 
-    def fork_and_kill(request: tuple[Any, ...], fds: tuple[int, ...] = ()) -> Any:
-        answer = fork(request, fds)
-        if request[0] == "fork" and not forked.pids:
-            os.kill(answer, signal.SIGKILL)
-        return answer
+    def start_and_kill(*arguments: Any) -> Started:
+        process = Started(*arguments)
+        if len(pids) == 1:
+            os.kill(pids[0], signal.SIGKILL)
+        return process
 
-    monkeypatch.setattr(forked, "ask", fork_and_kill)
+    monkeypatch.setattr(workers, "_spawn", start_and_kill)
     log = EventLog()
     result = run(sleepy, rows(100), batch_size=10, device=TWO, progress=log)
-    assert len(forked.pids) == 2
+    assert len(pids) == 2
     assert same(result.values, run(stamped, rows(100), batch_size=10).values)
     assert sum("died (exit code -9); the others take over" in warning for warning in log.warnings) == 1
 
 
-@pytest.mark.usefixtures("forked")
 def test_a_wrong_function_raises_its_own_error():
     with pytest.raises(KeyError, match="no such thing") as caught:
         run(wrong, rows(100), batch_size=20, device=TWO)
@@ -187,3 +187,30 @@ def test_a_wrong_function_raises_its_own_error():
 def test_a_function_that_cannot_be_sent_is_refused():
     with pytest.raises(InputError, match="top level of a module"):
         run(lambda x: x, rows(10), device=TWO)
+
+
+def read_here(batch: dict[str, torch.Tensor], *, parent: int) -> torch.Tensor:
+    assert os.getpid() != parent
+    return batch["x"] * 2 + len(batch["x"]) / 7
+
+
+@pytest.mark.parametrize("kind", ["parquet", "npy"])
+def test_workers_read_items_on_disk_themselves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str):
+    """The parent loads no item, and the values are to the bit those of one process that reads the same file."""
+    x = rows(120, 1)[:, 0].numpy()
+    if kind == "parquet":
+        pq.write_table(pa.table({"x": x}), tmp_path / "x.parquet", row_group_size=13)
+        items, function = str(tmp_path / "x.parquet"), functools.partial(read_here, parent=os.getpid())
+        expected = run(functools.partial(read_here, parent=0), items, batch_size=9)
+    else:
+        np.save(tmp_path / "x.npy", x)
+        items, function = str(tmp_path / "x.npy"), stamped
+        expected = run(stamped, items, batch_size=9)
+
+    def refuse(*arguments: Any) -> None:
+        raise AssertionError("the parent loaded items")
+
+    monkeypatch.setattr(DatasetSource, "load", refuse)
+    result = run(function, items, batch_size=9, device=TWO)
+    assert result.ok.all()
+    assert same(result.values, expected.values)
