@@ -250,7 +250,7 @@ def test_columns_of_any_name():
     named: dict[str, Any] = {"student": "who", "order": "when", "question": "what", "response": "points"}
     assert listed(read(table, **named)) == [(["2", "1"], [1, 0])]
     with pytest.raises(InputError, match="no column 'wen'; it has who, what, when, points"):
-        read(table, **named | {"order": "wen"})
+        read(table, **{**named, "order": "wen"})
 
 
 def test_without_an_order_the_rows_are_in_order():
