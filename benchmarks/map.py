@@ -162,7 +162,7 @@ def _grab(leave: int, wait: float | None, hold: float, ready, go) -> None:
     del block
 
 
-def with_neighbour(run, leave: int, wait: float | None, hold: float):
+def with_neighbor(run, leave: int, wait: float | None, hold: float):
     """Runs while another process takes the card's memory, all but `leave` bytes, for a while: from `wait` seconds
     after the start, or before it."""
     context = multiprocessing.get_context("spawn")
@@ -197,7 +197,7 @@ def peers(data, device, limit: int) -> list[dict]:
                 worked: list[int] = []
                 call = lambda worked=worked: run(worked)  # noqa: E731
                 try:
-                    seconds, _ = timed(call) if label == "alone" else with_neighbour(call, LEAVE, wait, HOLD)
+                    seconds, _ = timed(call) if label == "alone" else with_neighbor(call, LEAVE, wait, HOLD)
                     row |= {label: seconds, f"{label}_redone": sum(worked) / count - 1}
                 except RuntimeError as error:  # a library's own allocation fails with another error than torch's
                     if "out of memory" not in str(error):

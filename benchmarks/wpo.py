@@ -1,8 +1,8 @@
-"""The cost of score models over many centers by `fold` with fused triangles, and of the materialised computation.
+"""The cost of score models over many centers by `fold` with fused triangles, and of the materialized computation.
 
     python benchmarks/wpo.py [--quick] [--part steps] [--device cpu] [--out benchmarks/results/wpo.json]
 
-"factors": loss and gradient with respect to the factors of all K centers, which are given. The materialised computation
+"factors": loss and gradient with respect to the factors of all K centers, which are given. The materialized computation
 forms P = L L^T of every center and lets autograd keep what it needs, as the public reference does. Its formula is the
 right one (the reference's is not, see docs/wpo.md), so that both give the same number, and it is spared the determinant
 of P, which it may take from L. Memory is the peak less the factors and their gradient.
@@ -80,7 +80,7 @@ def case(K: int, d: int, B: int, device: torch.device) -> tuple[Tensor, Tensor, 
     return normal(K, d), packed_KP, normal(B, d)
 
 
-def materialised(c_Kd: Tensor, L_Kdd: Tensor, x_Bd: Tensor) -> Tensor:
+def materialized(c_Kd: Tensor, L_Kdd: Tensor, x_Bd: Tensor) -> Tensor:
     """Every precision formed."""
     P_Kdd = L_Kdd @ L_Kdd.mT
     r_KBd = x_Bd - c_Kd[:, None]
@@ -143,7 +143,7 @@ def factors(K: int, d: int, B: int, device: torch.device) -> dict[str, Any]:
     def plain() -> None:
         nonlocal theirs
         L_Kdd.grad = None
-        theirs = materialised(c_Kd, L_Kdd, x_Bd)
+        theirs = materialized(c_Kd, L_Kdd, x_Bd)
         theirs.backward()
 
     try:
@@ -228,7 +228,7 @@ def show(report: dict[str, Any]) -> str:
         )
         for row in report["factors"]
     ]
-    header = ("loss and gradient of factors", "materialised", "memory", "fold", "memory", "faster", "of it", "gap")
+    header = ("loss and gradient of factors", "materialized", "memory", "fold", "memory", "faster", "of it", "gap")
     text = f"{report['device']}, torch {report['torch']}\n\n" + format_table(lines, header)
     if report["products"]:
         lines = [

@@ -1,4 +1,4 @@
-"""Every command of every workload: it offers only what it honours, and its summary has the keys that all have."""
+"""Every command of every workload: it offers only what it honors, and its summary has the keys that all have."""
 
 import sys
 from dataclasses import fields, is_dataclass

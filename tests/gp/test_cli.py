@@ -61,8 +61,8 @@ def models(table: Path) -> Path:
 
 def is_picture(path: Path) -> bool:
     pixels = matplotlib.image.imread(path)
-    colours = len(np.unique(pixels[::5, ::5].reshape(-1, pixels.shape[2]), axis=0))
-    return path.suffix == ".png" and pixels.shape[0] > 800 and pixels.shape[1] > 1200 and colours > 50
+    colors = len(np.unique(pixels[::5, ::5].reshape(-1, pixels.shape[2]), axis=0))
+    return path.suffix == ".png" and pixels.shape[0] > 800 and pixels.shape[1] > 1200 and colors > 50
 
 
 SUMMARY = {

@@ -1,4 +1,4 @@
-"""`gp.fit`: what every task gets, whatever it holds and whoever its neighbours are."""
+"""`gp.fit`: what every task gets, whatever it holds and whoever its neighbors are."""
 
 import math
 from typing import Any
@@ -67,7 +67,7 @@ CASES: dict[str, tuple[Any, Any, dict[str, int]]] = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_an_odd_task_has_a_decided_state_and_touches_no_neighbour(case: str):
+def test_an_odd_task_has_a_decided_state_and_touches_no_neighbor(case: str):
     x, y, expected = CASES[case]
     xs, ys = with_odd(x, y)
     for mean, status in expected.items():
@@ -85,7 +85,7 @@ def test_an_odd_task_has_a_decided_state_and_touches_no_neighbour(case: str):
 
 
 @pytest.mark.parametrize("odd", [NAN, 1.0, INF, "holes"])
-def test_a_shared_batch_keeps_an_odd_task_from_its_neighbours(odd: Any):
+def test_a_shared_batch_keeps_an_odd_task_from_its_neighbors(odd: Any):
     x, ys = np.linspace(0, 1, 10), Y.copy()
     ys[ODD] = first(5) if odd == "holes" else odd
     solution, without = fit(x, ys), fit(x, ys[OTHERS])
@@ -308,7 +308,7 @@ def test_many_points_take_the_other_way_to_the_same_end():
     same(solution, fit(x, y, tolerance=1e-9), rtol=1e-3)
 
 
-def test_a_task_does_not_pay_for_a_neighbour_of_many_points():
+def test_a_task_does_not_pay_for_a_neighbor_of_many_points():
     (x, y), (long_x, long_y) = rows(5, 3, 12), rows(6, 1, 42)
     x[1, 5:], y[1, 5:] = NAN, NAN
     tasks = [(x[0], y[0]), (long_x[0], long_y[0]), (x[1], y[1]), (x[2], y[2])]

@@ -124,7 +124,7 @@ class Machine:
     def use(self, count: int) -> None:
         self.free, self.own = self.free - count, self.own + count
 
-    def neighbour(self, count: int) -> None:
+    def neighbor(self, count: int) -> None:
         self.free -= count
 
 
@@ -143,13 +143,13 @@ def test_on_cuda_everything_reserved_counts():
     assert (memory_limit.used(), memory_limit.available()) == (2 * GB, 4 * GB)
 
 
-def test_neighbours_who_take_memory_lower_what_is_left_and_give_it_back():
+def test_neighbors_who_take_memory_lower_what_is_left_and_give_it_back():
     machine = Machine(16 * GB, 10 * GB, GB)
     memory_limit = MemoryLimit("4GB", CPU, machine)
     machine.use(2 * GB)
-    machine.neighbour(7 * GB)
+    machine.neighbor(7 * GB)
     assert memory_limit.available() == 1 * GB + 2 * GB - memory_limit.headroom
-    machine.neighbour(-7 * GB)
+    machine.neighbor(-7 * GB)
     assert memory_limit.available() == 4 * GB
 
 
@@ -165,7 +165,7 @@ def test_effective_is_never_above_the_limit_nor_above_what_can_be_had(spec, move
         if own:
             machine.use(max(-machine.own, min(count, machine.free)))
         else:
-            machine.neighbour(min(count, machine.free))
+            machine.neighbor(min(count, machine.free))
         effective = memory_limit.available()
         assert 0 <= effective <= memory_limit.bytes
         assert effective <= machine.free + memory_limit.used()

@@ -160,7 +160,7 @@ def test_any_limit_on_the_batch_is_found_and_then_kept(limit: float, length: int
     assert failures <= math.ceil(math.log(length / limit + 1, 1 / 0.7)) + 1
 
 
-def test_a_ceiling_that_neighbours_caused_rises_again():
+def test_a_ceiling_that_neighbors_caused_rises_again():
     sizer = BatchSizer(length=10**5, size=100.0, fixed=True)
     simulate_some(sizer, 3)
     sizer.observe(MemoryExceeded(100.0, contended=True, available=GB))

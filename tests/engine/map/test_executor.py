@@ -143,7 +143,7 @@ def test_any_set_of_bad_items_is_found_and_the_others_are_as_without_them(count:
 
 
 @given(st.sets(st.integers(0, 11), min_size=1, max_size=11))
-def test_a_bad_item_changes_no_bit_of_its_neighbours_even_in_a_function_that_mixes_rows(bad: set[int]):
+def test_a_bad_item_changes_no_bit_of_its_neighbors_even_in_a_function_that_mixes_rows(bad: set[int]):
     def mixed(x: torch.Tensor) -> torch.Tensor:
         return torch.linalg.qr(x @ x.T + torch.eye(len(x))).Q[:, :2] + x[:, :2]
 

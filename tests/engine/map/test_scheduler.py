@@ -27,7 +27,7 @@ def test_what_a_batch_took_that_ran_out_of_memory_is_remembered():
         plan=batch_plan("work", items, cost, 10**7, None, ("cpu",)),
         on_settled=remembered.append,
     )
-    scheduler.observe(MemoryExceeded(100.0, contended=True, available=10**7))  # neighbours had the memory
+    scheduler.observe(MemoryExceeded(100.0, contended=True, available=10**7))  # neighbors had the memory
     assert not remembered
     scheduler.observe(MemoryExceeded(100.0, contended=False, available=10**7))
     assert remembered[0].at(100) == 10**7

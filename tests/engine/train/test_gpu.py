@@ -57,7 +57,7 @@ def test_the_prediction_is_near_the_peak(budget: int):
     assert result.predicted == pytest.approx(result.observed, rel=0.2), result.plan.explain()
 
 
-def test_a_neighbour_that_takes_memory_costs_micro_batches():
+def test_a_neighbor_that_takes_memory_costs_micro_batches():
     class Grabbing:
         held: list[Tensor]
         calls = 0

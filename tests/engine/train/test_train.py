@@ -341,7 +341,7 @@ def test_running_means_are_not_counted_twice():
     fit(again, Full(most=4), batch_size=8, progress=heard)
     assert torch.equal(halves[1].running_mean, again[1].running_mean)  # pyright: ignore
     assert int(again[1].num_batches_tracked) == 18  # pyright: ignore
-    assert any("batch normalisation" in each for each in heard.warnings)
+    assert any("batch normalization" in each for each in heard.warnings)
 
 
 # The plan.

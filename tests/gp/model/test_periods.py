@@ -72,7 +72,7 @@ def test_bounds_that_are_given_stay():
     assert periods.bound_periods(some.limits, some.kernel, some.tasks, ()) is some.limits
 
 
-def test_missing_points_and_neighbours_do_not_change_the_bounds():
+def test_missing_points_and_neighbors_do_not_change_the_bounds():
     x, y = waves(1, 6, 12, holes=0.3)
     whole = bounded(problem("periodic", x, y))
     x[:, -1] = x[:, 0] + 1e-3
@@ -87,7 +87,7 @@ def test_missing_points_and_neighbours_do_not_change_the_bounds():
 
 @settings(max_examples=20)
 @given(st.sampled_from(KERNELS), st.integers(1, 2), st.integers(0, 10**6), st.floats(1e-3, 20), st.floats(1, 100))
-def test_initial_periods_lie_in_the_bounds_and_do_not_depend_on_neighbours(
+def test_initial_periods_lie_in_the_bounds_and_do_not_depend_on_neighbors(
     text: str, dimensions: int, seed: int, least: float, ratio: float
 ):
     x, y = waves(seed, 9, 11, dimensions, holes=0.3)
@@ -105,7 +105,7 @@ def test_initial_periods_lie_in_the_bounds_and_do_not_depend_on_neighbours(
         assert torch.equal(periods.initial_periods(part.kernel, part.tasks, part.limits), initial_grid[positions])
 
 
-def test_a_longer_neighbour_does_not_change_the_initial_periods():
+def test_a_longer_neighbor_does_not_change_the_initial_periods():
     x, y = waves(2, 12, 16)
     wide = [torch.cat([value, torch.full_like(value[:, :9], torch.nan)], 1) for value in (x, y)]
     one, other = problem("periodic", x, y), problem("periodic", wide[0], wide[1])
@@ -206,7 +206,7 @@ def test_between_even_points_a_wave_is_no_faster_than_they_tell():
 
 
 @bothways
-def test_a_task_is_fitted_alike_whatever_its_neighbours(method):
+def test_a_task_is_fitted_alike_whatever_its_neighbors(method):
     some = bounded(problem("rbf * periodic", *waves(3, 5, 10, holes=0.2), priors="weak"))
     options = scoring.ScoringOptions(tolerance=1e-8)
     together = method(some.kernel, some.tasks, some.limits, options)

@@ -102,7 +102,7 @@ def test_one_start_when_one_is_asked_for():
 
 
 @pytest.mark.parametrize("positions", [[7], [5, 40], [5, 40, 199], list(range(3, 20)), list(range(1, 180))])
-def test_starts_do_not_depend_on_the_neighbours(positions: list[int], monkeypatch: pytest.MonkeyPatch):
+def test_starts_do_not_depend_on_the_neighbors(positions: list[int], monkeypatch: pytest.MonkeyPatch):
     given = mixed(3, "rbf", "constant", "weak")
     starts_TSP, count_T = eigenbasis.starts(given.kernel, given.tasks, given.limits, 4)
     monkeypatch.setattr(eigenbasis, "_AT_ONCE", 16)

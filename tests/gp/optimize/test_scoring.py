@@ -90,7 +90,7 @@ def test_the_results_belong_together(fit: Fit):
 
 
 @cases("rbf", "matern12", "linear + rbf * periodic")
-def test_a_task_is_fitted_alike_whatever_its_neighbours(fit: Fit, text: str):
+def test_a_task_is_fitted_alike_whatever_its_neighbors(fit: Fit, text: str):
     given = problem(text, *waves(3, 6, 10, holes=0.2), priors="weak")
     together = run(fit, given, tolerance=1e-8)
     for task in (0, 5):
@@ -104,7 +104,7 @@ def test_a_task_is_fitted_alike_whatever_its_neighbours(fit: Fit, text: str):
 
 
 @both
-def test_bad_neighbours_change_nothing(fit: Fit):
+def test_bad_neighbors_change_nothing(fit: Fit):
     x, y = waves(4, 12, 10)
     expected = run(fit, problem("rbf", x, y))
     y[1] = 1e300  # its squares overflow

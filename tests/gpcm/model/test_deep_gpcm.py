@@ -141,7 +141,7 @@ def test_gradients_reach_only_the_past():
     assert set(torch.nonzero(rows)[:, 0].tolist()) == written
 
 
-def test_padding_and_neighbours_change_nothing():
+def test_padding_and_neighbors_change_nothing():
     model = small(dropout=0.3, unknown=0.1).train()
     found = students([5, 9, 0, 2], questions=3)  # few questions, so that alone and together all tables are full
     together = model(**batch(found, np.arange(4)), seed_B=torch.tensor([10, 11, 12, 13]))

@@ -126,7 +126,7 @@ def test_a_file_without_test_students_is_split(tmp_path: Path):
         (students([5, 5, 5]), {"n_folds": 2}, InputError, "3 students with answers to train on, and 4 are needed"),
         (NAME, {"loss": "hinge"}, ConfigError, "loss is 'hinge'; choose one of combined, cross_entropy"),
         (NAME, {"epochs": 0}, ConfigError, "epochs is 0; it must be at least 1"),
-        (NAME, {"colour": 1}, ConfigError, "unknown option 'colour'"),
+        (NAME, {"color": 1}, ConfigError, "unknown option 'color'"),
     ],
 )
 def test_mistakes(source: Any, options: dict[str, Any], error: type[Exception], words: str):

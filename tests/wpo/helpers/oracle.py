@@ -53,7 +53,7 @@ def log_prob(model: ScoreModel, x: Tensor, t: float = 0.0) -> Tensor:
 
 
 def losses(model: ScoreModel, x: Tensor) -> Tensor:
-    """The materialised computation: P r, its square and the trace, one softmax over all centers."""
+    """The materialized computation: P r, its square and the trace, one softmax over all centers."""
     P = precisions(model)
     r = x[:, None] - model.centers
     u = torch.einsum("kij,bkj->bki", P, r)

@@ -22,7 +22,7 @@ from ..helpers.oracle import assert_near, gradients, make_model, make_samples
     st.integers(1, 7), st.integers(1, 5), st.integers(1, 6), st.integers(1, 9), st.sampled_from(STRATEGIES),
     st.sampled_from(FACTORS), st.integers(0, 99),
 )  # fmt: skip
-def test_loss_and_gradients_are_the_materialised_ones(K, B, d, chunk, strategy, factor, seed):
+def test_loss_and_gradients_are_the_materialized_ones(K, B, d, chunk, strategy, factor, seed):
     model, x = make_model(K, d, seed=seed, factor=factor, rank=2), make_samples(B, d, seed)
     wanted = oracle.losses(model, x)
     found = model.losses(x, strategy=strategy, chunk_size=chunk)

@@ -55,7 +55,7 @@ class MemoryLimit:
         return max(0, self._read(self.device).own - self.baseline)
 
     def available(self) -> int:
-        """What the next batch may use: the limit, or less where neighbours hold the device's memory."""
+        """What the next batch may use: the limit, or less where neighbors hold the device's memory."""
         if time.monotonic() - self._read_at >= self._every:
             now = self._read(self.device)
             reachable = now.free + max(0, now.own - self.baseline) - self.headroom

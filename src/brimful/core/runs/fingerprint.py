@@ -31,9 +31,9 @@ def of(value: Any) -> str:
 
 def of_function(function: Any) -> str:
     """A function's name and a digest of what it does, as far as that can be seen: its code and defaults, what it
-    closes over, the tensors, modules, numbers and neighbouring functions it finds in its module, a partial's
+    closes over, the tensors, modules, numbers and neighboring functions it finds in its module, a partial's
     arguments, an object's attributes, a network's layers and weights."""
-    return f"{_name(function)} ({_hash(*_behaviour(function)).hex()[:12]})"
+    return f"{_name(function)} ({_hash(*_behavior(function)).hex()[:12]})"
 
 
 def _name(function: Any) -> str:
@@ -43,7 +43,7 @@ def _name(function: Any) -> str:
     return getattr(function, "__qualname__", None) or type(function).__qualname__
 
 
-def _behaviour(function: Any, within: tuple[Any, ...] = ()) -> Iterator[bytes | str]:
+def _behavior(function: Any, within: tuple[Any, ...] = ()) -> Iterator[bytes | str]:
     plain = getattr(function, "__func__", function)
     if any(plain is outer for outer in within):  # it leads back to itself: its code is in the digest already
         yield getattr(plain, "__qualname__", type(plain).__qualname__)
@@ -52,10 +52,10 @@ def _behaviour(function: Any, within: tuple[Any, ...] = ()) -> Iterator[bytes | 
     if isinstance(function, torch.nn.Module):
         for name, layer in function.named_modules():
             yield f"{name} {type(layer).__qualname__} {layer.extra_repr()} {layer.training}"
-            yield from _behaviour(type(layer).forward, within)
+            yield from _behavior(type(layer).forward, within)
         yield _digest(dict(function.state_dict()))
     elif isinstance(function, functools.partial):
-        yield from _behaviour(function.func, within)
+        yield from _behavior(function.func, within)
         for value in (*function.args, *(part for pair in sorted(function.keywords.items()) for part in pair)):
             yield _seen(value, within)
     elif isinstance(plain, types.FunctionType):
@@ -67,7 +67,7 @@ def _behaviour(function: Any, within: tuple[Any, ...] = ()) -> Iterator[bytes | 
     else:
         yield type(function).__qualname__
         if isinstance(call := type(function).__call__, types.FunctionType):
-            yield from _behaviour(call, within)
+            yield from _behavior(call, within)
         yield _attributes(function, within)
 
 
@@ -109,7 +109,7 @@ def _code(code: types.CodeType) -> Iterator[bytes | str]:
 
 def _seen(value: Any, within: tuple[Any, ...]) -> bytes:
     if callable(value):
-        return _hash(*_behaviour(value, within))
+        return _hash(*_behavior(value, within))
     if any(value is outer for outer in within):
         return _hash(type(value).__qualname__)
     try:
