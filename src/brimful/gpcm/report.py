@@ -45,8 +45,9 @@ def _overview(result: GPCMResult) -> Any:
         _category_curves(axes, result, int(question), *limits)
         if index == 0:
             axes.legend(fontsize=8, loc="upper center", ncols=2, frameon=False)
-        axes.set_ylabel("probability" if index % 3 == 0 else "")
-        axes.set_xlabel("ability" if index + 3 >= len(questions) else "")
+        axes.set(
+            ylabel="probability" if index % 3 == 0 else "", xlabel="ability" if index + 3 >= len(questions) else ""
+        )
     panels = [figure.add_subplot(grid[3, column]) for column in range(3)]
     _recovery(panels, result) if result.recovery is not None else _items(panels, result)
     figure.suptitle(_title(result), fontsize=12)
@@ -246,8 +247,7 @@ def _ability(axes: Any, result: GPCMResult, student: int, deviation: float) -> N
             axes.axhline(theta, color=RED, lw=1, ls="--")
             title += "; dashed: true ability"
     axes.set_title(f"student {one.ids[0]}: {title}", fontsize=9)
-    axes.set_xlim(0, len(one.response))
-    axes.set_ylabel("ability")
+    axes.set(xlim=(0, len(one.response)), ylabel="ability")
 
 
 def _standard_error(result: GPCMResult, student: int, deviation: float) -> np.ndarray:

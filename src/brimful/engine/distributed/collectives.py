@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -43,8 +44,6 @@ class Group:
     def reduce_gradients(self, parameters: list[nn.Parameter], total: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
         """Adds up gradients, and a sum with its weight, over all ranks, in one buffer of each dtype. A parameter that
         got a gradient on some rank has one on all."""
-        if self.ranks == 1:
-            return total, weight
         used = self._used(parameters)
         for parameter in used:
             if parameter.grad is None:
@@ -52,11 +51,11 @@ class Group:
         for dtype in dict.fromkeys(parameter.dtype for parameter in used):
             gradients = [p.grad for p in used if p.dtype == dtype and p.grad is not None]
             flat = torch.cat([gradient.reshape(-1) for gradient in gradients])
-            _all_reduce(flat)
+            all_reduce(flat)
             parts = flat.split([gradient.numel() for gradient in gradients])
             foreach.copy(gradients, [part.view_as(gradient) for part, gradient in zip(parts, gradients, strict=True)])
         both = torch.stack((total, weight.to(total)))
-        _all_reduce(both)
+        all_reduce(both)
         return both[0], both[1]
 
     def _used(self, parameters: list[nn.Parameter]) -> list[nn.Parameter]:
@@ -76,7 +75,7 @@ class Group:
                 )
             return [parameter for parameter, flag in zip(parameters, self._has_gradient, strict=True) if flag]
         used = torch.tensor([float(parameter.grad is not None) for parameter in parameters], device=self.device)
-        _all_reduce(used)
+        all_reduce(used)
         self._has_gradient[:] = used.tolist()
         return [parameter for parameter, flag in zip(parameters, self._has_gradient, strict=True) if flag]
 
@@ -85,7 +84,7 @@ class Group:
         if self.ranks == 1:
             return values
         sent = torch.tensor(values, dtype=torch.float64, device=self.device)
-        _all_reduce(sent)
+        all_reduce(sent)
         return sent.tolist()
 
     def broadcast_bytes(self, content: bytes | None) -> bytes:
@@ -103,16 +102,6 @@ class Group:
         return content or b"" if self.is_first else sent.cpu().numpy().tobytes()
 
 
-def _all_reduce(tensor: Tensor) -> None:
-    with collective_errors():
-        dist.all_reduce(tensor)
-
-
-def _broadcast(tensor: Tensor) -> None:
-    with collective_errors():
-        dist.broadcast(tensor, 0)
-
-
 @contextlib.contextmanager
 def collective_errors() -> Iterator[None]:
     """Around a collective operation: says that another rank is gone."""
@@ -123,6 +112,24 @@ def collective_errors() -> Iterator[None]:
             f"another rank is gone or no longer answers ({str(error).splitlines()[0]}). See what that rank said; with "
             "out=, run the same command again to go on from the last checkpoint"
         ) from error
+
+
+@collective_errors()
+def all_reduce(tensor: Tensor, operation: Any = dist.ReduceOp.SUM, group: dist.ProcessGroup | None = None) -> None:
+    """Sums, or other reductions, over ranks, in place."""
+    if tensor.numel():
+        dist.all_reduce(tensor, operation, group=group)
+
+
+@collective_errors()
+def all_gather(received: list[Tensor], sent: Tensor, group: dist.ProcessGroup | None = None) -> None:
+    """Every rank's tensor, into tensors of the same shape."""
+    dist.all_gather(received, sent, group=group)
+
+
+@collective_errors()
+def _broadcast(tensor: Tensor) -> None:
+    dist.broadcast(tensor, 0)
 
 
 def torchrun_rank() -> tuple[int, int, int] | None:

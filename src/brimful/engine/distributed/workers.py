@@ -83,11 +83,9 @@ class Channel(Protocol):
 
     def send(self, message: Any) -> None:
         """Sends a message; from any thread."""
-        ...
 
     def receive(self) -> Any:
         """Waits for the next message."""
-        ...
 
 
 class Workers(ABC):

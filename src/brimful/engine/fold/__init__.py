@@ -1,6 +1,5 @@
 """`fold`: a softmax-weighted mean over any number of components: exact, differentiable, in chunks that fit."""
 
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -79,25 +78,25 @@ def fold(
         >>> [round(value, 4) for value in (lse.item(), mean.item())]
         [0.5927, 0.5607]
     """
-    prepared = _prepare(term, components, x, chunk_size, strategy, budget, group)
-    passes, ranks = prepared.passes, prepared.ranks
-    single = prepared.single
+    passes, _, single = _prepare(term, components, x, chunk_size, strategy, budget, group)
+    if not single:
+        return apply_fold(passes, components, x)
+    sizes, device = (pytree.rows(components), pytree.rows(x)), passes.device
 
     def attempt() -> tuple[Tensor, Tensor]:
-        if single:
-            with passes.limited():
-                return softmax_mean(*evaluate(term, components, x, prepared.count, prepared.samples, passes.device))
-        sharded = passes if ranks is None else ShardedPasses(passes, ranks)
-        return apply_fold(sharded, components, x, always=ranks is not None and ranks.differentiates)
+        if not single:
+            return apply_fold(passes, components, x)
+        with passes.limited():
+            return softmax_mean(*evaluate(term, components, x, *sizes, device))
 
     def shrink() -> bool:
         nonlocal single
         single = False
         if torch.is_grad_enabled():
-            passes.captured = captured_tensors(term, components, x, passes.device)
-        return passes.tiling.shrink(prepared.count, prepared.samples)
+            passes.captured = captured_tensors(term, components, x, device)
+        return passes.tiling.shrink(*sizes)
 
-    return retry_smaller(attempt, shrink, passes.device, SMALLEST, ADVICE) if single else attempt()
+    return retry_smaller(attempt, shrink, device, SMALLEST, ADVICE)
 
 
 def plan_fold(
@@ -112,30 +111,11 @@ def plan_fold(
 ) -> Plan:
     """What `fold` would do with these arguments, and why: a table of `plan.explain()`. A few components are computed,
     to measure what they need, unless the term has a formula for it. With a group, all ranks must call it."""
-    prepared = _prepare(term, components, x, chunk_size, strategy, budget, group, plan=True)
-    if prepared.plan is None:
-        raise InputError(f"there is nothing to plan for {prepared.count} components and {prepared.samples} samples")
-    return prepared.plan
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _PreparedFold:
-    """A fold that is ready to be computed.
-
-    Attributes:
-        passes: how.
-        ranks: those it is computed with.
-        plan: what was planned; None where the caller left nothing to decide.
-        single: whether to compute all at once, in plain operations.
-        count, samples: this rank's components and samples.
-    """
-
-    passes: Passes
-    ranks: FoldRanks | None
-    plan: Plan | None
-    single: bool
-    count: int
-    samples: int
+    _, plan, _ = _prepare(term, components, x, chunk_size, strategy, budget, group, planned=True)
+    if plan is None:
+        counts = f"{pytree.rows(components)} components and {pytree.rows(x)} samples"
+        raise InputError(f"there is nothing to plan for {counts}")
+    return plan
 
 
 def _prepare(
@@ -146,8 +126,10 @@ def _prepare(
     strategy: str,
     budget: BudgetLike,
     group: Any,
-    plan: bool = False,
-) -> _PreparedFold:
+    planned: bool = False,
+) -> tuple[Passes, Plan | None, bool]:
+    """How a fold is computed; its plan, or None where the caller left nothing to decide; and whether all is computed at
+    once, in plain operations."""
     process_group = resolve_group(group)
     request = _request(term, chunk_size, strategy, budget, process_group is not None)
     count, samples = pytree.rows(components, "components"), pytree.rows(x, "x")
@@ -155,25 +137,25 @@ def _prepare(
     device = pytree.leaves(x)[0][1].device
     recording = torch.is_grad_enabled()
     plain = request.strategy == SINGLE and not is_fused(term)
-    needs_captured = recording and (plan or not plain)
+    needs_captured = recording and (planned or not plain)
     captured = captured_tensors(term, components, x, device) if needs_captured else CapturedTensors()
     ranks = None if process_group is None else FoldRanks.gather_sizes(process_group, components, x, captured, device)
     all_samples = samples if ranks is None else ranks.samples
     most = count if request.chunk_size is None else min(request.chunk_size, count)
     if ranks is not None and not samples:  # nothing to measure with: a few at a time
         most = min(most, _UNMEASURED)
-    passes = Passes(term, captured, Tiling(max(1, most), max(1, all_samples), device), device, budget)
+    parts = term, captured, Tiling(max(1, most), max(1, all_samples), device), device, budget
+    passes = Passes(*parts) if ranks is None else ShardedPasses(*parts, ranks.differentiates, ranks=ranks)
     decided = request.strategy == SINGLE or (
         request.chunk_size is not None and budget is None and request.strategy != ACCUMULATED
     )
-    if not (count and samples) or (decided and not plan):
-        return _PreparedFold(passes, ranks, None, plain, count, samples)
+    if not (count and samples) or (decided and not planned):
+        return passes, None, plain
     needed = [recording and leaf.requires_grad for leaf in (*leaves, *captured.tensors)]
     if ranks is not None:
         needed[len(pytree.leaves(components)) : len(leaves)] = ranks.needed
     fold_plan, passes.tiling = plan_tiling(request, passes, components, x, needed, all_samples)
-    single = fold_plan.plan.strategy == SINGLE and not is_fused(term)
-    return _PreparedFold(passes, ranks, fold_plan.plan, single, count, samples)
+    return passes, fold_plan.plan, fold_plan.plan.strategy == SINGLE and not is_fused(term)
 
 
 def _request(term: Any, chunk_size: Any, strategy: Any, budget: BudgetLike, ranks: bool) -> FoldRequest:
@@ -192,4 +174,4 @@ def _request(term: Any, chunk_size: Any, strategy: Any, budget: BudgetLike, rank
         raise ConfigError(f"strategy is {name!r}, and group spreads the components over ranks; use 'model_parallel'")
     Budget.parse(budget)
     chunk = None if chunk_size == "auto" or name == SINGLE else int(chunk_size)
-    return FoldRequest(chunk, SHARDED if ranks else name, budget)
+    return FoldRequest(chunk, SHARDED if ranks else name)

@@ -9,27 +9,18 @@ from ...core.base import pytree
 from ...core.base.errors import InputError
 from ...core.base.pytree import Tree
 from .passes import Passes, with_leaves
-from .sharded import ShardedPasses
 
 
-def apply_fold(
-    passes: Passes | ShardedPasses, components: Tree, x: Tree, always: bool = False
-) -> tuple[Tensor, Tensor]:
-    """The log-sum-exp and the mean, differentiable where anything in them requires a gradient.
-
-    Args:
-        always: the backward pass is called even where nothing here requires a gradient: other ranks wait for it.
-    """
+def apply_fold(passes: Passes, components: Tree, x: Tree) -> tuple[Tensor, Tensor]:
+    """The log-sum-exp and the mean, differentiable where anything in them requires a gradient."""
     leaves = [leaf for tree in (components, x) for _, leaf in pytree.leaves(tree)]
-    anchor = torch.zeros((), requires_grad=always)
+    anchor = torch.zeros((), requires_grad=passes.always_differentiates)
     return _Fold.apply((passes, components, x), anchor, *leaves, *passes.captured.tensors)  # pyright: ignore
 
 
 class _Fold(torch.autograd.Function):
     @staticmethod
-    def forward(
-        ctx: Any, fold: tuple[Passes | ShardedPasses, Tree, Tree], anchor: Tensor, *tensors: Tensor
-    ) -> tuple[Tensor, Tensor]:
+    def forward(ctx: Any, fold: tuple[Passes, Tree, Tree], anchor: Tensor, *tensors: Tensor) -> tuple[Tensor, Tensor]:
         passes, components, x = fold
         lse_B, mean_BV, saved = passes.forward(components, x)
         ctx.fold, ctx.count = fold, len(tensors)

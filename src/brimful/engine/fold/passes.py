@@ -1,7 +1,7 @@
 """The two passes of a fold: forward over all tiles without a graph, and backward over them, each computed again."""
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -9,15 +9,19 @@ import torch
 from torch import Tensor
 
 from ...core.base import pytree
-from ...core.base.errors import BudgetError, InputError
+from ...core.base.errors import InputError
 from ...core.base.pytree import Tree
 from ...core.memory.budget import BudgetLike
 from ...core.memory.limit import MemoryLimit
-from ...core.memory.oom import error_line, is_out_of_memory
+from ...core.memory.oom import retry_smaller
 from .online_softmax import SoftmaxState, at_least_single, softmax_vjp
 from .term import CapturedTensors, checked, evaluate, graph_leaves, is_fused, without_hooks
 from .tiling import Tiling, size
 
+_ADVICE = (
+    "Use a larger budget, or require the gradients of less: they are as large as what they are of, in single precision "
+    "at least"
+)
 Gradients = Sequence[Tensor | None]
 Saved = tuple[Tensor, ...]
 """What a backward pass needs of the forward pass, beside what was folded: the log-sum-exp and the mean come first."""
@@ -68,6 +72,8 @@ class Passes:
         tiling: the tiles.
         device: where x is, and all results.
         budget: the limit on the device meanwhile, where one was named.
+        always_differentiates: whether the backward pass is called even where nothing here requires a gradient, since
+            other ranks wait for it.
     """
 
     term: Any
@@ -75,6 +81,7 @@ class Passes:
     tiling: Tiling
     device: torch.device
     budget: BudgetLike = None
+    always_differentiates: bool = False
     autocast: Autocast = field(init=False)
 
     def __post_init__(self) -> None:
@@ -133,17 +140,25 @@ class Passes:
                     into[part if index < count else rows if index < len(leaves) else ...].add_(gradient)
                     used.add(index)
 
+        def empty() -> Gradients:
+            wanted = zip(inputs, self._sum_dtypes(inputs), needed, strict=True)
+            return [torch.zeros_like(leaf, dtype=dtype) if need else None for leaf, dtype, need in wanted]
+
+        def cast() -> Gradients:
+            return [None if sum is None else sum.to(leaf.dtype) for sum, leaf in zip(sums, inputs, strict=True)]
+
         with torch.no_grad(), self.autocast(), self.limited():
-            with _undivided():
-                for leaf, dtype, need in zip(inputs, self._sum_dtypes(inputs), needed, strict=True):
-                    sums.append(torch.zeros_like(leaf, dtype=dtype) if need else None)
+            sums.extend(self._undivided(empty))
             if pytree.rows(components) and samples and any(needed):
                 with without_hooks(self.captured.tensors):
                     self.tiling.for_each_tile(pytree.rows(components), samples, compute)
                 for index in range(len(leaves), len(inputs)):  # as autograd has it: what was not used has none
                     sums[index] = sums[index] if fused or index in used else None
-            with _undivided():
-                return [None if sum is None else sum.to(leaf.dtype) for sum, leaf in zip(sums, inputs, strict=True)]
+            return self._undivided(cast)
+
+    def _undivided(self, make: Callable[[], Gradients]) -> Gradients:
+        """The gradients, or the error that says what to do where they do not fit: smaller chunks are of no help."""
+        return retry_smaller(make, lambda: False, self.device, "the gradient of a fold, whatever the chunk,", _ADVICE)
 
     def _sum_dtypes(self, inputs: Sequence[Tensor]) -> list[torch.dtype]:
         """What gradients are added up in: single precision at least, but for the buffers that a term adds to itself."""
@@ -225,20 +240,6 @@ def _requiring_grad(tree: Tree, needed: Sequence[bool]) -> Tree:
     """The tree, with `requires_grad` where a gradient is needed."""
     flags = iter(needed)
     return pytree.apply(tree, lambda leaf: leaf.requires_grad_(next(flags)))
-
-
-@contextlib.contextmanager
-def _undivided() -> Iterator[None]:
-    """Says what to do where the gradients themselves do not fit, since smaller chunks are of no help."""
-    try:
-        yield
-    except Exception as error:
-        if is_out_of_memory(error):
-            raise BudgetError(
-                f"the gradients of a fold do not fit, whatever the chunk: {error_line(error)}. Use a larger budget, or "
-                "require the gradients of less: they are as large as what they are of, in single precision at least"
-            ) from error
-        raise
 
 
 def _flat(name: str, tree: Tree, grads: Any) -> Gradients:

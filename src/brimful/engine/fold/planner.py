@@ -28,10 +28,8 @@ from .tiling import Tiling
 MAX_CHUNK = 4096
 """Components of a chunk beyond which larger ones are no faster, unless the term says otherwise (`term.max_chunk`)."""
 
-_CACHED, _EFFICIENT = (
-    64e6,
-    16,
-)  # on a CPU, bytes of a chunk beyond which caches do not help; but never so few components
+_CACHED = 64e6  # bytes of a chunk beyond which the caches of a CPU do not help
+_EFFICIENT = 16  # but never fewer components than this in a chunk
 _STATES = 2.0  # of the running sums: as they are updated, and as a result
 _FRESH = 1.0  # seconds for which a plan holds; then free memory is read again
 _PLANS = 64  # remembered of a term, and forms of its data
@@ -66,7 +64,6 @@ class FoldRequest:
 
     chunk_size: int | None
     strategy: str
-    budget: BudgetLike
 
 
 def plan_tiling(
@@ -78,7 +75,7 @@ def plan_tiling(
         samples: of all ranks; those of x are taken for a sample of them.
     """
     data = _term_data(request, passes, components, x, needed)
-    key = (request.chunk_size, request.strategy, str(request.budget), pytree.rows(components), samples)
+    key = (request.chunk_size, request.strategy, str(passes.budget), pytree.rows(components), samples)
     at, fold_plan = data.plans.get(key, (-_FRESH, None))
     if fold_plan is None or time.monotonic() - at > _FRESH:
         fold_plan = _plan(request, passes, data, components, x, needed, samples)
@@ -145,7 +142,7 @@ def _plan(
             work,
             sizes,
             lambda rows: with_fixed(chunk_cost(rows)),
-            memory_limit(request.budget, passes.device),
+            memory_limit(passes.budget, passes.device),
             asked,
             single,
         )
@@ -188,7 +185,7 @@ def _term_data(request: FoldRequest, passes: Passes, components: Tree, x: Tree, 
             logit, value = evaluate_one(term, components, x, passes.device)
         cost = None
         if formula(term, logit.dtype) is None:
-            cost = measure(passes, components, x, needed, most, memory_limit(request.budget, passes.device))
+            cost = measure(passes, components, x, needed, most, memory_limit(passes.budget, passes.device))
         if len(remembered) >= _PLANS:
             remembered.clear()
         remembered[key] = _TermData(value.shape[2], logit.dtype, cost)

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from ...core.base import pytree
-from ...core.base.errors import ConfigError
+from ...core.base.errors import BudgetError, ConfigError
 from ...core.base.pytree import Tree
 from ...core.memory.cost import Cost
 from ...core.memory.oom import OutOfMemory
@@ -16,7 +16,7 @@ from ...core.memory.probe import peak_bytes, probe
 from .online_softmax import softmax_mean
 from .passes import Passes, rows_of
 from .term import evaluate, is_fused, without_hooks
-from .tiling import Tiling, too_small
+from .tiling import ADVICE, SMALLEST, Tiling
 
 _LARGEST = 256  # components of a probe: 1, 4, 16 and so on up to this
 _FIXED = 0.05  # share of what is fixed at which a probe is large enough
@@ -103,7 +103,7 @@ def measure(passes: Passes, components: Tree, x: Tree, needed: Sequence[bool], m
             if costs:  # fewer samples, or chunks, did fit
                 return ChunkCost(tuple(costs))
             if samples == 1:
-                raise too_small(str(error)) from error
+                raise BudgetError(f"{SMALLEST} does not fit: {error}. {ADVICE}") from error
             samples = max(1, samples // 4)
 
 

@@ -9,7 +9,7 @@ sum of all ranks' losses.
 
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -19,7 +19,7 @@ from torch import Tensor
 from ...core.base import pytree
 from ...core.base.errors import ConfigError, InputError
 from ...core.base.pytree import Tree
-from ..distributed.collectives import collective_errors
+from ..distributed.collectives import all_gather, all_reduce
 from .online_softmax import SoftmaxState, at_least_single
 from .passes import Gradients, Passes, Saved, with_leaves
 from .term import CapturedTensors
@@ -95,10 +95,6 @@ class FoldRanks:
         first = sum(self.sizes[:rank])
         return slice(first, first + self.sizes[rank])
 
-    def gather_numbers(self, numbers: Sequence[int]) -> list[list[int]]:
-        """Every rank's numbers."""
-        return _gather_numbers(self.group, self.device, numbers)
-
     def all_gather(self, own: Tensor) -> Tensor:
         """The rows of all ranks, one rank after the other; padded on the way, since they differ in number."""
         row, most = own.shape[1:], max(self.sizes)
@@ -108,24 +104,17 @@ class FoldRanks:
         sent = torch.zeros(most * width, dtype=torch.uint8, device=own.device)
         sent[: len(own) * width] = own.detach().contiguous().reshape(-1).view(torch.uint8)
         received = [torch.empty_like(sent) for _ in self.sizes]
-        with collective_errors():
-            dist.all_gather(received, sent, group=self.group)
+        all_gather(received, sent, self.group)
         parts = [part[: size * width] for part, size in zip(received, self.sizes, strict=True)]
         return torch.cat(parts).view(own.dtype).reshape(self.samples, *row)
-
-    def all_reduce(self, tensor: Tensor, operation: Any = dist.ReduceOp.SUM) -> None:
-        """Sums, or other reductions, over ranks, in place."""
-        if tensor.numel():
-            with collective_errors():
-                dist.all_reduce(tensor, operation, group=self.group)
 
     def merge(self, state: SoftmaxState) -> None:
         """Makes of every rank's state that of all components."""
         top_B = state.m_B.clone()
-        self.all_reduce(top_B, dist.ReduceOp.MAX)
+        all_reduce(top_B, dist.ReduceOp.MAX, self.group)
         state.rescale(top_B)  # a NaN that the maximum passed over is in the sums now
         sums = torch.cat((state.Z_B[:, None], state.S_BV), 1)
-        self.all_reduce(sums)
+        all_reduce(sums, group=self.group)
         state.Z_B.copy_(sums[:, 0])
         state.S_BV.copy_(sums[:, 1:])
 
@@ -133,27 +122,21 @@ class FoldRanks:
 def _gather_numbers(group: dist.ProcessGroup, device: torch.device, numbers: Sequence[int]) -> list[list[int]]:
     sent = torch.tensor([int(number) for number in numbers], dtype=torch.int64, device=device)
     received = [torch.empty_like(sent) for _ in range(dist.get_world_size(group))]
-    with collective_errors():
-        dist.all_gather(received, sent, group=group)
+    all_gather(received, sent, group)
     return [tensor.tolist() for tensor in received]
 
 
 @dataclass(slots=True, eq=False)
-class ShardedPasses:
+class ShardedPasses(Passes):
     """The passes of a fold whose components are spread over ranks; each rank's own are a fold of all samples."""
 
-    passes: Passes
-    ranks: FoldRanks
-
-    @property
-    def captured(self) -> CapturedTensors:
-        return self.passes.captured
+    ranks: FoldRanks = field(kw_only=True)
 
     def forward(self, components: Tree, x: Tree) -> tuple[Tensor, Tensor, Saved]:
         """The log-sum-exp and the mean of this rank's samples over the components of all ranks."""
         gathered = pytree.apply(x, self.ranks.all_gather)
-        state = self.passes.state(components, gathered)
-        values = self.ranks.gather_numbers([state.S_BV.shape[1], state.dtype.itemsize])
+        state = self.state(components, gathered)
+        values = _gather_numbers(self.ranks.group, self.device, [state.S_BV.shape[1], state.dtype.itemsize])
         if any(other != values[0] for other in values):
             widths = ", ".join(f"{width} of {8 * size} bits" for width, size in values)
             raise InputError(f"the values of the ranks' terms differ in width: {widths}. Give every rank the same term")
@@ -176,11 +159,11 @@ class ShardedPasses:
         last = first + len(gathered)
         on_any_rank = [*needed[:first], *self.ranks.needed, *needed[last:]]
         values = (lse_B, mean_BV, *all_grads)
-        gradients = list(self.passes.gradients(components, with_leaves(x, gathered), values, on_any_rank))
+        gradients = list(self.gradients(components, with_leaves(x, gathered), values, on_any_rank))
         for index in range(first, last):
             gradient = gradients[index]
             if gradient is not None:
                 total = gradient.to(at_least_single(gradient.dtype)).contiguous()
-                self.ranks.all_reduce(total)
+                all_reduce(total, group=self.ranks.group)
                 gradients[index] = total[own].to(gradient.dtype) if needed[index] else None
         return gradients

@@ -14,8 +14,8 @@ from torch import Tensor
 from ...core.base import pytree
 from ...core.base.errors import InputError
 from ...core.base.pytree import Tree
-from ...core.memory.oom import error_line, is_out_of_memory
-from .tiling import too_small
+from ...core.memory.oom import retry_smaller
+from .tiling import ADVICE, SMALLEST
 
 Term = Callable[[Any, Any], tuple[Tensor, Tensor]]
 """`term(chunk, x) -> (logit_Bk, value_BkV)`."""
@@ -31,11 +31,11 @@ class FusedTerm(Protocol):
     `fold` calls the term itself, without a graph, in its forward pass, and `vjp` for every chunk in its backward pass.
     """
 
-    def __call__(self, chunk: Any, x: Any) -> tuple[Tensor, Tensor]: ...
+    def __call__(self, chunk: Any, x: Any) -> tuple[Tensor, Tensor]:
+        """The logits and values, as any term."""
 
     def parameters(self) -> Iterable[Tensor]:
         """All tensors of the term that may require a gradient. Others get none."""
-        ...
 
     def vjp(self, chunk: Any, x: Any, grads: dict[Tensor, Tensor]) -> tuple[Tensor, Tensor, TermVJP]:
         """The term's logits and values, and their vector-Jacobian product. Called without a graph.
@@ -52,7 +52,6 @@ class FusedTerm(Protocol):
             form of the chunk and of x, with None for a tensor, or for all of them, where none is needed. The two that
             it is given are its own to write to.
         """
-        ...
 
 
 def is_fused(term: Any) -> bool:
@@ -130,12 +129,8 @@ def captured_tensors(term: Any, components: Tree, x: Tree, device: torch.device)
 def evaluate_one(term: Term, components: Tree, x: Tree, device: torch.device) -> tuple[Tensor, Tensor]:
     """The term's logits and values for one component and one sample. Where these do not fit, nothing does."""
     part, sample = (pytree.apply(tree, lambda leaf: leaf.detach()[:1]) for tree in (components, x))
-    try:
-        return evaluate(term, part, sample, pytree.rows(part), pytree.rows(sample), device)
-    except Exception as error:
-        if is_out_of_memory(error):
-            raise too_small(error_line(error)) from error
-        raise
+    rows = pytree.rows(part), pytree.rows(sample)
+    return retry_smaller(lambda: evaluate(term, part, sample, *rows, device), lambda: False, device, SMALLEST, ADVICE)
 
 
 @contextlib.contextmanager

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import torch
 
-from ...core.base.errors import BrimfulWarning, BudgetError
+from ...core.base.errors import BrimfulWarning
 from ...core.memory.oom import retry_smaller
 
 SMALLEST = "one component for one sample"
@@ -85,11 +85,6 @@ class Tiling:
                 stacklevel=2,
             )
         return True
-
-
-def too_small(reason: str) -> BudgetError:
-    """The error for the smallest tile there is."""
-    return BudgetError(f"{SMALLEST} does not fit: {reason}. {ADVICE}")
 
 
 def size(part: slice) -> int:

@@ -21,9 +21,9 @@ from ...core.runs.rundir import RunDir
 from ...data.loader import Loader
 from ..distributed.collectives import TIMEOUT, Group, process_group, torchrun_rank
 from . import launcher, run
+from .checkpoints import CheckpointDir
 from .config import TrainConfig
 from .result import TrainResult
-from .run import RunLocation
 from .step.optimizer_step import LossFunction
 from .task import MetricsFunction, TrainTask
 
@@ -85,7 +85,7 @@ def train(
         events = stack.enter_context(Events())
         if group.is_first and (sink := sink_for(progress)) is not None:
             events.add(sink)
-        location = None
+        checkpoints = None
         if out is not None:
             task = task.with_fingerprint(fingerprint)
             if group.is_first:
@@ -93,11 +93,11 @@ def train(
                 opened = RunDir.open(out, work=name, config=identity, input=task.fingerprint, resume=resume)
                 rundir = stack.enter_context(opened)
                 events.add(rundir.log)
-                location = RunLocation(rundir.path, rundir.identity)
+                checkpoints = CheckpointDir(rundir.path, rundir.identity)
         if len(rank_devices) > 1:
-            return launcher.run(task, rank_devices, location, events, stop)
+            return launcher.run(task, rank_devices, checkpoints, events, stop)
         stack.enter_context(process_group(group, timeout=TIMEOUT + _checkpoint_seconds(model)))
-        return run.run(task, group, events, location, stop)
+        return run.run(task, group, events, checkpoints, stop)
 
 
 def plan_train(

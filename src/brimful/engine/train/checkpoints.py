@@ -51,48 +51,43 @@ class Checkpoint:
 class CheckpointDir:
     """The checkpoints of one run.
 
-    Args:
-        folder: where they are.
+    Attributes:
+        run: the open run directory that they are in.
         identity: of the run; a checkpoint of another is skipped.
-        warn: warns of a damaged one.
+        best: the number of the best so far, of those that were read or saved here.
     """
 
-    def __init__(self, folder: Path, identity: str, warn: Callable[[str], None]) -> None:
-        self._folder, self._identity, self._warn = folder, identity, warn
-        self._best: dict[int, int | None] = {}
+    def __init__(self, run: Path, identity: str) -> None:
+        self.run, self.identity, self._folder = run, identity, run / "checkpoints"
+        self.best: int | None = None
+        self._best_at: dict[int, int | None] = {}  # the best so far when a checkpoint was written
 
-    def save(self, checkpoint: Checkpoint, best: int | None = None, is_best: bool = False) -> int:
-        """Writes a checkpoint, and its number into it; on disk when this returns.
-
-        Args:
-            best: the number of the best so far.
-            is_best: whether it is this one.
-        """
+    def save(self, checkpoint: Checkpoint, is_best: bool = False) -> None:
+        """Writes a checkpoint, and the number of the best into it; on disk when this returns."""
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
             for unfinished in self._folder.glob(f"*{_NEW}"):
                 shutil.rmtree(unfinished)
             number = max(self._numbers(), default=0) + 1
-            best = number if is_best else best
+            best = number if is_best else self.best
             self._write(number, checkpoint, best)
         except OSError as error:
             raise storage_error(self._folder, error) from error
-        self._best[number] = best
+        self.best = self._best_at[number] = best
         write_atomic(self._folder / "last", f"{number:07d}\n".encode())
         if is_best:
             write_atomic(self._folder / "best", f"{number:07d}\n".encode())
         self._prune()
-        return number
 
-    def last(self) -> Checkpoint | None:
-        """The newest that is whole; `metadata["best"]` is the number of the best."""
+    def last(self, warn: Callable[[str], None]) -> Checkpoint | None:
+        """The newest that is whole; warns of damaged ones."""
         for number in sorted(self._numbers(), reverse=True):
             try:
                 checkpoint = self.read(number)
             except CorruptError as error:
-                self._warn(f"checkpoint {number} is skipped: {error}")
+                warn(f"checkpoint {number} is skipped: {error}")
                 continue
-            self._best[number] = checkpoint.metadata["best"]
+            self.best = self._best_at[number] = checkpoint.metadata["best"]
             return checkpoint
         return None
 
@@ -100,7 +95,7 @@ class CheckpointDir:
         """A checkpoint, if it is whole."""
         folder = self._folder / f"{number:07d}"
         body = read_sealed(folder / _STATE, _KIND)
-        if body["identity"] != self._identity:
+        if body["identity"] != self.identity:
             raise CorruptError(f"{folder} is of another run")
         try:
             if digest(folder / _TENSORS) != body["digest"]:
@@ -108,7 +103,7 @@ class CheckpointDir:
             tensors = safetensors.torch.load_file(folder / _TENSORS)
         except (OSError, SafetensorError) as error:
             raise CorruptError(f"{folder / _TENSORS} cannot be read: {error}") from error
-        return Checkpoint(tensors, body["metadata"] | {"best": body["best"], "number": number})
+        return Checkpoint(tensors, body["metadata"] | {"best": body["best"]})
 
     def _write(self, number: int, checkpoint: Checkpoint, best: int | None) -> None:
         final = self._folder / f"{number:07d}"
@@ -117,7 +112,7 @@ class CheckpointDir:
         try:
             save_tensors(checkpoint.tensors, new / _TENSORS)
             body = {
-                "identity": self._identity,
+                "identity": self.identity,
                 "digest": digest(new / _TENSORS),
                 "metadata": checkpoint.metadata,
                 "best": best,
@@ -136,8 +131,8 @@ class CheckpointDir:
 
     def _prune(self) -> None:
         numbers = sorted(self._numbers(), reverse=True)
-        kept = {*numbers[:2], *(self._best.get(number) for number in numbers[:2])}
-        if any(number not in self._best for number in numbers[:2]):
+        kept = {*numbers[:2], *(self._best_at.get(number) for number in numbers[:2])}
+        if any(number not in self._best_at for number in numbers[:2]):
             return  # one that was not read, so its best is not known
         for number in numbers:
             if number not in kept:
@@ -166,20 +161,18 @@ class Checkpointer:
     group: Group
     keep_best: bool
     warn: Callable[[str], None]
-    _best_number: int | None = None
     _best_weights: dict[str, Tensor] | None = None
 
     def resume(self) -> tuple[TrainState, dict[str, Any]] | None:
         """Restores the last checkpoint on all ranks: the state, and the metadata that it was saved with. Without one,
         all ranks have the first one's weights."""
-        checkpoint = self.directory.last() if self.directory is not None else None
+        checkpoint = self.directory.last(self.warn) if self.directory is not None else None
         if self.group.ranks > 1:
             checkpoint = _broadcast(self.group, checkpoint)
             self._share_weights()
             self.average.restore({})
         if checkpoint is None:
             return None
-        self._best_number = checkpoint.metadata.get("best")
         state = TrainState.from_json(checkpoint.metadata["state"], checkpoint.tensors["curve"])
         self._load(checkpoint.under("model/"))
         optimizers.restore(self.optimizer, checkpoint.under("optimizer/"), checkpoint.metadata["optimizer"])
@@ -193,8 +186,7 @@ class Checkpointer:
     def save(self, state: TrainState, metadata: dict[str, Any], is_best: bool = False) -> None:
         """A checkpoint, where there is a directory; otherwise the weights, if they are the best."""
         if self.directory is not None:
-            number = self.directory.save(self._capture(state, metadata), self._best_number, is_best)
-            self._best_number = number if is_best else self._best_number
+            self.directory.save(self._capture(state, metadata), is_best)
         elif is_best and self.keep_best and self.group.is_first:
             with self.average.in_place():
                 weights = self.model.state_dict()
@@ -205,8 +197,8 @@ class Checkpointer:
         if self.keep_best and self._best_weights is not None:
             self._load(self._best_weights)
         else:
-            if self.keep_best and self.directory is not None and self._best_number is not None:
-                self._load_best(self.directory, self._best_number)
+            if self.keep_best and self.directory is not None and self.directory.best is not None:
+                self._load_best(self.directory, self.directory.best)
             self.average.apply()
         self._share_weights()
 

@@ -74,7 +74,7 @@ class TrainOptions(StoppingOptions, BatchOptions, OptimizerOptions, CheckpointOp
 
     def train_options(self) -> dict[str, Any]:
         """The keyword arguments of `brimful.train` among a workload's options."""
-        return {each.name: getattr(self, each.name) for each in fields(TrainOptions)}
+        return {declared.name: getattr(self, declared.name) for declared in fields(TrainOptions)}
 
 
 _IDENTITY = (

@@ -21,7 +21,7 @@ class Evaluator:
         self, model: nn.Module, loss: LossFunction, loader: Loader, precision: Precision, group: Group
     ) -> None:
         self._model, self._loss, self._loader, self._precision = model, loss, loader, precision
-        self._group, self._in_step = group, calls_in_lockstep(model, group)
+        self._group, self._calls_in_lockstep = group, calls_in_lockstep(model, group)
         self._micro_batches = 1
 
     @torch.no_grad()
@@ -31,7 +31,7 @@ class Evaluator:
         rank, ranks, device = self._group.rank, self._group.ranks, self._loader.device
         sums = torch.zeros((), device=device), torch.zeros((), device=device)
         for number, batch in enumerate(self._loader.epoch(0)):
-            if self._in_step:
+            if self._calls_in_lockstep:
                 count = count_samples(batch)
                 batch = slice_batch(batch, count, count * rank // ranks, count * (rank + 1) // ranks)
             elif number % ranks != rank or not count_samples(batch):
@@ -54,7 +54,7 @@ class Evaluator:
             before, self._micro_batches = self._micro_batches, min(2 * self._micro_batches, count_samples(batch))
             return self._micro_batches > before
 
-        if self._in_step:  # ranks may not differ in how often they run
+        if self._calls_in_lockstep:  # ranks may not differ in how often they run
             return attempt()
         smallest, advice = "one sample of the validation data", "Use a larger budget"
         return retry_smaller(attempt, shrink, self._loader.device, smallest, advice)

@@ -20,9 +20,9 @@ from ...core.runs.events import BatchDone, Events, Finished
 from ...core.runs.events import Event as RunEvent
 from ..distributed.collectives import Group, process_group
 from ..distributed.workers import Answer, Channel, Event, LocalWorkers
-from . import run as trainjob
+from .checkpoints import CheckpointDir
 from .result import TrainResult
-from .run import RunLocation
+from .run import run as run_rank
 from .task import TrainTask
 
 _TIMEOUT = 1800.0  # seconds a rank waits for another: the parent sees sooner that one is gone
@@ -32,7 +32,7 @@ _GRACE = 3.0  # seconds for the one that died to be seen, when another complains
 def run(
     task: TrainTask,
     rank_devices: Sequence[torch.device],
-    location: RunLocation | None,
+    checkpoints: CheckpointDir | None,
     events: Events,
     stop: Callable[[], bool],
 ) -> TrainResult:
@@ -43,13 +43,11 @@ def run(
     with tempfile.TemporaryDirectory(prefix="brimful-ranks-") as folder, LocalWorkers() as ranks:
         try:
             for rank, device in enumerate(rank_devices):
-                own = location if rank == 0 else None
+                own = checkpoints if rank == 0 else None
                 arguments = task, Group(rank, count, device), own, f"file://{folder}/rendezvous"
                 ranks.start(f"rank {rank}", _train_rank, *arguments, threads=threads)
             fields, weights = _supervise(ranks, forward, stop)
-        except KeyboardInterrupt:
-            raise
-        except BaseException as error:
+        except Exception as error:  # of an interruption the first rank has said so
             with contextlib.suppress(Exception):
                 forward.failed(error)
             raise
@@ -87,10 +85,9 @@ class _EventForwarder:
 
 def _supervise(ranks: LocalWorkers, forward: _EventForwarder, stop: Callable[[], bool]) -> tuple[Any, bytes]:
     """Passes on events until all ranks are done, or one is gone; what the first rank returned."""
-    result, cancelled = None, False
+    result = None
     while ranks.running:
-        if stop() and not cancelled:
-            cancelled = True
+        if stop():
             ranks.cancel()
         answer = ranks.receive(0.2)
         if answer is None:
@@ -131,11 +128,11 @@ def _died(ranks: LocalWorkers, answer: Answer) -> WorkerError:
 
 
 def _train_rank(
-    channel: Channel, task: TrainTask, group: Group, location: RunLocation | None, rendezvous: str
+    channel: Channel, task: TrainTask, group: Group, checkpoints: CheckpointDir | None, rendezvous: str
 ) -> tuple[Any, bytes] | None:
     """Trains as one rank; the fields of the result, and the weights, on the first."""
     with Events(*([channel.send] if group.is_first else [])) as events, process_group(group, rendezvous, _TIMEOUT):
-        result = trainjob.run(task, group, events, location, channel.cancel.is_set)
+        result = run_rank(task, group, events, checkpoints, channel.cancel.is_set)
     if not group.is_first:
         return None
     state = {name: value.cpu().clone().contiguous() for name, value in task.model.state_dict().items()}

@@ -99,19 +99,21 @@ class TrainLoop:
         self._evaluator = None
         if prepared.valid is not None:
             self._evaluator = Evaluator(self._model, task.loss, prepared.valid, prepared.precision, group)
-        self._rows: list[Any] = []  # of the steps since the last reading: on a device reading waits for it
-        self._monitor = DivergenceMonitor(config.max_nonfinite, scale is not None, self._warn_some, self._describe)
+        # The steps since the last reading, which on a device waits for it: rows in place there, plain ones as they are.
+        self._rows: list[Any] = []
+        self._log = torch.zeros(self._read_every, 3, dtype=self.step.dtype, device=self._device)
+        self._slots = self._log.unbind()
+        self.monitor = DivergenceMonitor(config.max_nonfinite, scale is not None, self._warn_some, self._describe)
         self._checkpointer = Checkpointer(
             task.model, optimizer, self._average, scale, loader, checkpoints, group, config.best, self._warn
         )
         self._warnings = 0
-        self._seconds_before = 0.0
         self._saved_at = self._reported_at = self._started_at = time.monotonic()
 
     def run(self) -> None:
         """Trains until all epochs are done, or the monitored number stops improving."""
-        self._started_at = self._saved_at = self._reported_at = time.monotonic()
-        self._seconds_before = self.state.seconds
+        self._saved_at = self._reported_at = time.monotonic()
+        self._started_at = self._saved_at - self.state.seconds
         while not self.state.stopped and (self.state.step < self.steps or self.state.sums.seconds > 0):
             self._epoch()
             self._end_epoch()
@@ -129,7 +131,7 @@ class TrainLoop:
             self._set_lr()
             seed = rng.derive_seed(config.seed, rng.STEP, state.step, self._group.rank)
             row = self._take_step(batch, seed)
-            self._rows.append(row if isinstance(row, tuple) else row.clone())
+            self._rows.append(row if isinstance(row, tuple) else self._slots[len(self._rows)].copy_(row))
             state.step += 1
             state.batch += 1
             state.sums.seconds = time.monotonic() - started
@@ -162,10 +164,9 @@ class TrainLoop:
         state = self.state
         sums = state.sums
         rows, self._rows = self._rows, []
-        if rows and isinstance(rows[0], torch.Tensor):
-            rows = torch.stack(rows).tolist()
-        for total, weight, norm in rows:
-            if self._monitor.check(len(state.curve), total, weight, norm, state.epoch):
+        on_device = bool(rows) and isinstance(rows[0], torch.Tensor)
+        for total, weight, norm in self._log[: len(rows)].tolist() if on_device else rows:
+            if self.monitor.check(len(state.curve), total, weight, norm, state.epoch):
                 sums.total, sums.weight = sums.total + total, sums.weight + weight
                 sums.norm, sums.norm_max = sums.norm + norm, max(sums.norm_max, norm)
                 sums.steps += 1
@@ -185,7 +186,7 @@ class TrainLoop:
                 seconds=now - self._reported_at,
                 peak=self._peak.read(),
                 budget=plan.budget,
-                flagged=self._monitor.skipped,
+                flagged=self.monitor.skipped,
             )
         )
         if self.state.curve:
@@ -197,10 +198,6 @@ class TrainLoop:
         plan = self._loader.plan
         items = plan.items or 0
         return self.state.epoch * items + min(items, self.state.batch * plan.batch)
-
-    @property
-    def skipped(self) -> int:
-        return self._monitor.skipped
 
     def _stop_requested(self) -> bool:
         """Whether any rank was asked to stop; all must leave after the same step."""
@@ -298,7 +295,7 @@ class TrainLoop:
     def _save(self, is_best: bool = False) -> None:
         self._read_rows()
         self.state.micro_batches = self.step.micro_batches
-        self.state.seconds = self._seconds_before + time.monotonic() - self._started_at
+        self.state.seconds = time.monotonic() - self._started_at
         self._checkpointer.save(self.state, {"steps": self.steps, "plan": self._prepared.plan.to_dict()}, is_best)
         self._saved_at = time.monotonic()
 
@@ -324,8 +321,8 @@ class TrainLoop:
         split = self.step.micro_batches > 1 or self._group.ranks > 1
         if split and any(isinstance(module, nn.modules.batchnorm._BatchNorm) for module in model.modules()):
             self._warn(
-                "the model has batch normalisation and batches are split: each part is normalised by itself, which is "
-                "not the whole batch's gradient. Use group or layer normalisation, or accumulation_steps=1 on one rank"
+                "the model has batch normalization and batches are split: each part is normalized by itself, which is "
+                "not the whole batch's gradient. Use group or layer normalization, or accumulation_steps=1 on one rank"
             )
 
 

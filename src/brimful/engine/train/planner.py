@@ -1,5 +1,6 @@
 """The plan of a training run: where the data lives, how many micro-batches, whether to recompute, in what precision."""
 
+import contextlib
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,6 +21,7 @@ from ...data.residency import TIERS
 from ..distributed.collectives import Group, calls_in_lockstep
 from .config import TrainConfig
 from .optim import optimizers
+from .step.buffers import BufferBackup
 from .step.loss import LossOutput
 from .step.microbatches import count_samples, slice_batch
 from .step.precision import Precision, resolve
@@ -200,11 +202,8 @@ def _loaders(task: TrainTask, device: torch.device, group: Group) -> tuple[list[
 
 
 def _first_batch(loader: Loader) -> Any:
-    batches = loader.epoch(0)
-    try:
+    with contextlib.closing(loader.epoch(0)) as batches:  # pyright: ignore[reportArgumentType]
         return next(batches)
-    finally:
-        batches.close()  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def _measure(
@@ -223,7 +222,8 @@ def _measure(
     if count == 0:  # a rank without samples
         return Cost(0, 0, source="guess")
     first = min(count, max(2, count // 16))
-    buffers = [(buffer, buffer.clone()) for buffer in model.buffers()]
+    buffers = BufferBackup(model)
+    buffers.save()
 
     def peak(size: int) -> float:
         part = slice_batch(batch, count, 0, size)
@@ -243,9 +243,7 @@ def _measure(
             raise
         finally:
             model.zero_grad(set_to_none=True)
-            with torch.no_grad():
-                for buffer, before in buffers:
-                    buffer.copy_(before)
+            buffers.restore()
 
     def following(cost: Cost, size: int) -> int | None:
         if size <= first:

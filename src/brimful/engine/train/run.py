@@ -3,7 +3,6 @@
 import contextlib
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -12,14 +11,13 @@ import pyarrow.parquet as pq
 import torch
 from torch import nn
 
-from ...core.base.errors import BudgetError
 from ...core.base.units import format_bytes, format_count
 from ...core.memory.cost import Cost
 from ...core.memory.limit import MemoryLimit
 from ...core.memory.monitor import Peak, Sampler
-from ...core.memory.oom import is_out_of_memory
+from ...core.memory.oom import retry_smaller
 from ...core.memory.plan import Plan
-from ...core.runs.events import Events, Finished, Planned, Started, Warned
+from ...core.runs.events import Events, Finished, Planned, Started
 from ...core.runs.files import write_atomic
 from ..distributed.collectives import Group
 from .checkpoints import CheckpointDir
@@ -29,16 +27,6 @@ from .result import TrainResult
 from .step.recompute import recomputing
 from .step.rng import preserve_rng
 from .task import TrainTask
-
-_CHECKPOINTS = "checkpoints"
-
-
-@dataclass(frozen=True, slots=True)
-class RunLocation:
-    """An open run directory, and the identity of the run that its files carry."""
-
-    path: Path
-    identity: str
 
 
 def plan(task: TrainTask, group: Group, cost: Cost | None) -> Plan:
@@ -50,28 +38,23 @@ def plan(task: TrainTask, group: Group, cost: Cost | None) -> Plan:
 
 def _move(model: nn.Module, memory_limit: MemoryLimit) -> None:
     """The model to the device, ready to train."""
-    try:
-        model.to(memory_limit.device).train()
-    except RuntimeError as error:
-        if not is_out_of_memory(error):
-            raise
-        size = sum(parameter.numel() * parameter.element_size() for parameter in model.parameters())
-        raise BudgetError(
-            f"the model's weights take {format_bytes(size)}, and the budget on {memory_limit.device} is "
-            f"{format_bytes(memory_limit.bytes)}. Use a larger budget or a smaller model"
-        ) from error
+    size = sum(parameter.numel() * parameter.element_size() for parameter in model.parameters())
+    retry_smaller(
+        lambda: model.to(memory_limit.device).train(),
+        lambda: False,
+        memory_limit.device,
+        f"a model with weights of {format_bytes(size)}, in a budget of {format_bytes(memory_limit.bytes)},",
+        "Use a larger budget or a smaller model",
+    )
 
 
 def run(
-    task: TrainTask, group: Group, events: Events, location: RunLocation | None, stop: Callable[[], bool]
+    task: TrainTask, group: Group, events: Events, checkpoints: CheckpointDir | None, stop: Callable[[], bool]
 ) -> TrainResult:
     """Trains as one rank; the first one writes checkpoints and emits events."""
-    device, checkpoints = group.device, None
-    if location is not None:
-        folder = location.path / _CHECKPOINTS
-        checkpoints = CheckpointDir(folder, location.identity, lambda message: events.emit(Warned(message=message)))
+    device, folder = group.device, None if checkpoints is None else checkpoints.run
     with contextlib.ExitStack() as stack:
-        loops = stack.enter_context(_emit_finished(events, location))
+        loops = stack.enter_context(_emit_finished(events, folder))
         if device.type == "cuda":
             stack.enter_context(torch.cuda.device(device))
         stack.enter_context(preserve_rng(device))
@@ -102,10 +85,10 @@ def run(
             micro_batches=loop.step.micro_batches,
             observed=peak.read(),
             stopped=state.stopped,
-            out=location.path if location is not None else None,
+            out=folder,
         )
-        if location is not None:
-            _write_history(result, location.path)
+        if folder is not None:
+            _write_history(result, folder)
         return result
 
 
@@ -117,21 +100,19 @@ def _write_history(result: TrainResult, folder: Path) -> None:
 
 
 @contextlib.contextmanager
-def _emit_finished(events: Events, location: RunLocation | None) -> Iterator[list[TrainLoop]]:
+def _emit_finished(events: Events, folder: Path | None) -> Iterator[list[TrainLoop]]:
     """Emits how the run ended, whatever happens. The loop is put into the list as soon as there is one."""
     loops, started = list[TrainLoop](), time.perf_counter()
 
     def finished(state: str, message: str = "") -> None:
-        done, bad = sum(loop.samples_done() for loop in loops), sum(loop.skipped for loop in loops)
+        done, bad = sum(loop.samples_done() for loop in loops), sum(loop.monitor.skipped for loop in loops)
         seconds = time.perf_counter() - started
         events.emit(Finished(state=state, done=done, bad=bad, seconds=seconds, message=message))
 
     try:
         yield loops
     except (KeyboardInterrupt, StopRequested):
-        advice = "nothing was kept"
-        if location is not None:
-            advice = f"run the same command again to go on from {location.path}"
+        advice = "nothing was kept" if folder is None else f"run the same command again to go on from {folder}"
         finished("interrupted", advice)
         steps = sum(loop.state.step for loop in loops)
         raise KeyboardInterrupt(f"interrupted after {format_count(steps)} steps; {advice}") from None

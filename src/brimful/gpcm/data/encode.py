@@ -14,7 +14,7 @@ from .students import Students
 MAX_CATEGORIES = 256
 """More suggest a column that holds something else."""
 
-_MAX_LEVELS = 11  # scores in tenths are the finest that are recognised without categories=
+_MAX_LEVELS = 11  # scores in tenths are the finest that are recognized without categories=
 _TOLERANCE = 2e-3  # scores are often written with three decimals
 
 

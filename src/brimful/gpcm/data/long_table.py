@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet as pq
 
+from ...core.base.arrow import whole
 from ...core.base.errors import InputError
 from ...core.declare.config import option
 from .encode import ParsedSteps
@@ -137,8 +138,7 @@ def _find_columns(names: list[str], options: TableOptions, name: str) -> dict[st
 
 
 def _texts(column: pa.ChunkedArray) -> pa.Array:
-    column = column.combine_chunks()
-    array = column.chunk(0) if isinstance(column, pa.ChunkedArray) else column
+    array = whole(column)
     if pa.types.is_floating(array.type):  # pandas makes whole numbers with gaps into floats; 7.0 is question 7
         values = array.to_numpy(zero_copy_only=False)
         if bool((np.isnan(values) | (values == np.floor(values))).all()):

@@ -1,4 +1,4 @@
-"""Students sampled from the generalised partial credit model, with their true parameters.
+"""Students sampled from the generalized partial credit model, with their true parameters.
 
 Legend: B students, T steps of all, Q questions, K categories, H = K-1 thresholds.
 

@@ -56,7 +56,6 @@ def item_parameters(model: DeepGPCM, students: Students, by: str = "common", *, 
 
 def abilities(model: DeepGPCM, students: Students, *, steps: int = STEPS) -> Float[np.ndarray, " B"]:
     """The ability of each student after its last answer; NaN for one without answers."""
-    check_vocabulary(model, students)
     theta_B = np.full(len(students), np.nan)
     for rows, output in _ask_all(model, students, steps):
         theta_B[rows] = output.theta_BS.mean(1).double().cpu().numpy()
@@ -64,7 +63,6 @@ def abilities(model: DeepGPCM, students: Students, *, steps: int = STEPS) -> Flo
 
 
 def _common(model: DeepGPCM, students: Students, steps: int) -> tuple[np.ndarray, np.ndarray]:
-    check_vocabulary(model, students)
     rows = np.flatnonzero(students.lengths)
     sample = students.select(rows[np.unique(np.linspace(0, len(rows) - 1, min(STUDENTS, len(rows))).astype(int))])
     Q, H = model.config.questions, model.config.categories - 1
@@ -102,6 +100,7 @@ def _heads(model: DeepGPCM, students: Students, steps: int) -> tuple[np.ndarray,
 
 def _ask_all(model: DeepGPCM, students: Students, steps: int) -> Iterator[tuple[np.ndarray, ModelOutput]]:
     """Every question put to each student's final memory; students without answers are left out."""
+    check_vocabulary(model, students)
     Q, device = model.config.questions, model.value_memory.device
     with evaluation_mode(model):
         tables, question_Q = model.question_tables(), torch.arange(Q, device=device)

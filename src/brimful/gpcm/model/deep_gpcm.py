@@ -1,4 +1,4 @@
-"""Deep-GPCM: a key-value memory that follows what a student knows, read out as a generalised partial credit model.
+"""Deep-GPCM: a key-value memory that follows what a student knows, read out as a generalized partial credit model.
 
 Legend: B students, S steps, Q questions and the unknown one, K categories, H = K-1 thresholds, N slots, D value size,
 F hidden size, R rows of (question, response).

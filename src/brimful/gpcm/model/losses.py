@@ -36,12 +36,13 @@ def class_weights(counts_K: Int[Tensor, " K"]) -> Float[Tensor, " K"]:
 
 def cross_entropy(logits_TK: Tensor, response_T: Tensor) -> Tensor:
     """-log p(answer), of each step."""
-    return -_log_p(logits_TK, response_T)
+    log_p_TK = torch.log_softmax(at_least_float32(logits_TK), dim=1)
+    return -log_p_TK.gather(1, response_T[:, None])[:, 0]
 
 
 def focal(logits_TK: Tensor, response_T: Tensor, gamma: float = 2.0) -> Tensor:
     """-(1 - p)^gamma log p: well-predicted answers have little weight."""
-    log_p_T = _log_p(logits_TK, response_T)
+    log_p_T = -cross_entropy(logits_TK, response_T)
     return -((-torch.expm1(log_p_T)).clamp(min=0) ** gamma) * log_p_T
 
 
@@ -128,8 +129,3 @@ LOSSES: dict[str, Callable[[Loss, Tensor, Tensor], Tensor]] = {
     "kappa": lambda loss, logits, response: cross_entropy(logits, response),
 }
 """The loss of each step; kappa is not a sum over steps, and `Loss` computes it itself."""
-
-
-def _log_p(logits_TK: Tensor, response_T: Tensor) -> Tensor:
-    log_p_TK = torch.log_softmax(at_least_float32(logits_TK), dim=1)
-    return log_p_TK.gather(1, response_T[:, None])[:, 0]

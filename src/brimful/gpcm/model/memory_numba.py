@@ -90,26 +90,6 @@ def _back(V, weight, M, G, grad_w):
         grad_w[n], grad_w[n + 1], grad_w[n + 2], grad_w[n + 3] = s0, s1, s2, s3
 
 
-@_compiled
-def _load(tile, matrix, first, width):
-    for n in range(matrix.shape[0]):
-        for d in range(width):
-            tile[n * _W + d] = matrix[n, first + d]
-
-
-@_compiled
-def _save(tile, matrix, first, width):
-    for n in range(matrix.shape[0]):
-        for d in range(width):
-            matrix[n, first + d] = tile[n * _W + d]
-
-
-@_compiled
-def _copy(source, target):
-    for i in range(len(source)):
-        target[i] = source[i]
-
-
 @_outer
 def _forward(begin, end, w, e, a, start, question, row, length, saved, reads, final):
     N, D = start.shape[1:]
@@ -119,15 +99,15 @@ def _forward(begin, end, w, e, a, start, question, row, length, saved, reads, fi
         b, first = item // tiles, item % tiles * _W
         width = min(_W, D - first)
         V[:], M[:] = 0.0, 0.0
-        _load(M[0], start[b % len(start)], first, width)
+        M[0].reshape(up, _W)[:N, :width] = start[b % len(start), :, first : first + width]
         for t in range(length[b]):
             if saved.shape[1] > 0 and t > 0 and t % STEPS == 0:
-                _copy(M[t % 2], saved[item, t // STEPS - 1])
+                saved[item, t // STEPS - 1] = M[t % 2]
             _gather(V, weight, width, first, w, e, a, question[b, t], row[b, t])
             _step(V, weight, M[t % 2], M[1 - t % 2])
             for d in range(width):
                 reads[b, t, first + d] = V[d]
-        _save(M[length[b] % 2], final[b], first, width)
+        final[b, :, first : first + width] = M[length[b] % 2].reshape(up, _W)[:N, :width]
 
 
 @_outer
@@ -144,14 +124,14 @@ def _backward(
         width = min(_W, D - first)
         V[:], G[:] = 0.0, 0.0
         if len(grad_f) > 0:
-            _load(G, grad_f[b], first, width)
+            G.reshape(up, _W)[:N, :width] = grad_f[b, :, first : first + width]
         for segment in range(-(-length[b] // STEPS) - 1, -1, -1):
             low, high = segment * STEPS, min((segment + 1) * STEPS, length[b])
             if segment > 0:
-                _copy(saved[item, segment - 1], states[0])
+                states[0] = saved[item, segment - 1]
             else:
                 states[0, :] = 0.0
-                _load(states[0], start[b % len(start)], first, width)
+                states[0].reshape(up, _W)[:N, :width] = start[b % len(start), :, first : first + width]
             for t in range(low, high - 1):
                 _gather(V, weight, width, first, w, e, a, question[b, t], row[b, t])
                 _step(V, weight, states[t - low], states[t - low + 1])
@@ -167,7 +147,7 @@ def _backward(
                 for d in range(width):
                     grad_e[0, b, t, first + d] = V[3 * _W + d]
                     grad_a[0, b, t, first + d] = V[4 * _W + d]
-        _save(G, grad_s[b], first, width)
+        grad_s[b, :, first : first + width] = G.reshape(up, _W)[:N, :width]
 
 
 @_outer

@@ -1,4 +1,4 @@
-"""The generalised partial credit model: how likely each category is, given ability, discrimination and thresholds.
+"""The generalized partial credit model: how likely each category is, given ability, discrimination and thresholds.
 
 Legend: K categories, H = K-1 thresholds.
 

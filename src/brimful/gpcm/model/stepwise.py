@@ -24,7 +24,8 @@ def baseline(
     """What `model(...)` gives, computed step by step."""
     question_BS, response_BS, drop_BSF = model.prepare(question_BS, response_BS, length_B, seed_B)
     M_BND = model.value_memory.expand(len(question_BS), -1, -1)
-    thetas, alphas, betas = [], [], []
+    empty_B0, empty_B0H = M_BND.new_zeros(len(M_BND), 0), M_BND.new_zeros(len(M_BND), 0, model.config.categories - 1)
+    thetas, alphas, betas = [empty_B0], [empty_B0], [empty_B0H]
     for step in range(question_BS.shape[1]):
         k_Bk = model.key(question_BS[:, step])
         w_BN = torch.softmax(torch.tanh(model.query(k_Bk)) @ model.key_memory.mT, dim=1)
@@ -32,18 +33,14 @@ def baseline(
         f_BF = torch.tanh(model.summary(torch.cat([read_BD, k_Bk], dim=1)))
         if drop_BSF is not None:
             f_BF = f_BF * drop_BSF[:, step]
-        thetas.append(model.heads.theta(f_BF))
-        alphas.append(model.heads.alpha(f_BF, model.heads.alpha_part(k_Bk)))
-        betas.append(model.heads.beta(k_Bk))
+        thetas.append(model.heads.theta(f_BF)[:, None])
+        alphas.append(model.heads.alpha(f_BF, model.heads.alpha_part(k_Bk))[:, None])
+        betas.append(model.heads.beta(k_Bk)[:, None])
         x_BX = one_hot(model, question_BS[:, step], response_BS[:, step])
         v_BD = x_BX @ model.value.flatten(0, 1) + model.value_bias
         e_BD, a_BD = torch.sigmoid(model.erase(v_BD)), torch.tanh(model.add(v_BD))
         M_BND = M_BND * (1 - w_BN[:, :, None] * e_BD[:, None, :]) + w_BN[:, :, None] * a_BD[:, None, :]
-    if not thetas:
-        B, H = len(question_BS), model.config.categories - 1
-        theta_BS, beta_BSH = M_BND.new_zeros(B, 0), M_BND.new_zeros(B, 0, H)
-        return ModelOutput(partial_credit.logits(theta_BS, theta_BS, beta_BSH), theta_BS, theta_BS, beta_BSH)
-    theta_BS, alpha_BS, beta_BSH = (torch.stack(steps, dim=1) for steps in (thetas, alphas, betas))
+    theta_BS, alpha_BS, beta_BSH = (torch.cat(steps, dim=1) for steps in (thetas, alphas, betas))
     return ModelOutput(partial_credit.logits(theta_BS, alpha_BS, beta_BSH), theta_BS, alpha_BS, beta_BSH)
 
 

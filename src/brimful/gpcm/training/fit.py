@@ -5,11 +5,10 @@ vocabulary, class weights and weights come from the training students alone.
 """
 
 import functools
-import math
 import threading
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -25,7 +24,7 @@ from .. import store
 from ..data.files import Dataset
 from ..data.splits import split
 from ..data.students import PADDING, Students
-from ..evaluation.inference import Predictions, predict_next
+from ..evaluation.inference import predict_next
 from ..evaluation.item_parameters import abilities, item_parameters
 from ..evaluation.parameter_recovery import measure_recovery
 from ..model import dropout
@@ -34,7 +33,7 @@ from ..model.losses import Loss, class_weights
 from ..model.quantize import quantize
 from ..model.stepwise import baseline
 from ..options import MONITORS, TrainConfig
-from ..result import GPCMResult
+from ..result import GPCMResult, metric_values
 
 NAME = "gpcm train"
 _INFERENCE = 16_384  # steps of a batch when validation students are scored
@@ -172,12 +171,8 @@ class Validation:
     predict_by: str
 
     def __call__(self, model: Any, batches: Any) -> dict[str, float]:
-        metrics = asdict(self._predict(model).scores(self.predict_by))
-        return {name: value for name, value in metrics.items() if name != "count" and not math.isnan(value)}
-
-    def _predict(self, model: Any) -> Predictions:
-        """In smaller batches where memory runs out: a budget that training stays inside by splitting is not to be
-        exceeded here."""
+        """The metrics, computed in smaller batches where memory runs out: a budget that training stays inside by
+        splitting is not to be exceeded here."""
         steps, least = _INFERENCE, int(self.students.lengths.max(initial=1))
 
         def shrink() -> bool:
@@ -185,10 +180,12 @@ class Validation:
             steps //= 4
             return 4 * steps > least
 
-        return retry_smaller(
+        predictions = retry_smaller(
             lambda: predict_next(model, self.students, steps=steps),
             shrink,
             model.value_memory.device,
             "one validation student at a time",
             "Use a larger budget, or a smaller segment_length",
         )
+        metrics = metric_values(predictions.scores(self.predict_by))
+        return {name: value for name, value in metrics.items() if value is not None}

@@ -45,7 +45,7 @@ def build(
         capturable: whether its step goes into a CUDA graph.
     """
     if isinstance(spec, str):
-        fused = all(each.device.type in ("cuda", "cpu") and each.is_floating_point() for each in parameters)
+        fused = all(value.device.type in ("cuda", "cpu") and value.is_floating_point() for value in parameters)
         return _CLASSES[spec](
             parameters,
             lr=torch.tensor(lr, dtype=torch.float32, device=parameters[0].device) if capturable else lr,

@@ -31,8 +31,8 @@ class DivergenceMonitor:
     skipped: int = 0
     _skipped_in_a_row: list[int] = field(default_factory=list)
     _overflows: int = 0
-    _norms: list[float] = field(default_factory=list)
-    _recent: deque[float] = field(default_factory=lambda: deque(maxlen=80))
+    _checked: int = 0
+    _norms: deque[float] = field(default_factory=lambda: deque(maxlen=100))
     _median: float = 0.0
     _warned_in: int = -1
 
@@ -73,7 +73,6 @@ class DivergenceMonitor:
                 f"median {self._median:.3g}; use grad_clip=, warm-up or a lower learning rate"
             )
         self._norms.append(norm)
-        if len(self._norms) >= _UPDATE_EVERY:
-            self._median = statistics.median([*self._recent, *self._norms])
-            self._recent.extend(self._norms)
-            self._norms.clear()
+        self._checked += 1
+        if self._checked % _UPDATE_EVERY == 0:
+            self._median = statistics.median(self._norms)

@@ -6,7 +6,7 @@ Where memory runs out, the same batch is done again from the start in twice as m
 numbers, and later ones are split like that too.
 
 On CUDA nothing here waits for the device: a step whose loss or gradient is not finite is skipped there, and reported
-when the step log is next read.
+when the rows of the steps are next read.
 """
 
 import math
@@ -17,12 +17,13 @@ import torch
 from torch import Tensor, nn
 
 from ....core.base import foreach
-from ....core.base.errors import BudgetError, InputError
-from ....core.memory.oom import error_line, is_out_of_memory, retry_smaller
+from ....core.base.errors import InputError
+from ....core.memory.oom import retry_smaller
 from ...distributed.collectives import Group, calls_in_lockstep
 from ..optim.ema import MovingAverage
 from ..optim.fused_adam import FusedAdam
 from ..optim.optimizers import skips_on_device
+from .buffers import BufferBackup
 from .finite_check import FiniteCheck
 from .loss import LossOutput
 from .microbatches import count_samples, micro_batches
@@ -39,6 +40,7 @@ class OptimizerStep:
 
     Attributes:
         micro_batches: micro-batches per batch, from here on.
+        dtype: of the sums, weights and norms.
     """
 
     def __init__(
@@ -60,28 +62,21 @@ class OptimizerStep:
         self.group, self.micro_batches = group, micro_batches
         self._precision, self._average, self._scale = precision, average, scale
         self._warn, self._grad_clip = warn, grad_clip
-        self._in_step = calls_in_lockstep(model, group)
+        self._calls_in_lockstep = calls_in_lockstep(model, group)
         self._parameters = [parameter for part in optimizer.param_groups for parameter in part["params"]]
         self._waits = device.type == "cpu" or not skips_on_device(optimizer)
-        self._buffers = _BufferBackup(model)
-        self._dtype = torch.float64 if any(p.dtype == torch.float64 for p in self._parameters) else torch.float32
+        self._buffers = BufferBackup(model)
+        self.dtype = torch.float64 if any(p.dtype == torch.float64 for p in self._parameters) else torch.float32
         self._scalars = _Scalars(device)
-        self._finite_check = FiniteCheck(device, self._dtype, grad_clip, scale)
+        self._finite_check = FiniteCheck(device, self.dtype, grad_clip, scale)
         self._adam = FusedAdam(optimizer)
 
     def __call__(self, batch: Any, seed: int) -> StepRow:
         """Makes a step; the sum of the losses, their weight, and the gradient's norm before clipping. The step
         was skipped if any of them is not finite, or the weight is 0."""
         output = self._gradient(batch, seed)
-        try:
-            return self._update(output)
-        except RuntimeError as error:
-            if not is_out_of_memory(error):
-                raise
-            raise BudgetError(
-                f"no memory is left for the optimizer's step: {error_line(error)}. Use a larger budget, or an "
-                "optimizer with less state"
-            ) from error
+        advice = "Use a larger budget, or an optimizer with less state"
+        return retry_smaller(lambda: self._update(output), lambda: False, self.device, "the optimizer's step", advice)
 
     def without_retry(self, batch: Any) -> StepRow:
         """A step whose generators are seeded by the caller, and that is not tried again: for a graph."""
@@ -107,7 +102,7 @@ class OptimizerStep:
             )
             return True
 
-        if self._in_step:  # ranks may not differ in how often they run
+        if self._calls_in_lockstep:  # ranks may not differ in how often they run
             return attempt()
         advice = (
             "Use a larger budget, recompute= with the names of large submodules, a lower precision, or smaller samples"
@@ -132,7 +127,7 @@ class OptimizerStep:
             output.value.backward(start)  # the gradient of the sum, without computing that
             done = LossOutput(output.value.detach(), output.times, output.weight)
             total = done if total is None else _sum(total, done)
-        return total or LossOutput(self._scalars[0, self._dtype], 1, 0)
+        return total or LossOutput(self._scalars[0, self.dtype], 1, 0)
 
     def _clear_gradients(self) -> None:
         for parameter in self._parameters:
@@ -151,7 +146,7 @@ class OptimizerStep:
         return row
 
     def _weight(self, output: LossOutput) -> Tensor:
-        return output.weight if isinstance(output.weight, Tensor) else self._scalars[output.weight, self._dtype]
+        return output.weight if isinstance(output.weight, Tensor) else self._scalars[output.weight, self.dtype]
 
     def _update_on_host(self, output: LossOutput, gradients: list[Tensor]) -> StepRow:
         """Where the numbers are at hand, or must be waited for."""
@@ -174,8 +169,8 @@ class OptimizerStep:
     def _update_on_device(self, output: LossOutput, gradients: list[Tensor]) -> StepRow:
         """The same without waiting for the device."""
         weight = self._weight(output)
-        norms = foreach.norms(gradients) if gradients else [self._scalars[0, self._dtype]]
-        row = self._finite_check(norms, output.value, self._scalars[output.times, self._dtype], weight)
+        norms = foreach.norms(gradients) if gradients else [self._scalars[0, self.dtype]]
+        row = self._finite_check(norms, output.value, self._scalars[output.times, self.dtype], weight)
         bad, divisor = self._finite_check.bad, self._finite_check.divisor
         if divisor.dtype == torch.float32:
             self._adam.step(divisor, bad)
@@ -206,33 +201,3 @@ class _Scalars(dict[tuple[float, torch.dtype], Tensor]):
             self.clear()
         self[key] = scalar = torch.full((), key[0], dtype=key[1], device=self._device)
         return scalar
-
-
-class _BufferBackup:
-    """What a forward pass changes beside gradients, such as running means: saved before each step, so that a step
-    that is repeated does not count twice. Which buffers change is seen in the first step."""
-
-    def __init__(self, model: nn.Module) -> None:
-        self._buffers = list(model.buffers())
-        self._saved: list[tuple[Tensor, Tensor, int]] = []
-        self._steps = 0
-
-    def save(self) -> None:
-        if self._steps == 0:
-            self._saved = [(buffer, buffer.clone(), buffer._version) for buffer in self._buffers]
-        elif self._steps == 1:
-            # Batch normalisation changes its means without a new version.
-            self._saved = [
-                (buffer, saved, version)
-                for buffer, saved, version in self._saved
-                if buffer._version != version or not torch.equal(buffer, saved)
-            ]
-        if self._steps and self._saved:
-            foreach.copy([saved for _, saved, _ in self._saved], [buffer for buffer, _, _ in self._saved])
-        self._steps += 1
-
-    def restore(self, where: Tensor | None = None) -> None:
-        """As they were before the step; with `where`, only if that is not 0, without waiting."""
-        with torch.no_grad():
-            for buffer, saved, _ in self._saved:
-                buffer.copy_(saved if where is None else torch.where(where != 0, saved, buffer))
