@@ -31,11 +31,11 @@ class FusedTerm(Protocol):
     `fold` calls the term itself, without a graph, in its forward pass, and `vjp` for every chunk in its backward pass.
     """
 
-    def __call__(self, chunk: Any, x: Any) -> tuple[Tensor, Tensor]:
-        """The logits and values, as any term."""
+    def __call__(self, chunk: Any, x: Any) -> tuple[Tensor, Tensor]: ...
 
     def parameters(self) -> Iterable[Tensor]:
         """All tensors of the term that may require a gradient. Others get none."""
+        ...
 
     def vjp(self, chunk: Any, x: Any, grads: dict[Tensor, Tensor]) -> tuple[Tensor, Tensor, TermVJP]:
         """The term's logits and values, and their vector-Jacobian product. Called without a graph.
@@ -52,6 +52,7 @@ class FusedTerm(Protocol):
             form of the chunk and of x, with None for a tensor, or for all of them, where none is needed. The two that
             it is given are its own to write to.
         """
+        ...
 
 
 def is_fused(term: Any) -> bool:
