@@ -6,7 +6,7 @@ from brimful.core.memory.cost import Cost
 from brimful.core.runs.events import Events
 from brimful.engine.map.batch_size import MemoryExceeded
 from brimful.engine.map.batch_sizer import BatchSizer
-from brimful.engine.map.scheduler import LocalScheduler, StatusTable, batch_plan
+from brimful.engine.map.scheduler import Scheduler, StatusTable, batch_plan
 from brimful.engine.map.sources import item_source
 
 
@@ -14,7 +14,7 @@ def test_what_a_batch_took_that_ran_out_of_memory_is_remembered():
     items, remembered = item_source(torch.zeros(1000, 4)), list[Cost]()
     cost = Cost(10**6, 1000)
     sizer = BatchSizer(length=1000, size=100.0, cost=cost, settled=100.0)
-    scheduler = LocalScheduler(
+    scheduler = Scheduler(
         items=items,
         sizer=sizer,
         write=lambda done, index: None,

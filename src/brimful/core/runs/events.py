@@ -175,9 +175,9 @@ class Events:
 
 
 class JsonLines:
-    """A sink that appends each event to a file, one JSON object per line.
+    """A file of JSON objects, one per line; as a sink, it appends each event.
 
-    A line torn by a crash is cut off when the file is opened again, so that what follows stays readable.
+    A line torn by a crash is removed when the file is opened again, so that what follows stays readable.
     """
 
     def __init__(self, path: Path) -> None:
@@ -189,8 +189,12 @@ class JsonLines:
             raise storage_error(path, error) from error
 
     def __call__(self, event: Event) -> None:
+        self.write(event.to_dict())
+
+    def write(self, record: dict[str, Any]) -> None:
+        """Appends one object."""
         try:
-            self._file.write(json.dumps(event.to_dict()) + "\n")
+            self._file.write(json.dumps(record) + "\n")
             self._file.flush()
         except OSError as error:
             raise storage_error(self.path, error) from error

@@ -16,12 +16,10 @@ from ...core.memory.plan import Plan
 from ...core.runs import fingerprint as prints
 from ...core.runs.events import Event, Events
 from ...core.runs.progress import sink_for
-from ...core.runs.rundir import RunDir
+from ...core.runs.rundir import MANIFEST, RunDir
 from .result import MapResult
 from .run import MapRun
 from .sources import ItemSource, item_source
-
-_UNKNOWN = "unknown: "
 
 
 def map(
@@ -83,8 +81,9 @@ def map(
             events.add(sink)
         if out is None:
             return run.run(events, None, cancel)
-        given = f"given: {fingerprint}" if fingerprint is not None else _print_of(run.items)
-        rundir = stack.enter_context(_open(out, name, run.identity(), given, resume))
+        digest = _digest(run.items, Path(out)) if fingerprint is None else f"given: {fingerprint}"
+        opened = RunDir.open(out, work=name, config=run.identity(), input=digest, resume=resume)
+        rundir = stack.enter_context(opened)
         events.add(rundir.log)
         return run.run(events, rundir, cancel)
 
@@ -128,26 +127,18 @@ def _checked(
         raise InputError(f"fn is a {type(fn).__name__}; it must be a function of a batch")
     if not (fallback is None or callable(fallback) or isinstance(fallback, str | torch.dtype | torch.device)):
         raise InputError(f"fallback is {fallback!r}; give a function, a dtype such as torch.float64, or a device")
-    places = devices.resolve_all(device)
-    return MapRun(fn, item_source(items, weight), batch_size, fallback, nonfinite, cost, name, budget, places)
+    source, where = item_source(items, weight), devices.resolve_all(device)
+    return MapRun(fn, source, batch_size, fallback, nonfinite, cost, name, budget, where)
 
 
-def _open(out: str | Path, name: str, identity: dict[str, Any], given: str, resume: bool) -> RunDir:
-    try:
-        return RunDir.open(out, work=name, config=identity, input=given, resume=resume)
-    except ChangedError as error:
-        if not given.startswith(_UNKNOWN):
-            raise
+def _digest(items: ItemSource, out: Path) -> str:
+    """What the items of a run are known by."""
+    digest = items.fingerprint()
+    if digest is not None:
+        return prints.of([digest, "" if items.weights is None else items.weights])
+    if (out / MANIFEST).exists():
         raise ChangedError(
             f"{out} holds a run already, and a run on an iterator cannot be resumed without fingerprint=, a text that "
             "changes whenever the items do. Choose another directory, and pass it from the start."
-        ) from error
-
-
-def _print_of(source: ItemSource) -> str:
-    try:
-        return prints.of([source.fingerprint(), "" if source.weights is None else source.weights])
-    except InputError:
-        if not source.forward:
-            raise
-        return f"{_UNKNOWN}{uuid.uuid4()}"  # differs from every other: such a run is never resumed
+        )
+    return f"unknown: {uuid.uuid4()}"  # differs from every other: such a run is never resumed

@@ -1,4 +1,4 @@
-"""What a function hands back for a batch, and the status of each item."""
+"""What a function returns for a batch, the status of each item, and the result of a batch."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ from ...core.base.errors import InputError
 
 
 class Status(IntEnum):
-    """How an item fared. 0 is good; codes from 16 on are the function's own, and are passed through."""
+    """The status of an item. 0 is good; codes from 16 on are the function's own, and are passed through."""
 
     OK = 0
     RESCUED = 1
@@ -41,10 +41,10 @@ class Batch:
 
     Attributes:
         values: a tensor, or a tuple or dict of them, items along the leading axis.
-        status: one whole number an item: `Status` codes, or the function's own from 16 on. None: all good.
-        message: the place in the batch to a sentence about that item.
-        meaning: a status code to the sentence about every item that has it; a message comes before it. On a GPU this
-            is the faster way: the function need not wait to see where the codes are.
+        status: one integer per item: `Status` codes, or the function's own from 16 on. None: all good.
+        message: an item's index in the batch to a sentence about it.
+        meaning: a status code to the sentence about every item that has it; a message takes precedence. On a GPU this
+            is faster: the function need not wait to see where the codes are.
 
     Example:
         >>> import torch
@@ -62,6 +62,24 @@ class Batch:
     meaning: Mapping[int, str] = field(default_factory=dict)
 
 
+@dataclass(slots=True)
+class BatchResult:
+    """A finished batch in host memory.
+
+    Attributes:
+        values: the results; None when every item failed and nobody knows yet what a result looks like.
+        messages: what went wrong with an item, by its index in the batch.
+        reran: whether failing items made it run more than once, so that its time says little.
+    """
+
+    start: int
+    count: int
+    values: pytree.Tree | None
+    status: np.ndarray
+    messages: dict[int, str] = field(default_factory=dict)
+    reran: bool = False
+
+
 def check(returned: Any, count: int) -> Batch:
     """What a function returned, as a `Batch` of the right length."""
     batch = returned if isinstance(returned, Batch) else Batch(returned)
@@ -70,10 +88,10 @@ def check(returned: Any, count: int) -> Batch:
             f"the function returned a {type(batch.values).__name__}; it must return a tensor, or a tuple or dict of "
             "them"
         )
-    found = pytree.rows(batch.values, "the function's result")
-    if found != count:
+    rows = pytree.rows(batch.values, "the function's result")
+    if rows != count:
         raise InputError(
-            f"the function got {count} items and returned {found} rows; the result's leading axis must be the items"
+            f"the function got {count} items and returned {rows} rows; the result's leading axis must be the items"
         )
     if batch.status is None:
         return batch

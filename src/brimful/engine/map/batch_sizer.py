@@ -12,6 +12,7 @@ import numpy as np
 from ...core.memory.cost import Cost
 from .batch_size import Observation, Probing, SizerState, Steady, Timing, issue, observe
 from .memory_model import MemoryModel
+from .sources import LoadedBatch
 
 _ENDLESS = 1 << 40
 
@@ -25,6 +26,7 @@ class BatchSpan:
         capacity: the weight it may hold, for a stream that weighs its items as they come.
         probe: whether it is to be run alone, and its memory measured.
         trial: the number of the `Timing` that it belongs to; 0 if none.
+        loaded: the items themselves, on the way to a worker process that does not read them.
     """
 
     start: int
@@ -32,6 +34,7 @@ class BatchSpan:
     capacity: float
     probe: bool = False
     trial: int = 0
+    loaded: LoadedBatch | None = None
 
 
 class BatchSizer:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 def find_bad(items: Sequence[int], attempt: Callable[[Sequence[int]], object]) -> dict[int, Exception]:
     """The items that fail, each with its exception, by halving.
 
-    A part that passes holds no bad item and is left alone; a part that fails is halved. With k bad items among
+    A half that passes holds no bad item and is left alone; a half that fails is halved again. With k bad items among
     n this takes about 2 k log2(n/k) attempts, each on at most half of the last.
 
     Args:
@@ -14,17 +14,9 @@ def find_bad(items: Sequence[int], attempt: Callable[[Sequence[int]], object]) -
         attempt: runs the function on some of the items, and gives what it returned, or the exception that it raised.
     """
     bad: dict[int, Exception] = {}
-    waiting = [items] if len(items) == 1 else _halves(items)
-    while waiting:
-        part = waiting.pop()
-        outcome = attempt(part) if part else None
-        if isinstance(outcome, Exception) and len(part) == 1:
-            bad[part[0]] = outcome
-        elif isinstance(outcome, Exception):
-            waiting += _halves(part)
-    return bad
-
-
-def _halves(items: Sequence[int]) -> list[Sequence[int]]:
     middle = len(items) // 2
-    return [items[middle:], items[:middle]]
+    for half in (items[:middle], items[middle:]):
+        outcome = attempt(half) if half else None
+        if isinstance(outcome, Exception):
+            bad |= {half[0]: outcome} if len(half) == 1 else find_bad(half, attempt)
+    return bad

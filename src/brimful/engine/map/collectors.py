@@ -1,28 +1,16 @@
-"""Collecting finished batches, on a background thread: in memory, or on disk, where `Shards` is the collector."""
+"""Collecting finished batches in memory (`Shards` is the collector on disk), and the thread that does it."""
 
 import contextlib
 import functools
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
-from typing import Protocol
 
 import numpy as np
-import torch
 
 from ...core.base import pytree
 from ...core.base.background import BackgroundThread
-from .executor import BatchResult
-
-
-class Collector(Protocol):
-    """Where results go."""
-
-    def write(self, done: BatchResult, index: np.ndarray) -> None:
-        """Takes a finished batch."""
-
-    def values(self) -> pytree.Tree | None:
-        """All values in the order of the items."""
+from .batch import BatchResult
 
 
 class MemoryCollector:
@@ -36,17 +24,22 @@ class MemoryCollector:
         self._missing: list[np.ndarray] = []
 
     def write(self, done: BatchResult, index: np.ndarray) -> None:
+        """Takes a finished batch."""
         if done.values is None:
             self._missing.append(index)
         elif self._length is None:
-            self._parts.append(pytree.apply(done.values, _unpinned))
+            # Pinned memory is scarce, and goes back for the next batch.
+            part = pytree.apply(done.values, lambda tensor: tensor.clone() if tensor.is_pinned() else tensor)
+            self._parts.append(part)
             self._index.append(index)
         else:
             if self._whole is None:
-                self._whole = _empty_rows(done.values, self._length)
+                length = self._length
+                self._whole = pytree.apply(done.values, lambda tensor: tensor.new_empty((length, *tensor.shape[1:])))
             pytree.put_rows(self._whole, index, done.values)
 
     def values(self) -> pytree.Tree | None:
+        """All values in the order of the items."""
         if self._parts:
             self._whole = pytree.assemble(self._parts, self._index, self._missing)
             self._parts = []
@@ -55,15 +48,6 @@ class MemoryCollector:
                 pytree.put_rows(self._whole, index, pytree.blank_rows(self._whole, len(index)))
         self._missing = []
         return self._whole
-
-
-def _empty_rows(form: pytree.Tree, count: int) -> pytree.Tree:
-    return pytree.apply(form, lambda tensor: torch.empty((count, *tensor.shape[1:]), dtype=tensor.dtype))
-
-
-def _unpinned(tensor: torch.Tensor) -> torch.Tensor:
-    """A copy in ordinary memory: pinned memory is scarce, and goes back for the next batch."""
-    return tensor.clone() if tensor.is_pinned() else tensor
 
 
 class BackgroundWriter:

@@ -1,4 +1,5 @@
-"""Running a function on one batch: moving it in, computing, moving the result out, and isolating bad items.
+"""Running a function on one batch: moving it in, computing, moving the result out, isolating the items that fail, and
+retrying those another way (`Fallback`).
 
 On CUDA the moves run on streams of their own, so that the next batch arrives and the last result leaves while
 this batch computes. `stage` and `launch` only start work; `finish` waits for it.
@@ -7,7 +8,7 @@ this batch computes. `stage` and `launch` only start work; `finish` waits for it
 import contextlib
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,8 +16,17 @@ import torch
 
 from ...core.base import pytree
 from ...core.base.errors import DeviceError, InputError
-from ...core.memory.oom import InseparableBatch, clear_frames, error_line, is_device_lost, is_out_of_memory
-from .batch import OWN_CODES, Batch, Status, check, is_bad
+from ...core.memory import devices
+from ...core.memory.oom import (
+    InseparableBatch,
+    OutOfMemory,
+    clear_frames,
+    error_line,
+    is_device_lost,
+    is_out_of_memory,
+    retry_smaller,
+)
+from .batch import OWN_CODES, Batch, BatchResult, Status, check, is_bad
 from .bisect import find_bad
 from .sources import LoadedBatch
 
@@ -61,28 +71,6 @@ class LaunchedBatch:
         return self.left is None or self.left.query()
 
 
-@dataclass(slots=True)
-class BatchResult:
-    """A finished batch in host memory.
-
-    Attributes:
-        values: the results; None when every item failed and nobody knows yet what a result looks like.
-        messages: what went wrong with an item, by its index in the batch.
-        reran: whether failing items made it run more than once, so that its time says little.
-    """
-
-    start: int
-    count: int
-    values: pytree.Tree | None
-    status: np.ndarray
-    messages: dict[int, str] = field(default_factory=dict)
-    reran: bool = False
-
-    @property
-    def bad(self) -> int:
-        return int(np.count_nonzero(is_bad(self.status)))
-
-
 class Executor:
     """Runs one function on one device.
 
@@ -90,7 +78,8 @@ class Executor:
         fn: the user's function.
         device: where it runs.
         nonfinite: "flag" marks rows that hold a NaN or an infinity; "allow" lets them be.
-        fallback: gets a batch and its result, and tries items that went wrong another way; see `Fallback`.
+        fallback: how to retry items that failed: another function, a dtype to compute in, or a device. None: they stay
+            failed.
         lenient: the function may fail on all it is given without being held to be wrong.
     """
 
@@ -100,10 +89,11 @@ class Executor:
         device: torch.device,
         *,
         nonfinite: str = "flag",
-        fallback: Callable[[LoadedBatch, BatchResult], BatchResult] | None = None,
+        fallback: Any = None,
         lenient: bool = False,
     ) -> None:
-        self.fn, self.device, self._flag, self._fallback = fn, device, nonfinite == "flag", fallback
+        self.fn, self.device, self._flag = fn, device, nonfinite == "flag"
+        self._fallback = None if fallback is None else Fallback(self, nonfinite, fallback)
         self._form: pytree.Tree | None = None  # one row of results, for batches where all failed
         self._worked = lenient
         self._cuda = device.type == "cuda"
@@ -275,6 +265,89 @@ class Executor:
         if done.values is not None and self._form is None:
             self._form = pytree.blank_rows(done.values, 1)
         return done
+
+
+class Fallback:
+    """Retries the items of a batch that failed.
+
+    Args:
+        first: the executor whose function failed on them.
+        nonfinite: as for `Executor`.
+        fallback: another function, a dtype to compute in, or a device.
+    """
+
+    def __init__(self, first: Executor, nonfinite: str, fallback: Any) -> None:
+        def cast(tree: pytree.Tree) -> Any:
+            floats = pytree.apply(tree, lambda tensor: tensor.to(fallback) if tensor.is_floating_point() else tensor)
+            return first.fn(floats)
+
+        fn, device = cast if isinstance(fallback, torch.dtype) else fallback, first.device
+        if isinstance(fallback, str | torch.device):
+            fn, device = first.fn, devices.resolve(fallback)
+        self._executor = Executor(fn, device, nonfinite=nonfinite, lenient=True)
+
+    def __call__(self, loaded: LoadedBatch, done: BatchResult) -> BatchResult:
+        """The result of a batch with what the fallback gives for its bad items. The function's own codes are final."""
+        bad = np.flatnonzero(is_bad(done.status) & (done.status < OWN_CODES))
+        bad = bad[[item not in loaded.bad for item in bad.tolist()]]
+        if len(bad) and loaded.tree is not None:
+            for part in self._run(loaded.select(bad)):
+                _merge(done, part, bad[part.start : part.start + part.count])
+        return done
+
+    def _run(self, loaded: LoadedBatch) -> Iterator[BatchResult]:
+        """The results of these items; those that do not fit together are run in halves."""
+        waiting = [loaded]
+
+        def shrink() -> bool:
+            if waiting[-1].count == 1:
+                raise OutOfMemory
+            waiting[-1:] = reversed(waiting[-1].halves())
+            return True
+
+        while waiting:
+            try:
+                yield retry_smaller(lambda: self._executor.run(waiting[-1]), shrink, self._executor.device)
+            except OutOfMemory:
+                yield self._executor.too_big(waiting[-1])
+            waiting.pop()
+
+
+def _merge(done: BatchResult, part: BatchResult, items: np.ndarray) -> None:
+    """Puts the rows that a fallback saved into the batch.
+
+    Args:
+        items: the index in the batch of each item of the part.
+    """
+    failed = is_bad(part.status)
+    for item, row in zip(items[failed].tolist(), np.flatnonzero(failed).tolist(), strict=True):
+        if reason := part.messages.get(row):
+            done.messages[item] = f"{done.messages.get(item, 'the function flagged it')}; the fallback too: {reason}"
+    if failed.all() or part.values is None:
+        return
+    if done.values is None:
+        done.values = pytree.blank_rows(part.values, done.count)
+    if _shapes(done.values) != _shapes(part.values):
+        raise InputError(
+            f"the fallback returned {_shapes(part.values)} for an item and the function {_shapes(done.values)}; names "
+            "and shapes must be the same"
+        )
+    done.values = pytree.apply(done.values, torch.clone)  # it may be the function's own memory, or expanded
+    target, saved = torch.from_numpy(items[~failed]), torch.from_numpy(np.flatnonzero(~failed))
+    lost = torch.zeros(len(saved), dtype=torch.bool)  # finite as the fallback has it, and not in the result's dtype
+    for (_, mine), (_, theirs) in zip(pytree.leaves(done.values), pytree.leaves(part.values), strict=True):
+        rows = theirs[saved]
+        mine[target] = rows.to(mine.dtype)
+        if rows.is_floating_point() or rows.is_complex():
+            lost |= (torch.isfinite(rows) & ~torch.isfinite(mine[target])).reshape(len(saved), -1).any(dim=1)
+    done.status[target[~lost].numpy()] = Status.RESCUED
+    for item in target[lost].tolist():
+        before = done.messages.get(item, "it failed")
+        done.messages[item] = f"{before}; the fallback's result is beyond the dtype's range"
+
+
+def _shapes(values: pytree.Tree) -> list[tuple[str, tuple[int, ...]]]:
+    return [(name, shape) for name, _, shape in pytree.spec(values)]
 
 
 def _codes(status: np.ndarray) -> np.ndarray:

@@ -1,87 +1,63 @@
-"""The ledger of a map: which cuts were made, and on what size they settled, so that a resumed run cuts alike.
+"""The ledger of a map: how the items were divided into batches, and the size settled on, so that a resumed run divides
+them in the same way.
 
-Finished cuts are the shards themselves; this file is written ahead of the work, one line a cut. Where a batch
-did not fit and was cut in two, the later lines replace the earlier one.
+Finished batches are the shards themselves; this file is written before the work, one line per batch. Where a batch did
+not fit and was split, the later lines replace the earlier one.
 """
 
+import contextlib
 import json
 from pathlib import Path
-from typing import Any, TextIO
 
-from ...core.runs.files import cut_torn_line, storage_error
+from ...core.runs.events import JsonLines
 
 LEDGER = "batches.jsonl"
 
 
 class Ledger:
-    """An append-only file of cuts.
+    """An append-only file of batches; close it when done.
 
     Attributes:
         settled: the size an earlier run settled on; None if it did not come so far.
     """
 
     def __init__(self, path: Path) -> None:
-        self._path = path
-        self._cuts: dict[int, int] = {}
-        self._file: TextIO | None = None
+        self._file = JsonLines(path)
+        self._stops: dict[int, int] = {}
         self.settled: float | None = None
-        try:
-            cut_torn_line(path)
-            if path.exists():
-                for line in path.read_bytes().splitlines():
-                    self._read(line)
-        except OSError as error:
-            raise storage_error(path, error) from error
-
-    def _read(self, line: bytes) -> None:
-        try:
-            record = json.loads(line)
-            if "settled" in record:
-                self.settled = float(record["settled"])
-            else:
-                self._cuts[int(record["start"])] = int(record["stop"])
-        except (ValueError, KeyError, TypeError):
-            return  # damaged: that cut is then made anew, which costs no more than its time
+        for line in path.read_bytes().splitlines():
+            # A damaged line costs no more than its batch's time: that part is divided anew.
+            with contextlib.suppress(ValueError, KeyError, TypeError):
+                record = json.loads(line)
+                if "settled" in record:
+                    self.settled = float(record["settled"])
+                else:
+                    self._stops[int(record["start"])] = int(record["stop"])
 
     def unfinished(self, finished: list[tuple[int, int]]) -> tuple[list[tuple[int, int]], int]:
-        """The cuts that were made and not finished, in order, and the position where new ones begin."""
-        covered = dict(finished)
-        position, pending = 0, []
+        """The batches that were begun and not finished, in order, and the position where new ones begin."""
+        covered, pending, position = dict(finished), [], 0
         while True:
             if position in covered:
                 position = covered[position]
-            elif position in self._cuts:
-                following = [start for start in covered if start > position]
-                stop = min([self._cuts[position], *following])
-                pending.append((position, stop))
-                position = stop
-            elif any(start > position for start in covered):
-                stop = min(start for start in covered if start > position)
-                pending.append((position, stop))
-                position = stop
-            else:
+                continue
+            stops = [start for start in covered if start > position]
+            if position in self._stops:
+                stops.append(self._stops[position])
+            if not stops:
                 return pending, position
+            pending.append((position, min(stops)))
+            position = min(stops)
 
     def add(self, start: int, stop: int) -> None:
-        """Notes a cut that is about to be run."""
-        if self._cuts.get(start) == stop:
-            return
-        self._cuts[start] = stop
-        self._append({"start": start, "stop": stop})
+        """Records a batch that is about to be run."""
+        if self._stops.get(start) != stop:
+            self._stops[start] = stop
+            self._file.write({"start": start, "stop": stop})
 
     def settle(self, size: float) -> None:
-        """Notes the size that the growing ended on."""
-        self._append({"settled": size})
-
-    def _append(self, record: dict[str, Any]) -> None:
-        try:
-            if self._file is None:
-                self._file = self._path.open("a", encoding="utf-8")
-            self._file.write(json.dumps(record) + "\n")
-            self._file.flush()
-        except OSError as error:
-            raise storage_error(self._path, error) from error
+        """Records the batch size that the search ended with."""
+        self._file.write({"settled": size})
 
     def close(self) -> None:
-        if self._file is not None:
-            self._file.close()
+        self._file.close()

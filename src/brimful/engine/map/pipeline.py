@@ -10,7 +10,6 @@ from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import Protocol
 
 import torch
 
@@ -22,41 +21,15 @@ from ...core.memory import devices
 from ...core.memory.limit import MemoryLimit
 from ...core.memory.monitor import Peak
 from ...core.memory.oom import InseparableBatch, OutOfMemory, is_out_of_memory, retry_smaller
-from .batch_size import AllocatorRetried, BatchMeasurement, MemoryExceeded, Observation, ProbeFailed, SizerState
-from .batch_sizer import BatchSpan
-from .executor import BatchResult, Executor, LaunchedBatch, StagedBatch
+from .batch import BatchResult
+from .batch_size import AllocatorRetried, BatchMeasurement, MemoryExceeded, ProbeFailed
+from .executor import Executor, LaunchedBatch, StagedBatch
+from .scheduler import Scheduler
 from .sources import LoadedBatch
 
 LOOK = 0.02  # seconds between looks at memory, where batches are shorter than that
 _SHRINKS = 4  # times that batches are made smaller for a process over its budget: what it keeps then is not theirs
 _PATIENCE = 60.0  # seconds to wait for other processes to give memory back before stopping
-
-
-class Scheduler(Protocol):
-    """Where a pipeline gets its batches and reports what it did: here, or in another process."""
-
-    def next(self, available: int) -> BatchSpan | None:
-        """The next batch under that many bytes; None at the end."""
-
-    def load(self, span: BatchSpan) -> LoadedBatch:
-        """The items of a batch; called on the reading thread, in order."""
-        ...
-
-    def begin(self, start: int, stop: int) -> SizerState:
-        """A batch is about to be run. Gives what is known by then of sizes and memory."""
-        ...
-
-    def done(self, done: BatchResult, measurement: BatchMeasurement) -> None:
-        """A batch is finished."""
-
-    def observe(self, seen: Observation) -> None:
-        """Something else was observed that batch sizes depend on."""
-
-    def warn(self, message: str) -> None:
-        """Something the user should know."""
-
-    def flush(self) -> None:
-        """Waits until what was finished has been written, and its memory is free again."""
 
 
 @dataclass(slots=True)

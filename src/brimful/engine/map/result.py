@@ -1,5 +1,6 @@
-"""What a map gives back."""
+"""The result of a map."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -10,18 +11,17 @@ from ...core.base import arrow, pytree
 from ...core.base.units import format_bytes, format_count, format_seconds
 from ...core.memory.plan import Plan
 from .batch import is_bad
-from .collectors import Collector
 
 
 @dataclass(slots=True)
 class MapResult:
-    """What a map gave.
+    """The result of a map.
 
     Attributes:
-        status: one `Status` code an item, in the order of the items.
+        status: one `Status` code per item, in the order of the items.
         messages: item index to what went wrong with it, or what the function said of it.
         plan: the plan the run settled on.
-        predicted, observed: peak bytes, foretold by the plan and measured over the whole run.
+        predicted, observed: peak bytes, as the plan predicts them and as measured over the whole run.
         seconds: wall time of this call.
         done: items done in this call, and not by an earlier one that it went on with.
         out: the run directory, if there is one.
@@ -34,7 +34,7 @@ class MapResult:
     seconds: float
     done: int
     out: Path | None
-    _collector: Collector = field(repr=False)
+    _read: Callable[[], pytree.Tree | None] = field(repr=False)
 
     @property
     def predicted(self) -> int:
@@ -42,14 +42,14 @@ class MapResult:
 
     @property
     def rate(self) -> float:
-        """ItemSource a second, of those done in this call."""
+        """Items per second, of those done in this call."""
         return self.done / self.seconds
 
     @property
     def values(self) -> pytree.Tree | None:
         """The results as the function gave them, all items along the leading axis, on the CPU. Those of a failed
         item are NaN (0 where there is no NaN). With `out` they are read from disk. None when there is not one."""
-        return self._collector.values()
+        return self._read()
 
     @property
     def ok(self) -> np.ndarray:
@@ -57,7 +57,7 @@ class MapResult:
         return ~is_bad(self.status)
 
     def table(self) -> pa.Table:
-        """All of it as an Arrow table, one row an item: `item`, `status`, `message`, then the values."""
+        """All of it as an Arrow table, one row per item: `item`, `status`, `message`, then the values."""
         count = len(self.status)
         columns: dict[str, pa.Array] = {
             "item": pa.array(np.arange(count)),

@@ -23,13 +23,12 @@ from ...core.runs import fingerprint
 from ...core.runs.events import Events, Finished, Planned, Started
 from ...core.runs.rundir import RunDir
 from .batch_sizer import BatchSizer
-from .collectors import Collector, MemoryCollector
+from .collectors import MemoryCollector
 from .executor import Executor
-from .fallback import executor_with_fallback
 from .ledger import LEDGER, Ledger
 from .pipeline import LOOK, Pipeline
 from .result import MapResult
-from .scheduler import LocalScheduler, StatusTable, batch_plan
+from .scheduler import Scheduler, StatusTable, batch_plan
 from .shards import WRITING, Shards
 from .sources import ItemSource
 from .workers import WorkerPool, map_tasks
@@ -65,23 +64,27 @@ class MapRun:
     def run(self, events: Events, rundir: RunDir | None, cancel: threading.Event | None = None) -> MapResult:
         started = time.perf_counter()
         tally = StatusTable(self.items.length)
-        collector: Collector = MemoryCollector(self.items.length)
+        collector: MemoryCollector | Shards = MemoryCollector(self.items.length)
         ledger, replay, position = None, [], 0
         if rundir is not None:
-            shards = Shards(rundir.path, rundir.identity)
-            collector, ledger = shards, Ledger(rundir.path / LEDGER)
-            replay, position = ledger.unfinished(shards.finished())
-            for index, status, messages in shards.statuses():
-                tally.add(index, status, messages)
+            collector = Shards(rundir.path, rundir.identity)
+            finished = collector.finished()
+            for batch in collector.statuses():
+                tally.add(*batch)
+            ledger = Ledger(rundir.path / LEDGER)
+            replay, position = ledger.unfinished(finished)
         before, device = tally.done, self.devices[0]
-        with MemoryLimit(self.budget, device, every=LOOK) as memory_limit:
+        with (
+            contextlib.closing(ledger) if ledger else contextlib.nullcontext(),
+            MemoryLimit(self.budget, device, every=LOOK) as memory_limit,
+        ):
             known = self._known(device, memory_limit.bytes)
             plan = self._first_plan(known, memory_limit.bytes, peek=True)
             if rundir is not None and not rundir.resumed:
                 rundir.record(plan=plan.to_dict(), items=self.items.length)
             events.emit(Planned(plan=plan.to_dict()))
             events.emit(Started(work=self.name, items=self.items.length, done=before, budget=memory_limit.bytes))
-            scheduler = LocalScheduler(
+            scheduler = Scheduler(
                 items=self.items,
                 sizer=self._sizer(plan, known, ledger, replay, position),
                 write=collector.write,
@@ -112,12 +115,12 @@ class MapRun:
             seconds=seconds,
             done=tally.done - before,
             out=None if rundir is None else rundir.path,
-            _collector=collector,
+            _read=collector.values,
         )
 
-    def _backend(self, memory_limit: MemoryLimit, scheduler: LocalScheduler) -> Pipeline | WorkerPool:
+    def _backend(self, memory_limit: MemoryLimit, scheduler: Scheduler) -> Pipeline | WorkerPool:
         if len(self.devices) == 1:
-            executor = executor_with_fallback(self.fn, memory_limit.device, self.nonfinite, self.fallback)
+            executor = Executor(self.fn, memory_limit.device, nonfinite=self.nonfinite, fallback=self.fallback)
             return Pipeline(executor, memory_limit, scheduler)
         tasks = map_tasks(self.fn, self.items, self.devices, self.budget, self.nonfinite, self.fallback)
         return WorkerPool(tasks, scheduler)
@@ -202,7 +205,7 @@ class MapRun:
 
 @contextlib.contextmanager
 def _ending(
-    events: Events, backend: Pipeline | WorkerPool, scheduler: LocalScheduler, started: float, rundir: RunDir | None
+    events: Events, backend: Pipeline | WorkerPool, scheduler: Scheduler, started: float, rundir: RunDir | None
 ) -> Iterator[None]:
     """Keeps what was finished and says how it ended, whatever happens."""
 

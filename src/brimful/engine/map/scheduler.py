@@ -13,11 +13,10 @@ from ...core.base.units import format_bytes
 from ...core.memory.cost import Cost
 from ...core.memory.plan import Candidate, Plan, choose
 from ...core.runs.events import BatchDone, Events, Planned, Warned
-from .batch import is_bad
+from .batch import BatchResult, is_bad
 from .batch_size import BatchMeasurement, Observation, SizerState
 from .batch_sizer import BatchSizer, BatchSpan
 from .collectors import BackgroundWriter
-from .executor import BatchResult
 from .ledger import Ledger
 from .sources import ItemSource, LoadedBatch
 
@@ -31,7 +30,7 @@ class StatusTable:
         self.done = self.bad = 0
 
     def add(self, index: np.ndarray, status: np.ndarray, messages: dict[int, str]) -> None:
-        """Takes note of a batch; messages are by item index."""
+        """Records a batch; messages are by item index."""
         top = int(index.max()) + 1 if len(index) else 0
         if top > len(self._status):  # a stream of unknown length: grow by doubling
             grown = np.full(max(top, 2 * len(self._status)), -1, dtype=np.int8)
@@ -47,8 +46,10 @@ class StatusTable:
         return self._status[: self.done]
 
 
-class LocalScheduler:
+class Scheduler:
     """Hands out batches, writes what comes back, and emits the events.
+
+    A worker process has a `RemoteScheduler`, which passes each call on to this one.
 
     Args:
         items: the source.
@@ -87,22 +88,26 @@ class LocalScheduler:
         self._writer = BackgroundWriter(lambda done: write(done, items.index(done.start, done.start + done.count)))
 
     def next(self, available: int) -> BatchSpan | None:
+        """The next batch under that many bytes; None at the end."""
         if self._cancel is not None and self._cancel.is_set():
             raise CancelledError
         return self._sizer.next(available)
 
     def load(self, span: BatchSpan) -> LoadedBatch:
+        """The items of a batch; called on the reading thread, in order."""
         loaded = self.items.load(span.start, span.stop, span.capacity)
         if self.items.forward and loaded.count == 0:
             self._sizer.end()
         return loaded
 
     def begin(self, start: int, stop: int) -> SizerState:
+        """A batch is about to be run. Gives what is known by then of sizes and memory."""
         if self._ledger:
             self._ledger.add(start, stop)
         return self._sizer.state
 
     def done(self, done: BatchResult, measurement: BatchMeasurement) -> None:
+        """A batch is finished."""
         self._count_bytes(done, measurement)
         index = self.items.index(done.start, done.start + done.count)
         self._writer(done)
@@ -110,7 +115,7 @@ class LocalScheduler:
         self._events.emit(
             BatchDone(
                 items=done.count,
-                bad=done.bad,
+                bad=int(np.count_nonzero(is_bad(done.status))),
                 done=self.tally.done,
                 seconds=measurement.seconds,
                 peak=measurement.peak,
@@ -140,6 +145,7 @@ class LocalScheduler:
             )
 
     def observe(self, seen: Observation) -> None:
+        """Learns from a batch, or from something else that batch sizes depend on."""
         before = self._sizer.state
         self._sizer.observe(seen)
         after = self._sizer.state
@@ -147,6 +153,7 @@ class LocalScheduler:
             self._settle(seen.available if isinstance(seen, BatchMeasurement) else self._limit)
 
     def warn(self, message: str) -> None:
+        """Emits something that the user should know."""
         self._events.emit(Warned(message=message))
 
     def _settle(self, available: int) -> None:
@@ -169,15 +176,12 @@ class LocalScheduler:
             self._settle(self._limit)
 
     def flush(self) -> None:
+        """Waits until what was finished has been written, and its memory is free again."""
         self._writer.drain()
 
     def close(self) -> None:
-        """Waits until all that was finished is written."""
-        try:
-            self._writer.close()
-        finally:
-            if self._ledger:
-                self._ledger.close()
+        """Waits until all that was finished is written, and ends the writing thread."""
+        self._writer.close()
 
 
 def _total_weight(items: ItemSource) -> float:

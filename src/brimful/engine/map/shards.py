@@ -1,4 +1,4 @@
-"""The results of a map on disk: one Parquet file a batch. The set of them is what has been finished.
+"""The results of a map on disk: one Parquet file per batch. Together they are what has been finished.
 
 Columns: `item` (the item's index), `status`, `message`, and the values. pandas, polars and DuckDB read the
 folder as it is. Each file carries the run's identity, and checksums of its pages.
@@ -18,13 +18,12 @@ from ...core.base import arrow, pytree
 from ...core.base.errors import BrimfulWarning, CorruptError
 from ...core.runs import fingerprint, parquet
 from ...core.runs.files import write_atomic
-from .batch import Status
-from .executor import BatchResult
+from .batch import BatchResult, Status
 
 WRITING = 32_000_000
 """Bytes of host memory that writing shards takes, whatever their size."""
 
-_NAME = re.compile(r"shard-(\d{12})-(\d{12})\.parquet")
+_NAME = re.compile(r"shard-\d{12}-\d{12}\.parquet")
 
 
 class Shards:
@@ -41,16 +40,14 @@ class Shards:
 
     def write(self, done: BatchResult, index: np.ndarray) -> None:
         """Writes a finished batch; on disk, whole, when this returns."""
+        texts = [done.messages.get(item) for item in range(done.count)] if done.messages else []
         columns: dict[str, pa.Array] = {
             "item": pa.array(index.astype(np.int64)),
             "status": pa.array(done.status),
-            "message": _texts(done),
+            "message": pa.array(texts, pa.string()) if texts else pa.nulls(done.count, pa.string()),
         }
-        note = b""
-        if done.values is not None:
-            values, note = arrow.to_columns(done.values)
-            columns |= values
-        table = pa.table(columns)
+        values, note = ({}, b"") if done.values is None else arrow.to_columns(done.values)
+        table = pa.table(columns | values)
         seal = _seal(table.schema, note, self._identity)
         table = table.replace_schema_metadata(arrow.schema_note(note, run=self._identity, seal=seal))
         path = self.folder / f"shard-{done.start:012d}-{done.start + done.count:012d}.parquet"
@@ -59,12 +56,12 @@ class Shards:
     def finished(self) -> list[tuple[int, int]]:
         """The ranges of positions that intact shards hold, in order. A damaged shard is set aside, with a
         warning, and its items are done again."""
-        found = []
+        intact = []
         for path in self.paths():
-            start, stop = _range(path)
+            start, stop = (int(position) for position in path.stem.split("-")[1:])
             reason = self._damage(path, stop - start)
             if reason is None:
-                found.append((start, stop))
+                intact.append((start, stop))
             else:
                 path.rename(path.with_suffix(".damaged"))
                 warnings.warn(
@@ -72,7 +69,7 @@ class Shards:
                     BrimfulWarning,
                     stacklevel=2,
                 )
-        return found
+        return intact
 
     def _damage(self, path: Path, rows: int) -> str | None:
         try:
@@ -106,11 +103,7 @@ class Shards:
             index, status = table["item"].to_numpy(), table["status"].to_numpy()
             flagged = np.flatnonzero(status != Status.OK)
             texts = table["message"].take(pa.array(flagged)).to_pylist()
-            yield (
-                index,
-                status,
-                {int(index[row]): text for row, text in zip(flagged, texts, strict=True) if text},
-            )
+            yield index, status, {int(index[row]): text for row, text in zip(flagged, texts, strict=True) if text}
 
     def values(self) -> pytree.Tree | None:
         """All values, in the order of the items; None when there are none."""
@@ -125,18 +118,6 @@ class Shards:
         return pytree.assemble(parts, index, missing)
 
 
-def _texts(done: BatchResult) -> pa.Array:
-    if not done.messages:
-        return pa.nulls(done.count, pa.string())
-    return pa.array([done.messages.get(place) for place in range(done.count)], pa.string())
-
-
 def _seal(schema: pa.Schema, note: bytes, identity: str) -> str:
     """A checksum of what is not in the pages, which have their own."""
     return fingerprint.of([schema.remove_metadata().to_string(), note, identity])
-
-
-def _range(path: Path) -> tuple[int, int]:
-    match = _NAME.fullmatch(path.name)
-    assert match is not None
-    return int(match[1]), int(match[2])

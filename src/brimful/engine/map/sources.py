@@ -5,9 +5,10 @@ a position is not the item's index: `index` maps one to the other. Everything el
 """
 
 import contextlib
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 import torch
@@ -67,43 +68,42 @@ class LoadedBatch:
         return LoadedBatch(0, len(items), pytree.take_rows(self.tree, index), {}, weights)
 
 
-@runtime_checkable
-class ItemSource(Protocol):
+class ItemSource(ABC):
     """A source of items. A workload may bring one of its own, and give it to `map` as it is.
-
-    A source may also say `on_disk = True`: a copy that is sent to another process opens the file there. Worker
-    processes then read their items themselves.
 
     Attributes:
         length: how many there are; None when only the end of a stream will tell.
         weights: every item's weight in order of execution; None when all weigh 1 or a stream will tell.
         forward: whether it can be read only once, front to back.
+        on_disk: whether a copy that is sent to another process opens the file there: worker processes then read their
+            items themselves.
     """
 
     length: int | None
-    weights: np.ndarray | None
-    forward: bool
+    weights: np.ndarray | None = None
+    forward: bool = False
+    on_disk: bool = False
 
+    @abstractmethod
     def load(self, start: int, stop: int, capacity: float | None = None) -> LoadedBatch:
         """The items at positions `start` to `stop`; of a weighed stream, only as many as the capacity holds.
         A stream whose `start` is -1 goes on from wherever it is."""
-        ...
 
     def index(self, start: int, stop: int) -> np.ndarray:
         """The items' own indices."""
-        ...
+        return np.arange(start, stop)
 
+    @abstractmethod
     def item_bytes(self) -> int:
         """About what one item takes, by a look at the first."""
-        ...
 
-    def fingerprint(self) -> str:
-        """A digest of all the data."""
-        ...
+    @abstractmethod
+    def fingerprint(self) -> str | None:
+        """A digest of all the data; None where it cannot be read twice."""
 
+    @abstractmethod
     def spec(self) -> str:
         """The form of one item: names, dtypes, shapes."""
-        ...
 
 
 def item_source(data: Any, weight: Any = None) -> ItemSource:
@@ -124,14 +124,12 @@ def item_source(data: Any, weight: Any = None) -> ItemSource:
     )
 
 
-class DatasetSource:
+class DatasetSource(ItemSource):
     """The samples of a dataset. Where it can be read by index, items of unequal weight come heaviest first."""
-
-    forward = False
 
     def __init__(self, dataset: Dataset, weight: Any = None) -> None:
         self.dataset, self.on_disk = dataset, dataset.on_disk
-        self.length: int | None = len(dataset)
+        self.length = len(dataset)
         if isinstance(weight, str):
             if weight not in dataset.fields:
                 raise InputError(f"weight names the column {weight!r}; there are {', '.join(dataset.fields)}")
@@ -169,18 +167,16 @@ def _dense(part: Any) -> Any:
     return padded(part.values, part.offsets[:-1], lengths, int(lengths.max()) if len(lengths) else 0, pad=0)
 
 
-class StreamSource:
+class StreamSource(ItemSource):
     """An iterator of single items, read once, front to back; never all in memory."""
 
     forward = True
 
     def __init__(self, source: Iterable[Any], weight: Any = None) -> None:
-        self._source = source
-        self.length: int | None = len(source) if isinstance(source, Sequence) else None
         if weight is not None and not callable(weight):
             raise InputError("the weight of a stream's items must be a function of one item")
-        self.weights: np.ndarray | None = None
-        self._weigh: Any = weight
+        self._source, self._weigh = source, weight
+        self.length = len(source) if isinstance(source, Sequence) else None
         self._iterator: Iterator[Any] = iter(source)
         self._read = 0
         self._ahead: list[Any] = []
@@ -192,13 +188,13 @@ class StreamSource:
         self._skip_to(start)
         taken, weights, total = [], [], 0.0
         while len(taken) < stop - start and (item := self._next()) is not _END:
-            weights.append(0.0 if self._weigh is None else float(self._weigh(item)))
-            total += weights[-1]
-            if taken and capacity is not None and self._weigh is not None and total > capacity:
+            weight = 0.0 if self._weigh is None else float(self._weigh(item))
+            total += weight
+            if taken and capacity is not None and total > capacity:
                 self._ahead.append(item)
-                weights.pop()
                 break
             taken.append(item)
+            weights.append(weight)
         self._read += len(taken)
         tree, bad = self._stack(taken)
         return LoadedBatch(start, len(taken), tree, bad, None if self._weigh is None else np.array(weights))
@@ -208,13 +204,10 @@ class StreamSource:
 
     def item_bytes(self) -> int:
         item = self._next()
-        if item is _END:
-            return 0
         self._ahead.append(item)
-        try:
+        with contextlib.suppress(InputError):
             return pytree.nbytes(pytree.tensors(item))
-        except InputError:
-            return 0
+        return 0
 
     def _skip_to(self, start: int) -> None:
         if start < self._read:
@@ -251,16 +244,8 @@ class StreamSource:
             raise InputError(f"the item has the form {form}, others have {self._form}")
         return row
 
-    def index(self, start: int, stop: int) -> np.ndarray:
-        return np.arange(start, stop)
-
-    def fingerprint(self) -> str:
-        if isinstance(self._source, Sequence):
-            return fingerprint.of(list(self._source))
-        raise InputError(
-            "an iterator cannot be fingerprinted, so a run on it cannot be resumed by itself; pass fingerprint= with a "
-            "text that changes whenever the data does"
-        )
+    def fingerprint(self) -> str | None:
+        return fingerprint.of(list(self._source)) if isinstance(self._source, Sequence) else None
 
     def spec(self) -> str:
         return "stream"

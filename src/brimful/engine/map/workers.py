@@ -2,7 +2,7 @@
 
 The parent owns the sizer, the ledger and the results; a worker asks for a batch, and sends the results back. Items that
 are on disk the worker reads itself; others are sent to it. A worker runs the same pipeline as a single process, with a
-`RemoteScheduler` where the parent has its `LocalScheduler`: each method is one message to the parent. The batches of a
+`RemoteScheduler` where the parent has its `Scheduler`: each method is one message to the parent. The batches of a
 worker that dies go to the others.
 """
 
@@ -23,9 +23,9 @@ from ...core.memory.limit import MemoryLimit
 from ..distributed.workers import Answer, Channel, Event, LocalWorkers
 from .batch_size import MemoryExceeded, ProbeFailed
 from .batch_sizer import BatchSpan
-from .fallback import executor_with_fallback
+from .executor import Executor
 from .pipeline import LOOK, Pipeline
-from .scheduler import LocalScheduler
+from .scheduler import Scheduler
 from .sources import ItemSource, LoadedBatch
 
 
@@ -46,7 +46,6 @@ class RemoteScheduler:
 
     def __init__(self, channel: Channel, items: ItemSource | None) -> None:
         self._channel, self._items, self._lock = channel, items, threading.Lock()
-        self._received: dict[BatchSpan, LoadedBatch] = {}
 
     def _ask(self, name: str, *arguments: Any) -> Any:
         with self._lock:
@@ -56,21 +55,14 @@ class RemoteScheduler:
     def __getattr__(self, name: str) -> Callable[..., Any]:
         return functools.partial(self._ask, name)
 
-    def next(self, available: int) -> BatchSpan | None:
-        span, loaded = self._ask("next", available)
-        if loaded is not None:
-            span = replace(span, start=loaded.start, stop=loaded.stop)  # two spans of a stream look alike
-            self._received[span] = loaded
-        return span
-
-    def load(self, span: BatchSpan) -> LoadedBatch:
-        return self._items.load(span.start, span.stop) if self._items is not None else self._received.pop(span)
+    def load(self, span: BatchSpan) -> LoadedBatch | None:
+        return span.loaded if self._items is None else self._items.load(span.start, span.stop)
 
 
 def _work(channel: Channel, task: MapTask) -> int:
     """Runs batches until there are none, and returns the peak bytes."""
     with MemoryLimit(task.budget, task.device, every=LOOK) as memory_limit:
-        executor = executor_with_fallback(task.fn, task.device, task.nonfinite, task.fallback)
+        executor = Executor(task.fn, task.device, nonfinite=task.nonfinite, fallback=task.fallback)
         scheduler: Any = RemoteScheduler(channel, task.items)
         pipeline = Pipeline(executor, memory_limit, scheduler)
         pipeline.run()
@@ -102,7 +94,7 @@ class WorkerPool:
         scheduler: hands out the batches.
     """
 
-    def __init__(self, tasks: Sequence[MapTask], scheduler: LocalScheduler) -> None:
+    def __init__(self, tasks: Sequence[MapTask], scheduler: Scheduler) -> None:
         self._scheduler, self.observed = scheduler, 0
         self._sends_items = tasks[0].items is None
         self._returned: list[LoadedBatch] = []
@@ -141,7 +133,7 @@ class WorkerPool:
             others = any(self._assigned[other].batches for other in self._workers.running - {worker})
             if others and not assigned.batches:
                 return False
-            self._workers.send(worker, (None, None))
+            self._workers.send(worker, None)
             return True
         if loaded.count:
             # Noted here, not when it runs: another worker may finish a later batch first, and a gap would not tell
@@ -149,7 +141,7 @@ class WorkerPool:
             self._scheduler.begin(loaded.start, loaded.stop)
             assigned.batches[loaded.start] = loaded
             assigned.probing = assigned.probing or span.probe
-        self._workers.send(worker, (span, _compact(loaded) if self._sends_items else None))
+        self._workers.send(worker, replace(span, loaded=_compact(loaded)) if self._sends_items else span)
         return True
 
     def _handle(self, answer: Answer) -> None:
@@ -209,10 +201,10 @@ def map_tasks(
     fallback: Any,
 ) -> list[MapTask]:
     """One task per device. Workers on the CPU share its budget."""
-    on_cpu, own = sum(device.type == "cpu" for device in devices), items if getattr(items, "on_disk", False) else None
-    tasks = []
-    for device in devices:
-        limit = Budget.parse(budget).on(device).limit(memory(device), held=0)
-        share = limit // on_cpu if device.type == "cpu" else limit
-        tasks.append(MapTask(fn, own, device, share, nonfinite, fallback))
-    return tasks
+    on_cpu, own = sum(device.type == "cpu" for device in devices), items if items.on_disk else None
+
+    def limit(device: torch.device) -> int:
+        whole = Budget.parse(budget).on(device).limit(memory(device), held=0)
+        return whole // on_cpu if device.type == "cpu" else whole
+
+    return [MapTask(fn, own, device, limit(device), nonfinite, fallback) for device in devices]

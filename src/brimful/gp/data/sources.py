@@ -106,16 +106,14 @@ def unweighted(items: ItemSource) -> ItemSource:
     return same
 
 
-class SyntheticTasks:
+class SyntheticTasks(ItemSource):
     """Tasks drawn as they are asked for: sums of two random sines, with noise. Blocks of tasks have generators of their
     own, so that the way the work is split does not change them, and no more than a batch is ever in memory."""
 
-    forward = False
     _BLOCK = 256
 
     def __init__(self, count: int, points: int, seed: int, shared: bool) -> None:
-        self.length: int | None = count
-        self.weights: np.ndarray | None = None
+        self.length = count
         self.points, self.seed, self.shared = points, seed, shared
         self.arguments = [count, points, seed, shared]
 
@@ -155,9 +153,6 @@ class SyntheticTasks:
         truth = wave(x if at is None else at.double().reshape(1, -1).expand(self._BLOCK, -1))
         seen = truth + sigma * torch.randn(truth.shape, generator=generator, dtype=torch.float64)
         return x[:, :, None].float(), (wave(x) + noise).float(), torch.stack([truth, seen], dim=2)
-
-    def index(self, start: int, stop: int) -> np.ndarray:
-        return np.arange(start, stop)
 
     def item_bytes(self) -> int:
         return 8 * self.points

@@ -77,15 +77,12 @@ def intact(path: Path) -> Iterator[None]:
         raise CorruptError(f"{path} is damaged: {error}. Delete it and fit again into this folder.") from error
 
 
-class StoredTasks:
+class StoredTasks(ItemSource):
     """The points of a store's tasks, read as they are needed, in order of work."""
-
-    forward = False
 
     def __init__(self, points: ParquetRows, shared: bool) -> None:
         self._points, self._shared = points, shared
-        self.length: int | None = points.length
-        self.weights: np.ndarray | None = None
+        self.length = points.length
 
     def load(self, start: int, stop: int, capacity: float | None = None) -> LoadedBatch:
         table = self._points.read(start, stop)
@@ -126,7 +123,7 @@ def _padded(column: pa.ChunkedArray, end: float) -> np.ndarray:
     return out
 
 
-class TasksWithParameters:
+class TasksWithParameters(ItemSource):
     """The points of tasks together with their parameters, and what else each is to get.
 
     Args:
@@ -134,8 +131,6 @@ class TasksWithParameters:
         parameters: positions to parameters, in natural units.
         more: further arrays, by the tasks' own order.
     """
-
-    forward = False
 
     def __init__(self, items: ItemSource, parameters: Any, more: dict[str, torch.Tensor]) -> None:
         self._items, self._parameters, self._more = items, parameters, more
