@@ -1,4 +1,4 @@
-"""What the tests of `map` share: functions to map, items to map them over, and ears for the events."""
+"""What the tests of `map` share: functions to map, items to map them over, and a log of the events."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -19,7 +19,7 @@ def run(fn: Callable[[Any], Any], items: Any, **options: Any) -> Any:
 
 
 class EventLog(list[Event]):
-    """A progress function that keeps the events."""
+    """A progress function that records the events."""
 
     def __call__(self, event: Event) -> None:
         self.append(event)
@@ -33,7 +33,7 @@ class EventLog(list[Event]):
 
 
 class Recorded:
-    """A function that remembers the sizes of the batches it was given."""
+    """A function that records the sizes of the batches it was given."""
 
     def __init__(self, fn: Callable[[Any], Any]) -> None:
         self.fn, self.sizes = fn, list[int]()

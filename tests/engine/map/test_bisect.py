@@ -15,8 +15,8 @@ def searched(items: Sequence[int], bad: set[int]) -> tuple[dict[int, Exception],
 
     def attempt(part: Sequence[int]) -> Exception | None:
         asked.append(list(part))
-        found = sorted(bad & set(part))
-        return ValueError(f"{found[0]} is bad") if found else None
+        failing = sorted(bad & set(part))
+        return ValueError(f"{failing[0]} is bad") if failing else None
 
     return find_bad(items, attempt), asked
 
@@ -24,17 +24,17 @@ def searched(items: Sequence[int], bad: set[int]) -> tuple[dict[int, Exception],
 @given(st.sets(st.integers(0, 199), min_size=1, max_size=100), st.data())
 def test_any_set_of_bad_items_is_found(items: set[int], data: st.DataObject):
     bad = data.draw(st.sets(st.sampled_from(sorted(items)), min_size=1))
-    found, asked = searched(sorted(items), bad)
-    assert set(found) == bad
-    assert all(str(error) == f"{item} is bad" for item, error in found.items())
+    isolated, asked = searched(sorted(items), bad)
+    assert set(isolated) == bad
+    assert all(str(error) == f"{item} is bad" for item, error in isolated.items())
     assert len(asked) <= 2 * len(bad) * (math.ceil(math.log2(max(2, len(items) / len(bad)))) + 1)
     assert all(len(part) <= math.ceil(len(items) / 2) for part in asked) or len(items) == 1
 
 
 @pytest.mark.parametrize("bad", [{0}, {63}, {31, 32}])
 def test_one_bad_item_among_many_takes_few_attempts(bad: set[int]):
-    found, asked = searched(range(64), bad)
-    assert set(found) == bad
+    isolated, asked = searched(range(64), bad)
+    assert set(isolated) == bad
     assert len(asked) <= 2 * len(bad) * 6
 
 
@@ -43,5 +43,5 @@ def test_nothing_to_search():
 
 
 def test_items_that_fail_only_together_are_not_held_to_be_bad():
-    found = find_bad(range(8), lambda part: ValueError("both") if {2, 3} <= set(part) else None)
-    assert found == {}
+    isolated = find_bad(range(8), lambda part: ValueError("both") if {2, 3} <= set(part) else None)
+    assert isolated == {}

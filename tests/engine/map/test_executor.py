@@ -135,9 +135,9 @@ def test_any_set_of_bad_items_is_found_and_the_others_are_as_without_them(count:
     done = once(fails_on(bad), x)
     assert np.flatnonzero(done.status).tolist() == bad
     assert set(done.status.tolist()) <= {0, Status.FAILED}
-    assert done.messages == {place: f"ValueError: row {place}" for place in bad}
+    assert done.messages == {item: f"ValueError: row {item}" for item in bad}
     assert done.reran == bool(bad)
-    good = [place for place in range(count) if place not in bad]
+    good = [item for item in range(count) if item not in bad]
     assert done.values is not None
     assert same(done.values[good], stamped(x)[good])
     assert done.values[bad].isnan().all()
@@ -150,7 +150,7 @@ def test_a_bad_item_changes_no_bit_of_its_neighbors_even_in_a_function_that_mixe
 
     x = torch.rand(12, 3, generator=torch.Generator().manual_seed(0))
     x[:, 0] = torch.arange(12)
-    good = [place for place in range(12) if place not in bad]
+    good = [item for item in range(12) if item not in bad]
     without = x.clone()
     without[sorted(bad)] = x[good[0]]
     done = once(fails_on(sorted(bad), mixed), x)

@@ -58,17 +58,17 @@ def test_memory_that_runs_out_at_any_call_costs_nothing_but_a_warning(kind: str,
     for position in itertools.count(1):
         if kind == "out":
             options["out"] = tmp_path / str(position)
-        failing, heard = Failing(position), EventLog()
-        result = run(failing, stream(24) if kind == "stream" else rows(24), progress=heard, **options)
+        failing, log = Failing(position), EventLog()
+        result = run(failing, stream(24) if kind == "stream" else rows(24), progress=log, **options)
         assert same(result.values, rows(24) * 2)
         assert result.status.tolist() == [Status.OK] * 24
         if len(failing.sizes) < position:
-            assert heard.warnings == []
+            assert log.warnings == []
             assert position > 1
             return
         failed = failing.sizes[position - 1]
         expected = [f"out of memory on {failed} items; they are done in two halves"] if failed > 1 else []
-        assert heard.warnings == expected
+        assert log.warnings == expected
 
 
 @pytest.mark.parametrize("limit", [1, 3, 9, 40])
@@ -79,12 +79,12 @@ def test_a_limit_on_the_batch_is_found_and_kept(limit: int, batch: Any):
             raise full()
         return double(x)
 
-    recorded, heard = Recorded(function), EventLog()
-    result = run(recorded, rows(300), batch_size=batch, progress=heard)
+    recorded, log = Recorded(function), EventLog()
+    result = run(recorded, rows(300), batch_size=batch, progress=log)
     assert same(result.values, rows(300) * 2)
     assert result.ok.all()
     over = sum(size > limit for size in recorded.sizes)
-    assert len(heard.warnings) == over <= 8
+    assert len(log.warnings) == over <= 8
 
 
 @pytest.mark.parametrize("big", [{0}, {7, 8}, {3, 11, 19}, set(range(24))])
@@ -146,10 +146,10 @@ def computed(folder: Path) -> list[int]:
 
 def killed_and_resumed(maps: Orders, folder: Path, seed: int, asked: dict[str, Any], expected: torch.Tensor) -> None:
     """Kills a map at a few random moments, finishes it, and compares all with an uninterrupted run."""
-    chance, kills = random.Random(seed), 0
-    for _ in range(chance.randint(1, 3)):
+    rng, kills = random.Random(seed), 0
+    for _ in range(rng.randint(1, 3)):
         pid = maps.start(**asked)
-        time.sleep(chance.uniform(0, 0.6))
+        time.sleep(rng.uniform(0, 0.6))
         kills += maps.stop(pid) == "killed"
     finished = {path.name: path.read_bytes() for path in (folder / "run").glob("shard-*.parquet")}
     before = len(computed(folder))
@@ -174,20 +174,20 @@ def rounds(maps: Orders, tmp_path: Path, count: int, function: str, more: dict[s
         shutil.rmtree(folder)
 
 
-WAYS = [
+MAPS = [
     ("stamped", {"batch_size": BATCH}),
     ("double", {"batch_size": "auto"}),
     ("double", {"batch_size": "auto", "stream": True, "fingerprint": "rows"}),
 ]
 
 
-@pytest.mark.parametrize(("function", "more"), WAYS, ids=["fixed", "auto", "stream"])
+@pytest.mark.parametrize(("function", "more"), MAPS, ids=["fixed", "auto", "stream"])
 def test_killed_at_random_moments_and_resumed(maps: Orders, tmp_path: Path, function: str, more: dict[str, Any]):
     rounds(maps, tmp_path, 2, function, more)
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize(("function", "more"), WAYS, ids=["fixed", "auto", "stream"])
+@pytest.mark.parametrize(("function", "more"), MAPS, ids=["fixed", "auto", "stream"])
 def test_killed_two_hundred_times_and_resumed(maps: Orders, tmp_path: Path, function: str, more: dict[str, Any]):
     rounds(maps, tmp_path, 200, function, more)
 
@@ -248,10 +248,10 @@ def test_an_interrupt_without_a_directory_says_that_nothing_was_kept():
             raise KeyboardInterrupt
         return x
 
-    heard = EventLog()
+    log = EventLog()
     with pytest.raises(KeyboardInterrupt, match="interrupted after 28 items; nothing was kept"):
-        run(function, rows(40), batch_size=4, progress=heard)
-    assert heard.of(Finished)[0].state == "interrupted"
+        run(function, rows(40), batch_size=4, progress=log)
+    assert log.of(Finished)[0].state == "interrupted"
 
 
 # The disk is full.
@@ -307,8 +307,8 @@ def truncated(path: Path) -> None:
 
 def flipped(path: Path) -> None:
     content = bytearray(path.read_bytes())
-    place = content.index(np.float32(8 / 7).tobytes())
-    content[place] ^= 4
+    offset = content.index(np.float32(8 / 7).tobytes())
+    content[offset] ^= 4
     path.write_bytes(content)
 
 

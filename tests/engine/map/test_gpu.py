@@ -63,11 +63,11 @@ def test_a_product_made_before_does_not_hold_more_than_its_own_space():
     torch.cuda.empty_cache()
     assert torch.cuda.memory_reserved() > 700 * MB
     items = torch.randn(20_000, 32, 32, generator=torch.Generator().manual_seed(0))
-    heard = EventLog()
-    result = run(lambda x: x @ x, items, device="cuda", budget=300 * MB, progress=heard)
+    log = EventLog()
+    result = run(lambda x: x @ x, items, device="cuda", budget=300 * MB, progress=log)
     assert result.observed <= 300 * MB
     assert torch.allclose(result.values, items @ items, atol=1e-3)
-    assert not heard.warnings
+    assert not log.warnings
 
 
 def test_memory_that_really_runs_out_splits_the_batch():
@@ -75,13 +75,13 @@ def test_memory_that_really_runs_out_splits_the_batch():
         block = torch.ones(len(x), 4 * MB // 4, device=x.device)
         return x + block[:, :1]
 
-    heard = EventLog()
-    result, peak = peak_of(function, rows(200), budget=100 * MB, batch_size=100, progress=heard)
+    log = EventLog()
+    result, peak = peak_of(function, rows(200), budget=100 * MB, batch_size=100, progress=log)
     assert peak <= 100 * MB
     assert same(result.values, rows(200) + 1)
     assert result.ok.all()
-    assert heard.warnings
-    assert all("out of memory" in each or "allocator" in each for each in heard.warnings)
+    assert log.warnings
+    assert all("out of memory" in warning or "allocator" in warning for warning in log.warnings)
 
 
 def test_an_item_that_alone_does_not_fit_is_flagged():

@@ -72,9 +72,9 @@ def test_a_table_with_nulls_texts_and_lists():
 def test_parquet(tmp_path: Path, folder: bool):
     x = rows(100, 1)[:, 0].numpy()
     if folder:
-        for place in range(4):
-            part = pa.table({"x": x[place * 25 : place * 25 + 25]})
-            pq.write_table(part, tmp_path / f"{place}.parquet", row_group_size=7)
+        for part_number in range(4):
+            part = pa.table({"x": x[part_number * 25 : part_number * 25 + 25]})
+            pq.write_table(part, tmp_path / f"{part_number}.parquet", row_group_size=7)
     else:
         pq.write_table(pa.table({"x": x}), tmp_path / "x.parquet", row_group_size=13)
     result = run(lambda batch: batch["x"] * 2, str(tmp_path if folder else tmp_path / "x.parquet"), batch_size=9)
@@ -211,9 +211,9 @@ def test_any_bad_items_are_flagged_and_the_others_are_bit_equal(count: int, batc
     items = torch.arange(count, dtype=torch.float32)
 
     def function(x: torch.Tensor) -> torch.Tensor:
-        found = bad & set(x.int().tolist())
-        if found:
-            raise ValueError(f"item {min(found)}")
+        failing = bad & set(x.int().tolist())
+        if failing:
+            raise ValueError(f"item {min(failing)}")
         return stamped(x)
 
     try:
@@ -341,7 +341,7 @@ def test_an_item_that_a_formula_says_is_too_big_is_flagged_and_not_tried():
     assert result.values[0].isnan().all()
 
 
-def test_an_item_that_alone_is_over_the_budget_of_every_plan_is_told_of_before_the_run():
+def test_an_item_that_alone_is_over_the_budget_of_every_plan_is_refused_before_the_run():
     with pytest.raises(BudgetError):
         run(double, rows(20), cost=Cost(0, 1e9), budget="50MB")
 
@@ -392,7 +392,7 @@ def test_a_plan_can_be_had_without_the_run():
     assert probed.cost.source == "probe"
 
 
-# What comes back, and what is heard on the way.
+# What comes back, and what is emitted on the way.
 
 
 def test_the_result_as_a_table_and_in_a_line():
@@ -425,31 +425,31 @@ def test_silence(capfd: pytest.CaptureFixture[str]):
 
 def test_progress_is_shown_unless_forbidden(capfd: pytest.CaptureFixture[str]):
     brimful.map(double, rows(100), name="doubling")
-    told = capfd.readouterr()
-    assert told.out == ""
-    assert "doubling: 100 items" in told.err
-    assert "doubling: finished, 100 items" in told.err
+    printed = capfd.readouterr()
+    assert printed.out == ""
+    assert "doubling: 100 items" in printed.err
+    assert "doubling: finished, 100 items" in printed.err
 
 
 def test_a_function_hears_typed_events():
-    heard = EventLog()
+    log = EventLog()
     items = rows(100)
     items[3] = float("nan")
-    run(double, items, batch_size=25, progress=heard, name="doubling", budget="100MB")
-    started = heard.of(Started)
+    run(double, items, batch_size=25, progress=log, name="doubling", budget="100MB")
+    started = log.of(Started)
     assert [(event.work, event.items, event.done, event.budget) for event in started] == [("doubling", 100, 0, 10**8)]
-    batches = heard.of(BatchDone)
+    batches = log.of(BatchDone)
     assert [(event.items, event.done, event.bad) for event in batches] == [
         (25, 25, 1),
         (25, 50, 0),
         (25, 75, 0),
         (25, 100, 0),
     ]
-    ended = heard.of(Finished)
+    ended = log.of(Finished)
     assert [(event.state, event.done, event.bad) for event in ended] == [("finished", 100, 1)]
-    assert heard[-1] is ended[0]
-    assert heard.of(Planned)
-    assert Plan.from_dict(heard.of(Planned)[0].plan).items == 100
+    assert log[-1] is ended[0]
+    assert log.of(Planned)
+    assert Plan.from_dict(log.of(Planned)[0].plan).items == 100
 
 
 def test_a_listener_that_breaks_does_not_break_the_run():
@@ -569,7 +569,7 @@ def test_an_exception_that_leads_back_to_itself_does_not_hang():
     assert result.messages == {3: "ValueError: three"}
 
 
-def test_a_stream_that_gathers_more_than_the_budget_is_told_to_write_to_disk():
+def test_a_stream_that_gathers_more_than_the_budget_advises_writing_to_disk():
     items = (torch.zeros(1000) for _ in range(100_000))
     with pytest.raises(brimful.BudgetError, match="Pass out="):
         brimful.map(lambda x: x, items, budget="60MB", progress=False)

@@ -23,7 +23,7 @@ from .mapping import same
 
 def done(start: int, count: int, values: Any = None, **messages: str) -> BatchResult:
     status = np.zeros(count, np.int8)
-    texts = {int(place[1:]): text for place, text in messages.items()}
+    texts = {int(name[1:]): text for name, text in messages.items()}
     status[list(texts)] = 3
     return BatchResult(start, count, values, status, texts)
 
@@ -45,10 +45,10 @@ def test_values_status_and_messages_read_back(tmp_path: Path):
     assert values is not None
     assert same(values["x"], torch.arange(8, dtype=torch.float32) / 3)
     assert values["m"].shape == (8, 2, 3)
-    told = list(shards.statuses())
-    assert [index.tolist() for index, _, _ in told] == [[0, 1, 2, 3], [4, 5, 6, 7]]
-    assert [status.tolist() for _, status, _ in told] == [[0, 3, 0, 0]] * 2
-    assert [messages for _, _, messages in told] == [{1: "bad"}, {5: "bad"}]
+    read = list(shards.statuses())
+    assert [index.tolist() for index, _, _ in read] == [[0, 1, 2, 3], [4, 5, 6, 7]]
+    assert [status.tolist() for _, status, _ in read] == [[0, 3, 0, 0]] * 2
+    assert [messages for _, _, messages in read] == [{1: "bad"}, {5: "bad"}]
 
 
 def test_others_read_the_folder_as_it_is(tmp_path: Path):
@@ -85,8 +85,8 @@ def test_a_part_with_the_name_of_a_column_is_refused(tmp_path: Path):
 
 def damaged(shards: Shards, name: str, words: str) -> None:
     with pytest.warns(BrimfulWarning, match=f"{name} is damaged.*{words}.*done again"):
-        found = shards.finished()
-    assert found == [(4, 8)]
+        intact = shards.finished()
+    assert intact == [(4, 8)]
     assert (shards.folder / name).with_suffix(".damaged").exists()
     assert [path.name for path in shards.paths()] == ["shard-000000000004-000000000008.parquet"]
 
@@ -105,8 +105,8 @@ def test_a_truncated_shard_is_set_aside(tmp_path: Path, keep: int):
 def test_a_flipped_bit_among_the_numbers_is_found_before_the_run_goes_on(tmp_path: Path):
     shards = filled(tmp_path)
     content = bytearray((tmp_path / FIRST).read_bytes())
-    place = content.index((np.float32(1) / 3).tobytes())
-    content[place] ^= 1
+    offset = content.index((np.float32(1) / 3).tobytes())
+    content[offset] ^= 1
     (tmp_path / FIRST).write_bytes(content)
     with pytest.raises(CorruptError, match=f"{FIRST} is damaged.*Delete it"):
         shards.values()

@@ -187,13 +187,13 @@ def test_a_stream_goes_on_from_a_position_and_says_when_it_ends():
 @given(st.lists(st.floats(0.5, 20), min_size=1, max_size=30), st.floats(0.5, 30))
 def test_a_weighed_stream_fills_to_capacity_and_loses_nothing(weights: list[float], capacity: float):
     items = made(iter(weights), weight=lambda item: item)
-    found: list[float] = []
+    loaded_weights: list[float] = []
     while (loaded := items.load(-1, 1000, capacity)).count:
         assert loaded.weights is not None
-        assert loaded.start == len(found)
+        assert loaded.start == len(loaded_weights)
         assert loaded.count == 1 or loaded.weights.sum() <= capacity
-        found += loaded.tree.tolist()
-    assert found == weights
+        loaded_weights += loaded.tree.tolist()
+    assert loaded_weights == weights
 
 
 def test_a_list_is_a_stream_of_known_length():
@@ -210,7 +210,7 @@ def test_items_of_another_form_are_flagged_and_the_others_read():
     assert sorted(loaded.bad) == [2, 3, 4, 5]
     assert "(3,)" in loaded.bad[2]
     assert "str" in loaded.bad[3]
-    good = [place for place in range(7) if place not in loaded.bad]
+    good = [item for item in range(7) if item not in loaded.bad]
     assert loaded.tree[good].tolist() == [[0, 0], [1, 1], [5, 5]]
 
 

@@ -49,7 +49,7 @@ def measure(folder: Path, count: int) -> dict[str, int]:
     return json.loads(ended.stdout)
 
 
-@pytest.mark.parametrize("budgets", [3, pytest.param(10, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("budgets", [2, pytest.param(10, marks=pytest.mark.soak)])
 def test_a_stream_of_many_budgets_stays_inside_one(tmp_path: Path, budgets: int):
     count = budgets * BUDGET // (4 * WIDTH) + 1
     measured = measure(tmp_path / "run", count)

@@ -41,7 +41,7 @@ class _Batch:
         probe, trial: as in its `BatchSpan`.
         staged: the batch on the device, once it was moved there ahead of its turn.
         overlaps: whether others run before and beside it.
-        pause, waited: seconds to wait before it is tried again, and waited so far, where its one item does not fit.
+        waited: seconds it has waited for memory, once its single item did not fit; None before that.
     """
 
     future: Future[LoadedBatch]
@@ -49,16 +49,11 @@ class _Batch:
     trial: int = 0
     staged: StagedBatch | None = None
     overlaps: bool = False
-    pause: float = 0.0
-    waited: float = 0.0
+    waited: float | None = None
 
     @property
     def loaded(self) -> LoadedBatch:
         return self.future.result()
-
-    def replace(self, part: LoadedBatch) -> None:
-        """Goes on with a part of it, which measures nothing."""
-        self.future, self.probe, self.trial, self.staged = _ready(part), False, 0, None
 
 
 class Pipeline:
@@ -86,17 +81,18 @@ class Pipeline:
         self._last_done, self._last_look, self._last_peak, self._last_weight = time.perf_counter(), 0.0, 0, 0.0
         self._heaviest = 0.0  # of all that ran
         self._retries = self._count_retries()
-        self._retries_warned, self._times_over = False, 0
-        self.observed = 0
+        self._shrinks = 0  # times that batches were made smaller, short of an error
+        self._observed = 0
 
-    def run(self) -> None:
-        """Until there is no more work. After an exception, `land` still hands over what had been computed."""
+    def run(self) -> int:
+        """Runs all batches, and returns the peak bytes. After an exception, `land` still hands over what had been
+        computed."""
         with BackgroundThread() as reader, self._peak:
             while (batch := self._take(reader)) is not None:
                 if batch.loaded.count:
                     self._run(batch, reader)
             self.land()
-            self.observed = max(self.observed, self._peak.read())
+            return max(self._observed, self._peak.read())
 
     def land(self) -> None:
         """Waits for the batch that is still under way, and hands over its results."""
@@ -132,7 +128,7 @@ class Pipeline:
             shrink = functools.partial(self._shrink, batch)
             launched = retry_smaller(functools.partial(self._launch, batch), shrink, self._device)
         except OutOfMemory:  # a single item
-            self._abandon_probe(batch)
+            self._replace(batch, batch.loaded)
             self._hand_over(batch.loaded, self._executor.too_big(batch.loaded), batch)
             return
         batch.overlaps = self._flying is not None
@@ -183,17 +179,17 @@ class Pipeline:
 
     def _halve(self, batch: _Batch) -> None:
         """Goes on with the first half of a batch; the second half is the next in the queue."""
-        self._abandon_probe(batch)
         first, second = batch.loaded.halves()
+        self._replace(batch, first)
         self._waiting.appendleft(_Batch(_ready(second)))
         for half in (second, first):
             self._scheduler.begin(half.start, half.stop)
-        batch.replace(first)
 
-    def _abandon_probe(self, batch: _Batch) -> None:
+    def _replace(self, batch: _Batch, part: LoadedBatch) -> None:
+        """Goes on with a part of a batch, or all of it once more, which measures nothing."""
         if batch.probe:
             self._scheduler.observe(ProbeFailed())
-        batch.replace(batch.loaded)
+        batch.future, batch.probe, batch.trial, batch.staged = _ready(part), False, 0, None
 
     def _shrink(self, batch: _Batch) -> bool:
         """A batch ran out of memory. All others leave the device, and it is halved; a single item is tried once more,
@@ -209,37 +205,36 @@ class Pipeline:
         self._retries = self._count_retries()  # the allocator tried again before it failed; that is no further sign
         if loaded.count > 1 or batch.probe:
             self._scheduler.observe(MemoryExceeded(loaded.weight, contended, available))
-        self._abandon_probe(batch)
         if loaded.count > 1:
             self._scheduler.warn(f"out of memory on {format_count(loaded.count)} items; they are done in two halves")
             self._halve(batch)
             self._fit(batch)
-            return True
-        if batch.pause:
-            self._wait(batch, contended)
-        batch.pause = min(5.0, 2 * batch.pause) or 0.25
+        else:
+            self._replace(batch, loaded)
+            batch.waited = 0.0 if batch.waited is None else self._wait(batch, batch.waited, contended)
         return True
 
-    def _wait(self, batch: _Batch, contended: bool) -> None:
-        """Waits for other processes to give memory back."""
+    def _wait(self, batch: _Batch, waited: float, contended: bool) -> float:
+        """Waits for other processes to give memory back, each time longer, and returns the seconds waited so far."""
         if not contended:
             raise OutOfMemory
-        if batch.waited >= _PATIENCE:
+        if waited >= _PATIENCE:
             raise BudgetError(
                 f"item at position {batch.loaded.start} does not fit: other processes leave "
                 f"{format_bytes(self._limit.available())} of the budget of {format_bytes(self._limit.bytes)}. With "
                 "out=, what was finished is kept: run the same command again when there is memory."
             )
-        if batch.waited == 0:
+        if waited == 0:
             self._scheduler.warn("other processes hold the memory; waiting for it")
-        self._sleep(batch.pause)
-        batch.waited += batch.pause
+        pause = min(5.0, waited + 0.25)
+        self._sleep(pause)
+        return waited + pause
 
     def _clear_device(self) -> None:
         """Leaves nothing on the device but what is about to be measured."""
         self.land()
         self._scheduler.flush()
-        self.observed = max(self.observed, self._peak.read())
+        self._observed = max(self._observed, self._peak.read())
         if not self._on_cpu:
             torch.cuda.synchronize(self._device)
         devices.release_cache(self._device)
@@ -252,7 +247,7 @@ class Pipeline:
         looked = batch.probe or batch.trial > 0 or now - self._last_look >= LOOK
         if looked:
             self._last_look, self._last_peak = now, self._peak.read()
-            self.observed = max(self.observed, self._last_peak)
+            self._observed = max(self._observed, self._last_peak)
         measurement = BatchMeasurement(
             weight=loaded.weight,
             seconds=seconds,
@@ -272,24 +267,25 @@ class Pipeline:
         retries, alike = self._count_retries(), abs(seen.weight - self._last_weight) <= 0.01 * seen.weight
         if retries > self._retries and alike and not seen.probe:
             # After a change of size the cache has to be made anew, once; at one and the same size it never should.
-            self._scheduler.observe(AllocatorRetried(seen.weight))
-            if not self._retries_warned:
-                self._scheduler.warn(
-                    "the allocator had to free memory and try again; batches are made a little smaller"
-                )
-            self._retries_warned = True
+            message = "the allocator had to free memory and try again; batches are made a little smaller"
+            self._shrink_later(seen.weight, message)
         self._retries, self._last_weight = retries, seen.weight
         if self._on_cpu and seen.peak > self._limit.bytes / 2:
             devices.trim_heap()
-        if self._on_cpu and seen.peak > self._limit.bytes and not seen.probe and self._times_over < _SHRINKS:
-            self._scheduler.observe(AllocatorRetried(seen.weight * self._limit.bytes / seen.peak))
-            if not self._times_over:
-                self._scheduler.warn(
-                    f"a batch of weight {format_count(seen.weight)} took {format_bytes(seen.peak)}, over the budget of "
-                    f"{format_bytes(self._limit.bytes)}; batches are made smaller"
-                )
-            self._times_over += 1
+        if self._on_cpu and seen.peak > self._limit.bytes and not seen.probe and self._shrinks < _SHRINKS:
+            message = (
+                f"a batch of weight {format_count(seen.weight)} took {format_bytes(seen.peak)}, over the budget of "
+                f"{format_bytes(self._limit.bytes)}; batches are made smaller"
+            )
+            self._shrink_later(seen.weight * self._limit.bytes / seen.peak, message)
             self._peak.__enter__()
+
+    def _shrink_later(self, weight: float, message: str) -> None:
+        """Makes the batches that follow lighter than that; the user is warned once."""
+        self._scheduler.observe(AllocatorRetried(weight))
+        if not self._shrinks:
+            self._scheduler.warn(message)
+        self._shrinks += 1
 
     def _count_retries(self) -> int:
         return 0 if self._on_cpu else torch.cuda.memory_stats(self._device).get("num_alloc_retries", 0)

@@ -104,15 +104,14 @@ class MapRun:
                 _ending(events, backend, scheduler, started, rundir),
                 Sampler(events.emit, device, memory_limit.baseline),
             ):
-                backend.run()
+                observed = backend.run()
                 scheduler.conclude()
-        seconds = time.perf_counter() - started
         return MapResult(
             status=tally.status,
             messages=tally.messages,
             plan=scheduler.plan,
-            observed=backend.observed,
-            seconds=seconds,
+            observed=observed,
+            seconds=time.perf_counter() - started,
             done=tally.done - before,
             out=None if rundir is None else rundir.path,
             _read=collector.values,
@@ -207,12 +206,8 @@ class MapRun:
 def _ending(
     events: Events, backend: Pipeline | WorkerPool, scheduler: Scheduler, started: float, rundir: RunDir | None
 ) -> Iterator[None]:
-    """Keeps what was finished and says how it ended, whatever happens."""
-
-    def finished(state: str, message: str = "") -> None:
-        tally, seconds = scheduler.tally, time.perf_counter() - started
-        events.emit(Finished(state=state, done=tally.done, bad=tally.bad, seconds=seconds, message=message))
-
+    """Keeps what was finished and emits how it ended, whatever happens."""
+    state, message, tally = "finished", "", scheduler.tally
     try:
         yield
         scheduler.close()
@@ -220,13 +215,16 @@ def _ending(
         with contextlib.suppress(Exception):
             backend.land()
             scheduler.close()
-        how = "nothing was kept" if rundir is None else f"run the same command again to go on from {rundir.path}"
-        finished("interrupted", how)
-        raise type(error)(f"interrupted after {format_count(scheduler.tally.done)} items; {how}") from None
+        state, message = "interrupted", "nothing was kept"
+        if rundir is not None:
+            message = f"run the same command again to go on from {rundir.path}"
+        raise type(error)(f"interrupted after {format_count(tally.done)} items; {message}") from None
     except BaseException as error:
+        state, message = "failed", str(error).splitlines()[0] if str(error) else type(error).__name__
         with contextlib.suppress(Exception):
             scheduler.close()
-        with contextlib.suppress(Exception):
-            finished("failed", str(error).splitlines()[0] if str(error) else type(error).__name__)
         raise
-    finished("finished")
+    finally:
+        with contextlib.suppress(Exception) if state == "failed" else contextlib.nullcontext():
+            seconds = time.perf_counter() - started
+            events.emit(Finished(state=state, done=tally.done, bad=tally.bad, seconds=seconds, message=message))

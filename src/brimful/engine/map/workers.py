@@ -64,9 +64,7 @@ def _work(channel: Channel, task: MapTask) -> int:
     with MemoryLimit(task.budget, task.device, every=LOOK) as memory_limit:
         executor = Executor(task.fn, task.device, nonfinite=task.nonfinite, fallback=task.fallback)
         scheduler: Any = RemoteScheduler(channel, task.items)
-        pipeline = Pipeline(executor, memory_limit, scheduler)
-        pipeline.run()
-        return pipeline.observed
+        return Pipeline(executor, memory_limit, scheduler).run()
 
 
 @dataclass(slots=True)
@@ -95,7 +93,7 @@ class WorkerPool:
     """
 
     def __init__(self, tasks: Sequence[MapTask], scheduler: Scheduler) -> None:
-        self._scheduler, self.observed = scheduler, 0
+        self._scheduler, self._observed = scheduler, 0
         self._sends_items = tasks[0].items is None
         self._returned: list[LoadedBatch] = []
         self._deaths: dict[int, int] = {}  # of workers, by the position of a batch that each had
@@ -105,8 +103,8 @@ class WorkerPool:
             threads = max(1, torch.get_num_threads() // len(tasks))
             self._workers.start(f"brimful-{task.device}", _work, task, threads=threads)
 
-    def run(self) -> None:
-        """Serves the workers until all work is done."""
+    def run(self) -> int:
+        """Serves the workers until all work is done, and returns the peak bytes of any of them."""
         waiting: list[tuple[int, int]] = []  # those that asked for a batch when none could be given
         with self._workers:
             while self._workers.running:
@@ -116,6 +114,7 @@ class WorkerPool:
                 elif answer is not None:
                     self._handle(answer)
                 waiting = [ask for ask in waiting if ask[0] in self._workers.running and not self._hand_out(*ask)]
+        return self._observed
 
     def land(self) -> None:
         """Nothing is under way here: what the workers had not handed in is dropped."""
@@ -147,7 +146,7 @@ class WorkerPool:
     def _handle(self, answer: Answer) -> None:
         match answer.event:
             case Event.RETURNED:
-                self.observed = max(self.observed, answer.value)
+                self._observed = max(self._observed, answer.value)
             case Event.RAISED:
                 raise answer.value
             case Event.DIED:
