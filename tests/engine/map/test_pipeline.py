@@ -18,6 +18,7 @@ from brimful.engine.map.batch_sizer import BatchSizer, BatchSpan
 from brimful.engine.map.executor import BatchResult, Executor
 from brimful.engine.map.memory_model import MemoryModel
 from brimful.engine.map.pipeline import Pipeline
+from brimful.engine.map.scheduler import Scheduler
 from brimful.engine.map.sources import LoadedBatch, item_source
 
 from .mapping import Recorded
@@ -36,7 +37,7 @@ class Machine:
         return Memory(total=10_000 * MB, free=self.free, own=self.own)
 
 
-class BareScheduler:
+class BareScheduler(Scheduler):
     """Batches that are handed out and taken back without a run around them."""
 
     def __init__(self, items: torch.Tensor, **options: Any) -> None:

@@ -175,7 +175,8 @@ class StreamSource(ItemSource):
     def __init__(self, source: Iterable[Any], weight: Any = None) -> None:
         if weight is not None and not callable(weight):
             raise InputError("the weight of a stream's items must be a function of one item")
-        self._source, self._weigh = source, weight
+        self._source = source
+        self._weigh: Any = weight
         self.length = len(source) if isinstance(source, Sequence) else None
         self._iterator: Iterator[Any] = iter(source)
         self._read = 0
