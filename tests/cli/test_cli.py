@@ -1,5 +1,6 @@
 """The command line as a user meets it: what it prints where, with what exit code."""
 
+import importlib.metadata
 import json
 import os
 import re
@@ -271,11 +272,24 @@ def test_a_workload_that_cannot_be_imported_is_an_error_without_a_traceback(
     typed: Callable[..., tuple[Any, str, str]], monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setitem(registry.WORKLOADS, "broken", "madeup_not_there")
-    code, out, err = typed("broken", "fit")
-    assert (code, out) == (1, "")
-    assert err.startswith("brimful: unexpected ModuleNotFoundError: No module named 'madeup_not_there'")
-    assert "Traceback" not in err
+    for line in (["broken", "fit", "--points", "3"], ["broken"], ["plan", "broken", "fit"], ["broken", "--help"]):
+        code, out, err = typed(*line)
+        assert (code, out) == (1, "")
+        assert "cannot be loaded: ModuleNotFoundError: No module named 'madeup_not_there'" in err
+        assert "Traceback" not in err
     assert "Traceback" in typed("broken", "fit", "--debug")[2]
+
+
+@pytest.mark.parametrize("line", [["--help"], ["plan", "--help"]])
+def test_help_lists_a_workload_that_cannot_be_imported_with_the_reason(
+    line: list[str], monkeypatch: pytest.MonkeyPatch
+):
+    points = [importlib.metadata.EntryPoint("broken", "madeup_not_there:WORKLOAD", registry.GROUP)]
+    monkeypatch.setattr(importlib.metadata, "entry_points", lambda group: points)
+    text = re.sub(r"\s+", " ", ok(*line))
+    assert "broken the workload 'broken' is registered as 'madeup_not_there:WORKLOAD' and cannot be loaded" in text
+    assert "ModuleNotFoundError: No module named 'madeup_not_there'" in text
+    assert " made " in text
 
 
 def test_as_a_real_process():

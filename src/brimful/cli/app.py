@@ -23,29 +23,23 @@ def _workloads() -> list[str]:
 class _Workloads(typer.core.TyperGroup):
     """The root group; workloads are imported when they are asked for, not before."""
 
+    plan = False
+
     def list_commands(self, ctx: Any) -> list[str]:
         return [*super().list_commands(ctx), *_workloads()]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        if cmd_name in _workloads():
-            from .commands import workload_group
+        if cmd_name not in _workloads():
+            return super().get_command(ctx, cmd_name)
+        from .commands import workload_group
 
-            return workload_group(cmd_name)
-        return super().get_command(ctx, cmd_name)
+        return workload_group(cmd_name, self.plan)
 
 
-class _Plans(typer.core.TyperGroup):
+class _Plans(_Workloads):
     """`brimful plan`: the same workloads and options, explained and not run."""
 
-    def list_commands(self, ctx: Any) -> list[str]:
-        return _workloads()
-
-    def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        if cmd_name not in _workloads():
-            return None
-        from .commands import plan_group
-
-        return plan_group(cmd_name)
+    plan = True
 
 
 app = typer.Typer(
@@ -113,6 +107,6 @@ def main() -> None:
     arguments = [argument for argument in sys.argv[1:] if argument != "--debug"]
     guarded.debug = len(arguments) < len(sys.argv) - 1
     try:
-        guarded(app)(arguments, prog_name="brimful")  # a workload that cannot be imported is an error like others
+        guarded(app)(arguments, prog_name="brimful")
     except typer.Exit as stop:
         sys.exit(stop.exit_code)

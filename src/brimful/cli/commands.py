@@ -9,6 +9,7 @@ import typer
 import typer.core
 import typer.main
 
+from ..core.base.errors import ConfigError
 from ..core.declare.config import FieldInfo, build, describe
 from ..core.declare.registry import Command, load
 from ..core.declare.result import format_summary
@@ -24,35 +25,33 @@ _METAVARS = {int: "INT", float: "FLOAT", str: "TEXT", Path: "PATH"}
 _SETTINGS = {"token_normalize_func": lambda token: token.replace("_", "-")}
 
 
-def workload_group(name: str) -> Any:
-    """`brimful NAME ...`: the workload's commands, run."""
-    workload = load(name)
-    group = _group(workload.help)
-    for command in workload.commands:
-        _add(group, command, _runner(command))
-    return typer.main.get_command(group)
-
-
-def plan_group(name: str) -> Any:
-    """`brimful plan NAME ...`: the workload's commands, explained and not run."""
-    workload = load(name)
-    group = _group(f"Explain a command of {name} without running it.")
-    probe = inspect.Parameter(
-        "probe",
-        inspect.Parameter.KEYWORD_ONLY,
-        default=False,
-        annotation=Annotated[bool, typer.Option("--probe", help="measure two small steps first")],
-    )
-    for command in workload.commands:
-        if command.plan is not None:
-            _add(group, command, _planner(command), probe)
-    return typer.main.get_command(group)
-
-
-def _group(help: str) -> typer.Typer:
+def workload_group(name: str, plan: bool) -> Any:
+    """`brimful NAME ...`: the workload's commands, run; or `brimful plan NAME ...`, where they are only explained. A
+    workload that cannot be imported is a command that fails with the reason, which is also its help."""
+    try:
+        workload = load(name)
+    except ConfigError as error:
+        return _unavailable(name, error)
+    help = f"Explain a command of {name} without running it." if plan else workload.help
     group = typer.Typer(help=help, no_args_is_help=True, rich_markup_mode=None, add_completion=False)
     group.callback()(lambda: None)
-    return group
+    for command in workload.commands:
+        if not plan:
+            _add(group, command, _runner(command))
+        elif command.plan is not None:
+            _add(group, command, _planner(command), _flag("probe", "measure two small steps first"))
+    return typer.main.get_command(group)
+
+
+def _unavailable(name: str, error: ConfigError) -> typer.core.TyperCommand:
+    @guarded
+    def fail() -> None:
+        raise error
+
+    settings = {"ignore_unknown_options": True, "allow_extra_args": True}
+    return typer.core.TyperCommand(
+        name, callback=fail, short_help=str(error), add_help_option=False, context_settings=settings
+    )
 
 
 def _runner(command: Command) -> Callable[..., None]:
@@ -75,12 +74,7 @@ def _planner(command: Command) -> Callable[..., None]:
 
 
 def _add(group: typer.Typer, command: Command, body: Callable[..., None], *more: inspect.Parameter) -> None:
-    as_json = inspect.Parameter(
-        "json",
-        inspect.Parameter.KEYWORD_ONLY,
-        default=False,
-        annotation=Annotated[bool, typer.Option("--json", help="print one JSON object instead of a table")],
-    )
+    as_json = _flag("json", "print one JSON object instead of a table")
     parameters = [*map(_parameter, describe(command.config)), *more, as_json]
     signature = inspect.Signature(
         sorted(parameters, key=lambda parameter: parameter.default is not inspect.Parameter.empty)
@@ -90,6 +84,11 @@ def _add(group: typer.Typer, command: Command, body: Callable[..., None], *more:
     function.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     function.__doc__ = command.help
     group.command(command.name, help=command.help, context_settings=_SETTINGS)(function)
+
+
+def _flag(name: str, help: str) -> inspect.Parameter:
+    kind = Annotated[bool, typer.Option(f"--{name}", help=help)]
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=False, annotation=kind)
 
 
 def _parameter(info: FieldInfo) -> inspect.Parameter:

@@ -6,10 +6,10 @@ A package registers one by an entry point of the group `brimful.workloads`, whos
     ridge = "my_package.workload:WORKLOAD"
 """
 
-import importlib
 import importlib.metadata
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from importlib.metadata import EntryPoint
 from typing import Any
 
 from ..base.errors import ConfigError
@@ -65,24 +65,24 @@ class Workload:
         raise ConfigError(f"{self.name} has no command {name!r}; there are {names}")
 
 
-def _registered() -> dict[str, importlib.metadata.EntryPoint]:
-    """The workloads of other packages. A name of ours stays ours."""
-    return {point.name: point for point in importlib.metadata.entry_points(group=GROUP) if point.name not in WORKLOADS}
+def _registered() -> dict[str, EntryPoint]:
+    """Ours first, then those of other packages. A name of ours stays ours."""
+    ours = {name: EntryPoint(name, f"{module}:WORKLOAD", GROUP) for name, module in WORKLOADS.items()}
+    others = sorted(importlib.metadata.entry_points(group=GROUP), key=lambda point: point.name)
+    return {**ours, **{point.name: point for point in others if point.name not in ours}}
 
 
 def names() -> list[str]:
     """The workloads there are, ours first; nothing is imported."""
-    return [*WORKLOADS, *sorted(_registered())]
+    return list(_registered())
 
 
 def load(name: str) -> Workload:
     """The workload of that name.
 
     Raises:
-        ConfigError: there is none, or the package that registers it is broken.
+        ConfigError: there is none, or it cannot be imported.
     """
-    if name in WORKLOADS:
-        return importlib.import_module(WORKLOADS[name]).WORKLOAD
     point = _registered().get(name)
     if point is None:
         raise ConfigError(f"there is no workload {name!r}; there are {', '.join(names())}")
