@@ -34,7 +34,7 @@ _BLOCK = 65_536  # tasks whose numbers are looked through at a time
 Progress = bool | Callable[[Event], None] | None
 
 
-@dataclass(slots=True, repr=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Fit(Result):
     """Fitted processes, one per task.
 
@@ -53,9 +53,6 @@ class Fit(Result):
     status: np.ndarray
     messages: dict[int, str]
     ids: pa.Array
-    plan: Plan
-    observed: int
-    seconds: float
     done: int = 0
     method: str = ""
     budget: Any = None

@@ -6,7 +6,7 @@ Legend: B students, Q questions, K categories.
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,6 @@ import pyarrow as pa
 from ..core.base.errors import InputError
 from ..core.base.text_table import format_table
 from ..core.declare.result import Result
-from ..core.memory.plan import Plan
 from .data import files
 from .data.students import Students
 from .data.true_parameters import TrueParameters
@@ -64,9 +63,6 @@ class GPCMResult(Result):
     history: Sequence[dict[str, Any]]
     best_epoch: int
     settings: dict[str, Any]
-    plan: Plan
-    observed: int
-    seconds: float
     recovery: Recovery | None = None
     true_parameters: TrueParameters | None = None
     int8: QuantizedGPCM | None = None
@@ -178,13 +174,13 @@ class CrossValidationResult(Result):
     folds: tuple[GPCMResult, ...]
     test_scores: tuple[OrdinalScores, ...] = ()
     jobs: int = 1
-    seconds: float = 0.0
-    plan: Plan = field(init=False)
-    observed: int = field(init=False)
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "plan", self.folds[0].plan)
-        object.__setattr__(self, "observed", max(fold.observed for fold in self.folds))
+    @classmethod
+    def of(
+        cls, folds: tuple[GPCMResult, ...], test_scores: tuple[OrdinalScores, ...], jobs: int, seconds: float
+    ) -> "CrossValidationResult":
+        observed = max(fold.observed for fold in folds)
+        return cls(folds, test_scores, jobs, plan=folds[0].plan, observed=observed, seconds=seconds)
 
     @property
     def scores(self) -> OrdinalScores:

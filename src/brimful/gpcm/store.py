@@ -83,7 +83,7 @@ def load(folder: str | Path) -> GPCMResult | CrossValidationResult:
     body = read_sealed(path / FOLDS, FOLDS_KIND)
     folds = tuple(load_model(fold_folder(path, number)) for number in range(1, body["folds"] + 1))
     test_scores = tuple(OrdinalScores(**scores) for scores in body["test_scores"])
-    return CrossValidationResult(folds, test_scores, body["jobs"], body["seconds"])
+    return CrossValidationResult.of(folds, test_scores, body["jobs"], body["seconds"])
 
 
 def load_model(folder: Path) -> GPCMResult:

@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 
 from ..core.declare.result import Result
-from ..core.memory.plan import Plan
 from ..engine.map.result import MapResult
 from .model import DIVERGED
 
@@ -19,21 +18,18 @@ class NetsResult(Result):
         loss: one per network, in the order of `model.grid`; infinite where it diverged.
         diverged: how many did.
         rate: networks per second.
-        plan, observed, seconds: see `Result`.
     """
 
     loss: np.ndarray
     diverged: int
     rate: float
-    plan: Plan
-    observed: int
-    seconds: float
 
     @classmethod
     def from_map(cls, mapped: MapResult) -> "NetsResult":
         values: Any = mapped.values
         loss, diverged = np.asarray(values["loss"]), int((mapped.status == DIVERGED).sum())
-        return cls(loss, diverged, mapped.rate, mapped.plan, mapped.observed, mapped.seconds)
+        run = {"plan": mapped.plan, "observed": mapped.observed, "seconds": mapped.seconds}
+        return cls(loss, diverged, mapped.rate, **run)
 
     def summary(self) -> dict[str, Any]:
         finite = self.loss[np.isfinite(self.loss)]

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from ..core.declare.result import Result
-from ..core.memory.plan import Plan
 from .data.datasets import ImageShape
 from .evaluation.scores import ReportSamples, Scores
 from .model.score_model import ScoreModel
@@ -37,9 +36,6 @@ class WPOResult(Result):
     history: Sequence[dict[str, Any]]
     curve: np.ndarray
     best_epoch: int
-    plan: Plan
-    observed: int
-    seconds: float
     settings: dict[str, Any] = field(default_factory=dict)
     image_shape: ImageShape | None = None
 

@@ -16,15 +16,15 @@ PLAN = choose("made", [Candidate(strategy="whole", cost=Cost(10**6, 10**3), item
 
 
 class Made(Result):
-    def __init__(self) -> None:
-        self.plan, self.observed, self.seconds = PLAN, 2 * 10**6, 0.5
-
     def summary(self) -> dict:
         return {"tasks": 10, "kernel": "<rbf>", "bad_share": 0.25, "none": None, **super().summary()}
 
 
+MADE = Made(plan=PLAN, observed=2 * 10**6, seconds=0.5)
+
+
 def test_a_result_says_what_it_is_in_a_line_and_in_a_notebook():
-    result = Made()
+    result = MADE
     assert result.predicted == PLAN.predicted
     assert repr(result).startswith("Made(tasks=10, kernel=<rbf>, bad=25.00%, seconds=500 ms, predicted peak=1.01 MB")
     shown = result._repr_html_()
@@ -32,7 +32,7 @@ def test_a_result_says_what_it_is_in_a_line_and_in_a_notebook():
 
 
 def test_a_summary_has_the_same_keys_everywhere_and_is_json():
-    summary = Made().summary()
+    summary = MADE.summary()
     assert {"predicted_peak_bytes", "observed_peak_bytes", "seconds"} <= set(summary)
     assert json.loads(json.dumps(summary)) == summary
     assert "observed peak" in format_summary(summary)

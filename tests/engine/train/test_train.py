@@ -604,7 +604,7 @@ def test_an_optimizer_of_ones_own():
 def test_what_is_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     result = fit(valid=points(10), epochs=3, metrics=error)
     assert capsys.readouterr() == ("", "")
-    assert str(result).startswith("3 epochs, 18 steps in ")
+    assert str(result).startswith("TrainResult(epochs=3, steps=18, stopped=finished, train loss=")
     assert result.draw(tmp_path / "curves.png").stat().st_size > 10_000
     fit(valid=points(10), progress=None)
     shown = capsys.readouterr().err

@@ -4,6 +4,7 @@ import contextlib
 import html
 import time
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -15,9 +16,10 @@ from ..memory.monitor import Peak
 from ..memory.plan import Plan
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Result:
-    """Base of results. A subclass has the three attributes and adds its own keys to `summary`; a dataclass among them
-    says `repr=False`, so that notebooks and terminals show the summary.
+    """Base of results: frozen dataclasses that add their own keys to `summary`. They say `repr=False`, so that
+    notebooks and terminals show the summary.
 
     Attributes:
         plan: what was decided before it ran, and last.

@@ -1,20 +1,20 @@
 """The result of a map."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from ...core.base import arrow, pytree
-from ...core.base.units import format_bytes, format_count, format_seconds
-from ...core.memory.plan import Plan
+from ...core.declare.result import Result
 from .batch import is_bad
 
 
-@dataclass(slots=True)
-class MapResult:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class MapResult(Result):
     """The result of a map.
 
     Attributes:
@@ -29,16 +29,9 @@ class MapResult:
 
     status: np.ndarray
     messages: dict[int, str]
-    plan: Plan
-    observed: int
-    seconds: float
     done: int
     out: Path | None
-    _read: Callable[[], pytree.Tree | None] = field(repr=False)
-
-    @property
-    def predicted(self) -> int:
-        return self.plan.predicted
+    _read: Callable[[], pytree.Tree | None]
 
     @property
     def rate(self) -> float:
@@ -67,9 +60,10 @@ class MapResult:
         values = self.values
         return pa.table(columns | (arrow.to_columns(values)[0] if values is not None else {}))
 
-    def __str__(self) -> str:
-        bad = int((~self.ok).sum())
-        return (
-            f"{format_count(len(self.status))} items in {format_seconds(self.seconds)} ({format_count(self.rate)}/s), "
-            f"{format_count(bad)} flagged, peak {format_bytes(self.observed)} of {format_bytes(self.plan.budget)}"
-        )
+    def summary(self) -> dict[str, Any]:
+        return {
+            "items": len(self.status),
+            "flagged": int((~self.ok).sum()),
+            "items_per_second": self.rate,
+            **Result.summary(self),
+        }

@@ -8,13 +8,12 @@ import numpy as np
 import pyarrow as pa
 from torch import nn
 
-from ...core.base.units import format_bytes, format_count, format_seconds
 from ...core.declare.pictures import draw_training, figure_of, save
-from ...core.memory.plan import Plan
+from ...core.declare.result import Result
 
 
-@dataclass(slots=True)
-class TrainResult:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class TrainResult(Result):
     """A trained model, and how it came about.
 
     Attributes:
@@ -39,16 +38,9 @@ class TrainResult:
     best: dict[str, Any] | None
     epochs: int
     steps: int
-    seconds: float
-    plan: Plan
     micro_batches: int
-    observed: int
     stopped: str
     out: Path | None
-
-    @property
-    def predicted(self) -> int:
-        return self.plan.predicted
 
     def table(self) -> pa.Table:
         """The history as an Arrow table, one row per epoch."""
@@ -59,18 +51,11 @@ class TrainResult:
         """Draws the curves: losses, metrics, learning rate and gradient norm."""
         figure = figure_of(12, 7)
         draw_training(figure, self.history, self.curve)
-        figure.suptitle(str(self), fontsize=11)
+        figure.suptitle(f"{self.epochs} epochs, {self.steps} steps ({self.stopped})", fontsize=11)
         return save(figure, Path(path))
 
-    def __str__(self) -> str:
-        last = self.best or (self.history[-1] if self.history else {})
-        shown = ", ".join(
-            f"{name} {value:.4g}"
-            for name, value in last.items()
-            if isinstance(value, float) and name not in ("seconds", "lr", "grad_norm", "grad_norm_max", "weight_norm")
-        )
-        return (
-            f"{format_count(self.epochs)} epochs, {format_count(self.steps)} steps in {format_seconds(self.seconds)} "
-            f"({self.stopped}); best: {shown or 'none'}; peak {format_bytes(self.observed)} of "
-            f"{format_bytes(self.plan.budget)}"
-        )
+    def summary(self) -> dict[str, Any]:
+        """The best row of the history is in it too."""
+        row = {"epochs": self.epochs, "steps": self.steps, "stopped": self.stopped}
+        best = {name: value for name, value in (self.best or {}).items() if name not in ("epoch", "step", "seconds")}
+        return {**row, **best, **Result.summary(self)}

@@ -85,7 +85,7 @@ def cross_validate(
             results = tuple(store.load_model(out) for out in outs if out is not None)
     test = None if dataset.test is None else dataset.test.segments(config.segment_length)
     test_scores = () if test is None else tuple(result.score(test) for result in results)
-    result = CrossValidationResult(results, test_scores, jobs, time.monotonic() - started)
+    result = CrossValidationResult.of(results, test_scores, jobs, time.monotonic() - started)
     if config.out is not None:
         store.save_folds(result, config.out)
     return result
