@@ -31,7 +31,7 @@ import numpy as np
 import torch
 
 from brimful import gp
-from brimful.core.base.text_table import format_table
+from brimful.core.base.formatting import format_table
 from brimful.core.memory import devices
 from brimful.gp.batch_functions import GPModel, fit_batch, predict_batch
 from brimful.gp.data.sources import GPData, RaggedTasks, read

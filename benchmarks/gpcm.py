@@ -25,8 +25,7 @@ import psutil
 import torch
 from torch import Tensor
 
-from brimful.core.base.text_table import format_table
-from brimful.core.base.units import format_bytes, format_seconds
+from brimful.core.base.formatting import format_bytes, format_seconds, format_table
 from brimful.core.memory import devices
 from brimful.gpcm.model import memory, memory_numba
 from brimful.gpcm.model.memory_scan import chunk

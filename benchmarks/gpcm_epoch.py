@@ -21,8 +21,7 @@ import torch
 
 import brimful
 from brimful import data as loading
-from brimful.core.base.text_table import format_table
-from brimful.core.base.units import format_bytes, format_seconds
+from brimful.core.base.formatting import format_bytes, format_seconds, format_table
 from brimful.core.memory import devices
 from brimful.gpcm.options import TrainConfig
 from brimful.gpcm.training.datasets import load_dataset

@@ -24,7 +24,7 @@ import torch
 
 from bayes_filter import bayes_filter
 from brimful import gpcm
-from brimful.core.base.text_table import format_table
+from brimful.core.base.formatting import format_table
 from brimful.core.memory import devices
 from brimful.gpcm.evaluation.metrics import PREDICTIONS, score
 from saving import save

@@ -23,8 +23,7 @@ import torch
 from torch.utils.data import BatchSampler, DataLoader, RandomSampler, TensorDataset
 
 from brimful import data
-from brimful.core.base.text_table import format_table
-from brimful.core.base.units import format_bytes
+from brimful.core.base.formatting import format_bytes, format_table
 from brimful.core.memory import devices
 from saving import save
 

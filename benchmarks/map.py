@@ -23,8 +23,7 @@ os.environ["BRIMFUL_CACHE_DIR"] = tempfile.mkdtemp()
 import torch
 
 import brimful
-from brimful.core.base.text_table import format_table
-from brimful.core.base.units import format_bytes, format_seconds
+from brimful.core.base.formatting import format_bytes, format_seconds, format_table
 from brimful.core.memory import devices
 from saving import save
 

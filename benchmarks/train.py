@@ -23,7 +23,7 @@ import torch
 from torch import Tensor, nn
 
 import brimful
-from brimful.core.base.text_table import format_table
+from brimful.core.base.formatting import format_table
 from brimful.core.memory import devices
 
 

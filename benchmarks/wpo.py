@@ -29,8 +29,7 @@ from torch import Tensor
 
 import brimful
 from brimful import wpo
-from brimful.core.base.text_table import format_table
-from brimful.core.base.units import format_bytes, format_seconds
+from brimful.core.base.formatting import format_bytes, format_seconds, format_table
 from brimful.core.memory import devices
 from brimful.wpo.model import packed_triangle
 from brimful.wpo.model.triangular import TriangleProducts

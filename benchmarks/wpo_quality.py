@@ -27,7 +27,7 @@ from sklearn.neighbors import KernelDensity
 from torch import Tensor
 
 from brimful import wpo
-from brimful.core.base.text_table import format_table
+from brimful.core.base.formatting import format_table
 from brimful.core.memory import devices
 from brimful.wpo.training.calibrate import calibrate
 from saving import save

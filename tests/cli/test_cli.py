@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from brimful.cli import guard
+from brimful.cli import output
 from brimful.cli.app import app, main
 from brimful.core.base import version
 from brimful.core.declare import registry
@@ -30,7 +30,7 @@ from ..helpers.madeup import Fit
 def made(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(registry, "WORKLOADS", {"made": "tests.helpers.madeup"})
     yield
-    guard.guarded.debug = False
+    output.guarded.debug = False
 
 
 def invoke(*arguments: str) -> Result:

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from brimful import gp
 from brimful.cli.app import app
-from brimful.core.base.units import format_seconds
+from brimful.core.base.formatting import format_seconds
 from brimful.core.memory.plan import Plan
 
 from .helpers.small import fit, long, rows

@@ -8,8 +8,7 @@ import typer
 import typer.core
 
 from ..core.base import version as _version
-from .guard import guarded
-from .output import emit
+from .output import emit, guarded
 
 JSON = Annotated[bool, typer.Option("--json", help="print one JSON object with stable keys instead of a table")]
 

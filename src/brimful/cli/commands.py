@@ -16,8 +16,7 @@ from ..core.declare.result import format_summary
 from ..core.runs.context import RunContext
 from ..core.runs.events import Events
 from ..core.runs.progress import sink_for
-from .guard import guarded
-from .output import emit
+from .output import emit, guarded
 
 _METAVARS = {int: "INT", float: "FLOAT", str: "TEXT", Path: "PATH"}
 

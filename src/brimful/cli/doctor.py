@@ -10,8 +10,7 @@ import torch
 from ..core.base import version as _version
 from ..core.base.background import cores
 from ..core.base.extras import EXTRAS, missing
-from ..core.base.text_table import format_table
-from ..core.base.units import format_bytes
+from ..core.base.formatting import format_bytes, format_table
 from ..core.memory import cgroup, cost_cache, devices
 
 _PACKAGES = ("torch", "triton", "numpy", "numba", "pyarrow", "safetensors")

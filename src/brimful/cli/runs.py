@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ..core.base.errors import InputError
-from ..core.base.text_table import format_table
-from ..core.base.units import format_count
+from ..core.base.formatting import format_count, format_table
 from ..core.runs import rundir
 
 

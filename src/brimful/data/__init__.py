@@ -6,9 +6,8 @@ from .loader import Loader, loader
 from .order import Padding
 from .ragged import Padded, Ragged
 from .sources import source
-from .split import split
 from .statistics import Moments, standardize, statistics
-from .subset import Subset
+from .subset import Subset, split
 
 __all__ = [
     "Decoded",

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from ..core.base.errors import BudgetError, ConfigError
-from ..core.base.units import format_bytes, parse_bytes
+from ..core.base.formatting import format_bytes, parse_bytes
 from ..core.memory.budget import Budget
 from ..core.memory.cost import Cost
 from ..core.memory.limit import MemoryLimit

@@ -1,15 +1,17 @@
-"""Some samples of a source."""
+"""Some samples of a source: by an index, or in splits that never change and never share a group."""
 
 import contextlib
-from collections.abc import Iterator
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import torch
 
-from ..core.base.errors import InputError
+from ..core.base.errors import ConfigError, InputError
 from ..core.runs import fingerprint
 from .dataset import Dataset, Field, Gather, some
+from .permutation import split_permutation
 from .sources import source as rows_of
 
 
@@ -64,3 +66,63 @@ class Subset(Dataset):
 
     def fingerprint(self) -> str:
         return fingerprint.of([self._rows.fingerprint(), self.index])
+
+
+def split(what: Any, fractions: Mapping[str, float] | Sequence[float], seed: int = 0, groups: Any = None) -> Any:
+    """Sample numbers for training, validation, test, or whatever the fractions are for.
+
+    The same arguments give the same splits, on every platform. Without groups the sizes are the fractions, rounded.
+    With groups (a patient, a user, a day: one label per sample) all samples of a group go to one split; groups are put
+    in an order given by the seed and their labels, whatever the order of the samples, so the sizes are as near as that
+    allows.
+
+    Args:
+        what: how many samples there are, or the dataset.
+        fractions: by name, or one after the other; they sum to 1.
+        seed: of the split.
+        groups: (N,) whole numbers or texts.
+
+    Returns:
+        Sorted sample numbers: a dict where fractions is one, a tuple otherwise.
+
+    Example:
+        >>> train, test = split(10, (0.8, 0.2))
+        >>> len(train), test
+        (8, array([2, 5]))
+    """
+    samples = some(what if isinstance(what, int) else len(rows_of(what)))
+    shares = np.array(list(fractions.values() if isinstance(fractions, Mapping) else fractions), np.float64)
+    if not len(shares) or not (shares > 0).all() or abs(shares.sum() - 1) > 1e-6:
+        raise ConfigError(f"fractions are {fractions!r}; give numbers above 0 that sum to 1, such as (0.8, 0.1, 0.1)")
+    ends = np.rint(np.cumsum(shares) * samples).astype(np.int64)
+    if groups is None:
+        parts = np.split(split_permutation(samples, seed), ends[:-1])
+    else:
+        parts = _grouped(_labels(groups, samples), ends, seed)
+    if any(len(part) == 0 for part in parts):
+        raise InputError(
+            f"{samples} samples{'' if groups is None else ' in so few groups'} leave a split empty, with fractions "
+            f"{fractions!r}; use fewer splits or larger fractions"
+        )
+    splits = [np.sort(part) for part in parts]
+    return dict(zip(fractions, splits, strict=True)) if isinstance(fractions, Mapping) else tuple(splits)
+
+
+def _labels(groups: Any, samples: int) -> np.ndarray:
+    labels = np.asarray(groups)
+    if labels.shape != (samples,) or labels.dtype.kind not in "iubUS":
+        raise InputError(
+            f"groups has dtype {labels.dtype} and shape {labels.shape} for {samples} samples; give one whole number or "
+            "text per sample"
+        )
+    return labels
+
+
+def _grouped(labels: np.ndarray, ends: np.ndarray, seed: int) -> list[np.ndarray]:
+    names, group_N, counts = np.unique(labels, return_inverse=True, return_counts=True)
+    digests = [hashlib.blake2b(f"{seed}:{name}".encode(), digest_size=8).digest() for name in names.tolist()]
+    order = sorted(range(len(names)), key=lambda group: (digests[group], group))
+    middles = np.cumsum(counts[order]) - counts[order] / 2  # a group goes to the split in which its middle falls
+    split_of = np.empty(len(names), np.int64)
+    split_of[order] = np.searchsorted(ends[:-1], middles, side="right")
+    return [np.flatnonzero(split_of[group_N] == index) for index in range(len(ends))]

@@ -14,7 +14,7 @@ import torch
 
 from ..core.base import arrow
 from ..core.base.errors import ConfigError, InputError
-from ..core.base.units import format_bytes, format_count, format_seconds
+from ..core.base.formatting import format_bytes, format_count, format_seconds
 from ..core.declare.result import Result
 from ..core.memory.plan import Plan
 from ..core.runs.events import Event

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from ..core.base.errors import InputError
-from ..core.base.text_table import format_table
+from ..core.base.formatting import format_table
 from ..core.declare.result import Result
 from .data import files
 from .data.students import Students

@@ -2,8 +2,7 @@
 
 from .data.datasets import DataSplits, dataset
 from .data.toys import toy
-from .evaluation.sample_quality import memorization, nearest_neighbors, sliced_wasserstein
-from .evaluation.scores import Scores
+from .evaluation.scores import Scores, memorization, nearest_neighbors, sliced_wasserstein
 from .model.score_model import ScoreModel
 from .report import report
 from .result import WPOResult

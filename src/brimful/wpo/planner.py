@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 
 from ..core.base.errors import BudgetError, ConfigError
-from ..core.base.units import format_bytes, format_count
+from ..core.base.formatting import format_bytes, format_count
 from ..core.memory.cost import Cost
 from ..core.memory.plan import Plan
 from ..engine.fold.plan import FoldCost, FoldSizes, Slowness, plan_strategies

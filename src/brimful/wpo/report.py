@@ -8,7 +8,7 @@ import pyarrow as pa
 import torch
 from torch import Tensor
 
-from ..core.base.units import format_bytes
+from ..core.base.formatting import format_bytes
 from ..core.declare.pictures import BLUE, RED, figure_of
 from ..core.declare.report import Report
 from .result import WPOResult

@@ -9,8 +9,7 @@ from typing import Any
 
 import torch
 
-from ..base.text_table import format_table
-from ..base.units import format_bytes, format_count, format_seconds
+from ..base.formatting import format_bytes, format_count, format_seconds, format_table
 from ..memory import devices
 from ..memory.monitor import Peak
 from ..memory.plan import Plan

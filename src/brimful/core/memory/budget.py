@@ -12,7 +12,7 @@ from typing import Any, Self
 import torch
 
 from ..base.errors import BrimfulWarning, BudgetError
-from ..base.units import format_bytes, parse_bytes
+from ..base.formatting import format_bytes, parse_bytes
 from .devices import Memory
 
 SMALLEST = 1_000_000

@@ -12,8 +12,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, Self
 
 from ..base.errors import BudgetError
-from ..base.text_table import format_table
-from ..base.units import format_bytes, format_count
+from ..base.formatting import format_bytes, format_count, format_table
 from .cost import Cost
 
 Parts = tuple[tuple[str, int], ...]

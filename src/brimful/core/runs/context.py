@@ -1,8 +1,17 @@
-"""What a run gets from whoever started it: where its events go, and a way to be cancelled."""
+"""What a run gets from whoever started it: where its events go, and ways to stop it.
 
+A run stops by Ctrl-C in the main thread, or by an event that any thread sets. The current batch or step is finished
+first; a second Ctrl-C stops at once.
+"""
+
+import contextlib
+import signal
 import threading
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from types import FrameType
 
+from ..base.errors import CancelledError
 from .events import Events
 
 
@@ -18,3 +27,33 @@ class RunContext:
 
     events: Events = field(default_factory=Events)
     cancel: threading.Event = field(default_factory=threading.Event)
+
+
+@contextlib.contextmanager
+def stop_request(cancel: threading.Event | None = None) -> Iterator[Callable[[], bool]]:
+    """Gives a function that returns whether the run was asked to stop since the block was entered.
+
+    A run that stops raises `KeyboardInterrupt` with a message that says what was kept. Where the event cancelled it,
+    the block raises a `CancelledError` with the same message instead.
+    """
+    interrupted = threading.Event()
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        if interrupted.is_set():
+            raise KeyboardInterrupt
+        interrupted.set()
+
+    def requested() -> bool:
+        return interrupted.is_set() or (cancel is not None and cancel.is_set())
+
+    in_main_thread = threading.current_thread() is threading.main_thread()
+    before = signal.signal(signal.SIGINT, handle) if in_main_thread else None
+    try:
+        yield requested
+    except KeyboardInterrupt as stopped:
+        if interrupted.is_set() or not requested():
+            raise
+        raise CancelledError(str(stopped)) from None
+    finally:
+        if in_main_thread:
+            signal.signal(signal.SIGINT, before)

@@ -1,4 +1,5 @@
-"""Files that are whole or absent: atomic writes, and small JSON files sealed with a checksum."""
+"""Files that are whole or absent: atomic writes, small JSON files sealed with a checksum, tensors that run no code when
+they are read."""
 
 import errno
 import hashlib
@@ -7,9 +8,13 @@ import mmap
 import os
 import re
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
+
+import safetensors.torch
+from safetensors import SafetensorError
+from torch import Tensor
 
 from ..base.errors import CorruptError, StorageError
 
@@ -93,3 +98,27 @@ def read_sealed(path: Path, kind: str) -> dict[str, Any]:
 
 def _seal(kind: str, body: Any) -> str:
     return hashlib.sha256((kind + json.dumps(body, sort_keys=True)).encode()).hexdigest()
+
+
+def save_tensors(tensors: Mapping[str, Tensor], path: Path) -> None:
+    """Writes tensors, on disk when this returns. Those that share memory are written each by itself."""
+    seen: set[int] = set()
+    flat = {}
+    for name, tensor in tensors.items():
+        here = tensor.detach().cpu().contiguous()
+        if here.numel() and here.untyped_storage().data_ptr() in seen:
+            here = here.clone()
+        seen.add(here.untyped_storage().data_ptr())
+        flat[name] = here
+    try:
+        safetensors.torch.save_file(flat, path)
+        sync(path)
+    except SafetensorError as error:
+        full = "os error 28" in str(error) or "code: 28" in str(error)
+        raise OSError(errno.ENOSPC if full else errno.EIO, str(error)) from error
+
+
+def digest(path: Path) -> str:
+    """The SHA-256 of a file."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -22,8 +22,7 @@ from torch import Tensor
 
 from ..base.errors import CorruptError, InputError
 from ..base.version import __version__
-from .files import read_sealed, storage_error, write_atomic, write_sealed
-from .tensor_file import digest, save_tensors
+from .files import digest, read_sealed, save_tensors, storage_error, write_atomic, write_sealed
 
 MODEL = "model.json"
 _SEAL = "brimful.model/1"

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
 
-from ..base.units import format_bytes, format_count, format_seconds
+from ..base.formatting import format_bytes, format_count, format_seconds
 from .events import BatchDone, EpochDone, Event, Finished, Sink, Started, Warned
 
 

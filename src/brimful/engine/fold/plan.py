@@ -5,7 +5,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from ...core.base.units import format_count
+from ...core.base.formatting import format_count
 from ...core.memory.cost import MARGIN, Cost
 from ...core.memory.plan import Candidate, Parts, Plan, choose
 

@@ -13,8 +13,8 @@ from torch import Tensor
 
 from ...core.base import pytree
 from ...core.base.errors import BudgetError
+from ...core.base.formatting import format_count
 from ...core.base.pytree import Tree
-from ...core.base.units import format_count
 from ...core.memory.budget import BudgetLike
 from ...core.memory.cost import Cost
 from ...core.memory.limit import MemoryLimit

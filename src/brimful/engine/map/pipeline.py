@@ -16,7 +16,7 @@ import torch
 from ...core.base import pytree
 from ...core.base.background import BackgroundThread
 from ...core.base.errors import BudgetError
-from ...core.base.units import format_bytes, format_count
+from ...core.base.formatting import format_bytes, format_count
 from ...core.memory import devices
 from ...core.memory.limit import MemoryLimit
 from ...core.memory.monitor import Peak

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from ...core.base.errors import CancelledError
-from ...core.base.units import format_count
+from ...core.base.formatting import format_count
 from ...core.memory import cost_cache, devices
 from ...core.memory.cost import Cost
 from ...core.memory.limit import MemoryLimit

@@ -9,7 +9,7 @@ import numpy as np
 
 from ...core.base import pytree
 from ...core.base.errors import BudgetError, CancelledError
-from ...core.base.units import format_bytes
+from ...core.base.formatting import format_bytes
 from ...core.memory.cost import Cost
 from ...core.memory.plan import Candidate, Plan, choose
 from ...core.runs.events import BatchDone, Events, Planned, Warned

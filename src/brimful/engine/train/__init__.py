@@ -14,8 +14,8 @@ from ...core.declare.config import build
 from ...core.memory import devices
 from ...core.memory.cost import Cost
 from ...core.memory.plan import Plan
+from ...core.runs.context import stop_request
 from ...core.runs.events import Event, Events
-from ...core.runs.interrupt import stop_request
 from ...core.runs.progress import sink_for
 from ...core.runs.rundir import RunDir
 from ...data.loader import Loader

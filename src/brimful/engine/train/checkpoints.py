@@ -23,8 +23,7 @@ from safetensors import SafetensorError
 from torch import Tensor, nn
 
 from ...core.base.errors import CorruptError
-from ...core.runs.files import read_sealed, storage_error, sync, write_atomic, write_sealed
-from ...core.runs.tensor_file import digest, save_tensors
+from ...core.runs.files import digest, read_sealed, save_tensors, storage_error, sync, write_atomic, write_sealed
 from ...data.loader import Loader
 from ..distributed.collectives import Group
 from .optim import optimizers

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from ...core.base.errors import BudgetError, ConfigError
-from ...core.base.units import format_bytes
+from ...core.base.formatting import format_bytes
 from ...core.memory import devices
 from ...core.memory.cost import Cost
 from ...core.memory.limit import MemoryLimit

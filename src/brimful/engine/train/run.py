@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import torch
 from torch import nn
 
-from ...core.base.units import format_bytes, format_count
+from ...core.base.formatting import format_bytes, format_count
 from ...core.memory.cost import Cost
 from ...core.memory.limit import MemoryLimit
 from ...core.memory.monitor import Peak, Sampler

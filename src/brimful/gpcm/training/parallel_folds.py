@@ -14,8 +14,8 @@ from ...core.base.background import cores
 from ...core.base.errors import WorkerError
 from ...core.memory import devices
 from ...core.memory.limit import MemoryLimit
+from ...core.runs.context import stop_request
 from ...core.runs.events import BatchDone, Events, Finished, Started
-from ...core.runs.interrupt import stop_request
 from ...core.runs.progress import sink_for
 from ...engine.distributed.workers import Channel, Event, LocalWorkers
 from ..data.files import Dataset

@@ -14,8 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from ...core.memory.cost import Cost
-from .factors import Factor
-from .network import Network
+from .network import Factor, Network
 from .packed_triangle import diagonal_indices
 from .positive import positive, positive_derivative
 from .triangular import TriangleProducts, Triangular, score_values

@@ -7,7 +7,13 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from .factors import Factor
+from .low_rank import LowRank
+from .triangular import Triangular
+
+Factor = Triangular | LowRank
+"""The two parametrizations of a precision matrix: the full lower triangle, or diagonal plus low rank. A factor is made
+from a network's output, and gives the mixture what it needs without forming a d x d precision. Both have the same
+methods, which `triangular.py` documents."""
 
 
 class Network(nn.Module):

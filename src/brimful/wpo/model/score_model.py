@@ -24,12 +24,13 @@ from torch import Tensor, nn
 from ...core.base.errors import ConfigError, InputError
 from ...core.declare.config import build
 from ...engine.fold import fold
-from ..data.rows import check_rows
+from ..data.datasets import check_rows
 from ..options import ModelOptions
 from .bandwidth import axis_std, bandwidth, overall_std
-from .factors import Factor, make_factor
 from .fold_term import MixtureTerm, NoisyMixtureTerm, TriangularMixtureTerm
-from .network import Network
+from .low_rank import LowRank
+from .network import Factor, Network
+from .triangular import Triangular
 
 _MAX_FLOOR = 0.9  # of a factor's diagonal, whose entries start at 1
 _MAX_FACTOR_ENTRIES = 2**25  # held at once while sampling
@@ -88,7 +89,9 @@ class ScoreModel(nn.Module):
 
     def _make_factor(self, std: Tensor) -> Factor:
         floor = min(_MAX_FLOOR, self.config.stability / float(std))
-        return make_factor(self.config.factor, self.d, floor, self.config.rank)
+        if self.config.factor == "triangle":
+            return Triangular(self.d, floor)
+        return LowRank(self.d, min(self.config.rank, self.d), floor)
 
     def update_factor(self, *_: Any) -> None:
         """Computes the lower bound of a factor's diagonal again, after the scale or the centers changed."""

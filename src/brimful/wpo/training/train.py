@@ -26,8 +26,7 @@ from ...engine.distributed.collectives import torchrun_rank
 from ...engine.train import plan_train as plan_model
 from ...engine.train import train as train_model
 from ...engine.train.step.loss import Weighted
-from ..data.datasets import ImageShape
-from ..data.rows import check_rows
+from ..data.datasets import ImageShape, check_rows
 from ..evaluation.scores import evaluate
 from ..model.score_model import ScoreModel
 from ..options import MONITORS, ScoreTrainOptions

@@ -30,7 +30,7 @@ def test_sets_of_different_size():
 def test_nearest(monkeypatch: pytest.MonkeyPatch):
     x, among = normal(40), normal(70, seed=1)
     wanted = torch.cdist(x, among).min(1)
-    monkeypatch.setattr("brimful.wpo.evaluation.sample_quality._MAX_DISTANCES", 200)
+    monkeypatch.setattr("brimful.wpo.evaluation.scores._MAX_DISTANCES", 200)
     distance, index = nearest_neighbors(x, among)
     torch.testing.assert_close(distance, wanted.values, rtol=1e-4, atol=1e-4)
     assert torch.equal(index, wanted.indices)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from brimful.core.base.units import format_bytes, format_count, format_seconds, parse_bytes
+from brimful.core.base.formatting import format_bytes, format_count, format_seconds, parse_bytes
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,8 @@
-"""Bytes and seconds as people write them, and back."""
+"""Bytes, seconds, counts and tables as people read them, and sizes back to bytes."""
 
 import math
 import re
+from collections.abc import Iterable, Sequence
 
 _SCALE = {
     "": 1,
@@ -59,3 +60,21 @@ def format_seconds(seconds: float) -> str:
 def format_count(count: float) -> str:
     """A whole number with separators, or three significant digits where it is not whole."""
     return f"{count:,.0f}" if float(count).is_integer() or abs(count) >= 1000 else f"{count:.3g}"
+
+
+def format_table(rows: Iterable[Sequence[str]], header: Sequence[str] = (), indent: str = "  ") -> str:
+    """Rows as left-aligned columns, two spaces apart, under an optional header.
+
+    Example:
+        >>> print(format_table([("a", "1"), ("long", "2")], indent=""))
+        a     1
+        long  2
+    """
+    table = [[str(cell) for cell in row] for row in rows]
+    if header:
+        table = [list(header), ["-" * len(name) for name in header], *table]
+    if not table:
+        return ""
+    widths = [max(len(row[place]) for row in table) for place in range(len(table[0]))]
+    lines = (indent + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in table)
+    return "\n".join(line.rstrip() for line in lines)
