@@ -23,6 +23,9 @@ from .residency import AHEAD
 
 _LOADED = 64 * 2**20  # bytes at a time
 
+_Arriving = tuple[Fields, dict[str, np.ndarray], Any]
+"""The fields of a batch, the host lengths of its ragged ones, and the event after which they are on the device."""
+
 
 @dataclass(frozen=True, slots=True)
 class Fill:
@@ -110,42 +113,34 @@ class Pinned:
             return None
         return torch.cuda.current_stream(self._device).record_event(torch.cuda.Event(blocking=True))
 
-    def _bring(self, gather: Gather, index: np.ndarray, used: Any) -> "_Arriving":
+    def _bring(self, gather: Gather, index: np.ndarray, used: Any) -> _Arriving:
         """On the thread: the rows of a batch, on their way to the device. Not before the batch that was given out last
         is used up there, so that a caller that never waits for the device does not fill it with batches."""
         with torch.cuda.stream(self._stream) if self._stream else contextlib.nullcontext():
             fields = gather(index)
             lengths = {name: part.lengths.numpy() for name, part in fields.items() if isinstance(part, Ragged)}
             if self._stream is None:
-                return _Arriving(fields, lengths, None)
+                return fields, lengths, None
             if used is not None:
                 used.synchronize()
             fields = {name: change(part, self._send) for name, part in fields.items()}
-            return _Arriving(fields, lengths, self._stream.record_event())
+            return fields, lengths, self._stream.record_event()
 
     def _send(self, tensor: Tensor) -> Tensor:
         pinned = tensor if tensor.is_pinned() else tensor.pin_memory()
         # The host's allocator does not hand out `pinned` again before it has been copied.
         return pinned.to(self._device, non_blocking=True)
 
-    def _land(self, arriving: "_Arriving") -> Any:
+    def _land(self, arriving: _Arriving) -> Any:
         """On the caller's thread: the batch, for the stream that will use it."""
-        if arriving.event is not None:
+        fields, lengths, event = arriving
+        if event is not None:
             stream = torch.cuda.current_stream(self._device)
-            stream.wait_event(arriving.event)
-            for part in arriving.fields.values():
-                for tensor in tensors_of(part):
-                    tensor.record_stream(stream)
-        return self._pack({name: self._filled(name, part, arriving) for name, part in arriving.fields.items()})
-
-    def _filled(self, name: str, part: Any, arriving: "_Arriving") -> Any:
-        if not isinstance(part, Ragged) or self._fill.packed:
-            return part
-        return self._fill(part.values, part.offsets[:-1], part.lengths, arriving.lengths[name])
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Arriving:
-    fields: Fields
-    lengths: dict[str, np.ndarray]
-    event: Any
+            stream.wait_event(event)
+            for tensor in itertools.chain.from_iterable(map(tensors_of, fields.values())):
+                tensor.record_stream(stream)
+        if not self._fill.packed:
+            for name, host_B in lengths.items():
+                part = fields[name]
+                fields[name] = self._fill(part.values, part.offsets[:-1], part.lengths, host_B)
+        return self._pack(fields)

@@ -1,18 +1,19 @@
 """Working ahead, on a thread of its own."""
 
+import contextlib
 import os
 import queue
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
-from typing import Any, Self, TypeVar
+from typing import Any, TypeVar
 
 T = TypeVar("T")
 
 _PATIENCE = 2.0  # seconds
 
 
-class BackgroundThread:
+class BackgroundThread(contextlib.AbstractContextManager["BackgroundThread"]):
     """Calls functions one after the other on its thread. At the end it is waited for, but not for long, as an
     executor's would be: a source that blocks must not keep Ctrl-C from ending the run. A thread that is in the middle
     of its work when the interpreter ends would bring the process down."""
@@ -37,9 +38,6 @@ class BackgroundThread:
             except BaseException as error:
                 future.set_exception(error)
             del order, call, future  # what was made is not to be held while waiting for the next
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *error: object) -> None:
         self._stopped = True  # what is still queued is not wanted

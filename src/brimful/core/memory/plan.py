@@ -8,7 +8,7 @@ the first that fits, in order of expected time, is taken, and the others are kep
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Self
 
 from ..base.errors import BudgetError
@@ -22,40 +22,51 @@ _ENDLESS = 65_536  # items in a step of a stream whose items cost nothing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Candidate:
-    """A strategy to do the work by.
+class Strategy:
+    """What a candidate and a plan both say.
 
     Attributes:
         strategy: its name, such as "whole" or "batched".
         cost: bytes of one step, by the weight of what is in it.
         items: how many items there are; None when nobody knows (a stream).
-        total: the weight of all items together; `items` when each weighs 1.
-        heaviest: the weight of the heaviest single item, which cannot be split.
-        most: no step may hold more items than this, whatever the memory allows.
-        divisible: whether the work may be split into steps; if not, all of it must fit at once.
-        unit: what the smallest step holds one of, such as "item", "sample" or "center".
-        slowness: expected time relative to the other candidates.
+        unit: what the cost is per, and the smallest step holds one of, such as "item", "sample" or "center"; in a plan
+            "unit of weight" where items weigh other than 1.
         devices: where it runs.
         precision: the number format it computes in.
         tier: where its data lives, for work that has a choice.
         recompute: whether activations are computed again in the backward pass.
-        parts: what of the fixed bytes is what, by name: parameters, optimizer, data.
+        parts: bytes by name. Of a candidate: what of the fixed bytes is what, such as parameters, optimizer, data. Of a
+            plan: the predicted peak, working memory among it.
     """
 
     strategy: str
     cost: Cost
     items: int | None = None
-    total: float | None = None
-    heaviest: float = 1.0
-    most: int | None = None
-    divisible: bool = True
     unit: str = "item"
-    slowness: float = 1.0
     devices: tuple[str, ...] = ("cpu",)
     precision: str = "float32"
     tier: str | None = None
     recompute: bool = False
     parts: Parts = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate(Strategy):
+    """A strategy to do the work by.
+
+    Attributes:
+        total: the weight of all items together; `items` when each weighs 1.
+        heaviest: the weight of the heaviest single item, which cannot be split.
+        most: no step may hold more items than this, whatever the memory allows.
+        divisible: whether the work may be split into steps; if not, all of it must fit at once.
+        slowness: expected time relative to the other candidates.
+    """
+
+    total: float | None = None
+    heaviest: float = 1.0
+    most: int | None = None
+    divisible: bool = True
+    slowness: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,40 +80,25 @@ class Rejected:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
-    """What will be run. Frozen, comparable, and the same after a trip through JSON.
+class Plan(Strategy):
+    """What will be run: the candidate that was taken. Frozen, comparable, and the same after a trip through JSON.
 
     Attributes:
         work: what it is for, such as "nets train".
-        strategy: the candidate that was taken.
         batch: items in a step; for unequal weights, how many of mean weight.
         capacity: the weight a step may hold.
         steps: how many steps there will be; None for a stream of unknown length.
-        items: how many items there are; None for such a stream.
         predicted: expected peak bytes of a step, without the margin.
         budget: bytes allowed.
-        cost: the cost the prediction comes from.
-        unit: what the cost is per: the candidate's unit, or a unit of weight.
-        devices, precision, tier, recompute: as in `Candidate`.
-        parts: the predicted peak by part, such as parameters, optimizer, activations and data.
         rejected: the candidates not taken.
     """
 
     work: str
-    strategy: str
     batch: int
     capacity: float
     steps: int | None
-    items: int | None
     predicted: int
     budget: int
-    cost: Cost
-    unit: str = "item"
-    devices: tuple[str, ...] = ("cpu",)
-    precision: str = "float32"
-    tier: str | None = None
-    recompute: bool = False
-    parts: Parts = ()
     rejected: tuple[Rejected, ...] = ()
 
     def explain(self) -> str:
@@ -209,29 +205,13 @@ def _plan(work: str, candidate: Candidate, budget: int) -> Plan:
     batch = count if items is None else math.ceil(items / steps) if steps else 0
     # Items alike are split into equal steps, a little under capacity; others may fill it to the last byte.
     weight = batch * candidate.heaviest if count else capacity
-    return Plan(
-        work=work,
-        strategy=candidate.strategy,
-        batch=batch,
-        capacity=capacity,
-        steps=steps,
-        items=items,
-        predicted=candidate.cost.at(weight),
-        budget=budget,
-        cost=candidate.cost,
-        unit=candidate.unit if candidate.heaviest == 1 else "unit of weight",
-        devices=candidate.devices,
-        precision=candidate.precision,
-        tier=candidate.tier,
-        recompute=candidate.recompute,
-        parts=_parts(candidate, candidate.cost.at(weight)),
-    )
-
-
-def _parts(candidate: Candidate, predicted: int) -> Parts:
-    """The predicted peak by part; what the candidate does not name is working memory, which grows with the step."""
-    named = sum(size for _, size in candidate.parts)
-    return (*candidate.parts, ("working memory", max(0, predicted - named))) if candidate.parts else ()
+    predicted = candidate.cost.at(weight)
+    # What the candidate does not name is working memory, which grows with the step.
+    unnamed = ("working memory", max(0, predicted - sum(size for _, size in candidate.parts)))
+    shared = {field.name: getattr(candidate, field.name) for field in fields(Strategy)}
+    shared["unit"] = candidate.unit if candidate.heaviest == 1 else "unit of weight"
+    shared["parts"] = (*candidate.parts, unnamed) if candidate.parts else ()
+    return Plan(work=work, batch=batch, capacity=capacity, steps=steps, predicted=predicted, budget=budget, **shared)
 
 
 def _count(candidate: Candidate, budget: int) -> int:

@@ -13,7 +13,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 from ..base.errors import BrimfulError, BrimfulWarning
 from .files import cut_torn_line, storage_error
@@ -130,7 +130,7 @@ def from_dict(data: dict[str, Any]) -> Event | None:
 Sink = Callable[[Event], None]
 
 
-class Events:
+class Events(contextlib.AbstractContextManager["Events"]):
     """The stream: every event goes to every sink, in order, from whatever thread it comes.
 
     A sink that raises is reported once and then left out, so that a broken progress callback cannot take hours
@@ -166,9 +166,6 @@ class Events:
                     getattr(self._sinks.pop(0), "close", lambda: None)()
                 except Exception as error:
                     warnings.warn(f"a sink of events could not be closed: {error!r}", BrimfulWarning, stacklevel=2)
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *error: object) -> None:
         self.close()

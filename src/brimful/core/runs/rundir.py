@@ -36,7 +36,7 @@ _KIND = "brimful.run/1"
 _ATTEMPTS = 10  # to lock a directory
 
 
-class RunDir:
+class RunDir(contextlib.AbstractContextManager["RunDir"]):
     """An open run directory; a context manager. Make one with `RunDir.open`.
 
     Attributes:
@@ -109,9 +109,6 @@ class RunDir:
             self.log.close()
             os.close(self._lock)
             self._lock = -1
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *error: object) -> None:
         self.close()
