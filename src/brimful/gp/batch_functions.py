@@ -3,7 +3,6 @@
 Legend: T tasks, N points, M new points, D input dimensions, P parameters (the noise variance last), Q regressors.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any
@@ -17,8 +16,7 @@ from .model import periods, posterior
 from .model.kernels import CustomKernel, Kernel
 from .model.priors import Limits, limits
 from .model.tasks import MESSAGES, TaskBatch, TaskStatus, Units, coefficients, regressors, standardize
-from .optimize import adam, scoring
-from .optimize import eigenbasis as eigen
+from .optimize import adam, eigenbasis, scoring
 
 LOG = "log_"
 """What stands before the name of a parameter that is stored as its logarithm."""
@@ -65,8 +63,8 @@ class GPModel:
     @property
     def eigenbasis(self) -> bool:
         """Whether tasks without missing points begin from the shared eigenbasis."""
-        few = self.shared is not None and len(self.shared) <= eigen.MOST_POINTS
-        return few and not self.known and eigen.serves(self.kernel)
+        few = self.shared is not None and len(self.shared) <= eigenbasis.MOST_POINTS
+        return few and not self.known and eigenbasis.serves(self.kernel)
 
     def method(self, device: torch.device, points: int) -> str:
         """How it is fitted, in words."""
@@ -90,8 +88,8 @@ class GPModel:
                 if self.shared is None
                 else "the noise of each point is given"
                 if self.known
-                else f"{len(self.shared)} points are more than {eigen.MOST_POINTS}, up to which it pays"
-                if len(self.shared) > eigen.MOST_POINTS
+                else f"{len(self.shared)} points are more than {eigenbasis.MOST_POINTS}, up to which it pays"
+                if len(self.shared) > eigenbasis.MOST_POINTS
                 else f"the kernel {self.kernel.text} has more than one nonlinear parameter"
             )
             reasons.append(("shared eigenbasis", 0, because))
@@ -187,16 +185,15 @@ def fit_batch(batch: dict[str, Tensor], *, model: GPModel, at: Tensor | None = N
 
 
 def _packed(values: dict[str, Tensor], names: tuple[str, ...], storage: str) -> dict[str, Tensor]:
-    """The columns as they are stored."""
+    """The columns as they are stored, the parameters first."""
     if storage == "float64":
         return values
-    packed = {}
-    for name, value in values.items():
-        if name in names and storage == "float16":
-            packed[f"{LOG}{name}"] = torch.log(value).half()
-        else:
-            packed[name] = value.float() if value.is_floating_point() else value.to(torch.int32)
-    return packed
+    logs = {f"{LOG}{name}": torch.log(values[name]).half() for name in names if storage == "float16"}
+    return logs | {
+        name: value.float() if value.is_floating_point() else value.to(torch.int32)
+        for name, value in values.items()
+        if f"{LOG}{name}" not in logs
+    }
 
 
 def _limits(model: GPModel, tasks: TaskBatch, units: Units) -> Limits:
@@ -207,50 +204,39 @@ def _limits(model: GPModel, tasks: TaskBatch, units: Units) -> Limits:
 
 
 def _fit(model: GPModel, tasks: TaskBatch, bounds: Limits) -> scoring.Optima:
-    kernel = model.kernel
+    """Fits the tasks of each kind by themselves: those without missing points, which start from the eigenbasis where
+    there is one; those with few points, which do not pay for neighbours that have more; and the others."""
+    kernel, (_, most) = model.kernel, model.fastest(tasks.y_TN.device)
     if isinstance(kernel, CustomKernel):
         return adam.fit(kernel, tasks, bounds, model.options)
-    if not model.eigenbasis:
-        return _scored(model, kernel, tasks, bounds, None)
-    whole_T = tasks.mask_TN.all(1)
-    if bool(whole_T.all()) and len(tasks):
-        return _scored(model, kernel, tasks, bounds, eigen.starts(kernel, tasks, bounds, model.options.starts))
-
-    def either(index: Tensor) -> scoring.Optima:
-        some, within = tasks.select(index), bounds.select(index)
-        begin = eigen.starts(kernel, some, within, model.options.starts) if bool(whole_T[index].any()) else None
-        return _scored(model, kernel, some, within, begin)
-
-    return _apart(whole_T, either)
-
-
-def _apart(where_T: Tensor, fit: Callable[[Tensor], scoring.Optima]) -> scoring.Optima:
-    """Tasks of two kinds, each kind fitted by itself."""
-    kinds = [torch.nonzero(kind_T)[:, 0] for kind_T in (where_T, ~where_T)]
-    parts = [fit(index) for index in kinds if len(index)] or [fit(kinds[0])]
-    return scoring.Optima.concatenated(parts).select(torch.argsort(torch.cat(kinds)))
+    has_long = 0 < most < tasks.y_TN.shape[1]
+    if not (model.eigenbasis or has_long) or len(tasks) == 0:
+        return _optimize(model, kernel, tasks, bounds)
+    whole_T = tasks.mask_TN.all(1) & model.eigenbasis
+    few_T = ~tasks.mask_TN[:, most:].any(1) & ~whole_T & has_long
+    parts = []
+    for kind_T, padded in ((whole_T, tasks), (few_T, tasks.narrowed(most)), (~(whole_T | few_T), tasks)):
+        index = torch.nonzero(kind_T)[:, 0]
+        if len(index):
+            alone = len(index) == len(tasks)
+            some, within = (padded, bounds) if alone else (padded.select(index), bounds.select(index))
+            parts.append((index, _optimize(model, kernel, some, within, kind_T is whole_T)))
+    indices, fitted = zip(*parts, strict=True)
+    return scoring.Optima.concatenated(fitted).select(torch.argsort(torch.cat(indices)))
 
 
-def _scored(
-    model: GPModel, kernel: Kernel, tasks: TaskBatch, bounds: Limits, starts: scoring.Starts | None
+def _optimize(
+    model: GPModel, kernel: Kernel, tasks: TaskBatch, bounds: Limits, in_eigenbasis: bool = False
 ) -> scoring.Optima:
-    _, most = model.fastest(tasks.y_TN.device)
-    if starts is not None or not 0 < most < tasks.y_TN.shape[1]:
-        return _evaluated(model, kernel, tasks, bounds, starts)
-    few_T = ~tasks.mask_TN[:, most:].any(1)
-    narrow = tasks.narrowed(most)  # no task pays for a neighbour that has more points
+    device, points = tasks.y_TN.device, tasks.y_TN.shape[1]
+    starts, search = None, eigenbasis.search
+    if in_eigenbasis and _has_kernels(device):
+        from .gpu import eigenbasis as fused
 
-    def either(index: Tensor) -> scoring.Optima:
-        some = narrow if bool(few_T[index].any()) else tasks
-        return _evaluated(model, kernel, some.select(index), bounds.select(index), None)
-
-    return _apart(few_T, either)
-
-
-def _evaluated(
-    model: GPModel, kernel: Kernel, tasks: TaskBatch, bounds: Limits, starts: scoring.Starts | None
-) -> scoring.Optima:
-    match model.backend(tasks.y_TN.device, tasks.y_TN.shape[1]):
+        search = fused.search if fused.serves(points, tasks.coefficients) else search
+    if in_eigenbasis:
+        starts = eigenbasis.starts(kernel, tasks, bounds, model.options.starts, search)
+    match model.backend(device, points):
         case "native":
             from .cpu import fit as optimizer  # compiles, or loads what was compiled: not before it is needed
         case "fused":

@@ -141,7 +141,7 @@ def fit_data(
     return Fit(
         model=model,
         data=data,
-        columns={name: value.numpy() for name, value in (values or {}).items()} if store is None else store.columns(),
+        columns={name: value.numpy() for name, value in (values or {}).items()} if store is None else store,
         status=result.status,
         messages=result.messages,
         ids=data.ids if data.ids is not None else pa.array(np.arange(len(result.status))),

@@ -336,14 +336,13 @@ def load(
             raise InputError(f"{name}= goes with x=, the data that the models were fitted to; give both")
     store = Store(Path(path), kernel)
     data = store.data() if x is None else store.given(read(x, y, noise, None, columns))
-    stored, ids = store.columns(), store.ids()
     return Fit(
         model=store.model if data is None else replace(store.model, shared=data.shared),
         data=data,
-        columns=stored,
-        status=stored.status(),
+        columns=store,
+        status=store.status(),
         messages=store.messages(),
-        ids=ids if ids is not None else pa.array(np.arange(store.tasks)),
+        ids=store.ids if store.ids is not None else pa.array(np.arange(store.tasks)),
         plan=Plan.from_dict(store.body["plan"]),
         observed=store.body["observed"],
         seconds=store.body["seconds"],

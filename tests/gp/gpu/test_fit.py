@@ -23,6 +23,7 @@ import triton
 import triton.language as tl
 
 from brimful.gp.batch_functions import GPModel, _predicted, fit_batch
+from brimful.gp.gpu import eigenbasis as gpu_eigenbasis
 from brimful.gp.gpu import (
     fit,
     grid_search,
@@ -39,7 +40,7 @@ from brimful.gp.model import likelihood, posterior
 from brimful.gp.model.kernels import parse
 from brimful.gp.model.priors import limits
 from brimful.gp.model.tasks import TaskStatus, standardize
-from brimful.gp.optimize import eigenbasis, eigenbasis_triton, scoring
+from brimful.gp.optimize import eigenbasis, scoring
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 LINEAR, ARD = ("rbf", 1, False, "linear"), ("matern52", 3, True, "zero")
@@ -471,7 +472,7 @@ def test_scores_in_the_eigenbasis_equal_the_plain_ones(mean: str, priors: Any, p
     grids = (log_l, log_l, log_r)
     bases = eigenbasis._bases(kernel, tasks, grids)
     plain = eigenbasis.lowest(tasks.y_TN, bases, within, grids)
-    fused = eigenbasis_triton.lowest(tasks.y_TN, within.center_TP, eigenbasis_triton.prepare(bases, within, grids))
+    fused = gpu_eigenbasis.lowest(tasks.y_TN, within.center_TP, gpu_eigenbasis.prepare(bases, within, grids))
     torch.testing.assert_close(fused[0], plain[0], rtol=1e-4, atol=1e-3)
     best = plain[0].argmin(1, keepdim=True)  # elsewhere the score may be flat, and its lowest point anywhere
     for ours, wanted in zip(fused, plain, strict=True):
@@ -497,8 +498,8 @@ def test_local_minima_in_the_eigenbasis_are_those_of_the_plain_ones(most: int):
         )  # no priors: alike for all tasks
         return [item.contiguous() for item in fitted]
 
-    with patch.object(eigenbasis_triton, "lowest", plain), patch.object(eigenbasis_triton, "_AT_ONCE", 32):
-        fitted, found_counts = eigenbasis_triton.starts(tasks.y_TN, bases, within, grids, most, eigenbasis._WORTH)
+    with patch.object(gpu_eigenbasis, "lowest", plain), patch.object(gpu_eigenbasis, "_AT_ONCE", 32):
+        fitted, found_counts = gpu_eigenbasis.search(tasks.y_TN, bases, within, grids, most)
     assert found_counts.tolist() == counts.tolist()
     assert most == 1 or int(counts.max()) > 1
     for task, count in enumerate(counts.tolist()):

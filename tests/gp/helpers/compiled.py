@@ -7,8 +7,7 @@ import sys
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource, compile
 
-from brimful.gp.gpu import grid_search, likelihood, predict, scoring_step, standardize, stragglers
-from brimful.gp.optimize import eigenbasis_triton
+from brimful.gp.gpu import eigenbasis, grid_search, likelihood, predict, scoring_step, standardize, stragglers
 
 _WHOLE = dict.fromkeys(("begin", "L", "T", "XT", "XN", "NB", "NP", "workspace", "M", "N", "limit", "wide"), "i32")
 _WHOLE |= dict.fromkeys(("NT", "own", "groups", "item"), "i32")
@@ -35,19 +34,19 @@ def build_long() -> None:
     build(predict._points, _TASK, "*fp64", 1, known="*i32")
     basis = {"L": 49, "R": 32, "Q": 1, "HAS_PRIORS": True, "REACH": 3, "B": 64, "S": 64, "PRECISION": "tf32x3"}
     for steps in (0, 16):
-        build(eigenbasis_triton._lowest, basis | {"STEPS": steps}, "*fp32", 4, M="*fp32")
+        build(eigenbasis._lowest, basis | {"STEPS": steps}, "*fp32", 4, M="*fp32")
     build(scoring_step._advance, _STEP | {"CONVERGED": 2}, "*fp64", 1)
     patience = {name: value for name, value in _STEP.items() if name != "S"} | _TASK | {"CONVERGED": 2, "N": 64}
     build(stragglers._descend, patience, "*fp64", 4, known="*i32")
 
 
 def build_short() -> None:
-    build(grid_search._guess, {"G": 28, "P": 3, "W": 256}, "*fp64", 4)
-    build(grid_search._judge, {"P": 3, "SCALED": True, "SURE": -10.4, "W": 256}, "*fp64", 4)
+    build(grid_search._initialize, {"G": 28, "P": 3, "W": 256}, "*fp64", 4)
+    build(grid_search._score, {"P": 3, "SCALED": True, "SURE": -10.4, "W": 256}, "*fp64", 4)
     grid = {"A": 3, "M": 7, "B": 4, "GB": 128, "P": 3, "STARTS": 2, "SECOND_START": 3.0, "S": 16}
     build(grid_search._choose, grid, "*fp64", 2)
     chosen = {"REACH": 3, "L": 49, "LB": 64, "STARTS": 2, "WORTH": 3.0, "S": 16}
-    build(eigenbasis_triton._begin, chosen, "*fp32", 2, positions="*fp64", starts="*fp64")
+    build(eigenbasis._begin, chosen, "*fp32", 2, positions="*fp64", starts="*fp64")
     sizes = {"D": 2, "Q": 1, "KNOWN": True, "CENTERED": True, "EACH": False, "SHIFTED": True, "NB": 64, "S": 32}
     names = "N up xt xn xd yt yn kt kn FLAT FEW EMPTY INVALID"
     whole = dict.fromkeys(names.split(), "i32")

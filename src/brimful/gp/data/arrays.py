@@ -19,12 +19,14 @@ def as_tensor(value: Any, name: str) -> Tensor:
         array = value.detach() if isinstance(value, Tensor) else np.asarray(_unmasked(value))
     except (TypeError, ValueError) as error:
         raise InputError(f"{name} is a {type(value).__name__} that is not an array of numbers: {error}") from error
-    if isinstance(array, np.ndarray) and array.dtype.kind not in "fiu":
+    real = (
+        array.dtype.kind in "fiu"
+        if isinstance(array, np.ndarray)
+        else not array.is_complex() and array.dtype != torch.bool
+    )
+    if not real:
         raise InputError(f"{name} holds {array.dtype}; give real numbers")
-    tensor = pytree.tensors(array, name)
-    assert isinstance(tensor, Tensor)
-    if tensor.is_complex() or tensor.dtype == torch.bool:
-        raise InputError(f"{name} holds {tensor.dtype}; give real numbers")
+    tensor = pytree.as_tensor(array, name)
     return tensor if tensor.is_floating_point() else tensor.double()
 
 

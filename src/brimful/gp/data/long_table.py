@@ -74,12 +74,9 @@ def read_table(source: Any) -> pa.Table:
     for name in names:
         if names.count(name) > 1:
             raise InputError(f"the table has {names.count(name)} columns called {name!r}; rename all but one")
-    table = table.drop_columns([name for name in names if _INDEX.fullmatch(name)])
-    for position, field in enumerate(table.schema):
-        given = table.column(position)
-        column = plain(given, field)
-        table = table if column is given else table.set_column(position, field.name, column)
-    return table
+    return pa.table(
+        {field.name: plain(table[field.name], field) for field in table.schema if not _INDEX.fullmatch(field.name)}
+    )
 
 
 def _table(source: Any) -> pa.Table:
@@ -116,12 +113,9 @@ def _find(what: str, names: list[str]) -> str:
 
 def _inputs(names: list[str], task: str, target: str, noise: str | None) -> list[str]:
     rest = [name for name in names if name not in (task, target, noise)]
-    for name in _NAMES["x"]:
-        if name in rest:
-            return [name]
     if not rest:
         raise InputError(f"the table has no input column beside {task!r} and {target!r}; name it with the x option")
-    return rest
+    return [name for name in _NAMES["x"] if name in rest][:1] or rest
 
 
 _PERIOD = "pandas.period"

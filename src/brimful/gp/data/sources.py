@@ -18,7 +18,7 @@ from torch import Tensor
 from ...core.base import arrow
 from ...core.base.errors import ConfigError, InputError
 from ...data.array_dataset import ArrayDataset
-from ...data.ragged import Ragged
+from ...data.ragged import Ragged, by_lengths
 from ...engine.map.sources import DatasetSource, ItemSource, LoadedBatch, item_source
 from .arrays import as_inputs, as_tensor, where_known
 from .long_table import ColumnNames, is_table, numbers, plain, read_table
@@ -188,56 +188,58 @@ def read(x: Any, y: Any, noise: Any, ids: Any, columns: "ColumnNames | None") ->
     if not isinstance(columns, ColumnNames):
         raise ConfigError(f"columns is a {type(columns).__name__}; give gp.ColumnNames(id=..., x=..., y=...)")
     table = y is None and is_table(x)
-    if columns != ColumnNames() and not table:
-        raise InputError("columns= names the columns of a long table, and this is none; leave it out")
-    if isinstance(x, GPData):
-        for name, given in (("y", y), ("noise", noise), ("task_ids", ids)):
-            if given is not None:
-                raise InputError(f"the data has its own {name}, if any; leave {name}= out")
+    pairs, ready = y is None and not table and isinstance(x, Sequence), isinstance(x, GPData)
+    extra = [name for name, given in (("y", y), ("noise", noise), ("task_ids", ids)) if given is not None]
+    for wrong, advice in (
+        (
+            columns != ColumnNames() and not table,
+            "columns= names the columns of a long table, and this is none; leave it out",
+        ),
+        (ready and extra, f"the data has its own {', '.join(extra)}, if any; leave out {'=, '.join(extra)}="),
+        (table and extra, "a long table has noise and ids in columns: name them with gp.ColumnNames(noise=, id=)"),
+        (pairs and noise is not None, "a list of pairs has the noise in it: give (x, y, noise) for each task"),
+        (
+            y is None and not (table or pairs or ready),
+            f"x is a {type(x).__name__} and there is no y; give arrays x and y, a list of (x, y) pairs, or a long "
+            "table",
+        ),
+    ):
+        if wrong:
+            raise InputError(advice)
+    if ready:
         return x
     if table:
-        if noise is not None or ids is not None:
-            raise InputError("a long table has noise and ids in columns: name them with gp.ColumnNames(noise=, id=)")
         return _long(x, columns)
-    if y is None and isinstance(x, Sequence) and not isinstance(x, str):
-        if noise is not None:
-            raise InputError("a list of pairs has the noise in it: give (x, y, noise) for each task")
-        return _pairs(x, ids)
-    if y is None:
-        raise InputError(
-            f"x is a {type(x).__name__} and there is no y; give arrays x and y, a list of (x, y) pairs, or a long table"
-        )
-    return _arrays(x, y, noise, ids)
+    return _pairs(x, ids) if pairs else _arrays(x, y, noise, ids)
 
 
 def _arrays(x: Any, y: Any, noise: Any, ids: Any) -> GPData:
     x, y = as_inputs(x, "x"), as_tensor(y, "y")
-    if y.ndim == 1:
-        y = y[None]
+    y = y[None] if y.ndim == 1 else y
     if y.ndim != 2:
         raise InputError(f"y has shape {tuple(y.shape)}; give (tasks, points)")
-    (T, N), shared = y.shape, None
-    if x.ndim == 1 and len(x) == N:
-        shared = x[:, None].double()
-    elif x.ndim == 2 and tuple(x.shape) == (T, N):
-        x = x[:, :, None]
-    elif x.ndim == 2 and len(x) == N:
-        shared = x.double()
-    elif not (x.ndim == 3 and tuple(x.shape[:2]) == (T, N)):
-        raise InputError(
-            f"x has shape {tuple(x.shape)} and y {tuple(y.shape)}; give x as ({N},) or ({N}, d) shared by all tasks, "
-            f"or ({T}, {N}) or ({T}, {N}, d) for inputs of their own"
-        )
-    dimensions = (x if shared is None else shared).shape[-1]
-    if dimensions == 0:
-        raise InputError("x has no dimensions; give at least one column")
-    if shared is not None and not bool(torch.isfinite(shared).all()):
-        raise InputError("x holds NaN or infinities, and all tasks share it; take those points out")
-    tree, one = {"x": x, "y": y} if shared is None else {"y": y}, None
+    (T, N), shape = y.shape, tuple(x.shape)
+    own = len(shape) in (2, 3) and shape[:2] == (T, N)
+    x = x[..., None] if len(shape) == (2 if own else 1) else x
+    for wrong, advice in (
+        (
+            not own and (x.ndim != 2 or len(x) != N),
+            f"x has shape {shape} and y {tuple(y.shape)}; give x as ({N},) or ({N}, d) shared by all tasks, "
+            f"or ({T}, {N}) or ({T}, {N}, d) for inputs of their own",
+        ),
+        (x.shape[-1:] == (0,), "x has no dimensions; give at least one column"),
+        (
+            not own and not bool(torch.isfinite(x).all()),
+            "x holds NaN or infinities, and all tasks share it; take those points out",
+        ),
+    ):
+        if wrong:
+            raise InputError(advice)
+    tree, one = {"x": x, "y": y} if own else {"y": y}, None
     if noise is not None:
         tree |= {"noise": _noise(noise, T, N), "y": where_known(y, noise)}
         one = _one(tree["noise"].numpy(force=True))
-    return GPData(item_source(tree), shared, _ids(ids, T), dimensions, N, noise=one)
+    return GPData(item_source(tree), None if own else x.double(), _ids(ids, T), x.shape[-1], N, noise=one)
 
 
 def _noise(noise: Any, tasks: int, points: int) -> Tensor:
@@ -278,35 +280,42 @@ def _ids(ids: Any, tasks: int) -> pa.Array | None:
 
 
 def _pairs(pairs: Sequence[Any], ids: Any) -> GPData:
-    xs, ys, known, counts, dimensions = [], [], [], [], None
-    for task, pair in enumerate(pairs):
-        if not isinstance(pair, tuple | list) or len(pair) not in (2, 3):
-            raise InputError(f"task {task} is {type(pair).__name__}; each must be a pair (x, y), or (x, y, noise)")
-        x, y = as_inputs(pair[0], f"x of task {task}"), as_tensor(pair[1], f"y of task {task}").reshape(-1)
-        x = x[:, None] if x.ndim == 1 else x
-        if x.ndim != 2 or len(x) != len(y):
-            raise InputError(f"task {task} has x of shape {tuple(x.shape)} and {len(y)} targets; they must match")
+    tasks = [_pair(task, pair) for task, pair in enumerate(pairs)]
+    known, dimensions = [noise for _, _, noise in tasks if noise is not None], None
+    for task, (x, y, _) in enumerate(tasks):
         if len(y) and dimensions not in (None, x.shape[1]):
             raise InputError(f"task {task} has {x.shape[1]} input dimensions, others have {dimensions}")
         dimensions = x.shape[1] if len(y) else dimensions
-        if len(pair) == 3:
-            variance = as_tensor(pair[2], f"noise of task {task}").double()
-            if tuple(variance.shape) not in ((), (1,), (len(y),)):
-                raise InputError(
-                    f"task {task} has noise of shape {tuple(variance.shape)} and {len(y)} targets; give one variance, "
-                    "or one per target"
-                )
-            known.append(variance.expand(len(y)).numpy())
-            y = where_known(y, pair[2])
-        xs.append(x.double().numpy())
-        ys.append(y.double().numpy())
-        counts.append(len(y))
-    if known and len(known) != len(ys):
+    if known and len(known) != len(tasks):
         raise InputError("some tasks have a known noise and some do not; give it for all or for none")
-    width = dimensions or max([item.shape[1] for item in xs], default=1) or 1
-    x = np.concatenate([item.reshape(-1, width) for item in xs]) if xs else np.zeros((0, width))
-    y = np.concatenate(ys) if ys else np.zeros(0)
-    return _ragged(x, y, np.concatenate(known) if known else None, np.array(counts, np.int64), _ids(ids, len(ys)))
+    width = dimensions or max([x.shape[1] for x, _, _ in tasks], default=1) or 1
+    x = np.concatenate([np.zeros((0, width)), *(x.reshape(-1, width) for x, _, _ in tasks)])
+    y = np.concatenate([np.zeros(0), *(y for _, y, _ in tasks)])
+    counts = np.array([len(y) for _, y, _ in tasks], np.int64)
+    return _ragged(x, y, np.concatenate(known) if known else None, counts, _ids(ids, len(tasks)))
+
+
+def _pair(task: int, pair: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+    """Inputs, targets and known noise, if any, of one task."""
+    if not isinstance(pair, tuple | list) or len(pair) not in (2, 3):
+        raise InputError(f"task {task} is {type(pair).__name__}; each must be a pair (x, y), or (x, y, noise)")
+    x, y = as_inputs(pair[0], f"x of task {task}"), as_tensor(pair[1], f"y of task {task}").reshape(-1)
+    x = x[:, None] if x.ndim == 1 else x
+    noise = as_tensor(pair[2], f"noise of task {task}").double() if len(pair) == 3 else None
+    shape = () if noise is None else tuple(noise.shape)
+    for wrong, advice in (
+        (x.ndim != 2 or len(x) != len(y), f"x of shape {tuple(x.shape)} and {len(y)} targets; they must match"),
+        (
+            shape not in ((), (1,), (len(y),)),
+            f"noise of shape {shape} and {len(y)} targets; give one variance, or one per target",
+        ),
+    ):
+        if wrong:
+            raise InputError(f"task {task} has {advice}")
+    x = x.double().numpy()
+    if noise is None:
+        return x, y.double().numpy(), None
+    return x, where_known(y, pair[2]).double().numpy(), noise.expand(len(y)).numpy()
 
 
 def _ragged(
@@ -317,10 +326,9 @@ def _ragged(
     ids: pa.Array | None,
     inputs: Sequence[str] | None = None,
 ) -> GPData:
-    offsets = torch.from_numpy(np.concatenate([[0], np.cumsum(counts)]).astype(np.int64))
     given = {"x": x, "y": y} | ({} if noise is None else {"noise": noise})
     return GPData(
-        items=RaggedTasks({name: Ragged(torch.from_numpy(values), offsets) for name, values in given.items()}),
+        items=RaggedTasks({name: by_lengths(torch.from_numpy(values), counts) for name, values in given.items()}),
         shared=None,
         ids=ids,
         dimensions=x.shape[1],

@@ -31,7 +31,9 @@ _SURE = 3e-5  # of the variance: the noise from which on rounding does not matte
 
 
 @triton.jit(do_not_specialize=["first", "T"])
-def _guess(initial_grid, low, high, fixed, theta, index, first, T, G: tl.constexpr, P: tl.constexpr, W: tl.constexpr):
+def _initialize(
+    initial_grid, low, high, fixed, theta, index, first, T, G: tl.constexpr, P: tl.constexpr, W: tl.constexpr
+):
     """Every initial value for every task, inside its bounds."""
     slot = tl.program_id(0).to(tl.int64) * W + tl.arange(0, W)
     here = slot < G * T
@@ -46,7 +48,7 @@ def _guess(initial_grid, low, high, fixed, theta, index, first, T, G: tl.constex
 
 
 @triton.jit(do_not_specialize=["wide", "L"])
-def _judge(
+def _score(
     value, theta, index, points, low, high, center, precision, fixed, scales, score, again, wide, L,
     P: tl.constexpr, SCALED: tl.constexpr, SURE: tl.constexpr, W: tl.constexpr,
 ):  # fmt: skip
@@ -187,7 +189,7 @@ def _scored(
     """Where the grid points of some tasks come to by the best common factor of the parameters `scales_P`, and the
     scores there; point by point, from the evaluation `wide` on rounded."""
     (G, P), device = grid_GP.shape, grid_GP.device
-    L, run = G * active, _guess
+    L, run = G * active, _initialize
     fixed_P = limits.fixed_P.view(torch.int8)
     theta_LP = torch.empty(L, P, dtype=torch.float64, device=device)
     index_L = torch.empty(L, dtype=torch.int32, device=device)
@@ -195,13 +197,13 @@ def _scored(
         grid_GP, limits.low_TP, limits.high_TP, fixed_P, theta_LP, index_L, first, active, G=G, P=P, W=_WIDTH
     )  # fmt: skip
 
-    def judge(index_L: Tensor, theta_LP: Tensor, scales_P: Tensor | None, wide: int) -> tuple[Tensor, Tensor]:
+    def score(index_L: Tensor, theta_LP: Tensor, scales_P: Tensor | None, wide: int) -> tuple[Tensor, Tensor]:
         parts = [
             likelihood.value(kernel, layout, index_L[which], theta_LP[which], narrow)
             for which, narrow in ((slice(wide), False), (slice(wide, None), True))
             if len(index_L[which])
         ]
-        value_L2, run = torch.cat(parts) if len(parts) > 1 else parts[0], _judge
+        value_L2, run = torch.cat(parts) if len(parts) > 1 else parts[0], _score
         score_L = torch.empty(len(index_L), dtype=torch.float64, device=device)
         again_L = torch.empty(len(index_L), dtype=torch.int8, device=device)
         run[(-(-len(index_L) // _WIDTH),)](
@@ -211,17 +213,17 @@ def _scored(
         )  # fmt: skip
         return score_L, again_L
 
-    score_L, again_L = judge(index_L, theta_LP, scales_P, wide)
+    score_L, again_L = score(index_L, theta_LP, scales_P, wide)
     sure, bare, lost = _counts(again_L)
     if lost:
         unsure = _places(again_L, 3, lost)
         some_LP = theta_LP[unsure]
-        score_L[unsure], again_L[unsure] = judge(index_L[unsure], some_LP, scales_P, lost)
+        score_L[unsure], again_L[unsure] = score(index_L[unsure], some_LP, scales_P, lost)
         theta_LP[unsure] = some_LP
         sure, bare, _ = _counts(again_L)
     if sure or bare:
         stopped = torch.cat([_places(again_L, 2, bare), _places(again_L, 1, sure)])
-        score_L[stopped] = judge(index_L[stopped], theta_LP[stopped], None, bare)[0]
+        score_L[stopped] = score(index_L[stopped], theta_LP[stopped], None, bare)[0]
     return theta_LP, score_L
 
 

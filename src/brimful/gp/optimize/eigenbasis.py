@@ -13,7 +13,6 @@ likelihood changes fastest, around a seventh of the extent of the inputs, and a 
 
 import functools
 import math
-from importlib.util import find_spec
 from typing import Any
 
 import torch
@@ -27,10 +26,10 @@ from . import polynomial
 
 _LENGTHS, _RATIOS = (0.011, 12.0, 49), (1e-8, 10.0, 32)  # first, last, how many
 _MIDDLE, _WIDTH = math.log(0.15), 1.0  # where the lengthscales lie closest, and over how much of their logarithm
-_REACH = 3  # points on each side of the lowest that its curve goes through
+REACH = 3  # points on each side of the lowest that its curve goes through
 _AT_ONCE = 4096  # tasks: enough for the products of matrices, and few enough for the caches
 _FEWEST = 16  # tasks: of fewer columns a product of matrices may add in another order
-_WORTH = 3.0  # nats: a local minimum this much above the best starts no descent
+WORTH = 3.0  # nats: a local minimum this much above the best starts no descent
 MOST_POINTS = 256
 """Points up to which it pays: of more, the bases take longer than they save, and gigabytes."""
 
@@ -38,27 +37,6 @@ MOST_POINTS = 256
 def serves(kernel: object) -> bool:
     """Whether a kernel has one nonlinear parameter only, so that a grid of lengthscales is all there is to it."""
     return isinstance(kernel, Kernel) and len(kernel.factors) == 1 and kernel.kinds == ("variance", "lengthscale")
-
-
-def starts(
-    kernel: Kernel, tasks: TaskBatch, limits: Limits, most: int
-) -> tuple[Float[Tensor, "T S P"], Int[Tensor, " T"]]:
-    """Initial values, best first, and how many each task has. The tasks share their inputs, and none is missing."""
-    grids, y_TN = _grids(), tasks.y_TN
-    bases = _bases(kernel, tasks, grids)
-    if fused(y_TN.device, y_TN.shape[1], tasks.coefficients):
-        from . import eigenbasis_triton
-
-        starts_TSP, count_T = eigenbasis_triton.starts(y_TN, bases, limits, grids, most, _WORTH)
-    else:
-        parts = []
-        for index in torch.arange(len(tasks), device=y_TN.device).split(_AT_ONCE):
-            some = index.repeat(-(-_FEWEST // len(index)))
-            result = begin(*lowest(y_TN[some], bases, limits.select(some), grids), grids[0], most)
-            parts.append([part[: len(index)] for part in result])
-        starts_TSP, count_T = (torch.cat(part) for part in zip(*parts, strict=True))
-    starts_TSP[:, :, 1] = _log_lengths(starts_TSP[:, :, 1])
-    return starts_TSP, count_T
 
 
 Grids = tuple[Float[Tensor, " L"], Float[Tensor, " L"], Float[Tensor, " R"]]
@@ -74,15 +52,6 @@ def _grids() -> Grids:
 
 def _log_lengths(position: Tensor) -> Tensor:
     return _MIDDLE + _WIDTH * torch.sinh(position)
-
-
-def fused(device: torch.device, points: int, regressors: int) -> bool:
-    """Whether a kernel does it there."""
-    if device.type != "cuda" or find_spec("triton") is None:
-        return False
-    from . import eigenbasis_triton
-
-    return eigenbasis_triton.serves(points, regressors)
 
 
 Bases = tuple[Float[Tensor, "L N N"], Float[Tensor, "L N R"], Float[Tensor, "L Q N R"], Float[Tensor, "L R"]]
@@ -121,6 +90,30 @@ def _make(
     return V_LNN.float(), W_LNR.float(), M_LQNR.float(), both_LNR.log().sum(1).float()
 
 
+def search(
+    y_TN: Tensor, bases: Bases, limits: Limits, grids: Grids, most: int
+) -> tuple[Float[Tensor, "T S P"], Int[Tensor, " T"]]:
+    """The local minima of the score over the grids, best first, and how many each task has."""
+    parts = []
+    for index in torch.arange(len(y_TN), device=y_TN.device).split(_AT_ONCE):
+        some = index.repeat(-(-_FEWEST // len(index)))
+        result = begin(*lowest(y_TN[some], bases, limits.select(some), grids), grids[0], most)
+        parts.append([part[: len(index)] for part in result])
+    starts_TSP, count_T = (torch.cat(part) for part in zip(*parts, strict=True))
+    return starts_TSP, count_T
+
+
+def starts(
+    kernel: Kernel, tasks: TaskBatch, limits: Limits, most: int, search: Any = search
+) -> tuple[Float[Tensor, "T S P"], Int[Tensor, " T"]]:
+    """Initial values, best first, and how many each task has. The tasks share their inputs, and none is missing.
+    `search`: this module's, or its twin on a GPU."""
+    grids = _grids()
+    starts_TSP, count_T = search(tasks.y_TN, _bases(kernel, tasks, grids), limits, grids, most)
+    starts_TSP[:, :, 1] = _log_lengths(starts_TSP[:, :, 1])
+    return starts_TSP, count_T
+
+
 def lowest(
     y_TN: Tensor, bases: Bases, limits: Limits, grids: Grids
 ) -> tuple[Float[Tensor, "T L"], Float[Tensor, "T L"], Float[Tensor, "T L"]]:
@@ -128,10 +121,10 @@ def lowest(
     Starts lie along the valley in which lengthscale and variance grow together only if each has its own best."""
     T, N = y_TN.shape
     device, (log_l, log_r_R) = y_TN.device, (grids[1].tolist(), grids[2].float().to(y_TN.device))
-    L, R, C = len(log_l), len(log_r_R), 2 * _REACH + 1
+    L, R, C = len(log_l), len(log_r_R), 2 * REACH + 1
     y_NT = y_TN.float().mT.contiguous()  # tasks innermost: every step runs along them
     priors = _PriorTerms(limits, log_r_R, N) if limits.precision_P.any() else None
-    moves_C1 = torch.arange(-_REACH, _REACH + 1, device=device)[:, None]
+    moves_C1 = torch.arange(-REACH, REACH + 1, device=device)[:, None]
     place_LT, middle_LT = (torch.empty(L, T, dtype=torch.int64, device=device) for _ in range(2))
     score_LCT, log_v_LCT = torch.empty(L, C, T, device=device), torch.empty(L, C, T, device=device)
     for position, (V_NN, W_NR, M_QNR, logdet_R) in enumerate(zip(*bases, strict=True)):
@@ -144,7 +137,7 @@ def lowest(
         if priors:
             priors.add(score_RT, log_v_RT, log_l[position])
         place_LT[position] = score_RT.min(0).indices
-        torch.clamp(place_LT[position], _REACH, R - 1 - _REACH, out=middle_LT[position])
+        torch.clamp(place_LT[position], REACH, R - 1 - REACH, out=middle_LT[position])
         around_CT = middle_LT[position] + moves_C1
         torch.gather(score_RT, 0, around_CT, out=score_LCT[position])
         torch.gather(log_v_RT, 0, around_CT, out=log_v_LCT[position])
@@ -160,8 +153,8 @@ def begin(
 ) -> tuple[Float[Tensor, "T S P"], Int[Tensor, " T"]]:
     """Initial values from the lowest scores of all lengthscales, with the places of these among them."""
     place_TS, count_T = _local_minima(best_TL, most)
-    middle_TS = place_TS.clamp(_REACH, len(place_L) - 1 - _REACH)
-    around = [middle_TS + move for move in range(-_REACH, _REACH + 1)]
+    middle_TS = place_TS.clamp(REACH, len(place_L) - 1 - REACH)
+    around = [middle_TS + move for move in range(-REACH, REACH + 1)]
     best, ratio, log_v = (
         polynomial.through(*(torch.gather(values_TL, 1, position) for position in around))
         for values_TL in (best_TL, ratio_TL, log_v_TL)
@@ -175,7 +168,7 @@ def begin(
 
 def _lowest(curve: tuple[Tensor, ...], near: Tensor) -> Tensor:
     """Where a polynomial is lowest within a step of the lowest of its points, in steps from its middle."""
-    low, high, step = (near - 1).clamp(min=-_REACH), (near + 1).clamp(max=_REACH), near
+    low, high, step = (near - 1).clamp(min=-REACH), (near + 1).clamp(max=REACH), near
     for _ in range(4):
         derivative, curvature = polynomial.derivative(curve, step), polynomial.curvature(curve, step)
         step = step - torch.where(curvature > 0, derivative / curvature.clamp(min=1e-6), torch.sign(derivative))
@@ -238,4 +231,4 @@ def _local_minima(best_TL: Tensor, most: int) -> tuple[Tensor, Tensor]:
     before_TL, after_TL = torch.cat([edge_T1, best_TL[:, :-1]], 1), torch.cat([best_TL[:, 1:], edge_T1], 1)
     value_TL = torch.where((best_TL <= before_TL) & (best_TL <= after_TL), best_TL, math.inf)
     top_TS, place_TS = value_TL.topk(min(most, value_TL.shape[1]), dim=1, largest=False)
-    return place_TS, (top_TS <= top_TS[:, :1] + _WORTH).sum(1).clamp(min=1)
+    return place_TS, (top_TS <= top_TS[:, :1] + WORTH).sum(1).clamp(min=1)

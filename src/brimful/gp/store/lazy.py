@@ -15,6 +15,7 @@ import torch
 from ...core.base import arrow
 from ...core.base.errors import CorruptError
 from ...core.runs import fingerprint
+from ...data.ragged import padded
 from ...engine.map.sources import ItemSource, LoadedBatch
 
 TASKS, _BYTES = 65_536, 16_000_000  # that a file has at the most
@@ -24,8 +25,8 @@ _NAME = re.compile(r"(?:shard|part)-(\d{12})-(\d{12})\.parquet")
 class ParquetRows:
     """Parquet files that each hold a range of rows, read a row group at a time."""
 
-    def __init__(self, paths: list[Path], what: str) -> None:
-        self.paths, self.length = [path for path in sorted(paths) if _NAME.fullmatch(path.name)], 0
+    def __init__(self, folder: Path, what: str, rows: int) -> None:
+        self.paths, self.length = [path for path in sorted(folder.iterdir()) if _NAME.fullmatch(path.name)], 0
         self._files: list[pq.ParquetFile] = []
         self._groups: list[tuple[int, int, int, int]] = []  # first row, rows, file, row group
         self._kept: tuple[tuple[int, int], pa.Table] | None = None
@@ -36,11 +37,12 @@ class ParquetRows:
             with intact(path):
                 file = pq.ParquetFile(path, memory_map=True, page_checksum_verification=True)
             for group in range(file.num_row_groups):
-                rows = file.metadata.row_group(group).num_rows
-                self._groups.append((start, rows, len(self._files), group))
-                start += rows
+                self._groups.append((start, file.metadata.row_group(group).num_rows, len(self._files), group))
+                start += self._groups[-1][1]
             self._files.append(file)
             self.length = stop
+        if self.length != rows:
+            raise CorruptError(f"{folder} holds {self.length} {what} of {rows}: fit again into this folder")
 
     @property
     def names(self) -> list[str]:
@@ -62,11 +64,11 @@ class ParquetRows:
 
     def column(self, name: str) -> pa.Array:
         """One column of all rows."""
-        parts = []
+        tables = []
         for path, file in zip(self.paths, self._files, strict=True):
             with intact(path):
-                parts.append(file.read([name])[name])
-        return arrow.whole(pa.chunked_array([chunk for part in parts for chunk in part.chunks], parts[0].type))
+                tables.append(file.read([name]))
+        return arrow.whole(pa.concat_tables(tables)[name])
 
 
 @contextlib.contextmanager
@@ -87,10 +89,9 @@ class StoredTasks(ItemSource):
     def load(self, start: int, stop: int, capacity: float | None = None) -> LoadedBatch:
         table = self._points.read(start, stop)
         columns = {name: _padded(table[name], math.nan if name == "y" else 0.0) for name in table.column_names[1:]}
-        tree = {name: torch.from_numpy(columns[name]) for name in ("y", "noise") if name in columns}
+        tree = {name: columns[name] for name in ("y", "noise") if name in columns}
         if not self._shared:
-            x = np.stack([column for name, column in columns.items() if name.startswith("x_")], axis=2)
-            tree["x"] = torch.from_numpy(x)
+            tree["x"] = torch.stack([column for name, column in columns.items() if name.startswith("x_")], dim=2)
         return LoadedBatch(start, stop - start, tree)
 
     def index(self, start: int, stop: int) -> np.ndarray:
@@ -110,17 +111,12 @@ class StoredTasks(ItemSource):
         return f"stored {self._shared} {self._points.names}"
 
 
-def _padded(column: pa.ChunkedArray, end: float) -> np.ndarray:
+def _padded(column: pa.ChunkedArray, end: float) -> torch.Tensor:
     """Lists of unequal length as rows of a matrix, filled where a row has ended."""
-    whole = arrow.whole(column)
-    offsets = whole.offsets.to_numpy()
-    values = whole.values.to_numpy(zero_copy_only=False)
-    counts = np.diff(offsets)
-    most = int(counts.max()) if len(counts) else 0
-    there = np.arange(most) < counts[:, None]
-    out = np.full(there.shape, end, dtype=values.dtype)
-    out[there] = values[offsets[0] : offsets[-1]]
-    return out
+    lists = arrow.whole(column)
+    lengths = torch.from_numpy(np.diff(lists.offsets.to_numpy()))
+    values = torch.tensor(lists.flatten().to_numpy(zero_copy_only=False))
+    return padded(values, lengths.cumsum(0) - lengths, lengths, int(lengths.max()) if len(lengths) else 0, end).values
 
 
 class TasksWithParameters(ItemSource):

@@ -19,7 +19,7 @@ import torch
 
 from ...core.base import arrow
 from ...core.base.background import cores
-from ...core.base.errors import ConfigError, CorruptError, InputError
+from ...core.base.errors import ConfigError, InputError
 from ...core.memory.plan import Plan
 from ...core.runs import model_store, parquet
 from ...core.runs.files import write_atomic
@@ -29,12 +29,11 @@ from ..data.sources import GPData, RaggedTasks, SyntheticTasks
 from ..model.kernels import CustomKernel, parse
 from ..model.priors import LogNormal
 from ..optimize.scoring import ScoringOptions
-from . import lazy as stored
+from . import lazy
 from .lazy import ParquetRows, StoredTasks, parts
 
 _KIND, _VERSION, _DATA = "gp", 1, "data"
 _WRITERS = 4
-_ABOUT = ("item", "status", "message")  # columns that are not of the model
 
 
 def write_model(
@@ -99,8 +98,8 @@ def write_data(folder: Path, data: GPData) -> None:
                 writing.append(pool.submit(write_atomic, path, functools.partial(parquet.write, table)))
             while len(writing) > writers:  # a few at a time: they are never all in memory
                 writing.popleft().result()
-        for value in writing:
-            value.result()
+        for written in writing:
+            written.result()
 
 
 def digest(data: GPData) -> str:
@@ -151,14 +150,15 @@ def _points(data: GPData, start: int, stop: int) -> pa.Table:
 def write_models(folder: Path, columns: dict[str, pa.Array]) -> None:
     """Writes models that are in memory, in the order of their items."""
     table = pa.table(columns)
-    for start in range(0, max(1, table.num_rows), stored.TASKS):
-        part = table.slice(start, stored.TASKS)
+    for start in range(0, max(1, table.num_rows), lazy.TASKS):
+        part = table.slice(start, lazy.TASKS)
         path = folder / f"shard-{start:012d}-{start + part.num_rows:012d}.parquet"
         write_atomic(path, functools.partial(parquet.write, part))
 
 
-class Store:
-    """A folder of fitted models."""
+class Store(Mapping[str, np.ndarray]):
+    """A folder of fitted models, and their numbers by name, parameters in natural units, tasks in their own order. Each
+    column is read when it is first asked for: what nobody looks at is never in memory."""
 
     def __init__(self, folder: Path, kernel: CustomKernel | None = None) -> None:
         if kernel is not None and not isinstance(kernel, CustomKernel):
@@ -180,78 +180,79 @@ class Store:
                 f"kernel= has the parameters {', '.join(self.model.kernel.names)}; the models have "
                 f"{', '.join(self.body['names'][:-1])}"
             )
-        self.models = ParquetRows([*folder.glob("shard-*.parquet")], "models")
         self.tasks: int = self.body["tasks"]
-        if self.models.length != self.tasks:
-            raise CorruptError(
-                f"{folder} holds {self.models.length} models of {self.tasks}: fit again into this folder"
-            )
+        self.models, self._read = ParquetRows(folder, "models", self.tasks), dict[str, np.ndarray]()
+        stored = [name for name in self.models.names if name not in arrow.OWN] if self.tasks else []
+        self._names = {name if name in self.model.names else name.removeprefix(LOG): name for name in stored}
+        table = self._stored.table("ids", optional=True)
+        self.ids: pa.Array | None = None if table is None else table["task"].combine_chunks()
 
     def _model(self, kernel: CustomKernel | None) -> GPModel:
-        body = self.body
-        priors = body["priors"]
-        if isinstance(priors, dict):
-            priors = {name: LogNormal(*value) for name, value in priors.items()}
+        body, priors = self.body, self.body["priors"]
         return GPModel(
             kernel=kernel or parse(body["kernel"], body["dimensions"], body["ard"]),
             mean=body["mean"],
-            priors=priors,
-            bounds={name: tuple(value) for name, value in body["bounds"].items()} if body["bounds"] else None,
+            priors={name: LogNormal(*pair) for name, pair in priors.items()} if isinstance(priors, dict) else priors,
+            bounds={name: tuple(pair) for name, pair in body["bounds"].items()} if body["bounds"] else None,
             known=body["known"],
             options=ScoringOptions(**body["options"]),
             shared=None if body["shared"] is None else torch.tensor(body["shared"], dtype=torch.float64),
             dimensions=body["dimensions"],
         )
 
-    def ids(self) -> pa.Array | None:
-        table = self._stored.table("ids", optional=True)
-        return None if table is None else table["task"].combine_chunks()
-
     def data(self) -> GPData | None:
         """The tasks' points; None where they were not kept."""
-        shared = self.model.shared
-        if self.body["synthetic"] is not None:
-            source = SyntheticTasks(*self.body["synthetic"])
-            return GPData(source, shared, None, self.body["dimensions"], self.body["points"])
-        if not (self.folder / _DATA).is_dir():
+        body, shared = self.body, self.model.shared
+        if body["synthetic"] is not None:
+            items = SyntheticTasks(*body["synthetic"])
+        elif (self.folder / _DATA).is_dir():
+            items = StoredTasks(ParquetRows(self.folder / _DATA, "tasks", self.tasks), shared is not None)
+        else:
             return None
-        points = ParquetRows([*(self.folder / _DATA).glob("part-*.parquet")], "data")
-        if points.length != self.tasks:
-            raise CorruptError(f"{self.folder / _DATA} holds {points.length} tasks of {self.tasks}: fit again into it")
-        return GPData(
-            items=StoredTasks(points, shared is not None),
-            shared=shared,
-            ids=self.ids(),
-            dimensions=self.body["dimensions"],
-            points=self.body["points"],
-            inputs=None if self.body["inputs"] is None else tuple(self.body["inputs"]),
-            noise=self.body["noise"],
-        )
+        inputs = None if body["inputs"] is None else tuple(body["inputs"])
+        return GPData(items, shared, self.ids, body["dimensions"], body["points"], inputs, body["noise"])
 
     def given(self, data: GPData) -> GPData:
         """The data of the models, given anew: in their order, and refused where it is not the same."""
-        body, ids = self.body, self.ids()
-        if ids is not None and data.ids is not None:
-            data = data.in_order(ids)
-        if data.tasks != self.tasks:
-            raise InputError(f"{self.folder} holds {self.tasks} models, and the data has {data.tasks} tasks")
-        if data.dimensions != body["dimensions"]:
-            raise InputError(
-                f"{self.folder} holds models of {body['dimensions']} inputs, the data has {data.dimensions}"
-            )
-        if self.model.known and not data.noise_known:
-            raise InputError(f"the models in {self.folder} were fitted with a known noise; pass it as noise=")
+        body, folder = self.body, self.folder
+        if self.ids is not None and data.ids is not None:
+            data = data.in_order(self.ids)
+        for wrong, fault in (
+            (data.tasks != self.tasks, f"{folder} holds {self.tasks} models, and the data has {data.tasks} tasks"),
+            (
+                data.dimensions != body["dimensions"],
+                f"{folder} holds models of {body['dimensions']} inputs, the data has {data.dimensions}",
+            ),
+            (
+                self.model.known and not data.noise_known,
+                f"the models in {folder} were fitted with a known noise; pass it as noise=",
+            ),
+        ):
+            if wrong:
+                raise InputError(fault)
         kept = self.data() if body["digest"] is None else None
         if digest(data) != (body["digest"] if kept is None else digest(kept)):
             raise InputError(
-                f"the data is not what the models in {self.folder} were fitted to; give back the same, its tasks in "
-                "the same order or with their ids"
+                f"the data is not what the models in {folder} were fitted to; give back the same, its tasks in the "
+                "same order or with their ids"
             )
         return data
 
-    def columns(self) -> "StoredColumns":
-        """The models' numbers by name, parameters in natural units."""
-        return StoredColumns(self)
+    def __getitem__(self, name: str) -> np.ndarray:
+        if name not in self._read:
+            stored = self._names[name]
+            self._read[name] = self._arranged(self._natural(stored, self.models.column(stored)))
+        return self._read[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def status(self) -> np.ndarray:
+        """How each task fared."""
+        return self._arranged(_numbers(self.models.column("status"))) if self.tasks else np.zeros(0, np.int8)
 
     def messages(self) -> dict[int, str]:
         """The tasks of which something is to be said, and that."""
@@ -266,44 +267,13 @@ class Store:
 
     def parameters(self, start: int, stop: int) -> torch.Tensor:
         """The parameters of some positions, in natural units."""
-        table = self.models.read(start, stop)
-        names = [name if name in table.column_names else f"{LOG}{name}" for name in self.model.names]
-        stacked = np.stack([self.natural(name, table[name]).astype(np.float64) for name in names], axis=1)
-        return torch.from_numpy(stacked)
+        table, names = self.models.read(start, stop), [self._names[name] for name in self.model.names]
+        return torch.from_numpy(np.stack([self._natural(name, table[name]).astype(np.float64) for name in names], 1))
 
-    def natural(self, name: str, column: pa.Array | pa.ChunkedArray) -> np.ndarray:
+    def _natural(self, name: str, column: pa.Array | pa.ChunkedArray) -> np.ndarray:
         """A column's numbers, not their logarithms."""
         values, logarithm = _numbers(column), name.startswith(LOG) and name not in self.model.names
         return np.exp(values.astype(np.float32)) if logarithm else values
-
-
-class StoredColumns(Mapping[str, np.ndarray]):
-    """The columns of a store by name, tasks in their own order. Each is read when it is first asked for: what nobody
-    looks at is never in memory."""
-
-    def __init__(self, store: Store) -> None:
-        self._store, self._read = store, dict[str, np.ndarray]()
-        names = store.models.names if store.tasks else []
-        own = store.model.names
-        self._names = {name if name in own else name.removeprefix(LOG): name for name in names if name not in _ABOUT}
-
-    def __getitem__(self, name: str) -> np.ndarray:
-        if name not in self._read:
-            stored = self._names[name]
-            self._read[name] = self._arranged(self._store.natural(stored, self._store.models.column(stored)))
-        return self._read[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._names)
-
-    def __len__(self) -> int:
-        return len(self._names)
-
-    def status(self) -> np.ndarray:
-        """How each task fared."""
-        if not self._store.tasks:
-            return np.zeros(0, np.int8)
-        return self._arranged(_numbers(self._store.models.column("status")))
 
     def _arranged(self, rows: np.ndarray) -> np.ndarray:
         return rows.copy() if self._order is None else rows[self._order]  # what Arrow gives cannot be written to
@@ -311,7 +281,7 @@ class StoredColumns(Mapping[str, np.ndarray]):
     @functools.cached_property
     def _order(self) -> np.ndarray | None:
         """Where each task's row is; None where that is its own number."""
-        items = _numbers(self._store.models.column("item"))
+        items = _numbers(self.models.column("item"))
         return None if np.array_equal(items, np.arange(len(items))) else np.argsort(items, kind="stable")
 
 

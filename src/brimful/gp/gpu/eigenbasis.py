@@ -1,5 +1,5 @@
-"""Initial values in a shared eigenbasis as two Triton kernels, the twins of `eigenbasis.lowest` and
-`eigenbasis.begin`, where the method is explained.
+"""Initial values in a shared eigenbasis as two Triton kernels, the twins of `lowest` and `begin` in
+`gp.optimize.eigenbasis`, where the method is explained.
 
 The first finds the lowest score of each lengthscale: a program has some tasks, and goes through the lengthscales;
 nothing of the grid of scores leaves the chip. The second finds the local minima among the lengthscales.
@@ -15,13 +15,13 @@ import triton.language as tl
 from torch import Tensor
 
 from ..model.priors import Limits
-from . import polynomial
+from ..optimize import polynomial
+from ..optimize.eigenbasis import REACH, WORTH, Bases, Grids
 
 _TOGETHER, _CHOSEN = 64, 16  # tasks of one program, of each kernel
 _AT_ONCE = 1 << 15  # tasks at a time: the scores of all lengthscales take many times what a start does
 MOST_POINTS = 128
 _PRECISION, _WARPS = "tf32x3", 4
-_REACH = 3  # as `eigenbasis._REACH`
 _through, _value, _derivative, _curvature = (
     function if triton.knobs.runtime.interpret else triton.jit(function)  # the interpreter calls plain functions
     for function in (polynomial.through, polynomial.value, polynomial.derivative, polynomial.curvature)
@@ -169,10 +169,6 @@ def serves(points: int, regressors: int) -> bool:
     return points <= MOST_POINTS and regressors <= 2
 
 
-Bases = tuple[Tensor, Tensor, Tensor, Tensor]
-"""As `eigenbasis.Bases`."""
-Grids = tuple[Tensor, Tensor, Tensor]
-"""As `eigenbasis.Grids`."""
 Prepared = tuple[tuple[Tensor, ...], Tensor, dict[str, Any]]
 """What `_lowest` takes for all tasks alike: its tensors, the precision of the priors, and what it has compiled in."""
 
@@ -189,7 +185,7 @@ def prepare(bases: Bases, limits: Limits, grids: Grids) -> Prepared:
     )  # fmt: skip
     compiled = {
         "L": L, "R": R, "Q": M_LQNR.shape[1], "HAS_PRIORS": bool(limits.precision_P.any()), "STEPS": limits.steps(N),
-        "REACH": _REACH, "B": B, "S": _TOGETHER, "PRECISION": _PRECISION, "num_warps": _WARPS,
+        "REACH": REACH, "B": B, "S": _TOGETHER, "PRECISION": _PRECISION, "num_warps": _WARPS,
     }  # fmt: skip
     return tensors, limits.precision_P.float(), compiled
 
@@ -206,8 +202,8 @@ def lowest(y_TN: Tensor, center_TP: Tensor, prepared: Prepared) -> tuple[Tensor,
     return score_TL, ratio_TL, log_v_TL
 
 
-def starts(y_TN: Tensor, bases: Bases, limits: Limits, grids: Grids, most: int, worth: float) -> tuple[Tensor, Tensor]:
-    """As `eigenbasis.begin`: none that is `worth` nats above the best."""
+def search(y_TN: Tensor, bases: Bases, limits: Limits, grids: Grids, most: int) -> tuple[Tensor, Tensor]:
+    """As `search` in `gp.optimize.eigenbasis`."""
     T, L, device, prepared = len(y_TN), len(grids[0]), y_TN.device, prepare(bases, limits, grids)
     count = min(most, L)
     starts_TSP = torch.empty(T, count, 3, dtype=torch.float64, device=device)
@@ -217,7 +213,7 @@ def starts(y_TN: Tensor, bases: Bases, limits: Limits, grids: Grids, most: int, 
         some = slice(first, min(T, first + _AT_ONCE))
         result = lowest(y_TN[some], limits.center_TP[some], prepared)
         run[(-(-len(result[0]) // _CHOSEN),)](
-            *result, positions, starts_TSP, count_T, first, len(result[0]), REACH=_REACH, L=L,
-            LB=triton.next_power_of_2(L), STARTS=count, WORTH=worth, S=_CHOSEN, num_warps=2,
+            *result, positions, starts_TSP, count_T, first, len(result[0]), REACH=REACH, L=L,
+            LB=triton.next_power_of_2(L), STARTS=count, WORTH=WORTH, S=_CHOSEN, num_warps=2,
         )  # fmt: skip
     return starts_TSP, count_T
