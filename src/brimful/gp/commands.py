@@ -2,7 +2,6 @@
 
 import shutil
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,6 @@ from ..core.memory.plan import Plan
 from ..core.runs.context import RunContext
 from ..core.runs.files import write_atomic
 from ..core.runs.rundir import inspect
-from ..engine.map.result import MapResult
 from .batch_functions import loo_batch, predict_batch
 from .data.long_table import ColumnNames
 from .data.sources import GPData, SyntheticTasks, read, synthetic
@@ -24,7 +22,7 @@ from .predictions import join, read_points
 from .report import report
 from .result import Fit, load
 
-_JUDGED, _AT_ONCE = 2000, 1 << 22  # tasks whose held-out points are looked at; and numbers of a matrix at a time
+_EVALUATED, _AT_ONCE = 2000, 1 << 22  # tasks whose held-out points are looked at; and numbers of a matrix at a time
 
 
 def _data(config: FitConfig) -> GPData:
@@ -46,9 +44,8 @@ def run_fit(config: FitConfig, context: RunContext) -> Mapping[str, Any]:
     data = _data(config)
     at = read_points(config.at, data.inputs).at if config.at is not None else None
     fitted = fit_data(data, config, at=at, progress=context.events.emit, cancel=context.cancel)
-    summary = fitted.summary() | _held_out(fitted, data)
-    drawn = report(fitted, config.out).save(config.out)[0] if config.out is not None else None
-    return summary | {"picture": None if drawn is None else str(drawn)}
+    picture = None if config.out is None else str(report(fitted, config.out).save(config.out)[0])
+    return fitted.summary() | _held_out(fitted, data) | {"picture": picture}
 
 
 def _held_out(fitted: Fit, data: GPData) -> dict[str, Any]:
@@ -56,7 +53,7 @@ def _held_out(fitted: Fit, data: GPData) -> dict[str, Any]:
     items, source = fitted.with_parameters(), data.items
     at = torch.linspace(0.005, 0.995, 50, dtype=torch.float64)[:, None]
     off, true, density = [], [], []
-    count, at_once = min(_JUDGED, len(fitted)), max(1, _AT_ONCE // max(1, data.points) ** 2)
+    count, at_once = min(_EVALUATED, len(fitted)), max(1, _AT_ONCE // max(1, data.points) ** 2)
     for start in range(0, count, at_once):
         stop = min(count, start + at_once)
         batch: Any = items.load(start, stop).tree
@@ -97,37 +94,26 @@ def run_predict(config: PredictConfig, context: RunContext) -> Mapping[str, Any]
         )
     points = read_points(config.at, fitted.data.inputs)
     folder = out.with_name(f"{out.name}.run") if ending else out
-    result = _predict_to(fitted, folder, bool(ending), points.at, config.observations, context)
+    options: dict[str, Any] = {"noise": config.observations, "progress": context.events.emit, "cancel": context.cancel}
+    try:
+        result = fitted.predict_to(folder, points.at, **options)
+    except ChangedError:
+        if not ending or inspect(folder).work != "gp predict":
+            raise
+        shutil.rmtree(folder)  # of other predictions, which did not end
+        result = fitted.predict_to(folder, points.at, **options)
     if ending:
         write_atomic(out, lambda path: join(folder, fitted, points, ending, path))
         shutil.rmtree(folder)
     return {
         "tasks": len(fitted),
-        "points": len(points),
+        "points": len(points.at),
         "seconds": result.seconds,
         "time_per_task_seconds": result.seconds / result.done if result.done else None,
         "predicted_peak_bytes": result.predicted,
         "observed_peak_bytes": result.observed if result.done else None,
         "out": str(out),
     }
-
-
-def _predict_to(
-    fitted: Fit, folder: Path, scratch: bool, at: np.ndarray, observations: bool, context: RunContext
-) -> MapResult:
-    """Predictions into a folder. A scratch folder that other predictions have left is made anew."""
-    options: dict[str, Any] = {
-        "noise": observations,
-        "progress": context.events.emit,
-        "cancel": context.cancel,
-    }
-    try:
-        return fitted.predict_to(folder, at, **options)
-    except ChangedError:
-        if not scratch or inspect(folder).work != "gp predict":
-            raise
-    shutil.rmtree(folder)
-    return fitted.predict_to(folder, at, **options)
 
 
 def run_report(config: ReportConfig, context: RunContext) -> Mapping[str, Any]:

@@ -21,8 +21,8 @@ from .batch_functions import GPModel, fit_batch, warm_up
 from .data.arrays import as_points
 from .data.long_table import ColumnNames
 from .data.sources import GPData, read, unweighted
-from .model import priors as limits
 from .model.kernels import CustomKernel, Kernel, parse
+from .model.priors import check
 from .optimize.scoring import ScoringOptions
 from .options import FitOptions
 from .result import Fit
@@ -187,7 +187,7 @@ def model_for(data: GPData, options: FitOptions, bounds: Any = None) -> GPModel:
     for name in kernel.names:
         if _RESERVED.fullmatch(name):
             raise ConfigError(f"a parameter is called {name!r}, a name that the table keeps for itself; rename it")
-    limits.check(kernel, priors, bounds)
+    check(kernel, priors, bounds)
     scoring = ScoringOptions(
         steps=options.steps,
         tolerance=options.tolerance or (1e-4 if len(kernel.names) <= 2 else 1e-5),

@@ -29,9 +29,6 @@ class Points:
     at: np.ndarray
     dates: tuple[bool, ...]
 
-    def __len__(self) -> int:
-        return len(self.at)
-
 
 def read_points(text: str, inputs: tuple[str, ...] | None = None) -> Points:
     """Inputs from start:stop:num, of numbers or dates, or from a file: of a table's columns those that the fit had, or

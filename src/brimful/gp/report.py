@@ -28,7 +28,7 @@ def report(fit: Fit, run: Path | None = None) -> Report:
 
 def draw(fit: Fit, run: Path | None = None) -> Any:
     """The picture of a fit."""
-    params = {name: each for name, each in fit.params.items() if name in fit.model.names and (each > 0).any()}
+    params = {name: values for name, values in fit.params.items() if name in fit.model.names and (values > 0).any()}
     names = list(params)[:_PARAMETERS]
     rows = math.ceil((len(names) + 1 + _RUN) / _WIDE)
     figure = figure_of(15, 7.8 + 3.2 * rows)
@@ -36,8 +36,8 @@ def draw(fit: Fit, run: Path | None = None) -> Any:
     _tasks(figure, grid, fit)
     cells = _cells(figure, grid, len(names), rows)
     for axes, name in zip(cells, names, strict=False):
-        _histogram(axes, name, params[name])
-    _likelihood(cells[-2], fit.nlml)
+        _histogram(axes, f"log10 {name}", np.log10(params[name][params[name] > 0]), BLUE)
+    _histogram(cells[-2], "NLML, nats", fit.nlml, RED)
     draw_run(cells[-1], list(read_log(run / LOG)) if run is not None and (run / LOG).exists() else [], "tasks")
     more = f"\nthe first {len(names)} of {len(params)} parameters" if len(params) > len(names) else ""
     figure.suptitle(f"{fit}{more}", fontsize=11)
@@ -46,13 +46,9 @@ def draw(fit: Fit, run: Path | None = None) -> Any:
 
 def _tasks(figure: Any, grid: Any, fit: Fit) -> None:
     """Six tasks, in the first two rows."""
-    shown, above = _choose(fit), grid[:2].subgridspec(2, 3)
-    for position in range(_SHOWN):
-        axes = figure.add_subplot(above[position])
-        if position < len(shown):
-            _task(axes, fit, int(shown[position]))
-        else:
-            axes.set_axis_off()
+    above = grid[:2].subgridspec(2, 3)
+    for position, task in enumerate(_choose(fit).tolist()):
+        _task(figure.add_subplot(above[position]), fit, task)
 
 
 def _cells(figure: Any, grid: Any, names: int, rows: int) -> list[Any]:
@@ -74,24 +70,20 @@ def _choose(fit: Fit) -> np.ndarray:
 
 def _task(axes: Any, fit: Fit, task: int) -> None:
     x, y = points_of(fit, task)
-    label = fit.ids[task].as_py()
-    title = textwrap.fill(f"task {label}: {_values(fit, task)}", 88)
+    title = textwrap.fill(f"task {fit.ids[task].as_py()}: {_values(fit, task)}", 88)
     axes.set_title(title, fontsize=8, parse_math=False)  # a name may hold dollars
     if x.shape[1] == 1:
-        low, high = x.min(), x.max()
-        wide = 0.1 * (high - low or 1.0)
-        at = positions = np.linspace(low - wide, high + wide, 200)
-        where = x[:, 0]
+        margin, where = 0.1 * (x.max() - x.min() or 1.0), x[:, 0]
+        at = positions = np.linspace(x.min() - margin, x.max() + margin, 200)
     else:  # no line to draw along: the points themselves, in order of what is expected there
         order = np.argsort(fit.predict_task(task, x)[0])
         at, y = x[order], y[order]
         positions = where = np.arange(len(y))
         axes.set_xlabel(f"points in order of their mean ({x.shape[1]} input dimensions)", fontsize=7)
     mean, variance, noise = fit.predict_task(task, at)
-    band = 2 * np.sqrt(variance)
-    outer = 2 * np.sqrt(variance + noise)
-    axes.fill_between(positions, mean - outer, mean + outer, color=BLUE, alpha=0.12, lw=0)
-    axes.fill_between(positions, mean - band, mean + band, color=BLUE, alpha=0.3, lw=0)
+    for more, alpha in ((noise, 0.12), (0.0, 0.3)):
+        band = 2 * np.sqrt(variance + more)
+        axes.fill_between(positions, mean - band, mean + band, color=BLUE, alpha=alpha, lw=0)
     axes.plot(positions, mean, color=BLUE, lw=1.5)
     axes.plot(where, y, "o", color="#333333", ms=3)
 
@@ -112,14 +104,7 @@ def _values(fit: Fit, task: int) -> str:
     return ", ".join(values) + (", ..." if len(names) > _NAMED else "")
 
 
-def _histogram(axes: Any, name: str, values: np.ndarray) -> None:
-    logs = np.log10(values[np.isfinite(values) & (values > 0)])
-    axes.hist(logs, bins=60, color=BLUE)
-    title = f"log10 {name}"
+def _histogram(axes: Any, title: str, values: np.ndarray, color: str) -> None:
+    axes.hist(values[np.isfinite(values)], bins=60, color=color)
     axes.set_title(title, fontsize=min(12, 300 / len(title)), parse_math=False)
     axes.set(yticks=[])
-
-
-def _likelihood(axes: Any, nlml: np.ndarray) -> None:
-    axes.hist(nlml[np.isfinite(nlml)], bins=60, color=RED)
-    axes.set(title="NLML, nats", yticks=[])

@@ -100,7 +100,9 @@ class Fit(Result):
         names += [name for name in self.columns if name.startswith(PREDICTED)]
         messages = [self.messages.get(task) for task in range(len(self))]
         about = {"task": self.ids, "status": pa.array(self.status), "message": pa.array(messages, pa.string())}
-        return pa.table(about | _arrow(self.params | {name: self._column(name) for name in names}))
+        columns = self.params | {name: self._column(name) for name in names}
+        tensors = {name: torch.from_numpy(np.ascontiguousarray(values)) for name, values in columns.items()}
+        return pa.table(about | arrow.to_columns(tensors)[0])
 
     def predict(self, x_new: Any, *, noise: bool = False, progress: Progress = False) -> tuple[np.ndarray, np.ndarray]:
         """Mean and variance of each task's function at new points.
@@ -115,8 +117,7 @@ class Fit(Result):
         """
         new = self._new_points(x_new)
         result = self._map(predict_batch, "gp predict", new, progress=progress, **self._noise(noise))
-        mean, variance = _values(result, ("mean", "variance"), new.shape[-2])
-        return mean, variance
+        return _values(result, ("mean", "variance"), new.shape[-2])
 
     def predict_to(
         self,
@@ -155,8 +156,7 @@ class Fit(Result):
         point is missing. Ragged tasks are padded to the longest, their points in the order they came."""
         width = self._data().points
         result = self._map(loo_batch, "gp loo", width=width)
-        mean, variance, density = _values(result, ("mean", "variance", "density"), width)
-        return mean, variance, density
+        return _values(result, ("mean", "variance", "density"), width)
 
     def save(self, path: str | Path, *, keep: str = "params+data") -> Path:
         """Writes the models to a folder that `gp.load` reads; with their data, unless keep="params"."""
@@ -169,12 +169,7 @@ class Fit(Result):
         try:
             folder.mkdir(parents=True, exist_ok=True)
             order = data.items.index(0, len(self))
-            columns = {
-                "item": pa.array(order),
-                "status": pa.array(self.status[order]),
-                "message": pa.array([self.messages.get(int(task)) for task in order], pa.string()),
-            }
-            write_models(folder, columns | _arrow({name: values[order] for name, values in self.columns.items()}))
+            write_models(folder, self.table().take(order).set_column(0, "item", pa.array(order)))
             if keep == "params+data":
                 write_data(folder, data)
             write_model(folder, self.model, data, keep, None, self.seed, (self.plan, self.observed, self.seconds))
@@ -189,11 +184,9 @@ class Fit(Result):
         """One task as a batch of one: its points and its parameters."""
         items = self.with_parameters()
         for start in range(0, len(self), _BLOCK):
-            matches = np.flatnonzero(items.index(start, min(start + _BLOCK, len(self))) == task)
+            matches = start + np.flatnonzero(items.index(start, min(start + _BLOCK, len(self))) == task)
             if len(matches):
-                first = start + int(matches[0])
-                tree: Any = items.load(first, first + 1).tree
-                return tree
+                return dict(items.load(int(matches[0]), int(matches[0]) + 1).tree or {})
         raise InputError(f"there is no task {task}; there are {len(self)}")
 
     def predict_task(self, task: int, x_new: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
@@ -289,8 +282,8 @@ class Fit(Result):
         quality = self.quality()
         converged = 1.0 if quality["converged_share"] is None else quality["converged_share"]
         mean = float("nan") if quality["mean_NLML"] is None else quality["mean_NLML"]
-        text = f"{format_count(len(self))} processes ({quality['kernel']}), {converged:.1%} converged"
-        text += f", mean NLML {mean:.3f}"
+        count = format_count(len(self))
+        text = f"{count} processes ({quality['kernel']}), {converged:.1%} converged, mean NLML {mean:.3f}"
         if len(self) and not self.done:
             return text if self.method == "loaded" else f"{text}, already fitted"
         return (
@@ -299,16 +292,10 @@ class Fit(Result):
         )
 
 
-def _values(result: MapResult, names: Sequence[str], *shape: int) -> tuple[np.ndarray, ...]:
+def _values(result: MapResult, names: Sequence[str], *shape: int) -> Any:
     """The results by name; of no task, empty arrays whose rows would have that shape."""
     values: Any = result.values or dict.fromkeys(names, torch.zeros(0, *shape))
     return tuple(values[name].numpy() for name in names)
-
-
-def _arrow(columns: dict[str, np.ndarray]) -> dict[str, pa.Array]:
-    return arrow.to_columns({name: torch.from_numpy(np.ascontiguousarray(values)) for name, values in columns.items()})[
-        0
-    ]
 
 
 def load(

@@ -19,12 +19,8 @@ def as_tensor(value: Any, name: str) -> Tensor:
         array = value.detach() if isinstance(value, Tensor) else np.asarray(_unmasked(value))
     except (TypeError, ValueError) as error:
         raise InputError(f"{name} is a {type(value).__name__} that is not an array of numbers: {error}") from error
-    real = (
-        array.dtype.kind in "fiu"
-        if isinstance(array, np.ndarray)
-        else not array.is_complex() and array.dtype != torch.bool
-    )
-    if not real:
+    wrong = array.dtype.kind not in "fiu" if isinstance(array, np.ndarray) else array.is_complex()
+    if wrong or array.dtype == torch.bool:
         raise InputError(f"{name} holds {array.dtype}; give real numbers")
     tensor = pytree.as_tensor(array, name)
     return tensor if tensor.is_floating_point() else tensor.double()

@@ -77,8 +77,7 @@ class Kernel:
     ) -> Float[Tensor, "T N M"]:
         """The covariance of two sets of points."""
         total: Any = 0.0
-        for _, term in itertools.groupby(self.factors, lambda factor: factor.term):
-            factors = list(term)
+        for factors in self.terms:
             product = torch.exp(theta_TP[:, factors[0].variance, None, None])
             for factor in factors:
                 product = product * _shape(factor, x_TND, x_TMD, theta_TP)
@@ -97,8 +96,7 @@ class Kernel:
         """The covariance of the points, and its derivatives by the logarithms of the parameters."""
         slots: list[Tensor | None] = [None] * len(self.names)
         total: Any = 0.0
-        for _, term in itertools.groupby(self.factors, lambda factor: factor.term):
-            factors = list(term)
+        for factors in self.terms:
             variance = torch.exp(theta_TP[:, factors[0].variance, None, None])
             parts = [_derive(factor, x_TND, theta_TP) for factor in factors]
             product = variance * math.prod((shape for shape, _ in parts), start=torch.ones_like(variance))
@@ -112,6 +110,11 @@ class Kernel:
             slots[factors[0].variance] = product
             total = total + product
         return total, torch.stack([slot for slot in slots if slot is not None], dim=1)
+
+    @property
+    def terms(self) -> list[list[KernelFactor]]:
+        """The shapes of each term."""
+        return [list(term) for _, term in itertools.groupby(self.factors, lambda factor: factor.term)]
 
     @property
     def shifts(self) -> bool:

@@ -182,7 +182,9 @@ def standardize(
     units = _units(x_TND, y_TN, mask_TN, count_T, kernel, mean)
     x_TND = torch.where(mask_TN[:, :, None], units.inputs(x_TND), 0.0)
     residual_TN = torch.where(mask_TN, y_TN - units.y_offset_T[:, None], 0.0)
-    flat_T = _flat(y_TN, mask_TN, count_T, mean)
+    flat_T = count_T == 0  # which tasks have targets that do not differ from a constant mean, or from 0
+    if y_TN.shape[1]:
+        flat_T = residual_TN.abs().amax(1) <= 1e-12 * y_TN.abs().amax(1)
     flag_T = torch.zeros_like(count_T)
     for where, flag in (
         (flat_T, TaskStatus.FLAT),
@@ -197,14 +199,6 @@ def standardize(
         known_TN = torch.where(mask_TN, known_TN, 0.0) / units.y_scale_T[:, None].square()
     tasks = TaskBatch(x_TND, residual_TN / units.y_scale_T[:, None], mask_TN, known_TN, mean)
     return tasks, units, flag_T
-
-
-def _flat(y_TN: Tensor, mask_TN: Tensor, count_T: Tensor, mean: str) -> Tensor:
-    """Which tasks have targets that do not differ from a constant mean, or from 0 where that is the mean."""
-    if y_TN.shape[1] == 0:
-        return count_T == 0
-    level_T = torch.zeros_like(y_TN[:, 0]) if mean == "zero" else (y_TN / count_T.clamp(min=1)[:, None]).sum(1)
-    return torch.where(mask_TN, y_TN - level_T[:, None], 0.0).abs().amax(1) <= 1e-12 * y_TN.abs().amax(1)
 
 
 def _out_of_range(units: Units) -> Tensor:

@@ -169,9 +169,8 @@ def _value_and_gradient(
     value_T = likelihood.score(kernel, tasks, theta_TP)[0] + limits.prior_penalty(theta_TP)
     finite_T = torch.isfinite(value_T)
     (gradient_TP,) = torch.autograd.grad(torch.where(finite_T, value_T, 0.0).sum(), theta_TP)
-    gradient_TP = torch.where(limits.fixed_P, 0.0, gradient_TP)
-    at_edge = ((theta_TP <= limits.low_TP) & (gradient_TP > 0)) | ((theta_TP >= limits.high_TP) & (gradient_TP < 0))
-    return value_T.detach(), torch.where(at_edge, 0.0, gradient_TP).detach()
+    free_TP = scoring.free_parameters(theta_TP, gradient_TP, limits)
+    return value_T.detach(), torch.where(free_TP, gradient_TP, 0.0).detach()
 
 
 @dataclass(frozen=True, slots=True)

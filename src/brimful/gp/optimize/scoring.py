@@ -34,6 +34,11 @@ SECOND_START = 3.0
 NO_NOISE = -690.0
 """The logarithm of a noise variance that is as good as none."""
 _GRID_AT_ONCE = 1 << 18  # grid points scored at a time: a grid takes many times the memory of its task
+_NEAR = 0.2  # from a visited optimum in every logarithm: a descent that comes so near leads to the same
+_OPTIMISM = 3  # times the predicted gain that a descent may still have
+_WORSE = 0.2  # nats: a descent that cannot come closer to the best than that is given up
+_MOST_DAMPING = 1e8  # no step is short enough to be a gain
+_STUCK_TOLERANCE = 1e3  # times the tolerance: a descent that is stuck so near to its end has converged
 FAILED, UNFINISHED, CONVERGED = range(3)
 
 
@@ -231,15 +236,15 @@ def _descend(
     damping_T, rise_T = torch.full_like(objective_T, 1e-3), torch.full_like(objective_T, 4.0)
     ending_T = torch.where(torch.isfinite(objective_T), UNFINISHED, FAILED)
     iterations_T = torch.zeros_like(ending_T)
-    left_T = _remaining_gain(info_TPP, gradient_TP, _free(now_TP, gradient_TP, limits))
+    left_T = _remaining_gain(info_TPP, gradient_TP, free_parameters(now_TP, gradient_TP, limits))
     ending_T = torch.where((ending_T == UNFINISHED) & (left_T < options.tolerance), CONVERGED, ending_T)
-    active = torch.nonzero((ending_T == UNFINISHED) & ~(objective_T - 3 * left_T > best_T + 0.2))[:, 0]
+    active = torch.nonzero((ending_T == UNFINISHED) & ~(objective_T - _OPTIMISM * left_T > best_T + _WORSE))[:, 0]
     for _ in range(options.steps):
         if len(active) == 0:
             break
         part, bounds = tasks.select(active), limits.select(active)
         now, gradient, info = now_TP[active], gradient_TP[active], info_TPP[active]
-        free = _free(now, gradient, bounds)
+        free = free_parameters(now, gradient, bounds)
         step = _solve(info, gradient, free, damping_T[active], 1e-9)
         outward = ((now <= bounds.low_TP) & (step > 0)) | ((now >= bounds.high_TP) & (step < 0))
         step = torch.where(outward, 0.0, step)  # it cannot go there, and must not hold up the others
@@ -265,20 +270,19 @@ def _descend(
         changes_TRP[to] = torch.cat([changes_TRP[to][:, 1:], change[:, None]], 1)
         gradient_TP[to] = gradient_there[better]
         info_TPP[to] = _bfgs_update(info_there[better], steps_TRP[to], changes_TRP[to])
-        free = _free(now_TP[active], gradient_TP[active], bounds)
+        free = free_parameters(now_TP[active], gradient_TP[active], bounds)
         left = _remaining_gain(info_TPP[active], gradient_TP[active], free)
         level = better & (gain < 1e-13 * (1 + objective_T[active].abs()))
-        stuck = (~better & (damping_T[active] > 1e8)) | level
-        done = (better & (left < options.tolerance)) | (stuck & (left < 1e3 * options.tolerance))
+        stuck = (~better & (damping_T[active] > _MOST_DAMPING)) | level
+        done = (better & (left < options.tolerance)) | (stuck & (left < _STUCK_TOLERANCE * options.tolerance))
         apart = torch.where(limits.fixed_P, 0.0, (now_TP[active] - best_TP[active]).abs())
-        near = apart.amax(1) < 0.2  # False against NaN
+        near = apart.amax(1) < _NEAR  # False against NaN
         patience = (iterations_T[active] >= options.patience) & (objective_T[active] > best_T[active])
-        hopeless = better & (
-            patience | (near & (reached > best_T[active])) | (objective_T[active] - 3 * left > best_T[active] + 0.2)
-        )
+        beaten = objective_T[active] - _OPTIMISM * left > best_T[active] + _WORSE
+        hopeless = better & (patience | (near & (reached > best_T[active])) | beaten)
         ending_T[active[done]] = CONVERGED
         active = active[~(done | stuck | hopeless)]
-    free_TP = _free(now_TP, gradient_TP, limits)
+    free_TP = free_parameters(now_TP, gradient_TP, limits)
     norm_T = torch.where(free_TP, gradient_TP.abs(), 0.0).amax(1)
     return Optima(now_TP, plain_T, iterations_T, norm_T, ending_T, beta_TQ), objective_T
 
@@ -298,7 +302,7 @@ def _objective(
     )
 
 
-def _free(theta_TP: Tensor, gradient_TP: Tensor, limits: Limits) -> Tensor:
+def free_parameters(theta_TP: Tensor, gradient_TP: Tensor, limits: Limits) -> Tensor:
     """Parameters that are fitted, and not pushed against a bound."""
     against = ((theta_TP <= limits.low_TP) & (gradient_TP > 0)) | ((theta_TP >= limits.high_TP) & (gradient_TP < 0))
     return ~limits.fixed_P & ~against

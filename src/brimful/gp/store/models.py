@@ -147,9 +147,8 @@ def _points(data: GPData, start: int, stop: int) -> pa.Table:
     return pa.table(columns)
 
 
-def write_models(folder: Path, columns: dict[str, pa.Array]) -> None:
-    """Writes models that are in memory, in the order of their items."""
-    table = pa.table(columns)
+def write_models(folder: Path, table: pa.Table) -> None:
+    """Writes models that are in memory, in the order of work."""
     for start in range(0, max(1, table.num_rows), lazy.TASKS):
         part = table.slice(start, lazy.TASKS)
         path = folder / f"shard-{start:012d}-{start + part.num_rows:012d}.parquet"
