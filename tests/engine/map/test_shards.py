@@ -40,12 +40,12 @@ def filled(folder: Path, identity: str = "me") -> Shards:
 
 def test_values_status_and_messages_read_back(tmp_path: Path):
     shards = filled(tmp_path)
-    assert shards.finished() == [(0, 4), (4, 8)]
+    assert [span for span, _ in shards.finished()] == [(0, 4), (4, 8)]
     values = shards.values()
     assert values is not None
     assert same(values["x"], torch.arange(8, dtype=torch.float32) / 3)
     assert values["m"].shape == (8, 2, 3)
-    read = list(shards.statuses())
+    read = [batch for _, batch in shards.finished()]
     assert [index.tolist() for index, _, _ in read] == [[0, 1, 2, 3], [4, 5, 6, 7]]
     assert [status.tolist() for _, status, _ in read] == [[0, 3, 0, 0]] * 2
     assert [messages for _, _, messages in read] == [{1: "bad"}, {5: "bad"}]
@@ -72,7 +72,7 @@ def test_items_in_another_order_come_back_in_theirs(tmp_path: Path):
 
 def test_no_shards_and_shards_without_values(tmp_path: Path):
     shards = Shards(tmp_path, "me")
-    assert (shards.finished(), shards.values()) == ([], None)
+    assert (list(shards.finished()), shards.values()) == ([], None)
     shards.write(done(0, 2), np.arange(2))
     assert shards.values() is None
 
@@ -85,7 +85,7 @@ def test_a_part_with_the_name_of_a_column_is_refused(tmp_path: Path):
 
 def damaged(shards: Shards, name: str, words: str) -> None:
     with pytest.warns(BrimfulWarning, match=f"{name} is damaged.*{words}.*done again"):
-        intact = shards.finished()
+        intact = [span for span, _ in shards.finished()]
     assert intact == [(4, 8)]
     assert (shards.folder / name).with_suffix(".damaged").exists()
     assert [path.name for path in shards.paths()] == ["shard-000000000004-000000000008.parquet"]
@@ -150,7 +150,7 @@ def flip_a_byte(whole: Shards, content: bytes, position: float, flip: int) -> No
     (whole.folder / FIRST).write_bytes(flipped)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        finished = whole.finished()
+        finished = [span for span, _ in whole.finished()]
     if finished == [(0, 4), (4, 8)]:
         values = whole.values()
         assert values is not None

@@ -1,25 +1,21 @@
 """`brimful.map`: a batched function over any number of items, inside a memory budget."""
 
-import contextlib
 import threading
-import uuid
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from ...core.base.errors import ChangedError, ConfigError, InputError
+from ...core.base.errors import ConfigError, InputError
 from ...core.memory import devices
 from ...core.memory.cost import Cost
 from ...core.memory.plan import Plan
-from ...core.runs import fingerprint as prints
 from ...core.runs.events import Event, Events
 from ...core.runs.progress import sink_for
-from ...core.runs.rundir import MANIFEST, RunDir
 from .result import MapResult
 from .run import MapRun
-from .sources import ItemSource, item_source
+from .sources import item_source
 
 
 def map(
@@ -75,17 +71,14 @@ def map(
         (torch.Size([100, 3, 3]), 100)
     """
     run = _checked(fn, items, budget, device, batch_size, weight, fallback, nonfinite, cost, name)
-    with contextlib.ExitStack() as stack:
-        events = stack.enter_context(Events())
+    with Events() as events:
         if (sink := sink_for(progress)) is not None:
             events.add(sink)
         if out is None:
             return run.run(events, None, cancel)
-        digest = _digest(run.items, Path(out)) if fingerprint is None else f"given: {fingerprint}"
-        opened = RunDir.open(out, work=name, config=run.identity(), input=digest, resume=resume)
-        rundir = stack.enter_context(opened)
-        events.add(rundir.log)
-        return run.run(events, rundir, cancel)
+        with run.open(Path(out), resume, fingerprint) as rundir:
+            events.add(rundir.log)
+            return run.run(events, rundir, cancel)
 
 
 def plan_map(
@@ -129,16 +122,3 @@ def _checked(
         raise InputError(f"fallback is {fallback!r}; give a function, a dtype such as torch.float64, or a device")
     source, where = item_source(items, weight), devices.resolve_all(device)
     return MapRun(fn, source, batch_size, fallback, nonfinite, cost, name, budget, where)
-
-
-def _digest(items: ItemSource, out: Path) -> str:
-    """What the items of a run are known by."""
-    digest = items.fingerprint()
-    if digest is not None:
-        return prints.of([digest, "" if items.weights is None else items.weights])
-    if (out / MANIFEST).exists():
-        raise ChangedError(
-            f"{out} holds a run already, and a run on an iterator cannot be resumed without fingerprint=, a text that "
-            "changes whenever the items do. Choose another directory, and pass it from the start."
-        )
-    return f"unknown: {uuid.uuid4()}"  # differs from every other: such a run is never resumed

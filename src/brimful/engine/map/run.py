@@ -1,16 +1,19 @@
 """One call of `map`, from its first plan to its last batch."""
 
 import contextlib
+import functools
 import threading
 import time
+import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
-from ...core.base.errors import CancelledError
+from ...core.base.errors import CancelledError, ChangedError
 from ...core.base.formatting import format_count
 from ...core.memory import cost_cache, devices
 from ...core.memory.cost import Cost
@@ -21,7 +24,7 @@ from ...core.memory.plan import Plan
 from ...core.memory.probe import probe
 from ...core.runs import fingerprint
 from ...core.runs.events import Events, Finished, Planned, Started
-from ...core.runs.rundir import RunDir
+from ...core.runs.rundir import MANIFEST, RunDir
 from .batch_sizer import BatchSizer
 from .collectors import MemoryCollector
 from .executor import Executor
@@ -31,7 +34,7 @@ from .result import MapResult
 from .scheduler import Scheduler, StatusTable, batch_plan
 from .shards import WRITING, Shards
 from .sources import ItemSource
-from .workers import WorkerPool, map_tasks
+from .workers import WorkerPool
 
 _FIRST = 64  # items in the first batch when nothing is known of the cost
 _FIRST_KNOWN = 1024  # and the most when it is
@@ -52,14 +55,33 @@ class MapRun:
     budget: Any
     devices: list[torch.device]
 
-    def identity(self) -> dict[str, Any]:
-        """What decides the result, beside the input. The budget and the device may change between runs."""
-        return {
+    def open(self, out: Path, resume: bool, given: str | None) -> RunDir:
+        """The run directory, for what decides the result. The budget and the device may change between runs.
+
+        Args:
+            given: the user's own fingerprint of the items.
+        """
+        fallback = fingerprint.of_function(self.fallback) if callable(self.fallback) else str(self.fallback)
+        config = {
             "fn": fingerprint.of_function(self.fn),
             "batch_size": self.batch_size,
-            "fallback": fingerprint.of_function(self.fallback) if callable(self.fallback) else str(self.fallback),
+            "fallback": fallback,
             "nonfinite": self.nonfinite,
         }
+        digest = self._digest(out) if given is None else f"given: {given}"
+        return RunDir.open(out, work=self.name, config=config, input=digest, resume=resume)
+
+    def _digest(self, out: Path) -> str:
+        """What the items are known by."""
+        digest, weights = self.items.fingerprint(), self.items.weights
+        if digest is not None:
+            return fingerprint.of([digest, "" if weights is None else weights])
+        if (out / MANIFEST).exists():
+            raise ChangedError(
+                f"{out} holds a run already, and a run on an iterator cannot be resumed without fingerprint=, a text "
+                "that changes whenever the items do. Choose another directory, and pass it from the start."
+            )
+        return f"unknown: {uuid.uuid4()}"  # differs from every other: such a run is never resumed
 
     def run(self, events: Events, rundir: RunDir | None, cancel: threading.Event | None = None) -> MapResult:
         started = time.perf_counter()
@@ -68,11 +90,12 @@ class MapRun:
         ledger, replay, position = None, [], 0
         if rundir is not None:
             collector = Shards(rundir.path, rundir.identity)
-            finished = collector.finished()
-            for batch in collector.statuses():
+            spans = []
+            for span, batch in collector.finished():
+                spans.append(span)
                 tally.add(*batch)
             ledger = Ledger(rundir.path / LEDGER)
-            replay, position = ledger.unfinished(finished)
+            replay, position = ledger.unfinished(spans)
         before, device = tally.done, self.devices[0]
         with (
             contextlib.closing(ledger) if ledger else contextlib.nullcontext(),
@@ -118,11 +141,10 @@ class MapRun:
         )
 
     def _backend(self, memory_limit: MemoryLimit, scheduler: Scheduler) -> Pipeline | WorkerPool:
+        executor = functools.partial(Executor, self.fn, nonfinite=self.nonfinite, fallback=self.fallback)
         if len(self.devices) == 1:
-            executor = Executor(self.fn, memory_limit.device, nonfinite=self.nonfinite, fallback=self.fallback)
-            return Pipeline(executor, memory_limit, scheduler)
-        tasks = map_tasks(self.fn, self.items, self.devices, self.budget, self.nonfinite, self.fallback)
-        return WorkerPool(tasks, scheduler)
+            return Pipeline(executor(memory_limit.device), memory_limit, scheduler)
+        return WorkerPool(executor, self.items, self.devices, self.budget, scheduler)
 
     def _key(self, device: torch.device) -> cost_cache.Key:
         weighed = "" if self.items.weights is None else " by weight"  # bytes an item, or a unit of weight

@@ -33,9 +33,8 @@ class StatusTable:
         """Records a batch; messages are by item index."""
         top = int(index.max()) + 1 if len(index) else 0
         if top > len(self._status):  # a stream of unknown length: grow by doubling
-            grown = np.full(max(top, 2 * len(self._status)), -1, dtype=np.int8)
-            grown[: len(self._status)] = self._status
-            self._status = grown
+            more = max(top - len(self._status), len(self._status))
+            self._status = np.pad(self._status, (0, more), constant_values=-1)
         self._status[index] = status
         self.messages |= messages
         self.done += len(index)

@@ -53,25 +53,27 @@ class Shards:
         path = self.folder / f"shard-{done.start:012d}-{done.start + done.count:012d}.parquet"
         write_atomic(path, functools.partial(parquet.write, table))
 
-    def finished(self) -> list[tuple[int, int]]:
-        """The ranges of positions that intact shards hold, in order. A damaged shard is set aside, with a
-        warning, and its items are done again."""
-        intact = []
+    def finished(self) -> Iterator[tuple[tuple[int, int], tuple[np.ndarray, np.ndarray, dict[int, str]]]]:
+        """For each intact shard the range of its positions, and the index, status and messages of its items. A damaged
+        shard is set aside, with a warning, and its items are done again."""
         for path in self.paths():
             start, stop = (int(position) for position in path.stem.split("-")[1:])
-            reason = self._damage(path, stop - start)
-            if reason is None:
-                intact.append((start, stop))
-            else:
+            table = self._verified(path, stop - start)
+            if isinstance(table, str):
                 path.rename(path.with_suffix(".damaged"))
                 warnings.warn(
-                    f"{path.name} is damaged ({reason}); it is set aside and its items are done again",
+                    f"{path.name} is damaged ({table}); it is set aside and its items are done again",
                     BrimfulWarning,
                     stacklevel=2,
                 )
-        return intact
+                continue
+            index, status = table["item"].to_numpy(), table["status"].to_numpy()
+            flagged = np.flatnonzero(status != Status.OK)
+            texts = zip(flagged, table["message"].take(pa.array(flagged)).to_pylist(), strict=True)
+            yield (start, stop), (index, status, {int(index[row]): text for row, text in texts if text})
 
-    def _damage(self, path: Path, rows: int) -> str | None:
+    def _verified(self, path: Path, rows: int) -> pa.Table | str:
+        """A shard's table, or what is wrong with it."""
         try:
             table = pq.read_table(path, page_checksum_verification=True)
         except (pa.ArrowException, OSError) as error:
@@ -81,29 +83,21 @@ class Shards:
             return "it belongs to another run"
         if notes.get(b"brimful.seal") != _seal(table.schema, arrow.note_of(table), self._identity).encode():
             return "its columns are not those that were written"
-        return None if table.num_rows == rows else f"it holds {table.num_rows} rows instead of {rows}"
+        return table if table.num_rows == rows else f"it holds {table.num_rows} rows instead of {rows}"
 
     def paths(self) -> list[Path]:
         """The shard files, in order of their positions."""
         return sorted(path for path in self.folder.iterdir() if _NAME.fullmatch(path.name))
 
-    def tables(self, columns: list[str] | None = None) -> Iterator[pa.Table]:
+    def tables(self) -> Iterator[pa.Table]:
         """The shards one by one, in order of their positions."""
         for path in self.paths():
             try:
-                yield pq.read_table(path, columns=columns, page_checksum_verification=True)
+                yield pq.read_table(path, page_checksum_verification=True)
             except (pa.ArrowException, OSError) as error:
                 raise CorruptError(
                     f"{path} is damaged: {error}. Delete it and run the same command again to redo its items."
                 ) from error
-
-    def statuses(self) -> Iterator[tuple[np.ndarray, np.ndarray, dict[int, str]]]:
-        """Index, status and messages of each shard."""
-        for table in self.tables(list(arrow.OWN)):
-            index, status = table["item"].to_numpy(), table["status"].to_numpy()
-            flagged = np.flatnonzero(status != Status.OK)
-            texts = table["message"].take(pa.array(flagged)).to_pylist()
-            yield index, status, {int(index[row]): text for row, text in zip(flagged, texts, strict=True) if text}
 
     def values(self) -> pytree.Tree | None:
         """All values, in the order of the items; None when there are none."""

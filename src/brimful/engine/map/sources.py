@@ -163,8 +163,8 @@ def _dense(part: Any) -> Any:
     """A field as a function gets it: samples of unequal length are padded to the longest of the batch."""
     if not isinstance(part, Ragged):
         return part
-    lengths = part.lengths
-    return padded(part.values, part.offsets[:-1], lengths, int(lengths.max()) if len(lengths) else 0, pad=0)
+    longest = int(part.lengths.max()) if len(part.lengths) else 0
+    return padded(part.values, part.offsets[:-1], part.lengths, longest, pad=0)
 
 
 class StreamSource(ItemSource):

@@ -29,18 +29,6 @@ from .scheduler import Scheduler
 from .sources import ItemSource, LoadedBatch
 
 
-@dataclass(frozen=True, slots=True)
-class MapTask:
-    """What a worker needs to know. Where it has no items, their batches are sent to it."""
-
-    fn: Callable[[Any], Any]
-    items: ItemSource | None
-    device: torch.device
-    budget: int
-    nonfinite: str
-    fallback: Any
-
-
 class RemoteScheduler:
     """The scheduler as a worker sees it: every call goes to the parent and waits for its answer."""
 
@@ -59,12 +47,17 @@ class RemoteScheduler:
         return span.loaded if self._items is None else self._items.load(span.start, span.stop)
 
 
-def _work(channel: Channel, task: MapTask) -> int:
-    """Runs batches until there are none, and returns the peak bytes."""
-    with MemoryLimit(task.budget, task.device, every=LOOK) as memory_limit:
-        executor = Executor(task.fn, task.device, nonfinite=task.nonfinite, fallback=task.fallback)
-        scheduler: Any = RemoteScheduler(channel, task.items)
-        return Pipeline(executor, memory_limit, scheduler).run()
+def _work(
+    channel: Channel,
+    executor: Callable[[torch.device], Executor],
+    items: ItemSource | None,
+    device: torch.device,
+    budget: int,
+) -> int:
+    """Runs batches until there are none, and returns the peak bytes. Without items, batches are sent with theirs."""
+    with MemoryLimit(budget, device, every=LOOK) as memory_limit:
+        scheduler: Any = RemoteScheduler(channel, items)
+        return Pipeline(executor(device), memory_limit, scheduler).run()
 
 
 @dataclass(slots=True)
@@ -88,20 +81,32 @@ class WorkerPool:
     """The workers of a map, served by the parent.
 
     Args:
-        tasks: one for each worker.
+        executor: makes the executor of a device.
+        items: the source. Workers read what is on disk themselves.
+        devices: one for each worker.
+        budget: as given; workers on the CPU share what it allows there.
         scheduler: hands out the batches.
     """
 
-    def __init__(self, tasks: Sequence[MapTask], scheduler: Scheduler) -> None:
+    def __init__(
+        self,
+        executor: Callable[[torch.device], Executor],
+        items: ItemSource,
+        devices: Sequence[torch.device],
+        budget: BudgetLike,
+        scheduler: Scheduler,
+    ) -> None:
         self._scheduler, self._observed = scheduler, 0
-        self._sends_items = tasks[0].items is None
+        self._sends_items = not items.on_disk
         self._returned: list[LoadedBatch] = []
         self._deaths: dict[int, int] = {}  # of workers, by the position of a batch that each had
         self._workers = LocalWorkers()
-        self._assigned = [_Assigned() for _ in tasks]
-        for task in tasks:
-            threads = max(1, torch.get_num_threads() // len(tasks))
-            self._workers.start(f"brimful-{task.device}", _work, task, threads=threads)
+        self._assigned = [_Assigned() for _ in devices]
+        own, threads = None if self._sends_items else items, max(1, torch.get_num_threads() // len(devices))
+        for device in devices:
+            limit = Budget.parse(budget).on(device).limit(memory(device), held=0)
+            share = limit // sum(other.type == "cpu" for other in devices) if device.type == "cpu" else limit
+            self._workers.start(f"brimful-{device}", _work, executor, own, device, share, threads=threads)
 
     def run(self) -> int:
         """Serves the workers until all work is done, and returns the peak bytes of any of them."""
@@ -189,21 +194,3 @@ def _compact(loaded: LoadedBatch) -> LoadedBatch:
     if loaded.tree is None:
         return loaded
     return replace(loaded, tree=pytree.apply(loaded.tree, lambda tensor: tensor.detach().cpu().clone()))
-
-
-def map_tasks(
-    fn: Callable[[Any], Any],
-    items: ItemSource,
-    devices: Sequence[torch.device],
-    budget: BudgetLike,
-    nonfinite: str,
-    fallback: Any,
-) -> list[MapTask]:
-    """One task per device. Workers on the CPU share its budget."""
-    on_cpu, own = sum(device.type == "cpu" for device in devices), items if items.on_disk else None
-
-    def limit(device: torch.device) -> int:
-        whole = Budget.parse(budget).on(device).limit(memory(device), held=0)
-        return whole // on_cpu if device.type == "cpu" else whole
-
-    return [MapTask(fn, own, device, limit(device), nonfinite, fallback) for device in devices]
