@@ -1,9 +1,10 @@
 """What the commands of `brimful gpcm` do with their options."""
 
+import functools
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 
@@ -22,6 +23,8 @@ from .training.cost import step_cost
 from .training.datasets import load_dataset
 from .training.fit import set_up, tensors
 from .training.train import fold_datasets, run
+
+_WRITERS: dict[str, Callable[..., None]] = {".parquet": pq.write_table, ".csv": pyarrow.csv.write_csv}
 
 
 def plan_train(config: TrainConfig, probe: bool) -> Plan:
@@ -45,7 +48,7 @@ def train_model(config: TrainConfig, context: RunContext) -> dict[str, Any]:
 
 
 def predict_answers(config: PredictConfig, context: RunContext) -> dict[str, Any]:
-    if config.out.suffix not in (".parquet", ".csv"):
+    if config.out.suffix not in _WRITERS:
         raise ConfigError(f"--out is {config.out}; name a .parquet or a .csv file for the predictions")
     metrics: dict[str, Any] = {}
     with measured(device := devices.resolve(config.device)) as measurements:
@@ -59,7 +62,7 @@ def predict_answers(config: PredictConfig, context: RunContext) -> dict[str, Any
             table = predictions.table(result.predict_by)
             metrics = metric_values(predictions.scores(result.predict_by)) if students.steps else {}
     config.out.parent.mkdir(parents=True, exist_ok=True)
-    write_atomic(config.out, lambda path: _write_table(table, config.out.suffix, path))
+    write_atomic(config.out, functools.partial(_WRITERS[config.out.suffix], table))
     return {
         "students": len(students),
         "rows": table.num_rows,
@@ -68,13 +71,6 @@ def predict_answers(config: PredictConfig, context: RunContext) -> dict[str, Any
         **metrics,
         **measurements,
     }
-
-
-def _write_table(table: pa.Table, suffix: str, path: Path) -> None:
-    if suffix == ".csv":
-        pyarrow.csv.write_csv(table, path)
-    else:
-        pq.write_table(table, path)
 
 
 def report_model(config: ReportConfig, context: RunContext) -> dict[str, Any]:

@@ -61,23 +61,18 @@ class Group:
     def _used(self, parameters: list[nn.Parameter]) -> list[nn.Parameter]:
         """Those that got a gradient on some rank. On CUDA asking would wait for the device, so there the answer to the
         first question holds for the run, and a gradient that comes later is refused: it would stay on its rank."""
-        if self.device.type == "cuda" and self._has_gradient:
-            late = [
-                parameter
-                for parameter, flag in zip(parameters, self._has_gradient, strict=True)
-                if not flag and parameter.grad is not None
-            ]
-            if late:
-                raise InputError(
-                    f"{len(late)} parameter(s) got their first gradient after the first step (one has the shape "
-                    f"{tuple(late[0].shape)}). On several GPUs all that is trained must take part in the first step: "
-                    "add 0 * parameter.sum() to the loss, or set requires_grad_(False) on what is not trained"
-                )
-            return [parameter for parameter, flag in zip(parameters, self._has_gradient, strict=True) if flag]
-        used = torch.tensor([float(parameter.grad is not None) for parameter in parameters], device=self.device)
-        all_reduce(used)
-        self._has_gradient[:] = used.tolist()
-        return [parameter for parameter, flag in zip(parameters, self._has_gradient, strict=True) if flag]
+        if self.device.type != "cuda" or not self._has_gradient:
+            used = torch.tensor([float(parameter.grad is not None) for parameter in parameters], device=self.device)
+            all_reduce(used)
+            self._has_gradient[:] = used.tolist()
+        flagged = list(zip(parameters, self._has_gradient, strict=True))
+        if late := [parameter for parameter, flag in flagged if not flag and parameter.grad is not None]:
+            raise InputError(
+                f"{len(late)} parameter(s) got their first gradient after the first step (one has the shape "
+                f"{tuple(late[0].shape)}). On several GPUs all that is trained must take part in the first step: "
+                "add 0 * parameter.sum() to the loss, or set requires_grad_(False) on what is not trained"
+            )
+        return [parameter for parameter, flag in flagged if flag]
 
     def sum_over_ranks(self, values: list[float]) -> list[float]:
         """Sums of a few numbers over all ranks."""

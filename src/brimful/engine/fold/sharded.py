@@ -48,14 +48,12 @@ class FoldRanks:
 
     Attributes:
         group: the ranks.
-        device: of the tensors they exchange.
         sizes: each rank's number of samples.
         needed: for each tensor of x, whether its gradient is needed on some rank.
         differentiates: whether any gradient is needed on some rank.
     """
 
     group: dist.ProcessGroup
-    device: torch.device
     sizes: tuple[int, ...]
     needed: tuple[bool, ...]
     differentiates: bool
@@ -81,7 +79,7 @@ class FoldRanks:
                 "some ranks fold under torch.no_grad() and others do not; all take part in the backward pass"
             )
         flags = _gather_numbers(group, device, needed)
-        return cls(group, device, sizes, tuple(any(column) for column in zip(*flags, strict=True)), any(wants))
+        return cls(group, sizes, tuple(any(column) for column in zip(*flags, strict=True)), any(wants))
 
     @property
     def samples(self) -> int:

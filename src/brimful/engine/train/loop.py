@@ -275,8 +275,8 @@ class TrainLoop:
         resumed = self._checkpointer.resume()
         if resumed is None:
             return
-        self.state, metadata = resumed
-        state = self.state
+        state, metadata = resumed
+        self.state = state
         self.step.micro_batches = state.micro_batches = max(self.step.micro_batches, state.micro_batches)
         if state.stopped and self.steps > metadata["steps"]:
             state.stopped, state.epochs_since_best = "", 0

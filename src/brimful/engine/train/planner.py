@@ -77,9 +77,8 @@ def prepare(task: TrainTask, memory_limit: MemoryLimit, group: Group, given: Cos
         _check_equal_shares(config, group, loaders[-1].plan.items or 0)
     room = memory_limit.bytes - sum(state.values())
     forced = config.recompute not in ("auto", False)
-    plain = given
-    if given is None and not forced:
-        plain = _measure(task, batch, precision, device, (), room, together)
+    measured = given is None and not forced
+    plain = _measure(task, batch, precision, device, (), room, together) if measured else given
     needs_less = given is None and (plain is None or plain.at(1) > room)
     recomputed = _measure(task, batch, precision, device, names, room, together) if names and needs_less else None
     del batch

@@ -110,8 +110,8 @@ def _parse(source: Any, options: TableOptions, first: int = 0) -> ParsedSteps:
 
 
 def _file(folder: Path, part: str) -> Path | None:
-    files = [file for file in sorted(folder.iterdir()) if file.suffix.lower() in _SUFFIXES]
-    files = [file for file in files if file.stem.lower().endswith(part)]
+    there = sorted(folder.iterdir())
+    files = [file for file in there if file.suffix.lower() in _SUFFIXES and file.stem.lower().endswith(part)]
     if len(files) > 1:
         names = ", ".join(file.name for file in files)
         raise InputError(f"{folder} has {len(files)} files for {part}: {names}; remove all but one")

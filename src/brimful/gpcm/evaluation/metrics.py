@@ -134,11 +134,10 @@ def kendall(table_KK: np.ndarray) -> float:
 def spearman(table_KK: np.ndarray) -> float:
     """The correlation of ranks, ties sharing their mean rank."""
     counts = table_KK.astype(np.float64)
-    total = counts.sum()
     rows, columns = (_ranks(counts.sum(axis)) for axis in (1, 0))
     covariance = float(rows @ counts @ columns)
     spread = float((counts.sum(1) @ rows**2) * (counts.sum(0) @ columns**2))
-    return _ratio(covariance, math.sqrt(spread)) if total else math.nan
+    return _ratio(covariance, math.sqrt(spread))
 
 
 def cross_entropy(p_TK: np.ndarray, response_T: np.ndarray) -> float:

@@ -55,6 +55,13 @@ def launch_for(N: int, D: int, dtype: torch.dtype = torch.float32) -> MemoryLaun
     return MemoryLaunch(tile=tile, warps=max(1, slots * tile // (32 * cells)), steps=16)
 
 
+@triton.jit
+def _rows(w, e, a, q, r, n, d, slot, value, N: tl.constexpr, D: tl.constexpr):
+    """A step's rows of the three tables."""
+    w_N = tl.load(w + q * N + n, mask=slot, other=0.0)
+    return w_N, tl.load(e + r * D + d, mask=value, other=0.0), tl.load(a + r * D + d, mask=value, other=0.0)
+
+
 @triton.jit(do_not_specialize=["S", "segments"])
 def _forward(
     w, e, a, start, question, row, length, saved, reads, final, S, segments, N: tl.constexpr, D: tl.constexpr,
@@ -70,16 +77,12 @@ def _forward(
     question += b * S
     row += b * S
     q, r = tl.load(question, mask=steps > 0, other=0), tl.load(row, mask=steps > 0, other=0)
-    w_next = tl.load(w + q * N + n, mask=slot & (steps > 0), other=0.0)
-    e_next = tl.load(e + r * D + d, mask=value & (steps > 0), other=0.0)
-    a_next = tl.load(a + r * D + d, mask=value & (steps > 0), other=0.0)
+    w_next, e_next, a_next = _rows(w, e, a, q, r, n, d, slot & (steps > 0), value & (steps > 0), N, D)
     q, r = tl.load(question + 1, mask=steps > 1, other=0), tl.load(row + 1, mask=steps > 1, other=0)
     t = steps * 0
     while t < steps:
         w_N, e_D, a_D = w_next, e_next, a_next
-        w_next = tl.load(w + q * N + n, mask=slot, other=0.0)
-        e_next = tl.load(e + r * D + d, mask=value, other=0.0)
-        a_next = tl.load(a + r * D + d, mask=value, other=0.0)
+        w_next, e_next, a_next = _rows(w, e, a, q, r, n, d, slot, value, N, D)
         q = tl.load(question + t + 2, mask=t + 2 < steps, other=0)
         r = tl.load(row + t + 2, mask=t + 2 < steps, other=0)
         if SAVE:  # noqa: SIM102
@@ -127,17 +130,13 @@ def _backward(
                 M = tl.load(start + b * (OWN * N * D) + cell, mask=inside, other=0.0)
 
             q, r = tl.load(asked + low), tl.load(given + low)
-            w_next = tl.load(w + q * N + n, mask=slot, other=0.0)
-            e_next = tl.load(e + r * D + d, mask=value, other=0.0)
-            a_next = tl.load(a + r * D + d, mask=value, other=0.0)
+            w_next, e_next, a_next = _rows(w, e, a, q, r, n, d, slot, value, N, D)
             prefetch = tl.minimum(low + 1, last)
             q, r = tl.load(asked + prefetch), tl.load(given + prefetch)
             t = low
             while t < last:
                 w_N, e_D, a_D = w_next, e_next, a_next
-                w_next = tl.load(w + q * N + n, mask=slot, other=0.0)
-                e_next = tl.load(e + r * D + d, mask=value, other=0.0)
-                a_next = tl.load(a + r * D + d, mask=value, other=0.0)
+                w_next, e_next, a_next = _rows(w, e, a, q, r, n, d, slot, value, N, D)
                 prefetch = tl.minimum(t + 2, last)
                 q, r = tl.load(asked + prefetch), tl.load(given + prefetch)
                 tl.store(scratch + (t - low) * (N * DB) + local, M, mask=slot[:, None])
@@ -154,9 +153,7 @@ def _backward(
                 w_N, e_D, a_D, r_D = w_next, e_next, a_next, r_next
                 before = tl.maximum(t - 1, low)
                 M_next = tl.load(scratch + (before - low) * (N * DB) + local, mask=slot[:, None] & (t > low), other=0.0)
-                w_next = tl.load(w + q * N + n, mask=slot, other=0.0)
-                e_next = tl.load(e + r * D + d, mask=value, other=0.0)
-                a_next = tl.load(a + r * D + d, mask=value, other=0.0)
+                w_next, e_next, a_next = _rows(w, e, a, q, r, n, d, slot, value, N, D)
                 r_next = tl.load(grad_r + (b * S + before) * D + d, mask=value, other=0.0)
                 prefetch = tl.maximum(t - 2, low)
                 q, r = tl.load(asked + prefetch), tl.load(given + prefetch)

@@ -9,6 +9,7 @@ On CUDA nothing here waits for the device: a step whose loss or gradient is not 
 when the rows of the steps are next read.
 """
 
+import functools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -67,7 +68,8 @@ class OptimizerStep:
         self._waits = device.type == "cpu" or not skips_on_device(optimizer)
         self._buffers = BufferBackup(model)
         self.dtype = torch.float64 if any(p.dtype == torch.float64 for p in self._parameters) else torch.float32
-        self._scalars = _Scalars(device)
+        # On the device, by number and dtype, made once: filled in there, without waiting.
+        self._scalar = functools.lru_cache(1000)(functools.partial(_scalar, device))
         self._finite_check = FiniteCheck(device, self.dtype, grad_clip, scale)
         self._adam = FusedAdam(optimizer)
 
@@ -121,13 +123,13 @@ class OptimizerStep:
                     "the loss does not depend on any parameter that is trained; compute it from the model it is "
                     "given, without detach() or torch.no_grad()"
                 )
-            times = self._scalars[output.times, output.value.dtype]
+            times = self._scalar(output.times, output.value.dtype)
             # Anew each time: autograd may hand it on as a parameter's gradient, which is then changed in place.
             start = times.clone() if self._scale is None else times * self._scale.value.to(times.dtype)
             output.value.backward(start)  # the gradient of the sum, without computing that
             done = LossOutput(output.value.detach(), output.times, output.weight)
             total = done if total is None else _sum(total, done)
-        return total or LossOutput(self._scalars[0, self.dtype], 1, 0)
+        return total or LossOutput(self._scalar(0, self.dtype), 1, 0)
 
     def _clear_gradients(self) -> None:
         for parameter in self._parameters:
@@ -146,7 +148,7 @@ class OptimizerStep:
         return row
 
     def _weight(self, output: LossOutput) -> Tensor:
-        return output.weight if isinstance(output.weight, Tensor) else self._scalars[output.weight, self.dtype]
+        return output.weight if isinstance(output.weight, Tensor) else self._scalar(output.weight, self.dtype)
 
     def _update_on_host(self, output: LossOutput, gradients: list[Tensor]) -> StepRow:
         """Where the numbers are at hand, or must be waited for."""
@@ -169,8 +171,8 @@ class OptimizerStep:
     def _update_on_device(self, output: LossOutput, gradients: list[Tensor]) -> StepRow:
         """The same without waiting for the device."""
         weight = self._weight(output)
-        norms = foreach.norms(gradients) if gradients else [self._scalars[0, self.dtype]]
-        row = self._finite_check(norms, output.value, self._scalars[output.times, self.dtype], weight)
+        norms = foreach.norms(gradients) if gradients else [self._scalar(0, self.dtype)]
+        row = self._finite_check(norms, output.value, self._scalar(output.times, self.dtype), weight)
         bad, divisor = self._finite_check.bad, self._finite_check.divisor
         if divisor.dtype == torch.float32:
             self._adam.step(divisor, bad)
@@ -189,15 +191,5 @@ def _sum(one: LossOutput, other: LossOutput) -> LossOutput:
     return LossOutput(one.value * one.times + other.value * other.times, 1, one.weight + other.weight)
 
 
-class _Scalars(dict[tuple[float, torch.dtype], Tensor]):
-    """Scalars on the device, by number and dtype, made once: filled in there, without waiting."""
-
-    def __init__(self, device: torch.device) -> None:
-        super().__init__()
-        self._device = device
-
-    def __missing__(self, key: tuple[float, torch.dtype]) -> Tensor:
-        if len(self) > 1000:
-            self.clear()
-        self[key] = scalar = torch.full((), key[0], dtype=key[1], device=self._device)
-        return scalar
+def _scalar(device: torch.device, value: float, dtype: torch.dtype) -> Tensor:
+    return torch.full((), value, dtype=dtype, device=device)
