@@ -69,9 +69,9 @@ def loader(
         >>> [batch.tolist() for batch in batches.epoch(0)]
         [[0, 2], [1, 4], [3]]
     """
-    for name, value, least in (("batch_size", batch_size, 1), ("bucket", bucket, 0), ("num_workers", num_workers, 0)):
-        whole_number(name, value, least)
-    whole_number("ranks", ranks, 1)
+    least = {"batch_size": (batch_size, 1), "bucket": (bucket, 0), "num_workers": (num_workers, 0), "ranks": (ranks, 1)}
+    for name, bounds in least.items():
+        whole_number(name, *bounds)
     whole_number("rank", rank, 0, ranks - 1)
     whole_number("seed", seed, 0, 2**64 - 1)
     if ragged not in ("pad", "packed"):
@@ -200,18 +200,16 @@ class Loader:
         own = self._identity()
         if not isinstance(state, dict) or own.keys() | {"epoch", "seen"} != state.keys():
             raise InputError(f"{state!r} is not a loader's state; give what Loader.state() returned")
-        for name in ("fingerprint", "samples"):
-            if state[name] != own[name]:
+        for name in [name for name in own if state[name] != own[name]]:
+            if name in ("fingerprint", "samples"):
                 raise InputError(
                     f"the state is of another dataset: its {name} is {state[name]!r}, this one's is {own[name]!r}. "
                     "Give the same data, or begin anew without the state"
                 )
-        for name in own.keys() - {"fingerprint", "samples"}:
-            if state[name] != own[name]:
-                raise ConfigError(
-                    f"the state has {name}={state[name]!r}, this loader {name}={own[name]!r}: the batches would not "
-                    "be the same. Use the same options, or begin anew without the state"
-                )
+            raise ConfigError(
+                f"the state has {name}={state[name]!r}, this loader {name}={own[name]!r}: the batches would not "
+                "be the same. Use the same options, or begin anew without the state"
+            )
         whole_number("the state's epoch", state["epoch"], 0, 2**64 - 1)
         whole_number("the state's seen", state["seen"], 0, (len(self) - 1) * self._order.batch_size)
         batch, rest = divmod(state["seen"], self._order.batch_size)

@@ -85,8 +85,12 @@ def plan_tier(rows: Dataset, order: Order, room: Room, tier: str = "auto", ranks
     batch_bytes, on_host = rows.batch_bytes(batch), room.device.type == "cpu"
     copy = 0 if rows.ready(room.device) else rows.nbytes
     held = rows.held if on_host else 0
-    if not on_host:
-        _check_host(rows.held + (AHEAD + 2) * batch_bytes, room)
+    needs = rows.held + (AHEAD + 2) * batch_bytes
+    if not on_host and needs > room.host:
+        raise BudgetError(
+            f"reading this source takes {format_bytes(needs)} of host memory, which has {format_bytes(room.host)} for "
+            "it. Use a .npy file, which is read row by row, or a smaller batch_size"
+        )
     index = 8 * samples / ranks  # the epoch's order lies on the device too
     dtypes = sorted({str(field.dtype).removeprefix("torch.") for field in rows.fields.values()})
     common: Any = {"devices": (str(room.device),), "precision": ", ".join(dtypes)}
@@ -128,11 +132,3 @@ def plan_tier(rows: Dataset, order: Order, room: Room, tier: str = "auto", ranks
         if candidate not in allowed
     )
     return replace(plan, rejected=plan.rejected + unwanted)
-
-
-def _check_host(needs: int, room: Room) -> None:
-    if needs > room.host:
-        raise BudgetError(
-            f"reading this source takes {format_bytes(needs)} of host memory, which has {format_bytes(room.host)} for "
-            "it. Use a .npy file, which is read row by row, or a smaller batch_size"
-        )

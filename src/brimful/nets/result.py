@@ -28,8 +28,7 @@ class NetsResult(Result):
     def from_map(cls, mapped: MapResult) -> "NetsResult":
         values: Any = mapped.values
         loss, diverged = np.asarray(values["loss"]), int((mapped.status == DIVERGED).sum())
-        run = {"plan": mapped.plan, "observed": mapped.observed, "seconds": mapped.seconds}
-        return cls(loss, diverged, mapped.rate, **run)
+        return cls(loss, diverged, mapped.rate, plan=mapped.plan, observed=mapped.observed, seconds=mapped.seconds)
 
     def summary(self) -> dict[str, Any]:
         finite = self.loss[np.isfinite(self.loss)]

@@ -83,7 +83,7 @@ class OutOptions:
     out: Path | None = option(None, help="run directory: results are written here, and the run can be resumed")
 
 
-_PLAIN = (int, float, str, bool, Path)
+_PLAIN = {int: "a whole number", float: "a number", bool: "true or false", str: "a text", Path: "a path"}
 _LAST = [option.name for kind in (SeedOptions, DeviceOptions, OutOptions) for option in dataclasses.fields(kind)]
 
 
@@ -113,7 +113,8 @@ def describe(config: type) -> list[FieldInfo]:
     infos = []
     fields = {field.name: field for field in dataclasses.fields(config)}
     for name in [*(name for name in fields if name not in _LAST), *(name for name in _LAST if name in fields)]:
-        parts = typing.get_args(hints[name]) if _is_union(hints[name]) else (hints[name],)
+        union = typing.get_origin(hints[name]) in (types.UnionType, typing.Union)
+        parts = typing.get_args(hints[name]) if union else (hints[name],)
         declared, plain = _declared(config, name), [part for part in parts if part in _PLAIN]
         if plain:
             nullable, wide = type(None) in parts, any(part not in (*_PLAIN, type(None)) for part in parts)
@@ -121,10 +122,6 @@ def describe(config: type) -> list[FieldInfo]:
         elif declared is not None:
             raise TypeError(f"{config.__name__}.{name}: options are int, float, str, bool or Path, not {parts[0]}")
     return infos
-
-
-def _is_union(kind: Any) -> bool:
-    return isinstance(kind, types.UnionType) or typing.get_origin(kind) is typing.Union
 
 
 def _declared(config: type, name: str) -> Option | None:
@@ -164,8 +161,8 @@ def _check(info: FieldInfo, value: Any) -> Any:
     if value is None:
         if info.nullable:
             return None
-        raise ConfigError(f"{info.name} is None; it must be {_article(info.type)}")
-    if info.wide and not isinstance(value, _PLAIN):
+        raise ConfigError(f"{info.name} is None; it must be {_PLAIN[info.type]}")
+    if info.wide and not isinstance(value, tuple(_PLAIN)):
         return value
     value = _convert(info, value)
     limits = info.option
@@ -200,11 +197,7 @@ def _convert(info: FieldInfo, value: Any) -> Any:
             raise ValueError
         return info.type(value)
     except (KeyError, TypeError, ValueError, OverflowError) as error:
-        raise ConfigError(f"{info.name} is {value!r}; it must be {_article(info.type)}") from error
-
-
-def _article(kind: type) -> str:
-    return {int: "a whole number", float: "a number", bool: "true or false", str: "a text", Path: "a path"}[kind]
+        raise ConfigError(f"{info.name} is {value!r}; it must be {_PLAIN[info.type]}") from error
 
 
 def to_dict(config: Any) -> dict[str, Any]:
