@@ -205,7 +205,7 @@ def _limits(model: GPModel, tasks: TaskBatch, units: Units) -> Limits:
 
 def _fit(model: GPModel, tasks: TaskBatch, bounds: Limits) -> scoring.Optima:
     """Fits the tasks of each kind by themselves: those without missing points, which start from the eigenbasis where
-    there is one; those with few points, which do not pay for neighbours that have more; and the others."""
+    there is one; those with few points, which do not pay for neighbors that have more; and the others."""
     kernel, (_, most) = model.kernel, model.fastest(tasks.y_TN.device)
     if isinstance(kernel, CustomKernel):
         return adam.fit(kernel, tasks, bounds, model.options)

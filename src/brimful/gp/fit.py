@@ -81,7 +81,7 @@ def fit(
 
     Returns:
         Parameters, likelihood and status of every task. A task that cannot be fitted does not raise: its status says
-        why, and its neighbours are as they would have been without it.
+        why, and its neighbors are as they would have been without it.
 
     Example:
         >>> import numpy as np

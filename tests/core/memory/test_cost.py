@@ -59,7 +59,8 @@ def test_weight_that_costs_nothing_has_no_end():
 @pytest.mark.parametrize("value", [-1, float("nan"), float("inf")])
 def test_impossible_numbers_are_refused(field: str, value: float):
     with pytest.raises(ValueError, match=f"{field} is"):
-        Cost(**{"fixed": 1.0, "per_unit": 1.0, field: value})
+        numbers = {"fixed": 1.0, "per_unit": 1.0, "margin": 0.1, field: value}
+        Cost(numbers["fixed"], numbers["per_unit"], numbers["margin"])
 
 
 @given(st.integers(0, 10**10), st.integers(1, 10**9), st.lists(st.integers(1, 1000), min_size=2, unique=True))

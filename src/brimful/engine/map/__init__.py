@@ -62,7 +62,7 @@ def map(
 
     Returns:
         Values, status and messages for every item, with the plan and what was measured. An item that fails does
-        not raise: its status says so, and its neighbours are as they would have been without it.
+        not raise: its status says so, and its neighbors are as they would have been without it.
 
     Example:
         >>> import torch, brimful

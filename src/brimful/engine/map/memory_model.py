@@ -16,7 +16,7 @@ class MemoryModel:
         prior: the cost known beforehand, by a formula or from an earlier run; None where there is none.
         alone: the peak of each probe, a batch that ran alone, by its weight.
         overlapped: the peak of batches of that weight that overlapped with others.
-        transfers: bytes per unit of weight of the inputs and results of neighbouring batches.
+        transfers: bytes per unit of weight of the inputs and results of neighboring batches.
         results: bytes of results that stay in the memory that is counted.
         excess: bytes per unit of weight that a batch which ran out of memory took beyond the prediction.
     """

@@ -1,7 +1,7 @@
 """The options of `train`, declared once.
 
     StoppingOptions, BatchOptions, OptimizerOptions, CheckpointOptions    groups that a command line can offer
-    TrainOptions     all of these; a workload's config inherits it, or the groups it honours
+    TrainOptions     all of these; a workload's config inherits it, or the groups it honors
     TrainConfig      what `brimful.train` takes: TrainOptions, and what only Python can say
 
 A workload that wants another default names it, and keeps the declaration: `lr: float = 5e-3`.

@@ -18,7 +18,7 @@ _LOG2PI = math.log(2 * math.pi)
 
 @compiled
 def _local_minima(score, shape, order):
-    """The points of a grid that have no better neighbour along any axis, best first; how many there are."""
+    """The points of a grid that have no better neighbor along any axis, best first; how many there are."""
     count = 0
     for g in range(len(score)):
         if not score[g] < np.inf:

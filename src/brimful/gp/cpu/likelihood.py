@@ -1,7 +1,7 @@
 """The likelihood of the tasks in a processor's lanes, with its gradient and average information, compiled.
 
 The twin of gp/model/likelihood.py, where the method is explained. Lanes go in step: a task with fewer points than its
-neighbours has rows of the identity at the end, which change nothing.
+neighbors has rows of the identity at the end, which change nothing.
 """
 
 import math

@@ -206,7 +206,7 @@ def read(x: Any, y: Any, noise: Any, ids: Any, columns: "ColumnNames | None") ->
     ):
         if wrong:
             raise InputError(advice)
-    if ready:
+    if isinstance(x, GPData):
         return x
     if table:
         return _long(x, columns)

@@ -71,7 +71,7 @@ def _begin(
     score, ratio, log_v, positions, starts, counts, first, T, REACH: tl.constexpr, L: tl.constexpr, LB: tl.constexpr,
     STARTS: tl.constexpr, WORTH: tl.constexpr, S: tl.constexpr,
 ):  # fmt: skip
-    """Of each task the lengthscales without a better neighbour, best first, each where the curve through it and those
+    """Of each task the lengthscales without a better neighbor, best first, each where the curve through it and those
     beside it is lowest; and from how many of them to descend."""
     t = tl.program_id(0).to(tl.int64) * S + tl.arange(0, S)
     here = t < T

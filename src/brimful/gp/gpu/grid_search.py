@@ -101,7 +101,7 @@ def _beside(score, at, there):
 
 @triton.jit
 def _lowest_along(minimum, value, score, at, stride, here, position, LENGTH: tl.constexpr):
-    """Whether there is no better neighbour along an axis either; of a plateau, the first point counts."""
+    """Whether there is no better neighbor along an axis either; of a plateau, the first point counts."""
     minimum = minimum & (value < _beside(score, at - stride, here & (position > 0)[None, :]))
     return minimum & (value <= _beside(score, at + stride, here & (position < LENGTH - 1)[None, :]))
 

@@ -1,5 +1,5 @@
 """Likelihood and derivatives as a Triton kernel: one lane per task, its matrix in blocks interleaved with its
-neighbours'.
+neighbors'.
 
 The twin of `likelihood.evaluate` in `gp.model`, for kernels of one stationary shape and a mean of at most two
 coefficients. A lane factors its covariance (`cholesky.py`), inverts the factor in place (W = L^-1), and forms the

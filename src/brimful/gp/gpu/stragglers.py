@@ -4,7 +4,7 @@ One lane per task (`likelihood.py`) is fastest for many tasks, and takes as long
 after some steps, so here a whole program works on each: it sweeps the covariance (Gauss-Jordan, symmetric throughout),
 with the targets and the regressors of the mean as further rows, and steps as `scoring_step.py` does until the task has
 ended. Symmetric matrices are summed along their first axis, which lies within a thread. Which tasks come here depends
-on each of them alone, never on how many there are: a fit does not change with its neighbours.
+on each of them alone, never on how many there are: a fit does not change with its neighbors.
 """
 
 # pyright: reportArgumentType=false, reportCallIssue=false, reportOperatorIssue=false, reportAttributeAccessIssue=false

@@ -126,7 +126,7 @@ def _peaks(tasks: TaskBatch, least_T: Tensor, most_T: Tensor) -> Float[Tensor, "
 
 
 def _highest(frequency_TK: Tensor, power_TK: Tensor, step_T: Tensor) -> Float[Tensor, "T M"]:
-    """The peaks, each at the top of the parabola through it and its neighbours."""
+    """The peaks, each at the top of the parabola through it and its neighbors."""
     padded = torch.nn.functional.pad(power_TK, (1, 1), value=-1.0)
     before_TK, after_TK = padded[:, :-2], padded[:, 2:]
     peak_TK = (power_TK > before_TK) & (power_TK >= after_TK)

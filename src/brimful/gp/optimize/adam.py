@@ -2,7 +2,7 @@
 few steps of scoring at the end.
 
 Legend: T tasks, N points, P parameters (logarithms, the noise variance last), S starts, C points around the initial
-value, F noises of each, K neighbours.
+value, F noises of each, K neighbors.
 
 Adam finds the basin of a local minimum, and is slow to reach its bottom: it stops where it gains little, and `scoring`
 continues from there, which also decides whether a task has converged. All is in logarithms, and the noise starts at
@@ -30,7 +30,7 @@ STEPS = 3
 NOISES = (0.01, 0.3, 1e-4)
 """Initial values of the noise variance, where that of the targets is 1."""
 _FAR = 10 * math.log(10.0)  # how far parameters may go from their initial value, unless they have bounds
-_AROUND, _WIDE, _BESIDE = 32, math.log(30.0), 8  # points around the initial value, how far away, and neighbours of each
+_AROUND, _WIDE, _BESIDE = 32, math.log(30.0), 8  # points around the initial value, how far away, and neighbors of each
 _RATE, _WARM, _CLIP = 0.1, 10, 10.0
 _PATIENCE, _GAIN = 10, 0.05  # steps, and nats to be gained in them that count as going on
 _TOGETHER = 1 << 16  # numbers in the covariances of starts that descend side by side

@@ -6,7 +6,7 @@ a curve.
 With E = V diag(e) V^T for a lengthscale, z = V^T y and the ratio r of noise to signal variance, the covariance is
 diagonal: twice the negative log likelihood is N log(q / N) + sum(log(e + r)), q = sum(z^2 / (e + r)) less what the mean
 takes, at the best signal variance q / N. For all tasks and all ratios that is a few products of matrices. Curves
-through the neighbours of the lowest points, first along the ratio, then along the lengthscale, put the start so close
+through the neighbors of the lowest points, first along the ratio, then along the lengthscale, put the start so close
 to where scoring.py then goes that most tasks need no step from there. For that the lengthscales lie closest where the
 likelihood changes fastest, around a seventh of the extent of the inputs, and a prior moves the best variance.
 """
@@ -226,7 +226,7 @@ class _PriorTerms:
 
 
 def _local_minima(best_TL: Tensor, most: int) -> tuple[Tensor, Tensor]:
-    """The lengthscales without a better neighbour, best first, and from how many of them to descend."""
+    """The lengthscales without a better neighbor, best first, and from how many of them to descend."""
     edge_T1 = torch.full_like(best_TL[:, :1], math.inf)
     before_TL, after_TL = torch.cat([edge_T1, best_TL[:, :-1]], 1), torch.cat([best_TL[:, 1:], edge_T1], 1)
     value_TL = torch.where((best_TL <= before_TL) & (best_TL <= after_TL), best_TL, math.inf)

@@ -7,7 +7,7 @@ A step solves (A + lambda diag A) step = gradient. A is the average information,
 corrected by BFGS updates for the last steps and the changes of the gradient along them: near the optimum that makes it
 the true Hessian. A task has converged when the gain still to be had, 0.5 g A^-1 g, is below a tolerance in nats: a rule
 that does not depend on units. The initialization matters more than the method: a grid of initial values is scored, each
-with the best common factor for all its variances, and each of its local minima (points without a better neighbour)
+with the best common factor for all its variances, and each of its local minima (points without a better neighbor)
 starts a descent, which is given up when it approaches a visited optimum or has too little to gain.
 """
 

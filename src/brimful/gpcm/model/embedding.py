@@ -22,7 +22,7 @@ def mixing_weights(embedding: str, categories: int) -> Float[Tensor, "K C"]:
     """The weights of the components, by response.
 
     linear_decay: max(0, 1 - |c - r| / (K-1)) for each category c; unordered: 1 where c = r; ordered: two components,
-    1 where r > 0, and r / (K-1); adjacent: 1 where c = r, 0.5 for its neighbours.
+    1 where r > 0, and r / (K-1); adjacent: 1 where c = r, 0.5 for its neighbors.
 
     Example:
         >>> mixing_weights("adjacent", 4)[1].tolist()
