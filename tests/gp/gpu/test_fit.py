@@ -150,7 +150,9 @@ def test_tasks_that_need_many_steps_end_as_their_twins(most: int):
     assert fused.iterations_T.tolist() == plain.iterations_T.tolist()
 
 
-@pytest.mark.parametrize(("priors", "known"), [("weak", False), pytest.param(None, True, marks=soak)])
+@pytest.mark.parametrize(
+    ("priors", "known"), [pytest.param("weak", False, marks=soak), pytest.param(None, True, marks=soak)]
+)
 def test_a_fit_by_it_is_the_fit_of_its_twin(priors: str | None, known: bool):
     kernel, tasks, units, _ = draw("rbf", 1, False, "constant", tasks=3 if known else 1, points=4)
     if known:
@@ -174,7 +176,7 @@ _NARROW = {"variance": (0.5, 2.0), "noise": (1e-3, 0.3)}
     ("case", "priors", "bounds", "known", "starts"),
     [
         (LINEAR, "weak", None, True, 2),
-        (LINEAR, None, _NARROW, False, 4),
+        pytest.param(LINEAR, None, _NARROW, False, 4, marks=soak),
         pytest.param(LINEAR, None, None, False, 2, marks=soak),
         pytest.param(LINEAR, "weak", _NARROW, False, 30, marks=soak),
         pytest.param(MORE[3], "weak", None, False, 5, marks=soak),

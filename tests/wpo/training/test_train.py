@@ -50,6 +50,7 @@ def test_every_strategy_trains_alike(factor: str, splits: list[dict[str, Any]]):
         assert result.scores.log_likelihood == pytest.approx(whole.scores.log_likelihood, rel=1e-9)
 
 
+@pytest.mark.soak
 def test_ranks_that_split_the_centers_have_the_whole_gradient():
     """For 1 to 3 ranks, in chunks and for both factors: losses, score, density and every gradient."""
     done = subprocess.run(
