@@ -80,9 +80,8 @@ def ended(out: Path) -> bool:
     return (out / "model.json").exists()
 
 
-@pytest.mark.parametrize(
-    "data", ["own", *(pytest.param(kind, marks=pytest.mark.soak) for kind in ("shared", "ragged"))]
-)
+@pytest.mark.soak
+@pytest.mark.parametrize("data", ["own", "shared", "ragged"])
 def test_a_fit_that_was_killed_goes_on_to_the_same_table(fits: Orders, tmp_path: Path, data: str):
     rounds(fits, tmp_path, data, 1)
 
