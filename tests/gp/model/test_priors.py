@@ -129,8 +129,9 @@ def test_what_does_not_fit_the_kernel_is_refused(kernel: Kernel | CustomKernel, 
 
 
 def test_what_fits_the_kernel_is_not_refused():
-    check(parse("rbf", 2, ard=True), {"lengthscale_1": (1.0, 1.0)}, {"noise": (0.1, 0.1)})
-    check(OWN, "weak", {"width": (1, 2)})
+    """It returns, and does not raise."""
+    assert check(parse("rbf", 2, ard=True), {"lengthscale_1": (1.0, 1.0)}, {"noise": (0.1, 0.1)}) is None
+    assert check(OWN, "weak", {"width": (1, 2)}) is None
 
 
 @pytest.mark.parametrize("value", [0.0, -1.0, math.nan, math.inf, "a", None])
