@@ -52,7 +52,7 @@ def same(model: DeepGPCM, tensors: dict[str, torch.Tensor], **options: Any) -> N
         assert float((found - expected[name]).abs().max()) <= 1e-10 * max(size, 1e-3), name
 
 
-@settings(max_examples=25)
+@settings(max_examples=settings().max_examples // 2)
 @given(st.data())
 def test_the_model_is_the_baseline(data: st.DataObject):
     draw = data.draw

@@ -25,22 +25,13 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from ...core.base.errors import ConfigError, InputError
-from .memory_scan import chunk, scan
+from .memory_scan import chunk, gather_rows, scan
 
 ENGINES = ("auto", "fused", "loop", "native", "scan")
 SCAN_STEPS = 4
 """The fewest steps in a chunk for which `scan` is preferred to `loop`: below, its rounds cost more than they save."""
 MAX_SLOTS = 512
 """Slots up to which `fused` has a tile that fits the registers."""
-
-
-def _rows(
-    w_QN: Tensor, e_RD: Tensor, a_RD: Tensor, question_BS: Tensor, row_BS: Tensor, length_B: Tensor
-) -> tuple[Tensor, Tensor, Tensor]:
-    """The rows of each step; without weight, padding neither reads nor writes."""
-    real_BS = torch.arange(question_BS.shape[1], device=length_B.device) < length_B[:, None]
-    question_BS, row_BS = question_BS.masked_fill(~real_BS, 0), row_BS.masked_fill(~real_BS, 0)
-    return w_QN[question_BS] * real_BS[:, :, None], e_RD[row_BS], a_RD[row_BS]
 
 
 def _write(M_BND: Tensor, w_BN: Tensor, e_BD: Tensor, a_BD: Tensor) -> Tensor:
@@ -51,7 +42,7 @@ def loop(
     w_QN: Tensor, e_RD: Tensor, a_RD: Tensor, start_XND: Tensor, question_BS: Tensor, row_BS: Tensor, length_B: Tensor
 ) -> tuple[Tensor, Tensor]:
     """What is read at each step, and the final memory."""
-    rows = _rows(w_QN, e_RD, a_RD, question_BS, row_BS, length_B)
+    rows = gather_rows(w_QN, e_RD, a_RD, question_BS, row_BS, length_B)
     M_BND, reads = start_XND.expand(len(question_BS), -1, -1), []
     for w_BN, e_BD, a_BD in zip(*(row.unbind(1) for row in rows), strict=True):
         reads.append(torch.einsum("bn,bnd->bd", w_BN, M_BND))
@@ -116,7 +107,7 @@ def states(
     """The whole memory after 0, 1, ... S steps, of a few students; after a student's last step it stays as it is."""
     _check(w_QN, e_RD, a_RD, start, question_BS, row_BS, length_B)
     memories = [start.expand(len(question_BS), *start.shape[-2:])]
-    rows = _rows(w_QN, e_RD, a_RD, question_BS, row_BS, length_B)
+    rows = gather_rows(w_QN, e_RD, a_RD, question_BS, row_BS, length_B)
     for w_BN, e_BD, a_BD in zip(*(row.unbind(1) for row in rows), strict=True):
         memories.append(_write(memories[-1], w_BN, e_BD, a_BD))
     return torch.stack(memories, 1)
@@ -165,32 +156,32 @@ def _check(
     shapes = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
     if [len(shape) for shape in shapes.values()] != [2, 2, 2, 2, 2, 1]:
         raise InputError(f"The shapes are {shapes}; they must be (Q, N), (R, D), (R, D), (B, S), (B, S) and (B,).")
-    if shapes["e"] != shapes["a"] or shapes["question"] != shapes["row"] or shapes["length"][0] != shapes["row"][0]:
-        raise InputError(f"The shapes are {shapes}; e and a must agree, and so must question, row and length.")
     (N, D), (B, S) = (shapes["w"][1], shapes["e"][1]), shapes["row"]
-    if N == 0 or D == 0 or (B * S and 0 in (len(w_QN), len(e_RD))):
-        raise InputError(f"The shapes are {shapes}; there must be a slot, a value, a question and a response.")
-    if tuple(start.shape) not in ((N, D), (1, N, D), (B, N, D)):
-        raise InputError(f"start has the shape {tuple(start.shape)}; it must be {(N, D)} or {(B, N, D)}.")
     dtypes = {tensor.dtype for tensor in (w_QN, e_RD, a_RD, start)}
-    if dtypes not in ({torch.float32}, {torch.float64}):
-        raise InputError(f"w, e, a and start are {sorted(map(str, dtypes))}; make all float32, or all float64.")
-    if any(index.dtype not in (torch.int32, torch.int64) for index in (question_BS, row_BS, length_B)):
-        raise InputError(
-            f"question, row and length are {question_BS.dtype}, {row_BS.dtype} and {length_B.dtype}; "
-            "they must be int32 or int64."
-        )
+    indices = [tensor.dtype for tensor in (question_BS, row_BS, length_B)]
     devices = {tensor.device for tensor in (*tensors.values(), start)}
-    if len(devices) > 1:
-        raise InputError(f"The tensors are on {sorted(map(str, devices))}; move them to one device.")
+    met = (
+        shapes["e"] == shapes["a"] and shapes["question"] == shapes["row"] and len(length_B) == B,
+        N > 0 and D > 0 and not (B * S and 0 in (len(w_QN), len(e_RD))),
+        tuple(start.shape) in ((N, D), (1, N, D), (B, N, D)),
+        dtypes in ({torch.float32}, {torch.float64}),
+        {torch.int32, torch.int64}.issuperset(indices),
+        len(devices) == 1,
+    )
+    if not all(met):
+        messages = (
+            f"The shapes are {shapes}; e and a must agree, and so must question, row and length.",
+            f"The shapes are {shapes}; there must be a slot, a value, a question and a response.",
+            f"start has the shape {tuple(start.shape)}; it must be {(N, D)} or {(B, N, D)}.",
+            f"w, e, a and start are {sorted(map(str, dtypes))}; make all float32, or all float64.",
+            f"question, row and length are {', '.join(map(str, indices))}; they must be int32 or int64.",
+            f"The tensors are on {sorted(map(str, devices))}; move them to one device.",
+        )
+        raise InputError(messages[met.index(False)])
     if w_QN.device.type == "cpu":
         real_BS = torch.arange(S) < length_B[:, None]
-        _check_range("length", length_B, S + 1, f"; it must be within 0 and {S}")
-        _check_range("question", question_BS[real_BS], len(w_QN), f" before padding; its table has {len(w_QN)} rows")
-        _check_range("row", row_BS[real_BS], len(e_RD), f" before padding; its table has {len(e_RD)} rows")
-
-
-def _check_range(name: str, index: Tensor, stop: int, message: str) -> None:
-    low, high = (int(index.min()), int(index.max())) if index.numel() else (0, 0)
-    if low < 0 or high >= max(1, stop):
-        raise InputError(f"{name} goes from {low} to {high}{message}.")
+        bounds = {"length": (length_B, S), "question": (question_BS[real_BS], len(w_QN) - 1)}
+        for name, (index, last) in (bounds | {"row": (row_BS[real_BS], len(e_RD) - 1)}).items():
+            low, high = (int(index.min()), int(index.max())) if index.numel() else (0, 0)
+            if low < 0 or high > max(0, last):
+                raise InputError(f"{name} goes from {low} to {high} before padding; it must be within 0 and {last}.")

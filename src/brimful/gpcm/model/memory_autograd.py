@@ -1,8 +1,9 @@
-"""The compiled engines of the memory as a differentiable function: what numba and Triton share.
+"""The memory as a differentiable function, whichever engine computes its two passes: numba, Triton or scans.
 
 Legend: B students, S steps, N slots, D values, Q questions, R responses, X initial states (1 or B), L tiles.
 """
 
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,7 +15,7 @@ from torch.autograd.function import once_differentiable
 
 @dataclass(frozen=True, slots=True)
 class Kernels:
-    """The compiled passes. Inputs are those of `memory.loop`, contiguous.
+    """The passes of an engine. Inputs are those of `memory.loop`, contiguous.
 
     Attributes:
         tile: values that a backward pass processes at once.
@@ -30,7 +31,7 @@ class Kernels:
     forward: Callable[[Sequence[Tensor], bool], tuple[Tensor, Tensor, Tensor]]
     backward: Callable[..., None]
     sum_rows: Callable[[Sequence[Tensor], Tensor, Tensor, int], list[Tensor]]
-    sum_students: Callable[[Tensor], Tensor]
+    sum_students: Callable[[Tensor], Tensor] = functools.partial(torch.sum, dim=0, keepdim=True)
 
 
 class _Memory(torch.autograd.Function):

@@ -1,18 +1,19 @@
 """The memory by scans over time, in plain torch: many steps at once, for few students and long sequences.
 
-Legend: B students, S steps, T steps of a chunk, N slots, D values, Q questions, R responses, X initial states (1 or B),
-I values of a row.
+Legend: B students, S steps, T steps of a chunk, N slots, D values, Q questions, R responses, X initial states (1 or B).
 
 A cell's step is affine, M_t = g M_(t-1) + b, and two such steps make one, (g2, b2) o (g1, b1) = (g2 g1, g2 b1 + b2), so
 that T steps take log2 T rounds. Backwards it is the same scan from the other end. Chunks follow one another, each as
 long as a bounded number of cells allows, and only the memories between them are saved. Nothing is divided by g.
 """
 
-from typing import Any
+import functools
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
+
+from .memory_autograd import Kernels, apply
 
 CELLS = 2**22
 """Cells that one tensor of a chunk may have: students times steps times slots times values."""
@@ -59,65 +60,52 @@ def _gradients(
     return grad_w_BTN, grad_e_BTD, grad_a_BTD, G_BND
 
 
-def _sum_rows(grad_BSI: Tensor, index_BS: Tensor, real_BS: Tensor, rows: int) -> Tensor:
+def gather_rows(
+    w_QN: Tensor, e_RD: Tensor, a_RD: Tensor, question_BS: Tensor, row_BS: Tensor, length_B: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The rows of each step; without weight, padding neither reads nor writes."""
+    real_BS = torch.arange(question_BS.shape[1], device=length_B.device) < length_B[:, None]
+    question_BS, row_BS = question_BS.masked_fill(~real_BS, 0), row_BS.masked_fill(~real_BS, 0)
+    return w_QN[question_BS] * real_BS[:, :, None], e_RD[row_BS], a_RD[row_BS]
+
+
+def _run_forward(inputs: Sequence[Tensor], save: bool, T: int) -> tuple[Tensor, Tensor, Tensor]:
+    w_QN, e_RD, a_RD, start_XND, question_BS, row_BS, length_B = inputs
+    M_BND, reads, saved = start_XND.expand(len(question_BS), -1, -1), [], []
+    for t in range(0, question_BS.shape[1], T):
+        saved.append(M_BND)
+        steps = question_BS[:, t : t + T], row_BS[:, t : t + T], length_B - t
+        w_BTN, e_BTD, a_BTD = gather_rows(w_QN, e_RD, a_RD, *steps)
+        before_BTND, M_BND = _memories(w_BTN, e_BTD, a_BTD, M_BND)
+        reads.append(torch.einsum("btn,btnd->btd", w_BTN, before_BTND))
+    return torch.cat(reads, 1), M_BND, torch.stack(saved) if save else M_BND
+
+
+def _run_backward(*tensors: Tensor, T: int) -> None:
+    w_QN, e_RD, a_RD, _, question_BS, row_BS, length_B, saved, grad_reads_BSD, grad_final_BND, *grads = tensors
+    (grad_w_BSN,), (grad_e_BSD,), (grad_a_BSD,), grad_start_BND = grads
+    G_BND = grad_final_BND if len(grad_final_BND) else torch.zeros_like(grad_start_BND)
+    for t in range((question_BS.shape[1] - 1) // T * T, -1, -T):
+        now = slice(t, t + T)
+        rows = gather_rows(w_QN, e_RD, a_RD, question_BS[:, now], row_BS[:, now], length_B - t)
+        grad_w_BSN[:, now], grad_e_BSD[:, now], grad_a_BSD[:, now], G_BND = _gradients(
+            *rows, grad_reads_BSD[:, now], saved[t // T], G_BND
+        )
+    grad_start_BND.copy_(G_BND)
+
+
+def _sum_rows(grads: Sequence[Tensor], index_BS: Tensor, length_B: Tensor, rows: int) -> list[Tensor]:
     """Sums the steps' gradients for each row of the table, in the order of the steps, also on CUDA, where the order of
     `index_add` is not deterministic. Padding has a row of its own at the end."""
+    real_BS = torch.arange(index_BS.shape[1], device=length_B.device) < length_B[:, None]
     key, order = torch.where(real_BS, index_BS, rows).flatten().sort(stable=True)
     begins = torch.searchsorted(key, torch.arange(rows + 2, device=key.device))
-    return torch.segment_reduce(grad_BSI.flatten(0, 1)[order], "sum", offsets=begins, axis=0)[:-1]
+    return [torch.segment_reduce(grad.flatten(0, 2)[order], "sum", offsets=begins, axis=0)[:-1] for grad in grads]
 
 
-class _Scan(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, T: int, w_QN, e_RD, a_RD, start_XND, question_BS, row_BS, real_BS):
-        B, S = question_BS.shape
-        M_BND = start_XND.expand(B, -1, -1)
-        reads, saved = [], []
-        for t in range(0, S, T):
-            saved.append(M_BND)
-            question_BT, row_BT = question_BS[:, t : t + T], row_BS[:, t : t + T]
-            w_BTN = w_QN[question_BT] * real_BS[:, t : t + T, None]
-            before_BTND, M_BND = _memories(w_BTN, e_RD[row_BT], a_RD[row_BT], M_BND)
-            reads.append(torch.einsum("btn,btnd->btd", w_BTN, before_BTND))
-        ctx.T = T
-        ctx.set_materialize_grads(False)
-        ctx.save_for_backward(w_QN, e_RD, a_RD, start_XND, question_BS, row_BS, real_BS, *saved)
-        return torch.cat(reads, 1), M_BND
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, *grads: Tensor | None):
-        w_QN, e_RD, a_RD, start_XND, question_BS, row_BS, real_BS, *saved = ctx.saved_tensors
-        (B, S), T = question_BS.shape, ctx.T
-        G_BND = torch.zeros_like(saved[0]) if grads[1] is None else grads[1]
-        grad_w_BSN, grad_e_BSD, grad_a_BSD = (w_QN.new_empty(B, S, table.shape[1]) for table in (w_QN, e_RD, a_RD))
-        for t in range((S - 1) // T * T, -1, -T):
-            now = slice(t, t + T)
-            e_BTD, a_BTD = e_RD[row_BS[:, now]], a_RD[row_BS[:, now]]
-            w_BTN = w_QN[question_BS[:, now]] * real_BS[:, now, None]
-            r_BTD = torch.zeros_like(e_BTD) if grads[0] is None else grads[0][:, now]
-            grad_w_BSN[:, now], grad_e_BSD[:, now], grad_a_BSD[:, now], G_BND = _gradients(
-                w_BTN, e_BTD, a_BTD, r_BTD, saved[t // T], G_BND
-            )
-        return (
-            None,
-            _sum_rows(grad_w_BSN, question_BS, real_BS, len(w_QN)),
-            _sum_rows(grad_e_BSD, row_BS, real_BS, len(e_RD)),
-            _sum_rows(grad_a_BSD, row_BS, real_BS, len(e_RD)),
-            G_BND.sum(0, keepdim=True) if len(start_XND) < B else G_BND,
-            None,
-            None,
-            None,
-        )
-
-
-def scan(
-    w_QN: Tensor, e_RD: Tensor, a_RD: Tensor, start_XND: Tensor, question_BS: Tensor, row_BS: Tensor, length_B: Tensor,
-    steps: int | None = None,
-) -> tuple[Tensor, Tensor]:  # fmt: skip
+def scan(*inputs: Tensor, steps: int | None = None) -> tuple[Tensor, Tensor]:
     """What `memory.loop` does, `steps` at a time."""
-    B, S = question_BS.shape
-    real_BS = torch.arange(S, device=length_B.device) < length_B[:, None]
-    question_BS, row_BS = question_BS.masked_fill(~real_BS, 0), row_BS.masked_fill(~real_BS, 0)
-    steps = steps or chunk(B, S, *start_XND.shape[1:])
-    return _Scan.apply(steps, w_QN, e_RD, a_RD, start_XND, question_BS, row_BS, real_BS)
+    (B, S), (N, D) = inputs[4].shape, inputs[3].shape[1:]
+    T = steps or chunk(B, S, N, D)
+    kernels = Kernels(D, functools.partial(_run_forward, T=T), functools.partial(_run_backward, T=T), _sum_rows)
+    return apply(kernels, inputs)

@@ -247,10 +247,6 @@ def _run_backward(*tensors: Tensor, launch: MemoryLaunch) -> None:
     )  # fmt: skip
 
 
-def _sum_students(grad_BND: Tensor) -> Tensor:
-    return grad_BND.sum(0, keepdim=True)
-
-
 def _multiprocessors(device: torch.device) -> int:
     return torch.cuda.get_device_properties(device).multi_processor_count if device.type == "cuda" else 1
 
@@ -260,4 +256,4 @@ def fused(*inputs: Tensor, launch: MemoryLaunch | None = None) -> tuple[Tensor, 
     launch = launch or launch_for(*inputs[3].shape[1:], inputs[0].dtype)
     forward, backward = (functools.partial(run, launch=launch) for run in (_run_forward, _run_backward))
     with torch.cuda.device_of(inputs[0]):  # Triton launches on the current device
-        return apply(Kernels(launch.tile, forward, backward, _sum_rows, _sum_students), inputs)
+        return apply(Kernels(launch.tile, forward, backward, _sum_rows), inputs)
