@@ -1,5 +1,6 @@
 """`fold` gives the same numbers and gradients however it is cut, and says what is wrong where something is."""
 
+import gc
 import threading
 import warnings
 from typing import Any
@@ -17,9 +18,18 @@ from .folding import Bumps, Full, Fused, direct, gradients, loss, points, same
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 WAYS = ("single", "chunked", "gradient_accumulation", "auto")
+HALF = settings().max_examples // 2
 
 
-@settings(max_examples=60)
+@pytest.fixture(autouse=True, scope="module")
+def frozen():
+    """Out of memory collects garbage, which takes long among all the objects of a test run."""
+    gc.collect()
+    gc.freeze()
+    yield
+    gc.unfreeze()
+
+
 @given(
     components=st.integers(1, 20),
     samples=st.integers(1, 7),
@@ -50,7 +60,7 @@ def test_a_term_with_its_own_backward_pass(components: int, samples: int, chunk:
     assert all(k <= max(chunk, 1) or strategy == "single" for k, b in term.calls if b == samples)
 
 
-@settings(max_examples=25)
+@settings(max_examples=HALF)
 @given(chunk=st.integers(1, 9), large=st.floats(1, 1e6))
 def test_float32_within_a_bound(chunk: int, large: float):
     term = Bumps(dtype=torch.float32)
@@ -342,7 +352,7 @@ def masked(mask: Tensor) -> Any:
     return term
 
 
-@settings(max_examples=40)
+@settings(max_examples=HALF)
 @given(bits=st.lists(st.booleans(), min_size=24, max_size=24), chunk=st.integers(1, 7), strategy=st.sampled_from(WAYS))
 def test_logits_of_minus_infinity(bits: list[bool], chunk: int, strategy: str):
     mask = torch.tensor(bits).reshape(4, 6)
@@ -382,7 +392,7 @@ def test_one_bad_sample_is_one_bad_row(strategy: str, bad: float):
     torch.testing.assert_close(gradient[good], clean[good], rtol=1e-9, atol=1e-12)
 
 
-@settings(max_examples=30)
+@settings(max_examples=HALF)
 @given(most=st.integers(1, 90), chunk=st.integers(1, 20), ahead=st.booleans(), back=st.booleans())
 def test_out_of_memory_is_done_again_in_smaller_tiles(most: int, chunk: int, ahead: bool, back: bool):
     inner, (c, x) = Bumps(), points()

@@ -1,6 +1,7 @@
 """The two passes of a fold: forward over all tiles without a graph, and backward over them, each computed again."""
 
 import contextlib
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -25,25 +26,6 @@ _ADVICE = (
 Gradients = Sequence[Tensor | None]
 Saved = tuple[Tensor, ...]
 """What a backward pass needs of the forward pass, beside what was folded: the log-sum-exp and the mean come first."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Autocast:
-    """The automatic precision that was in force at the fold, for the backward pass to compute in as well."""
-
-    device: str
-    enabled: bool
-    dtype: torch.dtype
-
-    @classmethod
-    def now(cls, device: torch.device) -> "Autocast":
-        return cls(device.type, torch.is_autocast_enabled(device.type), torch.get_autocast_dtype(device.type))
-
-    def __call__(self) -> contextlib.AbstractContextManager[Any]:
-        """Without its cache of weights, which would keep those of a pass without a graph for one with it."""
-        if not (self.enabled or torch.is_autocast_enabled(self.device)):
-            return contextlib.nullcontext()
-        return torch.autocast(self.device, dtype=self.dtype, enabled=self.enabled, cache_enabled=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +54,8 @@ class Passes:
         tiling: the tiles.
         device: where x is, and all results.
         budget: the limit on the device meanwhile, where one was named.
+        autocast: the automatic precision that is in force at the fold, for the backward pass to compute in as well;
+            without its cache of weights, which would keep those of a pass without a graph for one with it.
         always_differentiates: whether the backward pass is called even where nothing here requires a gradient, since
             other ranks wait for it.
     """
@@ -82,10 +66,12 @@ class Passes:
     device: torch.device
     budget: BudgetLike = None
     always_differentiates: bool = False
-    autocast: Autocast = field(init=False)
+    autocast: functools.partial[torch.autocast] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.autocast = Autocast.now(self.device)
+        kind = self.device.type
+        now = {"dtype": torch.get_autocast_dtype(kind), "enabled": torch.is_autocast_enabled(kind)}
+        self.autocast = functools.partial(torch.autocast, kind, **now, cache_enabled=False)
 
     def limited(self) -> contextlib.AbstractContextManager[Any]:
         """Inside the budget: on CUDA the allocator then refuses more."""

@@ -176,7 +176,7 @@ def _term_data(request: FoldRequest, passes: Passes, components: Tree, x: Tree, 
         tuple(needed),
         str(passes.device),
         tuple((tuple(tensor.shape), tensor.dtype) for tensor in passes.captured.tensors),
-        passes.autocast.enabled,
+        passes.autocast.keywords["enabled"],
         _signature(term) if isinstance(term, FunctionType | MethodType) else None,
     )
     remembered = remembered_of(term)

@@ -73,15 +73,11 @@ def checked(returned: Any, k: int, samples: int, device: torch.device) -> tuple[
         what = f"{len(returned)} things" if isinstance(returned, tuple | list) else f"a {type(returned).__name__}"
         raise InputError(f"the term returned {what}; return two tensors, the logits (B, k) and the values (B, k, V)")
     logit, value = returned
-    if logit.shape != (samples, k):
+    if logit.shape != (samples, k) or value.ndim != 3 or value.shape[:2] != (samples, k):
         raise InputError(
-            f"the term's logits have shape {tuple(logit.shape)} for {samples} samples and a chunk of {k} components; "
-            f"return ({samples}, {k})"
-        )
-    if value.ndim != 3 or value.shape[:2] != (samples, k):
-        raise InputError(
-            f"the term's values have shape {tuple(value.shape)} for {samples} samples and a chunk of {k} components; "
-            f"return ({samples}, {k}, V), with V = 1 for a number"
+            f"the term's logits have shape {tuple(logit.shape)} and its values {tuple(value.shape)} for {samples} "
+            f"samples and a chunk of {k} components; return ({samples}, {k}) and ({samples}, {k}, V), with V = 1 for a "
+            "number"
         )
     if not logit.is_floating_point() or logit.dtype != value.dtype:
         raise InputError(

@@ -34,31 +34,17 @@ class Tiling:
     warned: bool = False
 
     def for_each_tile(self, components: int, samples: int, compute: TileFunction) -> None:
-        """Computes all tiles: for each block of samples, all chunks of components. One empty tile where there is
-        nothing, since the term itself says what its values look like."""
-        if not (components and samples):
-            compute(slice(0, components), slice(0, samples))
-            return
-        first = 0
-        while first < samples:
-            until, start = min(first + self.samples, samples), 0
-            while start < components:
-                stop = min(start + self.chunk, components)
-                self._tile(slice(start, stop), slice(first, until), compute)
-                start = stop
-            first = until
-
-    def _tile(self, part: slice, rows: slice, compute: TileFunction) -> None:
-        """Computes a tile, in smaller ones where it is larger than what fits by now."""
-        todo = [(part, rows)]
+        """Computes all tiles: for each block of samples, all chunks of components. Where there is nothing, an empty
+        one, since the term itself says what its values look like."""
+        todo = [(slice(0, components), slice(0, samples))]
 
         def attempt() -> None:
             while todo:
                 part, rows = todo[-1]
-                if size(part) > self.chunk:
-                    todo[-1:] = [(half, rows) for half in _halves(part)]
-                elif size(rows) > self.samples:
-                    todo[-1:] = [(part, half) for half in _halves(rows)]
+                if size(rows) > self.samples:
+                    todo[-1:] = [(part, block) for block in _split(rows, self.samples)]
+                elif size(part) > self.chunk:
+                    todo[-1:] = [(chunk, rows) for chunk in _split(part, self.chunk)]
                 else:
                     compute(part, rows)
                     todo.pop()
@@ -92,7 +78,7 @@ def size(part: slice) -> int:
     return part.stop - part.start
 
 
-def _halves(part: slice) -> tuple[slice, slice]:
-    """The second half, and then the first, which a stack gives back first."""
-    middle = part.start + (size(part) + 1) // 2
+def _split(part: slice, count: int) -> tuple[slice, slice]:
+    """All but the first `count` rows, and then these, which a stack gives back first."""
+    middle = part.start + count
     return slice(middle, part.stop), slice(part.start, middle)
