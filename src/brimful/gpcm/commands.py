@@ -9,13 +9,15 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 
 from ..core.base.errors import ConfigError
+from ..core.declare.config import ReportConfig, options_of
 from ..core.declare.result import measured
 from ..core.memory import devices
 from ..core.memory.plan import Plan
 from ..core.runs.context import RunContext
 from ..core.runs.files import write_atomic
 from ..engine.train import plan_train as plan_model
-from .options import PredictConfig, ReportConfig, TrainConfig
+from .data.long_table import TableOptions
+from .options import PredictConfig, TrainConfig
 from .report import report
 from .result import CrossValidationResult, GPCMResult, metric_values
 from .store import load
@@ -54,7 +56,7 @@ def predict_answers(config: PredictConfig, context: RunContext) -> dict[str, Any
     with measured(device := devices.resolve(config.device)) as measurements:
         result = load(config.directory).best
         result.model.to(device)
-        students = result.read(config.data, **config.table_options())
+        students = result.read(config.data, **options_of(config, TableOptions))
         if config.next is not None:
             table = result.predict_question(students, config.next)
         else:

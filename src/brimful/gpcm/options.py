@@ -3,10 +3,10 @@
 The defaults are those of the quality table in docs/gpcm.md.
 """
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 
-from ..core.declare.config import DeviceOptions, OutOptions, SeedOptions, option
+from ..core.declare.config import DeviceOptions, OutOptions, SeedOptions, TrainedModelOptions, option, options_of
 from ..engine.train.config import TrainOptions
 from .data.long_table import TableOptions
 from .evaluation.metrics import PREDICTIONS
@@ -61,24 +61,14 @@ class TrainConfig(ModelOptions, TableOptions, TrainOptions, SeedOptions, DeviceO
 
     def model_config(self, questions: int, categories: int) -> DeepGPCMConfig:
         """The model for a vocabulary."""
-        chosen = {field.name: getattr(self, field.name) for field in fields(ModelOptions)}
-        return DeepGPCMConfig(questions=questions, categories=categories, **chosen)
+        return DeepGPCMConfig(questions=questions, categories=categories, **options_of(self, ModelOptions))
 
 
 @dataclass(frozen=True, kw_only=True)
-class PredictConfig(TableOptions):
+class PredictConfig(TrainedModelOptions, TableOptions):
     """The options of `gpcm predict`."""
 
-    directory: Path = option(help="folder of a trained model", positional=True, metavar="DIR")
     data: Path = option(help="students: three lines each, or a long table")
     next: str | None = option(None, help="predict the answer to this question after each student's last one")
     device: str = option("auto", help="auto, cpu, cuda, cuda:1")
     out: Path = option(help="a .parquet or .csv file for the predictions")
-
-
-@dataclass(frozen=True, kw_only=True)
-class ReportConfig:
-    """The options of `gpcm report`."""
-
-    directory: Path = option(help="folder of a trained model", positional=True, metavar="DIR")
-    out: Path | None = option(None, help="folder of the report; by default that of the model")

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from ..core.declare.pictures import BLUE, RED, figure_of
+from ..core.declare.pictures import BLUE, RED, add_legends, figure_of
 from ..core.declare.report import Report
 from .evaluation.inference import knowledge_state
 from .evaluation.item_parameters import abilities
@@ -43,24 +43,15 @@ def _overview(result: GPCMResult) -> Any:
     for index, question in enumerate(questions):
         axes = figure.add_subplot(grid[1 + index // 3, index % 3])
         _category_curves(axes, result, int(question), *limits)
-        if index == 0:
-            axes.legend(fontsize=8, loc="upper center", ncols=2, frameon=False)
         axes.set(
             ylabel="probability" if index % 3 == 0 else "", xlabel="ability" if index + 3 >= len(questions) else ""
         )
     panels = [figure.add_subplot(grid[3, column]) for column in range(3)]
     _recovery(panels, result) if result.recovery is not None else _items(panels, result)
-    figure.suptitle(_title(result), fontsize=12)
-    return figure
-
-
-def _title(result: GPCMResult) -> str:
-    scores = result.scores
-    auc = f", AUC {scores.auc:.3f}" if result.model.config.categories == 2 else ""
-    return (
-        f"{result.settings['dataset']}: {len(result.held_out.students):,} held-out students, {scores.count:,} answers; "
-        f"QWK {scores.qwk:.3f}, accuracy {scores.accuracy:.3f}, cross-entropy {scores.cross_entropy:.3f}{auc}"
-    )
+    students = f"{result.settings['dataset']}: {len(result.held_out.students):,} held-out students"
+    values = {name: getattr(result.scores, name) for name in ("count", "qwk", "accuracy", "cross_entropy", "auc")}
+    scores = ", ".join(f"{name} {value:,.4g}" for name, value in values.items() if np.isfinite(value))
+    return add_legends(figure, f"{students}; {scores}")
 
 
 def _training(axes: Any, result: GPCMResult) -> None:
@@ -72,11 +63,8 @@ def _training(axes: Any, result: GPCMResult) -> None:
     for name, color, label in (("train_loss", _GRAY, "training loss"), ("valid_loss", BLUE, "validation loss")):
         axes.plot(epoch, [row.get(name) for row in history], color=color, label=label)
     right = axes.twinx()
-    right.plot(epoch, [row.get(metric) for row in history], color=RED, label=f"validation {metric.upper()}")
-    right.set_ylabel(metric.upper(), color=RED)
-    handles = [*axes.lines, *right.lines]
-    labels = [line.get_label() for line in handles]
-    axes.legend(handles, labels, fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.13), ncols=2, frameon=False)
+    right.plot(epoch, [row.get(metric) for row in history], color=RED)
+    right.set_ylabel(f"validation {metric.upper()}", color=RED)
 
 
 def _confusion(axes: Any, result: GPCMResult) -> None:
@@ -89,8 +77,8 @@ def _confusion(axes: Any, result: GPCMResult) -> None:
         color = "white" if share[row, column] > 0.55 else "#222222"
         text = f"{share[row, column]:.0%}\n{table[row, column]:,}"
         axes.text(column, row, text, ha="center", va="center", color=color, fontsize=9 if K <= 5 else 6)
-    axes.set(title="confusion matrix", xlabel=f"predicted ({result.predict_by})", ylabel="answered")
-    axes.set(xticks=range(K), yticks=range(K))
+    labels = {"title": "confusion matrix", "xlabel": f"predicted ({result.predict_by})", "ylabel": "answered"}
+    axes.set(xticks=range(K), yticks=range(K), **labels)
 
 
 def _calibration(axes: Any, result: GPCMResult) -> None:
@@ -100,10 +88,9 @@ def _calibration(axes: Any, result: GPCMResult) -> None:
         bins = _bins(p_TK[:, category], 12)
         predicted = [p_TK[rows, category].mean() for rows in bins]
         observed = [(response[rows] == category).mean() for rows in bins]
-        axes.plot(predicted, observed, "o-", ms=3, lw=1, color=color, label=str(category))
+        axes.plot(predicted, observed, "o-", ms=3, lw=1, color=color, label=f"answer {category}")
     axes.set(title="calibration", xlabel="predicted probability", ylabel="observed frequency")
     axes.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")
-    axes.legend(title="category", fontsize=8, title_fontsize=8, frameon=False)
 
 
 def _select_questions(result: GPCMResult) -> np.ndarray:
@@ -125,8 +112,8 @@ def _category_curves(axes: Any, result: GPCMResult, question: int, low: float, h
     mean_p = np.array([p_TK[rows].mean(0) for rows in bins]).reshape(-1, p_TK.shape[1])
     ability, theta_A = _implied_ability(mean_p, alpha, beta_H), np.linspace(low, high, 120)
     p_AK = probabilities(theta_A, np.full_like(theta_A, alpha), np.broadcast_to(beta_H, (len(theta_A), len(beta_H))))
-    for category, color in enumerate(_colors(p_AK.shape[1])):
-        axes.plot(theta_A, p_AK[:, category], color=color, lw=1.5, label=f"answer {category}")
+    for category, color in enumerate(_colors(p_AK.shape[1])):  # explained beside, by the legend of the calibration
+        axes.plot(theta_A, p_AK[:, category], color=color, lw=1.5)
         frequency = [(response_T[rows] == category).mean() for rows in bins]
         axes.plot(ability, frequency, "o", color=color, ms=5, alpha=0.85)
     ends = f"{beta_H[0]:.2f} to {beta_H[-1]:.2f}"
@@ -172,11 +159,9 @@ def _recovery(panels: list[Any], result: GPCMResult) -> None:
         ends = [float(np.nanmin([expected, estimated])), float(np.nanmax([expected, estimated]))]
         axes.plot(ends, ends, color=_GRAY, lw=0.8, ls="--")
         expected, estimated = (values.reshape(len(values), -1) for values in (expected, estimated))
-        for column, color in enumerate(_colors(expected.shape[1])):
-            label = f"beta {column + 1}"
+        for column, color in enumerate(_colors(H := expected.shape[1])):
+            label = f"beta {column + 1}" if H > 1 else None
             axes.plot(expected[:, column], estimated[:, column], "o", ms=3, alpha=0.6, color=color, label=label)
-        if expected.shape[1] > 1:
-            axes.legend(fontsize=8, frameon=False, loc="lower right")
         axes.set(title=f"{name}: r = {r:.3f}", xlabel="true", ylabel="estimated, linked")
 
 
@@ -189,15 +174,14 @@ def _items(panels: list[Any], result: GPCMResult) -> None:
     for number, color in enumerate(_colors(items.beta_QH.shape[1]), 1):
         panels[1].hist(items.beta_QH[asked, number - 1], bins=30, color=color, alpha=0.7, label=f"beta {number}")
     panels[1].set(title="thresholds of the questions", xlabel="beta", yticks=[])
-    panels[1].legend(fontsize=8, frameon=False)
     known = students.question < Q
     count = np.bincount(students.question[known], minlength=Q)
     total = np.bincount(students.question[known], weights=students.response[known], minlength=Q)
     seen = asked & (count > 0)
     size = 4 + 40 * count[seen] / max(1, count.max(initial=0))
     panels[2].scatter(items.beta_QH[seen].mean(1), total[seen] / count[seen], s=size, color=BLUE, alpha=0.5, lw=0)
-    panels[2].set(title="difficulty and answers (size: how often asked)", xlabel="mean threshold")
-    panels[2].set_ylabel("mean answer of held-out students")
+    panels[2].set(title="difficulty and answers (size: how often asked)")
+    panels[2].set(xlabel="mean threshold", ylabel="mean answer of held-out students")
 
 
 def _students(result: GPCMResult) -> Any:
@@ -211,8 +195,7 @@ def _students(result: GPCMResult) -> Any:
         axes.set_xlabel("answers" if index // 2 == 1 else "")
     if len(students):
         _knowledge_map(figure, figure.add_subplot(grid[2, :]), result)
-    figure.suptitle("ability and knowledge of some held-out students", fontsize=12)
-    return figure
+    return add_legends(figure, "ability and knowledge of some held-out students")
 
 
 def _select_students(result: GPCMResult) -> tuple[np.ndarray, float]:

@@ -1,8 +1,9 @@
 """`brimful gpcm`: train models of what students know, predict with them, and report on them."""
 
+from ..core.declare.config import ReportConfig
 from ..core.declare.registry import Command, Workload
 from .commands import plan_train, predict_answers, report_model, train_model
-from .options import PredictConfig, ReportConfig, TrainConfig
+from .options import PredictConfig, TrainConfig
 
 WORKLOAD = Workload(
     name="gpcm",

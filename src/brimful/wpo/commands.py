@@ -1,5 +1,7 @@
 """What the commands of `brimful wpo` do with their options."""
 
+import functools
+from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -8,7 +10,7 @@ import numpy as np
 import torch
 
 from ..core.base.errors import ConfigError
-from ..core.declare.config import to_dict
+from ..core.declare.config import ReportConfig, options_of, to_dict
 from ..core.declare.result import measured
 from ..core.memory import devices
 from ..core.memory.plan import Plan
@@ -16,10 +18,15 @@ from ..core.runs.context import RunContext
 from ..core.runs.files import write_atomic
 from .data.datasets import DataSplits, dataset
 from .model.score_model import ScoreModel
-from .options import DataOptions, ModelOptions, ReportConfig, SampleConfig, ScoreTrainOptions, TrainConfig
+from .options import DataOptions, ModelOptions, SampleConfig, ScoreTrainOptions, TrainConfig
 from .report import report
 from .store import load
 from .training import train
+
+_WRITERS: dict[str, Callable[..., None]] = {
+    ".npy": np.save,
+    ".csv": functools.partial(np.savetxt, delimiter=",", fmt="%.9g"),
+}
 
 
 def _inputs(config: TrainConfig) -> tuple[DataSplits, dict[str, Any]]:
@@ -32,8 +39,8 @@ def _inputs(config: TrainConfig) -> tuple[DataSplits, dict[str, Any]]:
         folder=config.data_dir,
         seed=config.seed,
     ).to(torch.float64 if config.precision == "float64" else torch.float32)
-    arguments = _select(config, ScoreTrainOptions) | {
-        "model": ScoreModel(data.centers_Kd, seed=config.seed, **_select(config, ModelOptions)),
+    arguments = options_of(config, ScoreTrainOptions) | {
+        "model": ScoreModel(data.centers_Kd, seed=config.seed, **options_of(config, ModelOptions)),
         "samples": data.train_Nd,
         "held_out": data.held_out_Md,
         "budget": config.budget,
@@ -41,10 +48,6 @@ def _inputs(config: TrainConfig) -> tuple[DataSplits, dict[str, Any]]:
         "seed": config.seed,
     }
     return data, arguments
-
-
-def _select(config: TrainConfig, options: type) -> dict[str, Any]:
-    return {field.name: getattr(config, field.name) for field in fields(options)}
 
 
 def plan_train(config: TrainConfig, probe: bool) -> Plan:
@@ -68,7 +71,7 @@ def train_model(config: TrainConfig, context: RunContext) -> dict[str, Any]:
 
 def sample_model(config: SampleConfig, context: RunContext) -> dict[str, Any]:
     out = config.out or config.directory / "samples.npy"
-    if out.suffix not in (".npy", ".csv"):
+    if out.suffix not in _WRITERS:
         raise ConfigError(f"--out is {out}; name a .npy or a .csv file for the samples")
     with measured(device := devices.resolve(config.device)) as measurements:
         model = load(config.directory).model.to(device)
@@ -76,10 +79,7 @@ def sample_model(config: SampleConfig, context: RunContext) -> dict[str, Any]:
 
     def write(path: Path) -> None:
         with path.open("wb") as file:
-            if out.suffix == ".npy":
-                np.save(file, samples_nd)
-            else:
-                np.savetxt(file, samples_nd, delimiter=",", fmt="%.9g")
+            _WRITERS[out.suffix](file, samples_nd)
 
     out.parent.mkdir(parents=True, exist_ok=True)
     write_atomic(out, write)

@@ -6,7 +6,7 @@ The defaults are those of the quality table in docs/wpo.md.
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..core.declare.config import DeviceOptions, OutOptions, SeedOptions, option
+from ..core.declare.config import DeviceOptions, OutOptions, SeedOptions, TrainedModelOptions, option
 from ..engine.train.config import TrainOptions
 
 FACTORS = ("triangle", "lowrank")
@@ -93,19 +93,10 @@ class TrainConfig(DataOptions, ModelOptions, ScoreTrainOptions, SeedOptions, Dev
 
 
 @dataclass(frozen=True, kw_only=True)
-class SampleConfig(SeedOptions):
+class SampleConfig(TrainedModelOptions, SeedOptions):
     """The options of `wpo sample`."""
 
-    directory: Path = option(help="folder of a trained model", positional=True, metavar="DIR")
     n: int = option(1000, help="samples", ge=0)
     t: float = option(0.0, help="time, at which the noise has the variance beta^2 t", ge=0)
     device: str = option("auto", help="auto, cpu, cuda, cuda:1")
     out: Path | None = option(None, help="a .npy or .csv file; by default samples.npy in the folder")
-
-
-@dataclass(frozen=True, kw_only=True)
-class ReportConfig:
-    """The options of `wpo report`."""
-
-    directory: Path = option(help="folder of a trained model", positional=True, metavar="DIR")
-    out: Path | None = option(None, help="folder of the report; by default that of the model")

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from ..core.base.formatting import format_bytes
-from ..core.declare.pictures import BLUE, RED, figure_of
+from ..core.declare.pictures import BLUE, RED, add_legends, figure_of
 from ..core.declare.report import Report
 from .result import WPOResult
 
@@ -53,8 +53,7 @@ def _draw(result: WPOResult) -> Any:
     distances.set_title(f"distance to the nearest known row (ratio {ratio:.2f})")  # small where samples are memorized
     _draw_histograms(distances, rows.held_out_distance_n, rows.sample_distance_n)
     title = f"{len(result.model.standardized_Kd)} centers of {d} dimensions: {result.scores}"
-    figure.suptitle(f"{result.settings.get('data', 'wpo')}: {title}", fontsize=11)
-    return figure
+    return add_legends(figure, f"{result.settings.get('data', 'wpo')}: {title}")
 
 
 def _principal_components(data_nd: Tensor, samples_nd: Tensor) -> tuple[Tensor, Tensor]:
@@ -77,7 +76,6 @@ def _draw_columns(axes: Any, data_nd: Tensor, samples_nd: Tensor, first: int, se
             axes.plot(*rows_nd[:, [first, second]].mT.numpy(), ".", color=color, ms=2, alpha=0.6, label=name)
         low, high = _limits(data_nd[:, [first, second]])
         axes.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]))
-        axes.legend(frameon=False, fontsize=8, markerscale=4)
 
 
 def _draw_histograms(axes: Any, data_n: Tensor, samples_n: Tensor) -> None:
@@ -86,7 +84,6 @@ def _draw_histograms(axes: Any, data_n: Tensor, samples_n: Tensor) -> None:
         edges = np.linspace(float(values.min()), float(values.quantile(0.99)), 50)
         for numbers, color, name in ((data_n, _GRAY, "held-out data"), (samples_n, RED, "samples")):
             axes.hist(numbers.numpy(), edges, density=True, histtype="step", color=color, label=name)
-        axes.legend(frameon=False, fontsize=8)
 
 
 def _limits(rows_nd: Tensor) -> tuple[np.ndarray, np.ndarray]:
@@ -144,7 +141,6 @@ def _draw_losses(losses: Any, likelihood: Any, result: WPOResult) -> None:
     panels = {"train_loss": (losses, BLUE), "valid_loss": (losses, RED), "log_likelihood": (likelihood, RED)}
     for name, (axes, color) in panels.items():
         axes.plot(steps, [row.get(name) for row in result.history], color=color, marker=".", ms=3, label=name)
-    losses.legend(frameon=False, fontsize=8)
     likelihood.axvline(steps[result.best_epoch], color="#999999", lw=0.8, ls=":")
 
 
@@ -159,4 +155,3 @@ def _draw_memory(axes: Any, result: WPOResult) -> None:
         axes.annotate(format_bytes(size), (x, size / 1e6), ha="center", va="bottom", fontsize=8)
     axes.set_xticks(range(3), ("by part", "predicted", "observed"))
     axes.set(title=f"peak memory, MB: {result.plan.strategy}, chunks of {result.plan.batch}")
-    axes.legend(frameon=False, fontsize=7)

@@ -1,8 +1,9 @@
 """`brimful wpo`: train score models, sample from them, and report on them."""
 
+from ..core.declare.config import ReportConfig
 from ..core.declare.registry import Command, Workload
 from .commands import plan_train, report_model, sample_model, train_model
-from .options import ReportConfig, SampleConfig, TrainConfig
+from .options import SampleConfig, TrainConfig
 
 WORKLOAD = Workload(
     name="wpo",

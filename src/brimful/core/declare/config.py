@@ -59,6 +59,11 @@ def option(
     return field(default=default, metadata={"option": declared})
 
 
+def options_of(config: Any, kind: type) -> dict[str, Any]:
+    """The options of a config that one of the classes it is composed of declares."""
+    return {declared.name: getattr(config, declared.name) for declared in dataclasses.fields(kind)}
+
+
 @dataclass(frozen=True, kw_only=True)
 class SeedOptions:
     """For commands that draw random numbers."""
@@ -81,6 +86,20 @@ class OutOptions:
     """For commands that write a run directory."""
 
     out: Path | None = option(None, help="run directory: results are written here, and the run can be resumed")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainedModelOptions:
+    """For commands that read what another one trained."""
+
+    directory: Path = option(help="folder of a trained model", positional=True, metavar="DIR")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReportConfig(TrainedModelOptions):
+    """The options of a workload's `report`."""
+
+    out: Path | None = option(None, help="folder of the report; by default that of the model")
 
 
 _PLAIN = {int: "a whole number", float: "a number", bool: "true or false", str: "a text", Path: "a path"}

@@ -19,6 +19,15 @@ def figure_of(width: float, height: float) -> Any:
     return figure
 
 
+def add_legends(figure: Any, title: str = "") -> Any:
+    """The figure, with a title and a legend in each panel that has labels."""
+    for axes in figure.axes:
+        if axes.get_legend_handles_labels()[0]:
+            axes.legend(frameon=False, fontsize=8)
+    figure.suptitle(title, fontsize=11)
+    return figure
+
+
 def save(figure: Any, path: Path) -> Path:
     """Writes a figure."""
     figure.savefig(path, dpi=110)
@@ -95,6 +104,4 @@ def draw_training(figure: Any, history: Sequence[dict[str, Any]], curve: Any) ->
         if name not in ("seconds", "skipped"):
             metrics.plot(ends, [row.get(name) for row in history], marker=".", label=name)
     metrics.set(title="metrics", xlabel="step")
-    for axes in (loss, metrics, norms):
-        if axes.get_legend_handles_labels()[0]:
-            axes.legend(frameon=False, fontsize=8)
+    add_legends(figure)

@@ -5,7 +5,7 @@ Students come in the order of their first row; a student's answers are sorted by
 of the rows where there is none.
 """
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -45,10 +45,6 @@ class TableOptions:
     order: str | None = option(None, help="column of the time or position of an answer")
     question: str | None = option(None, help="column of the question")
     response: str | None = option(None, help="column of the response")
-
-    def table_options(self) -> dict[str, Any]:
-        """The keyword arguments of `read` and `read_folder`."""
-        return {field.name: getattr(self, field.name) for field in fields(TableOptions)}
 
 
 def parse(source: Any, options: TableOptions) -> ParsedSteps:

@@ -17,11 +17,10 @@ from ...core.base.errors import ConfigError
 from ...core.runs.files import write_atomic
 from ..model.partial_credit import probabilities
 from . import three_line
-from . import true_parameters as parameter_file
 from .encode import MAX_CATEGORIES
 from .files import Dataset
 from .students import Students
-from .true_parameters import TrueParameters
+from .true_parameters import FILE, TrueParameters
 
 KINDS = ("OC", "PC")
 """OC: ordered categories, whole numbers in the file. PC: partial credit, scores r / (K-1) in the file."""
@@ -100,7 +99,7 @@ def write(folder: str | Path, sample: SyntheticStudents) -> Path:
     """Writes a training and a test file in the three-line format, metadata.json and true_irt_parameters.json."""
     path = Path(folder)
     path.mkdir(parents=True, exist_ok=True)
-    dataset, students = sample.dataset(), sample.students
+    dataset, students, true = sample.dataset(), sample.students, sample.true_parameters
     assert dataset.test is not None
     three_line.write(path / f"{sample.name}_train.txt", dataset.train, students.partial_credit)
     if len(dataset.test):
@@ -117,5 +116,13 @@ def write(folder: str | Path, sample: SyntheticStudents) -> Path:
         "seq_len_range": [int(students.lengths.min()), int(students.lengths.max())],
     }
     write_atomic(path / "metadata.json", json.dumps(metadata, indent=2).encode())
-    parameter_file.write(path, sample.true_parameters)
+    parameters = {  # as deep-gpcm writes them
+        "student_abilities": {"theta": true.theta_B.tolist()},
+        "question_params": {
+            "discrimination": {"alpha": true.alpha_Q.tolist()},
+            "difficulties": {"beta": true.beta_QH.tolist()},
+        },
+        "model_info": {"model_type": "GPCM", "n_cats": students.categories},
+    }
+    write_atomic(path / FILE, json.dumps(parameters).encode())
     return path

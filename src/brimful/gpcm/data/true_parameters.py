@@ -12,7 +12,6 @@ import numpy as np
 from jaxtyping import Float
 
 from ...core.base.errors import InputError
-from ...core.runs.files import write_atomic
 
 FILE = "true_irt_parameters.json"
 
@@ -36,19 +35,6 @@ class TrueParameters:
         number = np.array([int(text) if text.isdigit() else -1 for text in ids.tolist()], np.int64)
         known = (number >= 0) & (number < len(self.theta_B))
         return np.append(self.theta_B, np.nan)[np.where(known, number, -1)]
-
-
-def write(folder: Path, parameters: TrueParameters) -> None:
-    """Writes the file, in the layout that deep-gpcm writes."""
-    body = {
-        "student_abilities": {"theta": parameters.theta_B.tolist()},
-        "question_params": {
-            "discrimination": {"alpha": parameters.alpha_Q.tolist()},
-            "difficulties": {"beta": parameters.beta_QH.tolist()},
-        },
-        "model_info": {"model_type": "GPCM", "n_cats": parameters.beta_QH.shape[1] + 1},
-    }
-    write_atomic(folder / FILE, json.dumps(body).encode())
 
 
 def read(path: Path) -> TrueParameters | None:

@@ -105,9 +105,8 @@ def _ask_all(model: DeepGPCM, students: Students, steps: int) -> Iterator[tuple[
     with evaluation_mode(model):
         tables, question_Q = model.question_tables(), torch.arange(Q, device=device)
         for rows in length_batches(np.where(students.lengths, np.maximum(students.lengths, Q), 0), steps):
-            question_BS, response_BS, length_B = (tensor.to(device) for tensor in batch(students, rows).values())
-            real_BS = question_BS >= 0
-            question_BS, response_BS = torch.where(real_BS, question_BS, 0), torch.where(real_BS, response_BS, 0)
+            padded_BS, answers_BS, length_B = (tensor.to(device) for tensor in batch(students, rows).values())
+            question_BS, response_BS, _ = model.prepare(padded_BS, answers_BS, length_B, None)
             row_BS, e_RD, a_RD = model.answers(question_BS, response_BS)
             _, M_BND = run(tables.w_QN, e_RD, a_RD, model.value_memory, question_BS, row_BS, length_B)
             yield rows, model.predict(tables.w_QN[:Q] @ M_BND, tables, question_Q.expand(len(rows), -1))

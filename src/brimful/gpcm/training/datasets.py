@@ -11,7 +11,9 @@ from typing import Any
 import numpy as np
 
 from ...core.base.errors import ConfigError, InputError
+from ...core.declare.config import options_of
 from ..data.files import Dataset, read, read_folder
+from ..data.long_table import TableOptions
 from ..data.splits import split
 from ..data.students import Students
 from ..data.synthetic import SyntheticStudents, synthetic_by_name
@@ -53,7 +55,7 @@ def _read(source: Any, config: TrainConfig) -> Dataset:
         return source.dataset()
     if isinstance(source, Students):
         return Dataset("students", source)
-    table = config.table_options()
+    table = options_of(config, TableOptions)
     response = {"categories": config.categories, "partial_credit": config.partial_credit or None}
     if not isinstance(source, str | Path):
         return Dataset("table", read(source, **response, **table))

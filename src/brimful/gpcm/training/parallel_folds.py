@@ -66,9 +66,7 @@ def train_in_parallel(
     share = max(1_000_000, MemoryLimit(config.budget, device).bytes // jobs)
     threads = max(1, cores() // jobs)
     workers, started = LocalWorkers(), list[float]()
-    with stop_request(cancel) as stop, Events() as events:
-        if (sink := sink_for(progress)) is not None:
-            events.add(sink)
+    with stop_request(cancel) as stop, Events(*filter(None, [sink_for(progress)])) as events:
         events.emit(Started(work=f"gpcm train, folds, {jobs} at a time", items=len(parts), done=0, budget=share * jobs))
         try:
             done = 0
