@@ -73,7 +73,7 @@ def test_the_plan_is_within_the_budget(K: int, d: int, batch: int, ranks: int, t
     try:
         plan, micro_batches = plan_training(sizes(K, d, batch, ranks, ema), budget)
     except BudgetError:
-        assert sum(sizes(K, d, 1, 1, ema).fixed(1).values()) * 1.1 > budget / 4
+        assert sum(sizes(K, d, 1, 1, ema).cost(1).fixed.values()) * 1.1 > budget / 4
         return
     assert plan.predicted <= budget and 1 <= plan.batch <= K and 1 <= micro_batches <= batch
     assert sum(size for _, size in plan.parts) == pytest.approx(plan.predicted, rel=1e-6)

@@ -74,30 +74,27 @@ class TrainingSizes:
             optimizer=optimizers.state_bytes(parameters) + ema * count * itemsize,
         )
 
-    def fixed(self, samples: int) -> dict[str, int]:
-        """Bytes that do not depend on the chunk; "data" has samples, their states and gradients, and the gradient of
-        the last bias."""
+    def cost(self, samples: int) -> FoldCost:
+        """Bytes by part. Of what does not depend on the chunk, "data" has samples, their states and gradients, and the
+        gradient of the last bias; one center of a chunk has its factor with the network's activations, and what each
+        sample adds."""
         weights = self.parameters * self.itemsize
-        return {
-            "parameters": weights,
-            "gradients": weights,
-            "optimizer": self.optimizer,
-            "centers": self.K * self.d * self.itemsize,
-            "data": (samples * 6 * (self.d + 2) + self.entries) * self.itemsize + self.data,
-        }
-
-    def per_center(self, samples: int) -> dict[str, int]:
-        """Bytes of one center of a chunk: its factor with the network's activations, and what each sample adds."""
         strip = 3 * min(_STRIP, self.d) * self.d if self.strips else 0
         entries = self.entries + strip if self.fused else 4 * self.entries
         vectors = _AUTOGRAD_VECTORS if not self.fused else _FUSED_VECTORS if self.strips else _KERNEL_VECTORS
-        return {
-            "factors": (entries + 2 * self.features) * self.itemsize,
-            "activations": samples * (vectors * self.d + 8) * self.itemsize,
-        }
-
-    def cost(self, samples: int) -> FoldCost:
-        return FoldCost(self.fixed(samples), self.per_center(samples))
+        return FoldCost(
+            {
+                "parameters": weights,
+                "gradients": weights,
+                "optimizer": self.optimizer,
+                "centers": self.K * self.d * self.itemsize,
+                "data": (samples * 6 * (self.d + 2) + self.entries) * self.itemsize + self.data,
+            },
+            {
+                "factors": (entries + 2 * self.features) * self.itemsize,
+                "activations": samples * (vectors * self.d + 8) * self.itemsize,
+            },
+        )
 
 
 def plan_training(

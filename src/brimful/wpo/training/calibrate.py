@@ -78,13 +78,15 @@ def calibrate(
     def hill_climb(best: Calibration) -> tuple[float, Calibration]:
         highest = likelihood(best)
         for width, fraction in _STEPS:
-            improved = True
-            while improved:
-                improved = False
-                for candidate in _neighbors(best, width, fraction):
-                    if (value := likelihood(candidate)) > highest:
-                        best, highest, improved = candidate, value, True
-                        break
+            while better := next(
+                (
+                    (value, candidate)
+                    for candidate in _neighbors(best, width, fraction)
+                    if (value := likelihood(candidate)) > highest
+                ),
+                None,
+            ):
+                highest, best = better
         return highest, best
 
     fixed = hill_climb(Calibration())

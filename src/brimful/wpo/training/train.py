@@ -5,6 +5,7 @@ Legend: N training rows, M held out, d dimensions.
 The loss is in standardized units: it does not depend on the data's scale, and neither do learning rate and clipping.
 """
 
+import functools
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -78,42 +79,35 @@ def train(
     config = build(ScoreTrainOptions, options)
     if config.add_training_points and not config.calibrate:
         raise ConfigError("add_training_points needs calibrate: the learned width is that of fewer centers")
-    samples_Nd, held_out_Md, (plan, accumulation_steps) = _prepare(
+    prepared = samples_Nd, held_out_Md, plan, accumulation_steps = _prepare(
         model, samples, held_out, budget, device, seed, config
     )
     if callable(progress) and (torchrun_rank() or (0,))[0] == 0:
         progress(Planned(plan=plan.to_dict()))
     known_Nd = torch.cat((samples_Nd, model.centers.cpu()))
-    _set_strategy(model, plan.strategy, plan.batch)
-    try:
-        result = train_model(
-            model,
-            _OBJECTIVES[config.objective],
-            {"x": samples_Nd},
-            valid={"x": held_out_Md},
-            metrics=EpochMetrics(held_out_Md[:_EVALUATED]),
-            monitor=config.monitor,
-            mode=MONITORS[config.monitor],
-            best=config.best,
-            budget=budget,
-            device=device,
-            ranks=config.ranks,
-            loader={"drop_last": len(samples_Nd) >= config.batch_size},
-            out=out,
-            resume=resume,
-            seed=seed,
-            progress=progress,
-            cancel=cancel,
-            name="wpo train",
-            **_engine_options(model, config, accumulation_steps),
-        )
-    finally:
-        _set_strategy(model, "auto", "auto")
+    result = _call_engine(
+        train_model,
+        model,
+        config,
+        *prepared,
+        metrics=EpochMetrics(held_out_Md[:_EVALUATED]),
+        monitor=config.monitor,
+        mode=MONITORS[config.monitor],
+        best=config.best,
+        budget=budget,
+        device=device,
+        ranks=config.ranks,
+        loader={"drop_last": len(samples_Nd) >= config.batch_size},
+        out=out,
+        resume=resume,
+        seed=seed,
+        progress=progress,
+        cancel=cancel,
+        name="wpo train",
+    )
     model.budget = budget
-    calibration = Calibration()
-    if config.calibrate:
-        added = samples_Nd if config.add_training_points else None
-        calibration = calibrate(model, held_out_Md, added)
+    added = samples_Nd if config.add_training_points else None
+    calibration = calibrate(model, held_out_Md, added) if config.calibrate else Calibration()
     scores, report_samples = evaluate(model, known_Nd, held_out_Md)
     if plan.devices[0] != "cpu":  # a CPU's probe does not see the fold
         plan = replace(plan, predicted=result.predicted)
@@ -162,24 +156,11 @@ def plan_train(
             it is not measured.
     """
     config = build(ScoreTrainOptions, options)
-    samples_Nd, held_out_Md, (plan, accumulation_steps) = _prepare(
-        model, samples, held_out, budget, device, seed, config
-    )
+    prepared = _prepare(model, samples, held_out, budget, device, seed, config)
+    plan = prepared[2]
     if not probe or len(plan.devices) > 1:
         return plan
-    _set_strategy(model, plan.strategy, plan.batch)
-    try:
-        measured = plan_model(
-            model,
-            _OBJECTIVES[config.objective],
-            {"x": samples_Nd},
-            valid={"x": held_out_Md},
-            budget=budget,
-            device=device,
-            **_engine_options(model, config, accumulation_steps),
-        )
-    finally:
-        _set_strategy(model, "auto", "auto")
+    measured = _call_engine(plan_model, model, config, *prepared, budget=budget, device=device)
     growing = plan.cost.per_unit * plan.batch
     cost = Cost(max(0.0, measured.predicted - growing), plan.cost.per_unit, source="probe")
     return replace(plan, predicted=measured.predicted, cost=cost)
@@ -187,8 +168,8 @@ def plan_train(
 
 def _prepare(
     model: ScoreModel, samples: Any, held_out: Any, budget: Any, device: Any, seed: int, config: ScoreTrainOptions
-) -> tuple[Tensor, Tensor, tuple[Plan, int]]:
-    """Training samples and held-out samples, checked, and the plan."""
+) -> tuple[Tensor, Tensor, Plan, int]:
+    """Training samples and held-out samples, checked, the plan, and its micro-batches per batch."""
     if not isinstance(model, ScoreModel):
         raise InputError(f"model is a {type(model).__name__}; give a wpo.ScoreModel")
     if config.precision != "auto":
@@ -223,13 +204,28 @@ def _prepare(
         accumulation_steps=config.accumulation_steps,
         device=str(used[0]),
     )
-    return samples_Nd, held_out_Md, training
+    return samples_Nd, held_out_Md, *training
 
 
-def _engine_options(model: ScoreModel, config: ScoreTrainOptions, accumulation_steps: int) -> dict[str, Any]:
-    """The options of `brimful.train` that follow from ours."""
+def _call_engine(
+    engine: Callable[..., Any],
+    model: ScoreModel,
+    config: ScoreTrainOptions,
+    samples_Nd: Tensor,
+    held_out_Md: Tensor,
+    plan: Plan,
+    accumulation_steps: int,
+    **options: Any,
+) -> Any:
+    """Calls `brimful.train`, or its planner, with the centers split as the plan says."""
     precision = str(model.dtype).removeprefix("torch.")
-    return config.train_options() | {"accumulation_steps": accumulation_steps, "precision": precision}
+    options |= config.train_options() | {"accumulation_steps": accumulation_steps, "precision": precision}
+    loss = functools.partial(batch_loss, objective=config.objective)
+    _set_strategy(model, plan.strategy, plan.batch)
+    try:
+        return engine(model, loss, {"x": samples_Nd}, valid={"x": held_out_Md}, **options)
+    finally:
+        _set_strategy(model, "auto", "auto")
 
 
 def _set_strategy(model: ScoreModel, strategy: str, chunk_size: int | str) -> None:
@@ -239,24 +235,10 @@ def _set_strategy(model: ScoreModel, strategy: str, chunk_size: int | str) -> No
     model.chunk_size = chunk_size
 
 
-def score_matching_loss(model: ScoreModel, batch: Mapping[str, Tensor]) -> Weighted:
-    """The implicit score matching loss of a batch."""
-    return _total(model.losses(batch["x"]))
-
-
-def negative_log_likelihood(model: ScoreModel, batch: Mapping[str, Tensor]) -> Weighted:
-    """The negative log-likelihood of a batch."""
-    return _total(-model.log_prob(batch["x"]))
-
-
-def _total(loss_B: Tensor) -> Weighted:
+def batch_loss(model: ScoreModel, batch: Mapping[str, Tensor], *, objective: str) -> Weighted:
+    """The implicit score matching loss of a batch, or its negative log-likelihood."""
+    loss_B = model.losses(batch["x"]) if objective == "score" else -model.log_prob(batch["x"])
     return Weighted(loss_B.sum(), torch.full_like(loss_B.detach().sum(), len(loss_B)))
-
-
-_OBJECTIVES: dict[str, Callable[[Any, Any], Weighted]] = {
-    "score": score_matching_loss,
-    "likelihood": negative_log_likelihood,
-}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -266,14 +248,14 @@ class EpochMetrics:
     rows_Md: Tensor
 
     def __call__(self, model: Any, batches: Any) -> dict[str, float]:
-        metrics = {"log_likelihood": float(model.log_prob(self.rows_Md).mean())}
-        device = model.scale_d.device
+        likelihood, device = float(model.log_prob(self.rows_Md).mean()), model.scale_d.device
+        memory = {"resident_mb": devices.resident_bytes}
         if device.type == "cuda":
-            metrics["allocated_mb"] = torch.cuda.memory_allocated(device) / 1e6
-            metrics["reserved_mb"] = torch.cuda.memory_reserved(device) / 1e6
-        else:
-            metrics["resident_mb"] = devices.resident_bytes() / 1e6
-        return metrics
+            memory = {
+                "allocated_mb": functools.partial(torch.cuda.memory_allocated, device),
+                "reserved_mb": functools.partial(torch.cuda.memory_reserved, device),
+            }
+        return {"log_likelihood": likelihood, **{name: read() / 1e6 for name, read in memory.items()}}
 
 
 def _split(samples_Nd: Tensor, fraction: float, seed: int) -> tuple[Tensor, Tensor]:
