@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import torch
 
-from ..core.base.errors import ConfigError
+from ..core.base.errors import ConfigError, raise_first
 from ..core.memory import devices
 from ..core.memory.cost import Cost
 from ..core.memory.plan import Plan, Rejected
@@ -108,10 +108,17 @@ def fit_data(
 ) -> Fit:
     """`fit`, of data and options that were read."""
     model, out, keep = model_for(data, options, bounds), options.out, options.keep
-    if (keep == "predictions") != (at is not None):
-        raise ConfigError("keep='predictions' and at= go together: name the points to predict at")
-    if keep == "predictions" and out is None:
-        raise ConfigError("keep='predictions' needs out=, the folder to keep them in")
+    predictions = keep == "predictions"
+    raise_first(
+        (
+            (
+                predictions != (at is not None),
+                "keep='predictions' and at= go together: name the points to predict at",
+            ),
+            (predictions and out is None, "keep='predictions' needs out=, the folder to keep them in"),
+        ),
+        ConfigError,
+    )
     if options.batch_size is not None:
         data = replace(data, items=unweighted(data.items))
     points = as_points(at, data.dimensions) if at is not None else None
@@ -184,9 +191,16 @@ def model_for(data: GPData, options: FitOptions, bounds: Any = None) -> GPModel:
     elif not isinstance(kernel, CustomKernel):
         raise ConfigError(f"kernel is a {type(kernel).__name__}; give its name, or gp.custom(function, ...)")
     kinds = kernel.kinds if isinstance(kernel, Kernel) else ()
-    for name in kernel.names:
-        if _RESERVED.fullmatch(name):
-            raise ConfigError(f"a parameter is called {name!r}, a name that the table keeps for itself; rename it")
+    raise_first(
+        (
+            (
+                _RESERVED.fullmatch(name),
+                f"a parameter is called {name!r}, a name that the table keeps for itself; rename it",
+            )
+            for name in kernel.names
+        ),
+        ConfigError,
+    )
     check(kernel, priors, bounds)
     scoring = ScoringOptions(
         steps=options.steps,

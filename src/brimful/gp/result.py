@@ -13,7 +13,7 @@ import pyarrow as pa
 import torch
 
 from ..core.base import arrow
-from ..core.base.errors import ConfigError, InputError
+from ..core.base.errors import ConfigError, InputError, raise_first
 from ..core.base.formatting import format_bytes, format_count, format_seconds
 from ..core.declare.result import Result
 from ..core.memory.plan import Plan
@@ -318,9 +318,10 @@ def load(
         kernel: the kernel, where it is a custom one: code is never read from a folder.
         budget, device: for predictions.
     """
-    for name, given in (("y", y), ("noise", noise), ("columns", columns)):
-        if x is None and given is not None:
-            raise InputError(f"{name}= goes with x=, the data that the models were fitted to; give both")
+    raise_first(
+        (x is None and given is not None, f"{name}= goes with x=, the data that the models were fitted to; give both")
+        for name, given in (("y", y), ("noise", noise), ("columns", columns))
+    )
     store = Store(Path(path), kernel)
     data = store.data() if x is None else store.given(read(x, y, noise, None, columns))
     return Fit(

@@ -66,16 +66,24 @@ def draw(text: str, dimensions: int, ard: bool, mean: str, tasks: int = 5, point
     return kernel, standardized, units, theta.to(DEVICE)
 
 
+def _evaluate(kernel: Any, tasks: Any, theta: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """What `likelihood.evaluate` in `gp.model` returns, by the fused kernel."""
+    laid = lay_out(tasks)
+    out = _kernels.evaluate(kernel, laid, torch.arange(len(tasks), device=DEVICE).int(), theta)
+    return 0.5 * (out.value_L2.sum(1) + math.log(2 * math.pi) * laid.count_T), *out[1:]
+
+
 @pytest.mark.parametrize(("text", "dimensions", "ard", "mean"), CASES)
 def test_it_equals_its_plain_twin(text: str, dimensions: int, ard: bool, mean: str):
     kernel, tasks, _, theta = draw(text, dimensions, ard, mean)
     assert _kernels.serves(kernel, 9, tasks.coefficients)
-    plain, fused = likelihood.evaluate(kernel, tasks, theta), _kernels.evaluate(kernel, tasks, theta)
+    plain, fused = likelihood.evaluate(kernel, tasks, theta), _evaluate(kernel, tasks, theta)
     for ours, wanted in zip(fused, plain, strict=True):
         torch.testing.assert_close(ours, wanted, rtol=1e-8, atol=1e-8)
     torch.testing.assert_close(fused[0], plain[0], rtol=1e-9, atol=1e-9)
     laid = lay_out(tasks)
-    value = _kernels.value(kernel, laid, torch.arange(len(tasks), device=DEVICE).int(), theta)  # without derivatives
+    every = torch.arange(len(tasks), device=DEVICE).int()
+    value = _kernels.evaluate(kernel, laid, every, theta, want=False).value_L2
     torch.testing.assert_close(value[:, 0], likelihood.score(kernel, tasks, theta)[1], rtol=1e-9, atol=1e-9)
 
 
@@ -98,7 +106,7 @@ def test_known_noise():
     kernel, tasks, _, theta = draw("rbf", 1, False, "constant", points=5)
     known = replace(tasks, known_TN=0.1 + torch.rand_like(tasks.y_TN))
     torch.testing.assert_close(
-        _kernels.evaluate(kernel, known, theta)[0], likelihood.evaluate(kernel, known, theta)[0], rtol=1e-9, atol=1e-9
+        _evaluate(kernel, known, theta)[0], likelihood.evaluate(kernel, known, theta)[0], rtol=1e-9, atol=1e-9
     )
 
 
@@ -107,9 +115,9 @@ def test_a_matrix_that_is_not_positive_definite_is_infinite_and_alone():
     bad = tasks.known_TN.clone()
     bad[2] = -5.0
     spoilt = replace(tasks, known_TN=bad)
-    value = _kernels.evaluate(kernel, spoilt, theta)[0]
+    value = _evaluate(kernel, spoilt, theta)[0]
     assert torch.isinf(value).tolist() == [False, False, True, False, False]
-    good = _kernels.evaluate(kernel, tasks, theta)[0]
+    good = _evaluate(kernel, tasks, theta)[0]
     assert torch.equal(value[[0, 1, 3, 4]], good[[0, 1, 3, 4]])
 
 
@@ -217,7 +225,9 @@ def test_a_rounded_factor_is_as_good_where_there_is_noise(points: int):
     laid, index = lay_out(tasks), torch.arange(6, device=DEVICE).int()
     for noise in (2 * grid_search._SURE, 0.3):
         theta = torch.tensor([0.0, -0.5, math.log(noise)], dtype=torch.float64, device=DEVICE).repeat(6, 1)
-        exact, rounded = (_kernels.value(kernel, laid, index, theta, narrow) for narrow in (False, True))
+        exact, rounded = (
+            _kernels.evaluate(kernel, laid, index, theta, False, narrow).value_L2 for narrow in (False, True)
+        )
         assert not torch.equal(exact, rounded)
         torch.testing.assert_close(rounded, exact, rtol=3e-3, atol=3e-3)
 
@@ -283,7 +293,7 @@ def test_of_a_list_only_those_that_count_are_touched():
     for part in out:
         part.fill_(torch.nan)
     _kernels.launch(kernel, laid, some, descent.trial_TP, out)
-    nlml = _kernels.evaluate(kernel, tasks, descent.trial_TP)[0]
+    nlml = _evaluate(kernel, tasks, descent.trial_TP)[0]
     count = laid.count_T[1::2]
     assert torch.equal(0.5 * (out.value_L2[:20].sum(1) + math.log(2 * math.pi) * count), nlml[1::2])
     assert torch.isfinite(out.info_LPP[:20]).all()
@@ -297,11 +307,11 @@ def test_of_a_list_only_those_that_count_are_touched():
 
 def test_a_list_in_parts_is_the_list():
     kernel, tasks, _, theta = draw("rbf", 1, False, "zero", tasks=70, points=4)
-    whole, laid = _kernels.evaluate(kernel, tasks, theta), lay_out(tasks)
+    whole, laid = _evaluate(kernel, tasks, theta), lay_out(tasks)
     with patch.multiple(layout, _FEWEST=32, _FILLS=0):
         parts = layout.ActiveTasks.all_of(torch.arange(70, device=DEVICE).int()).parts(laid, 10)
         assert [(part.begin, len(part)) for part in parts] == [(0, 32), (32, 32), (64, 6)]
-        few = _kernels.evaluate(kernel, tasks, theta)
+        few = _evaluate(kernel, tasks, theta)
     assert torch.equal(few[0], whole[0])
     assert torch.equal(few[3], whole[3])
 
@@ -382,9 +392,7 @@ def test_inputs_kept_once_for_all_tasks_change_nothing(text: str, dimensions: in
         strict=True,
     ):
         assert torch.equal(once, item)
-    for once, item in zip(
-        _kernels.evaluate(kernel, tasks, theta), _kernels.evaluate(kernel, copied, theta), strict=True
-    ):
+    for once, item in zip(_evaluate(kernel, tasks, theta), _evaluate(kernel, copied, theta), strict=True):
         assert torch.equal(once, item)
     if text == "rbf":
         return  # the fit is for the soak tests

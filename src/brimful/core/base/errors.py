@@ -19,6 +19,8 @@ A caller's mistake is an exception. An item that fails is not: it is a status an
 Each message names the value at fault and ends with what to do.
 """
 
+from collections.abc import Iterable
+
 
 class BrimfulError(Exception):
     """Base of all errors that Brimful raises on purpose; the command line shows them without a traceback."""
@@ -78,3 +80,10 @@ class WorkerError(BrimfulError):
 
 class BrimfulWarning(UserWarning):
     """Something the user should know that did not stop the work."""
+
+
+def raise_first(faults: Iterable[tuple[object, str]], error: type[BrimfulError] = InputError) -> None:
+    """Raises the first fault there is: each is whether it is there, and the sentence that says so."""
+    for wrong, sentence in faults:
+        if wrong:
+            raise error(sentence)

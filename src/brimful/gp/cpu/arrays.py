@@ -10,39 +10,29 @@ from ..model.kernels import SHAPES, Kernel
 from ..model.priors import Limits
 from ..model.tasks import TaskBatch
 from ..optimize import scoring
-from .likelihood import load_task
-from .simd_lanes import compiled, inlined
+from .simd_lanes import inlined
 
+Settings = namedtuple(
+    "Settings", "factors grid shape periods precision fixed scales starts steps tolerance max_step patience"
+)
+"""What holds for every task.
 
-class Settings(
-    namedtuple("Settings", "factors grid shape periods precision fixed scales starts steps tolerance max_step patience")
-):
-    """What holds for every task.
+Attributes:
+    factors: as `covariance` takes them.
+    grid, shape: the initial values, and the length of their grid along each axis.
+    periods: indices of the parameters for which each task has initial values of its own.
+    precision: of the priors.
+    fixed: parameters that stay as given.
+    scales: those that multiply all of the covariance; all False where some part of it is not to be scaled.
+    starts, steps, tolerance, max_step, patience: as `ScoringOptions` has them.
+"""
 
-    Attributes:
-        factors: as `covariance` takes them.
-        grid, shape: the initial values, and the length of their grid along each axis.
-        periods: indices of the parameters for which each task has initial values of its own.
-        precision: of the priors.
-        fixed: parameters that stay as given.
-        scales: those that multiply all of the covariance; all False where some part of it is not to be scaled.
-        starts, steps, tolerance, max_step, patience: as `ScoringOptions` has them.
-    """
+TaskArrays = namedtuple("TaskArrays", "x y mask H known low high center periods")
+"""The tasks, their bounds, the centers of their priors and initial values of their periods: one row per task, or a
+single row of inputs that all tasks share."""
 
-    __slots__ = ()
-
-
-class TaskArrays(namedtuple("TaskArrays", "x y mask H known low high center periods")):
-    """The tasks, their bounds, the centers of their priors and initial values of their periods: one row per task, or a
-    single row of inputs that all tasks share."""
-
-    __slots__ = ()
-
-
-class ResultArrays(namedtuple("ResultArrays", "theta nlml iterations norm ending beta")):
-    """Results, one row per task. `theta` holds the values of fixed parameters before; `ending` as in `scoring`."""
-
-    __slots__ = ()
+ResultArrays = namedtuple("ResultArrays", "theta nlml iterations norm ending beta")
+"""Results, one row per task. `theta` holds the values of fixed parameters before; `ending` as in `scoring`."""
 
 
 def settings_of(kernel: Kernel, limits: Limits, options: scoring.ScoringOptions) -> Settings:
@@ -85,12 +75,6 @@ def arrays_of(kernel: Kernel, tasks: TaskBatch, limits: Limits, search: bool) ->
 def to_array(tensor: torch.Tensor) -> np.ndarray:
     """A tensor as a contiguous array of float64."""
     return np.ascontiguousarray(tensor.detach().double().numpy())
-
-
-@compiled
-def load_lane(workspace, lane, data, t):
-    shared = len(data.x) == 1
-    load_task(workspace, lane, data.x[0 if shared else t], data.y[t], data.mask[t], data.H[t], data.known[t], shared)
 
 
 @inlined

@@ -151,8 +151,7 @@ def covariance(factors, theta, D, square, product, m, K, shapes, inverse, scale,
             store(dK, position * most + q, load(K, q))
         return
     for f in range(F):
-        for lane in range(WIDTH):
-            scale[lane] = 1.0
+        store(scale, 0, broadcast(1.0))
         _shape(factors[f, 0], theta, factors[f, 2], factors[f, 3], D, square, product, m, inverse, scale, shapes[f], dK)
     for q in range(m):
         store(K, q, broadcast(0.0))

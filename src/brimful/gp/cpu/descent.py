@@ -7,34 +7,30 @@ from collections import namedtuple
 
 import numpy as np
 
-from .arrays import load_lane, prior_penalty
-from .likelihood import derivatives, evaluate, nlml
+from .arrays import prior_penalty
+from .likelihood import derivatives, evaluate, load_task, nlml
 from .linear_algebra import copy, solve_small
 from .simd_lanes import WIDTH, compiled, inlined
 
-_FIELDS = (
+LaneStates = namedtuple(
+    "LaneStates",
     "task position attempt done pairs begun fresh ended converged objective damping rise gain norm left best now step "
-    "gradient before info steps changes free kept C"
+    "gradient before info steps changes free kept C",
 )
+"""How far the task in each lane is, one row per lane.
 
-
-class LaneStates(namedtuple("LaneStates", _FIELDS)):
-    """How far the task in each lane is, one row per lane.
-
-    Attributes:
-        task, position: which task it is, -1 where there is none, and which among the starts.
-        attempt, done: the start that it descends from, and the steps made from there.
-        begun, fresh: whether its start was evaluated, and whether it is at a new point whose derivatives are unknown.
-        ended, converged: whether this attempt is over, and whether it has converged.
-        objective, damping, rise, gain, norm, left: the objective, Levenberg's damping and how it rises, the last gain,
-            the largest part of the gradient, and the gain still to be had.
-        best: the objective of the best attempt so far.
-        now, gradient, info, kept: the current point, the derivatives there, and the mean's coefficients.
-        step, before, free, C: the next step, the gradient before it, the parameters that are free, and scratch memory.
-        steps, changes, pairs: the last steps, how they changed the gradient, and how many there were.
-    """
-
-    __slots__ = ()
+Attributes:
+    task, position: which task it is, -1 where there is none, and which among the starts.
+    attempt, done: the start that it descends from, and the steps made from there.
+    begun, fresh: whether its start was evaluated, and whether it is at a new point whose derivatives are unknown.
+    ended, converged: whether this attempt is over, and whether it has converged.
+    objective, damping, rise, gain, norm, left: the objective, Levenberg's damping and how it rises, the last gain, the
+        largest part of the gradient, and the gain still to be had.
+    best: the objective of the best attempt so far.
+    now, gradient, info, kept: the current point, the derivatives there, and the mean's coefficients.
+    step, before, free, C: the next step, the gradient before it, the parameters that are free, and scratch memory.
+    steps, changes, pairs: the last steps, how they changed the gradient, and how many there were.
+"""
 
 
 @compiled
@@ -242,7 +238,7 @@ def _next_task(states, workspace, lane, tasks, upcoming, data, settings, starts,
         if counts[upcoming] > 0:
             states.task[lane], states.position[lane], states.attempt[lane] = tasks[upcoming], upcoming, 0
             states.best[lane] = np.inf
-            load_lane(workspace, lane, data, tasks[upcoming])
+            load_task(workspace, lane, data, tasks[upcoming])
             _begin(states, workspace, lane, data, settings, starts, results.theta)
         upcoming += 1
     return upcoming

@@ -8,8 +8,8 @@ import math
 import numpy as np
 
 from ..optimize.scoring import SECOND_START
-from .arrays import load_lane, prior_penalty
-from .likelihood import evaluate, evaluate_noise, nlml
+from .arrays import prior_penalty
+from .likelihood import evaluate, evaluate_noise, load_task, nlml
 from .linear_algebra import copy
 from .simd_lanes import WIDTH, compiled
 
@@ -72,7 +72,7 @@ def grid_search(workspace, tasks, data, settings, theta, starts, counts):
     score, positions, point = np.empty((WIDTH, G)), np.empty((WIDTH, G, P)), np.empty(P)
     order, short, shorts = np.empty(G + 1, np.int64), np.empty((WIDTH, G), np.int64), np.zeros(WIDTH, np.int64)
     for lane in range(len(tasks)):
-        load_lane(workspace, lane, data, tasks[lane])
+        load_task(workspace, lane, data, tasks[lane])
     for g in range(G):
         for lane in range(len(tasks)):
             t = tasks[lane]
@@ -90,10 +90,7 @@ def grid_search(workspace, tasks, data, settings, theta, starts, counts):
             if _score(workspace, lane, data, tasks[lane], settings, positions[lane, g], score, g):
                 short[lane, shorts[lane]] = g
                 shorts[lane] += 1
-    most = 0
-    for lane in range(len(tasks)):
-        most = max(most, shorts[lane])
-    for again in range(most):  # where a bound was in the way of the best factor
+    for again in range(shorts.max()):  # where a bound was in the way of the best factor
         for lane in range(len(tasks)):
             if again < shorts[lane]:
                 copy(workspace.theta[:, lane], positions[lane, short[lane, again]])

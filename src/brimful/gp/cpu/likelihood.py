@@ -17,21 +17,17 @@ _LOG2PI = math.log(2 * math.pi)
 _FACTORS = 8  # of a determinant, multiplied before a logarithm is taken: it costs as much as twenty products
 
 
-_FIELDS = (
+Workspace = namedtuple(
+    "Workspace",
     "count there square product y H known theta K shapes inverse scale dK A W G a Z U parts gradient info beta cross "
-    "small right C solution mean_free"
+    "small right C solution mean_free",
 )
+"""Working memory of one thread, for tasks of up to N points. The last axis is the lanes', but for `count`, `small` and
+what follows it, which serve one lane at a time.
 
-
-class Workspace(namedtuple("Workspace", _FIELDS)):
-    """Working memory of one thread, for tasks of up to N points. The last axis is the lanes', but for `count`, `small`
-    and what follows it, which serve one lane at a time.
-
-    count: points of each lane. there: 1 for a point, 0 for a row that only fills. theta: where to evaluate. parts: the
-    quadratic form, and the log determinant. a: the inverse times what is left of the targets. Z: targets and regressors
-    times L^-1. U: the derivatives times a, times L^-1. beta: the mean's coefficients."""
-
-    __slots__ = ()
+count: points of each lane. there: 1 for a point, 0 for a row that only fills. theta: where to evaluate. parts: the
+quadratic form, and the log determinant. a: the inverse times what is left of the targets. Z: targets and regressors
+times L^-1. U: the derivatives times a, times L^-1. beta: the mean's coefficients."""
 
 
 @compiled
@@ -51,8 +47,11 @@ def make_workspace(N, D, P, Q, F):
 
 
 @compiled
-def load_task(workspace, lane, x, y, mask, H, known, same):
-    """Copies a task's points into a lane, without the missing ones. `same`: the inputs are those that it has."""
+def load_task(workspace, lane, data, t):
+    """Copies a task's points into a lane, without the missing ones. Inputs that all tasks share may be there already.
+    `data`: as `TaskArrays`."""
+    shared = len(data.x) == 1
+    x, y, mask, H, known = data.x[0 if shared else t], data.y[t], data.mask[t], data.H[t], data.known[t]
     D, Q, n = x.shape[1], H.shape[1], 0
     for i in range(len(y)):
         if mask[i]:
@@ -61,7 +60,7 @@ def load_task(workspace, lane, x, y, mask, H, known, same):
             workspace.y[n, lane] = y[i]
             workspace.known[n, lane] = known[i]
             n += 1
-    if not (same and n == len(y) and workspace.count[lane] == n):
+    if not (shared and n == len(y) and workspace.count[lane] == n):
         rows = np.empty((n, D))
         at = 0
         for i in range(len(y)):
@@ -87,10 +86,7 @@ def load_task(workspace, lane, x, y, mask, H, known, same):
 @inlined
 def _side(workspace):
     """Rows that the lanes need, a multiple of four."""
-    n = 1
-    for lane in range(WIDTH):
-        n = max(n, workspace.count[lane])
-    return -(-n // 4) * 4
+    return -(-max(1, workspace.count.max()) // 4) * 4
 
 
 @compiled
@@ -145,8 +141,7 @@ def _noise(workspace):
 @compiled
 def _log_determinant(A, n, across, scale, out):
     """That of the covariance, from its factor, whose diagonal has its reciprocal."""
-    for lane in range(WIDTH):
-        out[lane] = 0.0
+    store(out, 0, broadcast(0.0))
     for first in range(0, n, _FACTORS):
         product = broadcast(1.0)
         for i in range(first, min(n, first + _FACTORS)):

@@ -17,18 +17,12 @@ def copy(to, source):
         to[k] = source[k]
 
 
-@inlined
-def _along(X, at):
-    """Four numbers of a row."""
-    return load(X, at), load(X, at + 1), load(X, at + 2), load(X, at + 3)
-
-
 @compiled
 def dot(a, first_a, b, first_b, count):
     """The inner product of `count` rows of two arrays. Four sums side by side: one would wait for itself."""
     s0, s1, s2, s3 = broadcast(0.0), broadcast(0.0), broadcast(0.0), broadcast(0.0)
     for k in range(0, count - 3, 4):
-        v, w = _along(a, first_a + k), _along(b, first_b + k)
+        v, w = _down(a, first_a + k, 1), _down(b, first_b + k, 1)
         s0, s1, s2, s3 = s0 + v[0] * w[0], s1 + v[1] * w[1], s2 + v[2] * w[2], s3 + v[3] * w[3]
     done = count - count % 4
     if count - done > 0:
@@ -48,7 +42,7 @@ def axpy(a, first_a, factor, b, first_b, count):
 
 @inlined
 def _down(X, at, across):
-    """Four numbers of a column."""
+    """Four numbers of a column, or, 1 apart, of a row."""
     return load(X, at), load(X, at + across), load(X, at + 2 * across), load(X, at + 3 * across)
 
 

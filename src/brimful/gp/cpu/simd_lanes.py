@@ -58,11 +58,8 @@ _FUSED = ("contract",)  # a product and a sum in one; sums stay in their order, 
 class Lanes(types.Type):
     """The type of them."""
 
-    def __init__(self) -> None:
-        super().__init__(name=f"Lanes{WIDTH}")
 
-
-LANES = Lanes()
+LANES = Lanes(f"Lanes{WIDTH}")
 
 
 @extending.register_model(Lanes)

@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from ...core.base.errors import ConfigError, InputError
+from ...core.base.errors import ConfigError, InputError, raise_first
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,9 +43,10 @@ class ColumnNames:
         """The columns of task, inputs and target among these: as they were named, or by their usual names."""
         task, target = self.id or _find("id", names), self.y or _find("y", names)
         inputs = self.inputs or _inputs(names, task, target, self.noise)
-        for name in [task, *inputs, target, *([self.noise] if self.noise else [])]:
-            if name not in names:
-                raise InputError(f"the table has no column {name!r}; it has {', '.join(names)}")
+        used = [task, *inputs, target, *([self.noise] if self.noise else [])]
+        raise_first(
+            (name not in names, f"the table has no column {name!r}; it has {', '.join(names)}") for name in used
+        )
         return task, inputs, target
 
 
@@ -70,10 +72,10 @@ def _lazy(source: Any) -> bool:
 def read_table(source: Any) -> pa.Table:
     """A table in memory, or that of a Parquet, CSV or TSV file, without the numbers that pandas gives its rows."""
     table = _table(source)
-    names = table.column_names
-    for name in names:
-        if names.count(name) > 1:
-            raise InputError(f"the table has {names.count(name)} columns called {name!r}; rename all but one")
+    raise_first(
+        (count > 1, f"the table has {count} columns called {name!r}; rename all but one")
+        for name, count in Counter(table.column_names).items()
+    )
     return pa.table(
         {field.name: plain(table[field.name], field) for field in table.schema if not _INDEX.fullmatch(field.name)}
     )
@@ -85,7 +87,8 @@ def _table(source: Any) -> pa.Table:
         raise InputError(f"{path} does not exist; check the path")
     try:
         if path is None:
-            return _frame(source)
+            frame = source.collect() if _lazy(source) else source
+            return pa.table(frame) if hasattr(frame, "__arrow_c_stream__") else pa.Table.from_pandas(frame)
         name = path.name.lower().removesuffix(".gz")
         if name.endswith((".csv", ".tsv")):
             import pyarrow.csv
@@ -95,11 +98,6 @@ def _table(source: Any) -> pa.Table:
         return pq.read_table(path)
     except (pa.ArrowException, OSError, ValueError) as error:
         raise InputError(f"{path or type(source).__name__} cannot be read as a table: {error}") from error
-
-
-def _frame(source: Any) -> pa.Table:
-    frame = source.collect() if _lazy(source) else source
-    return pa.table(frame) if hasattr(frame, "__arrow_c_stream__") else pa.Table.from_pandas(frame)
 
 
 def _find(what: str, names: list[str]) -> str:

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from ...core.base import arrow
-from ...core.base.errors import ConfigError, InputError
+from ...core.base.errors import ConfigError, InputError, raise_first
 from ...data.array_dataset import ArrayDataset
 from ...data.ragged import Ragged, by_lengths
 from ...engine.map.sources import DatasetSource, ItemSource, LoadedBatch, item_source
@@ -190,22 +190,22 @@ def read(x: Any, y: Any, noise: Any, ids: Any, columns: "ColumnNames | None") ->
     table = y is None and is_table(x)
     pairs, ready = y is None and not table and isinstance(x, Sequence), isinstance(x, GPData)
     extra = [name for name, given in (("y", y), ("noise", noise), ("task_ids", ids)) if given is not None]
-    for wrong, advice in (
+    raise_first(
         (
-            columns != ColumnNames() and not table,
-            "columns= names the columns of a long table, and this is none; leave it out",
-        ),
-        (ready and extra, f"the data has its own {', '.join(extra)}, if any; leave out {'=, '.join(extra)}="),
-        (table and extra, "a long table has noise and ids in columns: name them with gp.ColumnNames(noise=, id=)"),
-        (pairs and noise is not None, "a list of pairs has the noise in it: give (x, y, noise) for each task"),
-        (
-            y is None and not (table or pairs or ready),
-            f"x is a {type(x).__name__} and there is no y; give arrays x and y, a list of (x, y) pairs, or a long "
-            "table",
-        ),
-    ):
-        if wrong:
-            raise InputError(advice)
+            (
+                columns != ColumnNames() and not table,
+                "columns= names the columns of a long table, and this is none; leave it out",
+            ),
+            (ready and extra, f"the data has its own {', '.join(extra)}, if any; leave out {'=, '.join(extra)}="),
+            (table and extra, "a long table has noise and ids in columns: name them with gp.ColumnNames(noise=, id=)"),
+            (pairs and noise is not None, "a list of pairs has the noise in it: give (x, y, noise) for each task"),
+            (
+                y is None and not (table or pairs or ready),
+                f"x is a {type(x).__name__} and there is no y; give arrays x and y, a list of (x, y) pairs, or a long "
+                "table",
+            ),
+        )
+    )
     if isinstance(x, GPData):
         return x
     if table:
@@ -221,20 +221,20 @@ def _arrays(x: Any, y: Any, noise: Any, ids: Any) -> GPData:
     (T, N), shape = y.shape, tuple(x.shape)
     own = len(shape) in (2, 3) and shape[:2] == (T, N)
     x = x[..., None] if len(shape) == (2 if own else 1) else x
-    for wrong, advice in (
+    raise_first(
         (
-            not own and (x.ndim != 2 or len(x) != N),
-            f"x has shape {shape} and y {tuple(y.shape)}; give x as ({N},) or ({N}, d) shared by all tasks, "
-            f"or ({T}, {N}) or ({T}, {N}, d) for inputs of their own",
-        ),
-        (x.shape[-1:] == (0,), "x has no dimensions; give at least one column"),
-        (
-            not own and not bool(torch.isfinite(x).all()),
-            "x holds NaN or infinities, and all tasks share it; take those points out",
-        ),
-    ):
-        if wrong:
-            raise InputError(advice)
+            (
+                not own and (x.ndim != 2 or len(x) != N),
+                f"x has shape {shape} and y {tuple(y.shape)}; give x as ({N},) or ({N}, d) shared by all tasks, "
+                f"or ({T}, {N}) or ({T}, {N}, d) for inputs of their own",
+            ),
+            (x.shape[-1:] == (0,), "x has no dimensions; give at least one column"),
+            (
+                not own and not bool(torch.isfinite(x).all()),
+                "x holds NaN or infinities, and all tasks share it; take those points out",
+            ),
+        )
+    )
     tree, one = {"x": x, "y": y} if own else {"y": y}, None
     if noise is not None:
         tree |= {"noise": _noise(noise, T, N), "y": where_known(y, noise)}
@@ -272,10 +272,15 @@ def _ids(ids: Any, tasks: int) -> pa.Array | None:
             f"task_ids is a {type(ids).__name__} of names that are not all of one kind: give a list of texts or of "
             f"whole numbers, one per task ({error})"
         ) from error
-    if pa.types.is_nested(array.type):
-        raise InputError(f"task_ids holds {array.type}; give a list of texts or of whole numbers, one per task")
-    if len(array) != tasks:
-        raise InputError(f"task_ids has {len(array)} names for {tasks} tasks; give one per task")
+    raise_first(
+        (
+            (
+                pa.types.is_nested(array.type),
+                f"task_ids holds {array.type}; give a list of texts or of whole numbers, one per task",
+            ),
+            (len(array) != tasks, f"task_ids has {len(array)} names for {tasks} tasks; give one per task"),
+        )
+    )
     return array
 
 
@@ -303,15 +308,19 @@ def _pair(task: int, pair: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray | No
     x = x[:, None] if x.ndim == 1 else x
     noise = as_tensor(pair[2], f"noise of task {task}").double() if len(pair) == 3 else None
     shape = () if noise is None else tuple(noise.shape)
-    for wrong, advice in (
-        (x.ndim != 2 or len(x) != len(y), f"x of shape {tuple(x.shape)} and {len(y)} targets; they must match"),
+    targets = f"and {len(y)} targets"
+    raise_first(
         (
-            shape not in ((), (1,), (len(y),)),
-            f"noise of shape {shape} and {len(y)} targets; give one variance, or one per target",
-        ),
-    ):
-        if wrong:
-            raise InputError(f"task {task} has {advice}")
+            (
+                x.ndim != 2 or len(x) != len(y),
+                f"task {task} has x of shape {tuple(x.shape)} {targets}; they must match",
+            ),
+            (
+                shape not in ((), (1,), (len(y),)),
+                f"task {task} has noise of shape {shape} {targets}; give one variance, or one per target",
+            ),
+        )
+    )
     x = x.double().numpy()
     if noise is None:
         return x, y.double().numpy(), None

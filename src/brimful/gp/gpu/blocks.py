@@ -62,8 +62,9 @@ def gather4(p, S):
 def load4(p):
     """Four numbers of a lane's own."""
     if _ASSEMBLY:
-        code: tl.constexpr = _READ4 if p.dtype.element_ty == tl.float64 else _READ4N
-        return tl.inline_asm_elementwise(code, _TO4, [p.to(tl.int64)], _FOUR, False, 1)
+        return tl.inline_asm_elementwise(
+            _READ4 if p.dtype.element_ty == tl.float64 else _READ4N, _TO4, [p.to(tl.int64)], _FOUR, False, 1
+        )  # fmt: skip
     else:  # noqa: RET505
         a = gather4(p, LANES)
         return (a[0].to(tl.float64), a[1].to(tl.float64), a[2].to(tl.float64), a[3].to(tl.float64))
@@ -72,8 +73,10 @@ def load4(p):
 @triton.jit
 def store4(p, v):
     if _ASSEMBLY:
-        code: tl.constexpr = _WRITE4 if p.dtype.element_ty == tl.float64 else _WRITE4N
-        tl.inline_asm_elementwise(code, _FROM4, [p.to(tl.int64), v[0], v[1], v[2], v[3]], tl.int32, False, 1)
+        tl.inline_asm_elementwise(
+            _WRITE4 if p.dtype.element_ty == tl.float64 else _WRITE4N, _FROM4,
+            [p.to(tl.int64), v[0], v[1], v[2], v[3]], tl.int32, False, 1,
+        )  # fmt: skip
     else:
         tl.store(p, v[0])
         tl.store(p + LANES, v[1])
@@ -91,8 +94,9 @@ def from_rows(a, b, c, d):
 def load(p):
     """A block of a lane's own."""
     if _ASSEMBLY:
-        code: tl.constexpr = _READ16 if p.dtype.element_ty == tl.float64 else _READ16N
-        return tl.inline_asm_elementwise(code, _TO16, [p.to(tl.int64)], _SIXTEEN, False, 1)
+        return tl.inline_asm_elementwise(
+            _READ16 if p.dtype.element_ty == tl.float64 else _READ16N, _TO16, [p.to(tl.int64)], _SIXTEEN, False, 1
+        )  # fmt: skip
     else:  # noqa: RET505
         return from_rows(load4(p), load4(p + 4 * LANES), load4(p + 8 * LANES), load4(p + 12 * LANES))
 
@@ -110,9 +114,8 @@ def row(a, i: tl.constexpr):
 @triton.jit
 def store(p, a):
     if _ASSEMBLY:
-        code: tl.constexpr = _WRITE16 if p.dtype.element_ty == tl.float64 else _WRITE16N
         tl.inline_asm_elementwise(
-            code, _FROM16,
+            _WRITE16 if p.dtype.element_ty == tl.float64 else _WRITE16N, _FROM16,
             [p.to(tl.int64), a[0], a[1], a[2], a[3], a[4], a[5], a[6], a[7], a[8], a[9], a[10], a[11], a[12], a[13],
              a[14], a[15]], tl.int32, False, 1,
         )  # fmt: skip

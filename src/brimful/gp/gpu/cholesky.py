@@ -38,10 +38,7 @@ def exp_negative(x):
 
 @triton.jit
 def _exp_negative(x):
-    if _INTERPRETED:  # which takes a while for each step
-        return tl.exp(x)
-    else:  # noqa: RET505, the branch that is not taken is not compiled
-        return exp_negative(x)
+    return tl.exp(x) if _INTERPRETED else exp_negative(x)  # the interpreter takes a while for each step
 
 
 @triton.jit

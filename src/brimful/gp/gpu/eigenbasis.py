@@ -48,20 +48,19 @@ def _down(k, near, REACH: tl.constexpr):
 @triton.jit
 def _around(grid, at, here):
     """The polynomial through seven points beside each other."""
-    middle = tl.load(grid + at, mask=here, other=0.0)
     return _through(
         tl.load(grid + at - 3, mask=here, other=0.0), tl.load(grid + at - 2, mask=here, other=0.0),
-        tl.load(grid + at - 1, mask=here, other=0.0), middle, tl.load(grid + at + 1, mask=here, other=0.0),
-        tl.load(grid + at + 2, mask=here, other=0.0), tl.load(grid + at + 3, mask=here, other=0.0),
+        tl.load(grid + at - 1, mask=here, other=0.0), tl.load(grid + at, mask=here, other=0.0),
+        tl.load(grid + at + 1, mask=here, other=0.0), tl.load(grid + at + 2, mask=here, other=0.0),
+        tl.load(grid + at + 3, mask=here, other=0.0),
     )  # fmt: skip
 
 
 @triton.jit
 def _across(grid, r, at):
     """The same, of a grid that a program has."""
-    middle = _at(grid, r, at)
     return _through(
-        _at(grid, r, at - 3), _at(grid, r, at - 2), _at(grid, r, at - 1), middle, _at(grid, r, at + 1),
+        _at(grid, r, at - 3), _at(grid, r, at - 2), _at(grid, r, at - 1), _at(grid, r, at), _at(grid, r, at + 1),
         _at(grid, r, at + 2), _at(grid, r, at + 3),
     )  # fmt: skip
 

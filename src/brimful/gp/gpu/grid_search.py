@@ -199,7 +199,7 @@ def _scored(
 
     def score(index_L: Tensor, theta_LP: Tensor, scales_P: Tensor | None, wide: int) -> tuple[Tensor, Tensor]:
         parts = [
-            likelihood.value(kernel, layout, index_L[which], theta_LP[which], narrow)
+            likelihood.evaluate(kernel, layout, index_L[which], theta_LP[which], False, narrow).value_L2
             for which, narrow in ((slice(wide), False), (slice(wide, None), True))
             if len(index_L[which])
         ]

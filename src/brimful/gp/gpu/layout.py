@@ -79,11 +79,13 @@ class TaskLayout:
 
     def reserve(self, lanes: int, workspace: int) -> None:
         """Takes memory for a kernel to work in, `workspace` numbers per lane, if there is not enough."""
-        most = max(_FEWEST, min(-(-len(self) // self.share), _fills(self.y_NT.device)))
+        device = self.y_NT.device
+        fills = _FILLS * torch.cuda.get_device_properties(device).multi_processor_count if device.type == "cuda" else 0
+        most = max(_FEWEST, min(-(-len(self) // self.share), fills))
         numbers = -(-min(lanes, most) // LANES.value) * LANES.value * workspace
         if not self.scratch or self.scratch[0].numel() < numbers:
             self.scratch.clear()  # before there is more
-            self.scratch.append(torch.empty(numbers, dtype=torch.float64, device=self.y_NT.device))
+            self.scratch.append(torch.empty(numbers, dtype=torch.float64, device=device))
 
     def most(self, workspace: int) -> int:
         """The lanes that one launch can take, each with `workspace` numbers of the memory there is."""
@@ -126,13 +128,6 @@ class ActiveTasks:
         layout.reserve(len(self), workspace)
         parts = self.index_L.split(layout.at_once(len(self), workspace))
         return [ActiveTasks(part_L, self.count, number * len(parts[0])) for number, part_L in enumerate(parts)]
-
-
-def _fills(device: torch.device) -> int:
-    """The lanes that fill a card."""
-    if device.type != "cuda":
-        return _FEWEST
-    return _FILLS * torch.cuda.get_device_properties(device).multi_processor_count
 
 
 def _last(tasks: TaskBatch) -> Tensor:

@@ -9,7 +9,6 @@ lane waits for another.
 
 # pyright: reportArgumentType=false, reportCallIssue=false, reportOperatorIssue=false, reportAttributeAccessIssue=false
 # pyright: reportGeneralTypeIssues=false, reportIndexIssue=false
-import math
 from collections import namedtuple
 from typing import Any
 
@@ -19,7 +18,6 @@ import triton.language as tl
 from torch import Tensor
 
 from ..model.kernels import SHAPES, Kernel
-from ..model.tasks import TaskBatch
 from . import blocks
 from .blocks import LANES
 from .cholesky import (
@@ -35,7 +33,7 @@ from .cholesky import (
     times4,
     values,
 )
-from .layout import ActiveTasks, TaskLayout, lay_out
+from .layout import ActiveTasks, TaskLayout
 
 MOST_POINTS = 128
 SIZES = ["begin", "T", "XT", "XN", "NB", "NP", "workspace"]
@@ -251,13 +249,9 @@ def _evaluate(
     t = tl.load(index + slot).to(tl.int64)
     x += t * XT
     A = scratch + program.to(tl.int64) * workspace * LANES + tl.arange(0, LANES)
-    if INTERPRETED:  # it knows no loop to a bound that was loaded
-        _one(x, y, known, theta, A, out_value, out_beta, out_gradient, out_info, t, slot, T, XN, NB, NB, NP, D, P, Q,
-             SHAPE, ARD, WANT)  # fmt: skip
-    else:
-        nb = tl.max(tl.load(last + t), axis=0)
-        _one(x, y, known, theta, A, out_value, out_beta, out_gradient, out_info, t, slot, T, XN, nb, NB, NP, D, P, Q,
-             SHAPE, ARD, WANT)  # fmt: skip
+    # The interpreter loops to no bound that was loaded, or assigned.
+    _one(x, y, known, theta, A, out_value, out_beta, out_gradient, out_info, t, slot, T, XN,
+         NB if INTERPRETED else tl.max(tl.load(last + t), axis=0), NB, NP, D, P, Q, SHAPE, ARD, WANT)  # fmt: skip
 
 
 def size(number: int) -> Any:
@@ -308,14 +302,17 @@ def empty_evaluations(evaluations: int, parameters: int, layout: TaskLayout, wan
     )
 
 
-def value(kernel: Kernel, layout: TaskLayout, index_L: Tensor, theta_LP: Tensor, narrow: bool = False) -> Tensor:
-    """The quadratic form and the log determinant of tasks by their index, at parameters for each evaluation. `narrow`:
-    with what is kept of the factor rounded to float32, for half the memory."""
-    P = theta_LP.shape[1]
-    out, numbers = empty_evaluations(len(index_L), P, layout, False), workspace(layout, P, False)
+def evaluate(
+    kernel: Kernel, layout: TaskLayout, index_L: Tensor, theta: Tensor, want: bool = True, narrow: bool = False
+) -> Evaluations:
+    """Evaluates tasks by their index, in as many launches as it takes. `want` and `theta` as `launch` has them.
+    `narrow`: with what is kept of the factor rounded to float32, for half the memory."""
+    P = theta.shape[1]
+    out, numbers = empty_evaluations(len(index_L), P, layout, want), workspace(layout, P, want)
     for active in ActiveTasks.all_of(index_L).parts(layout, -(-numbers // 2) if narrow else numbers):
-        launch(kernel, layout, active, theta_LP[active.positions], out.at(active.positions), False, narrow)
-    return out.value_L2
+        at_L = theta if want else theta[active.positions]
+        launch(kernel, layout, active, at_L, out.at(active.positions), want, narrow)
+    return out
 
 
 def launch(
@@ -337,16 +334,3 @@ def launch(
         active.begin, T, *layout.strides, size(NP // 4), NP, workspace(layout, P, want), WANT=want,
         **constants(kernel, layout, P),
     )  # fmt: skip
-
-
-def evaluate(kernel: Kernel, tasks: TaskBatch, theta_TP: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """What `likelihood.evaluate` in `gp.model` returns, of all tasks."""
-    layout, P = lay_out(tasks), theta_TP.shape[1]
-    out, index_T = (
-        empty_evaluations(len(tasks), P, layout, True),
-        torch.arange(len(tasks), device=theta_TP.device).int(),
-    )
-    for active in ActiveTasks.all_of(index_T).parts(layout, workspace(layout, P, True)):
-        launch(kernel, layout, active, theta_TP, out.at(active.positions))
-    nlml_T = 0.5 * (out.value_L2.sum(1) + math.log(2 * math.pi) * layout.count_T)
-    return nlml_T, out.beta_LQ, out.gradient_LP, out.info_LPP

@@ -26,24 +26,6 @@ _GROUPS = 13  # of a task's new points, each with a lane of its own
 _INDEXED = 2**31 - 1  # numbers of all tasks along all dimensions of the inputs
 
 
-@triton.jit
-def _prepare(
-    x, y, known, theta, A, out_beta, out_good, t, T, XN, nb, NB, NP,
-    D: tl.constexpr, P: tl.constexpr, Q: tl.constexpr, SHAPE: tl.constexpr, ARD: tl.constexpr,
-):  # fmt: skip
-    Z = A + (NB * (NB + 1)) // 2 * 16 * LANES
-    scales = Z + (Q + 1) * NP * LANES
-    _logdet, least, _yy, y0, y1, h00, h01, h11 = factor(
-        x, y, known, theta + t * P, A, Z, scales, t, T, XN, nb, NP, D, P, Q, SHAPE, ARD
-    )  # fmt: skip
-    c0, c1, _n00, _n01, _n11 = fit_mean(y0, y1, h00, h01, h11, Q)
-    if Q > 0:
-        tl.store(out_beta + t * Q, c0)
-    if Q > 1:
-        tl.store(out_beta + t * Q + 1, c1)
-    tl.store(out_good + t, tl.where(least > 0.0, 1, 0).to(tl.int8))
-
-
 @triton.jit(do_not_specialize=SIZES)
 def _factor(
     x, y, known, last, theta, scratch, out_beta, out_good, begin, T, XT, XN, NB, NP, workspace,
@@ -55,11 +37,18 @@ def _factor(
     t = tl.minimum((begin + program * LANES + tl.arange(0, LANES)).to(tl.int64), T - 1)
     x += t * XT
     A = scratch + program.to(tl.int64) * workspace * LANES + tl.arange(0, LANES)
-    if INTERPRETED:
-        _prepare(x, y, known, theta, A, out_beta, out_good, t, T, XN, NB, NB, NP, D, P, Q, SHAPE, ARD)
-    else:
-        nb = tl.max(tl.load(last + t), axis=0)
-        _prepare(x, y, known, theta, A, out_beta, out_good, t, T, XN, nb, NB, NP, D, P, Q, SHAPE, ARD)
+    Z = A + (NB * (NB + 1)) // 2 * 16 * LANES
+    scales = Z + (Q + 1) * NP * LANES
+    _logdet, least, _yy, y0, y1, h00, h01, h11 = factor(
+        x, y, known, theta + t * P, A, Z, scales, t, T, XN,
+        NB if INTERPRETED else tl.max(tl.load(last + t), axis=0), NP, D, P, Q, SHAPE, ARD
+    )  # fmt: skip
+    c0, c1, _n00, _n01, _n11 = fit_mean(y0, y1, h00, h01, h11, Q)
+    if Q > 0:
+        tl.store(out_beta + t * Q, c0)
+    if Q > 1:
+        tl.store(out_beta + t * Q + 1, c1)
+    tl.store(out_good + t, tl.where(least > 0.0, 1, 0).to(tl.int8))
 
 
 @triton.jit
@@ -139,15 +128,9 @@ def _points(
     new += t * NT
     A = scratch + program.to(tl.int64) * workspace * LANES + tl.arange(0, LANES)
     row = A + (own + group * 4 * NP) * LANES
-    if INTERPRETED:
-        _predict_points(x, known, theta, new, zeros, overs, beta, A, row, out_mean, out_variance, group, t, T, XN,
-             NB, NB, NP, M,
-             item, D, P, Q, SHAPE, ARD)  # fmt: skip
-    else:
-        nb = tl.max(tl.load(last + t), axis=0)
-        _predict_points(x, known, theta, new, zeros, overs, beta, A, row, out_mean, out_variance, group, t, T, XN,
-             nb, NB, NP, M,
-             item, D, P, Q, SHAPE, ARD)  # fmt: skip
+    _predict_points(x, known, theta, new, zeros, overs, beta, A, row, out_mean, out_variance, group, t, T, XN,
+                    NB if INTERPRETED else tl.max(tl.load(last + t), axis=0), NB, NP, M, item, D, P, Q, SHAPE,
+                    ARD)  # fmt: skip
 
 
 def predict(

@@ -25,13 +25,13 @@ from .likelihood import Evaluations
 _ROWS = 64  # of the matrices of the tasks of one program
 
 
-_FIELDS = (
-    "starts_TSP count_T start_T made_T trial_TP now_TP gradient_TP info_TPP beta_TQ steps_TRP changes_TRP numbers_T4 "
-    "best_TP best_TQ best_T3 iterations_T ending_T going_T"
-)
-
-
-class Descent(namedtuple("Descent", _FIELDS)):
+class Descent(
+    namedtuple(
+        "Descent",
+        "starts_TSP count_T start_T made_T trial_TP now_TP gradient_TP info_TPP beta_TQ steps_TRP changes_TRP "
+        "numbers_T4 best_TP best_TQ best_T3 iterations_T ending_T going_T",
+    )
+):
     """The state of the descents of T tasks, each from one of its starts after another, in the order that `step` takes.
 
     Attributes:

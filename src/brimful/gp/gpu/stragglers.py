@@ -178,12 +178,10 @@ def _descend(
     x += t * XT
     slot_1, t_1 = slot + tl.zeros([1], tl.int64), t + tl.zeros([1], tl.int64)
     while (slot < tl.load(count)) & (tl.load(going + t) != 0):
-        if INTERPRETED:  # it knows no loop to a bound that was loaded
-            _evaluate(x, y, known, trial + t * P, value + 2 * slot, beta + slot * Q, gradient + slot * P,
-                      info + slot * P * P, t, N - 4, T, XN, NP, N, D, P, PB, Q, SHAPE, ARD)  # fmt: skip
-        else:
-            _evaluate(x, y, known, trial + t * P, value + 2 * slot, beta + slot * Q, gradient + slot * P,
-                      info + slot * P * P, t, 4 * tl.load(last + t), T, XN, NP, N, D, P, PB, Q, SHAPE, ARD)  # fmt: skip
+        # The interpreter loops to no bound that was loaded.
+        _evaluate(x, y, known, trial + t * P, value + 2 * slot, beta + slot * Q, gradient + slot * P,
+                  info + slot * P * P, t, N - 4 if INTERPRETED else 4 * tl.load(last + t), T, XN, NP, N, D, P, PB, Q,
+                  SHAPE, ARD)  # fmt: skip
         tl.debug_barrier()  # what some threads have written is for others to read
         step(slot_1, t_1, slot_1 >= 0, value, beta, gradient, info, starts, counts, start, made, trial, now,
              kept_gradient, kept_info, kept_beta, steps, changes, numbers, best, best_beta, best_numbers, iterations,

@@ -17,7 +17,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ...core.base.errors import ConfigError
+from ...core.base.errors import ConfigError, raise_first
 
 SHAPES = ("rbf", "matern12", "matern32", "matern52", "rational_quadratic", "periodic", "linear", "constant")
 """The shapes there are; an index into this tuple is a shape's number in the compiled kernels."""
@@ -226,9 +226,16 @@ def custom(function: Callable[[Tensor, Tensor, dict[str, Tensor]], Tensor], **st
     """
     if not start:
         raise ConfigError("a kernel of your own needs an initial value for each parameter: custom(fn, lengthscale=0.3)")
-    for name, value in start.items():
-        if not (isinstance(value, int | float) and math.isfinite(value) and value > 0):
-            raise ConfigError(f"the initial value of {name} is {value!r}; parameters are positive numbers")
+    raise_first(
+        (
+            (
+                not (isinstance(value, int | float) and math.isfinite(value) and value > 0),
+                f"the initial value of {name} is {value!r}; parameters are positive numbers",
+            )
+            for name, value in start.items()
+        ),
+        ConfigError,
+    )
     return CustomKernel(function, dict(start))
 
 

@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from ...core.base.errors import ConfigError
+from ...core.base.errors import ConfigError, raise_first
 from .kernels import CustomKernel, Kernel
 from .tasks import Units
 
@@ -98,10 +98,14 @@ def limits(kernel: Kernel | CustomKernel, units: Units, priors: Priors, bounds: 
     kinds = (*(kernel.kinds if isinstance(kernel, Kernel) else ("custom",) * len(kernel.names)), "noise")
     limited = bounds or {}
     own = {name: _prior(name, value) for name, value in priors.items()} if isinstance(priors, Mapping) else {}
-    for what, given in (("priors", own), ("bounds", limited)):
-        for name in given:
-            if name not in names:
-                raise ConfigError(f"{what} names {name!r}; the parameters are {', '.join(names)}")
+    raise_first(
+        (
+            (name not in names, f"{what} names {name!r}; the parameters are {', '.join(names)}")
+            for what, given in (("priors", own), ("bounds", limited))
+            for name in given
+        ),
+        ConfigError,
+    )
     weak = WEAK if priors == "weak" and isinstance(kernel, Kernel) else {}
     defaults = BOUNDS if isinstance(kernel, Kernel) else {}
     columns, precision = [], []
@@ -142,9 +146,16 @@ def check(kernel: Kernel | CustomKernel, priors: Priors, bounds: Bounds) -> None
     """Raises on priors or bounds that do not fit the kernel."""
     if isinstance(priors, str) and priors != "weak":
         raise ConfigError(f"priors is {priors!r}; choose 'weak', None, or a dict of gp.LogNormal by parameter")
-    for name, given in (("priors", None if priors == "weak" else priors), ("bounds", bounds)):
-        if not (given is None or isinstance(given, Mapping)):
-            raise ConfigError(f"{name} is a {type(given).__name__}; give a dict by parameter, or None")
+    raise_first(
+        (
+            (
+                not isinstance(given, Mapping | None),
+                f"{name} is a {type(given).__name__}; give a dict by parameter, or None",
+            )
+            for name, given in (("priors", None if priors == "weak" else priors), ("bounds", bounds))
+        ),
+        ConfigError,
+    )
     one = torch.ones(1, dtype=torch.float64)
     dimensions = kernel.dimensions if isinstance(kernel, Kernel) else 1
     units = Units(one.expand(1, dimensions), one.expand(1, dimensions), one, one)

@@ -19,7 +19,7 @@ import torch
 
 from ...core.base import arrow
 from ...core.base.background import cores
-from ...core.base.errors import ConfigError, InputError
+from ...core.base.errors import ConfigError, InputError, raise_first
 from ...core.memory.plan import Plan
 from ...core.runs import model_store, parquet
 from ...core.runs.files import write_atomic
@@ -216,19 +216,19 @@ class Store(Mapping[str, np.ndarray]):
         body, folder = self.body, self.folder
         if self.ids is not None and data.ids is not None:
             data = data.in_order(self.ids)
-        for wrong, fault in (
-            (data.tasks != self.tasks, f"{folder} holds {self.tasks} models, and the data has {data.tasks} tasks"),
+        raise_first(
             (
-                data.dimensions != body["dimensions"],
-                f"{folder} holds models of {body['dimensions']} inputs, the data has {data.dimensions}",
-            ),
-            (
-                self.model.known and not data.noise_known,
-                f"the models in {folder} were fitted with a known noise; pass it as noise=",
-            ),
-        ):
-            if wrong:
-                raise InputError(fault)
+                (data.tasks != self.tasks, f"{folder} holds {self.tasks} models, and the data has {data.tasks} tasks"),
+                (
+                    data.dimensions != body["dimensions"],
+                    f"{folder} holds models of {body['dimensions']} inputs, the data has {data.dimensions}",
+                ),
+                (
+                    self.model.known and not data.noise_known,
+                    f"the models in {folder} were fitted with a known noise; pass it as noise=",
+                ),
+            )
+        )
         kept = self.data() if body["digest"] is None else None
         if digest(data) != (body["digest"] if kept is None else digest(kept)):
             raise InputError(
