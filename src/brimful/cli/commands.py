@@ -1,5 +1,6 @@
 """Typer commands made from a workload's declared options."""
 
+import functools
 import inspect
 from collections.abc import Callable
 from pathlib import Path
@@ -36,9 +37,9 @@ def workload_group(name: str, plan: bool) -> Any:
     group.callback()(lambda: None)
     for command in workload.commands:
         if not plan:
-            _add(group, command, _runner(command))
+            _add(group, command, _run)
         elif command.plan is not None:
-            _add(group, command, _planner(command), _flag("probe", "measure two small steps first"))
+            _add(group, command, _explain, _flag("probe", "measure two small steps first"))
     return typer.main.get_command(group)
 
 
@@ -53,23 +54,17 @@ def _unavailable(name: str, error: ConfigError) -> typer.core.TyperCommand:
     )
 
 
-def _runner(command: Command) -> Callable[..., None]:
-    def run(*, json: bool, **options: Any) -> None:
-        config = build(command.config, options)
-        with Events(*filter(None, [sink_for(None)])) as events:
-            summary = command.run(config, RunContext(events))
-        emit(summary, format_summary, json)
-
-    return run
+def _run(command: Command, *, json: bool, **options: Any) -> None:
+    config = build(command.config, options)
+    with Events(*filter(None, [sink_for(None)])) as events:
+        summary = command.run(config, RunContext(events))
+    emit(summary, format_summary, json)
 
 
-def _planner(command: Command) -> Callable[..., None]:
-    def plan(*, json: bool, probe: bool, **options: Any) -> None:
-        assert command.plan is not None
-        made = command.plan(build(command.config, options), probe)
-        emit(made.to_dict(), lambda _: made.explain(), json)
-
-    return plan
+def _explain(command: Command, *, json: bool, probe: bool, **options: Any) -> None:
+    assert command.plan is not None
+    plan = command.plan(build(command.config, options), probe)
+    emit(plan.to_dict(), lambda _: plan.explain(), json)
 
 
 def _add(group: typer.Typer, command: Command, body: Callable[..., None], *more: inspect.Parameter) -> None:
@@ -78,7 +73,7 @@ def _add(group: typer.Typer, command: Command, body: Callable[..., None], *more:
     signature = inspect.Signature(
         sorted(parameters, key=lambda parameter: parameter.default is not inspect.Parameter.empty)
     )
-    function = guarded(body)
+    function = guarded(functools.partial(body, command))
     function.__dict__["__signature__"] = signature
     function.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     function.__doc__ = command.help

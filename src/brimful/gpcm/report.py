@@ -77,8 +77,13 @@ def _confusion(axes: Any, result: GPCMResult) -> None:
         color = "white" if share[row, column] > 0.55 else "#222222"
         text = f"{share[row, column]:.0%}\n{table[row, column]:,}"
         axes.text(column, row, text, ha="center", va="center", color=color, fontsize=9 if K <= 5 else 6)
-    labels = {"title": "confusion matrix", "xlabel": f"predicted ({result.predict_by})", "ylabel": "answered"}
-    axes.set(xticks=range(K), yticks=range(K), **labels)
+    axes.set(
+        title="confusion matrix",
+        xlabel=f"predicted ({result.predict_by})",
+        ylabel="answered",
+        xticks=range(K),
+        yticks=range(K),
+    )
 
 
 def _calibration(axes: Any, result: GPCMResult) -> None:
@@ -89,8 +94,14 @@ def _calibration(axes: Any, result: GPCMResult) -> None:
         predicted = [p_TK[rows, category].mean() for rows in bins]
         observed = [(response[rows] == category).mean() for rows in bins]
         axes.plot(predicted, observed, "o-", ms=3, lw=1, color=color, label=f"answer {category}")
-    axes.set(title="calibration", xlabel="predicted probability", ylabel="observed frequency")
-    axes.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")
+    axes.set(
+        title="calibration",
+        xlabel="predicted probability",
+        ylabel="observed frequency",
+        xlim=(0, 1),
+        ylim=(0, 1),
+        aspect="equal",
+    )
 
 
 def _select_questions(result: GPCMResult) -> np.ndarray:
@@ -116,8 +127,8 @@ def _category_curves(axes: Any, result: GPCMResult, question: int, low: float, h
         axes.plot(theta_A, p_AK[:, category], color=color, lw=1.5)
         frequency = [(response_T[rows] == category).mean() for rows in bins]
         axes.plot(ability, frequency, "o", color=color, ms=5, alpha=0.85)
-    ends = f"{beta_H[0]:.2f} to {beta_H[-1]:.2f}"
-    thresholds = ", ".join(f"{beta:.2f}" for beta in beta_H) if len(beta_H) <= 6 else ends
+    shown, separator = (beta_H, ", ") if len(beta_H) <= 6 else (beta_H[[0, -1]], " to ")
+    thresholds = separator.join(f"{beta:.2f}" for beta in shown)
     name = f"question {result.vocabulary.questions[question]}"
     axes.set_title(f"{name}: alpha {alpha:.2f}, beta {thresholds} ({len(response_T):,} answers)", fontsize=9)
     axes.set(xlim=(low, high), ylim=(-0.02, 1.02))
@@ -180,8 +191,11 @@ def _items(panels: list[Any], result: GPCMResult) -> None:
     seen = asked & (count > 0)
     size = 4 + 40 * count[seen] / max(1, count.max(initial=0))
     panels[2].scatter(items.beta_QH[seen].mean(1), total[seen] / count[seen], s=size, color=BLUE, alpha=0.5, lw=0)
-    panels[2].set(title="difficulty and answers (size: how often asked)")
-    panels[2].set(xlabel="mean threshold", ylabel="mean answer of held-out students")
+    panels[2].set(
+        title="difficulty and answers (size: how often asked)",
+        xlabel="mean threshold",
+        ylabel="mean answer of held-out students",
+    )
 
 
 def _students(result: GPCMResult) -> Any:
@@ -250,9 +264,7 @@ def _knowledge_map(figure: Any, axes: Any, result: GPCMResult) -> None:
     answers for the columns."""
     students = result.held_out.students
     K, Q = students.categories, len(students.questions)
-    owner = np.repeat(np.arange(len(students)), students.lengths)
-    pairs = np.unique(np.stack([owner, students.question]), axis=1)
-    distinct = np.bincount(pairs[0], minlength=len(students))
+    distinct = np.array([len(np.unique(asked)) for asked in np.split(students.question, students.offsets[1:-1])])
     one = students.select([np.argmax(np.minimum(distinct, _ROWS) - 0.02 * np.maximum(0, students.lengths - 100))])
     asked, first = np.unique(one.question[one.question < Q], return_index=True)
     rows = asked[np.argsort(first)][:_ROWS]

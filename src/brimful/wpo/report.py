@@ -32,8 +32,11 @@ def _draw(result: WPOResult) -> Any:
     _draw_columns(samples, data_nd, samples_nd, 0, 1)
     samples.set_title("held-out data and samples" + (", first two principal components" if d > 2 else ""))
     if result.image_shape is not None:
-        images = {"held-out data": rows.held_out_nd, "samples": rows.samples_nd}
-        images["training image or center nearest to each sample"] = rows.nearest_id
+        images = {
+            "held-out data": rows.held_out_nd,
+            "samples": rows.samples_nd,
+            "training image or center nearest to each sample": rows.nearest_id,
+        }
         for panel, (title, images_nd) in zip(panels, images.items(), strict=True):
             _draw_images(panel, images_nd, result.image_shape, title)
     elif d == 2 and len(rows.held_out_nd):
