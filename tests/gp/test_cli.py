@@ -391,7 +391,7 @@ def test_mistakes_about_the_points(models: Path, tmp_path: Path):
 
 def test_a_folder_with_another_fit_is_refused(table: Path, tmp_path: Path):
     options = ["--data", str(table), "--out", str(tmp_path / "models")]
-    invoke("gp", "fit", *options)
+    fit(table, out=tmp_path / "models")
     assert "cannot be resumed" in fails("gp", "fit", *options, "--kernel", "matern32")
     again = invoke("gp", "fit", *options)
     assert (again["tasks"], again["method"]) == (7, "already fitted")

@@ -1,10 +1,17 @@
-"""What gp's commands do."""
+"""What gp's commands do: fit, predict at points given as text or in a file, and report."""
 
+import datetime
+import math
 import shutil
 from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
 import torch
 
 from ..core.base.errors import ChangedError, ConfigError, InputError
@@ -14,11 +21,11 @@ from ..core.runs.context import RunContext
 from ..core.runs.files import write_atomic
 from ..core.runs.rundir import inspect
 from .batch_functions import loo_batch, predict_batch
-from .data.long_table import ColumnNames
+from .data.arrays import as_inputs
+from .data.long_table import ColumnNames, is_moment, moments, numbers, read_table
 from .data.sources import GPData, SyntheticTasks, read, synthetic
 from .fit import fit_data, plan_fit
 from .options import FitConfig, PredictConfig, ReportConfig
-from .predictions import join, read_points
 from .report import report
 from .result import Fit, load
 
@@ -42,7 +49,7 @@ def plan(config: FitConfig, probe: bool) -> Plan:
 
 def run_fit(config: FitConfig, context: RunContext) -> Mapping[str, Any]:
     data = _data(config)
-    at = read_points(config.at, data.inputs).at if config.at is not None else None
+    at = _read_points(config.at, data.inputs).at if config.at is not None else None
     fitted = fit_data(data, config, at=at, progress=context.events.emit, cancel=context.cancel)
     picture = None if config.out is None else str(report(fitted, config.out).save(config.out)[0])
     return fitted.summary() | _held_out(fitted, data) | {"picture": picture}
@@ -92,7 +99,7 @@ def run_predict(config: PredictConfig, context: RunContext) -> Mapping[str, Any]
             "with --keep params+data, into another folder if it kept predictions (or, in Python, give the data to "
             "gp.load(path, x=..., y=...))"
         )
-    points = read_points(config.at, fitted.data.inputs)
+    points = _read_points(config.at, fitted.data.inputs)
     folder = out.with_name(f"{out.name}.run") if ending else out
     options: dict[str, Any] = {"noise": config.observations, "progress": context.events.emit, "cancel": context.cancel}
     try:
@@ -103,7 +110,7 @@ def run_predict(config: PredictConfig, context: RunContext) -> Mapping[str, Any]
         shutil.rmtree(folder)  # of other predictions, which did not end
         result = fitted.predict_to(folder, points.at, **options)
     if ending:
-        write_atomic(out, lambda path: join(folder, fitted, points, ending, path))
+        write_atomic(out, lambda path: _join(folder, fitted, points, ending, path))
         shutil.rmtree(folder)
     return {
         "tasks": len(fitted),
@@ -123,3 +130,108 @@ def run_report(config: ReportConfig, context: RunContext) -> Mapping[str, Any]:
     fitted = load(config.directory)
     made = report(fitted, config.directory)
     return {**made.metrics, **Result.summary(fitted), "picture": str(made.save(into)[0])}
+
+
+@dataclass(frozen=True, slots=True)
+class _Points:
+    """Where to predict.
+
+    Attributes:
+        at: the inputs, (m, d).
+        dates: of each dimension, whether it was given as dates.
+    """
+
+    at: np.ndarray
+    dates: tuple[bool, ...]
+
+
+def _read_points(text: str, inputs: tuple[str, ...] | None = None) -> _Points:
+    """Inputs from start:stop:num, of numbers or dates, or from a file: of a table's columns those that the fit had, or
+    else all."""
+    path = Path(text)
+    if text.count(":") == 2 and not path.exists():
+        return _between(text)
+    if not path.exists():
+        raise InputError(f"{path} does not exist; give start:stop:num, or a .npy, .csv or .parquet file")
+    try:
+        return _array(np.load(path, allow_pickle=False)) if path.suffix == ".npy" else _columns(path, inputs)
+    except (pa.ArrowException, InputError, OSError, TypeError, ValueError) as error:
+        raise InputError(f"{path} cannot be read as points: {error}") from error
+
+
+def _between(text: str) -> _Points:
+    *ends, number = text.split(":")
+    try:
+        (start, stop), dates, count = *_ends(ends), int(number)
+    except ValueError as error:
+        raise ConfigError(
+            f"--at is {text!r}; write start:stop:num, such as 0:1:100 or 2024-01-01:2024-12-31:50"
+        ) from error
+    if count < 1 or not (math.isfinite(start) and math.isfinite(stop)):
+        raise ConfigError(f"--at is {text!r}; num must be at least 1, and start and stop finite")
+    return _Points(np.linspace(start, stop, count).reshape(-1, 1), (dates,))
+
+
+def _ends(texts: list[str]) -> tuple[list[float], bool]:
+    """Numbers, or else dates as days since 1970-01-01, and whether they are."""
+    try:
+        return [float(value) for value in texts], False
+    except ValueError:
+        zero = datetime.date(1970, 1, 1)
+        return [float((datetime.date.fromisoformat(value) - zero).days) for value in texts], True
+
+
+def _array(given: np.ndarray) -> _Points:
+    at = as_inputs(given, "it").double().numpy()
+    if not at.size:
+        raise InputError("it holds none")
+    at = at.reshape(len(at), -1)
+    return _Points(at, (given.dtype.kind == "M",) * at.shape[1])
+
+
+def _columns(path: Path, inputs: tuple[str, ...] | None) -> _Points:
+    table = read_table(path)
+    names = table.column_names
+    lacking = [name for name in inputs or () if name not in names]
+    if inputs and not lacking:
+        names = list(inputs)
+    elif inputs and len(lacking) < len(inputs):
+        raise InputError(f"it has no column {lacking[0]!r}; the models have the inputs {', '.join(inputs)}")
+    if not table.num_rows or not names:
+        raise InputError("it holds none")
+    at = np.stack([numbers(table[name], name) for name in names], axis=1)
+    return _Points(at, tuple(is_moment(table[name].type) for name in names))
+
+
+def _join(folder: Path, fitted: Fit, points: _Points, ending: str, path: Path) -> None:
+    """The shards of a run as one file, one shard in memory at a time: one row per task, or in CSV one row per point."""
+    writer: Any = None
+    for shard in sorted(folder.glob("shard-*.parquet")):
+        table = pq.read_table(shard)
+        task = fitted.ids.take(table["item"].combine_chunks())
+        table = pa.table({"task": task, "mean": table["mean"], "variance": table["variance"]})
+        if ending == ".csv":
+            table = _long(table, points, None if fitted.data is None else fitted.data.inputs)
+        kind = pyarrow.csv.CSVWriter if ending == ".csv" else pq.ParquetWriter
+        writer = writer or kind(path, table.schema)
+        writer.write_table(table)
+    if writer is None:
+        raise InputError("there are no predictions to write: the models are of no task")
+    writer.close()
+
+
+def _long(table: pa.Table, points: _Points, inputs: tuple[str, ...] | None) -> pa.Table:
+    """Predictions with one row per point: task, inputs (dates as dates, in UTC), mean, variance."""
+    tasks, (count, dimensions) = table.num_rows, points.at.shape
+    plain = ("x",) if dimensions == 1 else tuple(f"x_{position}" for position in range(dimensions))
+    names = plain if inputs is None or not {"task", "mean", "variance"}.isdisjoint(inputs) else inputs
+    given = [
+        moments(column) if dates else pa.array(column) for column, dates in zip(points.at.T, points.dates, strict=True)
+    ]
+    return pa.table(
+        {
+            "task": table["task"].take(np.repeat(np.arange(tasks), count)),
+            **{name: value.take(np.tile(np.arange(count), tasks)) for name, value in zip(names, given, strict=True)},
+            **{name: table[name].combine_chunks().flatten() for name in ("mean", "variance")},
+        }
+    )

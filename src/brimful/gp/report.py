@@ -33,7 +33,9 @@ def draw(fit: Fit, run: Path | None = None) -> Any:
     rows = math.ceil((len(names) + 1 + _RUN) / _WIDE)
     figure = figure_of(15, 7.8 + 3.2 * rows)
     grid = figure.add_gridspec(2 + rows, 1, height_ratios=(1, 1, *[0.9] * rows))
-    _tasks(figure, grid, fit)
+    above = grid[:2].subgridspec(2, 3)
+    for position, task in enumerate(_choose(fit).tolist()):
+        _task(figure.add_subplot(above[position]), fit, task)
     cells = _cells(figure, grid, len(names), rows)
     for axes, name in zip(cells, names, strict=False):
         _histogram(axes, f"log10 {name}", np.log10(params[name][params[name] > 0]), BLUE)
@@ -42,13 +44,6 @@ def draw(fit: Fit, run: Path | None = None) -> Any:
     more = f"\nthe first {len(names)} of {len(params)} parameters" if len(params) > len(names) else ""
     figure.suptitle(f"{fit}{more}", fontsize=11)
     return figure
-
-
-def _tasks(figure: Any, grid: Any, fit: Fit) -> None:
-    """Six tasks, in the first two rows."""
-    above = grid[:2].subgridspec(2, 3)
-    for position, task in enumerate(_choose(fit).tolist()):
-        _task(figure.add_subplot(above[position]), fit, task)
 
 
 def _cells(figure: Any, grid: Any, names: int, rows: int) -> list[Any]:
@@ -69,8 +64,10 @@ def _choose(fit: Fit) -> np.ndarray:
 
 
 def _task(axes: Any, fit: Fit, task: int) -> None:
-    x, y = points_of(fit, task)
-    title = textwrap.fill(f"task {fit.ids[task].as_py()}: {_values(fit, task)}", 88)
+    (x, y), names = points_of(fit, task), fit.model.names
+    values = [f"{name}\N{NO-BREAK SPACE}{fit.params[name][task]:.2g}" for name in names[:_NAMED]]
+    more = ", ..." if len(names) > _NAMED else ""
+    title = textwrap.fill(f"task {fit.ids[task].as_py()}: {', '.join(values)}{more}", 88)
     axes.set_title(title, fontsize=8, parse_math=False)  # a name may hold dollars
     if x.shape[1] == 1:
         margin, where = 0.1 * (x.max() - x.min() or 1.0), x[:, 0]
@@ -81,8 +78,8 @@ def _task(axes: Any, fit: Fit, task: int) -> None:
         positions = where = np.arange(len(y))
         axes.set_xlabel(f"points in order of their mean ({x.shape[1]} input dimensions)", fontsize=7)
     mean, variance, noise = fit.predict_task(task, at)
-    for more, alpha in ((noise, 0.12), (0.0, 0.3)):
-        band = 2 * np.sqrt(variance + more)
+    for added, alpha in ((noise, 0.12), (0.0, 0.3)):
+        band = 2 * np.sqrt(variance + added)
         axes.fill_between(positions, mean - band, mean + band, color=BLUE, alpha=alpha, lw=0)
     axes.plot(positions, mean, color=BLUE, lw=1.5)
     axes.plot(where, y, "o", color="#333333", ms=3)
@@ -96,12 +93,6 @@ def points_of(fit: Fit, task: int) -> tuple[np.ndarray, np.ndarray]:
     x = shared.numpy() if shared is not None else batch["x"][0].double().numpy()
     there = np.isfinite(y) & np.isfinite(x).all(1)
     return x[there], y[there]
-
-
-def _values(fit: Fit, task: int) -> str:
-    names = fit.model.names
-    values = [f"{name}\N{NO-BREAK SPACE}{fit.params[name][task]:.2g}" for name in names[:_NAMED]]
-    return ", ".join(values) + (", ..." if len(names) > _NAMED else "")
 
 
 def _histogram(axes: Any, title: str, values: np.ndarray, color: str) -> None:

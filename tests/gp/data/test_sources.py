@@ -20,7 +20,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from brimful import ConfigError, InputError, gp
-from brimful.gp.data.long_table import ColumnNames
+from brimful.gp.data.long_table import ColumnNames, days, plain
 from brimful.gp.data.sources import RaggedTasks, SyntheticTasks, read
 
 from ..helpers.small import fit, long, rows, same
@@ -198,6 +198,12 @@ def test_a_period_that_is_none_is_a_missing_point():
     same(fit([([*DATES[:3], pd.NaT, *DATES[4:]], Y[0])]), fit([(DATES, y)]))
 
 
+def test_periods_are_known_by_the_notes_of_a_file():
+    notes = {"ARROW:extension:name": "pandas.period", "ARROW:extension:metadata": '{"freq": "D"}'}
+    assert days(plain(pa.array([3, 4]), pa.field("ds", pa.int64(), metadata=notes))).tolist() == [3, 4]
+
+
+@pytest.mark.soak
 def test_the_periods_of_a_file_are_known_without_pandas(tmp_path: Path):
     pd.DataFrame({"task": "a", "ds": PERIODS, "y": Y[0]}).to_parquet(tmp_path / "long.parquet")
     program = (

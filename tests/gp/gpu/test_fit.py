@@ -121,7 +121,9 @@ def test_a_matrix_that_is_not_positive_definite_is_infinite_and_alone():
     assert torch.equal(value[[0, 1, 3, 4]], good[[0, 1, 3, 4]])
 
 
-@pytest.mark.parametrize(("text", "dimensions", "ard", "mean"), CASES)
+@pytest.mark.parametrize(
+    ("text", "dimensions", "ard", "mean"), [LINEAR, *(pytest.param(*case, marks=soak) for case in (ARD, *MORE))]
+)
 def test_what_is_evaluated_late_equals_the_plain_twin(text: str, dimensions: int, ard: bool, mean: str):
     kernel, tasks, units, theta = draw(text, dimensions, ard, mean, tasks=3)
     if mean == "constant":
@@ -516,7 +518,7 @@ def test_local_minima_in_the_eigenbasis_are_those_of_the_plain_ones(most: int):
         torch.testing.assert_close(fitted[task, :count], wanted[task, :count], rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize("which", ["short", pytest.param("all", marks=soak)])
+@pytest.mark.parametrize("which", ["first", pytest.param("all", marks=soak)])
 def test_the_kernels_compile_for_a_card(which: str):
     # The interpreter takes types as they come; the compiler does not.
     here = ROOT / "tests/gp/helpers/compiled.py"

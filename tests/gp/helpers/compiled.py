@@ -1,4 +1,4 @@
-"""Compiles the Triton kernels for a card that need not be there, "all" of them or those that are "short"; run by
+"""Compiles the Triton kernels for a card that need not be there, "all" of them or the "first"; run by
 gpu/test_fit.py, in a process that does not interpret."""
 
 # pyright: reportArgumentType=false, reportAttributeAccessIssue=false
@@ -41,7 +41,6 @@ def build_long() -> None:
 
 
 def build_short() -> None:
-    build(grid_search._initialize, {"G": 28, "P": 3, "W": 256}, "*fp64", 4)
     build(grid_search._score, {"P": 3, "SCALED": True, "SURE": -10.4, "W": 256}, "*fp64", 4)
     grid = {"A": 3, "M": 7, "B": 4, "GB": 128, "P": 3, "STARTS": 2, "SECOND_START": 3.0, "S": 16}
     build(grid_search._choose, grid, "*fp64", 2)
@@ -56,7 +55,8 @@ def build_short() -> None:
 
 
 if __name__ == "__main__":
-    build_short()
+    build(grid_search._initialize, {"G": 28, "P": 3, "W": 256}, "*fp64", 4)
     if sys.argv[1] == "all":
+        build_short()
         build_long()
     print("compiled")

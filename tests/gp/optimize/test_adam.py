@@ -143,11 +143,11 @@ def test_shared_inputs_and_missing_points():
 
 @pytest.mark.parametrize("huge", [pytest.param(1e8, marks=pytest.mark.soak), np.inf])
 def test_a_task_of_huge_values_does_not_spoil_the_others(huge: float):
-    x, y = rows(3, 6, 8)
+    x, y = rows(3, 4, 8)
     y[2, 5] = huge
-    fitted = fit(x, y, kernel=RBF, priors=None)
-    others = [0, 1, 3, 4, 5]
-    alone = fit(x[others], y[others], kernel=RBF, priors=None)
+    fitted = fit(x, y, kernel=RBF, priors=None, starts=1, steps=30)
+    others = [0, 1, 3]
+    alone = fit(x[others], y[others], kernel=RBF, priors=None, starts=1, steps=30)
     np.testing.assert_allclose(fitted.nlml[others], alone.nlml, rtol=1e-5, atol=1e-5)
     assert fitted.status[others].tolist() == alone.status.tolist()
     if huge == np.inf:
@@ -156,11 +156,11 @@ def test_a_task_of_huge_values_does_not_spoil_the_others(huge: float):
 
 def test_priors_and_bounds_hold():
     x, y = rows(4, 2, 8)
-    bounded = fit(x, y, kernel=RBF, bounds={"lengthscale": (0.7, 0.8), "noise": (0.1, 10)})
+    bounded = fit(x, y, kernel=RBF, bounds={"lengthscale": (0.7, 0.8), "noise": (0.1, 10)}, starts=1)
     assert (bounded.params["lengthscale"] >= 0.7 - 1e-9).all()
     assert (bounded.params["lengthscale"] <= 0.8 + 1e-9).all()
     assert (bounded.params["noise"] >= 0.1 - 1e-9).all()
-    narrow = fit(x, y, kernel=RBF, priors={"lengthscale": gp.LogNormal(3.0, 1e-3)})
+    narrow = fit(x, y, kernel=RBF, priors={"lengthscale": gp.LogNormal(3.0, 1e-3)}, starts=1)
     np.testing.assert_allclose(narrow.params["lengthscale"], 3.0, rtol=0.02)
 
 

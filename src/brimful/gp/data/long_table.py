@@ -43,9 +43,9 @@ class ColumnNames:
         """The columns of task, inputs and target among these: as they were named, or by their usual names."""
         task, target = self.id or _find("id", names), self.y or _find("y", names)
         inputs = self.inputs or _inputs(names, task, target, self.noise)
-        used = [task, *inputs, target, *([self.noise] if self.noise else [])]
         raise_first(
-            (name not in names, f"the table has no column {name!r}; it has {', '.join(names)}") for name in used
+            (name not in names, f"the table has no column {name!r}; it has {', '.join(names)}")
+            for name in (task, *inputs, target, *([self.noise] if self.noise else []))
         )
         return task, inputs, target
 

@@ -308,16 +308,15 @@ def _pair(task: int, pair: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray | No
     x = x[:, None] if x.ndim == 1 else x
     noise = as_tensor(pair[2], f"noise of task {task}").double() if len(pair) == 3 else None
     shape = () if noise is None else tuple(noise.shape)
-    targets = f"and {len(y)} targets"
     raise_first(
         (
             (
                 x.ndim != 2 or len(x) != len(y),
-                f"task {task} has x of shape {tuple(x.shape)} {targets}; they must match",
+                f"task {task} has x of shape {tuple(x.shape)} and {len(y)} targets; they must match",
             ),
             (
                 shape not in ((), (1,), (len(y),)),
-                f"task {task} has noise of shape {shape} {targets}; give one variance, or one per target",
+                f"task {task} has noise of shape {shape} and {len(y)} targets; give one variance, or one per target",
             ),
         )
     )

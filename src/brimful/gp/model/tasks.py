@@ -185,12 +185,16 @@ def standardize(
     flat_T = count_T == 0  # which tasks have targets that do not differ from a constant mean, or from 0
     if y_TN.shape[1]:
         flat_T = residual_TN.abs().amax(1) <= 1e-12 * y_TN.abs().amax(1)
+    # Scales whose squares, times the bounds of the parameters, are beyond float32.
+    scale_TD, scale_T = units.x_scale_TD, units.y_scale_T
+    beyond_T = ~torch.isfinite(units.y_offset_T + scale_T) | (scale_T > 1e17) | (scale_T < 1e-14)
+    beyond_T = beyond_T | (scale_TD > 1e30).any(1) | (scale_TD < 1e-30).any(1)
     flag_T = torch.zeros_like(count_T)
     for where, flag in (
         (flat_T, TaskStatus.FLAT),
         (count_T <= coefficients(mean, x_TND.shape[2]), TaskStatus.FEW),
         (count_T == 0, TaskStatus.EMPTY),
-        (invalid_T | (_out_of_range(units) & ~flat_T), TaskStatus.INVALID),
+        (invalid_T | (beyond_T & ~flat_T), TaskStatus.INVALID),
     ):
         flag_T = torch.where(where, int(flag), flag_T)
     if known_TN is None:
@@ -199,13 +203,6 @@ def standardize(
         known_TN = torch.where(mask_TN, known_TN, 0.0) / units.y_scale_T[:, None].square()
     tasks = TaskBatch(x_TND, residual_TN / units.y_scale_T[:, None], mask_TN, known_TN, mean)
     return tasks, units, flag_T
-
-
-def _out_of_range(units: Units) -> Tensor:
-    """Scales whose squares, times the bounds of the parameters, are beyond float32."""
-    x_TD, y_T = units.x_scale_TD, units.y_scale_T
-    lost_T = ~torch.isfinite(units.y_offset_T + y_T)
-    return lost_T | (y_T > 1e17) | (y_T < 1e-14) | (x_TD > 1e30).any(1) | (x_TD < 1e-30).any(1)
 
 
 def _units(

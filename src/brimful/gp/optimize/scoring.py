@@ -156,10 +156,13 @@ def grid_search(
     values of periods, in place of the grid's."""
     every = torch.arange(len(count_T), device=count_T.device, dtype=torch.int32)
     some = max(1, _GRID_AT_ONCE // len(grid(kernel, limits)[0]))
-    parts = []
-    for index in every.split(some):
-        own_TFW = None if periods_TFW is None else periods_TFW[index]
-        parts.append(_grid_search(kernel, limits.select(index), options, count_T[index], index, score, own_TFW))
+    parts = [
+        _grid_search(
+            kernel, limits.select(index), options, count_T[index], index, score,
+            None if periods_TFW is None else periods_TFW[index],
+        )
+        for index in every.split(some)
+    ]  # fmt: skip
     return torch.cat([part[0] for part in parts]), torch.cat([part[1] for part in parts])
 
 

@@ -58,7 +58,12 @@ def write_model(
         "mean": model.mean,
         "known": model.known,
         "keep": keep,
-        "priors": {name: _pair(prior) for name, prior in priors.items()} if isinstance(priors, Mapping) else priors,
+        "priors": {
+            name: [prior.median, prior.spread] if isinstance(prior, LogNormal) else list(prior)
+            for name, prior in priors.items()
+        }
+        if isinstance(priors, Mapping)
+        else priors,
         "bounds": {name: list(pair) for name, pair in model.bounds.items()} if model.bounds else None,
         "options": asdict(model.options),
         "shared": None if model.shared is None else model.shared.tolist(),
@@ -76,10 +81,6 @@ def write_model(
         (folder / "ids.parquet").unlink(missing_ok=True)  # of an earlier fit of the same data
     tables = {} if data.ids is None else {"ids": pa.table({"task": data.ids})}
     model_store.save(folder, kind=_KIND, version=_VERSION, meta=meta, tensors={}, tables=tables)
-
-
-def _pair(prior: Any) -> list[float]:
-    return [prior.median, prior.spread] if isinstance(prior, LogNormal) else list(prior)
 
 
 def write_data(folder: Path, data: GPData) -> None:
@@ -173,7 +174,17 @@ class Store(Mapping[str, np.ndarray]):
             raise InputError(
                 f"the models in {folder} have a kernel of your own, {self.body['kernel']}; pass it as kernel="
             )
-        self.model = self._model(kernel)
+        body, priors = self.body, self.body["priors"]
+        self.model = GPModel(
+            kernel=kernel or parse(body["kernel"], body["dimensions"], body["ard"]),
+            mean=body["mean"],
+            priors={name: LogNormal(*pair) for name, pair in priors.items()} if isinstance(priors, dict) else priors,
+            bounds={name: tuple(pair) for name, pair in body["bounds"].items()} if body["bounds"] else None,
+            known=body["known"],
+            options=ScoringOptions(**body["options"]),
+            shared=None if body["shared"] is None else torch.tensor(body["shared"], dtype=torch.float64),
+            dimensions=body["dimensions"],
+        )
         if list(self.model.names) != self.body["names"]:
             raise InputError(
                 f"kernel= has the parameters {', '.join(self.model.kernel.names)}; the models have "
@@ -185,19 +196,6 @@ class Store(Mapping[str, np.ndarray]):
         self._names = {name if name in self.model.names else name.removeprefix(LOG): name for name in stored}
         table = self._stored.table("ids", optional=True)
         self.ids: pa.Array | None = None if table is None else table["task"].combine_chunks()
-
-    def _model(self, kernel: CustomKernel | None) -> GPModel:
-        body, priors = self.body, self.body["priors"]
-        return GPModel(
-            kernel=kernel or parse(body["kernel"], body["dimensions"], body["ard"]),
-            mean=body["mean"],
-            priors={name: LogNormal(*pair) for name, pair in priors.items()} if isinstance(priors, dict) else priors,
-            bounds={name: tuple(pair) for name, pair in body["bounds"].items()} if body["bounds"] else None,
-            known=body["known"],
-            options=ScoringOptions(**body["options"]),
-            shared=None if body["shared"] is None else torch.tensor(body["shared"], dtype=torch.float64),
-            dimensions=body["dimensions"],
-        )
 
     def data(self) -> GPData | None:
         """The tasks' points; None where they were not kept."""
