@@ -87,7 +87,7 @@ def _table(source: Any) -> pa.Table:
         raise InputError(f"{path} does not exist; check the path")
     try:
         if path is None:
-            frame = source.collect() if _lazy(source) else source
+            frame = source.collect() if _lazy(source) else source  # pyright: ignore[reportAttributeAccessIssue]
             return pa.table(frame) if hasattr(frame, "__arrow_c_stream__") else pa.Table.from_pandas(frame)
         name = path.name.lower().removesuffix(".gz")
         if name.endswith((".csv", ".tsv")):

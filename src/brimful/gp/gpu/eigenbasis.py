@@ -48,11 +48,11 @@ def _down(k, near, REACH: tl.constexpr):
 @triton.jit
 def _around(grid, at, here):
     """The polynomial through seven points beside each other."""
+    middle = tl.load(grid + at, mask=here, other=0.0)
     return _through(
         tl.load(grid + at - 3, mask=here, other=0.0), tl.load(grid + at - 2, mask=here, other=0.0),
-        tl.load(grid + at - 1, mask=here, other=0.0), tl.load(grid + at, mask=here, other=0.0),
-        tl.load(grid + at + 1, mask=here, other=0.0), tl.load(grid + at + 2, mask=here, other=0.0),
-        tl.load(grid + at + 3, mask=here, other=0.0),
+        tl.load(grid + at - 1, mask=here, other=0.0), middle, tl.load(grid + at + 1, mask=here, other=0.0),
+        tl.load(grid + at + 2, mask=here, other=0.0), tl.load(grid + at + 3, mask=here, other=0.0),
     )  # fmt: skip
 
 
