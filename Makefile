@@ -18,7 +18,7 @@ test: $(STAMP)           ## the tests, as CI runs them, on all cores
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist worksteal
 
 soak: $(STAMP)           ## long fault rounds and large property tests
-	BRIMFUL_SOAK=1 $(BIN)/python -m pytest -m soak --timeout=3600
+	BRIMFUL_SOAK=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m soak -n auto --dist worksteal --timeout=3600
 
 check: $(STAMP)          ## lint, format and types
 	$(BIN)/ruff check .

@@ -48,7 +48,7 @@ SOAK = "BRIMFUL_SOAK" in os.environ
 settings.register_profile(
     "brimful",
     deadline=None,
-    max_examples=1000 if SOAK else 30,
+    max_examples=200 if SOAK else 30,
     derandomize=not SOAK,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )

@@ -47,7 +47,9 @@ def test_all_rows_on_the_device_where_they_fit_and_batches_otherwise(device: tor
     assert [each.reason for each in tight.rejected] == ["all of it at once is over the budget"]
 
 
-@given(st.integers(1, 10**6), st.integers(1, 10**6), st.integers(1, 10**4), st.integers(1, 10**12), st.integers(1, 8))
+@given(
+    st.integers(1, 10**6), st.integers(1, 10**6), st.integers(1, 10**4), st.integers(1000, 10**12), st.integers(1, 8)
+)
 def test_a_plan_is_within_the_budget_or_there_is_none(samples: int, width: int, size: int, budget: int, ranks: int):
     rows, order = Described(samples, width), Order(samples, size)
     try:
