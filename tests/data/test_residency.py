@@ -58,7 +58,8 @@ def test_a_plan_is_within_the_budget_or_there_is_none(samples: int, width: int, 
         assert width * min(samples, -(-size // ranks)) * 4 * 1.1 >= budget * 0.99
         return
     assert plan.predicted <= plan.cost.guarded(samples if plan.tier == "device" else 1) <= budget
-    assert plan.tier == "device" or rows.nbytes * 1.1 > budget * 0.5 or plan.predicted * 10 > budget
+    needed = rows.nbytes + 16 * samples  # with the order of an epoch
+    assert plan.tier == "device" or needed * 1.1 > budget * 0.5 or plan.predicted * 10 >= budget
 
 
 def test_ranks_need_room_for_their_part_of_a_batch_only():
