@@ -1,7 +1,5 @@
 """A digest that is equal exactly when the data is."""
 
-import copy
-import functools
 from pathlib import Path
 
 import numpy as np
@@ -153,57 +151,6 @@ def test_what_has_no_fingerprint_says_what_to_do(value: object):
 def test_a_path_that_is_not_there_says_so(tmp_path: Path):
     with pytest.raises(InputError, match="does not exist"):
         fingerprint.of(tmp_path / "nothing")
-
-
-def scaled(factor: float, offset: float = 0.0):
-    def scale(x, power=2):
-        return factor * x**power + offset
-
-    return scale
-
-
-def test_a_function_is_its_code_and_what_it_closes_over():
-    same = fingerprint.of_function(scaled(2.0))
-    assert same.startswith("scaled.<locals>.scale (")
-    assert fingerprint.of_function(scaled(2.0)) == same
-    assert fingerprint.of_function(scaled(3.0)) != same
-    assert fingerprint.of_function(lambda x: x + 1) != fingerprint.of_function(lambda x: x + 2)
-    assert fingerprint.of_function(lambda x, k=1: x + k) != fingerprint.of_function(lambda x, k=2: x + k)
-    assert fingerprint.of_function(lambda x, *, k=1: x + k) != fingerprint.of_function(lambda x, *, k=2: x + k)
-
-
-def test_a_function_keeps_its_fingerprint_when_it_has_run():
-    function = scaled(2.0)
-    before = fingerprint.of_function(function)
-    for _ in range(100):
-        function(3.0)
-    assert fingerprint.of_function(function) == before
-
-
-def test_a_partial_is_its_function_and_arguments():
-    same = fingerprint.of_function(functools.partial(scaled, 2.0, offset=1.0))
-    assert fingerprint.of_function(functools.partial(scaled, 2.0, offset=1.0)) == same
-    assert fingerprint.of_function(functools.partial(scaled, 2.0, offset=2.0)) != same
-    assert fingerprint.of_function(functools.partial(scaled, 3.0, offset=1.0)) != same
-
-
-def test_a_module_is_its_forward_and_its_weights():
-    torch.manual_seed(0)
-    module = torch.nn.Linear(3, 2)
-    same = fingerprint.of_function(module)
-    assert fingerprint.of_function(copy.deepcopy(module)) == same
-    with torch.no_grad():
-        module.bias[0] += 1
-    assert fingerprint.of_function(module) != same
-
-
-def test_a_function_that_calls_itself_or_holds_anything_has_a_fingerprint():
-    def countdown(n):
-        return countdown(n - 1) if n else held
-
-    held = object()
-    assert fingerprint.of_function(countdown) == fingerprint.of_function(countdown)
-    assert fingerprint.of_function(len) != fingerprint.of_function(countdown)
 
 
 @pytest.mark.gpu

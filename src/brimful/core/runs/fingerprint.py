@@ -3,10 +3,7 @@
 Content is hashed, not dates or names, in pieces on several threads: about 1.3 GB/s for each core.
 """
 
-import contextlib
-import functools
 import hashlib
-import types
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
@@ -26,102 +23,14 @@ _PIECE = 32 * 2**20
 def of(value: Any) -> str:
     """The digest of a tensor, array, Arrow table, path (file or folder), number, text, None, or any nesting of
     these in tuples, lists and dicts."""
-    return _digest(value).hex()[:32]
+    return digest(value).hex()[:32]
 
 
-def of_function(function: Any) -> str:
-    """A function's name and a digest of what it does, as far as that can be seen: its code and defaults, what it
-    closes over, the tensors, modules, numbers and neighboring functions it finds in its module, a partial's
-    arguments, an object's attributes, a network's layers and weights."""
-    return f"{_name(function)} ({_hash(*_behavior(function)).hex()[:12]})"
-
-
-def _name(function: Any) -> str:
-    if isinstance(function, functools.partial):
-        plain = {key: value for key, value in function.keywords.items() if isinstance(value, int | float | str)}
-        return f"{_name(function.func)}({', '.join(f'{key}={value!r}' for key, value in plain.items())})"
-    return getattr(function, "__qualname__", None) or type(function).__qualname__
-
-
-def _behavior(function: Any, within: tuple[Any, ...] = ()) -> Iterator[bytes | str]:
-    plain = getattr(function, "__func__", function)
-    if any(plain is outer for outer in within):  # it leads back to itself: its code is in the digest already
-        yield getattr(plain, "__qualname__", type(plain).__qualname__)
-        return
-    within = (*within, plain)
-    if isinstance(function, torch.nn.Module):
-        for name, layer in function.named_modules():
-            yield f"{name} {type(layer).__qualname__} {layer.extra_repr()} {layer.training}"
-            yield from _behavior(type(layer).forward, within)
-        yield _digest(dict(function.state_dict()))
-    elif isinstance(function, functools.partial):
-        yield from _behavior(function.func, within)
-        for value in (*function.args, *(part for pair in sorted(function.keywords.items()) for part in pair)):
-            yield _seen(value, within)
-    elif isinstance(plain, types.FunctionType):
-        yield from _code(plain.__code__)
-        for value in (*(plain.__defaults__ or ()), *(plain.__kwdefaults__ or {}).values(), *_around(plain)):
-            yield _seen(value, within)
-        if plain is not function:
-            yield _seen(function.__self__, within)
-    else:
-        yield type(function).__qualname__
-        if isinstance(call := type(function).__call__, types.FunctionType):
-            yield from _behavior(call, within)
-        yield _attributes(function, within)
-
-
-def _around(function: types.FunctionType) -> Iterator[Any]:
-    """What a function closes over, and what it names in its module, of the kinds that decide results."""
-    for cell in function.__closure__ or ():
-        with contextlib.suppress(ValueError):  # a cell that is not filled yet
-            yield cell.cell_contents
-    for name in sorted(_names(function.__code__)):
-        value = function.__globals__.get(name)
-        if isinstance(value, torch.Tensor | torch.nn.Module | np.ndarray | int | float | str) or (
-            isinstance(value, types.FunctionType) and value.__module__ == function.__module__
-        ):
-            yield value
-
-
-def _names(code: types.CodeType) -> set[str]:
-    inner = (constant for constant in code.co_consts if isinstance(constant, types.CodeType))
-    return set(code.co_names).union(*(_names(code) for code in inner))
-
-
-def _attributes(value: Any, within: tuple[Any, ...]) -> bytes:
-    named = getattr(value, "__dict__", None) or {
-        name: getattr(value, name) for name in getattr(type(value), "__slots__", ()) if hasattr(value, name)
-    }
-    parts = (part for name, held in sorted(named.items()) for part in (name, _seen(held, (*within, value))))
-    return _hash(type(value).__qualname__, *parts)
-
-
-def _code(code: types.CodeType) -> Iterator[bytes | str]:
-    yield code.co_code
-    yield repr(code.co_names)
-    for constant in code.co_consts:
-        if isinstance(constant, types.CodeType):
-            yield from _code(constant)
-        else:
-            yield repr(sorted(constant, key=repr) if isinstance(constant, frozenset) else constant)
-
-
-def _seen(value: Any, within: tuple[Any, ...]) -> bytes:
-    if callable(value):
-        return _hash(*_behavior(value, within))
-    if any(value is outer for outer in within):
-        return _hash(type(value).__qualname__)
-    try:
-        return _digest(value)
-    except InputError:
-        return _attributes(value, within)
-
-
-def _digest(value: Any) -> bytes:
+def digest(value: Any) -> bytes:
+    """The whole digest, in bytes: see `of`."""
     match value:
         case None | bool() | int() | float() | str() | bytes():
-            return _hash(type(value).__name__, repr(value))
+            return join(type(value).__name__, repr(value))
         case torch.Tensor():
             return _pieces(("tensor", str(value.dtype), tuple(value.shape)), _tensor_pieces(value))
         case np.ndarray():
@@ -135,17 +44,21 @@ def _digest(value: Any) -> bytes:
         case Path():
             return _path(value)
         case Mapping():
-            pairs = sorted((_digest(key), _digest(part)) for key, part in value.items())  # keys need not compare
-            return _hash("dict", *(part for pair in pairs for part in pair))
+            return join("dict", *(part for pair in _pairs(value) for part in pair))
         case tuple() | list():
-            return _hash("tuple", *(_digest(part) for part in value))
+            return join("tuple", *(digest(part) for part in value))
     raise InputError(
         f"a {type(value).__name__} has no fingerprint, so a run on it cannot be resumed; pass fingerprint= with "
         "a text that changes whenever the data does"
     )
 
 
-def _hash(*parts: str | bytes) -> bytes:
+def _pairs(table: Mapping[Any, Any]) -> list[tuple[bytes, bytes]]:
+    return sorted((digest(key), digest(value)) for key, value in table.items())  # keys need not compare
+
+
+def join(*parts: str | bytes) -> bytes:
+    """One digest of several parts; where one ends and the next begins counts."""
     total = hashlib.sha256()
     for part in parts:
         data = part if isinstance(part, bytes) else part.encode()
@@ -160,7 +73,7 @@ def _pieces(head: Any, pieces: Iterable[Any]) -> bytes:
     with ThreadPoolExecutor(threads) as pool:
         while window := list(islice(waiting, 2 * threads)):  # a few at a time: a file is never held whole
             digests += pool.map(lambda piece: hashlib.sha256(piece).digest(), window)
-    return _hash(repr(head), *digests)
+    return join(repr(head), *digests)
 
 
 def _tensor_pieces(tensor: torch.Tensor) -> Iterator[np.ndarray]:
@@ -195,7 +108,7 @@ def _arrow_bytes(table: pa.Table) -> bytes:
 def _path(path: Path) -> bytes:
     if path.is_dir():
         files = sorted(file for file in path.rglob("*") if file.is_file() and not file.name.startswith((".", "_")))
-        return _hash("folder", *(part for file in files for part in (str(file.relative_to(path)), _path(file))))
+        return join("folder", *(part for file in files for part in (str(file.relative_to(path)), _path(file))))
     if not path.exists():
         raise InputError(f"{path} does not exist; check the path")
     return _pieces(("file", path.stat().st_size), _file_pieces(path))
