@@ -12,6 +12,7 @@ import torch
 from ..core.base.errors import InputError
 from ..core.base.pytree import as_tensor
 from ..core.runs import fingerprint
+from ..core.runs.function_fingerprint import of_function
 from .dataset import Dataset, Field, Gather, some, unpack
 
 
@@ -85,7 +86,7 @@ class Decoded(Dataset):
 
     def fingerprint(self) -> str:
         try:
-            return fingerprint.of([list(self._samples), fingerprint.of_function(self._decode)])
+            return fingerprint.of([list(self._samples), of_function(self._decode)])
         except InputError as error:
             raise InputError(
                 "the samples to decode have no fingerprint to know them by when a state is restored; pass fingerprint= "

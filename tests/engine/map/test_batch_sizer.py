@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from brimful.core.memory.cost import Cost
-from brimful.engine.map.batch_size import AllocatorRetried, BatchMeasurement, MemoryExceeded, ProbeFailed
+from brimful.engine.map.batch_size import AllocatorRetried, BatchMeasurement, ItemTooBig, MemoryExceeded, ProbeFailed
 from brimful.engine.map.batch_sizer import BatchSizer, BatchSpan
+from brimful.engine.map.memory_model import Ceiling
 
 GB = 10**9
 
@@ -148,7 +149,32 @@ def test_after_a_batch_ran_out_of_memory_none_is_as_large_again(step: int, lengt
     spans = simulate(sizer, full=full)
     assert tile(spans, length)
     for now, weight in failed:
-        assert all(span.stop - span.start <= max(1, 0.7 * weight) for span in spans[now:])
+        assert all(span.stop - span.start <= max(1, 0.7 * weight) for span in spans[now : now + 60])
+
+
+def test_a_ceiling_rises_again_and_each_time_later():
+    ceiling = Ceiling().lowered(64, 128)
+    waits = []
+    for _ in range(4):
+        before, quiet = ceiling.weight, 0
+        while ceiling.weight == before:
+            ceiling, quiet = ceiling.after_batch(), quiet + 1
+        waits.append(quiet)
+        assert ceiling.weight > before
+        ceiling = ceiling.lowered(before, 128)
+    assert waits == [64, 128, 256, 512]
+
+
+def test_what_one_item_that_is_too_big_taught_is_forgotten():
+    sizer = BatchSizer(length=100_000, size=16.0)
+    simulate_some(sizer, 4)
+    before = sizer.state
+    for weight in (before.size, before.size / 2, 1.0):
+        sizer.observe(MemoryExceeded(weight, contended=False, available=1 << 30))
+    assert sizer.state.capacity(1 << 30) < 1
+    sizer.observe(ItemTooBig(before))
+    assert sizer.state.ceiling == before.ceiling and sizer.state.size == before.size
+    assert sizer.state.capacity(1 << 30) == before.capacity(1 << 30)
 
 
 @given(st.floats(2, 100), st.integers(20, 200))

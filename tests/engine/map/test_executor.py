@@ -17,6 +17,7 @@ from brimful.core.base.errors import DeviceError, InputError
 from brimful.core.memory.oom import InseparableBatch, error_line, is_device_lost, is_out_of_memory
 from brimful.engine.map.batch import Batch, Status
 from brimful.engine.map.executor import BatchResult, Executor
+from brimful.engine.map.fallback import make_executor
 from brimful.engine.map.sources import LoadedBatch
 
 from .mapping import Recorded, rows, same, stamped
@@ -29,7 +30,7 @@ def batch(tree: Any, **options: Any) -> LoadedBatch:
 
 
 def once(fn: Callable[[Any], Any], tree: Any, **options: Any) -> BatchResult:
-    return Executor(fn, CPU, **options).run(batch(tree))
+    return make_executor(fn, CPU, **options).run(batch(tree))
 
 
 def fails_on(bad: Sequence[int], fn: Callable[[Any], Any] = stamped) -> Callable[[torch.Tensor], Any]:

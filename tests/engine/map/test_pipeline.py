@@ -1,6 +1,5 @@
 """The pipeline on one device, with memory and other processes that do as the test says."""
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,6 @@ from brimful.engine.map.batch import Status
 from brimful.engine.map.batch_size import BatchMeasurement, Observation, SizerState
 from brimful.engine.map.batch_sizer import BatchSizer, BatchSpan
 from brimful.engine.map.executor import BatchResult, Executor
-from brimful.engine.map.memory_model import MemoryModel
 from brimful.engine.map.pipeline import Pipeline
 from brimful.engine.map.scheduler import Scheduler
 from brimful.engine.map.sources import LoadedBatch, item_source
@@ -46,7 +44,6 @@ class BareScheduler(Scheduler):
         self.results: dict[int, BatchResult] = {}
         self.begun: list[tuple[int, int]] = []
         self.warnings: list[str] = []
-        self.item_bytes: int | None = None  # what an item is predicted to take
 
     def next(self, available: int) -> BatchSpan | None:
         return self.sizer.next(available)
@@ -57,9 +54,7 @@ class BareScheduler(Scheduler):
     def begin(self, start: int, stop: int) -> SizerState:
         if (start, stop) not in self.begun:
             self.begun.append((start, stop))
-        if self.item_bytes is None:
-            return self.sizer.state
-        return replace(self.sizer.state, memory=MemoryModel(Cost(self.item_bytes, 0)))
+        return self.sizer.state
 
     def done(self, done: BatchResult, measurement: BatchMeasurement) -> None:
         assert done.start not in self.results
@@ -84,10 +79,16 @@ class BareScheduler(Scheduler):
         return [x for start in sorted(self.results) for x in self.results[start].values.tolist()]  # type: ignore[union-attr]
 
 
-def run_pipeline(fn: Any, scheduler: BareScheduler, machine: Machine | None = None, sleep: Any = None) -> None:
+def run_pipeline(
+    fn: Any,
+    scheduler: BareScheduler,
+    machine: Machine | None = None,
+    sleep: Any = lambda seconds: None,
+    item_cost: Cost | None = None,
+) -> None:
     machine = machine or Machine()
     with MemoryLimit("100MB", CPU, read=machine.read) as memory_limit:
-        Pipeline(Executor(fn, CPU), memory_limit, scheduler, sleep or (lambda seconds: None)).run()
+        Pipeline(Executor(fn, CPU), memory_limit, scheduler, item_cost, sleep).run()
 
 
 def full() -> torch.OutOfMemoryError:
@@ -170,8 +171,7 @@ def test_an_item_that_does_not_fit_all_there_is_is_flagged_at_once():
 
 def test_on_a_cpu_an_item_predicted_to_be_too_big_is_not_tried():
     recorded, scheduler = Recorded(lambda x: x), BareScheduler(torch.arange(3.0), size=1.0)
-    scheduler.item_bytes = 101 * MB
-    run_pipeline(recorded, scheduler)
+    run_pipeline(recorded, scheduler, item_cost=Cost(101 * MB, 0))
     assert recorded.sizes == []
     assert scheduler.status == [Status.TOO_BIG] * 3
 
@@ -209,16 +209,16 @@ def test_a_batch_that_is_over_the_budget_on_a_cpu_makes_the_next_ones_smaller(mo
     assert recorded.sizes[-1] <= 10
 
 
-def test_a_process_that_has_grown_does_not_make_its_items_too_big():
-    recorded, scheduler = Recorded(lambda x: x), BareScheduler(torch.arange(6.0), size=1.0)
+def test_item_after_item_that_does_not_fit_ends_the_run_with_a_sentence():
+    def function(x: torch.Tensor) -> torch.Tensor:
+        if x[0] >= 8:
+            raise full()
+        return x
 
-    def growing(x: torch.Tensor) -> torch.Tensor:
-        scheduler.item_bytes = 101 * MB
-        return recorded(x)
-
-    run_pipeline(growing, scheduler)
-    assert scheduler.status == [0] * 6
-    assert recorded.sizes == [1] * 6
+    scheduler = BareScheduler(torch.arange(4000.0), size=4.0)
+    with pytest.raises(BudgetError, match="64 items in a row did not fit, each of them alone: of the budget of 100 MB"):
+        run_pipeline(function, scheduler)
+    assert len(scheduler.results) < 100 and scheduler.results[0].status.tolist() == [0] * 4
 
 
 def test_items_that_fail_together_are_done_apart():

@@ -14,7 +14,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from brimful.core.base.errors import BrimfulWarning, CorruptError, InputError
+from brimful.core.base.errors import BrimfulWarning, CorruptError, InputError, StorageError
 from brimful.engine.map.executor import BatchResult
 from brimful.engine.map.shards import Shards
 
@@ -77,6 +77,81 @@ def test_no_shards_and_shards_without_values(tmp_path: Path):
     assert shards.values() is None
 
 
+def written(folder: Path, spans: list[tuple[int, int]]) -> Shards:
+    folder.mkdir(exist_ok=True)
+    shards = Shards(folder, "me")
+    for start, stop in spans:
+        shards.write(done(start, stop - start, torch.arange(start, stop) / 7, p0="bad"), np.arange(start, stop))
+    return shards
+
+
+@pytest.mark.parametrize("shuffled", [False, True])
+def test_small_batches_are_collected_into_larger_shards(tmp_path: Path, shuffled: bool):
+    spans = [(start, start + 1) for start in range(2000)]
+    if shuffled:
+        np.random.default_rng(0).shuffle(spans)
+    shards = written(tmp_path, spans)
+    assert len(list(tmp_path.glob("shard-*"))) < (600 if shuffled else 100)
+    for opened in (shards, Shards(tmp_path, "me")):
+        read = list(opened.finished())
+        assert sorted(item for _, (index, _, _) in read for item in index.tolist()) == list(range(2000))
+        assert sum(len(messages) for _, (_, _, messages) in read) == 2000
+        assert same(opened.values(2000), torch.arange(2000) / 7)
+
+
+def test_a_collection_that_a_crash_cut_short_counts_once(tmp_path: Path):
+    parts = [(start, start + 2) for start in range(0, 64, 2)]
+    written(tmp_path / "parts", parts[:-1])
+    kept = list((tmp_path / "parts").glob("shard-*"))
+    assert len(kept) == 31
+    written(tmp_path / "whole", parts)
+    assert [path.name for path in (tmp_path / "whole").glob("shard-*")] == ["shard-000000000000-000000000064.parquet"]
+    for path in kept:  # as if they had not been deleted yet
+        shutil.copy(path, tmp_path / "whole")
+    shards = Shards(tmp_path / "whole", "me")
+    assert same(shards.values(64), torch.arange(64) / 7)
+    assert [span for span, _ in shards.finished()] == [(0, 64)]
+    assert len(list((tmp_path / "whole").glob("shard-*"))) == 1
+
+
+def test_a_damaged_collection_gives_way_to_its_parts(tmp_path: Path):
+    for name, count in (("parts", 31), ("whole", 32)):
+        written(tmp_path / name, [(start, start + 1) for start in range(count)])
+    for path in (tmp_path / "parts").glob("shard-*"):
+        shutil.copy(path, tmp_path / "whole")
+    whole = tmp_path / "whole" / "shard-000000000000-000000000032.parquet"
+    whole.write_bytes(whole.read_bytes()[:-40])
+    with pytest.warns(BrimfulWarning, match="is damaged"):
+        assert [span for span, _ in Shards(tmp_path / "whole", "me").finished()] == [(n, n + 1) for n in range(31)]
+
+
+def test_a_shard_that_is_deleted_or_copied_over_another_is_missed(tmp_path: Path):
+    shards = filled(tmp_path)
+    first, second = sorted(tmp_path.glob("shard-*"))
+    content = first.read_bytes()
+    shutil.copy(first, second)
+    with pytest.raises(CorruptError, match="another place"):
+        shards.values(8)
+    second.unlink()
+    for opened in (shards, Shards(tmp_path, "me")):
+        with pytest.raises(CorruptError, match=r"does not hold every item once: 4 are missing .* item 4"):
+            opened.values(8)
+    with pytest.raises(StorageError, match="is gone"):
+        shards.check_present()
+    second.write_bytes(content)
+    with pytest.warns(BrimfulWarning, match="another place"):
+        assert [span for span, _ in Shards(tmp_path, "me").finished()] == [(0, 4)]
+
+
+def test_a_result_of_another_form_is_refused_at_once_and_after_a_resume(tmp_path: Path):
+    filled(tmp_path)
+    shards = Shards(tmp_path, "me")
+    assert len(list(shards.finished())) == 2
+    for other in (torch.zeros(4), {"x": torch.zeros(4, dtype=torch.float64), "m": torch.zeros(4, 2, 3)}):
+        with pytest.raises(InputError, match="must be the same in all"):
+            shards.write(done(8, 4, other), np.arange(8, 12))
+
+
 def test_a_part_with_the_name_of_a_column_is_refused(tmp_path: Path):
     with pytest.raises(InputError, match="'status'"):
         Shards(tmp_path, "me").write(done(0, 2, {"status": torch.zeros(2)}), np.arange(2))
@@ -88,7 +163,7 @@ def damaged(shards: Shards, name: str, words: str) -> None:
         intact = [span for span, _ in shards.finished()]
     assert intact == [(4, 8)]
     assert (shards.folder / name).with_suffix(".damaged").exists()
-    assert [path.name for path in shards.paths()] == ["shard-000000000004-000000000008.parquet"]
+    assert [path.name for path in shards.folder.glob("shard-*.parquet")] == ["shard-000000000004-000000000008.parquet"]
 
 
 FIRST = "shard-000000000000-000000000004.parquet"

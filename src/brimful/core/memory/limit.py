@@ -9,6 +9,8 @@ from typing import Self
 
 import torch
 
+from ..base.errors import BudgetError
+from ..base.formatting import format_bytes
 from . import devices
 from .budget import Budget, BudgetLike
 from .devices import Memory
@@ -62,6 +64,13 @@ class MemoryLimit:
             self._available, self._read_at = max(0, min(self.bytes, reachable)), time.monotonic()
         return self._available
 
+    def excess(self, observed: int) -> str | None:
+        """What to say of a peak beyond the budget; None where it was kept."""
+        if observed <= self.bytes:
+            return None
+        over = format_bytes(observed - self.bytes)
+        return f"the peak was {format_bytes(observed)}, {over} over the budget of {format_bytes(self.bytes)}"
+
     def contended(self) -> bool:
         """Whether others hold so much that waiting for them may help. A little is always held: by the system, by the
         headroom."""
@@ -69,6 +78,12 @@ class MemoryLimit:
 
     def __enter__(self) -> Self:
         if self.device.type == "cuda":
+            if (held := torch.cuda.memory_allocated(self.device)) >= self.bytes:
+                raise BudgetError(
+                    f"this process holds {format_bytes(held)} of {self.device} already, and the budget of "
+                    f"{format_bytes(self.bytes)} counts that too. Delete the tensors that are not needed, or name a "
+                    f"budget well above {format_bytes(held)}."
+                )
             self.bytes = self._undo.enter_context(_cuda_limit(self.bytes, self.device))
         return self
 

@@ -1,6 +1,8 @@
 """Telling out of memory from other failures, and trying again with less where memory ran out."""
 
 import gc
+import math
+import time
 import traceback
 from collections.abc import Callable
 from typing import TypeVar
@@ -11,6 +13,8 @@ from ..base.errors import BudgetError
 from . import devices
 
 Returned = TypeVar("Returned")
+
+_LONGEST = 1000  # characters of a message
 
 _FULL = (
     "out of memory",
@@ -88,8 +92,20 @@ def retry_smaller(
             reason = error_line(error)
         if not shrink():
             raise BudgetError(f"{smallest} does not fit: {reason}. {advice}")
-        gc.collect()
+        _collect_garbage()
         devices.release_cache(device)
+
+
+_last_collection = [-math.inf, 0.0]  # when it ended, and the seconds it took
+
+
+def _collect_garbage() -> None:
+    """Frees what reference cycles hold; not so often that it would take most of the time."""
+    ended, took = _last_collection
+    begun = time.monotonic()
+    if begun - ended > 10 * took:
+        gc.collect()
+        _last_collection[:] = time.monotonic(), time.monotonic() - begun
 
 
 def is_out_of_memory(error: BaseException) -> bool:
@@ -106,7 +122,7 @@ def is_device_lost(error: BaseException) -> bool:
 
 def _says(error: BaseException, signs: tuple[str, ...]) -> bool:
     """Looks at the first line only: CUDA's advice below it speaks of device-side asserts whatever went wrong."""
-    first = (str(error).strip().lower().splitlines() or [""])[0]
+    first = error_line(error, named=False).lower()
     return any(sign in first for sign in signs)
 
 
@@ -120,7 +136,16 @@ def clear_frames(error: BaseException) -> None:
         seen = seen.__cause__ or seen.__context__
 
 
-def error_line(error: BaseException) -> str:
-    """An exception as one line for a result's message."""
-    lines = str(error).strip().splitlines()
-    return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
+def error_line(error: BaseException, named: bool = True) -> str:
+    """An exception as one line for a result's message, whatever its own text does; `named`: with its type."""
+    try:
+        line = as_text(next(iter(str(error).strip().splitlines()), ""))
+    except Exception as wrong:
+        line = f"its text cannot be read: {type(wrong).__name__}"
+    return line if not named else f"{type(error).__name__}: {line}" if line else type(error).__name__
+
+
+def as_text(message: object) -> str:
+    """A message that can be stored: valid Unicode, and no longer than anybody reads."""
+    text = str(message).encode("utf-8", "replace").decode()
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."

@@ -4,7 +4,8 @@ decide its results differs.
 A function is its code, its defaults, what it closes over and the globals it names; an object is its class and its
 state; a network is all of that, hooks and buffers included. The walk follows every reference into the user's own code
 and stops at code of installed packages, of which it takes name and version. A value that cannot be known again in
-another process (an open file, a generator) has no digest, and the error says which it was.
+another process (an open file, a generator) has no digest, and the error says which it was. Files that a function
+reads, the environment and the clock are not looked at.
 """
 
 import dis
@@ -49,13 +50,25 @@ _SKIPPED = {
 }
 
 
-def of_function(function: Any) -> str:
+def of_function(function: Any, trained: torch.nn.Module | None = None, given: str | None = None) -> str:
     """A function's name and the digest of what it does.
+
+    Args:
+        function: a function, a network, or any other callable.
+        trained: a network whose parameters and persistent buffers count by dtype and shape alone, wherever they are
+            met: a run that is resumed has its own.
+        given: the user's own fingerprint, which stands for a function that has no digest.
 
     Raises:
         InputError: it holds something that has no digest; the message names it.
     """
-    return f"{_name(function)} ({_Walk(exact=True).digest(function, 'fn').hex()[:24]})"
+    walk = _Walk(exact=True, by_shape=() if trained is None else tuple(trained.state_dict(keep_vars=True).values()))
+    try:
+        return f"{_name(function)} ({walk.digest(function, 'fn').hex()[:24]})"
+    except InputError:
+        if given is None:
+            raise
+        return f"{_name(function)} (given: {given})"
 
 
 def signature(function: Any) -> str:
@@ -74,8 +87,8 @@ def _name(function: Any) -> str:
 class _Walk:
     """One walk over all that a function refers to. A value that is reached twice is hashed once."""
 
-    def __init__(self, exact: bool) -> None:
-        self._exact = exact
+    def __init__(self, exact: bool, by_shape: tuple[Any, ...] = ()) -> None:
+        self._exact, self._by_shape = exact, {id(tensor) for tensor in by_shape}
         self._known: dict[int, tuple[Any, bytes]] = {}  # by id; the value is held, so that no other gets its id
         self._within: list[int] = []
 
@@ -96,7 +109,7 @@ class _Walk:
         if isinstance(value, _ARRAYS):
             yield from self._array(value, path)
         elif isinstance(value, Path):
-            yield fingerprint.digest(value) if self._exact and value.exists() else str(value)
+            yield str(value)  # as for one in a text: files are not looked into
         elif isinstance(value, _DESCRIBED):
             yield f"{type(value).__name__} {value}"
         elif isinstance(value, _LOCKS):
@@ -133,6 +146,8 @@ class _Walk:
 
     def _array(self, value: Any, path: str) -> Iterator[bytes | str]:
         yield f"{type(value).__name__} {_dtype(value)} {tuple(value.shape)}"
+        if id(value) in self._by_shape:
+            return
         if self._exact and _dense(value):
             yield fingerprint.digest(value)
         elif self._exact and not getattr(value, "is_meta", False):
@@ -157,9 +172,8 @@ class _Walk:
             return
         yield from _code(function.__code__)
         parts = {"__defaults__": function.__defaults__, "__kwdefaults__": function.__kwdefaults__}
-        parts |= {
-            name: _contents(cell) for name, cell in zip(function.__code__.co_freevars, function.__closure__ or ())
-        }
+        cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
+        parts |= {name: _contents(cell) for name, cell in cells}
         yield from self._named("", path, parts)
         if own:
             yield from self._named("attributes", path, _without_skipped(vars(function)))

@@ -26,7 +26,7 @@ from typing import Any, Self
 import torch
 
 from ..base import version
-from ..base.errors import ChangedError, CorruptError, LockedError, RunDirError
+from ..base.errors import ChangedError, CorruptError, LockedError, RunDirError, StorageError
 from . import fingerprint
 from .events import BatchDone, Finished, JsonLines, Started, read_log_end
 from .files import TEMPORARY, is_temporary, read_sealed, storage_error, write_sealed
@@ -102,6 +102,18 @@ class RunDir(contextlib.AbstractContextManager["RunDir"]):
         """Adds facts to the manifest, such as the plan; on disk when this returns."""
         self.manifest = {**self.manifest, **facts}
         write_sealed(self.path / MANIFEST, _KIND, self.manifest)
+
+    def check_present(self) -> None:
+        """Raises `StorageError` where the directory was deleted, or replaced, since it was opened."""
+        try:
+            held, there = os.fstat(self._lock), (self.path / LOCK).stat()
+            same = (held.st_dev, held.st_ino) == (there.st_dev, there.st_ino) and (self.path / MANIFEST).exists()
+        except OSError:
+            same = False
+        if not same:
+            raise StorageError(
+                f"{self.path} was deleted or replaced during the run. Run the same command again to redo it."
+            )
 
     def close(self) -> None:
         """Frees the directory for others."""

@@ -31,6 +31,8 @@ def map(
     resume: bool = True,
     fingerprint: str | None = None,
     nonfinite: str = "flag",
+    seed: int = 0,
+    grad: bool = False,
     progress: bool | Callable[[Event], None] | None = None,
     cost: Cost | None = None,
     name: str = "map",
@@ -52,8 +54,13 @@ def map(
         fallback: what to try for an item that failed: another function, a dtype to compute in, or a device.
         out: a directory to write results to, as Parquet, while they come; the run can then be resumed.
         resume: go on with a run that the directory holds; False refuses such a directory.
-        fingerprint: a text that changes whenever the items do; needed to resume a run on an iterator.
+        fingerprint: a text that changes whenever the items do; needed to resume a run on an iterator. It also stands
+            for a function that holds something without a fingerprint, such as an open file.
         nonfinite: "flag" marks items whose result holds a NaN or an infinity; "allow" does not look.
+        seed: of random numbers from the global generators of torch, numpy and Python: before each batch they are set
+            by (seed, position of its first item), so that results depend on the division into batches, and not on
+            restarts, retries or bad neighbors.
+        grad: run the function with autograd on; by default it runs under `torch.no_grad`.
         progress: None or True shows it, False is silent, a function gets the events.
         cost: bytes by weight, where you know them; measured otherwise.
         name: what to call the work in progress, log and run directory.
@@ -70,7 +77,7 @@ def map(
         >>> result.values.shape, int(result.ok.sum())
         (torch.Size([100, 3, 3]), 100)
     """
-    run = _checked(fn, items, budget, device, batch_size, weight, fallback, nonfinite, cost, name)
+    run = _checked(fn, items, budget, device, batch_size, weight, fallback, nonfinite, cost, name, seed, grad)
     with Events() as events:
         if (sink := sink_for(progress)) is not None:
             events.add(sink)
@@ -108,6 +115,8 @@ def _checked(
     nonfinite: str,
     cost: Cost | None,
     name: str,
+    seed: int = 0,
+    grad: bool = False,
 ) -> MapRun:
     """The arguments of `map`, checked."""
     if nonfinite not in ("flag", "allow"):
@@ -116,9 +125,11 @@ def _checked(
         raise ConfigError(f"batch_size is {batch_size!r}; give a whole number from 1 on, or 'auto'")
     if batch_size != "auto" and weight is not None:
         raise ConfigError("batch_size and weight exclude each other: with weights, batches are packed to equal weight")
+    if not isinstance(seed, int) or isinstance(seed, bool) or not 0 <= seed < 1 << 63:
+        raise ConfigError(f"seed is {seed!r}; give a whole number from 0 on")
     if not callable(fn):
         raise InputError(f"fn is a {type(fn).__name__}; it must be a function of a batch")
     if not (fallback is None or callable(fallback) or isinstance(fallback, str | torch.dtype | torch.device)):
         raise InputError(f"fallback is {fallback!r}; give a function, a dtype such as torch.float64, or a device")
     source, where = item_source(items, weight), devices.resolve_all(device)
-    return MapRun(fn, source, batch_size, fallback, nonfinite, cost, name, budget, where)
+    return MapRun(fn, source, batch_size, fallback, nonfinite, cost, name, budget, where, seed, grad)

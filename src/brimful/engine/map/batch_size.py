@@ -84,7 +84,18 @@ class ProbeFailed:
     """A probe was not measured, since it was done in parts or by nobody; the next batch is the probe instead."""
 
 
-Observation = BatchMeasurement | MemoryExceeded | AllocatorRetried | ProbeFailed
+@dataclass(frozen=True, slots=True)
+class ItemTooBig:
+    """A batch ran out of memory, and it was for one of its items, which alone does not fit.
+
+    Attributes:
+        before: what was known before that batch; what was learned from it says nothing of others.
+    """
+
+    before: "SizerState"
+
+
+Observation = BatchMeasurement | MemoryExceeded | AllocatorRetried | ProbeFailed | ItemTooBig
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,6 +197,8 @@ def observe(state: SizerState, seen: Observation) -> SizerState:
             return replace(state, ceiling=state.ceiling.lowered(0.9 * weight, state.size))
         case ProbeFailed(), Probing():
             return replace(state, phase=Probing())
+        case ItemTooBig(before=before), _:
+            return _after_too_big(state, before)
     return state
 
 
@@ -274,6 +287,15 @@ def _after_out_of_memory(state: SizerState, seen: MemoryExceeded) -> SizerState:
         memory = replace(memory, excess=memory.excess + excess)
     ceiling = replace(state.ceiling.lowered(0.7 * seen.weight, state.size), contended=seen.contended)
     return replace(state, phase=state.phase if state.settled else Steady(), memory=memory, ceiling=ceiling)
+
+
+def _after_too_big(state: SizerState, before: SizerState) -> SizerState:
+    """Sizes are as before the batch with that item; what was being measured then is measured anew."""
+    phase = state.phase
+    if isinstance(phase, Steady):
+        phase = before.phase if isinstance(before.phase, Steady) else Probing()
+    memory = replace(state.memory, excess=before.memory.excess)
+    return replace(state, size=before.size, phase=phase, memory=memory, ceiling=before.ceiling)
 
 
 def issue(state: SizerState, available: int, workers: int) -> SizerState | None:

@@ -38,8 +38,8 @@ class MemoryCollector:
                 self._whole = pytree.apply(done.values, lambda tensor: tensor.new_empty((length, *tensor.shape[1:])))
             pytree.put_rows(self._whole, index, done.values)
 
-    def values(self) -> pytree.Tree | None:
-        """All values in the order of the items."""
+    def values(self, count: int | None = None) -> pytree.Tree | None:
+        """All values in the order of the items, of which there are so many."""
         if self._parts:
             self._whole = pytree.assemble(self._parts, self._index, self._missing)
             self._parts = []

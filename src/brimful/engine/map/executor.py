@@ -1,13 +1,14 @@
-"""Running a function on one batch: moving it in, computing, moving the result out, isolating the items that fail, and
-retrying those another way (`Fallback`).
+"""Running a function on one batch: moving it in, computing, moving the result out, and isolating the items that fail.
 
 On CUDA the moves run on streams of their own, so that the next batch arrives and the last result leaves while
 this batch computes. `stage` and `launch` only start work; `finish` waits for it.
 """
 
+import asyncio
 import contextlib
+import functools
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,23 +16,23 @@ import numpy as np
 import torch
 
 from ...core.base import pytree
-from ...core.base.errors import DeviceError, InputError
-from ...core.memory import devices
+from ...core.base.errors import CancelledError, DeviceError, InputError
+from ...core.base.rng import BATCH, derive_seed, seed_generators
 from ...core.memory.oom import (
     InseparableBatch,
-    OutOfMemory,
+    as_text,
     clear_frames,
     error_line,
     is_device_lost,
     is_out_of_memory,
-    retry_smaller,
 )
-from .batch import OWN_CODES, Batch, BatchResult, Status, check, is_bad
-from .bisect import find_bad
+from .batch import OWN_CODES, Batch, BatchResult, Status, check
+from .bisect import find_bad, find_exhausting, find_first, group_size
 from .sources import LoadedBatch
 
 _SAMPLED = 64  # single items that must all fail before the function itself is held to be wrong
 _FEW = 3  # a batch this small says nothing about the function
+_TOO_BIG = "this item alone does not fit the memory budget"
 
 
 @dataclass(slots=True)
@@ -56,6 +57,7 @@ class LaunchedBatch:
         returned: what the function returned; None where it worked for no item.
         finite: which rows are finite; None where that is not asked.
         failed: the reason for each item on which the function failed, by its index in the batch.
+        exhausting: those of them that ran out of memory.
         holding: device tensors that must live until `left`.
     """
 
@@ -63,6 +65,7 @@ class LaunchedBatch:
     returned: Batch | None
     finite: torch.Tensor | None
     failed: dict[int, str]
+    exhausting: tuple[int, ...] = ()
     left: Any = None
     holding: Any = None
 
@@ -78,8 +81,10 @@ class Executor:
         fn: the user's function.
         device: where it runs.
         nonfinite: "flag" marks rows that hold a NaN or an infinity; "allow" lets them be.
-        fallback: how to retry items that failed: another function, a dtype to compute in, or a device. None: they stay
-            failed.
+        fallback: retries the items of a finished batch that failed; None: they stay failed.
+        seed: of the random numbers that the function draws from the global generators: each batch begins with a state
+            of its own, by the position of its first item.
+        grad: whether the function runs with autograd on.
         lenient: the function may fail on all it is given without being held to be wrong.
     """
 
@@ -89,11 +94,14 @@ class Executor:
         device: torch.device,
         *,
         nonfinite: str = "flag",
-        fallback: Any = None,
+        fallback: Callable[[LoadedBatch, BatchResult], BatchResult] | None = None,
+        seed: int = 0,
+        grad: bool = False,
         lenient: bool = False,
     ) -> None:
-        self.fn, self.device, self._flag = fn, device, nonfinite == "flag"
-        self._fallback = None if fallback is None else Fallback(self, nonfinite, fallback)
+        self.fn, self.device, self._flag, self.seed, self.grad = fn, device, nonfinite == "flag", seed, grad
+        self._fallback = fallback
+        self._isolated = self._bad = 0  # items of batches that failed, and the bad ones among them
         self._form: pytree.Tree | None = None  # one row of results, for batches where all failed
         self._worked = lenient
         self._cuda = device.type == "cuda"
@@ -132,8 +140,8 @@ class Executor:
                 return StagedBatch(loaded, pytree.apply(loaded.tree, move), self._inward.record_event())
 
     def launch(self, staged: StagedBatch) -> LaunchedBatch:
-        """Runs the function, and starts moving its results back. An error that says that memory ran out is raised as
-        it is.
+        """Runs the function, and starts moving its results back. An error that says that the device's memory ran out
+        is raised as it is.
 
         Raises:
             InseparableBatch: the batch fails and no item of it does alone.
@@ -141,35 +149,47 @@ class Executor:
         """
         loaded, failed = staged.loaded, dict(staged.loaded.bad)
         returned = None if staged.tree is None else self._call(staged, loaded)
-        if isinstance(returned, Exception):
-            returned, isolated = self._isolate(loaded, returned)
-            failed |= isolated
+        exhausting: tuple[int, ...] = ()
+        if isinstance(returned, BaseException):
+            full = is_out_of_memory(returned)
+            returned, bad = self._isolate_exhausting(loaded, returned) if full else self._isolate(loaded, returned)
+            failed |= {item: error_line(error) for item, error in bad.items()}
+            exhausting = tuple(item for item, error in bad.items() if is_out_of_memory(error))
         if returned is None:
-            return LaunchedBatch(loaded, None, None, failed)
+            return LaunchedBatch(loaded, None, None, failed, exhausting)
         self._worked = True
         with self._on_device(loaded):
-            return self._send_back(loaded, returned, failed)
+            return self._send_back(loaded, returned, failed, exhausting)
 
-    def _call(self, staged: StagedBatch, whole: LoadedBatch) -> Batch | Exception:
-        """What the function returns for a batch, or raises for want of anything but memory.
+    def _call(self, staged: StagedBatch, whole: LoadedBatch) -> Batch | BaseException:
+        """What the function returns for a batch, or raises for want of anything but the device's memory.
 
         Args:
             whole: the batch that it is, or is a part of.
         """
         if staged.arrived is not None:
             torch.cuda.current_stream(self.device).wait_event(staged.arrived)
+        seed_generators(self.device, derive_seed(self.seed, BATCH, whole.first))
         try:
-            with self._on_device(whole):
+            with self._on_device(whole), torch.set_grad_enabled(self.grad):
                 returned = self.fn(staged.take())
-        except DeviceError:
+        except (DeviceError, CancelledError):
             raise
-        except Exception as error:
-            if is_out_of_memory(error):
+        except (Exception, SystemExit, asyncio.CancelledError) as error:
+            if self._says_device_is_full(error):
                 raise
             clear_frames(error)
+            if not self.grad and "does not require grad" in error_line(error):
+                error.args = (f"{error_line(error, named=False)} (map runs fn under torch.no_grad: pass grad=True)",)
             # Without this frame, which the traceback would hold with the batch until garbage is collected.
             return error.with_traceback(error.__traceback__ and error.__traceback__.tb_next)
         return check(returned, staged.loaded.count)
+
+    def _says_device_is_full(self, error: BaseException) -> bool:
+        """Memory of a GPU that runs out says little of the items; that of the host is asked for by one of them."""
+        if isinstance(error, torch.OutOfMemoryError):
+            return True
+        return self._cuda and is_out_of_memory(error) and not isinstance(error, MemoryError)
 
     @contextlib.contextmanager
     def _on_device(self, loaded: LoadedBatch) -> Iterator[None]:
@@ -186,41 +206,95 @@ class Executor:
                 "to go on. If it happens at the same place again, look at those items."
             ) from error
 
-    def _isolate(self, loaded: LoadedBatch, error: Exception) -> tuple[Batch | None, dict[int, str]]:
+    def _isolate(self, loaded: LoadedBatch, error: BaseException) -> tuple[Batch | None, dict[int, BaseException]]:
         """Finds the items that make the function fail, and runs the batch at its own size without them."""
-
-        def attempt(items: Sequence[int]) -> Batch | Exception:
-            return self._call(self.stage(loaded.select(items)), loaded)
-
-        good = [item for item in range(loaded.count) if item not in loaded.bad]
+        good = self._readable(loaded)
+        if loaded.bad:  # what stands in the place of those may be the reason
+            returned = self._run_without(loaded, {})
+            if not isinstance(returned, BaseException):
+                return returned, {}
+        if len(good) == 1:  # it has had its try
+            return None, {good[0]: error}
         if not self._worked and len(good) > _FEW:
             sampled = good[:: math.ceil(len(good) / _SAMPLED)]
-            if all(isinstance(attempt([item]), Exception) for item in sampled):
+            if all(isinstance(self._attempt(loaded, [item]), BaseException) for item in sampled):
                 error.add_note(
                     f"brimful.map: the function failed on a whole batch and on each of {len(sampled)} single items of "
                     "it, and has not worked once; mend it and run again."
                 )
                 raise error
-        bad = {item: error_line(reason) for item, reason in find_bad(good, attempt).items()}
-        left = [item for item in good if item not in bad]
-        if not left:
-            return None, bad
-        returned = attempt([left[0] if item in bad or item in loaded.bad else item for item in range(loaded.count)])
-        if isinstance(returned, Exception):
+        attempt = functools.partial(self._attempt, loaded)
+        bad: dict[int, BaseException] = {}
+        returned: Batch | BaseException | None = error
+        if self._bad <= self._isolated / loaded.count:  # so far at most one in a batch: all others may well pass
+            first = find_first(good, attempt, error)
+            if first is None:
+                raise InseparableBatch
+            bad = {good[first[0]]: first[1]}
+            returned = self._run_without(loaded, bad)
+        if isinstance(returned, BaseException):
+            rest = good[good.index(next(iter(bad))) + 1 :] if bad else good
+            group = min(len(rest) // 2, group_size(self._bad + len(bad), self._isolated + len(good) - len(rest)))
+            more, separable = find_bad(rest, attempt, group)
+            bad |= more
+            returned = self._run_without(loaded, bad) if separable else error
+        self._isolated, self._bad = self._isolated + len(good), self._bad + len(bad)
+        if isinstance(returned, BaseException):
             raise InseparableBatch
         return returned, bad
 
-    def _send_back(self, loaded: LoadedBatch, returned: Batch, failed: dict[int, str]) -> LaunchedBatch:
+    def _isolate_exhausting(
+        self, loaded: LoadedBatch, error: BaseException
+    ) -> tuple[Batch | None, dict[int, BaseException]]:
+        """Finds the one item that runs out of the host's memory, and runs the batch at its own size without it.
+
+        Where there is no such item, the batch is too large, and the error is raised as it is.
+        """
+        exhausting = find_exhausting(self._readable(loaded), functools.partial(self._attempt, loaded))
+        if exhausting is None or loaded.count == 1:
+            raise error
+        returned = self._run_without(loaded, {exhausting: error})
+        if isinstance(returned, BaseException):
+            raise returned
+        return returned, {exhausting: error}
+
+    def _readable(self, loaded: LoadedBatch) -> list[int]:
+        return [item for item in range(loaded.count) if item not in loaded.bad]
+
+    def _attempt(self, loaded: LoadedBatch, items: Sequence[int]) -> Batch | BaseException:
+        """What the function returns for some items of a batch, or raises."""
+        first, last = items[0], items[-1]
+        part = loaded.slice(first, last + 1) if last - first + 1 == len(items) else loaded.select(items)
+        return self._call(self.stage(part), loaded)
+
+    def _run_without(self, loaded: LoadedBatch, bad: Mapping[int, object]) -> Batch | BaseException | None:
+        """What the function returns for a batch in which a good item stands in for each bad one; None where all are."""
+        out = sorted({*bad, *loaded.bad})
+        stand_in = next((item for item in range(loaded.count) if item not in bad and item not in loaded.bad), None)
+        if stand_in is None:
+            return None
+        staged = self.stage(loaded)
+        if staged.arrived is not None:
+            torch.cuda.current_stream(self.device).wait_event(staged.arrived)
+        for _, tensor in pytree.leaves(staged.tree):
+            tensor[out] = tensor[stand_in].clone()
+        return self._call(staged, loaded)
+
+    def _send_back(
+        self, loaded: LoadedBatch, returned: Batch, failed: dict[int, str], exhausting: tuple[int, ...]
+    ) -> LaunchedBatch:
         # Copies: the function may return the same memory each time, and these are still on their way when it does.
         values = pytree.apply(returned.values, lambda tensor: tensor.detach().clone())
         finite = pytree.finite_rows(values, loaded.count) if self._flag else None
         here = Batch(values, returned.status, dict(returned.message), dict(returned.meaning))
         if self._outward is None:
-            return LaunchedBatch(loaded, replace(here, values=pytree.to(values, torch.device("cpu"))), finite, failed)
+            there = replace(here, values=pytree.to(values, torch.device("cpu")))
+            return LaunchedBatch(loaded, there, finite, failed, exhausting)
         self._outward.wait_event(torch.cuda.current_stream().record_event())
         with torch.cuda.stream(self._outward):
             there = replace(here, values=pytree.apply(values, _to_host), status=_to_host(here.status))
-            return LaunchedBatch(loaded, there, _to_host(finite), failed, self._outward.record_event(), (here, finite))
+            left = self._outward.record_event()
+            return LaunchedBatch(loaded, there, _to_host(finite), failed, exhausting, left, (here, finite))
 
     def finish(self, launched: LaunchedBatch) -> BatchResult:
         """Waits for a batch's results, flags what is bad, and sends that to the fallback."""
@@ -241,7 +315,10 @@ class Executor:
         for item in np.flatnonzero(np.isin(status, list(returned.meaning))).tolist():
             messages.setdefault(item, returned.meaning[int(status[item])])
         status[list(launched.failed)] = Status.FAILED
+        status[list(launched.exhausting)] = Status.TOO_BIG
         messages |= launched.failed
+        messages |= {item: f"{_TOO_BIG}: {launched.failed[item]}" for item in launched.exhausting}
+        messages = {item: as_text(text) for item, text in messages.items()}
         values = returned.values
         if values is not None and launched.failed:  # these rows hold another item's numbers
             values = pytree.apply(values, torch.clone)
@@ -253,7 +330,7 @@ class Executor:
     def too_big(self, loaded: LoadedBatch) -> BatchResult:
         """The result of an item that alone does not fit."""
         status = np.full(loaded.count, Status.TOO_BIG, dtype=np.int8)
-        messages = dict.fromkeys(range(loaded.count), "this item alone does not fit the memory budget")
+        messages = dict.fromkeys(range(loaded.count), _TOO_BIG)
         return self._complete(loaded, BatchResult(loaded.start, loaded.count, None, status, messages))
 
     def _complete(self, loaded: LoadedBatch, done: BatchResult) -> BatchResult:
@@ -265,89 +342,6 @@ class Executor:
         if done.values is not None and self._form is None:
             self._form = pytree.blank_rows(done.values, 1)
         return done
-
-
-class Fallback:
-    """Retries the items of a batch that failed.
-
-    Args:
-        first: the executor whose function failed on them.
-        nonfinite: as for `Executor`.
-        fallback: another function, a dtype to compute in, or a device.
-    """
-
-    def __init__(self, first: Executor, nonfinite: str, fallback: Any) -> None:
-        def cast(tree: pytree.Tree) -> Any:
-            floats = pytree.apply(tree, lambda tensor: tensor.to(fallback) if tensor.is_floating_point() else tensor)
-            return first.fn(floats)
-
-        fn, device = cast if isinstance(fallback, torch.dtype) else fallback, first.device
-        if isinstance(fallback, str | torch.device):
-            fn, device = first.fn, devices.resolve(fallback)
-        self._executor = Executor(fn, device, nonfinite=nonfinite, lenient=True)
-
-    def __call__(self, loaded: LoadedBatch, done: BatchResult) -> BatchResult:
-        """The result of a batch with what the fallback gives for its bad items. The function's own codes are final."""
-        bad = np.flatnonzero(is_bad(done.status) & (done.status < OWN_CODES))
-        bad = bad[[item not in loaded.bad for item in bad.tolist()]]
-        if len(bad) and loaded.tree is not None:
-            for part in self._run(loaded.select(bad)):
-                _merge(done, part, bad[part.start : part.start + part.count])
-        return done
-
-    def _run(self, loaded: LoadedBatch) -> Iterator[BatchResult]:
-        """The results of these items; those that do not fit together are run in halves."""
-        waiting = [loaded]
-
-        def shrink() -> bool:
-            if waiting[-1].count == 1:
-                raise OutOfMemory
-            waiting[-1:] = reversed(waiting[-1].halves())
-            return True
-
-        while waiting:
-            try:
-                yield retry_smaller(lambda: self._executor.run(waiting[-1]), shrink, self._executor.device)
-            except OutOfMemory:
-                yield self._executor.too_big(waiting[-1])
-            waiting.pop()
-
-
-def _merge(done: BatchResult, part: BatchResult, items: np.ndarray) -> None:
-    """Puts the rows that a fallback saved into the batch.
-
-    Args:
-        items: the index in the batch of each item of the part.
-    """
-    failed = is_bad(part.status)
-    for item, row in zip(items[failed].tolist(), np.flatnonzero(failed).tolist(), strict=True):
-        if reason := part.messages.get(row):
-            done.messages[item] = f"{done.messages.get(item, 'the function flagged it')}; the fallback too: {reason}"
-    if failed.all() or part.values is None:
-        return
-    if done.values is None:
-        done.values = pytree.blank_rows(part.values, done.count)
-    if _shapes(done.values) != _shapes(part.values):
-        raise InputError(
-            f"the fallback returned {_shapes(part.values)} for an item and the function {_shapes(done.values)}; names "
-            "and shapes must be the same"
-        )
-    done.values = pytree.apply(done.values, torch.clone)  # it may be the function's own memory, or expanded
-    target, saved = torch.from_numpy(items[~failed]), torch.from_numpy(np.flatnonzero(~failed))
-    lost = torch.zeros(len(saved), dtype=torch.bool)  # finite as the fallback has it, and not in the result's dtype
-    for (_, mine), (_, theirs) in zip(pytree.leaves(done.values), pytree.leaves(part.values), strict=True):
-        rows = theirs[saved]
-        mine[target] = rows.to(mine.dtype)
-        if rows.is_floating_point() or rows.is_complex():
-            lost |= (torch.isfinite(rows) & ~torch.isfinite(mine[target])).reshape(len(saved), -1).any(dim=1)
-    done.status[target[~lost].numpy()] = Status.RESCUED
-    for item in target[lost].tolist():
-        before = done.messages.get(item, "it failed")
-        done.messages[item] = f"{before}; the fallback's result is beyond the dtype's range"
-
-
-def _shapes(values: pytree.Tree) -> list[tuple[str, tuple[int, ...]]]:
-    return [(name, shape) for name, _, shape in pytree.spec(values)]
 
 
 def _codes(status: np.ndarray) -> np.ndarray:

@@ -7,6 +7,7 @@ not fit and was split, the later lines replace the earlier one.
 
 import contextlib
 import json
+import math
 from pathlib import Path
 
 from ...core.runs.events import JsonLines
@@ -30,9 +31,10 @@ class Ledger:
             with contextlib.suppress(ValueError, KeyError, TypeError):
                 record = json.loads(line)
                 if "settled" in record:
-                    self.settled = float(record["settled"])
-                else:
-                    self._stops[int(record["start"])] = int(record["stop"])
+                    settled = float(record["settled"])
+                    self.settled = settled if math.isfinite(settled) and settled > 0 else self.settled
+                elif 0 <= (start := int(record["start"])) < (stop := int(record["stop"])):
+                    self._stops[start] = stop
 
     def unfinished(self, finished: list[tuple[int, int]]) -> tuple[list[tuple[int, int]], int]:
         """The batches that were begun and not finished, in order, and the position where new ones begin."""

@@ -91,24 +91,27 @@ class Ceiling:
     Attributes:
         weight: no batch may weigh more; infinite at first.
         previous: the size in use before there was a ceiling, at which it is lifted again.
-        contended: whether other processes held memory then, so that it may rise again.
+        contended: whether other processes held memory then, so that it may soon rise again.
         quiet: batches finished since it was lowered or raised.
+        times: how often it was lowered.
     """
 
     weight: float = math.inf
     previous: float = math.inf
     contended: bool = False
     quiet: int = 0
+    times: int = 0
 
     def lowered(self, weight: float, size: float) -> Self:
         previous = size if math.isinf(self.weight) else self.previous
-        return replace(self, weight=min(self.weight, weight), previous=previous, quiet=0)
+        return replace(self, weight=min(self.weight, weight), previous=previous, quiet=0, times=self.times + 1)
 
     def after_batch(self) -> Self:
-        """After every eighth batch it rises by a quarter, where other processes were the reason."""
-        if not self.contended or math.isinf(self.weight):
+        """After some batches it rises by a quarter: eight where other processes were the reason, and otherwise more,
+        twice as many each time that it had to be lowered."""
+        if math.isinf(self.weight):
             return self
-        if self.quiet < 7:
+        if self.quiet + 1 < (8 if self.contended else 32 << min(self.times, 6)):
             return replace(self, quiet=self.quiet + 1)
         raised = 1.25 * self.weight
         return replace(self, weight=math.inf if raised >= self.previous else raised, quiet=0)

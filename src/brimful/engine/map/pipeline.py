@@ -5,6 +5,7 @@ the results of the last are moved back and written. A probe runs alone, so that 
 """
 
 import functools
+import gc
 import time
 from collections import deque
 from collections.abc import Callable
@@ -17,18 +18,21 @@ from ...core.base import pytree
 from ...core.base.background import BackgroundThread
 from ...core.base.errors import BudgetError
 from ...core.base.formatting import format_bytes, format_count
+from ...core.base.rng import preserve_rng
 from ...core.memory import devices
+from ...core.memory.cost import Cost
 from ...core.memory.limit import MemoryLimit
 from ...core.memory.monitor import Peak
 from ...core.memory.oom import InseparableBatch, OutOfMemory, is_out_of_memory, retry_smaller
 from .batch import BatchResult
-from .batch_size import AllocatorRetried, BatchMeasurement, MemoryExceeded, ProbeFailed
+from .batch_size import AllocatorRetried, BatchMeasurement, ItemTooBig, MemoryExceeded, ProbeFailed, SizerState
 from .executor import Executor, LaunchedBatch, StagedBatch
 from .scheduler import Scheduler
 from .sources import LoadedBatch
 
 LOOK = 0.02  # seconds between looks at memory, where batches are shorter than that
 _SHRINKS = 4  # times that batches are made smaller for a process over its budget: what it keeps then is not theirs
+_IN_A_ROW = 64  # items that did not fit alone, and no other between them: it is not the items then
 _PATIENCE = 60.0  # seconds to wait for other processes to give memory back before stopping
 
 
@@ -42,6 +46,7 @@ class _Batch:
         staged: the batch on the device, once it was moved there ahead of its turn.
         overlaps: whether others run before and beside it.
         waited: seconds it has waited for memory, once its single item did not fit; None before that.
+        before: what was known of sizes before it, or the batch that it is a part of, was run.
     """
 
     future: Future[LoadedBatch]
@@ -50,6 +55,7 @@ class _Batch:
     staged: StagedBatch | None = None
     overlaps: bool = False
     waited: float | None = None
+    before: SizerState | None = None
 
     @property
     def loaded(self) -> LoadedBatch:
@@ -63,6 +69,7 @@ class Pipeline:
         executor: runs the function on a batch.
         memory_limit: the budget on the executor's device.
         scheduler: where the batches come from and the results go.
+        item_cost: bytes of a single item by its weight: those beyond the budget are not run. None: all are tried.
         sleep: waits some seconds; tests bring their own.
     """
 
@@ -71,6 +78,7 @@ class Pipeline:
         executor: Executor,
         memory_limit: MemoryLimit,
         scheduler: Scheduler,
+        item_cost: Cost | None = None,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._executor, self._limit, self._scheduler, self._sleep = executor, memory_limit, scheduler, sleep
@@ -79,6 +87,7 @@ class Pipeline:
         self._flying: tuple[LaunchedBatch, _Batch] | None = None
         self._peak = Peak(memory_limit.device, memory_limit.baseline)
         self._last_done, self._last_look, self._last_peak, self._last_weight = time.perf_counter(), 0.0, 0, 0.0
+        self._item_cost, self._in_a_row = item_cost, 0
         self._heaviest = 0.0  # of all that ran
         self._retries = self._count_retries()
         self._shrinks = 0  # times that batches were made smaller, short of an error
@@ -87,7 +96,7 @@ class Pipeline:
     def run(self) -> int:
         """Runs all batches, and returns the peak bytes. After an exception, `land` still hands over what had been
         computed."""
-        with BackgroundThread() as reader, self._peak:
+        with BackgroundThread() as reader, self._peak, preserve_rng(self._device):
             while (batch := self._take(reader)) is not None:
                 if batch.loaded.count:
                     self._run(batch, reader)
@@ -128,9 +137,9 @@ class Pipeline:
             shrink = functools.partial(self._shrink, batch)
             launched = retry_smaller(functools.partial(self._launch, batch), shrink, self._device)
         except OutOfMemory:  # a single item
-            self._replace(batch, batch.loaded)
-            self._hand_over(batch.loaded, self._executor.too_big(batch.loaded), batch)
+            self._flag(batch)
             return
+        self._in_a_row = 0
         batch.overlaps = self._flying is not None
         self.land()
         self._flying = (launched, batch)
@@ -138,6 +147,26 @@ class Pipeline:
             self.land()
         else:
             self._prefetch(reader, wait=True)
+
+    def _flag(self, batch: _Batch) -> None:
+        """Hands over a single item that does not fit.
+
+        Raises:
+            BudgetError: item after item does not fit.
+        """
+        loaded = batch.loaded
+        self._replace(batch, loaded)
+        if batch.before is not None:
+            self._scheduler.observe(ItemTooBig(batch.before))
+        self._hand_over(loaded, self._executor.too_big(loaded), batch)
+        # Where they differ in weight, the heaviest come first, and lighter ones may fit.
+        self._in_a_row += batch.waited is not None and (loaded.weights is None or loaded.weight <= self._heaviest)
+        if self._in_a_row == _IN_A_ROW:
+            raise BudgetError(
+                f"{_IN_A_ROW} items in a row did not fit, each of them alone: of the budget of "
+                f"{format_bytes(self._limit.bytes)} this process holds {format_bytes(self._limit.used())} already. "
+                "Free what it holds, or name a larger budget. With out=, what was finished is kept."
+            )
 
     def _launch(self, batch: _Batch) -> LaunchedBatch:
         staged, batch.staged = batch.staged or self._executor.stage(batch.loaded), None
@@ -163,25 +192,24 @@ class Pipeline:
     def _fit(self, batch: _Batch) -> None:
         """Notes that a batch is about to be run, in halves where it is above the ceiling.
 
-        On a CPU nothing would stop an item that is too big; on CUDA the allocator does, so there it is tried. What is
-        no heavier than what has run already is not too big, however much the process has grown meanwhile.
+        On a CPU nothing would stop an item that is too big; on CUDA the allocator does, so there it is tried.
 
         Raises:
             OutOfMemory: it is a single item that is predicted not to fit.
         """
         known = self._scheduler.begin(batch.loaded.start, batch.loaded.stop)
+        batch.before = batch.before or known
         while batch.loaded.count > 1 and batch.loaded.weight > known.ceiling.weight:
             self._halve(batch)
-        weight, cost = batch.loaded.weight, known.memory.cost_alone
-        untried = self._on_cpu and batch.loaded.count == 1 and weight > self._heaviest
-        if untried and cost is not None and cost.at(weight) > self._limit.bytes:
+        alone, cost = self._on_cpu and batch.loaded.count == 1, self._item_cost
+        if alone and cost is not None and cost.at(batch.loaded.weight) > self._limit.bytes:
             raise OutOfMemory
 
     def _halve(self, batch: _Batch) -> None:
         """Goes on with the first half of a batch; the second half is the next in the queue."""
         first, second = batch.loaded.halves()
         self._replace(batch, first)
-        self._waiting.appendleft(_Batch(_ready(second)))
+        self._waiting.appendleft(_Batch(_ready(second), before=batch.before))
         for half in (second, first):
             self._scheduler.begin(half.start, half.stop)
 
@@ -211,6 +239,7 @@ class Pipeline:
             self._fit(batch)
         else:
             self._replace(batch, loaded)
+            gc.collect()  # it may be the last try
             batch.waited = 0.0 if batch.waited is None else self._wait(batch, batch.waited, contended)
         return True
 

@@ -13,21 +13,24 @@ from typing import Any
 import numpy as np
 import torch
 
-from ...core.base.errors import CancelledError, ChangedError
+from ...core.base.errors import BrimfulError, CancelledError, ChangedError
 from ...core.base.formatting import format_count
 from ...core.memory import cost_cache, devices
 from ...core.memory.cost import Cost
 from ...core.memory.limit import MemoryLimit
 from ...core.memory.monitor import Peak, Sampler
-from ...core.memory.oom import OutOfMemory
+from ...core.memory.oom import OutOfMemory, error_line
 from ...core.memory.plan import Plan
 from ...core.memory.probe import probe
 from ...core.runs import fingerprint
-from ...core.runs.events import Events, Finished, Planned, Started
+from ...core.runs.events import Events, Finished, Planned, Started, Warned
+from ...core.runs.function_fingerprint import of_function, signature
 from ...core.runs.rundir import MANIFEST, RunDir
 from .batch_sizer import BatchSizer
 from .collectors import MemoryCollector
 from .executor import Executor
+from .fallback import make_executor
+from .item_cost import item_cost
 from .ledger import LEDGER, Ledger
 from .pipeline import LOOK, Pipeline
 from .result import MapResult
@@ -38,6 +41,10 @@ from .workers import WorkerPool
 
 _FIRST = 64  # items in the first batch when nothing is known of the cost
 _FIRST_KNOWN = 1024  # and the most when it is
+_NOT_RESUMABLE = (
+    "a run on an iterator cannot be resumed after an interruption; pass fingerprint=, a text that changes whenever the "
+    "items do, to make it so"
+)
 _GUESS = 8  # times an item's input: the bytes that it is assumed to need, until that is measured
 
 
@@ -54,19 +61,23 @@ class MapRun:
     name: str
     budget: Any
     devices: list[torch.device]
+    seed: int = 0
+    grad: bool = False
+    resumable: bool = True
 
     def open(self, out: Path, resume: bool, given: str | None) -> RunDir:
         """The run directory, for what decides the result. The budget and the device may change between runs.
 
         Args:
-            given: the user's own fingerprint of the items.
+            given: the user's own fingerprint of the items, and of functions that have none.
         """
-        fallback = fingerprint.of_function(self.fallback) if callable(self.fallback) else str(self.fallback)
         config = {
-            "fn": fingerprint.of_function(self.fn),
+            "fn": of_function(self.fn, given=given),
             "batch_size": self.batch_size,
-            "fallback": fallback,
+            "fallback": of_function(self.fallback, given=given) if callable(self.fallback) else str(self.fallback),
             "nonfinite": self.nonfinite,
+            "seed": self.seed,
+            "grad": self.grad,
         }
         digest = self._digest(out) if given is None else f"given: {given}"
         return RunDir.open(out, work=self.name, config=config, input=digest, resume=resume)
@@ -81,7 +92,8 @@ class MapRun:
                 f"{out} holds a run already, and a run on an iterator cannot be resumed without fingerprint=, a text "
                 "that changes whenever the items do. Choose another directory, and pass it from the start."
             )
-        return f"unknown: {uuid.uuid4()}"  # differs from every other: such a run is never resumed
+        self.resumable = False
+        return f"unknown: {uuid.uuid4()}"  # differs from every other
 
     def run(self, events: Events, rundir: RunDir | None, cancel: threading.Event | None = None) -> MapResult:
         started = time.perf_counter()
@@ -105,6 +117,8 @@ class MapRun:
             plan = self._first_plan(known, memory_limit.bytes, peek=True)
             if rundir is not None and not rundir.resumed:
                 rundir.record(plan=plan.to_dict(), items=self.items.length)
+            if not self.resumable:
+                events.emit(Warned(message=_NOT_RESUMABLE))
             events.emit(Planned(plan=plan.to_dict()))
             events.emit(Started(work=self.name, items=self.items.length, done=before, budget=memory_limit.bytes))
             scheduler = Scheduler(
@@ -129,6 +143,12 @@ class MapRun:
             ):
                 observed = backend.run()
                 scheduler.conclude()
+                if rundir is not None and isinstance(collector, Shards):
+                    scheduler.flush()
+                    collector.check_present()
+                    rundir.check_present()
+                if excess := memory_limit.excess(observed):
+                    scheduler.warn(excess)
         return MapResult(
             status=tally.status,
             messages=tally.messages,
@@ -137,19 +157,24 @@ class MapRun:
             seconds=time.perf_counter() - started,
             done=tally.done - before,
             out=None if rundir is None else rundir.path,
-            _read=collector.values,
+            _read=functools.partial(collector.values, tally.done),
         )
 
     def _backend(self, memory_limit: MemoryLimit, scheduler: Scheduler) -> Pipeline | WorkerPool:
-        executor = functools.partial(Executor, self.fn, nonfinite=self.nonfinite, fallback=self.fallback)
+        options = {"nonfinite": self.nonfinite, "seed": self.seed, "grad": self.grad}
+        executor = functools.partial(make_executor, self.fn, fallback=self.fallback, **options)
+        cost = self.cost
+        if cost is None and memory_limit.device.type == "cpu":
+            lenient = Executor(self.fn, memory_limit.device, **options, lenient=True)
+            cost = item_cost(lenient, self.items, memory_limit.bytes)
         if len(self.devices) == 1:
-            return Pipeline(executor(memory_limit.device), memory_limit, scheduler)
-        return WorkerPool(executor, self.items, self.devices, self.budget, scheduler)
+            return Pipeline(executor(memory_limit.device), memory_limit, scheduler, cost)
+        return WorkerPool(executor, self.items, self.devices, self.budget, scheduler, cost)
 
     def _key(self, device: torch.device) -> cost_cache.Key:
         weighed = "" if self.items.weights is None else " by weight"  # bytes an item, or a unit of weight
-        signature = f"map {fingerprint.of_function(self.fn)} {self.items.spec()}{weighed}"
-        return cost_cache.Key(signature, devices.model_name(device), str(torch.get_default_dtype()))
+        described = f"map {signature(self.fn)} {self.items.spec()}{weighed}"
+        return cost_cache.Key(described, devices.model_name(device), str(torch.get_default_dtype()))
 
     def _known(self, device: torch.device, limit: int) -> Cost | None:
         """What was measured before, or else the formula; None when there is neither. A measurement by which nothing
@@ -174,7 +199,7 @@ class MapRun:
         device, length, weights = memory_limit.device, self.items.length, self.items.weights
         if self.items.forward or not length:
             return None
-        executor = Executor(self.fn, device, nonfinite=self.nonfinite)
+        executor = Executor(self.fn, device, nonfinite=self.nonfinite, seed=self.seed, grad=self.grad)
         first, second = (min(length, max(4096 // share, plan.batch // share)) for share in (64, 16))
 
         def peak_of(count: int) -> int:
@@ -242,7 +267,7 @@ def _ending(
             message = f"run the same command again to go on from {rundir.path}"
         raise type(error)(f"interrupted after {format_count(tally.done)} items; {message}") from None
     except BaseException as error:
-        state, message = "failed", str(error).splitlines()[0] if str(error) else type(error).__name__
+        state, message = "failed", error_line(error, named=not isinstance(error, BrimfulError))
         with contextlib.suppress(Exception):
             scheduler.close()
         raise

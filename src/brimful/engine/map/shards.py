@@ -1,13 +1,18 @@
-"""The results of a map on disk: one Parquet file per batch. Together they are what has been finished.
+"""The results of a map on disk: Parquet files of one batch or more. Together they are what has been finished.
 
-Columns: `item` (the item's index), `status`, `message`, and the values. pandas, polars and DuckDB read the
-folder as it is. Each file carries the run's identity, and checksums of its pages.
+Columns: `item` (the item's index), `status`, `message`, and the values. pandas, polars and DuckDB read the folder as it
+is. Each file carries the run's identity, the positions of its items, and checksums of its pages.
+
+Many small files take long to open: those of neighboring batches are collected into one. It is written before they are
+deleted, so that after a crash at any instant some may hold the same items; what lies within another is left out.
 """
 
 import functools
+import json
 import re
 import warnings
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ...core.base import arrow, pytree
-from ...core.base.errors import BrimfulWarning, CorruptError
+from ...core.base.errors import BrimfulWarning, CorruptError, InputError, StorageError
 from ...core.runs import fingerprint, parquet
 from ...core.runs.files import write_atomic
 from .batch import BatchResult, Status
@@ -23,7 +28,25 @@ from .batch import BatchResult, Status
 WRITING = 32_000_000
 """Bytes of host memory that writing shards takes, whatever their size."""
 
-_NAME = re.compile(r"shard-\d{12}-\d{12}\.parquet")
+_NAME = re.compile(r"shard-(\d{12})-(\d{12})\.parquet")
+_SMALL = 500_000  # bytes of a shard that is collected with its neighbors
+_MANY = 32  # such neighbors, of about one size
+
+
+@dataclass(frozen=True, slots=True)
+class _Shard:
+    """A shard of this run on disk.
+
+    Attributes:
+        start, stop: the positions of its items.
+        level: how often its items were collected; None where it is large enough.
+        note: the form of its values.
+    """
+
+    start: int
+    stop: int
+    level: int | None
+    note: bytes
 
 
 class Shards:
@@ -36,6 +59,9 @@ class Shards:
 
     def __init__(self, folder: Path, identity: str) -> None:
         self.folder, self._identity = folder, identity
+        self._note = b""  # the form of all values
+        self._by_start: dict[int, _Shard] = {}
+        self._by_stop: dict[int, _Shard] = {}
         pa.array(np.zeros(1))  # brings pandas in where it is installed: 40 MB, before the budget begins to count
 
     def write(self, done: BatchResult, index: np.ndarray) -> None:
@@ -47,18 +73,67 @@ class Shards:
             "message": pa.array(texts, pa.string()) if texts else pa.nulls(done.count, pa.string()),
         }
         values, note = ({}, b"") if done.values is None else arrow.to_columns(done.values)
-        table = pa.table(columns | values)
-        seal = _seal(table.schema, note, self._identity)
-        table = table.replace_schema_metadata(arrow.schema_note(note, run=self._identity, seal=seal))
-        path = self.folder / f"shard-{done.start:012d}-{done.start + done.count:012d}.parquet"
-        write_atomic(path, functools.partial(parquet.write, table))
+        self._check_form(note)
+        self._store(pa.table(columns | values), note, done.start, 0)
+        self._collect(self._by_start[done.start])
+
+    def _check_form(self, note: bytes) -> None:
+        if note and self._note and note != self._note:
+            this, others = (json.loads(text)["columns"] for text in (note, self._note))
+            raise InputError(
+                f"the function returned {this} for one batch and {others} for another; the names, dtypes and shapes of "
+                "an item's result must be the same in all"
+            )
+        self._note = note or self._note
+
+    def _store(self, table: pa.Table, note: bytes, start: int, level: int) -> None:
+        stop = start + table.num_rows
+        seal = _seal(table.schema, note, self._identity, start)
+        notes = arrow.schema_note(note, run=self._identity, seal=seal, start=str(start))
+        write_atomic(self._path(start, stop), functools.partial(parquet.write, table.replace_schema_metadata(notes)))
+        self._add(_Shard(start, stop, level if table.nbytes < _SMALL else None, note))
+
+    def _add(self, shard: _Shard) -> None:
+        self._by_start[shard.start] = self._by_stop[shard.stop] = shard
+
+    def _path(self, start: int, stop: int) -> Path:
+        return self.folder / f"shard-{start:012d}-{stop:012d}.parquet"
+
+    def _collect(self, shard: _Shard) -> None:
+        """Makes one shard of many small neighbors, and then of many of those."""
+        alike = [shard]
+        if shard.level is None:
+            return
+        while (other := self._by_stop.get(alike[0].start)) and (other.level, other.note) == (shard.level, shard.note):
+            alike.insert(0, other)
+        while (other := self._by_start.get(alike[-1].stop)) and (other.level, other.note) == (shard.level, shard.note):
+            alike.append(other)
+        if len(alike) < _MANY:
+            return
+        tables = [self._verified(part.start, part.stop) for part in alike]
+        intact = [table for table in tables if isinstance(table, pa.Table)]
+        if len(intact) < len(tables):  # whoever opens the run finds it
+            return
+        self._store(pa.concat_tables(intact).combine_chunks(), shard.note, alike[0].start, shard.level + 1)
+        whole = self._by_start[alike[0].start]
+        for part in alike:
+            self._path(part.start, part.stop).unlink(missing_ok=True)
+            if part.start != whole.start:
+                del self._by_start[part.start]
+            if part.stop != whole.stop:
+                del self._by_stop[part.stop]
+        self._collect(whole)
 
     def finished(self) -> Iterator[tuple[tuple[int, int], tuple[np.ndarray, np.ndarray, dict[int, str]]]]:
         """For each intact shard the range of its positions, and the index, status and messages of its items. A damaged
         shard is set aside, with a warning, and its items are done again."""
-        for path in self.paths():
-            start, stop = (int(position) for position in path.stem.split("-")[1:])
-            table = self._verified(path, stop - start)
+        end = 0
+        for start, stop in self._spans():
+            path = self._path(start, stop)
+            if stop <= end:
+                path.unlink()
+                continue
+            table = self._verified(start, stop) if start >= end else "another holds some of its items"
             if isinstance(table, str):
                 path.rename(path.with_suffix(".damaged"))
                 warnings.warn(
@@ -67,40 +142,69 @@ class Shards:
                     stacklevel=2,
                 )
                 continue
+            end, note = stop, arrow.note_of(table)
+            self._check_form(note)
+            self._add(_Shard(start, stop, 0 if table.nbytes < _SMALL else None, note))
             index, status = table["item"].to_numpy(), table["status"].to_numpy()
             flagged = np.flatnonzero(status != Status.OK)
             texts = zip(flagged, table["message"].take(pa.array(flagged)).to_pylist(), strict=True)
             yield (start, stop), (index, status, {int(index[row]): text for row, text in texts if text})
 
-    def _verified(self, path: Path, rows: int) -> pa.Table | str:
+    def _spans(self) -> list[tuple[int, int]]:
+        """The positions that the names of the shards say, each that holds others before those."""
+        matches = [_NAME.fullmatch(path.name) for path in self.folder.iterdir()]
+        spans = ((int(match[1]), int(match[2])) for match in matches if match)
+        return sorted(spans, key=lambda span: (span[0], -span[1]))
+
+    def _verified(self, start: int, stop: int) -> pa.Table | str:
         """A shard's table, or what is wrong with it."""
         try:
-            table = pq.read_table(path, page_checksum_verification=True)
+            table = pq.read_table(self._path(start, stop), page_checksum_verification=True)
         except (pa.ArrowException, OSError) as error:
             return str(error).splitlines()[0]
         notes = table.schema.metadata or {}
         if notes.get(b"brimful.run") != self._identity.encode():
             return "it belongs to another run"
-        if notes.get(b"brimful.seal") != _seal(table.schema, arrow.note_of(table), self._identity).encode():
+        if notes.get(b"brimful.start") != str(start).encode():
+            return "it holds the items of another place"
+        if notes.get(b"brimful.seal") != _seal(table.schema, arrow.note_of(table), self._identity, start).encode():
             return "its columns are not those that were written"
-        return table if table.num_rows == rows else f"it holds {table.num_rows} rows instead of {rows}"
+        return table if table.num_rows == stop - start else f"it holds {table.num_rows} rows instead of {stop - start}"
 
-    def paths(self) -> list[Path]:
-        """The shard files, in order of their positions."""
-        return sorted(path for path in self.folder.iterdir() if _NAME.fullmatch(path.name))
+    def check_present(self) -> None:
+        """Raises `StorageError` where a shard that was written is no longer there."""
+        there = {*self._spans()}
+        gone = [shard for shard in self._by_start.values() if (shard.start, shard.stop) not in there]
+        if gone:
+            raise StorageError(
+                f"{self._path(gone[0].start, gone[0].stop)} is gone: something deleted it, or its folder, during the "
+                "run. Run the same command again to redo what is missing."
+            )
 
     def tables(self) -> Iterator[pa.Table]:
         """The shards one by one, in order of their positions."""
-        for path in self.paths():
-            try:
-                yield pq.read_table(path, page_checksum_verification=True)
-            except (pa.ArrowException, OSError) as error:
+        end = 0
+        for start, stop in self._spans():
+            if stop <= end:
+                continue
+            table = self._verified(start, stop)
+            if isinstance(table, str):
                 raise CorruptError(
-                    f"{path} is damaged: {error}. Delete it and run the same command again to redo its items."
-                ) from error
+                    f"{self._path(start, stop)} is damaged: {table}. Delete it and run the same command again to redo "
+                    "its items."
+                )
+            end = stop
+            yield table
 
-    def values(self) -> pytree.Tree | None:
-        """All values, in the order of the items; None when there are none."""
+    def values(self, count: int | None = None) -> pytree.Tree | None:
+        """All values, in the order of the items; None when there are none.
+
+        Args:
+            count: how many items there must be; by default as many as the shards hold.
+
+        Raises:
+            CorruptError: a shard is damaged, or they do not hold every item once.
+        """
         index, parts, missing = [], [], []
         for table in self.tables():
             items = table["item"].to_numpy()
@@ -109,9 +213,21 @@ class Shards:
                 parts.append(arrow.from_columns(table))
             else:
                 missing.append(items)
+        self._check_cover([*index, *missing], count)
         return pytree.assemble(parts, index, missing)
 
+    def _check_cover(self, index: list[np.ndarray], count: int | None) -> None:
+        items = np.sort(np.concatenate(index)) if index else np.array([], np.int64)
+        count = len(items) if count is None else count
+        doubled = items[1:][np.diff(items) == 0]
+        wrong = doubled if len(doubled) else np.setxor1d(items, np.arange(count), assume_unique=True)
+        if len(wrong):
+            raise CorruptError(
+                f"{self.folder} does not hold every item once: {len(wrong):,} are missing or doubled, the first is "
+                f"item {wrong[0]}. Run the same command again to redo what is missing."
+            )
 
-def _seal(schema: pa.Schema, note: bytes, identity: str) -> str:
+
+def _seal(schema: pa.Schema, note: bytes, identity: str, start: int) -> str:
     """A checksum of what is not in the pages, which have their own."""
-    return fingerprint.of([schema.remove_metadata().to_string(), note, identity])
+    return fingerprint.of([schema.remove_metadata().to_string(), note, identity, start])

@@ -5,9 +5,11 @@ a position is not the item's index: `index` maps one to the other. Everything el
 """
 
 import contextlib
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -19,6 +21,7 @@ from ...core.runs import fingerprint
 from ...data.dataset import Dataset
 from ...data.ragged import Ragged, padded
 from ...data.sources import is_dataset, open_dataset
+from .stacking import stack
 
 
 @dataclass(slots=True)
@@ -31,6 +34,7 @@ class LoadedBatch:
         tree: the batch; None when not one of the items could be read.
         bad: the reason for each item that could not be read and holds another's values, by its index in the batch.
         weights: each item's weight; None when all weigh 1.
+        origin: the position in the whole map of the item at `start`, where that is another.
     """
 
     start: int
@@ -38,10 +42,16 @@ class LoadedBatch:
     tree: pytree.Tree | None
     bad: dict[int, str] = field(default_factory=dict)
     weights: np.ndarray | None = None
+    origin: int | None = None
 
     @property
     def stop(self) -> int:
         return self.start + self.count
+
+    @property
+    def first(self) -> int:
+        """The position of the first item in the whole map, which its random numbers depend on."""
+        return self.start if self.origin is None else self.origin
 
     @property
     def weight(self) -> float:
@@ -56,6 +66,7 @@ class LoadedBatch:
             None if self.tree is None else pytree.slice_rows(self.tree, start, stop),
             {item - start: reason for item, reason in self.bad.items() if start <= item < stop},
             None if self.weights is None else self.weights[start:stop],
+            None if self.origin is None else self.origin + start,
         )
 
     def halves(self) -> tuple["LoadedBatch", "LoadedBatch"]:
@@ -65,7 +76,7 @@ class LoadedBatch:
         """Copies of readable items, by their indices in this batch, as a batch of their own that starts at 0."""
         index = torch.as_tensor(items, dtype=torch.int64)
         weights = None if self.weights is None else self.weights[index.numpy()]
-        return LoadedBatch(0, len(items), pytree.take_rows(self.tree, index), {}, weights)
+        return LoadedBatch(0, len(items), pytree.take_rows(self.tree, index), {}, weights, self.first + int(index[0]))
 
 
 class ItemSource(ABC):
@@ -187,27 +198,35 @@ class StreamSource(ItemSource):
         if start < 0:
             start, stop = self._read, self._read + stop - start
         self._skip_to(start)
+        taken, weights = self._take(stop - start, math.inf if capacity is None else capacity)
+        self._read += len(taken)
+        tree, bad = self._stack(taken)
+        return LoadedBatch(start, len(taken), tree, bad, weights)
+
+    def _take(self, most: int, capacity: float) -> tuple[list[Any], np.ndarray | None]:
+        """The next items, and their weights where they are weighed."""
+        if self._weigh is None:
+            taken, self._ahead = self._ahead[:most], self._ahead[most:]
+            return taken + list(islice(self._iterator, most - len(taken))), None
         taken, weights, total = [], [], 0.0
-        while len(taken) < stop - start and (item := self._next()) is not _END:
-            weight = 0.0 if self._weigh is None else float(self._weigh(item))
+        while len(taken) < most and (item := self._next()) is not _END:
+            weight = float(self._weigh(item))
             total += weight
-            if taken and capacity is not None and total > capacity:
+            if taken and total > capacity:
                 self._ahead.append(item)
                 break
             taken.append(item)
             weights.append(weight)
-        self._read += len(taken)
-        tree, bad = self._stack(taken)
-        return LoadedBatch(start, len(taken), tree, bad, None if self._weigh is None else np.array(weights))
+        return taken, np.array(weights)
 
     def _next(self) -> Any:
         return self._ahead.pop() if self._ahead else next(self._iterator, _END)
 
     def item_bytes(self) -> int:
-        item = self._next()
-        self._ahead.append(item)
-        with contextlib.suppress(InputError):
-            return pytree.nbytes(pytree.tensors(item))
+        if (item := self._next()) is not _END:
+            self._ahead.append(item)
+            with contextlib.suppress(InputError):
+                return pytree.nbytes(pytree.tensors(item))
         return 0
 
     def _skip_to(self, start: int) -> None:
@@ -225,6 +244,11 @@ class StreamSource(ItemSource):
                     self._row(item)
 
     def _stack(self, items: list[Any]) -> tuple[pytree.Tree | None, dict[int, str]]:
+        if (whole := stack(items)) is not None:
+            form = pytree.spec(whole)
+            self._form = self._form or form
+            if form == self._form:
+                return whole, {}
         bad: dict[int, str] = {}
         rows: list[pytree.Tree | None] = []
         for index, item in enumerate(items):
@@ -246,13 +270,17 @@ class StreamSource(ItemSource):
         return row
 
     def fingerprint(self) -> str | None:
-        return fingerprint.of(list(self._source)) if isinstance(self._source, Sequence) else None
+        if not isinstance(self._source, Sequence):
+            return None
+        chunks = (list(self._source[start : start + _CHUNK]) for start in range(0, len(self._source), _CHUNK))
+        return fingerprint.of([chunk if (whole := stack(chunk)) is None else whole for chunk in chunks])
 
     def spec(self) -> str:
         return "stream"
 
 
 _END = object()
+_CHUNK = 4096  # items of a list that are hashed together
 
 
 def _weights(weight: Any, length: int) -> np.ndarray | None:

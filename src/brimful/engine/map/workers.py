@@ -18,6 +18,7 @@ import torch
 from ...core.base import pytree
 from ...core.base.errors import WorkerError
 from ...core.memory.budget import Budget, BudgetLike
+from ...core.memory.cost import Cost
 from ...core.memory.devices import memory
 from ...core.memory.limit import MemoryLimit
 from ..distributed.workers import Answer, Channel, Event, LocalWorkers
@@ -53,11 +54,12 @@ def _work(
     items: ItemSource | None,
     device: torch.device,
     budget: int,
+    item_cost: Cost | None,
 ) -> int:
     """Runs batches until there are none, and returns the peak bytes. Without items, batches are sent with theirs."""
     with MemoryLimit(budget, device, every=LOOK) as memory_limit:
         scheduler: Any = RemoteScheduler(channel, items)
-        return Pipeline(executor(device), memory_limit, scheduler).run()
+        return Pipeline(executor(device), memory_limit, scheduler, item_cost).run()
 
 
 @dataclass(slots=True)
@@ -86,6 +88,7 @@ class WorkerPool:
         devices: one for each worker.
         budget: as given; workers on the CPU share what it allows there.
         scheduler: hands out the batches.
+        item_cost: as for `Pipeline`.
     """
 
     def __init__(
@@ -95,6 +98,7 @@ class WorkerPool:
         devices: Sequence[torch.device],
         budget: BudgetLike,
         scheduler: Scheduler,
+        item_cost: Cost | None = None,
     ) -> None:
         self._scheduler, self._observed = scheduler, 0
         self._sends_items = not items.on_disk
@@ -106,7 +110,7 @@ class WorkerPool:
         for device in devices:
             limit = Budget.parse(budget).on(device).limit(memory(device), held=0)
             share = limit // sum(other.type == "cpu" for other in devices) if device.type == "cpu" else limit
-            self._workers.start(f"brimful-{device}", _work, executor, own, device, share, threads=threads)
+            self._workers.start(f"brimful-{device}", _work, executor, own, device, share, item_cost, threads=threads)
 
     def run(self) -> int:
         """Serves the workers until all work is done, and returns the peak bytes of any of them."""

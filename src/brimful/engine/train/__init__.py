@@ -60,7 +60,8 @@ def train(
         ranks: processes that train together on one kind of device; by default one per device.
         out: a directory for checkpoints and the log; the run can then be resumed.
         resume: go on with a run that the directory holds; False refuses such a directory.
-        fingerprint: a text that changes whenever the data does; by default the content is read.
+        fingerprint: a text that changes whenever the data does; by default the content is read. It also stands for a
+            loss or a model that holds something without a fingerprint, such as an open file.
         progress: None or True shows it, False is silent, a function gets the events.
         cancel: when it is set, from any thread, the run stops after the step at hand, writes a checkpoint and raises
             `CancelledError`.
@@ -89,7 +90,7 @@ def train(
         if out is not None:
             task = task.with_fingerprint(fingerprint)
             if group.is_first:
-                name, identity = task.config.name, task.identity()
+                name, identity = task.config.name, task.identity(fingerprint)
                 opened = RunDir.open(out, work=name, config=identity, input=task.fingerprint, resume=resume)
                 rundir = stack.enter_context(opened)
                 events.add(rundir.log)

@@ -14,7 +14,7 @@ from typing import Any
 from ...core.base.errors import ConfigError
 from ...core.declare.config import SeedOptions, option
 from ...core.memory.budget import Budget
-from ...core.runs import fingerprint
+from ...core.runs.function_fingerprint import of_function
 from ...data.residency import TIERS
 from .optim import optimizers, schedules
 from .optim.optimizers import OptimizerFactory
@@ -125,15 +125,21 @@ class TrainConfig(TrainOptions, SeedOptions):
         schedules.schedule(self.schedule)
         Budget.parse(self.budget)
 
-    def identity(self) -> dict[str, Any]:
+    def identity(self, given: str | None = None) -> dict[str, Any]:
         """What decides the weights, beside model, loss and data. Epochs, steps, budget and device may change between
-        runs."""
+        runs.
+
+        Args:
+            given: the user's own fingerprint, which stands for functions that have no digest.
+        """
         schedule = schedules.schedule(self.schedule)
         return {
-            **{name: _json(getattr(self, name)) for name in _IDENTITY},
+            **{name: _json(getattr(self, name), given) for name in _IDENTITY},
             "precision": NAMES.get(self.precision, self.precision),
-            "schedule": _json(getattr(schedule, "function", schedule)),
-            "loader": {name: _json(value) for name, value in sorted(self.loader.items()) if name != "num_workers"},
+            "schedule": _json(getattr(schedule, "function", schedule), given),
+            "loader": {
+                name: _json(value, given) for name, value in sorted(self.loader.items()) if name != "num_workers"
+            },
         }
 
     def planned(self, batches: int) -> tuple[int, int]:
@@ -153,9 +159,9 @@ class TrainConfig(TrainOptions, SeedOptions):
         return self.mode == "min"
 
 
-def _json(value: Any) -> Any:
+def _json(value: Any, given: str | None) -> Any:
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, list | tuple):
-        return [_json(part) for part in value]
-    return fingerprint.of_function(value) if callable(value) else repr(value)
+        return [_json(part, given) for part in value]
+    return of_function(value, given=given) if callable(value) else repr(value)

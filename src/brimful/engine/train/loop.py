@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from ...core.base import foreach
+from ...core.base import foreach, rng
 from ...core.base.errors import ConfigError
 from ...core.memory.monitor import Peak
 from ...core.runs.events import BatchDone, EpochDone, Events, Metric, Warned
@@ -20,7 +20,6 @@ from .optim import optimizers, schedules
 from .optim.ema import MovingAverage, decay_of_span
 from .planner import PreparedTraining
 from .state import EpochSums, TrainState
-from .step import rng
 from .step.cuda_graph import GraphedStep
 from .step.divergence import DivergenceMonitor
 from .step.optimizer_step import OptimizerStep

@@ -9,6 +9,7 @@ from torch import nn
 
 from ...core.base.errors import BudgetError, ConfigError
 from ...core.base.formatting import format_bytes
+from ...core.base.rng import PROBE, derive_seed, seed_generators
 from ...core.memory import devices
 from ...core.memory.cost import Cost
 from ...core.memory.limit import MemoryLimit
@@ -26,7 +27,6 @@ from .step.loss import LossOutput
 from .step.microbatches import count_samples, slice_batch
 from .step.precision import Precision, resolve
 from .step.recompute import recomputable, recomputing
-from .step.rng import PROBE, derive_seed, seed_generators
 from .task import TrainTask
 
 # Expected time, relative to the device tier in one micro-batch: of the pinned tier, per micro-batch, of recomputing.

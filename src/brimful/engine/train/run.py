@@ -12,6 +12,7 @@ import torch
 from torch import nn
 
 from ...core.base.formatting import format_bytes, format_count
+from ...core.base.rng import preserve_rng
 from ...core.memory.cost import Cost
 from ...core.memory.limit import MemoryLimit
 from ...core.memory.monitor import Peak, Sampler
@@ -25,7 +26,6 @@ from .loop import StopRequested, TrainLoop
 from .planner import prepare
 from .result import TrainResult
 from .step.recompute import recomputing
-from .step.rng import preserve_rng
 from .task import TrainTask
 
 

@@ -9,6 +9,7 @@ from torch import nn
 
 from ...core.base.errors import ConfigError, InputError
 from ...core.runs import fingerprint as fingerprints
+from ...core.runs.function_fingerprint import of_function
 from ...data.loader import Loader
 from ...data.sources import source
 from .config import TrainConfig
@@ -56,16 +57,19 @@ class TrainTask:
             parts.append(_fingerprint(self.valid) if fingerprint is None else "")
         return replace(self, fingerprint=fingerprints.of(parts))
 
-    def identity(self) -> dict[str, Any]:
+    def identity(self, given: str | None = None) -> dict[str, Any]:
         """What decides the result, beside the data. The initial weights do not count: a run that is resumed has its
-        own."""
-        layers = [f"{name} {type(part).__qualname__} {part.extra_repr()}" for name, part in self.model.named_modules()]
-        weights = [f"{name} {value.dtype} {tuple(value.shape)}" for name, value in self.model.state_dict().items()]
-        frozen = [name for name, parameter in self.model.named_parameters() if not parameter.requires_grad]
+        own.
+
+        Args:
+            given: the user's own fingerprint, which stands for functions that have no digest.
+        """
         return {
-            "model": f"{type(self.model).__qualname__} ({fingerprints.of([layers, weights, frozen])[:12]})",
-            "loss": fingerprints.of_function(self.loss),
-            **self.config.identity(),
+            "model": of_function(self.model, self.model, given),
+            "loss": of_function(self.loss, self.model, given),
+            "metrics": None if self.metrics is None else of_function(self.metrics, self.model, given),
+            "frozen": [name for name, parameter in self.model.named_parameters() if not parameter.requires_grad],
+            **self.config.identity(given),
         }
 
 

@@ -13,10 +13,10 @@ from torch import Tensor
 
 from ....core.base import foreach, pytree
 from ....core.base.errors import InputError
+from ....core.base.rng import seed_generators
 from ....core.memory.oom import clear_frames, is_out_of_memory
 from ..optim.optimizers import skips_on_device
 from .optimizer_step import OptimizerStep, StepRow
-from .rng import seed_generators
 
 WARMUP_STEPS = 3
 """Steps before the capture: libraries choose their kernels in them, and the optimizer makes its state."""

@@ -19,6 +19,7 @@ from torch import Tensor, nn
 
 from ....core.base import foreach
 from ....core.base.errors import InputError
+from ....core.base.rng import seed_generators
 from ....core.memory.oom import retry_smaller
 from ...distributed.collectives import Group, calls_in_lockstep
 from ..optim.ema import MovingAverage
@@ -29,7 +30,6 @@ from .finite_check import FiniteCheck
 from .loss import LossOutput
 from .microbatches import count_samples, micro_batches
 from .precision import LossScale, Precision
-from .rng import seed_generators
 
 LossFunction = Callable[[nn.Module, Any], Any]
 StepRow = Tensor | tuple[float, float, float]
