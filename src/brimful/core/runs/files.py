@@ -13,10 +13,12 @@ from pathlib import Path
 from typing import Any
 
 import safetensors.torch
-from safetensors import SafetensorError
+import torch
 from torch import Tensor
 
-from ..base.errors import CorruptError, StorageError
+from ..base.errors import CorruptError, InputError, StorageError
+
+_SAFETENSORS = {dtype: name for name, dtype in safetensors.torch._TYPES.items()}
 
 TEMPORARY = ".part"
 """The ending of a file still being written."""
@@ -101,21 +103,24 @@ def _seal(kind: str, body: Any) -> str:
 
 
 def save_tensors(tensors: Mapping[str, Tensor], path: Path) -> None:
-    """Writes tensors, on disk when this returns. Those that share memory are written each by itself."""
-    seen: set[int] = set()
-    flat = {}
-    for name, tensor in tensors.items():
-        here = tensor.detach().cpu().contiguous()
-        if here.numel() and here.untyped_storage().data_ptr() in seen:
-            here = here.clone()
-        seen.add(here.untyped_storage().data_ptr())
-        flat[name] = here
-    try:
-        safetensors.torch.save_file(flat, path)
-        sync(path)
-    except SafetensorError as error:
-        full = "os error 28" in str(error) or "code: 28" in str(error)
-        raise OSError(errno.ENOSPC if full else errno.EIO, str(error)) from error
+    """Writes tensors in the safetensors format, on disk when this returns. One is in host memory at a time: the
+    library's own writer makes a copy of all of them."""
+    header: dict[str, Any] = {}
+    end = 0
+    for name, tensor in sorted(tensors.items(), key=lambda part: (-part[1].element_size(), part[0])):  # for alignment
+        start, end = end, end + tensor.numel() * tensor.element_size()
+        if tensor.dtype not in _SAFETENSORS:
+            raise InputError(f"{name} is of dtype {tensor.dtype}, which cannot be stored; convert it first")
+        header[name] = {"dtype": _SAFETENSORS[tensor.dtype], "shape": list(tensor.shape), "data_offsets": [start, end]}
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    with path.open("wb") as file:
+        file.write(len(text).to_bytes(8, "little"))
+        file.write(text)
+        for name in header:
+            flat = tensors[name].detach().cpu().contiguous().reshape(-1)
+            file.write(memoryview(flat.view(torch.uint8).numpy()))
+    sync(path)
 
 
 def digest(path: Path) -> str:

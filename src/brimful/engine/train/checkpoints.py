@@ -188,18 +188,25 @@ class Checkpointer:
             self.directory.save(self._capture(state, metadata), is_best)
         elif is_best and self.keep_best and self.group.is_first:
             with self.average.in_place():
-                weights = self.model.state_dict()
-                self._best_weights = {name: value.detach().cpu().clone() for name, value in weights.items()}
+                weights = {name: value.detach() for name, value in self.model.state_dict().items()}
+                if self._best_weights is None:
+                    empty = {name: torch.empty_like(value, device="cpu") for name, value in weights.items()}
+                    self._best_weights = empty
+                for name, value in weights.items():  # in place: there is never a third copy
+                    self._best_weights[name].copy_(value)
 
-    def finish(self) -> None:
-        """Leaves the model with the weights that were asked for, on every rank."""
+    def finish(self) -> bool:
+        """Leaves the model with the weights that were asked for, on every rank; whether they are the best."""
+        best = False
         if self.keep_best and self._best_weights is not None:
             self._load(self._best_weights)
+            best = True
         else:
             if self.keep_best and self.directory is not None and self.directory.best is not None:
-                self._load_best(self.directory, self.directory.best)
+                best = self._load_best(self.directory, self.directory.best)
             self.average.apply()
         self._share_weights()
+        return best
 
     def _capture(self, state: TrainState, metadata: dict[str, Any]) -> Checkpoint:
         moments, optimizer = optimizers.capture(self.optimizer)
@@ -210,14 +217,15 @@ class Checkpointer:
         own = {"state": state.to_json(), "optimizer": optimizer, "loader": self.loader.state()}
         return Checkpoint(tensors, {**own, **metadata})
 
-    def _load_best(self, directory: CheckpointDir, number: int) -> None:
+    def _load_best(self, directory: CheckpointDir, number: int) -> bool:
         try:
             checkpoint = directory.read(number)
         except CorruptError as error:
             self.warn(f"the best checkpoint cannot be read, so the model has its last weights: {error}")
-            return
+            return False
         self._load(checkpoint.under("model/"))
         self.average.restore(checkpoint.under("ema/"))
+        return True
 
     def _load(self, weights: dict[str, Tensor]) -> None:
         try:

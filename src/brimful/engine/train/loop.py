@@ -66,18 +66,18 @@ class TrainLoop:
         self.epochs, self.steps = config.planned(len(loader))
         self._schedule = schedules.schedule(config.schedule)
         self._warmup = schedules.warmup_steps(config.warmup, self.steps)
-        parameters = optimizers.trainable(task.model)
+        parameters, captured = optimizers.trainable(task.model), config.graph and self._device.type == "cuda"
         optimizer = optimizers.build(
             config.optimizer,
             parameters,
             lr=config.lr,
             weight_decay=config.weight_decay,
-            capturable=config.graph and self._device.type == "cuda",
+            capturable=captured,
         )
         self._optimizer = optimizer
         self._initial_lr = [float(group["lr"]) for group in optimizer.param_groups]
         decay = decay_of_span(config.ema_span, self.steps) if config.ema is None else config.ema
-        self._average = MovingAverage(parameters, decay)
+        self._average = MovingAverage(parameters, decay, warmup=config.ema is not None, captured=captured)
         options = config.compile if isinstance(config.compile, dict) else {}
         self._model: Any = torch.compile(task.model, **options) if config.compile else task.model
         scale = LossScale(self._device, prepared.plan.items or 1) if prepared.precision.scaled else None
@@ -127,7 +127,7 @@ class TrainLoop:
         self._model.train()
         started = time.monotonic() - state.sums.seconds
         for batch in self._loader.epoch(state.epoch):
-            self._set_lr()
+            self._begin_step()
             seed = rng.derive_seed(config.seed, rng.STEP, state.step, self._group.rank)
             row = self._take_step(batch, seed)
             self._rows.append(row if isinstance(row, tuple) else self._slots[len(self._rows)].copy_(row))
@@ -149,7 +149,9 @@ class TrainLoop:
                     self._save()
         self._read_rows()
 
-    def _set_lr(self) -> None:
+    def _begin_step(self) -> None:
+        """The learning rate of the step to come, and the decay of the average."""
+        self._average.begin_step(self.state.step)
         progress = self.state.step, self.steps, len(self._loader)
         factor = schedules.factor(self._schedule, *progress, self._warmup, self.state.plateau)
         for group, lr in zip(self._optimizer.param_groups, self._initial_lr, strict=True):
@@ -280,10 +282,15 @@ class TrainLoop:
         if state.stopped and self.steps > metadata["steps"]:
             state.stopped, state.epochs_since_best = "", 0
 
-    def finish(self) -> None:
-        """Leaves the model with the weights that were asked for."""
-        self._checkpointer.finish()
+    def finish(self) -> str:
+        """Leaves the model with the weights that were asked for, and says which they are."""
+        best = self._checkpointer.finish()
         self._task.model.eval()
+        average = ", their moving average" if self._average.values else ""
+        if not best or self.state.best_epoch is None:
+            return f"the last, after step {self.state.step}{average}"
+        row, monitor = self.state.history[self.state.best_epoch], self._config.monitor
+        return f"those of epoch {row['epoch']}, the best by {monitor}{average}"
 
     def _checkpoint_due(self) -> bool:
         every = self._config.checkpoint_every

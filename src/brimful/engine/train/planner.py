@@ -55,14 +55,22 @@ class PreparedTraining:
         return self.plan.steps or 1
 
 
-def prepare(task: TrainTask, memory_limit: MemoryLimit, group: Group, given: Cost | None = None) -> PreparedTraining:
+def prepare(
+    task: TrainTask, memory_limit: MemoryLimit, group: Group, given: Cost | None = None, in_memory: bool = True
+) -> PreparedTraining:
     """Plans a run of a model that is on its device already, in training mode. Unless a cost is given, the loss is
-    called on a few samples, to measure what they need; random numbers, buffers and gradients are then as they were."""
+    called on a few samples, to measure what they need; random numbers, buffers and gradients are then as they were.
+
+    Args:
+        in_memory: whether the best weights are kept in host memory, for want of a directory.
+    """
     model, config, device = task.model, task.config, memory_limit.device
     parameters = optimizers.trainable(model)
     precision = resolve(config.precision, device, {parameter.dtype for parameter in parameters})
     weights = sum(parameter.numel() * parameter.element_size() for parameter in parameters)
     state = {"optimizer": optimizers.state_bytes(parameters), "moving average": weights if config.averages else 0}
+    if device.type == "cpu" and in_memory and config.best:
+        state["best weights"] = sum(value.numel() * value.element_size() for value in model.state_dict().values())
     valid = _validation_loader(task, device, sum(state.values()))
     state["validation data"] = 0 if valid is None else valid.plan.predicted
     loaders, rejected = _loaders(task, device, group)
@@ -255,3 +263,6 @@ def _measure(
             return probe(peak, first, following, device)
         except OutOfMemory:
             return None
+        finally:
+            if device.type == "cpu":  # the gradients are gone, but the C library keeps their memory
+                devices.trim_heap()

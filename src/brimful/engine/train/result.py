@@ -29,6 +29,7 @@ class TrainResult(Result):
         micro_batches: how many a batch was split into at the end; more than planned where memory ran out.
         observed: peak bytes, beside `predicted`.
         stopped: "finished", or "early" where the monitored number stopped improving.
+        weights: which weights the model has, in words.
         out: the run directory, if there is one.
     """
 
@@ -40,6 +41,7 @@ class TrainResult(Result):
     steps: int
     micro_batches: int
     stopped: str
+    weights: str
     out: Path | None
 
     def table(self) -> pa.Table:
@@ -56,6 +58,6 @@ class TrainResult(Result):
 
     def summary(self) -> dict[str, Any]:
         """The best row of the history is in it too."""
-        row = {"epochs": self.epochs, "steps": self.steps, "stopped": self.stopped}
+        row = {"epochs": self.epochs, "steps": self.steps, "stopped": self.stopped, "weights": self.weights}
         best = {name: value for name, value in (self.best or {}).items() if name not in ("epoch", "step", "seconds")}
         return {**row, **best, **Result.summary(self)}

@@ -1,6 +1,7 @@
 """One call of `train`, on one rank: from the plan to the result."""
 
 import contextlib
+import functools
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -18,7 +19,7 @@ from ...core.memory.limit import MemoryLimit
 from ...core.memory.monitor import Peak, Sampler
 from ...core.memory.oom import retry_smaller
 from ...core.memory.plan import Plan
-from ...core.runs.events import Events, Finished, Planned, Started
+from ...core.runs.events import Events, Finished, Planned, Started, Warned
 from ...core.runs.files import write_atomic
 from ..distributed.collectives import Group
 from .checkpoints import CheckpointDir
@@ -31,9 +32,20 @@ from .task import TrainTask
 
 def plan(task: TrainTask, group: Group, cost: Cost | None) -> Plan:
     """The plan alone; measured where no cost is given."""
+    load_libraries(group.device)
     with preserve_rng(group.device), MemoryLimit(task.config.budget, group.device) as memory_limit:
         _move(task.model, memory_limit)
         return prepare(task, memory_limit, group, cost).plan
+
+
+@functools.cache
+def load_libraries(device: torch.device) -> None:
+    """Makes one step of a tiny model. The first step of a process loads libraries, some 140 MB on a CPU: once and
+    whatever is trained, so they are there before the budget begins to count."""
+    with preserve_rng(device):
+        tiny = nn.Linear(1, 1, device=device)
+        tiny(torch.zeros(1, 1, device=device)).sum().backward()
+        torch.optim.AdamW(tiny.parameters(), fused=True).step()
 
 
 def _move(model: nn.Module, memory_limit: MemoryLimit) -> None:
@@ -58,9 +70,10 @@ def run(
         if device.type == "cuda":
             stack.enter_context(torch.cuda.device(device))
         stack.enter_context(preserve_rng(device))
+        load_libraries(device)
         memory_limit = stack.enter_context(MemoryLimit(task.config.budget, device))
         _move(task.model, memory_limit)
-        prepared = prepare(task, memory_limit, group)
+        prepared = prepare(task, memory_limit, group, in_memory=checkpoints is None)
         peak = stack.enter_context(Peak(device, memory_limit.baseline))
         stack.enter_context(recomputing(task.model, prepared.recomputed))
         loop = TrainLoop(task, prepared, group, events, checkpoints, stop, peak)
@@ -71,8 +84,9 @@ def run(
         events.emit(Started(work=task.config.name, items=items, done=done, budget=memory_limit.bytes))
         with Sampler(events.emit, device, memory_limit.baseline) if group.is_first else contextlib.nullcontext():
             loop.run()
-        loop.finish()
-        state = loop.state
+        weights, state, observed = loop.finish(), loop.state, peak.read()
+        if excess := memory_limit.excess(observed):
+            events.emit(Warned(message=excess))
         result = TrainResult(
             model=task.model,
             history=state.history,
@@ -83,8 +97,9 @@ def run(
             seconds=state.seconds,
             plan=prepared.plan,
             micro_batches=loop.step.micro_batches,
-            observed=peak.read(),
+            observed=observed,
             stopped=state.stopped,
+            weights=weights,
             out=folder,
         )
         if folder is not None:

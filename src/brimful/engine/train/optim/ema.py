@@ -3,6 +3,7 @@
 import contextlib
 from collections.abc import Iterator
 
+import torch
 from torch import Tensor, nn
 
 from ....core.base import foreach
@@ -16,15 +17,38 @@ def decay_of_span(share: float, steps: int) -> float | None:
 
 class MovingAverage:
     """average <- decay * average + (1 - decay) * weights, after every step; it begins at the first weights. Without a
-    decay there is no average, and nothing happens."""
+    decay there is no average, and nothing happens.
 
-    def __init__(self, parameters: list[nn.Parameter], decay: float | None) -> None:
+    Args:
+        parameters: of the model.
+        decay: the share of the average that a step keeps.
+        warmup: whether the decay begins lower, at min(decay, (1 + step) / (10 + step)): a run that is short against
+            1 / (1 - decay) steps would otherwise keep its first weights.
+        captured: whether the update goes into a CUDA graph, which reads the decay from the device.
+    """
+
+    def __init__(
+        self, parameters: list[nn.Parameter], decay: float | None, warmup: bool = False, captured: bool = False
+    ) -> None:
         self._parameters, self._decay = ([], 1.0) if decay is None else (parameters, decay)
+        self._warmup = warmup
+        self._share: float | Tensor = 1 - self._decay
+        if captured and warmup and self._parameters:
+            self._share = torch.full((), 1 - self._decay, device=parameters[0].device)
         self.values = [parameter.detach().clone() for parameter in self._parameters]
+
+    def begin_step(self, step: int) -> None:
+        """Sets the decay of a step, counted from 0."""
+        if self._warmup:
+            share = 1 - min(self._decay, (1 + step) / (10 + step))
+            if isinstance(self._share, Tensor):
+                self._share.fill_(share)
+            else:
+                self._share = share
 
     def update(self) -> None:
         if self.values:
-            foreach.move_towards(self.values, [parameter.data for parameter in self._parameters], 1 - self._decay)
+            foreach.move_towards(self.values, [parameter.data for parameter in self._parameters], self._share)
 
     @contextlib.contextmanager
     def in_place(self) -> Iterator[None]:
