@@ -6,12 +6,14 @@ import os
 from pathlib import Path
 
 import pytest
+import safetensors.torch
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from brimful.core.base.errors import CorruptError, StorageError
+from brimful.core.base.errors import CorruptError, InputError, StorageError
 from brimful.core.runs import files
-from brimful.core.runs.files import read_sealed, write_atomic, write_sealed
+from brimful.core.runs.files import read_sealed, save_tensors, write_atomic, write_sealed
 
 FAULTS = [errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EIO]
 
@@ -133,3 +135,24 @@ def test_what_is_no_sealed_file_is_refused(tmp_path: Path, content: bytes):
 def test_an_absent_sealed_file_is_refused(tmp_path: Path):
     with pytest.raises(CorruptError, match="cannot be read"):
         read_sealed(tmp_path / "a", "kind/1")
+
+
+def test_tensors_are_written_as_the_library_reads_them(tmp_path: Path):
+    shared = torch.arange(6.0)
+    tensors = {
+        "plain": torch.randn(3, 4),
+        "double": torch.randn(2, dtype=torch.float64),
+        "half": torch.randn(5).to(torch.bfloat16),
+        "flags": torch.tensor([True, False]),
+        "number": torch.tensor(7),
+        "empty": torch.zeros(0, 3),
+        "turned": torch.randn(3, 4).T,
+        "one": shared[:3],
+        "other": shared[:3],
+    }
+    save_tensors(tensors, tmp_path / "t.safetensors")
+    read = safetensors.torch.load_file(tmp_path / "t.safetensors")
+    assert read.keys() == tensors.keys()
+    assert all(read[name].dtype == value.dtype and torch.equal(read[name], value) for name, value in tensors.items())
+    with pytest.raises(InputError, match="complex128, which cannot be stored"):
+        save_tensors({"z": torch.zeros(2, dtype=torch.complex128)}, tmp_path / "z.safetensors")

@@ -585,6 +585,47 @@ def test_the_average_is_what_the_formula_says():
     assert parameters[0].tolist() == [-2.0, -2.0]
 
 
+@pytest.mark.parametrize("captured", [False, True])
+def test_an_average_warms_up(captured: bool):
+    parameters = [nn.Parameter(torch.zeros(2)), nn.Parameter(torch.zeros(3))]
+    average, expected = MovingAverage(parameters, 0.99, warmup=True, captured=captured), torch.zeros(2)
+    for step, value in enumerate((1.0, 5.0, -2.0, 3.0)):
+        with torch.no_grad():
+            parameters[0].fill_(value)
+        average.begin_step(step)
+        average.update()
+        decay = min(0.99, (1 + step) / (10 + step))
+        expected = decay * expected + (1 - decay) * value
+    torch.testing.assert_close(average.values[0], expected)
+    average.begin_step(10_000)
+    average.update()
+    torch.testing.assert_close(average.values[0], 0.99 * expected + 0.01 * 3.0)
+
+
+def test_a_slow_average_of_a_short_run_is_of_trained_weights():
+    with torch.no_grad():
+        first = float(squares(network(), points()))
+    result = fit(ema=0.999, steps=50, epochs=None, lr=0.05)
+    plain = fit(steps=50, epochs=None, lr=0.05)
+    with torch.no_grad():
+        average, last = (float(squares(trained.model, points())) for trained in (result, plain))
+    assert average - last < 0.35 * (first - last)
+    assert result.weights.endswith("their moving average") and "moving average" not in plain.weights
+
+
+def test_which_weights_came_back_is_said(tmp_path: Path):
+    rising = {"epoch": 0}
+
+    def worse(model: nn.Module, batches: Any) -> dict[str, float]:
+        rising["epoch"] += 1
+        return {"worse": float(rising["epoch"])}
+
+    options: dict[str, Any] = {"valid": points(4), "metrics": worse, "monitor": "worse"}
+    assert fit(**options).weights == "those of epoch 1, the best by worse"
+    assert fit(**options, best=False).weights == "the last, after step 18"
+    assert fit(out=tmp_path / "run").summary()["weights"].startswith("those of epoch 3, the best by train_loss")
+
+
 def test_the_average_is_evaluated_and_kept():
     result = fit(valid=points(10), ema=0.8, epochs=4)
     plain = fit(valid=points(10), epochs=4)
@@ -604,7 +645,9 @@ def test_an_optimizer_of_ones_own():
 def test_what_is_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     result = fit(valid=points(10), epochs=3, metrics=error)
     assert capsys.readouterr() == ("", "")
-    assert str(result).startswith("TrainResult(epochs=3, steps=18, stopped=finished, train loss=")
+    assert str(result).startswith(
+        "TrainResult(epochs=3, steps=18, stopped=finished, weights=those of epoch 3, the best by"
+    )
     assert result.draw(tmp_path / "curves.png").stat().st_size > 10_000
     fit(valid=points(10), progress=None)
     shown = capsys.readouterr().err

@@ -264,9 +264,11 @@ class Pipeline:
         self.land()
         self._scheduler.flush()
         self._observed = max(self._observed, self._peak.read())
-        if not self._on_cpu:
+        if self._on_cpu:
+            devices.trim_heap()
+        else:
             torch.cuda.synchronize(self._device)
-        devices.release_cache(self._device)
+            devices.release_cache(self._device)
         self._peak.__enter__()
         self._last_done = time.perf_counter()
 

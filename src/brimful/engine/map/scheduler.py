@@ -167,6 +167,9 @@ class Scheduler:
         self._on_settled(replace(cost, fixed=max(0.0, cost.fixed - state.memory.results)))
         with contextlib.suppress(BudgetError):  # it runs all the same, one item at a time
             self.plan = batch_plan(self.plan.work, self.items, cost, self._limit, size, self.plan.devices)
+            # Sizes that were slower than the one chosen have been run as well, and the peak is of all of them.
+            largest = max(state.memory.alone, default=0.0)
+            self.plan = replace(self.plan, predicted=max(self.plan.predicted, cost.at(largest)))
         self._events.emit(Planned(plan=self.plan.to_dict()))
 
     def conclude(self) -> None:

@@ -23,6 +23,7 @@ from safetensors import SafetensorError
 from torch import Tensor, nn
 
 from ...core.base.errors import CorruptError
+from ...core.memory import devices
 from ...core.runs.files import digest, read_sealed, save_tensors, storage_error, sync, write_atomic, write_sealed
 from ...data.loader import Loader
 from ..distributed.collectives import Group
@@ -190,6 +191,7 @@ class Checkpointer:
             with self.average.in_place():
                 weights = {name: value.detach() for name, value in self.model.state_dict().items()}
                 if self._best_weights is None:
+                    devices.trim_heap()  # their place may be what the C library keeps of freed gradients
                     empty = {name: torch.empty_like(value, device="cpu") for name, value in weights.items()}
                     self._best_weights = empty
                 for name, value in weights.items():  # in place: there is never a third copy

@@ -40,12 +40,12 @@ def plan(task: TrainTask, group: Group, cost: Cost | None) -> Plan:
 
 @functools.cache
 def load_libraries(device: torch.device) -> None:
-    """Makes one step of a tiny model. The first step of a process loads libraries, some 140 MB on a CPU: once and
-    whatever is trained, so they are there before the budget begins to count."""
+    """Makes one step of a small model. The first step of a process loads libraries, and they make their buffers, some
+    140 MB on a CPU: once and whatever is trained, so they are there before the budget begins to count."""
     with preserve_rng(device):
-        tiny = nn.Linear(1, 1, device=device)
-        tiny(torch.zeros(1, 1, device=device)).sum().backward()
-        torch.optim.AdamW(tiny.parameters(), fused=True).step()
+        small = nn.Linear(512, 512, device=device)
+        small(torch.zeros(64, 512, device=device)).sum().backward()
+        torch.optim.AdamW(small.parameters(), fused=True).step()
 
 
 def _move(model: nn.Module, memory_limit: MemoryLimit) -> None:
