@@ -21,7 +21,7 @@ from ...core.runs import fingerprint
 from ...data.dataset import Dataset
 from ...data.ragged import Ragged, padded
 from ...data.sources import is_dataset, open_dataset
-from .stacking import stack
+from ...data.stacking import stack
 
 
 @dataclass(slots=True)

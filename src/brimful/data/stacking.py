@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from ...core.base import pytree
-from ...core.base.errors import InputError
+from ..core.base import pytree
+from ..core.base.errors import InputError
 
 _NUMBERS = (bool, int, float, complex)
 
