@@ -71,3 +71,24 @@ def fold(group: Any, order: dict[str, Any]) -> dict[str, Any]:
         return result
     loss(lse, mean).backward()
     return result | {"c": c.grad, "x": x.grad, "captured": [tensor.grad for tensor in captured]}
+
+
+def second_derivative(group: Any, order: dict[str, Any]) -> dict[str, str]:
+    """What this rank is told when it asks for a second derivative, or transforms a fold over ranks."""
+    c, x = samples_of(3, 3), samples_of(2, 4).requires_grad_()
+    said = {}
+
+    def total(x: Tensor) -> Tensor:
+        return brimful.fold(Bumps(), c, x, chunk_size=2, group=group)[0].sum()
+
+    (gradient,) = torch.autograd.grad(total(x), x, create_graph=True)
+    for name, ask in {
+        "again": lambda: gradient.sum().backward(),
+        "hessian": lambda: torch.autograd.functional.hessian(total, x),
+        "transformed": lambda: torch.func.grad(total)(x),
+    }.items():
+        try:
+            ask()
+        except brimful.InputError as error:
+            said[name] = str(error)
+    return said

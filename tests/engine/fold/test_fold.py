@@ -292,20 +292,6 @@ def test_a_gradient_is_taken_over_without_a_copy():
     assert set(term.calls) == {(4, 5), (1, 5)}
 
 
-def test_second_derivatives_are_refused_in_chunks_and_there_at_once():
-    term, (c, x) = Bumps(), points()
-    for strategy in ("single", "chunked"):
-        lse, _ = fold(term, c, x, strategy=strategy)
-        (score,) = torch.autograd.grad(lse.sum(), x, create_graph=True)
-        assert score.requires_grad
-        if strategy == "single":
-            score.square().sum().backward()
-            assert x.grad.abs().sum() > 0
-        else:
-            with pytest.raises(InputError, match="strategy='single'"):
-                score.square().sum().backward()
-
-
 def test_a_change_between_the_passes_is_seen():
     term, (c, x) = Bumps(), points()
     lse, _ = fold(term, c, x, strategy="chunked", chunk_size=3)

@@ -13,12 +13,13 @@ from ...core.memory.budget import Budget, BudgetLike
 from ...core.memory.oom import retry_smaller
 from ...core.memory.plan import Plan
 from ...data.loader import whole_number
+from .autograd import apply_fold, is_transformed
 from .online_softmax import softmax_mean
-from .passes import Passes, with_leaves
+from .passes import Passes
 from .plan import ACCUMULATED, CHUNKED, SHARDED, SINGLE
 from .planner import FoldRequest, plan_tiling
 from .sharded import FoldRanks, ShardedPasses, resolve_group
-from .term import CapturedTensors, FusedTerm, Term, captured_tensors, evaluate, is_fused
+from .term import CapturedTensors, FusedTerm, Term, captured_tensors, differentiable_term, evaluate, is_fused
 from .tiling import ADVICE, SMALLEST, Tiling
 
 __all__ = ["STRATEGIES", "FusedTerm", "fold", "plan_fold"]
@@ -41,8 +42,9 @@ def fold(
 
     For K components and B samples, `lse = log sum_k exp(a_k)` and `mean = sum_k softmax(a)_k v_k`, with logits a and
     values v from the term. The components are taken in chunks, merged exactly; the backward pass computes each chunk
-    again. Differentiable, once, with respect to components, x, and what the term captures: parameters of a module, and
-    tensors that a function closes over.
+    again. Differentiable, any number of times, with respect to components, x, and what the term captures: parameters of
+    a module, and tensors that a function closes over. Inside transforms of `torch.func` all components are computed at
+    once, whatever the strategy.
 
     Args:
         term: `term(chunk, x) -> (logit_Bk, value_BkV)`, for the k components of a chunk and the samples of x. It is
@@ -77,14 +79,16 @@ def fold(
         >>> [round(value, 4) for value in (lse.item(), mean.item())]
         [0.5927, 0.5607]
     """
+    if is_transformed():
+        return _fold_transformed(term, components, x, _request(term, chunk_size, strategy, budget, bool(group)))
     passes, _, single = _prepare(term, components, x, chunk_size, strategy, budget, group)
     if not single:
-        return _apply_fold(passes, components, x)
+        return apply_fold(passes, components, x)
     sizes, device = (pytree.rows(components), pytree.rows(x)), passes.device
 
     def attempt() -> tuple[Tensor, Tensor]:
         if not single:
-            return _apply_fold(passes, components, x)
+            return apply_fold(passes, components, x)
         with passes.limited():
             return softmax_mean(*evaluate(term, components, x, *sizes, device))
 
@@ -96,6 +100,18 @@ def fold(
         return passes.tiling.shrink(*sizes)
 
     return retry_smaller(attempt, shrink, device, SMALLEST, ADVICE)
+
+
+def _fold_transformed(term: Any, components: Tree, x: Tree, request: FoldRequest) -> tuple[Tensor, Tensor]:
+    """All components at once, in operations that `torch.func` can transform."""
+    if request.strategy == SHARDED:
+        raise InputError(
+            "a fold over ranks cannot be transformed by torch.func or differentiated in forward mode; use "
+            "torch.autograd, or fold on one rank (group=None)"
+        )
+    sizes = pytree.rows(components, "components"), pytree.rows(x, "x")
+    device = pytree.leaves(x)[0][1].device
+    return softmax_mean(*evaluate(differentiable_term(term), components, x, *sizes, device))
 
 
 def plan_fold(
@@ -174,48 +190,3 @@ def _request(term: Any, chunk_size: Any, strategy: Any, budget: BudgetLike, rank
     Budget.parse(budget)
     chunk = None if chunk_size == "auto" or name == SINGLE else int(chunk_size)
     return FoldRequest(chunk, SHARDED if ranks else name)
-
-
-def _apply_fold(passes: Passes, components: Tree, x: Tree) -> tuple[Tensor, Tensor]:
-    """The log-sum-exp and the mean as one node of autograd's graph, where anything in them requires a gradient."""
-    leaves = [leaf for tree in (components, x) for _, leaf in pytree.leaves(tree)]
-    anchor = torch.zeros((), requires_grad=passes.always_differentiates)
-    return _Fold.apply((passes, components, x), anchor, *leaves, *passes.captured.tensors)  # pyright: ignore
-
-
-class _Fold(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, fold: tuple[Passes, Tree, Tree], anchor: Tensor, *tensors: Tensor) -> tuple[Tensor, Tensor]:
-        passes, components, x = fold
-        lse_B, mean_BV, saved = passes.forward(components, x)
-        ctx.fold, ctx.count = fold, len(tensors)
-        ctx.save_for_backward(*tensors, *saved)  # the tensors too: autograd sees whether one is changed in between
-        ctx.set_materialize_grads(False)
-        return lse_B, mean_BV
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
-        passes, components, x = ctx.fold
-        tensors, saved = ctx.saved_tensors[: ctx.count], ctx.saved_tensors[ctx.count :]
-        middle = len(pytree.leaves(components))
-        components, x = with_leaves(components, tensors), with_leaves(x, tensors[middle:])
-        with torch.no_grad():
-            gradients = passes.backward(components, x, saved, grads, ctx.needs_input_grad[2:])
-        if torch.is_grad_enabled():
-            # As results that cannot be differentiated again: without this they would look like constants.
-            anchor = torch.zeros((), requires_grad=True)
-            gradients = [None if grad is None else _Once.apply(grad, anchor) for grad in gradients]  # pyright: ignore
-        return (None, None, *gradients)  # pyright: ignore
-
-
-class _Once(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, gradient: Tensor, anchor: Tensor) -> Tensor:
-        return gradient.view_as(gradient)
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> None:
-        raise InputError(
-            "a fold in chunks can be differentiated once, and this asks for its second derivative; use "
-            "strategy='single', which keeps a plain graph"
-        )

@@ -15,8 +15,9 @@ from ...core.base.pytree import Tree
 from ...core.memory.budget import BudgetLike
 from ...core.memory.limit import MemoryLimit
 from ...core.memory.oom import retry_smaller
+from .graph import graph_leaves
 from .online_softmax import SoftmaxState, at_least_single, softmax_vjp
-from .term import CapturedTensors, checked, evaluate, graph_leaves, is_fused, without_hooks
+from .term import CapturedTensors, checked, evaluate, is_fused, without_hooks
 from .tiling import Tiling, size
 
 _ADVICE = (
@@ -25,7 +26,7 @@ _ADVICE = (
 )
 Gradients = Sequence[Tensor | None]
 Saved = tuple[Tensor, ...]
-"""What a backward pass needs of the forward pass, beside what was folded: the log-sum-exp and the mean come first."""
+"""What a backward pass needs of the forward pass, beside what was folded and the results."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,16 +79,27 @@ class Passes:
         enforced = self.budget is not None and self.device.type == "cuda"
         return MemoryLimit(self.budget, self.device) if enforced else contextlib.nullcontext()
 
-    def forward(self, components: Tree, x: Tree) -> tuple[Tensor, Tensor, Saved]:
-        """The log-sum-exp and the mean of x, and what the backward pass needs."""
-        state = self.state(components, x)
-        saved = state.result()
-        return saved[0].to(state.dtype), saved[1].to(state.dtype), saved
+    @property
+    def twice_differentiable(self) -> bool:
+        """Whether the gradient can be differentiated again."""
+        return True
 
-    def backward(self, components: Tree, x: Tree, saved: Saved, grads: Gradients, needed: Sequence[bool]) -> Gradients:
+    def forward(self, components: Tree, x: Tree) -> tuple[Tensor, Tensor, torch.dtype, Saved]:
+        """The log-sum-exp and the mean of x, the dtype of the term, and what else the backward pass needs."""
+        state = self.state(components, x)
+        return *state.result(), state.dtype, ()
+
+    def backward(
+        self, components: Tree, x: Tree, results: Gradients, saved: Saved, grads: Gradients, needed: Sequence[bool]
+    ) -> Gradients:
         """The gradients of the tensors of components, of x, and of those captured, in this order; None where not
-        needed."""
-        return self.gradients(components, x, (*saved, *grads), needed)
+        needed.
+
+        Args:
+            results: the log-sum-exp and the mean.
+            grads: those of both.
+        """
+        return self.gradients(components, x, (*results, *grads), needed)
 
     def state(self, components: Tree, x: Tree) -> SoftmaxState:
         """The state of all samples after all components."""
@@ -167,7 +179,7 @@ class Passes:
             outputs = evaluate(self.term, chunk, x, pytree.rows(chunk), pytree.rows(x), self.device)
         output_grads = softmax_vjp(*(output.detach() for output in outputs), *values)
         leaves = [leaf for tree in (chunk, x) for _, leaf in pytree.leaves(tree)]
-        self._check_captured(outputs, leaves)
+        self.check_captured(outputs, leaves)
         inputs = (*leaves, *self.captured.tensors)
         needed = [*(leaf.requires_grad for leaf in leaves), *(tensor in grads for tensor in self.captured.tensors)]
         pairs = [
@@ -200,10 +212,11 @@ class Passes:
             for gradient in _flat(name, tree, of_tree)
         ]
 
-    def _check_captured(self, outputs: Sequence[Tensor], leaves: Sequence[Tensor]) -> None:
+    def check_captured(self, outputs: Sequence[Tensor], leaves: Sequence[Tensor]) -> None:
         """Refuses a tensor that one component and one sample did not lead to: its gradient would be lost."""
         known = {id(leaf) for leaf in (*leaves, *self.captured.tensors)}
-        for leaf in graph_leaves(outputs)[0]:
+        ends = {tensor.grad_fn for tensor in (*leaves, *self.captured.tensors) if tensor.grad_fn is not None}
+        for leaf in graph_leaves(outputs, ends=ends)[0]:
             if id(leaf) not in known:
                 raise InputError(
                     f"the term uses a tensor of shape {tuple(leaf.shape)} that wants a gradient for some chunks, and "

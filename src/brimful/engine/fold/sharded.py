@@ -130,7 +130,12 @@ class ShardedPasses(Passes):
 
     ranks: FoldRanks = field(kw_only=True)
 
-    def forward(self, components: Tree, x: Tree) -> tuple[Tensor, Tensor, Saved]:
+    @property
+    def twice_differentiable(self) -> bool:
+        """Other ranks would have to differentiate again at the same time."""
+        return False
+
+    def forward(self, components: Tree, x: Tree) -> tuple[Tensor, Tensor, torch.dtype, Saved]:
         """The log-sum-exp and the mean of this rank's samples over the components of all ranks."""
         gathered = pytree.apply(x, self.ranks.all_gather)
         state = self.state(components, gathered)
@@ -142,9 +147,11 @@ class ShardedPasses(Passes):
         lse_B, mean_BV = state.result()
         own = self.ranks.own
         saved = (lse_B, mean_BV, *(leaf for _, leaf in pytree.leaves(gathered)))
-        return lse_B[own].clone().to(state.dtype), mean_BV[own].clone().to(state.dtype), saved
+        return lse_B[own].clone(), mean_BV[own].clone(), state.dtype, saved
 
-    def backward(self, components: Tree, x: Tree, saved: Saved, grads: Gradients, needed: Sequence[bool]) -> Gradients:
+    def backward(
+        self, components: Tree, x: Tree, results: Gradients, saved: Saved, grads: Gradients, needed: Sequence[bool]
+    ) -> Gradients:
         """This rank's gradients: of its components, of its samples by all ranks' components, of what its term
         captures."""
         lse_B, mean_BV, *gathered = saved

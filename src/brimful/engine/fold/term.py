@@ -15,6 +15,7 @@ from ...core.base import pytree
 from ...core.base.errors import InputError
 from ...core.base.pytree import Tree
 from ...core.memory.oom import retry_smaller
+from .graph import graph_leaves, held_tensors, independent
 from .tiling import ADVICE, SMALLEST
 
 Term = Callable[[Any, Any], tuple[Tensor, Tensor]]
@@ -29,6 +30,8 @@ class FusedTerm(Protocol):
     """A term that brings its own backward pass.
 
     `fold` calls the term itself, without a graph, in its forward pass, and `vjp` for every chunk in its backward pass.
+    A method `plain(chunk, x)`, with the same logits and values in operations that autograd can differentiate, is called
+    for second derivatives and inside transforms of `torch.func`; without it these are refused.
     """
 
     def __call__(self, chunk: Any, x: Any) -> tuple[Tensor, Tensor]: ...
@@ -58,6 +61,21 @@ class FusedTerm(Protocol):
 def is_fused(term: Any) -> bool:
     """Whether a term brings its own backward pass."""
     return callable(getattr(term, "vjp", None))
+
+
+def differentiable_term(term: Any) -> Term:
+    """The term in operations that autograd can differentiate any number of times: itself, or its method `plain` where
+    it brings its own backward pass."""
+    if not is_fused(term):
+        return term
+    plain = getattr(term, "plain", None)
+    if callable(plain):
+        return plain
+    raise InputError(
+        f"the term {type(term).__name__} brings its own backward pass, and this asks for a second derivative or a "
+        "transform of torch.func; give it a method plain(chunk, x) that returns the same logits and values in "
+        "operations that autograd can differentiate"
+    )
 
 
 def evaluate(term: Term, chunk: Tree, x: Tree, k: int, samples: int, device: torch.device) -> tuple[Tensor, Tensor]:
@@ -119,8 +137,13 @@ def captured_tensors(term: Any, components: Tree, x: Tree, device: torch.device)
             "the term draws random numbers, and each chunk is computed twice; draw them before the fold and hand them "
             "in, call the module's eval() where it is dropout, or use strategy='single'"
         )
-    leaves, earlier = graph_leaves([*outputs, *own], range(since + 1, until))
-    return CapturedTensors(_differentiable(leaves), earlier)
+    made = range(since + 1, until)
+    leaves, earlier = graph_leaves([*outputs, *own], made)
+    if not earlier:
+        return CapturedTensors(_differentiable(leaves))
+    results = independent([tensor for tensor in held_tensors(term) if tensor.grad_fn is not None], [*outputs, *own])
+    leaves, earlier = graph_leaves([*outputs, *own], made, {result.grad_fn for result in results})
+    return CapturedTensors(_differentiable([*leaves, *results]), earlier)
 
 
 def evaluate_one(term: Term, components: Tree, x: Tree, device: torch.device) -> tuple[Tensor, Tensor]:
@@ -146,25 +169,6 @@ def without_hooks(tensors: Sequence[Tensor]) -> Iterator[None]:
 
 def _differentiable(tensors: Sequence[Tensor]) -> tuple[Tensor, ...]:
     return tuple({id(tensor): tensor for tensor in tensors if tensor.requires_grad}.values())
-
-
-def graph_leaves(outputs: Sequence[Tensor], made: range = range(0)) -> tuple[list[Tensor], bool]:
-    """The leaves that a graph leads to, and whether it holds operations with other sequence numbers than those made."""
-    todo = [output.grad_fn for output in outputs if output.grad_fn is not None]
-    leaves = [output for output in outputs if output.requires_grad and output.is_leaf]
-    visited, earlier = set(todo), False
-    while todo:
-        node = todo.pop()
-        variable = getattr(node, "variable", None)
-        if variable is not None:
-            leaves.append(variable)
-        else:
-            earlier = earlier or node._sequence_nr() not in made  # another thread's numbers may be larger
-        for following, _ in node.next_functions:
-            if following is not None and following not in visited:
-                visited.add(following)
-                todo.append(following)
-    return leaves, earlier
 
 
 def _sequence_number() -> int:

@@ -59,9 +59,13 @@ class TriangularMixtureTerm(MixtureTerm):
 
     def forward(self, c_kd: Tensor, x_Bd: Tensor) -> tuple[Tensor, Tensor]:
         if torch.is_grad_enabled():
-            return super().forward(c_kd, x_Bd)
+            return self.plain(c_kd, x_Bd)
         packed_kP, _ = self._triangles(self.network.features(c_kd))  # in place: `constrain` would copy every triangle
         return TriangleProducts.compute(packed_kP, _differences(c_kd, x_Bd)).outputs()
+
+    def plain(self, c_kd: Tensor, x_Bd: Tensor) -> tuple[Tensor, Tensor]:
+        """The same in operations that autograd can differentiate; `fold` calls it for second derivatives."""
+        return super().forward(c_kd, x_Bd)
 
     def vjp(self, c_kd: Tensor, x_Bd: Tensor, grads: dict[Tensor, Tensor]) -> tuple[Tensor, Tensor, Callable[..., Any]]:
         """Logits, values, and the function from their gradients to those of centers and samples; `fold` calls it in its

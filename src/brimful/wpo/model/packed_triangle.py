@@ -15,6 +15,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from .squared_norm import squared_norm
+
 _STRIP = 256  # rows at a time in plain torch
 _MIN_KERNEL_DIMENSIONS = 32  # below this a tile is mostly empty
 
@@ -77,7 +79,7 @@ def outer_(
 def trace(packed_KP: Float[Tensor, "K P"], d: int) -> Float[Tensor, " K"]:
     """tr L L^T, the sum of all squared entries: rows of about d first, since one long float32 sum is inaccurate."""
     rows_Krc = packed_KP.unflatten(1, (-1, d + 1 if d % 2 == 0 else d))
-    return torch.linalg.vector_norm(rows_Krc, dim=-1).square().sum(-1)
+    return squared_norm(rows_Krc).sum(-1)
 
 
 def _kernels_for(v_KBd: Tensor) -> ModuleType | None:

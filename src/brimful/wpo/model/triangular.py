@@ -14,6 +14,7 @@ from torch import Tensor
 
 from .packed_triangle import diagonal_indices, outer_, product, size, trace, unpack
 from .positive import positive
+from .squared_norm import squared_norm
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,5 +131,4 @@ class TriangleProducts:
 
 def score_values(u_kBd: Tensor, tau_k: Tensor) -> Tensor:
     """-u and |u|^2 - tau, concatenated: (k, B, d + 1)."""
-    square_kB = torch.linalg.vector_norm(u_kBd, dim=-1).square()
-    return torch.cat((-u_kBd, (square_kB - tau_k[:, None])[..., None]), dim=-1)
+    return torch.cat((-u_kBd, (squared_norm(u_kBd) - tau_k[:, None])[..., None]), dim=-1)
