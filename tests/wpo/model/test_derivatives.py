@@ -58,7 +58,7 @@ def loss(model: wpo.ScoreModel, x: Tensor) -> Tensor:
 @pytest.mark.parametrize("t", [0.0, 0.3])
 def test_the_hessian_of_the_density(factor: str, strategy: str, t: float):
     model, x = mixture(factor, strategy)
-    expected = torch.autograd.functional.hessian(lambda x: log_prob(model, x, t).sum(), x)
+    expected: Any = torch.autograd.functional.hessian(lambda x: log_prob(model, x, t).sum(), x)
     assert expected.abs().max() > 0.1
 
     def total(x: Tensor) -> Tensor:

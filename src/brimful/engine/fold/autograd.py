@@ -30,7 +30,8 @@ def is_transformed() -> bool:
 
 def _check_not_batched(grads: Sequence[Any]) -> None:
     """Refuses the older kind of batched gradients, whose tensors know few operations."""
-    if any(isinstance(grad, Tensor) and torch._C._functorch.is_legacy_batchedtensor(grad) for grad in grads):
+    is_batched: Any = torch._C._functorch.is_legacy_batchedtensor  # pyright: ignore[reportAttributeAccessIssue]
+    if any(isinstance(grad, Tensor) and is_batched(grad) for grad in grads):
         raise InputError(
             "a fold in chunks cannot take batched gradients (vectorize=True, or is_grads_batched=True, of "
             "torch.autograd); use torch.func.jacrev or torch.vmap, or leave that option out"

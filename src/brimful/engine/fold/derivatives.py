@@ -32,8 +32,13 @@ class Axis(Enum):
 class TileFunction(Protocol):
     """A differentiable function of a tile."""
 
-    axes: tuple[Axis, ...]  # of its inputs
-    output_axes: tuple[Axis, ...]
+    @property
+    def axes(self) -> tuple[Axis, ...]:
+        """Of its inputs."""
+        ...
+
+    @property
+    def output_axes(self) -> tuple[Axis, ...]: ...
 
     def __call__(self, inputs: Gradients, create_graph: bool) -> Gradients: ...
 

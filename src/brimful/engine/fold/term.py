@@ -68,9 +68,8 @@ def differentiable_term(term: Any) -> Term:
     it brings its own backward pass."""
     if not is_fused(term):
         return term
-    plain = getattr(term, "plain", None)
-    if callable(plain):
-        return plain
+    if callable(getattr(term, "plain", None)):
+        return term.plain
     raise InputError(
         f"the term {type(term).__name__} brings its own backward pass, and this asks for a second derivative or a "
         "transform of torch.func; give it a method plain(chunk, x) that returns the same logits and values in "
