@@ -66,3 +66,15 @@ def test_the_report_of_a_stored_model_needs_no_data(trained: gpcm.GPCMResult, tm
     without = gpcm.load(folder).best
     assert not len(without.held_out.students)
     assert [len(draw().axes) > 0 for draw in gpcm.report(without).pictures.values()] == [True, False]
+
+
+def test_the_picture_says_how_many_students_there_are_and_of_which_fold(trained: gpcm.GPCMResult):
+    segmented = untrained(trained, students([40, 40, 40]).segments(10))
+
+    def title(result: gpcm.GPCMResult | gpcm.CrossValidationResult, name: str = "gpcm") -> str:
+        return gpcm.report(result).pictures[name]()._suptitle.get_text()
+
+    assert ": 3 held-out students" in title(segmented)
+    folds = gpcm.CrossValidationResult.of((segmented, segmented), (), 1, 1.0)
+    assert "fold 1 of 2, the best, 3 held-out students" in title(folds)
+    assert title(folds, "students").startswith("fold 1 of 2, the best, ")

@@ -59,7 +59,7 @@ def test_predictions(trained: gpcm.GPCMResult, tmp_path: Path):
     assert table.column_names == [*names, "predicted", "expected", "p_0", "p_1", "p_2"]
     assert table["student"].to_pylist() == ["0", "0", "0", "1"]
     assert table["step"].to_pylist() == [1, 2, 3, 1]
-    assert table["question"].to_pylist() == ["0", "", "5", "2"]
+    assert table["question"].to_pylist() == ["0", "99", "5", "2"]  # its own id, though training never asked it
     assert table["known"].to_pylist() == [True, False, True, True]
     p = np.stack([table[f"p_{category}"].to_numpy() for category in range(3)], axis=1)
     assert np.allclose(p.sum(1), 1, atol=1e-6)

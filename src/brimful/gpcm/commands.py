@@ -66,7 +66,7 @@ def predict_answers(config: PredictConfig, context: RunContext) -> dict[str, Any
     config.out.parent.mkdir(parents=True, exist_ok=True)
     write_atomic(config.out, functools.partial(_WRITERS[config.out.suffix], table))
     return {
-        "students": len(students),
+        "students": students.distinct,
         "rows": table.num_rows,
         "unknown_questions": students.unknown,
         "out": str(config.out),

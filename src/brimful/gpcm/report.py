@@ -29,11 +29,15 @@ def report(result: GPCMResult | CrossValidationResult) -> Report:
     """The summary as metrics, the history as a table, and two pictures; of a cross-validation, those of the best
     fold."""
     best = result.best
-    pictures = {"gpcm": functools.partial(_overview, best), "students": functools.partial(_students, best)}
+    which = ""
+    if isinstance(result, CrossValidationResult):
+        which = f"fold {result.best_fold + 1} of {len(result.folds)}, the best, "
+    drawn = {"gpcm": _overview, "students": _students}
+    pictures = {name: functools.partial(draw, best, which) for name, draw in drawn.items()}
     return Report(result.summary(), {"history": pa.Table.from_pylist(list(best.history))}, pictures)
 
 
-def _overview(result: GPCMResult) -> Any:
+def _overview(result: GPCMResult, which: str) -> Any:
     figure = figure_of(15, 15)
     grid = figure.add_gridspec(4, 3, height_ratios=(1.1, 0.9, 0.9, 1.1))
     _training(figure.add_subplot(grid[0, 0]), result)
@@ -48,7 +52,7 @@ def _overview(result: GPCMResult) -> Any:
         )
     panels = [figure.add_subplot(grid[3, column]) for column in range(3)]
     _recovery(panels, result) if result.recovery is not None else _items(panels, result)
-    students = f"{result.settings['dataset']}: {len(result.held_out.students):,} held-out students"
+    students = f"{result.settings['dataset']}: {which}{result.held_out.students.distinct:,} held-out students"
     values = {name: getattr(result.scores, name) for name in ("count", "qwk", "accuracy", "cross_entropy", "auc")}
     scores = ", ".join(f"{name} {value:,.4g}" for name, value in values.items() if np.isfinite(value))
     return add_legends(figure, f"{students}; {scores}")
@@ -198,7 +202,7 @@ def _items(panels: list[Any], result: GPCMResult) -> None:
     )
 
 
-def _students(result: GPCMResult) -> Any:
+def _students(result: GPCMResult, which: str) -> Any:
     figure = figure_of(15, 13)
     grid = figure.add_gridspec(3, 2, height_ratios=(1, 1, 1.7))
     students, deviation = _select_students(result)
@@ -209,7 +213,7 @@ def _students(result: GPCMResult) -> Any:
         axes.set_xlabel("answers" if index // 2 == 1 else "")
     if len(students):
         _knowledge_map(figure, figure.add_subplot(grid[2, :]), result)
-    return add_legends(figure, "ability and knowledge of some held-out students")
+    return add_legends(figure, f"{which}ability and knowledge of some held-out students")
 
 
 def _select_students(result: GPCMResult) -> tuple[np.ndarray, float]:

@@ -142,6 +142,7 @@ def _held_out(table: Any, vocabulary: Students) -> Predictions:
         response=table["response"].to_numpy().astype(np.int32),
         offsets=np.append(begins, table.num_rows).astype(np.int64),
         ids=np.array(table["student"].take(pa.array(begins)).to_pylist(), dtype=str),
+        asked=np.array(table["question"].to_pylist(), dtype=str),
     )
     p_TK, beta_TH = _matrix(table, "p", range(K)), _matrix(table, "beta", range(1, K))
     return Predictions(students, p_TK, table["theta"].to_numpy(), table["alpha"].to_numpy(), beta_TH)

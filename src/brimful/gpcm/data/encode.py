@@ -68,7 +68,8 @@ def encode(
             f"that are declared; correct n_questions in metadata.json, or remove the file"
         )
     response, categories, partial_credit = to_categories(parsed.value, parsed.locate, categories, partial_credit)
-    return Students(question, response, parsed.offsets, parsed.ids, questions, categories, partial_credit)
+    asked = parsed.names[parsed.code] if bool((question == len(questions)).any()) else None
+    return Students(question, response, parsed.offsets, parsed.ids, questions, categories, partial_credit, asked)
 
 
 def sort_names(names: np.ndarray) -> np.ndarray:

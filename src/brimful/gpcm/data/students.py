@@ -33,6 +33,7 @@ class Students:
         questions: (Q,) the questions' names, as text: the vocabulary.
         categories: K.
         partial_credit: whether the responses were given as scores between 0 and 1.
+        asked: (T,) the question's name of each step, as text, where some are not in the vocabulary; otherwise None.
     """
 
     question: np.ndarray
@@ -42,6 +43,7 @@ class Students:
     questions: np.ndarray
     categories: int
     partial_credit: bool = False
+    asked: np.ndarray | None = None
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -54,6 +56,16 @@ class Students:
     @property
     def lengths(self) -> np.ndarray:
         return np.diff(self.offsets)
+
+    @property
+    def distinct(self) -> int:
+        """How many students there are; segments of one count once."""
+        return len(np.unique(self.ids))
+
+    @property
+    def names(self) -> np.ndarray:
+        """(T,) the question's name of each step."""
+        return np.append(self.questions, "")[self.question] if self.asked is None else self.asked
 
     @property
     def unknown(self) -> int:
@@ -87,14 +99,22 @@ class Students:
         """The same, with every question outside `seen` (numbers of questions) made the unknown one: its own row was
         never learned."""
         known = np.isin(self.question, seen)
-        return replace(self, question=np.where(known, self.question, len(self.questions)).astype(np.int32))
+        if known.all():
+            return self
+        question = np.where(known, self.question, len(self.questions)).astype(np.int32)
+        return replace(self, question=question, asked=self.names)
 
     def _slice(self, rows: np.ndarray, start: np.ndarray, steps: np.ndarray) -> "Students":
         """Sequences of so many steps from `start` on, of the students in `rows`."""
         offsets = np.concatenate([[0], np.cumsum(steps)]).astype(np.int64)
         index = np.repeat(start - offsets[:-1], steps) + np.arange(offsets[-1])
         return replace(
-            self, question=self.question[index], response=self.response[index], offsets=offsets, ids=self.ids[rows]
+            self,
+            question=self.question[index],
+            response=self.response[index],
+            offsets=offsets,
+            ids=self.ids[rows],
+            asked=None if self.asked is None else self.asked[index],
         )
 
 

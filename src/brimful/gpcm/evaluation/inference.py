@@ -41,13 +41,12 @@ class Predictions:
     def table(self, predict_by: str = "argmax") -> pa.Table:
         """One row per answer; see `GPCMResult.predict`."""
         students = self.students
-        names = np.append(students.questions, "")
         step = np.arange(students.steps) - np.repeat(students.offsets[:-1], students.lengths) + 1
         return pa.table(
             {
                 "student": pa.array(np.repeat(students.ids, students.lengths).tolist(), pa.string()),
                 "step": step,
-                "question": pa.array(names[students.question].tolist(), pa.string()),
+                "question": pa.array(students.names.tolist(), pa.string()),
                 "known": students.question < len(students.questions),
                 "response": students.response,
                 "theta": self.theta_T,
@@ -119,6 +118,7 @@ def predict_after(model: Any, students: Students, question: Any, *, steps: int =
     ends = students.offsets[1:]
     longer = replace(
         students,
+        asked=None,
         question=np.insert(students.question, ends, question_B).astype(np.int32),
         response=np.insert(students.response, ends, 0).astype(np.int32),  # not seen by its own prediction
         offsets=students.offsets + np.arange(len(students) + 1),
