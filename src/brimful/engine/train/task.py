@@ -67,7 +67,6 @@ class TrainTask:
         return {
             "model": of_function(self.model, self.model, given),
             "loss": of_function(self.loss, self.model, given),
-            "metrics": None if self.metrics is None else of_function(self.metrics, self.model, given),
             "frozen": [name for name, parameter in self.model.named_parameters() if not parameter.requires_grad],
             **self.config.identity(given),
         }
