@@ -32,6 +32,7 @@ def test_the_names_that_are_public():
         "data",
         "fold",
         "map",
+        "open",
         "train",
     ]
 

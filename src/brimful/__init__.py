@@ -19,6 +19,7 @@ from .core.base.errors import (
     WorkerError,
 )
 from .core.base.version import __version__
+from .core.declare.open_run import open
 from .core.memory.budget import Budget
 from .core.memory.cost import Cost
 from .core.memory.plan import Plan
@@ -58,5 +59,6 @@ __all__ = [
     "data",
     "fold",
     "map",
+    "open",
     "train",
 ]

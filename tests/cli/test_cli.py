@@ -181,7 +181,8 @@ def test_runs_are_listed_with_their_state(tmp_path: Path):
     RunDir.open(tmp_path / "two", work="made fit", config={}, input=None).close()
     report = ok_json("runs", str(tmp_path))
     assert set(report) == {"folder", "runs"}
-    assert [set(run) for run in report["runs"]] == [{"path", "work", "state", "created", "done", "items", "bad"}] * 2
+    keys = {"path", "work", "state", "created", "done", "items", "bad", "seconds"}
+    assert [set(run) for run in report["runs"]] == [keys] * 2
     assert {Path(run["path"]).name: run["state"] for run in report["runs"]} == {"one": "finished", "two": "killed"}
     text = ok("runs", str(tmp_path))
     assert re.search(r"one\s+made fit\s+finished\s+2,000 of 2,000\s+3 ", text)

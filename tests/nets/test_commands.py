@@ -20,7 +20,7 @@ from brimful.core.memory.plan import Plan
 from brimful.core.runs.context import RunContext
 from brimful.core.runs.events import BatchDone, Finished, read_log
 from brimful.core.runs.rundir import LOG
-from brimful.engine.map.ledger import LEDGER
+from brimful.engine.map.store.ledger import LEDGER
 from brimful.nets import model
 from brimful.nets.commands import train
 from brimful.nets.options import TrainConfig

@@ -100,6 +100,19 @@ def runs(
     emit(list_runs(folder), explain, json)
 
 
+@app.command("open")
+@guarded
+def open_result(
+    path: Annotated[Path, typer.Argument(help="a run directory, or a folder that a result was saved to")],
+    json: JSON = False,
+) -> None:
+    """The summary of a run that has finished, read from its folder alone."""
+    from ..core.declare.open_run import open
+    from ..core.declare.result import format_summary
+
+    emit(open(path).summary(), format_summary, json)
+
+
 def main() -> None:
     """The entry point of the command."""
     # Shown in the root's help, and accepted anywhere on the line, where people type it after a failure.

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ..core.base.errors import InputError
-from ..core.base.formatting import format_count, format_table
+from ..core.base.formatting import format_count, format_seconds, format_table
 from ..core.runs import rundir
 
 
@@ -22,11 +22,11 @@ def explain(report: Mapping[str, Any]) -> str:
     if not report["runs"]:
         return f"no run directories under {report['folder']}"
     return format_table(
-        [_row(run) for run in report["runs"]], header=("run", "work", "state", "done", "flagged", "made")
+        [_row(run) for run in report["runs"]], header=("run", "work", "state", "done", "flagged", "time", "made")
     )
 
 
 def _row(run: Mapping[str, Any]) -> tuple[str, ...]:
     done = format_count(run["done"]) + (f" of {format_count(run['items'])}" if run["items"] is not None else "")
     made = time.strftime("%Y-%m-%d %H:%M", time.localtime(run["created"])) if run["created"] else "?"
-    return run["path"], run["work"], run["state"], done, format_count(run["bad"]), made
+    return run["path"], run["work"], run["state"], done, format_count(run["bad"]), format_seconds(run["seconds"]), made

@@ -273,7 +273,7 @@ class Fit(Result):
             "batch_size": self.plan.batch,
             **Result.summary(self),
             "observed_peak_bytes": self.observed if done else None,
-            "time_per_task_seconds": self.seconds / done if done else None,
+            "time_per_task_seconds": self.seconds / len(self) if done else None,
             "tasks_per_GB": int(done / max(self.observed, 1) * 1e9) if done else None,
             "mean_iterations": float(self.iterations.mean()) if len(self) else None,
         }
@@ -287,7 +287,7 @@ class Fit(Result):
         if len(self) and not self.done:
             return text if self.method == "loaded" else f"{text}, already fitted"
         return (
-            f"{text}, {format_seconds(self.seconds)} ({format_seconds(self.seconds / max(1, self.done))} per task), "
+            f"{text}, {format_seconds(self.seconds)} ({format_seconds(self.seconds / max(1, len(self)))} per task), "
             f"peak {format_bytes(self.observed)}"
         )
 

@@ -3,6 +3,7 @@
 from ..core.declare.registry import Command, Workload
 from .commands import plan, run_fit, run_predict, run_report
 from .options import FitConfig, PredictConfig, ReportConfig
+from .result import load
 
 WORKLOAD = Workload(
     name="gp",
@@ -15,6 +16,7 @@ WORKLOAD = Workload(
             plan=plan,
             run=run_fit,
             job=True,
+            stores=True,
         ),
         Command(
             name="predict",
@@ -25,4 +27,5 @@ WORKLOAD = Workload(
         ),
         Command(name="report", help="Summarise and draw fitted models.", config=ReportConfig, run=run_report),
     ),
+    load=load,
 )

@@ -168,7 +168,7 @@ class CrossValidationResult(Result):
         folds: one result per fold, with the metrics on its held-out students.
         test_scores: the metrics of each fold's model on the students of the test file, where there is one.
         jobs: how many were trained at the same time.
-        seconds: of all.
+        seconds: of all, earlier parts of a run that was resumed among them.
     """
 
     folds: tuple[GPCMResult, ...]

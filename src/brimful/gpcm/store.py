@@ -69,6 +69,11 @@ def save_folds(result: CrossValidationResult, folder: str | Path) -> Path:
     return Path(folder)
 
 
+def stored_seconds(folder: Path) -> float | None:
+    """How long a cross-validation took that is stored there; None where none is."""
+    return float(read_sealed(folder / FOLDS, FOLDS_KIND)["seconds"]) if (folder / FOLDS).exists() else None
+
+
 def fold_folder(folder: str | Path, number: int) -> Path:
     return Path(folder) / f"fold-{number}"
 

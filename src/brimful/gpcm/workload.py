@@ -4,6 +4,7 @@ from ..core.declare.config import ReportConfig
 from ..core.declare.registry import Command, Workload
 from .commands import plan_train, predict_answers, report_model, train_model
 from .options import PredictConfig, TrainConfig
+from .store import load
 
 WORKLOAD = Workload(
     name="gpcm",
@@ -16,6 +17,7 @@ WORKLOAD = Workload(
             plan=plan_train,
             run=train_model,
             job=True,
+            stores=True,
         ),
         Command(
             name="predict",
@@ -26,4 +28,5 @@ WORKLOAD = Workload(
         ),
         Command(name="report", help="Report on a trained model.", config=ReportConfig, run=report_model),
     ),
+    load=load,
 )

@@ -4,6 +4,7 @@ from ..core.declare.config import ReportConfig
 from ..core.declare.registry import Command, Workload
 from .commands import plan_train, report_model, sample_model, train_model
 from .options import SampleConfig, TrainConfig
+from .store import load
 
 WORKLOAD = Workload(
     name="wpo",
@@ -16,8 +17,10 @@ WORKLOAD = Workload(
             plan=plan_train,
             run=train_model,
             job=True,
+            stores=True,
         ),
         Command(name="sample", help="Sample from a trained model.", config=SampleConfig, run=sample_model, job=True),
         Command(name="report", help="Report on a trained model.", config=ReportConfig, run=report_model),
     ),
+    load=load,
 )

@@ -65,14 +65,26 @@ def test_every_kind_there_is_can_be_read_back():
     assert set(events.KINDS) == known
 
 
+_VALUES = {
+    "plan": {},
+    "values": {},
+    "work": "",
+    "metric": "",
+    "message": "",
+    "state": "",
+}  # of fields that are not numbers
+
+
 @pytest.mark.parametrize("name", list(events.KINDS))
 def test_an_event_with_a_field_missing_is_not_misread(name: str):
     kind = events.KINDS[name]
-    full = {"event": name, **{field.name: 0 for field in fields(kind)}}
+    full = {"event": name, **{field.name: _VALUES.get(field.name, 0) for field in fields(kind)}}
     assert from_dict(full) is not None
     assert from_dict({**full, "from a later version": 1}) == from_dict(full)
     for field in fields(kind):
         assert from_dict({name: value for name, value in full.items() if name != field.name}) is None
+        for other in ([1], True, {} if field.name not in ("plan", "values") else 0):
+            assert from_dict({**full, field.name: other}) is None
 
 
 @pytest.mark.parametrize("data", [{}, {"event": "later"}, {"event": None}, {"event": []}, {"event": {}}])

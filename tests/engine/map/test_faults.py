@@ -377,7 +377,7 @@ def test_a_finished_run_is_not_done_again(done: Path):
     recorded = Recorded(stamped)
     result = run(recorded, rows(80), batch_size=8, out=done)
     assert recorded.sizes == []
-    assert (len(result.status), result.rate) == (80, 0)
+    assert (len(result.status), result.done) == (80, 0)
     assert same(result.values, run(stamped, rows(80), batch_size=8).values)
 
 

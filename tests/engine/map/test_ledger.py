@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from brimful.core.base.errors import StorageError
-from brimful.engine.map.ledger import Ledger
+from brimful.engine.map.store.ledger import Ledger
 
 
 def written(path: Path, *spans: tuple[int, int], settled: float | None = None) -> Path:

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from brimful.core.base.errors import BrimfulWarning, CorruptError, InputError, StorageError
 from brimful.engine.map.executor import BatchResult
-from brimful.engine.map.shards import Shards
+from brimful.engine.map.store.shards import Shards
 
 from .mapping import same
 

@@ -15,6 +15,7 @@ from typing import Any
 from ..base.errors import ConfigError
 from ..memory.plan import Plan
 from ..runs.context import RunContext
+from .result import Result
 
 GROUP = "brimful.workloads"
 
@@ -25,6 +26,12 @@ WORKLOADS: dict[str, str] = {
     "wpo": "brimful.wpo.workload",
 }
 """Name to the module that defines `WORKLOAD`; imported only when it is asked for."""
+
+VERBS: dict[str, str] = {
+    "map": "brimful.engine.map.result:reopen",
+    "train": "brimful.engine.train.reopen:reopen",
+}
+"""Kind of a run directory to the function that gives its result."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +46,7 @@ class Command:
         plan: the plan for a config; its second argument says whether to measure first, and only then it does. None
             where there is nothing to plan.
         job: whether the service may run it.
+        stores: whether its run directory holds a stored model once it has ended, which the workload's `load` reads.
     """
 
     name: str
@@ -47,15 +55,22 @@ class Command:
     run: Callable[[Any, RunContext], Mapping[str, Any]]
     plan: Callable[[Any, bool], Plan] | None = None
     job: bool = False
+    stores: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """A named set of commands."""
+    """A named set of commands.
+
+    Attributes:
+        load: gives the result that is stored in a folder, by its path. `brimful.open` calls it, with the options that
+            it was given, where the kind of the stored model is the workload's name. None where nothing is stored.
+    """
 
     name: str
     help: str
     commands: tuple[Command, ...]
+    load: Callable[..., Result] | None = None
 
     def command(self, name: str) -> Command:
         for command in self.commands:
@@ -70,6 +85,13 @@ def _registered() -> dict[str, EntryPoint]:
     ours = {name: EntryPoint(name, f"{module}:WORKLOAD", GROUP) for name, module in WORKLOADS.items()}
     others = sorted(importlib.metadata.entry_points(group=GROUP), key=lambda point: point.name)
     return {**ours, **{point.name: point for point in others if point.name not in ours}}
+
+
+def opener(kind: str) -> Callable[..., Result | None] | None:
+    """The function that gives the result of a run directory of that kind; None where there is no such kind."""
+    if kind not in VERBS:
+        return None
+    return EntryPoint(kind, VERBS[kind], GROUP).load()
 
 
 def names() -> list[str]:

@@ -2,13 +2,16 @@
 
 import contextlib
 import html
+import math
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field, fields
+from typing import Any, Self
 
 import torch
 
+from ..base.errors import CorruptError
+from ..base.field_types import fits
 from ..base.formatting import format_bytes, format_count, format_seconds, format_table
 from ..memory import devices
 from ..memory.monitor import Peak
@@ -53,6 +56,47 @@ class Result:
             f"<tr><th>{html.escape(name)}</th><td>{html.escape(text)}</td></tr>" for name, text in _rows(self.summary())
         )
         return f"<table><caption>{type(self).__name__}</caption>{''.join(cells)}</table>"
+
+
+@dataclass(frozen=True, slots=True)
+class ResultRecord:
+    """What the manifest of a finished run records of its result, beside what is in its files.
+
+    Attributes:
+        done, bad: items, and those among them that were flagged.
+        seconds: of all parts of the run.
+        observed: peak bytes.
+        plan: what the run settled on.
+        own: what the verb adds, in JSON values.
+    """
+
+    done: int
+    bad: int
+    seconds: float
+    observed: int
+    plan: Plan
+    own: dict[str, Any] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        return {**{each.name: getattr(self, each.name) for each in fields(self)}, "plan": self.plan.to_dict()}
+
+    @classmethod
+    def of(cls, manifest: Mapping[str, Any]) -> Self | None:
+        """What was recorded; None where the run has not finished.
+
+        Raises:
+            CorruptError: what is there is not what a run records.
+        """
+        if (stored := manifest.get("result")) is None:
+            return None
+        try:
+            values = {**stored, "plan": Plan.from_dict(stored["plan"])}
+            numbers = [values[name] for name in ("done", "bad", "seconds", "observed")]
+            if not fits(cls, values) or not all(0 <= number < math.inf for number in numbers):
+                raise ValueError("a value has another type or range")
+            return cls(**values)
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise CorruptError(f"the manifest's record of the result is damaged: {error!r}") from error
 
 
 @contextlib.contextmanager

@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Self
 
 from ..base.errors import BudgetError
+from ..base.field_types import fits
 from ..base.formatting import format_bytes, format_count, format_table
 from .cost import Cost
 
@@ -135,17 +136,19 @@ class Plan(Strategy):
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Self:
-        return cls(
-            **{
-                **data,
-                "cost": Cost(**data["cost"]),
-                "devices": tuple(data["devices"]),
-                "parts": _read_parts(data["parts"]),
-                "rejected": tuple(
-                    Rejected(**{**other, "parts": _read_parts(other["parts"])}) for other in data["rejected"]
-                ),
-            }
-        )
+        """The plan of `to_dict`; a `ValueError`, `KeyError` or `TypeError` where it is not one."""
+        rejected = [Rejected(**{**other, "parts": _read_parts(other["parts"])}) for other in data["rejected"]]
+        values = {
+            **data,
+            "cost": Cost(**data["cost"]),
+            "devices": tuple(data["devices"]),
+            "parts": _read_parts(data["parts"]),
+            "rejected": tuple(rejected),
+        }
+        sound = [fits(cls, values), fits(Cost, data["cost"]), *(fits(Rejected, asdict(other)) for other in rejected)]
+        if not all(sound) or not all(isinstance(name, str) for name in values["devices"]):
+            raise ValueError("a value of the plan has another type")
+        return cls(**values)
 
 
 def _read_parts(parts: Sequence[Sequence[Any]]) -> Parts:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from ..base.errors import BrimfulError, BrimfulWarning
+from ..base.field_types import fits
 from .files import cut_torn_line, storage_error
 
 
@@ -27,10 +28,11 @@ class Event:
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON values; "event" is the name of the class in lower case, such as "batch_done"."""
-        return {"event": _name(type(self)), **asdict(self)}
+        return {"event": event_name(type(self)), **asdict(self)}
 
 
-def _name(kind: type) -> str:
+def event_name(kind: type) -> str:
+    """Its name in a log: that of the class in lower case, such as "batch_done"."""
     return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", kind.__name__).lower()
 
 
@@ -43,17 +45,19 @@ class Planned(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Started(Event):
-    """Work begins, or goes on after `done` items that an earlier run finished."""
+    """Work begins, or goes on after `done` items that earlier parts of the run finished, in `seconds`."""
 
     work: str
     items: int | None
     done: int
     budget: int
+    seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchDone(Event):
-    """A batch was finished: `items` of it, `bad` among them flagged; `done` and `flagged` so far in all."""
+    """A batch was finished: `items` of it, `bad` among them flagged; `done` and `flagged` so far in all. `kept` of them
+    a resumed run would not do again; None: all."""
 
     items: int
     bad: int
@@ -62,6 +66,7 @@ class BatchDone(Event):
     peak: int
     budget: int
     flagged: int = 0
+    kept: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,7 +109,7 @@ class Warned(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finished(Event):
-    """The end of a run: `state` is "finished", "interrupted" or "failed"."""
+    """The end of a run: `state` is "finished", "interrupted" or "failed"; `seconds` are those of all its parts."""
 
     state: str
     done: int
@@ -114,17 +119,19 @@ class Finished(Event):
 
 
 KINDS: dict[str, type[Event]] = {
-    _name(kind): kind for kind in (Planned, Started, BatchDone, EpochDone, Metric, Sampled, Warned, Finished)
+    event_name(kind): kind for kind in (Planned, Started, BatchDone, EpochDone, Metric, Sampled, Warned, Finished)
 }
 
 
 def from_dict(data: dict[str, Any]) -> Event | None:
-    """An event from `Event.to_dict()`; None for a kind that this version does not know, or with a field missing."""
+    """An event from `Event.to_dict()`; None for a kind that this version does not know, with a field missing, or with a
+    value of another type."""
     try:
         kind = KINDS[data["event"]]
-        return kind(**{field.name: data[field.name] for field in fields(kind)})
+        values = {field.name: data[field.name] for field in fields(kind)}
     except (KeyError, TypeError):
         return None
+    return kind(**values) if fits(kind, values) else None
 
 
 Sink = Callable[[Event], None]

@@ -8,7 +8,11 @@ A workload's `store.py` says which groups and tables there are. A folder of anot
 refused with a sentence. A file that a workload calls optional may be taken away before a model is passed on.
 """
 
+import contextlib
 import functools
+import json
+import os
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,9 +27,11 @@ from torch import Tensor
 from ..base.errors import CorruptError, InputError
 from ..base.version import __version__
 from .files import digest, read_sealed, save_tensors, storage_error, write_atomic, write_sealed
+from .parquet import DAMAGE
 
 MODEL = "model.json"
 _SEAL = "brimful.model/1"
+_OF_WORKLOAD = re.compile(r"brimful\.(\w+)\.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +61,7 @@ class StoredModel:
         try:
             if digest(path) == self.checksums.get(name):
                 return read(path)
-        except (OSError, SafetensorError, pa.ArrowException) as error:
+        except (SafetensorError, *DAMAGE) as error:
             raise self.damaged(error) from error
         raise self.damaged(f"the checksum of {name} does not match its content")
 
@@ -96,7 +102,31 @@ def save(
 
 def is_model(folder: str | Path) -> bool:
     """Whether the folder holds a model of any kind."""
-    return (Path(folder) / MODEL).exists()
+    return os.path.lexists(Path(folder) / MODEL)
+
+
+def workload_of(folder: Path) -> str | None:
+    """The name of the workload whose result is stored in a folder: the kind of its model, or of another sealed file,
+    such as "brimful.gpcm.folds/2". None where there is none.
+
+    Raises:
+        CorruptError: the model is damaged.
+    """
+    if is_model(folder):
+        return str(_body(folder)["kind"])
+    for path in sorted(folder.glob("*.json")):
+        with contextlib.suppress(OSError, ValueError, TypeError, KeyError, RecursionError):
+            if match := _OF_WORKLOAD.match(json.loads(path.read_bytes())["kind"]):
+                return match[1]
+    return None
+
+
+def _body(folder: Path) -> dict[str, Any]:
+    body = read_sealed(folder / MODEL, _SEAL)
+    expected = {"kind": str, "version": int, "brimful": str, "meta": dict, "checksums": dict}
+    if not isinstance(body, dict) or not all(isinstance(body.get(name), of) for name, of in expected.items()):
+        raise CorruptError(f"{folder / MODEL} is damaged: it lacks what every model has")
+    return body
 
 
 def load(folder: str | Path, *, kind: str, version: int, command: str = "") -> StoredModel:
@@ -115,7 +145,7 @@ def load(folder: str | Path, *, kind: str, version: int, command: str = "") -> S
     if not is_model(folder):
         advice = f"; `{command} --out {folder}` makes one" if command else ""
         raise InputError(f"{folder} holds no trained model (check the path{advice})")
-    body = read_sealed(folder / MODEL, _SEAL)
+    body = _body(folder)
     if body["kind"] != kind:
         raise InputError(
             f"{folder} holds a model of {body['kind']}, not of {kind}; load it with brimful.{body['kind']}"

@@ -7,6 +7,9 @@ import pyarrow.parquet as pq
 
 from ..base.errors import InputError
 
+DAMAGE = (pa.ArrowException, OSError, ValueError, KeyError, IndexError, TypeError, MemoryError)
+"""What reading a damaged file raises: pyarrow decodes names and counts before it checks them."""
+
 _GROUP = 4_000_000  # bytes of a row group: larger ones are slower to write, and take more than twice their size
 
 
@@ -36,7 +39,7 @@ def files(path: Path) -> tuple[list[Path], list[pq.ParquetFile]]:
     for file in paths:
         try:
             opened.append(pq.ParquetFile(file, memory_map=True))
-        except (pa.ArrowException, OSError) as error:
+        except DAMAGE as error:
             raise InputError(f"{file} cannot be read as Parquet: {error}") from error
         if not opened[-1].schema_arrow.equals(opened[0].schema_arrow):
             raise InputError(f"{file} has other columns or types than {paths[0]}; all files must have the same")

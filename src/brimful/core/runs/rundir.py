@@ -10,12 +10,11 @@ what changed. Killing the writer at any instant leaves a directory that opens.
 """
 
 import contextlib
-import fcntl
+import errno
 import json
 import os
 import platform
 import shlex
-import socket
 import sys
 import time
 from collections.abc import Iterator
@@ -26,14 +25,17 @@ from typing import Any, Self
 import torch
 
 from ..base import version
-from ..base.errors import ChangedError, CorruptError, LockedError, RunDirError, StorageError
-from . import fingerprint
-from .events import BatchDone, Finished, JsonLines, Started, read_log_end
+from ..base.errors import ChangedError, CorruptError, RunDirError, StorageError
+from ..base.field_types import fits
+from . import fingerprint, lock
+from .events import JsonLines
 from .files import TEMPORARY, is_temporary, read_sealed, storage_error, write_sealed
+from .lock import LOCK
+from .log_state import LogState, read_state
 
-LOCK, MANIFEST, LOG = "lock", "manifest.json", "events.jsonl"
+MANIFEST, LOG = "manifest.json", "events.jsonl"
 _KIND = "brimful.run/1"
-_ATTEMPTS = 10  # to lock a directory
+_LATEST = 1e11  # seconds since 1970 that a clock may show
 
 
 class RunDir(contextlib.AbstractContextManager["RunDir"]):
@@ -43,16 +45,24 @@ class RunDir(contextlib.AbstractContextManager["RunDir"]):
         path: the directory.
         resumed: whether it held this run already.
         identity: a digest of what the run is; files inside carry it, so that none from another run is taken.
+        before: what the log said of earlier parts of the run.
     """
 
-    def __init__(self, path: Path, lock: int, manifest: dict[str, Any], resumed: bool) -> None:
-        self.path, self._lock, self.manifest, self.resumed = path, lock, manifest, resumed
-        self.identity = fingerprint.of([manifest["work"], _text(manifest["config"]), manifest["input"]])
+    def __init__(self, path: Path, handle: int, manifest: dict[str, Any], resumed: bool) -> None:
+        self.path, self._lock, self.manifest, self.resumed = path, handle, manifest, resumed
+        self.identity, self.before = identity_of(manifest), read_state(path / LOG)
         self.log = JsonLines(path / LOG)
 
     @classmethod
     def open(
-        cls, path: str | Path, *, work: str, config: dict[str, Any], input: str | None, resume: bool = True
+        cls,
+        path: str | Path,
+        *,
+        work: str,
+        config: dict[str, Any],
+        input: str | None,
+        resume: bool = True,
+        kind: str | None = None,
     ) -> Self:
         """Makes the directory, or opens one that holds the same run, and locks it.
 
@@ -62,6 +72,7 @@ class RunDir(contextlib.AbstractContextManager["RunDir"]):
             config: the settings that decide the result, as JSON values.
             input: the fingerprint of the input; None where the config says it all.
             resume: False refuses a directory that holds a run already, even the same one.
+            kind: the verb whose result `brimful.open` gives once the run has finished.
 
         Raises:
             LockedError: another process is writing to it.
@@ -75,12 +86,12 @@ class RunDir(contextlib.AbstractContextManager["RunDir"]):
         try:
             path.mkdir(parents=True, exist_ok=True)
             _refuse_foreign(path)
-            lock = _take_lock(path)
+            handle = lock.take(path)
         except OSError as error:
-            raise storage_error(path, error) from error
+            raise _not_writable(path, error) from error
         try:
             wanted = {"work": work, "config": json.loads(_text(config)), "input": input}
-            stored = _manifest(path)
+            stored = _stored_manifest(path)
             if stored is not None:
                 if not resume:
                     raise RunDirError(
@@ -91,9 +102,10 @@ class RunDir(contextlib.AbstractContextManager["RunDir"]):
             for file in path.rglob(f"*{TEMPORARY}"):
                 if is_temporary(file):
                     file.unlink(missing_ok=True)
-            return cls(path, lock, stored or _new_manifest(path, wanted), resumed=stored is not None)
+            manifest = stored or _new_manifest(path, wanted | {"kind": kind})
+            return cls(path, handle, manifest, resumed=stored is not None)
         except BaseException as error:
-            os.close(lock)
+            lock.release(handle)
             if isinstance(error, OSError):
                 raise storage_error(path, error) from error
             raise
@@ -119,7 +131,7 @@ class RunDir(contextlib.AbstractContextManager["RunDir"]):
         """Frees the directory for others."""
         if self._lock >= 0:
             self.log.close()
-            os.close(self._lock)
+            lock.release(self._lock)
             self._lock = -1
 
     def __exit__(self, *error: object) -> None:
@@ -130,39 +142,37 @@ def _text(config: dict[str, Any]) -> str:
     return json.dumps(config, sort_keys=True)
 
 
-def _take_lock(path: Path) -> int:
-    handle = os.open(path / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
-    try:
-        for _ in range(_ATTEMPTS):
-            with contextlib.suppress(BlockingIOError):
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                os.ftruncate(handle, 0)
-                owner = {"pid": os.getpid(), "host": socket.gethostname(), "since": time.time()}
-                os.write(handle, json.dumps(owner).encode())
-                return handle
-            time.sleep(0.02)  # `inspect` holds it for an instant, to see whether it can
-        raise LockedError(
-            f"{path} is being written by {_owner(path)}. Wait for it to end, stop it, or choose another directory."
-        )
-    except BaseException:
-        os.close(handle)
-        raise
+def identity_of(manifest: dict[str, Any]) -> str:
+    """A digest of what a run is."""
+    return fingerprint.of([manifest["work"], _text(manifest["config"]), manifest["input"]])
 
 
-def _owner(path: Path) -> str:
-    try:
-        owner = json.loads((path / LOCK).read_text())
-        since = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(owner["since"]))
-        return f"process {owner['pid']} on {owner['host']} since {since}"
-    except (OSError, ValueError, KeyError, TypeError):
-        return "another process"
+def _not_writable(path: Path, error: OSError) -> StorageError:
+    told = storage_error(path, error)
+    if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM) and (path / MANIFEST).exists():
+        return StorageError(f"{told}. The result of a run that has finished is read by brimful.open({str(path)!r})")
+    return told
 
 
-def _manifest(path: Path) -> dict[str, Any] | None:
-    if not (path / MANIFEST).exists():
+def read_manifest(path: Path) -> dict[str, Any]:
+    """What a run directory says it is.
+
+    Raises:
+        CorruptError: the manifest is not there, or is damaged.
+    """
+    manifest = read_sealed(path / MANIFEST, _KIND)
+    expected = {"work": str, "config": dict, "input": str | None, "created": float | int}
+    fits = isinstance(manifest, dict) and all(isinstance(manifest.get(name), of) for name, of in expected.items())
+    if not fits or not 0 <= manifest["created"] < _LATEST or not isinstance(manifest.get("items"), int | None):
+        raise CorruptError(f"{path / MANIFEST} is damaged: it lacks what every run has, or has other values for it")
+    return manifest
+
+
+def _stored_manifest(path: Path) -> dict[str, Any] | None:
+    if not os.path.lexists(path / MANIFEST):
         return None
     try:
-        return read_sealed(path / MANIFEST, _KIND)
+        return read_manifest(path)
     except CorruptError as error:
         raise CorruptError(
             f"{error}. To go on, delete that file and run the same command again: each finished file carries "
@@ -223,6 +233,8 @@ class RunInfo:
     Attributes:
         state: "running" (a live process holds the lock), "finished", "failed", "interrupted", "killed" (its
             process died without a word) or "damaged"; all but "finished" and "damaged" can be resumed.
+        done: items done; of a run that does not run, those that are kept.
+        seconds: of all its parts.
     """
 
     path: str
@@ -232,44 +244,34 @@ class RunInfo:
     done: int
     items: int | None
     bad: int
+    seconds: float = 0.0
 
 
 def inspect(path: Path) -> RunInfo:
     """Reads a run directory's state without disturbing it."""
     try:
-        manifest = read_sealed(path / MANIFEST, _KIND)
+        manifest = read_manifest(path)
     except CorruptError:
         return RunInfo(str(path), "?", "damaged", None, 0, None, 0)
-    done, items, bad, state = 0, None, 0, "killed"
-    running = _is_locked(path)  # before the log: a run that ends in between has said so there
-    for event in read_log_end(path / LOG) if (path / LOG).exists() else []:
-        match event:
-            case Started():
-                done, items, state = event.done, event.items, "killed"
-            case BatchDone():
-                done, bad, state = event.done, event.flagged, "killed"
-            case Finished():
-                done, bad, state = event.done, event.bad, event.state
-    items = manifest.get("items") if items is None else items
-    state = "running" if running else state
-    return RunInfo(str(path), manifest["work"], state, manifest["created"], done, items, bad)
+    running = lock.is_locked(path)  # before the log: a run that ends in between has said so there
+    told = read_state(path / LOG)
+    if told == LogState():  # without a log: what a finished run recorded
+        told = _recorded(manifest) or told
+    items = manifest.get("items") if told.items is None else told.items
+    state, done = ("running", told.done) if running else (told.state, told.kept)
+    done = done if items is None else min(done, items)
+    return RunInfo(str(path), manifest["work"], state, manifest["created"], done, items, told.bad, told.seconds)
+
+
+def _recorded(manifest: dict[str, Any]) -> LogState | None:
+    result = manifest.get("result")
+    values = {name: result.get(name) for name in ("done", "bad", "seconds")} if isinstance(result, dict) else {}
+    if not values or not fits(LogState, values):
+        return None
+    return LogState(state="finished", kept=values["done"], items=values["done"], **values)
 
 
 def find(root: Path, depth: int = 3) -> list[RunInfo]:
     """All run directories under a folder, newest first."""
     manifests = (file for level in range(depth + 1) for file in root.glob("*/" * level + MANIFEST))
     return sorted((inspect(file.parent) for file in manifests), key=lambda run: -(run.created or 0))
-
-
-def _is_locked(path: Path) -> bool:
-    try:
-        handle = os.open(path / LOCK, os.O_RDONLY)
-    except OSError:
-        return False
-    try:
-        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    finally:
-        os.close(handle)
-    return False

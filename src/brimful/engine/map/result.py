@@ -1,5 +1,7 @@
-"""The result of a map."""
+"""The result of a map: from a run, or from the directory of one that has finished, where nothing is run, locked or
+written. When a run ends, its manifest records what the shards do not hold: the plan, the peak and the seconds."""
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,8 +11,11 @@ import numpy as np
 import pyarrow as pa
 
 from ...core.base import arrow, pytree
-from ...core.declare.result import Result
+from ...core.declare.result import Result, ResultRecord
+from ...core.runs.rundir import identity_of
 from .batch import is_bad
+from .store.shards import Shards
+from .store.status_table import StatusTable
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -22,8 +27,8 @@ class MapResult(Result):
         messages: item index to what went wrong with it, or what the function said of it.
         plan: the plan the run settled on.
         predicted, observed: peak bytes, as the plan predicts them and as measured over the whole run.
-        seconds: wall time of this call.
-        done: items done in this call, and not by an earlier one that it went on with.
+        seconds: wall time, that of earlier calls which this one went on with among it.
+        done: items done in this call, and not by an earlier one that it went on with; 0 for a result that was opened.
         out: the run directory, if there is one.
     """
 
@@ -35,8 +40,8 @@ class MapResult(Result):
 
     @property
     def rate(self) -> float:
-        """Items per second, of those done in this call."""
-        return self.done / self.seconds
+        """Items per second, all items over all seconds."""
+        return len(self.status) / self.seconds if self.seconds else 0.0
 
     @property
     def values(self) -> pytree.Tree | None:
@@ -67,3 +72,27 @@ class MapResult(Result):
             "items_per_second": self.rate,
             **Result.summary(self),
         }
+
+
+def reopen(path: Path, manifest: dict[str, Any]) -> MapResult | None:
+    """The result of a run; None where it has not finished. Values are read from the shards when they are asked for.
+
+    Raises:
+        CorruptError: a shard is damaged, or they do not hold every item once.
+    """
+    record = ResultRecord.of(manifest)
+    if record is None:
+        return None
+    shards, tally = Shards(path, identity_of(manifest)), StatusTable(None)
+    for batch in shards.statuses(record.done):
+        tally.add(*batch)
+    return MapResult(
+        status=tally.status,
+        messages=tally.messages,
+        plan=record.plan,
+        observed=record.observed,
+        seconds=record.seconds,
+        done=0,
+        out=path,
+        _read=functools.partial(shards.values, record.done),
+    )

@@ -3,7 +3,6 @@
 import contextlib
 import functools
 import threading
-import time
 import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ import torch
 
 from ...core.base.errors import BrimfulError, CancelledError, ChangedError
 from ...core.base.formatting import format_count
+from ...core.declare.result import ResultRecord
 from ...core.memory import cost_cache, devices
 from ...core.memory.cost import Cost
 from ...core.memory.limit import MemoryLimit
@@ -25,18 +25,20 @@ from ...core.memory.probe import probe
 from ...core.runs import fingerprint
 from ...core.runs.events import Events, Finished, Planned, Started, Warned
 from ...core.runs.function_fingerprint import of_function, signature
+from ...core.runs.log_state import RunClock
 from ...core.runs.rundir import MANIFEST, RunDir
 from .batch_sizer import BatchSizer
-from .collectors import MemoryCollector
 from .executor import Executor
 from .fallback import make_executor
 from .item_cost import item_cost
-from .ledger import LEDGER, Ledger
 from .pipeline import LOOK, Pipeline
 from .result import MapResult
-from .scheduler import Scheduler, StatusTable, batch_plan
-from .shards import WRITING, Shards
+from .scheduler import Scheduler, batch_plan
 from .sources import ItemSource
+from .store.collectors import MemoryCollector
+from .store.ledger import LEDGER, Ledger
+from .store.shards import WRITING, Shards
+from .store.status_table import StatusTable
 from .workers import WorkerPool
 
 _FIRST = 64  # items in the first batch when nothing is known of the cost
@@ -80,7 +82,7 @@ class MapRun:
             "grad": self.grad,
         }
         digest = self._digest(out) if given is None else f"given: {given}"
-        return RunDir.open(out, work=self.name, config=config, input=digest, resume=resume)
+        return RunDir.open(out, kind="map", work=self.name, config=config, input=digest, resume=resume)
 
     def _digest(self, out: Path) -> str:
         """What the items are known by."""
@@ -96,11 +98,12 @@ class MapRun:
         return f"unknown: {uuid.uuid4()}"  # differs from every other
 
     def run(self, events: Events, rundir: RunDir | None, cancel: threading.Event | None = None) -> MapResult:
-        started = time.perf_counter()
+        clock, record = RunClock(0.0 if rundir is None else rundir.before.seconds), None
         tally = StatusTable(self.items.length)
         collector: MemoryCollector | Shards = MemoryCollector(self.items.length)
         ledger, replay, position = None, [], 0
         if rundir is not None:
+            record = ResultRecord.of(rundir.manifest)
             collector = Shards(rundir.path, rundir.identity)
             spans = []
             for span, batch in collector.finished():
@@ -120,7 +123,15 @@ class MapRun:
             if not self.resumable:
                 events.emit(Warned(message=_NOT_RESUMABLE))
             events.emit(Planned(plan=plan.to_dict()))
-            events.emit(Started(work=self.name, items=self.items.length, done=before, budget=memory_limit.bytes))
+            events.emit(
+                Started(
+                    work=self.name,
+                    items=self.items.length,
+                    done=before,
+                    budget=memory_limit.bytes,
+                    seconds=clock.earlier,
+                )
+            )
             scheduler = Scheduler(
                 items=self.items,
                 sizer=self._sizer(plan, known, ledger, replay, position),
@@ -138,7 +149,7 @@ class MapRun:
             )
             backend = self._backend(memory_limit, scheduler)
             with (
-                _ending(events, backend, scheduler, started, rundir),
+                _ending(events, backend, scheduler, clock, rundir),
                 Sampler(events.emit, device, memory_limit.baseline),
             ):
                 observed = backend.run()
@@ -149,12 +160,19 @@ class MapRun:
                     rundir.check_present()
                 if excess := memory_limit.excess(observed):
                     scheduler.warn(excess)
+                scheduler.flush()
+                if record is None or tally.done > before:
+                    record = ResultRecord(tally.done, tally.bad, clock.stop(), observed, scheduler.plan)
+                    if rundir is not None:
+                        rundir.record(result=record.to_json())
+                else:  # all was done before: the result is what it was
+                    clock.stop(record.seconds)
         return MapResult(
             status=tally.status,
             messages=tally.messages,
-            plan=scheduler.plan,
-            observed=observed,
-            seconds=time.perf_counter() - started,
+            plan=record.plan,
+            observed=record.observed,
+            seconds=record.seconds,
             done=tally.done - before,
             out=None if rundir is None else rundir.path,
             _read=functools.partial(collector.values, tally.done),
@@ -251,7 +269,7 @@ class MapRun:
 
 @contextlib.contextmanager
 def _ending(
-    events: Events, backend: Pipeline | WorkerPool, scheduler: Scheduler, started: float, rundir: RunDir | None
+    events: Events, backend: Pipeline | WorkerPool, scheduler: Scheduler, clock: RunClock, rundir: RunDir | None
 ) -> Iterator[None]:
     """Keeps what was finished and emits how it ended, whatever happens."""
     state, message, tally = "finished", "", scheduler.tally
@@ -273,5 +291,5 @@ def _ending(
         raise
     finally:
         with contextlib.suppress(Exception) if state == "failed" else contextlib.nullcontext():
-            seconds = time.perf_counter() - started
-            events.emit(Finished(state=state, done=tally.done, bad=tally.bad, seconds=seconds, message=message))
+            ended = Finished(state=state, done=tally.done, bad=tally.bad, seconds=clock.seconds(), message=message)
+            events.emit(ended)

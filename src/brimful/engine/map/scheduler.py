@@ -16,33 +16,10 @@ from ...core.runs.events import BatchDone, Events, Planned, Warned
 from .batch import BatchResult, is_bad
 from .batch_size import BatchMeasurement, Observation, SizerState
 from .batch_sizer import BatchSizer, BatchSpan
-from .collectors import BackgroundWriter
-from .ledger import Ledger
 from .sources import ItemSource, LoadedBatch
-
-
-class StatusTable:
-    """Status and message of every item, and how many are done."""
-
-    def __init__(self, length: int | None) -> None:
-        self._status = np.full(length or 0, -1, dtype=np.int8)
-        self.messages: dict[int, str] = {}
-        self.done = self.bad = 0
-
-    def add(self, index: np.ndarray, status: np.ndarray, messages: dict[int, str]) -> None:
-        """Records a batch; messages are by item index."""
-        top = int(index.max()) + 1 if len(index) else 0
-        if top > len(self._status):  # a stream of unknown length: grow by doubling
-            more = max(top - len(self._status), len(self._status))
-            self._status = np.pad(self._status, (0, more), constant_values=-1)
-        self._status[index] = status
-        self.messages |= messages
-        self.done += len(index)
-        self.bad += int(np.count_nonzero(is_bad(status)))
-
-    @property
-    def status(self) -> np.ndarray:
-        return self._status[: self.done]
+from .store.collectors import BackgroundWriter
+from .store.ledger import Ledger
+from .store.status_table import StatusTable
 
 
 class Scheduler:
@@ -84,7 +61,7 @@ class Scheduler:
         self.items, self._sizer, self._events, self._ledger = items, sizer, events, ledger
         self.tally, self._limit, self._gathers, self._on_settled = tally, limit, gathers, on_settled
         self._beside, self.plan, self._cancel = beside, plan, cancel
-        self._writer = BackgroundWriter(lambda done: write(done, items.index(done.start, done.start + done.count)))
+        self._write, self._writer = write, BackgroundWriter(self._land)
 
     def next(self, available: int) -> BatchSpan | None:
         """The next batch under that many bytes; None at the end."""
@@ -108,8 +85,14 @@ class Scheduler:
     def done(self, done: BatchResult, measurement: BatchMeasurement) -> None:
         """A batch is finished."""
         self._count_bytes(done, measurement)
+        self._writer(done, measurement)
+        self.observe(measurement)
+
+    def _land(self, done: BatchResult, measurement: BatchMeasurement) -> None:
+        """Writes a finished batch, and only then counts it: what is counted is kept, whatever comes. On the writing
+        thread."""
         index = self.items.index(done.start, done.start + done.count)
-        self._writer(done)
+        self._write(done, index)
         self.tally.add(index, done.status, {int(index[item]): text for item, text in done.messages.items()})
         self._events.emit(
             BatchDone(
@@ -122,7 +105,6 @@ class Scheduler:
                 budget=min(measurement.available, self._limit),
             )
         )
-        self.observe(measurement)
 
     def _count_bytes(self, done: BatchResult, measurement: BatchMeasurement) -> None:
         """What a probe carries in and out is in memory beside other batches; and results may accumulate there."""
@@ -131,7 +113,7 @@ class Scheduler:
         memory, weight, count = self._sizer.state.memory, measurement.weight, self.items.length
         transfers, results, outward = memory.transfers, memory.results, pytree.nbytes(done.values)
         if self._gathers and count is None:
-            results, count = results + outward, self.tally.done + done.count
+            results, count = results + outward, done.start + done.count
         if measurement.input_bytes is not None:
             transfers = (self._beside[0] * measurement.input_bytes + self._beside[1] * outward) / weight
             if self._gathers and self.items.length is not None:

@@ -20,7 +20,7 @@ from ...core.runs.progress import sink_for
 from ...core.runs.rundir import RunDir
 from ...data.loader import Loader
 from ..distributed.collectives import TIMEOUT, Group, process_group, torchrun_rank
-from . import launcher, run
+from . import launcher, reopen, run
 from .checkpoints import CheckpointDir
 from .config import TrainConfig
 from .result import TrainResult
@@ -86,19 +86,21 @@ def train(
         events = stack.enter_context(Events())
         if group.is_first and (sink := sink_for(progress)) is not None:
             events.add(sink)
-        checkpoints = None
+        checkpoints = rundir = None
         if out is not None:
             task = task.with_fingerprint(fingerprint)
             if group.is_first:
                 name, identity = task.config.name, task.identity(fingerprint)
-                opened = RunDir.open(out, work=name, config=identity, input=task.fingerprint, resume=resume)
-                rundir = stack.enter_context(opened)
+                wanted = {"work": name, "config": identity, "input": task.fingerprint}
+                rundir = stack.enter_context(RunDir.open(out, kind="train", resume=resume, **wanted))
                 events.add(rundir.log)
-                checkpoints = CheckpointDir(rundir.path, rundir.identity)
+                checkpoints = CheckpointDir(rundir.path, rundir.identity, rundir.before)
         if len(rank_devices) > 1:
-            return launcher.run(task, rank_devices, checkpoints, events, stop)
-        stack.enter_context(process_group(group, timeout=TIMEOUT + _checkpoint_seconds(model)))
-        return run.run(task, group, events, checkpoints, stop)
+            result = launcher.run(task, rank_devices, checkpoints, events, stop)
+        else:
+            stack.enter_context(process_group(group, timeout=TIMEOUT + _checkpoint_seconds(model)))
+            result = run.run(task, group, events, checkpoints, stop)
+        return result if rundir is None else reopen.record(rundir, result, task.config.best)
 
 
 def plan_train(

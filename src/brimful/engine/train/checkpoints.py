@@ -25,6 +25,7 @@ from torch import Tensor, nn
 from ...core.base.errors import CorruptError
 from ...core.memory import devices
 from ...core.runs.files import digest, read_sealed, save_tensors, storage_error, sync, write_atomic, write_sealed
+from ...core.runs.log_state import LogState
 from ...data.loader import Loader
 from ..distributed.collectives import Group
 from .optim import optimizers
@@ -47,6 +48,12 @@ class Checkpoint:
         """The tensors whose names begin with a prefix, without it."""
         return {name[len(prefix) :]: value for name, value in self.tensors.items() if name.startswith(prefix)}
 
+    def weights(self, trainable: list[str]) -> dict[str, Tensor]:
+        """The model's weights by name, with the moving average in place of those that were trained, where there is one;
+        it has them in that order."""
+        average = {trainable[int(index)]: value for index, value in self.under("ema/").items() if index.isdigit()}
+        return self.under("model/") | average
+
 
 class CheckpointDir:
     """The checkpoints of one run.
@@ -54,11 +61,13 @@ class CheckpointDir:
     Attributes:
         run: the open run directory that they are in.
         identity: of the run; a checkpoint of another is skipped.
+        before: what the log said of earlier parts of the run.
         best: the number of the best so far, of those that were read or saved here.
     """
 
-    def __init__(self, run: Path, identity: str) -> None:
+    def __init__(self, run: Path, identity: str, before: LogState | None = None) -> None:
         self.run, self.identity, self._folder = run, identity, run / "checkpoints"
+        self.before = before or LogState()
         self.best: int | None = None
         self._best_at: dict[int, int | None] = {}  # the best so far when a checkpoint was written
 

@@ -18,6 +18,7 @@ from ...core.base.errors import WorkerError
 from ...core.memory.limit import MemoryLimit
 from ...core.runs.events import BatchDone, Events, Finished
 from ...core.runs.events import Event as RunEvent
+from ...core.runs.log_state import LogState, RunClock
 from ..distributed.collectives import Group, process_group
 from ..distributed.workers import Answer, Channel, Event, LocalWorkers
 from .checkpoints import CheckpointDir
@@ -39,7 +40,7 @@ def run(
     """Trains on several ranks; the model that was given has the result."""
     count, task = len(rank_devices), _with_budget_share(task, rank_devices)
     threads = max(1, torch.get_num_threads() // count)
-    forward = _EventForwarder(events)
+    forward = _EventForwarder(events, LogState() if checkpoints is None else checkpoints.before)
     with tempfile.TemporaryDirectory(prefix="brimful-ranks-") as folder, LocalWorkers() as ranks:
         try:
             for rank, device in enumerate(rank_devices):
@@ -67,19 +68,19 @@ def _with_budget_share(task: TrainTask, rank_devices: Sequence[torch.device]) ->
 class _EventForwarder:
     """Emits the events of the first rank. That the run failed is emitted once, by the parent, which knows why."""
 
-    def __init__(self, events: Events) -> None:
-        self._events, self._started = events, time.perf_counter()
-        self._done = self._bad = 0
+    def __init__(self, events: Events, before: LogState) -> None:
+        self._events, self._clock = events, RunClock(before.seconds)
+        self._done, self._bad = before.kept, before.bad
 
     def __call__(self, event: RunEvent) -> None:
         if isinstance(event, BatchDone):
-            self._done, self._bad = event.done, event.flagged
+            self._done, self._bad = event.done if event.kept is None else event.kept, event.flagged
         if not (isinstance(event, Finished) and event.state == "failed"):
             self._events.emit(event)
 
     def failed(self, error: BaseException) -> None:
         message = str(error).splitlines()[0] if str(error) else type(error).__name__
-        seconds = time.perf_counter() - self._started
+        seconds = self._clock.seconds()
         self._events.emit(Finished(state="failed", done=self._done, bad=self._bad, seconds=seconds, message=message))
 
 

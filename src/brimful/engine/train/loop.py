@@ -107,6 +107,7 @@ class TrainLoop:
             task.model, optimizer, self._average, scale, loader, checkpoints, group, config.best, self._warn
         )
         self._warnings = 0
+        self.kept = self._samples_kept()  # samples that a resumed run would not see again
         self._saved_at = self._reported_at = self._started_at = time.monotonic()
 
     def run(self) -> None:
@@ -188,6 +189,7 @@ class TrainLoop:
                 peak=self._peak.read(),
                 budget=plan.budget,
                 flagged=self.monitor.skipped,
+                kept=self.kept,
             )
         )
         if self.state.curve:
@@ -222,8 +224,8 @@ class TrainLoop:
         for name, value in values.items():
             self._events.emit(Metric(metric=name, value=value, step=state.step))
         self._events.emit(EpochDone(epoch=number, epochs=self.epochs, step=state.step, seconds=seconds, values=values))
-        self._report_progress()
         self._save(is_best=improved)
+        self._report_progress()
         if self._stop_requested() and not state.stopped:
             raise StopRequested
 
@@ -278,6 +280,7 @@ class TrainLoop:
             return
         state, metadata = resumed
         self.state = state
+        self.kept = self._samples_kept()
         self.step.micro_batches = state.micro_batches = max(self.step.micro_batches, state.micro_batches)
         if state.stopped and self.steps > metadata["steps"]:
             state.stopped, state.epochs_since_best = "", 0
@@ -303,7 +306,11 @@ class TrainLoop:
         self.state.micro_batches = self.step.micro_batches
         self.state.seconds = time.monotonic() - self._started_at
         self._checkpointer.save(self.state, {"steps": self.steps, "plan": self._prepared.plan.to_dict()}, is_best)
-        self._saved_at = time.monotonic()
+        self._saved_at, self.kept = time.monotonic(), self._samples_kept()
+
+    def _samples_kept(self) -> int | None:
+        """Of a checkpoint that holds the state as it is now; None where none are written."""
+        return None if self._checkpointer.directory is None else self.samples_done()
 
     # Warnings.
 

@@ -1,6 +1,6 @@
 """What a training run gives back."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +9,7 @@ import pyarrow as pa
 from torch import nn
 
 from ...core.declare.pictures import draw_training, figure_of, save
-from ...core.declare.result import Result
+from ...core.declare.result import Result, ResultRecord
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -43,6 +43,10 @@ class TrainResult(Result):
     stopped: str
     weights: str
     out: Path | None
+
+    def measured_as(self, before: ResultRecord) -> "TrainResult":
+        """The same, with what was measured when the run finished."""
+        return replace(self, plan=before.plan, observed=before.observed, seconds=before.seconds)
 
     def table(self) -> pa.Table:
         """The history as an Arrow table, one row per epoch."""

@@ -2,7 +2,6 @@
 
 import contextlib
 import functools
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -21,6 +20,7 @@ from ...core.memory.oom import retry_smaller
 from ...core.memory.plan import Plan
 from ...core.runs.events import Events, Finished, Planned, Started, Warned
 from ...core.runs.files import write_atomic
+from ...core.runs.log_state import LogState, RunClock
 from ..distributed.collectives import Group
 from .checkpoints import CheckpointDir
 from .loop import StopRequested, TrainLoop
@@ -65,8 +65,10 @@ def run(
 ) -> TrainResult:
     """Trains as one rank; the first one writes checkpoints and emits events."""
     device, folder = group.device, None if checkpoints is None else checkpoints.run
+    before = LogState() if checkpoints is None else checkpoints.before
+    clock = RunClock(before.seconds)
     with contextlib.ExitStack() as stack:
-        loops = stack.enter_context(_emit_finished(events, folder))
+        loops = stack.enter_context(_emit_finished(events, folder, before, clock))
         if device.type == "cuda":
             stack.enter_context(torch.cuda.device(device))
         stack.enter_context(preserve_rng(device))
@@ -79,9 +81,15 @@ def run(
         loop = TrainLoop(task, prepared, group, events, checkpoints, stop, peak)
         loops.append(loop)
         loop.resume()
-        items, done = loop.epochs * (prepared.loader.plan.items or 0), loop.samples_done()
+        clock.earlier = max(clock.earlier, loop.state.seconds)  # a log may be lost
+        done = loop.samples_done()
+        items = max(done, loop.epochs * (prepared.loader.plan.items or 0))  # a run that is there may have been longer
         events.emit(Planned(plan=prepared.plan.to_dict()))
-        events.emit(Started(work=task.config.name, items=items, done=done, budget=memory_limit.bytes))
+        begun = {"items": items, "done": done, "budget": memory_limit.bytes, "seconds": clock.earlier}
+        events.emit(Started(work=task.config.name, **begun))
+        if loop.state.stopped:  # all was done before
+            clock.stop(clock.earlier)
+        loop.state.seconds = clock.seconds()
         with Sampler(events.emit, device, memory_limit.baseline) if group.is_first else contextlib.nullcontext():
             loop.run()
         weights, state, observed = loop.finish(), loop.state, peak.read()
@@ -94,7 +102,7 @@ def run(
             best=state.history[state.best_epoch] if state.best_epoch is not None else None,
             epochs=state.epoch,
             steps=state.step,
-            seconds=state.seconds,
+            seconds=clock.stop(),
             plan=prepared.plan,
             micro_batches=loop.step.micro_batches,
             observed=observed,
@@ -115,14 +123,16 @@ def _write_history(result: TrainResult, folder: Path) -> None:
 
 
 @contextlib.contextmanager
-def _emit_finished(events: Events, folder: Path | None) -> Iterator[list[TrainLoop]]:
+def _emit_finished(events: Events, folder: Path | None, before: LogState, clock: RunClock) -> Iterator[list[TrainLoop]]:
     """Emits how the run ended, whatever happens. The loop is put into the list as soon as there is one."""
-    loops, started = list[TrainLoop](), time.perf_counter()
+    loops = list[TrainLoop]()
 
     def finished(state: str, message: str = "") -> None:
-        done, bad = sum(loop.samples_done() for loop in loops), sum(loop.monitor.skipped for loop in loops)
-        seconds = time.perf_counter() - started
-        events.emit(Finished(state=state, done=done, bad=bad, seconds=seconds, message=message))
+        done, bad = before.kept, before.bad
+        for loop in loops:
+            kept = None if state == "finished" else loop.kept
+            done, bad = loop.samples_done() if kept is None else kept, loop.monitor.skipped
+        events.emit(Finished(state=state, done=done, bad=bad, seconds=clock.seconds(), message=message))
 
     try:
         yield loops

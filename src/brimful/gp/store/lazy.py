@@ -15,6 +15,7 @@ import torch
 from ...core.base import arrow
 from ...core.base.errors import CorruptError
 from ...core.runs import fingerprint
+from ...core.runs.parquet import DAMAGE
 from ...data.ragged import padded
 from ...engine.map.sources import ItemSource, LoadedBatch
 
@@ -75,8 +76,8 @@ class ParquetRows:
 def intact(path: Path) -> Iterator[None]:
     try:
         yield
-    except (pa.ArrowException, OSError) as error:
-        raise CorruptError(f"{path} is damaged: {error}. Delete it and fit again into this folder.") from error
+    except DAMAGE as error:
+        raise CorruptError(f"{path} is damaged: {error!r}. Delete it and fit again into this folder.") from error
 
 
 class StoredTasks(ItemSource):

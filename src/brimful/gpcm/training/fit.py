@@ -6,7 +6,6 @@ vocabulary, class weights and weights come from the training students alone.
 
 import functools
 import threading
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -83,7 +82,6 @@ def fit(
     dataset: Dataset, config: TrainConfig, progress: Any = False, cancel: threading.Event | None = None
 ) -> GPCMResult:
     """Trains one model on the training students and tests it on the others. With `out` it is also stored there."""
-    started = time.monotonic()
     setup, true_parameters = set_up(dataset, config), dataset.true_parameters
     result = train_model(
         setup.model,
@@ -112,7 +110,7 @@ def fit(
         settings=settings_of(config) | {"dataset": dataset.name},
         plan=result.plan,
         observed=result.observed,
-        seconds=time.monotonic() - started,
+        seconds=result.seconds,
         recovery=true_parameters and measure_recovery(items, abilities(model, test), test, true_parameters),
         true_parameters=true_parameters,
         int8=int8,

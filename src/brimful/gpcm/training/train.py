@@ -15,6 +15,8 @@ from typing import Any
 from ...core.base.errors import RunDirError
 from ...core.declare.config import build
 from ...core.runs import model_store
+from ...core.runs.log_state import read_state
+from ...core.runs.rundir import LOG
 from .. import store
 from ..data.files import Dataset
 from ..data.splits import folds as split_folds
@@ -78,6 +80,7 @@ def cross_validate(
         folder = config.out or (Path(scratch) if jobs > 1 else None)
         outs = [None if folder is None else store.fold_folder(folder, number + 1) for number in range(len(parts))]
         configs = [replace(config, out=out) for out in outs]
+        earlier = sum(read_state(out / LOG).seconds for out in outs if out is not None)
         if jobs == 1:
             results = tuple(fit(part, own, progress, cancel) for part, own in zip(parts, configs, strict=True))
         else:
@@ -85,7 +88,10 @@ def cross_validate(
             results = tuple(store.load_model(out) for out in outs if out is not None)
     test = None if dataset.test is None else dataset.test.segments(config.segment_length)
     test_scores = () if test is None else tuple(result.score(test) for result in results)
-    result = CrossValidationResult.of(results, test_scores, jobs, time.monotonic() - started)
+    seconds = earlier / jobs + time.monotonic() - started
+    if config.out is not None and sum(result.seconds for result in results) == earlier:  # all was done before
+        seconds = store.stored_seconds(config.out) or earlier / jobs
+    result = CrossValidationResult.of(results, test_scores, jobs, seconds)
     if config.out is not None:
         store.save_folds(result, config.out)
     return result

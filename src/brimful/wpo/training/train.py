@@ -7,7 +7,6 @@ The loss is in standardized units: it does not depend on the data's scale, and n
 
 import functools
 import threading
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -75,7 +74,6 @@ def train(
         >>> result.plan.strategy, len(result.curve)
         ('single', 5)
     """
-    started = time.monotonic()
     config = build(ScoreTrainOptions, options)
     if config.add_training_points and not config.calibrate:
         raise ConfigError("add_training_points needs calibrate: the learned width is that of fewer centers")
@@ -120,7 +118,7 @@ def train(
         best_epoch=int((result.best or result.history[-1])["epoch"]) - 1,
         plan=plan,
         observed=result.observed,
-        seconds=time.monotonic() - started,
+        seconds=result.seconds,
         settings={
             "steps": config.steps,
             "batch_size": config.batch_size,

@@ -5,12 +5,13 @@ import functools
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
+from typing import Any
 
 import numpy as np
 
-from ...core.base import pytree
-from ...core.base.background import BackgroundThread
-from .batch import BatchResult
+from ....core.base import pytree
+from ....core.base.background import BackgroundThread
+from ..batch import BatchResult
 
 
 class MemoryCollector:
@@ -56,16 +57,16 @@ class BackgroundWriter:
     An exception there is raised here, at the next call or at the end.
     """
 
-    def __init__(self, write: Callable[[BatchResult], None], waiting: int = 2) -> None:
+    def __init__(self, write: Callable[..., None], waiting: int = 2) -> None:
         self._write, self._most = write, waiting + 1  # and one that is being written
         self._thread: BackgroundThread | None = None
         self._calls: deque[Future[None]] = deque()
 
-    def __call__(self, done: BatchResult) -> None:
+    def __call__(self, *arguments: Any) -> None:
         self._thread = self._thread or BackgroundThread()
         while self._calls and (len(self._calls) == self._most or self._calls[0].done()):
             self._calls.popleft().result()
-        self._calls.append(self._thread.submit(functools.partial(self._write, done)))
+        self._calls.append(self._thread.submit(functools.partial(self._write, *arguments)))
 
     def drain(self) -> None:
         """Waits until all that was handed over is written."""

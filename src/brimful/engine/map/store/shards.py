@@ -19,11 +19,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ...core.base import arrow, pytree
-from ...core.base.errors import BrimfulWarning, CorruptError, InputError, StorageError
-from ...core.runs import fingerprint, parquet
-from ...core.runs.files import write_atomic
-from .batch import BatchResult, Status
+from ....core.base import arrow, pytree
+from ....core.base.errors import BrimfulWarning, CorruptError, InputError, StorageError
+from ....core.runs import fingerprint, parquet
+from ....core.runs.files import write_atomic
+from ..batch import BatchResult, Status
 
 WRITING = 32_000_000
 """Bytes of host memory that writing shards takes, whatever their size."""
@@ -31,6 +31,10 @@ WRITING = 32_000_000
 _NAME = re.compile(r"shard-(\d{12})-(\d{12})\.parquet")
 _SMALL = 500_000  # bytes of a shard that is collected with its neighbors
 _MANY = 32  # such neighbors, of about one size
+_OWN = ["item", "status", "message"]
+
+ItemStatuses = tuple[np.ndarray, np.ndarray, dict[int, str]]
+"""Index, status and messages of some items."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +128,7 @@ class Shards:
                 del self._by_stop[part.stop]
         self._collect(whole)
 
-    def finished(self) -> Iterator[tuple[tuple[int, int], tuple[np.ndarray, np.ndarray, dict[int, str]]]]:
+    def finished(self) -> Iterator[tuple[tuple[int, int], ItemStatuses]]:
         """For each intact shard the range of its positions, and the index, status and messages of its items. A damaged
         shard is set aside, with a warning, and its items are done again."""
         end = 0
@@ -145,10 +149,23 @@ class Shards:
             end, note = stop, arrow.note_of(table)
             self._check_form(note)
             self._add(_Shard(start, stop, 0 if table.nbytes < _SMALL else None, note))
-            index, status = table["item"].to_numpy(), table["status"].to_numpy()
-            flagged = np.flatnonzero(status != Status.OK)
-            texts = zip(flagged, table["message"].take(pa.array(flagged)).to_pylist(), strict=True)
-            yield (start, stop), (index, status, {int(index[row]): text for row, text in texts if text})
+            yield (start, stop), _statuses(table)
+
+    def statuses(self, count: int) -> Iterator[ItemStatuses]:
+        """Index, status and messages of the items of each shard; no values are read.
+
+        Args:
+            count: how many items there must be.
+
+        Raises:
+            CorruptError: a shard is damaged, or they do not hold every item once.
+        """
+        index = []
+        for table in self.tables(_OWN):
+            read = _statuses(table)
+            index.append(read[0])
+            yield read
+        self._check_cover(index, count)
 
     def _spans(self) -> list[tuple[int, int]]:
         """The positions that the names of the shards say, each that holds others before those."""
@@ -156,18 +173,19 @@ class Shards:
         spans = ((int(match[1]), int(match[2])) for match in matches if match)
         return sorted(spans, key=lambda span: (span[0], -span[1]))
 
-    def _verified(self, start: int, stop: int) -> pa.Table | str:
-        """A shard's table, or what is wrong with it."""
+    def _verified(self, start: int, stop: int, columns: list[str] | None = None) -> pa.Table | str:
+        """A shard's table, or some columns of it; or what is wrong with it."""
         try:
-            table = pq.read_table(self._path(start, stop), page_checksum_verification=True)
-        except (pa.ArrowException, OSError) as error:
-            return str(error).splitlines()[0]
-        notes = table.schema.metadata or {}
+            with pq.ParquetFile(self._path(start, stop), page_checksum_verification=True) as file:
+                schema, table = file.schema_arrow, file.read(columns)
+        except parquet.DAMAGE as error:
+            return (str(error) or type(error).__name__).splitlines()[0]
+        notes = schema.metadata or {}
         if notes.get(b"brimful.run") != self._identity.encode():
             return "it belongs to another run"
         if notes.get(b"brimful.start") != str(start).encode():
             return "it holds the items of another place"
-        if notes.get(b"brimful.seal") != _seal(table.schema, arrow.note_of(table), self._identity, start).encode():
+        if notes.get(b"brimful.seal") != _seal(schema, arrow.note_of(table), self._identity, start).encode():
             return "its columns are not those that were written"
         return table if table.num_rows == stop - start else f"it holds {table.num_rows} rows instead of {stop - start}"
 
@@ -181,13 +199,13 @@ class Shards:
                 "run. Run the same command again to redo what is missing."
             )
 
-    def tables(self) -> Iterator[pa.Table]:
-        """The shards one by one, in order of their positions."""
+    def tables(self, columns: list[str] | None = None) -> Iterator[pa.Table]:
+        """The shards one by one, in order of their positions; or some of their columns."""
         end = 0
         for start, stop in self._spans():
             if stop <= end:
                 continue
-            table = self._verified(start, stop)
+            table = self._verified(start, stop, columns)
             if isinstance(table, str):
                 raise CorruptError(
                     f"{self._path(start, stop)} is damaged: {table}. Delete it and run the same command again to redo "
@@ -226,6 +244,13 @@ class Shards:
                 f"{self.folder} does not hold every item once: {len(wrong):,} are missing or doubled, the first is "
                 f"item {wrong[0]}. Run the same command again to redo what is missing."
             )
+
+
+def _statuses(table: pa.Table) -> ItemStatuses:
+    index, status = table["item"].to_numpy(), table["status"].to_numpy()
+    flagged = np.flatnonzero(status != Status.OK)
+    texts = zip(flagged, table["message"].take(pa.array(flagged)).to_pylist(), strict=True)
+    return index, status, {int(index[row]): text for row, text in texts if text}
 
 
 def _seal(schema: pa.Schema, note: bytes, identity: str, start: int) -> str:

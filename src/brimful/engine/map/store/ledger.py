@@ -10,7 +10,7 @@ import json
 import math
 from pathlib import Path
 
-from ...core.runs.events import JsonLines
+from ....core.runs.events import JsonLines
 
 LEDGER = "batches.jsonl"
 
