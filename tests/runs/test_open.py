@@ -46,13 +46,13 @@ def test_the_result_is_that_of_the_run(made: Made, kind: str):
     assert json.loads(json.dumps(opened.summary())).keys() == result.summary().keys()
 
 
-def test_a_map_is_read_when_it_is_asked_for(made: Made, monkeypatch: pytest.MonkeyPatch):
+def test_a_map_is_read_when_it_is_asked_for(made: Made):
     folder, result = made["map"]
     opened: Any = brimful.open(folder)
     assert opened.status.tolist() == result.status.tolist() and opened.messages == result.messages
-    assert opened.messages[39] == "ValueError: thirteen" if 39 in opened.messages else opened.messages
+    assert len(opened.messages) == 2
     assert (opened.out, opened.done, opened.rate) == (folder, 0, result.rate)
-    assert opened.table().equals(result.table())
+    assert repr(opened.table().to_pydict()) == repr(result.table().to_pydict())
     empty: Any = run(torch.square, rows(0), out=folder.parent / "empty")
     assert len(empty.status) == len(brimful.open(folder.parent / "empty").status) == 0  # pyright: ignore
 

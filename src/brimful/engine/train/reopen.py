@@ -56,6 +56,7 @@ def record(run: RunDir, result: TrainResult, keep_best: bool) -> TrainResult:
         "micro_batches": result.micro_batches,
         "keep_best": keep_best,
         "trainable": trainable,
+        "names": list(result.model.state_dict()),  # in the model's order, which a checkpoint does not keep
     }
     made = ResultRecord(told.done, told.bad, result.seconds, result.observed, result.plan, own)
     run.record(result=made.to_json())
@@ -86,6 +87,7 @@ def reopen(path: Path, manifest: dict[str, Any], model: nn.Module | None = None)
             return None  # of a run that was resumed with more epochs
         best = directory.best if stored.own["keep_best"] else None
         weights = (last if best is None else directory.read(best)).weights(trainable := stored.own["trainable"])
+        weights = {name: weights[name] for name in stored.own["names"]}
         if model is not None:
             _load(model, weights, path)
         return TrainResult(
