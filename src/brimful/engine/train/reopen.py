@@ -55,6 +55,7 @@ def record(run: RunDir, result: TrainResult, keep_best: bool) -> TrainResult:
         "steps": result.steps,
         "micro_batches": result.micro_batches,
         "keep_best": keep_best,
+        "weights": result.weights,
         "trainable": trainable,
         "names": list(result.model.state_dict()),  # in the model's order, which a checkpoint does not keep
     }
@@ -102,6 +103,7 @@ def reopen(path: Path, manifest: dict[str, Any], model: nn.Module | None = None)
             micro_batches=stored.own["micro_batches"],
             observed=stored.observed,
             stopped=state.stopped,
+            weights=stored.own["weights"],
             out=path,
         )
     except (AttributeError, IndexError, KeyError, TypeError, ValueError, RuntimeError) as error:
