@@ -1,8 +1,10 @@
 """How well `wpo` learns a distribution, beside a kernel density estimate and a Gaussian mixture on the same rows.
 
-    python benchmarks/wpo_quality.py [--data 8gaussians ...] [--quick] [--threads N] [--out RESULTS]
+    python benchmarks/wpo_quality.py [--data 8gaussians ...] [--device cuda] [--steps 400] [--quick] [--threads N]
+        [--out RESULTS]
 
-RESULTS is such as benchmarks/results/wpo-quality-cpu.json.
+RESULTS is such as benchmarks/results/wpo-quality-cpu.json. `wpo` runs with its defaults, but for `--steps`, and for a
+smaller batch of digits, of which there are few.
 
 All are given the same rows, and the same others to choose by: the epoch, the calibration, the bandwidth, the number of
 components. `wpo` takes a part of the rows for its centers and trains on the rest; "add_training_points" adds these as
@@ -12,7 +14,6 @@ of true rows are.
 """
 
 import argparse
-import copy
 import math
 import time
 import warnings
@@ -29,13 +30,13 @@ from torch import Tensor
 from brimful import wpo
 from brimful.core.base.formatting import format_table
 from brimful.core.memory import devices
-from brimful.wpo.training.calibrate import calibrate
+from brimful.wpo.training.calibrate import Calibration
 from saving import save
 
 NAMES = ("8gaussians", "2spirals", "checkerboard", "digits")
 ROWS, CHOSEN_BY, TESTED, CENTERS = 6000, 1000, 5000, 1000
 CENTERS_OF_DIGITS = 400
-OPTIONS: dict[str, dict[str, Any]] = {"digits": {"steps": 150, "batch_size": 64}}
+OPTIONS: dict[str, dict[str, Any]] = {"digits": {"batch_size": 64}}
 WIDTHS, COMPONENTS = np.geomspace(0.015, 0.6, 32), (1, 2, 4, 8, 16, 32, 64, 128, 256)
 SETS = 8
 
@@ -126,23 +127,20 @@ def peers(data: wpo.DataSplits, test: Tensor) -> Iterator[dict[str, Any]]:
     )
 
 
-def ours(data: wpo.DataSplits, test: Tensor, quick: bool, **options: Any) -> Iterator[dict[str, Any]]:
-    """As trained, calibrated (the default), and with training points added as centers."""
+def ours(data: wpo.DataSplits, test: Tensor, given: argparse.Namespace, **options: Any) -> Iterator[dict[str, Any]]:
+    """Not calibrated, calibrated (the default), and with training points added as centers."""
     what = "".join(f", {name}={value}" for name, value in options.items())
     kind = {name: options.pop(name) for name in ("factor", "rank") if name in options}
-    model = wpo.ScoreModel(data.centers_Kd, **kind)
-    given: dict[str, Any] = {"steps": 400, "batch_size": 128, **OPTIONS.get(data.name, {}), **options}
-    given |= {"steps": 20} if quick else {}
-    found = wpo.train(
-        model, data.train_Nd, held_out=data.held_out_Md, device="cpu", progress=False, calibrate=False, **given
-    )
-    epoch = f"epoch {found.best_epoch + 1} of {len(found.history)}"
-    yield of(model, data, test, f"{what}, calibrate=False", epoch, found.seconds)
-    for more, name in ((None, ""), (data.train_Nd, ", add_training_points=True")):
-        changed, started = copy.deepcopy(model), time.perf_counter()
-        chosen = calibrate(changed, data.held_out_Md, more)
-        seconds = found.seconds + time.perf_counter() - started
-        yield of(changed, data, test, f"{what}{name}", f"{epoch}, {chosen}", seconds)
+    common: dict[str, Any] = {**OPTIONS.get(data.name, {}), **options, "device": given.device, "progress": False}
+    common |= {"steps": 20} if given.quick else {} if given.steps is None else {"steps": given.steps}
+    for more in ({"calibrate": False}, {}, {"add_training_points": True}):
+        model = wpo.ScoreModel(data.centers_Kd, **kind)
+        found = wpo.train(model, data.train_Nd, held_out=data.held_out_Md, **common, **more)
+        name = what + "".join(f", {option}={value}" for option, value in more.items())
+        moved = Calibration(**found.settings["calibration"])
+        epoch = f"epoch {found.best_epoch + 1} of {len(found.history)}"
+        chosen = f"{epoch}, {moved}" if more.get("calibrate", True) else epoch
+        yield of(model.cpu(), data, test, name, chosen, found.seconds)
 
 
 @torch.no_grad()
@@ -165,19 +163,18 @@ def of(
     )
 
 
-def measured(name: str, quick: bool) -> Iterator[dict[str, Any]]:
-    data, test = parts(name, quick)
+def measured(name: str, given: argparse.Namespace) -> Iterator[dict[str, Any]]:
+    data, test = parts(name, given.quick)
 
     def fresh(seed: int) -> Tensor:
         return data.held_out_Md if name == "digits" else torch.from_numpy(wpo.toy(name, len(test), 4 + seed))
 
     yield row(f"{name}: fresh data", truth(name, test), fresh, test)
     yield from peers(data, test)
-    yield from ours(data, test, quick)
-    yield from ours(data, test, quick, objective="likelihood")
+    yield from ours(data, test, given)
+    yield from ours(data, test, given, objective="score")
     if name == "digits":
-        yield from ours(data, test, quick, factor="lowrank", rank=4)
-        yield from ours(data, test, quick, factor="lowrank", rank=4, objective="likelihood")
+        yield from ours(data, test, given, factor="lowrank", rank=4)
 
 
 def shown(rows: list[dict[str, Any]]) -> str:
@@ -195,14 +192,20 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="few rows and steps, to see that it runs")
     parser.add_argument("--data", nargs="*", default=NAMES, choices=NAMES)
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--steps", type=int, help="of training; by default wpo's own")
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     parser.add_argument("--out", type=Path)
     given = parser.parse_args()
     torch.set_num_threads(given.threads)
     rows: dict[str, dict[str, Any]] = {}
-    about = {"machine": devices.model_name(torch.device("cpu")), "threads": given.threads, "torch": torch.__version__}
+    about = {
+        "machine": devices.model_name(torch.device(given.device)),
+        "threads": given.threads,
+        "torch": torch.__version__,
+    }
     for name in given.data:
-        for each in measured(name, given.quick):
+        for each in measured(name, given):
             rows[each["run"]] = each
             print(shown([each]), flush=True)
             save(given.out, about | {"rows": list(rows.values())}, shown(list(rows.values())))

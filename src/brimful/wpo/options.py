@@ -71,12 +71,14 @@ class ScoreTrainOptions(TrainOptions):
     chunk_size: int | None = option(None, help="centers at a time; by default as many as fit", ge=1)
     ranks: int | None = option(None, help="processes that train together; by default one per device", ge=1)
     objective: str = option(
-        "score", help="implicit score matching, or maximum likelihood", choices=("score", "likelihood")
+        "likelihood", help="maximum likelihood, or implicit score matching", choices=("likelihood", "score")
     )
     monitor: str = option("log_likelihood", help="what decides the best epoch", choices=tuple(MONITORS))
     best: bool = option(True, help="keep the weights of the best epoch, not of the last")
     calibrate: bool = option(
-        True, help="after training, choose the width of components and how far centers move, by held-out likelihood"
+        True,
+        help="before training, and again after it, choose the width of components and how far centers move, by "
+        "held-out likelihood",
     )
     add_training_points: bool = option(
         False, help="with that, add the training rows as centers; the model then stores them all"

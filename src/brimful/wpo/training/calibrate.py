@@ -1,11 +1,12 @@
-"""Calibration after training: the width of all components, and data sharpening of the centers, by held-out likelihood.
+"""Calibration before and after training: the width of components and data sharpening, by held-out likelihood.
 
 Legend: K centers, N rows added as centers, M held out, d dimensions.
 
 A mixture whose components sit on data points is wider than the data. Against that each center moves a fraction of the
 way to the mean of its neighbors, as data are sharpened before a kernel density estimate. Three numbers are chosen by
 the likelihood of held-out rows: the radius of that mean, the fraction, and one factor on the width of all components.
-The network stays as it is.
+The network stays as it is. Before training it is that of a kernel density estimate; the network then learns the
+precisions of centers that are where they will be used.
 """
 
 import math
@@ -18,8 +19,8 @@ from torch import Tensor
 
 from ..model.score_model import ScoreModel
 
-_SCREENED, _EVALUATED = 256, 512  # held-out rows: for the grid, and for the search
-_RADII, _FRACTIONS, _WIDTHS = (1.0, 2.0, 3.0, 5.0), (0.3, 0.6), (1.0, 1.25)
+_SCREENED = 256  # held-out rows for the grid; the search takes all of them
+_RADII, _FRACTIONS, _WIDTHS = (1.0, 2.0, 3.0, 5.0), (0.3, 0.6, 1.0), (1.0, 1.25, 1.6)
 _STEPS = ((1.25, 0.2), (1.12, 0.1), (1.05, 0.05))  # of the search: a factor on the width, a change of the fraction
 _MAX_DISTANCES = 2**24  # held at once
 
@@ -45,20 +46,33 @@ class Calibration:
 
 @torch.no_grad()
 def calibrate(
-    model: ScoreModel, held_out: Float[Tensor, "M d"], added: Float[Tensor, "N d"] | None = None
+    model: ScoreModel,
+    held_out: Float[Tensor, "M d"],
+    added: Float[Tensor, "N d"] | None = None,
+    *,
+    centers: Float[Tensor, "K d"] | None = None,
+    start: Calibration | None = None,
 ) -> Calibration:
     """Moves a model's centers, and scales the width of all components, to maximize the likelihood of held-out rows.
 
     Args:
-        model: a trained one; it is changed in place.
-        held_out: rows that were not trained on; the first 512 are evaluated.
+        model: it is changed in place.
+        held_out: rows that are not trained on.
         added: rows that become centers too, since the network has a precision for any point. The model must not be
             trained on them afterwards.
+        centers: the model's centers before they were moved, where they were.
+        start: how they were; the search starts from there as well.
+
+    Returns:
+        What was chosen, with the radius in the units of the given model, and the width as a factor on its own.
     """
-    original_Kd = model.standardized_Kd
+    start = start or Calibration()
+    original_Kd = model.standardized_Kd if centers is None else model.standardize(centers)
     if added is not None:
         original_Kd = torch.cat((original_Kd, model.standardize(added)))
-    means = {0.0: original_Kd, **{radius: _local_means(original_Kd, radius) for radius in _RADII}}
+    moved_before = replace(start, radius=start.radius / start.width, width=1.0)  # units have changed by the width
+    means = {0.0: original_Kd}
+    means |= {radius: _local_means(original_Kd, radius) for radius in {*_RADII, moved_before.radius} - {0.0}}
     network, scale_d = model.term.network, model.scale_d
     std, stability = network.std, model.config.stability
 
@@ -70,7 +84,7 @@ def calibrate(
         model.config = replace(model.config, stability=stability / calibration.width)
         model.update_factor()
 
-    def likelihood(calibration: Calibration, rows: int = _EVALUATED) -> float:
+    def likelihood(calibration: Calibration, rows: int | None = None) -> float:
         apply(calibration)
         mean = float(torch.cat([model.log_prob(part) for part in held_out[:rows].split(_SCREENED)]).mean())
         return mean if math.isfinite(mean) else -math.inf
@@ -89,11 +103,11 @@ def calibrate(
                 highest, best = better
         return highest, best
 
-    fixed = hill_climb(Calibration())
-    width = fixed[1].width
+    found = [hill_climb(start) for start in {Calibration(): None, moved_before: None}]
+    width = found[0][1].width
     grid = [Calibration(radius, part, width * factor) for radius in _RADII for part in _FRACTIONS for factor in _WIDTHS]
-    moved = hill_climb(max(grid, key=lambda calibration: likelihood(calibration, _SCREENED)))
-    chosen = (moved if moved[0] > fixed[0] else fixed)[1]
+    found.append(hill_climb(max(grid, key=lambda calibration: likelihood(calibration, _SCREENED))))
+    chosen = max(found, key=lambda pair: pair[0])[1]
     apply(chosen)
     return chosen
 

@@ -1,4 +1,4 @@
-"""`wpo.train`: implicit score matching by `brimful.train`, with the centers split as the plan says.
+"""`wpo.train`: maximum likelihood or score matching by `brimful.train`, with the centers split as the plan says.
 
 Legend: N training rows, M held out, d dimensions.
 
@@ -34,6 +34,7 @@ from ..planner import TrainingSizes, plan_training
 from ..result import WPOResult
 from ..store import save
 from .calibrate import Calibration, calibrate
+from .overlap import Overlap, without_overlap
 
 _EVALUATED = 512  # held-out rows whose likelihood is computed after each epoch
 
@@ -57,9 +58,10 @@ def train(
     """Trains a score model.
 
     Args:
-        model: with its centers, which must not be among the samples.
-        samples: (N, d), to train on.
-        held_out: (M, d) to evaluate on, or the fraction of the samples to hold out for that.
+        model: with its centers, a sample of its own.
+        samples: (N, d), to train on. Those that equal a center are left out, with a warning.
+        held_out: (M, d) to evaluate on, or the fraction of the samples to hold out for that. Those that equal a center
+            or a training row are left out, with a warning.
         budget, device, out, resume, seed, progress, cancel: see `brimful.train`.
         image_shape: (channels, height, width) where a row is an image, for the report.
         settings: what to store about the origin of the data.
@@ -77,12 +79,13 @@ def train(
     config = build(ScoreTrainOptions, options)
     if config.add_training_points and not config.calibrate:
         raise ConfigError("add_training_points needs calibrate: the learned width is that of fewer centers")
-    prepared = samples_Nd, held_out_Md, plan, accumulation_steps = _prepare(
-        model, samples, held_out, budget, device, seed, config
-    )
+    overlap, *prepared = _prepare(model, samples, held_out, budget, device, seed, config)
+    samples_Nd, held_out_Md, plan, accumulation_steps = prepared
     if callable(progress) and (torchrun_rank() or (0,))[0] == 0:
         progress(Planned(plan=plan.to_dict()))
-    known_Nd = torch.cat((samples_Nd, model.centers.cpu()))
+    centers_Kd = model.centers
+    known_Nd = torch.cat((samples_Nd, centers_Kd.cpu()))
+    calibration = calibrate(model, held_out_Md) if config.calibrate else Calibration()
     result = _call_engine(
         train_model,
         model,
@@ -104,8 +107,9 @@ def train(
         name="wpo train",
     )
     model.budget = budget
-    added = samples_Nd if config.add_training_points else None
-    calibration = calibrate(model, held_out_Md, added) if config.calibrate else Calibration()
+    if config.calibrate:
+        added = samples_Nd if config.add_training_points else None
+        calibration = calibrate(model, held_out_Md, added, centers=centers_Kd, start=calibration)
     scores, report_samples = evaluate(model, known_Nd, held_out_Md)
     if plan.devices[0] != "cpu":  # a CPU's probe does not see the fold
         plan = replace(plan, predicted=result.predicted)
@@ -127,6 +131,7 @@ def train(
             "seed": seed,
             "objective": config.objective,
             "calibration": asdict(calibration),
+            "overlap": asdict(overlap),
             **(settings or {}),
         },
         image_shape=image_shape,
@@ -154,7 +159,7 @@ def plan_train(
             it is not measured.
     """
     config = build(ScoreTrainOptions, options)
-    prepared = _prepare(model, samples, held_out, budget, device, seed, config)
+    _, *prepared = _prepare(model, samples, held_out, budget, device, seed, config)
     plan = prepared[2]
     if not probe or len(plan.devices) > 1:
         return plan
@@ -166,8 +171,8 @@ def plan_train(
 
 def _prepare(
     model: ScoreModel, samples: Any, held_out: Any, budget: Any, device: Any, seed: int, config: ScoreTrainOptions
-) -> tuple[Tensor, Tensor, Plan, int]:
-    """Training samples and held-out samples, checked, the plan, and its micro-batches per batch."""
+) -> tuple[Overlap, Tensor, Tensor, Plan, int]:
+    """The rows left out, training samples and held-out samples, checked, the plan, and its micro-batches per batch."""
     if not isinstance(model, ScoreModel):
         raise InputError(f"model is a {type(model).__name__}; give a wpo.ScoreModel")
     if config.precision != "auto":
@@ -177,6 +182,7 @@ def _prepare(
         samples_Nd, held_out_Md = _split(samples_Nd, held_out, seed)
     else:
         held_out_Md = check_rows(held_out, "held_out", model.d).to("cpu", model.dtype)
+    samples_Nd, held_out_Md, overlap = without_overlap(model, samples_Nd, held_out_Md)
     used, launched = devices.resolve_all(device), torchrun_rank()
     ranks = config.ranks or (launched[1] if launched is not None else len(used))
     batch_size, strategy = config.batch_size, config.strategy
@@ -202,7 +208,7 @@ def _prepare(
         accumulation_steps=config.accumulation_steps,
         device=str(used[0]),
     )
-    return samples_Nd, held_out_Md, *training
+    return overlap, samples_Nd, held_out_Md, *training
 
 
 def _call_engine(
