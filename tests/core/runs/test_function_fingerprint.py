@@ -338,3 +338,19 @@ def test_what_is_reached_twice_is_hashed_once(monkeypatch: pytest.MonkeyPatch):
     weights = torch.zeros(1000)
     of_function(functools.partial(scaled(weights), [weights], {"again": weights}))
     assert sum(value is weights for value in hashed) == 1
+
+
+def _doubled(*arguments: Any) -> Any:
+    return 2 * arguments[-1]
+
+
+def test_networks_with_equal_hooks_are_equal_whatever_torch_counted_before():
+    networks = [torch.nn.Linear(2, 2) for _ in range(3)]
+    with torch.no_grad():
+        for network in networks:
+            for parameter in network.parameters():
+                parameter.fill_(0.5)
+    for network in networks[:2]:
+        network.register_forward_hook(_doubled)
+    one, two, without = (of_function(network) for network in networks)
+    assert one == two != without

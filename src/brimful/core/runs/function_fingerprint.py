@@ -133,7 +133,9 @@ class _Walk:
             yield from self._class(value, path)
         elif isinstance(value, torch.nn.Module):
             yield self.digest(type(value), path)
-            yield from self._named("module", path, vars(value))
+            yield from self._named(
+                "module", path, {name: _without_ids(name, part) for name, part in vars(value).items()}
+            )
         else:
             yield self.digest(type(value), path)
             yield from self._reduced(value, path)
@@ -333,3 +335,8 @@ def _source(module: str) -> str:
     if spec is None or spec.origin is None or not Path(spec.origin).is_file() or spec.origin.startswith(_LIBRARIES):
         return ""
     return fingerprint.of(Path(spec.origin))
+
+
+def _without_ids(name: str, part: Any) -> Any:
+    """An attribute of a network; of its hooks, those alone: torch counts them, through all networks of a process."""
+    return list(part.values()) if "_hooks" in name and isinstance(part, Mapping) else part
