@@ -101,12 +101,14 @@ def values(result: Any) -> dict[str, Any]:
 
 
 def alike(one: dict[str, Any], other: dict[str, Any]) -> bool:
-    """Whether two such are the same to the last bit."""
+    """Whether two such are the same."""
 
     def same(a: Any, b: Any) -> bool:
         if isinstance(a, torch.Tensor | np.ndarray):
             a, b = np.asarray(a), np.asarray(b)
-            return a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()
-        return repr(a) == repr(b)
+            return a.dtype == b.dtype and a.shape == b.shape and np.array_equal(a, b, equal_nan=a.dtype.kind == "f")
+        return repr(sorted(a.items()) if isinstance(a, dict) else a) == repr(
+            sorted(b.items()) if isinstance(b, dict) else b
+        )
 
-    return list(one) == list(other) and all(same(one[name], other[name]) for name in one)
+    return set(one) == set(other) and all(same(one[name], other[name]) for name in one)

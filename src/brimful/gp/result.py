@@ -13,7 +13,7 @@ import pyarrow as pa
 import torch
 
 from ..core.base import arrow
-from ..core.base.errors import ConfigError, InputError, raise_first
+from ..core.base.errors import ConfigError, CorruptError, InputError, raise_first
 from ..core.base.formatting import format_bytes, format_count, format_seconds
 from ..core.declare.result import Result
 from ..core.memory.plan import Plan
@@ -322,21 +322,26 @@ def load(
         (x is None and given is not None, f"{name}= goes with x=, the data that the models were fitted to; give both")
         for name, given in (("y", y), ("noise", noise), ("columns", columns))
     )
-    store = Store(Path(path), kernel)
-    data = store.data() if x is None else store.given(read(x, y, noise, None, columns))
-    return Fit(
-        model=store.model if data is None else replace(store.model, shared=data.shared),
-        data=data,
-        columns=store,
-        status=store.status(),
-        messages=store.messages(),
-        ids=store.ids if store.ids is not None else pa.array(np.arange(store.tasks)),
-        plan=Plan.from_dict(store.body["plan"]),
-        observed=store.body["observed"],
-        seconds=store.body["seconds"],
-        method="loaded",
-        budget=budget,
-        device=device,
-        seed=store.body["seed"],
-        _store=store if x is None else None,
-    )
+    try:
+        store = Store(Path(path), kernel)
+        data = store.data() if x is None else store.given(read(x, y, noise, None, columns))
+        return Fit(
+            model=store.model if data is None else replace(store.model, shared=data.shared),
+            data=data,
+            columns=store,
+            status=store.status(),
+            messages=store.messages(),
+            ids=store.ids if store.ids is not None else pa.array(np.arange(store.tasks)),
+            plan=Plan.from_dict(store.body["plan"]),
+            observed=store.body["observed"],
+            seconds=store.body["seconds"],
+            method="loaded",
+            budget=budget,
+            device=device,
+            seed=store.body["seed"],
+            _store=store if x is None else None,
+        )
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+        raise CorruptError(
+            f"{path} is damaged: model.json makes no sense: {error!r}; fit again into a new folder"
+        ) from error

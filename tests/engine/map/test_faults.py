@@ -19,7 +19,7 @@ from brimful import BrimfulWarning, ChangedError, CorruptError, RunDirError, Sta
 from brimful.core.base.errors import CancelledError
 from brimful.core.runs import parquet
 from brimful.core.runs.events import BatchDone, Event, Finished, read_log
-from brimful.core.runs.rundir import LOG, MANIFEST
+from brimful.core.runs.rundir import LOG, MANIFEST, inspect
 
 from ...helpers.stopping import Orders
 from . import map_runner
@@ -152,6 +152,9 @@ def killed_and_resumed(maps: Orders, folder: Path, seed: int, asked: dict[str, A
         time.sleep(rng.uniform(0, 0.6))
         kills += maps.stop(pid) == "killed"
     finished = [path.name for path in (folder / "run").glob("shard-*.parquet")]
+    if (folder / "run" / MANIFEST).exists():
+        held = {tuple(map(int, name.split(".")[0].split("-")[1:])) for name in finished}
+        assert inspect(folder / "run").done <= max((stop for _, stop in held), default=0)
     before = len(computed(folder))
     result: Any = map_runner.work({**asked, "seconds": 0})
     assert same(result.values, expected)

@@ -267,6 +267,8 @@ def kill_rounds(runner: Orders, folder: Path, rounds: int, chance: random.Random
         result = train_runner.work({**order, "seconds": 0.0})
         assert equal(result.model, reference.model)
         assert result.curve.tolist() == reference.curve.tolist()
+        told = inspect(out)
+        assert (told.state, told.done, told.seconds) == ("finished", told.items, result.seconds)
         shutil.rmtree(out)
 
 
