@@ -37,6 +37,9 @@ class ParquetRows:
                 raise CorruptError(f"{path.parent} lacks the {what} before {path.name}: fit again into this folder")
             with intact(path):
                 file = pq.ParquetFile(path, memory_map=True, page_checksum_verification=True)
+            written = (file.schema_arrow.metadata or {}).get(b"brimful.start", str(start).encode())
+            if written != str(start).encode() or file.metadata.num_rows != stop - start:
+                raise CorruptError(f"{path} holds other {what} than its name says: fit again into this folder")
             for group in range(file.num_row_groups):
                 self._groups.append((start, file.metadata.row_group(group).num_rows, len(self._files), group))
                 start += self._groups[-1][1]
