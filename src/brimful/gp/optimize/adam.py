@@ -166,9 +166,10 @@ def _value_and_gradient(
     kernel: CustomKernel, tasks: TaskBatch, limits: Limits, theta_TP: Tensor
 ) -> tuple[Tensor, Tensor]:
     theta_TP = theta_TP.detach().requires_grad_()
-    value_T = likelihood.score(kernel, tasks, theta_TP)[0] + limits.prior_penalty(theta_TP)
-    finite_T = torch.isfinite(value_T)
-    (gradient_TP,) = torch.autograd.grad(torch.where(finite_T, value_T, 0.0).sum(), theta_TP)
+    with torch.enable_grad():  # a map runs its function without
+        value_T = likelihood.score(kernel, tasks, theta_TP)[0] + limits.prior_penalty(theta_TP)
+        finite_T = torch.isfinite(value_T)
+        (gradient_TP,) = torch.autograd.grad(torch.where(finite_T, value_T, 0.0).sum(), theta_TP)
     free_TP = scoring.free_parameters(theta_TP, gradient_TP, limits)
     return value_T.detach(), torch.where(free_TP, gradient_TP, 0.0).detach()
 
