@@ -74,7 +74,7 @@ def test_parquet_in_and_out_and_again(tmp_path: Path, capsys: pytest.CaptureFixt
     first = example.main(tmp_path, rows=5_000)
     again = example.main(tmp_path, rows=5_000)
     assert len(first.status) == 5_000 and first.ok.all()
-    assert again.rate == 0  # nothing was done twice
+    assert again.done == 0  # nothing was done twice
     assert "5,000 scores" in capsys.readouterr().out
 
 

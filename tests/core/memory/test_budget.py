@@ -182,13 +182,15 @@ def test_a_real_cpu_is_held():
 class Allocator:
     """Stands in for torch.cuda's per-process limit."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, total: int = 16 * GB, reserved: int = 0) -> None:
+    def __init__(
+        self, monkeypatch: pytest.MonkeyPatch, total: int = 16 * GB, reserved: int = 0, allocated: int | None = None
+    ) -> None:
         self.fraction, self.reserved, self.emptied, self.total = 1.0, reserved, 0, total
         monkeypatch.setattr(torch.cuda, "get_per_process_memory_fraction", lambda device: self.fraction)
         monkeypatch.setattr(torch.cuda, "set_per_process_memory_fraction", self.set)
         monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (self.total - self.reserved, self.total))
         monkeypatch.setattr(torch.cuda, "memory_reserved", lambda device: self.reserved)
-        monkeypatch.setattr(torch.cuda, "memory_allocated", lambda device: self.reserved)
+        monkeypatch.setattr(torch.cuda, "memory_allocated", lambda device: reserved if allocated is None else allocated)
         monkeypatch.setattr(torch.cuda, "empty_cache", self.empty)
 
     def set(self, fraction: float, device: torch.device) -> None:
@@ -243,9 +245,16 @@ def test_the_fraction_set_never_allows_more_than_the_limit(limit: int, total: in
 
 
 def test_memory_cached_past_the_limit_is_handed_back_first(monkeypatch: pytest.MonkeyPatch):
-    allocator = Allocator(monkeypatch, reserved=6 * GB)
+    allocator = Allocator(monkeypatch, reserved=4 * GB + 5_000_000, allocated=4 * GB - 5_000_000)
     with MemoryLimit("4GB", CUDA):
         assert allocator.emptied == 1
+
+
+def test_a_budget_below_what_the_process_holds_is_refused_at_once(monkeypatch: pytest.MonkeyPatch):
+    allocator = Allocator(monkeypatch, reserved=6 * GB)
+    with pytest.raises(BudgetError, match=r"holds 6.00 GB of cuda:0 already, and the budget of 4.00 GB"):
+        MemoryLimit("4GB", CUDA).__enter__()
+    assert allocator.fraction == 1.0
 
 
 @pytest.mark.gpu

@@ -62,7 +62,7 @@ def of_function(function: Any, trained: torch.nn.Module | None = None, given: st
     Raises:
         InputError: it holds something that has no digest; the message names it.
     """
-    walk = _Walk(exact=True, by_shape=() if trained is None else tuple(trained.state_dict(keep_vars=True).values()))
+    walk = _Walk(exact=True, trained=trained)
     try:
         return f"{_name(function)} ({walk.digest(function, 'fn').hex()[:24]})"
     except InputError:
@@ -87,8 +87,12 @@ def _name(function: Any) -> str:
 class _Walk:
     """One walk over all that a function refers to. A value that is reached twice is hashed once."""
 
-    def __init__(self, exact: bool, by_shape: tuple[Any, ...] = ()) -> None:
-        self._exact, self._by_shape = exact, {id(tensor) for tensor in by_shape}
+    def __init__(self, exact: bool, trained: torch.nn.Module | None = None) -> None:
+        self._exact = exact
+        tensors = () if trained is None else trained.state_dict(keep_vars=True).values()
+        self._by_shape = {id(tensor) for tensor in tensors}
+        # Training sets their mode itself, and leaves them in another.
+        self._without_mode = () if trained is None else {id(part) for part in trained.modules()}
         self._known: dict[int, tuple[Any, bytes]] = {}  # by id; the value is held, so that no other gets its id
         self._within: list[int] = []
 
@@ -133,9 +137,10 @@ class _Walk:
             yield from self._class(value, path)
         elif isinstance(value, torch.nn.Module):
             yield self.digest(type(value), path)
-            yield from self._named(
-                "module", path, {name: _without_ids(name, part) for name, part in vars(value).items()}
-            )
+            parts = {name: _without_ids(name, part) for name, part in vars(value).items()}
+            if id(value) in self._without_mode:
+                del parts["training"]
+            yield from self._named("module", path, parts)
         else:
             yield self.digest(type(value), path)
             yield from self._reduced(value, path)

@@ -52,6 +52,7 @@ class BatchSizer:
         replay: spans of an earlier run that it did not finish, to be run again as they were.
         position: where new spans begin; a stream goes on by itself from there.
         workers: how many run batches at the same time.
+        alone: positions, in ascending order, of items that are batches of their own.
     """
 
     def __init__(
@@ -68,6 +69,7 @@ class BatchSizer:
         replay: list[tuple[int, int]] | None = None,
         position: int = 0,
         workers: int = 1,
+        alone: np.ndarray | None = None,
     ) -> None:
         self.state = SizerState(size=size, fixed=fixed, memory=MemoryModel(cost, results=results))
         if settled is not None:
@@ -75,6 +77,7 @@ class BatchSizer:
         self._length, self._forward, self._workers = length, forward, workers
         self._sums = None if weights is None else np.concatenate([[0.0], np.cumsum(weights)])
         self._replay, self._position, self._ended = deque(replay or []), position, False
+        self._alone = np.zeros(0, np.int64) if alone is None else alone
 
     def next(self, available: int) -> BatchSpan | None:
         """The next span under that many bytes; None when a probe or trials must come back first, or at the end."""
@@ -90,7 +93,7 @@ class BatchSizer:
         if self._forward:
             self._position, stop = -1, start + max(1, min(_ENDLESS, int(capacity)))
         else:
-            self._position = stop = self._stop(capacity)
+            self._position = stop = self._next_alone(self._stop(capacity))
         return BatchSpan(start, stop, capacity, probe, trial)
 
     def _stop(self, capacity: float) -> int:
@@ -109,6 +112,14 @@ class BatchSizer:
         if stop <= self._length and self._sums[min(stop, self._length)] - done > capacity:
             stop -= 1
         return min(max(stop, self._position + 1), self._length)
+
+    def _next_alone(self, stop: int) -> int:
+        """The end of a batch, or the first item before it that has to be alone."""
+        rank = int(np.searchsorted(self._alone, self._position))
+        if rank == len(self._alone):
+            return stop
+        first = int(self._alone[rank])
+        return min(stop, max(first, self._position + 1))
 
     def observe(self, seen: Observation) -> None:
         """Learns from an observation."""

@@ -116,7 +116,7 @@ class MapRun:
             contextlib.closing(ledger) if ledger else contextlib.nullcontext(),
             MemoryLimit(self.budget, device, every=LOOK) as memory_limit,
         ):
-            known = self._known(device, memory_limit.bytes)
+            known, cost = self._known(device, memory_limit.bytes), self._item_cost(memory_limit)
             plan = self._first_plan(known, memory_limit.bytes, peek=True)
             if rundir is not None and not rundir.resumed:
                 rundir.record(plan=plan.to_dict(), items=self.items.length)
@@ -134,7 +134,7 @@ class MapRun:
             )
             scheduler = Scheduler(
                 items=self.items,
-                sizer=self._sizer(plan, known, ledger, replay, position),
+                sizer=self._sizer(plan, known, ledger, replay, position, cost),
                 write=collector.write,
                 events=events,
                 ledger=ledger,
@@ -147,7 +147,7 @@ class MapRun:
                 cancel=cancel,
                 on_settled=lambda cost: cost_cache.remember(self._key(device), cost),
             )
-            backend = self._backend(memory_limit, scheduler)
+            backend = self._backend(memory_limit, scheduler, cost)
             with (
                 _ending(events, backend, scheduler, clock, rundir),
                 Sampler(events.emit, device, memory_limit.baseline),
@@ -178,13 +178,20 @@ class MapRun:
             _read=functools.partial(collector.values, tally.done),
         )
 
-    def _backend(self, memory_limit: MemoryLimit, scheduler: Scheduler) -> Pipeline | WorkerPool:
-        options = {"nonfinite": self.nonfinite, "seed": self.seed, "grad": self.grad}
-        executor = functools.partial(make_executor, self.fn, fallback=self.fallback, **options)
-        cost = self.cost
-        if cost is None and memory_limit.device.type == "cpu":
-            lenient = Executor(self.fn, memory_limit.device, **options, lenient=True)
-            cost = item_cost(lenient, self.items, memory_limit.bytes)
+    @property
+    def _options(self) -> dict[str, Any]:
+        """Of an executor."""
+        return {"nonfinite": self.nonfinite, "seed": self.seed, "grad": self.grad}
+
+    def _item_cost(self, memory_limit: MemoryLimit) -> Cost | None:
+        """Bytes of a single item by its weight, on a CPU; None where nothing tells."""
+        if self.cost is not None or memory_limit.device.type != "cpu":
+            return self.cost
+        lenient = Executor(self.fn, memory_limit.device, **self._options, lenient=True)
+        return item_cost(lenient, self.items, memory_limit.bytes)
+
+    def _backend(self, memory_limit: MemoryLimit, scheduler: Scheduler, cost: Cost | None) -> Pipeline | WorkerPool:
+        executor = functools.partial(make_executor, self.fn, fallback=self.fallback, **self._options)
         if len(self.devices) == 1:
             return Pipeline(executor(memory_limit.device), memory_limit, scheduler, cost)
         return WorkerPool(executor, self.items, self.devices, self.budget, scheduler, cost)
@@ -248,7 +255,12 @@ class MapRun:
         ledger: Ledger | None,
         replay: list[tuple[int, int]],
         position: int,
+        cost: Cost | None,
     ) -> BatchSizer:
+        """Items that are predicted to exceed the budget alone, by that cost, are batches of their own on a CPU."""
+        alone = None
+        if cost is not None and self.items.weights is not None and self.devices[0].type == "cpu":
+            alone = np.flatnonzero(cost.fixed + cost.per_unit * self.items.weights > plan.budget)
         weights = np.ones(1) if self.items.weights is None or not len(self.items.weights) else self.items.weights
         mean, heaviest, room = float(weights.mean()), float(weights.max()), plan.cost.capacity(plan.budget)
         size = max(mean * min(_FIRST_KNOWN if known else _FIRST, room / mean / 16), mean, min(heaviest, room))
@@ -264,6 +276,7 @@ class MapRun:
             replay=replay,
             position=position,
             workers=len(self.devices),
+            alone=alone,
         )
 
 
