@@ -133,7 +133,8 @@ def ours(data: wpo.DataSplits, test: Tensor, given: argparse.Namespace, **option
     kind = {name: options.pop(name) for name in ("factor", "rank") if name in options}
     common: dict[str, Any] = {**OPTIONS.get(data.name, {}), **options, "device": given.device, "progress": False}
     common |= {"steps": 20} if given.quick else {} if given.steps is None else {"steps": given.steps}
-    for more in ({"calibrate": False}, {}, {"add_training_points": True}):
+    variants: tuple[dict[str, Any], ...] = ({"calibrate": False}, {}, {"add_training_points": True})
+    for more in variants:
         model = wpo.ScoreModel(data.centers_Kd, **kind)
         found = wpo.train(model, data.train_Nd, held_out=data.held_out_Md, **common, **more)
         name = what + "".join(f", {option}={value}" for option, value in more.items())

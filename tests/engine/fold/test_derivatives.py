@@ -86,7 +86,7 @@ def test_the_hessian_is_that_of_the_whole(kind: str, options: dict[str, Any]):
     def of(folded: Any) -> Callable[[Tensor], Tensor]:
         return lambda x: loss(*folded(term, c, x, **options))
 
-    expected = torch.autograd.functional.hessian(of(whole), x)
+    expected: Any = torch.autograd.functional.hessian(of(whole), x)
     assert expected.abs().max() > 0.1
     for hessian in (
         torch.autograd.functional.hessian(of(fold), x),

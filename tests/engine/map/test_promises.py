@@ -133,10 +133,11 @@ def test_random_numbers_do_not_depend_on_neighbors_restarts_or_what_was_drawn_be
     torch.manual_seed(1)
     np.random.seed(1)
     random.seed(1)
-    before = torch.get_rng_state(), np.random.get_state()[1].tolist(), random.getstate()
+    legacy: Any = np.random.get_state
+    before = torch.get_rng_state(), legacy()[1].tolist(), random.getstate()
     whole = run(noisy, good, batch_size=10).values
     assert torch.equal(before[0], torch.get_rng_state()) and before[2] == random.getstate()
-    assert before[1] == np.random.get_state()[1].tolist()
+    assert before[1] == legacy()[1].tolist()
     torch.rand(3)
     failed = run(noisy, items, batch_size=10)
     others = [item for item in range(60) if item != 13]

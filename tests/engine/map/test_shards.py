@@ -96,7 +96,8 @@ def test_small_batches_are_collected_into_larger_shards(tmp_path: Path, shuffled
         read = list(opened.finished())
         assert sorted(item for _, (index, _, _) in read for item in index.tolist()) == list(range(2000))
         assert sum(len(messages) for _, (_, _, messages) in read) == 2000
-        assert same(opened.values(2000), torch.arange(2000) / 7)
+        values: Any = opened.values(2000)
+        assert same(values, torch.arange(2000) / 7)
 
 
 def test_a_collection_that_a_crash_cut_short_counts_once(tmp_path: Path):
@@ -109,7 +110,8 @@ def test_a_collection_that_a_crash_cut_short_counts_once(tmp_path: Path):
     for path in kept:  # as if they had not been deleted yet
         shutil.copy(path, tmp_path / "whole")
     shards = Shards(tmp_path / "whole", "me")
-    assert same(shards.values(64), torch.arange(64) / 7)
+    values: Any = shards.values(64)
+    assert same(values, torch.arange(64) / 7)
     assert [span for span, _ in shards.finished()] == [(0, 64)]
     assert len(list((tmp_path / "whole").glob("shard-*"))) == 1
 

@@ -119,7 +119,7 @@ def save_tensors(tensors: Mapping[str, Tensor], path: Path) -> None:
         file.write(text)
         for name in header:
             flat = tensors[name].detach().cpu().contiguous().reshape(-1)
-            file.write(memoryview(flat.view(torch.uint8).numpy()))
+            file.write(flat.view(torch.uint8).numpy().data)
     sync(path)
 
 

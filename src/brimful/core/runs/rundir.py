@@ -265,7 +265,9 @@ def inspect(path: Path) -> RunInfo:
 
 def _recorded(manifest: dict[str, Any]) -> LogState | None:
     result = manifest.get("result")
-    values = {name: result.get(name) for name in ("done", "bad", "seconds")} if isinstance(result, dict) else {}
+    values: dict[str, Any] = {}
+    if isinstance(result, dict):
+        values = {name: result.get(name) for name in ("done", "bad", "seconds")}
     if not values or not fits(LogState, values):
         return None
     return LogState(state="finished", kept=values["done"], items=values["done"], **values)

@@ -79,7 +79,7 @@ def train(
     config = build(ScoreTrainOptions, options)
     if config.add_training_points and not config.calibrate:
         raise ConfigError("add_training_points needs calibrate: the learned width is that of fewer centers")
-    overlap, *prepared = _prepare(model, samples, held_out, budget, device, seed, config)
+    overlap, prepared = _prepare(model, samples, held_out, budget, device, seed, config)
     samples_Nd, held_out_Md, plan, accumulation_steps = prepared
     if callable(progress) and (torchrun_rank() or (0,))[0] == 0:
         progress(Planned(plan=plan.to_dict()))
@@ -159,7 +159,7 @@ def plan_train(
             it is not measured.
     """
     config = build(ScoreTrainOptions, options)
-    _, *prepared = _prepare(model, samples, held_out, budget, device, seed, config)
+    _, prepared = _prepare(model, samples, held_out, budget, device, seed, config)
     plan = prepared[2]
     if not probe or len(plan.devices) > 1:
         return plan
@@ -171,8 +171,8 @@ def plan_train(
 
 def _prepare(
     model: ScoreModel, samples: Any, held_out: Any, budget: Any, device: Any, seed: int, config: ScoreTrainOptions
-) -> tuple[Overlap, Tensor, Tensor, Plan, int]:
-    """The rows left out, training samples and held-out samples, checked, the plan, and its micro-batches per batch."""
+) -> tuple[Overlap, tuple[Tensor, Tensor, Plan, int]]:
+    """The rows left out; training samples and held-out samples, checked, the plan, and its micro-batches per batch."""
     if not isinstance(model, ScoreModel):
         raise InputError(f"model is a {type(model).__name__}; give a wpo.ScoreModel")
     if config.precision != "auto":
@@ -200,7 +200,7 @@ def _prepare(
     sizes = TrainingSizes.measure(model, min(batch_size, len(samples_Nd)), ranks, averaged, used[0])
     if used[0].type == "cuda":
         sizes = replace(sizes, data=samples_Nd.nbytes + held_out_Md.nbytes)
-    training = plan_training(
+    plan, accumulation_steps = plan_training(
         sizes,
         MemoryLimit(budget, used[0]).bytes,
         strategy=strategy,
@@ -208,7 +208,7 @@ def _prepare(
         accumulation_steps=config.accumulation_steps,
         device=str(used[0]),
     )
-    return overlap, samples_Nd, held_out_Md, *training
+    return overlap, (samples_Nd, held_out_Md, plan, accumulation_steps)
 
 
 def _call_engine(
