@@ -18,7 +18,7 @@ from brimful.core.base.errors import BrimfulWarning, CorruptError, InputError, S
 from brimful.engine.map.executor import BatchResult
 from brimful.engine.map.store.shards import Shards
 
-from .mapping import same
+from ..mapping import same
 
 
 def done(start: int, count: int, values: Any = None, **messages: str) -> BatchResult:
