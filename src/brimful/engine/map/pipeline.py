@@ -239,7 +239,8 @@ class Pipeline:
             self._fit(batch)
         else:
             self._replace(batch, loaded)
-            gc.collect()  # it may be the last try
+            if batch.waited is None and self._in_a_row < 2:  # its last try; of many in a row garbage is not the reason
+                gc.collect()
             batch.waited = 0.0 if batch.waited is None else self._wait(batch, batch.waited, contended)
         return True
 
