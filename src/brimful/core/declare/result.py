@@ -78,7 +78,10 @@ class ResultRecord:
     own: dict[str, Any] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
-        return {**{each.name: getattr(self, each.name) for each in fields(self)}, "plan": self.plan.to_dict()}
+        return {
+            **{declared.name: getattr(self, declared.name) for declared in fields(self)},
+            "plan": self.plan.to_dict(),
+        }
 
     @classmethod
     def of(cls, manifest: Mapping[str, Any]) -> Self | None:

@@ -148,10 +148,10 @@ def identity_of(manifest: dict[str, Any]) -> str:
 
 
 def _not_writable(path: Path, error: OSError) -> StorageError:
-    told = storage_error(path, error)
+    refused = storage_error(path, error)
     if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM) and (path / MANIFEST).exists():
-        return StorageError(f"{told}. The result of a run that has finished is read by brimful.open({str(path)!r})")
-    return told
+        return StorageError(f"{refused}. The result of a run that has finished is read by brimful.open({str(path)!r})")
+    return refused
 
 
 def read_manifest(path: Path) -> dict[str, Any]:
@@ -254,13 +254,13 @@ def inspect(path: Path) -> RunInfo:
     except CorruptError:
         return RunInfo(str(path), "?", "damaged", None, 0, None, 0)
     running = lock.is_locked(path)  # before the log: a run that ends in between has said so there
-    told = read_state(path / LOG)
-    if told == LogState():  # without a log: what a finished run recorded
-        told = _recorded(manifest) or told
-    items = manifest.get("items") if told.items is None else told.items
-    state, done = ("running", told.done) if running else (told.state, told.kept)
+    logged = read_state(path / LOG)
+    if logged == LogState():  # without a log: what a finished run recorded
+        logged = _recorded(manifest) or logged
+    items = manifest.get("items") if logged.items is None else logged.items
+    state, done = ("running", logged.done) if running else (logged.state, logged.kept)
     done = done if items is None else min(done, items)
-    return RunInfo(str(path), manifest["work"], state, manifest["created"], done, items, told.bad, told.seconds)
+    return RunInfo(str(path), manifest["work"], state, manifest["created"], done, items, logged.bad, logged.seconds)
 
 
 def _recorded(manifest: dict[str, Any]) -> LogState | None:

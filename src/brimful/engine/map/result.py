@@ -5,7 +5,7 @@ import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
@@ -37,6 +37,27 @@ class MapResult(Result):
     done: int
     out: Path | None
     _read: Callable[[], pytree.Tree | None]
+
+    @classmethod
+    def of(
+        cls,
+        record: ResultRecord,
+        tally: StatusTable,
+        done: int,
+        out: Path | None,
+        values: Callable[[int], pytree.Tree | None],
+    ) -> Self:
+        """The result of what was recorded; `values` reads those of so many items."""
+        return cls(
+            status=tally.status,
+            messages=tally.messages,
+            plan=record.plan,
+            observed=record.observed,
+            seconds=record.seconds,
+            done=done,
+            out=out,
+            _read=functools.partial(values, tally.done),
+        )
 
     @property
     def rate(self) -> float:
@@ -86,13 +107,4 @@ def reopen(path: Path, manifest: dict[str, Any]) -> MapResult | None:
     shards, tally = Shards(path, identity_of(manifest)), StatusTable(None)
     for batch in shards.statuses(record.done):
         tally.add(*batch)
-    return MapResult(
-        status=tally.status,
-        messages=tally.messages,
-        plan=record.plan,
-        observed=record.observed,
-        seconds=record.seconds,
-        done=0,
-        out=path,
-        _read=functools.partial(shards.values, record.done),
-    )
+    return MapResult.of(record, tally, 0, path, shards.values)

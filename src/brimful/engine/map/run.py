@@ -167,16 +167,8 @@ class MapRun:
                         rundir.record(result=record.to_json())
                 else:  # all was done before: the result is what it was
                     clock.stop(record.seconds)
-        return MapResult(
-            status=tally.status,
-            messages=tally.messages,
-            plan=record.plan,
-            observed=record.observed,
-            seconds=record.seconds,
-            done=tally.done - before,
-            out=None if rundir is None else rundir.path,
-            _read=functools.partial(collector.values, tally.done),
-        )
+        out = None if rundir is None else rundir.path
+        return MapResult.of(record, tally, tally.done - before, out, collector.values)
 
     @property
     def _options(self) -> dict[str, Any]:

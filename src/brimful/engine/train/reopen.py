@@ -49,7 +49,7 @@ def record(run: RunDir, result: TrainResult, keep_best: bool) -> TrainResult:
     before = ResultRecord.of(run.manifest)
     if before is not None and before.own.get("steps") == result.steps and result.seconds <= before.seconds:
         return result.measured_as(before)
-    told = read_state(run.path / LOG)
+    logged = read_state(run.path / LOG)
     trainable = [name for name, parameter in result.model.named_parameters() if parameter.requires_grad]
     own = {
         "steps": result.steps,
@@ -59,7 +59,7 @@ def record(run: RunDir, result: TrainResult, keep_best: bool) -> TrainResult:
         "trainable": trainable,
         "names": list(result.model.state_dict()),  # in the model's order, which a checkpoint does not keep
     }
-    made = ResultRecord(told.done, told.bad, result.seconds, result.observed, result.plan, own)
+    made = ResultRecord(logged.done, logged.bad, result.seconds, result.observed, result.plan, own)
     run.record(result=made.to_json())
     return result
 
