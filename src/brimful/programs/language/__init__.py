@@ -1,0 +1,1 @@
+"""The language of programs: types, operations, the front end, and the graph that programs become."""

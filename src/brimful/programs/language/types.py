@@ -1,0 +1,136 @@
+"""The types of values in programs, as operations declare them in their annotations.
+
+Programs may pass anything to anything, and every operation may fail: a type says what an operation expects and
+returns, decides its safe default, and lets the front end name calls that can never work.
+
+    Grid      tuple of rows, each a tuple of colors          Cell     a color at a location
+    Object    frozenset of cells                             Indices  frozenset of locations (i, j)
+    Patch     Object or Indices                              Piece    Grid or Patch
+    Element   Grid or Object                                 IJ       a location or a vector: two integers
+    Numerical Integer or IJ                                  Samples  the demonstration pairs of a task
+"""
+
+from collections.abc import Callable as CallableValue
+from enum import Enum
+from typing import Any as AnyValue
+
+
+class Type(Enum):
+    """What a value of a program is."""
+
+    ANY = "Any"
+    BOOLEAN = "Boolean"
+    INTEGER = "Integer"
+    IJ = "IJ"
+    NUMERICAL = "Numerical"
+    GRID = "Grid"
+    CELL = "Cell"
+    OBJECT = "Object"
+    OBJECTS = "Objects"
+    INDICES = "Indices"
+    INDICES_SET = "IndicesSet"
+    INTEGER_SET = "IntegerSet"
+    PATCH = "Patch"
+    PIECE = "Piece"
+    ELEMENT = "Element"
+    TUPLE = "Tuple"
+    TUPLE_TUPLE = "TupleTuple"
+    FROZENSET = "FrozenSet"
+    CONTAINER = "Container"
+    CONTAINER_CONTAINER = "ContainerContainer"
+    SAMPLES = "Samples"
+    CALLABLE = "Callable"
+
+
+# Annotations for the functions of a vocabulary. Values are duck-typed, since a program may hand anything to them.
+Any = AnyValue
+Boolean = AnyValue
+Integer = AnyValue
+IJ = AnyValue
+Numerical = AnyValue
+Grid = AnyValue
+Cell = AnyValue
+Object = AnyValue
+Objects = AnyValue
+Indices = AnyValue
+IndicesSet = AnyValue
+IntegerSet = AnyValue
+Patch = AnyValue
+Piece = AnyValue
+Element = AnyValue
+Tuple = AnyValue
+TupleTuple = AnyValue
+FrozenSet = AnyValue
+Container = AnyValue
+ContainerContainer = AnyValue
+Samples = AnyValue
+Callable = AnyValue
+
+SETS = frozenset(
+    {
+        Type.OBJECT,
+        Type.OBJECTS,
+        Type.INDICES,
+        Type.INDICES_SET,
+        Type.INTEGER_SET,
+        Type.PATCH,
+        Type.PIECE,
+        Type.ELEMENT,
+        Type.FROZENSET,
+    }
+)
+"""Types whose safe default is the empty set; a union with a set among its members is one of them."""
+
+
+def constant_empty(*_args: AnyValue) -> tuple[()]:
+    """The safe default of an operation that returns a function: a function that returns ()."""
+    return ()
+
+
+def safe_default(result: Type) -> AnyValue:
+    """What an operation yields for a sample on which it fails, by the type it declares."""
+    if result in SETS:
+        return frozenset()
+    match result:
+        case Type.INTEGER:
+            return 0
+        case Type.BOOLEAN:
+            return False
+        case Type.CALLABLE:
+            return constant_empty
+        case _:
+            return ()
+
+
+_TUPLES = {Type.IJ, Type.GRID, Type.CELL, Type.TUPLE, Type.TUPLE_TUPLE, Type.SAMPLES}
+_NUMBERS = {Type.BOOLEAN, Type.INTEGER}
+_KINDS: dict[Type, frozenset[str]] = {
+    **dict.fromkeys(_TUPLES, frozenset({"tuple"})),
+    **dict.fromkeys(_NUMBERS, frozenset({"number"})),
+    **dict.fromkeys(SETS - {Type.PIECE, Type.ELEMENT}, frozenset({"set"})),
+    Type.NUMERICAL: frozenset({"number", "tuple"}),
+    Type.PIECE: frozenset({"tuple", "set"}),
+    Type.ELEMENT: frozenset({"tuple", "set"}),
+    Type.CONTAINER: frozenset({"tuple", "set"}),
+    Type.CONTAINER_CONTAINER: frozenset({"tuple", "set"}),
+    Type.CALLABLE: frozenset({"function"}),
+    Type.ANY: frozenset({"tuple", "set", "number", "function"}),
+}
+
+
+def may_be(value: Type, expected: Type) -> bool:
+    """Whether a value of one type may be what another asks for; False only where it can never be."""
+    return bool(_KINDS[value] & _KINDS[expected])
+
+
+def value_type(value: AnyValue) -> Type:
+    """The type of a constant."""
+    if isinstance(value, bool):
+        return Type.BOOLEAN
+    if isinstance(value, int):
+        return Type.INTEGER
+    if isinstance(value, tuple):
+        return Type.IJ if len(value) == 2 and all(isinstance(part, int) for part in value) else Type.TUPLE
+    if isinstance(value, frozenset):
+        return Type.FROZENSET
+    return Type.CALLABLE if isinstance(value, CallableValue) else Type.ANY
