@@ -10,14 +10,16 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from ...core.base.errors import ConfigError
 from .types import Type, safe_default
 
 _BY_NAME = {kind.value: kind for kind in Type}
+_RESULTS: WeakKeyDictionary[Callable[..., Any], Type] = WeakKeyDictionary()  # what functions of operations return
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -40,6 +42,9 @@ class Operation:
     result: Type
     value: Callable[..., Any]
     batched: Callable[..., Any] | None = None
+
+    def __post_init__(self) -> None:
+        _RESULTS[self.function] = _RESULTS[self.value] = self.result
 
     @property
     def default(self) -> Any:
@@ -81,11 +86,6 @@ class Vocabulary(Mapping[str, Operation]):
     operations: Mapping[str, Operation]
     constants: Mapping[str, Any]
     safe: bool = False
-    _types: Mapping[int, Type] = field(init=False, repr=False)
-
-    def __post_init__(self) -> None:
-        types = {id(op.value): op.result for op in self.operations.values()}
-        object.__setattr__(self, "_types", types)
 
     def __getitem__(self, name: str) -> Operation:
         return self.operations[name]
@@ -96,9 +96,10 @@ class Vocabulary(Mapping[str, Operation]):
     def __len__(self) -> int:
         return len(self.operations)
 
-    def default_of(self, function: Any) -> Any:
-        """The safe default of a call of a function value: its own for an operation, () for a closure."""
-        return safe_default(self._types.get(id(function), Type.ANY))
+
+def default_of(function: Any) -> Any:
+    """The safe default of a call of a function value: its own for an operation, () for a closure."""
+    return safe_default(_RESULTS.get(function, Type.ANY)) if callable(function) else ()
 
 
 def collect(modules: Iterable[ModuleType]) -> dict[str, Operation]:

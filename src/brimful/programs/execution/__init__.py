@@ -1,0 +1,1 @@
+"""Running a graph: sample by sample, the meaning of every program."""

@@ -1,0 +1,219 @@
+"""The sequential executor: one sample after the other, one operation after the other, in plain Python. It is the
+meaning of a program; every other executor must agree with it."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from ...core.base.errors import ConfigError
+from ..language.graph import Graph, GraphProgram, Level
+from ..language.operation import default_of
+from ..language.program import Kind, Node
+from ..vocabulary import bound
+from .failures import Category, Failure, ProgramStatus
+
+ON_ERROR = ("default", "propagate")
+
+
+class Arguments(NamedTuple):
+    """What a program is given for one sample.
+
+    Attributes:
+        task_id: of the task.
+        S: its demonstration pairs, ((input, output), ...).
+        I: the input grid.
+        C: the reference grid: the output that belongs to I where it is known, else ().
+    """
+
+    task_id: str
+    S: tuple[Any, ...]
+    I: tuple[Any, ...]  # noqa: E741
+    C: tuple[Any, ...]
+
+
+class _Ended:
+    """The value of a node that ended its programs, and of all that depend on it."""
+
+    def __repr__(self) -> str:
+        return "no value: an operation before it failed"
+
+
+ENDED: Any = _Ended()
+
+
+class _Step(NamedTuple):
+    """One node, ready to be computed."""
+
+    node: int
+    function: Callable[..., Any]
+    args: tuple[int, ...]
+    default: Any
+    fallback: int | None
+    catches: tuple[type[Exception], ...]
+
+
+@dataclass(slots=True)
+class Evaluation:
+    """All nodes of a graph for one sample.
+
+    Attributes:
+        values: by node; `ENDED` where an operation before it ended the program.
+        failures: by node, in the order in which they happened.
+    """
+
+    values: list[Any]
+    failures: dict[int, Failure] = field(default_factory=dict)
+
+    def copy(self) -> Evaluation:
+        return Evaluation(self.values.copy(), self.failures.copy())
+
+    def records(self, records: Sequence[tuple[int, ...]]) -> list[tuple[Any, ...]]:
+        """The values of some records of nodes."""
+        return [tuple(self.values[node] for node in record) for record in records]
+
+
+class Outcome(NamedTuple):
+    """What became of one program: its status, and the first operation that failed, -1 where none did."""
+
+    status: ProgramStatus
+    node: int
+    category: Category
+
+
+_FINE = Outcome(ProgramStatus.OK, -1, Category.NONE)
+
+
+class Sequential:
+    """Runs a graph on one sample after the other.
+
+    Args:
+        graph: what to run.
+        on_error: "default": an operation that fails yields its safe default, and the program goes on; where the source
+            lists exceptions, only those do, and others end the program. "propagate": the first failure ends the program
+            for that sample.
+    """
+
+    def __init__(self, graph: Graph, on_error: str = "default") -> None:
+        if on_error not in ON_ERROR:
+            raise ConfigError(f"on_error is {on_error!r}; choose one of {', '.join(ON_ERROR)}")
+        self.graph, self._propagate = graph, on_error == "propagate"
+        self._inputs = [(index, node.name) for index, node in enumerate(graph.nodes) if node.kind is Kind.INPUT]
+        self._steps: dict[Level, list[_Step]] = {level: [] for level in Level}
+        self._constants = Evaluation([None] * len(graph.nodes))
+        for index, (node, level) in enumerate(zip(graph.nodes, graph.levels, strict=True)):
+            if node.computed:
+                self._steps[level].append(self._step(index, node))
+            elif node.kind is not Kind.INPUT:
+                self._constants.values[index] = self._constant(node)
+        self._compute(Level.CONSTANT, self._constants)
+        self._task: tuple[str, Any, Evaluation] | None = None
+        self._positions = [{node: at for at, node in enumerate(program.nodes)} for program in graph.programs]
+        self._users: list[list[int]] = [[] for _ in graph.nodes]
+        for number, program in enumerate(graph.programs):
+            for node in program.nodes:
+                self._users[node].append(number)
+
+    def _constant(self, node: Node) -> Any:
+        if node.operation is None:
+            return node.value
+        return node.operation.function if self._propagate else node.operation.value
+
+    def _step(self, index: int, node: Node) -> _Step:
+        catches: tuple[type[Exception], ...] = (Exception,)
+        if self._propagate:
+            catches = ()
+        elif node.catches is not None:
+            catches = tuple(getattr(builtins, name) for name in sorted(node.catches))
+        match node.kind:
+            case Kind.ITEM:
+                at, count = node.value
+                return _Step(index, _Unpacked(at, count), node.args, (), None, catches)
+            case Kind.CALL:
+                fallback = node.args[0] if node.fallback is None else node.fallback
+                return _Step(index, _call, node.args, (), fallback, catches)
+        assert node.operation is not None
+        return _Step(index, node.operation.function, node.args, node.operation.default, node.fallback, catches)
+
+    def evaluate(self, arguments: Arguments) -> Evaluation:
+        """Computes all nodes for one sample. Those that depend on its task alone are kept for the next sample."""
+        task = self._of_task(arguments).copy()
+        for node, name in self._inputs:
+            task.values[node] = getattr(arguments, name)
+        self._compute(Level.SAMPLE, task)
+        return task
+
+    def _of_task(self, arguments: Arguments) -> Evaluation:
+        if self._task is None or self._task[0] != arguments.task_id or self._task[1] is not arguments.S:
+            task = self._constants.copy()
+            for node, name in self._inputs:
+                task.values[node] = getattr(arguments, name)
+            self._compute(Level.TASK, task)
+            self._task = arguments.task_id, arguments.S, task
+        return self._task[2]
+
+    def _compute(self, level: Level, evaluation: Evaluation) -> None:
+        values, failures = evaluation.values, evaluation.failures
+        ended = any(failure.escaped for failure in failures.values())
+        for node, function, args, default, fallback, catches in self._steps[level]:
+            given = [values[arg] for arg in args]
+            if ended and any(value is ENDED for value in given):
+                values[node] = ENDED
+                continue
+            bound.begin()
+            try:
+                values[node] = function(*given)
+            except MemoryError:
+                raise
+            except Exception as error:
+                escaped = not isinstance(error, catches)
+                failures[node] = Failure(node, error.with_traceback(None), escaped)
+                if escaped:
+                    values[node], ended = ENDED, True
+                else:
+                    values[node] = default if fallback is None else default_of(values[fallback])
+        bound.end()
+
+    def outcomes(self, evaluation: Evaluation) -> list[Outcome]:
+        """What became of each program."""
+        first = [_FINE] * len(self.graph.programs)
+        order = [len(self.graph.nodes)] * len(first)
+        for node, failure in evaluation.failures.items():
+            status = ProgramStatus.FAILED if failure.escaped else ProgramStatus.DEFAULTED
+            for number in self._users[node]:
+                position = self._positions[number][node]
+                known = first[number].status
+                if status > known or (status == known and position < order[number]):
+                    first[number], order[number] = Outcome(status, node, failure.category), position
+        return first
+
+    def result(self, evaluation: Evaluation, program: GraphProgram) -> tuple[list[Any], list[Any]]:
+        """What a program returns for a sample: outputs and scores, as records.
+
+        Raises:
+            Exception: what ended it, if something did.
+        """
+        ended = [evaluation.failures[node] for node in program.nodes if node in evaluation.failures]
+        for failure in ended:
+            if failure.escaped:
+                raise failure.error
+        return evaluation.records(program.outputs), evaluation.records(program.scores)
+
+
+def _call(function: Callable[..., Any], *args: Any) -> Any:
+    return function(*args)
+
+
+class _Unpacked:
+    """One part of a tuple, as Python unpacks it."""
+
+    def __init__(self, index: int, count: int) -> None:
+        self._index, self._count = index, count
+
+    def __call__(self, whole: Any) -> Any:
+        parts = tuple(whole)
+        if len(parts) != self._count:
+            raise ValueError(f"{len(parts)} values to unpack; expected {self._count}")
+        return parts[self._index]

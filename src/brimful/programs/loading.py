@@ -1,0 +1,129 @@
+"""Programs from files: read, checked, and ready to be merged."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ..core.base.errors import InputError
+from .language import parse
+from .language.check import type_problems
+from .language.graph import Graph
+from .language.problems import Problem, ProgramError
+from .language.program import Program
+from .language.source import Source
+from .vocabulary.choose import named, vocabulary_of
+
+
+@dataclass(frozen=True, slots=True)
+class SourceText:
+    """The text of a file, and the vocabulary it is read in: all that is needed to read it again elsewhere."""
+
+    file: str
+    text: str = field(repr=False)
+    vocabulary: str
+
+
+@dataclass(frozen=True, slots=True)
+class Programs(Sequence[Program]):
+    """Programs, in the order of their files.
+
+    Attributes:
+        sources: where they come from.
+        notes: steps that will fail on every sample, and yield their default.
+    """
+
+    programs: tuple[Program, ...]
+    sources: tuple[SourceText, ...]
+    notes: tuple[Problem, ...] = field(repr=False)
+
+    def __getitem__(self, index):  # pyright: ignore  # an int gives a program, a slice a tuple of them
+        return self.programs[index]
+
+    def __len__(self) -> int:
+        return len(self.programs)
+
+    def __iter__(self) -> Iterator[Program]:
+        return iter(self.programs)
+
+    def __repr__(self) -> str:
+        return f"<Programs: {len(self)} of {', '.join(source.file for source in self.sources)}>"
+
+    def merge(self, share: bool = True) -> Graph:
+        """All of them as one graph, in which what they share is computed once."""
+        return Graph.of(self.programs, share)
+
+    def __add__(self, other: Programs) -> Programs:
+        return Programs(self.programs + other.programs, self.sources + other.sources, self.notes + other.notes)
+
+
+def load(file: str | Path, vocabulary: str = "auto") -> Programs:
+    """Reads the programs of a file, or of all Python files of a folder. Nothing of them is executed.
+
+    Args:
+        file: solvers, `def solve_x(I): ...; return O`, or a batt, `def batt(task_id, S, I, C, log_path): ...`.
+        vocabulary: what its names mean: "arc-dsl", "batt", or "auto" to decide by its imports and names.
+
+    Raises:
+        ProgramError: it is no program; file, line and operation are named.
+    """
+    path = Path(file)
+    files = sorted(path.glob("*.py")) if path.is_dir() else [path]
+    if not files:
+        raise InputError(f"no Python file in {path}; give a file of programs, or a folder of them")
+    loaded = [_programs(_text(each), str(each), vocabulary, lenient=path.is_dir()) for each in files]
+    whole = loaded[0]
+    for more in loaded[1:]:
+        whole = whole + more
+    if not whole.programs:
+        raise InputError(f"no program in {path}; write `def solve_x(I): ...`")
+    names = [program.name for program in whole if program.name != "batt"]
+    if len(set(names)) < len(names):
+        twice = sorted({name for name in names if names.count(name) > 1})
+        raise InputError(f"{path} defines {', '.join(twice[:5])} more than once; names of programs must differ")
+    return whole
+
+
+def loads(text: str, vocabulary: str = "auto", file: str = "<text>") -> Programs:
+    """Reads the programs of a text. See `load`."""
+    return _programs(text, file, vocabulary)
+
+
+def reload(sources: Sequence[SourceText]) -> Programs:
+    """The programs of sources that were read before."""
+    whole = Programs((), (), ())
+    for source in sources:
+        whole = whole + _programs(source.text, source.file, source.vocabulary)
+    return whole
+
+
+def problems_of(file: str | Path, vocabulary: str = "auto") -> tuple[Programs | None, tuple[Problem, ...]]:
+    """The programs of a file, None where there are none to run, and all that is wrong with it."""
+    try:
+        whole = load(file, vocabulary)
+    except ProgramError as error:
+        return None, error.problems
+    return whole, whole.notes
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except FileNotFoundError as error:
+        raise InputError(f"no file {path}; give a file of programs, such as solvers.py") from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{path} cannot be read as text: {error}") from error
+
+
+def _programs(text: str, file: str, vocabulary: str, lenient: bool = False) -> Programs:
+    source = Source.read(text, file)
+    words = vocabulary_of(source) if vocabulary == "auto" else named(vocabulary)
+    found, problems = parse.programs(source, words)
+    if lenient and not found and all(problem.operation == "module" for problem in problems):
+        problems = []  # a module of a folder without programs, such as __init__.py
+    for program in found:
+        problems += type_problems(program)
+    if any(problem.fatal for problem in problems):
+        raise ProgramError(problem for problem in problems if problem.fatal)
+    return Programs(tuple(found), (SourceText(file, text, words.name),), tuple(problems))
