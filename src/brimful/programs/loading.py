@@ -72,10 +72,12 @@ def load(file: str | Path, vocabulary: str = "auto") -> Programs:
     files = sorted(path.glob("*.py")) if path.is_dir() else [path]
     if not files:
         raise InputError(f"no Python file in {path}; give a file of programs, or a folder of them")
-    loaded = [_programs(_text(each), str(each), vocabulary, lenient=path.is_dir()) for each in files]
-    whole = loaded[0]
-    for more in loaded[1:]:
-        whole = whole + more
+    texts = {str(name): _text(name) for name in files}
+    whole = Programs((), (), ())
+    for name, text in texts.items():
+        source = Source.read(text, name)
+        if not path.is_dir() or source.problems or source.defines_functions():  # a folder may have an __init__.py
+            whole = whole + _programs(source, text, vocabulary)
     if not whole.programs:
         raise InputError(f"no program in {path}; write `def solve_x(I): ...`")
     names = [program.name for program in whole if program.name != "batt"]
@@ -87,14 +89,14 @@ def load(file: str | Path, vocabulary: str = "auto") -> Programs:
 
 def loads(text: str, vocabulary: str = "auto", file: str = "<text>") -> Programs:
     """Reads the programs of a text. See `load`."""
-    return _programs(text, file, vocabulary)
+    return _programs(Source.read(text, file), text, vocabulary)
 
 
 def reload(sources: Sequence[SourceText]) -> Programs:
     """The programs of sources that were read before."""
     whole = Programs((), (), ())
     for source in sources:
-        whole = whole + _programs(source.text, source.file, source.vocabulary)
+        whole = whole + _programs(Source.read(source.text, source.file), source.text, source.vocabulary)
     return whole
 
 
@@ -116,14 +118,11 @@ def _text(path: Path) -> str:
         raise InputError(f"{path} cannot be read as text: {error}") from error
 
 
-def _programs(text: str, file: str, vocabulary: str, lenient: bool = False) -> Programs:
-    source = Source.read(text, file)
+def _programs(source: Source, text: str, vocabulary: str) -> Programs:
     words = vocabulary_of(source) if vocabulary == "auto" else named(vocabulary)
     found, problems = parse.programs(source, words)
-    if lenient and not found and all(problem.operation == "module" for problem in problems):
-        problems = []  # a module of a folder without programs, such as __init__.py
     for program in found:
         problems += type_problems(program)
     if any(problem.fatal for problem in problems):
         raise ProgramError(problem for problem in problems if problem.fatal)
-    return Programs(tuple(found), (SourceText(file, text, words.name),), tuple(problems))
+    return Programs(tuple(found), (SourceText(source.file, text, words.name),), tuple(problems))

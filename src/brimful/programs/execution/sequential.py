@@ -4,6 +4,7 @@ meaning of a program; every other executor must agree with it."""
 from __future__ import annotations
 
 import builtins
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -130,7 +131,7 @@ class Sequential:
         match node.kind:
             case Kind.ITEM:
                 at, count = node.value
-                return _Step(index, _Unpacked(at, count), node.args, (), None, catches)
+                return _Step(index, functools.partial(unpacked, index=at, count=count), node.args, (), None, catches)
             case Kind.CALL:
                 fallback = node.args[0] if node.fallback is None else node.fallback
                 return _Step(index, _call, node.args, (), fallback, catches)
@@ -206,14 +207,9 @@ def _call(function: Callable[..., Any], *args: Any) -> Any:
     return function(*args)
 
 
-class _Unpacked:
+def unpacked(whole: Any, index: int, count: int) -> Any:
     """One part of a tuple, as Python unpacks it."""
-
-    def __init__(self, index: int, count: int) -> None:
-        self._index, self._count = index, count
-
-    def __call__(self, whole: Any) -> Any:
-        parts = tuple(whole)
-        if len(parts) != self._count:
-            raise ValueError(f"{len(parts)} values to unpack; expected {self._count}")
-        return parts[self._index]
+    parts = tuple(whole)
+    if len(parts) != count:
+        raise ValueError(f"{len(parts)} values to unpack; expected {count}")
+    return parts[index]

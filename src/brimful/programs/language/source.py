@@ -42,3 +42,7 @@ class Source:
     def names(self) -> set[str]:
         """All names that it reads."""
         return {node.id for node in ast.walk(self.module) if isinstance(node, ast.Name)} if self.module else set()
+
+    def defines_functions(self) -> bool:
+        """Whether there may be programs in it."""
+        return any(isinstance(statement, ast.FunctionDef) for statement in self.module.body) if self.module else False

@@ -1,0 +1,151 @@
+"""Values of programs as bytes: equal values give equal bytes in every process, and bytes give the value back.
+
+    N  None          T F  True, False        i  an integer         s  a text
+    (  a tuple       {    a set, in canonical order                G  a grid: height, width, one byte per color
+    f  a function, by its name: it cannot be called after decoding
+
+Numbers are variable-length: seven bits per byte, the lowest first, the highest bit says that more follow.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ...core.base.errors import CorruptError
+from ..vocabulary.order import canonical
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionName:
+    """A function that was encoded."""
+
+    name: str
+
+
+def encode(value: Any) -> bytes:
+    """A value as bytes."""
+    out = bytearray()
+    _encode(value, out)
+    return bytes(out)
+
+
+def decode(data: bytes | memoryview) -> Any:
+    """The value of bytes.
+
+    Raises:
+        CorruptError: these are not the bytes of a value.
+    """
+    data = bytes(data)
+    try:
+        value, end = _decode(data, 0)
+    except (IndexError, UnicodeDecodeError, RecursionError) as error:
+        raise CorruptError(f"an encoded value of {len(data)} bytes is damaged: {error!r}; run it again") from error
+    if end != len(data):
+        raise CorruptError(f"an encoded value of {len(data)} bytes ends at {end}; it is damaged: run it again")
+    return value
+
+
+def _encode(value: Any, out: bytearray) -> None:
+    match value:
+        case None:
+            out += b"N"
+        case bool():
+            out += b"T" if value else b"F"
+        case int():
+            out += b"i"
+            _number(value << 1 if value >= 0 else (-value << 1) - 1, out)
+        case str():
+            _text(b"s", value, out)
+        case tuple() if _is_grid(value):
+            out += b"G"
+            _number(len(value), out)
+            _number(len(value[0]), out)
+            for row in value:
+                out += bytes(row)
+        case tuple():
+            out += b"("
+            _number(len(value), out)
+            for part in value:
+                _encode(part, out)
+        case frozenset():
+            out += b"{"
+            _number(len(value), out)
+            for part in canonical(value):
+                _encode(part, out)
+        case FunctionName(name=name):
+            _text(b"f", name, out)
+        case _ if callable(value):
+            _text(b"f", getattr(value, "__qualname__", type(value).__name__), out)
+        case _:
+            raise TypeError(f"a program gave a {type(value).__name__}; operations must give numbers, tuples and sets")
+
+
+def _is_grid(value: tuple[Any, ...]) -> bool:
+    """Whether it is a rectangle of small whole numbers, of which most outputs are."""
+    first = value[0] if value else None
+    if type(first) is not tuple or not first:
+        return False
+    width = len(first)
+    return all(
+        type(row) is tuple and len(row) == width and all(type(cell) is int and 0 <= cell < 256 for cell in row)
+        for row in value
+    )
+
+
+def _number(number: int, out: bytearray) -> None:
+    while number >= 128:
+        out.append(number & 127 | 128)
+        number >>= 7
+    out.append(number)
+
+
+def _text(tag: bytes, text: str, out: bytearray) -> None:
+    data = text.encode()
+    out += tag
+    _number(len(data), out)
+    out += data
+
+
+def _decode(data: bytes, at: int) -> tuple[Any, int]:
+    tag = data[at : at + 1]
+    at += 1
+    match tag:
+        case b"N":
+            return None, at
+        case b"T" | b"F":
+            return tag == b"T", at
+    number, at = _read_number(data, at)
+    match tag:
+        case b"i":
+            return (-(number + 1 >> 1) if number & 1 else number >> 1), at
+        case b"s" | b"f":
+            text = _take(data, at, number).decode()
+            return (text if tag == b"s" else FunctionName(text)), at + number
+        case b"G":
+            width, at = _read_number(data, at)
+            cells = _take(data, at, number * width)
+            return tuple(tuple(cells[row * width : (row + 1) * width]) for row in range(number)), at + number * width
+        case b"(" | b"{":
+            parts = []
+            for _ in range(number):
+                part, at = _decode(data, at)
+                parts.append(part)
+            return (tuple(parts) if tag == b"(" else frozenset(parts)), at
+    raise IndexError(f"unknown tag {tag!r}")
+
+
+def _read_number(data: bytes, at: int) -> tuple[int, int]:
+    number = shift = 0
+    while True:
+        byte = data[at]
+        number |= (byte & 127) << shift
+        at, shift = at + 1, shift + 7
+        if byte < 128:
+            return number, at
+
+
+def _take(data: bytes, at: int, count: int) -> bytes:
+    if at + count > len(data):
+        raise IndexError("it ends too early")
+    return data[at : at + count]

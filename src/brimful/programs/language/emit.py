@@ -1,0 +1,106 @@
+"""A graph as an importable Python module, with `batt(task_id, S, I, C, log_path)` for single calls.
+
+Every operation is one assignment. What fails yields its default, or, where the source lists exceptions and this is
+none of them, escapes from the function. `log_path` names a file to which a call appends one line of JSON per operation
+that failed; None writes nothing.
+"""
+
+from __future__ import annotations
+
+from .graph import Graph, GraphProgram
+from .program import Form, Kind, Node
+from .types import constant_empty
+
+_HEADER = '''"""{title}
+
+Emitted by brimful: {programs} programs, {operations} operations. Regenerate it rather than edit it.
+"""
+
+from brimful.programs.execution.single_call import Failures, begin, constant_empty, default_of, operations, unpacked
+
+{names}
+
+def batt(task_id, S, I, C, log_path=None):
+    """Outputs and scores of one sample, as two lists of tuples."""
+    failures = Failures(log_path, task_id)
+    o = []
+    s = []
+'''
+
+
+def emit(graph: Graph, vocabulary: str, title: str = "Programs over grids.") -> str:
+    """The text of a module that computes a graph.
+
+    Args:
+        vocabulary: the name of the vocabulary that its operations are from.
+        title: the first line of the module's docstring.
+    """
+    lines = [
+        _HEADER.format(
+            title=title.replace("\\", "/").replace('"""', ""),
+            programs=len(graph.programs),
+            operations=graph.merged,
+            names=_imports(graph, vocabulary),
+        )
+    ]
+    for index, node in enumerate(graph.nodes):
+        lines += _assignment(index, node)
+    for number, program in enumerate(graph.programs):
+        lines += _appends(number, program)
+    lines += ["    failures.close()", "    return o, s", ""]
+    return "\n".join(lines)
+
+
+def _imports(graph: Graph, vocabulary: str) -> str:
+    """The operations by name: as they are called, and as values where those differ."""
+    used = {node.operation.name: node.operation for node in graph.nodes if node.operation is not None}
+    called = [name for name in sorted(used)]
+    lines = [f"_OPERATIONS = operations({vocabulary!r}, {tuple(called)!r})"]
+    lines += [f"{name} = _OPERATIONS[{name!r}].function" for name in called]
+    lines += [f"{name}_value = _OPERATIONS[{name!r}].value" for name in called]
+    return "\n".join(lines) + "\n"
+
+
+def _assignment(index: int, node: Node) -> list[str]:
+    args = [f"t{arg}" for arg in node.args]
+    match node.kind:
+        case Kind.INPUT:
+            return [f"    t{index} = {node.name}"]
+        case Kind.CONSTANT:
+            return [f"    t{index} = {node.value!r}"]
+        case Kind.FUNCTION:
+            return [f"    t{index} = {node.name}_value"]
+        case Kind.ITEM:
+            call = f"unpacked({args[0]}, {node.value[0]}, {node.value[1]})"
+        case Kind.CALL:
+            call = f"{args[0]}({', '.join(args[1:])})"
+        case Kind.OPERATION:
+            call = f"{node.name}({', '.join(args)})"
+    caught = "Exception" if node.catches is None else f"({', '.join(sorted(node.catches))},)"
+    return [
+        "    begin()",
+        "    try:",
+        f"        t{index} = {call}",
+        f"    except {caught} as error:",
+        f"        t{index} = failures.default({index}, {node.label!r}, error, {_default(node)})",
+    ]
+
+
+def _default(node: Node) -> str:
+    if node.kind is Kind.CALL:
+        return f"default_of(t{node.args[0] if node.fallback is None else node.fallback})"
+    if node.fallback is not None:
+        return f"default_of(t{node.fallback})"
+    default = () if node.operation is None else node.operation.default
+    return "constant_empty" if default is constant_empty else repr(default)
+
+
+def _appends(number: int, program: GraphProgram) -> list[str]:
+    if program.form is Form.SOLVER:
+        node = program.outputs[0][0]
+        return [f"    o.append(({number}, False, {program.name!r}, t{node}))"]
+    return [
+        f"    {to}.append(({', '.join(f't{node}' for node in record)},))"
+        for to, records in (("o", program.outputs), ("s", program.scores))
+        for record in records
+    ]
