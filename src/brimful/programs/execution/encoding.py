@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...core.base.errors import CorruptError
-from ..vocabulary.order import canonical
+from ..vocabulary.order import ordered
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ def _encode(value: Any, out: bytearray) -> None:
         case frozenset():
             out += b"{"
             _number(len(value), out)
-            for part in canonical(value):
+            for part in ordered(value):
                 _encode(part, out)
         case FunctionName(name=name):
             _text(b"f", name, out)

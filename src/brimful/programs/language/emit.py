@@ -54,7 +54,7 @@ def emit(graph: Graph, vocabulary: str, title: str = "Programs over grids.") -> 
 def _imports(graph: Graph, vocabulary: str) -> str:
     """The operations by name: as they are called, and as values where those differ."""
     used = {node.operation.name: node.operation for node in graph.nodes if node.operation is not None}
-    called = [name for name in sorted(used)]
+    called = sorted(used)
     lines = [f"_OPERATIONS = operations({vocabulary!r}, {tuple(called)!r})"]
     lines += [f"{name} = _OPERATIONS[{name!r}].function" for name in called]
     lines += [f"{name}_value = _OPERATIONS[{name!r}].value" for name in called]
