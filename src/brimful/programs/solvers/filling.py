@@ -34,21 +34,23 @@ def solve_e9614598(I):
 
 # Each rectangle gets blue corners, yellow edges and a red inside.
 def solve_b6afb2da(I):
-    x1 = objects(I, T, F, T)
-    x2 = replace(I, FIVE, TWO)
-    x3 = mapply(box, x1)
-    x4 = fill(x2, FOUR, x3)
-    x5 = mapply(corners, x1)
-    O = fill(x4, ONE, x5)
+    x1 = objects(I, T, F, F)
+    x2 = colorfilter(x1, FIVE)
+    x3 = replace(I, FIVE, TWO)
+    x4 = mapply(box, x2)
+    x5 = fill(x3, FOUR, x4)
+    x6 = mapply(corners, x2)
+    O = fill(x5, ONE, x6)
     return O
 
 
 # The inside of each rectangle, one cell from its edge, becomes red.
 def solve_bb43febb(I):
-    x1 = objects(I, T, F, T)
-    x2 = compose(backdrop, inbox)
-    x3 = mapply(x2, x1)
-    O = fill(I, TWO, x3)
+    x1 = objects(I, T, F, F)
+    x2 = colorfilter(x1, FIVE)
+    x3 = compose(backdrop, inbox)
+    x4 = mapply(x3, x2)
+    O = fill(I, TWO, x4)
     return O
 
 
@@ -119,13 +121,13 @@ def solve_d5d6de2d(I):
     return O
 
 
-# Empty areas of more than one cell become blue.
+# Empty areas that touch a blue cell become blue.
 def solve_9edfc990(I):
     x1 = objects(I, T, F, F)
     x2 = colorfilter(x1, ZERO)
-    x3 = sizefilter(x2, ONE)
-    x4 = difference(x2, x3)
-    x5 = merge(x4)
+    x3 = ofcolor(I, ONE)
+    x4 = rbind(adjacent, x3)
+    x5 = mfilter(x2, x4)
     O = fill(I, ONE, x5)
     return O
 
@@ -169,10 +171,9 @@ def solve_ba26e723(I):
     x3 = apply(tojvec, x2)
     x4 = mapply(vfrontier, x3)
     x5 = ofcolor(I, FOUR)
-    x6 = combine(x5, x5)
-    x7 = rbind(contained, x4)
-    x8 = sfilter(x6, x7)
-    O = fill(I, SIX, x8)
+    x6 = rbind(contained, x4)
+    x7 = sfilter(x5, x6)
+    O = fill(I, SIX, x7)
     return O
 
 
@@ -228,12 +229,16 @@ def solve_c9f8e694(I):
     return O
 
 
-# Between the red blocks of a row the empty cells become maroon.
+# Between the red blocks of a row the empty cells become maroon, save on the edge of the grid.
 def solve_ef135b50(I):
     x1 = ofcolor(I, TWO)
     x2 = prapply(connect, x1, x1)
     x3 = mfilter(x2, hline)
-    O = underfill(I, NINE, x3)
+    x4 = trim(I)
+    x5 = ofcolor(x4, ZERO)
+    x6 = shift(x5, UNITY)
+    x7 = intersection(x3, x6)
+    O = fill(I, NINE, x7)
     return O
 
 

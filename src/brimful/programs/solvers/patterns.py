@@ -124,10 +124,13 @@ def solve_b8825c91(I):
 # A lattice of blocks made small: one cell for each block, then reflected.
 def solve_9f236235(I):
     x1 = compress(I)
-    x2 = height(x1)
-    x3 = divide(x2, FOUR)
-    x4 = downscale(x1, x3)
-    O = vmirror(x4)
+    x2 = height(I)
+    x3 = height(x1)
+    x4 = subtract(x2, x3)
+    x5 = increment(x4)
+    x6 = divide(x3, x5)
+    x7 = downscale(x1, x6)
+    O = vmirror(x7)
     return O
 
 
