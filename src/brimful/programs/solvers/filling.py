@@ -283,3 +283,15 @@ def solve_fcc82909(I):
     x9 = mapply(x8, x1)
     O = fill(I, THREE, x9)
     return O
+
+
+# Grey cells in every second column, counted from the right, become green.
+def solve_d406998b(I):
+    x1 = ofcolor(I, FIVE)
+    x2 = width(I)
+    x3 = decrement(x2)
+    x4 = lbind(subtract, x3)
+    x5 = chain(even, x4, last)
+    x6 = sfilter(x1, x5)
+    O = fill(I, THREE, x6)
+    return O

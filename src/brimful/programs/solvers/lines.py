@@ -210,9 +210,12 @@ def solve_a79310a0(I):
 def solve_dc433765(I):
     x1 = ofcolor(I, THREE)
     x2 = ofcolor(I, FOUR)
-    x3 = position(x1, x2)
-    x4 = recolor(THREE, x1)
-    O = move(I, x4, x3)
+    x3 = center(x1)
+    x4 = center(x2)
+    x5 = subtract(x4, x3)
+    x6 = sign(x5)
+    x7 = recolor(THREE, x1)
+    O = move(I, x7, x6)
     return O
 
 
@@ -318,4 +321,49 @@ def solve_bbc9ae5d(I):
     x9 = astuple(x8, x7)
     x10 = canvas(ZERO, x9)
     O = fill(x10, x1, x6)
+    return O
+
+
+# The bars stacked by length, the longest lowest, all at the right edge.
+def solve_beb8660c(I):
+    x1 = objects(I, T, F, F)
+    x2 = colorfilter(x1, ZERO)
+    x3 = difference(x1, x2)
+    x4 = compose(invert, size)
+    x5 = order(x3, x4)
+    x6 = height(I)
+    x7 = decrement(x6)
+    x8 = interval(x7, NEG_ONE, NEG_ONE)
+    x9 = width(I)
+    x10 = lbind(subtract, x9)
+    x11 = compose(x10, size)
+    x12 = apply(x11, x5)
+    x13 = pair(x8, x12)
+    x14 = apply(normalize, x5)
+    x15 = papply(shift, x14, x13)
+    x16 = merge(x15)
+    x17 = shape(I)
+    x18 = canvas(ZERO, x17)
+    O = paint(x18, x16)
+    return O
+
+
+# Diagonals up and right from the lower edge of a square, its side five times the number of coloured cells.
+def solve_feca6190(I):
+    x1 = asobject(I)
+    x2 = matcher(first, ZERO)
+    x3 = compose(flip, x2)
+    x4 = sfilter(x1, x3)
+    x5 = size(x4)
+    x6 = multiply(x5, FIVE)
+    x7 = decrement(x6)
+    x8 = toivec(x7)
+    x9 = shift(x4, x8)
+    x10 = rbind(shoot, UP_RIGHT)
+    x11 = compose(x10, last)
+    x12 = fork(recolor, first, x11)
+    x13 = mapply(x12, x9)
+    x14 = astuple(x6, x6)
+    x15 = canvas(ZERO, x14)
+    O = paint(x15, x13)
     return O

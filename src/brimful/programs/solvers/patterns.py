@@ -100,7 +100,7 @@ def solve_f25ffba3(I):
     return O
 
 
-# What a symmetric picture has under the black patch, read off the picture turned upside down.
+# What a symmetric picture has under the black patch, read off the picture after half a turn.
 def solve_9ecd008a(I):
     x1 = ofcolor(I, ZERO)
     x2 = rot180(I)
@@ -325,7 +325,7 @@ def solve_94f9d214(I):
     return O
 
 
-# The square that a magenta patch hides in a symmetric picture.
+# The square that a green patch hides in a symmetric picture.
 def solve_dc0a314f(I):
     x1 = ofcolor(I, THREE)
     x2 = cmirror(I)
@@ -334,4 +334,30 @@ def solve_dc0a314f(I):
     x5 = toobject(x3, x4)
     x6 = paint(x2, x5)
     O = subgrid(x1, x6)
+    return O
+
+
+# Two rows of one colour each woven into a chequered band.
+def solve_e9afcf9a(I):
+    x1 = astuple(TWO, ONE)
+    x2 = crop(I, ORIGIN, x1)
+    x3 = hmirror(x2)
+    x4 = hconcat(x2, x3)
+    x5 = lbind(hconcat, x4)
+    x6 = power(x5, TWO)
+    O = x6(x4)
+    return O
+
+
+# Three blocks laid over each other: the first on top, the last at the bottom.
+def solve_cf98881b(I):
+    x1 = hsplit(I, THREE)
+    x2 = first(x1)
+    x3 = last(x1)
+    x4 = remove(x2, x1)
+    x5 = first(x4)
+    x6 = ofcolor(x5, NINE)
+    x7 = fill(x3, NINE, x6)
+    x8 = ofcolor(x2, FOUR)
+    O = fill(x7, FOUR, x8)
     return O

@@ -86,13 +86,17 @@ def solve_fcb5c309(I):
     return O
 
 
-# The colour in the middle of the ring.
+# The colour that a whole ring of the other colour encloses.
 def solve_d9fac9be(I):
-    x1 = objects(I, T, F, T)
-    x2 = argmax(x1, size)
-    x3 = center(x2)
-    x4 = index(I, x3)
-    O = canvas(x4, UNITY)
+    x1 = palette(I)
+    x2 = remove(ZERO, x1)
+    x3 = neighbors(UNITY)
+    x4 = rbind(recolor, x3)
+    x5 = lbind(occurrences, I)
+    x6 = chain(size, x5, x4)
+    x7 = argmax(x2, x6)
+    x8 = other(x2, x7)
+    O = canvas(x8, UNITY)
     return O
 
 
@@ -309,18 +313,6 @@ def solve_e76a88a6(I):
     x6 = lbind(shift, x3)
     x7 = mapply(x6, x5)
     O = paint(I, x7)
-    return O
-
-
-# Wherever the red shape fits among the empty cells, it is drawn.
-def solve_e5062a87(I):
-    x1 = ofcolor(I, TWO)
-    x2 = recolor(ZERO, x1)
-    x3 = occurrences(I, x2)
-    x4 = normalize(x1)
-    x5 = lbind(shift, x4)
-    x6 = mapply(x5, x3)
-    O = fill(I, TWO, x6)
     return O
 
 
