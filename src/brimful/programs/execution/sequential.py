@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from ...core.base.errors import ConfigError
 from ..language.graph import Graph, GraphProgram, Level
 from ..language.operation import default_of
-from ..language.program import Kind, Node
+from ..language.program import Kind, Node, ancestors
 from ..vocabulary import bound
 from .failures import Category, Failure, ProgramStatus
 
@@ -77,10 +77,11 @@ class Evaluation:
 
 
 class Outcome(NamedTuple):
-    """What became of one program: its status, and the first operation that failed, -1 where none did."""
+    """What became of one candidate output of a program: its status, the first step of the program that failed (-1 where
+    none did), and how."""
 
     status: ProgramStatus
-    node: int
+    step: int
     category: Category
 
 
@@ -111,11 +112,17 @@ class Sequential:
                 self._constants.values[index] = self._constant(node)
         self._compute(Level.CONSTANT, self._constants)
         self._task: tuple[str, Any, Evaluation] | None = None
-        self._positions = [{node: at for at, node in enumerate(program.nodes)} for program in graph.programs]
-        self._users: list[list[int]] = [[] for _ in graph.nodes]
-        for number, program in enumerate(graph.programs):
-            for node in program.nodes:
-                self._users[node].append(number)
+        self._candidates: list[list[int]] = [[] for _ in graph.nodes]  # those that depend on a node
+        self._programs: list[list[int]] = [[] for _ in graph.nodes]  # those of the programs that compute it
+        self._steps_of: list[dict[int, int]] = []
+        for program in graph.programs:
+            numbers = range(len(self._steps_of), len(self._steps_of) + len(program.outputs))
+            for number, record in zip(numbers, program.outputs, strict=True):
+                for node in ancestors(graph.nodes, record):
+                    self._candidates[node].append(number)
+            for node in program.steps:
+                self._programs[node] += numbers
+            self._steps_of += [program.steps] * len(program.outputs)
 
     def _constant(self, node: Node) -> Any:
         if node.operation is None:
@@ -178,16 +185,17 @@ class Sequential:
         bound.end()
 
     def outcomes(self, evaluation: Evaluation) -> list[Outcome]:
-        """What became of each program."""
-        first = [_FINE] * len(self.graph.programs)
-        order = [len(self.graph.nodes)] * len(first)
+        """What became of each candidate output, program by program.
+
+        A failure that yields a default concerns the candidates that depend on it; one that ends a program, all of them.
+        """
+        first = [_FINE] * len(self._steps_of)
         for node, failure in evaluation.failures.items():
             status = ProgramStatus.FAILED if failure.escaped else ProgramStatus.DEFAULTED
-            for number in self._users[node]:
-                position = self._positions[number][node]
-                known = first[number].status
-                if status > known or (status == known and position < order[number]):
-                    first[number], order[number] = Outcome(status, node, failure.category), position
+            for number in (self._programs if failure.escaped else self._candidates)[node]:
+                step, known = self._steps_of[number][node], first[number]
+                if status > known.status or (status == known.status and step < known.step):
+                    first[number] = Outcome(status, step, failure.category)
         return first
 
     def result(self, evaluation: Evaluation, program: GraphProgram) -> tuple[list[Any], list[Any]]:
@@ -196,9 +204,8 @@ class Sequential:
         Raises:
             Exception: what ended it, if something did.
         """
-        ended = [evaluation.failures[node] for node in program.nodes if node in evaluation.failures]
-        for failure in ended:
-            if failure.escaped:
+        for node in program.steps:
+            if (failure := evaluation.failures.get(node)) is not None and failure.escaped:
                 raise failure.error
         return evaluation.records(program.outputs), evaluation.records(program.scores)
 

@@ -35,14 +35,15 @@ class GraphProgram:
     Attributes:
         name, form: its own.
         outputs, scores: the nodes of what it returns.
-        nodes: the nodes of the graph that it needs, in the order of its source.
+        steps: the nodes of the graph that it needs, in the order of its source, and the index of each among the nodes
+            of the program as written.
     """
 
     name: str
     form: Form
     outputs: tuple[Record, ...] = field(repr=False)
     scores: tuple[Record, ...] = field(repr=False)
-    nodes: tuple[int, ...] = field(repr=False)
+    steps: dict[int, int] = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,8 +134,10 @@ class _Builder:
         def records(of: tuple[Record, ...]) -> tuple[Record, ...]:
             return tuple(tuple(new[index] for index in record) for record in of)
 
-        nodes = tuple(dict.fromkeys(new[index] for index in live))
-        return GraphProgram(program.name, program.form, records(program.outputs), records(program.scores), nodes)
+        steps = dict[int, int]()
+        for index in live:
+            steps.setdefault(new[index], index)
+        return GraphProgram(program.name, program.form, records(program.outputs), records(program.scores), steps)
 
     def _intern(self, node: Node) -> int:
         """The number of a node, which is that of an equal one where there is one."""

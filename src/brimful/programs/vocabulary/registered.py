@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, overload
 
@@ -48,9 +48,14 @@ def operation(
     return register if function is None else register(function)
 
 
-def registered() -> tuple[str, ...]:
-    """The names of the operations that users added."""
-    return tuple(_REGISTERED)
+def registered() -> dict[str, Operation]:
+    """The operations that users added."""
+    return dict(_REGISTERED)
+
+
+def install(operations: Mapping[str, Operation]) -> None:
+    """Adds operations that were registered in another process."""
+    _REGISTERED.update(operations)
 
 
 def extended(vocabulary: Vocabulary) -> Vocabulary:

@@ -1,0 +1,163 @@
+"""Programs as a function of a batch of samples, for `map`: it is given the samples' indices.
+
+It holds sources and samples as text and bytes, and reads them where it runs, so that it is small on the way to a
+worker process and has a fingerprint.
+
+Legend: N samples, K candidate outputs (one per solver, one per output of a batt).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from ..data.ragged import Ragged
+from ..engine.map.batch import Batch
+from .data.tasks import Sample
+from .execution.encoding import decode, encode
+from .execution.failures import Category, ProgramStatus
+from .execution.sequential import Arguments, Outcome, Sequential
+from .language.graph import Graph
+from .language.operation import Operation
+from .loading import Programs, SourceText, reload
+from .vocabulary.registered import install, registered
+
+INVALID = 16
+"""Status of a sample that is no sample of ARC."""
+
+_NOT_RUN = Outcome(ProgramStatus.NOT_RUN, -1, Category.NONE)
+_KEPT = 8  # executors for the programs of one task that are kept: samples come task by task
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedSample:
+    """A sample as bytes; `task` is the number of its task."""
+
+    task: int
+    grid: bytes
+    reference: bytes
+    problem: str | None
+
+
+class SampleFunction:
+    """Runs programs on samples.
+
+    Args:
+        programs: what to run.
+        samples: on what.
+        on_error: see `Sequential`.
+        pair_by_name: run a program only on the task whose id its name carries.
+        merged: compute what programs share once.
+    """
+
+    def __init__(
+        self,
+        programs: Programs,
+        samples: Sequence[Sample],
+        on_error: str = "default",
+        pair_by_name: bool = False,
+        merged: bool = True,
+    ) -> None:
+        self.sources: tuple[SourceText, ...] = programs.sources
+        self.operations: dict[str, Operation] = registered()
+        self.on_error, self.pair_by_name, self.merged = on_error, pair_by_name, merged
+        numbers = {name: number for number, name in enumerate(dict.fromkeys(sample.task for sample in samples))}
+        self.tasks = tuple(numbers)
+        demonstrations = {sample.task: sample.S for sample in samples}
+        self.demonstrations = tuple(encode(demonstrations[name]) for name in self.tasks)
+        self.samples = tuple(
+            EncodedSample(numbers[sample.task], encode(sample.I), encode(sample.C), sample.problem)
+            for sample in samples
+        )
+        self._running: _Running | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_running": None}
+
+    def __call__(self, index_N: torch.Tensor) -> Batch:
+        if self._running is None:
+            self._running = _Running(self)
+        running = self._running
+        rows = [running.sample(number) for number in index_N.tolist()]
+        outcomes = torch.tensor([[tuple(outcome) for outcome in row.outcomes] for row in rows], dtype=torch.int32)
+        outcomes_NK3 = outcomes.reshape(len(rows), -1, 3)
+        values = [torch.frombuffer(bytearray(row.encoded), dtype=torch.uint8) for row in rows]
+        return Batch(
+            {
+                "status": outcomes_NK3[:, :, 0].to(torch.int8),
+                "step": outcomes_NK3[:, :, 1].contiguous(),
+                "category": outcomes_NK3[:, :, 2].to(torch.int8),
+                "equal": torch.tensor([row.equal for row in rows], dtype=torch.int8),
+                "values": Ragged.of(values),
+            },
+            status=torch.tensor([INVALID if row.problem else 0 for row in rows]),
+            message={at: row.problem for at, row in enumerate(rows) if row.problem},
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """The result of one sample: what became of each candidate, whether it is the target (-1: not known), and the
+    records of all programs as bytes."""
+
+    outcomes: list[Outcome]
+    equal: list[int]
+    encoded: bytes
+    problem: str | None = None
+
+
+class _Running:
+    """What a process needs to run the programs: they are read once."""
+
+    def __init__(self, function: SampleFunction) -> None:
+        install(function.operations)
+        self._function = function
+        self._programs = reload(function.sources)
+        counts = [len(program.outputs) for program in self._programs]
+        starts = [sum(counts[:number]) for number in range(len(counts))]
+        self._candidates = sum(counts)
+        self._ranges = [range(start, start + count) for start, count in zip(starts, counts, strict=True)]
+        self._all = tuple(range(len(self._programs)))
+        self._executors: dict[tuple[int, ...], Sequential] = {}
+        self._task: tuple[int, Any] | None = None
+
+    def sample(self, number: int) -> _Row:
+        """Runs all programs that are meant for a sample."""
+        sample = self._function.samples[number]
+        outcomes, equal = [_NOT_RUN] * self._candidates, [-1] * self._candidates
+        records: list[Any] = [None] * len(self._programs)
+        name = self._function.tasks[sample.task]
+        chosen = programs_for(name, self._programs) if self._function.pair_by_name else self._all
+        if sample.problem is None and chosen:
+            if self._task is None or self._task[0] != sample.task:
+                self._task = sample.task, decode(self._function.demonstrations[sample.task])
+            target = decode(sample.reference)
+            executor = self._executor(chosen)
+            evaluation = executor.evaluate(Arguments(name, self._task[1], decode(sample.grid), target))
+            found = iter(executor.outcomes(evaluation))
+            for program, of in zip(chosen, executor.graph.programs, strict=True):
+                ended = False
+                for at, record in zip(self._ranges[program], of.outputs, strict=True):
+                    outcomes[at] = next(found)
+                    ended = outcomes[at].status is ProgramStatus.FAILED
+                    if target:
+                        equal[at] = int(not ended and evaluation.values[record[-1]] == target)
+                if not ended:
+                    records[program] = (tuple(evaluation.records(of.outputs)), tuple(evaluation.records(of.scores)))
+        return _Row(outcomes, equal, encode(tuple(records)), sample.problem)
+
+    def _executor(self, chosen: tuple[int, ...]) -> Sequential:
+        if chosen not in self._executors:
+            if len(self._executors) >= _KEPT:
+                del self._executors[next(iter(self._executors))]
+            graph = Graph.of([self._programs[number] for number in chosen], self._function.merged)
+            self._executors[chosen] = Sequential(graph, self._function.on_error)
+        return self._executors[chosen]
+
+
+def programs_for(task: str, programs: Programs) -> tuple[int, ...]:
+    """The numbers of the programs whose name carries the id of a task, as `solve_007bbfb7` does."""
+    return tuple(number for number, program in enumerate(programs) if task in program.name.split("_"))
