@@ -1,0 +1,1 @@
+"""Solvers for ARC training tasks, written in the ARC vocabulary, grouped by theme."""
