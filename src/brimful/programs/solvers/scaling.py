@@ -42,12 +42,14 @@ def solve_05269061(I):
     x7 = fgpartition(I)
     x8 = mapply(x6, x7)
     x9 = initset(x8)
-    x10 = invert(NINE)
-    x11 = interval(x10, TEN, THREE)
-    x12 = apply(tojvec, x11)
-    x13 = prapply(shift, x9, x12)
-    x14 = merge(x13)
-    O = paint(I, x14)
+    x10 = double(SIX)
+    x11 = invert(x10)
+    x12 = increment(x10)
+    x13 = interval(x11, x12, THREE)
+    x14 = apply(tojvec, x13)
+    x15 = prapply(shift, x9, x14)
+    x16 = merge(x15)
+    O = paint(I, x16)
     return O
 
 
@@ -153,8 +155,21 @@ def solve_49d1d64f(I):
     return O
 
 
-# Stack the distinct rows of the distinct columns.
+# List the colours of the stripes, as a row or as a column.
 def solve_746b3537(I):
+    x1 = objects(I, T, F, F)
+    x2 = order(x1, ulcorner)
+    x3 = apply(color, x2)
+    x4 = repeat(x3, ONE)
+    x5 = valmax(x1, leftmost)
+    x6 = positive(x5)
+    x7 = branch(x6, identity, dmirror)
+    O = x7(x4)
+    return O
+
+
+# Drop the repeated rows and the repeated columns.
+def solve_7b7f7511(I):
     x1 = dedupe(I)
     x2 = dmirror(x1)
     x3 = dedupe(x2)
