@@ -150,16 +150,17 @@ def solve_6773b310(I):
 
 # Fill the inside of the two rectangles, by the rank of their size.
 def solve_694f12f3(I):
-    x1 = objects(I, T, F, T)
-    x2 = order(x1, size)
-    x3 = compose(backdrop, inbox)
-    x4 = apply(x3, x2)
-    x5 = interval(ONE, THREE, ONE)
-    x6 = papply(recolor, x5, x4)
-    x7 = first(x6)
-    x8 = last(x6)
-    x9 = paint(I, x7)
-    O = paint(x9, x8)
+    x1 = objects(I, T, F, F)
+    x2 = colorfilter(x1, FOUR)
+    x3 = order(x2, size)
+    x4 = compose(backdrop, inbox)
+    x5 = apply(x4, x3)
+    x6 = interval(ONE, THREE, ONE)
+    x7 = papply(recolor, x6, x5)
+    x8 = first(x7)
+    x9 = last(x7)
+    x10 = paint(I, x8)
+    O = paint(x10, x9)
     return O
 
 
