@@ -92,9 +92,11 @@ def solve_42a50994(I):
 
 # Fill the grid with its most frequent colour.
 def solve_5582e5ca(I):
-    x1 = mostcolor(I)
-    x2 = shape(I)
-    O = canvas(x1, x2)
+    x1 = partition(I)
+    x2 = argmax(x1, size)
+    x3 = color(x2)
+    x4 = shape(I)
+    O = canvas(x3, x4)
     return O
 
 
@@ -201,4 +203,36 @@ def solve_794b24be(I):
     x7 = insert(x6, x4)
     x8 = canvas(ZERO, THREE_BY_THREE)
     O = fill(x8, TWO, x7)
+    return O
+
+
+# Count the fields between the bars, by rows and by columns.
+def solve_1190e5a7(I):
+    x1 = frontiers(I)
+    x2 = sfilter(x1, hline)
+    x3 = sfilter(x1, vline)
+    x4 = size(x2)
+    x5 = size(x3)
+    x6 = astuple(x4, x5)
+    x7 = increment(x6)
+    x8 = mostcolor(I)
+    O = canvas(x8, x7)
+    return O
+
+
+# List the colours of the ragged bands, as a row or as a column.
+def solve_4be741c5(I):
+    x1 = height(I)
+    x2 = astuple(x1, ONE)
+    x3 = crop(I, ORIGIN, x2)
+    x4 = numcolors(x3)
+    x5 = equality(x4, ONE)
+    x6 = branch(x5, last, first)
+    x7 = branch(x5, identity, dmirror)
+    x8 = partition(I)
+    x9 = compose(x6, centerofmass)
+    x10 = order(x8, x9)
+    x11 = apply(color, x10)
+    x12 = repeat(x11, ONE)
+    O = x7(x12)
     return O

@@ -202,3 +202,18 @@ def solve_3f7978a0(I):
     x9 = add(x4, UP)
     O = crop(I, x9, x8)
     return O
+
+
+# Lay all groups over each other, their grey cells at the centre.
+def solve_137eaa0f(I):
+    x1 = objects(I, F, T, T)
+    x2 = matcher(first, FIVE)
+    x3 = rbind(extract, x2)
+    x4 = compose(last, x3)
+    x5 = lbind(subtract, UNITY)
+    x6 = compose(x5, x4)
+    x7 = fork(shift, identity, x6)
+    x8 = mapply(x7, x1)
+    x9 = canvas(ZERO, THREE_BY_THREE)
+    O = paint(x9, x8)
+    return O

@@ -121,22 +121,19 @@ def solve_25d487eb(I):
 
 # Draw each pair of dots as two half lines that meet at a grey cell.
 def solve_29c11459(I):
-    x1 = compose(hfrontier, ulcorner)
-    x2 = fork(recolor, color, x1)
-    x3 = lefthalf(I)
-    x4 = righthalf(I)
-    x5 = objects(x3, T, F, T)
-    x6 = objects(x4, T, F, T)
-    x7 = mapply(x2, x5)
-    x8 = mapply(x2, x6)
-    x9 = paint(x3, x7)
-    x10 = paint(x4, x8)
-    x11 = height(I)
-    x12 = astuple(x11, ONE)
-    x13 = canvas(ZERO, x12)
-    x14 = fill(x13, FIVE, x7)
-    x15 = hconcat(x9, x14)
-    O = hconcat(x15, x10)
+    x1 = height(I)
+    x2 = astuple(x1, ONE)
+    x3 = crop(I, ORIGIN, x2)
+    x4 = vmirror(I)
+    x5 = crop(x4, ORIGIN, x2)
+    x6 = hupscale(x3, FIVE)
+    x7 = hupscale(x5, FIVE)
+    x8 = asindices(x3)
+    x9 = ofcolor(x3, ZERO)
+    x10 = difference(x8, x9)
+    x11 = fill(x3, FIVE, x10)
+    x12 = hconcat(x6, x11)
+    O = hconcat(x12, x7)
     return O
 
 
@@ -255,4 +252,15 @@ def solve_5c0a986e(I):
     x6 = shoot(x4, UNITY)
     x7 = fill(I, ONE, x5)
     O = fill(x7, TWO, x6)
+    return O
+
+
+# Send rays from the dot along both diagonals.
+def solve_623ea044(I):
+    x1 = leastcolor(I)
+    x2 = ofcolor(I, x1)
+    x3 = ineighbors(ORIGIN)
+    x4 = prapply(shoot, x2, x3)
+    x5 = merge(x4)
+    O = fill(I, x1, x5)
     return O

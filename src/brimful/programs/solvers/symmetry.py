@@ -184,3 +184,49 @@ def solve_7468f01a(I):
     x3 = subgrid(x2, I)
     O = vmirror(x3)
     return O
+
+
+# Mirror the upper left quarter into the others, in the colour of the bars.
+def solve_47c1f68c(I):
+    x1 = leastcolor(I)
+    x2 = asindices(I)
+    x3 = center(x2)
+    x4 = index(I, x3)
+    x5 = replace(I, x1, x4)
+    x6 = tophalf(x5)
+    x7 = lefthalf(x6)
+    x8 = vmirror(x7)
+    x9 = hconcat(x7, x8)
+    x10 = hmirror(x9)
+    O = vconcat(x9, x10)
+    return O
+
+
+# Complete the figure by its reflections at the centre of the cross.
+def solve_4c5c2cf0(I):
+    x1 = fgpartition(I)
+    x2 = fork(equality, vmirror, identity)
+    x3 = extract(x1, x2)
+    x4 = other(x1, x3)
+    x5 = center(x3)
+    x6 = double(x5)
+    x7 = uppermost(x4)
+    x8 = lowermost(x4)
+    x9 = add(x7, x8)
+    x10 = leftmost(x4)
+    x11 = rightmost(x4)
+    x12 = add(x10, x11)
+    x13 = astuple(x9, x12)
+    x14 = subtract(x6, x13)
+    x15 = first(x14)
+    x16 = last(x14)
+    x17 = toivec(x15)
+    x18 = tojvec(x16)
+    x19 = hmirror(x4)
+    x20 = shift(x19, x17)
+    x21 = combine(x4, x20)
+    x22 = vmirror(x21)
+    x23 = shift(x22, x18)
+    x24 = paint(I, x20)
+    O = paint(x24, x23)
+    return O
