@@ -23,6 +23,7 @@ WORKLOADS: dict[str, str] = {
     "gp": "brimful.gp.workload",
     "gpcm": "brimful.gpcm.workload",
     "nets": "brimful.nets.workload",
+    "programs": "brimful.programs.workload",
     "wpo": "brimful.wpo.workload",
 }
 """Name to the module that defines `WORKLOAD`; imported only when it is asked for."""

@@ -1,0 +1,103 @@
+"""What the commands of `programs` do with their options."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+
+from ..core.base.errors import ConfigError
+from ..core.declare.result import measured
+from ..core.memory.plan import Plan
+from ..core.runs.context import RunContext
+from ..core.runs.events import Warned
+from ..core.runs.files import write_atomic
+from . import generate as generator
+from .compiled import compile
+from .language.problems import ProgramError
+from .loading import load, loads, problems_of
+from .options import CheckConfig, CompileConfig, GenerateConfig, ProgramsReportConfig, RunConfig
+from .report import report
+from .run import plan, run
+from .store import load_result
+from .verify import verify
+
+_CPU = torch.device("cpu")
+
+
+def run_check(config: CheckConfig, context: RunContext) -> Mapping[str, Any]:
+    with measured(_CPU) as summary:
+        programs, problems = problems_of(config.file, config.vocabulary)
+        if programs is None:
+            raise ProgramError(problems)
+        for problem in problems:
+            context.events.emit(Warned(f"{problem}; it will fail on every sample, and yield its default"))
+        graph = programs.merge()
+        summary |= {
+            "programs": len(programs),
+            "vocabulary": ", ".join(sorted({source.vocabulary for source in programs.sources})),
+            "operations": graph.operations,
+            "operations_merged": graph.merged,
+            "operations_dead": graph.dead,
+            "operations_per_task": graph.at(1),
+            "depth": graph.depth,
+            "always_failing": len(problems),
+        }
+    return summary
+
+
+def run_compile(config: CompileConfig, context: RunContext) -> Mapping[str, Any]:
+    with measured(_CPU) as summary:
+        compiled = compile(load(config.file, config.vocabulary))
+        summary |= {
+            "programs": len(compiled.graph.programs),
+            "operations": compiled.graph.operations,
+            "operations_merged": compiled.graph.merged,
+            "module": str(compiled.save(config.out)),
+        }
+    return summary
+
+
+def _arguments(config: RunConfig) -> dict[str, Any]:
+    return {
+        "programs": load(config.file, config.vocabulary),
+        "samples": config.data,
+        "split": config.split,
+        "executor": config.executor,
+        "on_error": config.on_error,
+        "pair_by_name": config.pair_by_name,
+        "budget": config.budget,
+        "device": config.device,
+    }
+
+
+def plan_run(config: RunConfig, probe: bool) -> Plan:
+    return plan(**_arguments(config), probe=probe)
+
+
+def run_programs(config: RunConfig, context: RunContext) -> Mapping[str, Any]:
+    if config.verify and config.on_error != "default":
+        raise ConfigError("--verify compares with the emitted module, which uses defaults: leave out --on-error")
+    result = run(**_arguments(config), out=config.out, progress=context.events.emit, cancel=context.cancel)
+    verified = {"verified": verify(result.outcomes, config.verify)} if config.verify else {}
+    pictures = [str(path) for path in report(result).save(config.out) if path.suffix == ".png"] if config.out else []
+    return result.summary() | verified | {"pictures": pictures}
+
+
+def run_report(config: ProgramsReportConfig, context: RunContext) -> Mapping[str, Any]:
+    result = load_result(config.directory)
+    folder = config.out or config.directory
+    pictures = [str(path) for path in report(result).save(folder) if path.suffix == ".png"]
+    return result.summary() | {"pictures": pictures}
+
+
+def run_generate(config: GenerateConfig, context: RunContext) -> Mapping[str, Any]:
+    with measured(_CPU) as summary:
+        programs = None if config.file is None else list(load(config.file))
+        text = generator.generate(config.operations, config.seed, config.mutation_rate, programs)
+        config.out.parent.mkdir(parents=True, exist_ok=True)
+        write_atomic(config.out, text.encode())
+        batt = loads(text)[0]
+        summary |= {"operations": batt.operations, "outputs": len(batt.outputs), "file": str(config.out)}
+    return summary

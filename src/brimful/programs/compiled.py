@@ -1,0 +1,55 @@
+"""Programs as a function to call for one sample, and as an importable module."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ..core.base.errors import ConfigError
+from ..core.runs.files import write_atomic
+from .language.emit import emit
+from .language.graph import Graph
+from .loading import Programs, load
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """Programs, merged and emitted.
+
+    Attributes:
+        graph: what they became.
+        source: the text of the emitted module.
+        batt: `batt(task_id, S, I, C, log_path=None)`, outputs and scores of one sample.
+    """
+
+    graph: Graph
+    source: str = field(repr=False)
+    batt: Callable[..., tuple[list[Any], list[Any]]] = field(repr=False)
+
+    def save(self, folder: str | Path, name: str = "batt") -> Path:
+        """Writes the module `NAME.py` to a folder."""
+        path = Path(folder)
+        path.mkdir(parents=True, exist_ok=True)
+        write_atomic(path / f"{name}.py", self.source.encode())
+        return path / f"{name}.py"
+
+
+def compile(programs: Programs | str | Path) -> Compiled:
+    """Merges programs, and emits them as a module for single calls.
+
+    Args:
+        programs: what `load` gave, or a file of programs.
+    """
+    loaded = programs if isinstance(programs, Programs) else load(programs)
+    vocabularies = {source.vocabulary for source in loaded.sources}
+    if len(vocabularies) > 1:
+        raise ConfigError(f"the files are written in {' and '.join(sorted(vocabularies))}; compile them apart")
+    files = ", ".join(Path(source.file).name for source in loaded.sources[:3])
+    graph = loaded.merge()
+    text = emit(graph, vocabularies.pop(), f"Programs of {files}.")
+    namespace: dict[str, Any] = {"__name__": "brimful_emitted"}
+    exec(builtins.compile(text, f"<emitted from {files}>", "exec"), namespace)
+    return Compiled(graph, text, namespace["batt"])

@@ -1,0 +1,115 @@
+"""The report of a run: grids side by side, what was solved, and where programs first fail."""
+
+from __future__ import annotations
+
+import functools
+from collections import Counter
+from typing import Any
+
+import numpy as np
+
+from ..core.declare.pictures import BLUE, RED, figure_of
+from ..core.declare.report import Report
+from .execution.failures import ProgramStatus
+from .language.program import Form
+from .outcomes import Outcomes
+from .result import ProgramResult
+
+_COLORS = ["#000000", "#0074d9", "#ff4136", "#2ecc40", "#ffdc00", "#aaaaaa", "#f012be", "#ff851b", "#7fdbff", "#870c25"]
+"""The ten colors, as ARC's own page shows them."""
+
+_SHOWN, _BARS = 6, 12
+
+
+def report(result: ProgramResult) -> Report:
+    """The summary, the score table, and two pictures: `grids` (input, target and output of some samples) and `failures`
+    (where programs first fail)."""
+    pictures = {"grids": functools.partial(_draw_grids, result.outcomes)}
+    if (result.outcomes.step >= 0).any():
+        pictures["failures"] = functools.partial(_draw_failures, result.outcomes)
+    return Report(result.summary(), pictures=pictures)
+
+
+def chosen_samples(outcomes: Outcomes, count: int = _SHOWN) -> list[tuple[int, int]]:
+    """Samples to show, with a candidate each: first those that went wrong although the program gets another pair of the
+    task right, then solved ones, then others; of different tasks as far as there are."""
+    right, ran = outcomes.equal == 1, outcomes.status != ProgramStatus.NOT_RUN
+    near, solved, rest = list[tuple[int, int]](), list[tuple[int, int]](), list[tuple[int, int]]()
+    for samples in outcomes.by_task().values():
+        columns = np.flatnonzero(ran[samples].any(axis=0))
+        if not len(columns):
+            continue
+        best = int(columns[right[samples][:, columns].sum(axis=0).argmax()])
+        wrong = [index for index in samples if ran[index, best] and not right[index, best]]
+        good = [index for index in samples if right[index, best]]
+        if good and wrong:
+            near.append((wrong[0], best))
+        elif good:
+            solved.append((good[0], best))
+        elif wrong:
+            rest.append((wrong[0], best))
+    half = (count + 1) // 2
+    first = near[:half]
+    shown = [*first, *solved[: count - len(first)]]
+    return [*shown, *[pair for pair in (*near[half:], *rest) if pair not in shown][: count - len(shown)]]
+
+
+def _draw_grids(outcomes: Outcomes) -> Any:
+    from matplotlib.colors import ListedColormap
+
+    chosen, names, outputs = chosen_samples(outcomes), outcomes.candidates, outcomes.outputs
+    rows = max(1, len(chosen))
+    figure = figure_of(7.5, 2.3 * rows)
+    axes = figure.subplots(rows, 3, squeeze=False)
+    colors = ListedColormap(_COLORS)
+    for row, (index, column) in zip(axes, chosen, strict=False):
+        sample, candidate = outcomes.samples[index], names[column]
+        value = outputs[index][candidate.program]
+        if value is not None and outcomes.programs[candidate.program].form is Form.BATT:
+            value = value[0][candidate.output][-1]
+        _draw(row[0], sample.I, f"{sample.task} {sample.kind} {sample.index}: input", colors)
+        _draw(row[1], sample.C, "target", colors)
+        _draw(row[2], value, _caption(outcomes, index, column, candidate.name), colors)
+    for axis in axes.flat:
+        axis.set(xticks=[], yticks=[])
+    return figure
+
+
+def _caption(outcomes: Outcomes, index: int, column: int, name: str) -> str:
+    """Whether an output is right, or where its program first fails."""
+    verdict = {1: "right", 0: "wrong", -1: "target not known"}[int(outcomes.equal[index, column])]
+    if outcomes.step[index, column] < 0:
+        return f"{name}: {verdict}"
+    failure = outcomes.failure(index, column, outcomes.candidates[column])
+    return f"{name}: {verdict}\n{failure.operation} fails in line {failure.line}: {failure.category}"
+
+
+def _draw(axis: Any, grid: Any, title: str, colors: Any) -> None:
+    axis.set_title(title, fontsize=8)
+    try:
+        cells = np.array(grid, dtype=np.int64)
+    except (TypeError, ValueError):
+        cells = np.zeros(0)
+    if cells.ndim != 2 or not cells.size:
+        axis.text(0.5, 0.5, "no grid", ha="center", va="center", fontsize=9, color="#777777")
+        return
+    axis.imshow(np.clip(cells, 0, 9), cmap=colors, vmin=0, vmax=9, interpolation="nearest")
+    for edge in range(1, cells.shape[0]):
+        axis.axhline(edge - 0.5, color="#555555", lw=0.3)
+    for edge in range(1, cells.shape[1]):
+        axis.axvline(edge - 0.5, color="#555555", lw=0.3)
+
+
+def _draw_failures(outcomes: Outcomes) -> Any:
+    failures = outcomes.failures()
+    figure = figure_of(10, 4)
+    left, right = figure.subplots(1, 2)
+    _bars(left, Counter(failure.operation for failure in failures), "operation that fails first", BLUE)
+    _bars(right, Counter(failure.category for failure in failures), "category", RED)
+    return figure
+
+
+def _bars(axis: Any, counts: Counter[str], title: str, color: str) -> None:
+    common = counts.most_common(_BARS)[::-1]
+    axis.barh([name for name, _ in common], [count for _, count in common], color=color)
+    axis.set(title=title, xlabel="outputs")

@@ -1,0 +1,91 @@
+"""What running programs gives back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from ..core.declare.result import Result
+from .data.tasks import Sample
+from .execution.failures import ProgramStatus
+from .loading import Programs
+from .outcomes import Outcomes, Outputs, ProgramFailure
+from .scoring import Submission, scores, submission
+from .table import result_table
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class ProgramResult(Result):
+    """The result of running programs on samples.
+
+    Attributes:
+        outcomes: what became of every candidate output on every sample.
+        messages: sample index to why it was not run.
+        merged: operations left after merging.
+    """
+
+    outcomes: Outcomes
+    messages: dict[int, str]
+    merged: int
+
+    @property
+    def programs(self) -> Programs:
+        """What was run."""
+        return self.outcomes.programs
+
+    @property
+    def samples(self) -> tuple[Sample, ...]:
+        """What it was run on."""
+        return self.outcomes.samples
+
+    @property
+    def status(self) -> np.ndarray:
+        """`ProgramStatus` by sample and candidate output."""
+        return self.outcomes.status
+
+    @property
+    def outputs(self) -> Outputs:
+        """What the programs gave: `outputs[sample][program]`, a solver's output, or (o, s) of a batt; None where the
+        program ended or was not run."""
+        return self.outcomes.outputs
+
+    @property
+    def failures(self) -> list[ProgramFailure]:
+        """The first operation that failed, for every candidate and sample on which one did."""
+        return self.outcomes.failures()
+
+    @property
+    def scores(self) -> pa.Table:
+        """Which candidates solve which tasks: one row per candidate and task it was run on."""
+        return scores(self.outcomes)
+
+    def table(self) -> pa.Table:
+        """One row per candidate and sample it was run on: status, the operation that failed, the output as lists of
+        numbers where it is a grid, and whether it is the target."""
+        return pa.concat_tables(result_table(self.outcomes))
+
+    def submission(self) -> Submission:
+        """The two best attempts for every test input, as ARC's `submission.json` has them."""
+        return submission(self.outcomes)
+
+    def summary(self) -> dict[str, Any]:
+        scored = self.scores.select(["task", "solved"]).to_pydict()
+        solved = {task for task, all_pairs in zip(scored["task"], scored["solved"], strict=True) if all_pairs}
+        run = self.outcomes.status != ProgramStatus.NOT_RUN
+        return {
+            "programs": len(self.programs),
+            "operations": sum(program.operations for program in self.programs),
+            "operations_merged": self.merged,
+            "samples": len(self.samples),
+            "flagged": len(self.messages),
+            "tasks": len({sample.task for sample in self.samples}),
+            "solved": len(solved),
+            "outputs": int(run.sum()),
+            "failed": int((self.outcomes.status == ProgramStatus.FAILED).sum()),
+            "defaulted": int((self.outcomes.status == ProgramStatus.DEFAULTED).sum()),
+            "failed_by_category": self.outcomes.failed_by_category(),
+            **Result.summary(self),
+        }
