@@ -17,7 +17,7 @@ import torch
 from ..data.ragged import Ragged
 from ..engine.map.batch import Batch
 from .data.tasks import Sample
-from .execution.encoding import decode, encode
+from .execution.encoding import decode, encode, encode_returned
 from .execution.failures import Category, ProgramStatus
 from .execution.sequential import Arguments, Outcome, Sequential
 from .language.graph import Graph
@@ -146,8 +146,8 @@ class _Running:
                     if target:
                         equal[at] = int(not ended and evaluation.values[record[-1]] == target)
                 if not ended:
-                    records[program] = (tuple(evaluation.records(of.outputs)), tuple(evaluation.records(of.scores)))
-        return _Row(outcomes, equal, encode(tuple(records)), sample.problem)
+                    records[program] = evaluation.records(of.outputs), evaluation.records(of.scores)
+        return _Row(outcomes, equal, encode_returned(records), sample.problem)
 
     def _executor(self, chosen: tuple[int, ...]) -> Sequential:
         if chosen not in self._executors:

@@ -9,6 +9,7 @@ Numbers are variable-length: seven bits per byte, the lowest first, the highest 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,6 +28,31 @@ def encode(value: Any) -> bytes:
     """A value as bytes."""
     out = bytearray()
     _encode(value, out)
+    return bytes(out)
+
+
+def encode_returned(returned: Sequence[tuple[Sequence[Any], Sequence[Any]] | None]) -> bytes:
+    """What programs return, outputs and scores as records, or None. The tuples that hold the values are written as
+    tuples whatever they hold, so that the bytes around a value do not depend on it."""
+    out = bytearray(tuple_header(len(returned)))
+    for both in returned:
+        if both is None:
+            out += b"N"
+            continue
+        out += tuple_header(2)
+        for records in both:
+            out += tuple_header(len(records))
+            for record in records:
+                out += tuple_header(len(record))
+                for value in record:
+                    _encode(value, out)
+    return bytes(out)
+
+
+def tuple_header(count: int) -> bytes:
+    """How a tuple of so many parts begins."""
+    out = bytearray(b"(")
+    _number(count, out)
     return bytes(out)
 
 
