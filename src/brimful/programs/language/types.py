@@ -102,25 +102,21 @@ def safe_default(result: Type) -> AnyValue:
             return ()
 
 
-_TUPLES = {Type.IJ, Type.GRID, Type.CELL, Type.TUPLE, Type.TUPLE_TUPLE, Type.SAMPLES}
 _NUMBERS = {Type.BOOLEAN, Type.INTEGER}
-_KINDS: dict[Type, frozenset[str]] = {
-    **dict.fromkeys(_TUPLES, frozenset({"tuple"})),
-    **dict.fromkeys(_NUMBERS, frozenset({"number"})),
-    **dict.fromkeys(SETS - {Type.PIECE, Type.ELEMENT}, frozenset({"set"})),
-    Type.NUMERICAL: frozenset({"number", "tuple"}),
-    Type.PIECE: frozenset({"tuple", "set"}),
-    Type.ELEMENT: frozenset({"tuple", "set"}),
-    Type.CONTAINER: frozenset({"tuple", "set"}),
-    Type.CONTAINER_CONTAINER: frozenset({"tuple", "set"}),
-    Type.CALLABLE: frozenset({"function"}),
-    Type.ANY: frozenset({"tuple", "set", "number", "function"}),
-}
+_ANYTHING = {Type.ANY, Type.BOOLEAN, Type.INTEGER, Type.IJ, Type.NUMERICAL}
+"""What operations that ask for it may be given: `astuple` makes pairs of whatever there is."""
 
 
 def may_be(value: Type, expected: Type) -> bool:
-    """Whether a value of one type may be what another asks for; False only where it can never be."""
-    return bool(_KINDS[value] & _KINDS[expected])
+    """Whether a value of one type may be what another asks for; False only where it can never be.
+
+    A tuple goes where a set is asked for, and the reverse: operations read their elements alike.
+    """
+    if value is Type.ANY or expected in _ANYTHING:
+        return True
+    if expected is Type.CALLABLE or value is Type.CALLABLE:
+        return value is expected
+    return value not in _NUMBERS
 
 
 def value_type(value: AnyValue) -> Type:
