@@ -69,7 +69,8 @@ def mutated(program: Program, rng: random.Random, rate: float) -> tuple[Node, ..
     """The steps of a program, of which a share take another argument, constant or operation of the same type."""
     similar = _similar(program.vocabulary)
     constants = [value for value in program.vocabulary.constants.values() if isinstance(value, int | tuple)]
-    nodes, by_type = list[Node](), dict[Type, list[int]](defaultdict(list))
+    nodes: list[Node] = []
+    by_type: dict[Type, list[int]] = defaultdict(list)
     for index, node in enumerate(program.nodes):
         changed = node
         if rng.random() < rate:
