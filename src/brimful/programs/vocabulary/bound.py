@@ -1,0 +1,71 @@
+"""A deterministic bound on the size of one operation of a program: never a timer, so that every machine agrees.
+
+Operations whose value or work can be much larger than their arguments reserve its elements before they make them.
+Reservations add up over one operation with everything inside of it, such as the calls of a closure per element:
+`reset` starts the count at zero, which the executor does before every operation, and `stop` ends counting. Without a
+count, in plain calls, each reservation is bounded by itself.
+
+A `SizeError` ends the whole operation: nothing inside of it, such as a safe version of an operation in a closure, may
+take it for a failure of one element, since which element goes over the bound depends on the order of the elements.
+"""
+
+from __future__ import annotations
+
+import threading
+
+ELEMENTS = 1 << 22
+"""The most elements that one operation may reserve: about 500 times the cells of a grid of 90 x 90."""
+
+POWER = 1_000
+"""The highest power of a function, where Python's own recursion ended for the reference."""
+
+_LOWEST, _HIGHEST = -(1 << 63), (1 << 63) - 1
+
+
+class SizeError(ValueError):
+    """A value of a program is larger than the bound."""
+
+
+class _Count(threading.local):
+    """Elements reserved since `reset`; None while there is no count."""
+
+    elements: int | None = None
+
+
+_count = _Count()
+
+
+def reset() -> None:
+    """Starts the count of one operation."""
+    _count.elements = 0
+
+
+def stop() -> None:
+    """Ends counting: from here on, plain calls."""
+    _count.elements = None
+
+
+def reserved() -> int | None:
+    """The count so far; what `rewind` takes to count a repetition only once."""
+    return _count.elements
+
+
+def rewind(elements: int | None) -> None:
+    """Sets the count back."""
+    _count.elements = elements
+
+
+def reserve(elements: int) -> None:
+    """Counts elements that an operation is about to make, and raises where they are too many."""
+    total = elements if _count.elements is None else _count.elements + elements
+    if total > ELEMENTS:
+        raise SizeError(f"the operation makes {total:,} elements or more; at most {ELEMENTS:,} are allowed")
+    if _count.elements is not None:
+        _count.elements = total
+
+
+def bounded(value: int) -> int:
+    """An integer that fits 64 bits; a larger one raises."""
+    if _LOWEST <= value <= _HIGHEST:
+        return value
+    raise SizeError(f"an integer of {value.bit_length()} bits; programs have integers of 64 bits")
