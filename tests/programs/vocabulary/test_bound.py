@@ -2,14 +2,14 @@
 
 import pytest
 
-from brimful.programs.vocabulary.bound import ELEMENTS, SizeError, bounded, reserve, reserved, reset, rewind, stop
+from brimful.programs.vocabulary.bound import ELEMENTS, SizeError, begin, bounded, end, reserve, reserved, rewind
 
 
 @pytest.fixture
 def counting():
-    reset()
+    begin()
     yield
-    stop()
+    end()
 
 
 @pytest.mark.usefixtures("counting")
@@ -18,7 +18,7 @@ def test_reservations_of_one_operation_add_up():
     reserve(10)
     with pytest.raises(SizeError, match=r"makes 4,194,305 elements or more; at most 4,194,304 are allowed"):
         reserve(1)
-    reset()
+    begin()
     reserve(ELEMENTS)
 
 

@@ -2,7 +2,7 @@
 
 Operations whose value or work can be much larger than their arguments reserve its elements before they make them.
 Reservations add up over one operation with everything inside of it, such as the calls of a closure per element:
-`reset` starts the count at zero, which the executor does before every operation, and `stop` ends counting. Without a
+`begin` starts the count at zero, which the executor does before every operation, and `end` stops counting. Without a
 count, in plain calls, each reservation is bounded by itself.
 
 A `SizeError` ends the whole operation: nothing inside of it, such as a safe version of an operation in a closure, may
@@ -27,7 +27,7 @@ class SizeError(ValueError):
 
 
 class _Count(threading.local):
-    """Elements reserved since `reset`; None while there is no count."""
+    """Elements reserved since `begin`; None while there is no count."""
 
     elements: int | None = None
 
@@ -35,13 +35,13 @@ class _Count(threading.local):
 _count = _Count()
 
 
-def reset() -> None:
+def begin() -> None:
     """Starts the count of one operation."""
     _count.elements = 0
 
 
-def stop() -> None:
-    """Ends counting: from here on, plain calls."""
+def end() -> None:
+    """Stops counting: from here on, plain calls."""
     _count.elements = None
 
 
