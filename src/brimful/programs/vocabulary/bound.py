@@ -12,6 +12,7 @@ take it for a failure of one element, since which element goes over the bound de
 from __future__ import annotations
 
 import threading
+from typing import Any
 
 ELEMENTS = 1 << 22
 """The most elements that one operation may reserve: about 500 times the cells of a grid of 90 x 90."""
@@ -57,6 +58,7 @@ def rewind(elements: int | None) -> None:
 
 def reserve(elements: int) -> None:
     """Counts elements that an operation is about to make, and raises where they are too many."""
+    elements = max(elements, 0)
     total = elements if _count.elements is None else _count.elements + elements
     if total > ELEMENTS:
         raise SizeError(f"the operation makes {total:,} elements or more; at most {ELEMENTS:,} are allowed")
@@ -64,8 +66,32 @@ def reserve(elements: int) -> None:
         _count.elements = total
 
 
-def bounded(value: int) -> int:
-    """An integer that fits 64 bits; a larger one raises."""
-    if _LOWEST <= value <= _HIGHEST:
-        return value
-    raise SizeError(f"an integer of {value.bit_length()} bits; programs have integers of 64 bits")
+def reserve_range(span: range) -> None:
+    """Reserves the elements of a range, of which there may be more than Python can count."""
+    try:
+        reserve(len(span))
+    except OverflowError:
+        raise SizeError(f"the operation makes all elements of {span}; at most {ELEMENTS:,} are allowed") from None
+
+
+def bounded(value: Any) -> Any:
+    """An integer that fits 64 bits, or any other value; a larger integer raises."""
+    if isinstance(value, int) and not _LOWEST <= value <= _HIGHEST:
+        raise SizeError(f"an integer of {value.bit_length()} bits; programs have integers of 64 bits")
+    return value
+
+
+def plus(a: Any, b: Any) -> Any:
+    """`a + b`, bounded; the sum of tuples is both of them in one."""
+    if isinstance(a, tuple) and isinstance(b, tuple):
+        reserve(len(a) + len(b))
+    return bounded(a + b)
+
+
+def times(a: Any, b: Any) -> Any:
+    """`a * b`, bounded; an integer times a tuple is the tuple repeated."""
+    if isinstance(a, tuple) and isinstance(b, int):
+        reserve(len(a) * b)
+    elif isinstance(b, tuple) and isinstance(a, int):
+        reserve(len(b) * a)
+    return bounded(a * b)

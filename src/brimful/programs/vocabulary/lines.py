@@ -1,0 +1,129 @@
+"""Operations that make sets of locations: neighbors, lines, frontiers, boxes around patches."""
+
+from __future__ import annotations
+
+import itertools
+from itertools import repeat
+
+from ..language.types import IJ, Indices, Patch
+from .bound import plus as _plus
+from .bound import reserve, reserve_range
+from .bound import times as _times
+from .patches import leftmost, lowermost, lrcorner, rightmost, toindices, ulcorner, uppermost
+
+
+def dneighbors(loc: IJ) -> Indices:
+    """The four locations that share a side with a location."""
+    above = loc[0] - 1
+    i, j = loc[0], loc[1]
+    return frozenset(((above, j), (i + 1, j), (i, j - 1), (i, j + 1)))
+
+
+def ineighbors(loc: IJ) -> Indices:
+    """The four locations that share only a corner with a location."""
+    above = loc[0] - 1
+    left = loc[1] - 1
+    below, right = loc[0] + 1, loc[1] + 1
+    return frozenset(((above, left), (above, right), (below, left), (below, right)))
+
+
+def neighbors(loc: IJ) -> Indices:
+    """The eight locations around a location."""
+    above = loc[0] - 1
+    i, j = loc[0], loc[1]
+    below, left, right = i + 1, j - 1, j + 1
+    return frozenset(
+        ((above, j), (below, j), (i, left), (i, right), (above, left), (above, right), (below, left), (below, right))
+    )
+
+
+def connect(a: IJ, b: IJ) -> Indices:
+    """The locations on the straight or diagonal line between two; none where there is no such line."""
+    ai, aj = a
+    bi, bj = b
+    rows = range(min(ai, bi), max(ai, bi) + 1)
+    columns = range(min(aj, bj), max(aj, bj) + 1)
+    if ai == bi:
+        reserve_range(columns)
+        return frozenset(zip(repeat(ai), columns, strict=False))
+    if aj == bj:
+        reserve_range(rows)
+        return frozenset(zip(rows, repeat(aj), strict=False))
+    if bi - ai == bj - aj:
+        reserve_range(rows)
+        return frozenset(zip(rows, columns, strict=True))
+    if bi - ai == aj - bj:
+        reserve_range(rows)
+        return frozenset(zip(rows, reversed(columns), strict=True))
+    return frozenset()
+
+
+def shoot(start: IJ, direction: IJ) -> Indices:
+    """The line from a location in a direction, 42 steps long."""
+    return connect(start, (_plus(start[0], _times(42, direction[0])), _plus(start[1], _times(42, direction[1]))))
+
+
+def vfrontier(location: IJ) -> Indices:
+    """The vertical line through a location, 30 rows long."""
+    return frozenset(zip(range(30), repeat(location[1]), strict=False))
+
+
+def hfrontier(location: IJ) -> Indices:
+    """The horizontal line through a location, 30 columns long."""
+    return frozenset(zip(repeat(location[0]), range(30), strict=False))
+
+
+def backdrop(patch: Patch) -> Indices:
+    """All locations of the bounding box."""
+    if len(patch) == 0:
+        return frozenset()
+    top, left = ulcorner(toindices(patch))
+    bottom, right = lrcorner(patch)
+    rows, columns = range(top, bottom + 1), range(left, right + 1)
+    reserve(max(bottom - top + 1, 0) * max(right - left + 1, 0))
+    return frozenset(itertools.product(rows, columns))
+
+
+def delta(patch: Patch) -> Indices:
+    """The locations of the bounding box that are not the patch's."""
+    if len(patch) == 0:
+        return frozenset()
+    return backdrop(patch) - toindices(patch)
+
+
+def inbox(patch: Patch) -> Indices:
+    """The outline one step inside of the bounding box."""
+    top, left = uppermost(patch) + 1, leftmost(patch) + 1
+    bottom, right = lowermost(patch) - 1, rightmost(patch) - 1
+    return _outline(top, left, bottom, right)
+
+
+def outbox(patch: Patch) -> Indices:
+    """The outline one step outside of the bounding box."""
+    top, left = uppermost(patch) - 1, leftmost(patch) - 1
+    bottom, right = lowermost(patch) + 1, rightmost(patch) + 1
+    return _outline(top, left, bottom, right)
+
+
+def box(patch: Patch) -> Indices:
+    """The outline of the bounding box."""
+    if len(patch) == 0:
+        return patch
+    top, left = ulcorner(patch)
+    bottom, right = lrcorner(patch)
+    return _outline(top, left, bottom, right)
+
+
+def _outline(ai, aj, bi, bj) -> frozenset[tuple[int, int]]:
+    """The outline of the rectangle between two corners."""
+    top, left, bottom, right = min(ai, bi), min(aj, bj), max(ai, bi), max(aj, bj)
+    rows, columns = range(top, bottom + 1), range(left, right + 1)
+    reserve(2 * (bottom - top + 1) + 2 * (right - left + 1))
+    return frozenset(
+        itertools.chain(
+            zip(rows, repeat(left), strict=False),
+            zip(rows, repeat(right), strict=False),
+            zip(repeat(top), columns, strict=False),
+            zip(repeat(bottom), columns, strict=False),
+        )
+    )
