@@ -11,9 +11,11 @@ from torch import Tensor
 
 from ..core.base.errors import InputError
 from ..core.base.pytree import as_tensor
+from ..core.base.ragged import Ragged, pick
+from ..core.base.rows import rows_of
 from ..core.runs import fingerprint
 from .dataset import Dataset, Field, Fields, called, unpack
-from .ragged import Ragged, change, packed, pick, tensors_of
+from .ragged import packed
 
 _CPU = torch.device("cpu")
 
@@ -68,7 +70,7 @@ class ArrayDataset(Dataset):
 
     def gather(self, index: np.ndarray, pin: bool = False) -> Fields:
         return {
-            name: change(self._pick(name, column, index, pin), torch.Tensor.cpu)
+            name: rows_of(self._pick(name, column, index, pin)).change(torch.Tensor.cpu)
             for name, column in self._columns.items()
         }
 
@@ -83,7 +85,7 @@ class ArrayDataset(Dataset):
         return fields, {row: self.bad[number] for row, number in enumerate(numbers) if number in self.bad}
 
     def _pick(self, name: str, column: Tensor | Ragged, index: np.ndarray, pin: bool = False) -> Tensor | Ragged:
-        where, device = torch.from_numpy(index), (column.values if isinstance(column, Ragged) else column).device
+        where, device = torch.from_numpy(index), rows_of(column).elements.device
         pin = pin and device == _CPU
         lengths = self.fields[name].lengths
         if isinstance(column, Ragged) and lengths is not None:
@@ -101,12 +103,12 @@ class ArrayDataset(Dataset):
         return dict(self._columns) if self.ready(device) else None
 
     def ready(self, device: torch.device) -> bool:
-        parts = [part for column in self._columns.values() for part in tensors_of(column)]
+        parts = [part for column in self._columns.values() for part in rows_of(column).tensors]
         return not self._mapped and all(part.device == device for part in parts)
 
     def fingerprint(self) -> str:
         columns = {
-            name: tensors_of(column) if isinstance(column, Ragged) else column for name, column in self._columns.items()
+            name: column.tensors if isinstance(column, Ragged) else column for name, column in self._columns.items()
         }
         return fingerprint.of([columns, list(self.bad)] if self.bad else columns)
 
@@ -159,7 +161,7 @@ def shared_length(lengths: dict[str, int]) -> int:
 def _column(name: str, part: Any) -> Tensor | Ragged:
     if isinstance(part, Ragged):
         offsets = as_tensor(part.offsets, f"{called(name)}: offsets")
-        return Ragged(as_tensor(part.values, f"{called(name)}: values"), offsets.to(torch.int64))
+        return Ragged(as_tensor(part.values, f"{called(name)}: values"), offsets).checked(called(name))
     tensor = as_tensor(part, called(name))
     if tensor.ndim == 0:
         raise InputError(f"{called(name)} is a single number without a leading axis; give one row per sample")
@@ -170,13 +172,5 @@ def _field(name: str, column: Tensor | Ragged) -> Field:
     """The form of a column; the offsets of a ragged one are checked."""
     if isinstance(column, Tensor):
         return Field(column.dtype, tuple(column.shape[1:]))
-    offsets, values = column.offsets.cpu().numpy(), column.values
-    if values.ndim == 0 or offsets.ndim != 1 or len(offsets) == 0:
-        raise InputError(f"{called(name)}: a Ragged needs values of at least one axis and a list of offsets")
-    lengths = np.diff(offsets)
-    if offsets[0] != 0 or offsets[-1] != len(values) or (lengths < 0).any():
-        raise InputError(
-            f"{called(name)}: offsets must rise from 0 to the number of values, {len(values)}; these go from "
-            f"{offsets[0]} to {offsets[-1]}. Give the starts of the samples and the end of the last"
-        )
-    return Field(values.dtype, tuple(values.shape[1:]), lengths)
+    column.check_offsets(called(name))
+    return Field(column.values.dtype, tuple(column.values.shape[1:]), column.lengths.cpu().numpy())

@@ -1,62 +1,15 @@
-"""Samples of unequal length: all values one after the other, and where each sample begins.
+"""Batches of `Ragged` samples: filled up to the longest, or packed one after the other.
 
-Legend: N samples, B samples of a batch, V values, L the longest of a batch.
+Legend: B samples of a batch, V values, L the longest of a batch.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from ..core.base.errors import InputError
-
-_SAME_BITS = {
-    torch.uint16: torch.int16,
-    torch.uint32: torch.int32,
-    torch.uint64: torch.int64,
-    torch.float8_e4m3fn: torch.uint8,
-    torch.float8_e5m2: torch.uint8,
-}  # torch stores these, and can neither pick nor fill them
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Ragged:
-    """Samples of unequal length.
-
-    Attributes:
-        values: (V, ...), the values of all samples, one after the other.
-        offsets: (N + 1,) int64: sample i is `values[offsets[i]:offsets[i + 1]]`.
-
-    Example:
-        >>> Ragged.of([[1, 2, 3], [], [4]]).offsets.tolist()
-        [0, 3, 3, 4]
-    """
-
-    values: Tensor
-    offsets: Tensor
-
-    @classmethod
-    def of(cls, samples: Sequence[Any]) -> "Ragged":
-        """From one tensor, array or list of numbers per sample."""
-        parts = [torch.as_tensor(sample) for sample in samples]
-        if not parts:
-            raise InputError("no samples to make a Ragged of; give at least one")
-        full = [part for part in parts if part.numel()] or parts[:1]
-        lengths = torch.tensor([0, *(len(part) for part in parts)])
-        try:
-            return cls(torch.cat(full), lengths.cumsum(0))
-        except RuntimeError as error:
-            raise InputError(f"the samples differ in more than their length: {error}") from error
-
-    def __len__(self) -> int:
-        return len(self.offsets) - 1
-
-    @property
-    def lengths(self) -> Tensor:
-        return self.offsets.diff()
+from ..core.base.ragged import Ragged, native, pick
 
 
 class Padded(NamedTuple):
@@ -84,24 +37,6 @@ def by_lengths(values: Tensor, lengths: np.ndarray | None) -> Any:
     return Ragged(values, torch.from_numpy(offsets).to(values.device))
 
 
-def tensors_of(part: Tensor | Ragged) -> tuple[Tensor, ...]:
-    """The tensor of a field, or the values and the offsets of a ragged one."""
-    return (part.values, part.offsets) if isinstance(part, Ragged) else (part,)
-
-
-def change(part: Any, function: Callable[[Tensor], Tensor]) -> Any:
-    """A function of a field's tensor, or of the values and the offsets of a ragged one."""
-    return Ragged(function(part.values), function(part.offsets)) if isinstance(part, Ragged) else function(part)
-
-
-def pick(tensor: Tensor, index: Tensor, out: Tensor | None = None) -> Tensor:
-    """The rows of an index, for every dtype; into `out` where it is given."""
-    bits = _SAME_BITS.get(tensor.dtype)
-    if bits is not None:
-        return pick(tensor.view(bits), index, None if out is None else out.view(bits)).view(tensor.dtype)
-    return tensor.index_select(0, index) if out is None else torch.index_select(tensor, 0, index, out=out)
-
-
 def padded(values: Tensor, starts_B: Tensor, lengths_B: Tensor, longest: int, pad: float) -> Padded:
     """Samples by where they begin, filled up to the longest. That is given, since reading it from the device would
     wait for it."""
@@ -109,9 +44,8 @@ def padded(values: Tensor, starts_B: Tensor, lengths_B: Tensor, longest: int, pa
     real_BL = index_L < lengths_B[:, None]
     index_BL = torch.where(real_BL, starts_B[:, None] + index_L, 0)
     values_BL = pick(values, index_BL.reshape(-1)).reshape(*index_BL.shape, *values.shape[1:])
-    bits = _SAME_BITS.get(values.dtype, values.dtype)
-    fill = torch.full((), pad, dtype=values.dtype).view(bits).item()
-    values_BL.view(bits).masked_fill_(~real_BL.reshape(*real_BL.shape, *(1,) * (values.ndim - 1)), fill)
+    fill = native(torch.full((), pad, dtype=values.dtype)).item()
+    native(values_BL).masked_fill_(~real_BL.reshape(*real_BL.shape, *(1,) * (values.ndim - 1)), fill)
     return Padded(values_BL, lengths_B)
 
 

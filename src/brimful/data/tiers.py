@@ -17,8 +17,10 @@ import torch
 from torch import Tensor
 
 from ..core.base.background import BackgroundThread
+from ..core.base.ragged import Ragged, pick
+from ..core.base.rows import rows_of
 from .dataset import Dataset, Fields, Gather, collect
-from .ragged import Padded, Ragged, change, packed, padded, pick, tensors_of
+from .ragged import Padded, packed, padded
 from .residency import AHEAD
 
 _LOADED = 64 * 2**20  # bytes at a time
@@ -123,7 +125,7 @@ class Pinned:
                 return fields, lengths, None
             if used is not None:
                 used.synchronize()
-            fields = {name: change(part, self._send) for name, part in fields.items()}
+            fields = {name: rows_of(part).change(self._send) for name, part in fields.items()}
             return fields, lengths, self._stream.record_event()
 
     def _send(self, tensor: Tensor) -> Tensor:
@@ -137,7 +139,7 @@ class Pinned:
         if event is not None:
             stream = torch.cuda.current_stream(self._device)
             stream.wait_event(event)
-            for tensor in itertools.chain.from_iterable(map(tensors_of, fields.values())):
+            for tensor in itertools.chain.from_iterable(rows_of(part).tensors for part in fields.values()):
                 tensor.record_stream(stream)
         if not self._fill.packed:
             for name, host_B in lengths.items():

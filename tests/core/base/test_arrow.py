@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 from brimful.core.base import arrow, pytree
 from brimful.core.base.errors import InputError
+from brimful.core.base.ragged import Ragged
 
 from ...engine.map.mapping import same
 
@@ -43,6 +45,37 @@ def through_parquet(values: Any, path: Any) -> Any:
 def test_every_dtype_and_shape_reads_back_to_the_same_bits(dtype: torch.dtype, shape: tuple[int, ...], tmp_path):
     values = noise(dtype, (11, *shape))
     assert same(through_parquet(values, tmp_path / "x.parquet"), values)
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("shape", [(), (2, 1, 4)], ids=str)
+@pytest.mark.parametrize("lengths", [[3, 0, 5, 1], [0, 0], [7]], ids=str)
+def test_samples_of_unequal_length_read_back_to_the_same_bits(
+    dtype: torch.dtype, shape: tuple[int, ...], lengths: list[int], tmp_path
+):
+    values = Ragged(noise(dtype, (sum(lengths), *shape)), torch.tensor([0, *lengths]).cumsum(0))
+    back = through_parquet({"text": values}, tmp_path / "x.parquet")["text"]
+    assert same(back.values, values.values)
+    assert same(back.offsets, values.offsets)
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int32, torch.complex64], ids=str)
+def test_a_slice_of_a_table_reads_back(dtype: torch.dtype):
+    values = Ragged(noise(dtype, (9, 2) if dtype == torch.int32 else (9,)), torch.tensor([0, 3, 3, 8, 9]))
+    columns, note = arrow.to_columns(values)
+    table = pa.table(columns).replace_schema_metadata(arrow.schema_note(note)).slice(1, 2)
+    back = arrow.from_columns(table)
+    assert same(back.values, values.values[3:8])
+    assert back.offsets.tolist() == [0, 0, 5]
+
+
+def test_bytes_are_shown_as_bytes(tmp_path):
+    texts = Ragged.of([torch.tensor(list(text)).to(torch.uint8) for text in (b"one", b"three", b"of")])
+    columns, _ = arrow.to_columns({"text": texts, "list": Ragged.of([[1.5], [], [2.5, 3.5]])})
+    pq.write_table(pa.table(columns), tmp_path / "x.parquet")
+    frame = pd.read_parquet(tmp_path / "x.parquet")
+    assert frame["text"].tolist() == [b"one", b"three", b"of"]
+    assert [row.tolist() for row in frame["list"]] == [[1.5], [], [2.5, 3.5]]
 
 
 trees_of_results = st.recursive(
@@ -82,3 +115,5 @@ def test_a_name_that_the_table_needs_is_refused(name: str):
 def test_rows_that_hold_nothing_are_refused():
     with pytest.raises(InputError, match="at least one number"):
         arrow.to_columns(torch.zeros(3, 0))
+    with pytest.raises(InputError, match="at least one number"):
+        arrow.to_columns(Ragged(torch.zeros(3, 0), torch.tensor([0, 3])))

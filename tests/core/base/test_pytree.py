@@ -106,36 +106,16 @@ def test_finite_rows_look_at_every_floating_part():
     x[1, 0, 1] = float("nan")
     y = torch.ones(4, dtype=torch.complex64)
     y[3] = float("inf")
-    flags = pytree.finite_rows((x, {"y": y, "n": torch.arange(4)}), 4)
+    flags = pytree.finite_rows((x, {"y": y, "n": torch.arange(4)}))
     assert flags is not None
     assert flags.tolist() == [True, False, True, False]
-    assert pytree.finite_rows(torch.arange(4), 4) is None
+    assert pytree.finite_rows(torch.arange(4)) is None
 
 
 def test_finite_rows_of_rows_that_hold_nothing():
-    flags = pytree.finite_rows(torch.zeros(3, 0), 3)
+    flags = pytree.finite_rows(torch.zeros(3, 0))
     assert flags is not None
     assert flags.tolist() == [True, True, True]
-
-
-@given(st.data())
-def test_batches_in_any_order_come_together_in_the_items_order(data: st.DataObject):
-    count = data.draw(st.integers(1, 30))
-    order = np.array(data.draw(st.permutations(range(count))))
-    ends = sorted({*data.draw(st.lists(st.integers(1, count), max_size=5)), count})
-    pieces = np.split(order, ends[:-1])
-    lost = data.draw(st.lists(st.booleans(), min_size=len(pieces), max_size=len(pieces)))
-    kept = [piece for piece, gone in zip(pieces, lost, strict=True) if not gone]
-    gone = [piece for piece, gone in zip(pieces, lost, strict=True) if gone]
-    batches = [(torch.from_numpy(piece * 1.5), torch.from_numpy(piece)) for piece in kept]
-    whole = pytree.assemble(batches, kept, gone)
-    if not kept:
-        assert whole is None
-        return
-    there = np.isin(np.arange(count), np.concatenate(kept))
-    assert whole is not None
-    assert np.array_equal(whole[0].numpy(), np.where(there, np.arange(count) * 1.5, np.nan), equal_nan=True)
-    assert np.array_equal(whole[1].numpy(), np.where(there, np.arange(count), 0))
 
 
 @given(st.permutations(range(7)), st.integers(1, 7))
@@ -150,11 +130,8 @@ def test_placed_rows_are_where_they_belong(order: list[int], count: int):
 
 @pytest.mark.parametrize("other", [torch.zeros(2, 3).double(), torch.zeros(2, 4), (torch.zeros(2, 3),)])
 def test_batches_of_another_form_are_refused(other: Any):
-    index = [np.array([0, 1]), np.array([2, 3])]
     with pytest.raises(InputError, match="must be the same in all"):
-        pytree.put_rows(torch.zeros(4, 3), index[1], other)
-    with pytest.raises(InputError, match="must be the same in all"):
-        pytree.assemble([torch.zeros(2, 3), other], index)
+        pytree.put_rows(torch.zeros(4, 3), np.array([2, 3]), other)
 
 
 def test_blank_rows_say_nothing():

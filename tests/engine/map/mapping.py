@@ -67,7 +67,7 @@ def same(first: torch.Tensor, second: torch.Tensor) -> bool:
 
 
 def bits(tensor: torch.Tensor) -> np.ndarray:
-    return tensor.contiguous().reshape(-1).view(torch.uint8).numpy()
+    return tensor.contiguous().reshape(-1).view(torch.uint8).numpy() if tensor.numel() else np.zeros(0, np.uint8)
 
 
 PACE = "BRIMFUL_TEST_SECONDS_PER_ITEM"

@@ -11,6 +11,8 @@ import torch
 
 from . import pytree
 from .errors import InputError
+from .ragged import Ragged
+from .rows import Leaf, rows_of
 
 OWN = ("item", "status", "message")
 """The columns that a table of results keeps for itself."""
@@ -21,15 +23,19 @@ _META = b"brimful.tensors"
 def to_columns(values: pytree.Tree) -> tuple[dict[str, pa.Array], bytes]:
     """A tree of host tensors as named columns, and the note from which `from_columns` rebuilds the tree.
 
-    A single tensor is the column `value`, a tuple's parts are `value_0`, `value_1`; a dict's keep their names.
+    A single tensor is the column `value`, a tuple's parts are `value_0`, `value_1`; a dict's keep their names. Samples
+    of unequal length are lists, or bytes where their values are (uint8, one axis); both with 64-bit offsets, so that
+    their size never changes the schema.
     """
     columns, notes = {}, []
-    for name, tensor in pytree.leaves(values):
+    for name, leaf in pytree.row_leaves(values):
         column = _column_name(name, values)
         if column in OWN:
             raise InputError(f"the result has a part named {column!r}, a name the table keeps for itself; rename it")
-        columns[column] = _array(tensor)
-        notes.append([column, str(tensor.dtype).removeprefix("torch."), list(tensor.shape[1:])])
+        part = rows_of(leaf)
+        dtype, shape = part.form
+        columns[column] = _array(part.elements, part.offsets)
+        notes.append([column, dtype.removeprefix("torch."), shape])
     return columns, json.dumps({"form": _form(values), "columns": notes}).encode()
 
 
@@ -46,18 +52,36 @@ def note_of(table: pa.Table) -> bytes:
 def from_columns(table: pa.Table) -> pytree.Tree:
     """The tree that `to_columns` took apart."""
     note = json.loads(note_of(table))
-    tensors = {}
+    parts: dict[str, Leaf] = {}
     for name, dtype, shape in note["columns"]:
-        column = whole(table[name])
-        while pa.types.is_fixed_size_list(column.type):
-            column = column.flatten()
-        values = column.to_numpy(zero_copy_only=False)
-        tensor = torch.from_numpy(values if values.flags.writeable else values.copy())
-        kind = getattr(torch, dtype)
-        if kind.is_complex:
-            tensor = torch.view_as_complex(tensor.reshape(-1, 2))
-        tensors[name] = tensor.reshape(table.num_rows, *shape).to(kind)
-    return _rebuild(note["form"], tensors)
+        column, kind = whole(table[name]), getattr(torch, dtype)
+        if shape and shape[0] is None:
+            parts[name] = _ragged(column, kind, shape[1:])
+        else:
+            parts[name] = _tensor(column, kind).reshape(table.num_rows, *shape)
+    return _rebuild(note["form"], parts)
+
+
+def _tensor(column: pa.Array, dtype: torch.dtype) -> torch.Tensor:
+    """All numbers of a column, one after the other."""
+    while pa.types.is_fixed_size_list(column.type):
+        column = column.flatten()
+    values = column.to_numpy(zero_copy_only=False)
+    tensor = torch.from_numpy(values if values.flags.writeable else values.copy())
+    return (torch.view_as_complex(tensor.reshape(-1, 2)) if dtype.is_complex else tensor).to(dtype)
+
+
+def _ragged(column: Any, dtype: torch.dtype, shape: list[int]) -> Ragged:
+    """The samples of a column of lists or of bytes."""
+    if pa.types.is_large_binary(column.type):
+        _, ends, content = column.buffers()
+        offsets = np.frombuffer(ends, np.int64)[column.offset : column.offset + len(column) + 1]
+        values = np.frombuffer(content or b"", np.uint8)[offsets[0] : offsets[-1]]
+        return Ragged(torch.from_numpy(values.copy()), torch.from_numpy(offsets - offsets[0]))
+    offsets = column.offsets.to_numpy()
+    width = math.prod(shape) * (2 if dtype.is_complex else 1)
+    values = _tensor(column.flatten(), dtype).reshape(-1, *shape)
+    return Ragged(values, torch.from_numpy((offsets - offsets[0]) // width))
 
 
 def _column_name(name: str, values: pytree.Tree) -> str:
@@ -66,38 +90,46 @@ def _column_name(name: str, values: pytree.Tree) -> str:
     return f"value_{name}" if name else "value"
 
 
-def _array(tensor: torch.Tensor) -> pa.Array:
+def _array(tensor: torch.Tensor, offsets: torch.Tensor | None) -> pa.Array:
+    """Numbers as a column; with offsets, as lists of unequal length, or as bytes where they are bytes."""
+    if offsets is not None and tensor.ndim == 1 and tensor.dtype == torch.uint8:
+        buffers = [None, *(pa.py_buffer(part.contiguous().numpy()) for part in (offsets, tensor))]
+        return pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(offsets) - 1, buffers)
     if tensor.is_complex():
         tensor = torch.view_as_real(tensor)
     if tensor.dtype == torch.bfloat16:
         tensor = tensor.float()  # exact; Parquet has no bfloat16
     flat: Any = pa.array(tensor.contiguous().reshape(-1).numpy())
-    if tensor.ndim == 1:
+    if tensor.ndim == 1 and offsets is None:
         return flat
     width = math.prod(tensor.shape[1:])
     if width == 0:
         raise InputError(f"a result of shape {tuple(tensor.shape)} holds nothing; return at least one number per item")
     # One level of lists whatever the shape: Parquet writes nested ones at half the speed. The note has the shape.
-    return pa.FixedSizeListArray.from_arrays(flat, type=pa.list_(pa.field("element", flat.type, nullable=False), width))
+    element = pa.field("element", flat.type, nullable=False)
+    if offsets is None:
+        return pa.FixedSizeListArray.from_arrays(flat, type=pa.list_(element, width))
+    starts: Any = pa.array((offsets * width).numpy())
+    return pa.LargeListArray.from_arrays(starts, flat, type=pa.large_list(element))
 
 
 def _form(values: pytree.Tree, name: str = "", root: pytree.Tree | None = None) -> Any:
     root = values if root is None else root
     prefix = f"{name}." if name else ""
     match values:
-        case torch.Tensor():
+        case torch.Tensor() | Ragged():
             return _column_name(name, root)
         case Mapping():
             return {"dict": {str(key): _form(part, f"{prefix}{key}", root) for key, part in values.items()}}
     return {"tuple": [_form(part, f"{prefix}{index}", root) for index, part in enumerate(values)]}
 
 
-def _rebuild(form: Any, tensors: dict[str, torch.Tensor]) -> pytree.Tree:
+def _rebuild(form: Any, parts: dict[str, Leaf]) -> pytree.Tree:
     if isinstance(form, str):
-        return tensors[form]
+        return parts[form]
     if "dict" in form:
-        return {key: _rebuild(part, tensors) for key, part in form["dict"].items()}
-    return tuple(_rebuild(part, tensors) for part in form["tuple"])
+        return {key: _rebuild(part, parts) for key, part in form["dict"].items()}
+    return tuple(_rebuild(part, parts) for part in form["tuple"])
 
 
 def whole(column: pa.Array | pa.ChunkedArray) -> pa.Array:

@@ -1,4 +1,5 @@
-"""A batch as a user writes it: a tensor, or a tuple or dict of them, all with the items as leading axis."""
+"""A batch as a user writes it: a tensor or a `Ragged`, or a tuple or dict of them, all with the items as leading
+axis."""
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -8,9 +9,11 @@ import numpy as np
 import torch
 
 from .errors import InputError
+from .ragged import Where
+from .rows import Leaf, rows_of
 
 Tree = Any
-"""A tensor, or a tuple, list or dict of trees."""
+"""A tensor or a `Ragged`, or a tuple, list or dict of trees."""
 
 
 def _parts(tree: Tree) -> dict[Any, Tree] | None:
@@ -27,34 +30,52 @@ def rebuild(like: Tree, parts: Mapping[Any, Tree]) -> Tree:
     return type(like)(*parts.values()) if hasattr(like, "_fields") else type(like)(parts.values())
 
 
-def leaves(tree: Tree, name: str = "") -> list[tuple[str, torch.Tensor]]:
-    """The tensors of a tree with their names: `("", t)`, `("0", t)`, `("weights.bias", t)`."""
-    if isinstance(tree, torch.Tensor):
-        return [(name, tree)]
+def row_leaves(tree: Tree, name: str = "") -> list[tuple[str, Leaf]]:
+    """The parts of a tree that hold its items, with their names: `("", t)`, `("0", t)`, `("weights.bias", t)`."""
     if (parts := _parts(tree)) is None:
-        raise InputError(
-            f"{name or 'a batch'} is a {type(tree).__name__}; it must be a tensor, or a tuple or dict of tensors"
-        )
+        rows_of(tree, name or "a batch")
+        return [(name, tree)]
     prefix = f"{name}." if name else ""
-    return [leaf for key, part in parts.items() for leaf in leaves(part, f"{prefix}{key}")]
+    return [leaf for key, part in parts.items() for leaf in row_leaves(part, f"{prefix}{key}")]
+
+
+def leaves(tree: Tree, name: str = "") -> list[tuple[str, torch.Tensor]]:
+    """The same of a tree that holds tensors only."""
+    found = []
+    for path, leaf in row_leaves(tree, name):
+        if not isinstance(leaf, torch.Tensor):
+            raise InputError(
+                f"{path or 'a batch'} is a {type(leaf).__name__}; it must be a tensor, or a tuple or dict of tensors"
+            )
+        found.append((path, leaf))
+    return found
+
+
+def map_leaves(tree: Tree, function: Callable[[Leaf], Leaf]) -> Tree:
+    """The same tree with every leaf changed."""
+    if (parts := _parts(tree)) is None:
+        return function(tree)
+    return rebuild(tree, {key: map_leaves(part, function) for key, part in parts.items()})
+
+
+def zip_leaves(tree: Tree, other: Tree, function: Callable[[Leaf, Any], Leaf]) -> Tree:
+    """The same tree with every leaf changed together with that of another tree of its form."""
+    others = iter(row_leaves(other))
+    return map_leaves(tree, lambda leaf: function(leaf, next(others)[1]))
 
 
 def apply(tree: Tree, change: Callable[[torch.Tensor], torch.Tensor]) -> Tree:
-    """The same tree with every tensor changed."""
-    if isinstance(tree, torch.Tensor):
-        return change(tree)
-    if (parts := _parts(tree)) is None:
-        raise InputError(f"a batch holds a {type(tree).__name__}; it must be a tensor, or a tuple or dict of tensors")
-    return rebuild(tree, {key: apply(part, change) for key, part in parts.items()})
+    """The same tree with every tensor changed, those that a `Ragged` consists of among them."""
+    return map_leaves(tree, lambda leaf: rows_of(leaf).change(change))
 
 
 def join(trees: Sequence[Tree]) -> Tree:
     """Trees of one form, one after the other along the leading axis."""
     if len(trees) == 1:
         return trees[0]
-    if isinstance(trees[0], torch.Tensor):
-        return torch.cat(list(trees))
-    return rebuild(trees[0], {key: join([tree[key] for tree in trees]) for key in _parts(trees[0]) or ()})
+    if (parts := _parts(trees[0])) is None:
+        return rows_of(trees[0]).join_rows(trees)
+    return rebuild(trees[0], {key: join([tree[key] for tree in trees]) for key in parts})
 
 
 def tensors(data: Any, name: str = "items") -> Tree:
@@ -89,7 +110,7 @@ def as_tensor(data: Any, name: str) -> torch.Tensor:
 
 def rows(tree: Tree, what: str = "items") -> int:
     """The length of the leading axis, which all tensors must share."""
-    lengths = {name: (tensor.shape[0] if tensor.ndim else None) for name, tensor in leaves(tree)}
+    lengths = {name: rows_of(leaf).count for name, leaf in row_leaves(tree)}
     if not lengths:
         raise InputError(f"{what} holds no tensors; give at least one")
     if None in lengths.values() or len(set(lengths.values())) > 1:
@@ -98,24 +119,46 @@ def rows(tree: Tree, what: str = "items") -> int:
     return next(iter(lengths.values())) or 0
 
 
-def spec(tree: Tree) -> list[tuple[str, str, tuple[int, ...]]]:
-    """Name, dtype and shape of one item, for each tensor."""
-    return [(name, str(tensor.dtype), tuple(tensor.shape[1:])) for name, tensor in leaves(tree)]
+def spec(tree: Tree) -> list[tuple[str, str, tuple[int | None, ...]]]:
+    """Name, dtype and shape of one item, for each part; None in the place of a length that differs."""
+    return [(name, *rows_of(leaf).form) for name, leaf in row_leaves(tree)]
+
+
+def checked(tree: Tree, what: str) -> Tree:
+    """The tree with offsets of unequal samples as int64 beside their values; refuses what cannot be such samples."""
+    parts = iter([rows_of(leaf).checked(_called(what, name)) for name, leaf in row_leaves(tree)])
+    return map_leaves(tree, lambda _: next(parts))
+
+
+def check_offsets(tree: Tree, what: str) -> None:
+    """Raises `InputError` where the offsets of samples of unequal length do not fit their values."""
+    for name, leaf in row_leaves(tree):
+        rows_of(leaf).check_offsets(_called(what, name))
+
+
+def _called(what: str, name: str) -> str:
+    return f"{what} {name!r}" if name else what
+
+
+def varies(tree: Tree) -> bool:
+    """Whether items differ in length."""
+    return any(rows_of(leaf).varies for _, leaf in row_leaves(tree))
 
 
 def nbytes(tree: Tree) -> int:
     """Bytes of all tensors together."""
-    return sum(tensor.numel() * tensor.element_size() for _, tensor in leaves(tree))
+    tensors = (tensor for _, leaf in row_leaves(tree) for tensor in rows_of(leaf).tensors)
+    return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
 
 
 def slice_rows(tree: Tree, start: int, stop: int) -> Tree:
     """Rows `start` to `stop`, without a copy."""
-    return apply(tree, lambda tensor: tensor[start:stop])
+    return map_leaves(tree, lambda leaf: rows_of(leaf).slice_rows(start, stop))
 
 
 def take_rows(tree: Tree, index: torch.Tensor) -> Tree:
     """The rows of an index, copied."""
-    return apply(tree, lambda tensor: tensor.index_select(0, index.to(tensor.device)))
+    return map_leaves(tree, lambda leaf: rows_of(leaf).take_rows(index))
 
 
 def to(tree: Tree, device: torch.device) -> Tree:
@@ -123,60 +166,40 @@ def to(tree: Tree, device: torch.device) -> Tree:
     return apply(tree, lambda tensor: tensor.to(device))
 
 
-def finite_rows(tree: Tree, count: int) -> torch.Tensor | None:
+def finite_rows(tree: Tree) -> torch.Tensor | None:
     """Which rows are finite in every floating tensor; None where there is no floating tensor."""
     flags = None
-    for _, tensor in leaves(tree):
-        if tensor.is_floating_point() or tensor.is_complex():
-            good = torch.isfinite(tensor.reshape(count, -1)).all(dim=1)
+    for _, leaf in row_leaves(tree):
+        part = rows_of(leaf)
+        if part.elements.is_floating_point() or part.elements.is_complex():
+            good = part.all_rows(torch.isfinite(part.elements))
             flags = good if flags is None else flags & good
     return flags
 
 
-def assemble(parts: Sequence[Tree], index: Sequence[np.ndarray], missing: Sequence[np.ndarray] = ()) -> Tree | None:
-    """Batches in order of work as one tree in order of items.
-
-    Args:
-        parts: batches of results.
-        index: each batch's item indices.
-        missing: indices of items that have no values at all; their rows are blank.
-    """
-    if not parts:
-        return None
-    blanks = np.concatenate(list(missing)) if missing else np.array([], np.int64)
-    parts = list(parts)
-    for part in parts:
-        _same_form(parts[0], part)
-    if len(blanks):
-        parts.append(blank_rows(parts[0], len(blanks)))
-    order = np.concatenate([*index, blanks])
-    whole = join(parts)
-    if np.array_equal(order, np.arange(len(order))):
-        return whole
-    return take_rows(whole, torch.from_numpy(np.argsort(order, kind="stable")))
-
-
 def blank_rows(form: Tree, count: int) -> Tree:
-    """Rows of a tree's form that say nothing: NaN, or 0 where there is no NaN."""
-
-    def blank(tensor: torch.Tensor) -> torch.Tensor:
-        fill = float("nan") if tensor.is_floating_point() or tensor.is_complex() else 0
-        return torch.full((count, *tensor.shape[1:]), fill, dtype=tensor.dtype)
-
-    return apply(form, blank)
+    """Rows of a tree's form that say nothing: NaN, or 0 where there is no NaN; samples of unequal length are empty."""
+    return map_leaves(form, lambda leaf: rows_of(leaf).blank_rows(count))
 
 
-def put_rows(whole: Tree, index: np.ndarray, part: Tree) -> None:
-    """Writes a batch's rows into a tree of all of them; refuses a batch of another form."""
-    _same_form(whole, part)
+def put_rows(whole: Tree, index: np.ndarray, part: Tree) -> Tree:
+    """A tree with a batch's rows in their place, tensors in their own memory; refuses a batch of another form."""
+    check_same_form(whole, part)
+    where = row_index(index)
+    return zip_leaves(whole, part, lambda mine, theirs: rows_of(mine).put_rows(where, theirs))
+
+
+def row_index(index: np.ndarray) -> Where:
+    """An index of rows; a slice where they are in order and have no gaps."""
     first, count = int(index[0]) if len(index) else 0, len(index)
     in_order = count > 0 and int(index[-1]) == first + count - 1 and bool((np.diff(index) == 1).all())
-    where = slice(first, first + count) if in_order else torch.from_numpy(index)
-    for (_, target), (_, source) in zip(leaves(whole), leaves(part), strict=True):
-        target[where] = source
+    if in_order:
+        return slice(first, first + count)
+    return torch.from_numpy(index if index.flags.writeable else index.copy())  # a table's is not
 
 
-def _same_form(first: Tree, other: Tree) -> None:
+def check_same_form(first: Tree, other: Tree) -> None:
+    """Raises `InputError` where the items of two batches differ in more than their length."""
     if spec(first) != spec(other):
         raise InputError(
             f"the function returned {spec(other)} for one batch and {spec(first)} for another; the names, dtypes and "

@@ -1,7 +1,7 @@
 """What a function returns for a batch, the status of each item, and the result of a batch."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from typing import Any
 
@@ -10,6 +10,7 @@ import torch
 
 from ...core.base import pytree
 from ...core.base.errors import InputError
+from ...core.base.rows import Leaf
 
 
 class Status(IntEnum):
@@ -26,6 +27,9 @@ class Status(IntEnum):
     """This item alone does not fit the budget."""
 
 
+RESULT = "the function's result"
+"""What errors call it."""
+
 OWN_CODES = 16
 """From here on, status codes are the function's own."""
 
@@ -40,7 +44,7 @@ class Batch:
     """A function's results when it knows itself which items went wrong.
 
     Attributes:
-        values: a tensor, or a tuple or dict of them, items along the leading axis.
+        values: a tensor or a `data.Ragged`, or a tuple or dict of them, items along the leading axis.
         status: one integer per item: `Status` codes, or the function's own from 16 on. None: all good.
         message: an item's index in the batch to a sentence about it.
         meaning: a status code to the sentence about every item that has it; a message takes precedence. On a GPU this
@@ -83,21 +87,22 @@ class BatchResult:
 def check(returned: Any, count: int) -> Batch:
     """What a function returned, as a `Batch` of the right length."""
     batch = returned if isinstance(returned, Batch) else Batch(returned)
-    if not isinstance(batch.values, torch.Tensor | tuple | list | Mapping):
+    if not isinstance(batch.values, Leaf | tuple | list | Mapping):
         raise InputError(
-            f"the function returned a {type(batch.values).__name__}; it must return a tensor, or a tuple or dict of "
-            "them"
+            f"the function returned a {type(batch.values).__name__}; it must return a tensor or a Ragged, or a tuple "
+            "or dict of them"
         )
-    rows = pytree.rows(batch.values, "the function's result")
+    values = pytree.checked(batch.values, RESULT)
+    rows = pytree.rows(values, RESULT)
     if rows != count:
         raise InputError(
             f"the function got {count} items and returned {rows} rows; the result's leading axis must be the items"
         )
     if batch.status is None:
-        return batch
+        return replace(batch, values=values)
     status = torch.as_tensor(batch.status)
     if status.shape != (count,) or status.is_floating_point():
         raise InputError(
             f"Batch.status has shape {tuple(status.shape)} and dtype {status.dtype}; give {count} whole numbers"
         )
-    return Batch(batch.values, status, batch.message, batch.meaning)
+    return Batch(values, status, batch.message, batch.meaning)

@@ -174,9 +174,13 @@ class SizerState:
     def capacity(self, available: int) -> float:
         """The weight that a batch may have now."""
         room, (weight, within) = self.room(available), self.proven
-        if self.settled and available >= 0.98 * within:
+        if self.settled and available >= 0.98 * within and not self.memory.growth:
             room = max(room, min(weight, self.ceiling.weight))
         return min(self.size, room)
+
+    def most(self, available: int) -> float:
+        """The weight above which a batch is halved, though it was handed out: results may have grown since."""
+        return self.room(available) if self.memory.growth else self.ceiling.weight
 
 
 def observe(state: SizerState, seen: Observation) -> SizerState:

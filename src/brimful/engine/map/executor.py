@@ -26,7 +26,7 @@ from ...core.memory.oom import (
     is_device_lost,
     is_out_of_memory,
 )
-from .batch import OWN_CODES, Batch, BatchResult, Status, check
+from .batch import OWN_CODES, RESULT, Batch, BatchResult, Status, check
 from .bisect import find_bad, find_exhausting, find_first, group_size
 from .sources import LoadedBatch
 
@@ -285,7 +285,7 @@ class Executor:
     ) -> LaunchedBatch:
         # Copies: the function may return the same memory each time, and these are still on their way when it does.
         values = pytree.apply(returned.values, lambda tensor: tensor.detach().clone())
-        finite = pytree.finite_rows(values, loaded.count) if self._flag else None
+        finite = pytree.finite_rows(values) if self._flag else None
         here = Batch(values, returned.status, dict(returned.message), dict(returned.meaning))
         if self._outward is None:
             there = replace(here, values=pytree.to(values, torch.device("cpu")))
@@ -303,6 +303,8 @@ class Executor:
             with self._on_device(loaded):
                 launched.left.synchronize()
             launched.holding = None
+        if returned.values is not None:
+            pytree.check_offsets(returned.values, RESULT)
         status = np.zeros(loaded.count, dtype=np.int8)
         if returned.status is not None:
             status[:] = _codes(returned.status.numpy())
@@ -323,7 +325,7 @@ class Executor:
         if values is not None and launched.failed:  # these rows hold another item's numbers
             values = pytree.apply(values, torch.clone)
             blank = pytree.blank_rows(values, len(launched.failed))
-            pytree.put_rows(values, np.fromiter(launched.failed, dtype=np.int64), blank)
+            values = pytree.put_rows(values, np.fromiter(launched.failed, dtype=np.int64), blank)
         reran = len(launched.failed) > len(loaded.bad)
         return self._complete(loaded, BatchResult(loaded.start, loaded.count, values, status, messages, reran))
 

@@ -8,6 +8,7 @@ import torch
 
 from ...core.base import pytree
 from ...core.base.errors import InputError
+from ...core.base.rows import rows_of
 from ...core.memory import devices
 from ...core.memory.oom import OutOfMemory, retry_smaller
 from .batch import OWN_CODES, BatchResult, Status, is_bad
@@ -93,19 +94,26 @@ def _merge(done: BatchResult, part: BatchResult, items: np.ndarray) -> None:
             f"the fallback returned {_shapes(part.values)} for an item and the function {_shapes(done.values)}; names "
             "and shapes must be the same"
         )
-    done.values = pytree.apply(done.values, torch.clone)  # it may be the function's own memory, or expanded
-    target, saved = torch.from_numpy(items[~failed]), torch.from_numpy(np.flatnonzero(~failed))
-    lost = torch.zeros(len(saved), dtype=torch.bool)  # finite as the fallback has it, and not in the result's dtype
-    for (_, mine), (_, theirs) in zip(pytree.leaves(done.values), pytree.leaves(part.values), strict=True):
-        rows = theirs[saved]
-        mine[target] = rows.to(mine.dtype)
-        if rows.is_floating_point() or rows.is_complex():
-            lost |= (torch.isfinite(rows) & ~torch.isfinite(mine[target])).reshape(len(saved), -1).any(dim=1)
-    done.status[target[~lost].numpy()] = Status.RESCUED
+    target, saved = items[~failed], pytree.take_rows(part.values, torch.from_numpy(np.flatnonzero(~failed)))
+    rows = pytree.zip_leaves(saved, done.values, lambda row, mine: rows_of(row).cast(rows_of(mine).elements.dtype))
+    owned = pytree.apply(done.values, torch.clone)  # it may be the function's own memory, or expanded
+    done.values = pytree.put_rows(owned, target, rows)
+    lost = _beyond_range(saved, rows, len(target))
+    done.status[target[~lost]] = Status.RESCUED
     for item in target[lost].tolist():
         before = done.messages.get(item, "it failed")
         done.messages[item] = f"{before}; the fallback's result is beyond the dtype's range"
 
 
-def _shapes(values: pytree.Tree) -> list[tuple[str, tuple[int, ...]]]:
+def _beyond_range(saved: pytree.Tree, rows: pytree.Tree, count: int) -> np.ndarray:
+    """Which items are finite as the fallback has them, and not in the result's dtype."""
+    lost = torch.zeros(count, dtype=torch.bool)
+    for (_, before), (_, after) in zip(pytree.row_leaves(saved), pytree.row_leaves(rows), strict=True):
+        theirs, mine = rows_of(before), rows_of(after).elements
+        if theirs.elements.is_floating_point() or theirs.elements.is_complex():
+            lost |= ~theirs.all_rows(torch.isfinite(mine) | ~torch.isfinite(theirs.elements))
+    return lost.numpy()
+
+
+def _shapes(values: pytree.Tree) -> list[tuple[str, tuple[int | None, ...]]]:
     return [(name, shape) for name, _, shape in pytree.spec(values)]

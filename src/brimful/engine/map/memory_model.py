@@ -19,6 +19,7 @@ class MemoryModel:
         transfers: bytes per unit of weight of the inputs and results of neighboring batches.
         results: bytes of results that stay in the memory that is counted.
         excess: bytes per unit of weight that a batch which ran out of memory took beyond the prediction.
+        growth: bytes per unit of weight by which results of unequal length came to exceed those of the last probe.
     """
 
     prior: Cost | None = None
@@ -27,6 +28,7 @@ class MemoryModel:
     transfers: float = 0.0
     results: int = 0
     excess: float = 0.0
+    growth: float = 0.0
 
     def with_probe(self, weight: float, peak: int) -> Self:
         """After a batch ran alone: from here on its cost is measured, and no longer corrected."""
@@ -55,7 +57,7 @@ class MemoryModel:
         cost = self._cost_overlapped()
         if cost is None:
             return None
-        return replace(cost, fixed=cost.fixed + self.results, per_unit=cost.per_unit + self.excess)
+        return replace(cost, fixed=cost.fixed + self.results, per_unit=cost.per_unit + self.excess + self.growth)
 
     def _cost_overlapped(self) -> Cost | None:
         """Overlapping costs more than one more input and output: they are carved out of blocks that the next batch

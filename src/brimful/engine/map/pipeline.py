@@ -199,7 +199,7 @@ class Pipeline:
         """
         known = self._scheduler.begin(batch.loaded.start, batch.loaded.stop)
         batch.before = batch.before or known
-        while batch.loaded.count > 1 and batch.loaded.weight > known.ceiling.weight:
+        while batch.loaded.count > 1 and batch.loaded.weight > known.most(self._limit.available()):
             self._halve(batch)
         alone, cost = self._on_cpu and batch.loaded.count == 1, self._item_cost
         if alone and cost is not None and cost.at(batch.loaded.weight) > self._limit.bytes:

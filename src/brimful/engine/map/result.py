@@ -67,7 +67,8 @@ class MapResult(Result):
     @property
     def values(self) -> pytree.Tree | None:
         """The results as the function gave them, all items along the leading axis, on the CPU. Those of a failed
-        item are NaN (0 where there is no NaN). With `out` they are read from disk. None when there is not one."""
+        item are NaN, 0 where there is no NaN, and empty in a `Ragged`. With `out` they are read from disk. None when
+        there is not one."""
         return self._read()
 
     @property

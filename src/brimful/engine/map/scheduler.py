@@ -16,6 +16,7 @@ from ...core.runs.events import BatchDone, Events, Planned, Warned
 from .batch import BatchResult, is_bad
 from .batch_size import BatchMeasurement, Observation, SizerState
 from .batch_sizer import BatchSizer, BatchSpan
+from .result_bytes import ResultBytes
 from .sources import ItemSource, LoadedBatch
 from .store.collectors import BackgroundWriter
 from .store.ledger import Ledger
@@ -59,8 +60,10 @@ class Scheduler:
         cancel: threading.Event | None = None,
     ) -> None:
         self.items, self._sizer, self._events, self._ledger = items, sizer, events, ledger
-        self.tally, self._limit, self._gathers, self._on_settled = tally, limit, gathers, on_settled
-        self._beside, self.plan, self._cancel = beside, plan, cancel
+        self.tally, self._limit, self._on_settled = tally, limit, on_settled
+        self.plan, self._cancel = plan, cancel
+        weight = None if items.length is None else _total_weight(items)
+        self._results = ResultBytes(beside, gathers, limit, items.length, weight)
         self._write, self._writer = write, BackgroundWriter(self._land)
 
     def next(self, available: int) -> BatchSpan | None:
@@ -107,21 +110,18 @@ class Scheduler:
         )
 
     def _count_bytes(self, done: BatchResult, measurement: BatchMeasurement) -> None:
-        """What a probe carries in and out is in memory beside other batches; and results may accumulate there."""
+        """What a batch carries in and out is in memory beside other batches; and results may accumulate there."""
         if done.values is None:
             return
-        memory, weight, count = self._sizer.state.memory, measurement.weight, self.items.length
-        transfers, results, outward = memory.transfers, memory.results, pytree.nbytes(done.values)
-        if self._gathers and count is None:
-            results, count = results + outward, done.start + done.count
-        if measurement.input_bytes is not None:
-            transfers = (self._beside[0] * measurement.input_bytes + self._beside[1] * outward) / weight
-            if self._gathers and self.items.length is not None:
-                results = round(outward / weight * _total_weight(self.items))
-        self._sizer.state = replace(self._sizer.state, memory=replace(memory, transfers=transfers, results=results))
-        if self._gathers and results > self._limit:
+        weight, inward, outward = measurement.weight, measurement.input_bytes, pytree.nbytes(done.values)
+        self._results = self._results.after(done.count, weight, outward, inward is not None)
+        varies, state = pytree.varies(done.values), self._sizer.state
+        memory = self._results.update(state.memory, weight, outward, inward, varies)
+        self._sizer.state = replace(state, memory=memory)
+        if self._results.gathers and memory.results > self._limit:
+            count = self._results.count if varies or self.items.length is None else self.items.length
             raise BudgetError(
-                f"the results of {count:,} items take {format_bytes(results)}; the budget is "
+                f"the results of {count:,} items take {format_bytes(memory.results)}; the budget is "
                 f"{format_bytes(self._limit)}. Pass out= to write them to disk as they come."
             )
 

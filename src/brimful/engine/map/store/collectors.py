@@ -11,6 +11,7 @@ import numpy as np
 
 from ....core.base import pytree
 from ....core.base.background import BackgroundThread
+from ....core.base.gather import Gatherer, assemble
 from ..batch import BatchResult
 
 
@@ -20,6 +21,7 @@ class MemoryCollector:
     def __init__(self, length: int | None) -> None:
         self._length = length
         self._whole: pytree.Tree | None = None
+        self._gatherer: Gatherer | None = None
         self._parts: list[pytree.Tree] = []
         self._index: list[np.ndarray] = []
         self._missing: list[np.ndarray] = []
@@ -34,19 +36,17 @@ class MemoryCollector:
             self._parts.append(part)
             self._index.append(index)
         else:
-            if self._whole is None:
-                length = self._length
-                self._whole = pytree.apply(done.values, lambda tensor: tensor.new_empty((length, *tensor.shape[1:])))
-            pytree.put_rows(self._whole, index, done.values)
+            self._gatherer = self._gatherer or Gatherer(done.values, self._length)
+            self._gatherer.put(index, done.values)
 
     def values(self, count: int | None = None) -> pytree.Tree | None:
         """All values in the order of the items, of which there are so many."""
         if self._parts:
-            self._whole = pytree.assemble(self._parts, self._index, self._missing)
-            self._parts = []
-        elif self._whole is not None:
+            self._whole = assemble(self._parts, self._index, self._missing)
+        elif self._gatherer is not None:
             for index in self._missing:
-                pytree.put_rows(self._whole, index, pytree.blank_rows(self._whole, len(index)))
+                self._gatherer.blank(index)
+            self._whole, self._gatherer = self._gatherer.whole(), None
         self._missing = []
         return self._whole
 

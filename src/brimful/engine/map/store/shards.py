@@ -21,6 +21,7 @@ import pyarrow.parquet as pq
 
 from ....core.base import arrow, pytree
 from ....core.base.errors import BrimfulWarning, CorruptError, InputError, StorageError
+from ....core.base.gather import assemble
 from ....core.runs import fingerprint, parquet
 from ....core.runs.files import write_atomic
 from ..batch import BatchResult, Status
@@ -232,7 +233,7 @@ class Shards:
             else:
                 missing.append(items)
         self._check_cover([*index, *missing], count)
-        return pytree.assemble(parts, index, missing)
+        return assemble(parts, index, missing)
 
     def _check_cover(self, index: list[np.ndarray], count: int | None) -> None:
         items = np.sort(np.concatenate(index)) if index else np.array([], np.int64)

@@ -6,7 +6,7 @@ from typing import Any
 from torch import Tensor
 
 from ....core.base.errors import InputError
-from ....data.ragged import Ragged
+from ....core.base.ragged import Ragged
 
 
 def count_samples(batch: Any) -> int:
@@ -47,8 +47,7 @@ def slice_batch(batch: Any, total: int, start: int, stop: int) -> Any:
         case Tensor():
             return batch[start:stop] if batch.ndim and len(batch) == total else batch
         case Ragged() if len(batch) == total:
-            first, last = int(batch.offsets[start]), int(batch.offsets[stop])  # waits for the device
-            return Ragged(batch.values[first:last], batch.offsets[start : stop + 1] - first)
+            return batch.slice_rows(start, stop)
         case Mapping():
             return {key: slice_batch(part, total, start, stop) for key, part in batch.items()}
         case tuple() | list():
