@@ -144,7 +144,8 @@ def _returned(form: Form, records: Any) -> Any:
 
 def outcomes_of(programs: Programs, samples: Sequence[Sample], values: Mapping[str, Any]) -> Outcomes:
     """The outcomes that `SampleFunction` returned for all samples."""
-    arrays = {name: np.asarray(values[name]) for name in ("status", "step", "category", "equal")}
+    names = {"status": "outcome", "step": "step", "category": "category", "equal": "equal"}
+    arrays = {name: np.asarray(values[stored]) for name, stored in names.items()}
     return Outcomes(programs, tuple(samples), **arrays, values=lambda: values["values"])
 
 

@@ -87,7 +87,7 @@ class SampleFunction:
         values = [torch.frombuffer(bytearray(row.encoded), dtype=torch.uint8) for row in rows]
         return Batch(
             {
-                "status": outcomes_NK3[:, :, 0].to(torch.int8),
+                "outcome": outcomes_NK3[:, :, 0].to(torch.int8),
                 "step": outcomes_NK3[:, :, 1].contiguous(),
                 "category": outcomes_NK3[:, :, 2].to(torch.int8),
                 "equal": torch.tensor([row.equal for row in rows], dtype=torch.int8),
