@@ -20,6 +20,8 @@ from .types import Type, value_type
 
 _BATT = ("task_id", "S", "I", "C", "log_path")
 _DEFAULT = "_get_safe_default"
+_BITS = 63  # of a number, beside its sign
+_DEEPEST = 50  # levels of a statement; Python's own limit depends on who calls
 _STATEMENTS = {
     ast.For: "a loop; write the operations out, or use apply",
     ast.While: "a loop; write the operations out, or use power",
@@ -108,11 +110,12 @@ class _FunctionReader:
     names: dict[str, int] = field(default_factory=dict)
     lists: dict[str, list[Record]] = field(default_factory=dict)
     returned: tuple[list[Record], list[Record]] | None = None
+    form: Form = Form.SOLVER
 
     def read(self) -> Program | None:
         """The program; None where it has problems, which are then in `problems`."""
         try:
-            form = self._parameters()
+            self.form = self._parameters()
         except _Refused as refused:
             self._note(refused)
             return None
@@ -133,7 +136,7 @@ class _FunctionReader:
         outputs, scores = self.returned
         return Program(
             self.function.name,
-            form,
+            self.form,
             self.file,
             tuple(self.nodes),
             tuple(self.lines),
@@ -182,6 +185,9 @@ class _FunctionReader:
     def _statement(self, statement: ast.stmt) -> None:
         if self.returned is not None:
             raise _Refused(statement, "return", "code after the return is never reached; remove it")
+        if _depth(statement) > _DEEPEST:
+            text = f"it is nested more than {_DEEPEST} levels deep; assign its parts to names of their own"
+            raise _Refused(statement, type(statement).__name__.lower(), text)
         match statement:
             case ast.Pass() | ast.Expr(value=ast.Constant()):
                 return
@@ -231,7 +237,7 @@ class _FunctionReader:
                 orelse=[],
                 finalbody=[],
             ) if name == other and function == _DEFAULT:
-                if any(isinstance(arg, ast.Call) for arg in call.args):
+                if any(isinstance(part, ast.Call) for part in (call.func, *call.args)):
                     raise _Refused(call, "try", "one operation per try: assign the inner call to a name of its own")
                 guard = _Guard(_exceptions(kinds), None)
                 if not (isinstance(call.func, ast.Name) and call.func.id == default.id):
@@ -252,6 +258,8 @@ class _FunctionReader:
         match value:
             case ast.Tuple(elts=[ast.Name(id=outputs), ast.Name(id=scores)]) if {outputs, scores} <= set(self.lists):
                 self.returned = self.lists[outputs], self.lists[scores]
+            case _ if self.form is Form.BATT:
+                raise _Refused(value, "return", "a batt ends with `return o, s`, the lists of its outputs and scores")
             case _:
                 self.returned = [(self._expression(value),)], []
 
@@ -330,15 +338,29 @@ def _constant(value: ast.expr, texts: bool) -> Node:
     """A constant written out: a number, True, False, or a tuple of these; in records also a text or None."""
     match value:
         case ast.Constant(value=bool() | int() as number):
-            return Node(Kind.CONSTANT, value=number, type=value_type(number))
+            return _number(number, value)
         case ast.Constant(value=str() | None as text) if texts:
             return Node(Kind.CONSTANT, value=text)
         case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() as number)):
-            return Node(Kind.CONSTANT, value=-number, type=value_type(-number))
+            return _number(-number, value)
         case ast.Tuple(elts=parts):
             whole = tuple(_constant(part, texts).value for part in parts)
             return Node(Kind.CONSTANT, value=whole, type=value_type(whole))
     raise _Refused(value, _text(value), f"{_kind(value)} is not part of a program")
+
+
+def _number(number: int, at: ast.expr) -> Node:
+    if number.bit_length() > _BITS:
+        raise _Refused(at, "number", f"a number of {number.bit_length():,} bits; programs have integers of 64 bits")
+    return Node(Kind.CONSTANT, value=number, type=value_type(number))
+
+
+def _depth(node: ast.AST) -> int:
+    """The levels of a syntax tree, counted without recursion."""
+    depth, level = 0, [node]
+    while level:
+        depth, level = depth + 1, [child for parent in level for child in ast.iter_child_nodes(parent)]
+    return depth
 
 
 def _kind(value: ast.expr) -> str:
