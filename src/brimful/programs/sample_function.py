@@ -34,7 +34,7 @@ _KEPT = 8  # executors for the programs of one task that are kept: samples come 
 
 @dataclass(frozen=True, slots=True)
 class EncodedSample:
-    """A sample as bytes; `task` is the number of its task."""
+    """A sample as bytes; `task` is the number of its task and demonstrations."""
 
     task: int
     grid: bytes
@@ -64,12 +64,12 @@ class SampleFunction:
         self.sources: tuple[SourceText, ...] = programs.sources
         self.operations: dict[str, Operation] = registered()
         self.on_error, self.pair_by_name, self.merged = on_error, pair_by_name, merged
-        numbers = {name: number for number, name in enumerate(dict.fromkeys(sample.task for sample in samples))}
-        self.tasks = tuple(numbers)
-        demonstrations = {sample.task: sample.S for sample in samples}
-        self.demonstrations = tuple(encode(demonstrations[name]) for name in self.tasks)
+        tasks = dict.fromkeys((sample.task, sample.S) for sample in samples)
+        numbers = {task: number for number, task in enumerate(tasks)}
+        self.tasks = tuple(name for name, _ in tasks)
+        self.demonstrations = tuple(encode(shown) for _, shown in tasks)
         self.samples = tuple(
-            EncodedSample(numbers[sample.task], encode(sample.I), encode(sample.C), sample.problem)
+            EncodedSample(numbers[sample.task, sample.S], encode(sample.I), encode(sample.C), sample.problem)
             for sample in samples
         )
         self._running: _Running | None = None
@@ -83,7 +83,7 @@ class SampleFunction:
         running = self._running
         rows = [running.sample(number) for number in index_N.tolist()]
         outcomes = torch.tensor([[tuple(outcome) for outcome in row.outcomes] for row in rows], dtype=torch.int32)
-        outcomes_NK3 = outcomes.reshape(len(rows), -1, 3)
+        outcomes_NK3 = outcomes.reshape(len(rows), running.candidates, 3)
         values = [torch.frombuffer(bytearray(row.encoded), dtype=torch.uint8) for row in rows]
         return Batch(
             {
@@ -118,7 +118,7 @@ class _Running:
         self._programs = reload(function.sources)
         counts = [len(program.outputs) for program in self._programs]
         starts = [sum(counts[:number]) for number in range(len(counts))]
-        self._candidates = sum(counts)
+        self.candidates = sum(counts)
         self._ranges = [range(start, start + count) for start, count in zip(starts, counts, strict=True)]
         self._all = tuple(range(len(self._programs)))
         self._executors: dict[tuple[int, ...], Sequential] = {}
@@ -127,7 +127,7 @@ class _Running:
     def sample(self, number: int) -> _Row:
         """Runs all programs that are meant for a sample."""
         sample = self._function.samples[number]
-        outcomes, equal = [_NOT_RUN] * self._candidates, [-1] * self._candidates
+        outcomes, equal = [_NOT_RUN] * self.candidates, [-1] * self.candidates
         records: list[Any] = [None] * len(self._programs)
         name = self._function.tasks[sample.task]
         chosen = programs_for(name, self._programs) if self._function.pair_by_name else self._all
@@ -137,12 +137,12 @@ class _Running:
             target = decode(sample.reference)
             executor = self._executor(chosen)
             evaluation = executor.evaluate(Arguments(name, self._task[1], decode(sample.grid), target))
-            found = iter(executor.outcomes(evaluation))
+            by_candidate = iter(executor.outcomes(evaluation))
+            escaped = [node for node, failure in evaluation.failures.items() if failure.escaped]
             for program, of in zip(chosen, executor.graph.programs, strict=True):
-                ended = False
+                ended = any(node in of.steps for node in escaped)
                 for at, record in zip(self._ranges[program], of.outputs, strict=True):
-                    outcomes[at] = next(found)
-                    ended = outcomes[at].status is ProgramStatus.FAILED
+                    outcomes[at] = next(by_candidate)
                     if target:
                         equal[at] = int(not ended and evaluation.values[record[-1]] == target)
                 if not ended:

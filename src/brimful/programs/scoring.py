@@ -1,7 +1,7 @@
 """Which programs solve which tasks, and what to submit.
 
-A candidate solves a task on its demonstrations when its output is the target of every demonstration pair; the task is
-solved when the test pairs with a known target are right too.
+A candidate solves a task on its demonstrations when its output is the target of every demonstration pair that has one;
+the task is solved when the test pairs with a known target are right too. A flagged pair counts as not right.
 """
 
 from __future__ import annotations
@@ -33,9 +33,10 @@ def scores(outcomes: Outcomes) -> pa.Table:
     ran = outcomes.status != ProgramStatus.NOT_RUN
     for task, samples in outcomes.by_task().items():
         of_train = np.array([outcomes.samples[index].kind == "train" for index in samples])
+        has_target = np.array([bool(outcomes.samples[index].C or outcomes.samples[index].problem) for index in samples])
         right, known = equal[samples] == 1, equal[samples] >= 0
         for column in np.flatnonzero(ran[samples].any(axis=0)).tolist():
-            train, test = right[of_train, column], right[~of_train, column]
+            train, test = right[of_train & has_target, column], right[~of_train, column]
             with_target = int(known[~of_train, column].sum())
             demonstrated = bool(len(train)) and bool(train.all())
             solved = (

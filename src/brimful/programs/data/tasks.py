@@ -78,9 +78,9 @@ def as_grid(rows: Any) -> Grid:
     if max(len(grid), *widths) > SIDE:
         raise InputError(f"a grid is {len(grid)} x {len(grid[0])}; at most {SIDE} x {SIDE} is allowed")
     for row in grid:
-        for color in row:
-            if type(color) is not int or not 0 <= color < COLORS:
-                raise InputError(f"a grid has the color {color!r}; colors are whole numbers from 0 to {COLORS - 1}")
+        if set(map(type, row)) != {int} or min(row) < 0 or max(row) >= COLORS:
+            color = next(color for color in row if type(color) is not int or not 0 <= color < COLORS)
+            raise InputError(f"a grid has the color {color!r}; colors are whole numbers from 0 to {COLORS - 1}")
     return grid
 
 
@@ -150,11 +150,8 @@ def as_samples(given: Sequence[Any]) -> list[Sample]:
         name, shown, grid, reference = item
         try:
             demonstrations = tuple((as_grid(before), as_grid(after)) for before, after in shown)
-            samples.append(
-                Sample(
-                    str(name), "test", number, demonstrations, as_grid(grid), as_grid(reference) if reference else ()
-                )
-            )
+            target = () if reference is None or len(reference) == 0 else as_grid(reference)
+            samples.append(Sample(str(name), "test", number, demonstrations, as_grid(grid), target))
         except (InputError, TypeError, ValueError) as error:
             samples.append(Sample(str(name), "test", number, (), (), (), str(error)))
     return samples

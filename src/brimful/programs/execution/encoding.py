@@ -17,11 +17,17 @@ from ...core.base.errors import CorruptError
 from ..vocabulary.order import ordered
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class FunctionName:
-    """A function that was encoded."""
+    """A function that was encoded. It has its place in the canonical order by its name, as a function does."""
 
     name: str
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "__qualname__", self.name)
+
+    def __call__(self, *args: Any) -> Any:
+        raise TypeError(f"{self.name} is only the name of a function; run the program to get the function itself")
 
 
 def encode(value: Any) -> bytes:
