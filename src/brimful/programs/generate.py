@@ -29,6 +29,7 @@ def batt(task_id, S, I, C, log_path):
 _CAUGHT = (
     "(TypeError, AttributeError, ValueError, IndexError, KeyError, ZeroDivisionError, StopIteration, RecursionError)"
 )
+_IDLE_ROUNDS = 50  # without anything new
 
 
 def generate(
@@ -42,6 +43,9 @@ def generate(
         mutation_rate: the share of steps in which an argument or the operation is replaced by another of its type.
             Programs are merged as they are, once each, before mutated copies of them.
         programs: solvers to merge; by default our own.
+
+    Raises:
+        ConfigError: an option is out of range, or the programs are too few and too short to grow so far.
     """
     if operations < 1:
         raise ConfigError(f"operations is {operations}; give a whole number from 1 on")
@@ -50,8 +54,12 @@ def generate(
     sources = [program for program in (programs or load(SOLVERS)) if program.form is Form.SOLVER]
     if not sources:
         raise ConfigError("no solvers to merge; give at least one")
-    rng, builder = random.Random(seed), _Builder(operations)
+    rng, builder, idle = random.Random(seed), _Builder(operations), 0
     while not builder.full:
+        if idle == _IDLE_ROUNDS:
+            reached = f"at {builder.count} nothing new comes; give more of them"
+            raise ConfigError(f"these programs cannot grow to {operations} operations: {reached}")
+        start = builder.count
         first_round = not builder.outputs
         for program in rng.sample(sources, len(sources)):
             if builder.full:
@@ -62,6 +70,7 @@ def generate(
             builder.add(replace(program, nodes=nodes))
             if not first_round and builder.count == before:  # nothing new: change at least something
                 builder.add(replace(program, nodes=mutated(program, rng, 1.0)))
+        idle = 0 if builder.count > start else idle + 1
     return builder.text(len(sources), seed)
 
 
@@ -116,14 +125,14 @@ class _Builder:
 
     def add(self, program: Program) -> None:
         """Adds the live steps of a program, as far as there is room, and its output."""
-        names, last = dict[int, str](), None
+        names, output = dict[int, str](), None
         for index in program.live():
             node = program.nodes[index]
             if node.computed and self.full:
                 break
-            names[index] = last = self._name(node, [names[arg] for arg in node.args])
-        output = names.get(program.outputs[0][0], last)
-        if output is None or not output.startswith("t"):
+            names[index] = self._name(node, [names[arg] for arg in node.args])
+            output = names[index] if node.computed else output
+        if output is None:
             return
         self.outputs += 1
         task = program.name.removeprefix("solve_")

@@ -62,7 +62,8 @@ class SampleFunction:
         merged: bool = True,
     ) -> None:
         self.sources: tuple[SourceText, ...] = programs.sources
-        self.operations: dict[str, Operation] = registered()
+        used = {node.name for program in programs for node in program.nodes if node.operation is not None}
+        self.operations: dict[str, Operation] = {name: own for name, own in registered().items() if name in used}
         self.on_error, self.pair_by_name, self.merged = on_error, pair_by_name, merged
         tasks = dict.fromkeys((sample.task, sample.S) for sample in samples)
         numbers = {task: number for number, task in enumerate(tasks)}

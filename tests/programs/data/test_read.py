@@ -52,7 +52,7 @@ def test_a_folder_of_tasks(tmp_path: Path):
     assert [task.id for task in tasks] == ["a", "b"]
     assert tasks[0].train == (programs.Pair(((1, 2),), ((2, 1),)),)
     assert [pair.output for pair in tasks[1].test] == [None, None]
-    with pytest.raises(InputError, match="no task of the split 'evaluation' in .* it has training"):
+    with pytest.raises(InputError, match=r"no task of the split 'evaluation' in .* it has training"):
         programs.read_tasks(tmp_path, "evaluation")
 
 

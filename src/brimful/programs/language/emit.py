@@ -7,6 +7,9 @@ that failed; None writes nothing.
 
 from __future__ import annotations
 
+import keyword
+import re
+
 from .graph import Graph, GraphProgram
 from .program import Form, Kind, Node
 from .types import constant_empty
@@ -26,6 +29,17 @@ def batt(task_id, S, I, C, log_path=None):
     o = []
     s = []
 '''
+
+
+_TAKEN = {"I", "S", "C", "task_id", "log_path", "o", "s", "batt", "failures"} | {
+    *("Failures", "begin", "constant_empty", "default_of", "operations", "unpacked")
+}
+
+
+def may_name(name: str) -> bool:
+    """Whether an operation may have a name: one that Python or an emitted module uses otherwise it may not."""
+    usable = name.isidentifier() and not keyword.iskeyword(name) and not name.startswith("_")
+    return usable and name not in _TAKEN and not re.fullmatch(r"t\d+", name)
 
 
 def emit(graph: Graph, vocabulary: str, title: str = "Programs over grids.") -> str:
@@ -57,7 +71,7 @@ def _imports(graph: Graph, vocabulary: str) -> str:
     called = sorted(used)
     lines = [f"_OPERATIONS = operations({vocabulary!r}, {tuple(called)!r})"]
     lines += [f"{name} = _OPERATIONS[{name!r}].function" for name in called]
-    lines += [f"{name}_value = _OPERATIONS[{name!r}].value" for name in called]
+    lines += [f"_value_{name} = _OPERATIONS[{name!r}].value" for name in called]
     return "\n".join(lines) + "\n"
 
 
@@ -69,14 +83,14 @@ def _assignment(index: int, node: Node) -> list[str]:
         case Kind.CONSTANT:
             return [f"    t{index} = {node.value!r}"]
         case Kind.FUNCTION:
-            return [f"    t{index} = {node.name}_value"]
+            return [f"    t{index} = _value_{node.name}"]
         case Kind.ITEM:
             call = f"unpacked({args[0]}, {node.value[0]}, {node.value[1]})"
         case Kind.CALL:
             call = f"{args[0]}({', '.join(args[1:])})"
         case Kind.OPERATION:
             call = f"{node.name}({', '.join(args)})"
-    caught = "Exception" if node.catches is None else f"({', '.join(sorted(node.catches))},)"
+    caught = "Exception" if node.catches is None else repr(tuple(sorted(node.catches))).replace("'", "")
     return [
         "    begin()",
         "    try:",

@@ -7,7 +7,10 @@ from dataclasses import replace
 from typing import Any, overload
 
 from ...core.base.errors import ConfigError
+from ..language.emit import may_name
 from ..language.operation import Operation, Vocabulary, declared
+from .arc import ARC
+from .batt import BATT
 
 _REGISTERED: dict[str, Operation] = {}
 
@@ -31,6 +34,9 @@ def operation(
         name: by which programs call it; the function's own by default.
         batched: the same over all samples at once, where there is such a form.
 
+    Raises:
+        ConfigError: a vocabulary has that name already, or no operation can have it.
+
     Example:
         >>> from brimful import programs
         >>> @programs.operation
@@ -40,8 +46,14 @@ def operation(
 
     def register(function: Function) -> Function:
         new = replace(declared(function, name), batched=batched)
-        if not new.name.isidentifier():
-            raise ConfigError(f"an operation named {new.name!r}; give name= a Python identifier")
+        if not may_name(new.name):
+            raise ConfigError(
+                f"an operation named {new.name!r}; give name= a Python identifier without a leading underscore that is "
+                "no keyword, no input (I, S, C) and no name of a step (t1)"
+            )
+        for vocabulary in (ARC, BATT):
+            if new.name in vocabulary or new.name in vocabulary.constants:
+                raise ConfigError(f"an operation named {new.name!r}, as one of {vocabulary.name}; give name= another")
         _REGISTERED[new.name] = new
         return function
 
@@ -55,18 +67,11 @@ def registered() -> dict[str, Operation]:
 
 def install(operations: Mapping[str, Operation]) -> None:
     """Adds operations that were registered in another process."""
-    _REGISTERED.update(operations)
+    _REGISTERED.update({name: replace(operation) for name, operation in operations.items()})  # made anew: see Operation
 
 
 def extended(vocabulary: Vocabulary) -> Vocabulary:
-    """A vocabulary with the registered operations.
-
-    Raises:
-        ConfigError: one of them has a name that the vocabulary uses already.
-    """
-    for name in _REGISTERED:
-        if name in vocabulary.operations or name in vocabulary.constants:
-            raise ConfigError(f"a registered operation is named {name!r}, as one of {vocabulary.name}; rename it")
+    """A vocabulary with the registered operations."""
     if not _REGISTERED:
         return vocabulary
     return replace(vocabulary, operations={**vocabulary.operations, **_REGISTERED})
