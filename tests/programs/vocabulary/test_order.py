@@ -113,3 +113,8 @@ def test_the_order_does_not_depend_on_the_hash_seed():
         for seed in (1, 2, 3)
     }
     assert len(outputs) == 1
+
+
+def test_nan_comes_after_all_other_numbers():
+    assert [str(value) for value in ordered({float("nan"), 3, float("inf"), (0,)})] == ["3", "inf", "nan", "(0,)"]
+    assert least({float("nan"), 3}) == 3

@@ -94,7 +94,7 @@ def objects(grid: Grid, univalued: Boolean, diagonal: Boolean, without_bg: Boole
     height, width = len(grid), len(grid[0])
     rows = grid if rectangular(grid) else [[grid[i][j] for j in range(width)] for i in range(height)]
     reserve(height * width)
-    return frozenset(components(rows, background, univalued, diagonal))
+    return frozenset(map(frozenset, components(rows, background, univalued, diagonal)))
 
 
 def partition(grid: Grid) -> Objects:

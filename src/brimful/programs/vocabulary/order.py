@@ -3,7 +3,7 @@
 Python's own order of a set depends on how the set came about, so that two equal sets may have different first
 elements. Here the order is a function of the elements alone:
 
-    numbers            ascending; True is 1, False is 0
+    numbers            ascending; True is 1, False is 0; NaN after all others
     tuples             after numbers; lexicographic: cells by color, then row, then column
     sets               after tuples; larger sets first, those of one size by their sorted elements, lexicographic
     None               after sets
@@ -56,7 +56,7 @@ def greatest(container: Iterable[Any]) -> Any:
 def canonical_key(value: Any) -> tuple[Any, ...]:
     """A key that orders any values of programs canonically."""
     if isinstance(value, (int, float)):
-        return (0, value)
+        return (0, value) if value == value else (0.5,)
     if isinstance(value, tuple):
         return (1, tuple(map(canonical_key, value)))
     if isinstance(value, (frozenset, set)):

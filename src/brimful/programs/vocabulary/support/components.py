@@ -1,19 +1,22 @@
-"""Connected components of the cells of a grid."""
+"""Connected components of the cells of a grid, whatever a cell is made of."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from itertools import chain
 from typing import Any
 
-Cell = tuple[Any, tuple[int, int]]
-
 
 def components(
-    rows: Sequence[Sequence[Any]], background: Any, univalued: bool, diagonal: bool
-) -> list[frozenset[Cell]]:
-    """The components of the cells that are not background.
+    rows: Sequence[Sequence[Any]],
+    background: Any,
+    univalued: bool,
+    diagonal: bool,
+    cells: Callable[[Iterable[Any], Iterable[tuple[int, int]]], Iterable[Any]] = zip,
+    by_distance: bool = False,
+) -> list[list[Any]]:
+    """The components of the cells that are not background, by their first cells in reading order.
 
     The grid becomes one list with a border, in which cells that have been visited turn into background.
 
@@ -22,6 +25,9 @@ def components(
         background: the color that belongs to no component; None for no color.
         univalued: only cells of equal color are connected.
         diagonal: cells that share only a corner are connected too.
+        cells: makes cells of colors and locations; (color, (i, j)) by default.
+        by_distance: the cells of a component are in order, by the number of steps from the first of them, and those
+            at one distance in reading order; by default they are in any order.
     """
     height, width = len(rows), len(rows[0])
     if width == 0:
@@ -33,7 +39,7 @@ def components(
     steps = (1, -1, stride, -stride)
     if diagonal:
         steps += (stride + 1, stride - 1, 1 - stride, -1 - stride)
-    places = _places(height, width)
+    made = list(cells(colors, _places(height, width)))
     found = []
     for start, value in enumerate(unvisited):
         if value == background:
@@ -52,8 +58,21 @@ def components(
                     if unvisited[member + step] != background:
                         unvisited[member + step] = background
                         members.append(member + step)
-        found.append(frozenset([(colors[member], places[member]) for member in members]))
+        if by_distance:
+            members = _by_distance(members, steps)
+        found.append([made[member] for member in members])
     return found
+
+
+def _by_distance(members: list[int], steps: tuple[int, ...]) -> list[int]:
+    """The places of a component by their distance from the first of them."""
+    unvisited = set(members[1:])
+    arranged, layer = [], members[:1]
+    while layer:
+        arranged += layer
+        layer = sorted(unvisited.intersection([member + step for member in layer for step in steps]))
+        unvisited.difference_update(layer)
+    return arranged
 
 
 @lru_cache(maxsize=1024)
