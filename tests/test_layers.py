@@ -13,7 +13,6 @@ from .helpers.paths import ROOT
 SOURCE = ROOT / "src" / "brimful"
 FACES = ("cli", "service")
 EXEMPT = ("__init__.py", "__main__.py", "core/declare/registry.py")  # the surface, and what loads workloads by name
-WORKLOADS = ("programs",)  # beside the folders that have a workload.py
 FLOORS = ("core/base", "core/runs", "core/memory", "core/declare", "data", "engine/distributed", "engine")
 
 
@@ -22,7 +21,7 @@ def layer(root: Path, module: tuple[str, ...]) -> tuple[int, str]:
     path = "/".join(module)
     if module[0] in FACES:
         return len(FLOORS) + 1, module[0]
-    if module[0] in WORKLOADS or (root / module[0] / "workload.py").exists():
+    if (root / module[0] / "workload.py").exists():
         return len(FLOORS), module[0]
     for height, floor in enumerate(FLOORS):
         if path == floor or path.startswith(floor + "/"):
