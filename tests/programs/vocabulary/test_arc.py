@@ -8,6 +8,8 @@ from brimful.programs.language.types import Type
 from brimful.programs.vocabulary import arc
 from brimful.programs.vocabulary.arc import ARC
 
+from . import test_containers, test_grids, test_higher_order, test_objects, test_patches, test_scalars
+
 OPERATIONS = """
     add adjacent apply argmax argmin asindices asobject astuple backdrop bordering both bottomhalf box branch
     canvas cellwise center centerofmass chain cmirror color colorcount colorfilter combine compose compress
@@ -28,6 +30,8 @@ CONSTANTS = """
     F T ZERO ONE TWO THREE FOUR FIVE SIX SEVEN EIGHT NINE TEN NEG_ONE NEG_TWO DOWN RIGHT UP LEFT ORIGIN UNITY NEG_UNITY
     UP_RIGHT DOWN_LEFT ZERO_BY_TWO TWO_BY_ZERO TWO_BY_TWO THREE_BY_THREE
 """
+
+CLOSURES = {"compose", "chain", "matcher", "rbind", "lbind", "power", "fork"}  # in test_higher_order.py, by their calls
 
 
 def test_the_160_operations_are_there():
@@ -68,3 +72,13 @@ def test_operations_declare_the_types_of_all_their_arguments(name):
 )
 def test_declared_types(name, arguments, result):
     assert (ARC[name].arguments, ARC[name].result) == (arguments, result)
+
+
+@pytest.mark.parametrize("name", OPERATIONS.split())
+def test_every_operation_has_its_own_expectation(name):
+    tested = {
+        function.__name__
+        for module in (test_containers, test_grids, test_higher_order, test_objects, test_patches, test_scalars)
+        for function, *_ in module.VALUES
+    }
+    assert name in tested | CLOSURES

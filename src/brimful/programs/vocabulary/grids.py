@@ -149,8 +149,8 @@ def canvas(value: Integer, dimensions: IJ) -> Grid:
 
 def index(grid: Grid, loc: IJ) -> Integer:
     """The color at a location; None outside of the grid."""
-    i, j = loc
+    i, j = ordered(loc)
     height, width = len(grid), len(grid[0])
     if not (0 <= i < height and 0 <= j < width):
         return None
-    return grid[i][j]
+    return grid[loc[0]][loc[1]]

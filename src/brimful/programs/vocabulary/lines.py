@@ -9,6 +9,7 @@ from ..language.types import IJ, Indices, Patch
 from .bound import plus as _plus
 from .bound import reserve, reserve_range
 from .bound import times as _times
+from .order import ordered
 from .patches import leftmost, lowermost, lrcorner, rightmost, toindices, ulcorner, uppermost
 
 
@@ -39,8 +40,8 @@ def neighbors(loc: IJ) -> Indices:
 
 def connect(a: IJ, b: IJ) -> Indices:
     """The locations on the straight or diagonal line between two; none where there is no such line."""
-    ai, aj = a
-    bi, bj = b
+    ai, aj = ordered(a)
+    bi, bj = ordered(b)
     rows = range(min(ai, bi), max(ai, bi) + 1)
     columns = range(min(aj, bj), max(aj, bj) + 1)
     if ai == bi:
@@ -79,8 +80,11 @@ def backdrop(patch: Patch) -> Indices:
         return frozenset()
     top, left = ulcorner(toindices(patch))
     bottom, right = lrcorner(patch)
-    rows, columns = range(top, bottom + 1), range(left, right + 1)
-    reserve(max(bottom - top + 1, 0) * max(right - left + 1, 0))
+    rows = range(top, bottom + 1)
+    if not rows:
+        return frozenset()
+    columns = range(left, right + 1)
+    reserve((bottom - top + 1) * max(right - left + 1, 0))
     return frozenset(itertools.product(rows, columns))
 
 

@@ -132,11 +132,11 @@ def occurrences(grid: Grid, obj: Object) -> Indices:
     found = locations(max(height - rows + 1, 0), max(width - columns + 1, 0))
     if not found:
         return frozenset()
+    reserve(len(found) * len(normalized) // 256)
     if type(obj) is not frozenset or not rectangular(grid):
         cells = ordered(normalized)
         return frozenset([(i, j) for i, j in found if _occurs(grid, height, width, i, j, cells)])
     for value, (a, b) in ordered(normalized):
-        reserve(len(found) // 8)
         found = [(i, j) for i, j in found if grid[i + a][j + b] == value]
     return frozenset(found)
 

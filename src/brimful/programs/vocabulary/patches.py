@@ -11,11 +11,13 @@ from itertools import repeat
 from typing import Any as Value
 
 from ..language.types import IJ, Boolean, Indices, Integer, Object, Patch, Piece
-from .bound import reserve
+from .bound import bounded, reserve
 from .containers import first as _first
 from .order import ordered
 from .support.evaluate import any_order
 from .support.extents import extent
+
+_FAR = 1 << 60
 
 
 def toindices(patch: Patch) -> Indices:
@@ -45,12 +47,17 @@ def shift(patch: Patch, directions: IJ) -> Patch:
     """The patch, moved by a vector."""
     if len(patch) == 0:
         return patch
-    di, dj = directions
+    di, dj = ordered(directions)
     if type(patch) is frozenset and type(di) is int and type(dj) is int:
         try:
-            return _shifted(patch, type(next(iter(patch))[1]) is tuple, di, dj)
+            moved = _shifted(patch, type(next(iter(patch))[1]) is tuple, di, dj)
         except (TypeError, ValueError, IndexError, KeyError):
             pass  # not a patch of one kind
+        else:
+            if abs(di) > _FAR or abs(dj) > _FAR:
+                for reached in extent(moved) or ():
+                    bounded(reached)
+            return moved
     return any_order(lambda cells: _shifted(cells, isinstance(_first(patch)[1], tuple), di, dj), patch)
 
 
@@ -189,8 +196,8 @@ def hperiod(obj: Object) -> Integer:
     """The smallest horizontal shift that maps an object onto itself, as far as it reaches; its width if none does."""
     normalized = normalize(obj)
     columns = width(normalized)
+    reserve(len(normalized) * columns // 8)
     for period in range(1, columns):
-        reserve(len(normalized))
         if all((c, (i, j - period)) in normalized for c, (i, j) in normalized if j >= period):
             return period
     return columns
@@ -200,8 +207,8 @@ def vperiod(obj: Object) -> Integer:
     """The smallest vertical shift that maps an object onto itself, as far as it reaches; its height if none does."""
     normalized = normalize(obj)
     rows = height(normalized)
+    reserve(len(normalized) * rows // 8)
     for period in range(1, rows):
-        reserve(len(normalized))
         if all((c, (i - period, j)) in normalized for c, (i, j) in normalized if i >= period):
             return period
     return rows
