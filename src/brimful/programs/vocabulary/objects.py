@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import chain
 from typing import Any as Value
 
@@ -94,7 +95,7 @@ def objects(grid: Grid, univalued: Boolean, diagonal: Boolean, without_bg: Boole
     height, width = len(grid), len(grid[0])
     rows = grid if rectangular(grid) else [[grid[i][j] for j in range(width)] for i in range(height)]
     reserve(height * width)
-    return frozenset(map(frozenset, components(rows, background, univalued, diagonal)))
+    return frozenset(map(frozenset, components(rows, background, univalued, diagonal, _cells)))
 
 
 def partition(grid: Grid) -> Objects:
@@ -139,6 +140,10 @@ def occurrences(grid: Grid, obj: Object) -> Indices:
     for value, (a, b) in ordered(normalized):
         found = [(i, j) for i, j in found if grid[i + a][j + b] == value]
     return frozenset(found)
+
+
+def _cells(colors: list[Value], rows: tuple[int, ...], columns: tuple[int, ...]) -> Iterable[Value]:
+    return zip(colors, zip(rows, columns, strict=True), strict=True)
 
 
 def _occurs(grid: Value, height: int, width: int, i: int, j: int, cells: Value) -> bool:

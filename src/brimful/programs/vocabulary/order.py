@@ -74,7 +74,8 @@ def _function_key(function: Callable[..., Any]) -> tuple[Any, ...]:
     """What tells functions apart: their names, and the values that they close over."""
     name = getattr(function, "__qualname__", type(function).__qualname__)
     module = getattr(function, "__module__", None) or ""
-    closure = getattr(function, "__closure__", None) or ()
+    named = hasattr(function, "__wrapped__")  # the safe version of an operation is told by its name
+    closure = () if named else getattr(function, "__closure__", None) or ()
     return (name, module, tuple(canonical_key(cell.cell_contents) for cell in closure))
 
 

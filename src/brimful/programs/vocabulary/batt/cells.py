@@ -15,20 +15,15 @@ _TUPLE = {tuple}
 
 
 def cells(patch: Any) -> Iterable[Any]:
-    """The elements of a patch; where not all are tuples, in canonical order, and sets among them as tuples."""
-    if isinstance(patch, (frozenset, tuple)) and set(map(type, patch)) != _TUPLE:
-        return ordered_cells(patch)
+    """The elements of a patch, in any order; sets among them as tuples in canonical order."""
+    if isinstance(patch, (frozenset, tuple)) and frozenset in set(map(type, patch)):
+        return [tuple(ordered(element)) if isinstance(element, frozenset) else element for element in patch]
     return patch
 
 
 def ordered_cells(patch: Any) -> list[Any]:
     """The elements of a patch in canonical order, and sets among them as tuples."""
     return [tuple(ordered(element)) if isinstance(element, frozenset) else element for element in ordered(patch)]
-
-
-def rows(grid: Any) -> list[Any]:
-    """The rows of a grid; of sets in place of a grid or a row, in canonical order."""
-    return [ordered(row) for row in ordered(grid)]
 
 
 def bounds(patch: Any, *sizes: int) -> tuple[int, int, int, int] | None:

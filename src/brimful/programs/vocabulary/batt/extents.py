@@ -57,7 +57,7 @@ def _extreme(patch: AnyValue, side: int, indices: Callable[[AnyValue], AnyValue]
     locations = indices(patch)
     for _, _ in cells(locations):
         pass
-    both = columns(locations)
+    both = columns(locations) if locations else ()
     return (max if side % 2 else min)(both[side // 2] if both else ())
 
 
@@ -133,6 +133,16 @@ def rightmost_o(obj: Object) -> Integer:
     return _extreme(obj, 3, toindices_o, 3)
 
 
+def sides(patch: AnyValue) -> tuple[AnyValue, AnyValue, AnyValue, AnyValue]:
+    """The first and the last row, the first and the last column, as the safe operations give them."""
+    box = bounds(patch, 2, 3)
+    if box is not None:
+        return box
+    if patch and not toindices(patch):
+        return (0, 0, 0, 0)
+    return (uppermost(patch), lowermost(patch), leftmost(patch), rightmost(patch))
+
+
 @safe
 def col_row(patch: Patch, type: Integer) -> Any:
     """An outermost row or column: 0 the last row, 1 the first row, 2 the first column, 3 the last column."""
@@ -146,86 +156,89 @@ _FIRST, _LAST = {0: min, 1: min}, {0: max, 1: max}
 _UPPER_RIGHT, _LOWER_LEFT = {0: min, 1: max}, {0: max, 1: min}
 
 
-def _corner(indices: AnyValue, sides: dict[int, Callable[..., AnyValue]]) -> tuple[AnyValue, ...]:
-    """The extreme of every column of indices, by the side that a corner is on."""
-    box = bounds(indices, 2)
+def _corner(
+    patch: AnyValue, sides: dict[int, Callable[..., AnyValue]], indices: Callable[[AnyValue], AnyValue], *sizes: int
+) -> tuple[AnyValue, ...]:
+    """The extreme of every column of the locations of a patch, by the side that a corner is on."""
+    box = bounds(patch, *sizes)
     if box is not None:
         return (box[sides[0] is max], box[2 + (sides[1] is max)])
+    found = columns(indices(patch))
     if sides is _FIRST or sides is _LAST:
-        return tuple(map(sides[0], columns(indices)))
-    return tuple(sides[place](column) for place, column in enumerate(columns(indices)))
+        return tuple(map(sides[0], found))
+    return tuple(sides[place](column) for place, column in enumerate(found))
 
 
 @safe
 def ulcorner(patch: Patch) -> IJ:
     """The upper left corner of the bounding box; () of an empty patch."""
-    return _corner(toindices(patch), _FIRST)
+    return _corner(patch, _FIRST, toindices, 2, 3)
 
 
 @safe
 def ulcorner_i(indices: Indices) -> IJ:
     """The upper left corner of indices."""
-    return _corner(indices, _FIRST)
+    return _corner(indices, _FIRST, toindices_i, 2)
 
 
 @safe
 def ulcorner_o(obj: Object) -> IJ:
     """The upper left corner of an object."""
-    return _corner(toindices_o(obj), _FIRST)
+    return _corner(obj, _FIRST, toindices_o, 3)
 
 
 @safe
 def urcorner(patch: Patch) -> IJ:
     """The upper right corner of the bounding box; () of an empty patch."""
-    return _corner(toindices(patch), _UPPER_RIGHT)
+    return _corner(patch, _UPPER_RIGHT, toindices, 2, 3)
 
 
 @safe
 def urcorner_i(indices: Indices) -> IJ:
     """The upper right corner of indices."""
-    return _corner(indices, _UPPER_RIGHT)
+    return _corner(indices, _UPPER_RIGHT, toindices_i, 2)
 
 
 @safe
 def urcorner_o(obj: Object) -> IJ:
     """The upper right corner of an object."""
-    return _corner(toindices_o(obj), _UPPER_RIGHT)
+    return _corner(obj, _UPPER_RIGHT, toindices_o, 3)
 
 
 @safe
 def llcorner(patch: Patch) -> IJ:
     """The lower left corner of the bounding box; () of an empty patch."""
-    return _corner(toindices(patch), _LOWER_LEFT)
+    return _corner(patch, _LOWER_LEFT, toindices, 2, 3)
 
 
 @safe
 def llcorner_i(indices: Indices) -> IJ:
     """The lower left corner of indices."""
-    return _corner(indices, _LOWER_LEFT)
+    return _corner(indices, _LOWER_LEFT, toindices_i, 2)
 
 
 @safe
 def llcorner_o(obj: Object) -> IJ:
     """The lower left corner of an object."""
-    return _corner(toindices_o(obj), _LOWER_LEFT)
+    return _corner(obj, _LOWER_LEFT, toindices_o, 3)
 
 
 @safe
 def lrcorner(patch: Patch) -> IJ:
     """The lower right corner of the bounding box; () of an empty patch."""
-    return _corner(toindices(patch), _LAST)
+    return _corner(patch, _LAST, toindices, 2, 3)
 
 
 @safe
 def lrcorner_i(indices: Indices) -> IJ:
     """The lower right corner of indices."""
-    return _corner(indices, _LAST)
+    return _corner(indices, _LAST, toindices_i, 2)
 
 
 @safe
 def lrcorner_o(obj: Object) -> IJ:
     """The lower right corner of an object."""
-    return _corner(toindices_o(obj), _LAST)
+    return _corner(obj, _LAST, toindices_o, 3)
 
 
 @safe

@@ -9,7 +9,7 @@ from typing import Any as AnyValue
 from ...language.types import IJ, Any, Grid, Integer, Tuple
 from ..bound import reserve
 from ..order import ordered
-from .cells import rows
+from ..support.rows import rows_of
 from .safety import safe
 from .shared import bottomhalf, rot90, rot180, rot270, tophalf
 
@@ -29,7 +29,7 @@ def vmirror_t(grid: Grid) -> Grid:
 @safe
 def dmirror_t(grid: Grid) -> Grid:
     """A grid mirrored at the diagonal."""
-    return tuple(zip(*rows(grid), strict=False))
+    return tuple(zip(*rows_of(grid), strict=False))
 
 
 @safe
@@ -55,7 +55,7 @@ def mir_rot_t(grid: Grid, type: Integer) -> Grid:
 def upscale_t(grid: Grid, factor: Integer) -> Grid:
     """A grid with every cell as a square of cells."""
     larger: list[AnyValue] = []
-    for row in rows(grid):
+    for row in rows_of(grid):
         wide = _repeated(row, factor)
         reserve(len(wide) * len(range(factor)))
         larger.extend(wide for _ in range(factor))
@@ -138,7 +138,7 @@ def _agreed(value: AnyValue, other: AnyValue, fallback: AnyValue) -> AnyValue:
 @safe
 def compress(grid: Grid) -> Grid:
     """A grid without the rows and columns of one color."""
-    lines = rows(grid)
+    lines = rows_of(grid)
     drop = {j for j, column in enumerate(dmirror_t(grid)) if len(set(column)) == 1}
     kept = [row for row in lines if len(set(row)) != 1]
     return tuple([tuple([value for j, value in enumerate(row) if j not in drop]) for row in kept])

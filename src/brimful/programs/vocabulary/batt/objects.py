@@ -9,8 +9,8 @@ from typing import Any as AnyValue
 from ...language.types import Boolean, Container, Grid, Indices, Integer, Object, Objects, Tuple
 from ..order import ordered
 from ..support.components import components
-from ..support.rows import rectangular
-from .cells import bounds, cells, rows
+from ..support.rows import rectangular, rows_of
+from .cells import bounds, ordered_cells
 from .colors import mostcolor_t, palette_t
 from .grids import dmirror_t, is_no_grid
 from .regions import dneighbors, neighbors
@@ -53,8 +53,8 @@ def _plain(grid: AnyValue) -> bool:
     return rectangular(grid) and all(color == color for color in set().union(*grid))
 
 
-def _cells(colors: Iterable[AnyValue], places: Iterable[tuple[int, int]]) -> list[AnyValue]:
-    return [(i, j, color) for color, (i, j) in zip(colors, places, strict=True)]
+def _cells(colors: list[AnyValue], rows: tuple[int, ...], columns: tuple[int, ...]) -> Iterable[AnyValue]:
+    return zip(rows, columns, colors, strict=True)
 
 
 def _flood(grid: AnyValue, univalued: AnyValue, diagonal: AnyValue, background: AnyValue) -> AnyValue:
@@ -125,7 +125,7 @@ def _by_color(grid: AnyValue, palette: AnyValue) -> AnyValue:
     """The objects of a grid with the colors of a palette; an empty one for a color that does not equal itself."""
     found: dict[AnyValue, list[AnyValue]] = {color: [] for color in palette}
     if found:
-        for i, row in enumerate(rows(grid)):
+        for i, row in enumerate(rows_of(grid)):
             for j, c in enumerate(row):
                 if c in found and c == c:
                     found[c].append((i, j, c))
@@ -201,4 +201,4 @@ def occurrences(grid: Grid, obj: Object) -> Indices:
 
 def _occurs(grid: AnyValue, h: int, w: int, obj: AnyValue) -> bool:
     """Whether all cells of an object are the grid's."""
-    return all(0 <= a < h and 0 <= b < w and grid[a][b] == c for a, b, c in cells(obj))
+    return all(0 <= a < h and 0 <= b < w and grid[a][b] == c for a, b, c in ordered_cells(obj))

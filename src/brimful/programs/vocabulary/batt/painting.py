@@ -7,7 +7,8 @@ from typing import Any as AnyValue
 
 from ...language.types import IJ, Grid, Indices, Integer, Object, Patch
 from ..order import ordered
-from .cells import cells, rows
+from ..support.rows import rows_of
+from .cells import cells
 from .colors import mostcolor_t
 from .extents import toindices, ulcorner
 from .grids import crop
@@ -23,7 +24,7 @@ _COLOR = itemgetter(2)
 def fill(grid: Grid, color: Integer, patch: Patch) -> Grid:
     """A grid with the locations of a patch in one color."""
     h, w = len(grid), len(grid[0])
-    filled = [list(row) for row in rows(grid)]
+    filled = [list(row) for row in rows_of(grid)]
     for i, j in cells(toindices(patch)):
         if 0 <= i < h and 0 <= j < w:
             filled[i][j] = color
@@ -35,7 +36,7 @@ def underfill(grid: Grid, color: Integer, patch: Patch) -> Grid:
     """A grid with those locations of a patch in one color that are background."""
     h, w = len(grid), len(grid[0])
     background = mostcolor_t(grid)
-    filled = [list(row) for row in rows(grid)]
+    filled = [list(row) for row in rows_of(grid)]
     for i, j in cells(toindices(patch)):
         if 0 <= i < h and 0 <= j < w and filled[i][j] == background:
             filled[i][j] = color
@@ -57,7 +58,7 @@ def _one_by_one(obj: AnyValue) -> AnyValue:
 def paint(grid: Grid, obj: Object) -> Grid:
     """A grid with an object on it."""
     h, w = len(grid), len(grid[0])
-    painted = [list(row) for row in rows(grid)]
+    painted = [list(row) for row in rows_of(grid)]
     for i, j, c in _one_by_one(obj):
         if 0 <= i < h and 0 <= j < w:
             painted[i][j] = c
@@ -69,7 +70,7 @@ def underpaint(grid: Grid, obj: Object) -> Grid:
     """A grid with those cells of an object on it that are background."""
     h, w = len(grid), len(grid[0])
     background = mostcolor_t(grid)
-    painted = [list(row) for row in rows(grid)]
+    painted = [list(row) for row in rows_of(grid)]
     for i, j, c in _one_by_one(obj):
         if 0 <= i < h and 0 <= j < w and painted[i][j] == background:
             painted[i][j] = c
@@ -106,7 +107,7 @@ def toobject(patch: Patch, grid: Grid) -> Object:
 @safe
 def f_ofcolor(grid: Grid, color: Integer) -> Indices:
     """The locations of a color in a grid."""
-    return frozenset([(i, j) for i, row in enumerate(rows(grid)) for j, c in enumerate(row) if c == color])
+    return frozenset([(i, j) for i, row in enumerate(rows_of(grid)) for j, c in enumerate(row) if c == color])
 
 
 ofcolor = f_ofcolor

@@ -9,7 +9,8 @@ from typing import Any as AnyValue
 
 from ...language.types import Any, Callable, Container, FrozenSet, Grid, Integer, IntegerSet, Object, Tuple
 from ..order import least, ordered
-from .cells import ordered_cells, rows
+from ..support.rows import rows_of
+from .cells import ordered_cells
 from .safety import safe
 
 _NONE: AnyValue = object()
@@ -57,7 +58,7 @@ def get_nth_by_key_f(container: FrozenSet, rank: Integer, key: Callable = _itsel
 @safe
 def get_color_rank_t(grid: Grid, rank: Integer) -> Integer:
     """The color of a grid at a rank, the most common first; () where there is none."""
-    return _by_count([value for row in rows(grid) for value in row], rank, ())
+    return _by_count([value for row in rows_of(grid) for value in row], rank, ())
 
 
 @safe

@@ -8,7 +8,7 @@ from ...language.types import IJ, Indices, Integer, Patch
 from .. import lines
 from ..bound import reserve
 from ..order import ordered
-from .extents import leftmost, lowermost, lrcorner, rightmost, toindices, ulcorner, uppermost
+from .extents import lrcorner, sides, toindices, ulcorner
 from .safety import safe
 
 _EMPTY = (frozenset(), ())
@@ -62,7 +62,8 @@ def inbox(patch: Patch) -> Indices:
     """The edge of the box one step inside of the bounding box."""
     if patch in _EMPTY:
         return frozenset()
-    return _outline(uppermost(patch) + 1, leftmost(patch) + 1, lowermost(patch) - 1, rightmost(patch) - 1)
+    top, bottom, left, right = sides(patch)
+    return _outline(top + 1, left + 1, bottom - 1, right - 1)
 
 
 @safe
@@ -70,7 +71,8 @@ def outbox(patch: Patch) -> Indices:
     """The edge of the box one step outside of the bounding box."""
     if patch in _EMPTY:
         return frozenset()
-    return _outline(uppermost(patch) - 1, leftmost(patch) - 1, lowermost(patch) + 1, rightmost(patch) + 1)
+    top, bottom, left, right = sides(patch)
+    return _outline(top - 1, left - 1, bottom + 1, right + 1)
 
 
 @safe

@@ -13,7 +13,7 @@ def components(
     background: Any,
     univalued: bool,
     diagonal: bool,
-    cells: Callable[[Iterable[Any], Iterable[tuple[int, int]]], Iterable[Any]] = zip,
+    cells: Callable[[list[Any], tuple[int, ...], tuple[int, ...]], Iterable[Any]],
     by_distance: bool = False,
 ) -> list[list[Any]]:
     """The components of the cells that are not background, by their first cells in reading order.
@@ -25,7 +25,7 @@ def components(
         background: the color that belongs to no component; None for no color.
         univalued: only cells of equal color are connected.
         diagonal: cells that share only a corner are connected too.
-        cells: makes cells of colors and locations; (color, (i, j)) by default.
+        cells: makes cells of their colors, rows and columns.
         by_distance: the cells of a component are in order, by the number of steps from the first of them, and those
             at one distance in reading order; by default they are in any order.
     """
@@ -39,7 +39,7 @@ def components(
     steps = (1, -1, stride, -stride)
     if diagonal:
         steps += (stride + 1, stride - 1, 1 - stride, -1 - stride)
-    made = list(cells(colors, _places(height, width)))
+    made = list(cells(colors, *_places(height, width)))
     found = []
     for start, value in enumerate(unvisited):
         if value == background:
@@ -75,7 +75,8 @@ def _by_distance(members: list[int], steps: tuple[int, ...]) -> list[int]:
     return arranged
 
 
-@lru_cache(maxsize=1024)
-def _places(height: int, width: int) -> tuple[tuple[int, int], ...]:
-    """The locations of the list with a border; those of the border itself are never used."""
-    return tuple([(i - 1, j) for i in range(height + 2) for j in range(width + 1)])
+@lru_cache(maxsize=256)
+def _places(height: int, width: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The rows and the columns of the list with a border; those of the border itself are never used."""
+    rows = tuple([i - 1 for i in range(height + 2) for _ in range(width + 1)])
+    return rows, tuple(range(width + 1)) * (height + 2)
