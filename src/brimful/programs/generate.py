@@ -27,7 +27,7 @@ def batt(task_id, S, I, C, log_path):
     o = []
 '''
 _CAUGHT = (
-    "(TypeError, AttributeError, ValueError, IndexError, KeyError, ZeroDivisionError, StopIteration, RecursionError)"
+    "(TypeError, AttributeError, ValueError, IndexError, KeyError, ZeroDivisionError, StopIteration, RuntimeError)"
 )
 _IDLE_ROUNDS = 50  # without anything new
 

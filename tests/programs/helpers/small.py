@@ -67,9 +67,9 @@ def arc_tasks(split: str) -> tuple[programs.Task, ...]:
     return tuple(programs.read_tasks("arcagi", split))
 
 
-def arc_samples(count: int, split: str = "training", seed: int = 0) -> list[programs.Sample]:
-    """Random pairs, those of a task together."""
-    samples = samples_of(arc_tasks(split))
+def arc_samples(count: int, split: str = "training", cells: int = 900, seed: int = 0) -> list[programs.Sample]:
+    """Random pairs with inputs of at most so many cells, those of a task together."""
+    samples = [sample for sample in samples_of(arc_tasks(split)) if len(sample.I) * len(sample.I[0]) <= cells]
     chosen = sorted(random.Random(seed).sample(range(len(samples)), min(count, len(samples))))
     return [samples[index] for index in chosen]
 

@@ -2,7 +2,7 @@
 
 Every operation is one assignment. What fails yields its default, or, where the source lists exceptions and this is
 none of them, escapes from the function. `log_path` names a file to which a call appends one line of JSON per operation
-that failed; None writes nothing.
+that failed, and one for what escapes; None writes nothing.
 """
 
 from __future__ import annotations
@@ -19,21 +19,18 @@ _HEADER = '''"""{title}
 Emitted by brimful: {programs} programs, {operations} operations. Regenerate it rather than edit it.
 """
 
-from brimful.programs.execution.single_call import Failures, begin, constant_empty, default_of, operations, unpacked
+from brimful.programs.execution.single_call import {imported}
 
 {names}
 
 def batt(task_id, S, I, C, log_path=None):
     """Outputs and scores of one sample, as two lists of tuples."""
-    failures = Failures(log_path, task_id)
-    o = []
-    s = []
+    with Failures(log_path, task_id) as failures:
+        o = []
+        s = []
 '''
-
-
-_TAKEN = {"I", "S", "C", "task_id", "log_path", "o", "s", "batt", "failures"} | {
-    *("Failures", "begin", "constant_empty", "default_of", "operations", "unpacked")
-}
+_IMPORTED = ("Failures", "begin", "constant_empty", "default_of", "operations", "unpacked")
+_TAKEN = {*_IMPORTED, "I", "S", "C", "task_id", "log_path", "o", "s", "batt", "failures"}
 
 
 def may_name(name: str) -> bool:
@@ -51,18 +48,17 @@ def emit(graph: Graph, vocabulary: str, title: str = "Programs over grids.") -> 
     """
     lines = [
         _HEADER.format(
+            imported=", ".join(_IMPORTED),
             title=title.replace("\\", "/").replace('"""', ""),
             programs=len(graph.programs),
             operations=graph.merged,
             names=_imports(graph, vocabulary),
         )
     ]
-    for index, node in enumerate(graph.nodes):
-        lines += _assignment(index, node)
-    for number, program in enumerate(graph.programs):
-        lines += _appends(number, program)
-    lines += ["    failures.close()", "    return o, s", ""]
-    return "\n".join(lines)
+    body = [line for index, node in enumerate(graph.nodes) for line in _assignment(index, node)]
+    body += [line for number, program in enumerate(graph.programs) for line in _appends(number, program)]
+    lines += [f"    {line}" for line in body]
+    return "\n".join([*lines, "    return o, s", ""])
 
 
 def _imports(graph: Graph, vocabulary: str) -> str:
