@@ -16,6 +16,7 @@ from brimful.engine.train.result import TrainResult
 from brimful.gp.result import Fit
 from brimful.gpcm.result import CrossValidationResult, GPCMResult
 from brimful.nets.result import NetsResult
+from brimful.programs.result import ProgramResult
 from brimful.wpo.result import WPOResult
 
 LOOKS_UP_COLUMNS = "gpcm/data/long_table.py"  # by names that are in a variable
@@ -34,6 +35,13 @@ TINY: dict[tuple[str, str], list[dict[str, Any]]] = {
     ("gpcm", "predict"): [{"directory": "gpcm", "data": "answers.csv", "out": "gpcm.csv", "device": "cpu"}],
     ("gpcm", "report"): [{"directory": "gpcm", "out": "report"}],
     ("nets", "train"): [{"count": 4, "steps": 2, "out": "nets", "device": "cpu"}],
+    ("programs", "check"): [{"file": "solvers.py", "vocabulary": "auto"}],
+    ("programs", "compile"): [{"file": "solvers.py", "vocabulary": "arc-dsl", "out": "compiled"}],
+    ("programs", "run"): [
+        {"file": "solvers.py", "data": "tasks", "split": "all", "verify": 1, "out": "programs", "device": "cpu"}
+    ],
+    ("programs", "report"): [{"directory": "programs", "out": "report"}],
+    ("programs", "generate"): [{"operations": 3, "seed": 1, "out": "made.py"}, {"file": "solvers.py", "operations": 3}],
     ("wpo", "train"): [
         {"data": "moons", "samples": 40, "centers": 8, "steps": 2, "batch_size": 20, "out": "wpo", "device": "cpu"},
         {"data": "moons", "samples": 40, "centers": 8, "steps": 2, "batch_size": 20, "factor": "lowrank"},
@@ -70,6 +78,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     rows = [f"{task},{x / 8},{(task + x) % 5}" for task in range(3) for x in range(8)]
     (path / "points.csv").write_text("\n".join(["id,x,y", *rows]))
     rows = [f"s{student},{step},q{step},{(student + step) % 3}" for student in range(20) for step in range(5)]
+    (path / "solvers.py").write_text("def solve_a(I):\n    x1 = vmirror(I)\n    return x1\n")
+    (path / "tasks").mkdir()
+    (path / "tasks" / "a.json").write_text('{"train": [{"input": [[1, 2]], "output": [[2, 1]]}], "test": []}')
     (path / "answers.csv").write_text("\n".join(["student,order,question,response", *rows]))
     return path
 
@@ -96,7 +107,7 @@ def test_every_option_is_read_and_every_summary_has_its_keys(
 
 
 @pytest.mark.parametrize(
-    "result", [Fit, GPCMResult, CrossValidationResult, NetsResult, WPOResult, MapResult, TrainResult]
+    "result", [Fit, GPCMResult, CrossValidationResult, NetsResult, ProgramResult, WPOResult, MapResult, TrainResult]
 )
 def test_every_result_has_a_plan_and_what_was_measured(result: type):
     assert {"plan", "observed", "seconds"} <= {field.name for field in fields(result)}

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 import brimful
-from brimful import gp, gpcm, wpo
+from brimful import gp, gpcm, programs, wpo
 from brimful.core.declare.config import build
 from brimful.core.runs.context import RunContext
 from brimful.nets import commands
@@ -16,6 +16,7 @@ from brimful.nets.options import TrainConfig
 
 from ..engine.map.mapping import rows, run
 from ..engine.train import training
+from ..programs.helpers.small import small
 
 ITEMS = 40
 
@@ -58,6 +59,10 @@ def made_wpo(out: Path, **options: Any) -> wpo.WPOResult:
     return wpo.train(wpo.ScoreModel(x[:20]), x[20:], out=out, **settings)
 
 
+def made_programs(out: Path) -> programs.ProgramResult:
+    return small(out=out)
+
+
 def made_nets(out: Path) -> Any:
     config = build(TrainConfig, {"count": 30, "steps": 3, "device": "cpu", "out": out})
     return commands.train(config, RunContext())
@@ -70,6 +75,7 @@ MADE: dict[str, Callable[[Path], Any]] = {
     "gpcm": made_gpcm,
     "folds": made_folds,
     "wpo": made_wpo,
+    "programs": made_programs,
 }
 
 
@@ -95,6 +101,9 @@ def values(result: Any) -> dict[str, Any]:
         case gpcm.CrossValidationResult():
             folds = enumerate(result.folds)
             return {f"{number} {name}": value for number, fold in folds for name, value in values(fold).items()}
+        case programs.ProgramResult():
+            arrays = {name: getattr(result.outcomes, name) for name in ("status", "step", "category", "equal")}
+            return {**arrays, "outputs": list(result.outputs), "messages": result.messages}
         case wpo.WPOResult():
             return {"scores": result.scores, **result.model.state_dict(), "best_epoch": result.best_epoch}
     raise TypeError(result)

@@ -13,8 +13,8 @@ from ..core.memory.plan import Plan
 from ..core.runs.context import RunContext
 from ..core.runs.events import Warned
 from ..core.runs.files import write_atomic
-from . import generate as generator
 from .compiled import compile
+from .generate import generate
 from .language.problems import ProgramError
 from .loading import load, loads, problems_of
 from .options import CheckConfig, CompileConfig, GenerateConfig, ProgramsReportConfig, RunConfig
@@ -32,7 +32,7 @@ def run_check(config: CheckConfig, context: RunContext) -> Mapping[str, Any]:
         if programs is None:
             raise ProgramError(problems)
         for problem in problems:
-            context.events.emit(Warned(f"{problem}; it will fail on every sample, and yield its default"))
+            context.events.emit(Warned(message=f"{problem}; it will fail on every sample, and yield its default"))
         graph = programs.merge()
         summary |= {
             "programs": len(programs),
@@ -95,7 +95,7 @@ def run_report(config: ProgramsReportConfig, context: RunContext) -> Mapping[str
 def run_generate(config: GenerateConfig, context: RunContext) -> Mapping[str, Any]:
     with measured(_CPU) as summary:
         programs = None if config.file is None else list(load(config.file))
-        text = generator.generate(config.operations, config.seed, config.mutation_rate, programs)
+        text = generate(config.operations, config.seed, config.mutation_rate, programs)
         config.out.parent.mkdir(parents=True, exist_ok=True)
         write_atomic(config.out, text.encode())
         batt = loads(text)[0]

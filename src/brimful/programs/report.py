@@ -40,14 +40,14 @@ def chosen_samples(outcomes: Outcomes, count: int = _SHOWN) -> list[tuple[int, i
         if not len(columns):
             continue
         best = int(columns[right[samples][:, columns].sum(axis=0).argmax()])
-        wrong = [index for index in samples if ran[index, best] and not right[index, best]]
+        wrong = [index for index in samples if outcomes.equal[index, best] == 0]
         good = [index for index in samples if right[index, best]]
         if good and wrong:
             near.append((wrong[0], best))
         elif good:
             solved.append((good[0], best))
-        elif wrong:
-            rest.append((wrong[0], best))
+        else:
+            rest.append(((wrong or [index for index in samples if ran[index, best]])[0], best))
     half = (count + 1) // 2
     first = near[:half]
     shown = [*first, *solved[: count - len(first)]]

@@ -17,6 +17,7 @@ from ..engine.map import map, plan_map
 from ..engine.map.result import MapResult
 from .data.read import read_tasks
 from .data.tasks import Sample, as_samples, samples_of
+from .execution.sequential import ON_ERROR
 from .loading import Programs, load
 from .outcomes import outcomes_of
 from .result import ProgramResult
@@ -110,7 +111,8 @@ class Prepared:
         """The result of a map."""
         values: Any = mapped.values
         if values is None:
-            raise InputError("no sample could be run; the messages of the run say why")
+            reason = next(iter(mapped.messages.values()), "there are no samples")
+            raise InputError(f"no sample could be run: {reason}")
         return ProgramResult(
             outcomes=outcomes_of(self.programs, self.samples, values),
             messages=mapped.messages,
@@ -134,6 +136,8 @@ def prepare(
     """The arguments of `run`, checked, and those of `map` that follow."""
     if executor not in EXECUTORS:
         raise ConfigError(f"executor is {executor!r}; choose one of {', '.join(EXECUTORS)}")
+    if on_error not in ON_ERROR:
+        raise ConfigError(f"on_error is {on_error!r}; choose one of {', '.join(ON_ERROR)}")
     loaded = programs if isinstance(programs, Programs) else load(programs)
     chosen = samples_of(read_tasks(samples, split)) if isinstance(samples, str | Path) else as_samples(samples)
     if not chosen:

@@ -1,6 +1,7 @@
 """Small runs: made-up tasks and solvers, some of which fail, and samples of ARC."""
 
 import functools
+import json
 import random
 from pathlib import Path
 from typing import Any
@@ -79,3 +80,15 @@ def written(folder: Path) -> Path:
     path = folder / "solvers.py"
     path.write_text(TEXT)
     return path
+
+
+def written_tasks(folder: Path) -> Path:
+    """The tasks as a folder of JSON files."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for made in tasks():
+        pairs = {
+            part: [{"input": pair.input} | ({"output": pair.output} if pair.output else {}) for pair in of]
+            for part, of in (("train", made.train), ("test", made.test))
+        }
+        (folder / f"{made.id}.json").write_text(json.dumps(pairs))
+    return folder

@@ -1,0 +1,98 @@
+"""A run on disk: what is written, that it can be opened, resumed after a kill, and that damage is noticed."""
+
+import json
+import shutil
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+import brimful
+from brimful import BrimfulError, ChangedError, CorruptError, InputError, programs
+
+from ..helpers.stopping import Orders
+from .helpers.run_runner import work
+from .helpers.small import TEXT, small, tasks
+from .test_run import same
+
+
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, programs.ProgramResult]:
+    out = tmp_path_factory.mktemp("store") / "run"
+    return out, small(out=out)
+
+
+def test_what_is_written(stored: tuple[Path, programs.ProgramResult]):
+    out, result = stored
+    assert pq.read_table(out / "results.parquet").equals(result.table())
+    assert pq.read_table(out / "scores.parquet").equals(result.scores)
+    assert json.loads((out / "submission.json").read_text()) == result.submission()
+
+
+def test_it_is_opened_again(stored: tuple[Path, programs.ProgramResult]):
+    out, result = stored
+    for opened in (programs.load_result(out), brimful.open(out)):
+        assert isinstance(opened, programs.ProgramResult)
+        assert same(opened, result) and opened.samples == result.samples
+        assert opened.summary() == result.summary()
+        assert list(opened.outputs) == list(result.outputs)
+
+
+def test_a_finished_run_is_not_run_again(stored: tuple[Path, programs.ProgramResult]):
+    out, result = stored
+    before = {path.name: path.read_bytes() for path in out.glob("shard-*")}
+    assert same(small(out=out), result)
+    assert {path.name: path.read_bytes() for path in out.glob("shard-*")} == before
+
+
+def test_another_program_task_or_option_is_not_taken_for_the_same_run(stored: tuple[Path, programs.ProgramResult]):
+    out, _ = stored
+    for options in ({"on_error": "propagate"}, {"pair_by_name": True}):
+        with pytest.raises(ChangedError):
+            small(out=out, **options)
+    for loaded, given in ((TEXT.replace("TWO", "THREE"), tasks()), (TEXT, tasks()[:2])):
+        with pytest.raises(ChangedError):
+            programs.run(programs.loads(loaded), given, device="cpu", progress=False, out=out)
+
+
+def test_a_folder_that_is_none():
+    with pytest.raises(BrimfulError):
+        programs.load_result("nothing")
+
+
+@pytest.mark.parametrize("name", ["model.json", "samples.parquet", "shard-*.parquet", "manifest.json"])
+def test_damage_is_noticed(stored: tuple[Path, programs.ProgramResult], tmp_path: Path, name: str):
+    out, _ = stored
+    shutil.copytree(out, tmp_path / "run")
+    path = next((tmp_path / "run").glob(name))
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 0xFF
+    path.write_bytes(bytes(content))
+    with pytest.raises((CorruptError, InputError)):
+        list(programs.load_result(tmp_path / "run").outputs)
+    path.unlink()
+    with pytest.raises(BrimfulError):
+        list(programs.load_result(tmp_path / "run").outputs)
+
+
+@pytest.fixture(scope="module")
+def runs() -> Iterator[Orders]:
+    with Orders("tests.programs.helpers.run_runner") as made:
+        yield made
+
+
+def test_a_run_that_is_killed_goes_on_with_the_same_bits(runs: Orders, tmp_path: Path):
+    out = tmp_path / "run"
+    pid = runs.start(out=str(out))
+    end = time.monotonic() + 100
+    while len(list(out.glob("shard-*.parquet"))) < 3:
+        assert time.monotonic() < end
+        time.sleep(0.002)
+    assert runs.stop(pid) == "killed"
+    assert not (out / "model.json").exists()
+    kept = {path.name: path.read_bytes() for path in out.glob("shard-*.parquet")}
+    resumed = work({"out": str(out)})
+    assert all((out / name).read_bytes() == content for name, content in kept.items())
+    assert same(resumed, work({})) and same(programs.load_result(out), resumed)
