@@ -11,6 +11,7 @@ from .bound import reserve, reserve_range
 from .bound import times as _times
 from .order import ordered
 from .patches import leftmost, lowermost, lrcorner, rightmost, toindices, ulcorner, uppermost
+from .support.outline import outline
 
 
 def dneighbors(loc: IJ) -> Indices:
@@ -42,20 +43,17 @@ def connect(a: IJ, b: IJ) -> Indices:
     """The locations on the straight or diagonal line between two; none where there is no such line."""
     ai, aj = ordered(a)
     bi, bj = ordered(b)
-    rows = range(min(ai, bi), max(ai, bi) + 1)
-    columns = range(min(aj, bj), max(aj, bj) + 1)
+    if type(ai) is type(aj) is type(bi) is type(bj) is int and ai != bi and aj != bj and abs(bi - ai) != abs(bj - aj):
+        return frozenset()
+    top, bottom, left, right = min(ai, bi), max(ai, bi) + 1, min(aj, bj), max(aj, bj) + 1
     if ai == bi:
-        reserve_range(columns)
-        return frozenset(zip(repeat(ai), columns, strict=False))
+        return frozenset(zip(repeat(ai), _range(left, right), strict=False))
     if aj == bj:
-        reserve_range(rows)
-        return frozenset(zip(rows, repeat(aj), strict=False))
+        return frozenset(zip(_range(top, bottom), repeat(aj), strict=False))
     if bi - ai == bj - aj:
-        reserve_range(rows)
-        return frozenset(zip(rows, columns, strict=True))
+        return frozenset(zip(_range(top, bottom), _range(left, right), strict=True))
     if bi - ai == aj - bj:
-        reserve_range(rows)
-        return frozenset(zip(rows, reversed(columns), strict=True))
+        return frozenset(zip(_range(top, bottom), reversed(_range(left, right)), strict=True))
     return frozenset()
 
 
@@ -99,14 +97,14 @@ def inbox(patch: Patch) -> Indices:
     """The outline one step inside of the bounding box."""
     top, left = uppermost(patch) + 1, leftmost(patch) + 1
     bottom, right = lowermost(patch) - 1, rightmost(patch) - 1
-    return _outline(top, left, bottom, right)
+    return outline(top, left, bottom, right)
 
 
 def outbox(patch: Patch) -> Indices:
     """The outline one step outside of the bounding box."""
     top, left = uppermost(patch) - 1, leftmost(patch) - 1
     bottom, right = lowermost(patch) + 1, rightmost(patch) + 1
-    return _outline(top, left, bottom, right)
+    return outline(top, left, bottom, right)
 
 
 def box(patch: Patch) -> Indices:
@@ -115,19 +113,10 @@ def box(patch: Patch) -> Indices:
         return patch
     top, left = ulcorner(patch)
     bottom, right = lrcorner(patch)
-    return _outline(top, left, bottom, right)
+    return outline(top, left, bottom, right)
 
 
-def _outline(ai, aj, bi, bj) -> frozenset[tuple[int, int]]:
-    """The outline of the rectangle between two corners."""
-    top, left, bottom, right = min(ai, bi), min(aj, bj), max(ai, bi), max(aj, bj)
-    rows, columns = range(top, bottom + 1), range(left, right + 1)
-    reserve(2 * (bottom - top + 1) + 2 * (right - left + 1))
-    return frozenset(
-        itertools.chain(
-            zip(rows, repeat(left), strict=False),
-            zip(rows, repeat(right), strict=False),
-            zip(repeat(top), columns, strict=False),
-            zip(repeat(bottom), columns, strict=False),
-        )
-    )
+def _range(start, stop) -> range:
+    span = range(start, stop)
+    reserve_range(span)
+    return span

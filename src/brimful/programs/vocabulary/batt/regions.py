@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from itertools import product
 
-from ...language.types import IJ, Indices, Integer, Patch
+from ...language.types import IJ, Indices, Patch
 from .. import lines
-from ..bound import reserve
-from ..order import ordered
+from ..bound import plus, reserve, times
+from ..support.outline import outline
 from .extents import lrcorner, sides, toindices, ulcorner
 from .safety import safe
 
@@ -34,22 +34,12 @@ def delta(patch: Patch) -> Indices:
     return backdrop(patch) - toindices(patch)
 
 
-def _outline(ai: Integer, aj: Integer, bi: Integer, bj: Integer) -> Indices:
-    """The edge of the box between two corners."""
-    si, sj, ei, ej = min(ai, bi), min(aj, bj), max(ai, bi), max(aj, bj)
-    rows, columns = range(si, ei + 1), range(sj, ej + 1)
-    reserve(2 * (ei + 1 - si + ej + 1 - sj))
-    return frozenset(
-        [(i, sj) for i in rows] + [(i, ej) for i in rows] + [(si, j) for j in columns] + [(ei, j) for j in columns]
-    )
-
-
 @safe
 def box(patch: Patch) -> Indices:
     """The edge of the bounding box."""
     if patch in _EMPTY:
         return frozenset()
-    return _outline(*_two(ulcorner(patch)), *_two(lrcorner(patch)))
+    return outline(*_two(ulcorner(patch)), *_two(lrcorner(patch)))
 
 
 def _two(location: IJ) -> IJ:
@@ -63,7 +53,7 @@ def inbox(patch: Patch) -> Indices:
     if patch in _EMPTY:
         return frozenset()
     top, bottom, left, right = sides(patch)
-    return _outline(top + 1, left + 1, bottom - 1, right - 1)
+    return outline(top + 1, left + 1, bottom - 1, right - 1)
 
 
 @safe
@@ -72,35 +62,13 @@ def outbox(patch: Patch) -> Indices:
     if patch in _EMPTY:
         return frozenset()
     top, bottom, left, right = sides(patch)
-    return _outline(top - 1, left - 1, bottom + 1, right + 1)
+    return outline(top - 1, left - 1, bottom + 1, right + 1)
 
 
 @safe
 def connect(a: IJ, b: IJ) -> Indices:
-    """The straight or diagonal line between two locations; no location where there is none."""
-    if a == () or b == ():
-        return frozenset()
-    ai, aj = a if type(a) is tuple else ordered(a)
-    bi, bj = b if type(b) is tuple else ordered(b)
-    if type(ai) is type(aj) is type(bi) is type(bj) is int and ai != bi and aj != bj and abs(bi - ai) != abs(bj - aj):
-        return frozenset()
-    si, ei, sj, ej = min(ai, bi), max(ai, bi) + 1, min(aj, bj), max(aj, bj) + 1
-    if ai == bi:
-        return frozenset([(ai, j) for j in _range(sj, ej)])
-    if aj == bj:
-        return frozenset([(i, aj) for i in _range(si, ei)])
-    if bi - ai == bj - aj:
-        return frozenset(zip(_range(si, ei), _range(sj, ej), strict=False))
-    if bi - ai == aj - bj:
-        return frozenset(zip(_range(si, ei), reversed(_range(sj, ej)), strict=False))
-    return frozenset()
-
-
-def _range(start: Integer, stop: Integer) -> range:
-    """The integers from start to stop, of which there are not too many."""
-    numbers = range(start, stop)
-    reserve(stop - start)
-    return numbers
+    """The straight or diagonal line between two locations; no location where there is none, or for ()."""
+    return frozenset() if a == () or b == () else lines.connect(a, b)
 
 
 @safe
@@ -108,7 +76,7 @@ def shoot(start: IJ, direction: IJ) -> Indices:
     """The line from a location in a direction, 42 steps long."""
     if start in _EMPTY or direction in _EMPTY:
         return frozenset()
-    return connect(start, (start[0] + 42 * direction[0], start[1] + 42 * direction[1]))
+    return connect(start, (plus(start[0], times(42, direction[0])), plus(start[1], times(42, direction[1]))))
 
 
 @safe
