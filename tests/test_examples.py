@@ -9,6 +9,8 @@ import pytest
 
 import brimful
 
+from .programs.helpers.own_operations import own_operations
+
 FOLDER = Path(__file__).resolve().parents[1] / "examples"
 
 
@@ -29,6 +31,7 @@ def test_every_example_is_tested_here():
         "digits",
         "kde",
         "parquet",
+        "programs",
         "train_digits",
     }
 
@@ -76,6 +79,17 @@ def test_parquet_in_and_out_and_again(tmp_path: Path, capsys: pytest.CaptureFixt
     assert len(first.status) == 5_000 and first.ok.all()
     assert again.done == 0  # nothing was done twice
     assert "5,000 scores" in capsys.readouterr().out
+
+
+def test_programs_solve_their_tasks_and_one_fails_where_there_is_no_square(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    with own_operations():  # what the example registers is taken out again
+        result = load("programs").main(tmp_path)
+    assert result.summary()["solved"] == 4
+    assert {failure.operation for failure in result.failures} == {"extract"}
+    assert (tmp_path / "grids.png").stat().st_size > 10_000
+    assert "solve_a416b8f3 solves a416b8f3, all 4 pairs" in capsys.readouterr().out
 
 
 def test_train_digits_reads_most_of_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]):

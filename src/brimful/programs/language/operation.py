@@ -66,6 +66,7 @@ def declared(function: Callable[..., Any], name: str | None = None) -> Operation
 def _type(annotation: Any, name: str) -> Type:
     """The type that an annotation names."""
     text = annotation if isinstance(annotation, str) else getattr(annotation, "__name__", str(annotation))
+    text = text.strip("'\"")  # a name in quotes, where annotations are not evaluated
     if text not in _BY_NAME:
         known = ", ".join(_BY_NAME)
         raise ConfigError(f"operation {name!r} is annotated {text!r}; the types of programs are {known}")
