@@ -41,6 +41,7 @@ CASES = {
     "ascell((4, 5), CYAN)": (4, 5, 8),
     "toij((4, 5, 8))": (4, 5),
     "celltuple(((0, 1), (2, 3)), (5, 6))": ((0, 1, 5), (2, 3, 6)),
+    "celltuple((fs(3, 1),), (5,))": ((1, 3, 5),),
     "(F0, F9, L1, L10, R0, R8, A7, SM3, SD2)": (0, 9, -1, -10, 0, 8, 7, 3, -2),
     "(BLACK, BLUE, RED, GREEN, YELLOW, GRAY, MAGENTA, ORANGE, CYAN, BURGUNDY)": tuple(range(10)),
     "(NEG_TEN, NEG_THREE, HUNDRED, THOUSAND, ZERO, TEN)": (-10, -3, 100, 1000, 0, 10),

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from itertools import product
 from typing import Any as AnyValue
 
 from ...language.types import Boolean, Container, Grid, Indices, Integer, Object, Objects, Tuple
+from ..bound import reserve
 from ..order import ordered
 from ..support.components import components
 from ..support.rows import rectangular, rows_of
@@ -168,6 +168,7 @@ def hperiod(obj: Object) -> Integer:
     normalized = normalize(obj)
     w = width_f(normalized)
     for p in range(1, w):
+        reserve(len(normalized))
         if frozenset([(i, j, c) for i, j, c in shift(normalized, (0, -p)) if j >= 0]).issubset(normalized):
             return p
     return w
@@ -179,6 +180,7 @@ def vperiod(obj: Object) -> Integer:
     normalized = normalize(obj)
     h = height_f(normalized)
     for p in range(1, h):
+        reserve(len(normalized))
         if frozenset([(i, j, c) for i, j, c in shift(normalized, (-p, 0)) if i >= 0]).issubset(normalized):
             return p
     return h
@@ -190,9 +192,10 @@ def occurrences(grid: Grid, obj: Object) -> Indices:
     normalized = normalize(obj)
     h, w = len(grid), len(grid[0])
     high, wide = shape_f(obj)
-    found: AnyValue = product(range(h - high + 1), range(w - wide + 1))
+    found = [(i, j) for i in range(h - high + 1) for j in range(w - wide + 1)]
     if rectangular(grid) and bounds(obj, 3) is not None:
         for a, b, c in normalized:
+            reserve(len(found) // 8)
             found = [(i, j) for i, j in found if grid[i + a][j + b] == c]
         return frozenset(found)
     inside = [(i, j) for i, j in found if _occurs(grid, h, w, shift(normalized, (i, j)))]

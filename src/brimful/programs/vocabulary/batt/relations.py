@@ -6,7 +6,8 @@ import math
 
 from ...language.types import IJ, Boolean, Grid, Integer, Patch
 from .. import relations
-from .cells import bounds, cells, columns
+from ..bound import reserve
+from .cells import bounds, cells, columns, ordered_cells
 from .extents import leftmost, lowermost, rightmost, toindices, uppermost
 from .safety import safe
 from .sizes import center
@@ -37,7 +38,9 @@ def manhattan(a: Patch, b: Patch) -> Integer:
     here, there = toindices(a), toindices(b)
     if bounds(here, 2) is not None and bounds(there, 2) is not None:
         return relations.manhattan(frozenset(here), frozenset(there))
-    return min(abs(ai - bi) + abs(aj - bj) for ai, aj in cells(here) for bi, bj in cells(there))
+    reserve(len(here) * len(there))
+    others = ordered_cells(there)
+    return min(abs(ai - bi) + abs(aj - bj) for ai, aj in ordered_cells(here) for bi, bj in others)
 
 
 @safe

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ...language.types import IJ, Any, Cell, Integer, Numerical, Tuple, TupleTuple
 from .. import scalars
 from ..order import ordered
-from .cells import cells
+from .cells import ordered_cells
 from .safety import safe
 
 
@@ -60,4 +60,4 @@ def toij(c: Cell) -> IJ:
 @safe
 def celltuple(a: Tuple, b: Tuple) -> TupleTuple:
     """Cells from locations and colors, pair by pair."""
-    return tuple((i, j, c) for (i, j), c in zip(cells(ordered(a)), ordered(b), strict=False))
+    return tuple((i, j, c) for (i, j), c in zip(ordered_cells(a), ordered(b), strict=False))
