@@ -92,6 +92,8 @@ def times(a: Any, b: Any) -> Any:
     """`a * b`, bounded; an integer times a tuple is the tuple repeated."""
     if isinstance(a, tuple) and isinstance(b, int):
         reserve(len(a) * b)
-    elif isinstance(b, tuple) and isinstance(a, int):
+        return a * b
+    if isinstance(b, tuple) and isinstance(a, int):
         reserve(len(b) * a)
+        return b * a
     return bounded(a * b)

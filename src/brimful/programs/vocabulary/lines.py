@@ -11,6 +11,7 @@ from .bound import reserve, reserve_range
 from .bound import times as _times
 from .order import ordered
 from .patches import leftmost, lowermost, lrcorner, rightmost, toindices, ulcorner, uppermost
+from .support.extents import extent
 from .support.outline import outline
 
 
@@ -95,16 +96,14 @@ def delta(patch: Patch) -> Indices:
 
 def inbox(patch: Patch) -> Indices:
     """The outline one step inside of the bounding box."""
-    top, left = uppermost(patch) + 1, leftmost(patch) + 1
-    bottom, right = lowermost(patch) - 1, rightmost(patch) - 1
-    return outline(top, left, bottom, right)
+    top, left, bottom, right = extent(patch) or _extent(patch)
+    return outline(top + 1, left + 1, bottom - 1, right - 1)
 
 
 def outbox(patch: Patch) -> Indices:
     """The outline one step outside of the bounding box."""
-    top, left = uppermost(patch) - 1, leftmost(patch) - 1
-    bottom, right = lowermost(patch) + 1, rightmost(patch) + 1
-    return outline(top, left, bottom, right)
+    top, left, bottom, right = extent(patch) or _extent(patch)
+    return outline(top - 1, left - 1, bottom + 1, right + 1)
 
 
 def box(patch: Patch) -> Indices:
@@ -120,3 +119,7 @@ def _range(start, stop) -> range:
     span = range(start, stop)
     reserve_range(span)
     return span
+
+
+def _extent(patch):
+    return uppermost(patch), leftmost(patch), lowermost(patch), rightmost(patch)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import chain
+from operator import itemgetter
 from typing import Any as Value
 
 from ..language.types import Boolean, Container, FrozenSet, Grid, Indices, Integer, Object, Objects, Patch
@@ -17,6 +18,7 @@ from .support.evaluate import any_order
 from .support.rows import locations, rectangular, rows_of
 
 _NUMBERS = frozenset({int, bool})
+_COLOR = itemgetter(0)
 
 
 def asindices(grid: Grid) -> Indices:
@@ -59,12 +61,12 @@ def toobject(patch: Patch, grid: Grid) -> Object:
 
 def color(obj: Object) -> Integer:
     """The color of an object; of several, the smallest."""
-    if type(obj) is frozenset:
+    if type(obj) is frozenset and obj:
         try:
-            colors = [cell[0] for cell in obj]
+            colors: set[Value] = set(map(_COLOR, obj))
         except (TypeError, IndexError):
-            colors = []
-        if colors and _NUMBERS.issuperset(map(type, colors)):
+            colors = {None}
+        if _NUMBERS.issuperset(map(type, colors)):
             return min(colors)
     return _first(obj)[0]
 

@@ -38,19 +38,13 @@ def ordered(container: Any) -> Any:
 def least(container: Iterable[Any]) -> Any:
     """The first element in canonical order, without ordering the others; StopIteration where there is none."""
     values = list(container)
-    if len(values) > 1 and set(map(type, values)) == {frozenset}:
-        size = max(map(len, values))
-        values = [value for value in values if len(value) == size]
-    return _pick(min, values) if len(values) > 1 else next(iter(values))
+    return _end(min, values) if len(values) > 1 else next(iter(values))
 
 
 def greatest(container: Iterable[Any]) -> Any:
     """The last element in canonical order; StopIteration where there is none."""
     values = list(container)
-    if len(values) > 1 and set(map(type, values)) == {frozenset}:
-        size = min(map(len, values))
-        values = [value for value in values if len(value) == size]
-    return _pick(max, values) if len(values) > 1 else next(iter(values))
+    return _end(max, values) if len(values) > 1 else next(iter(values))
 
 
 def canonical_key(value: Any) -> tuple[Any, ...]:
@@ -77,6 +71,21 @@ def _function_key(function: Callable[..., Any]) -> tuple[Any, ...]:
     named = hasattr(function, "__wrapped__")  # the safe version of an operation is told by its name
     closure = () if named else getattr(function, "__closure__", None) or ()
     return (name, module, tuple(canonical_key(cell.cell_contents) for cell in closure))
+
+
+def _end(pick: Callable[..., Any], values: list[Any]) -> Any:
+    """`min` or `max` of values in canonical order: of tuples among those that begin alike, of sets among those of one
+    size."""
+    kinds = set(map(type, values))
+    if kinds == {tuple}:
+        begins = [value[0] for value in values if value]
+        if len(begins) == len(values) and _NUMBERS.issuperset(map(type, begins)):
+            extreme = pick(begins)
+            values = [value for value in values if value[0] == extreme]
+    elif kinds == {frozenset}:
+        size = -pick(map(_by_size, values))
+        values = [value for value in values if len(value) == size]
+    return _pick(pick, values) if len(values) > 1 else values[0]
 
 
 def _pick(pick: Callable[..., Any], values: list[Any]) -> Any:

@@ -13,7 +13,7 @@ from .order import ordered
 from .patches import shift, toindices
 from .pieces import mostcolor
 from .support.evaluate import any_order
-from .support.extents import plain_locations
+from .support.extents import probable_locations
 from .support.rows import rows_of
 
 
@@ -21,12 +21,16 @@ def fill(grid: Grid, value: Integer, patch: Patch) -> Grid:
     """The grid with one color at the locations of a patch."""
     height, width = len(grid), len(grid[0])
     rows = _lists(grid)
-    locations = plain_locations(patch)
-    if locations is None:
-        locations = ordered(toindices(patch))
-    for i, j in locations:
-        if 0 <= i < height and 0 <= j < width:
-            rows[i][j] = value
+    try:
+        for i, j in probable_locations(patch):
+            inside = 0 <= j < width  # compared for every location, so that no mixed patch goes unseen
+            if 0 <= i < height and inside:
+                rows[i][j] = value
+    except (TypeError, ValueError, IndexError):
+        rows = _lists(grid)
+        for i, j in ordered(toindices(patch)):
+            if 0 <= i < height and 0 <= j < width:
+                rows[i][j] = value
     return tuple(map(tuple, rows))
 
 
@@ -35,12 +39,16 @@ def underfill(grid: Grid, value: Integer, patch: Patch) -> Grid:
     height, width = len(grid), len(grid[0])
     background = mostcolor(grid)
     rows = _lists(grid)
-    locations = plain_locations(patch)
-    if locations is None:
-        locations = ordered(toindices(patch))
-    for i, j in locations:
-        if 0 <= i < height and 0 <= j < width and rows[i][j] == background:
-            rows[i][j] = value
+    try:
+        for i, j in probable_locations(patch):
+            inside = 0 <= j < width
+            if 0 <= i < height and inside and rows[i][j] == background:
+                rows[i][j] = value
+    except (TypeError, ValueError, IndexError):
+        rows = _lists(grid)
+        for i, j in ordered(toindices(patch)):
+            if 0 <= i < height and 0 <= j < width and rows[i][j] == background:
+                rows[i][j] = value
     return tuple(map(tuple, rows))
 
 

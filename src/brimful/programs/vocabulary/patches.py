@@ -15,22 +15,24 @@ from .bound import bounded, reserve
 from .containers import first as _first
 from .order import ordered
 from .support.evaluate import any_order
-from .support.extents import extent
+from .support.extents import corner, extent
 
 _FAR = 1 << 60
+_TUPLES = {tuple}
 
 
 def toindices(patch: Patch) -> Indices:
     """The locations of the cells."""
     if len(patch) == 0:
         return frozenset()
-    if type(patch) is frozenset:
+    if type(patch) is frozenset and set(map(type, patch)) == _TUPLES:
         try:
-            kinds = {type(element[1]) for element in patch}
-        except (TypeError, IndexError, KeyError):
-            kinds = set()
-        if kinds == {tuple}:
-            return any_order(_locations, patch)
+            seconds = [second for _, second in patch]
+        except ValueError:
+            seconds = []
+        kinds = set(map(type, seconds))
+        if kinds == _TUPLES:
+            return frozenset(seconds)
         if kinds and tuple not in kinds:
             return patch
     if isinstance(_first(patch)[1], tuple):
@@ -47,7 +49,7 @@ def shift(patch: Patch, directions: IJ) -> Patch:
     """The patch, moved by a vector."""
     if len(patch) == 0:
         return patch
-    di, dj = ordered(directions)
+    di, dj = directions if type(directions) is tuple else ordered(directions)
     if type(patch) is frozenset and type(di) is int and type(dj) is int:
         try:
             moved = _shifted(patch, type(next(iter(patch))[1]) is tuple, di, dj)
@@ -70,50 +72,50 @@ def normalize(patch: Patch) -> Patch:
 
 def uppermost(patch: Patch) -> Integer:
     """The first row with a cell."""
-    reach = extent(patch)
-    return min(i for i, _ in ordered(toindices(patch))) if reach is None else reach[0]
+    reached = corner(patch, min, min)
+    return min(i for i, _ in ordered(toindices(patch))) if reached is None else reached[0]
 
 
 def lowermost(patch: Patch) -> Integer:
     """The last row with a cell."""
-    reach = extent(patch)
-    return max(i for i, _ in ordered(toindices(patch))) if reach is None else reach[2]
+    reached = corner(patch, max, max)
+    return max(i for i, _ in ordered(toindices(patch))) if reached is None else reached[0]
 
 
 def leftmost(patch: Patch) -> Integer:
     """The first column with a cell."""
-    reach = extent(patch)
-    return min(j for _, j in ordered(toindices(patch))) if reach is None else reach[1]
+    reached = corner(patch, min, min)
+    return min(j for _, j in ordered(toindices(patch))) if reached is None else reached[1]
 
 
 def rightmost(patch: Patch) -> Integer:
     """The last column with a cell."""
-    reach = extent(patch)
-    return max(j for _, j in ordered(toindices(patch))) if reach is None else reach[3]
+    reached = corner(patch, max, max)
+    return max(j for _, j in ordered(toindices(patch))) if reached is None else reached[1]
 
 
 def ulcorner(patch: Patch) -> IJ:
     """The upper left corner of the bounding box."""
-    reach = extent(patch)
-    return tuple(map(min, _places(patch))) if reach is None else (reach[0], reach[1])
+    reached = corner(patch, min, min)
+    return tuple(map(min, _places(patch))) if reached is None else reached
 
 
 def urcorner(patch: Patch) -> IJ:
     """The upper right corner of the bounding box."""
-    reach = extent(patch)
-    return _corner({0: min, 1: max}, patch) if reach is None else (reach[0], reach[3])
+    reached = corner(patch, min, max)
+    return _corner({0: min, 1: max}, patch) if reached is None else reached
 
 
 def llcorner(patch: Patch) -> IJ:
     """The lower left corner of the bounding box."""
-    reach = extent(patch)
-    return _corner({0: max, 1: min}, patch) if reach is None else (reach[2], reach[1])
+    reached = corner(patch, max, min)
+    return _corner({0: max, 1: min}, patch) if reached is None else reached
 
 
 def lrcorner(patch: Patch) -> IJ:
     """The lower right corner of the bounding box."""
-    reach = extent(patch)
-    return tuple(map(max, _places(patch))) if reach is None else (reach[2], reach[3])
+    reached = corner(patch, max, max)
+    return tuple(map(max, _places(patch))) if reached is None else reached
 
 
 def corners(patch: Patch) -> Indices:

@@ -19,49 +19,45 @@ def identity(x: Any) -> Any:
 
 def add(a: Numerical, b: Numerical) -> Numerical:
     """The sum of two numbers."""
-    if isinstance(a, int):
-        if isinstance(b, int):
-            return _fits(a + b)
-        if isinstance(b, tuple):
-            return (_plus(a, b[0]), _plus(a, b[1]))
-    elif isinstance(a, tuple) and isinstance(b, tuple):
+    if isinstance(a, int) and isinstance(b, int):
+        return _fits(a + b)
+    if isinstance(a, tuple) and isinstance(b, tuple):
         return (_plus(a[0], b[0]), _plus(a[1], b[1]))
+    if isinstance(a, int) and isinstance(b, tuple):
+        return (_plus(a, b[0]), _plus(a, b[1]))
     return (_plus(a[0], b), _plus(a[1], b))
 
 
 def subtract(a: Numerical, b: Numerical) -> Numerical:
     """The difference of two numbers."""
-    if isinstance(a, int):
-        if isinstance(b, int):
-            return _fits(a - b)
-        if isinstance(b, tuple):
-            return (_fits(a - b[0]), _fits(a - b[1]))
-    elif isinstance(a, tuple) and isinstance(b, tuple):
+    if isinstance(a, int) and isinstance(b, int):
+        return _fits(a - b)
+    if isinstance(a, tuple) and isinstance(b, tuple):
         return (_fits(a[0] - b[0]), _fits(a[1] - b[1]))
+    if isinstance(a, int) and isinstance(b, tuple):
+        return (_fits(a - b[0]), _fits(a - b[1]))
     return (_fits(a[0] - b), _fits(a[1] - b))
 
 
 def multiply(a: Numerical, b: Numerical) -> Numerical:
     """The product of two numbers."""
-    if isinstance(a, int):
-        if isinstance(b, int):
-            return _fits(a * b)
-        if isinstance(b, tuple):
-            return (_times(a, b[0]), _times(a, b[1]))
-    elif isinstance(a, tuple) and isinstance(b, tuple):
+    if isinstance(a, int) and isinstance(b, int):
+        return _fits(a * b)
+    if isinstance(a, tuple) and isinstance(b, tuple):
         return (_times(a[0], b[0]), _times(a[1], b[1]))
+    if isinstance(a, int) and isinstance(b, tuple):
+        return (_times(a, b[0]), _times(a, b[1]))
     return (_times(a[0], b), _times(a[1], b))
 
 
 def divide(a: Numerical, b: Numerical) -> Numerical:
     """The quotient of two numbers, rounded down."""
-    if isinstance(a, int):
-        if isinstance(b, int):
-            return _fits(a // b)
-        if isinstance(b, tuple):
-            return (_fits(a // b[0]), _fits(a // b[1]))
-    elif isinstance(a, tuple) and isinstance(b, tuple):
+    if isinstance(a, int) and isinstance(b, int):
+        return _fits(a // b)
+    if isinstance(a, tuple) and isinstance(b, tuple):
         return (_fits(a[0] // b[0]), _fits(a[1] // b[1]))
+    if isinstance(a, int) and isinstance(b, tuple):
+        return (_fits(a // b[0]), _fits(a // b[1]))
     return (_fits(a[0] // b), _fits(a[1] // b))
 
 
