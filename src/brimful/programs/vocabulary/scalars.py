@@ -25,7 +25,7 @@ def add(a: Numerical, b: Numerical) -> Numerical:
         return (_plus(a[0], b[0]), _plus(a[1], b[1]))
     if isinstance(a, int) and isinstance(b, tuple):
         return (_plus(a, b[0]), _plus(a, b[1]))
-    return (_plus(a[0], b), _plus(a[1], b))
+    return (_plus(a[0], b), _plus(a[1], b))  # pyright: ignore[reportIndexIssue]
 
 
 def subtract(a: Numerical, b: Numerical) -> Numerical:
@@ -36,7 +36,7 @@ def subtract(a: Numerical, b: Numerical) -> Numerical:
         return (_fits(a[0] - b[0]), _fits(a[1] - b[1]))
     if isinstance(a, int) and isinstance(b, tuple):
         return (_fits(a - b[0]), _fits(a - b[1]))
-    return (_fits(a[0] - b), _fits(a[1] - b))
+    return (_fits(a[0] - b), _fits(a[1] - b))  # pyright: ignore[reportIndexIssue]
 
 
 def multiply(a: Numerical, b: Numerical) -> Numerical:
@@ -47,7 +47,7 @@ def multiply(a: Numerical, b: Numerical) -> Numerical:
         return (_times(a[0], b[0]), _times(a[1], b[1]))
     if isinstance(a, int) and isinstance(b, tuple):
         return (_times(a, b[0]), _times(a, b[1]))
-    return (_times(a[0], b), _times(a[1], b))
+    return (_times(a[0], b), _times(a[1], b))  # pyright: ignore[reportIndexIssue]
 
 
 def divide(a: Numerical, b: Numerical) -> Numerical:
@@ -58,7 +58,7 @@ def divide(a: Numerical, b: Numerical) -> Numerical:
         return (_fits(a[0] // b[0]), _fits(a[1] // b[1]))
     if isinstance(a, int) and isinstance(b, tuple):
         return (_fits(a // b[0]), _fits(a // b[1]))
-    return (_fits(a[0] // b), _fits(a[1] // b))
+    return (_fits(a[0] // b), _fits(a[1] // b))  # pyright: ignore[reportIndexIssue]
 
 
 def invert(n: Numerical) -> Numerical:
