@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from typing import Any as AnyValue
 
 from ...language.types import IJ, Any, Grid, Integer, Tuple
+from .. import scaling
 from ..bound import reserve
 from ..order import ordered
 from ..support.rows import rows_of
@@ -54,20 +54,7 @@ def mir_rot_t(grid: Grid, type: Integer) -> Grid:
 @safe
 def upscale_t(grid: Grid, factor: Integer) -> Grid:
     """A grid with every cell as a square of cells."""
-    larger: list[AnyValue] = []
-    for row in rows_of(grid):
-        wide = _repeated(row, factor)
-        reserve(len(wide) * len(range(factor)))
-        larger.extend(wide for _ in range(factor))
-    return tuple(larger)
-
-
-def _repeated(row: Iterable[AnyValue], factor: AnyValue) -> tuple[AnyValue, ...]:
-    """Every element several times, one beside the other."""
-    values = tuple(row)
-    if values:
-        reserve(len(values) * len(range(factor)))
-    return tuple([value for value in values for _ in range(factor)])
+    return scaling.vupscale(scaling.hupscale(grid, factor), factor)
 
 
 @safe
