@@ -71,6 +71,7 @@ VALUES = [
     (c.mostcolor, (((3, 1), (1, 3)),), 1),
     (c.leastcolor, (GRID,), 0),
     (c.leastcolor, (OBJECT,), 4),
+    (c.leastcolor, (frozenset({frozenset({(5, (0, 0)), (0, (0, 1))})}),), (0, (0, 1))),
     (c.palette, (GRID,), frozenset({0, 1, 2})),
     (c.palette, (OBJECT,), frozenset({4, 7})),
     (c.numcolors, (GRID,), 3),

@@ -96,4 +96,4 @@ def times(a: Any, b: Any) -> Any:
     if isinstance(b, tuple) and isinstance(a, int):
         reserve(len(b) * a)
         return b * a
-    return bounded(a * b)
+    return bounded(a * b)  # pyright: ignore[reportOperatorIssue]

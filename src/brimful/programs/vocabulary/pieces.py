@@ -9,7 +9,7 @@ from typing import Any as Value
 
 from ..language.types import Element, Integer, IntegerSet, Piece
 from .containers import first as _first
-from .order import least
+from .order import least, ordered
 from .patches import lrcorner, ulcorner
 from .support.evaluate import any_order
 from .support.extents import extent
@@ -108,6 +108,8 @@ def _moved(
 
 
 def _colors(cells: Value) -> list[Value]:
+    if frozenset in set(map(type, cells)):
+        cells = [ordered(cell) for cell in cells]
     return [color for color, _ in cells]
 
 
