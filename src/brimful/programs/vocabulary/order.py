@@ -12,10 +12,11 @@ elements. Here the order is a function of the elements alone:
 
 The order of objects is cheap to compute without sorting any of them: count the cells, then compare the smallest cell
 (disjoint objects never share it), and only what still agrees is compared cell by cell. On bitboards these are a
-population count and the first bit set. Of ascending size, descending size and no size at all, only "larger sets first"
-and an order that is descending throughout let all of arc-dsl's own solvers pass that plain Python lets pass
-(8e1813be reads its direction from the first object, which has to be an unbroken line); the first is ascending in all
-else, so that a tie between colors goes to the smaller one.
+population count and the first bit set.
+
+With this order 399 of arc-dsl's 400 solvers pass, as in plain Python, and e40b9e2f fails in both. Solver 8e1813be reads
+its direction from the first object, which has to be an unbroken line: hence larger sets first. All else is ascending,
+so that a tie between colors goes to the smaller one.
 """
 
 from __future__ import annotations
