@@ -15,6 +15,7 @@ from ..core.runs.events import Warned
 from ..core.runs.files import write_atomic
 from .compiled import compile
 from .generate import generate
+from .language.graph import Level
 from .language.problems import ProgramError
 from .loading import load, loads, problems_of
 from .options import CheckConfig, CompileConfig, GenerateConfig, ProgramsReportConfig, RunConfig
@@ -40,7 +41,7 @@ def run_check(config: CheckConfig, context: RunContext) -> Mapping[str, Any]:
             "operations": graph.operations,
             "operations_merged": graph.merged,
             "operations_dead": graph.dead,
-            "operations_per_task": graph.at(1),
+            "operations_per_task": graph.at(Level.TASK),
             "depth": graph.depth,
             "always_failing": len(problems),
         }

@@ -119,7 +119,8 @@ class Outputs(Sequence[list[Any]]):
     def __len__(self) -> int:
         return len(self._offsets) - 1
 
-    def __getitem__(self, sample):  # pyright: ignore  # an int gives a sample's outputs, a slice those of several
+    def __getitem__(self, sample: Any) -> Any:
+        """The outputs of a sample, or of the samples of a slice."""
         if isinstance(sample, slice):
             return [self[index] for index in range(*sample.indices(len(self)))]
         first = sample + len(self) if sample < 0 else sample

@@ -87,7 +87,7 @@ def _caption(outcomes: Outcomes, index: int, column: int, name: str) -> str:
 def _draw(axis: Any, grid: Any, title: str, colors: Any) -> None:
     axis.set_title(title, fontsize=8)
     try:
-        cells = np.array(grid, dtype=np.int64)
+        cells: np.ndarray = np.array(grid, dtype=np.int64)
     except (TypeError, ValueError):
         cells = np.zeros(0)
     if cells.ndim != 2 or not cells.size:

@@ -54,13 +54,13 @@ class Operation:
 
 def declared(function: Callable[..., Any], name: str | None = None) -> Operation:
     """A function as an operation, by its annotations; what has none is `Any`."""
-    name = name or getattr(function, "__name__", "")
+    called: str = name or getattr(function, "__name__", "")
     parameters = inspect.signature(function).parameters.values()
     if any(p.kind not in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) for p in parameters):
-        raise ConfigError(f"operation {name!r} takes *args or keywords; give it a fixed number of arguments")
+        raise ConfigError(f"operation {called!r} takes *args or keywords; give it a fixed number of arguments")
     annotations = function.__annotations__
-    arguments = tuple(_type(annotations.get(p.name, "Any"), name) for p in parameters)
-    return Operation(name, function, arguments, _type(annotations.get("return", "Any"), name), function)
+    arguments = tuple(_type(annotations.get(p.name, "Any"), called) for p in parameters)
+    return Operation(called, function, arguments, _type(annotations.get("return", "Any"), called), function)
 
 
 def _type(annotation: Any, name: str) -> Type:
