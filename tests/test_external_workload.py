@@ -3,33 +3,49 @@
 import json
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import pytest
+from hatchling.build import build_wheel
 
 from brimful.core.declare import registry
 
+from .helpers.forking import completed, run_text
 from .helpers.paths import ROOT
 
 PACKAGE = ROOT / "tests" / "external_workload"
 
 
-@pytest.fixture(scope="module")
-def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder that the package was built and installed into, apart from everything else."""
-    folder = tmp_path_factory.mktemp("installed")
+def install(folder: Path) -> None:
+    """Builds the package, and unpacks it into a folder, which is all that installing it is."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.chdir(PACKAGE)
+        wheel = build_wheel(str(folder))
+    with zipfile.ZipFile(folder / wheel) as file:
+        file.extractall(folder)
+
+
+def install_by_pip(folder: Path) -> None:
     options = ["--quiet", "--no-deps", "--no-build-isolation", "--no-index", "--disable-pip-version-check"]
     command = [sys.executable, "-m", "pip", "install", *options, "--target", str(folder), str(PACKAGE)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.fixture(scope="module", params=[install, pytest.param(install_by_pip, marks=pytest.mark.soak)])
+def installed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder that the package was built and installed into, apart from everything else."""
+    folder = tmp_path_factory.mktemp("installed")
+    request.param(folder)
     return folder
 
 
 SCRIPT = """
 import json, sys
-sys.path[:0] = sys.argv[1:3]
+sys.path.insert(0, sys.argv[1])
 from brimful.cli.app import app
-for line in json.loads(sys.argv[3]):
+for line in json.loads(sys.argv[2]):
     app(line, standalone_mode=False)
     print("END", flush=True)
 """
@@ -37,8 +53,7 @@ for line in json.loads(sys.argv[3]):
 
 def brimful(installed: Path, *lines: list[str]) -> list[str]:
     """What each of the lines prints, all in one process that the package is installed in."""
-    command = [sys.executable, "-c", SCRIPT, str(installed), str(ROOT / "src"), json.dumps(lines)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+    done = completed(run_text, SCRIPT, str(installed), json.dumps(lines))
     assert done.returncode == 0, done.stderr
     return done.stdout.split("END\n")
 

@@ -2,12 +2,9 @@
 
 import functools
 import json
-import os
 import random
 import shutil
 import signal
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -23,6 +20,7 @@ from brimful.cli.app import app
 from brimful.core.runs.events import BatchDone, Event
 from brimful.core.runs.rundir import MANIFEST
 
+from ..helpers.forking import Captured, run_module
 from ..helpers.stopping import Orders
 from .helpers.fit_runner import COUNT, work
 from .helpers.small import equal_tables, fit, rows
@@ -95,15 +93,14 @@ def test_a_fit_that_was_killed_fifty_times(fits: Orders, tmp_path: Path, data: s
 def test_an_interrupt_exits_with_130_and_the_same_command_goes_on(tmp_path: Path):
     out = tmp_path / "run"
     options = ["--synthetic", "3000", "--own-inputs", "--device", "cpu", "--budget", "100MB", "--out", str(out)]
-    command = [sys.executable, "-m", "brimful", "gp", "fit", *options]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ)
-    wait_for(lambda: len(shards_of(out)) > 1 or process.poll() is not None)
-    process.send_signal(signal.SIGINT)
-    message = process.communicate(timeout=60)
-    assert process.returncode == 130, message[1][-3000:]
-    assert message[0] == ""
-    assert f"run the same command again to go on from {out}" in message[1]
-    assert "Traceback" not in message[1]
+    with Captured(run_module, "brimful", "gp", "fit", *options) as process:
+        wait_for(lambda: len(shards_of(out)) > 1 or process.poll() is not None)
+        process.send_signal(signal.SIGINT)
+        stdout, stderr = process.communicate(60)
+    assert process.returncode == 130, stderr[-3000:]
+    assert stdout == ""
+    assert f"run the same command again to go on from {out}" in stderr
+    assert "Traceback" not in stderr
     assert not ended(out)
     kept = {path: path.read_bytes() for path in shards_of(out)}
     result = CliRunner().invoke(app, ["gp", "fit", *options, "--json"])

@@ -1,21 +1,20 @@
 """Work in processes of its own, for tests that stop it.
 
-A script that calls `serve` is started once, and forks a process for each order that it reads, a line of JSON: importing
-is paid for once. The process's pid is printed first, then what the work had to say, then `ended`.
+A module that calls `serve` is run once, and forks a process for each order that it reads, a line of JSON: importing is
+paid for once. The process's pid is printed first, then what the work had to say, then `ended`.
 """
 
 import contextlib
 import json
 import os
 import signal
-import subprocess
 import sys
 from collections.abc import Callable
 from typing import Any
 
 import torch
 
-from .paths import command, environment
+from . import forking
 
 
 def serve(work: Callable[[dict[str, Any]], str | None]) -> None:
@@ -41,11 +40,11 @@ class Orders:
     """In the test: the process of such a script."""
 
     def __init__(self, module: str) -> None:
-        self._process = subprocess.Popen(
-            command(module), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment()
-        )
-        assert self._process.stdin is not None and self._process.stdout is not None
-        self._to, self._from = self._process.stdin, self._process.stdout
+        (theirs_in, to), (received, theirs_out) = os.pipe(), os.pipe()
+        self._process = forking.imported().start(forking.run_module, module, stdin=theirs_in, stdout=theirs_out)
+        os.close(theirs_in)
+        os.close(theirs_out)
+        self._to, self._from = os.fdopen(to, "w"), os.fdopen(received)
 
     def __enter__(self) -> "Orders":
         return self

@@ -338,7 +338,7 @@ def wave(x1: torch.Tensor, x2: torch.Tensor, params: dict[str, torch.Tensor]) ->
 def test_a_kernel_of_ones_own_is_asked_for(tmp_path: Path):
     kernel = gp.custom(wave, log_height=1.0, length=0.5)
     with one_thread():
-        fitted = fit(X[:3], Y[:3], kernel=kernel, out=tmp_path / "models", mean="zero")
+        fitted = fit(X[:3], Y[:3], kernel=kernel, out=tmp_path / "models", mean="zero", steps=3, starts=1)
     with pytest.raises(InputError, match="a kernel of your own, wave; pass it as kernel="):
         load(tmp_path / "models")
     again = load(tmp_path / "models", kernel=kernel)
