@@ -14,9 +14,9 @@ from ...core.memory.cost import Cost
 from ...core.memory.plan import Candidate, Plan, choose
 from ...core.runs.events import BatchDone, Events, Planned, Warned
 from .batch import BatchResult, is_bad
-from .batch_size import BatchMeasurement, Observation, SizerState
-from .batch_sizer import BatchSizer, BatchSpan
+from .batch_spans import BatchSizer, BatchSpan
 from .result_bytes import ResultBytes
+from .size_search import BatchMeasurement, Observation, ResultsMeasured, SizerState
 from .sources import ItemSource, LoadedBatch
 from .store.collectors import BackgroundWriter
 from .store.ledger import Ledger
@@ -115,9 +115,9 @@ class Scheduler:
             return
         weight, inward, outward = measurement.weight, measurement.input_bytes, pytree.nbytes(done.values)
         self._results = self._results.after(done.count, weight, outward, inward is not None)
-        varies, state = pytree.varies(done.values), self._sizer.state
-        memory = self._results.update(state.memory, weight, outward, inward, varies)
-        self._sizer.state = replace(state, memory=memory)
+        varies = pytree.varies(done.values)
+        memory = self._results.update(self._sizer.state.memory, weight, outward, inward, varies)
+        self._sizer.observe(ResultsMeasured(memory.transfers, memory.results, memory.growth))
         if self._results.gathers and memory.results > self._limit:
             count = self._results.count if varies or self.items.length is None else self.items.length
             raise BudgetError(
