@@ -58,7 +58,7 @@ def _stack_parts(items: Sequence[Any], kind: type) -> pytree.Tree | None:
             return None
         parts = {key: stack([item[key] for item in items]) for key in items[0]}
     elif issubclass(kind, tuple) and len(set(map(len, items))) == 1:
-        parts = {place: stack([item[place] for item in items]) for place in range(len(items[0]))}
+        parts = {index: stack([item[index] for item in items]) for index in range(len(items[0]))}
     else:
         return None
     return None if not parts or any(part is None for part in parts.values()) else pytree.rebuild(items[0], parts)

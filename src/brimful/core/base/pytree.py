@@ -41,14 +41,14 @@ def row_leaves(tree: Tree, name: str = "") -> list[tuple[str, Leaf]]:
 
 def leaves(tree: Tree, name: str = "") -> list[tuple[str, torch.Tensor]]:
     """The same of a tree that holds tensors only."""
-    found = []
+    named = []
     for path, leaf in row_leaves(tree, name):
         if not isinstance(leaf, torch.Tensor):
             raise InputError(
                 f"{path or 'a batch'} is a {type(leaf).__name__}; it must be a tensor, or a tuple or dict of tensors"
             )
-        found.append((path, leaf))
-    return found
+        named.append((path, leaf))
+    return named
 
 
 def map_leaves(tree: Tree, function: Callable[[Leaf], Leaf]) -> Tree:

@@ -131,18 +131,18 @@ class Scheduler:
         self._sizer.observe(seen)
         after = self._sizer.state
         if (after.settled and not before.settled) or after.memory.excess > before.memory.excess:
-            self._settle(seen.available if isinstance(seen, BatchMeasurement) else self._limit)
+            self._plan_rest(seen.available if isinstance(seen, BatchMeasurement) else self._limit)
 
     def warn(self, message: str) -> None:
         """Emits something that the user should know."""
         self._events.emit(Warned(message=message))
 
-    def _settle(self, available: int) -> None:
+    def _plan_rest(self, available: int) -> None:
         """The batch size is chosen: plan the rest, emit the plan, and remember what was measured."""
         state = self._sizer.state
         size = state.capacity(available) if state.settled else max(state.memory.alone)
         if self._ledger:
-            self._ledger.settle(size)
+            self._ledger.record_size(size)
         cost = state.memory.cost
         if cost is None:
             return
@@ -157,7 +157,7 @@ class Scheduler:
     def conclude(self) -> None:
         """All is done. A run too short to settle on a size has still measured what it costs."""
         if not self._sizer.state.settled and self._sizer.state.memory.alone:
-            self._settle(self._limit)
+            self._plan_rest(self._limit)
 
     def flush(self) -> None:
         """Waits until what was finished has been written, and its memory is free again."""
