@@ -6,7 +6,6 @@ import random
 import shutil
 import signal
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,7 @@ from brimful.core.runs.events import BatchDone, Event
 from brimful.core.runs.rundir import MANIFEST
 
 from ..helpers.forking import Captured, run_module
-from ..helpers.stopping import Orders
+from ..helpers.stopping import Orders, wait_for
 from .helpers.fit_runner import COUNT, work
 from .helpers.small import equal_tables, fit, rows
 
@@ -36,16 +35,9 @@ def shards_of(folder: Path) -> list[Path]:
     return sorted(folder.glob("shard-*.parquet"))
 
 
-def wait_for(what: Any, seconds: float = 100.0) -> None:
-    end = time.monotonic() + seconds
-    while not what():
-        assert time.monotonic() < end
-        time.sleep(0.005)
-
-
 def rounds(fits: Orders, tmp_path: Path, data: str, count: int) -> None:
     """Kills a fit at random moments, goes on with it, and compares the table with an uninterrupted one."""
-    order = {"data": data, "batch_size": 400}
+    order = {"data": data, "batch_size": COUNT // 20}
     expected = work({**order, "out": str(tmp_path / "whole")}).table()
     assert expected.num_rows == COUNT
     interrupted = 0
@@ -53,10 +45,8 @@ def rounds(fits: Orders, tmp_path: Path, data: str, count: int) -> None:
         rng, out = random.Random(seed), tmp_path / str(seed)
         for _ in range(rng.randint(1, 2)):
             before, wanted = len(shards_of(out)), rng.randint(0, 6)
-            pid = fits.start(**order, out=str(out))
-            wait_for(functools.partial(reached, out, before + wanted))
-            time.sleep(rng.uniform(0, 0.05))
-            assert fits.stop(pid) == "killed"
+            when = functools.partial(reached, out, before + wanted)
+            assert fits.kill({**order, "out": str(out)}, rng.uniform(0, 0.05), when) == "killed"
         if not ended(out):
             interrupted += 1
             with pytest.raises(InputError, match="its fit has not ended: run the same command again"):

@@ -9,12 +9,21 @@ import json
 import os
 import signal
 import sys
+import time
 from collections.abc import Callable
 from typing import Any
 
 import torch
 
 from . import forking
+
+
+def wait_for(condition: Callable[[], object], seconds: float = 100.0) -> None:
+    """Waits until something is so."""
+    until = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < until, f"it did not come to be within {seconds} seconds"
+        time.sleep(0.005)
 
 
 def serve(work: Callable[[dict[str, Any]], str | None]) -> None:
@@ -39,9 +48,10 @@ def serve(work: Callable[[dict[str, Any]], str | None]) -> None:
 class Orders:
     """In the test: the process of such a script."""
 
-    def __init__(self, module: str) -> None:
+    def __init__(self, module: str, *arguments: str) -> None:
         (theirs_in, to), (received, theirs_out) = os.pipe(), os.pipe()
-        self._process = forking.imported().start(forking.run_module, module, stdin=theirs_in, stdout=theirs_out)
+        program = forking.run_module, module, *arguments
+        self._process = forking.imported().start(*program, stdin=theirs_in, stdout=theirs_out)
         os.close(theirs_in)
         os.close(theirs_out)
         self._to, self._from = os.fdopen(to, "w"), os.fdopen(received)
@@ -75,3 +85,11 @@ class Orders:
             return "killed"
         assert self.say() == "ended"
         return said
+
+    def kill(self, order: dict[str, Any], delay: float, when: Callable[[], object] | None = None) -> str:
+        """Orders work and kills it, so many seconds after it has begun, or after something is so; as `stop`."""
+        pid = self.start(**order)
+        if when is not None:
+            wait_for(when)
+        time.sleep(delay)
+        return self.stop(pid)
