@@ -5,6 +5,7 @@ paid for once. The process's pid is printed first, then what the work had to say
 """
 
 import contextlib
+import importlib
 import json
 import os
 import signal
@@ -26,9 +27,16 @@ def wait_for(condition: Callable[[], object], seconds: float = 100.0) -> None:
         time.sleep(0.005)
 
 
-def serve(work: Callable[[dict[str, Any]], str | None]) -> None:
-    """In the script: does what is ordered. The work returns what it has to say; an exception says its name and text."""
+def serve(work: Callable[[dict[str, Any]], str | None], *libraries: str) -> None:
+    """In the script: does what is ordered. The work returns what it has to say; an exception says its name and text.
+
+    Args:
+        libraries: modules that the work imports when it needs them, and that are imported here instead.
+    """
     torch.set_num_threads(1)  # threads do not outlive a fork
+    for name in ("pandas", *libraries):
+        with contextlib.suppress(ImportError):
+            importlib.import_module(name)
     for line in sys.stdin:
         sys.stdout.flush()
         child = os.fork()

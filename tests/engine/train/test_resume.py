@@ -249,10 +249,10 @@ def runner() -> Iterator[Orders]:
 
 def kill_rounds(runner: Orders, folder: Path, rounds: int, rng: random.Random, **options: Any) -> None:
     """Kills a run at random moments, goes on with it, and compares its weights with those of an uninterrupted one."""
-    reference = train_runner.work({"seconds": 0.0, "epochs": 4, **options})
+    reference = train_runner.work({"seconds": 0.0, "epochs": 3, **options})
     for number in range(rounds):
         out = folder / f"run{number}"
-        order = {"seconds": 0.01, "out": str(out), "checkpoint_every": 1, "epochs": 4, **options}
+        order = {"seconds": 0.01, "out": str(out), "checkpoint_every": 1, "epochs": 3, **options}
         for _ in range(rng.randint(1, 3)):
             runner.kill(order, rng.uniform(0.0, 0.25), when=(out / "checkpoints" / "last").exists)
         result = train_runner.work({**order, "seconds": 0.0})

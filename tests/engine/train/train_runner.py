@@ -28,4 +28,4 @@ def work(order: dict[str, Any]) -> brimful.TrainResult:
 
 
 if __name__ == "__main__":
-    serve(lambda order: f"finished {work(order).steps}")
+    serve(lambda order: f"finished {work(order).steps}", "torch._dynamo", "torch.fx.experimental.symbolic_shapes")

@@ -26,4 +26,4 @@ def silently(order: dict[str, Any]) -> None:
 
 
 if __name__ == "__main__":
-    serve(silently)
+    serve(silently, "brimful.gp.cpu.fit")
