@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from hatchling.build import build_wheel
 
+import brimful
+from brimful import InputError
 from brimful.core.declare import registry
 
 from .helpers.forking import completed, run_text
@@ -51,7 +53,7 @@ for line in json.loads(sys.argv[2]):
 """
 
 
-def brimful(installed: Path, *lines: list[str]) -> list[str]:
+def run_lines(installed: Path, *lines: list[str]) -> list[str]:
     """What each of the lines prints, all in one process that the package is installed in."""
     done = completed(run_text, SCRIPT, str(installed), json.dumps(lines))
     assert done.returncode == 0, done.stderr
@@ -60,12 +62,13 @@ def brimful(installed: Path, *lines: list[str]) -> list[str]:
 
 def test_it_has_its_commands_plans_and_runs(installed: Path, tmp_path: Path):
     out = tmp_path / "run"
-    shown, planned, ran, listed, _ = brimful(
+    shown, planned, ran, listed, opened, _ = run_lines(
         installed,
         ["--help"],
         ["plan", "ridge", "fit", "--count", "50", "--device", "cpu"],
         ["ridge", "fit", "--n-tasks", "50", "--device", "cpu", "--out", str(out), "--json"],
         ["runs", str(tmp_path), "--json"],
+        ["open", str(out), "--json"],
     )
     assert "ridge" in shown and "gp" in shown
     assert "predicted peak" in planned
@@ -74,6 +77,9 @@ def test_it_has_its_commands_plans_and_runs(installed: Path, tmp_path: Path):
     assert {"seconds", "predicted_peak_bytes", "observed_peak_bytes"} <= set(summary)
     runs = json.loads(listed)["runs"]
     assert [(run["work"], run["state"], run["done"]) for run in runs] == [("ridge fit", "finished", 50)]
+    assert json.loads(opened) == summary
+    with pytest.raises(InputError, match="'ridge', a workload that is not installed here"):
+        brimful.open(out)
 
 
 def test_without_it_nothing_is_lost():
