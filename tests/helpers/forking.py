@@ -209,7 +209,8 @@ def _watch(message: bytes, fds: list[int]) -> NoReturn:
             os._exit(code)
     for fd in others:
         os.close(fd)
-    os.write(status, b"%16d" % child)
+    with contextlib.suppress(BrokenPipeError):  # whoever asked for it may be gone
+        os.write(status, b"%16d" % child)
     ended = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     with contextlib.suppress(BrokenPipeError):
         os.write(status, b"%16d" % ended)

@@ -21,4 +21,8 @@ def forked_worker(messages: Connection, control: Connection, threads: int) -> fo
 def _run(messages: int, control: int) -> None:
     os.setsid()
     connection = Connection(messages)
-    run_worker(connection, Connection(control), connection.recv_bytes())
+    try:
+        first = connection.recv_bytes()
+    except EOFError:  # its parent was killed before it said what to do
+        return
+    run_worker(connection, Connection(control), first)
