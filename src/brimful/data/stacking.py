@@ -24,8 +24,7 @@ def stack(items: Sequence[Any]) -> pytree.Tree | None:
     if kind is torch.Tensor:
         return _stack_tensors(items)
     if kind is np.ndarray:
-        alike = len({(item.dtype, item.shape) for item in items}) == 1
-        return _as_tensor(items) if alike and items[0].dtype.isnative else None
+        return _stack_arrays(items)
     if kind in _NUMBERS or issubclass(kind, np.number | np.bool_):
         return _as_tensor(items)
     if kind is list:  # of numbers, all of one type: an integer among floats would be another dtype by itself
@@ -41,6 +40,20 @@ def _stack_tensors(items: Sequence[torch.Tensor]) -> torch.Tensor | None:
         with torch.no_grad():
             return torch.stack(tuple(items)).resolve_conj().resolve_neg()
     except RuntimeError:  # of unlike shapes, devices or layouts
+        return None
+
+
+def _stack_arrays(items: Sequence[np.ndarray]) -> torch.Tensor | None:
+    first = items[0]
+    if len(set(map(attrgetter("dtype"), items))) > 1 or not first.dtype.isnative:
+        return None
+    if not first.ndim:
+        return _as_tensor(items)
+    if len(set(map(len, items))) > 1:
+        return None
+    try:  # joined along the axis that they have: half the time of a new one
+        return pytree.as_tensor(np.concatenate(items).reshape(len(items), *first.shape), "the items")
+    except (InputError, ValueError):  # of unlike shapes, or of objects
         return None
 
 
