@@ -23,6 +23,9 @@ from .store.ledger import Ledger
 from .store.status_table import StatusTable
 
 
+_STEADY = 2  # batches of the chosen size that tell what the rest will take
+
+
 class Scheduler:
     """Hands out batches, writes what comes back, and emits the events.
 
@@ -65,6 +68,7 @@ class Scheduler:
         weight = None if items.length is None else _total_weight(items)
         self._results = ResultBytes(beside, gathers, limit, items.length, weight)
         self._write, self._writer = write, BackgroundWriter(self._land)
+        self._steady = 0  # batches of the chosen size so far, on a CPU
 
     def next(self, available: int) -> BatchSpan | None:
         """The next batch under that many bytes; None at the end."""
@@ -90,6 +94,20 @@ class Scheduler:
         self._count_bytes(done, measurement)
         self._writer(done, measurement)
         self.observe(measurement)
+        if self._sizer.state.settled and self.plan.devices == ("cpu",):
+            self._correct_plan(measurement)
+
+    def _correct_plan(self, measurement: BatchMeasurement) -> None:
+        """After a few batches of the chosen size the plan has their peak: on a CPU memory is not proportional to the
+        size of a batch, and a line through two probes may be far off at a third."""
+        self._steady += 1
+        if self._steady != _STEADY:
+            return
+        left = 0.0
+        if self._results.gathers and self.items.length:  # results that are yet to come stay in memory
+            left = self._sizer.state.memory.results * max(0.0, 1 - self._results.count / self.items.length)
+        self.plan = replace(self.plan, predicted=measurement.peak + int(left))
+        self._events.emit(Planned(plan=self.plan.to_dict()))
 
     def _land(self, done: BatchResult, measurement: BatchMeasurement) -> None:
         """Writes a finished batch, and only then counts it: what is counted is kept, whatever comes. On the writing
@@ -151,13 +169,21 @@ class Scheduler:
             self.plan = batch_plan(self.plan.work, self.items, cost, self._limit, size, self.plan.devices)
             # Sizes that were slower than the one chosen have been run as well, and the peak is of all of them.
             largest = max(state.memory.alone, default=0.0)
-            self.plan = replace(self.plan, predicted=max(self.plan.predicted, cost.at(largest)))
+            predicted = max(self.plan.predicted, cost.at(largest))
+            if self.plan.devices == ("cpu",) and size <= largest:  # measured, where a formula may be far off
+                predicted = state.memory.largest_peak
+            self.plan = replace(self.plan, predicted=predicted)
         self._events.emit(Planned(plan=self.plan.to_dict()))
 
     def conclude(self) -> None:
         """All is done. A run too short to settle on a size has still measured what it costs."""
-        if not self._sizer.state.settled and self._sizer.state.memory.alone:
+        memory = self._sizer.state.memory
+        if not self._sizer.state.settled and memory.alone:
             self._plan_rest(self._limit)
+        if self._steady < _STEADY and memory.alone and self.plan.devices == ("cpu",):
+            # All that it ran were probes, with nothing beside them.
+            peaks = (*memory.alone.values(), *memory.overlapped.values())
+            self.plan = replace(self.plan, predicted=max(peaks))
 
     def flush(self) -> None:
         """Waits until what was finished has been written, and its memory is free again."""
