@@ -236,6 +236,45 @@ def peers(data, device, limit: int) -> list[dict]:
     return rows
 
 
+class FailingItems:
+    """The likelihood, after some rounds of work, of tasks of which those whose first target is infinite raise."""
+
+    def __init__(self, rounds: int) -> None:
+        self.rounds = rounds
+
+    def __call__(self, batch: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+        if torch.isinf(batch["y"][:, 0]).any():
+            raise ValueError("a task with an infinite target")
+        for _ in range(self.rounds - 1):
+            likelihood(batch)
+        return likelihood(batch)
+
+
+def failing_items(device, count: int, rounds: int, batches: int = 16, repeats: int = 5) -> dict:
+    """Two raising items in different batches, beside the same map without them: the medians of several runs."""
+    good = tasks(count)
+    bad = {name: tensor.clone() for name, tensor in good.items()}
+    bad["y"][[count // 4, 3 * count // 4], 0] = torch.inf
+    size, fn = -(-count // batches), FailingItems(rounds)
+    seconds: dict[str, list[float]] = {"good": [], "bad": []}
+    for repeat in range(repeats + 1):  # the first is not counted
+        for name, data in (("good", good), ("bad", bad)):
+            result = brimful.map(fn, data, device=device, batch_size=size, progress=False)
+            if int((~result.ok).sum()) != (2 if name == "bad" else 0):
+                raise RuntimeError(f"{int((~result.ok).sum())} items were flagged of the {name} data")
+            if repeat:
+                seconds[name].append(result.seconds)
+    good_seconds, bad_seconds = (sorted(values)[len(values) // 2] for values in seconds.values())
+    return {
+        "items": count,
+        "batches": batches,
+        "rounds": rounds,
+        "good_seconds": good_seconds,
+        "bad_seconds": bad_seconds,
+        "ratio": bad_seconds / good_seconds,
+    }
+
+
 def show(report: dict) -> str:
     rows = []
     for each in report["budgets"]:
@@ -258,6 +297,12 @@ def show(report: dict) -> str:
         "off",
     )  # fmt: skip
     text = f"{report['device']}, {report['tasks']:,} tasks of {POINTS} points\n\n" + format_table(rows, header)
+    failing = report["failing"]
+    text += (
+        f"\n\ntwo raising items of {failing['items']:,}, in different ones of {failing['batches']} batches: "
+        f"{format_seconds(failing['bad_seconds'])}, without them {format_seconds(failing['good_seconds'])} "
+        f"({failing['ratio']:.2f}x)"
+    )
     if report["peers"]:
         keys = ["name"] + [key for label, _ in CASES for key in (label, f"{label}_redone")]
 
@@ -294,6 +339,8 @@ def main() -> None:
         "torch": torch.__version__,
         "tasks": count,
         "budgets": budgets(data, device, (1,) if options.quick else (1, 4, 8, 24)),
+        # About 0.25 s of work on an H200; "good_seconds" says how much it was.
+        "failing": failing_items(device, count=200_000, rounds=2 if options.quick else 20),
         "peer_limit": limit,
         "peers": [] if options.quick else peers(data, device, limit),
     }

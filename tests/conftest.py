@@ -35,10 +35,14 @@ if find_spec("beartype"):  # it is not on every machine with a GPU
     importlib.import_module("tests.helpers.typechecker")
 
 import brimful  # noqa: E402
+from brimful.core.declare import pictures  # noqa: E402
 
+from .helpers import forking  # noqa: E402
+from .helpers.pictures import save_blank  # noqa: E402
 from .helpers.rank_pool import RankPool  # noqa: E402
-from .helpers.worker_processes import ForkedProcess  # noqa: E402
+from .helpers.worker_processes import forked_worker  # noqa: E402
 
+_save_picture = pictures.save
 collect_ignore = ["external_workload"]  # a package of its own, which a test installs
 
 SOAK = "BRIMFUL_SOAK" in os.environ
@@ -48,7 +52,7 @@ SOAK = "BRIMFUL_SOAK" in os.environ
 settings.register_profile(
     "brimful",
     deadline=None,
-    max_examples=200 if SOAK else 30,
+    max_examples=200 if SOAK else 16,
     derandomize=not SOAK,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
@@ -60,6 +64,11 @@ def pytest_configure() -> None:
     # In the background of a shell Ctrl-C is ignored, and processes that the tests interrupt would inherit that.
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    forking.begin()
+
+
+def pytest_unconfigure() -> None:
+    forking.end()
 
 
 def _drop_stale_loops() -> None:
@@ -101,17 +110,32 @@ def cache_dir(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monk
 @pytest.fixture(autouse=True)
 def forked_workers(monkeypatch: pytest.MonkeyPatch) -> None:
     """Worker processes start at once: torch is imported already where they are forked."""
-    monkeypatch.setattr("brimful.engine.distributed.workers._spawn", ForkedProcess)
+    monkeypatch.setattr("brimful.engine.distributed.workers._spawn", forked_worker)
 
 
 @pytest.fixture(scope="session")
 def rank_pool(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RankPool]:
     """Ranks with their process groups made, for functions that all of them survive."""
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("brimful.engine.distributed.workers._spawn", ForkedProcess)
+        patched.setattr("brimful.engine.distributed.workers._spawn", forked_worker)
         pool = RankPool(tmp_path_factory.mktemp("ranks"))
     yield pool
     pool.close()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def blank_pictures() -> Iterator[None]:
+    """Reports are drawn and not rendered, but for `make soak`."""
+    with pytest.MonkeyPatch.context() as patched:
+        if not SOAK:
+            patched.setattr(pictures, "save", save_blank)
+        yield
+
+
+@pytest.fixture
+def rendered_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reports are rendered as users see them."""
+    monkeypatch.setattr(pictures, "save", _save_picture)
 
 
 @pytest.fixture

@@ -51,6 +51,7 @@ def test_cholesky_saves_what_float64_can_and_flags_the_rest(capsys: pytest.Captu
     assert "saved in float64" in capsys.readouterr().out
 
 
+@pytest.mark.usefixtures("rendered_pictures")
 def test_digits_are_filled_in_better_than_by_the_typical_image(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     errors = load("digits").main(tmp_path, images=60)
     assert errors["process"] < 0.95 * errors["typical image"]

@@ -2,14 +2,10 @@
 
 import functools
 import json
-import os
 import random
 import shutil
 import signal
-import subprocess
-import sys
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -23,7 +19,8 @@ from brimful.cli.app import app
 from brimful.core.runs.events import BatchDone, Event
 from brimful.core.runs.rundir import MANIFEST
 
-from ..helpers.stopping import Orders
+from ..helpers.forking import Captured, run_module
+from ..helpers.stopping import Orders, wait_for
 from .helpers.fit_runner import COUNT, work
 from .helpers.small import equal_tables, fit, rows
 
@@ -38,16 +35,9 @@ def shards_of(folder: Path) -> list[Path]:
     return sorted(folder.glob("shard-*.parquet"))
 
 
-def wait_for(what: Any, seconds: float = 100.0) -> None:
-    end = time.monotonic() + seconds
-    while not what():
-        assert time.monotonic() < end
-        time.sleep(0.005)
-
-
 def rounds(fits: Orders, tmp_path: Path, data: str, count: int) -> None:
     """Kills a fit at random moments, goes on with it, and compares the table with an uninterrupted one."""
-    order = {"data": data, "batch_size": 400}
+    order = {"data": data, "batch_size": COUNT // 20}
     expected = work({**order, "out": str(tmp_path / "whole")}).table()
     assert expected.num_rows == COUNT
     interrupted = 0
@@ -55,10 +45,8 @@ def rounds(fits: Orders, tmp_path: Path, data: str, count: int) -> None:
         rng, out = random.Random(seed), tmp_path / str(seed)
         for _ in range(rng.randint(1, 2)):
             before, wanted = len(shards_of(out)), rng.randint(0, 6)
-            pid = fits.start(**order, out=str(out))
-            wait_for(functools.partial(reached, out, before + wanted))
-            time.sleep(rng.uniform(0, 0.05))
-            assert fits.stop(pid) == "killed"
+            when = functools.partial(reached, out, before + wanted)
+            assert fits.kill({**order, "out": str(out)}, rng.uniform(0, 0.05), when) == "killed"
         if not ended(out):
             interrupted += 1
             with pytest.raises(InputError, match="its fit has not ended: run the same command again"):
@@ -95,15 +83,14 @@ def test_a_fit_that_was_killed_fifty_times(fits: Orders, tmp_path: Path, data: s
 def test_an_interrupt_exits_with_130_and_the_same_command_goes_on(tmp_path: Path):
     out = tmp_path / "run"
     options = ["--synthetic", "3000", "--own-inputs", "--device", "cpu", "--budget", "100MB", "--out", str(out)]
-    command = [sys.executable, "-m", "brimful", "gp", "fit", *options]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ)
-    wait_for(lambda: len(shards_of(out)) > 1 or process.poll() is not None)
-    process.send_signal(signal.SIGINT)
-    message = process.communicate(timeout=60)
-    assert process.returncode == 130, message[1][-3000:]
-    assert message[0] == ""
-    assert f"run the same command again to go on from {out}" in message[1]
-    assert "Traceback" not in message[1]
+    with Captured(run_module, "brimful", "gp", "fit", *options) as process:
+        wait_for(lambda: len(shards_of(out)) > 1 or process.poll() is not None)
+        process.send_signal(signal.SIGINT)
+        stdout, stderr = process.communicate(60)
+    assert process.returncode == 130, stderr[-3000:]
+    assert stdout == ""
+    assert f"run the same command again to go on from {out}" in stderr
+    assert "Traceback" not in stderr
     assert not ended(out)
     kept = {path: path.read_bytes() for path in shards_of(out)}
     result = CliRunner().invoke(app, ["gp", "fit", *options, "--json"])

@@ -42,7 +42,7 @@ def test_a_known_noise_is_not_drawn(drawn: Any):
     assert [value for value in shown if "log10" in value] == ["log10 variance", "log10 lengthscale"]
 
 
-@pytest.mark.parametrize("dimensions", [10, 11])
+@pytest.mark.parametrize("dimensions", [pytest.param(10, marks=pytest.mark.soak), 11])
 def test_no_more_than_twelve_parameters_are_drawn(drawn: Any, dimensions: int):
     figure = drawn(fit(*rows(0, 4, 9, dimensions), ard=True, steps=3))
     parameters = dimensions + 2
@@ -60,13 +60,14 @@ def test_the_parameters_of_a_task_are_named(drawn: Any):
     assert plain.endswith(", ...")
 
 
-def test_no_two_axes_overlap(drawn: Any):
-    for dimensions in (1, 11):  # one row of parameters, and as many as are drawn
-        figure = drawn(fit(*rows(0, 3, 6, dimensions), ard=True, steps=2))
-        figure.draw_without_rendering()
-        boxes = [axes.get_window_extent() for axes in figure.axes if axes.get_title() or not axes.axison]
-        for position, box in enumerate(boxes):
-            assert not any(box.overlaps(other) for other in boxes[:position])
+@pytest.mark.parametrize("dimensions", [pytest.param(1, marks=pytest.mark.soak), 11])
+def test_no_two_axes_overlap(drawn: Any, dimensions: int):
+    """With one row of parameters, and with as many as are drawn."""
+    figure = drawn(fit(*rows(0, 3, 6, dimensions), ard=True, steps=2))
+    figure.draw_without_rendering()
+    boxes = [axes.get_window_extent() for axes in figure.axes if axes.get_title() or not axes.axison]
+    for position, box in enumerate(boxes):
+        assert not any(box.overlaps(other) for other in boxes[:position])
 
 
 def test_a_missing_input_is_no_point_of_the_picture():

@@ -11,8 +11,8 @@ from brimful.gpcm.data.students import Students
 from brimful.gpcm.evaluation.inference import predict_next
 from brimful.gpcm.evaluation.item_parameters import item_parameters
 
+from ..helpers.pictures import is_rendered
 from .helpers.students import small, students
-from .helpers.training import is_picture
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -34,12 +34,13 @@ def untrained(trained: gpcm.GPCMResult, held_out: Students, seen: Students | Non
     )
 
 
+@pytest.mark.usefixtures("rendered_pictures")
 def test_the_report_of_synthetic_data(trained: gpcm.GPCMResult, tmp_path: Path):
     report = gpcm.report(trained)
     assert report.metrics["qwk"] == trained.scores.qwk
     files = report.save(tmp_path / "new")
     assert [path.name for path in files] == ["gpcm.png", "students.png", "history.parquet", "metrics.json"]
-    assert all(is_picture(path) for path in files[:2])
+    assert all(is_rendered(path) for path in files[:2])
 
 
 def cases() -> dict[str, tuple[Students, Students | None]]:

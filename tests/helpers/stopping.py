@@ -1,26 +1,42 @@
 """Work in processes of its own, for tests that stop it.
 
-A script that calls `serve` is started once, and forks a process for each order that it reads, a line of JSON: importing
-is paid for once. The process's pid is printed first, then what the work had to say, then `ended`.
+A module that calls `serve` is run once, and forks a process for each order that it reads, a line of JSON: importing is
+paid for once. The process's pid is printed first, then what the work had to say, then `ended`.
 """
 
 import contextlib
+import importlib
 import json
 import os
 import signal
-import subprocess
 import sys
+import time
 from collections.abc import Callable
 from typing import Any
 
 import torch
 
-from .paths import command, environment
+from . import forking
 
 
-def serve(work: Callable[[dict[str, Any]], str | None]) -> None:
-    """In the script: does what is ordered. The work returns what it has to say; an exception says its name and text."""
+def wait_for(condition: Callable[[], object], seconds: float = 100.0) -> None:
+    """Waits until something is so."""
+    until = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < until, f"it did not come to be within {seconds} seconds"
+        time.sleep(0.005)
+
+
+def serve(work: Callable[[dict[str, Any]], str | None], *libraries: str) -> None:
+    """In the script: does what is ordered. The work returns what it has to say; an exception says its name and text.
+
+    Args:
+        libraries: modules that the work imports when it needs them, and that are imported here instead.
+    """
     torch.set_num_threads(1)  # threads do not outlive a fork
+    for name in ("pandas", *libraries):
+        with contextlib.suppress(ImportError):
+            importlib.import_module(name)
     for line in sys.stdin:
         sys.stdout.flush()
         child = os.fork()
@@ -40,12 +56,13 @@ def serve(work: Callable[[dict[str, Any]], str | None]) -> None:
 class Orders:
     """In the test: the process of such a script."""
 
-    def __init__(self, module: str) -> None:
-        self._process = subprocess.Popen(
-            command(module), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment()
-        )
-        assert self._process.stdin is not None and self._process.stdout is not None
-        self._to, self._from = self._process.stdin, self._process.stdout
+    def __init__(self, module: str, *arguments: str) -> None:
+        (theirs_in, to), (received, theirs_out) = os.pipe(), os.pipe()
+        program = forking.run_module, module, *arguments
+        self._process = forking.imported().start(*program, stdin=theirs_in, stdout=theirs_out)
+        os.close(theirs_in)
+        os.close(theirs_out)
+        self._to, self._from = os.fdopen(to, "w"), os.fdopen(received)
 
     def __enter__(self) -> "Orders":
         return self
@@ -76,3 +93,11 @@ class Orders:
             return "killed"
         assert self.say() == "ended"
         return said
+
+    def kill(self, order: dict[str, Any], delay: float, when: Callable[[], object] | None = None) -> str:
+        """Orders work and kills it, so many seconds after it has begun, or after something is so; as `stop`."""
+        pid = self.start(**order)
+        if when is not None:
+            wait_for(when)
+        time.sleep(delay)
+        return self.stop(pid)

@@ -1,10 +1,7 @@
 """`brimful nets train`: the plan, the run, its report, and going on after an interrupt."""
 
 import json
-import os
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -25,6 +22,8 @@ from brimful.nets import model
 from brimful.nets.commands import train
 from brimful.nets.options import TrainConfig
 
+from ..helpers.forking import Captured, run_module
+
 SMALL = ["--count", "90", "--steps", "20", "--hidden", "4", "--points", "5", "--device", "cpu"]
 
 
@@ -34,13 +33,15 @@ def invoke(*arguments: str) -> dict[str, Any]:
     return json.loads(result.stdout)
 
 
+@pytest.mark.usefixtures("rendered_pictures")
 def test_a_small_run_is_reported_and_not_trained_again(tmp_path: Path):
     out = tmp_path / "run"
     first, again = (invoke("nets", "train", *SMALL, "--out", str(out), "--budget", "2GB") for _ in range(2))
     assert first["networks"] == 90 and 0 < first["diverged"] < 90
     assert {"predicted_peak_bytes", "observed_peak_bytes", "seconds", "batch_size"} < set(first)
     assert first["observed_peak_bytes"] > 0
-    pixels = matplotlib.image.imread(first["picture"])
+    (picture,) = first["pictures"]
+    pixels = matplotlib.image.imread(picture)
     assert pixels.shape[0] > 400 and pixels.shape[1] > 1000
     assert len(np.unique(pixels[::3, ::3].reshape(-1, pixels.shape[2]), axis=0)) > 50
     for name in ("networks", "diverged", "median_loss"):
@@ -55,7 +56,7 @@ def test_the_result_is_the_same_whatever_the_budget():
     assert finite.sum() > 20
     for budget in ("100MB", "2GB"):
         summary = invoke("nets", "train", *SMALL, "--budget", budget)
-        assert summary["diverged"] == (~finite).sum() and summary["picture"] is None
+        assert summary["diverged"] == (~finite).sum() and summary["pictures"] == []
         assert summary["median_loss"] == pytest.approx(np.median(whole[finite]), rel=1e-2)
 
 
@@ -89,15 +90,14 @@ def test_a_cancelled_run_is_resumed(tmp_path: Path):
 def test_an_interrupt_exits_with_130_and_the_same_command_goes_on(tmp_path: Path):
     out = tmp_path / "run"
     options = ["--count", "6000", "--steps", "200", "--device", "cpu", "--budget", "1GB", "--out", str(out)]
-    command = [sys.executable, "-m", "brimful", "nets", "train", *options]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ)
-    end = time.monotonic() + 100
-    while not list(out.glob("shard-*.parquet")):
-        assert process.poll() is None
-        assert time.monotonic() < end
-        time.sleep(0.01)
-    process.send_signal(signal.SIGINT)
-    stdout, stderr = process.communicate(timeout=60)
+    with Captured(run_module, "brimful", "nets", "train", *options) as process:
+        end = time.monotonic() + 100
+        while not list(out.glob("shard-*.parquet")):
+            assert process.poll() is None
+            assert time.monotonic() < end
+            time.sleep(0.01)
+        process.send_signal(signal.SIGINT)
+        stdout, stderr = process.communicate(60)
     assert process.returncode == 130
     assert stdout == ""
     assert f"run the same command again to go on from {out}" in stderr

@@ -41,7 +41,8 @@ def made_gp(out: Path, **options: Any) -> gp.Fit:
     generator = np.random.default_rng(0)
     x = np.linspace(0, 1, 8)
     y = np.sin(5 * x * generator.uniform(0.5, 2, (6, 1))) + 0.1 * generator.normal(size=(6, 8))
-    return gp.fit(x, y, out=out, progress=False, device="cpu", batch_size=2, **options)
+    settings: dict[str, Any] = {"progress": False, "device": "cpu", "batch_size": 2, **options}
+    return gp.fit(x, y, out=out, **settings)
 
 
 def made_gpcm(out: Path, **options: Any) -> Any:
@@ -49,8 +50,8 @@ def made_gpcm(out: Path, **options: Any) -> Any:
     return gpcm.train("synthetic_OC_30_5_3", out=out, **settings)
 
 
-def made_folds(out: Path) -> Any:
-    return made_gpcm(out, n_folds=2, jobs=1)
+def made_folds(out: Path, **options: Any) -> Any:
+    return made_gpcm(out, n_folds=2, jobs=1, **options)
 
 
 def made_wpo(out: Path, **options: Any) -> wpo.WPOResult:
@@ -68,7 +69,7 @@ def made_nets(out: Path) -> Any:
     return commands.train(config, RunContext())
 
 
-MADE: dict[str, Callable[[Path], Any]] = {
+MADE: dict[str, Callable[..., Any]] = {
     "map": made_map,
     "train": made_train,
     "gp": made_gp,
@@ -77,6 +78,8 @@ MADE: dict[str, Callable[[Path], Any]] = {
     "wpo": made_wpo,
     "programs": made_programs,
 }
+
+"""Kind of a run to the function that makes it, or goes on with it, in a folder; and takes further options."""
 
 
 def values(result: Any) -> dict[str, Any]:

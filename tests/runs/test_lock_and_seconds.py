@@ -2,8 +2,6 @@
 
 import os
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -18,7 +16,7 @@ from brimful.core.runs.log_state import read_state
 from brimful.core.runs.rundir import LOG, RunDir, inspect
 
 from ..engine.map.mapping import double, rows, run
-from ..helpers.paths import environment
+from ..helpers.forking import completed, run_text
 from .small_runs import made_train
 
 RUN: dict[str, Any] = {"work": "made", "config": {}, "input": None}
@@ -56,9 +54,7 @@ print(child.pid, flush=True)
 
 
 def test_a_lock_whose_owner_has_ended_is_told_of(tmp_path: Path):
-    command = [sys.executable, "-c", HOLDER, str(tmp_path)]
-    ended = subprocess.run(command, stdout=subprocess.PIPE, text=True, env=environment(), check=True, timeout=60)
-    child = int(ended.stdout)
+    child = int(completed(run_text, HOLDER, str(tmp_path)).stdout)
     try:
         with pytest.raises(LockedError, match=rf"has ended, and what it started still holds it \(process {child}\)"):
             RunDir.open(tmp_path, **RUN)

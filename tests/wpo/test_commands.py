@@ -14,6 +14,7 @@ from brimful.cli.app import app
 from brimful.core.memory.plan import Plan
 from brimful.wpo.data import cifar
 
+from ..helpers.pictures import is_rendered
 from .helpers.cifar_files import write_batches
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -35,16 +36,12 @@ def fails(*arguments: str) -> str:
     return " ".join(result.stderr.split())
 
 
-def is_picture(path: str) -> bool:
-    return Path(path).read_bytes().startswith(b"\x89PNG") and Path(path).stat().st_size > 10_000
-
-
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("wpo") / "model"
     summary = invoke("wpo", "train", "--data", "8gaussians", "--samples", "300", "--out", str(out), *TINY, *CPU)
     assert [summary[name] for name in ("centers", "dimensions", "steps", "strategy")] == [20, 2, 6, "single"]
-    assert is_picture(summary["picture"])
+    assert summary["pictures"] == [str(out / "wpo.png")] and (out / "wpo.png").exists()
     assert {"loss", "log_likelihood", "sliced_wasserstein", "neighbor_distance_ratio"} < set(summary)
     assert {"predicted_peak_bytes", "observed_peak_bytes", "seconds"} < set(summary)
     return out
@@ -61,10 +58,12 @@ def test_samples_are_written(trained: Path, tmp_path: Path):
     assert "holds no trained model" in fails("wpo", "sample", str(tmp_path))
 
 
+@pytest.mark.usefixtures("rendered_pictures")
 def test_a_report_is_written_again(trained: Path, tmp_path: Path):
     (trained / "report.safetensors").rename(tmp_path / "report")
     summary = invoke("wpo", "report", str(trained), "--out", str(tmp_path / "pictures"))
-    assert summary["picture"] == str(tmp_path / "pictures" / "wpo.png") and is_picture(summary["picture"])
+    assert summary["pictures"] == [str(tmp_path / "pictures" / "wpo.png")]
+    assert is_rendered(summary["pictures"][0])
     (tmp_path / "report").rename(trained / "report.safetensors")
 
 

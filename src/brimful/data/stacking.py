@@ -24,8 +24,7 @@ def stack(items: Sequence[Any]) -> pytree.Tree | None:
     if kind is torch.Tensor:
         return _stack_tensors(items)
     if kind is np.ndarray:
-        alike = len({(item.dtype, item.shape) for item in items}) == 1
-        return _as_tensor(items) if alike and items[0].dtype.isnative else None
+        return _stack_arrays(items)
     if kind in _NUMBERS or issubclass(kind, np.number | np.bool_):
         return _as_tensor(items)
     if kind is list:  # of numbers, all of one type: an integer among floats would be another dtype by itself
@@ -44,6 +43,20 @@ def _stack_tensors(items: Sequence[torch.Tensor]) -> torch.Tensor | None:
         return None
 
 
+def _stack_arrays(items: Sequence[np.ndarray]) -> torch.Tensor | None:
+    first = items[0]
+    if len(set(map(attrgetter("dtype"), items))) > 1 or not first.dtype.isnative:
+        return None
+    if not first.ndim:
+        return _as_tensor(items)
+    if len(set(map(len, items))) > 1:
+        return None
+    try:  # joined along the axis that they have: half the time of a new one
+        return pytree.as_tensor(np.concatenate(items).reshape(len(items), *first.shape), "the items")
+    except (InputError, ValueError):  # of unlike shapes, or of objects
+        return None
+
+
 def _as_tensor(items: Any) -> torch.Tensor | None:
     try:
         return pytree.as_tensor(np.array(items), "the items")
@@ -58,7 +71,7 @@ def _stack_parts(items: Sequence[Any], kind: type) -> pytree.Tree | None:
             return None
         parts = {key: stack([item[key] for item in items]) for key in items[0]}
     elif issubclass(kind, tuple) and len(set(map(len, items))) == 1:
-        parts = {place: stack([item[place] for item in items]) for place in range(len(items[0]))}
+        parts = {index: stack([item[index] for item in items]) for index in range(len(items[0]))}
     else:
         return None
     return None if not parts or any(part is None for part in parts.values()) else pytree.rebuild(items[0], parts)

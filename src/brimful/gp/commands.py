@@ -15,6 +15,8 @@ import pyarrow.parquet as pq
 import torch
 
 from ..core.base.errors import ChangedError, ConfigError, InputError
+from ..core.declare.config import ReportConfig
+from ..core.declare.report import with_report
 from ..core.declare.result import Result
 from ..core.memory.plan import Plan
 from ..core.runs.context import RunContext
@@ -25,7 +27,7 @@ from .data.arrays import as_inputs
 from .data.long_table import ColumnNames, is_moment, moments, numbers, read_table
 from .data.sources import GPData, SyntheticTasks, read, synthetic
 from .fit import fit_data, plan_fit
-from .options import FitConfig, PredictConfig, ReportConfig
+from .options import FitConfig, PredictConfig
 from .report import report
 from .result import Fit, load
 
@@ -51,8 +53,8 @@ def run_fit(config: FitConfig, context: RunContext) -> Mapping[str, Any]:
     data = _data(config)
     at = _read_points(config.at, data.inputs).at if config.at is not None else None
     fitted = fit_data(data, config, at=at, progress=context.events.emit, cancel=context.cancel)
-    picture = None if config.out is None else str(report(fitted, config.out).save(config.out)[0])
-    return fitted.summary() | _held_out(fitted, data) | {"picture": picture}
+    summary = fitted.summary() | _held_out(fitted, data)
+    return with_report(summary, lambda: report(fitted, config.out), config.out)
 
 
 def _held_out(fitted: Fit, data: GPData) -> dict[str, Any]:
@@ -129,7 +131,7 @@ def run_report(config: ReportConfig, context: RunContext) -> Mapping[str, Any]:
         raise ConfigError(f"{into} is a file; name a folder for the picture")
     fitted = load(config.directory)
     made = report(fitted, config.directory)
-    return {**made.metrics, **Result.summary(fitted), "picture": str(made.save(into)[0])}
+    return with_report({**made.metrics, **Result.summary(fitted)}, lambda: made, into)
 
 
 @dataclass(frozen=True, slots=True)

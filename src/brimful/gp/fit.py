@@ -16,6 +16,7 @@ from ..core.memory import devices
 from ..core.memory.cost import Cost
 from ..core.memory.plan import Plan, Rejected
 from ..core.runs.events import Event
+from ..core.runs.rundir import identity_of, read_manifest
 from ..engine.map import map, plan_map
 from .batch_functions import GPModel, fit_batch, warm_up
 from .data.arrays import as_points
@@ -141,9 +142,11 @@ def fit_data(
     values: Any = result.values if out is None else None
     store = None
     if out is not None:
+        identity = identity_of(read_manifest(out))
         if keep == "params+data":
-            write_data(out, data)
-        write_model(out, model, data, keep, points, options.seed, (result.plan, result.observed, result.seconds))
+            write_data(out, data, identity)
+        run = result.plan, result.observed, result.seconds
+        write_model(out, model, data, keep, points, options.seed, run, identity)
         store = Store(out, model.kernel if isinstance(model.kernel, CustomKernel) else None)
     return Fit(
         model=model,

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ..core.declare.config import DeviceOptions, OutOptions, SeedOptions, build, option
+from ..core.declare.config import DeviceOptions, OutOptions, SeedOptions, TrainedModelOptions, build, option
 from .model.kernels import CustomKernel
 from .model.tasks import MEANS
 
@@ -67,21 +67,12 @@ class FitConfig(FitOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class PredictConfig(DeviceOptions):
+class PredictConfig(TrainedModelOptions, DeviceOptions):
     """Options of `gp predict`."""
 
-    directory: Path = option(help="folder of fitted models", positional=True, metavar="DIR")
     at: str = option(help=f"where to predict: {_AT}")
     observations: bool = option(False, help="variances of new observations instead of the function's")
     out: Path | None = option(
         None,
         help="for the predictions: a .parquet file (one row per task), a .csv file (one row per point), or a folder",
     )
-
-
-@dataclass(frozen=True, kw_only=True)
-class ReportConfig:
-    """Options of `gp report`."""
-
-    directory: Path = option(help="folder of fitted models", positional=True, metavar="DIR")
-    out: Path | None = option(None, help="folder for the picture; by default DIR")

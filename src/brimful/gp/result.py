@@ -17,6 +17,7 @@ from ..core.base.errors import ConfigError, CorruptError, InputError, raise_firs
 from ..core.base.formatting import format_bytes, format_count, format_seconds
 from ..core.declare.result import Result
 from ..core.memory.plan import Plan
+from ..core.runs import fingerprint
 from ..core.runs.events import Event
 from ..core.runs.files import storage_error
 from ..engine.map import map
@@ -169,10 +170,13 @@ class Fit(Result):
         try:
             folder.mkdir(parents=True, exist_ok=True)
             order = data.items.index(0, len(self))
-            write_models(folder, self.table().take(order).set_column(0, "item", pa.array(order)))
+            models = self.table().take(order).set_column(0, "item", pa.array(order))
+            identity = fingerprint.of(["gp.Fit.save", self.model.kernel.text, models])
+            write_models(folder, models, identity)
             if keep == "params+data":
-                write_data(folder, data)
-            write_model(folder, self.model, data, keep, None, self.seed, (self.plan, self.observed, self.seconds))
+                write_data(folder, data, identity)
+            run = self.plan, self.observed, self.seconds
+            write_model(folder, self.model, data, keep, None, self.seed, run, identity)
         except BaseException as error:
             shutil.rmtree(folder, ignore_errors=True)  # half a store is none, and would be in the way
             if isinstance(error, OSError):

@@ -1,8 +1,9 @@
 """`brimful gp`: fit, predict and look at many Gaussian processes."""
 
+from ..core.declare.config import ReportConfig
 from ..core.declare.registry import Command, Workload
 from .commands import plan, run_fit, run_predict, run_report
-from .options import FitConfig, PredictConfig, ReportConfig
+from .options import FitConfig, PredictConfig
 from .result import load
 
 WORKLOAD = Workload(

@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 
 from ..core.base.errors import ConfigError
 from ..core.declare.config import ReportConfig, options_of
+from ..core.declare.report import with_report
 from ..core.declare.result import measured
 from ..core.memory import devices
 from ..core.memory.plan import Plan
@@ -80,6 +81,4 @@ def report_model(config: ReportConfig, context: RunContext) -> dict[str, Any]:
 
 
 def _reported(result: GPCMResult | CrossValidationResult, folder: Path | None) -> dict[str, Any]:
-    """The summary, with the pictures that were drawn into the folder."""
-    paths = [] if folder is None else report(result).save(folder)
-    return result.summary() | {"pictures": [str(path) for path in paths if path.suffix == ".png"]}
+    return with_report(result.summary(), lambda: report(result), folder)

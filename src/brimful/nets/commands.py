@@ -3,6 +3,7 @@
 import functools
 from typing import Any
 
+from ..core.declare.report import with_report
 from ..core.memory.cost import Cost
 from ..core.memory.plan import Plan
 from ..core.runs.context import RunContext
@@ -34,5 +35,4 @@ def plan_train(config: TrainConfig, probe: bool) -> Plan:
 def train(config: TrainConfig, context: RunContext) -> dict[str, Any]:
     mapped = map(**_arguments(config), out=config.out, progress=context.events.emit, cancel=context.cancel)
     result = NetsResult.from_map(mapped)
-    pictures = report(result, config.out).save(config.out) if config.out else [None]
-    return result.summary() | {"picture": pictures[0] and str(pictures[0])}
+    return with_report(result.summary(), lambda: report(result, config.out), config.out)

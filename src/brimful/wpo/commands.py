@@ -11,6 +11,7 @@ import torch
 
 from ..core.base.errors import ConfigError
 from ..core.declare.config import ReportConfig, options_of, to_dict
+from ..core.declare.report import with_report
 from ..core.declare.result import measured
 from ..core.memory import devices
 from ..core.memory.plan import Plan
@@ -91,5 +92,4 @@ def report_model(config: ReportConfig, context: RunContext) -> dict[str, Any]:
 
 
 def _reported(result: Any, folder: Path | None) -> dict[str, Any]:
-    """The summary, with the picture that was drawn into the folder."""
-    return result.summary() | ({} if folder is None else {"picture": str(report(result).save(folder)[0])})
+    return with_report(result.summary(), lambda: report(result), folder)

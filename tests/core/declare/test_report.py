@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 
 from brimful.core.declare.pictures import figure_of
-from brimful.core.declare.report import Report
+from brimful.core.declare.report import Report, with_report
 from brimful.core.declare.result import Result, format_summary
 from brimful.core.memory.cost import Cost
 from brimful.core.memory.plan import Candidate, choose
@@ -38,6 +39,16 @@ def test_a_summary_has_the_same_keys_everywhere_and_is_json():
     assert "observed peak" in format_summary(summary)
 
 
+def test_the_summary_of_a_command_names_the_pictures(tmp_path: Path):
+    report = Report({}, pictures={name: lambda: figure_of(2, 1) for name in ("one", "two")})
+    summary = with_report({"tasks": 3}, lambda: report, tmp_path)
+    assert summary == {"tasks": 3, "pictures": [str(tmp_path / "one.png"), str(tmp_path / "two.png")]}
+    assert format_summary(summary).split()[-2:] == [f"{tmp_path}/one.png,", f"{tmp_path}/two.png"]
+    without = with_report({"tasks": 3}, lambda: report, None)
+    assert without["pictures"] == [] and "pictures" not in format_summary(without)
+
+
+@pytest.mark.usefixtures("rendered_pictures")
 def test_a_report_is_saved_whole(tmp_path: Path):
     drawn = []
 

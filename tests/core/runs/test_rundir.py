@@ -4,7 +4,6 @@ import errno
 import os
 import random
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -274,9 +273,7 @@ def kill_rounds(writers: Orders, folder: Path, rounds: int, seed: int) -> None:
     for round in range(rounds):
         path = folder / f"run-{round // 4}"  # each directory is killed in its first moments, and three times more
         known = inspect(path).done if path.exists() else 0
-        pid = writers.start(command="churn", path=str(path))
-        time.sleep(rng.choice([0.0, 0.002, 0.01, 0.1]) * rng.random())
-        writers.stop(pid)
+        writers.kill({"command": "churn", "path": str(path)}, rng.choice([0.0, 0.002, 0.01, 0.1]) * rng.random())
         info = inspect(path)
         assert info.state in ("killed", "interrupted") or not (path / MANIFEST).exists()
         with opened(path) as run:

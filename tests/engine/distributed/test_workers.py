@@ -2,7 +2,6 @@
 
 import os
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -15,6 +14,7 @@ import pytest
 from brimful import InputError, WorkerError
 from brimful.engine.distributed.workers import Answer, Event, LocalWorkers
 
+from ...helpers.forking import completed, run_path
 from ...helpers.paths import ROOT
 from . import worker_functions as functions
 
@@ -140,7 +140,7 @@ def main(target, *arguments):
 def test_a_script_is_imported_only_for_what_is_defined_in_it(tmp_path: Path, ending: str, imports: int, output: str):
     path = tmp_path / "script.py"
     path.write_text(SCRIPT.format(root=str(ROOT)) + ending)
-    run = subprocess.run([sys.executable, path], stdout=subprocess.PIPE, text=True, timeout=PATIENCE, check=False)
+    run = completed(run_path, str(path), timeout=PATIENCE)
     assert run.stdout.count("imported") == imports and output in run.stdout
 
 

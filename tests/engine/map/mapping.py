@@ -61,6 +61,11 @@ def stream(count: int, width: int = 3) -> Iterator[torch.Tensor]:
     yield from rows(count, width)
 
 
+def shards_of(folder: Path) -> list[Path]:
+    """The shards of a run, in order."""
+    return sorted(folder.glob("shard-*.parquet"))
+
+
 def same(first: torch.Tensor, second: torch.Tensor) -> bool:
     """Whether two tensors are equal to the bit, NaN for NaN."""
     return first.dtype == second.dtype and first.shape == second.shape and bytes(bits(first)) == bytes(bits(second))

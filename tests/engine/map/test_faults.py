@@ -1,13 +1,9 @@
-"""Memory that runs out, processes that are killed, disks that fill up, files that rot: nothing finished is lost."""
+"""Memory that runs out, runs that are interrupted, disks that fill up, files that rot: nothing finished is lost."""
 
 import errno
 import itertools
-import random
 import shutil
-import signal
 import threading
-import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +15,9 @@ from brimful import BrimfulWarning, ChangedError, CorruptError, RunDirError, Sta
 from brimful.core.base.errors import CancelledError
 from brimful.core.runs import parquet
 from brimful.core.runs.events import BatchDone, Event, Finished, read_log
-from brimful.core.runs.rundir import LOG, MANIFEST, inspect
+from brimful.core.runs.rundir import LOG, MANIFEST
 
-from ...helpers.stopping import Orders
-from . import map_runner
-from .mapping import EventLog, Recorded, double, rows, run, same, stamped, stream
+from .mapping import EventLog, Recorded, double, rows, run, same, shards_of, stamped, stream
 
 
 def full() -> torch.OutOfMemoryError:
@@ -122,83 +116,7 @@ def test_memory_runs_out_while_bad_items_are_looked_for():
     assert same(result.values[good], rows(32)[good] * 2)
 
 
-# The process is stopped.
-
-
-@pytest.fixture(scope="module")
-def maps() -> Iterator[Orders]:
-    with Orders("tests.engine.map.map_runner") as made:
-        yield made
-
-
-COUNT, BATCH, IN_FLIGHT = 600, 8, 6  # in flight: computing, landing, two waiting for the writer, one being written
-
-
-def order(folder: Path, function: str, **more: Any) -> dict[str, Any]:
-    made = {"function": function, "count": COUNT, "out": str(folder / "run"), "log": str(folder / "calls")}
-    return made | {"seconds": 0.0008} | more
-
-
-def computed(folder: Path) -> list[int]:
-    calls = folder / "calls"
-    return [int(line) for line in calls.read_text().splitlines()] if calls.exists() else []
-
-
-def killed_and_resumed(maps: Orders, folder: Path, seed: int, asked: dict[str, Any], expected: torch.Tensor) -> None:
-    """Kills a map at a few random moments, finishes it, and compares all with an uninterrupted run."""
-    rng, kills = random.Random(seed), 0
-    for _ in range(rng.randint(1, 3)):
-        pid = maps.start(**asked)
-        time.sleep(rng.uniform(0, 0.6))
-        kills += maps.stop(pid) == "killed"
-    finished = [path.name for path in (folder / "run").glob("shard-*.parquet")]
-    if (folder / "run" / MANIFEST).exists():
-        held = {tuple(map(int, name.split(".")[0].split("-")[1:])) for name in finished}
-        assert inspect(folder / "run").done <= max((stop for _, stop in held), default=0)
-    before = len(computed(folder))
-    result: Any = map_runner.work({**asked, "seconds": 0})
-    assert same(result.values, expected)
-    assert result.status.tolist() == [0] * COUNT
-    spans = sorted(tuple(map(int, path.stem.split("-")[1:])) for path in (folder / "run").glob("shard-*.parquet"))
-    assert [start for start, _ in spans] == [0, *(stop for _, stop in spans)][:-1]
-    sizes = computed(folder)
-    assert sum(sizes) <= COUNT + kills * IN_FLIGHT * max(sizes)
-    left = COUNT - sum(int(name.split("-")[2][:12]) - int(name.split("-")[1]) for name in finished)
-    assert sum(sizes[before:]) == left
-
-
-def rounds(maps: Orders, tmp_path: Path, count: int, function: str, more: dict[str, Any]) -> None:
-    expected = {"stamped": run(stamped, rows(COUNT), batch_size=BATCH).values, "double": rows(COUNT) * 2}[function]
-    for seed in range(count):
-        folder = tmp_path / str(seed)
-        folder.mkdir()
-        killed_and_resumed(maps, folder, seed, order(folder, function, **more), expected)
-        shutil.rmtree(folder)
-
-
-MAPS = [
-    ("stamped", {"batch_size": BATCH}),
-    ("double", {"batch_size": "auto"}),
-    ("double", {"batch_size": "auto", "stream": True, "fingerprint": "rows"}),
-]
-
-
-@pytest.mark.parametrize(("function", "more"), MAPS, ids=["fixed", "auto", "stream"])
-def test_killed_at_random_moments_and_resumed(maps: Orders, tmp_path: Path, function: str, more: dict[str, Any]):
-    rounds(maps, tmp_path, 2, function, more)
-
-
-@pytest.mark.soak
-@pytest.mark.parametrize(("function", "more"), MAPS, ids=["fixed", "auto", "stream"])
-def test_killed_two_hundred_times_and_resumed(maps: Orders, tmp_path: Path, function: str, more: dict[str, Any]):
-    rounds(maps, tmp_path, 200, function, more)
-
-
-def wait_for(what: Any, seconds: float = 60.0) -> None:
-    end = time.monotonic() + seconds
-    while not what():
-        assert time.monotonic() < end
-        time.sleep(0.01)
+# The process is stopped. Where it is killed: test_killed.py.
 
 
 def test_a_run_that_is_cancelled_from_another_thread_keeps_what_was_finished(tmp_path: Path):
@@ -218,30 +136,6 @@ def test_a_run_that_is_cancelled_from_another_thread_keeps_what_was_finished(tmp
     again = Recorded(stamped)
     result = run(again, rows(80), batch_size=8, out=tmp_path / "run", cancel=threading.Event())
     assert sum(again.sizes) == 80 - ended.done and same(result.values, run(stamped, rows(80), batch_size=8).values)
-
-
-def shards_of(folder: Path) -> list[Path]:
-    return sorted(folder.glob("shard-*.parquet"))
-
-
-def test_an_interrupt_keeps_what_was_finished_and_says_how_to_go_on(maps: Orders, tmp_path: Path):
-    asked = order(tmp_path, "stamped", batch_size=BATCH)
-    pid = maps.start(**asked)
-    wait_for(lambda: len(shards_of(tmp_path / "run")) > 5)
-    said = maps.stop(pid, signal.SIGINT)
-    assert said.startswith("KeyboardInterrupt: interrupted after ")
-    assert f"run the same command again to go on from {tmp_path / 'run'}" in said
-    kept = sum(event.items for event in read_log(tmp_path / "run" / LOG) if isinstance(event, BatchDone))
-    assert f"after {kept} items" in said
-    last = list(read_log(tmp_path / "run" / LOG))[-1]
-    assert isinstance(last, Finished)
-    assert (last.state, last.done) == ("interrupted", kept)
-    before = sum(computed(tmp_path))
-    assert before - kept <= 2 * BATCH
-    result: Any = map_runner.work({**asked, "seconds": 0})
-    assert same(result.values, run(stamped, rows(COUNT), batch_size=BATCH).values)
-    # A batch may be on disk and not counted yet when the interrupt falls between the two.
-    assert COUNT - kept - BATCH <= sum(computed(tmp_path)) - before <= COUNT - kept
 
 
 def test_an_interrupt_without_a_directory_says_that_nothing_was_kept():

@@ -9,7 +9,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from brimful import Batch, Status
+from brimful import Batch, InputError, Status
+from brimful.data import Ragged
 
 from .mapping import EventLog, Recorded, rows, run, same, stream
 
@@ -249,3 +250,29 @@ def test_a_run_on_the_device_is_resumed_on_the_cpu(tmp_path: Any):
     trap.unlink()
     result = run(function, rows(100), device="cpu", batch_size=10, out=tmp_path / "run")
     assert same(result.values, rows(100) * 2)
+
+
+def shares(x: torch.Tensor) -> dict[str, Any]:
+    """Every number as often as its last digit says, over its distance from 77."""
+    counts = x.long() % 10
+    offsets, times = torch.cat([counts.new_zeros(1), counts]).cumsum(0), x.repeat_interleave(counts)
+    return {"text": Ragged(times.long().to(torch.uint8), offsets), "parts": (x, Ragged(times / (times - 77), offsets))}
+
+
+@pytest.mark.parametrize("options", [{}, {"batch_size": 777}, {"budget": "300MB"}], ids=str)
+def test_results_of_unequal_length_are_the_cpus(options: dict[str, Any]):
+    x = torch.arange(20_000, dtype=torch.float64)
+    result, expected = run(shares, x, device="cuda", **options), shares(x)
+    assert np.flatnonzero(result.status).tolist() == [77]
+    assert same(result.values["text"].values, expected["text"].values)
+    assert same(result.values["text"].offsets, expected["text"].offsets)
+    assert torch.allclose(result.values["parts"][1].values, expected["parts"][1].values, rtol=1e-12)
+
+
+def test_offsets_that_do_not_fit_are_an_error_and_no_lost_device():
+    def wild(x: torch.Tensor) -> Ragged:
+        return Ragged(torch.ones(5, device=x.device), torch.tensor([0, 900, -7], device=x.device))
+
+    with pytest.raises(InputError, match="offsets must rise"):
+        run(wild, torch.zeros(2), device="cuda")
+    assert torch.ones(3, device="cuda").sum() == 3

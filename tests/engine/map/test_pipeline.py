@@ -12,11 +12,11 @@ from brimful.core.memory.devices import Memory, resident_bytes
 from brimful.core.memory.limit import MemoryLimit
 from brimful.engine.map import pipeline
 from brimful.engine.map.batch import Status
-from brimful.engine.map.batch_size import BatchMeasurement, Observation, SizerState
-from brimful.engine.map.batch_sizer import BatchSizer, BatchSpan
+from brimful.engine.map.batch_spans import BatchSizer, BatchSpan
 from brimful.engine.map.executor import BatchResult, Executor
 from brimful.engine.map.pipeline import Pipeline
 from brimful.engine.map.scheduler import Scheduler
+from brimful.engine.map.size_search import BatchMeasurement, Observation, SizerState
 from brimful.engine.map.sources import LoadedBatch, item_source
 
 from .mapping import Recorded

@@ -4,9 +4,9 @@ import torch
 
 from brimful.core.memory.cost import Cost
 from brimful.core.runs.events import Events
-from brimful.engine.map.batch_size import MemoryExceeded
-from brimful.engine.map.batch_sizer import BatchSizer
+from brimful.engine.map.batch_spans import BatchSizer
 from brimful.engine.map.scheduler import Scheduler, StatusTable, batch_plan
+from brimful.engine.map.size_search import MemoryExceeded
 from brimful.engine.map.sources import item_source
 
 

@@ -2,11 +2,11 @@
 
 import json
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from ...helpers.forking import completed, run_text
 
 WIDTH, BUDGET = 16_384, 100_000_000
 
@@ -40,8 +40,7 @@ print(json.dumps({"peak": peak.bytes, "observed": result.observed, "ok": ok, "ba
 
 def measure(folder: Path, count: int) -> dict[str, int]:
     """What a stream of that many items took, and in how many batches."""
-    command = [sys.executable, "-c", SCRIPT, str(count), str(WIDTH), str(folder), str(BUDGET)]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=200)
+    ended = completed(run_text, SCRIPT, str(count), str(WIDTH), str(folder), str(BUDGET))
     assert ended.returncode == 0, ended.stderr
     written = sum(path.stat().st_size for path in folder.glob("shard-*.parquet"))
     shutil.rmtree(folder)

@@ -6,7 +6,7 @@ import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import psutil
@@ -20,7 +20,8 @@ from brimful.core.runs.events import BatchDone, Event
 from brimful.engine.distributed import workers
 from brimful.engine.map.sources import DatasetSource
 
-from ...helpers.worker_processes import ForkedProcess
+from ...helpers.forking import ForkedProcess
+from ...helpers.worker_processes import forked_worker
 from .mapping import EventLog, double, rows, run, same, stamped, stream
 
 TWO = ["cpu", "cpu"]
@@ -61,24 +62,19 @@ def sleepy(x: torch.Tensor) -> torch.Tensor:
     return stamped(x)
 
 
-class Started(ForkedProcess):
-    """Worker processes whose pids a test can see."""
-
-    pids: ClassVar[list[int]] = []
-
-    def __init__(self, *arguments: Any) -> None:
-        super().__init__(*arguments)
-        assert self._process.pid is not None
-        self.pids.append(self._process.pid)
-
-
 @pytest.fixture
 def pids(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
     """The pids of the workers, in the order of starting; none of them is left when the test ends."""
-    monkeypatch.setattr(workers, "_spawn", Started)
-    Started.pids.clear()
-    yield Started.pids
-    assert not [pid for pid in Started.pids if psutil.pid_exists(pid)]
+    started: list[int] = []
+
+    def start(*arguments: Any) -> ForkedProcess:
+        process = forked_worker(*arguments)
+        started.append(process.pid)
+        return process
+
+    monkeypatch.setattr(workers, "_spawn", start)
+    yield started
+    assert not [pid for pid in started if psutil.pid_exists(pid)]
 
 
 def test_two_workers_give_what_one_gives(pids: list[int]):
@@ -163,8 +159,10 @@ def test_a_worker_killed_from_outside(pids: list[int]):
 def test_a_worker_killed_before_its_first_word(pids: list[int], monkeypatch: pytest.MonkeyPatch):
     """Killed by the system, say: that says nothing against the script, and the other one does the work."""
 
-    def start_and_kill(*arguments: Any) -> Started:
-        process = Started(*arguments)
+    start: Any = workers._spawn
+
+    def start_and_kill(*arguments: Any) -> ForkedProcess:
+        process = start(*arguments)
         if len(pids) == 1:
             os.kill(pids[0], signal.SIGKILL)
         return process

@@ -25,7 +25,7 @@ from brimful.core.runs.rundir import LOG, inspect
 from brimful.engine.train import checkpoints
 from brimful.engine.train.optim.schedules import Plateau
 
-from ...helpers.stopping import Orders
+from ...helpers.stopping import Orders, wait_for
 from . import train_runner, training
 from .training import EventLog, equal, fit, network, points, squares, weights
 
@@ -247,45 +247,41 @@ def runner() -> Iterator[Orders]:
         yield made
 
 
-def wait_for(path: Path, seconds: float = 30.0) -> None:
-    until = time.monotonic() + seconds
-    while not path.exists():
-        assert time.monotonic() < until, f"{path} did not come"
-        time.sleep(0.01)
-
-
-def kill_rounds(runner: Orders, folder: Path, rounds: int, chance: random.Random) -> None:
-    reference = train_runner.work({"seconds": 0.0, "epochs": 4})
+def kill_rounds(runner: Orders, folder: Path, rounds: int, rng: random.Random, **options: Any) -> None:
+    """Kills a run at random moments, goes on with it, and compares its weights with those of an uninterrupted one."""
+    reference = train_runner.work({"seconds": 0.0, "epochs": 3, **options})
     for number in range(rounds):
         out = folder / f"run{number}"
-        order = {"seconds": 0.01, "out": str(out), "checkpoint_every": 1, "epochs": 4}
-        for _ in range(3):
-            pid = runner.start(**order)
-            wait_for(out / "checkpoints" / "last")
-            time.sleep(chance.uniform(0.0, 0.25))
-            runner.stop(pid)
+        order = {"seconds": 0.01, "out": str(out), "checkpoint_every": 1, "epochs": 3, **options}
+        for _ in range(rng.randint(1, 3)):
+            runner.kill(order, rng.uniform(0.0, 0.25), when=(out / "checkpoints" / "last").exists)
         result = train_runner.work({**order, "seconds": 0.0})
         assert equal(result.model, reference.model)
         assert result.curve.tolist() == reference.curve.tolist()
-        told = inspect(out)
-        assert (told.state, told.done, told.seconds) == ("finished", told.items, result.seconds)
+        run = inspect(out)
+        assert (run.state, run.done, run.seconds) == ("finished", run.items, result.seconds)
         shutil.rmtree(out)
 
 
-def test_killed_at_random_moments_it_goes_on_to_the_same_bits(runner: Orders, tmp_path: Path):
-    kill_rounds(runner, tmp_path, 1, random.Random(1))
+FOLDED = [{"loss": "folded_in_chunks"}, {"loss": "folded_in_tiles", "accumulation_steps": 2}]
+
+
+@pytest.mark.parametrize("options", [{}, FOLDED[1]], ids=["plain", "fold"])
+def test_killed_at_random_moments_it_goes_on_to_the_same_bits(runner: Orders, tmp_path: Path, options: dict[str, Any]):
+    kill_rounds(runner, tmp_path, 1, random.Random(1), **options)
 
 
 @pytest.mark.soak
-def test_killed_at_many_random_moments(runner: Orders, tmp_path: Path):
-    kill_rounds(runner, tmp_path, 60, random.Random())
+@pytest.mark.parametrize("options", [{}, *FOLDED], ids=["plain", "chunks", "tiles"])
+def test_killed_at_many_random_moments(runner: Orders, tmp_path: Path, options: dict[str, Any]):
+    kill_rounds(runner, tmp_path, 60, random.Random(), **options)
 
 
 def test_ctrl_c_ends_after_the_step_and_says_how_to_go_on(runner: Orders, tmp_path: Path):
     out = tmp_path / "run"
     order = {"seconds": 0.02, "out": str(out), "epochs": 4}
     pid = runner.start(**order)
-    wait_for(out / LOG)
+    wait_for((out / LOG).exists)
     time.sleep(0.15)
     said = runner.stop(pid, signal.SIGINT)
     assert "KeyboardInterrupt: interrupted after" in said and f"to go on from {out}" in said

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 import brimful
 from brimful.engine.distributed.workers import Channel
 
+from ..fold.folding import CENTERS
 from ..map.mapping import EventLog
 
 __all__ = ["EventLog"]
@@ -47,6 +48,21 @@ def summed(model: nn.Module, batch: dict[str, Tensor]) -> brimful.Weighted:
 def slowly(model: nn.Module, batch: dict[str, Tensor]) -> Tensor:
     time.sleep(float(os.environ.get(PACE, 0)))
     return squares(model, batch)
+
+
+def folded(model: nn.Module, batch: dict[str, Tensor], **options: Any) -> brimful.Weighted:
+    """A loss that folds over centers, with the model as its term; it takes its time, as `slowly` does."""
+    time.sleep(float(os.environ.get(PACE, 0)))
+    lse, mean = brimful.fold(model, CENTERS, batch["x"], **options)
+    return brimful.Weighted((mean.square().sum(1) - lse).sum(), lse.new_tensor(float(len(lse))))
+
+
+def folded_in_chunks(model: nn.Module, batch: dict[str, Tensor]) -> brimful.Weighted:
+    return folded(model, batch, chunk_size=2, strategy="chunked")
+
+
+def folded_in_tiles(model: nn.Module, batch: dict[str, Tensor]) -> brimful.Weighted:
+    return folded(model, batch, chunk_size=3, strategy="gradient_accumulation", budget="1GB")
 
 
 def noisy(batch: dict[str, Tensor], generator: torch.Generator) -> dict[str, Tensor]:

@@ -3,8 +3,6 @@
 import inspect
 import math
 import os
-import subprocess
-import sys
 from dataclasses import fields, replace
 from typing import Any, cast
 from unittest.mock import patch
@@ -12,7 +10,7 @@ from unittest.mock import patch
 import pytest
 import torch
 
-from ...helpers.paths import ROOT
+from ...helpers.forking import completed, run_module
 
 if not torch.cuda.is_available():
     os.environ["TRITON_INTERPRET"] = "1"  # before the kernel is defined
@@ -75,7 +73,7 @@ def _evaluate(kernel: Any, tasks: Any, theta: torch.Tensor) -> tuple[torch.Tenso
 
 @pytest.mark.parametrize(("text", "dimensions", "ard", "mean"), CASES)
 def test_it_equals_its_plain_twin(text: str, dimensions: int, ard: bool, mean: str):
-    kernel, tasks, _, theta = draw(text, dimensions, ard, mean)
+    kernel, tasks, _, theta = draw(text, dimensions, ard, mean, points=4 if ard else 6)
     assert _kernels.serves(kernel, 9, tasks.coefficients)
     plain, fused = likelihood.evaluate(kernel, tasks, theta), _evaluate(kernel, tasks, theta)
     for ours, wanted in zip(fused, plain, strict=True):
@@ -103,7 +101,7 @@ def test_the_exponential_is_that_of_the_library():
 
 
 def test_known_noise():
-    kernel, tasks, _, theta = draw("rbf", 1, False, "constant", points=5)
+    kernel, tasks, _, theta = draw("rbf", 1, False, "constant", points=4)
     known = replace(tasks, known_TN=0.1 + torch.rand_like(tasks.y_TN))
     torch.testing.assert_close(
         _evaluate(kernel, known, theta)[0], likelihood.evaluate(kernel, known, theta)[0], rtol=1e-9, atol=1e-9
@@ -111,7 +109,7 @@ def test_known_noise():
 
 
 def test_a_matrix_that_is_not_positive_definite_is_infinite_and_alone():
-    kernel, tasks, _, theta = draw("rbf", 1, False, "constant", points=5)
+    kernel, tasks, _, theta = draw("rbf", 1, False, "constant", points=4)
     bad = tasks.known_TN.clone()
     bad[2] = -5.0
     spoilt = replace(tasks, known_TN=bad)
@@ -125,7 +123,7 @@ def test_a_matrix_that_is_not_positive_definite_is_infinite_and_alone():
     ("text", "dimensions", "ard", "mean"), [LINEAR, *(pytest.param(*case, marks=soak) for case in (ARD, *MORE))]
 )
 def test_what_is_evaluated_late_equals_the_plain_twin(text: str, dimensions: int, ard: bool, mean: str):
-    kernel, tasks, units, theta = draw(text, dimensions, ard, mean, tasks=3)
+    kernel, tasks, units, theta = draw(text, dimensions, ard, mean, tasks=3, points=4)
     if mean == "constant":
         tasks = replace(tasks, known_TN=0.1 + torch.rand_like(tasks.y_TN))
     within = limits(kernel, units, None, None, False)
@@ -197,7 +195,7 @@ def test_the_grid_search_finds_the_local_minima_of_its_twin(
     case: Any, priors: Any, bounds: Any, known: bool, starts: int
 ):
     text, dimensions, ard, mean = case
-    kernel, tasks, units, _ = draw(text, dimensions, ard, mean, tasks=3, points=4 if ard else 6)
+    kernel, tasks, units, _ = draw(text, dimensions, ard, mean, tasks=3, points=4)
     if known:
         tasks = replace(tasks, known_TN=0.01 + 0.1 * tasks.mask_TN.double())
     within, options, laid = (
@@ -318,14 +316,21 @@ def test_a_list_in_parts_is_the_list():
     assert torch.equal(few[3], whole[3])
 
 
-@pytest.mark.parametrize("mean", ["zero", "constant", "linear"])
+MEASURED = [
+    (*kernel, mean, known, dtype)
+    for kernel in (("rbf", 1, False), ("rbf", 3, True), ("linear + rbf", 2, False))
+    for mean in ("zero", "constant", "linear")
+    for known in (False, True)
+    for dtype in (torch.float32, torch.float64)
+]
+
+
 @pytest.mark.parametrize(
-    ("text", "dimensions", "ard"), [("rbf", 1, False), ("rbf", 3, True), ("linear + rbf", 2, False)]
+    ("text", "dimensions", "ard", "mean", "known", "dtype"),
+    [case if position % 5 == 0 else pytest.param(*case, marks=soak) for position, case in enumerate(MEASURED)],
 )
-@pytest.mark.parametrize("known", [False, True])
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_tasks_are_measured_as_by_its_twin(
-    mean: str, text: str, dimensions: int, ard: bool, known: bool, dtype: torch.dtype
+    text: str, dimensions: int, ard: bool, mean: str, known: bool, dtype: torch.dtype
 ):
     generator = torch.Generator().manual_seed(6)
     kernel, (T, N) = parse(text, dimensions, ard), (150, 7)
@@ -441,7 +446,7 @@ def test_launches_are_few_and_alike(lanes: int, launches: int):
 @pytest.mark.parametrize(("text", "dimensions", "ard", "mean"), CASES)
 @pytest.mark.parametrize(("points", "groups"), [(9, 2), pytest.param(3, 1, marks=soak)])
 def test_predictions_equal_the_plain_ones(text: str, dimensions: int, ard: bool, mean: str, points: int, groups: int):
-    kernel, tasks, units, theta = draw(text, dimensions, ard, mean, tasks=3, points=6)
+    kernel, tasks, units, theta = draw(text, dimensions, ard, mean, tasks=3, points=4)
     theta[1] = torch.nan  # a task that could not be fitted
     new = torch.rand(3, points, dimensions, dtype=torch.float64, generator=torch.Generator().manual_seed(5)).to(DEVICE)
     if groups == 1:
@@ -471,7 +476,12 @@ def test_predictions_are_made_for_a_few_tasks_at_a_time_and_for_none(monkeypatch
 
 @pytest.mark.parametrize(
     ("mean", "priors", "points"),
-    [("zero", None, 21), ("constant", "weak", 16), ("linear", None, 32), ("constant", {"noise": (3.0, 0.3)}, 16)],
+    [
+        ("zero", None, 21),
+        ("constant", {"noise": (3.0, 0.3)}, 16),
+        pytest.param("constant", "weak", 16, marks=soak),
+        pytest.param("linear", None, 32, marks=soak),
+    ],
 )
 def test_scores_in_the_eigenbasis_equal_the_plain_ones(mean: str, priors: Any, points: int):
     kernel = parse("rbf")
@@ -521,11 +531,8 @@ def test_local_minima_in_the_eigenbasis_are_those_of_the_plain_ones(most: int):
 @pytest.mark.parametrize("which", ["first", pytest.param("all", marks=soak)])
 def test_the_kernels_compile_for_a_card(which: str):
     # The interpreter takes types as they come; the compiler does not.
-    here = ROOT / "tests/gp/helpers/compiled.py"
     around = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
-    ended = subprocess.run(
-        [sys.executable, here, which], env=around, capture_output=True, text=True, timeout=300, check=False
-    )
+    ended = completed(run_module, "tests.gp.helpers.compiled", which, env=around, timeout=300)
     assert ended.stdout.strip() == "compiled", ended.stderr[-2000:]
 
 

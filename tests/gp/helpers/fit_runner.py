@@ -7,7 +7,7 @@ from brimful import gp
 from ...helpers.stopping import serve
 from .small import rows
 
-COUNT, POINTS = 8_000, 20
+COUNT, POINTS = 1_000, 20
 
 
 def work(order: dict[str, Any]) -> gp.Fit:
@@ -26,4 +26,4 @@ def silently(order: dict[str, Any]) -> None:
 
 
 if __name__ == "__main__":
-    serve(silently)
+    serve(silently, "brimful.gp.cpu.fit")

@@ -134,7 +134,7 @@ def test_narrow_bounds_are_filled_and_a_narrow_prior_says_where_to_look():
 
 @pytest.fixture(scope="module")
 def week_alone() -> float:
-    return float(fit(*weeks(120), kernel="periodic", priors=None, bounds={"period": (7, 7)}).nlml[0])
+    return float(fit(*weeks(84), kernel="periodic", priors=None, bounds={"period": (7, 7)}).nlml[0])
 
 
 @pytest.mark.parametrize(
@@ -147,8 +147,8 @@ def week_alone() -> float:
     ],
 )
 def test_a_weekly_period_is_recovered(options: dict, week_alone: float):
-    fitted = fit(*weeks(120), kernel="periodic", **options)
-    assert fitted.params["period"][0] == pytest.approx(7, abs=0.01)
+    fitted = fit(*weeks(84), kernel="periodic", **options)
+    assert fitted.params["period"][0] == pytest.approx(7, abs=0.02)
     assert fitted.nlml[0] <= week_alone + 0.1
 
 
@@ -163,15 +163,15 @@ def test_a_weekly_period_is_recovered_from_years_of_days(points: int):
 
 @pytest.mark.parametrize("text", ["linear + periodic", pytest.param("rbf + periodic", marks=pytest.mark.soak)])
 def test_a_weekly_period_is_recovered_under_a_trend(text: str):
-    x, y = weeks(150)
+    x, y = weeks(100)
     fitted = fit(x, y + 0.5 * x, kernel=text)
     assert fitted.params["periodic.period"][0] == pytest.approx(7, abs=0.05)
 
 
 def test_two_periods_are_both_recovered():
     generator = np.random.default_rng(0)
-    x = np.sort(generator.uniform(0, 60, 100))
-    y = (np.sin(2 * np.pi * x / 7) + np.sin(2 * np.pi * x / 2.3))[None] + 0.1 * generator.normal(size=(1, 100))
+    x = np.sort(generator.uniform(0, 45, 75))
+    y = (np.sin(2 * np.pi * x / 7) + np.sin(2 * np.pi * x / 2.3))[None] + 0.1 * generator.normal(size=(1, 75))
     fitted = fit(x, y, kernel="periodic + periodic")
     result = sorted(float(fitted.params[name][0]) for name in ("periodic.period", "periodic2.period"))
     assert result == pytest.approx([2.3, 7.0], rel=0.01)
@@ -193,8 +193,8 @@ def midpoint_gaps(kernel: str, y: np.ndarray, truth: np.ndarray, priors: str | N
 
 def test_between_even_points_a_wave_is_no_faster_than_they_tell():
     generator = np.random.default_rng(1)
-    x, phase = np.linspace(0, 1, 20), generator.uniform(0, 6, (50, 1))
-    middle, noise = (x[1:] + x[:-1]) / 2, 0.1 * generator.normal(size=(50, 20))
+    x, phase = np.linspace(0, 1, 20), generator.uniform(0, 6, (25, 1))
+    middle, noise = (x[1:] + x[:-1]) / 2, 0.1 * generator.normal(size=(25, 20))
     y, truth = (np.sin(2 * np.pi * at / 0.2 + phase) for at in (x, middle))
     assert midpoint_gaps("periodic", y + noise, truth, None).mean() < 0.07
     y, truth = (np.sin(5 * at + phase) for at in (x, middle))
@@ -217,7 +217,7 @@ def test_a_task_is_fitted_alike_whatever_its_neighbors(method):
         torch.testing.assert_close(alone.nlml_T[0], together.nlml_T[task], rtol=0.0, atol=gap)
 
 
-@pytest.mark.parametrize(("texts", "tasks"), [(KERNELS[:1], 3), pytest.param(KERNELS, 6, marks=pytest.mark.soak)])
+@pytest.mark.parametrize(("texts", "tasks"), [(KERNELS[:1], 2), pytest.param(KERNELS, 6, marks=pytest.mark.soak)])
 def test_the_twins_end_in_the_same_optimum(texts: Sequence[str], tasks: int):
     gaps = []
     for seed, text in enumerate(texts):

@@ -338,7 +338,7 @@ def wave(x1: torch.Tensor, x2: torch.Tensor, params: dict[str, torch.Tensor]) ->
 def test_a_kernel_of_ones_own_is_asked_for(tmp_path: Path):
     kernel = gp.custom(wave, log_height=1.0, length=0.5)
     with one_thread():
-        fitted = fit(X[:3], Y[:3], kernel=kernel, out=tmp_path / "models", mean="zero")
+        fitted = fit(X[:3], Y[:3], kernel=kernel, out=tmp_path / "models", mean="zero", steps=3, starts=1)
     with pytest.raises(InputError, match="a kernel of your own, wave; pass it as kernel="):
         load(tmp_path / "models")
     again = load(tmp_path / "models", kernel=kernel)
@@ -403,14 +403,33 @@ def test_damage_is_named_with_what_to_do(models: Path, case: str):
         load(models).predict(NEW)
 
 
-@pytest.mark.parametrize("case", ["a shard gone", "last shard gone", "data gone", "all shards gone"])
+MENDED = ["a shard gone", "last shard gone", "data gone", "all shards gone", "data torn", "data rotten"]
+
+
+@pytest.mark.parametrize("case", MENDED)
 def test_fitting_again_into_the_folder_mends_it(models: Path, case: str):
-    expected = load(models)
+    expected = load(shutil.copytree(models, models.with_name("copy")))
     DAMAGE[case][0](models)
     fit(X, Y, out=models, batch_size=2, task_ids=list("abcdefghi"))
     again = load(models)
     same(expected, again)
     alike(again, expected)
+
+
+@pytest.mark.parametrize("pattern", ["shard-*", "data/part-*"])
+@pytest.mark.parametrize("from_other", [False, True], ids=["of its neighbor", "of another store"])
+def test_a_file_under_a_name_that_is_not_its_own_is_noticed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pattern: str, from_other: bool
+):
+    monkeypatch.setattr(lazy, "TASKS", 3)
+    one, other = (fit(X, y).save(tmp_path / name) for y, name in ((Y, "one"), (Y + 1, "other")))
+    same(load(one), load(fit(X, Y).save(tmp_path / "again")))
+    files, others = (sorted(folder.glob(pattern)) for folder in (one, other))
+    assert len(files) == len(others) == 3
+    shutil.copy(others[1] if from_other else files[0], files[1])
+    words = "it belongs to another run" if from_other else "it holds the items of another place"
+    with pytest.raises(CorruptError, match=rf"{files[1].name} holds other .* than its name says: {words}\. Delete it"):
+        load(one)
 
 
 def test_a_folder_that_is_no_store(tmp_path: Path):

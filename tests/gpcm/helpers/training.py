@@ -1,10 +1,7 @@
 """Small training runs for the tests."""
 
-from pathlib import Path
 from typing import Any
 
-import matplotlib.image
-import numpy as np
 import torch
 
 from brimful import gpcm
@@ -19,10 +16,3 @@ def train(source: Any = NAME, **options: Any) -> Any:
 
 def weights(result: gpcm.GPCMResult) -> torch.Tensor:
     return torch.cat([weight.flatten() for weight in result.model.state_dict().values()])
-
-
-def is_picture(path: Path, colors: int = 50) -> bool:
-    """Whether a file is a large picture with so many colors."""
-    pixels = matplotlib.image.imread(path)
-    seen = len(np.unique(pixels[::5, ::5].reshape(-1, pixels.shape[2]), axis=0))
-    return path.suffix == ".png" and pixels.shape[0] > 800 and pixels.shape[1] > 1200 and seen > colors

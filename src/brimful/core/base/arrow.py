@@ -44,14 +44,14 @@ def schema_note(note: bytes, **more: str) -> dict[bytes, bytes]:
     return {_META: note, **{f"brimful.{key}".encode(): value.encode() for key, value in more.items()}}
 
 
-def note_of(table: pa.Table) -> bytes:
-    """The note that a table carries; empty when it holds no tensors."""
-    return (table.schema.metadata or {}).get(_META, b"")
+def note_of(schema: pa.Schema) -> bytes:
+    """The note that the schema of a table carries; empty when it holds no tensors."""
+    return (schema.metadata or {}).get(_META, b"")
 
 
 def from_columns(table: pa.Table) -> pytree.Tree:
     """The tree that `to_columns` took apart."""
-    note = json.loads(note_of(table))
+    note = json.loads(note_of(table.schema))
     parts: dict[str, Leaf] = {}
     for name, dtype, shape in note["columns"]:
         column, kind = whole(table[name]), getattr(torch, dtype)

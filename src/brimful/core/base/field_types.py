@@ -27,10 +27,10 @@ def fits(kind: type, values: Mapping[str, Any]) -> bool:
 @functools.cache
 def _types(kind: type) -> dict[str, tuple[type, ...]]:
     """The types that each field may have; those of fields that say `Any` are left out."""
-    found = {}
+    types_by_field = {}
     for name, hint in get_type_hints(kind).items():
-        kinds = [get_origin(each) or each for each in (get_args(hint) if isinstance(hint, UnionType) else (hint,))]
+        kinds = [get_origin(part) or part for part in (get_args(hint) if isinstance(hint, UnionType) else (hint,))]
         more = [other for wanted, other in ((float, int), (tuple, list)) if wanted in kinds]
         if Any not in kinds:
-            found[name] = (*kinds, *more)
-    return found
+            types_by_field[name] = (*kinds, *more)
+    return types_by_field

@@ -75,6 +75,6 @@ def format_table(rows: Iterable[Sequence[str]], header: Sequence[str] = (), inde
         table = [list(header), ["-" * len(name) for name in header], *table]
     if not table:
         return ""
-    widths = [max(len(row[place]) for row in table) for place in range(len(table[0]))]
+    widths = [max(len(row[column]) for row in table) for column in range(len(table[0]))]
     lines = (indent + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in table)
     return "\n".join(line.rstrip() for line in lines)

@@ -10,7 +10,7 @@ import torch
 
 from .errors import InputError
 from .ragged import Where
-from .rows import Leaf, rows_of
+from .rows import LEAVES, Leaf, not_a_leaf, rows_of
 
 Tree = Any
 """A tensor or a `Ragged`, or a tuple, list or dict of trees."""
@@ -18,6 +18,8 @@ Tree = Any
 
 def _parts(tree: Tree) -> dict[Any, Tree] | None:
     """The parts of a tuple, list or dict by key; None for anything else."""
+    if isinstance(tree, LEAVES):  # the most frequent; to see that it is no mapping takes longer
+        return None
     if isinstance(tree, Mapping):
         return dict(tree)
     return dict(enumerate(tree)) if isinstance(tree, tuple | list) else None
@@ -32,23 +34,22 @@ def rebuild(like: Tree, parts: Mapping[Any, Tree]) -> Tree:
 
 def row_leaves(tree: Tree, name: str = "") -> list[tuple[str, Leaf]]:
     """The parts of a tree that hold its items, with their names: `("", t)`, `("0", t)`, `("weights.bias", t)`."""
-    if (parts := _parts(tree)) is None:
-        rows_of(tree, name or "a batch")
+    if isinstance(tree, LEAVES):
         return [(name, tree)]
+    if (parts := _parts(tree)) is None:
+        raise not_a_leaf(tree, name or "a batch")
     prefix = f"{name}." if name else ""
     return [leaf for key, part in parts.items() for leaf in row_leaves(part, f"{prefix}{key}")]
 
 
 def leaves(tree: Tree, name: str = "") -> list[tuple[str, torch.Tensor]]:
     """The same of a tree that holds tensors only."""
-    found = []
+    named = []
     for path, leaf in row_leaves(tree, name):
         if not isinstance(leaf, torch.Tensor):
-            raise InputError(
-                f"{path or 'a batch'} is a {type(leaf).__name__}; it must be a tensor, or a tuple or dict of tensors"
-            )
-        found.append((path, leaf))
-    return found
+            raise not_a_leaf(leaf, path or "a batch")
+        named.append((path, leaf))
+    return named
 
 
 def map_leaves(tree: Tree, function: Callable[[Leaf], Leaf]) -> Tree:
@@ -126,6 +127,8 @@ def spec(tree: Tree) -> list[tuple[str, str, tuple[int | None, ...]]]:
 
 def checked(tree: Tree, what: str) -> Tree:
     """The tree with offsets of unequal samples as int64 beside their values; refuses what cannot be such samples."""
+    if not varies(tree):
+        return tree
     parts = iter([rows_of(leaf).checked(_called(what, name)) for name, leaf in row_leaves(tree)])
     return map_leaves(tree, lambda _: next(parts))
 

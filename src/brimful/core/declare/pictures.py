@@ -29,8 +29,8 @@ def add_legends(figure: Any, title: str = "") -> Any:
 
 
 def save(figure: Any, path: Path) -> Path:
-    """Writes a figure."""
-    figure.savefig(path, dpi=110)
+    """Writes a figure as PNG."""
+    figure.savefig(path, dpi=110, format="png")
     return path
 
 

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ..runs.files import storage_error, write_atomic
+from . import pictures
 from .result import format_summary
 
 METRICS = "metrics.json"
@@ -48,8 +49,19 @@ class Report:
     def draw(self, name: str, path: Path) -> Path:
         """Writes one picture."""
         figure = self.pictures[name]()
-        write_atomic(path, lambda temporary: figure.savefig(temporary, dpi=110, format="png"))
+        write_atomic(path, lambda temporary: pictures.save(figure, temporary))
         return path
 
     def __str__(self) -> str:
         return format_summary(self.metrics)
+
+
+def with_report(summary: Mapping[str, Any], report: Callable[[], Report], folder: Path | None) -> dict[str, Any]:
+    """The summary of a command that saves a report: `pictures` are the paths of those drawn.
+
+    Args:
+        report: makes it.
+        folder: where to save it; None for nowhere.
+    """
+    paths = [] if folder is None else report().save(folder)
+    return {**summary, "pictures": [str(path) for path in paths if path.suffix == ".png"]}

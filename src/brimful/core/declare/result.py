@@ -125,7 +125,7 @@ def _rows(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Names and values for people: bytes, seconds and shares, known by their keys' endings, in units."""
     rows = []
     for key, value in summary.items():
-        if value is None:
+        if value is None or value == []:
             continue
         if key.endswith("_bytes"):
             rows.append((key.removesuffix("_bytes"), format_bytes(value)))
@@ -135,5 +135,9 @@ def _rows(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
             rows.append((key.removesuffix("_seconds"), format_seconds(value)))
         else:
             number = isinstance(value, int | float) and not isinstance(value, bool)
-            rows.append((key, format_count(value) if number else str(value)))
+            rows.append((key, format_count(value) if number else _text(value)))
     return [(name.replace("_", " "), text) for name, text in rows]
+
+
+def _text(value: Any) -> str:
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)

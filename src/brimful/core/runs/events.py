@@ -17,7 +17,7 @@ from typing import Any
 
 from ..base.errors import BrimfulError, BrimfulWarning
 from ..base.field_types import fits
-from .files import cut_torn_line, storage_error
+from .files import storage_error, truncate_torn_line
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -187,7 +187,7 @@ class JsonLines:
     def __init__(self, path: Path) -> None:
         self.path = path
         try:
-            cut_torn_line(path)
+            truncate_torn_line(path)
             self._file = path.open("a", encoding="utf-8")
         except OSError as error:
             raise storage_error(path, error) from error

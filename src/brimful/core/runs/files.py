@@ -63,7 +63,7 @@ def storage_error(path: Path, error: OSError) -> StorageError:
     return StorageError(f"cannot write {path}: {advice}")
 
 
-def cut_torn_line(path: Path) -> None:
+def truncate_torn_line(path: Path) -> None:
     """Takes the half-written last line off a file of lines, left there by a crash."""
     if path.exists() and path.stat().st_size:
         with path.open("rb+") as file:

@@ -1,6 +1,6 @@
 """A short digest of some data, equal exactly when the data is: how a resumed run knows its input again.
 
-Content is hashed, not dates or names, in pieces on several threads: about 1.3 GB/s for each core.
+Content is hashed, not dates or names, in blocks on several threads: about 1.3 GB/s for each core.
 """
 
 import hashlib
@@ -17,7 +17,7 @@ import torch
 from ..base.background import cores
 from ..base.errors import InputError
 
-_PIECE = 32 * 2**20
+_BLOCK = 32 * 2**20
 
 
 def of(value: Any) -> str:
@@ -32,15 +32,15 @@ def digest(value: Any) -> bytes:
         case None | bool() | int() | float() | str() | bytes():
             return join(type(value).__name__, repr(value))
         case torch.Tensor():
-            return _pieces(("tensor", str(value.dtype), tuple(value.shape)), _tensor_pieces(value))
+            return _blocks(("tensor", str(value.dtype), tuple(value.shape)), _tensor_blocks(value))
         case np.ndarray():
             if value.dtype.hasobject:
                 raise InputError(
                     "an array of Python objects has no fingerprint; use a numeric dtype, or pass fingerprint="
                 )
-            return _pieces(("array", str(value.dtype), value.shape), _array_pieces(value))
+            return _blocks(("array", str(value.dtype), value.shape), _array_blocks(value))
         case pa.Table() | pa.RecordBatch():
-            return _pieces(("arrow", value.schema.to_string(), value.num_rows), _table_pieces(value))
+            return _blocks(("arrow", value.schema.to_string(), value.num_rows), _table_blocks(value))
         case Path():
             return _path(value)
         case Mapping():
@@ -67,41 +67,41 @@ def join(*parts: str | bytes) -> bytes:
     return total.digest()
 
 
-def _pieces(head: Any, pieces: Iterable[Any]) -> bytes:
+def _blocks(head: Any, blocks: Iterable[Any]) -> bytes:
     threads = min(16, cores())
-    waiting, digests = iter(pieces), []
+    waiting, digests = iter(blocks), []
     with ThreadPoolExecutor(threads) as pool:
         while window := list(islice(waiting, 2 * threads)):  # a few at a time: a file is never held whole
-            digests += pool.map(lambda piece: hashlib.sha256(piece).digest(), window)
+            digests += pool.map(lambda block: hashlib.sha256(block).digest(), window)
     return join(repr(head), *digests)
 
 
-def _tensor_pieces(tensor: torch.Tensor) -> Iterator[np.ndarray]:
+def _tensor_blocks(tensor: torch.Tensor) -> Iterator[np.ndarray]:
     flat = tensor.detach().resolve_conj().resolve_neg().contiguous().reshape(-1)
-    step = max(1, _PIECE // max(1, flat.element_size()))
+    step = max(1, _BLOCK // max(1, flat.element_size()))
     for start in range(0, flat.numel(), step):
         yield flat[start : start + step].cpu().view(torch.uint8).numpy()
 
 
-def _array_pieces(array: np.ndarray) -> Iterator[np.ndarray]:
+def _array_blocks(array: np.ndarray) -> Iterator[np.ndarray]:
     flat = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
-    for start in range(0, flat.size, _PIECE):
-        yield flat[start : start + _PIECE]
+    for start in range(0, flat.size, _BLOCK):
+        yield flat[start : start + _BLOCK]
 
 
-def _table_pieces(table: pa.Table | pa.RecordBatch) -> Iterator[bytes]:
+def _table_blocks(table: pa.Table | pa.RecordBatch) -> Iterator[bytes]:
     whole = pa.Table.from_batches([table]) if isinstance(table, pa.RecordBatch) else table
     first = whole.slice(0, 1024)
-    rows = max(1, first.num_rows * _PIECE // len(_arrow_bytes(first)))  # however the table is chunked
+    rows = max(1, first.num_rows * _BLOCK // len(_arrow_bytes(first)))  # however the table is chunked
     for start in range(0, whole.num_rows, rows):
         yield _arrow_bytes(whole.slice(start, rows))
 
 
 def _arrow_bytes(table: pa.Table) -> bytes:
     # Taking every row rebuilds the buffers: what lies under nulls, and past the end of a slice, is gone.
-    sink, piece = pa.BufferOutputStream(), table.combine_chunks().take(pa.array(np.arange(table.num_rows)))
-    with pa.ipc.new_stream(sink, piece.schema) as writer:
-        writer.write_table(piece)
+    sink, compact = pa.BufferOutputStream(), table.combine_chunks().take(pa.array(np.arange(table.num_rows)))
+    with pa.ipc.new_stream(sink, compact.schema) as writer:
+        writer.write_table(compact)
     return sink.getvalue().to_pybytes()
 
 
@@ -111,10 +111,10 @@ def _path(path: Path) -> bytes:
         return join("folder", *(part for file in files for part in (str(file.relative_to(path)), _path(file))))
     if not path.exists():
         raise InputError(f"{path} does not exist; check the path")
-    return _pieces(("file", path.stat().st_size), _file_pieces(path))
+    return _blocks(("file", path.stat().st_size), _file_blocks(path))
 
 
-def _file_pieces(path: Path) -> Iterator[bytes]:
+def _file_blocks(path: Path) -> Iterator[bytes]:
     with path.open("rb") as file:
-        while piece := file.read(_PIECE):
-            yield piece
+        while block := file.read(_BLOCK):
+            yield block

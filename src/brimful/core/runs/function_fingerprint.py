@@ -273,8 +273,8 @@ def _used(name: str, value: Any, attributes: set[str]) -> dict[str, Any]:
         return {name: value}
     named = {part: vars(value)[part] for part in sorted(attributes & vars(value).keys())}
     inner: dict[str, Any] = {name: value.__name__ if named else value}
-    for part, found in named.items():
-        inner |= _used(f"{name}.{part}", found, attributes - {part})
+    for part, used in named.items():
+        inner |= _used(f"{name}.{part}", used, attributes - {part})
     return inner
 
 

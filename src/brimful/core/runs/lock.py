@@ -106,10 +106,10 @@ def _is_alive(pid: int) -> bool:
 
 def _holders(path: Path) -> list[int]:
     """The processes that have a file open, as far as this one may see them."""
-    found, file = set(), path.stat()
+    holders, file = set(), path.stat()
     for opened in Path("/proc").glob("[0-9]*/fd/*"):
         with contextlib.suppress(OSError):
             other = opened.stat()
             if (other.st_dev, other.st_ino) == (file.st_dev, file.st_ino):
-                found.add(int(opened.parts[2]))
-    return sorted(found - {os.getpid()})
+                holders.add(int(opened.parts[2]))
+    return sorted(holders - {os.getpid()})

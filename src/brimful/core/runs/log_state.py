@@ -67,16 +67,16 @@ def read_state(log: Path) -> LogState:
 
 
 def _last(content: mmap.mmap, kind: type[Event], begin: int) -> tuple[int, Event | None]:
-    """The last event of a kind from some place on, and its place; (0, None) where there is none that can be read."""
-    mark, place = f'{{"event": "{event_name(kind)}"'.encode(), len(content)
-    while (place := content.rfind(mark, begin, place)) >= 0:
-        end = content.find(b"\n", place)
+    """The last event of a kind from some offset on, and its offset; (0, None) where there is none that can be read."""
+    mark, offset = f'{{"event": "{event_name(kind)}"'.encode(), len(content)
+    while (offset := content.rfind(mark, begin, offset)) >= 0:
+        end = content.find(b"\n", offset)
         try:
-            data = json.loads(content[place : end if end >= 0 else len(content)])
+            data = json.loads(content[offset : end if end >= 0 else len(content)])
         except (ValueError, RecursionError):
             continue
         if isinstance(data, dict) and (event := from_dict(data)) is not None:
-            return place, event
+            return offset, event
     return 0, None
 
 

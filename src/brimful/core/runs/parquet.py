@@ -1,4 +1,4 @@
-"""Parquet files, and the numbers in Arrow's columns."""
+"""Parquet files: how they are written and read, and how a shard says whose it is."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -6,7 +6,9 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from ..base import arrow
 from ..base.errors import InputError
+from . import fingerprint
 
 DAMAGE = (pa.ArrowException, OSError, ValueError, KeyError, IndexError, TypeError, MemoryError)
 """What reading a damaged file raises: pyarrow decodes names and counts before it checks them."""
@@ -40,6 +42,41 @@ def _groups(table: pa.Table) -> Iterator[pa.Table]:
     middle = table.num_rows // 2
     yield from _groups(table.slice(0, middle))
     yield from _groups(table.slice(middle))
+
+
+def sealed(table: pa.Table, identity: str, start: int, note: bytes = b"") -> pa.Table:
+    """The table of a shard, which says whose it is and where its rows belong.
+
+    Args:
+        identity: of the run or store that it is a part of.
+        start: the position of its first row among all.
+        note: the form of the tensors in it, as in `arrow.to_columns`.
+    """
+    seal = _seal(table.schema, note, identity, start)
+    return table.replace_schema_metadata(arrow.schema_note(note, run=identity, seal=seal, start=str(start)))
+
+
+def seal_fault(schema: pa.Schema, note: bytes, identity: str, start: int) -> str | None:
+    """What is wrong with a shard that should be the one of this place; None where it is.
+
+    Args:
+        schema: of the file.
+        note: that of what was read from it: bits that are wrong may show in one of the two alone.
+        identity, start: as in `sealed`.
+    """
+    notes = schema.metadata or {}
+    if notes.get(b"brimful.run") != identity.encode():
+        return "it belongs to another run"
+    if notes.get(b"brimful.start") != str(start).encode():
+        return "it holds the items of another place"
+    if notes.get(b"brimful.seal") != _seal(schema, note, identity, start).encode():
+        return "its columns are not those that were written"
+    return None
+
+
+def _seal(schema: pa.Schema, note: bytes, identity: str, start: int) -> str:
+    """A checksum of what is not in the pages, which have their own."""
+    return fingerprint.of([schema.remove_metadata().to_string(), note, identity, start])
 
 
 def files(path: Path) -> tuple[list[Path], list[pq.ParquetFile]]:

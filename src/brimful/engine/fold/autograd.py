@@ -96,6 +96,6 @@ class TileSum(torch.autograd.Function):
                 for value, dim in zip(inputs, in_dims[1:], strict=True)
             ]
 
-        found = [TileSum.apply(total, *example(index)) for index in range(info.batch_size)]
-        stacked = tuple(None if column[0] is None else torch.stack(column) for column in zip(*found, strict=True))
+        results = [TileSum.apply(total, *example(index)) for index in range(info.batch_size)]
+        stacked = tuple(None if column[0] is None else torch.stack(column) for column in zip(*results, strict=True))
         return stacked, tuple(None if column is None else 0 for column in stacked)

@@ -68,7 +68,7 @@ def _nodes_behind(tensors: Sequence[Tensor]) -> Set[Any]:
     return visited
 
 
-def held_tensors(holder: Any) -> Iterator[Tensor]:
+def tensors_of(holder: Any) -> Iterator[Tensor]:
     """The tensors that a function closes over, names among its globals or has as defaults, and those of an object's
     attributes; also inside containers, functions and objects that are found there."""
     todo, visited = [holder], {id(holder)}

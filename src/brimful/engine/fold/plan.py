@@ -37,8 +37,8 @@ class FoldCost:
         return Cost(sum(self.fixed.values()), sum(self.per_component.values()), self.margin, self.source)
 
     def parts(self, chunk: int) -> Parts:
-        grown = {name: chunk * size for name, size in self.per_component.items()}
-        return tuple((name, math.ceil(size)) for name, size in {**self.fixed, **grown}.items())
+        chunked = {name: chunk * size for name, size in self.per_component.items()}
+        return tuple((name, math.ceil(size)) for name, size in {**self.fixed, **chunked}.items())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,7 +15,7 @@ from ...core.base import pytree
 from ...core.base.errors import InputError
 from ...core.base.pytree import Tree
 from ...core.memory.oom import retry_smaller
-from .graph import graph_leaves, held_tensors, independent
+from .graph import graph_leaves, independent, tensors_of
 from .tiling import ADVICE, SMALLEST
 
 Term = Callable[[Any, Any], tuple[Tensor, Tensor]]
@@ -140,7 +140,7 @@ def captured_tensors(term: Any, components: Tree, x: Tree, device: torch.device)
     leaves, earlier = graph_leaves([*outputs, *own], made)
     if not earlier:
         return CapturedTensors(_differentiable(leaves))
-    results = independent([tensor for tensor in held_tensors(term) if tensor.grad_fn is not None], [*outputs, *own])
+    results = independent([tensor for tensor in tensors_of(term) if tensor.grad_fn is not None], [*outputs, *own])
     leaves, earlier = graph_leaves([*outputs, *own], made, {result.grad_fn for result in results})
     return CapturedTensors(_differentiable([*leaves, *results]), earlier)
 

@@ -40,6 +40,12 @@ class MemoryModel:
         return replace(self, overlapped={**self.overlapped, weight: peak})
 
     @property
+    def largest_peak(self) -> int:
+        """The highest peak that batches so far make one expect, of all sizes that were run."""
+        alone = max((peak + self.transfers * weight for weight, peak in self.alone.items()), default=0.0)
+        return int(max(alone, *self.overlapped.values(), 0.0)) + self.results
+
+    @property
     def remembered(self) -> bool:
         """Whether an earlier run measured the prior cost; it then includes what overlapping takes."""
         return self.prior is not None and self.prior.source == "remembered"

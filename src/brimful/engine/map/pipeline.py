@@ -25,9 +25,9 @@ from ...core.memory.limit import MemoryLimit
 from ...core.memory.monitor import Peak
 from ...core.memory.oom import InseparableBatch, OutOfMemory, is_out_of_memory, retry_smaller
 from .batch import BatchResult
-from .batch_size import AllocatorRetried, BatchMeasurement, ItemTooBig, MemoryExceeded, ProbeFailed, SizerState
 from .executor import Executor, LaunchedBatch, StagedBatch
 from .scheduler import Scheduler
+from .size_search import AllocatorRetried, BatchMeasurement, ItemTooBig, MemoryExceeded, ProbeFailed, SizerState
 from .sources import LoadedBatch
 
 LOOK = 0.02  # seconds between looks at memory, where batches are shorter than that

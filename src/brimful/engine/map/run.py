@@ -27,7 +27,7 @@ from ...core.runs.events import Events, Finished, Planned, Started, Warned
 from ...core.runs.function_fingerprint import of_function, signature
 from ...core.runs.log_state import RunClock
 from ...core.runs.rundir import MANIFEST, RunDir
-from .batch_sizer import BatchSizer
+from .batch_spans import BatchSizer
 from .executor import Executor
 from .fallback import make_executor
 from .item_cost import item_cost

@@ -14,13 +14,16 @@ from ...core.memory.cost import Cost
 from ...core.memory.plan import Candidate, Plan, choose
 from ...core.runs.events import BatchDone, Events, Planned, Warned
 from .batch import BatchResult, is_bad
-from .batch_size import BatchMeasurement, Observation, SizerState
-from .batch_sizer import BatchSizer, BatchSpan
+from .batch_spans import BatchSizer, BatchSpan
 from .result_bytes import ResultBytes
+from .size_search import BatchMeasurement, Observation, ResultsMeasured, SizerState
 from .sources import ItemSource, LoadedBatch
 from .store.collectors import BackgroundWriter
 from .store.ledger import Ledger
 from .store.status_table import StatusTable
+
+
+_STEADY = 2  # batches of the chosen size that tell what the rest will take
 
 
 class Scheduler:
@@ -65,6 +68,7 @@ class Scheduler:
         weight = None if items.length is None else _total_weight(items)
         self._results = ResultBytes(beside, gathers, limit, items.length, weight)
         self._write, self._writer = write, BackgroundWriter(self._land)
+        self._steady = 0  # batches of the chosen size so far, on a CPU
 
     def next(self, available: int) -> BatchSpan | None:
         """The next batch under that many bytes; None at the end."""
@@ -90,6 +94,20 @@ class Scheduler:
         self._count_bytes(done, measurement)
         self._writer(done, measurement)
         self.observe(measurement)
+        if self._sizer.state.settled and self.plan.devices == ("cpu",):
+            self._correct_plan(measurement)
+
+    def _correct_plan(self, measurement: BatchMeasurement) -> None:
+        """After a few batches of the chosen size the plan has their peak: on a CPU memory is not proportional to the
+        size of a batch, and a line through two probes may be far off at a third."""
+        self._steady += 1
+        if self._steady != _STEADY:
+            return
+        left = 0.0
+        if self._results.gathers and self.items.length:  # results that are yet to come stay in memory
+            left = self._sizer.state.memory.results * max(0.0, 1 - self._results.count / self.items.length)
+        self.plan = replace(self.plan, predicted=measurement.peak + int(left))
+        self._events.emit(Planned(plan=self.plan.to_dict()))
 
     def _land(self, done: BatchResult, measurement: BatchMeasurement) -> None:
         """Writes a finished batch, and only then counts it: what is counted is kept, whatever comes. On the writing
@@ -115,9 +133,9 @@ class Scheduler:
             return
         weight, inward, outward = measurement.weight, measurement.input_bytes, pytree.nbytes(done.values)
         self._results = self._results.after(done.count, weight, outward, inward is not None)
-        varies, state = pytree.varies(done.values), self._sizer.state
-        memory = self._results.update(state.memory, weight, outward, inward, varies)
-        self._sizer.state = replace(state, memory=memory)
+        varies = pytree.varies(done.values)
+        memory = self._results.update(self._sizer.state.memory, weight, outward, inward, varies)
+        self._sizer.observe(ResultsMeasured(memory.transfers, memory.results, memory.growth))
         if self._results.gathers and memory.results > self._limit:
             count = self._results.count if varies or self.items.length is None else self.items.length
             raise BudgetError(
@@ -131,18 +149,18 @@ class Scheduler:
         self._sizer.observe(seen)
         after = self._sizer.state
         if (after.settled and not before.settled) or after.memory.excess > before.memory.excess:
-            self._settle(seen.available if isinstance(seen, BatchMeasurement) else self._limit)
+            self._plan_rest(seen.available if isinstance(seen, BatchMeasurement) else self._limit)
 
     def warn(self, message: str) -> None:
         """Emits something that the user should know."""
         self._events.emit(Warned(message=message))
 
-    def _settle(self, available: int) -> None:
+    def _plan_rest(self, available: int) -> None:
         """The batch size is chosen: plan the rest, emit the plan, and remember what was measured."""
         state = self._sizer.state
         size = state.capacity(available) if state.settled else max(state.memory.alone)
         if self._ledger:
-            self._ledger.settle(size)
+            self._ledger.record_size(size)
         cost = state.memory.cost
         if cost is None:
             return
@@ -151,13 +169,21 @@ class Scheduler:
             self.plan = batch_plan(self.plan.work, self.items, cost, self._limit, size, self.plan.devices)
             # Sizes that were slower than the one chosen have been run as well, and the peak is of all of them.
             largest = max(state.memory.alone, default=0.0)
-            self.plan = replace(self.plan, predicted=max(self.plan.predicted, cost.at(largest)))
+            predicted = max(self.plan.predicted, cost.at(largest))
+            if self.plan.devices == ("cpu",) and size <= largest:  # measured, where a formula may be far off
+                predicted = state.memory.largest_peak
+            self.plan = replace(self.plan, predicted=predicted)
         self._events.emit(Planned(plan=self.plan.to_dict()))
 
     def conclude(self) -> None:
         """All is done. A run too short to settle on a size has still measured what it costs."""
-        if not self._sizer.state.settled and self._sizer.state.memory.alone:
-            self._settle(self._limit)
+        memory = self._sizer.state.memory
+        if not self._sizer.state.settled and memory.alone:
+            self._plan_rest(self._limit)
+        if self._steady < _STEADY and memory.alone and self.plan.devices == ("cpu",):
+            # All that it ran were probes, with nothing beside them.
+            peaks = (*memory.alone.values(), *memory.overlapped.values())
+            self.plan = replace(self.plan, predicted=max(peaks))
 
     def flush(self) -> None:
         """Waits until what was finished has been written, and its memory is free again."""

@@ -22,11 +22,11 @@ from ...core.memory.cost import Cost
 from ...core.memory.devices import memory
 from ...core.memory.limit import MemoryLimit
 from ..distributed.workers import Answer, Channel, Event, LocalWorkers
-from .batch_size import MemoryExceeded, ProbeFailed
-from .batch_sizer import BatchSpan
+from .batch_spans import BatchSpan
 from .executor import Executor
 from .pipeline import LOOK, Pipeline
 from .scheduler import Scheduler
+from .size_search import MemoryExceeded, ProbeFailed
 from .sources import ItemSource, LoadedBatch
 
 

@@ -32,6 +32,8 @@ from .task import TrainTask
 # Expected time, relative to the device tier in one micro-batch: of the pinned tier, per micro-batch, of recomputing.
 _PINNED, _PER_MICRO_BATCH, _RECOMPUTING = 1.2, 0.05, 10.0
 
+_LARGE = 4_000_000  # bytes of gradients from which it matters what the C library keeps of them
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PreparedTraining:
@@ -53,6 +55,13 @@ class PreparedTraining:
     @property
     def micro_batches(self) -> int:
         return self.plan.steps or 1
+
+    @property
+    def keeps_gaps(self) -> bool:
+        """Whether freed gradients are much of the memory, on a CPU, whose C library would keep gaps between them."""
+        parts = dict(self.plan.parts)
+        gradients, working = parts.get("gradients", 0), self.plan.parts[-1][1] if self.plan.parts else 0
+        return self.loader.device.type == "cpu" and gradients >= max(_LARGE, working)
 
 
 def prepare(

@@ -11,13 +11,16 @@ import pyarrow.parquet as pq
 import torch
 from torch import nn
 
+from ...core.base import foreach
 from ...core.base.formatting import format_bytes, format_count
 from ...core.base.rng import preserve_rng
+from ...core.memory import devices
 from ...core.memory.cost import Cost
 from ...core.memory.limit import MemoryLimit
 from ...core.memory.monitor import Peak, Sampler
 from ...core.memory.oom import retry_smaller
 from ...core.memory.plan import Plan
+from ...core.memory.probe import peak_bytes
 from ...core.runs.events import Events, Finished, Planned, Started, Warned
 from ...core.runs.files import write_atomic
 from ...core.runs.log_state import LogState, RunClock
@@ -41,11 +44,21 @@ def plan(task: TrainTask, group: Group, cost: Cost | None) -> Plan:
 @functools.cache
 def load_libraries(device: torch.device) -> None:
     """Makes one step of a small model. The first step of a process loads libraries, and they make their buffers, some
-    140 MB on a CPU: once and whatever is trained, so they are there before the budget begins to count."""
+    150 MB on a CPU: once and whatever is trained, so they are there before the budget begins to count."""
+    small, x = nn.Linear(1024, 1024, device=device), torch.zeros(16, 64, 64, device=device)
+
+    def backward() -> None:
+        products = torch.logsumexp((x @ x.mT).relu().exp(), 0)
+        (small(x.view(64, 1024)).square().mean() + products.sum()).backward()
+
     with preserve_rng(device):
-        small = nn.Linear(512, 512, device=device)
-        small(torch.zeros(64, 512, device=device)).sum().backward()
+        peak_bytes(backward, device)
+        backward()
+        gradients = [parameter.grad for parameter in small.parameters() if parameter.grad is not None]
+        foreach.multiply(gradients, 1 / foreach.norm(gradients).clamp(min=1).item())
         torch.optim.AdamW(small.parameters(), fused=True).step()
+    if device.type == "cpu":
+        devices.trim_heap()
 
 
 def _move(model: nn.Module, memory_limit: MemoryLimit) -> None:

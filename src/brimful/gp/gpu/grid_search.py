@@ -216,13 +216,13 @@ def _scored(
     score_L, again_L = score(index_L, theta_LP, scales_P, wide)
     sure, bare, lost = _counts(again_L)
     if lost:
-        unsure = _places(again_L, 3, lost)
+        unsure = _indices(again_L, 3, lost)
         some_LP = theta_LP[unsure]
         score_L[unsure], again_L[unsure] = score(index_L[unsure], some_LP, scales_P, lost)
         theta_LP[unsure] = some_LP
         sure, bare, _ = _counts(again_L)
     if sure or bare:
-        stopped = torch.cat([_places(again_L, 2, bare), _places(again_L, 1, sure)])
+        stopped = torch.cat([_indices(again_L, 2, bare), _indices(again_L, 1, sure)])
         score_L[stopped] = score(index_L[stopped], theta_LP[stopped], None, bare)[0]
     return theta_LP, score_L
 
@@ -232,5 +232,5 @@ def _counts(again_L: Tensor) -> list[int]:
     return torch.stack([(again_L == code).sum() for code in (1, 2, 3)]).tolist()
 
 
-def _places(again_L: Tensor, code: int, count: int) -> Tensor:
+def _indices(again_L: Tensor, code: int, count: int) -> Tensor:
     return torch.nonzero_static(again_L == code, size=count)[:, 0]

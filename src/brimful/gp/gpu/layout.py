@@ -15,18 +15,18 @@ _SHARE = 2  # of a batch, that is worked on at a time: a larger batch, too, is w
 _SELDOM = 20  # the same where each task is evaluated but once or twice
 
 
-def innermost(each_TND: Tensor, up: int) -> Tensor:
+def innermost(value_TND: Tensor, up: int) -> Tensor:
     """Dimensions by points by tasks, tasks innermost, filled up to a number of points. Not copied, where the memory is
     laid out so already; what fills up is then whatever lies there, and must be finite."""
-    T, N, D = each_TND.shape
+    T, N, D = value_TND.shape
     wanted = (1, T, up * T)
-    strides = zip((T, N, D), each_TND.stride(), wanted, strict=True)
+    strides = zip((T, N, D), value_TND.stride(), wanted, strict=True)
     alike = all(size == 1 or have == want for size, have, want in strides)
-    held = each_TND.untyped_storage().nbytes() // each_TND.element_size() - each_TND.storage_offset()
-    if alike and each_TND.numel() and held >= D * up * T:
-        return each_TND.as_strided((D, up, T), wanted[::-1])
-    out_DNT = torch.zeros(D, up, T, dtype=each_TND.dtype, device=each_TND.device)
-    out_DNT[:, :N] = each_TND.permute(2, 1, 0)
+    held = value_TND.untyped_storage().nbytes() // value_TND.element_size() - value_TND.storage_offset()
+    if alike and value_TND.numel() and held >= D * up * T:
+        return value_TND.as_strided((D, up, T), wanted[::-1])
+    out_DNT = torch.zeros(D, up, T, dtype=value_TND.dtype, device=value_TND.device)
+    out_DNT[:, :N] = value_TND.permute(2, 1, 0)
     return out_DNT
 
 
@@ -135,8 +135,8 @@ def _last(tasks: TaskBatch) -> Tensor:
     N = tasks.y_TN.shape[1]
     if N == 0:
         return torch.ones(len(tasks), dtype=torch.int32, device=tasks.y_TN.device)
-    places_N = torch.arange(1, N + 1, device=tasks.y_TN.device, dtype=torch.int32)
-    return (((tasks.mask_TN * places_N).amax(1) + 3) // 4).clamp(min=1)
+    numbers_N = torch.arange(1, N + 1, device=tasks.y_TN.device, dtype=torch.int32)
+    return (((tasks.mask_TN * numbers_N).amax(1) + 3) // 4).clamp(min=1)
 
 
 def _known(tasks: TaskBatch, up: int) -> Tensor:

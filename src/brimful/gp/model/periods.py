@@ -70,8 +70,8 @@ def initial_periods(kernel: Kernel, tasks: TaskBatch, limits: Limits) -> Float[T
             result[:, :, 0] = _candidates(peaks_TM, least_T, most_T)
         else:  # the strongest that no wave before it has
             near_TF = ((result[:, :, :1] - peaks_TM[:, None, :wave]).abs() < _APART).any(2)
-            place_TF = (wave - 1 + near_TF.long()).clamp(max=_PEAKS - 1)
-            result[:, :, wave] = peaks_TM.gather(1, place_TF)
+            index_TF = (wave - 1 + near_TF.long()).clamp(max=_PEAKS - 1)
+            result[:, :, wave] = peaks_TM.gather(1, index_TF)
     return -torch.log(result)
 
 
@@ -115,12 +115,12 @@ def _peaks(tasks: TaskBatch, least_T: Tensor, most_T: Tensor) -> Float[Tensor, "
     first_T = _first(least_T, most_T)
     step_T = ((most_T - first_T) / _MOST).clamp(min=_STEP)
     count_T = ((most_T - first_T) / step_T).ceil().long() + 1
-    place_K = torch.arange(int(count_T.max()), device=count_T.device)
+    index_K = torch.arange(int(count_T.max()), device=count_T.device)
     parts = []
-    for some in torch.arange(len(tasks), device=count_T.device).split(max(1, _TOGETHER // len(place_K))):
-        frequency_TK = (first_T[some, None] + place_K * step_T[some, None]).minimum(most_T[some, None])
+    for some in torch.arange(len(tasks), device=count_T.device).split(max(1, _TOGETHER // len(index_K))):
+        frequency_TK = (first_T[some, None] + index_K * step_T[some, None]).minimum(most_T[some, None])
         power_TK = _periodogram(tasks.select(some), frequency_TK)
-        power_TK = torch.where(place_K < count_T[some, None], power_TK, -1.0)
+        power_TK = torch.where(index_K < count_T[some, None], power_TK, -1.0)
         parts.append(_highest(frequency_TK, power_TK, step_T[some]))
     return torch.clamp(torch.cat(parts), first_T[:, None], most_T[:, None])
 
@@ -135,9 +135,9 @@ def _highest(frequency_TK: Tensor, power_TK: Tensor, step_T: Tensor) -> Float[Te
     off_TK = torch.where(inner_TK, (after_TK - before_TK) / (2 * curvature_TK), 0.0)
     top_TK = frequency_TK + torch.round(off_TK * _FINE) / _FINE * step_T[:, None]
     height_TK, order_TK = torch.where(peak_TK, power_TK, -1.0).sort(dim=1, descending=True, stable=True)
-    place_TM = torch.where(height_TK >= 0, order_TK, order_TK[:, :1])[:, :_PEAKS]
-    again_TM = place_TM[:, :1].expand(-1, _PEAKS - place_TM.shape[1])
-    return top_TK.gather(1, torch.cat([place_TM, again_TM], 1))
+    index_TM = torch.where(height_TK >= 0, order_TK, order_TK[:, :1])[:, :_PEAKS]
+    again_TM = index_TM[:, :1].expand(-1, _PEAKS - index_TM.shape[1])
+    return top_TK.gather(1, torch.cat([index_TM, again_TM], 1))
 
 
 def _periodogram(tasks: TaskBatch, frequency_TK: Tensor) -> Float[Tensor, "T K"]:

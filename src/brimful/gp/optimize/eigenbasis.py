@@ -46,8 +46,8 @@ Grids = tuple[Float[Tensor, " L"], Float[Tensor, " L"], Float[Tensor, " R"]]
 def _grids() -> Grids:
     (shortest, longest, L), (least, most, R) = _LENGTHS, _RATIOS
     first, last = (math.asinh((math.log(item) - _MIDDLE) / _WIDTH) for item in (shortest, longest))
-    place_L = torch.linspace(first, last, L, dtype=torch.float64)
-    return place_L, _log_lengths(place_L), torch.linspace(math.log(least), math.log(most), R, dtype=torch.float64)
+    grid_L = torch.linspace(first, last, L, dtype=torch.float64)
+    return grid_L, _log_lengths(grid_L), torch.linspace(math.log(least), math.log(most), R, dtype=torch.float64)
 
 
 def _log_lengths(position: Tensor) -> Tensor:
@@ -125,7 +125,7 @@ def lowest(
     y_NT = y_TN.float().mT.contiguous()  # tasks innermost: every step runs along them
     priors = _PriorTerms(limits, log_r_R, N) if limits.precision_P.any() else None
     moves_C1 = torch.arange(-REACH, REACH + 1, device=device)[:, None]
-    place_LT, middle_LT = (torch.empty(L, T, dtype=torch.int64, device=device) for _ in range(2))
+    index_LT, middle_LT = (torch.empty(L, T, dtype=torch.int64, device=device) for _ in range(2))
     score_LCT, log_v_LCT = torch.empty(L, C, T, device=device), torch.empty(L, C, T, device=device)
     for position, (V_NN, W_NR, M_QNR, logdet_R) in enumerate(zip(*bases, strict=True)):
         z_NT = V_NN.mT @ y_NT
@@ -136,33 +136,33 @@ def lowest(
         score_RT = torch.add(0.5 * logdet_R[:, None], log_v_RT, alpha=0.5 * N)
         if priors:
             priors.add(score_RT, log_v_RT, log_l[position])
-        place_LT[position] = score_RT.min(0).indices
-        torch.clamp(place_LT[position], REACH, R - 1 - REACH, out=middle_LT[position])
+        index_LT[position] = score_RT.min(0).indices
+        torch.clamp(index_LT[position], REACH, R - 1 - REACH, out=middle_LT[position])
         around_CT = middle_LT[position] + moves_C1
         torch.gather(score_RT, 0, around_CT, out=score_LCT[position])
         torch.gather(log_v_RT, 0, around_CT, out=log_v_LCT[position])
     curve = polynomial.through(*score_LCT.unbind(1))
-    step_LT = _lowest(curve, (place_LT - middle_LT).float())
+    step_LT = _lowest(curve, (index_LT - middle_LT).float())
     ratio_LT = log_r_R[middle_LT] + step_LT * (log_r_R[1] - log_r_R[0])
     log_v_LT = polynomial.value(polynomial.through(*log_v_LCT.unbind(1)), step_LT)
     return polynomial.value(curve, step_LT).mT, ratio_LT.mT, log_v_LT.mT
 
 
 def begin(
-    best_TL: Tensor, ratio_TL: Tensor, log_v_TL: Tensor, place_L: Tensor, most: int
+    best_TL: Tensor, ratio_TL: Tensor, log_v_TL: Tensor, grid_L: Tensor, most: int
 ) -> tuple[Float[Tensor, "T S P"], Int[Tensor, " T"]]:
     """Initial values from the lowest scores of all lengthscales, with the places of these among them."""
-    place_TS, count_T = _local_minima(best_TL, most)
-    middle_TS = place_TS.clamp(REACH, len(place_L) - 1 - REACH)
+    index_TS, count_T = _local_minima(best_TL, most)
+    middle_TS = index_TS.clamp(REACH, len(grid_L) - 1 - REACH)
     around = [middle_TS + move for move in range(-REACH, REACH + 1)]
     best, ratio, log_v = (
         polynomial.through(*(torch.gather(values_TL, 1, position) for position in around))
         for values_TL in (best_TL, ratio_TL, log_v_TL)
     )
-    step_TS = _lowest(best, (place_TS - middle_TS).float())
+    step_TS = _lowest(best, (index_TS - middle_TS).float())
     ratio_TS, log_v_TS = polynomial.value(ratio, step_TS), polynomial.value(log_v, step_TS)
-    between = float(place_L[1] - place_L[0])
-    at_TS = place_L.to(best_TL.device)[middle_TS] + step_TS * between
+    between = float(grid_L[1] - grid_L[0])
+    at_TS = grid_L.to(best_TL.device)[middle_TS] + step_TS * between
     return torch.stack([log_v_TS, at_TS, log_v_TS + ratio_TS], dim=2).double(), count_T
 
 
@@ -230,5 +230,5 @@ def _local_minima(best_TL: Tensor, most: int) -> tuple[Tensor, Tensor]:
     edge_T1 = torch.full_like(best_TL[:, :1], math.inf)
     before_TL, after_TL = torch.cat([edge_T1, best_TL[:, :-1]], 1), torch.cat([best_TL[:, 1:], edge_T1], 1)
     value_TL = torch.where((best_TL <= before_TL) & (best_TL <= after_TL), best_TL, math.inf)
-    top_TS, place_TS = value_TL.topk(min(most, value_TL.shape[1]), dim=1, largest=False)
-    return place_TS, (top_TS <= top_TS[:, :1] + WORTH).sum(1).clamp(min=1)
+    top_TS, index_TS = value_TL.topk(min(most, value_TL.shape[1]), dim=1, largest=False)
+    return index_TS, (top_TS <= top_TS[:, :1] + WORTH).sum(1).clamp(min=1)

@@ -14,8 +14,7 @@ import torch
 
 from ...core.base import arrow
 from ...core.base.errors import CorruptError
-from ...core.runs import fingerprint
-from ...core.runs.parquet import DAMAGE
+from ...core.runs import fingerprint, parquet
 from ...data.ragged import padded
 from ...engine.map.sources import ItemSource, LoadedBatch
 
@@ -24,9 +23,17 @@ _NAME = re.compile(r"(?:shard|part)-(\d{12})-(\d{12})\.parquet")
 
 
 class ParquetRows:
-    """Parquet files that each hold a range of rows, read a row group at a time."""
+    """Parquet files that each hold a range of rows, read a row group at a time.
 
-    def __init__(self, folder: Path, what: str, rows: int) -> None:
+    Args:
+        folder: where they are.
+        what: what a row is, in the words of an error.
+        rows: how many there must be.
+        identity: of the store. A file that another store wrote, or that belongs to another place in this one, is not
+            taken for its own.
+    """
+
+    def __init__(self, folder: Path, what: str, rows: int, identity: str) -> None:
         self.paths, self.length = [path for path in sorted(folder.iterdir()) if _NAME.fullmatch(path.name)], 0
         self._files: list[pq.ParquetFile] = []
         self._groups: list[tuple[int, int, int, int]] = []  # first row, rows, file, row group
@@ -37,9 +44,14 @@ class ParquetRows:
                 raise CorruptError(f"{path.parent} lacks the {what} before {path.name}: fit again into this folder")
             with intact(path):
                 file = pq.ParquetFile(path, memory_map=True, page_checksum_verification=True)
-            written = (file.schema_arrow.metadata or {}).get(b"brimful.start", str(start).encode())
-            if written != str(start).encode() or file.metadata.num_rows != stop - start:
-                raise CorruptError(f"{path} holds other {what} than its name says: fit again into this folder")
+            schema = file.schema_arrow
+            fault = parquet.seal_fault(schema, arrow.note_of(schema), identity, start)
+            if file.metadata.num_rows != stop - start:
+                fault = fault or f"it holds {file.metadata.num_rows} rows instead of {stop - start}"
+            if fault:
+                raise CorruptError(
+                    f"{path} holds other {what} than its name says: {fault}. Delete it and fit again into this folder."
+                )
             for group in range(file.num_row_groups):
                 self._groups.append((start, file.metadata.row_group(group).num_rows, len(self._files), group))
                 start += self._groups[-1][1]
@@ -79,7 +91,7 @@ class ParquetRows:
 def intact(path: Path) -> Iterator[None]:
     try:
         yield
-    except DAMAGE as error:
+    except parquet.DAMAGE as error:
         raise CorruptError(f"{path} is damaged: {error!r}. Delete it and fit again into this folder.") from error
 
 

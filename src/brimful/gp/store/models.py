@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import torch
 
 from ...core.base import arrow
@@ -44,8 +45,14 @@ def write_model(
     at: torch.Tensor | None,
     seed: int,
     run: tuple[Plan, int, float],
+    identity: str,
 ) -> None:
-    """Writes what was fitted: the last file of a store, without which it is not one. `run`: plan, peak and seconds."""
+    """Writes what was fitted: the last file of a store, without which it is not one.
+
+    Args:
+        run: plan, peak and seconds.
+        identity: what the shards of the store carry.
+    """
     kernel, source, priors = model.kernel, data.items, model.priors
     meta: dict[str, Any] = {
         "kernel": kernel.text,
@@ -76,6 +83,7 @@ def write_model(
         "plan": run[0].to_dict(),
         "observed": run[1],
         "seconds": run[2],
+        "identity": identity,
     }
     if data.ids is None:
         (folder / "ids.parquet").unlink(missing_ok=True)  # of an earlier fit of the same data
@@ -83,8 +91,8 @@ def write_model(
     model_store.save(folder, kind=_KIND, version=_VERSION, meta=meta, tensors={}, tables=tables)
 
 
-def write_data(folder: Path, data: GPData) -> None:
-    """Writes the tasks' points, in order of work. Parts that are there already are left as they are."""
+def write_data(folder: Path, data: GPData, identity: str) -> None:
+    """Writes the tasks' points, in order of work. Parts that are there already, and whole, are left as they are."""
     if isinstance(data.items, SyntheticTasks):
         return  # drawn again when they are needed
     data_folder = folder / _DATA
@@ -94,13 +102,23 @@ def write_data(folder: Path, data: GPData) -> None:
         writing: deque[Future[None]] = deque()
         for start, stop in parts(data.items):
             path = data_folder / f"part-{start:012d}-{stop:012d}.parquet"
-            if not path.exists():
-                table = _points(data, start, stop)
+            if not _is_part(path, identity, start, stop):
+                table = parquet.sealed(_points(data, start, stop), identity, start)
                 writing.append(pool.submit(write_atomic, path, functools.partial(parquet.write, table)))
             while len(writing) > writers:  # a few at a time: they are never all in memory
                 writing.popleft().result()
         for written in writing:
             written.result()
+
+
+def _is_part(path: Path, identity: str, start: int, stop: int) -> bool:
+    """Whether a part of the points is there, and intact."""
+    try:
+        with pq.ParquetFile(path, page_checksum_verification=True) as file:
+            rows, schema = sum(batch.num_rows for batch in file.iter_batches()), file.schema_arrow
+            return rows == stop - start and parquet.seal_fault(schema, b"", identity, start) is None
+    except parquet.DAMAGE:
+        return False
 
 
 def digest(data: GPData) -> str:
@@ -141,17 +159,23 @@ def _points(data: GPData, start: int, stop: int) -> pa.Table:
     if "x" in tree:
         x = tree["x"].cpu().numpy()
         for dimension in range(x.shape[2]):
-            columns[f"x_{dimension}"] = pa.LargeListArray.from_arrays(offsets, x[:, :, dimension][there])
-    columns["y"] = pa.LargeListArray.from_arrays(offsets, y[there])
+            columns[f"x_{dimension}"] = _lists(offsets, x[:, :, dimension][there])
+    columns["y"] = _lists(offsets, y[there])
     if "noise" in tree:
-        columns["noise"] = pa.LargeListArray.from_arrays(offsets, tree["noise"].cpu().numpy()[there])
+        columns["noise"] = _lists(offsets, tree["noise"].cpu().numpy()[there])
     return pa.table(columns)
 
 
-def write_models(folder: Path, table: pa.Table) -> None:
+def _lists(offsets: np.ndarray, values: np.ndarray) -> pa.Array:
+    """Lists of unequal length; their elements are called what Parquet calls them, so that they are read as written."""
+    flat = pa.array(values)
+    return pa.LargeListArray.from_arrays(offsets, flat, type=pa.large_list(pa.field("element", flat.type)))
+
+
+def write_models(folder: Path, table: pa.Table, identity: str) -> None:
     """Writes models that are in memory, in the order of work."""
     for start in range(0, max(1, table.num_rows), lazy.TASKS):
-        part = table.slice(start, lazy.TASKS)
+        part = parquet.sealed(table.slice(start, lazy.TASKS), identity, start)
         path = folder / f"shard-{start:012d}-{start + part.num_rows:012d}.parquet"
         write_atomic(path, functools.partial(parquet.write, part))
 
@@ -191,7 +215,7 @@ class Store(Mapping[str, np.ndarray]):
                 f"{', '.join(self.body['names'][:-1])}"
             )
         self.tasks: int = self.body["tasks"]
-        self.models, self._read = ParquetRows(folder, "models", self.tasks), dict[str, np.ndarray]()
+        self.models, self._read = ParquetRows(folder, "models", self.tasks, body["identity"]), dict[str, np.ndarray]()
         stored = [name for name in self.models.names if name not in arrow.OWN] if self.tasks else []
         self._names = {name if name in self.model.names else name.removeprefix(LOG): name for name in stored}
         table = self._stored.table("ids", optional=True)
@@ -203,7 +227,9 @@ class Store(Mapping[str, np.ndarray]):
         if body["synthetic"] is not None:
             items = SyntheticTasks(*body["synthetic"])
         elif (self.folder / _DATA).is_dir():
-            items = StoredTasks(ParquetRows(self.folder / _DATA, "tasks", self.tasks), shared is not None)
+            items = StoredTasks(
+                ParquetRows(self.folder / _DATA, "tasks", self.tasks, body["identity"]), shared is not None
+            )
         else:
             return None
         inputs = None if body["inputs"] is None else tuple(body["inputs"])

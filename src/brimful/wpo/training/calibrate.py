@@ -103,11 +103,11 @@ def calibrate(
                 highest, best = better
         return highest, best
 
-    found = [hill_climb(start) for start in {Calibration(): None, moved_before: None}]
-    width = found[0][1].width
+    optima = [hill_climb(start) for start in {Calibration(): None, moved_before: None}]
+    width = optima[0][1].width
     grid = [Calibration(radius, part, width * factor) for radius in _RADII for part in _FRACTIONS for factor in _WIDTHS]
-    found.append(hill_climb(max(grid, key=lambda calibration: likelihood(calibration, _SCREENED))))
-    chosen = max(found, key=lambda pair: pair[0])[1]
+    optima.append(hill_climb(max(grid, key=lambda calibration: likelihood(calibration, _SCREENED))))
+    chosen = max(optima, key=lambda pair: pair[0])[1]
     apply(chosen)
     return chosen
 

@@ -15,7 +15,7 @@ def written(path: Path, *spans: tuple[int, int], settled: float | None = None) -
     for start, stop in spans:
         ledger.add(start, stop)
     if settled is not None:
-        ledger.settle(settled)
+        ledger.record_size(settled)
     ledger.close()
     return path
 

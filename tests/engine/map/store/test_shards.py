@@ -87,17 +87,17 @@ def written(folder: Path, spans: list[tuple[int, int]]) -> Shards:
 
 @pytest.mark.parametrize("shuffled", [False, True])
 def test_small_batches_are_collected_into_larger_shards(tmp_path: Path, shuffled: bool):
-    spans = [(start, start + 1) for start in range(1000)]
+    spans = [(start, start + 1) for start in range(400)]
     if shuffled:
         np.random.default_rng(0).shuffle(spans)
     shards = written(tmp_path, spans)
-    assert len(list(tmp_path.glob("shard-*"))) < (400 if shuffled else 60)
+    assert len(list(tmp_path.glob("shard-*"))) < (200 if shuffled else 50)
     for opened in (shards, Shards(tmp_path, "me")):
         read = list(opened.finished())
-        assert sorted(item for _, (index, _, _) in read for item in index.tolist()) == list(range(1000))
-        assert sum(len(messages) for _, (_, _, messages) in read) == 1000
-        values: Any = opened.values(1000)
-        assert same(values, torch.arange(1000) / 7)
+        assert sorted(item for _, (index, _, _) in read for item in index.tolist()) == list(range(400))
+        assert sum(len(messages) for _, (_, _, messages) in read) == 400
+        values: Any = opened.values(400)
+        assert same(values, torch.arange(400) / 7)
 
 
 def test_a_collection_that_a_crash_cut_short_counts_once(tmp_path: Path):

@@ -10,6 +10,8 @@ from brimful.engine.map import plan_map
 
 from . import model
 from .options import FitConfig
+from .result import RidgeResult
+from .store import load, save
 
 
 def plan(config: FitConfig, probe: bool) -> brimful.Plan:
@@ -18,7 +20,7 @@ def plan(config: FitConfig, probe: bool) -> brimful.Plan:
 
 
 def run(config: FitConfig, context: RunContext) -> Mapping[str, Any]:
-    result = brimful.map(
+    mapped = brimful.map(
         model.solve,
         model.tasks(config.count, config.seed),
         budget=config.budget,
@@ -28,18 +30,15 @@ def run(config: FitConfig, context: RunContext) -> Mapping[str, Any]:
         progress=context.events.emit,
         cancel=context.cancel,
     )
-    values: Any = result.values
-    return {
-        "tasks": len(result.status),
-        "mean_error": float(values["error"].mean()),
-        "seconds": result.seconds,
-        "predicted_peak_bytes": result.predicted,
-        "observed_peak_bytes": result.observed,
-    }
+    result = RidgeResult.from_map(mapped)
+    if config.out is not None:
+        save(result, config.out)
+    return result.summary()
 
 
 WORKLOAD = Workload(
     "ridge",
     "Many ridge regressions at once.",
-    (Command("fit", "Solve one ridge regression per task.", FitConfig, run, plan=plan, job=True),),
+    (Command("fit", "Solve one ridge regression per task.", FitConfig, run, plan=plan, job=True, stores=True),),
+    load=load,
 )

@@ -57,7 +57,7 @@ class Ledger:
             self._stops[start] = stop
             self._file.write({"start": start, "stop": stop})
 
-    def settle(self, size: float) -> None:
+    def record_size(self, size: float) -> None:
         """Records the batch size that the search ended with."""
         self._file.write({"settled": size})
 

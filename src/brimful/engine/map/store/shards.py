@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 from ....core.base import arrow, pytree
 from ....core.base.errors import BrimfulWarning, CorruptError, InputError, StorageError
 from ....core.base.gather import assemble
-from ....core.runs import fingerprint, parquet
+from ....core.runs import parquet
 from ....core.runs.files import write_atomic
 from ..batch import BatchResult, Status
 
@@ -93,9 +93,8 @@ class Shards:
 
     def _store(self, table: pa.Table, note: bytes, start: int, level: int) -> None:
         stop = start + table.num_rows
-        seal = _seal(table.schema, note, self._identity, start)
-        notes = arrow.schema_note(note, run=self._identity, seal=seal, start=str(start))
-        write_atomic(self._path(start, stop), functools.partial(parquet.write, table.replace_schema_metadata(notes)))
+        shard = parquet.sealed(table, self._identity, start, note)
+        write_atomic(self._path(start, stop), functools.partial(parquet.write, shard))
         self._add(_Shard(start, stop, level if table.nbytes < _SMALL else None, note))
 
     def _add(self, shard: _Shard) -> None:
@@ -147,7 +146,7 @@ class Shards:
                     stacklevel=2,
                 )
                 continue
-            end, note = stop, arrow.note_of(table)
+            end, note = stop, arrow.note_of(table.schema)
             self._check_form(note)
             self._add(_Shard(start, stop, 0 if table.nbytes < _SMALL else None, note))
             yield (start, stop), _statuses(table)
@@ -181,13 +180,8 @@ class Shards:
                 schema, table = file.schema_arrow, file.read(columns)
         except parquet.DAMAGE as error:
             return (str(error) or type(error).__name__).splitlines()[0]
-        notes = schema.metadata or {}
-        if notes.get(b"brimful.run") != self._identity.encode():
-            return "it belongs to another run"
-        if notes.get(b"brimful.start") != str(start).encode():
-            return "it holds the items of another place"
-        if notes.get(b"brimful.seal") != _seal(schema, arrow.note_of(table), self._identity, start).encode():
-            return "its columns are not those that were written"
+        if fault := parquet.seal_fault(schema, arrow.note_of(table.schema), self._identity, start):
+            return fault
         return table if table.num_rows == stop - start else f"it holds {table.num_rows} rows instead of {stop - start}"
 
     def check_present(self) -> None:
@@ -227,7 +221,7 @@ class Shards:
         index, parts, missing = [], [], []
         for table in self.tables():
             items = table["item"].to_numpy()
-            if arrow.note_of(table):
+            if arrow.note_of(table.schema):
                 index.append(items)
                 parts.append(arrow.from_columns(table))
             else:
@@ -252,8 +246,3 @@ def _statuses(table: pa.Table) -> ItemStatuses:
     flagged = np.flatnonzero(status != Status.OK)
     texts = zip(flagged, table["message"].take(pa.array(flagged)).to_pylist(), strict=True)
     return index, status, {int(index[row]): text for row, text in texts if text}
-
-
-def _seal(schema: pa.Schema, note: bytes, identity: str, start: int) -> str:
-    """A checksum of what is not in the pages, which have their own."""
-    return fingerprint.of([schema.remove_metadata().to_string(), note, identity, start])

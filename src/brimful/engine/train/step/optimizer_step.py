@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from ....core.base import foreach
 from ....core.base.errors import InputError
 from ....core.base.rng import seed_generators
+from ....core.memory import devices
 from ....core.memory.oom import retry_smaller
 from ...distributed.collectives import Group, calls_in_lockstep
 from ..optim.ema import MovingAverage
@@ -38,6 +39,10 @@ StepRow = Tensor | tuple[float, float, float]
 
 class OptimizerStep:
     """One optimizer step after the other.
+
+    Args:
+        trim: hand freed memory back to the system once the last step's gradients are cleared. What lives longer than a
+            step leaves gaps between them, into which the next ones do not fit, and the C library keeps them.
 
     Attributes:
         micro_batches: micro-batches per batch, from here on.
@@ -58,11 +63,12 @@ class OptimizerStep:
         grad_clip: float | None = None,
         average: MovingAverage | None = None,
         scale: LossScale | None = None,
+        trim: bool = False,
     ) -> None:
         self._model, self._loss, self.optimizer, self.device = model, loss, optimizer, device
         self.group, self.micro_batches = group, micro_batches
         self._precision, self._average, self._scale = precision, average, scale
-        self._warn, self._grad_clip = warn, grad_clip
+        self._warn, self._grad_clip, self._trim = warn, grad_clip, trim
         self._calls_in_lockstep = calls_in_lockstep(model, group)
         self._parameters = [parameter for part in optimizer.param_groups for parameter in part["params"]]
         self._waits = device.type == "cpu" or not skips_on_device(optimizer)
@@ -113,6 +119,8 @@ class OptimizerStep:
 
     def _accumulate(self, batch: Any) -> LossOutput:
         self._clear_gradients()
+        if self._trim:
+            devices.trim_heap()
         total, count = None, count_samples(batch)
         for part in micro_batches(batch, self.micro_batches) if count else ():
             with self._precision.context():

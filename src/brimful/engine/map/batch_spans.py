@@ -1,4 +1,4 @@
-"""Dividing the items into batches, of the size that `batch_size` says.
+"""Dividing the items into batches, of the size that `size_search` says.
 
 Spans, and the size settled on, go to the ledger, so that a resumed run divides the items as the first one did.
 """
@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ...core.memory.cost import Cost
-from .batch_size import Observation, Probing, SizerState, Steady, Timing, issue, observe
 from .memory_model import MemoryModel
+from .size_search import Observation, Probing, SizerState, Steady, Timing, issue, observe
 from .sources import LoadedBatch
 
 _ENDLESS = 1 << 40

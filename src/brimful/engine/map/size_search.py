@@ -13,7 +13,7 @@ begins again, or it settles on a size, which is `Steady`. A batch that runs out 
 lowers the ceiling of all later ones.
 
 `SizerState` is all that is known, as one value. `observe(state, observation)` gives the state after a batch, and
-`issue(state, ...)` that after handing one out: pure functions, which touch no device. `BatchSizer` (batch_sizer.py)
+`issue(state, ...)` that after handing one out: pure functions, which touch no device. `BatchSizer` (batch_spans.py)
 holds the state of a run, and divides the items into batches of the size that it says.
 """
 
@@ -22,15 +22,15 @@ from dataclasses import dataclass, replace
 
 from .memory_model import Ceiling, MemoryModel
 
-_GAIN = 1.05  # a size must be this much faster than the best before it to count as growth
-_FAR = 1.5  # a size that is this much faster is far from the best: the next is four times as large
-_LEVEL = 0.95  # sizes this near the fastest are as good: the largest of them is taken
-_ROOMY = 16  # times a size that memory allows: trials would only tell what the probe did, that larger is faster
-_CHEAP = 0.5  # seconds: a probe longer than this has measured the speed as well; no trials are needed
-_LEAST = 4  # sizes to have measured before speed may decide
-_LONG = 0.02  # seconds: what a batch costs beside its work is lost in this
-_TIMINGS, _TRIALS = 2, 6  # timings wanted of a size that is run so briefly, and trials after which it has to do without
-_UNTIMED = 6  # sizes without a usable time before the size is left as it is
+_MIN_SPEEDUP = 1.05  # a size must be this much faster than the best before it to count as growth
+_LARGE_SPEEDUP = 1.5  # a size that is this much faster is far from the best: the next is four times as large
+_NEAR_FASTEST = 0.95  # sizes this near the fastest are as good: the largest of them is taken
+_AMPLE_CAPACITY = 16  # times a size: where memory allows so much, trials would only confirm that larger is faster
+_LONG_PROBE = 0.5  # seconds: a probe longer than this has measured the speed as well; no trials are needed
+_MIN_SIZES = 4  # sizes to have measured before speed may decide
+_LONG_BATCH = 0.02  # seconds: what a batch costs beside its work is lost in this
+_TIMINGS, _MAX_TRIALS = 2, 6  # timings wanted of a size that is run so briefly, and the trials that it may take
+_MAX_UNTIMED = 6  # sizes without a usable time before the size is left as it is
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +55,15 @@ class BatchMeasurement:
     probe: bool = False
     trial: int = 0
     input_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ResultsMeasured:
+    """What batches carry in and out, by all that was seen of it so far; the attributes are those of `MemoryModel`."""
+
+    transfers: float
+    results: int
+    growth: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +104,7 @@ class ItemTooBig:
     before: "SizerState"
 
 
-Observation = BatchMeasurement | MemoryExceeded | AllocatorRetried | ProbeFailed | ItemTooBig
+Observation = BatchMeasurement | ResultsMeasured | MemoryExceeded | AllocatorRetried | ProbeFailed | ItemTooBig
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,6 +204,9 @@ def observe(state: SizerState, seen: Observation) -> SizerState:
             return replace(state, phase=phase, ceiling=state.ceiling.after_batch())
         case BatchMeasurement(), _:
             return replace(state, ceiling=state.ceiling.after_batch())
+        case ResultsMeasured(transfers, results, growth), _:
+            memory = replace(state.memory, transfers=transfers, results=results, growth=growth)
+            return replace(state, memory=memory)
         case MemoryExceeded(), _:
             return _after_out_of_memory(state, seen)
         case AllocatorRetried(weight=weight), _:
@@ -213,12 +225,12 @@ def _after_probe(state: SizerState, seen: BatchMeasurement) -> SizerState:
         return state
     rate = seen.weight / max(seen.seconds, 1e-9)
     best = max((rate for _, rate in state.rates), default=math.inf)
-    roomy = state.memory.remembered or state.room(seen.available) >= _ROOMY * seen.weight
-    if seen.timed and (seen.seconds >= _CHEAP or (roomy and seen.weight > _FAR * best * seen.seconds)):
+    ample = state.memory.remembered or state.room(seen.available) >= _AMPLE_CAPACITY * seen.weight
+    if seen.timed and (seen.seconds >= _LONG_PROBE or (ample and seen.weight > _LARGE_SPEEDUP * best * seen.seconds)):
         return _choose(state, seen.weight, rate, seen.available)
     number = state.timings + 1
     timing = Timing(number, seen.weight)
-    if seen.timed and seen.seconds >= _LONG:
+    if seen.timed and seen.seconds >= _LONG_BATCH:
         timing = Timing(number, seen.weight, wanted=1, rate_alone=rate)
     return replace(state, phase=timing, timings=number)
 
@@ -227,12 +239,12 @@ def _after_trial(state: SizerState, timing: Timing, seen: BatchMeasurement) -> S
     """Its speed is known, once there are enough timings. Where there are none, the size is doubled a few times."""
     rates = (*timing.rates, seen.weight / max(seen.seconds, 1e-9)) if seen.timed else timing.rates
     finished = timing.finished + 1
-    if len(rates) < timing.wanted and finished < _TRIALS:
+    if len(rates) < timing.wanted and finished < _MAX_TRIALS:
         return replace(state, phase=replace(timing, finished=finished, rates=rates))
     state = replace(state, memory=state.memory.with_trials(timing.weight, seen.peak))
     if rates:
         return _choose(state, seen.weight, max(*rates, timing.rate_alone), seen.available)
-    if state.untimed + 1 == _UNTIMED or state.fixed:
+    if state.untimed + 1 == _MAX_UNTIMED or state.fixed:
         return replace(state, phase=Steady())
     size = min(2 * state.size, max(state.room(seen.available), 1.0))
     return replace(state, phase=Probing(), size=size, untimed=state.untimed + 1)
@@ -261,9 +273,9 @@ def _choose(state: SizerState, weight: float, rate: float, available: int) -> Si
     best, rates = max((rate for _, rate in state.rates), default=0.0), (*state.rates, (weight, rate))
     state, size, levelled = replace(state, rates=rates, first=None), max(size, weight), _levelled_off(rates)
     if not levelled and room >= 1.1 * size:
-        return replace(state, phase=Probing(), size=min(size * (4 if rate > _FAR * best else 2), room))
+        return replace(state, phase=Probing(), size=min(size * (4 if rate > _LARGE_SPEEDUP * best else 2), room))
     fastest = max(rate for _, rate in rates)
-    size = max(size for size, rate in rates if rate >= _LEVEL * fastest)
+    size = max(size for size, rate in rates if rate >= _NEAR_FASTEST * fastest)
     # A size that ran within the budget is not doubted, whatever the model says.
     proven = max((weight for weight, peak in state.memory.overlapped.items() if peak <= available), default=0.0)
     size = min(size, max(room, proven))
@@ -275,11 +287,11 @@ def _levelled_off(rates: tuple[tuple[float, float], ...]) -> bool:
     count only where the size before the last was no faster either."""
 
     def gained(index: int) -> bool:
-        return rates[index][1] >= _GAIN * max((rate for _, rate in rates[:index]), default=0.0)
+        return rates[index][1] >= _MIN_SPEEDUP * max((rate for _, rate in rates[:index]), default=0.0)
 
     last, (weight, rate) = len(rates) - 1, rates[-1]
-    brief = weight / rate < _LONG
-    return len(rates) >= _LEAST and not gained(last) and not (brief and gained(last - 1))
+    brief = weight / rate < _LONG_BATCH
+    return len(rates) >= _MIN_SIZES and not gained(last) and not (brief and gained(last - 1))
 
 
 def _after_out_of_memory(state: SizerState, seen: MemoryExceeded) -> SizerState:

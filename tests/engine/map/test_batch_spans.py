@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from brimful.core.memory.cost import Cost
-from brimful.engine.map.batch_size import AllocatorRetried, BatchMeasurement, ItemTooBig, MemoryExceeded, ProbeFailed
-from brimful.engine.map.batch_sizer import BatchSizer, BatchSpan
+from brimful.engine.map.batch_spans import BatchSizer, BatchSpan
 from brimful.engine.map.memory_model import Ceiling
+from brimful.engine.map.size_search import AllocatorRetried, BatchMeasurement, ItemTooBig, MemoryExceeded, ProbeFailed
 
 GB = 10**9
 
