@@ -7,7 +7,7 @@ from brimful import Cost
 
 
 def _work(batch: torch.Tensor) -> torch.Tensor:
-    """Some 40 KB per item up to 2,000 items, and no more above that: memory that no line through two sizes describes."""
+    """Some 40 KB per item up to 2,000 items, and no more above: no line through two sizes describes that."""
     scratch = torch.ones(min(len(batch), 2_000), 10_000)
     return batch * scratch.sum().sign()
 

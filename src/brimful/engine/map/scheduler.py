@@ -22,7 +22,6 @@ from .store.collectors import BackgroundWriter
 from .store.ledger import Ledger
 from .store.status_table import StatusTable
 
-
 _STEADY = 2  # batches of the chosen size that tell what the rest will take
 
 

@@ -298,7 +298,7 @@ class _FunctionReader:
         catches = None if guard is None else guard.catches
         fallback = None if guard is None else guard.fallback
         name = call.func.id if isinstance(call.func, ast.Name) else ""
-        if isinstance(call.func, ast.Name) and name not in self.names:
+        if isinstance(call.func, ast.Name) and name not in self.names and name not in self.vocabulary.constants:
             operation = self.vocabulary.get(name)
             if operation is None:
                 raise _Refused(call, name, self._unknown(name))

@@ -11,7 +11,7 @@ from ..language.types import Any, Callable, Container, ContainerContainer, Froze
 from .bound import POWER, reserve, reserved, rewind
 from .containers import merge
 from .order import least, ordered
-from .support.evaluate import generated, values_of
+from .support.evaluate import generated, reserve_calls, values_of, weighed
 
 _NUMBERS = frozenset({int, bool})
 
@@ -63,7 +63,7 @@ def extract(container: Container, condition: Callable) -> Any:
         return next(element for element in ordered(container) if condition(element))
     count = reserved()
     try:
-        reserve(len(container))
+        reserve_calls(condition, len(container))
         matches = [element for element in container if condition(element)]
     except Exception:
         rewind(count)
@@ -73,39 +73,39 @@ def extract(container: Container, condition: Callable) -> Any:
 
 def compose(outer: Callable, inner: Callable) -> Callable:
     """One function after another."""
-    return lambda x: outer(inner(x))
+    return weighed(lambda x: outer(inner(x)), outer, inner)
 
 
 def chain(h: Callable, g: Callable, f: Callable) -> Callable:
     """One function after two others."""
-    return lambda x: h(g(f(x)))
+    return weighed(lambda x: h(g(f(x))), h, g, f)
 
 
 def matcher(function: Callable, target: Any) -> Callable:
     """Whether the value of a function equals a target."""
-    return lambda x: function(x) == target
+    return weighed(lambda x: function(x) == target, function)
 
 
 def rbind(function: Callable, fixed: Any) -> Callable:
     """The function with its last argument fixed."""
     match function.__code__.co_argcount:
         case 2:
-            return lambda x: function(x, fixed)
+            return weighed(lambda x: function(x, fixed), function, fixed)
         case 3:
-            return lambda x, y: function(x, y, fixed)
+            return weighed(lambda x, y: function(x, y, fixed), function, fixed)
         case _:
-            return lambda x, y, z: function(x, y, z, fixed)
+            return weighed(lambda x, y, z: function(x, y, z, fixed), function, fixed)
 
 
 def lbind(function: Callable, fixed: Any) -> Callable:
     """The function with its first argument fixed."""
     match function.__code__.co_argcount:
         case 2:
-            return lambda x: function(fixed, x)
+            return weighed(lambda x: function(fixed, x), function, fixed)
         case 3:
-            return lambda x, y: function(fixed, x, y)
+            return weighed(lambda x, y: function(fixed, x, y), function, fixed)
         case _:
-            return lambda x, y, z: function(fixed, x, y, z)
+            return weighed(lambda x, y, z: function(fixed, x, y, z), function, fixed)
 
 
 def power(function: Callable, n: Integer) -> Callable:
@@ -122,12 +122,12 @@ def power(function: Callable, n: Integer) -> Callable:
             x = function(x)
         return x
 
-    return repeated
+    return weighed(repeated, *[function] * n)
 
 
 def fork(outer: Callable, a: Callable, b: Callable) -> Callable:
     """A function of the values of two others."""
-    return lambda x: outer(a(x), b(x))
+    return weighed(lambda x: outer(a(x), b(x)), outer, a, b)
 
 
 def apply(function: Callable, container: Container) -> Container:
@@ -152,7 +152,7 @@ def mapply(function: Callable, container: ContainerContainer) -> FrozenSet:
 def papply(function: Callable, a: Tuple, b: Tuple) -> Tuple:
     """The values of a function of two arguments, for the elements of two tuples at the same place."""
     pairs = tuple(zip(ordered(a), ordered(b), strict=False))
-    reserve(len(pairs))
+    reserve_calls(function, len(pairs))
     try:
         return tuple([function(i, j) for i, j in pairs])
     except StopIteration as error:
@@ -169,7 +169,7 @@ def prapply(function: Callable, a: Container, b: Container) -> FrozenSet:
     columns = tuple(b)
     if not columns:
         return frozenset()
-    reserve(len(tuple(a)) * len(columns))
+    reserve_calls(function, len(tuple(a)) * len(columns))
     count = reserved()
     try:
         return frozenset([function(i, j) for j in b for i in a])

@@ -14,6 +14,8 @@ from .patches import leftmost, lowermost, lrcorner, rightmost, toindices, ulcorn
 from .support.extents import extent
 from .support.outline import outline
 
+_NOWHERE: frozenset[tuple[int, int]] = frozenset()
+
 
 def dneighbors(loc: IJ) -> Indices:
     """The four locations that share a side with a location."""
@@ -42,10 +44,13 @@ def neighbors(loc: IJ) -> Indices:
 
 def connect(a: IJ, b: IJ) -> Indices:
     """The locations on the straight or diagonal line between two; none where there is no such line."""
+    if type(a) is tuple and type(b) is tuple:
+        ai, aj = a
+        bi, bj = b
+        if type(ai) is int and type(aj) is int and type(bi) is int and type(bj) is int:
+            return _line(ai, aj, bi - ai, bj - aj)
     ai, aj = ordered(a)
     bi, bj = ordered(b)
-    if type(ai) is type(aj) is type(bi) is type(bj) is int and ai != bi and aj != bj and abs(bi - ai) != abs(bj - aj):
-        return frozenset()
     top, bottom, left, right = min(ai, bi), max(ai, bi) + 1, min(aj, bj), max(aj, bj) + 1
     if ai == bi:
         return frozenset(zip(repeat(ai), _range(left, right), strict=False))
@@ -56,6 +61,22 @@ def connect(a: IJ, b: IJ) -> Indices:
     if bi - ai == aj - bj:
         return frozenset(zip(_range(top, bottom), reversed(_range(left, right)), strict=True))
     return frozenset()
+
+
+def _line(i: int, j: int, di: int, dj: int) -> frozenset[tuple[int, int]]:
+    """The line from a location by a vector; empty where that is neither straight nor diagonal."""
+    if di and dj and di != dj and di != -dj:
+        return _NOWHERE
+    if di < 0 or (di == 0 and dj < 0):
+        i, j, di, dj = i + di, j + dj, -di, -dj
+    if not di:
+        reserve(dj + 1)
+        return frozenset([(i, column) for column in range(j, j + dj + 1)])
+    reserve(di + 1)
+    if not dj:
+        return frozenset([(row, j) for row in range(i, i + di + 1)])
+    columns = range(j, j + dj + 1) if dj > 0 else range(j, j + dj - 1, -1)
+    return frozenset(zip(range(i, i + di + 1), columns, strict=True))
 
 
 def shoot(start: IJ, direction: IJ) -> Indices:

@@ -63,7 +63,7 @@ def paint(grid: Grid, obj: Object) -> Grid:
                 rows[i][j] = value
         return tuple(map(tuple, rows))
 
-    return any_order(painted, obj if _apart(obj) else ordered(obj))
+    return any_order(painted, _paintable(obj))
 
 
 def underpaint(grid: Grid, obj: Object) -> Grid:
@@ -78,7 +78,7 @@ def underpaint(grid: Grid, obj: Object) -> Grid:
                 rows[i][j] = value
         return tuple(map(tuple, rows))
 
-    return any_order(painted, obj if _apart(obj) else ordered(obj))
+    return any_order(painted, _paintable(obj))
 
 
 def cover(grid: Grid, patch: Patch) -> Grid:
@@ -98,9 +98,12 @@ def _lists(grid: Value) -> list[list[Value]]:
     return rows
 
 
-def _apart(obj: Value) -> bool:
-    """Whether no two cells of an object are at one location."""
+def _paintable(obj: Value) -> Value:
+    """The cells of an object in an order in which the last one at a location is the one on top: any, where no two are
+    at one location."""
+    if type(obj) is not frozenset:
+        return ordered(obj)
     try:
-        return len({color for color, _ in obj}) == 1 or len({location for _, location in obj}) == len(obj)
+        return obj if len({location for _, location in obj}) == len(obj) else ordered(obj)
     except (TypeError, ValueError):
-        return False
+        return ordered(obj)

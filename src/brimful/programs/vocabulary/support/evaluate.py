@@ -8,10 +8,26 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from ..bound import reserve, reserved, rewind
+from ..bound import ELEMENTS, SizeError, reserve, reserved, rewind
 from ..order import ordered
 
 Value = TypeVar("Value")
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+def weighed(function: _Function, *parts: Any) -> _Function:
+    """A function that calls others, with the number of operations that one call of it runs. That doubles with every
+    `compose(f, f)`: too many raise before anything is called."""
+    calls = sum([getattr(part, "calls", 1) for part in parts])
+    if calls > ELEMENTS:
+        raise SizeError(f"a function that calls {calls:,} operations; at most {ELEMENTS:,} are allowed")
+    function.calls = calls  # pyright: ignore[reportFunctionMemberAccess]
+    return function
+
+
+def reserve_calls(function: Any, times: int) -> None:
+    """Counts the operations that so many calls of a function run."""
+    reserve(times * getattr(function, "calls", 1))
 
 
 def any_order(build: Callable[[Any], Value], container: Any) -> Value:
@@ -29,18 +45,18 @@ def any_order(build: Callable[[Any], Value], container: Any) -> Value:
 def values_of(function: Callable[[Any], Any], container: Any) -> list[Any]:
     """The values of a function for all elements, in the order in which Python reads the container."""
     if type(container) is tuple:
-        reserve(len(container))
+        reserve_calls(function, len(container))
         return [function(element) for element in container]
     count = reserved()
     try:
         if type(container) is frozenset:
-            reserve(len(container))
+            reserve_calls(function, len(container))
         return [function(element) for element in container]
     except Exception:
         if not isinstance(container, (frozenset, set)):
             raise
     rewind(count)
-    reserve(len(container))
+    reserve_calls(function, len(container))
     return [function(element) for element in ordered(container)]
 
 
