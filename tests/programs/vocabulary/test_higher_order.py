@@ -2,6 +2,7 @@
 
 import pytest
 
+from brimful.programs.vocabulary import bound
 from brimful.programs.vocabulary import higher_order as h
 from brimful.programs.vocabulary.bound import SizeError, begin, end
 from brimful.programs.vocabulary.containers import first, initset, repeat, size
@@ -126,7 +127,8 @@ def test_of_several_failures_the_canonically_first_counts():
         h.argmax(frozenset({0, 1, 3}), fails)
 
 
-def test_nested_applications_are_bounded():
+def test_nested_applications_are_bounded(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(bound, "ELEMENTS", 1 << 16)
     numbers = tuple(range(2000))
     nested = h.lbind(h.apply, h.rbind(astuple, 1))
     begin()
@@ -137,7 +139,8 @@ def test_nested_applications_are_bounded():
         end()
 
 
-def test_powers_of_powers_are_bounded():
+def test_powers_of_powers_are_bounded(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(bound, "ELEMENTS", 1 << 16)
     begin()
     try:
         with pytest.raises(SizeError):
