@@ -18,6 +18,7 @@ def drawn(result: programs.ProgramResult, name: str) -> Any:
     return report(result).pictures[name]()
 
 
+@pytest.mark.usefixtures("rendered_pictures")
 def test_the_pictures_are_written(tmp_path: Path):
     result = small()
     paths = {path.name for path in report(result).save(tmp_path)}

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from ..core.base.errors import ConfigError
+from ..core.declare.report import with_report
 from ..core.declare.result import measured
 from ..core.memory.plan import Plan
 from ..core.runs.context import RunContext
@@ -82,15 +83,12 @@ def run_programs(config: RunConfig, context: RunContext) -> Mapping[str, Any]:
         raise ConfigError("--verify compares with the emitted module, which uses defaults: leave out --on-error")
     result = run(**_arguments(config), out=config.out, progress=context.events.emit, cancel=context.cancel)
     verified = {"verified": verify(result.outcomes, config.verify)} if config.verify else {}
-    pictures = [str(path) for path in report(result).save(config.out) if path.suffix == ".png"] if config.out else []
-    return result.summary() | verified | {"pictures": pictures}
+    return with_report(result.summary() | verified, lambda: report(result), config.out)
 
 
 def run_report(config: ProgramsReportConfig, context: RunContext) -> Mapping[str, Any]:
     result = load_result(config.directory)
-    folder = config.out or config.directory
-    pictures = [str(path) for path in report(result).save(folder) if path.suffix == ".png"]
-    return result.summary() | {"pictures": pictures}
+    return with_report(result.summary(), lambda: report(result), config.out or config.directory)
 
 
 def run_generate(config: GenerateConfig, context: RunContext) -> Mapping[str, Any]:
