@@ -238,7 +238,7 @@ def _run(message: bytes, fds: list[int]) -> int:
         code: Any = 0
     except SystemExit as ended:
         code = ended.code
-    threading._shutdown()  # waits for threads, as an interpreter does
+    threading._shutdown()  # pyright: ignore[reportAttributeAccessIssue]  # waits for threads, as an interpreter does
     atexit._run_exitfuncs()
     return code if isinstance(code, int) else int(code is not None)
 

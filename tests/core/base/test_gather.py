@@ -57,7 +57,7 @@ def test_samples_in_any_order_come_together_in_the_items_order(samples: list[lis
 
 def test_batches_are_let_go_of_one_by_one():
     parts: list[Any] = [Ragged.of([[1], [2, 3]]), Ragged.of([[], [4]])]
-    whole = assemble(parts, [np.array([2, 3]), np.array([0, 1])])
+    whole: Any = assemble(parts, [np.array([2, 3]), np.array([0, 1])])
     assert lists_of(whole) == [[], [4], [1], [2, 3]]
     assert parts == []
 
@@ -65,7 +65,8 @@ def test_batches_are_let_go_of_one_by_one():
 def test_an_index_that_cannot_be_written_is_taken():
     index = np.array([1, 0])
     index.flags.writeable = False
-    assert assemble([torch.tensor([1.0, 2.0])], [index]).tolist() == [2.0, 1.0]
+    whole: Any = assemble([torch.tensor([1.0, 2.0])], [index])
+    assert whole.tolist() == [2.0, 1.0]
 
 
 @pytest.mark.parametrize(

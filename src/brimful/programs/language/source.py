@@ -7,7 +7,9 @@ from dataclasses import dataclass
 
 from .problems import Problem
 
-HEADERS = frozenset({"dsl", "constants", "arc_types", "pile", "gpu_env", "safe_dsl", "batt_gpu", "utils", "differs"})
+HEADERS = frozenset(
+    {"dsl", "vocabulary", "constants", "arc_types", "pile", "gpu_env", "safe_dsl", "batt_gpu", "utils", "differs"}
+)
 """Modules that sources import at the top, and that stand for the vocabulary: the imports are ignored."""
 
 

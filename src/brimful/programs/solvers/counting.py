@@ -1,6 +1,6 @@
 """Solvers for tasks about counting and about ranking by size."""
 
-from brimful.programs.vocabulary.arc import *
+from ..vocabulary.arc import *
 
 
 # Recolour the bars by the rank of their height, the tallest first.

@@ -1,6 +1,6 @@
 """Solvers for tasks whose answer is a part of the grid, found by what sets it apart."""
 
-from brimful.programs.vocabulary.arc import *
+from ..vocabulary.arc import *
 
 
 # Overlay the two halves: keep what both have.

@@ -1,6 +1,6 @@
 """Solvers for tasks about lines, rays and neighbourhoods drawn from what is given."""
 
-from brimful.programs.vocabulary.arc import *
+from ..vocabulary.arc import *
 
 
 # Draw a plus around each dot of one colour and a cross around the other.

@@ -1,6 +1,6 @@
 """Solvers for tasks about filling insides, holes and gaps."""
 
-from brimful.programs.vocabulary.arc import *
+from ..vocabulary.arc import *
 
 
 # Fill the regions that the outline encloses.

@@ -1,6 +1,6 @@
 """Solvers of tasks that colour cells of the grid: insides, neighbourhoods, columns, sizes."""
 
-from brimful.programs.vocabulary.arc import *
+from ..vocabulary.arc import *
 
 
 # Around each red cell a ring of blue.

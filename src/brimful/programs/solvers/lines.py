@@ -1,6 +1,6 @@
 """Solvers of tasks that draw lines and move things: rays, connections, steps, gravity."""
 
-from brimful.programs.vocabulary.arc import *
+from ..vocabulary.arc import *
 
 
 # Cyan cells in one row or one column are joined.

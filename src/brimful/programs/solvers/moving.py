@@ -1,6 +1,6 @@
 """Solvers for tasks about moving objects and matching their shapes."""
 
-from brimful.programs.vocabulary.arc import *
+from ..vocabulary.arc import *
 
 
 # Move the object until it touches the square.

@@ -1,6 +1,6 @@
 """Solvers of tasks on whole grids: mirrors, tilings, periods, overlays of halves."""
 
-from brimful.programs.vocabulary.arc import *
+from ..vocabulary.arc import *
 
 
 # The grid above its own reflection.

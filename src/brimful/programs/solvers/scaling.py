@@ -1,6 +1,6 @@
 """Solvers for tasks about enlarging, tiling and rearranging whole grids."""
 
-from brimful.programs.vocabulary.arc import *
+from ..vocabulary.arc import *
 
 
 # Put a copy of the grid wherever the enlarged grid is filled.

@@ -1,6 +1,6 @@
 """Solvers of tasks about the shapes on the grid: which to choose, count, order or recolour."""
 
-from brimful.programs.vocabulary.arc import *
+from ..vocabulary.arc import *
 
 
 # The largest shape, cut out.

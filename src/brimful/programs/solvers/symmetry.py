@@ -1,6 +1,6 @@
 """Solvers for tasks about mirroring, rotating and completing symmetric pictures."""
 
-from brimful.programs.vocabulary.arc import *
+from ..vocabulary.arc import *
 
 
 # Turn the grid upside down by half a rotation.
