@@ -60,8 +60,8 @@ def made_wpo(out: Path, **options: Any) -> wpo.WPOResult:
     return wpo.train(wpo.ScoreModel(x[:20]), x[20:], out=out, **settings)
 
 
-def made_programs(out: Path) -> programs.ProgramResult:
-    return small(out=out)
+def made_programs(out: Path, **options: Any) -> programs.ProgramResult:
+    return small(out=out, **options)
 
 
 def made_nets(out: Path) -> Any:

@@ -81,7 +81,7 @@ def test_the_fields_of_a_structured_array_count():
 
 
 def test_large_data_is_hashed_in_pieces_without_losing_any(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(fingerprint, "_PIECE", 64)
+    monkeypatch.setattr(fingerprint, "_BLOCK", 64)
     tensor = torch.arange(1000)
     prints = {fingerprint.of(tensor)}
     for place in (0, 7, 8, 500, 999):
@@ -97,7 +97,7 @@ def table() -> pa.Table:
 
 @pytest.mark.parametrize("piece", [200, 32 * 2**20])
 def test_a_table_is_its_content_however_it_is_chunked(monkeypatch: pytest.MonkeyPatch, piece: int):
-    monkeypatch.setattr(fingerprint, "_PIECE", piece)
+    monkeypatch.setattr(fingerprint, "_BLOCK", piece)
     whole = table()
     same = fingerprint.of(whole)
     chunked = pa.concat_tables([whole.slice(0, 7), whole.slice(7, 100), whole.slice(107)])
@@ -117,7 +117,7 @@ def test_an_empty_table_has_a_fingerprint():
 
 
 def test_a_file_is_its_content_not_its_name_or_date(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(fingerprint, "_PIECE", 10)
+    monkeypatch.setattr(fingerprint, "_BLOCK", 10)
     one, other = tmp_path / "one", tmp_path / "other"
     one.write_bytes(b"x" * 95)
     same = fingerprint.of(one)

@@ -28,9 +28,10 @@ def add_legends(figure: Any, title: str = "") -> Any:
     return figure
 
 
-def save(figure: Any, path: Path) -> None:
+def save(figure: Any, path: Path) -> Path:
     """Writes a figure as PNG."""
     figure.savefig(path, dpi=110, format="png")
+    return path
 
 
 def draw_run(axes: Any, events: Sequence[Event], what: str) -> None:

@@ -49,7 +49,11 @@ class Report:
     def draw(self, name: str, path: Path) -> Path:
         """Writes one picture."""
         figure = self.pictures[name]()
-        write_atomic(path, lambda temporary: pictures.save(figure, temporary))
+
+        def write(temporary: Path) -> None:
+            pictures.save(figure, temporary)
+
+        write_atomic(path, write)
         return path
 
     def __str__(self) -> str:
