@@ -25,6 +25,7 @@ import torch
 import brimful
 from brimful.core.base.formatting import format_bytes, format_seconds, format_table
 from brimful.core.memory import devices
+from brimful.core.runs.events import BatchDone, Warned
 from saving import save
 
 POINTS = 48
@@ -210,9 +211,9 @@ def peers(data, device, limit: int) -> list[dict]:
         warned: list[str] = []
 
         def listen(event) -> None:
-            if event.name == "batch_done":
+            if isinstance(event, BatchDone):
                 worked.append(event.items)
-            elif event.name == "warned":
+            elif isinstance(event, Warned):
                 warned.append(event.message)
 
         result = brimful.map(likelihood, data, budget=limit, device=device, progress=listen)
