@@ -34,12 +34,12 @@ def measure(width: int, budget: str, out: str = "") -> dict[str, Any]:
     return json.loads(ended.stdout)
 
 
-@pytest.mark.parametrize("width", [1000, *(pytest.param(width, marks=pytest.mark.soak) for width in (1500, 2000))])
+@pytest.mark.parametrize("width", [1200, *(pytest.param(width, marks=pytest.mark.soak) for width in (1500, 2000))])
 @pytest.mark.parametrize("kept", [False, pytest.param(True, marks=pytest.mark.soak)])
 def test_what_is_predicted_is_what_is_used(width: int, kept: bool, tmp_path: Any):
     measured = measure(width, "2GB", str(tmp_path / "run") if kept else "")
     assert measured["observed"] > 50e6
-    assert measured["predicted"] == pytest.approx(measured["observed"], rel=0.15)
+    assert measured["predicted"] == pytest.approx(measured["observed"], rel=0.2)
     assert not measured["warnings"]
 
 

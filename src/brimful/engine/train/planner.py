@@ -32,6 +32,7 @@ from .task import TrainTask
 # Expected time, relative to the device tier in one micro-batch: of the pinned tier, per micro-batch, of recomputing.
 _PINNED, _PER_MICRO_BATCH, _RECOMPUTING = 1.2, 0.05, 10.0
 
+_ROOM = 1.3  # times the prediction: a budget that holds what the C library keeps, too
 _LARGE = 4_000_000  # bytes of gradients from which it matters what the C library keeps of them
 
 
@@ -58,7 +59,10 @@ class PreparedTraining:
 
     @property
     def keeps_gaps(self) -> bool:
-        """Whether freed gradients are much of the memory, on a CPU, whose C library would keep gaps between them."""
+        """Whether freed gradients are much of the memory, on a CPU, whose C library would keep gaps between them, and
+        the budget has no room for those. Handing them back costs up to 40% of the time of a step."""
+        if self.plan.budget > _ROOM * self.plan.predicted:
+            return False
         parts = dict(self.plan.parts)
         gradients, working = parts.get("gradients", 0), self.plan.parts[-1][1] if self.plan.parts else 0
         return self.loader.device.type == "cpu" and gradients >= max(_LARGE, working)
