@@ -2,13 +2,14 @@
 
     N  None          T F  True, False        i  an integer         s  a text
     (  a tuple       {    a set, in canonical order                G  a grid: height, width, one byte per color
-    f  a function, by its name: it cannot be called after decoding
+    d  a float, eight bytes         f  a function, by its name: it cannot be called after decoding
 
 Numbers are variable-length: seven bits per byte, the lowest first, the highest bit says that more follow.
 """
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -87,6 +88,8 @@ def _encode(value: Any, out: bytearray) -> None:
         case int():
             out += b"i"
             _number(value << 1 if value >= 0 else (-value << 1) - 1, out)
+        case float():
+            out += b"d" + struct.pack("<d", value)
         case str():
             _text(b"s", value, out)
         case tuple() if _is_grid(value):
@@ -147,6 +150,8 @@ def _decode(data: bytes, at: int) -> tuple[Any, int]:
             return None, at
         case b"T" | b"F":
             return tag == b"T", at
+        case b"d":
+            return struct.unpack("<d", _take(data, at, 8))[0], at + 8
     number, at = _read_number(data, at)
     match tag:
         case b"i":

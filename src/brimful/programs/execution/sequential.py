@@ -130,11 +130,8 @@ class Sequential:
         return node.operation.function if self._propagate else node.operation.value
 
     def _step(self, index: int, node: Node) -> _Step:
-        catches: tuple[type[Exception], ...] = (Exception,)
-        if self._propagate:
-            catches = ()
-        elif node.catches is not None:
-            catches = tuple(getattr(builtins, name) for name in sorted(node.catches))
+        names = () if self._propagate else sorted(node.caught)
+        catches: tuple[type[Exception], ...] = tuple(getattr(builtins, name) for name in names)
         match node.kind:
             case Kind.ITEM:
                 at, count = node.value

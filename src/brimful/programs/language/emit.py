@@ -86,7 +86,7 @@ def _assignment(index: int, node: Node) -> list[str]:
             call = f"{args[0]}({', '.join(args[1:])})"
         case Kind.OPERATION:
             call = f"{node.name}({', '.join(args)})"
-    caught = "Exception" if node.catches is None else repr(tuple(sorted(node.catches))).replace("'", "")
+    caught = repr(tuple(sorted(node.caught))).replace("'", "")
     return [
         "    begin()",
         "    try:",

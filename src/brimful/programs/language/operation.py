@@ -47,6 +47,11 @@ class Operation:
         _RESULTS[self.function] = _RESULTS[self.value] = self.result
 
     @property
+    def safe(self) -> bool:
+        """Whether it yields its default for whatever it raises, also where a program lists exceptions."""
+        return self.value is not self.function
+
+    @property
     def default(self) -> Any:
         """What it yields for a sample on which it fails."""
         return safe_default(self.result)

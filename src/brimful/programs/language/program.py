@@ -27,6 +27,8 @@ class Kind(Enum):
     """One part of a tuple that is unpacked; its value is (index, number of parts)."""
 
 
+_EVERYTHING = frozenset({"Exception"})
+
 INPUTS = {"I": Type.GRID, "C": Type.GRID, "S": Type.SAMPLES, "task_id": Type.ANY}
 """The inputs of a program by name."""
 
@@ -59,6 +61,14 @@ class Node:
     def computed(self) -> bool:
         """Whether it is work, and may fail."""
         return self.kind in (Kind.OPERATION, Kind.CALL, Kind.ITEM)
+
+    @property
+    def caught(self) -> frozenset[str]:
+        """The names of the exceptions for which it yields its default: all, unless the source lists some and the
+        operation itself lets any through."""
+        if self.catches is None or (self.kind is Kind.OPERATION and self.operation is not None and self.operation.safe):
+            return _EVERYTHING
+        return self.catches
 
     @property
     def parents(self) -> tuple[int, ...]:
