@@ -1,6 +1,6 @@
 """What a batt costs: plain calls of arc-dsl's own functions, and our executors beside them, on one machine.
 
-    python benchmarks/programs.py [--arc-dsl PATH] [--operations 1600] [--samples 500] [--out results.json]
+    python benchmarks/programs.py [--arc-dsl PATH] [--operations 1620] [--samples 500] [--out results.json]
 
 The baseline is honest: the batt's operations as plain, uncached calls in one Python function, each in its own try, no
 logging and no type hints looked up when one fails. The functions are arc-dsl's own where PATH is a checkout of it,
@@ -108,7 +108,7 @@ def agreement(plain: Callable[[Sample], Any], executor: Sequential, graph: Graph
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--arc-dsl", type=Path, help="a checkout of arc-dsl, whose functions the baseline calls")
-    parser.add_argument("--operations", type=int, default=1600)
+    parser.add_argument("--operations", type=int, default=1620)
     parser.add_argument("--samples", type=int, default=500)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seed", type=int, default=0)

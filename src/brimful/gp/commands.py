@@ -54,7 +54,7 @@ def run_fit(config: FitConfig, context: RunContext) -> Mapping[str, Any]:
     at = _read_points(config.at, data.inputs).at if config.at is not None else None
     fitted = fit_data(data, config, at=at, progress=context.events.emit, cancel=context.cancel)
     summary = fitted.summary() | _held_out(fitted, data)
-    return with_report(summary, lambda: report(fitted, config.out), config.out)
+    return with_report(summary, lambda out: report(fitted, out), config.out)
 
 
 def _held_out(fitted: Fit, data: GPData) -> dict[str, Any]:
@@ -131,7 +131,7 @@ def run_report(config: ReportConfig, context: RunContext) -> Mapping[str, Any]:
         raise ConfigError(f"{into} is a file; name a folder for the picture")
     fitted = load(config.directory)
     made = report(fitted, config.directory)
-    return with_report({**made.metrics, **Result.summary(fitted)}, lambda: made, into)
+    return with_report({**made.metrics, **Result.summary(fitted)}, lambda _: made, into)
 
 
 @dataclass(frozen=True, slots=True)

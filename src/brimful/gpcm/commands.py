@@ -81,4 +81,4 @@ def report_model(config: ReportConfig, context: RunContext) -> dict[str, Any]:
 
 
 def _reported(result: GPCMResult | CrossValidationResult, folder: Path | None) -> dict[str, Any]:
-    return with_report(result.summary(), lambda: report(result), folder)
+    return with_report(result.summary(), lambda _: report(result), folder)

@@ -35,4 +35,4 @@ def plan_train(config: TrainConfig, probe: bool) -> Plan:
 def train(config: TrainConfig, context: RunContext) -> dict[str, Any]:
     mapped = map(**_arguments(config), out=config.out, progress=context.events.emit, cancel=context.cancel)
     result = NetsResult.from_map(mapped)
-    return with_report(result.summary(), lambda: report(result, config.out), config.out)
+    return with_report(result.summary(), lambda out: report(result, out), config.out)

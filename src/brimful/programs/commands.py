@@ -83,12 +83,12 @@ def run_programs(config: RunConfig, context: RunContext) -> Mapping[str, Any]:
         raise ConfigError("--verify compares with the emitted module, which uses defaults: leave out --on-error")
     result = run(**_arguments(config), out=config.out, progress=context.events.emit, cancel=context.cancel)
     verified = {"verified": verify(result.outcomes, config.verify)} if config.verify else {}
-    return with_report(result.summary() | verified, lambda: report(result), config.out)
+    return with_report(result.summary() | verified, lambda _: report(result), config.out)
 
 
 def run_report(config: ProgramsReportConfig, context: RunContext) -> Mapping[str, Any]:
     result = load_result(config.directory)
-    return with_report(result.summary(), lambda: report(result), config.out or config.directory)
+    return with_report(result.summary(), lambda _: report(result), config.out or config.directory)
 
 
 def run_generate(config: GenerateConfig, context: RunContext) -> Mapping[str, Any]:

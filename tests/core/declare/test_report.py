@@ -41,10 +41,10 @@ def test_a_summary_has_the_same_keys_everywhere_and_is_json():
 
 def test_the_summary_of_a_command_names_the_pictures(tmp_path: Path):
     report = Report({}, pictures={name: lambda: figure_of(2, 1) for name in ("one", "two")})
-    summary = with_report({"tasks": 3}, lambda: report, tmp_path)
+    summary = with_report({"tasks": 3}, lambda _: report, tmp_path)
     assert summary == {"tasks": 3, "pictures": [str(tmp_path / "one.png"), str(tmp_path / "two.png")]}
     assert format_summary(summary).split()[-2:] == [f"{tmp_path}/one.png,", f"{tmp_path}/two.png"]
-    without = with_report({"tasks": 3}, lambda: report, None)
+    without = with_report({"tasks": 3}, lambda _: report, None)
     assert without["pictures"] == [] and "pictures" not in format_summary(without)
 
 

@@ -60,12 +60,12 @@ class Report:
         return format_summary(self.metrics)
 
 
-def with_report(summary: Mapping[str, Any], report: Callable[[], Report], folder: Path | None) -> dict[str, Any]:
+def with_report(summary: Mapping[str, Any], report: Callable[[Path], Report], folder: Path | None) -> dict[str, Any]:
     """The summary of a command that saves a report: `pictures` are the paths of those drawn.
 
     Args:
-        report: makes it.
+        report: makes it, given the folder.
         folder: where to save it; None for nowhere.
     """
-    paths = [] if folder is None else report().save(folder)
+    paths = [] if folder is None else report(folder).save(folder)
     return {**summary, "pictures": [str(path) for path in paths if path.suffix == ".png"]}
