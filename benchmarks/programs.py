@@ -28,7 +28,6 @@ from brimful.programs.data.tasks import Sample, samples_of
 from brimful.programs.execution.failures import Category
 from brimful.programs.execution.sequential import Arguments, Sequential
 from brimful.programs.language.graph import Graph
-from brimful.programs.language.operation import default_of
 from brimful.programs.language.program import Kind
 from brimful.programs.language.types import constant_empty
 from brimful.programs.vocabulary.choose import named
@@ -68,7 +67,7 @@ def plain_function(graph: Graph, functions: dict[str, Any]) -> Callable[..., Any
         lines += ["    try:", f"        t{index} = {call}", "    except Exception:", f"        t{index} = {default}"]
     returned = ", ".join(f"t{record[-1]}" for program in graph.programs for record in program.outputs)
     lines.append(f"    return [{returned}]")
-    namespace = {**functions, "constant_empty": constant_empty, "default_of": default_of}
+    namespace = {**functions, "constant_empty": constant_empty}
     exec("\n".join(lines), namespace)
     return namespace["plain"]
 

@@ -2,7 +2,6 @@
 
 import json
 import signal
-import time
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +22,7 @@ from brimful.nets.commands import train
 from brimful.nets.options import TrainConfig
 
 from ..helpers.forking import Captured, run_module
+from ..helpers.stopping import wait_for
 
 SMALL = ["--count", "90", "--steps", "20", "--hidden", "4", "--points", "5", "--device", "cpu"]
 
@@ -91,11 +91,8 @@ def test_an_interrupt_exits_with_130_and_the_same_command_goes_on(tmp_path: Path
     out = tmp_path / "run"
     options = ["--count", "6000", "--steps", "200", "--device", "cpu", "--budget", "1GB", "--out", str(out)]
     with Captured(run_module, "brimful", "nets", "train", *options) as process:
-        end = time.monotonic() + 100
-        while not list(out.glob("shard-*.parquet")):
-            assert process.poll() is None
-            assert time.monotonic() < end
-            time.sleep(0.01)
+        wait_for(lambda: list(out.glob("shard-*.parquet")) or process.poll() is not None)
+        assert process.poll() is None
         process.send_signal(signal.SIGINT)
         stdout, stderr = process.communicate(60)
     assert process.returncode == 130

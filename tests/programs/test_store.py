@@ -2,7 +2,6 @@
 
 import json
 import shutil
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,7 +11,7 @@ import pytest
 import brimful
 from brimful import BrimfulError, ChangedError, CorruptError, InputError, programs
 
-from ..helpers.stopping import Orders
+from ..helpers.stopping import Orders, wait_for
 from .helpers.run_runner import work
 from .helpers.small import TEXT, small, tasks
 from .test_run import same
@@ -86,10 +85,7 @@ def runs() -> Iterator[Orders]:
 def test_a_run_that_is_killed_goes_on_with_the_same_bits(runs: Orders, tmp_path: Path):
     out = tmp_path / "run"
     pid = runs.start(out=str(out))
-    end = time.monotonic() + 100
-    while len(list(out.glob("shard-*.parquet"))) < 3:
-        assert time.monotonic() < end
-        time.sleep(0.002)
+    wait_for(lambda: len(list(out.glob("shard-*.parquet"))) >= 3)
     assert runs.stop(pid) == "killed"
     assert not (out / "model.json").exists()
     kept = {path.name: path.read_bytes() for path in out.glob("shard-*.parquet")}

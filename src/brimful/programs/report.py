@@ -77,11 +77,11 @@ def _draw_grids(outcomes: Outcomes) -> Any:
 
 def _caption(outcomes: Outcomes, index: int, column: int, name: str) -> str:
     """Whether an output is right, or where its program first fails."""
-    verdict = {1: "right", 0: "wrong", -1: "target not known"}[int(outcomes.equal[index, column])]
+    correctness = {1: "right", 0: "wrong", -1: "target not known"}[int(outcomes.equal[index, column])]
     if outcomes.step[index, column] < 0:
-        return f"{name}: {verdict}"
+        return f"{name}: {correctness}"
     failure = outcomes.failure(index, column, outcomes.candidates[column])
-    return f"{name}: {verdict}\n{failure.operation} fails in line {failure.line}: {failure.category}"
+    return f"{name}: {correctness}\n{failure.operation} fails in line {failure.line}: {failure.category}"
 
 
 def _draw(axis: Any, grid: Any, title: str, colors: Any) -> None:

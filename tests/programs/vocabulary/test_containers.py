@@ -1,11 +1,12 @@
 """Operations on tuples and sets."""
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from brimful.programs.vocabulary import containers as c
-from brimful.programs.vocabulary.bound import ELEMENTS, SizeError
+from brimful.programs.vocabulary.bound import ELEMENTS
+
+from .expectations import literal_cases
 
 SETS = frozenset({frozenset({1}), frozenset({2, 3})})
 
@@ -94,22 +95,7 @@ TOO_LARGE = [
 ]
 
 
-@pytest.mark.parametrize(("function", "arguments", "expected"), VALUES)
-def test_values(function, arguments, expected):
-    assert function(*arguments) == expected
-    assert type(function(*arguments)) is type(expected)
-
-
-@pytest.mark.parametrize(("function", "arguments", "error"), FAILURES)
-def test_failures(function, arguments, error):
-    with pytest.raises(error):
-        function(*arguments)
-
-
-@pytest.mark.parametrize(("function", "arguments"), TOO_LARGE)
-def test_values_beyond_the_bound(function, arguments):
-    with pytest.raises(SizeError):
-        function(*arguments)
+test_values, test_failures, test_values_beyond_the_bound = literal_cases(VALUES, FAILURES, TOO_LARGE)
 
 
 @given(st.lists(st.integers(0, 5), max_size=12).map(tuple))

@@ -1,16 +1,15 @@
 """Operations that make grids, and that change cells of grids."""
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from brimful.programs.vocabulary import grids as g
 from brimful.programs.vocabulary import painting as p
 from brimful.programs.vocabulary import scaling as s
-from brimful.programs.vocabulary.bound import SizeError
 from brimful.programs.vocabulary.patches import toindices
 from brimful.programs.vocabulary.pieces import dmirror, hmirror, vmirror
 
+from .expectations import literal_cases
 from .strategies import GRIDS
 
 G = ((1, 2, 3), (4, 5, 6))
@@ -135,22 +134,7 @@ TOO_LARGE = [
 ]
 
 
-@pytest.mark.parametrize(("function", "arguments", "expected"), VALUES)
-def test_values(function, arguments, expected):
-    assert function(*arguments) == expected
-    assert type(function(*arguments)) is type(expected)
-
-
-@pytest.mark.parametrize(("function", "arguments", "error"), FAILURES)
-def test_failures(function, arguments, error):
-    with pytest.raises(error):
-        function(*arguments)
-
-
-@pytest.mark.parametrize(("function", "arguments"), TOO_LARGE)
-def test_values_beyond_the_bound(function, arguments):
-    with pytest.raises(SizeError):
-        function(*arguments)
+test_values, test_failures, test_values_beyond_the_bound = literal_cases(VALUES, FAILURES, TOO_LARGE)
 
 
 @given(GRIDS)

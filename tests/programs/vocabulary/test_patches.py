@@ -10,6 +10,7 @@ from brimful.programs.vocabulary import pieces as c
 from brimful.programs.vocabulary import relations as r
 from brimful.programs.vocabulary.bound import SizeError
 
+from .expectations import literal_cases
 from .strategies import INDICES, LOCATIONS, PATCHES
 
 GRID = ((1, 2, 2), (0, 2, 1))
@@ -197,22 +198,7 @@ TOO_LARGE = [
 ]
 
 
-@pytest.mark.parametrize(("function", "arguments", "expected"), VALUES)
-def test_values(function, arguments, expected):
-    assert function(*arguments) == expected
-    assert type(function(*arguments)) is type(expected)
-
-
-@pytest.mark.parametrize(("function", "arguments", "error"), FAILURES)
-def test_failures(function, arguments, error):
-    with pytest.raises(error):
-        function(*arguments)
-
-
-@pytest.mark.parametrize(("function", "arguments"), TOO_LARGE)
-def test_values_beyond_the_bound(function, arguments):
-    with pytest.raises(SizeError):
-        function(*arguments)
+test_values, test_failures, test_values_beyond_the_bound = literal_cases(VALUES, FAILURES, TOO_LARGE)
 
 
 @pytest.mark.parametrize(("function", "far"), [(p.hperiod, (0, 2**40)), (p.vperiod, (2**40, 0))])

@@ -7,6 +7,8 @@ from hypothesis import strategies as st
 from brimful.programs.vocabulary import scalars as s
 from brimful.programs.vocabulary.bound import SizeError
 
+from .expectations import literal_cases
+
 VALUES = [
     (s.identity, ("anything",), "anything"),
     (s.add, (2, 3), 5),
@@ -99,22 +101,7 @@ TOO_LARGE = [
 ]
 
 
-@pytest.mark.parametrize(("function", "arguments", "expected"), VALUES)
-def test_values(function, arguments, expected):
-    assert function(*arguments) == expected
-    assert type(function(*arguments)) is type(expected)
-
-
-@pytest.mark.parametrize(("function", "arguments", "error"), FAILURES)
-def test_failures(function, arguments, error):
-    with pytest.raises(error):
-        function(*arguments)
-
-
-@pytest.mark.parametrize(("function", "arguments"), TOO_LARGE)
-def test_values_beyond_the_bound(function, arguments):
-    with pytest.raises(SizeError):
-        function(*arguments)
+test_values, test_failures, test_values_beyond_the_bound = literal_cases(VALUES, FAILURES, TOO_LARGE)
 
 
 def test_repeated_doubling_ends():

@@ -60,7 +60,7 @@ class PreparedTraining:
     @property
     def keeps_gaps(self) -> bool:
         """Whether freed gradients are much of the memory, on a CPU, whose C library would keep gaps between them, and
-        the budget has no room for those. Handing them back costs up to 40% of the time of a step."""
+        the budget has no room for those. Handing them back makes every step slower."""
         if self.plan.budget > _ROOM * self.plan.predicted:
             return False
         parts = dict(self.plan.parts)
