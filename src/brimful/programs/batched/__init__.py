@@ -1,0 +1,1 @@
+"""The batched executor: every operation once, over all samples, as columns of values."""

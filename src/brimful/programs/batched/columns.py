@@ -1,0 +1,284 @@
+"""Columns: the values of one step for all rows, flat in a few tensors.
+
+    Ints       whole numbers, or booleans                      Pairs    two whole numbers, a location or a vector
+    Grids      rectangles of colors, of any sizes              Patches  sets of locations, or of cells: objects
+    Lists      tuples or sets of anything that is a column     Values   anything, as Python holds it
+
+A row is a sample, or an element of a list when an operation is mapped over it. What varies in length lies one after the
+other, with offsets: row r has `flat[offsets[r]:offsets[r + 1]]`. Sets are in canonical order and without duplicates,
+always: two equal sets are the same numbers.
+
+A location or a cell is one 64-bit key, (color, i, j) in 24, 20 and 20 bits, each biased to be positive: the order of
+keys is the canonical order, moving is adding, and set operations are those of sorted numbers. Locations have color 0.
+
+Legend: R rows, M numbers of all rows together.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Self
+
+import torch
+from torch import Tensor
+
+BITS = 20
+BIAS = 1 << BITS - 1
+COLOR_BIAS = 1 << 22
+FIELD = (1 << BITS) - 1
+COORDINATE_LIMIT = 1 << 17
+"""Coordinates and colors beyond this are left to the sequential executor."""
+
+ORIGIN = (COLOR_BIAS << 2 * BITS) | (BIAS << BITS) | BIAS
+"""The key of the location (0, 0), and of the cell (0, (0, 0))."""
+
+
+def key_of(i: Tensor, j: Tensor, color: Tensor | int = 0) -> Tensor:
+    """Keys of locations, or of cells."""
+    return ((color + COLOR_BIAS) << 2 * BITS) | ((i + BIAS) << BITS) | (j + BIAS)
+
+
+def row_of(key: Tensor) -> Tensor:
+    return (key >> BITS & FIELD) - BIAS
+
+
+def column_of(key: Tensor) -> Tensor:
+    return (key & FIELD) - BIAS
+
+
+def color_of(key: Tensor) -> Tensor:
+    return (key >> 2 * BITS) - COLOR_BIAS
+
+
+class Column(ABC):
+    """The values of some rows."""
+
+    @property
+    @abstractmethod
+    def rows(self) -> int: ...
+
+    @abstractmethod
+    def take(self, index: Tensor) -> Self:
+        """The rows of an index, as often as it names them."""
+
+    @abstractmethod
+    def decode(self, rows: Sequence[int]) -> list[Any]:
+        """Some rows as Python values."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Ints(Column):
+    """Whole numbers; booleans where `boolean` says so."""
+
+    values: Tensor
+    boolean: bool = False
+
+    @property
+    def rows(self) -> int:
+        return len(self.values)
+
+    def take(self, index: Tensor) -> Ints:
+        return Ints(self.values[index], self.boolean)
+
+    def decode(self, rows: Sequence[int]) -> list[Any]:
+        chosen = _pick(self.values, rows)
+        return list(map(bool, chosen)) if self.boolean else chosen
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Pairs(Column):
+    """Tuples of two whole numbers."""
+
+    first: Tensor
+    second: Tensor
+
+    @property
+    def rows(self) -> int:
+        return len(self.first)
+
+    def take(self, index: Tensor) -> Pairs:
+        return Pairs(self.first[index], self.second[index])
+
+    def decode(self, rows: Sequence[int]) -> list[Any]:
+        return list(zip(_pick(self.first, rows), _pick(self.second, rows), strict=True))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Cells(Column):
+    """Single cells, (color, (i, j))."""
+
+    keys: Tensor
+
+    @property
+    def rows(self) -> int:
+        return len(self.keys)
+
+    def take(self, index: Tensor) -> Cells:
+        return Cells(self.keys[index])
+
+    def decode(self, rows: Sequence[int]) -> list[Any]:
+        return [_cell(key) for key in _pick(self.keys, rows)]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Grids(Column):
+    """Rectangles of numbers, row by row. A grid without rows is (), and has width 0.
+
+    Attributes:
+        cells: (M,) int64.
+        offsets: (R + 1,).
+        height, width: (R,).
+    """
+
+    cells: Tensor
+    offsets: Tensor
+    height: Tensor
+    width: Tensor
+
+    @property
+    def rows(self) -> int:
+        return len(self.height)
+
+    def take(self, index: Tensor) -> Grids:
+        source, offsets = gathered(self.offsets, index)
+        return Grids(self.cells[source], offsets, self.height[index], self.width[index])
+
+    def decode(self, rows: Sequence[int]) -> list[Any]:
+        cells, offsets, height, width = map(_host, (self.cells, self.offsets, self.height, self.width))
+        grids = []
+        for row in rows:
+            flat, start, across = cells, int(offsets[row]), int(width[row])
+            part = flat[start : start + int(height[row]) * across].tolist()
+            grids.append(tuple(tuple(part[at * across : (at + 1) * across]) for at in range(int(height[row]))))
+        return grids
+
+
+class PatchKind(Enum):
+    """What the keys of a patch are."""
+
+    INDICES = "locations"
+    OBJECT = "cells"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Patches(Column):
+    """Sets of locations or of cells, each in ascending order of its keys.
+
+    Attributes:
+        keys: (M,) int64.
+        offsets: (R + 1,).
+        kind: whether they are locations or cells. An empty set is both.
+    """
+
+    keys: Tensor
+    offsets: Tensor
+    kind: PatchKind
+
+    @property
+    def rows(self) -> int:
+        return len(self.offsets) - 1
+
+    @property
+    def sizes(self) -> Tensor:
+        return self.offsets.diff()
+
+    def take(self, index: Tensor) -> Patches:
+        source, offsets = gathered(self.offsets, index)
+        return Patches(self.keys[source], offsets, self.kind)
+
+    def decode(self, rows: Sequence[int]) -> list[Any]:
+        keys, offsets = _host(self.keys), _host(self.offsets).tolist()
+        read = _cell if self.kind is PatchKind.OBJECT else _location
+        return [frozenset(map(read, keys[offsets[row] : offsets[row + 1]].tolist())) for row in rows]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Lists(Column):
+    """Tuples, or sets in canonical order, of what another column holds.
+
+    Attributes:
+        elements: of all rows, one after the other.
+        offsets: (R + 1,).
+        unordered: whether they are sets.
+    """
+
+    elements: Column
+    offsets: Tensor
+    unordered: bool
+
+    @property
+    def rows(self) -> int:
+        return len(self.offsets) - 1
+
+    @property
+    def sizes(self) -> Tensor:
+        return self.offsets.diff()
+
+    def owner(self) -> Tensor:
+        """The row that every element belongs to."""
+        return owners(self.offsets)
+
+    def take(self, index: Tensor) -> Lists:
+        source, offsets = gathered(self.offsets, index)
+        return Lists(self.elements.take(source), offsets, self.unordered)
+
+    def decode(self, rows: Sequence[int]) -> list[Any]:
+        offsets = _host(self.offsets).tolist()
+        wanted = [at for row in rows for at in range(offsets[row], offsets[row + 1])]
+        values = iter(self.elements.decode(wanted))
+        kind = frozenset if self.unordered else tuple
+        return [kind([next(values) for _ in range(offsets[row], offsets[row + 1])]) for row in rows]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Values(Column):
+    """Anything, as Python holds it: for steps that no other column can hold."""
+
+    values: tuple[Any, ...]
+
+    @property
+    def rows(self) -> int:
+        return len(self.values)
+
+    def take(self, index: Tensor) -> Values:
+        return Values(tuple(self.values[at] for at in index.tolist()))
+
+    def decode(self, rows: Sequence[int]) -> list[Any]:
+        return [self.values[row] for row in rows]
+
+
+def owners(offsets: Tensor) -> Tensor:
+    """The row that every number belongs to."""
+    return torch.repeat_interleave(torch.arange(len(offsets) - 1, device=offsets.device), offsets.diff())
+
+
+def offsets_of(sizes: Tensor) -> Tensor:
+    """Where rows of some sizes begin, and the last one ends."""
+    return torch.cat([sizes.new_zeros(1), sizes.cumsum(0)])
+
+
+def gathered(offsets: Tensor, index: Tensor) -> tuple[Tensor, Tensor]:
+    """Where the numbers of some rows are, one row after the other, and the offsets of those rows."""
+    sizes = offsets.diff()[index]
+    new = offsets_of(sizes)
+    within = torch.arange(int(new[-1]), device=offsets.device) - torch.repeat_interleave(new[:-1], sizes)
+    return torch.repeat_interleave(offsets[index], sizes) + within, new
+
+
+def _pick(values: Tensor, rows: Sequence[int]) -> list[Any]:
+    return _host(values)[list(rows)].tolist() if len(rows) else []
+
+
+def _host(values: Tensor) -> Any:
+    return values.numpy(force=True)
+
+
+def _location(key: int) -> tuple[int, int]:
+    return (key >> BITS & FIELD) - BIAS, (key & FIELD) - BIAS
+
+
+def _cell(key: int) -> tuple[int, tuple[int, int]]:
+    return (key >> 2 * BITS) - COLOR_BIAS, _location(key)
