@@ -26,8 +26,6 @@ from .columns import (
     Values,
 )
 
-_SMALL = range(-COORDINATE_LIMIT, COORDINATE_LIMIT)
-
 
 def _is_small(value: Any) -> bool:
     return type(value) is int and -COORDINATE_LIMIT <= value < COORDINATE_LIMIT
@@ -42,7 +40,7 @@ def _is_cell(value: Any) -> bool:
 
 
 def form_of(value: Any) -> str:
-    """The form of column that holds a value; "value" where only Python can, "empty" for what every list form holds."""
+    """The form of column that a value suggests; "value" where only Python can hold it."""
     kind = type(value)
     if kind is bool:
         return "bool"
@@ -79,51 +77,56 @@ def _is_grid(value: tuple[Any, ...]) -> bool:
 
 def _list_form(container: str, value: Any) -> str:
     """A list of one form of elements; those of empty lists go with any other list."""
-    forms = {form_of(element) for element in value}
-    plain = {form for form in forms if not form.startswith("empty")}
-    if len(plain) != 1 or "value" in plain:
-        return "value"
-    form = plain.pop()
-    empty_fits = {
-        "empty set": form in ("indices", "object") or form.startswith("set"),
-        "empty tuple": form == "grid" or form.startswith("tuple"),
-    }
-    if all(empty_fits[empty] for empty in forms if empty.startswith("empty")):
-        return f"{container} of {form}"
+    forms = Counter(map(form_of, value))
+    for form in [*(form for form in forms if form not in _EMPTY), *map(_EMPTY.__getitem__, forms.keys() & _EMPTY)]:
+        if form != "value" and all(fits(element, form) for element in value):
+            return f"{container} of {form}"
     return "value"
 
 
-_EMPTY_GOES_WITH = {
-    "empty set": lambda form: form in ("indices", "object") or form.startswith("set of"),
-    "empty tuple": lambda form: form == "grid" or form.startswith("tuple of"),
-}
+def fits(value: Any, form: str) -> bool:
+    """Whether a column of that form holds a value. Some fit several: (1, 2) is a pair, and a tuple of numbers."""
+    kind = type(value)
+    match form:
+        case "int":
+            return kind is int and -(1 << 62) <= value < 1 << 62
+        case "bool":
+            return kind is bool
+        case "pair":
+            return _is_location(value)
+        case "cell":
+            return _is_cell(value)
+        case "grid":
+            return kind is tuple and (not value or _is_grid(value))
+        case "indices":
+            return kind is frozenset and all(map(_is_location, value))
+        case "object":
+            return kind is frozenset and all(map(_is_cell, value))
+        case "value":
+            return True
+    container, _, of = form.partition(" of ")
+    return kind is (frozenset if container == "set" else tuple) and all(fits(element, of) for element in value)
 
 
-def encode(values: Sequence[Any], device: torch.device, prefer: str | None = None) -> tuple[Column, dict[int, Any]]:
+def encode(values: Sequence[Any], device: torch.device, form: str | None = None) -> tuple[Column, dict[int, Any]]:
     """A column of values, and by row those that it does not hold (their rows are blank).
 
     Args:
-        prefer: the form to choose where values of that form, or empty ones that go with it, are there; the most
-            frequent form otherwise.
+        form: of the column; by default the most frequent one.
     """
-    forms = [form_of(value) for value in values]
-    counts = Counter(forms)
-    plain = {form: count for form, count in counts.items() if not form.startswith("empty")}
-    if prefer is not None:
-        chosen = prefer
-    elif plain:
-        chosen = max(plain, key=lambda form: (plain[form], form))
-    else:
-        chosen = {"empty set": "indices", "empty tuple": "grid"}[counts.most_common(1)[0][0]] if counts else "int"
-    if chosen == "value":
+    if form is None:
+        counts = Counter(map(form_of, values))
+        plain = {form: count for form, count in counts.items() if form not in _EMPTY}
+        form = max(plain or counts or {"int": 0}, key=lambda form: ((plain or counts).get(form, 0), form))
+        form = _EMPTY.get(form, form)
+    if form == "value":
         return Values(tuple(values)), {}
-    boxed = {
-        row: value
-        for row, (value, form) in enumerate(zip(values, forms, strict=True))
-        if form != chosen and not (form in _EMPTY_GOES_WITH and _EMPTY_GOES_WITH[form](chosen))
-    }
-    blank = blank_of(chosen)
-    return build([blank if row in boxed else value for row, value in enumerate(values)], chosen, device), boxed
+    boxed = {row: value for row, value in enumerate(values) if not fits(value, form)}
+    blank = blank_of(form)
+    return build([blank if row in boxed else value for row, value in enumerate(values)], form, device), boxed
+
+
+_EMPTY = {"empty set": "indices", "empty tuple": "grid"}
 
 
 def blank_of(form: str) -> Any:

@@ -1,0 +1,86 @@
+"""Function values: what closures are made of, known before anything is computed, with the steps that they close over.
+
+`rbind(fill, x)` is a function of one argument for all samples, and `x` a step with a value for each. Mapping it over
+the elements of a list runs the operations that it is made of once, over all elements of all samples.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from torch import Tensor
+
+from ..language.operation import Operation
+from ..vocabulary.bound import POWER
+from .columns import Ints
+from .flags import Step
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FunctionValue:
+    """A function of one or more arguments.
+
+    Attributes:
+        operation: what it calls, or the operation that made it: compose, chain, fork, matcher, rbind, lbind, power.
+        parts: what it is made of: other functions, or steps with a row for every sample; none for a plain operation.
+        arity: the number of its arguments.
+    """
+
+    operation: Operation
+    parts: tuple[FunctionValue | Step, ...]
+    arity: int
+
+    def take(self, index: Tensor) -> FunctionValue:
+        """The same for the rows of an index."""
+        return FunctionValue(self.operation, tuple(part.take(index) for part in self.parts), self.arity)
+
+    def python(self, row: int) -> Any:
+        """The same as a Python function, for one row."""
+        if not self.parts:
+            return self.operation.value
+        parts = [part.python(row) if isinstance(part, FunctionValue) else part.decode([row])[0] for part in self.parts]
+        return self.operation.function(*parts)
+
+    def failed(self) -> list[Step]:
+        """The steps that it closes over, which may have failed for a row."""
+        steps = list[Step]()
+        for part in self.parts:
+            steps += part.failed() if isinstance(part, FunctionValue) else [part]
+        return steps
+
+
+_FUNCTIONS_ONLY = {"compose": 2, "chain": 3, "fork": 3}
+
+
+def named_function(operation: Operation) -> FunctionValue:
+    """An operation as a value."""
+    return FunctionValue(operation, (), len(operation.arguments))
+
+
+def closure(operation: Operation, args: list[FunctionValue | Step]) -> FunctionValue | None:
+    """The function that an operation makes of its arguments; None where it depends on the sample which one that is."""
+    functions = [isinstance(arg, FunctionValue) for arg in args]
+    if _FUNCTIONS_ONLY.get(operation.name) == len(args) and all(functions):
+        return FunctionValue(operation, tuple(args), 1)
+    if len(args) != 2 or not isinstance(args[0], FunctionValue):
+        return None
+    match operation.name:
+        case "matcher":
+            return FunctionValue(operation, tuple(args), 1)
+        case "rbind" | "lbind":
+            return FunctionValue(operation, tuple(args), {2: 1, 3: 2}.get(args[0].arity, 3))
+        case "power" if isinstance(args[1], Step) and (count := _constant(args[1])) is not None:
+            if count == 1:
+                return args[0]
+            return FunctionValue(operation, (args[0], args[1]), 1) if 1 < count <= POWER else None
+    return None
+
+
+def _constant(step: Step) -> int | None:
+    """The one whole number that a step has for all rows; None where there is none."""
+    column = step.column
+    if step.failed is not None or step.boxed or not isinstance(column, Ints) or column.boolean or not step.rows:
+        return None
+    first = int(column.values[0])
+    return first if bool((column.values == first).all()) else None
