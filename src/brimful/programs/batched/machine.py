@@ -55,7 +55,7 @@ class Machine:
         if len(args) != function.arity:
             return self._all_failed(args, Category.TYPE)
         if not function.parts:
-            return self.operation(function.operation, list(args))
+            return self._with_default(function.operation, self.operation(function.operation, list(args)))
         parts: Any = function.parts
         match function.operation.name:
             case "compose":
@@ -83,7 +83,7 @@ class Machine:
             return self.call(function, args)  # pyright: ignore[reportArgumentType]
         if function.parts or len(args) != function.arity:
             return self._one_by_one(function, args)
-        return self.operation(function.operation, args)
+        return self._with_default(function.operation, self.operation(function.operation, args))
 
     def operation(self, operation: Operation, args: Sequence[Step | FunctionValue]) -> Step:
         """An operation for all rows."""
@@ -96,19 +96,17 @@ class Machine:
         if kernel is not None and len(args) == len(operation.arguments):
             computed = kernel(self, *(arg.column if isinstance(arg, Step) else arg for arg in args))
         boxed = {row for arg in args for step in _closed_over(arg) for row in step.boxed}
-        alive = _alive(failed, rows)
         if computed is None:
-            wanted, result = alive, None
+            wanted, result = _alive(failed, rows), None
         else:
-            own = computed.failed
-            if boxed and own is not None:
-                own = own.clone()
-                own[torch.tensor(sorted(boxed), device=self.device)] = 0
             wanted = set() if computed.sequential is None else set(computed.sequential.nonzero()[:, 0].tolist())
-            wanted = (wanted | boxed) & alive if failed is not None else wanted | boxed
-            if wanted and own is not None:
+            wanted |= boxed
+            if wanted and failed is not None:
+                wanted &= _alive(failed, rows)
+            own = computed.failed
+            if own is not None and (wanted or boxed):
                 own = own.clone()
-                own[torch.tensor(sorted(wanted), device=self.device)] = 0
+                own[torch.tensor(sorted(wanted | boxed), device=self.device)] = 0
             both = [Step(computed.column, failed), Step(computed.column, own)]
             result = Step(computed.column, first_failure(both))
         used = self.usage[operation.name]
@@ -119,7 +117,7 @@ class Machine:
             used.sequential += len(wanted)
             used.sequential_seconds += time.perf_counter() - begun
         used.seconds += time.perf_counter() - started
-        return self._with_default(result, operation.default) if self.safe and result.failed is not None else result
+        return result
 
     def _sequential(
         self,
@@ -178,14 +176,15 @@ class Machine:
         blank = Ints(torch.zeros(rows, dtype=torch.int64, device=self.device))
         return Step(blank, first_failure([*args, Step(blank, own)]))
 
-    def _with_default(self, step: Step, default: Any) -> Step:
-        """What failed with its default, where that is what an operation does."""
-        assert step.failed is not None
+    def _with_default(self, operation: Operation, step: Step) -> Step:
+        """What failed with its default, where operations are safe inside of function values."""
+        if not self.safe or step.failed is None:
+            return step
         rows = ((step.failed != 0) & (step.failed != ENDED)).nonzero()[:, 0].tolist()
         if not rows:
             return step
         ended = torch.where(step.failed == ENDED, step.failed, 0)
-        placed = step.placed(rows, [default] * len(rows), self.device)
+        placed = step.placed(rows, [operation.default] * len(rows), self.device)
         return Step(placed.column, ended if bool((ended != 0).any()) else None, placed.boxed)
 
 

@@ -1,0 +1,263 @@
+"""A graph over many samples at once: every node once, freed after its last use."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..execution.failures import Category, category_of
+from ..execution.sequential import Arguments, Sequential, unpacked
+from ..language.graph import Graph, Level
+from ..language.operation import Operation, declared, default_of
+from ..language.program import Kind, Node
+from .convert import encode
+from .flags import Step
+from .functions import FunctionValue, closure, named_function
+from .machine import ENDED, Machine
+
+_EXCEPTIONS = (
+    TypeError,
+    ValueError,
+    IndexError,
+    KeyError,
+    AttributeError,
+    StopIteration,
+    ZeroDivisionError,
+    RecursionError,
+    OverflowError,
+)
+
+
+@dataclass(slots=True, eq=False)
+class BatchEvaluation:
+    """All samples of a batch.
+
+    Attributes:
+        steps: by node what it gave for every sample; only nodes that a program returns are kept.
+        failed: (nodes, samples) int8: the category of a failure; 0 where there is none.
+        ended: (nodes, samples): whether that failure ended the program.
+    """
+
+    steps: dict[int, Step]
+    failed: np.ndarray
+    ended: np.ndarray
+
+
+class Batched:
+    """Runs a graph on many samples at once.
+
+    Args:
+        graph: what to run.
+        on_error: as for `Sequential`, with which it agrees.
+        device: where.
+    """
+
+    def __init__(self, graph: Graph, on_error: str = "default", device: torch.device | str = "cpu") -> None:
+        self.graph, self._propagate = graph, on_error == "propagate"
+        self.device = torch.device(device)
+        self._sequential = Sequential(graph, on_error)
+        operations = [node.operation for node in graph.nodes if node.operation is not None]
+        safe = any(operation.value is not operation.function for operation in operations)
+        self.machine = Machine(self.device, declared(_equal, "equality"), safe and not self._propagate)
+        returned = {
+            node
+            for program in graph.programs
+            for of in (program.outputs, program.scores)
+            for record in of
+            for node in record
+        }
+        self._last = self._last_uses(returned)
+
+    def _last_uses(self, returned: set[int]) -> list[list[int]]:
+        """For every node, those that are not needed any more once it is computed."""
+        last = list(range(len(self.graph.nodes)))
+        for index, node in enumerate(self.graph.nodes):
+            for parent in node.parents:
+                last[parent] = index
+        freed: list[list[int]] = [[] for _ in self.graph.nodes]
+        for node, at in enumerate(last):
+            if node not in returned:
+                freed[at].append(node)
+        return freed
+
+    def evaluate(self, samples: Sequence[Arguments]) -> BatchEvaluation:
+        """Computes all nodes for all samples."""
+        count, nodes = len(samples), len(self.graph.nodes)
+        run = _Run(self, samples)
+        failed = np.zeros((nodes, count), np.int8)
+        ended = np.zeros((nodes, count), bool)
+        for index, node in enumerate(self.graph.nodes):
+            run.compute(index, node)
+            step = run.known[index]
+            own = run.failures.pop(index, None)
+            if own is not None:
+                spread = run.spread(own, self.graph.levels[index]).numpy(force=True)
+                failed[index] = spread
+                if isinstance(step, Step) and step.failed is not None:
+                    flags = run.spread(step.failed, self.graph.levels[index]).numpy(force=True)
+                    ended[index] = (flags == ENDED) & (spread != 0)
+            for gone in self._last[index]:
+                run.known.pop(gone, None)
+        steps = {index: run.at(index, Level.SAMPLE) for index in list(run.known)}
+        return BatchEvaluation({index: step for index, step in steps.items() if isinstance(step, Step)}, failed, ended)
+
+
+class _Run:
+    """One batch in the making."""
+
+    def __init__(self, executor: Batched, samples: Sequence[Arguments]) -> None:
+        self.executor, self.samples, self.device = executor, samples, executor.device
+        self.machine, self.levels = executor.machine, executor.graph.levels
+        numbers: dict[tuple[str, int], int] = {}
+        of_sample = [numbers.setdefault((sample.task_id, id(sample.S)), len(numbers)) for sample in samples]
+        first = {number: at for at, number in reversed(list(enumerate(of_sample)))}
+        self.tasks = [samples[first[number]] for number in range(len(numbers))]
+        self.task_of = torch.tensor(of_sample, dtype=torch.int64, device=self.device)
+        self.known: dict[int, Step | FunctionValue] = {}
+        self.failures: dict[int, Tensor] = {}
+
+    def rows(self, level: Level) -> int:
+        return {Level.CONSTANT: 1, Level.TASK: len(self.tasks), Level.SAMPLE: len(self.samples)}[level]
+
+    def index(self, level: Level, to: Level) -> Tensor | None:
+        """Which row of one level belongs to each row of another."""
+        if level == to:
+            return None
+        if level is Level.CONSTANT:
+            return torch.zeros(self.rows(to), dtype=torch.int64, device=self.device)
+        return self.task_of
+
+    def at(self, node: int, level: Level) -> Step | FunctionValue:
+        """A node's value with the rows of a level."""
+        index = self.index(self.levels[node], level)
+        return self.known[node] if index is None else self.known[node].take(index)
+
+    def spread(self, flags: Tensor, level: Level) -> Tensor:
+        index = self.index(level, Level.SAMPLE)
+        return flags if index is None else flags[index]
+
+    def compute(self, index: int, node: Node) -> None:
+        """One node, for all rows of its level."""
+        level = self.levels[index]
+        match node.kind:
+            case Kind.INPUT:
+                of = self.tasks if level is Level.TASK else self.samples
+                column, boxed = encode([getattr(sample, node.name) for sample in of], self.device)
+                self.known[index] = Step(column, None, boxed)
+                return
+            case Kind.CONSTANT:
+                column, boxed = encode([node.value], self.device)
+                self.known[index] = Step(column, None, boxed)
+                return
+            case Kind.FUNCTION:
+                assert node.operation is not None
+                operation = node.operation
+                if self.executor._propagate:
+                    operation = replace(operation, value=operation.function)
+                self.known[index] = named_function(operation)
+                return
+        args = [self.at(arg, level) for arg in node.args]
+        if node.kind is Kind.OPERATION and node.operation is not None:
+            made = closure(node.operation, args)
+            if made is not None and not any(step.failed is not None for step in made.failed()):
+                self.known[index] = made
+                return
+            step = self.machine.operation(node.operation, args)
+        elif node.kind is Kind.CALL and isinstance(args[0], FunctionValue) and _steps_only(args[1:]):
+            step = self.machine.call(args[0], args[1:])  # pyright: ignore[reportArgumentType]
+        else:
+            step = self.machine.operation(_operation_of(node), args)
+        if step.rows != self.rows(level):  # an operation without any column among its arguments
+            step = step.take(torch.zeros(self.rows(level), dtype=torch.int64, device=self.device))
+        self.known[index] = self._settled(index, node, step)
+
+    def _settled(self, index: int, node: Node, step: Step) -> Step:
+        """What failed with its default, or marked as the end of its programs; and noted either way."""
+        if step.failed is None:
+            return step
+        own = torch.where(step.failed == ENDED, 0, step.failed)
+        rows = own.nonzero()[:, 0].tolist()
+        if rows:
+            self.failures[index] = own
+        caught = self._caught(node)
+        ended = step.failed.clone()
+        defaulted = [row for row in rows if int(own[row]) in caught]
+        ended[own != 0] = ENDED
+        if defaulted:
+            ended[torch.tensor(defaulted, device=self.device)] = 0
+        result = Step(step.column, ended if bool((ended != 0).any()) else None, step.boxed)
+        if defaulted:
+            result = result.placed(defaulted, self._defaults(node, defaulted), self.device)
+        return result
+
+    def _caught(self, node: Node) -> set[int]:
+        """The categories for which a node yields its default."""
+        if self.executor._propagate:
+            return set()
+        everything = {int(category) for category in Category}
+        if node.catches is None:
+            return everything
+        kinds = tuple(getattr(builtins, name) for name in node.catches)
+        if Exception in kinds:
+            return everything
+        return {int(category_of(kind())) for kind in _EXCEPTIONS if issubclass(kind, kinds)} | (
+            {int(Category.SIZE)} if issubclass(ValueError, kinds) else set()
+        )
+
+    def _defaults(self, node: Node, rows: list[int]) -> list[Any]:
+        fallback = node.fallback
+        if node.kind is Kind.CALL and fallback is None:
+            fallback = node.args[0]
+        if fallback is None:
+            default = () if node.operation is None else node.operation.default
+            return [default] * len(rows)
+        function = self.at(fallback, self.levels_of(node))
+        if isinstance(function, FunctionValue):
+            return [default_of(function.operation.value) if not function.parts else ()] * len(rows)
+        return [default_of(value) for value in function.decode(rows)]
+
+    def levels_of(self, node: Node) -> Level:
+        return max((self.levels[parent] for parent in node.parents), default=Level.CONSTANT)
+
+
+def _steps_only(args: Sequence[Any]) -> bool:
+    return all(isinstance(arg, Step) for arg in args)
+
+
+def _operation_of(node: Node) -> Operation:
+    """A call of a value, or the unpacking of one, as an operation without a batched form."""
+    if node.kind is Kind.ITEM:
+        index, count = node.value
+        return declared(lambda whole: unpacked(whole, index, count), "unpacking")
+    names = {0: _call0, 1: _call1, 2: _call2, 3: _call3, 4: _call4}
+    return declared(names[len(node.args) - 1], "a function value")
+
+
+def _call0(function: Any) -> Any:
+    return function()
+
+
+def _call1(function: Any, a: Any) -> Any:
+    return function(a)
+
+
+def _call2(function: Any, a: Any, b: Any) -> Any:
+    return function(a, b)
+
+
+def _call3(function: Any, a: Any, b: Any, c: Any) -> Any:
+    return function(a, b, c)
+
+
+def _call4(function: Any, a: Any, b: Any, c: Any, d: Any) -> Any:
+    return function(a, b, c, d)
+
+
+def _equal(a: Any, b: Any) -> Any:
+    return a == b

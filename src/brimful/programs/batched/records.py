@@ -1,0 +1,131 @@
+"""The results of a batch as bytes, as `encode` writes them one by one: all grids of all samples at once.
+
+What a program returns for a sample is a few fixed bytes with values between them. The bytes of every value are laid out
+in one array per node; then each sample's are copied together.
+"""
+
+from __future__ import annotations
+
+import numba
+import numpy as np
+
+from ..execution.encoding import encode
+from ..language.graph import GraphProgram
+from .columns import Grids
+from .flags import Step
+
+Bytes = tuple[np.ndarray, np.ndarray]
+"""The bytes of all samples, one after the other, and where each begins."""
+
+
+def value_bytes(step: Step, samples: int) -> Bytes:
+    """A step's values as bytes; nothing for samples that have none."""
+    dead = np.zeros(samples, bool) if step.failed is None else step.failed.numpy(force=True) != 0
+    rows = [row for row in range(samples) if not dead[row]]
+    column = step.column
+    if not isinstance(column, Grids):
+        return _one_by_one(step, rows, samples)
+    cells = column.cells.numpy(force=True)
+    starts, height, width = (part.numpy(force=True) for part in (column.offsets, column.height, column.width))
+    plain = _plain(cells, starts, height, width)
+    plain[dead] = False
+    plain[list(step.boxed)] = False
+    others = [row for row in rows if not plain[row]]
+    apart = dict(zip(others, map(encode, step.decode(others)), strict=True))
+    lengths = np.where(plain, 3 + height * width, 0)
+    for row, data in apart.items():
+        lengths[row] = len(data)
+    offsets = np.concatenate([[0], np.cumsum(lengths)])
+    flat = np.empty(int(offsets[-1]), np.uint8)
+    _write_grids(flat, offsets, cells, starts, height, width, plain)
+    for row, data in apart.items():
+        flat[offsets[row] : offsets[row + 1]] = np.frombuffer(data, np.uint8)
+    return flat, offsets
+
+
+def _one_by_one(step: Step, rows: list[int], samples: int) -> Bytes:
+    parts = dict(zip(rows, map(encode, step.decode(rows)), strict=True))
+    lengths = np.array([len(parts.get(row, b"")) for row in range(samples)], np.int64)
+    flat = np.frombuffer(b"".join(parts[row] for row in rows), np.uint8)
+    return flat, np.concatenate([[0], np.cumsum(lengths)])
+
+
+@numba.njit(cache=True)
+def _plain(cells, starts, height, width):
+    """Which grids are written as grids: with one byte for either side, and for every color."""
+    plain = np.empty(len(height), np.bool_)
+    for row in range(len(height)):
+        fine = 0 < height[row] < 128 and 0 < width[row] < 128
+        for at in range(starts[row], starts[row + 1]):
+            fine = fine and 0 <= cells[at] < 256
+        plain[row] = fine
+    return plain
+
+
+@numba.njit(cache=True)
+def _write_grids(flat, offsets, cells, starts, height, width, plain):
+    for row in range(len(height)):
+        if plain[row]:
+            to = offsets[row]
+            flat[to], flat[to + 1], flat[to + 2] = 71, height[row], width[row]
+            for at in range(starts[row], starts[row + 1]):
+                flat[to + 3 + at - starts[row]] = cells[at]
+
+
+def record_bytes(programs: tuple[GraphProgram, ...], values: dict[int, Bytes], ended: np.ndarray) -> list[bytes]:
+    """What all programs return, for every sample.
+
+    Args:
+        values: by node.
+        ended: (programs, samples): which programs ended, and return None.
+    """
+    samples = ended.shape[1]
+    used = list(values)
+    place = {node: number for number, node in enumerate(used)}
+    flats = [values[node][0] for node in used]
+    bases = np.concatenate([[0], np.cumsum([len(flat) for flat in flats])])
+    everything = np.concatenate(flats) if flats else np.zeros(0, np.uint8)
+    offsets = np.stack([values[node][1] + base for node, base in zip(used, bases[:-1], strict=True)]) if used else None
+    header = _tuple_header(len(programs))
+    templates = [_template(program, place) for program in programs]
+    results = []
+    for sample in range(samples):
+        parts = [header]
+        for number, template in enumerate(templates):
+            if ended[number, sample]:
+                parts.append(b"N")
+                continue
+            for part in template:
+                if isinstance(part, bytes):
+                    parts.append(part)
+                else:
+                    assert offsets is not None
+                    parts.append(everything[offsets[part, sample] : offsets[part, sample + 1]].tobytes())
+        results.append(b"".join(parts))
+    return results
+
+
+def _template(program: GraphProgram, place: dict[int, int]) -> list[bytes | int]:
+    """The fixed bytes of what a program returns, and between them the places of nodes."""
+    parts: list[bytes | int] = [_tuple_header(2)]
+    for records in (program.outputs, program.scores):
+        parts.append(_tuple_header(len(records)))
+        for record in records:
+            parts += [_tuple_header(len(record)), *(place[node] for node in record)]
+    joined: list[bytes | int] = []
+    for part in parts:
+        if joined and isinstance(part, bytes) and isinstance(joined[-1], bytes):
+            joined[-1] += part
+        else:
+            joined.append(part)
+    return joined
+
+
+def _tuple_header(count: int) -> bytes:
+    """How a tuple of so many parts begins."""
+    out = bytearray(b"(")
+    while count >= 128:
+        out.append(count & 127 | 128)
+        count >>= 7
+    out.append(count)
+    return bytes(out)
