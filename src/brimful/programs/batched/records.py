@@ -9,7 +9,7 @@ from __future__ import annotations
 import numba
 import numpy as np
 
-from ..execution.encoding import encode
+from ..execution.encoding import encode, tuple_header
 from ..language.graph import GraphProgram
 from .columns import Grids
 from .flags import Step
@@ -86,7 +86,7 @@ def record_bytes(programs: tuple[GraphProgram, ...], values: dict[int, Bytes], e
     bases = np.concatenate([[0], np.cumsum([len(flat) for flat in flats])])
     everything = np.concatenate(flats) if flats else np.zeros(0, np.uint8)
     offsets = np.stack([values[node][1] + base for node, base in zip(used, bases[:-1], strict=True)]) if used else None
-    header = _tuple_header(len(programs))
+    header = tuple_header(len(programs))
     templates = [_template(program, place) for program in programs]
     results = []
     for sample in range(samples):
@@ -107,11 +107,11 @@ def record_bytes(programs: tuple[GraphProgram, ...], values: dict[int, Bytes], e
 
 def _template(program: GraphProgram, place: dict[int, int]) -> list[bytes | int]:
     """The fixed bytes of what a program returns, and between them the places of nodes."""
-    parts: list[bytes | int] = [_tuple_header(2)]
+    parts: list[bytes | int] = [tuple_header(2)]
     for records in (program.outputs, program.scores):
-        parts.append(_tuple_header(len(records)))
+        parts.append(tuple_header(len(records)))
         for record in records:
-            parts += [_tuple_header(len(record)), *(place[node] for node in record)]
+            parts += [tuple_header(len(record)), *(place[node] for node in record)]
     joined: list[bytes | int] = []
     for part in parts:
         if joined and isinstance(part, bytes) and isinstance(joined[-1], bytes):
@@ -119,13 +119,3 @@ def _template(program: GraphProgram, place: dict[int, int]) -> list[bytes | int]
         else:
             joined.append(part)
     return joined
-
-
-def _tuple_header(count: int) -> bytes:
-    """How a tuple of so many parts begins."""
-    out = bytearray(b"(")
-    while count >= 128:
-        out.append(count & 127 | 128)
-        count >>= 7
-    out.append(count)
-    return bytes(out)
