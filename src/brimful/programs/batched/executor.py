@@ -16,7 +16,7 @@ from ..execution.sequential import Arguments, Sequential, unpacked
 from ..language.graph import Graph, Level
 from ..language.operation import Operation, declared, default_of
 from ..language.program import Kind, Node
-from . import operations  # noqa: F401  # registers the kernels
+from . import operations as _operations  # noqa: F401  # registers the kernels
 from .convert import encode
 from .flags import Step
 from .functions import FunctionValue, closure, named_function
