@@ -1,5 +1,5 @@
 """The batched forms of operations, by kind. Importing this registers them all."""
 
-from . import higher_order
+from . import containers, higher_order, scalars
 
-__all__ = ["higher_order"]
+__all__ = ["containers", "higher_order", "scalars"]
