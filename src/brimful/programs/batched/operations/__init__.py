@@ -1,5 +1,5 @@
 """The batched forms of operations, by kind. Importing this registers them all."""
 
-from . import containers, grids, higher_order, painting, scalars
+from . import containers, grids, higher_order, lines, painting, patches, relations, scalars
 
-__all__ = ["containers", "grids", "higher_order", "painting", "scalars"]
+__all__ = ["containers", "grids", "higher_order", "lines", "painting", "patches", "relations", "scalars"]

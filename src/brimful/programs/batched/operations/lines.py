@@ -1,0 +1,183 @@
+"""Sets of locations made of a few numbers: neighbors, lines, frontiers, boxes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..columns import COORDINATE_LIMIT, Column, Pairs, Patches, PatchKind, key_of, offsets_of, owners
+from ..kernels import Computed, batched
+from ..segments import filtered, member, sort_unique
+from .grids import MOST, flagged, layout
+from .patches import extent, locations
+
+_SIDES = ((-1, 0), (0, -1), (0, 1), (1, 0))
+_CORNERS = ((-1, -1), (-1, 1), (1, -1), (1, 1))
+
+
+def _around(loc: Column, steps: tuple[tuple[int, int], ...]) -> Computed | None:
+    """The locations a few steps from a location, in the order of their keys."""
+    if not isinstance(loc, Pairs):
+        return None
+    large = (loc.first.abs() >= COORDINATE_LIMIT - 1) | (loc.second.abs() >= COORDINATE_LIMIT - 1)
+    by = torch.tensor(sorted(steps), device=loc.first.device)
+    i = torch.where(large, 0, loc.first)[:, None] + by[:, 0]
+    j = torch.where(large, 0, loc.second)[:, None] + by[:, 1]
+    offsets = torch.arange(loc.rows + 1, device=by.device) * len(steps)
+    return Computed(Patches(key_of(i, j).reshape(-1), offsets, PatchKind.INDICES), None, flagged(large))
+
+
+@batched("dneighbors")
+def dneighbors(machine: Any, loc: Column) -> Computed | None:
+    return _around(loc, _SIDES)
+
+
+@batched("ineighbors")
+def ineighbors(machine: Any, loc: Column) -> Computed | None:
+    return _around(loc, _CORNERS)
+
+
+@batched("neighbors")
+def neighbors(machine: Any, loc: Column) -> Computed | None:
+    return _around(loc, _SIDES + _CORNERS)
+
+
+def _line(ai: Tensor, aj: Tensor, bi: Tensor, bj: Tensor) -> Computed:
+    """The straight or diagonal line between two locations."""
+    large = torch.stack([part.abs() >= COORDINATE_LIMIT for part in (ai, aj, bi, bj)]).any(0)
+    di, dj = bi - ai, bj - aj
+    straight = (di == 0) | (dj == 0) | (di.abs() == dj.abs())
+    steps = torch.maximum(di.abs(), dj.abs())
+    large |= steps > MOST
+    counts = torch.where(straight & ~large, steps + 1, 0)
+    offsets = offsets_of(counts)
+    row = owners(offsets)
+    within = torch.arange(len(row), device=row.device) - offsets[row]
+    i = torch.minimum(ai, bi)[row] + within * (di != 0)[row]
+    falling = (di != 0) & (di * dj < 0)
+    start = torch.where(falling, torch.maximum(aj, bj), torch.minimum(aj, bj))
+    j = start[row] + within * torch.where(dj == 0, 0, torch.where(falling, -1, 1))[row]
+    return Computed(Patches(key_of(i, j), offsets, PatchKind.INDICES), None, flagged(large))
+
+
+@batched("connect")
+def connect(machine: Any, a: Column, b: Column) -> Computed | None:
+    if not (isinstance(a, Pairs) and isinstance(b, Pairs)):
+        return None
+    return _line(a.first, a.second, b.first, b.second)
+
+
+@batched("shoot")
+def shoot(machine: Any, start: Column, direction: Column) -> Computed | None:
+    if not (isinstance(start, Pairs) and isinstance(direction, Pairs)):
+        return None
+    end_i, end_j = start.first + 42 * direction.first, start.second + 42 * direction.second
+    return _line(start.first, start.second, end_i, end_j)
+
+
+def _frontier(location: Column, upright: bool) -> Computed | None:
+    if not isinstance(location, Pairs):
+        return None
+    fixed = location.second if upright else location.first
+    large = fixed.abs() >= COORDINATE_LIMIT
+    steps = torch.arange(30, device=fixed.device).expand(location.rows, 30)
+    there = torch.where(large, 0, fixed)[:, None].expand(location.rows, 30)
+    keys = key_of(steps, there) if upright else key_of(there, steps)
+    offsets = torch.arange(location.rows + 1, device=fixed.device) * 30
+    return Computed(Patches(keys.reshape(-1), offsets, PatchKind.INDICES), None, flagged(large))
+
+
+@batched("vfrontier")
+def vfrontier(machine: Any, location: Column) -> Computed | None:
+    return _frontier(location, True)
+
+
+@batched("hfrontier")
+def hfrontier(machine: Any, location: Column) -> Computed | None:
+    return _frontier(location, False)
+
+
+def backdrops(patch: Patches) -> tuple[Patches, Tensor]:
+    """All locations of every bounding box, and the rows where there are too many."""
+    reach = extent(patch)
+    large = reach.height * reach.width > MOST
+    cells = layout(torch.where(large, 0, reach.height), reach.width)
+    keys = key_of(cells.i + reach.top[cells.grid], cells.j + reach.left[cells.grid])
+    return Patches(keys, cells.offsets, PatchKind.INDICES), large
+
+
+@batched("backdrop")
+def backdrop(machine: Any, patch: Column) -> Computed | None:
+    if not isinstance(patch, Patches):
+        return None
+    column, large = backdrops(patch)
+    return Computed(column, None, flagged(large))
+
+
+@batched("delta")
+def delta(machine: Any, patch: Column) -> Computed | None:
+    if not isinstance(patch, Patches):
+        return None
+    whole, large = backdrops(patch)
+    plain = locations(patch)
+    outside = ~member(whole.keys, whole.offsets, plain.keys, plain.offsets)
+    column = Patches(*filtered(whole.keys, whole.offsets, outside), PatchKind.INDICES)
+    return Computed(column, None, flagged(large))
+
+
+def _outline(patch: Column, grow: int) -> Computed | None:
+    """The outline of the bounding box, so many steps outside of it."""
+    if not isinstance(patch, Patches):
+        return None
+    reach = extent(patch)
+    ai, aj, bi, bj = reach.top - grow, reach.left - grow, reach.bottom + grow, reach.right + grow
+    top, bottom = torch.minimum(ai, bi), torch.maximum(ai, bi)
+    left, right = torch.minimum(aj, bj), torch.maximum(aj, bj)
+    height, width = bottom - top + 1, right - left + 1
+    empty = reach.empty
+    bad = (height > COORDINATE_LIMIT // 4) | (width > COORDINATE_LIMIT // 4)
+    skip = empty | bad
+    counts = torch.where(skip, 0, 2 * height + 2 * width)
+    offsets = offsets_of(counts)
+    row = owners(offsets)
+    at = torch.arange(len(row), device=row.device) - offsets[row]
+    tall, wide = height[row], width[row]
+    on_left, on_right, on_top = at < tall, (at >= tall) & (at < 2 * tall), (at >= 2 * tall) & (at < 2 * tall + wide)
+    i = torch.where(
+        on_left,
+        top[row] + at,
+        torch.where(on_right, top[row] + at - tall, torch.where(on_top, top[row], bottom[row])),
+    )
+    across = torch.where(on_top, at - 2 * tall, at - 2 * tall - wide)
+    j = torch.where(on_left, left[row], torch.where(on_right, right[row], left[row] + across))
+    column = Patches(*sort_unique(key_of(i, j), offsets), PatchKind.INDICES)
+    return Computed(column, None, flagged(bad if grow == 0 else skip))
+
+
+@batched("box")
+def box(machine: Any, patch: Column) -> Computed | None:
+    return _outline(patch, 0)
+
+
+@batched("inbox")
+def inbox(machine: Any, patch: Column) -> Computed | None:
+    return _outline(patch, -1)
+
+
+@batched("outbox")
+def outbox(machine: Any, patch: Column) -> Computed | None:
+    return _outline(patch, 1)
+
+
+@batched("corners")
+def corners(machine: Any, patch: Column) -> Computed | None:
+    if not isinstance(patch, Patches):
+        return None
+    reach = extent(patch)
+    i = torch.stack([reach.top, reach.top, reach.bottom, reach.bottom], 1)
+    j = torch.stack([reach.left, reach.right, reach.left, reach.right], 1)
+    offsets = torch.arange(patch.rows + 1, device=i.device) * 4
+    column = Patches(*sort_unique(key_of(i, j).reshape(-1), offsets), PatchKind.INDICES)
+    return Computed(column, None, flagged(reach.empty))

@@ -1,0 +1,344 @@
+"""Patches: where they reach, moved, mirrored, recolored. Empty ones, for which most of this fails, run sequentially."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from ..columns import (
+    BITS,
+    COLOR_BIAS,
+    COORDINATE_LIMIT,
+    Column,
+    Grids,
+    Ints,
+    Pairs,
+    Patches,
+    PatchKind,
+    color_of,
+    column_of,
+    key_of,
+    offsets_of,
+    owners,
+    row_of,
+)
+from ..kernels import Computed, batched
+from ..segments import maxima, minima, sort_unique, totals
+from . import grids
+from .grids import MOST, colors, cropped, flagged, odd
+
+_LOCATION = (1 << 2 * BITS) - 1
+
+
+class Extent(NamedTuple):
+    """The bounding boxes of patches; 0 for an empty one, which `empty` names."""
+
+    top: Tensor
+    left: Tensor
+    bottom: Tensor
+    right: Tensor
+    empty: Tensor
+
+    @property
+    def height(self) -> Tensor:
+        return torch.where(self.empty, 0, self.bottom - self.top + 1)
+
+    @property
+    def width(self) -> Tensor:
+        return torch.where(self.empty, 0, self.right - self.left + 1)
+
+
+def extent(patch: Patches) -> Extent:
+    """The bounding box of every patch."""
+    i, j = row_of(patch.keys), column_of(patch.keys)
+    rows = (minima(i, patch.offsets, 0), maxima(i, patch.offsets, 0))
+    columns = (minima(j, patch.offsets, 0), maxima(j, patch.offsets, 0))
+    return Extent(rows[0], columns[0], rows[1], columns[1], patch.sizes == 0)
+
+
+def locations(patch: Patches) -> Patches:
+    """The locations of the cells."""
+    if patch.kind is PatchKind.INDICES:
+        return patch
+    keys = patch.keys & _LOCATION | COLOR_BIAS << 2 * BITS
+    return Patches(*sort_unique(keys, patch.offsets), PatchKind.INDICES)
+
+
+def far(patch: Patches) -> Tensor:
+    """Rows with a location too far away for a key."""
+    away = (row_of(patch.keys).abs() >= COORDINATE_LIMIT) | (column_of(patch.keys).abs() >= COORDINATE_LIMIT)
+    return totals(away.to(torch.int64), patch.offsets) > 0
+
+
+def shifted(patch: Patches, di: Tensor, dj: Tensor) -> tuple[Patches, Tensor]:
+    """Patches moved by a vector, and the rows for which that goes too far."""
+    large = (di.abs() >= COORDINATE_LIMIT) | (dj.abs() >= COORDINATE_LIMIT)
+    by = (torch.where(large, 0, di) << BITS) + torch.where(large, 0, dj)
+    moved = Patches(patch.keys + by[owners(patch.offsets)], patch.offsets, patch.kind)
+    return moved, large | far(moved)
+
+
+@batched("toindices")
+def toindices(machine: Any, patch: Column) -> Computed | None:
+    return Computed(locations(patch)) if isinstance(patch, Patches) else None
+
+
+@batched("recolor")
+def recolor(machine: Any, value: Column, patch: Column) -> Computed | None:
+    large = colors(value)
+    if large is None or not (isinstance(value, Ints) and isinstance(patch, Patches)):
+        return None
+    plain = locations(patch)
+    color = torch.where(large, 0, value.values)[owners(plain.offsets)]
+    return Computed(Patches(plain.keys + (color << 2 * BITS), plain.offsets, PatchKind.OBJECT), None, flagged(large))
+
+
+@batched("shift")
+def shift(machine: Any, patch: Column, directions: Column) -> Computed | None:
+    if not (isinstance(patch, Patches) and isinstance(directions, Pairs)):
+        return None
+    column, not_here = shifted(patch, directions.first, directions.second)
+    return Computed(column, None, flagged(not_here))
+
+
+@batched("normalize")
+def normalize(machine: Any, patch: Column) -> Computed | None:
+    if not isinstance(patch, Patches):
+        return None
+    reach = extent(patch)
+    return Computed(shifted(patch, -reach.top, -reach.left)[0])
+
+
+def _corner(patch: Column, row: str, column: str) -> Computed | None:
+    if not isinstance(patch, Patches):
+        return None
+    reach = extent(patch)
+    return Computed(Pairs(getattr(reach, row), getattr(reach, column)), None, flagged(reach.empty))
+
+
+@batched("ulcorner")
+def ulcorner(machine: Any, patch: Column) -> Computed | None:
+    return _corner(patch, "top", "left")
+
+
+@batched("urcorner")
+def urcorner(machine: Any, patch: Column) -> Computed | None:
+    return _corner(patch, "top", "right")
+
+
+@batched("llcorner")
+def llcorner(machine: Any, patch: Column) -> Computed | None:
+    return _corner(patch, "bottom", "left")
+
+
+@batched("lrcorner")
+def lrcorner(machine: Any, patch: Column) -> Computed | None:
+    return _corner(patch, "bottom", "right")
+
+
+def _side(patch: Column, name: str) -> Computed | None:
+    if not isinstance(patch, Patches):
+        return None
+    reach = extent(patch)
+    return Computed(Ints(getattr(reach, name)), None, flagged(reach.empty))
+
+
+@batched("uppermost")
+def uppermost(machine: Any, patch: Column) -> Computed | None:
+    return _side(patch, "top")
+
+
+@batched("lowermost")
+def lowermost(machine: Any, patch: Column) -> Computed | None:
+    return _side(patch, "bottom")
+
+
+@batched("leftmost")
+def leftmost(machine: Any, patch: Column) -> Computed | None:
+    return _side(patch, "left")
+
+
+@batched("rightmost")
+def rightmost(machine: Any, patch: Column) -> Computed | None:
+    return _side(patch, "right")
+
+
+def sides(piece: Column) -> tuple[Tensor, Tensor] | None:
+    """The height and the width of grids and patches."""
+    match piece:
+        case Grids():
+            return piece.height, piece.width
+        case Patches():
+            reach = extent(piece)
+            return reach.height, reach.width
+    return None
+
+
+@batched("height")
+def height(machine: Any, piece: Column) -> Computed | None:
+    both = sides(piece)
+    return None if both is None else Computed(Ints(both[0]))
+
+
+@batched("width")
+def width(machine: Any, piece: Column) -> Computed | None:
+    both = sides(piece)
+    return None if both is None else Computed(Ints(both[1]))
+
+
+@batched("shape")
+def shape(machine: Any, piece: Column) -> Computed | None:
+    both = sides(piece)
+    return None if both is None else Computed(Pairs(*both))
+
+
+def _flag(flags: Tensor, sequential: Tensor | None = None) -> Computed:
+    return Computed(Ints(flags.to(torch.int64), True), None, sequential)
+
+
+@batched("portrait")
+def portrait(machine: Any, piece: Column) -> Computed | None:
+    both = sides(piece)
+    return None if both is None else _flag(both[0] > both[1])
+
+
+@batched("square")
+def square(machine: Any, piece: Column) -> Computed | None:
+    both = sides(piece)
+    match piece, both:
+        case Grids(), (rows, columns):
+            return _flag(rows == columns, flagged(rows == 0))
+        case Patches(), (rows, columns):
+            return _flag((rows * columns == piece.sizes) & (rows == columns))
+    return None
+
+
+def _line(patch: Column, upright: bool) -> Computed | None:
+    both = sides(patch)
+    if both is None:
+        return None
+    long, thin = both if upright else both[::-1]
+    size = patch.sizes if isinstance(patch, Patches) else both[0]
+    return _flag((long == size) & (thin == 1))
+
+
+@batched("vline")
+def vline(machine: Any, patch: Column) -> Computed | None:
+    return _line(patch, True)
+
+
+@batched("hline")
+def hline(machine: Any, patch: Column) -> Computed | None:
+    return _line(patch, False)
+
+
+def centers(patch: Patches) -> tuple[Tensor, Tensor, Tensor]:
+    """The center of every bounding box, and the rows that have none."""
+    reach = extent(patch)
+    return reach.top + reach.height // 2, reach.left + reach.width // 2, reach.empty
+
+
+@batched("center")
+def center(machine: Any, patch: Column) -> Computed | None:
+    if not isinstance(patch, Patches):
+        return None
+    i, j, empty = centers(patch)
+    return Computed(Pairs(i, j), None, flagged(empty))
+
+
+@batched("centerofmass")
+def centerofmass(machine: Any, patch: Column) -> Computed | None:
+    if not isinstance(patch, Patches):
+        return None
+    plain, empty = locations(patch), patch.sizes == 0
+    count = patch.sizes.clamp(min=1)
+    mean = [
+        torch.div(totals(part, plain.offsets), count, rounding_mode="floor")
+        for part in (row_of(plain.keys), column_of(plain.keys))
+    ]
+    return Computed(Pairs(mean[0], mean[1]), None, flagged(empty))
+
+
+def _mirrored(piece: Column, name: str) -> Computed | None:
+    if isinstance(piece, Grids):
+        return getattr(grids, name)(piece)
+    if not isinstance(piece, Patches):
+        return None
+    reach, row = extent(piece), owners(piece.offsets)
+    i, j, color = row_of(piece.keys), column_of(piece.keys), color_of(piece.keys)
+    match name:
+        case "hmirror":
+            i = (reach.top + reach.bottom)[row] - i
+        case "vmirror":
+            j = (reach.left + reach.right)[row] - j
+        case "dmirror":
+            top, left = reach.top[row], reach.left[row]
+            i, j = j - left + top, i - top + left
+    keys = key_of(i, j, color)
+    column = Patches(*sort_unique(keys, piece.offsets), piece.kind)
+    return Computed(column, None, flagged(reach.empty | far(column)))
+
+
+@batched("hmirror")
+def hmirror(machine: Any, piece: Column) -> Computed | None:
+    return _mirrored(piece, "hmirror")
+
+
+@batched("vmirror")
+def vmirror(machine: Any, piece: Column) -> Computed | None:
+    return _mirrored(piece, "vmirror")
+
+
+@batched("dmirror")
+def dmirror(machine: Any, piece: Column) -> Computed | None:
+    return _mirrored(piece, "dmirror")
+
+
+@batched("cmirror")
+def cmirror(machine: Any, piece: Column) -> Computed | None:
+    if isinstance(piece, Grids):
+        return grids.cmirror(piece)
+    flags, result = [], Computed(piece)
+    for name in ("vmirror", "dmirror", "vmirror"):
+        mirrored = _mirrored(result.column, name)
+        if mirrored is None:
+            return None
+        result = mirrored
+        flags += [] if mirrored.sequential is None else [mirrored.sequential]
+    return Computed(result.column, None, torch.stack(flags).any(0) if flags else None)
+
+
+@batched("upscale")
+def upscale(machine: Any, element: Column, factor: Column) -> Computed | None:
+    if not isinstance(factor, Ints):
+        return None
+    if isinstance(element, Grids):
+        return grids.upscaled(element, factor)
+    if not isinstance(element, Patches) or (element.kind is PatchKind.INDICES and len(element.keys)):
+        return None
+    bad = (factor.values < 1) | (factor.values > 1_000)
+    bad |= element.sizes * factor.values.clamp(1, 1_000) ** 2 > MOST
+    times = torch.where(bad, 1, factor.values)
+    reach, row = extent(element), owners(element.offsets)
+    top, left, by = reach.top[row], reach.left[row], times[row]
+    i, j = (row_of(element.keys) - top) * by + top, (column_of(element.keys) - left) * by + left
+    counts = by * by
+    source = torch.repeat_interleave(torch.arange(len(row), device=row.device), counts)
+    within = torch.arange(len(source), device=row.device) - (counts.cumsum(0) - counts)[source]
+    down = torch.div(within, by[source], rounding_mode="floor")
+    keys = key_of(i[source] + down, j[source] + within - down * by[source], color_of(element.keys)[source])
+    offsets = offsets_of(element.sizes * times * times)
+    column = Patches(*sort_unique(keys, offsets), PatchKind.OBJECT)
+    return Computed(column, None, flagged(bad | far(column)))
+
+
+@batched("subgrid")
+def subgrid(machine: Any, patch: Column, grid: Column) -> Computed | None:
+    if not (isinstance(patch, Patches) and isinstance(grid, Grids)):
+        return None
+    reach = extent(patch)
+    part = cropped(grid, Pairs(reach.top, reach.left), Pairs(reach.height, reach.width))
+    bad = reach.empty if part.sequential is None else reach.empty | part.sequential
+    return Computed(part.column, None, flagged(bad | odd(grid)))
