@@ -102,11 +102,10 @@ def compare(
     machine = Machine(DEVICE, ARC["equality"])
     given, python = list[Step | FunctionValue](), list[Callable[[int], Any]]()
     for number, argument in enumerate(arguments):
-        if isinstance(argument, Operation):
-            argument = named_function(argument)
-        if isinstance(argument, FunctionValue):
-            given.append(argument)
-            python.append(argument.python)
+        if isinstance(argument, FunctionValue | Operation):
+            called = named_function(argument) if isinstance(argument, Operation) else argument
+            given.append(called)
+            python.append(called.python)
         else:
             given.append(_step(argument, forms[number] if forms else None))
             python.append(argument.__getitem__)

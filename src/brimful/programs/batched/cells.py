@@ -1,0 +1,239 @@
+"""The cells of grids: connected components, groups of cells as objects, colors, lines, occurrences.
+
+On a CPU the compiled loops of `loops_objects.py` do the work; elsewhere their plain twins here.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from . import loops_objects as loops
+from .columns import BITS, COORDINATE_LIMIT, Grids, Lists, Patches, PatchKind, key_of, offsets_of, owners
+from .segments import filtered, minima
+
+LIMIT = loops.LIMIT
+_BLOCK = 1 << 24
+"""The most numbers of one round of comparisons in `occur_plain`."""
+
+
+def _compiled(tensor: Tensor) -> bool:
+    return tensor.device.type == "cpu"
+
+
+def _call(loop: Any, *args: Any) -> Any:
+    """A compiled loop over tensors."""
+    result = loop(*(arg.numpy() if isinstance(arg, Tensor) else arg for arg in args))
+    return tuple(map(torch.from_numpy, result)) if isinstance(result, tuple) else torch.from_numpy(result)
+
+
+def places(grids: Grids) -> tuple[Tensor, Tensor]:
+    """The row and the column of every cell."""
+    within = torch.arange(len(grids.cells), device=grids.cells.device)
+    within -= torch.repeat_interleave(grids.offsets[:-1], grids.offsets.diff())
+    width = torch.repeat_interleave(grids.width, grids.offsets.diff())
+    i = within // width
+    return i, within - i * width
+
+
+def labels(grids: Grids, background: Tensor, without: Tensor, univalued: Tensor, diagonal: Tensor) -> Tensor:
+    """The connected component of every cell: the index of its first cell; -1 for background, and for large grids.
+
+    Args:
+        grids: the grids.
+        background: (R,) the color that `without` leaves out.
+        without, univalued, diagonal: (R,) bool.
+    """
+    if _compiled(grids.cells):
+        return _call(loops.label, grids.cells, grids.offsets, grids.width, background, without, univalued, diagonal)
+    return labels_plain(grids, background, without, univalued, diagonal)
+
+
+def labels_plain(grids: Grids, background: Tensor, without: Tensor, univalued: Tensor, diagonal: Tensor) -> Tensor:
+    """The twin of `loops.label`: runs are hooked to those above them, and pointers jump, until nothing changes."""
+    cells, grid = grids.cells, owners(grids.offsets)
+    index, width = torch.arange(len(cells), device=cells.device), grids.width[grid]
+    i, j = places(grids)
+    present = ~(without[grid] & (cells == background[grid])) & (grids.offsets.diff() <= LIMIT)[grid]
+    one_color, corners = univalued[grid], diagonal[grid]
+
+    def connected(step: Tensor | int, exists: Tensor) -> tuple[Tensor, Tensor]:
+        """The cell that many before every cell, and whether it is connected to it."""
+        other = torch.where(exists, index - step, index)
+        return other, exists & present & present[other] & (~one_color | (cells == cells[other]))
+
+    _, left = connected(1, j > 0)
+    parent = torch.where(left, 0, index).cummax(0).values
+    above = i > 0
+    edges = (
+        connected(width, above),
+        connected(width + 1, above & corners & (j > 0)),
+        connected(width - 1, above & corners & (j < width - 1)),
+    )
+    a, b = index.repeat(3), torch.cat([torch.where(linked, other, index) for other, linked in edges])
+    while True:
+        low, high = torch.minimum(parent[a], parent[b]), torch.maximum(parent[a], parent[b])
+        hooked = parent.scatter_reduce(0, high, low, "amin")
+        for _ in range(3):
+            hooked = hooked[hooked]
+        if torch.equal(hooked, parent):
+            return torch.where(present, parent, -1)
+        parent = hooked
+
+
+def color_labels(grids: Grids, background: Tensor, without: Tensor) -> Tensor:
+    """For every cell the index of the first one of its color in its grid; -1 for background to leave out."""
+    if _compiled(grids.cells):
+        return _call(loops.label_colors, grids.cells, grids.offsets, background, without)
+    return color_labels_plain(grids, background, without)
+
+
+def color_labels_plain(grids: Grids, background: Tensor, without: Tensor) -> Tensor:
+    """The twin of `loops.label_colors`."""
+    grid, index = owners(grids.offsets), torch.arange(len(grids.cells), device=grids.cells.device)
+    _, group = ((grid << BITS) + grids.cells + COORDINATE_LIMIT).unique(return_inverse=True)
+    first = torch.full_like(index, len(index)).scatter_reduce(0, group, index, "amin")
+    return torch.where(without[grid] & (grids.cells == background[grid]), -1, first[group])
+
+
+def grouped(grids: Grids, labels: Tensor) -> Lists:
+    """Cells with one label as one object; -1 for cells of none. A label is the index of one of its cells."""
+    if _compiled(grids.cells):
+        keys, offsets, lists = _call(loops.group, grids.cells, grids.offsets, grids.width, labels)
+    else:
+        keys, offsets, lists = group_plain(grids, labels)
+    return Lists(Patches(keys, offsets, PatchKind.OBJECT), lists, True)
+
+
+def group_plain(grids: Grids, labels: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """The twin of `loops.group`."""
+    grid = owners(grids.offsets)
+    member = ((labels >= 0) & (grids.offsets.diff() <= LIMIT)[grid]).nonzero()[:, 0]
+    i, j = places(grids)
+    cells, grid, labels = grids.cells[member], grid[member], labels[member]
+    keys = key_of(i[member], j[member], cells)
+    size = torch.zeros(len(grids.cells), dtype=torch.int64, device=keys.device)
+    size.index_add_(0, labels, torch.ones_like(labels))
+    smallest = torch.zeros_like(size).scatter_reduce(0, labels, keys, "amin", include_self=False)
+    root = (size > 0).nonzero()[:, 0]
+    root = root[smallest[root].argsort(stable=True)]
+    of = owners(grids.offsets)
+    root = root[((of[root] << 20) - size[root]).argsort(stable=True)]
+    rank = torch.empty_like(size)
+    rank[root] = torch.arange(len(root), device=keys.device)
+    by_color = ((rank[labels] << 20) + cells + COORDINATE_LIMIT).argsort(stable=True)
+    counts = torch.zeros(grids.rows, dtype=torch.int64, device=keys.device)
+    counts.index_add_(0, of[root], torch.ones_like(root))
+    return keys[by_color], offsets_of(size[root]), offsets_of(counts)
+
+
+def color_counts(colors: Tensor, offsets: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """The colors of every row in ascending order, how often each is there, and where rows then begin."""
+    if _compiled(colors):
+        return _call(loops.count_colors, colors, offsets)
+    return color_counts_plain(colors, offsets)
+
+
+def color_counts_plain(colors: Tensor, offsets: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """The twin of `loops.count_colors`."""
+    row = owners(offsets)
+    both, counts = ((row << 2 * BITS) + colors + (1 << BITS)).unique(return_counts=True)
+    row, distinct = both >> 2 * BITS, (both & (1 << 2 * BITS) - 1) - (1 << BITS)
+    sizes = torch.zeros(len(offsets) - 1, dtype=torch.int64, device=colors.device)
+    return distinct, counts, offsets_of(sizes.index_add_(0, row, torch.ones_like(row)))
+
+
+def extreme_color(colors: Tensor, offsets: Tensor, greatest: bool) -> Tensor:
+    """The most or the least frequent color of every row, and of several the smallest; 0 for no colors."""
+    distinct, counts, starts = color_counts(colors, offsets)
+    rank = (-counts if greatest else counts) * (1 << 32) + distinct
+    best = minima(rank, starts, 0)
+    return (best & (1 << 32) - 1) - ((best & 1 << 31) << 1)
+
+
+def located(grids: Grids, value: Tensor | None) -> Patches:
+    """The locations of the cells of a color per grid; by default of all cells."""
+    if _compiled(grids.cells):
+        given = grids.height if value is None else value
+        keys, offsets = _call(loops.locate, grids.cells, grids.offsets, grids.width, given, value is None)
+    else:
+        keys, offsets = locate_plain(grids, value)
+    return Patches(keys, offsets, PatchKind.INDICES)
+
+
+def locate_plain(grids: Grids, value: Tensor | None) -> tuple[Tensor, Tensor]:
+    """The twin of `loops.locate`."""
+    keys = key_of(*places(grids))
+    if value is None:
+        return keys, grids.offsets
+    return filtered(keys, grids.offsets, grids.cells == value[owners(grids.offsets)])
+
+
+def single_colored(grids: Grids) -> tuple[Tensor, Tensor]:
+    """Whether lines have one color: all rows of all grids, and all columns of all grids."""
+    rows, columns = offsets_of(grids.height), offsets_of(grids.width)
+    if _compiled(grids.cells):
+        return _call(loops.single_colored, grids.cells, grids.offsets, rows, columns)
+    return single_colored_plain(grids)
+
+
+def single_colored_plain(grids: Grids) -> tuple[Tensor, Tensor]:
+    """The twin of `loops.single_colored`."""
+    grid, (i, j) = owners(grids.offsets), places(grids)
+    rows, columns = offsets_of(grids.height), offsets_of(grids.width)
+    start, width = grids.offsets[grid], grids.width[grid]
+    row_flags = torch.repeat_interleave(grids.width > 0, grids.height)
+    column_flags = torch.ones(int(columns[-1]), dtype=torch.bool, device=grids.cells.device)
+    differs = grids.cells != grids.cells[start + i * width]
+    row_flags[(rows[grid] + i)[differs]] = False
+    differs = grids.cells != grids.cells[start + j]
+    column_flags[(columns[grid] + j)[differs]] = False
+    return row_flags, column_flags
+
+
+def occurring(grids: Grids, rows: Tensor, columns: Tensor, values: Tensor, steps: Tensor, offsets: Tensor) -> Patches:
+    """The locations among the first rows and columns of every grid from which all cells of an object agree with it.
+
+    Args:
+        grids: the grids.
+        rows, columns: (R,) how many there are to look at.
+        values, steps: per cell of an object its color, and how far it is from the first location of the grid.
+        offsets: (R + 1,) of the objects.
+    """
+    given = (grids.cells, grids.offsets, grids.width, rows, columns, values, steps, offsets)
+    keys, starts = _call(loops.occur, *given) if _compiled(grids.cells) else occur_plain(*given)
+    return Patches(keys, starts, PatchKind.INDICES)
+
+
+def occur_plain(
+    cells: Tensor,
+    offsets: Tensor,
+    width: Tensor,
+    rows: Tensor,
+    columns: Tensor,
+    values: Tensor,
+    steps: Tensor,
+    step_offsets: Tensor,
+) -> tuple[Tensor, Tensor]:
+    """The twin of `loops.occur`: locations that still agree are compared with more and more cells at a time."""
+    counts = rows * columns
+    grid, starts = owners(offsets_of(counts)), offsets_of(counts)
+    within = torch.arange(len(grid), device=cells.device) - starts[grid]
+    i = within // columns[grid]
+    j = within - i * columns[grid]
+    origin, key = offsets[grid] + i * width[grid] + j, key_of(i, j)
+    done, block = 0, 1
+    longest = int(step_offsets.diff().max()) if len(rows) else 0
+    while done < longest and len(grid):
+        block = max(1, min(4 * block, _BLOCK // len(grid), longest - done))
+        at = step_offsets[grid, None] + torch.arange(done, done + block, device=cells.device)
+        exists = at < step_offsets[grid + 1, None]
+        at = torch.where(exists, at, 0)
+        there = torch.where(exists, origin[:, None] + steps[at], 0)
+        keep = (~exists | (cells[there] == values[at])).all(1)
+        grid, origin, key = grid[keep], origin[keep], key[keep]
+        done += block
+    counts = torch.zeros_like(rows).index_add_(0, grid, torch.ones_like(grid))
+    return key, offsets_of(counts)

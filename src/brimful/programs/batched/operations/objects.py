@@ -1,0 +1,190 @@
+"""Operations that find objects in grids, and that tell objects apart."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ...execution.failures import Category
+from ...vocabulary.bound import ELEMENTS
+from ..cells import LIMIT, color_labels, extreme_color, grouped, labels, located, occurring, places, single_colored
+from ..columns import (
+    Column,
+    Grids,
+    Ints,
+    Lists,
+    Patches,
+    PatchKind,
+    color_of,
+    column_of,
+    key_of,
+    offsets_of,
+    owners,
+    row_of,
+)
+from ..kernels import Computed, batched
+from ..segments import any_of, canonical, maxima, minima, sort_unique, totals
+from .colors import smallest_color
+
+
+def _large(grids: Grids) -> Tensor:
+    """Grids for which the bound on size may decide."""
+    return grids.offsets.diff() > LIMIT
+
+
+def _failure(rows: Tensor, category: Category) -> Tensor:
+    """The code of a failure for some rows."""
+    return torch.where(rows, int(category), 0).to(torch.int8)
+
+
+@batched("objects")
+def objects(machine: Any, grid: Column, univalued: Any, diagonal: Any, without_bg: Any) -> Computed | None:
+    if not isinstance(grid, Grids) or not all(isinstance(flag, Ints) for flag in (univalued, diagonal, without_bg)):
+        return None
+    without = without_bg.values != 0
+    background = extreme_color(grid.cells, grid.offsets, True)
+    parts = labels(grid, background, without, univalued.values != 0, diagonal.values != 0)
+    no_color = without & (grid.offsets.diff() == 0)
+    failed = torch.where(no_color, int(Category.VALUE), torch.where(grid.height == 0, int(Category.INDEX), 0))
+    return Computed(grouped(grid, parts), failed.to(torch.int8), _large(grid))
+
+
+@batched("partition")
+def partition(machine: Any, grid: Column) -> Computed | None:
+    if not isinstance(grid, Grids):
+        return None
+    everything = torch.zeros(grid.rows, dtype=torch.bool, device=grid.cells.device)
+    return Computed(grouped(grid, color_labels(grid, grid.height, everything)), None, _large(grid))
+
+
+@batched("fgpartition")
+def fgpartition(machine: Any, grid: Column) -> Computed | None:
+    if not isinstance(grid, Grids):
+        return None
+    background = extreme_color(grid.cells, grid.offsets, True)
+    parts = color_labels(grid, background, torch.ones_like(background, dtype=torch.bool))
+    return Computed(grouped(grid, parts), _failure(grid.offsets.diff() == 0, Category.VALUE), _large(grid))
+
+
+@batched("asobject")
+def asobject(machine: Any, grid: Column) -> Computed | None:
+    if not isinstance(grid, Grids):
+        return None
+    whole = grouped(grid, torch.repeat_interleave(grid.offsets[:-1], grid.offsets.diff()))
+    assert isinstance(whole.elements, Patches)
+    offsets = whole.elements.offsets[whole.offsets]  # one object per grid, none for a grid without cells
+    return Computed(Patches(whole.elements.keys, offsets, PatchKind.OBJECT), None, _large(grid))
+
+
+@batched("asindices")
+def asindices(machine: Any, grid: Column) -> Computed | None:
+    return Computed(located(grid, None), None, _large(grid)) if isinstance(grid, Grids) else None
+
+
+@batched("ofcolor")
+def ofcolor(machine: Any, grid: Column, value: Column) -> Computed | None:
+    if not isinstance(grid, Grids) or not isinstance(value, Ints):
+        return None
+    return Computed(located(grid, value.values), None, _large(grid))
+
+
+@batched("toobject")
+def toobject(machine: Any, patch: Column, grid: Column) -> Computed | None:
+    if not isinstance(grid, Grids) or not isinstance(patch, Patches):
+        return None
+    i, j, row = row_of(patch.keys), column_of(patch.keys), owners(patch.offsets)
+    inside = (i >= 0) & (i < grid.height[row]) & (j >= 0) & (j < grid.width[row])
+    at = (grid.offsets[row] + i * grid.width[row] + j)[inside]
+    keys = key_of(i[inside], j[inside], grid.cells[at])
+    keys, offsets = sort_unique(keys, offsets_of(totals(inside.to(torch.int64), patch.offsets)))
+    return Computed(Patches(keys, offsets, PatchKind.OBJECT), _failure(grid.height == 0, Category.INDEX))
+
+
+@batched("occurrences")
+def occurrences(machine: Any, grid: Column, obj: Column) -> Computed | None:
+    if not isinstance(grid, Grids) or not isinstance(obj, Patches):
+        return None
+    i, j, row, empty = row_of(obj.keys), column_of(obj.keys), owners(obj.offsets), obj.sizes == 0
+    top, left = minima(i, obj.offsets, 1), minima(j, obj.offsets, 1)
+    rows = (grid.height - maxima(i, obj.offsets, 0) + top).clamp(min=0)
+    columns = (grid.width - maxima(j, obj.offsets, 0) + left).clamp(min=0)
+    failed = torch.where(grid.height == 0, int(Category.INDEX), 0)
+    looked_at = rows * columns
+    if obj.kind is PatchKind.INDICES:  # locations have no color to compare
+        failed = torch.where((failed == 0) & ~empty & (looked_at > 0), int(Category.TYPE), failed)
+    many = (looked_at > LIMIT) | (looked_at + obj.sizes * (looked_at // 8) > ELEMENTS)
+    usable = ~many & (failed == 0)
+    steps = (i - top[row]) * grid.width[row] + j - left[row]
+    found = occurring(grid, rows * usable, columns * usable, color_of(obj.keys), steps, obj.offsets)
+    return Computed(found, failed.to(torch.int8), many)
+
+
+@batched("frontiers")
+def frontiers(machine: Any, grid: Column) -> Computed | None:
+    """Rows and columns are all different sets, but for a grid of one cell."""
+    if not isinstance(grid, Grids):
+        return None
+    row_flags, column_flags = single_colored(grid)
+    column_flags &= ~torch.repeat_interleave((grid.height == 1) & (grid.width == 1), grid.width)
+    rows, columns = row_flags.nonzero()[:, 0], column_flags.nonzero()[:, 0]
+    row_offsets, column_offsets = offsets_of(grid.height), offsets_of(grid.width)
+    of_row = torch.repeat_interleave(torch.arange(grid.rows, device=rows.device), grid.height)[rows]
+    of_column = torch.repeat_interleave(torch.arange(grid.rows, device=rows.device), grid.width)[columns]
+    i, j = rows - row_offsets[of_row], columns - column_offsets[of_column]
+    owner, by_grid = torch.cat([of_row, of_column]).sort(stable=True)
+    zero = torch.zeros_like
+    start_i, start_j = torch.cat([i, zero(j)])[by_grid], torch.cat([zero(i), j])[by_grid]
+    down = by_grid >= len(rows)
+    length = torch.where(down, grid.height[owner], grid.width[owner])
+    offsets = offsets_of(length)
+    line = owners(offsets)
+    within = torch.arange(len(line), device=rows.device) - offsets[line]
+    i, j = start_i[line] + within * down[line], start_j[line] + within * ~down[line]
+    of = owner[line]
+    keys = key_of(i, j, grid.cells[grid.offsets[of] + i * grid.width[of] + j])
+    counts = torch.zeros_like(grid.height).index_add_(0, owner, torch.ones_like(owner))
+    lists = canonical(Lists(Patches(keys, offsets, PatchKind.OBJECT), offsets_of(counts), True))
+    assert lists is not None
+    return Computed(lists, _failure(grid.height == 0, Category.INDEX), _large(grid))
+
+
+@batched("compress")
+def compress(machine: Any, grid: Column) -> Computed | None:
+    if not isinstance(grid, Grids):
+        return None
+    row_flags, column_flags = single_colored(grid)
+    row_offsets, column_offsets = offsets_of(grid.height), offsets_of(grid.width)
+    height = totals((~row_flags).to(torch.int64), row_offsets)
+    width = totals((~column_flags).to(torch.int64), column_offsets)
+    of, (i, j) = owners(grid.offsets), places(grid)
+    keep = ~(row_flags[row_offsets[of] + i] | column_flags[column_offsets[of] + j])
+    width = torch.where(height == 0, 0, width)
+    return Computed(Grids(grid.cells[keep], offsets_of(height * width), height, width))
+
+
+def _chosen(lists: Lists, keep: Tensor) -> Column | None:
+    """The elements that a flag keeps, as a set."""
+    offsets = offsets_of(totals(keep.to(torch.int64), lists.offsets))
+    kept = Lists(lists.elements.take(keep.nonzero()[:, 0]), offsets, lists.unordered)
+    return kept if lists.unordered else canonical(kept)
+
+
+@batched("colorfilter")
+def colorfilter(machine: Any, objs: Column, value: Column) -> Computed | None:
+    if not isinstance(objs, Lists) or not isinstance(objs.elements, Patches) or not isinstance(value, Ints):
+        return None
+    colors, empty = smallest_color(objs.elements)
+    column = _chosen(objs, (colors == value.values[objs.owner()]) & ~empty)
+    return None if column is None else Computed(column, _failure(any_of(empty, objs.offsets), Category.OTHER))
+
+
+@batched("sizefilter")
+def sizefilter(machine: Any, container: Column, n: Column) -> Computed | None:
+    if not isinstance(container, Lists) or not isinstance(n, Ints):
+        return None
+    if not isinstance(elements := container.elements, (Patches, Lists)):
+        return None
+    column = _chosen(container, elements.sizes == n.values[container.owner()])
+    return None if column is None else Computed(column)
