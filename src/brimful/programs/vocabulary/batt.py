@@ -1,5 +1,0 @@
-"""Stands in for the vocabulary of batts."""
-
-from ..language.operation import Vocabulary
-
-BATT = Vocabulary("batt", {}, {}, True)
