@@ -24,7 +24,7 @@ from .result import ProgramResult
 from .sample_function import SampleFunction
 from .store import write_store
 
-EXECUTORS = ("auto", "sequential")
+EXECUTORS = ("auto", "batched", "sequential")
 
 _WORTH_WORKERS = 2_000_000  # operations, of some 10 microseconds each, that repay the start of worker processes
 _BATCHES = 16  # per process, at least, so that all end together

@@ -12,10 +12,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 
 from ..data.ragged import Ragged
 from ..engine.map.batch import Batch
+from .batched.executor import Batched
+from .batched.sample_batch import run_batch
 from .data.tasks import Sample
 from .execution.encoding import decode, encode, encode_returned
 from .execution.failures import Category, ProgramStatus
@@ -51,6 +54,7 @@ class SampleFunction:
         on_error: see `Sequential`.
         pair_by_name: run a program only on the task whose id its name carries.
         merged: compute what programs share once.
+        batched: run every operation once over all samples of a batch, on the device that it is on.
     """
 
     def __init__(
@@ -60,11 +64,12 @@ class SampleFunction:
         on_error: str = "default",
         pair_by_name: bool = False,
         merged: bool = True,
+        batched: bool = False,
     ) -> None:
         self.sources: tuple[SourceText, ...] = programs.sources
         used = {node.name for program in programs for node in program.nodes if node.operation is not None}
         self.operations: dict[str, Operation] = {name: own for name, own in registered().items() if name in used}
-        self.on_error, self.pair_by_name, self.merged = on_error, pair_by_name, merged
+        self.on_error, self.pair_by_name, self.merged, self.batched = on_error, pair_by_name, merged, batched
         tasks = dict.fromkeys((sample.task, sample.S) for sample in samples)
         numbers = {task: number for number, task in enumerate(tasks)}
         self.tasks = tuple(name for name, _ in tasks)
@@ -82,21 +87,38 @@ class SampleFunction:
         if self._running is None:
             self._running = _Running(self)
         running = self._running
-        rows = [running.sample(number) for number in index_N.tolist()]
-        outcomes = torch.tensor([[tuple(outcome) for outcome in row.outcomes] for row in rows], dtype=torch.int32)
-        outcomes_NK3 = outcomes.reshape(len(rows), running.candidates, 3)
-        values = [torch.frombuffer(bytearray(row.encoded), dtype=torch.uint8) for row in rows]
+        numbers = index_N.tolist()
+        rows = running.batch(numbers, index_N.device) if self.batched else running.one_by_one(numbers)
         return Batch(
             {
-                "outcome": outcomes_NK3[:, :, 0].to(torch.int8),
-                "step": outcomes_NK3[:, :, 1].contiguous(),
-                "category": outcomes_NK3[:, :, 2].to(torch.int8),
-                "equal": torch.tensor([row.equal for row in rows], dtype=torch.int8),
-                "values": Ragged.of(values),
+                "outcome": torch.from_numpy(rows.outcome),
+                "step": torch.from_numpy(rows.step),
+                "category": torch.from_numpy(rows.category),
+                "equal": torch.from_numpy(rows.equal),
+                "values": Ragged.of([torch.frombuffer(bytearray(row), dtype=torch.uint8) for row in rows.encoded]),
             },
-            status=torch.tensor([INVALID if row.problem else 0 for row in rows]),
-            message={at: row.problem for at, row in enumerate(rows) if row.problem},
+            status=torch.tensor([INVALID if problem else 0 for problem in rows.problems]),
+            message={at: problem for at, problem in enumerate(rows.problems) if problem},
         )
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """The results of some samples.
+
+    Attributes:
+        outcome, step, category: (N, K) what became of each candidate.
+        equal: (N, K) whether it is the target; -1 where that is not known.
+        encoded: the records of all programs as bytes.
+        problems: why a sample was not run.
+    """
+
+    outcome: np.ndarray
+    step: np.ndarray
+    category: np.ndarray
+    equal: np.ndarray
+    encoded: list[bytes]
+    problems: list[str | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +146,34 @@ class _Running:
         self._all = tuple(range(len(self._programs)))
         self._executors: dict[tuple[int, ...], Sequential] = {}
         self._task: tuple[int, Any] | None = None
+        self._batched: Batched | None = None
+
+    def one_by_one(self, numbers: list[int]) -> _Rows:
+        """Samples, one after the other."""
+        rows = [self.sample(number) for number in numbers]
+        outcomes = np.array([[tuple(outcome) for outcome in row.outcomes] for row in rows], np.int32)
+        outcomes_NK3 = outcomes.reshape(len(rows), self.candidates, 3)
+        return _Rows(
+            outcomes_NK3[:, :, 0].astype(np.int8),
+            np.ascontiguousarray(outcomes_NK3[:, :, 1]),
+            outcomes_NK3[:, :, 2].astype(np.int8),
+            np.array([row.equal for row in rows], np.int8).reshape(len(rows), self.candidates),
+            [row.encoded for row in rows],
+            [row.problem for row in rows],
+        )
+
+    def batch(self, numbers: list[int], device: torch.device) -> _Rows:
+        """Samples, all at once."""
+        samples = [self._function.samples[number] for number in numbers]
+        shown = {sample.task: decode(self._function.demonstrations[sample.task]) for sample in samples}
+        arguments = [
+            Arguments(self._function.tasks[of.task], shown[of.task], decode(of.grid), decode(of.reference))
+            for of in samples
+        ]
+        if self._batched is None or self._batched.device != device:
+            graph = Graph.of(list(self._programs), self._function.merged)
+            self._batched = Batched(graph, self._function.on_error, device)
+        return _Rows(*run_batch(self._batched, arguments, [sample.problem for sample in samples]))
 
     def sample(self, number: int) -> _Row:
         """Runs all programs that are meant for a sample."""
