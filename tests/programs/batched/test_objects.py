@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from brimful.programs.batched import cells, segments
-from brimful.programs.batched.columns import Grids, Lists
-from brimful.programs.batched.convert import encode
+from brimful.programs.batched.columns import Grids, Ints, Lists
+from brimful.programs.batched.convert import build, encode
+from brimful.programs.batched.kernels import KERNELS
 from tests.programs.batched.helpers import (
     DEVICE,
     GRIDS,
@@ -22,6 +23,7 @@ from tests.programs.batched.helpers import (
     compare,
     random_grid,
     same,
+    well_formed,
 )
 
 OF_A_GRID = ["partition", "fgpartition", "asobject", "asindices", "frontiers", "compress"]
@@ -131,10 +133,13 @@ def test_objects_are_chosen_without_running_row_by_row():
         assert compare(name, [form(value) for value in lists], [1] * 4) == 0
 
 
-def test_a_grid_beyond_the_limit_runs_row_by_row():
-    grids = [((1,) * 400,) * 251, ((1, 2),)]
-    assert compare("asindices", grids) == 1
-    assert compare("partition", grids) == 1
+@pytest.mark.parametrize("name", ["asindices", "partition", "asobject", "frontiers", "ofcolor"])
+def test_a_grid_beyond_the_limit_runs_row_by_row(name):
+    grids = build([((1,) * 400,) * 251, ((1, 2),)], "grid", DEVICE)
+    computed = KERNELS[name](None, grids, *[Ints(torch.ones(2, dtype=torch.int64))] * (name == "ofcolor"))
+    assert computed is not None and computed.sequential is not None
+    assert computed.sequential.tolist() == [True, False]
+    well_formed(computed.column)
 
 
 @given(st.lists(st.one_of(GRIDS, st.just(())), min_size=1, max_size=6), st.integers(0, 2**32))
@@ -144,13 +149,9 @@ def test_compiled_loops_and_their_plain_twins(given_grids, seed):
     rng = random.Random(seed)
     flags = [torch.tensor([rng.random() < 0.5 for _ in range(grids.rows)]) for _ in range(3)]
     background = cells.extreme_color(grids.cells, grids.offsets, True)
-    labels = cells.labels(grids, background, *flags)
-    assert torch.equal(labels, cells.labels_plain(grids, background, *flags))
-    by_color = cells.color_labels(grids, background, flags[0])
-    assert torch.equal(by_color, cells.color_labels_plain(grids, background, flags[0]))
-    for parts in (labels, by_color):
-        lists = cells.grouped(grids, parts)
-        for left, right in zip(_numbers(lists), cells.group_plain(grids, parts), strict=True):
+    for by in (cells.COMPONENTS, cells.COLORS, cells.GRIDS):
+        lists = cells.grouped(grids, by, background, *flags)
+        for left, right in zip(_numbers(lists), cells.group_plain(grids, by, background, *flags), strict=True):
             assert torch.equal(left, right)
         same(lists, segments.canonical(lists))
     for left, right in [
@@ -164,6 +165,9 @@ def test_compiled_loops_and_their_plain_twins(given_grids, seed):
         *zip(_patch(cells.located(grids, background)), cells.locate_plain(grids, background), strict=True),
     ]:
         assert torch.equal(left, right)
+    lines = cells.single_colored(grids)
+    assert torch.equal(cells.keep_lines(grids, *lines).cells, cells.keep_lines_plain(grids, *lines))
+    same(cells.line_objects(grids, *lines), cells.line_objects_plain(grids, *lines))
     rows, columns_ = (grids.height - 1).clamp(min=0), (grids.width - 1).clamp(min=0)
     size = torch.tensor([rng.randrange(4) for _ in range(grids.rows)]) * (rows * columns_ > 0)
     offsets = torch.cat([torch.zeros(1, dtype=torch.int64), size.cumsum(0)])

@@ -11,10 +11,22 @@ import torch
 from torch import Tensor
 
 from . import loops_objects as loops
-from .columns import BITS, COORDINATE_LIMIT, Grids, Lists, Patches, PatchKind, key_of, offsets_of, owners
-from .segments import filtered, minima
+from .columns import (
+    BITS,
+    COORDINATE_LIMIT,
+    Grids,
+    Lists,
+    Patches,
+    PatchKind,
+    column_of,
+    key_of,
+    offsets_of,
+    owners,
+    row_of,
+)
+from .segments import canonical, filtered, minima, sort_unique, totals
 
-LIMIT = loops.LIMIT
+LIMIT, COMPONENTS, COLORS, GRIDS = loops.LIMIT, loops.COMPONENTS, loops.COLORS, loops.GRIDS
 _BLOCK = 1 << 24
 """The most numbers of one round of comparisons in `occur_plain`."""
 
@@ -38,26 +50,44 @@ def places(grids: Grids) -> tuple[Tensor, Tensor]:
     return i, within - i * width
 
 
-def labels(grids: Grids, background: Tensor, without: Tensor, univalued: Tensor, diagonal: Tensor) -> Tensor:
-    """The connected component of every cell: the index of its first cell; -1 for background, and for large grids.
+def grouped(grids: Grids, by: int, background: Tensor, without: Tensor, univalued: Tensor, diagonal: Tensor) -> Lists:
+    """Cells of grids as objects; large grids have none.
 
     Args:
         grids: the grids.
+        by: what makes cells one object: `COMPONENTS`, `COLORS` or `GRIDS`.
         background: (R,) the color that `without` leaves out.
-        without, univalued, diagonal: (R,) bool.
+        without, univalued, diagonal: (R,) bool; the last two are for components.
     """
     if _compiled(grids.cells):
-        return _call(loops.label, grids.cells, grids.offsets, grids.width, background, without, univalued, diagonal)
-    return labels_plain(grids, background, without, univalued, diagonal)
+        given = (grids.cells, grids.offsets, grids.width, by, background, without, univalued, diagonal)
+        keys, offsets, lists = _call(loops.group, *given)
+    else:
+        keys, offsets, lists = group_plain(grids, by, background, without, univalued, diagonal)
+    return Lists(Patches(keys, offsets, PatchKind.OBJECT), lists, True)
 
 
-def labels_plain(grids: Grids, background: Tensor, without: Tensor, univalued: Tensor, diagonal: Tensor) -> Tensor:
-    """The twin of `loops.label`: runs are hooked to those above them, and pointers jump, until nothing changes."""
-    cells, grid = grids.cells, owners(grids.offsets)
+def group_plain(
+    grids: Grids, by: int, background: Tensor, without: Tensor, univalued: Tensor, diagonal: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The twin of `loops.group`: a label for every cell, the index of the first cell of its object; then sorted."""
+    grid = owners(grids.offsets)
+    present = ~(without[grid] & (grids.cells == background[grid])) & (grids.offsets.diff() <= LIMIT)[grid]
+    if by == COMPONENTS:
+        labels = _component(grids, grid, present, univalued[grid], diagonal[grid])
+    else:
+        of = (grid << BITS) + grids.cells + COORDINATE_LIMIT if by == COLORS else grid
+        index = torch.arange(len(grid), device=grid.device)
+        _, same = of.unique(return_inverse=True)
+        labels = torch.full_like(index, len(index)).scatter_reduce(0, same, index, "amin")[same]
+    return _sorted_objects(grids, grid, labels, present.nonzero()[:, 0])
+
+
+def _component(grids: Grids, grid: Tensor, present: Tensor, one_color: Tensor, corners: Tensor) -> Tensor:
+    """The connected component of every cell: runs are hooked to those above them, and pointers jump, until nothing
+    changes."""
+    cells, (i, j) = grids.cells, places(grids)
     index, width = torch.arange(len(cells), device=cells.device), grids.width[grid]
-    i, j = places(grids)
-    present = ~(without[grid] & (cells == background[grid])) & (grids.offsets.diff() <= LIMIT)[grid]
-    one_color, corners = univalued[grid], diagonal[grid]
 
     def connected(step: Tensor | int, exists: Tensor) -> tuple[Tensor, Tensor]:
         """The cell that many before every cell, and whether it is connected to it."""
@@ -79,53 +109,26 @@ def labels_plain(grids: Grids, background: Tensor, without: Tensor, univalued: T
         for _ in range(3):
             hooked = hooked[hooked]
         if torch.equal(hooked, parent):
-            return torch.where(present, parent, -1)
+            return parent
         parent = hooked
 
 
-def color_labels(grids: Grids, background: Tensor, without: Tensor) -> Tensor:
-    """For every cell the index of the first one of its color in its grid; -1 for background to leave out."""
-    if _compiled(grids.cells):
-        return _call(loops.label_colors, grids.cells, grids.offsets, background, without)
-    return color_labels_plain(grids, background, without)
-
-
-def color_labels_plain(grids: Grids, background: Tensor, without: Tensor) -> Tensor:
-    """The twin of `loops.label_colors`."""
-    grid, index = owners(grids.offsets), torch.arange(len(grids.cells), device=grids.cells.device)
-    _, group = ((grid << BITS) + grids.cells + COORDINATE_LIMIT).unique(return_inverse=True)
-    first = torch.full_like(index, len(index)).scatter_reduce(0, group, index, "amin")
-    return torch.where(without[grid] & (grids.cells == background[grid]), -1, first[group])
-
-
-def grouped(grids: Grids, labels: Tensor) -> Lists:
-    """Cells with one label as one object; -1 for cells of none. A label is the index of one of its cells."""
-    if _compiled(grids.cells):
-        keys, offsets, lists = _call(loops.group, grids.cells, grids.offsets, grids.width, labels)
-    else:
-        keys, offsets, lists = group_plain(grids, labels)
-    return Lists(Patches(keys, offsets, PatchKind.OBJECT), lists, True)
-
-
-def group_plain(grids: Grids, labels: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """The twin of `loops.group`."""
-    grid = owners(grids.offsets)
-    member = ((labels >= 0) & (grids.offsets.diff() <= LIMIT)[grid]).nonzero()[:, 0]
+def _sorted_objects(grids: Grids, grid: Tensor, labels: Tensor, member: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Cells with one label as one object, those of every grid in canonical order."""
     i, j = places(grids)
-    cells, grid, labels = grids.cells[member], grid[member], labels[member]
+    cells, labels = grids.cells[member], labels[member]
     keys = key_of(i[member], j[member], cells)
     size = torch.zeros(len(grids.cells), dtype=torch.int64, device=keys.device)
     size.index_add_(0, labels, torch.ones_like(labels))
     smallest = torch.zeros_like(size).scatter_reduce(0, labels, keys, "amin", include_self=False)
     root = (size > 0).nonzero()[:, 0]
     root = root[smallest[root].argsort(stable=True)]
-    of = owners(grids.offsets)
-    root = root[((of[root] << 20) - size[root]).argsort(stable=True)]
+    root = root[((grid[root] << 20) - size[root]).argsort(stable=True)]
     rank = torch.empty_like(size)
     rank[root] = torch.arange(len(root), device=keys.device)
     by_color = ((rank[labels] << 20) + cells + COORDINATE_LIMIT).argsort(stable=True)
     counts = torch.zeros(grids.rows, dtype=torch.int64, device=keys.device)
-    counts.index_add_(0, of[root], torch.ones_like(root))
+    counts.index_add_(0, grid[root], torch.ones_like(root))
     return keys[by_color], offsets_of(size[root]), offsets_of(counts)
 
 
@@ -191,6 +194,69 @@ def single_colored_plain(grids: Grids) -> tuple[Tensor, Tensor]:
     differs = grids.cells != grids.cells[start + j]
     column_flags[(columns[grid] + j)[differs]] = False
     return row_flags, column_flags
+
+
+def keep_lines(grids: Grids, rows: Tensor, columns: Tensor) -> Grids:
+    """The grids with some of their rows and columns only."""
+    row_offsets, column_offsets = offsets_of(grids.height), offsets_of(grids.width)
+    height = totals(rows.to(torch.int64), row_offsets)
+    width = torch.where(height == 0, 0, totals(columns.to(torch.int64), column_offsets))
+    given = (grids.cells, grids.offsets, row_offsets, column_offsets, rows, columns)
+    cells = _call(loops.keep_lines, *given) if _compiled(grids.cells) else keep_lines_plain(grids, rows, columns)
+    return Grids(cells, offsets_of(height * width), height, width)
+
+
+def keep_lines_plain(grids: Grids, rows: Tensor, columns: Tensor) -> Tensor:
+    """The twin of `loops.keep_lines`."""
+    grid, (i, j) = owners(grids.offsets), places(grids)
+    row_offsets, column_offsets = offsets_of(grids.height), offsets_of(grids.width)
+    return grids.cells[rows[row_offsets[grid] + i] & columns[column_offsets[grid] + j]]
+
+
+def line_objects(grids: Grids, rows: Tensor, columns: Tensor) -> Lists:
+    """Some rows and columns of grids as objects."""
+    if not _compiled(grids.cells):
+        return line_objects_plain(grids, rows, columns)
+    given = (grids.cells, grids.offsets, offsets_of(grids.height), offsets_of(grids.width), rows, columns)
+    keys, offsets, lists = _call(loops.line_objects, *given)
+    return Lists(Patches(keys, offsets, PatchKind.OBJECT), lists, True)
+
+
+def line_objects_plain(grids: Grids, rows: Tensor, columns: Tensor) -> Lists:
+    """The twin of `loops.line_objects`."""
+    across, down = rows.nonzero()[:, 0], columns.nonzero()[:, 0]
+    row_offsets, column_offsets = offsets_of(grids.height), offsets_of(grids.width)
+    of_row, of_column = owners(row_offsets)[across], owners(column_offsets)[down]
+    i, j = across - row_offsets[of_row], down - column_offsets[of_column]
+    grid, by_grid = torch.cat([of_row, of_column]).sort(stable=True)
+    i, j = torch.cat([i, torch.zeros_like(j)])[by_grid], torch.cat([torch.zeros_like(i), j])[by_grid]
+    vertical = by_grid >= len(across)
+    offsets = offsets_of(torch.where(vertical, grids.height[grid], grids.width[grid]))
+    line = owners(offsets)
+    within = torch.arange(len(line), device=line.device) - offsets[line]
+    i, j, of = i[line] + within * vertical[line], j[line] + within * ~vertical[line], grid[line]
+    keys = key_of(i, j, grids.cells[grids.offsets[of] + i * grids.width[of] + j])
+    counts = torch.zeros_like(grids.height).index_add_(0, grid, torch.ones_like(grid))
+    lists = canonical(Lists(Patches(keys, offsets, PatchKind.OBJECT), offsets_of(counts), True))
+    assert lists is not None
+    return lists
+
+
+def looked_up(patches: Patches, grids: Grids) -> Patches:
+    """The cells of grids at the locations of patches; those outside are left out."""
+    given = (patches.keys, patches.offsets, grids.cells, grids.offsets, grids.height, grids.width)
+    keys, offsets = _call(loops.look_up, *given) if _compiled(grids.cells) else look_up_plain(*given)
+    return Patches(*sort_unique(keys, offsets), PatchKind.OBJECT)
+
+
+def look_up_plain(
+    keys: Tensor, offsets: Tensor, cells: Tensor, grid_offsets: Tensor, height: Tensor, width: Tensor
+) -> tuple[Tensor, Tensor]:
+    """The twin of `loops.look_up`."""
+    i, j, row = row_of(keys), column_of(keys), owners(offsets)
+    inside = (i >= 0) & (i < height[row]) & (j >= 0) & (j < width[row])
+    at = (grid_offsets[row] + i * width[row] + j)[inside]
+    return key_of(i[inside], j[inside], cells[at]), offsets_of(totals(inside.to(torch.int64), offsets))
 
 
 def occurring(grids: Grids, rows: Tensor, columns: Tensor, values: Tensor, steps: Tensor, offsets: Tensor) -> Patches:

@@ -7,7 +7,7 @@ the size of the largest row and are used again for every row.
 import numba
 import numpy as np
 
-from .columns import BIAS, BITS, COLOR_BIAS, COORDINATE_LIMIT
+from .columns import BIAS, BITS, COLOR_BIAS, COORDINATE_LIMIT, FIELD
 
 _jit = numba.njit(cache=True, nogil=True)
 
@@ -16,7 +16,10 @@ LIMIT = 100_000
 _POSITION = 17
 """Bits of a position in a row of at most `LIMIT` cells."""
 _TABLE = 1024
+"""The most colors that are counted in a table; a wider span is sorted."""
 _ORIGIN = (BIAS << BITS) | BIAS
+COMPONENTS, COLORS, GRIDS = 0, 1, 2
+"""What makes cells one object: that they are connected, that they have one color, or that they are of one grid."""
 
 
 @_jit
@@ -24,7 +27,7 @@ def _largest(offsets):
     largest = 0
     for row in range(len(offsets) - 1):
         largest = max(largest, offsets[row + 1] - offsets[row])
-    return largest
+    return min(largest, LIMIT)
 
 
 @_jit
@@ -46,145 +49,96 @@ def _hook(parent, a, b):
 
 
 @_jit
-def label(cells, offsets, width, background, without, univalued, diagonal):
-    """The connected component of every cell: the index of its first cell; -1 for background and for large grids.
+def group(cells, offsets, width, by, background, without, univalued, diagonal):
+    """Groups of the cells of every grid as objects in canonical order; none for large grids.
 
-    The nodes of the trees are horizontal runs of connected cells, by their first cell.
-    """
-    labels = np.full(len(cells), -1, np.int64)
-    parent = np.empty(min(_largest(offsets), LIMIT), np.int64)
-    for grid in range(len(offsets) - 1):
-        start, size, across = offsets[grid], offsets[grid + 1] - offsets[grid], width[grid]
-        if size == 0 or size > LIMIT:
-            continue
-        part, run = cells[start : start + size], labels[start : start + size]
-        one_color, corners, omit, omitted = univalued[grid], diagonal[grid], without[grid], background[grid]
-        if not one_color and not omit:
-            run[:] = start
-            continue
-        for line in range(0, size, across):
-            for at in range(line, line + across):
-                value = part[at]
-                if omit and value == omitted:
-                    continue
-                joined = at > line and run[at - 1] >= 0 and (not one_color or part[at - 1] == value)
-                if joined:
-                    run[at] = run[at - 1]
-                else:
-                    run[at] = parent[at] = at
-                if line == 0:
-                    continue
-                up = at - across
-                if run[up] >= 0 and (not one_color or part[up] == value):
-                    if not (joined and run[up - 1] == run[up]):
-                        _hook(parent, run[at], run[up])
-                elif corners:
-                    if at > line and not joined and run[up - 1] >= 0 and (not one_color or part[up - 1] == value):
-                        _hook(parent, run[at], run[up - 1])
-                    if at + 1 < line + across and run[up + 1] >= 0 and (not one_color or part[up + 1] == value):
-                        _hook(parent, run[at], run[up + 1])
-        for at in range(size):
-            if run[at] == at:
-                parent[at] = parent[parent[at]]
-        for at in range(size):
-            if run[at] >= 0:
-                run[at] = start + parent[run[at]]
-    return labels
+    All is done with runs: neighbours in a row that have one color. Objects do not overlap, so that a larger size, then
+    the smallest cell decide their order.
 
-
-@_jit
-def label_colors(cells, offsets, background, without):
-    """For every cell the index of the first one of its color in its grid; -1 for background."""
-    labels = np.full(len(cells), -1, np.int64)
-    table = np.full(_TABLE, -1, np.int64)
-    for grid in range(len(offsets) - 1):
-        start, end = offsets[grid], offsets[grid + 1]
-        if start == end:
-            continue
-        part = cells[start:end]
-        low, high = part.min(), part.max()
-        if high - low < _TABLE:
-            for at in range(start, end):
-                if table[cells[at] - low] < 0:
-                    table[cells[at] - low] = at
-                labels[at] = table[cells[at] - low]
-            table[: high - low + 1] = -1
-        else:
-            order = np.argsort(part, kind="mergesort")
-            for at in range(len(order)):
-                same = at > 0 and part[order[at]] == part[order[at - 1]]
-                labels[start + order[at]] = labels[start + order[at - 1]] if same else start + order[at]
-        if without[grid]:
-            for at in range(start, end):
-                if cells[at] == background[grid]:
-                    labels[at] = -1
-    return labels
-
-
-@_jit
-def group(cells, offsets, width, labels):
-    """Cells with one label as one object, the objects of every grid in canonical order.
-
-    Objects do not overlap, so that a larger size, then the smallest cell decide. A label is the index of one of its
-    cells; those of large grids are left out.
+    Args:
+        by: `COMPONENTS`, which hook runs to those that touch them; `COLORS`, or `GRIDS` for one object per grid.
 
     Returns:
         The keys of all objects, where objects begin, and where grids begin among the objects.
     """
-    largest = min(_largest(offsets), LIMIT)
+    largest = _largest(offsets)
     keys, object_offsets = np.empty(len(cells), np.int64), np.empty(len(cells) + 1, np.int64)
     list_offsets = np.zeros(len(offsets), np.int64)
-    sizes, places = np.zeros(largest, np.int64), np.empty(largest, np.int64)
-    row_keys, row_roots, ranks = np.empty(largest, np.int64), np.empty(largest, np.int64), np.empty(largest, np.int64)
+    run_keys, ranks = np.empty(largest, np.int64), np.empty(largest, np.int64)
+    begin, end, parent = np.empty(largest, np.int32), np.empty(largest, np.int32), np.empty(largest, np.int32)
+    sizes, places, order = np.zeros(largest, np.int64), np.empty(largest, np.int64), np.empty(largest, np.int64)
     table = np.zeros(_TABLE + 1, np.int64)
     made = objects = object_offsets[0] = 0
     for grid in range(len(offsets) - 1):
         start, size, across = offsets[grid], offsets[grid + 1] - offsets[grid], width[grid]
-        if size > LIMIT:
-            size = 0
+        omit, omitted, reach = without[grid], background[grid], 1 if diagonal[grid] else 0
+        hooks, by_color = by == COMPONENTS, by != COMPONENTS or univalued[grid]
+        count = above = above_end = 0
         low = high = np.int64(0)
-        mixed, members = False, 0
-        for at in range(start, start + size):
-            if labels[at] >= 0:
-                value = cells[at]
-                if members == 0:
-                    low = high = value
-                low, high = min(low, value), max(high, value)
-                mixed |= value != cells[labels[at]]
-                sizes[labels[at] - start] += 1
-                members += 1
-        by_table = mixed and high - low < _TABLE
-        if by_table:
-            for at in range(start, start + size):
-                if labels[at] >= 0:
-                    table[cells[at] - low + 1] += 1
+        for i in range(0 if size == 0 or size > LIMIT else size // across):
+            line, line_begin, j = start + i * across, count, 0
+            while j < across:
+                value, after = cells[line + j], j + 1
+                while after < across and cells[line + after] == value:
+                    after += 1
+                if not (omit and value == omitted):
+                    run_keys[count] = ((value + COLOR_BIAS) << (2 * BITS)) + (i << BITS) + j + _ORIGIN
+                    begin[count], end[count], parent[count] = j, after, count
+                    low, high = (min(low, value), max(high, value)) if count else (value, value)
+                    if hooks:
+                        if not by_color and count > line_begin and end[count - 1] == j:
+                            _hook(parent, count, count - 1)
+                        while above < above_end and end[above] <= j - reach:
+                            above += 1
+                        other = above
+                        while other < above_end and begin[other] < after + reach:
+                            if not by_color or (run_keys[other] ^ run_keys[count]) >> (2 * BITS) == 0:
+                                _hook(parent, count, other)
+                            other += 1
+                    count += 1
+                j = after
+            above, above_end = line_begin, count
+        small = high - low < _TABLE
+        if by == GRIDS:
+            parent[:count] = 0
+        elif by == COLORS and small:
+            table[: high - low + 1] = -1
+            for run in range(count):
+                color = (run_keys[run] >> (2 * BITS)) - COLOR_BIAS - low
+                if table[color] < 0:
+                    table[color] = run
+                parent[run] = table[color]
+            table[: high - low + 1] = 0
+        elif by == COLORS:
+            order[:count] = np.argsort(run_keys[:count])
+            for at in range(1, count):
+                run, before = order[at], order[at - 1]
+                if (run_keys[run] ^ run_keys[before]) >> (2 * BITS) == 0:
+                    parent[run] = parent[before]
+        mixed = False
+        for run in range(count):
+            root = parent[run] = parent[parent[run]]
+            sizes[root] += end[run] - begin[run]
+            mixed |= (run_keys[run] ^ run_keys[root]) >> (2 * BITS) != 0
+            order[run] = run
+        if mixed and small:
+            for run in range(count):
+                table[(run_keys[run] >> (2 * BITS)) - COLOR_BIAS - low + 1] += 1
             for color in range(1, high - low + 1):
                 table[color] += table[color - 1]
-        count = 0
-        i = j = 0
-        for at in range(start, start + size):
-            if labels[at] >= 0:
-                place = count
-                if by_table:
-                    place = table[cells[at] - low]
-                    table[cells[at] - low] += 1
-                row_keys[place] = ((cells[at] + COLOR_BIAS) << (2 * BITS)) + (i << BITS) + j + _ORIGIN
-                row_roots[place] = labels[at] - start
-                count += 1
-            j += 1
-            if j == across:
-                i, j = i + 1, 0
-        if by_table:
+            for run in range(count):
+                color = (run_keys[run] >> (2 * BITS)) - COLOR_BIAS - low
+                order[table[color]] = run
+                table[color] += 1
             table[: high - low + 2] = 0
         elif mixed:
-            order = np.argsort(row_keys[:count], kind="mergesort")
-            row_keys[:count] = row_keys[:count][order]
-            row_roots[:count] = row_roots[:count][order]
+            order[:count] = np.argsort(run_keys[:count])
         number = 0
         for at in range(count):
-            root = row_roots[at]
+            run = order[at]
+            root = parent[run]
             if sizes[root] > 0:
-                color = (row_keys[at] >> (2 * BITS)) - COLOR_BIAS + COORDINATE_LIMIT
+                color = (run_keys[run] >> (2 * BITS)) - COLOR_BIAS + COORDINATE_LIMIT
                 ranks[number] = ((LIMIT - sizes[root]) << (18 + _POSITION)) | (color << _POSITION) | at
                 places[root] = sizes[root]
                 sizes[root] = 0
@@ -192,14 +146,18 @@ def group(cells, offsets, width, labels):
         if number > 1:
             ranks[:number].sort()
         for rank in range(number):
-            root = row_roots[ranks[rank] & ((1 << _POSITION) - 1)]
+            root = parent[order[ranks[rank] & ((1 << _POSITION) - 1)]]
             places[root], made = made, made + places[root]
             objects += 1
             object_offsets[objects] = made
         for at in range(count):
-            root = row_roots[at]
-            keys[places[root]] = row_keys[at]
-            places[root] += 1
+            run = order[at]
+            root, key = parent[run], run_keys[run]
+            length = end[run] - begin[run]
+            place = places[root]
+            for step in range(length):
+                keys[place + step] = key + step
+            places[root] = place + length
         list_offsets[grid + 1] = objects
     return keys[:made].copy(), object_offsets[: objects + 1].copy(), list_offsets
 
@@ -212,24 +170,29 @@ def count_colors(colors, offsets):
     table = np.zeros(_TABLE, np.int64)
     made = 0
     for row in range(len(offsets) - 1):
-        part = colors[offsets[row] : offsets[row + 1]]
-        if len(part):
-            low, high = part.min(), part.max()
-            if high - low < _TABLE:
-                for color in part:
-                    table[color - low] += 1
-                for color in range(high - low + 1):
-                    if table[color]:
-                        distinct[made], counts[made] = color + low, table[color]
-                        table[color] = 0
-                        made += 1
-            else:
-                part = np.sort(part)
-                for at in range(len(part)):
-                    if at == 0 or part[at] != part[at - 1]:
-                        distinct[made], counts[made] = part[at], 0
-                        made += 1
-                    counts[made - 1] += 1
+        at, end, high = offsets[row], offsets[row + 1], np.int64(-1)
+        while at < end:
+            value, after = colors[at], at + 1
+            while after < end and colors[after] == value:
+                after += 1
+            if not 0 <= value < _TABLE:
+                break
+            table[value] += after - at
+            high = max(high, value)
+            at = after
+        if at == end:
+            for color in range(high + 1):
+                if table[color]:
+                    distinct[made], counts[made] = color, table[color]
+                    made += 1
+        else:
+            part = np.sort(colors[offsets[row] : end])
+            for at in range(len(part)):
+                if at == 0 or part[at] != part[at - 1]:
+                    distinct[made], counts[made] = part[at], 0
+                    made += 1
+                counts[made - 1] += 1
+        table[: high + 1] = 0
         starts[row + 1] = made
     return distinct[:made].copy(), counts[:made].copy(), starts
 
@@ -253,22 +216,101 @@ def locate(cells, offsets, width, value, every):
 
 
 @_jit
+def look_up(keys, offsets, cells, grid_offsets, height, width):
+    """The cells of grids at the locations of patches, those outside left out, in the order of the patches."""
+    found, starts = np.empty(len(keys), np.int64), np.zeros(len(offsets), np.int64)
+    made = 0
+    for row in range(len(offsets) - 1):
+        for at in range(offsets[row], offsets[row + 1]):
+            i, j = (keys[at] >> BITS & FIELD) - BIAS, (keys[at] & FIELD) - BIAS
+            if 0 <= i < height[row] and 0 <= j < width[row]:
+                color = cells[grid_offsets[row] + i * width[row] + j]
+                found[made] = ((color + COLOR_BIAS) << (2 * BITS)) + (i << BITS) + j + _ORIGIN
+                made += 1
+        starts[row + 1] = made
+    return found[:made].copy(), starts
+
+
+@_jit
 def single_colored(cells, offsets, row_offsets, column_offsets):
     """Whether the lines of every grid have one color: all rows of all grids, and all columns of all grids."""
     rows, columns = np.ones(row_offsets[-1], np.bool_), np.ones(column_offsets[-1], np.bool_)
     for grid in range(len(offsets) - 1):
         start, down, along = offsets[grid], row_offsets[grid], column_offsets[grid]
         height, width = row_offsets[grid + 1] - down, column_offsets[grid + 1] - along
-        if width == 0:
-            rows[down : down + height] = False
         for i in range(height):
+            same = width > 0
             for j in range(width):
                 value = cells[start + i * width + j]
-                if value != cells[start + i * width]:
-                    rows[down + i] = False
-                if value != cells[start + j]:
-                    columns[along + j] = False
+                same &= value == cells[start + i * width]
+                columns[along + j] &= value == cells[start + j]
+            rows[down + i] = same
     return rows, columns
+
+
+@_jit
+def keep_lines(cells, offsets, row_offsets, column_offsets, rows, columns):
+    """The cells of grids that are in rows and in columns to keep."""
+    kept = np.empty(len(cells), np.int64)
+    made = 0
+    for grid in range(len(offsets) - 1):
+        down, along, end = row_offsets[grid], column_offsets[grid], column_offsets[grid + 1]
+        for i in range(row_offsets[grid + 1] - down):
+            if rows[down + i]:
+                line = offsets[grid] + i * (end - along)
+                for j in range(end - along):
+                    if columns[along + j]:
+                        kept[made] = cells[line + j]
+                        made += 1
+    return kept[:made].copy()
+
+
+@_jit
+def line_objects(cells, offsets, row_offsets, column_offsets, rows, columns):
+    """Rows and columns of grids as objects in canonical order, all that flags name.
+
+    Of lines of one size and one color, the one with the smaller first cell comes first; of the two lines that begin in
+    the upper left corner, the row does.
+    """
+    total = lines = 0
+    for grid in range(len(offsets) - 1):
+        height, width = row_offsets[grid + 1] - row_offsets[grid], column_offsets[grid + 1] - column_offsets[grid]
+        across, down = 0, 0
+        for at in range(row_offsets[grid], row_offsets[grid + 1]):
+            across += rows[at]
+        for at in range(column_offsets[grid], column_offsets[grid + 1]):
+            down += columns[at]
+        total += across * width + down * height
+        lines += across + down
+    keys, line_offsets = np.empty(total, np.int64), np.zeros(lines + 1, np.int64)
+    list_offsets = np.zeros(len(offsets), np.int64)
+    ranks = np.empty(lines, np.int64)
+    made = count = 0
+    for grid in range(len(offsets) - 1):
+        start, down, along = offsets[grid], row_offsets[grid], column_offsets[grid]
+        height, width, begin = row_offsets[grid + 1] - down, column_offsets[grid + 1] - along, count
+        size = offsets[grid + 1] - start  # the column of a grid of one cell is its row
+        for number in range(height + width):
+            row = number == 0 or number > width  # the first row, all columns, the other rows
+            i, j = (max(number - width, 0), 0) if row else (0, number - 1)
+            if rows[down + i] if row else columns[along + j] and size > 1:
+                color, length = cells[start + i * width + j] + COORDINATE_LIMIT, width if row else height
+                ranks[count] = ((LIMIT - min(length, LIMIT)) << 36) | (color << 18) | number
+                count += 1
+        ranks[begin:count].sort()
+        for at in range(begin, count):
+            number = ranks[at] & ((1 << 18) - 1)
+            row = number == 0 or number > width
+            i, j = (max(number - width, 0), 0) if row else (0, number - 1)
+            color, step = cells[start + i * width + j], 1 if row else 1 << BITS
+            key = ((color + COLOR_BIAS) << (2 * BITS)) + (i << BITS) + j + _ORIGIN
+            for _ in range(width if row else height):
+                keys[made] = key
+                key += step
+                made += 1
+            line_offsets[at + 1] = made
+        list_offsets[grid + 1] = count
+    return keys[:made].copy(), line_offsets[: count + 1].copy(), list_offsets
 
 
 @_jit

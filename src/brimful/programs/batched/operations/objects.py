@@ -9,7 +9,20 @@ from torch import Tensor
 
 from ...execution.failures import Category
 from ...vocabulary.bound import ELEMENTS
-from ..cells import LIMIT, color_labels, extreme_color, grouped, labels, located, occurring, places, single_colored
+from ..cells import (
+    COLORS,
+    COMPONENTS,
+    GRIDS,
+    LIMIT,
+    extreme_color,
+    grouped,
+    keep_lines,
+    line_objects,
+    located,
+    looked_up,
+    occurring,
+    single_colored,
+)
 from ..columns import (
     Column,
     Grids,
@@ -19,13 +32,12 @@ from ..columns import (
     PatchKind,
     color_of,
     column_of,
-    key_of,
     offsets_of,
     owners,
     row_of,
 )
 from ..kernels import Computed, batched
-from ..segments import any_of, canonical, maxima, minima, sort_unique, totals
+from ..segments import any_of, canonical, maxima, minima, totals
 from .colors import smallest_color
 
 
@@ -45,18 +57,18 @@ def objects(machine: Any, grid: Column, univalued: Any, diagonal: Any, without_b
         return None
     without = without_bg.values != 0
     background = extreme_color(grid.cells, grid.offsets, True)
-    parts = labels(grid, background, without, univalued.values != 0, diagonal.values != 0)
+    column = grouped(grid, COMPONENTS, background, without, univalued.values != 0, diagonal.values != 0)
     no_color = without & (grid.offsets.diff() == 0)
     failed = torch.where(no_color, int(Category.VALUE), torch.where(grid.height == 0, int(Category.INDEX), 0))
-    return Computed(grouped(grid, parts), failed.to(torch.int8), _large(grid))
+    return Computed(column, failed.to(torch.int8), _large(grid))
 
 
 @batched("partition")
 def partition(machine: Any, grid: Column) -> Computed | None:
     if not isinstance(grid, Grids):
         return None
-    everything = torch.zeros(grid.rows, dtype=torch.bool, device=grid.cells.device)
-    return Computed(grouped(grid, color_labels(grid, grid.height, everything)), None, _large(grid))
+    nothing = torch.zeros_like(grid.height, dtype=torch.bool)
+    return Computed(grouped(grid, COLORS, grid.height, nothing, nothing, nothing), None, _large(grid))
 
 
 @batched("fgpartition")
@@ -64,15 +76,17 @@ def fgpartition(machine: Any, grid: Column) -> Computed | None:
     if not isinstance(grid, Grids):
         return None
     background = extreme_color(grid.cells, grid.offsets, True)
-    parts = color_labels(grid, background, torch.ones_like(background, dtype=torch.bool))
-    return Computed(grouped(grid, parts), _failure(grid.offsets.diff() == 0, Category.VALUE), _large(grid))
+    every = torch.ones_like(background, dtype=torch.bool)
+    column = grouped(grid, COLORS, background, every, every, every)
+    return Computed(column, _failure(grid.offsets.diff() == 0, Category.VALUE), _large(grid))
 
 
 @batched("asobject")
 def asobject(machine: Any, grid: Column) -> Computed | None:
     if not isinstance(grid, Grids):
         return None
-    whole = grouped(grid, torch.repeat_interleave(grid.offsets[:-1], grid.offsets.diff()))
+    nothing = torch.zeros_like(grid.height, dtype=torch.bool)
+    whole = grouped(grid, GRIDS, grid.height, nothing, nothing, nothing)
     assert isinstance(whole.elements, Patches)
     offsets = whole.elements.offsets[whole.offsets]  # one object per grid, none for a grid without cells
     return Computed(Patches(whole.elements.keys, offsets, PatchKind.OBJECT), None, _large(grid))
@@ -94,12 +108,7 @@ def ofcolor(machine: Any, grid: Column, value: Column) -> Computed | None:
 def toobject(machine: Any, patch: Column, grid: Column) -> Computed | None:
     if not isinstance(grid, Grids) or not isinstance(patch, Patches):
         return None
-    i, j, row = row_of(patch.keys), column_of(patch.keys), owners(patch.offsets)
-    inside = (i >= 0) & (i < grid.height[row]) & (j >= 0) & (j < grid.width[row])
-    at = (grid.offsets[row] + i * grid.width[row] + j)[inside]
-    keys = key_of(i[inside], j[inside], grid.cells[at])
-    keys, offsets = sort_unique(keys, offsets_of(totals(inside.to(torch.int64), patch.offsets)))
-    return Computed(Patches(keys, offsets, PatchKind.OBJECT), _failure(grid.height == 0, Category.INDEX))
+    return Computed(looked_up(patch, grid), _failure(grid.height == 0, Category.INDEX))
 
 
 @batched("occurrences")
@@ -123,45 +132,18 @@ def occurrences(machine: Any, grid: Column, obj: Column) -> Computed | None:
 
 @batched("frontiers")
 def frontiers(machine: Any, grid: Column) -> Computed | None:
-    """Rows and columns are all different sets, but for a grid of one cell."""
     if not isinstance(grid, Grids):
         return None
-    row_flags, column_flags = single_colored(grid)
-    column_flags &= ~torch.repeat_interleave((grid.height == 1) & (grid.width == 1), grid.width)
-    rows, columns = row_flags.nonzero()[:, 0], column_flags.nonzero()[:, 0]
-    row_offsets, column_offsets = offsets_of(grid.height), offsets_of(grid.width)
-    of_row = torch.repeat_interleave(torch.arange(grid.rows, device=rows.device), grid.height)[rows]
-    of_column = torch.repeat_interleave(torch.arange(grid.rows, device=rows.device), grid.width)[columns]
-    i, j = rows - row_offsets[of_row], columns - column_offsets[of_column]
-    owner, by_grid = torch.cat([of_row, of_column]).sort(stable=True)
-    zero = torch.zeros_like
-    start_i, start_j = torch.cat([i, zero(j)])[by_grid], torch.cat([zero(i), j])[by_grid]
-    down = by_grid >= len(rows)
-    length = torch.where(down, grid.height[owner], grid.width[owner])
-    offsets = offsets_of(length)
-    line = owners(offsets)
-    within = torch.arange(len(line), device=rows.device) - offsets[line]
-    i, j = start_i[line] + within * down[line], start_j[line] + within * ~down[line]
-    of = owner[line]
-    keys = key_of(i, j, grid.cells[grid.offsets[of] + i * grid.width[of] + j])
-    counts = torch.zeros_like(grid.height).index_add_(0, owner, torch.ones_like(owner))
-    lists = canonical(Lists(Patches(keys, offsets, PatchKind.OBJECT), offsets_of(counts), True))
-    assert lists is not None
-    return Computed(lists, _failure(grid.height == 0, Category.INDEX), _large(grid))
+    column = line_objects(grid, *single_colored(grid))
+    return Computed(column, _failure(grid.height == 0, Category.INDEX), _large(grid))
 
 
 @batched("compress")
 def compress(machine: Any, grid: Column) -> Computed | None:
     if not isinstance(grid, Grids):
         return None
-    row_flags, column_flags = single_colored(grid)
-    row_offsets, column_offsets = offsets_of(grid.height), offsets_of(grid.width)
-    height = totals((~row_flags).to(torch.int64), row_offsets)
-    width = totals((~column_flags).to(torch.int64), column_offsets)
-    of, (i, j) = owners(grid.offsets), places(grid)
-    keep = ~(row_flags[row_offsets[of] + i] | column_flags[column_offsets[of] + j])
-    width = torch.where(height == 0, 0, width)
-    return Computed(Grids(grid.cells[keep], offsets_of(height * width), height, width))
+    rows, columns = single_colored(grid)
+    return Computed(keep_lines(grid, ~rows, ~columns))
 
 
 def _chosen(lists: Lists, keep: Tensor) -> Column | None:
