@@ -50,8 +50,10 @@ def places(grids: Grids) -> tuple[Tensor, Tensor]:
     return i, within - i * width
 
 
-def grouped(grids: Grids, by: int, background: Tensor, without: Tensor, univalued: Tensor, diagonal: Tensor) -> Lists:
-    """Cells of grids as objects; large grids have none.
+def grouped(
+    grids: Grids, by: int, background: Tensor, without: Tensor, univalued: Tensor, diagonal: Tensor
+) -> tuple[Lists, Tensor]:
+    """Cells of grids as objects, and the grids that are left out: large ones, and those with a wide span of colors.
 
     Args:
         grids: the grids.
@@ -61,18 +63,22 @@ def grouped(grids: Grids, by: int, background: Tensor, without: Tensor, univalue
     """
     if _compiled(grids.cells):
         given = (grids.cells, grids.offsets, grids.width, by, background, without, univalued, diagonal)
-        keys, offsets, lists = _call(loops.group, *given)
+        keys, offsets, lists, left_out = _call(loops.group, *given)
     else:
-        keys, offsets, lists = group_plain(grids, by, background, without, univalued, diagonal)
-    return Lists(Patches(keys, offsets, PatchKind.OBJECT), lists, True)
+        keys, offsets, lists, left_out = group_plain(grids, by, background, without, univalued, diagonal)
+    return Lists(Patches(keys, offsets, PatchKind.OBJECT), lists, True), left_out
 
 
 def group_plain(
     grids: Grids, by: int, background: Tensor, without: Tensor, univalued: Tensor, diagonal: Tensor
-) -> tuple[Tensor, Tensor, Tensor]:
-    """The twin of `loops.group`: a label for every cell, the index of the first cell of its object; then sorted."""
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """The twin of `loops.group`: a label for every cell, the index of the first cell of its object; then sorted.
+
+    It needs no table of colors, so that only large grids are left out.
+    """
     grid = owners(grids.offsets)
-    present = ~(without[grid] & (grids.cells == background[grid])) & (grids.offsets.diff() <= LIMIT)[grid]
+    left_out = grids.offsets.diff() > LIMIT
+    present = ~(without[grid] & (grids.cells == background[grid])) & ~left_out[grid]
     if by == COMPONENTS:
         labels = _component(grids, grid, present, univalued[grid], diagonal[grid])
     else:
@@ -80,7 +86,7 @@ def group_plain(
         index = torch.arange(len(grid), device=grid.device)
         _, same = of.unique(return_inverse=True)
         labels = torch.full_like(index, len(index)).scatter_reduce(0, same, index, "amin")[same]
-    return _sorted_objects(grids, grid, labels, present.nonzero()[:, 0])
+    return *_sorted_objects(grids, grid, labels, present.nonzero()[:, 0]), left_out
 
 
 def _component(grids: Grids, grid: Tensor, present: Tensor, one_color: Tensor, corners: Tensor) -> Tensor:

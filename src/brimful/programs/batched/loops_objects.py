@@ -15,8 +15,8 @@ LIMIT = 100_000
 """The most cells of a grid here; larger ones run sequentially, where the bound on size decides."""
 _POSITION = 17
 """Bits of a position in a row of at most `LIMIT` cells."""
-_TABLE = 1024
-"""The most colors that are counted in a table; a wider span is sorted."""
+TABLE = 1024
+"""The colors, from the lowest one of a grid, that are counted in a table."""
 _ORIGIN = (BIAS << BITS) | BIAS
 COMPONENTS, COLORS, GRIDS = 0, 1, 2
 """What makes cells one object: that they are connected, that they have one color, or that they are of one grid."""
@@ -49,117 +49,153 @@ def _hook(parent, a, b):
 
 
 @_jit
-def group(cells, offsets, width, by, background, without, univalued, diagonal):
-    """Groups of the cells of every grid as objects in canonical order; none for large grids.
+def _find_runs(cells, start, height, width, omit, omitted, hooks, by_color, reach, run_keys, begin, end, parent):
+    """The runs of one grid, and their trees: neighbours in a row that have one color, hooked to those they touch.
 
-    All is done with runs: neighbours in a row that have one color. Objects do not overlap, so that a larger size, then
-    the smallest cell decide their order.
+    Returns:
+        How many there are, and the lowest and the highest color.
+    """
+    count = above = above_end = 0
+    low = high = np.int64(0)
+    for i in range(height):
+        line, line_begin, j = start + i * width, count, 0
+        while j < width:
+            value, after = cells[line + j], j + 1
+            while after < width and cells[line + after] == value:
+                after += 1
+            if not (omit and value == omitted):
+                run_keys[count] = ((value + COLOR_BIAS) << (2 * BITS)) + (i << BITS) + j + _ORIGIN
+                begin[count], end[count], parent[count] = j, after, count
+                low, high = (min(low, value), max(high, value)) if count else (value, value)
+                if hooks:
+                    if not by_color and count > line_begin and end[count - 1] == j:
+                        _hook(parent, count, count - 1)
+                    while above < above_end and end[above] <= j - reach:
+                        above += 1
+                    other = above
+                    while other < above_end and begin[other] < after + reach:
+                        if not by_color or _same_color(run_keys[other], run_keys[count]):
+                            _hook(parent, count, other)
+                        other += 1
+                count += 1
+            j = after
+        above, above_end = line_begin, count
+    return count, low, high
+
+
+@_jit
+def _same_color(key, other):
+    return (key ^ other) >> (2 * BITS) == 0
+
+
+@_jit
+def _sort_runs(run_keys, parent, count, low, high, table, order):
+    """The runs of one grid in ascending order where objects have several colors, else row by row."""
+    mixed = False
+    for run in range(count):
+        order[run] = run
+        mixed |= not _same_color(run_keys[run], run_keys[parent[run]])
+    if not mixed:
+        return
+    for run in range(count):
+        table[(run_keys[run] >> (2 * BITS)) - COLOR_BIAS - low + 1] += 1
+    for color in range(1, high - low + 1):
+        table[color] += table[color - 1]
+    for run in range(count):
+        color = (run_keys[run] >> (2 * BITS)) - COLOR_BIAS - low
+        order[table[color]] = run
+        table[color] += 1
+    table[: high - low + 2] = 0
+
+
+@_jit
+def _hook_colors(run_keys, parent, count, low, high, table):
+    """Makes all runs of one color one tree."""
+    table[: high - low + 1] = -1
+    for run in range(count):
+        color = (run_keys[run] >> (2 * BITS)) - COLOR_BIAS - low
+        if table[color] < 0:
+            table[color] = run
+        parent[run] = table[color]
+    table[: high - low + 1] = 0
+
+
+@_jit
+def _rank_objects(run_keys, parent, order, count, sizes, places, ranks):
+    """The objects of one grid in canonical order, each as the position of its first run; `places` gets their sizes."""
+    number = 0
+    for at in range(count):
+        run = order[at]
+        root = parent[run]
+        if sizes[root] > 0:
+            color = (run_keys[run] >> (2 * BITS)) - COLOR_BIAS + COORDINATE_LIMIT
+            ranks[number] = ((LIMIT - sizes[root]) << (18 + _POSITION)) | (color << _POSITION) | at
+            places[root] = sizes[root]
+            sizes[root] = 0
+            number += 1
+    if number > 1:
+        ranks[:number].sort()
+    for rank in range(number):
+        ranks[rank] &= (1 << _POSITION) - 1
+    return number
+
+
+@_jit
+def group(cells, offsets, width, by, background, without, univalued, diagonal):
+    """Groups of the cells of every grid as objects in canonical order.
+
+    Objects do not overlap, so that a larger size, then the smallest cell decide their order.
 
     Args:
         by: `COMPONENTS`, which hook runs to those that touch them; `COLORS`, or `GRIDS` for one object per grid.
 
     Returns:
-        The keys of all objects, where objects begin, and where grids begin among the objects.
+        The keys of all objects, where objects begin, where grids begin among the objects, and the grids that are left
+        out, since they are large, or have more colors than the table.
     """
     largest = _largest(offsets)
     keys, object_offsets = np.empty(len(cells), np.int64), np.empty(len(cells) + 1, np.int64)
-    list_offsets = np.zeros(len(offsets), np.int64)
+    list_offsets, left_out = np.zeros(len(offsets), np.int64), np.zeros(len(offsets) - 1, np.bool_)
     run_keys, ranks = np.empty(largest, np.int64), np.empty(largest, np.int64)
-    begin, end, parent = np.empty(largest, np.int32), np.empty(largest, np.int32), np.empty(largest, np.int32)
+    begin, end, parent = np.empty(largest, np.int64), np.empty(largest, np.int64), np.empty(largest, np.int64)
     sizes, places, order = np.zeros(largest, np.int64), np.empty(largest, np.int64), np.empty(largest, np.int64)
-    table = np.zeros(_TABLE + 1, np.int64)
+    table = np.zeros(TABLE + 1, np.int64)
     made = objects = object_offsets[0] = 0
     for grid in range(len(offsets) - 1):
         start, size, across = offsets[grid], offsets[grid + 1] - offsets[grid], width[grid]
-        omit, omitted, reach = without[grid], background[grid], 1 if diagonal[grid] else 0
-        hooks, by_color = by == COMPONENTS, by != COMPONENTS or univalued[grid]
-        count = above = above_end = 0
-        low = high = np.int64(0)
-        for i in range(0 if size == 0 or size > LIMIT else size // across):
-            line, line_begin, j = start + i * across, count, 0
-            while j < across:
-                value, after = cells[line + j], j + 1
-                while after < across and cells[line + after] == value:
-                    after += 1
-                if not (omit and value == omitted):
-                    run_keys[count] = ((value + COLOR_BIAS) << (2 * BITS)) + (i << BITS) + j + _ORIGIN
-                    begin[count], end[count], parent[count] = j, after, count
-                    low, high = (min(low, value), max(high, value)) if count else (value, value)
-                    if hooks:
-                        if not by_color and count > line_begin and end[count - 1] == j:
-                            _hook(parent, count, count - 1)
-                        while above < above_end and end[above] <= j - reach:
-                            above += 1
-                        other = above
-                        while other < above_end and begin[other] < after + reach:
-                            if not by_color or (run_keys[other] ^ run_keys[count]) >> (2 * BITS) == 0:
-                                _hook(parent, count, other)
-                            other += 1
-                    count += 1
-                j = after
-            above, above_end = line_begin, count
-        small = high - low < _TABLE
-        if by == GRIDS:
+        left_out[grid] = size > LIMIT
+        list_offsets[grid + 1] = objects
+        if size == 0 or size > LIMIT:
+            continue
+        one_color, reach = univalued[grid], 1 if diagonal[grid] else 0
+        trees = (by == COMPONENTS, one_color, reach, run_keys, begin, end, parent)
+        count, low, high = _find_runs(cells, start, size // across, across, without[grid], background[grid], *trees)
+        if high - low >= TABLE:
+            left_out[grid] = True
+            continue
+        if by == COLORS:
+            _hook_colors(run_keys, parent, count, low, high, table)
+        elif by == GRIDS:
             parent[:count] = 0
-        elif by == COLORS and small:
-            table[: high - low + 1] = -1
-            for run in range(count):
-                color = (run_keys[run] >> (2 * BITS)) - COLOR_BIAS - low
-                if table[color] < 0:
-                    table[color] = run
-                parent[run] = table[color]
-            table[: high - low + 1] = 0
-        elif by == COLORS:
-            order[:count] = np.argsort(run_keys[:count])
-            for at in range(1, count):
-                run, before = order[at], order[at - 1]
-                if (run_keys[run] ^ run_keys[before]) >> (2 * BITS) == 0:
-                    parent[run] = parent[before]
-        mixed = False
         for run in range(count):
             root = parent[run] = parent[parent[run]]
             sizes[root] += end[run] - begin[run]
-            mixed |= (run_keys[run] ^ run_keys[root]) >> (2 * BITS) != 0
-            order[run] = run
-        if mixed and small:
-            for run in range(count):
-                table[(run_keys[run] >> (2 * BITS)) - COLOR_BIAS - low + 1] += 1
-            for color in range(1, high - low + 1):
-                table[color] += table[color - 1]
-            for run in range(count):
-                color = (run_keys[run] >> (2 * BITS)) - COLOR_BIAS - low
-                order[table[color]] = run
-                table[color] += 1
-            table[: high - low + 2] = 0
-        elif mixed:
-            order[:count] = np.argsort(run_keys[:count])
-        number = 0
-        for at in range(count):
-            run = order[at]
-            root = parent[run]
-            if sizes[root] > 0:
-                color = (run_keys[run] >> (2 * BITS)) - COLOR_BIAS + COORDINATE_LIMIT
-                ranks[number] = ((LIMIT - sizes[root]) << (18 + _POSITION)) | (color << _POSITION) | at
-                places[root] = sizes[root]
-                sizes[root] = 0
-                number += 1
-        if number > 1:
-            ranks[:number].sort()
+        _sort_runs(run_keys, parent, count, low, high, table, order)
+        number = _rank_objects(run_keys, parent, order, count, sizes, places, ranks)
         for rank in range(number):
-            root = parent[order[ranks[rank] & ((1 << _POSITION) - 1)]]
+            root = parent[order[ranks[rank]]]
             places[root], made = made, made + places[root]
             objects += 1
             object_offsets[objects] = made
         for at in range(count):
             run = order[at]
-            root, key = parent[run], run_keys[run]
-            length = end[run] - begin[run]
+            root, key, length = parent[run], run_keys[run], end[run] - begin[run]
             place = places[root]
             for step in range(length):
                 keys[place + step] = key + step
             places[root] = place + length
         list_offsets[grid + 1] = objects
-    return keys[:made].copy(), object_offsets[: objects + 1].copy(), list_offsets
+    return keys[:made].copy(), object_offsets[: objects + 1].copy(), list_offsets, left_out
 
 
 @_jit
@@ -167,7 +203,7 @@ def count_colors(colors, offsets):
     """The colors of every row in ascending order, how often each is there, and where rows then begin."""
     distinct, counts = np.empty(len(colors), np.int64), np.empty(len(colors), np.int64)
     starts = np.zeros(len(offsets), np.int64)
-    table = np.zeros(_TABLE, np.int64)
+    table = np.zeros(TABLE, np.int64)
     made = 0
     for row in range(len(offsets) - 1):
         at, end, high = offsets[row], offsets[row + 1], np.int64(-1)
@@ -175,7 +211,7 @@ def count_colors(colors, offsets):
             value, after = colors[at], at + 1
             while after < end and colors[after] == value:
                 after += 1
-            if not 0 <= value < _TABLE:
+            if not 0 <= value < TABLE:
                 break
             table[value] += after - at
             high = max(high, value)

@@ -57,10 +57,10 @@ def objects(machine: Any, grid: Column, univalued: Any, diagonal: Any, without_b
         return None
     without = without_bg.values != 0
     background = extreme_color(grid.cells, grid.offsets, True)
-    column = grouped(grid, COMPONENTS, background, without, univalued.values != 0, diagonal.values != 0)
+    column, left_out = grouped(grid, COMPONENTS, background, without, univalued.values != 0, diagonal.values != 0)
     no_color = without & (grid.offsets.diff() == 0)
     failed = torch.where(no_color, int(Category.VALUE), torch.where(grid.height == 0, int(Category.INDEX), 0))
-    return Computed(column, failed.to(torch.int8), _large(grid))
+    return Computed(column, failed.to(torch.int8), left_out)
 
 
 @batched("partition")
@@ -68,7 +68,8 @@ def partition(machine: Any, grid: Column) -> Computed | None:
     if not isinstance(grid, Grids):
         return None
     nothing = torch.zeros_like(grid.height, dtype=torch.bool)
-    return Computed(grouped(grid, COLORS, grid.height, nothing, nothing, nothing), None, _large(grid))
+    column, left_out = grouped(grid, COLORS, grid.height, nothing, nothing, nothing)
+    return Computed(column, None, left_out)
 
 
 @batched("fgpartition")
@@ -77,8 +78,8 @@ def fgpartition(machine: Any, grid: Column) -> Computed | None:
         return None
     background = extreme_color(grid.cells, grid.offsets, True)
     every = torch.ones_like(background, dtype=torch.bool)
-    column = grouped(grid, COLORS, background, every, every, every)
-    return Computed(column, _failure(grid.offsets.diff() == 0, Category.VALUE), _large(grid))
+    column, left_out = grouped(grid, COLORS, background, every, every, every)
+    return Computed(column, _failure(grid.offsets.diff() == 0, Category.VALUE), left_out)
 
 
 @batched("asobject")
@@ -86,10 +87,10 @@ def asobject(machine: Any, grid: Column) -> Computed | None:
     if not isinstance(grid, Grids):
         return None
     nothing = torch.zeros_like(grid.height, dtype=torch.bool)
-    whole = grouped(grid, GRIDS, grid.height, nothing, nothing, nothing)
+    whole, left_out = grouped(grid, GRIDS, grid.height, nothing, nothing, nothing)
     assert isinstance(whole.elements, Patches)
     offsets = whole.elements.offsets[whole.offsets]  # one object per grid, none for a grid without cells
-    return Computed(Patches(whole.elements.keys, offsets, PatchKind.OBJECT), None, _large(grid))
+    return Computed(Patches(whole.elements.keys, offsets, PatchKind.OBJECT), None, left_out)
 
 
 @batched("asindices")
