@@ -16,6 +16,9 @@ def test_an_operation_over_columns_and_functions():
     assert (
         compare("apply", function("rbind", function("add"), [1], rows=3), [frozenset({1, 2}), frozenset({3}), ()]) >= 0
     )
+    twice = function("power", function("double"), [2], rows=2)
+    for lists in ([frozenset(), frozenset()], [frozenset({1}), frozenset({2, 3})]):
+        assert compare("apply", twice, lists, forms=[None, "set of int"]) == 0
     assert compare("first", [(1, 2), (), None, frozenset()]) >= 0
 
 

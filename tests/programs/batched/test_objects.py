@@ -102,6 +102,10 @@ def test_colors_are_counted(of):
     check()
 
 
+def test_the_color_of_cells_in_a_tuple_is_that_of_the_first():
+    assert compare("color", [((3, (0, 0)), (1, (5, 5))), ((2, (7, 7)),), (), ((9, (1, 0)), (9, (0, 0)))]) == 0
+
+
 @given(columns(GRIDS, st.one_of(COLOR, BOOLEANS, INTEGERS)))
 def test_locations_of_a_color(arguments):
     compare("ofcolor", *arguments)

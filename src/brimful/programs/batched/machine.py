@@ -71,8 +71,8 @@ class Machine:
             case "lbind":
                 return self._bound(parts[0], [parts[1], *args])
             case "power":
-                value = args[0]
-                for _ in range(int(parts[1].column.values[0])):
+                value, times = args[0], parts[1].column.values
+                for _ in range(int(times[0]) if len(times) else 1):  # the same for all rows, where there are any
                     value = self.call(parts[0], [value])
                 return value
         return self._one_by_one(function, args)

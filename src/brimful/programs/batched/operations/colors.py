@@ -12,7 +12,7 @@ from torch import Tensor
 
 from ...execution.failures import Category
 from ..cells import color_counts, extreme_color
-from ..columns import Column, Grids, Ints, Lists, Patches, PatchKind, color_of, owners, row_of
+from ..columns import Cells, Column, Grids, Ints, Lists, Patches, PatchKind, color_of, owners, row_of
 from ..kernels import Computed, batched
 from ..segments import totals
 
@@ -40,6 +40,8 @@ def smallest_color(patches: Patches) -> tuple[Tensor, Tensor]:
 
 @batched("color")
 def color(machine: Any, obj: Column) -> Computed | None:
+    if isinstance(obj, Lists) and isinstance(obj.elements, Cells) and not obj.unordered:  # that of its first cell
+        obj = Patches(obj.elements.keys, obj.offsets, PatchKind.OBJECT)
     if not isinstance(obj, Patches):
         return None
     colors, empty = smallest_color(obj)
