@@ -88,14 +88,14 @@ class Machine:
     def operation(self, operation: Operation, args: Sequence[Step | FunctionValue]) -> Step:
         """An operation for all rows."""
         started = time.perf_counter()
-        steps = [arg for arg in args if isinstance(arg, Step)]
+        steps = [step for arg in args for step in _closed_over(arg)]
         rows = steps[0].rows if steps else 1
-        failed = first_failure([step for arg in args for step in _closed_over(arg)])
+        failed = first_failure(steps)
         kernel = KERNELS.get(operation.name)
         computed = None
         if kernel is not None and len(args) == len(operation.arguments):
             computed = kernel(self, *(arg.column if isinstance(arg, Step) else arg for arg in args))
-        boxed = {row for arg in args for step in _closed_over(arg) for row in step.boxed}
+        boxed = {row for step in steps for row in step.boxed}
         if computed is None:
             wanted, result = _alive(failed, rows), None
         else:
