@@ -48,7 +48,7 @@ def test_components_of_all_sizes(flags):
 
 def test_plain_twins_stand_in_for_compiled_loops(monkeypatch):
     """As on a GPU."""
-    monkeypatch.setattr(cells, "_compiled", lambda tensor: False)
+    monkeypatch.setattr(cells, "usable", lambda tensor: False)
     rng = random.Random(2)
     grids = [(), ((),), _spiral(9), *(random_grid(rng, rng.randint(1, 7), rng.randint(1, 7)) for _ in range(20))]
     for name in OF_A_GRID:

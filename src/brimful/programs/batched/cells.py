@@ -5,8 +5,6 @@ On a CPU the compiled loops of `loops_objects.py` do the work; elsewhere their p
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch import Tensor
 
@@ -24,21 +22,12 @@ from .columns import (
     owners,
     row_of,
 )
+from .compiled import call, usable
 from .segments import canonical, filtered, minima, sort_unique, totals
 
 LIMIT, COMPONENTS, COLORS, GRIDS = loops.LIMIT, loops.COMPONENTS, loops.COLORS, loops.GRIDS
 _BLOCK = 1 << 24
 """The most numbers of one round of comparisons in `occur_plain`."""
-
-
-def _compiled(tensor: Tensor) -> bool:
-    return tensor.device.type == "cpu"
-
-
-def _call(loop: Any, *args: Any) -> Any:
-    """A compiled loop over tensors."""
-    result = loop(*(arg.numpy() if isinstance(arg, Tensor) else arg for arg in args))
-    return tuple(map(torch.from_numpy, result)) if isinstance(result, tuple) else torch.from_numpy(result)
 
 
 def places(grids: Grids) -> tuple[Tensor, Tensor]:
@@ -61,9 +50,9 @@ def grouped(
         background: (R,) the color that `without` leaves out.
         without, univalued, diagonal: (R,) bool; the last two are for components.
     """
-    if _compiled(grids.cells):
+    if usable(grids.cells):
         given = (grids.cells, grids.offsets, grids.width, by, background, without, univalued, diagonal)
-        keys, offsets, lists, left_out = _call(loops.group, *given)
+        keys, offsets, lists, left_out = call(loops.group, *given)
     else:
         keys, offsets, lists, left_out = group_plain(grids, by, background, without, univalued, diagonal)
     return Lists(Patches(keys, offsets, PatchKind.OBJECT), lists, True), left_out
@@ -140,8 +129,8 @@ def _sorted_objects(grids: Grids, grid: Tensor, labels: Tensor, member: Tensor) 
 
 def color_counts(colors: Tensor, offsets: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """The colors of every row in ascending order, how often each is there, and where rows then begin."""
-    if _compiled(colors):
-        return _call(loops.count_colors, colors, offsets)
+    if usable(colors):
+        return call(loops.count_colors, colors, offsets)
     return color_counts_plain(colors, offsets)
 
 
@@ -164,9 +153,9 @@ def extreme_color(colors: Tensor, offsets: Tensor, greatest: bool) -> Tensor:
 
 def located(grids: Grids, value: Tensor | None) -> Patches:
     """The locations of the cells of a color per grid; by default of all cells."""
-    if _compiled(grids.cells):
+    if usable(grids.cells):
         given = grids.height if value is None else value
-        keys, offsets = _call(loops.locate, grids.cells, grids.offsets, grids.width, given, value is None)
+        keys, offsets = call(loops.locate, grids.cells, grids.offsets, grids.width, given, value is None)
     else:
         keys, offsets = locate_plain(grids, value)
     return Patches(keys, offsets, PatchKind.INDICES)
@@ -183,8 +172,8 @@ def locate_plain(grids: Grids, value: Tensor | None) -> tuple[Tensor, Tensor]:
 def single_colored(grids: Grids) -> tuple[Tensor, Tensor]:
     """Whether lines have one color: all rows of all grids, and all columns of all grids."""
     rows, columns = offsets_of(grids.height), offsets_of(grids.width)
-    if _compiled(grids.cells):
-        return _call(loops.single_colored, grids.cells, grids.offsets, rows, columns)
+    if usable(grids.cells):
+        return call(loops.single_colored, grids.cells, grids.offsets, rows, columns)
     return single_colored_plain(grids)
 
 
@@ -208,7 +197,7 @@ def keep_lines(grids: Grids, rows: Tensor, columns: Tensor) -> Grids:
     height = totals(rows.to(torch.int64), row_offsets)
     width = torch.where(height == 0, 0, totals(columns.to(torch.int64), column_offsets))
     given = (grids.cells, grids.offsets, row_offsets, column_offsets, rows, columns)
-    cells = _call(loops.keep_lines, *given) if _compiled(grids.cells) else keep_lines_plain(grids, rows, columns)
+    cells = call(loops.keep_lines, *given) if usable(grids.cells) else keep_lines_plain(grids, rows, columns)
     return Grids(cells, offsets_of(height * width), height, width)
 
 
@@ -221,10 +210,10 @@ def keep_lines_plain(grids: Grids, rows: Tensor, columns: Tensor) -> Tensor:
 
 def line_objects(grids: Grids, rows: Tensor, columns: Tensor) -> Lists:
     """Some rows and columns of grids as objects."""
-    if not _compiled(grids.cells):
+    if not usable(grids.cells):
         return line_objects_plain(grids, rows, columns)
     given = (grids.cells, grids.offsets, offsets_of(grids.height), offsets_of(grids.width), rows, columns)
-    keys, offsets, lists = _call(loops.line_objects, *given)
+    keys, offsets, lists = call(loops.line_objects, *given)
     return Lists(Patches(keys, offsets, PatchKind.OBJECT), lists, True)
 
 
@@ -251,7 +240,7 @@ def line_objects_plain(grids: Grids, rows: Tensor, columns: Tensor) -> Lists:
 def looked_up(patches: Patches, grids: Grids) -> Patches:
     """The cells of grids at the locations of patches; those outside are left out."""
     given = (patches.keys, patches.offsets, grids.cells, grids.offsets, grids.height, grids.width)
-    keys, offsets = _call(loops.look_up, *given) if _compiled(grids.cells) else look_up_plain(*given)
+    keys, offsets = call(loops.look_up, *given) if usable(grids.cells) else look_up_plain(*given)
     return Patches(*sort_unique(keys, offsets), PatchKind.OBJECT)
 
 
@@ -275,7 +264,7 @@ def occurring(grids: Grids, rows: Tensor, columns: Tensor, values: Tensor, steps
         offsets: (R + 1,) of the objects.
     """
     given = (grids.cells, grids.offsets, grids.width, rows, columns, values, steps, offsets)
-    keys, starts = _call(loops.occur, *given) if _compiled(grids.cells) else occur_plain(*given)
+    keys, starts = call(loops.occur, *given) if usable(grids.cells) else occur_plain(*given)
     return Patches(keys, starts, PatchKind.INDICES)
 
 

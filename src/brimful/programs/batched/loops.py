@@ -3,13 +3,12 @@
 Each has its plain twin in torch in `segments.py`, which runs on a GPU, and holds to it in the tests.
 """
 
-import numba
 import numpy as np
 
-_jit = numba.njit(cache=True, nogil=True)
+from .compiled import jit
 
 
-@_jit
+@jit
 def sort_unique(keys, offsets):
     """The keys of every row in ascending order, each once, and where rows then begin."""
     out, starts = np.empty(len(keys), np.int64), np.empty(len(offsets), np.int64)
@@ -30,7 +29,7 @@ def sort_unique(keys, offsets):
     return out[:count].copy(), starts
 
 
-@_jit
+@jit
 def member(keys, offsets, others, other_offsets):
     """Whether every key is among those of another set of the same row; both sets are in ascending order."""
     inside = np.zeros(len(keys), np.bool_)
@@ -43,7 +42,7 @@ def member(keys, offsets, others, other_offsets):
     return inside
 
 
-@_jit
+@jit
 def _before(keys, offsets, a, b):
     """Whether set a comes before set b canonically: the larger first, then by their sorted elements; 0 where equal."""
     size_a, size_b = offsets[a + 1] - offsets[a], offsets[b + 1] - offsets[b]
@@ -56,7 +55,7 @@ def _before(keys, offsets, a, b):
     return 0
 
 
-@_jit
+@jit
 def order_sets(keys, offsets, list_offsets):
     """The canonical order of sets within every list, without duplicates: their indices, and where lists then begin."""
     chosen, starts = np.empty(len(offsets) - 1, np.int64), np.empty(len(list_offsets), np.int64)

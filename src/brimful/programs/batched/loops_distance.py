@@ -1,12 +1,11 @@
 """The distance of sets of locations, row by row, compiled for the CPU."""
 
-import numba
 import numpy as np
 
-_jit = numba.njit(cache=True, nogil=True)
+from .compiled import jit
 
 
-@_jit
+@jit
 def distances(rows_a, columns_a, offsets_a, rows_b, columns_b, offsets_b):
     """The smallest Manhattan distance between the locations of two sets; -1 where one is empty."""
     nearest = np.full(len(offsets_a) - 1, -1, np.int64)

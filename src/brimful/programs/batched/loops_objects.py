@@ -4,12 +4,10 @@ Each has its plain twin in torch in `cells.py`, which runs on a GPU, and holds t
 the size of the largest row and are used again for every row.
 """
 
-import numba
 import numpy as np
 
 from .columns import BIAS, BITS, COLOR_BIAS, COORDINATE_LIMIT, FIELD
-
-_jit = numba.njit(cache=True, nogil=True)
+from .compiled import jit
 
 LIMIT = 100_000
 """The most cells of a grid here; larger ones run sequentially, where the bound on size decides."""
@@ -22,7 +20,7 @@ COMPONENTS, COLORS, GRIDS = 0, 1, 2
 """What makes cells one object: that they are connected, that they have one color, or that they are of one grid."""
 
 
-@_jit
+@jit
 def _largest(offsets):
     largest = 0
     for row in range(len(offsets) - 1):
@@ -30,7 +28,7 @@ def _largest(offsets):
     return min(largest, LIMIT)
 
 
-@_jit
+@jit
 def _root(parent, node):
     while parent[node] != node:
         parent[node] = parent[parent[node]]
@@ -38,7 +36,7 @@ def _root(parent, node):
     return node
 
 
-@_jit
+@jit
 def _hook(parent, a, b):
     """Makes two trees one, whose root is the smaller one."""
     a, b = _root(parent, a), _root(parent, b)
@@ -48,7 +46,7 @@ def _hook(parent, a, b):
         parent[a] = b
 
 
-@_jit
+@jit
 def _find_runs(cells, start, height, width, omit, omitted, hooks, by_color, reach, run_keys, begin, end, parent):
     """The runs of one grid, and their trees: neighbours in a row that have one color, hooked to those they touch.
 
@@ -83,12 +81,12 @@ def _find_runs(cells, start, height, width, omit, omitted, hooks, by_color, reac
     return count, low, high
 
 
-@_jit
+@jit
 def _same_color(key, other):
     return (key ^ other) >> (2 * BITS) == 0
 
 
-@_jit
+@jit
 def _sort_runs(run_keys, parent, count, low, high, table, order):
     """The runs of one grid in ascending order where objects have several colors, else row by row."""
     mixed = False
@@ -108,7 +106,7 @@ def _sort_runs(run_keys, parent, count, low, high, table, order):
     table[: high - low + 2] = 0
 
 
-@_jit
+@jit
 def _hook_colors(run_keys, parent, count, low, high, table):
     """Makes all runs of one color one tree."""
     table[: high - low + 1] = -1
@@ -120,7 +118,7 @@ def _hook_colors(run_keys, parent, count, low, high, table):
     table[: high - low + 1] = 0
 
 
-@_jit
+@jit
 def _rank_objects(run_keys, parent, order, count, sizes, places, ranks):
     """The objects of one grid in canonical order, each as the position of its first run; `places` gets their sizes."""
     number = 0
@@ -140,7 +138,7 @@ def _rank_objects(run_keys, parent, order, count, sizes, places, ranks):
     return number
 
 
-@_jit
+@jit
 def group(cells, offsets, width, by, background, without, univalued, diagonal):
     """Groups of the cells of every grid as objects in canonical order.
 
@@ -198,7 +196,7 @@ def group(cells, offsets, width, by, background, without, univalued, diagonal):
     return keys[:made].copy(), object_offsets[: objects + 1].copy(), list_offsets, left_out
 
 
-@_jit
+@jit
 def count_colors(colors, offsets):
     """The colors of every row in ascending order, how often each is there, and where rows then begin."""
     distinct, counts = np.empty(len(colors), np.int64), np.empty(len(colors), np.int64)
@@ -233,7 +231,7 @@ def count_colors(colors, offsets):
     return distinct[:made].copy(), counts[:made].copy(), starts
 
 
-@_jit
+@jit
 def locate(cells, offsets, width, value, every):
     """The keys of the locations of one color of every grid, or of all locations, and where grids then begin."""
     keys, starts = np.empty(len(cells), np.int64), np.zeros(len(offsets), np.int64)
@@ -251,7 +249,7 @@ def locate(cells, offsets, width, value, every):
     return keys[:made].copy(), starts
 
 
-@_jit
+@jit
 def look_up(keys, offsets, cells, grid_offsets, height, width):
     """The cells of grids at the locations of patches, those outside left out, in the order of the patches."""
     found, starts = np.empty(len(keys), np.int64), np.zeros(len(offsets), np.int64)
@@ -267,7 +265,7 @@ def look_up(keys, offsets, cells, grid_offsets, height, width):
     return found[:made].copy(), starts
 
 
-@_jit
+@jit
 def single_colored(cells, offsets, row_offsets, column_offsets):
     """Whether the lines of every grid have one color: all rows of all grids, and all columns of all grids."""
     rows, columns = np.ones(row_offsets[-1], np.bool_), np.ones(column_offsets[-1], np.bool_)
@@ -284,7 +282,7 @@ def single_colored(cells, offsets, row_offsets, column_offsets):
     return rows, columns
 
 
-@_jit
+@jit
 def keep_lines(cells, offsets, row_offsets, column_offsets, rows, columns):
     """The cells of grids that are in rows and in columns to keep."""
     kept = np.empty(len(cells), np.int64)
@@ -301,7 +299,7 @@ def keep_lines(cells, offsets, row_offsets, column_offsets, rows, columns):
     return kept[:made].copy()
 
 
-@_jit
+@jit
 def line_objects(cells, offsets, row_offsets, column_offsets, rows, columns):
     """Rows and columns of grids as objects in canonical order, all that flags name.
 
@@ -349,7 +347,7 @@ def line_objects(cells, offsets, row_offsets, column_offsets, rows, columns):
     return keys[:made].copy(), line_offsets[: count + 1].copy(), list_offsets
 
 
-@_jit
+@jit
 def occur(cells, offsets, width, rows, columns, values, steps, step_offsets):
     """The keys of the locations, among some rows and columns of every grid, from which all cells of an object agree.
 

@@ -6,7 +6,6 @@ in one array per node; then each sample's are copied together.
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 
 from ..execution.encoding import encode, tuple_header
@@ -50,26 +49,27 @@ def _one_by_one(step: Step, rows: list[int], samples: int) -> Bytes:
     return flat, np.concatenate([[0], np.cumsum(lengths)])
 
 
-@numba.njit(cache=True)
-def _plain(cells, starts, height, width):
+def _plain(cells: np.ndarray, starts: np.ndarray, height: np.ndarray, width: np.ndarray) -> np.ndarray:
     """Which grids are written as grids: with one byte for either side, and for every color."""
-    plain = np.empty(len(height), np.bool_)
-    for row in range(len(height)):
-        fine = 0 < height[row] < 128 and 0 < width[row] < 128
-        for at in range(starts[row], starts[row + 1]):
-            fine = fine and 0 <= cells[at] < 256
-        plain[row] = fine
-    return plain
+    odd = np.concatenate([[0], np.cumsum((cells < 0) | (cells > 255))])
+    sides = (height > 0) & (height < 128) & (width > 0) & (width < 128)
+    return sides & (odd[starts[1:]] == odd[starts[:-1]])
 
 
-@numba.njit(cache=True)
-def _write_grids(flat, offsets, cells, starts, height, width, plain):
-    for row in range(len(height)):
-        if plain[row]:
-            to = offsets[row]
-            flat[to], flat[to + 1], flat[to + 2] = 71, height[row], width[row]
-            for at in range(starts[row], starts[row + 1]):
-                flat[to + 3 + at - starts[row]] = cells[at]
+def _write_grids(
+    flat: np.ndarray,
+    offsets: np.ndarray,
+    cells: np.ndarray,
+    starts: np.ndarray,
+    height: np.ndarray,
+    width: np.ndarray,
+    plain: np.ndarray,
+) -> None:
+    at = offsets[:-1][plain]
+    flat[at], flat[at + 1], flat[at + 2] = 71, height[plain], width[plain]
+    inside = np.repeat(plain, np.diff(starts))
+    to = np.arange(len(cells)) + np.repeat(offsets[:-1] + 3 - starts[:-1], np.diff(starts))
+    flat[to[inside]] = cells[inside]
 
 
 def record_bytes(programs: tuple[GraphProgram, ...], values: dict[int, Bytes], ended: np.ndarray) -> list[bytes]:

@@ -5,13 +5,12 @@ On a CPU the compiled loops of `loops.py` do what torch does slowly there.
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch import Tensor
 
 from . import loops
 from .columns import Ints, Lists, Pairs, Patches, offsets_of, owners
+from .compiled import call, usable
 
 FAR = 1 << 62
 
@@ -46,8 +45,8 @@ def filtered(flat: Tensor, offsets: Tensor, keep: Tensor) -> tuple[Tensor, Tenso
 
 def sort_unique(keys: Tensor, offsets: Tensor) -> tuple[Tensor, Tensor]:
     """The keys of every row in ascending order, each once."""
-    if keys.device.type == "cpu":
-        return _tensors(loops.sort_unique(keys.numpy(), offsets.numpy()))
+    if usable(keys):
+        return call(loops.sort_unique, keys, offsets)
     return sort_unique_plain(keys, offsets)
 
 
@@ -64,8 +63,8 @@ def sort_unique_plain(keys: Tensor, offsets: Tensor) -> tuple[Tensor, Tensor]:
 
 def member(keys: Tensor, offsets: Tensor, others: Tensor, other_offsets: Tensor) -> Tensor:
     """Whether every key is among those of another set of the same row."""
-    if keys.device.type == "cpu":
-        return torch.from_numpy(loops.member(keys.numpy(), offsets.numpy(), others.numpy(), other_offsets.numpy()))
+    if usable(keys):
+        return call(loops.member, keys, offsets, others, other_offsets)
     return member_plain(keys, offsets, others, other_offsets)
 
 
@@ -99,8 +98,8 @@ def canonical(lists: Lists) -> Lists | None:
 
 def order_sets(keys: Tensor, offsets: Tensor, list_offsets: Tensor) -> tuple[Tensor, Tensor]:
     """The canonical order of the sets of every list, without duplicates: which they are, and where lists begin."""
-    if keys.device.type == "cpu":
-        return _tensors(loops.order_sets(keys.numpy(), offsets.numpy(), list_offsets.numpy()))
+    if usable(keys):
+        return call(loops.order_sets, keys, offsets, list_offsets)
     return order_sets_plain(keys, offsets, list_offsets)
 
 
@@ -134,7 +133,3 @@ def _dense(major: Tensor, minor: Tensor) -> Tensor:
     rank = torch.empty_like(new)
     rank[order] = new.cumsum(0)
     return rank
-
-
-def _tensors(arrays: tuple[Any, ...]) -> Any:
-    return tuple(torch.from_numpy(array) for array in arrays)

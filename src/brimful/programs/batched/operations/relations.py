@@ -9,6 +9,7 @@ from torch import Tensor
 
 from .. import loops_distance
 from ..columns import Column, Grids, Ints, Pairs, Patches, column_of, owners, row_of
+from ..compiled import call, usable
 from ..kernels import Computed, batched
 from ..segments import any_of, member, sort_unique
 from .grids import flagged, odd
@@ -21,8 +22,8 @@ _MOST_PAIRS = 1_000_000  # of locations of one row, above which the sequential f
 def distances(a: Patches, b: Patches) -> Tensor:
     """The smallest Manhattan distance of two patches; -1 where one is empty."""
     parts = (row_of(a.keys), column_of(a.keys), a.offsets, row_of(b.keys), column_of(b.keys), b.offsets)
-    if a.keys.device.type == "cpu":
-        return torch.from_numpy(loops_distance.distances(*(part.numpy() for part in parts)))
+    if usable(a.keys):
+        return call(loops_distance.distances, *parts)
     return distances_plain(*parts)
 
 

@@ -1,0 +1,52 @@
+"""Loops compiled for the CPU by numba. Where numba is not there, or cannot compile, their plain twins in torch run."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+try:
+    import numba
+except Exception:  # not installed, or not for this version of Python or NumPy: it raises more than ImportError
+    numba = None
+
+
+def jit(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A loop, compiled when it is first called and kept on disk."""
+    return function if numba is None else numba.njit(cache=True, nogil=True)(function)
+
+
+def usable(tensor: Tensor) -> bool:
+    """Whether compiled loops run on a tensor."""
+    return tensor.device.type == "cpu" and _compiles()
+
+
+@jit
+def _one_more(numbers):
+    return numbers + 1
+
+
+@cache
+def _compiles() -> bool:
+    """Whether a loop can be compiled here; if not, a warning says what runs instead."""
+    try:
+        if numba is not None:
+            _one_more(np.zeros(1, np.int64))
+            return True
+        reason = "numba is not installed"
+    except Exception as error:
+        reason = f"numba cannot compile here: {error}"
+    warnings.warn(f"{reason}; the batched executor runs in plain torch on the CPU, which is slower", stacklevel=3)
+    return False
+
+
+def call(loop: Callable[..., Any], *args: Any) -> Any:
+    """A compiled loop over tensors; what it returns as tensors."""
+    result = loop(*(arg.numpy() if isinstance(arg, Tensor) else arg for arg in args))
+    return tuple(map(torch.from_numpy, result)) if isinstance(result, tuple) else torch.from_numpy(result)

@@ -1,0 +1,35 @@
+"""Compiled loops, and machines where nothing can be compiled."""
+
+import pytest
+import torch
+
+from brimful.programs.batched import compiled
+
+
+@pytest.fixture(autouse=True)
+def forgotten():
+    """What is known of this machine's compiler, before and after."""
+    compiled._compiles.cache_clear()
+    yield
+    compiled._compiles.cache_clear()
+
+
+def test_loops_run_on_the_cpu_alone():
+    assert compiled.usable(torch.zeros(1))
+    assert not compiled.usable(torch.zeros(1, device="meta"))
+
+
+def test_without_numba_plain_torch_runs_and_a_warning_says_so(monkeypatch):
+    monkeypatch.setattr(compiled, "numba", None)
+    with pytest.warns(UserWarning, match="numba is not installed; the batched executor runs in plain torch"):
+        assert not compiled.usable(torch.zeros(1))
+    assert not compiled.usable(torch.zeros(1))  # and only once
+
+
+def test_a_compiler_that_fails_is_no_failure_of_the_run(monkeypatch):
+    def broken(numbers):
+        raise RuntimeError("no code for this processor")
+
+    monkeypatch.setattr(compiled, "_one_more", broken)
+    with pytest.warns(UserWarning, match="no code for this processor; the batched executor runs in plain torch"):
+        assert not compiled.usable(torch.zeros(1))
