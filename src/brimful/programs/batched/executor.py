@@ -16,6 +16,7 @@ from ..execution.sequential import Arguments, Sequential, unpacked
 from ..language.graph import Graph, Level
 from ..language.operation import Operation, declared, default_of
 from ..language.program import Kind, Node
+from ..vocabulary.bound import SizeError
 from . import operations as _operations  # noqa: F401  # registers the kernels
 from .convert import encode
 from .flags import Step
@@ -32,6 +33,7 @@ _EXCEPTIONS = (
     ZeroDivisionError,
     RecursionError,
     OverflowError,
+    RuntimeError,
 )
 
 
@@ -183,33 +185,25 @@ class _Run:
         if step.failed is None:
             return step
         own = torch.where(step.failed == ENDED, 0, step.failed)
-        rows = own.nonzero()[:, 0].tolist()
-        if rows:
-            self.failures[index] = own
-        caught = self._caught(node)
-        ended = step.failed.clone()
-        defaulted = [row for row in rows if int(own[row]) in caught]
-        ended[own != 0] = ENDED
-        if defaulted:
-            ended[torch.tensor(defaulted, device=self.device)] = 0
+        failures = own != 0
+        if not bool(failures.any()):
+            return step
+        self.failures[index] = own
+        defaulted = failures & self._caught(node)[own.to(torch.int64)]
+        ended = torch.where(failures, ENDED, step.failed)
+        ended[defaulted] = 0
         result = Step(step.column, ended if bool((ended != 0).any()) else None, step.boxed)
-        if defaulted:
-            result = result.placed(defaulted, self._defaults(node, defaulted), self.device)
-        return result
+        rows = defaulted.nonzero()[:, 0].tolist()
+        return result.placed(rows, self._defaults(node, rows), self.device) if rows else result
 
-    def _caught(self, node: Node) -> set[int]:
-        """The categories for which a node yields its default."""
-        if self.executor._propagate:
-            return set()
-        everything = {int(category) for category in Category}
-        if node.catches is None:
-            return everything
-        kinds = tuple(getattr(builtins, name) for name in node.catches)
-        if Exception in kinds:
-            return everything
-        return {int(category_of(kind())) for kind in _EXCEPTIONS if issubclass(kind, kinds)} | (
-            {int(Category.SIZE)} if issubclass(ValueError, kinds) else set()
-        )
+    def _caught(self, node: Node) -> Tensor:
+        """By category, whether a node yields its default for it."""
+        caught = torch.zeros(max(Category) + 1, dtype=torch.bool)
+        if not self.executor._propagate:
+            kinds = tuple(getattr(builtins, name) for name in node.caught)
+            for kind in Category if Exception in kinds else map(category_of, _raised_by(kinds)):
+                caught[int(kind)] = True
+        return caught.to(self.device)
 
     def _defaults(self, node: Node, rows: list[int]) -> list[Any]:
         fallback = node.fallback
@@ -225,6 +219,11 @@ class _Run:
 
     def levels_of(self, node: Node) -> Level:
         return max((self.levels[parent] for parent in node.parents), default=Level.CONSTANT)
+
+
+def _raised_by(kinds: tuple[type[BaseException], ...]) -> list[Exception]:
+    """An example of every exception that some kinds of them catch."""
+    return [error for error in (*(kind() for kind in _EXCEPTIONS), SizeError()) if isinstance(error, kinds)]
 
 
 def _steps_only(args: Sequence[Any]) -> bool:
