@@ -85,20 +85,22 @@ def columns(*strategies: st.SearchStrategy[Any], rows: int = 6, odd: bool = True
 
 
 def compare(
-    name: str, *arguments: Sequence[Any] | Operation | FunctionValue, forms: Sequence[str | None] | None = None
+    name: str | Operation,
+    *arguments: Sequence[Any] | Operation | FunctionValue,
+    forms: Sequence[str | None] | None = None,
 ) -> int:
     """Runs an operation of arc-dsl over columns and row by row, and asserts that they agree in value, type and category
     of failure, and that the columns are as columns have to be.
 
     Args:
-        name: of the operation.
+        name: of the operation; or one of another vocabulary.
         arguments: per argument a list with a value per row, or a function (see `function`).
         forms: of the columns, where the most frequent one of the values is not the one to test.
 
     Returns:
         The number of rows that ran sequentially: 0 where a kernel did them all.
     """
-    operation = ARC[name]
+    operation = ARC[name] if isinstance(name, str) else name
     machine = Machine(DEVICE, ARC["equality"])
     given, python = list[Step | FunctionValue](), list[Callable[[int], Any]]()
     for number, argument in enumerate(arguments):
@@ -111,8 +113,8 @@ def compare(
             python.append(argument.__getitem__)
     step = machine.operation(operation, given)
     expected = [_outcome(operation, [argument(row) for argument in python]) for row in range(step.rows)]
-    check(step, expected, name)
-    return machine.usage[name].sequential
+    check(step, expected, operation.name)
+    return machine.usage[operation.name].sequential
 
 
 def function(name: str, *parts: Any, rows: int = 1) -> FunctionValue:

@@ -16,6 +16,7 @@ from ..execution.sequential import Arguments, Sequential, unpacked
 from ..language.graph import Graph, Level
 from ..language.operation import Operation, declared, default_of
 from ..language.program import Kind, Node
+from ..vocabulary.arc import ARC
 from ..vocabulary.bound import SizeError
 from . import operations as _operations  # noqa: F401  # registers the kernels
 from .convert import encode
@@ -67,7 +68,7 @@ class Batched:
         self._sequential = Sequential(graph, on_error)
         operations = [node.operation for node in graph.nodes if node.operation is not None]
         safe = any(operation.value is not operation.function for operation in operations)
-        self.machine = Machine(self.device, declared(_equal, "equality"), safe and not self._propagate)
+        self.machine = Machine(self.device, ARC["equality"], safe and not self._propagate)
         returned = {
             node
             for program in graph.programs
@@ -257,7 +258,3 @@ def _call3(function: Any, a: Any, b: Any, c: Any) -> Any:
 
 def _call4(function: Any, a: Any, b: Any, c: Any, d: Any) -> Any:
     return function(a, b, c, d)
-
-
-def _equal(a: Any, b: Any) -> Any:
-    return a == b

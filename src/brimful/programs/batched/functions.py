@@ -15,6 +15,7 @@ from ..language.operation import Operation
 from ..vocabulary.bound import POWER
 from .columns import Ints
 from .flags import Step
+from .kernels import meaning
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -61,11 +62,12 @@ def named_function(operation: Operation) -> FunctionValue:
 def closure(operation: Operation, args: list[FunctionValue | Step]) -> FunctionValue | None:
     """The function that an operation makes of its arguments; None where it depends on the sample which one that is."""
     functions = [isinstance(arg, FunctionValue) for arg in args]
-    if _FUNCTIONS_ONLY.get(operation.name) == len(args) and all(functions):
+    made = meaning(operation)
+    if _FUNCTIONS_ONLY.get(made or "") == len(args) and all(functions):
         return FunctionValue(operation, tuple(args), 1)
     if len(args) != 2 or not isinstance(args[0], FunctionValue):
         return None
-    match operation.name:
+    match made:
         case "matcher":
             return FunctionValue(operation, tuple(args), 1)
         case "rbind" | "lbind":

@@ -1,4 +1,7 @@
-"""The batched forms of operations, by name. An operation without one runs sequentially, row by row.
+"""The batched forms of operations, by what they mean. An operation without one runs sequentially, row by row.
+
+What an operation means is its function, not its name: that of arc-dsl's operation, also where another vocabulary has it
+under other names or in a safe version. An operation of the same name with another function gets no kernel of arc-dsl's.
 
 A kernel gets the machine, and for every argument a column (or a function value), all with the same rows. It returns a
 `Computed`, or None where it has no form for such columns. For rows that other arguments failed on, or that a column
@@ -10,9 +13,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from torch import Tensor
 
+from ..language.operation import Operation
+from ..vocabulary.arc import ARC
+from ..vocabulary.batt import BATT
 from .columns import Column
 
 
@@ -34,10 +41,33 @@ class Computed:
 Kernel = Callable[..., Computed | None]
 
 KERNELS: dict[str, Kernel] = {}
+"""By meaning; see `meaning`."""
+
+
+def _meanings() -> dict[Callable[..., Any], str]:
+    known = {operation.function: name for name, operation in ARC.items()}
+    for operation in BATT.values():
+        plain = getattr(operation.function, "__wrapped__")  # noqa: B009  # of `steady`
+        known[operation.function] = known.get(plain, f"batt.{plain.__name__}")
+    return known
+
+
+_MEANINGS = _meanings()
+
+
+def meaning(operation: Operation) -> str | None:
+    """What an operation does: the name of arc-dsl's operation that has its function, or `batt.` and a name for one that
+    only a batt has. None for any other, whatever its name."""
+    return _MEANINGS.get(operation.function)
+
+
+def kernel_of(operation: Operation) -> Kernel | None:
+    """The batched form of an operation."""
+    return KERNELS.get(meaning(operation) or "")
 
 
 def batched(*names: str) -> Callable[[Kernel], Kernel]:
-    """Registers a kernel as the batched form of operations."""
+    """Registers a kernel as the batched form of operations, by what they mean."""
 
     def register(kernel: Kernel) -> Kernel:
         for name in names:

@@ -19,7 +19,7 @@ from .columns import Column, Ints
 from .convert import encode
 from .flags import Step, first_failure
 from .functions import FunctionValue
-from .kernels import KERNELS
+from .kernels import kernel_of, meaning
 
 ENDED = 127
 """The failure of a row whose program has ended at a step before: it is no failure of its own."""
@@ -57,7 +57,7 @@ class Machine:
         if not function.parts:
             return self._with_default(function.operation, self.operation(function.operation, list(args)))
         parts: Any = function.parts
-        match function.operation.name:
+        match meaning(function.operation):
             case "compose":
                 return self.call(parts[0], [self.call(parts[1], args)])
             case "chain":
@@ -91,7 +91,7 @@ class Machine:
         steps = [step for arg in args for step in _closed_over(arg)]
         rows = steps[0].rows if steps else 1
         failed = first_failure(steps)
-        kernel = KERNELS.get(operation.name)
+        kernel = kernel_of(operation)
         computed = None
         if kernel is not None and len(args) == len(operation.arguments):
             computed = kernel(self, *(arg.column if isinstance(arg, Step) else arg for arg in args))
@@ -180,10 +180,11 @@ class Machine:
         """What failed with its default, where operations are safe inside of function values."""
         if not self.safe or step.failed is None:
             return step
-        rows = ((step.failed != 0) & (step.failed != ENDED)).nonzero()[:, 0].tolist()
+        kept = (step.failed == ENDED) | (step.failed == int(Category.SIZE))  # too large: it ends all
+        rows = ((step.failed != 0) & ~kept).nonzero()[:, 0].tolist()
         if not rows:
             return step
-        ended = torch.where(step.failed == ENDED, step.failed, 0)
+        ended = torch.where(kept, step.failed, 0)
         placed = step.placed(rows, [operation.default] * len(rows), self.device)
         return Step(placed.column, ended if bool((ended != 0).any()) else None, placed.boxed)
 
