@@ -60,6 +60,11 @@ class Column(ABC):
     @abstractmethod
     def rows(self) -> int: ...
 
+    @property
+    @abstractmethod
+    def device(self) -> torch.device:
+        """Where its tensors are."""
+
     @abstractmethod
     def take(self, index: Tensor) -> Self:
         """The rows of an index, as often as it names them."""
@@ -80,6 +85,10 @@ class Ints(Column):
     def rows(self) -> int:
         return len(self.values)
 
+    @property
+    def device(self) -> torch.device:
+        return self.values.device
+
     def take(self, index: Tensor) -> Ints:
         return Ints(self.values[index], self.boolean)
 
@@ -99,6 +108,10 @@ class Pairs(Column):
     def rows(self) -> int:
         return len(self.first)
 
+    @property
+    def device(self) -> torch.device:
+        return self.first.device
+
     def take(self, index: Tensor) -> Pairs:
         return Pairs(self.first[index], self.second[index])
 
@@ -116,11 +129,15 @@ class Cells(Column):
     def rows(self) -> int:
         return len(self.keys)
 
+    @property
+    def device(self) -> torch.device:
+        return self.keys.device
+
     def take(self, index: Tensor) -> Cells:
         return Cells(self.keys[index])
 
     def decode(self, rows: Sequence[int]) -> list[Any]:
-        return [_cell(key) for key in _pick(self.keys, rows)]
+        return _cells(_host(self.keys)[list(rows)]) if len(rows) else []
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -141,6 +158,10 @@ class Grids(Column):
     @property
     def rows(self) -> int:
         return len(self.height)
+
+    @property
+    def device(self) -> torch.device:
+        return self.height.device
 
     def take(self, index: Tensor) -> Grids:
         source, offsets = gathered(self.offsets, index)
@@ -185,14 +206,18 @@ class Patches(Column):
     def sizes(self) -> Tensor:
         return self.offsets.diff()
 
+    @property
+    def device(self) -> torch.device:
+        return self.offsets.device
+
     def take(self, index: Tensor) -> Patches:
         source, offsets = gathered(self.offsets, index)
         return Patches(self.keys[source], offsets, self.kind)
 
     def decode(self, rows: Sequence[int]) -> list[Any]:
         keys, offsets = _host(self.keys), _host(self.offsets).tolist()
-        read = _cell if self.kind is PatchKind.OBJECT else _location
-        return [frozenset(map(read, keys[offsets[row] : offsets[row + 1]].tolist())) for row in rows]
+        read = _cells if self.kind is PatchKind.OBJECT else _locations
+        return [frozenset(read(keys[offsets[row] : offsets[row + 1]])) for row in rows]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -221,6 +246,10 @@ class Lists(Column):
         """The row that every element belongs to."""
         return owners(self.offsets)
 
+    @property
+    def device(self) -> torch.device:
+        return self.offsets.device
+
     def take(self, index: Tensor) -> Lists:
         source, offsets = gathered(self.offsets, index)
         return Lists(self.elements.take(source), offsets, self.unordered)
@@ -242,6 +271,10 @@ class Values(Column):
     @property
     def rows(self) -> int:
         return len(self.values)
+
+    @property
+    def device(self) -> torch.device:
+        return torch.device("cpu")
 
     def take(self, index: Tensor) -> Values:
         return Values(tuple(self.values[at] for at in index.tolist()))
@@ -276,9 +309,9 @@ def _host(values: Tensor) -> Any:
     return values.numpy(force=True)
 
 
-def _location(key: int) -> tuple[int, int]:
-    return (key >> BITS & FIELD) - BIAS, (key & FIELD) - BIAS
+def _locations(keys: Any) -> list[tuple[int, int]]:
+    return list(zip(((keys >> BITS & FIELD) - BIAS).tolist(), ((keys & FIELD) - BIAS).tolist(), strict=True))
 
 
-def _cell(key: int) -> tuple[int, tuple[int, int]]:
-    return (key >> 2 * BITS) - COLOR_BIAS, _location(key)
+def _cells(keys: Any) -> list[tuple[int, tuple[int, int]]]:
+    return list(zip(((keys >> 2 * BITS) - COLOR_BIAS).tolist(), _locations(keys), strict=True))

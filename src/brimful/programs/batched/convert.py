@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from itertools import chain
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from ..vocabulary.order import ordered
 from .columns import (
-    BIAS,
-    BITS,
-    COLOR_BIAS,
     COORDINATE_LIMIT,
+    ORIGIN,
     Cells,
     Column,
     Grids,
@@ -24,19 +24,41 @@ from .columns import (
     Patches,
     PatchKind,
     Values,
+    key_of,
 )
+from .others import Others, Part
+from .segments import canonical, sort_unique
+
+_NUMBERS, _TUPLES, _PAIRS = {int}, {tuple}, {2}
+_FAR = 1 << 62
 
 
-def _is_small(value: Any) -> bool:
-    return type(value) is int and -COORDINATE_LIMIT <= value < COORDINATE_LIMIT
+def _are_small(values: Any) -> bool:
+    """Whether values are whole numbers, at least one, that a coordinate or a color may be."""
+    if set(map(type, values)) != _NUMBERS:
+        return False
+    return min(values) >= -COORDINATE_LIMIT and max(values) < COORDINATE_LIMIT
 
 
-def _is_location(value: Any) -> bool:
-    return type(value) is tuple and len(value) == 2 and _is_small(value[0]) and _is_small(value[1])
+def _are_locations(values: Any) -> bool:
+    """Whether values are tuples of two small numbers, at least one."""
+    if set(map(type, values)) != _TUPLES or set(map(len, values)) != _PAIRS:
+        return False
+    return _are_small(list(chain.from_iterable(values)))
 
 
-def _is_cell(value: Any) -> bool:
-    return type(value) is tuple and len(value) == 2 and _is_small(value[0]) and _is_location(value[1])
+def _are_cells(values: Any) -> bool:
+    """Whether values are tuples of a color and a location, at least one."""
+    if set(map(type, values)) != _TUPLES or set(map(len, values)) != _PAIRS:
+        return False
+    flat = list(chain.from_iterable(values))
+    return _are_small(flat[::2]) and _are_locations(flat[1::2])
+
+
+def _is_grid(value: tuple[Any, ...]) -> bool:
+    if set(map(type, value)) != _TUPLES or len(set(map(len, value))) != 1:
+        return False
+    return not value[0] or _are_small(list(chain.from_iterable(value)))
 
 
 def form_of(value: Any) -> str:
@@ -45,39 +67,30 @@ def form_of(value: Any) -> str:
     if kind is bool:
         return "bool"
     if kind is int:
-        return "int" if -(1 << 62) <= value < 1 << 62 else "value"
+        return "int" if -_FAR <= value < _FAR else "value"
     if kind is frozenset:
         if not value:
             return "empty set"
-        if all(map(_is_location, value)):
+        if _are_locations(value):
             return "indices"
-        if all(map(_is_cell, value)):
-            return "object"
-        return _list_form("set", value)
+        return "object" if _are_cells(value) else _list_form("set", value)
     if kind is tuple:
         if not value:
             return "empty tuple"
-        if _is_grid(value):
-            return "grid"
-        if _is_location(value):
-            return "pair"
-        if _is_cell(value):
-            return "cell"
-        return _list_form("tuple", value)
+        if type(value[0]) is int:
+            return (
+                "pair" if _are_locations((value,)) else "cell" if _are_cells((value,)) else _list_form("tuple", value)
+            )
+        return "grid" if _is_grid(value) else _list_form("tuple", value)
     return "value"
-
-
-def _is_grid(value: tuple[Any, ...]) -> bool:
-    first = value[0]
-    if type(first) is not tuple:
-        return False
-    width = len(first)
-    return all(type(row) is tuple and len(row) == width and all(map(_is_small, row)) for row in value)
 
 
 def _list_form(container: str, value: Any) -> str:
     """A list of one form of elements; those of empty lists go with any other list."""
     forms = Counter(map(form_of, value))
+    if len(forms) == 1:
+        form = next(iter(forms))
+        return "value" if form == "value" else f"{container} of {_EMPTY.get(form, form)}"
     for form in [*(form for form in forms if form not in _EMPTY), *map(_EMPTY.__getitem__, forms.keys() & _EMPTY)]:
         if form != "value" and all(fits(element, form) for element in value):
             return f"{container} of {form}"
@@ -89,41 +102,53 @@ def fits(value: Any, form: str) -> bool:
     kind = type(value)
     match form:
         case "int":
-            return kind is int and -(1 << 62) <= value < 1 << 62
+            return kind is int and -_FAR <= value < _FAR
         case "bool":
             return kind is bool
         case "pair":
-            return _is_location(value)
+            return _are_locations((value,))
         case "cell":
-            return _is_cell(value)
+            return _are_cells((value,))
         case "grid":
             return kind is tuple and (not value or _is_grid(value))
         case "indices":
-            return kind is frozenset and all(map(_is_location, value))
+            return kind is frozenset and (not value or _are_locations(value))
         case "object":
-            return kind is frozenset and all(map(_is_cell, value))
+            return kind is frozenset and (not value or _are_cells(value))
         case "value":
             return True
     container, _, of = form.partition(" of ")
     return kind is (frozenset if container == "set" else tuple) and all(fits(element, of) for element in value)
 
 
-def encode(values: Sequence[Any], device: torch.device, form: str | None = None) -> tuple[Column, dict[int, Any]]:
-    """A column of values, and by row those that it does not hold (their rows are blank).
+def encode(values: Sequence[Any], device: torch.device, form: str | None = None) -> tuple[Column, Others]:
+    """A column of values, and those that it does not hold (their rows are blank).
 
     Args:
         form: of the column; by default the most frequent one.
     """
+    forms = list(map(form_of, values))
     if form is None:
-        counts = Counter(map(form_of, values))
+        counts = Counter(forms)
         plain = {form: count for form, count in counts.items() if form not in _EMPTY}
         form = max(plain or counts or {"int": 0}, key=lambda form: ((plain or counts).get(form, 0), form))
         form = _EMPTY.get(form, form)
     if form == "value":
-        return Values(tuple(values)), {}
-    boxed = {row: value for row, value in enumerate(values) if not fits(value, form)}
-    blank = blank_of(form)
-    return build([blank if row in boxed else value for row, value in enumerate(values)], form, device), boxed
+        return Values(tuple(values)), Others()
+    unfit: dict[str, list[int]] = {}
+    for row, own in enumerate(forms):
+        if own != form and not fits(values[row], form):
+            unfit.setdefault(_EMPTY.get(own, own), []).append(row)
+    if not unfit:
+        return build(values, form, device), Others()
+    blank, held = blank_of(form), list(values)
+    parts = []
+    for other, rows in unfit.items():
+        column = build([values[row] for row in rows], other, device)
+        parts.append(Part(torch.tensor(rows, dtype=torch.int64, device=device), column))
+        for row in rows:
+            held[row] = blank
+    return build(held, form, device), Others(parts)
 
 
 _EMPTY = {"empty set": "indices", "empty tuple": "grid"}
@@ -151,39 +176,49 @@ def build(values: Sequence[Any], form: str, device: torch.device) -> Column:
     def tensor(numbers: list[int]) -> Tensor:
         return torch.tensor(numbers, dtype=torch.int64, device=device)
 
-    def offsets(sizes: list[int]) -> Tensor:
-        starts = [0]
-        for size in sizes:
-            starts.append(starts[-1] + size)
-        return tensor(starts)
+    def offsets() -> Tensor:
+        starts = np.zeros(len(values) + 1, np.int64)
+        np.cumsum(np.fromiter(map(len, values), np.int64, len(values)), out=starts[1:])
+        return torch.from_numpy(starts).to(device)
 
     match form:
+        case "value":
+            return Values(tuple(values))
         case "int" | "bool":
-            return Ints(tensor([int(value) for value in values]), form == "bool")
+            return Ints(tensor(list(map(int, values))), form == "bool")
         case "pair":
             return Pairs(tensor([value[0] for value in values]), tensor([value[1] for value in values]))
         case "cell":
-            return Cells(tensor([_key(*value[1], value[0]) for value in values]))
+            return Cells(_keys(list(values), True).to(device))
         case "grid":
             height = [len(value) for value in values]
             width = [len(value[0]) if value else 0 for value in values]
-            cells = tensor([cell for value in values for row in value for cell in row])
-            sizes = [tall * wide for tall, wide in zip(height, width, strict=True)]
-            return Grids(cells, offsets(sizes), tensor(height), tensor(width))
-        case "indices":
-            keys = [key for value in values for key in sorted(_key(i, j) for i, j in value)]
-            return Patches(tensor(keys), offsets([len(value) for value in values]), PatchKind.INDICES)
-        case "object":
-            keys = [key for value in values for key in sorted(_key(i, j, color) for color, (i, j) in value)]
-            return Patches(tensor(keys), offsets([len(value) for value in values]), PatchKind.OBJECT)
+            cells = tensor(list(chain.from_iterable(chain.from_iterable(values))))
+            starts = torch.zeros(len(values) + 1, dtype=torch.int64, device=device)
+            torch.cumsum(tensor(height) * tensor(width), 0, out=starts[1:])
+            return Grids(cells, starts, tensor(height), tensor(width))
+        case "indices" | "object":
+            cells, starts = _keys(list(chain.from_iterable(values)), form == "object").to(device), offsets()
+            kind = PatchKind.OBJECT if form == "object" else PatchKind.INDICES
+            return Patches(*sort_unique(cells, starts), kind)
     container, _, of = form.partition(" of ")
-    elements = [element for value in values for element in (ordered(value) if container == "set" else value)]
-    column = build(elements, of, device)
-    return Lists(column, offsets([len(value) for value in values]), container == "set")
+    if container == "set" and of not in ("int", "indices", "object"):
+        values = [ordered(value) for value in values]
+    lists = Lists(build(list(chain.from_iterable(values)), of, device), offsets(), container == "set")
+    if container == "set" and of in ("int", "indices", "object"):
+        lists = canonical(lists)
+        assert lists is not None
+    return lists
 
 
-def _key(i: int, j: int, color: int = 0) -> int:
-    return (color + COLOR_BIAS << 2 * BITS) | (i + BIAS << BITS) | (j + BIAS)
+def _keys(elements: list[Any], cells: bool) -> Tensor:
+    """The keys of locations, or of cells."""
+    colors: Any = 0
+    if cells:
+        colors = torch.tensor([color for color, _ in elements], dtype=torch.int64)
+        elements = [location for _, location in elements]
+    flat = np.fromiter(chain.from_iterable(elements), np.int64, 2 * len(elements))
+    return key_of(torch.from_numpy(flat[::2].copy()), torch.from_numpy(flat[1::2].copy()), colors)
 
 
 def form_of_column(column: Column) -> str:
@@ -227,3 +262,72 @@ def joined(first: Column, second: Column) -> Column:
 
 def _after(first: Any, second: Any) -> Tensor:
     return torch.cat([first.offsets, second.offsets[1:] + first.offsets[-1]])
+
+
+def blank_like(column: Column) -> Column:
+    """One row of the same form, for where there is no value."""
+    zero = torch.zeros(1, dtype=torch.int64, device=column.device)
+    match column:
+        case Ints():
+            return Ints(zero, column.boolean)
+        case Pairs():
+            return Pairs(zero, zero)
+        case Cells():
+            return Cells(zero + ORIGIN)
+        case Grids():
+            return Grids(zero[:0], zero.repeat(2), zero, zero)
+        case Patches():
+            return Patches(zero[:0], zero.repeat(2), column.kind)
+        case Lists():
+            return Lists(column.elements.take(zero[:0]), zero.repeat(2), column.unordered)
+    return Values((None,))
+
+
+def blank_rows(column: Column) -> Tensor | None:
+    """Rows that are () or frozenset(); None for a column that has neither."""
+    match column:
+        case Grids():
+            return column.height == 0
+        case Patches() | Lists():
+            return column.sizes == 0
+    return None
+
+
+def _is_set(column: Column) -> bool:
+    return isinstance(column, Patches) or (isinstance(column, Lists) and column.unordered)
+
+
+def adapted(column: Column, to: Column) -> Column | None:
+    """A column in the form of another; None where that cannot hold it."""
+    if form_of_column(column) == form_of_column(to):
+        return column
+    empty, other = blank_rows(column), blank_rows(to)
+    if empty is None or other is None or _is_set(column) != _is_set(to) or not bool(empty.all()):
+        return None
+    return blank_like(to).take(torch.zeros(column.rows, dtype=torch.int64, device=column.device))
+
+
+def overwritten(column: Column, rows: Tensor, part: Column) -> Column:
+    """A column with other values of the same form in some rows."""
+    match column, part:
+        case Ints(), Ints():
+            return Ints(column.values.index_copy(0, rows, part.values), column.boolean)
+        case Pairs(), Pairs():
+            return Pairs(column.first.index_copy(0, rows, part.first), column.second.index_copy(0, rows, part.second))
+        case Cells(), Cells():
+            return Cells(column.keys.index_copy(0, rows, part.keys))
+    empty, before = blank_rows(part), blank_rows(column)
+    if empty is not None and before is not None and bool(empty.all()) and bool(before[rows].all()):
+        return column
+    index = torch.arange(column.rows, device=rows.device)
+    index[rows] = torch.arange(part.rows, device=rows.device) + column.rows
+    return joined(column, part).take(index)
+
+
+def expanded(column: Column, rows: Tensor, count: int) -> Column:
+    """A column of so many rows, blank but for some."""
+    if count == column.rows:
+        return column
+    index = torch.full((count,), column.rows, dtype=torch.int64, device=rows.device)
+    index[rows] = torch.arange(column.rows, device=rows.device)
+    return joined(column, blank_like(column)).take(index)

@@ -194,8 +194,8 @@ class _Run:
         ended = torch.where(failures, ENDED, step.failed)
         ended[defaulted] = 0
         result = Step(step.column, ended if bool((ended != 0).any()) else None, step.boxed)
-        rows = defaulted.nonzero()[:, 0].tolist()
-        return result.placed(rows, self._defaults(node, rows), self.device) if rows else result
+        rows = defaulted.nonzero()[:, 0]
+        return self._with_defaults(node, rows, result) if len(rows) else result
 
     def _caught(self, node: Node) -> Tensor:
         """By category, whether a node yields its default for it."""
@@ -206,17 +206,17 @@ class _Run:
                 caught[int(kind)] = True
         return caught.to(self.device)
 
-    def _defaults(self, node: Node, rows: list[int]) -> list[Any]:
+    def _with_defaults(self, node: Node, rows: Tensor, step: Step) -> Step:
         fallback = node.fallback
         if node.kind is Kind.CALL and fallback is None:
             fallback = node.args[0]
         if fallback is None:
-            default = () if node.operation is None else node.operation.default
-            return [default] * len(rows)
+            return step.with_constant(rows, () if node.operation is None else node.operation.default)
         function = self.at(fallback, self.levels_of(node))
         if isinstance(function, FunctionValue):
-            return [default_of(function.operation.value) if not function.parts else ()] * len(rows)
-        return [default_of(value) for value in function.decode(rows)]
+            return step.with_constant(rows, () if function.parts else default_of(function.operation.value))
+        numbers = rows.tolist()
+        return step.placed(numbers, list(map(default_of, function.decode(numbers))), self.device).promoted()
 
     def levels_of(self, node: Node) -> Level:
         return max((self.levels[parent] for parent in node.parents), default=Level.CONSTANT)

@@ -9,8 +9,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .columns import Column, Values
-from .convert import encode, form_of_column, joined
+from .columns import Column
+from .convert import adapted, encode, expanded, form_of_column, joined, overwritten
+from .others import Others, Part
 
 
 @dataclass(slots=True, eq=False)
@@ -25,7 +26,7 @@ class Step:
 
     column: Column
     failed: Tensor | None = None
-    boxed: dict[int, Any] = field(default_factory=dict)
+    boxed: Others = field(default_factory=Others)
 
     @property
     def rows(self) -> int:
@@ -33,36 +34,80 @@ class Step:
 
     def take(self, index: Tensor) -> Step:
         """The rows of an index."""
-        boxed = dict[int, Any]()
-        if self.boxed:
-            at = index.tolist()
-            boxed = {row: self.boxed[old] for row, old in enumerate(at) if old in self.boxed}
-        return Step(self.column.take(index), None if self.failed is None else self.failed[index], boxed)
+        failed = None if self.failed is None else self.failed[index]
+        if not self.boxed:
+            return Step(self.column.take(index), failed)
+        boxed = self.boxed.take(index, self.rows)
+        for part in boxed.parts:
+            if len(part.rows) == len(index):
+                return Step(part.column, failed)
+        return Step(self.column.take(index), failed, boxed)
 
     def decode(self, rows: Sequence[int]) -> list[Any]:
         """Some rows as Python values; none of them failed."""
-        plain = [row for row in rows if row not in self.boxed]
-        values = iter(self.column.decode(plain))
-        return [self.boxed[row] if row in self.boxed else next(values) for row in rows]
+        return self.boxed.decode(self.column, rows) if self.boxed else self.column.decode(rows)
 
     def placed(self, rows: Sequence[int], values: Sequence[Any], device: torch.device) -> Step:
         """The same with other values for some rows: in the column where they have its form, else boxed."""
-        boxed = {row: value for row, value in self.boxed.items() if row not in set(rows)}
         form = form_of_column(self.column)
-        if form == "value":
-            new = list(self.column.decode(range(self.rows)))
-            for row, value in zip(rows, values, strict=True):
-                new[row] = value
-            return Step(Values(tuple(new)), self.failed, boxed)
-        part, unfit = encode(values, device, form)
-        boxed |= {rows[at]: value for at, value in unfit.items()}
-        fitting = [at for at in range(len(rows)) if at not in unfit]
-        if not fitting:
-            return Step(self.column, self.failed, boxed)
-        index = torch.arange(self.rows, device=device)
-        where = torch.tensor([rows[at] for at in fitting], device=device)
-        index[where] = torch.tensor(fitting, device=device) + self.rows
-        return Step(joined(self.column, part).take(index), self.failed, boxed)
+        part = Step(*_encoded(values, device, None if form == "value" else form))
+        return self.replaced(torch.tensor(rows, dtype=torch.int64, device=device), part)
+
+    def with_constant(self, rows: Tensor, value: Any) -> Step:
+        """The same with one value for some rows."""
+        column, _ = encode([value], rows.device)
+        return self.replaced(rows, Step(column.take(torch.zeros_like(rows)))).promoted()
+
+    def replaced(self, rows: Tensor, part: Step) -> Step:
+        """The same with another step, and how it failed, in some rows."""
+        column, failed = self.column, self.failed
+        untouched = torch.ones(self.rows, dtype=torch.bool, device=rows.device)
+        untouched[rows] = False
+        boxed = self.boxed.kept(untouched) if self.boxed else Others()
+        alive = torch.ones_like(rows, dtype=torch.bool)
+        if part.failed is not None:
+            alive = part.failed == 0
+            failed = torch.zeros(self.rows, dtype=torch.int8, device=rows.device) if failed is None else failed
+            failed = failed.index_copy(0, rows, part.failed)
+        others = part.boxed.kept(alive) if part.boxed else part.boxed
+        alive[[at for other in others.parts for at in other.rows.tolist()]] = False
+        main = alive.nonzero()[:, 0]
+        pieces = [] if not len(main) else [Part(rows[main], _some(part.column, main))]
+        parts = {form_of_column(own.column): own for own in boxed.parts}
+        for own, values in (*pieces, *(Part(rows[other.rows], other.column) for other in others.parts)):
+            fitting = adapted(values, column)
+            if fitting is not None:
+                column = overwritten(column, own, fitting)
+                continue
+            form = form_of_column(values)
+            parts[form] = _united(parts[form], Part(own, values)) if form in parts else Part(own, values)
+        return Step(column, failed, Others(list(parts.values())))
+
+    def promoted(self) -> Step:
+        """The same, with the largest part as the column where that has no row of its own."""
+        if not self.boxed:
+            return self
+        held = self.boxed.codes(self.rows, self.boxed.parts[0].rows.device) == 0
+        if bool((held if self.failed is None else held & (self.failed == 0)).any()):
+            return self
+        largest = max(self.boxed.parts, key=lambda part: len(part.rows))
+        rest = Others([part for part in self.boxed.parts if part is not largest])
+        return Step(expanded(largest.column, largest.rows, self.rows), self.failed, rest)
+
+
+def _encoded(values: Sequence[Any], device: torch.device, form: str | None) -> tuple[Column, None, Others]:
+    column, boxed = encode(values, device, form)
+    return column, None, boxed
+
+
+def _some(column: Column, index: Tensor) -> Column:
+    return column if len(index) == column.rows else column.take(index)
+
+
+def _united(first: Part, second: Part) -> Part:
+    """Two parts of one form as one."""
+    rows, order = torch.cat([first.rows, second.rows]).sort()
+    return Part(rows, joined(first.column, second.column).take(order))
 
 
 def first_failure(steps: Sequence[Step]) -> Tensor | None:

@@ -6,6 +6,7 @@ the elements of a list runs the operations that it is made of once, over all ele
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -42,6 +43,12 @@ class FunctionValue:
             return self.operation.value
         parts = [part.python(row) if isinstance(part, FunctionValue) else part.decode([row])[0] for part in self.parts]
         return self.operation.function(*parts)
+
+    def pythons(self, rows: Sequence[int]) -> list[Any]:
+        """The same as Python functions, for some rows."""
+        if not self.failed():
+            return [self.python(rows[0])] * len(rows) if rows else []
+        return [self.python(row) for row in rows]
 
     def failed(self) -> list[Step]:
         """The steps that it closes over, which may have failed for a row."""

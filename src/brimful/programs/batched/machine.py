@@ -7,6 +7,7 @@ import time
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import repeat
 from typing import Any
 
 import torch
@@ -15,11 +16,12 @@ from torch import Tensor
 from ..execution.failures import Category, category_of
 from ..language.operation import Operation
 from ..vocabulary import bound
-from .columns import Column, Ints
-from .convert import encode
+from .columns import Ints
+from .convert import encode, expanded
 from .flags import Step, first_failure
 from .functions import FunctionValue
 from .kernels import kernel_of, meaning
+from .others import Others, Part
 
 ENDED = 127
 """The failure of a row whose program has ended at a step before: it is no failure of its own."""
@@ -90,33 +92,68 @@ class Machine:
         started = time.perf_counter()
         steps = [step for arg in args for step in _closed_over(arg)]
         rows = steps[0].rows if steps else 1
-        failed = first_failure(steps)
+        run = self._by_form if any(isinstance(arg, Step) and arg.boxed for arg in args) else self._of_one_form
+        result = run(operation, args, rows, first_failure(steps))
+        used = self.usage[operation.name]
+        used.rows += rows
+        used.seconds += time.perf_counter() - started
+        return result
+
+    def _by_form(
+        self, operation: Operation, args: Sequence[Step | FunctionValue], rows: int, failed: Tensor | None
+    ) -> Step:
+        """An operation of arguments that have several forms: once for every combination of them."""
+        codes = torch.zeros(rows, dtype=torch.int64, device=self.device)
+        for arg in args:
+            if isinstance(arg, Step) and arg.boxed:
+                codes = codes * (len(arg.boxed.parts) + 1) + arg.boxed.codes(rows, self.device)
+        if failed is not None:
+            codes = torch.where(failed == 0, codes, -1)
+        present = codes.unique().tolist()
+        result = Step(Ints(torch.zeros(rows, dtype=torch.int64, device=self.device)), failed)
+        if 0 in present:
+            plain = [Step(arg.column, arg.failed) if isinstance(arg, Step) else arg for arg in args]
+            result = self._of_one_form(operation, plain, rows, failed, codes > 0)
+        for code in present:
+            if code > 0:
+                index = (codes == code).nonzero()[:, 0]
+                part = self._of_one_form(operation, [arg.take(index) for arg in args], len(index), None)
+                result = result.replaced(index, part)
+        return result.promoted()
+
+    def _of_one_form(
+        self,
+        operation: Operation,
+        args: Sequence[Step | FunctionValue],
+        rows: int,
+        failed: Tensor | None,
+        skipped: Tensor | None = None,
+    ) -> Step:
+        """An operation of columns that hold all rows but those to be skipped."""
         kernel = kernel_of(operation)
         computed = None
         if kernel is not None and len(args) == len(operation.arguments):
             computed = kernel(self, *(arg.column if isinstance(arg, Step) else arg for arg in args))
-        boxed = {row for step in steps for row in step.boxed}
+        alive = torch.ones(rows, dtype=torch.bool, device=self.device) if failed is None else failed == 0
+        if skipped is not None:
+            alive &= ~skipped
         if computed is None:
-            wanted, result = _alive(failed, rows), None
+            wanted, result = alive, None
         else:
-            wanted = set() if computed.sequential is None else set(computed.sequential.nonzero()[:, 0].tolist())
-            wanted |= boxed
-            if wanted and failed is not None:
-                wanted &= _alive(failed, rows)
-            own = computed.failed
-            if own is not None and (wanted or boxed):
-                own = own.clone()
-                own[torch.tensor(sorted(wanted | boxed), device=self.device)] = 0
-            both = [Step(computed.column, failed), Step(computed.column, own)]
-            result = Step(computed.column, first_failure(both))
+            wanted, own = computed.sequential, computed.failed
+            if wanted is not None:
+                wanted = wanted & alive
+            if own is not None:
+                own = own.masked_fill(~alive if wanted is None else ~alive | wanted, 0)
+            result = Step(computed.column, first_failure([Step(computed.column, failed), Step(computed.column, own)]))
+        if wanted is None or (result is not None and not bool(wanted.any())):
+            assert result is not None
+            return result
+        begun, numbers = time.perf_counter(), wanted.nonzero()[:, 0].tolist()
+        result = self._sequential(operation.function, args, numbers, rows, result, failed)
         used = self.usage[operation.name]
-        used.rows += rows
-        if wanted or result is None:
-            begun = time.perf_counter()
-            result = self._sequential(operation.function, args, sorted(wanted), rows, result, failed)
-            used.sequential += len(wanted)
-            used.sequential_seconds += time.perf_counter() - begun
-        used.seconds += time.perf_counter() - started
+        used.sequential += len(numbers)
+        used.sequential_seconds += time.perf_counter() - begun
         return result
 
     def _sequential(
@@ -129,28 +166,37 @@ class Machine:
         failed: Tensor | None,
     ) -> Step:
         """Runs a function row by row, for some rows, and puts its values into the result."""
-        columns = [arg.decode(rows) if isinstance(arg, Step) else [arg.python(row) for row in rows] for arg in args]
+        columns = [arg.decode(rows) if isinstance(arg, Step) else arg.pythons(rows) for arg in args]
         values, good, categories = list[Any](), list[int](), dict[int, int]()
-        for row, *given in zip(rows, *columns, strict=True):
-            bound.begin()
-            try:
-                values.append(function(*given))
+        known: dict[Any, tuple[bool, Any]] = {}  # by arguments, where all of them are small
+        keys = [list(map(_small_key, column)) for column in columns]
+        for row, key, *given in zip(rows, zip(*keys, strict=True) if keys else repeat(()), *columns, strict=False):
+            outcome = known.get(key)
+            if outcome is None:
+                bound.begin()
+                try:
+                    outcome = True, function(*given)
+                except MemoryError:
+                    raise
+                except Exception as error:
+                    outcome = False, int(category_of(error))
+                if None not in key:
+                    known[key] = outcome
+            if outcome[0]:
+                values.append(outcome[1])
                 good.append(row)
-            except MemoryError:
-                raise
-            except Exception as error:
-                categories[row] = int(category_of(error))
+            else:
+                categories[row] = outcome[1]
         bound.end()
-        if result is None:
-            at = {row: number for number, row in enumerate(good)}
-            column, unfit = encode(values, self.device)
-            index = torch.tensor([at.get(row, 0) for row in range(count)], device=self.device)
-            if not values:
-                column, index = Ints(torch.zeros(count, dtype=torch.int64, device=self.device)), None
-            expanded: Column = column if index is None else column.take(index)
-            result = Step(expanded, failed, {good[number]: value for number, value in unfit.items()})
+        where = torch.tensor(good, dtype=torch.int64, device=self.device)
+        if result is not None:
+            result = result.placed(good, values, self.device) if good else result
         elif good:
-            result = result.placed(good, values, self.device)
+            column, boxed = encode(values, self.device)
+            boxed = Others([Part(where[part.rows], part.column) for part in boxed.parts])
+            result = Step(expanded(column, where, count), failed, boxed)
+        else:
+            result = Step(Ints(torch.zeros(count, dtype=torch.int64, device=self.device)), failed)
         if categories:
             new = torch.zeros(count, dtype=torch.int8, device=self.device)
             new[torch.tensor(list(categories), device=self.device)] = torch.tensor(
@@ -181,16 +227,23 @@ class Machine:
         if not self.safe or step.failed is None:
             return step
         kept = (step.failed == ENDED) | (step.failed == int(Category.SIZE))  # too large: it ends all
-        rows = ((step.failed != 0) & ~kept).nonzero()[:, 0].tolist()
-        if not rows:
+        rows = ((step.failed != 0) & ~kept).nonzero()[:, 0]
+        if not len(rows):
             return step
         ended = torch.where(kept, step.failed, 0)
-        placed = step.placed(rows, [operation.default] * len(rows), self.device)
-        return Step(placed.column, ended if bool((ended != 0).any()) else None, placed.boxed)
+        return Step(step.column, ended if bool(kept.any()) else None, step.boxed).with_constant(rows, operation.default)
 
 
 def _closed_over(arg: Step | FunctionValue) -> list[Step]:
     return [arg] if isinstance(arg, Step) else arg.failed()
+
+
+def _small_key(value: Any) -> Any:
+    """A key that only equal values of one type have; None for a value that is not worth one."""
+    kind = type(value)
+    if kind is int or kind is bool:
+        return kind, value
+    return kind if (kind is tuple or kind is frozenset) and not value else None
 
 
 def _alive(failed: Tensor | None, rows: int) -> set[int]:
