@@ -10,7 +10,7 @@ import pytest
 from brimful import CancelledError, ConfigError, InputError, programs
 from brimful.core.runs.events import BatchDone, Event
 from brimful.programs.execution.failures import ProgramStatus
-from brimful.programs.sample_function import programs_for
+from brimful.programs.executors.runner import programs_for
 
 from .helpers.small import TEXT, mirrored, small, task, tasks, written, written_tasks
 from .helpers.words import batt, guarded, solver
@@ -121,7 +121,9 @@ def test_pair_by_name_runs_a_program_on_its_task_alone():
 
 
 def test_two_worker_processes_give_the_same_bytes():
-    assert same(small(), small(device="cpu,cpu"))
+    result = small(executor="batched", workers=2)
+    assert same(result, small(executor="sequential")) and result.usage.samples("batched") == 15
+    assert result.plan.devices == ("cpu", "cpu")
 
 
 def test_a_file_of_programs_and_a_folder_of_tasks(tmp_path: Path):
@@ -152,12 +154,14 @@ def test_what_cannot_be_run():
     loaded = programs.loads(TEXT)
     with pytest.raises(InputError, match="no samples; give at least one"):
         programs.run(loaded, [], progress=False)
-    with pytest.raises(ConfigError, match="executor is 'fast'; choose one of auto, sequential"):
+    with pytest.raises(ConfigError, match="executor is 'fast'; choose one of auto, batched, sequential"):
         programs.run(loaded, tasks(), executor="fast", progress=False)
     with pytest.raises(ConfigError, match="on_error is 'raise'"):
         programs.run(loaded, tasks(), on_error="raise", progress=False)
-    with pytest.raises(ConfigError, match="device is 'cuda:0'; the sequential executor runs on cpu"):
-        programs.run(loaded, tasks(), device="cuda:0", progress=False)
+    with pytest.raises(ConfigError, match="workers is 0; give a whole number from 1 on"):
+        programs.run(loaded, tasks(), workers=0, progress=False)
+    with pytest.raises(ConfigError, match="workers is 2 and device 'cpu,cpu'; name one CPU"):
+        programs.run(loaded, tasks(), workers=2, device="cpu,cpu", progress=False)
 
 
 def test_the_plan_says_what_it_will_do():

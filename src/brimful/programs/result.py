@@ -11,6 +11,7 @@ import pyarrow as pa
 from ..core.declare.result import Result
 from .data.tasks import Sample
 from .execution.failures import ProgramStatus
+from .executors.usage import RunUsage
 from .loading import Programs
 from .outcomes import Outcomes, Outputs, ProgramFailure
 from .scoring import Submission, scores, submission
@@ -25,11 +26,16 @@ class ProgramResult(Result):
         outcomes: what became of every candidate output on every sample.
         messages: sample index to why it was not run.
         merged: operations left after merging.
+        executor: which one ran: "sequential", or "batched", which leaves small batches to the other where the run chose
+            itself.
+        usage: where the time went, in this call.
     """
 
     outcomes: Outcomes
     messages: dict[int, str]
     merged: int
+    executor: str
+    usage: RunUsage
 
     @property
     def programs(self) -> Programs:
@@ -80,6 +86,8 @@ class ProgramResult(Result):
             "operations": sum(program.operations for program in self.programs),
             "operations_merged": self.merged,
             "samples": len(self.samples),
+            "executor": self.executor,
+            "sequential_share": self.usage.sequential_share,
             "flagged": len(self.messages),
             "tasks": len({sample.task for sample in self.samples}),
             "solved": len(solved),

@@ -2,33 +2,39 @@
 
 from __future__ import annotations
 
+import tempfile
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from ..core.base.background import cores
-from ..core.base.errors import ConfigError, InputError
+from ..core.base.errors import ConfigError, DeviceError, InputError
+from ..core.memory.devices import resolve_all
 from ..core.memory.plan import Plan
-from ..core.runs.events import Event
+from ..core.runs.events import Event, Planned, Sink, Warned
+from ..core.runs.progress import sink_for
 from ..engine.map import map, plan_map
 from ..engine.map.result import MapResult
 from .data.read import read_tasks
 from .data.tasks import Sample, as_samples, samples_of
 from .execution.sequential import ON_ERROR
+from .executors.choice import CPU, Choice, Measurement, fixed_choice, remember_run
+from .executors.memory import batched_cost
+from .executors.sample_function import SampleFunction
+from .executors.usage import RunUsage, read_usage
+from .language.graph import Graph
 from .loading import Programs, load
 from .outcomes import outcomes_of
 from .result import ProgramResult
-from .sample_function import SampleFunction
 from .store import write_store
 
 EXECUTORS = ("auto", "batched", "sequential")
 
-_WORTH_WORKERS = 2_000_000  # operations, of some 10 microseconds each, that repay the start of worker processes
-_BATCHES = 16  # per process, at least, so that all end together
-_MOST = 64  # samples of a batch: what is lost by an interruption
+_BATCHES = 16  # per process of the sequential executor, at least, so that all end together
+_MOST = 64  # samples of a batch of it: what is lost by an interruption
 
 
 def run(
@@ -41,6 +47,8 @@ def run(
     pair_by_name: bool = False,
     budget: Any = None,
     device: str = "auto",
+    workers: int | str = "auto",
+    batch_size: int | str = "auto",
     out: str | Path | None = None,
     resume: bool = True,
     progress: bool | Callable[[Event], None] | None = None,
@@ -52,13 +60,18 @@ def run(
         programs: what `load` gave, or a file of programs.
         samples: "arcagi", "arcagi2", a folder or file of JSON tasks; or tasks, or (task_id, S, I, C) per sample.
         split: of a data set: "training", "evaluation" or "all".
-        executor: "sequential" runs one sample after the other; "auto" chooses.
+        executor: "sequential" runs one sample after the other; "batched" every operation once over a batch of samples;
+            "auto" measures both on a few samples, and chooses. All give the same bits.
         on_error: "default": an operation that fails yields its safe default, and the program goes on. "propagate": the
             program fails for that sample.
         pair_by_name: run a program only on the task whose id its name carries, as `solve_007bbfb7`.
         budget: memory to stay inside. See `map`.
-        device: "auto" uses all cores where that pays; "cpu" one process, "cpu,cpu" two.
-        out: a run directory: results are written to it while they come, and the run can be resumed.
+        device: "auto", "cpu", "cuda", "cuda:all", or several as "cuda:0,cuda:1" or "cpu,cpu", with a process each.
+            Where there is no GPU at all the CPU does it, with a warning.
+        workers: how many processes on a CPU; "auto" uses all cores where that pays.
+        batch_size: samples of a batch, or "auto".
+        out: a run directory: results are written to it while they come, and the run can be resumed, also by another
+            executor.
         resume: go on with a run that the directory holds.
         progress: None or True shows it, False is silent, a function gets the events.
         cancel: set from any thread, it ends the run after the batch at hand.
@@ -74,9 +87,24 @@ def run(
         >>> result.outputs[0][0], int(result.outcomes.equal[0, 0])
         (((2, 1), (4, 3)), 1)
     """
-    function, arguments = prepare(programs, samples, split, executor, on_error, pair_by_name, budget, device)
-    mapped = map(**arguments, out=out, resume=resume, progress=progress, cancel=cancel)
-    result = function.result(mapped)
+    options = _Options(split, executor, on_error, pair_by_name, budget, device, workers, batch_size)
+    sink = sink_for(progress)
+    prepared = _prepare(programs, samples, options, sink)
+    choice = prepared.choose(measure=True)
+
+    def explained(event: Event) -> None:
+        if sink is not None:
+            plan = choice.explained(Plan.from_dict(event.plan)) if isinstance(event, Planned) else None
+            sink(event if plan is None else replace(event, plan=plan.to_dict()))
+
+    with tempfile.TemporaryDirectory(prefix="brimful-") as folder:
+        prepared.function.usage_folder = Path(folder)
+        arguments = prepared.arguments(choice)
+        shown = False if sink is None else explained
+        mapped = map(**arguments, batch_invariant=True, out=out, resume=resume, progress=shown, cancel=cancel)
+        usage = read_usage(Path(folder))
+    remember_run(prepared.function, usage, choice)
+    result = prepared.result(mapped, choice, usage)
     if out is not None:
         write_store(Path(out), result, on_error, pair_by_name)
     return result
@@ -92,22 +120,89 @@ def plan(
     pair_by_name: bool = False,
     budget: Any = None,
     device: str = "auto",
+    workers: int | str = "auto",
+    batch_size: int | str = "auto",
     probe: bool = False,
 ) -> Plan:
-    """The plan that `run` would begin with, without running it."""
-    _, arguments = prepare(programs, samples, split, executor, on_error, pair_by_name, budget, device)
-    return plan_map(**arguments, probe=probe)
+    """The plan that `run` would begin with, without running it. With `probe`, executors and memory are measured first
+    on a few samples; without it, the executor is chosen by what earlier runs measured, or by a rough guess."""
+    options = _Options(split, executor, on_error, pair_by_name, budget, device, workers, batch_size)
+    prepared = _prepare(programs, samples, options, None)
+    choice = prepared.choose(measure=probe)
+    return choice.explained(plan_map(**prepared.arguments(choice), probe=probe))
 
 
-class Prepared:
+@dataclass(frozen=True, slots=True)
+class _Options:
+    """The options that `run` and `plan` share, checked."""
+
+    split: str
+    executor: str
+    on_error: str
+    pair_by_name: bool
+    budget: Any
+    device: str
+    workers: int | str
+    batch_size: int | str
+
+    def __post_init__(self) -> None:
+        if self.executor not in EXECUTORS:
+            raise ConfigError(f"executor is {self.executor!r}; choose one of {', '.join(EXECUTORS)}")
+        if self.on_error not in ON_ERROR:
+            raise ConfigError(f"on_error is {self.on_error!r}; choose one of {', '.join(ON_ERROR)}")
+        if self.workers != "auto" and (type(self.workers) is not int or self.workers < 1):
+            raise ConfigError(f"workers is {self.workers!r}; give a whole number from 1 on, or 'auto'")
+
+    @property
+    def processes(self) -> int | None:
+        """How many on a CPU, where the user says so."""
+        return self.workers if isinstance(self.workers, int) else None
+
+
+@dataclass(slots=True)
+class _Prepared:
     """Programs and samples, checked and ready for `map`."""
 
-    def __init__(self, programs: Programs, samples: Sequence[Sample], on_error: str, pair_by_name: bool) -> None:
-        self.programs, self.samples = programs, tuple(samples)
-        self.function = SampleFunction(programs, samples, on_error, pair_by_name)
-        self.graph = programs.merge()
+    programs: Programs
+    samples: tuple[Sample, ...]
+    options: _Options
+    devices: list[torch.device]
+    function: SampleFunction
+    graph: Graph
 
-    def result(self, mapped: MapResult) -> ProgramResult:
+    def choose(self, measure: bool) -> Choice:
+        """The executor, and where it runs."""
+        options = self.options
+        operations = self.graph.merged // (len(self.programs) if options.pair_by_name else 1)
+        several_gpus = len(self.devices) > 1 and CPU not in self.devices
+        if options.executor != "auto" or several_gpus:
+            executor = "batched" if several_gpus else options.executor
+            return fixed_choice(self.function, executor, self.devices, operations, options.processes)
+        processes = len(self.devices) if len(self.devices) > 1 else options.processes
+        own = list(dict.fromkeys(self.devices))
+        where = list(dict.fromkeys([CPU, *own])) if options.device == "auto" else own
+        made = Measurement(self.function, operations, where, processes)
+        return made.choose() if measure else made.guess()
+
+    def arguments(self, choice: Choice) -> dict[str, Any]:
+        """Those of `map`."""
+        batch_size: int | str = self.options.batch_size
+        if batch_size == "auto" and choice.executor == "sequential":
+            batch_size = max(1, min(_MOST, len(self.samples) // (_BATCHES * len(choice.devices))))
+        adapts = self.options.executor == "auto" and choice.executor == "batched" and choice.timings
+        self.function.executor = "auto" if adapts else choice.executor
+        self.function.timings = choice.timings
+        return {
+            "fn": self.function,
+            "items": torch.arange(len(self.samples)),
+            "budget": self.options.budget,
+            "device": choice.devices,
+            "batch_size": batch_size,
+            "cost": batched_cost(self.graph, self.samples) if choice.executor == "batched" else None,
+            "name": "programs run",
+        }
+
+    def result(self, mapped: MapResult, choice: Choice, usage: RunUsage) -> ProgramResult:
         """The result of a map."""
         values: Any = mapped.values
         if values is None:
@@ -117,50 +212,45 @@ class Prepared:
             outcomes=outcomes_of(self.programs, self.samples, values),
             messages=mapped.messages,
             merged=self.graph.merged,
-            plan=mapped.plan,
+            executor=choice.executor,
+            usage=usage,
+            plan=choice.explained(mapped.plan),
             observed=mapped.observed,
-            seconds=mapped.seconds,
+            seconds=mapped.seconds + choice.seconds,
         )
 
 
-def prepare(
-    programs: Programs | str | Path,
-    samples: str | Path | Sequence[Any],
-    split: str,
-    executor: str,
-    on_error: str,
-    pair_by_name: bool,
-    budget: Any,
-    device: str,
-) -> tuple[Prepared, dict[str, Any]]:
-    """The arguments of `run`, checked, and those of `map` that follow."""
-    if executor not in EXECUTORS:
-        raise ConfigError(f"executor is {executor!r}; choose one of {', '.join(EXECUTORS)}")
-    if on_error not in ON_ERROR:
-        raise ConfigError(f"on_error is {on_error!r}; choose one of {', '.join(ON_ERROR)}")
+def _prepare(
+    programs: Programs | str | Path, samples: str | Path | Sequence[Any], options: _Options, sink: Sink | None
+) -> _Prepared:
+    """Programs and samples as `run` is given them, read and checked."""
     loaded = programs if isinstance(programs, Programs) else load(programs)
-    chosen = samples_of(read_tasks(samples, split)) if isinstance(samples, str | Path) else as_samples(samples)
+    chosen = samples_of(read_tasks(samples, options.split)) if isinstance(samples, str | Path) else as_samples(samples)
     if not chosen:
         raise InputError("no samples; give at least one")
-    prepared = Prepared(loaded, chosen, on_error, pair_by_name)
-    processes = _devices(prepared, device, pair_by_name)
-    arguments = {
-        "fn": prepared.function,
-        "items": torch.arange(len(chosen)),
-        "budget": budget,
-        "device": processes,
-        "batch_size": max(1, min(_MOST, len(chosen) // (_BATCHES * len(processes)))),
-        "name": "programs run",
-    }
-    return prepared, arguments
+    function = SampleFunction(loaded, chosen, options.on_error, options.pair_by_name)
+    devices = _devices(options, sink)
+    return _Prepared(loaded, tuple(chosen), options, devices, function, loaded.merge())
 
 
-def _devices(prepared: Prepared, device: str, pair_by_name: bool) -> list[str]:
-    """The processes to run in: all cores where the work repays their start."""
-    if device != "auto":
-        names = [name.strip() for name in device.split(",")]
-        if any(name.split(":")[0] != "cpu" for name in names):
-            raise ConfigError(f"device is {device!r}; the sequential executor runs on cpu, or several as cpu,cpu")
-        return names
-    work = len(prepared.samples) * (prepared.graph.merged // (len(prepared.programs) if pair_by_name else 1))
-    return ["cpu"] * (cores() if work >= _WORTH_WORKERS else 1)
+def _devices(options: _Options, sink: Sink | None) -> list[torch.device]:
+    """Where the programs may run. The CPU stands in for a GPU that is not here."""
+    try:
+        named = resolve_all(options.device)
+    except DeviceError as error:
+        if "cuda" not in options.device or torch.cuda.is_available():
+            raise
+        if sink is not None:
+            sink(Warned(message=f"{error} The programs run on the CPU."))
+        return [CPU]
+    gpus = [device for device in named if device != CPU]
+    if gpus and options.executor == "sequential":
+        if options.device == "auto":
+            return [CPU]
+        raise ConfigError(f"device is {options.device!r}; the sequential executor runs on cpu, or several as cpu,cpu")
+    if options.processes and ((gpus and options.device != "auto") or len(named) > 1):
+        raise ConfigError(
+            f"workers is {options.processes} and device {options.device!r}; name one CPU, or leave out workers: "
+            "a process runs on each device named"
+        )
+    return named

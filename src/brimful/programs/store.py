@@ -24,12 +24,13 @@ from ..core.runs.rundir import MANIFEST, read_manifest
 from ..engine.map.result import reopen
 from .data.tasks import Sample
 from .execution.encoding import decode, encode
+from .executors.usage import RunUsage
 from .loading import SourceText, reload
 from .outcomes import outcomes_of
 from .result import ProgramResult
 from .table import SCHEMA, result_table
 
-_KIND, _VERSION = "programs", 1
+_KIND, _VERSION = "programs", 2
 RESULTS, SCORES, SUBMISSION = "results.parquet", "scores.parquet", "submission.json"
 
 
@@ -43,6 +44,8 @@ def write_store(folder: Path, result: ProgramResult, on_error: str, pair_by_name
         "on_error": on_error,
         "pair_by_name": pair_by_name,
         "merged": result.merged,
+        "executor": result.executor,
+        "usage": result.usage.to_dict(),
         "messages": {str(index): text for index, text in result.messages.items()},
         "plan": result.plan.to_dict(),
         "observed": result.observed,
@@ -77,6 +80,8 @@ def load_result(path: str | Path) -> ProgramResult:
             outcomes=outcomes_of(programs, samples, values),
             messages={int(index): text for index, text in meta["messages"].items()},
             merged=meta["merged"],
+            executor=meta["executor"],
+            usage=RunUsage.from_dict(meta["usage"]),
             plan=Plan.from_dict(meta["plan"]),
             observed=meta["observed"],
             seconds=meta["seconds"],

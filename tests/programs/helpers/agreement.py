@@ -12,9 +12,9 @@ import sys
 import torch
 
 from brimful import programs
+from brimful.programs.executors.sample_function import SampleFunction
 from brimful.programs.generate import SOLVERS
 from brimful.programs.outcomes import outcomes_of
-from brimful.programs.sample_function import SampleFunction
 from brimful.programs.scoring import submission
 from brimful.programs.table import result_table
 

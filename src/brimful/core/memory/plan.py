@@ -72,7 +72,8 @@ class Candidate(Strategy):
 
 @dataclass(frozen=True, slots=True)
 class Rejected:
-    """A candidate that was not taken, with the least bytes it needs, the reason, and its memory by part."""
+    """A candidate that was not taken, with the least bytes it needs (0: not known), the reason, and its memory by
+    part."""
 
     strategy: str
     needs: int
@@ -126,7 +127,10 @@ class Plan(Strategy):
             table.append(("total", *(format_bytes(sum(dict(parts).values())) for parts in columns.values())))
             text += "\n\nmemory by part\n" + format_table(table, header=("part", *columns))
         if self.rejected:
-            table = [(other.strategy, format_bytes(other.needs), other.reason) for other in self.rejected]
+            table = [
+                (other.strategy, format_bytes(other.needs) if other.needs else "", other.reason)
+                for other in self.rejected
+            ]
             text += "\n\nnot chosen\n" + format_table(table, header=("strategy", "needs", "why"))
         return text
 

@@ -5,7 +5,8 @@ A function is its code, its defaults, what it closes over and the globals it nam
 state; a network is all of that, hooks and buffers included. The walk follows every reference into the user's own code
 and stops at code of installed packages, of which it takes name and version. A value that cannot be known again in
 another process (an open file, a generator) has no digest, and the error says which it was. Files that a function
-reads, the environment and the clock are not looked at.
+reads, the environment and the clock are not looked at. An object that holds more than what decides its results says
+itself what does, by a method `__fingerprint__(exact)`; where `exact` is false, what decides the memory that it takes.
 """
 
 import dis
@@ -135,6 +136,9 @@ class _Walk:
             yield f"module {value.__name__} {_version(value.__name__)} {_source(value.__name__)}"
         elif isinstance(value, type):
             yield from self._class(value, path)
+        elif hasattr(type(value), "__fingerprint__"):
+            yield self.digest(type(value), path)
+            yield self.digest(value.__fingerprint__(self._exact), path)
         elif isinstance(value, torch.nn.Module):
             yield self.digest(type(value), path)
             parts = {name: _without_ids(name, part) for name, part in vars(value).items()}

@@ -33,6 +33,7 @@ def map(
     nonfinite: str = "flag",
     seed: int = 0,
     grad: bool = False,
+    batch_invariant: bool = False,
     progress: bool | Callable[[Event], None] | None = None,
     cost: Cost | None = None,
     name: str = "map",
@@ -61,6 +62,8 @@ def map(
             by (seed, position of its first item), so that results depend on the division into batches, and not on
             restarts, retries or bad neighbors.
         grad: run the function with autograd on; by default it runs under `torch.no_grad`.
+        batch_invariant: the function gives an item the same bits in whatever batch it is: a run may then be resumed
+            with another batch_size.
         progress: None or True shows it, False is silent, a function gets the events.
         cost: bytes by weight, where you know them; measured otherwise.
         name: what to call the work in progress, log and run directory.
@@ -78,6 +81,7 @@ def map(
         (torch.Size([100, 3, 3]), 100)
     """
     run = _checked(fn, items, budget, device, batch_size, weight, fallback, nonfinite, cost, name, seed, grad)
+    run.batch_invariant = batch_invariant
     with Events() as events:
         if (sink := sink_for(progress)) is not None:
             events.add(sink)

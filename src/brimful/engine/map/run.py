@@ -65,6 +65,7 @@ class MapRun:
     devices: list[torch.device]
     seed: int = 0
     grad: bool = False
+    batch_invariant: bool = False
     resumable: bool = True
 
     def open(self, out: Path, resume: bool, given: str | None) -> RunDir:
@@ -75,7 +76,7 @@ class MapRun:
         """
         config = {
             "fn": of_function(self.fn, given=given),
-            "batch_size": self.batch_size,
+            "batch_size": "any" if self.batch_invariant else self.batch_size,
             "fallback": of_function(self.fallback, given=given) if callable(self.fallback) else str(self.fallback),
             "nonfinite": self.nonfinite,
             "seed": self.seed,

@@ -6,6 +6,8 @@ in one array per node; then each sample's are copied together.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from ..execution.encoding import encode, tuple_header
@@ -15,6 +17,9 @@ from .flags import Step
 
 Bytes = tuple[np.ndarray, np.ndarray]
 """The bytes of all samples, one after the other, and where each begins."""
+
+Places = tuple[Sequence[int], int]
+"""The numbers of some programs, and how many there are of all."""
 
 
 def value_bytes(step: Step, samples: int) -> Bytes:
@@ -72,12 +77,15 @@ def _write_grids(
     flat[to[inside]] = cells[inside]
 
 
-def record_bytes(programs: tuple[GraphProgram, ...], values: dict[int, Bytes], ended: np.ndarray) -> list[bytes]:
+def record_bytes(
+    programs: tuple[GraphProgram, ...], values: dict[int, Bytes], ended: np.ndarray, places: Places | None = None
+) -> list[bytes]:
     """What all programs return, for every sample.
 
     Args:
         values: by node.
         ended: (programs, samples): which programs ended, and return None.
+        places: where they are among more programs, the others of which return None.
     """
     samples = ended.shape[1]
     used = list(values)
@@ -86,16 +94,19 @@ def record_bytes(programs: tuple[GraphProgram, ...], values: dict[int, Bytes], e
     bases = np.concatenate([[0], np.cumsum([len(flat) for flat in flats])])
     everything = np.concatenate(flats) if flats else np.zeros(0, np.uint8)
     offsets = np.stack([values[node][1] + base for node, base in zip(used, bases[:-1], strict=True)]) if used else None
-    header = tuple_header(len(programs))
-    templates = [_template(program, place) for program in programs]
+    numbers, total = (range(len(programs)), len(programs)) if places is None else places
+    header = tuple_header(total)
+    templates: list[tuple[int, list[bytes | int]] | None] = [None] * total
+    for at, number in enumerate(numbers):
+        templates[number] = at, _template(programs[at], place)
     results = []
     for sample in range(samples):
         parts = [header]
-        for number, template in enumerate(templates):
-            if ended[number, sample]:
+        for template in templates:
+            if template is None or ended[template[0], sample]:
                 parts.append(b"N")
                 continue
-            for part in template:
+            for part in template[1]:
                 if isinstance(part, bytes):
                     parts.append(part)
                 else:

@@ -11,21 +11,27 @@ from ..execution.failures import ProgramStatus
 from ..execution.sequential import Arguments
 from .executor import Batched
 from .outcomes import equal_to, outcomes_of, target_step
-from .records import record_bytes, value_bytes
+from .records import Places, record_bytes, value_bytes
 
 Results = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, list[bytes], list[str | None]]
 """Outcome, failing step, category and equality by sample and candidate; bytes of what programs return; problems."""
 
 
-def run_batch(executor: Batched, arguments: Sequence[Arguments], problems: list[str | None]) -> Results:
-    """Runs all programs on samples; those that have a problem are not run."""
+def run_batch(
+    executor: Batched, arguments: Sequence[Arguments], problems: list[str | None], places: Places | None = None
+) -> Results:
+    """Runs all programs on samples; those that have a problem are not run.
+
+    Args:
+        places: where the programs are among more, for the bytes of what they return.
+    """
     graph = executor.graph
     good = [at for at, problem in enumerate(problems) if problem is None]
     count = sum(len(program.outputs) for program in graph.programs)
     outcome = np.full((len(arguments), count), int(ProgramStatus.NOT_RUN), np.int8)
     step, equal = np.full((len(arguments), count), -1, np.int32), np.full((len(arguments), count), -1, np.int8)
     category = np.zeros((len(arguments), count), np.int8)
-    nothing = encode_returned([None] * len(graph.programs))
+    nothing = encode_returned([None] * (len(graph.programs) if places is None else places[1]))
     encoded = [nothing] * len(arguments)
     if not good:
         return outcome, step, category, equal, encoded, problems
@@ -42,6 +48,6 @@ def run_batch(executor: Batched, arguments: Sequence[Arguments], problems: list[
             equal[good, column] = np.where(known, same, -1)
             column += 1
     values = {node: value_bytes(of, len(chosen)) for node, of in evaluation.steps.items()}
-    for at, data in zip(good, record_bytes(graph.programs, values, became.ended), strict=True):
+    for at, data in zip(good, record_bytes(graph.programs, values, became.ended, places), strict=True):
         encoded[at] = data
     return outcome, step, category, equal, encoded, problems

@@ -1,0 +1,91 @@
+"""The results of some samples, as both executors give them.
+
+Legend: N samples, K candidate outputs (one per solver, one per output of a batt).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+import torch
+
+from ...data.ragged import Ragged
+from ...engine.map.batch import Batch
+from ..execution.encoding import encode_returned
+from ..execution.failures import ProgramStatus
+
+INVALID = 16
+"""Status of a sample that is no sample of ARC."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Rows:
+    """The results of some samples.
+
+    Attributes:
+        outcome, step, category: (N, K) what became of each candidate.
+        equal: (N, K) whether it is the target; -1 where that is not known.
+        encoded: the records of all programs as bytes.
+        problems: why a sample was not run.
+    """
+
+    outcome: np.ndarray
+    step: np.ndarray
+    category: np.ndarray
+    equal: np.ndarray
+    encoded: list[bytes]
+    problems: list[str | None]
+
+    def __len__(self) -> int:
+        return len(self.encoded)
+
+    @classmethod
+    def blank(cls, problems: Sequence[str | None], programs: int, candidates: int) -> Self:
+        """Samples on which nothing was run."""
+        shape = len(problems), candidates
+        return cls(
+            np.full(shape, int(ProgramStatus.NOT_RUN), np.int8),
+            np.full(shape, -1, np.int32),
+            np.zeros(shape, np.int8),
+            np.full(shape, -1, np.int8),
+            [encode_returned([None] * programs)] * len(problems),
+            list(problems),
+        )
+
+    def take(self, index: Sequence[int]) -> Rows:
+        """Some of the samples."""
+        outcome, step, category, equal = (
+            part[list(index)] for part in (self.outcome, self.step, self.category, self.equal)
+        )
+        encoded, problems = [self.encoded[at] for at in index], [self.problems[at] for at in index]
+        return Rows(outcome, step, category, equal, encoded, problems)
+
+    @staticmethod
+    def joined(parts: Sequence[Rows]) -> Rows:
+        """The samples of several, one after the other."""
+        if len(parts) == 1:
+            return parts[0]
+        names = ("outcome", "step", "category", "equal")
+        outcome, step, category, equal = (np.concatenate([getattr(part, name) for part in parts]) for name in names)
+        encoded = [data for part in parts for data in part.encoded]
+        problems = [problem for part in parts for problem in part.problems]
+        return Rows(outcome, step, category, equal, encoded, problems)
+
+    def batch(self) -> Batch:
+        """The same as `map` takes it."""
+        lengths = torch.tensor([0, *map(len, self.encoded)]).cumsum(0)
+        flat = torch.frombuffer(bytearray(b"".join(self.encoded)), dtype=torch.uint8)
+        return Batch(
+            {
+                "outcome": torch.from_numpy(self.outcome),
+                "step": torch.from_numpy(self.step),
+                "category": torch.from_numpy(self.category),
+                "equal": torch.from_numpy(self.equal),
+                "values": Ragged(flat, lengths),
+            },
+            status=torch.tensor([INVALID if problem else 0 for problem in self.problems]),
+            message={at: problem for at, problem in enumerate(self.problems) if problem},
+        )

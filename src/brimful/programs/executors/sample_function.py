@@ -1,0 +1,149 @@
+"""Programs as a function of a batch of samples, for `map`: it is given the samples' indices.
+
+It holds sources and samples as text and bytes, and reads them where it runs, so that it is small on the way to a
+worker process and has a fingerprint. Which executor runs a batch is no part of that: both give the same bits.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from ...core.runs import fingerprint
+from ...engine.map.batch import Batch
+from ..data.tasks import Sample
+from ..execution.encoding import decode, encode
+from ..execution.sequential import Arguments
+from ..language.operation import Operation
+from ..loading import Programs, SourceText, reload
+from ..vocabulary.registered import install, registered
+from .rows import Rows
+from .runner import Runner
+from .timing import Timing
+from .usage import RunUsage
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedSample:
+    """A sample as bytes; `task` is the number of its task and demonstrations."""
+
+    task: int
+    grid: bytes
+    reference: bytes
+    problem: str | None
+
+
+class SampleFunction:
+    """Runs programs on samples.
+
+    Args:
+        programs: what to run.
+        samples: on what.
+        on_error: see `Sequential`.
+        pair_by_name: run a program only on the task whose id its name carries.
+        merged: compute what programs share once.
+        executor: "sequential", "batched", or "auto": the one that is quicker for a batch, by the timings.
+
+    Attributes:
+        timings: by executor what a batch takes; for "auto".
+        usage_folder: where every process writes what it did; None for nowhere.
+    """
+
+    def __init__(
+        self,
+        programs: Programs,
+        samples: Sequence[Sample],
+        on_error: str = "default",
+        pair_by_name: bool = False,
+        merged: bool = True,
+        executor: str = "sequential",
+    ) -> None:
+        self.sources: tuple[SourceText, ...] = programs.sources
+        used = {node.name for program in programs for node in program.nodes if node.operation is not None}
+        self.operations: dict[str, Operation] = {name: own for name, own in registered().items() if name in used}
+        self.on_error, self.pair_by_name, self.merged, self.executor = on_error, pair_by_name, merged, executor
+        tasks = dict.fromkeys((sample.task, sample.S) for sample in samples)
+        numbers = {task: number for number, task in enumerate(tasks)}
+        self.tasks = tuple(name for name, _ in tasks)
+        self.demonstrations = tuple(encode(shown) for _, shown in tasks)
+        self.samples = tuple(
+            EncodedSample(numbers[sample.task, sample.S], encode(sample.I), encode(sample.C), sample.problem)
+            for sample in samples
+        )
+        self.timings: Mapping[str, Timing] = {}
+        self.usage_folder: Path | None = None
+        self._known: tuple[dict[int, int], Rows] | None = None  # rows of samples that were run before, by their index
+        self._runner: Runner | None = None
+        self._usage: RunUsage | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_runner": None, "_usage": None}
+
+    def __fingerprint__(self, exact: bool) -> Any:
+        """What decides the results; where that is not asked, what decides the memory."""
+        if not exact:
+            return self.digest, self.executor
+        return self.digest, self.operations, self.tasks, self.demonstrations, self.samples
+
+    @property
+    def digest(self) -> str:
+        """What is run, as a text: the same on whatever samples."""
+        sources = [[source.text, source.vocabulary] for source in self.sources]
+        return fingerprint.of([sources, self.on_error, self.pair_by_name, self.merged])
+
+    def __call__(self, index_N: torch.Tensor) -> Batch:
+        numbers = index_N.tolist()
+        at = {} if self._known is None else self._known[0]
+        new = [number for number in numbers if number not in at]
+        rows = self.run(new, self._executor_for(len(new)), index_N.device) if new or not numbers else None
+        if len(new) < len(numbers):
+            assert self._known is not None
+            parts = [self._known[1], *([] if rows is None else [rows])]
+            place = at | {number: len(at) + number_at for number_at, number in enumerate(new)}
+            rows = Rows.joined(parts).take([place[number] for number in numbers])
+        assert rows is not None
+        if self.usage_folder is not None and self._usage is not None:
+            self._usage.write(self.usage_folder)
+        return rows.batch()
+
+    def keep(self, numbers: Sequence[int], rows: Rows) -> None:
+        """Keeps the rows of samples that were run already, so that they are not run again."""
+        at, before = ({}, None) if self._known is None else self._known
+        parts = [rows] if before is None else [before, rows]
+        self._known = at | {number: len(at) + place for place, number in enumerate(numbers)}, Rows.joined(parts)
+
+    def run(self, numbers: Sequence[int], executor: str, device: torch.device) -> Rows:
+        """Runs samples, by their indices."""
+        if self._runner is None or self._usage is None:
+            install(self.operations)
+            self._runner = Runner(reload(self.sources), self.on_error, self.pair_by_name, self.merged)
+            self._usage = RunUsage(self._runner.usage)
+        samples = [self.samples[number] for number in numbers]
+        shown = {task: decode(self.demonstrations[task]) for task in {sample.task for sample in samples}}
+        arguments = [
+            Arguments(self.tasks[of.task], shown[of.task], decode(of.grid), decode(of.reference)) for of in samples
+        ]
+        problems = [sample.problem for sample in samples]
+        started = time.perf_counter()
+        if executor == "batched":
+            rows = self._runner.batched(arguments, problems, device)
+        else:
+            rows = self._runner.sequential(arguments, problems)
+        self._usage.ran(executor, device, len(numbers), time.perf_counter() - started)
+        return rows
+
+    def timed(self, numbers: Sequence[int], executor: str, device: torch.device) -> tuple[Rows, float]:
+        """The same, and the seconds that it took."""
+        rows = self.run(numbers, executor, device)
+        assert self._usage is not None
+        return rows, self._usage.batches[-1].seconds
+
+    def _executor_for(self, count: int) -> str:
+        if self.executor != "auto":
+            return self.executor
+        return min(self.timings, key=lambda name: self.timings[name].at(count), default="sequential")
