@@ -7,7 +7,6 @@ from typing import Any
 
 import torch
 
-from ..core.base.errors import ConfigError
 from ..core.declare.report import with_report
 from ..core.declare.result import measured
 from ..core.memory.plan import Plan
@@ -71,6 +70,8 @@ def _arguments(config: RunConfig) -> dict[str, Any]:
         "pair_by_name": config.pair_by_name,
         "budget": config.budget,
         "device": config.device,
+        "workers": config.workers or "auto",
+        "batch_size": config.batch_size or "auto",
     }
 
 
@@ -79,10 +80,11 @@ def plan_run(config: RunConfig, probe: bool) -> Plan:
 
 
 def run_programs(config: RunConfig, context: RunContext) -> Mapping[str, Any]:
-    if config.verify and config.on_error != "default":
-        raise ConfigError("--verify compares with the emitted module, which uses defaults: leave out --on-error")
     result = run(**_arguments(config), out=config.out, progress=context.events.emit, cancel=context.cancel)
-    verified = {"verified": verify(result.outcomes, config.verify)} if config.verify else {}
+    verified = {}
+    if config.verify:
+        options = {"on_error": config.on_error, "pair_by_name": config.pair_by_name, "device": result.plan.devices[0]}
+        verified = {"verified": verify(result.outcomes, config.verify, **options)}
     return with_report(result.summary() | verified, lambda _: report(result), config.out)
 
 

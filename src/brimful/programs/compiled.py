@@ -23,11 +23,24 @@ class Compiled:
         graph: what they became.
         source: the text of the emitted module.
         batt: `batt(task_id, S, I, C, log_path=None)`, outputs and scores of one sample.
+        batt_vectorized: `batt_vectorized(inputs, device="auto", batch_size=1000)`, the same for many samples at once,
+            each (task_id, S, I, C): results, of which one is None where `batt` would raise, and a boolean array by
+            sample and output, true where nothing that the output depends on failed.
+
+    Example:
+        >>> from brimful import programs
+        >>> mirror = programs.compile(programs.loads("def solve_m(I):\\n    O = vmirror(I)\\n    return O"))
+        >>> mirror.batt("a", (), ((1, 2),), ())
+        ([(0, False, 'solve_m', ((2, 1),))], [])
+        >>> results, ok = mirror.batt_vectorized([("a", (), ((1, 2),), ()), ("b", (), ((3, 4),), ())])
+        >>> results[1], ok[:, 0].tolist()
+        (([(0, False, 'solve_m', ((4, 3),))], []), [True, True])
     """
 
     graph: Graph
     source: str = field(repr=False)
     batt: Callable[..., tuple[list[Any], list[Any]]] = field(repr=False)
+    batt_vectorized: Callable[..., tuple[list[Any], Any]] = field(repr=False)
 
     def save(self, folder: str | Path, name: str = "batt") -> Path:
         """Writes the module `NAME.py` to a folder."""
@@ -38,7 +51,7 @@ class Compiled:
 
 
 def compile(programs: Programs | str | Path) -> Compiled:
-    """Merges programs, and emits them as a module for single calls.
+    """Merges programs, and emits them as a module for single calls and for batches.
 
     Args:
         programs: what `load` gave, or a file of programs.
@@ -52,4 +65,4 @@ def compile(programs: Programs | str | Path) -> Compiled:
     text = emit(graph, vocabularies.pop(), f"Programs of {files}.")
     namespace: dict[str, Any] = {"__name__": "brimful_emitted"}
     exec(builtins.compile(text, f"<emitted from {files}>", "exec"), namespace)
-    return Compiled(graph, text, namespace["batt"])
+    return Compiled(graph, text, namespace["batt"], namespace["batt_vectorized"])

@@ -39,13 +39,19 @@ class RunConfig(FileOptions, DeviceOptions, OutOptions):
 
     data: str = option("arcagi", help="arcagi, arcagi2, a folder of JSON tasks, or a JSON file", metavar="NAME|DIR")
     split: str = option("training", help="which tasks of the data", choices=SPLITS)
-    executor: str = option("auto", help="how to run the programs", choices=EXECUTORS)
+    executor: str = option(
+        "auto",
+        help="sequential: one sample after the other; batched: every operation once over many samples; auto measures",
+        choices=EXECUTORS,
+    )
+    workers: int | None = option(None, help="processes on a CPU; by default as many as pay", ge=1)
+    batch_size: int | None = option(None, help="samples of a batch; by default as measured", ge=1)
     on_error: str = option(
         "default",
         help="an operation that fails: default, go on with its safe default; propagate, the program fails",
         choices=ON_ERROR,
     )
-    verify: int = option(0, help="run so many random samples also by the emitted module, and compare", ge=0)
+    verify: int = option(0, help="run so many random samples again in every other way, and compare all", ge=0)
     pair_by_name: bool = option(False, help="run a program only on the task whose id its name carries")
 
 

@@ -19,6 +19,7 @@ from ..language.program import Kind, Node
 from ..vocabulary.arc import ARC
 from ..vocabulary.bound import SizeError
 from . import operations as _operations  # noqa: F401  # registers the kernels
+from .columns import Values
 from .convert import encode
 from .flags import Step
 from .functions import FunctionValue, closure, named_function
@@ -76,7 +77,7 @@ class Batched:
             for record in of
             for node in record
         }
-        self._last = self._last_uses(returned)
+        self._returned, self._last = returned, self._last_uses(returned)
 
     def _last_uses(self, returned: set[int]) -> list[list[int]]:
         """For every node, those that are not needed any more once it is computed."""
@@ -90,8 +91,12 @@ class Batched:
                 freed[at].append(node)
         return freed
 
-    def evaluate(self, samples: Sequence[Arguments]) -> BatchEvaluation:
-        """Computes all nodes for all samples."""
+    def evaluate(self, samples: Sequence[Arguments], keep: bool = False) -> BatchEvaluation:
+        """Computes all nodes for all samples.
+
+        Args:
+            keep: the values of all nodes, and not only of those that a program returns.
+        """
         count, nodes = len(samples), len(self.graph.nodes)
         run = _Run(self, samples)
         failed = np.zeros((nodes, count), np.int8)
@@ -106,10 +111,16 @@ class Batched:
                 if isinstance(step, Step) and step.failed is not None:
                     flags = run.spread(step.failed, self.graph.levels[index]).numpy(force=True)
                     ended[index] = (flags == ENDED) & (spread != 0)
-            for gone in self._last[index]:
+            for gone in () if keep else self._last[index]:
                 run.known.pop(gone, None)
-        steps = {index: run.at(index, Level.SAMPLE) for index in list(run.known)}
-        return BatchEvaluation({index: step for index, step in steps.items() if isinstance(step, Step)}, failed, ended)
+        steps = dict[int, Step]()
+        for index in list(run.known):
+            value = run.at(index, Level.SAMPLE)
+            if isinstance(value, Step):
+                steps[index] = value
+            elif index in self._returned:
+                steps[index] = Step(Values(tuple(value.pythons(list(range(count))))))
+        return BatchEvaluation(steps, failed, ended)
 
 
 class _Run:

@@ -4,6 +4,7 @@ possible."""
 from __future__ import annotations
 
 import time
+import warnings
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -13,6 +14,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ...core.base.errors import BrimfulWarning
+from ...core.memory.oom import error_line, is_device_lost, is_out_of_memory
 from ..execution.failures import Category, category_of
 from ..language.operation import Operation
 from ..vocabulary import bound
@@ -20,7 +23,7 @@ from .columns import Ints
 from .convert import encode, expanded
 from .flags import Step, first_failure
 from .functions import FunctionValue
-from .kernels import kernel_of, meaning
+from .kernels import Computed, kernel_of, meaning
 from .others import Others, Part
 
 ENDED = 127
@@ -29,12 +32,24 @@ ENDED = 127
 
 @dataclass(slots=True)
 class Usage:
-    """Where the time of an operation goes: rows and seconds, batched and sequential."""
+    """Where the time of an operation goes: rows and seconds, batched and sequential.
+
+    Attributes:
+        problem: why its batched form is not used any more; empty while it works.
+    """
 
     rows: int = 0
     sequential: int = 0
     seconds: float = 0.0
     sequential_seconds: float = 0.0
+    problem: str = ""
+
+    def add(self, other: Usage) -> None:
+        """Adds what happened elsewhere."""
+        self.rows, self.sequential = self.rows + other.rows, self.sequential + other.sequential
+        self.seconds += other.seconds
+        self.sequential_seconds += other.sequential_seconds
+        self.problem = self.problem or other.problem
 
 
 @dataclass(slots=True)
@@ -130,10 +145,7 @@ class Machine:
         skipped: Tensor | None = None,
     ) -> Step:
         """An operation of columns that hold all rows but those to be skipped."""
-        kernel = kernel_of(operation)
-        computed = None
-        if kernel is not None and len(args) == len(operation.arguments):
-            computed = kernel(self, *(arg.column if isinstance(arg, Step) else arg for arg in args))
+        computed = self._computed(operation, args)
         alive = torch.ones(rows, dtype=torch.bool, device=self.device) if failed is None else failed == 0
         if skipped is not None:
             alive &= ~skipped
@@ -155,6 +167,24 @@ class Machine:
         used.sequential += len(numbers)
         used.sequential_seconds += time.perf_counter() - begun
         return result
+
+    def _computed(self, operation: Operation, args: Sequence[Step | FunctionValue]) -> Computed | None:
+        """What the batched form of an operation gives; None where it has none. One that raises is not called again."""
+        kernel, used = operation.batched or kernel_of(operation), self.usage[operation.name]
+        if kernel is None or used.problem or len(args) != len(operation.arguments):
+            return None
+        try:
+            return kernel(self, *(arg.column if isinstance(arg, Step) else arg for arg in args))
+        except Exception as error:
+            if is_out_of_memory(error) or is_device_lost(error):
+                raise
+            used.problem = error_line(error)
+            warnings.warn(
+                f"the batched form of {operation.name} failed: {used.problem}; it runs row by row",
+                BrimfulWarning,
+                stacklevel=2,
+            )
+            return None
 
     def _sequential(
         self,

@@ -85,7 +85,5 @@ def read_usage(folder: Path) -> RunUsage:
         of = RunUsage.from_dict(json.loads(file.read_text()))
         batches += of.batches
         for name, used in of.operations.items():
-            before = operations.setdefault(name, Usage())
-            for key, number in asdict(used).items():
-                setattr(before, key, getattr(before, key) + number)
+            operations.setdefault(name, Usage()).add(used)
     return RunUsage(operations, batches)

@@ -1,4 +1,5 @@
-"""A graph as an importable Python module, with `batt(task_id, S, I, C, log_path)` for single calls.
+"""A graph as an importable Python module, with `batt(task_id, S, I, C, log_path)` for single calls, and
+`batt_vectorized(inputs)` for many samples at once.
 
 Every operation is one assignment. What fails yields its default, or, where the source lists exceptions and this is
 none of them, escapes from the function. `log_path` names a file to which a call appends one line of JSON per operation
@@ -11,6 +12,7 @@ import keyword
 import re
 
 from .graph import Graph, GraphProgram
+from .graph_text import graph_values
 from .program import Form, Kind, Node
 from .types import constant_empty
 
@@ -18,6 +20,8 @@ _HEADER = '''"""{title}
 
 Emitted by brimful: {programs} programs, {operations} operations. Regenerate it rather than edit it.
 """
+
+from functools import cache
 
 from brimful.programs.execution.single_call import {imported}
 
@@ -30,7 +34,29 @@ def batt(task_id, S, I, C, log_path=None):
         s = []
 '''
 _IMPORTED = ("Failures", "begin", "constant_empty", "default_of", "operations", "unpacked")
-_TAKEN = {*_IMPORTED, "I", "S", "C", "task_id", "log_path", "o", "s", "batt", "failures"}
+_FOOTER = '''
+
+_NODES = [
+{nodes}
+]
+_PROGRAMS = [
+{programs}
+]
+
+
+@cache
+def _vectorized():
+    from brimful.programs.executors.vectorized import vectorized
+
+    return vectorized({vocabulary!r}, _NODES, _PROGRAMS)
+
+
+def batt_vectorized(inputs, device="auto", batch_size=1000):
+    """(results, ok) of many samples, each (task_id, S, I, C): what `batt` returns for every one of them, None where
+    an exception escapes from it; and by sample and output whether nothing that it depends on failed."""
+    return _vectorized()(inputs, device, batch_size)
+'''
+_TAKEN = {*_IMPORTED, "batt_vectorized", "cache", "I", "S", "C", "task_id", "log_path", "o", "s", "batt", "failures"}
 
 
 def may_name(name: str) -> bool:
@@ -58,7 +84,9 @@ def emit(graph: Graph, vocabulary: str, title: str = "Programs over grids.") -> 
     body = [line for index, node in enumerate(graph.nodes) for line in _assignment(index, node)]
     body += [line for number, program in enumerate(graph.programs) for line in _appends(number, program)]
     lines += [f"    {line}" for line in body]
-    return "\n".join([*lines, "    return o, s", ""])
+    nodes, programs = ("\n".join(f"    {one!r}," for one in part) for part in graph_values(graph))
+    footer = _FOOTER.format(nodes=nodes, programs=programs, vocabulary=vocabulary)
+    return "\n".join([*lines, "    return o, s", footer])
 
 
 def _imports(graph: Graph, vocabulary: str) -> str:

@@ -32,7 +32,8 @@ def operation(
     Args:
         function: the meaning for one sample. It may raise: it then fails for that sample.
         name: by which programs call it; the function's own by default.
-        batched: the same over all samples at once, where there is such a form.
+        batched: the same over all samples at once, where there is such a form: a kernel of the batched executor, as
+            `batched/kernels.py` describes them. It must give what the function gives for every sample.
 
     Raises:
         ConfigError: a vocabulary has that name already, or no operation can have it.

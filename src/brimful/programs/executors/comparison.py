@@ -1,0 +1,92 @@
+"""Both executors on the same samples, step by step: the first step at which they differ, if there is one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import torch
+
+from ..batched.executor import Batched, BatchEvaluation
+from ..batched.machine import ENDED as ENDED_FLAG
+from ..execution.encoding import encode
+from ..execution.failures import Category
+from ..execution.sequential import ENDED, Arguments, Evaluation, Sequential
+from ..language.graph import Graph
+
+_SHOWN = 200  # characters of a value
+
+
+class Difference(NamedTuple):
+    """A step that differs: the number of the sample, the node, its operation, and what either executor says."""
+
+    sample: int
+    node: int
+    operation: str
+    sequential: str
+    batched: str
+
+    def __str__(self) -> str:
+        return f"{self.operation} (node {self.node}) gives {self.sequential} sequentially, and {self.batched} batched"
+
+
+def first_difference(
+    graph: Graph, on_error: str, samples: Sequence[Arguments], device: torch.device
+) -> Difference | None:
+    """The first step, in the order in which they are computed, that is not the same for a sample in both executors: its
+    value, whether it failed, with which category, and whether that ended the program."""
+    sequential = Sequential(graph, on_error)
+    plain = [sequential.evaluate(sample) for sample in samples]
+    evaluation = Batched(graph, on_error, device).evaluate(samples, keep=True)
+    for node, of in enumerate(graph.nodes):
+        batched = _values(evaluation, node, len(samples))
+        for sample, one in enumerate(plain):
+            here, there = _sequential_text(one, node), _batched_text(evaluation, node, sample, batched)
+            if there is not None and here != there:
+                return Difference(sample, node, of.label or of.kind.value, _readable(here), _readable(there))
+    return None
+
+
+Described = tuple[str, bytes, Any]
+"""How a step ended, its value as bytes (two are equal where these are), and the value."""
+
+
+def _values(evaluation: BatchEvaluation, node: int, samples: int) -> dict[int, Any] | None:
+    """The values of a node by sample, where it has any; None for a function that is the same for all samples."""
+    step = evaluation.steps.get(node)
+    if step is None:
+        return None
+    rows = list(range(samples)) if step.failed is None else (step.failed == 0).nonzero()[:, 0].tolist()
+    return dict(zip(rows, step.decode(rows), strict=True))
+
+
+def _sequential_text(evaluation: Evaluation, node: int) -> Described:
+    failure, value = evaluation.failures.get(node), evaluation.values[node]
+    status = "" if failure is None else _failed(int(failure.category), failure.escaped)
+    return _described(status, value is not ENDED, value)
+
+
+def _batched_text(
+    evaluation: BatchEvaluation, node: int, sample: int, values: dict[int, Any] | None
+) -> Described | None:
+    if values is None:
+        return None
+    category = int(evaluation.failed[node, sample])
+    status = _failed(category, bool(evaluation.ended[node, sample])) if category else ""
+    return _described(status, sample in values, values.get(sample))
+
+
+def _failed(category: int, ended: bool) -> str:
+    name = "an unknown failure" if category == ENDED_FLAG else Category(category).label
+    return f"{name}, which ends the program" if ended else f"{name}, and its default"
+
+
+def _described(status: str, there: bool, value: Any) -> Described:
+    return (status, encode(value), value) if there else (status, b"", "no value")
+
+
+def _readable(described: Described) -> str:
+    status, _, value = described
+    text = repr(value)
+    shown = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+    return f"{shown} after {status}" if status else shown
