@@ -180,7 +180,7 @@ class _Run:
         args = [self.at(arg, level) for arg in node.args]
         if node.kind is Kind.OPERATION and node.operation is not None:
             made = closure(node.operation, args)
-            if made is not None and not any(step.failed is not None for step in made.failed()):
+            if made is not None:
                 self.known[index] = made
                 return
             step = self.machine.operation(node.operation, args)

@@ -27,15 +27,25 @@ class FunctionValue:
         operation: what it calls, or the operation that made it: compose, chain, fork, matcher, rbind, lbind, power.
         parts: what it is made of: other functions, or steps with a row for every sample; none for a plain operation.
         arity: the number of its arguments.
+        times: how often a power of a function calls it.
     """
 
     operation: Operation
     parts: tuple[FunctionValue | Step, ...]
     arity: int
+    times: int = 1
+
+    @property
+    def calls(self) -> int:
+        """The operations that one call of it runs, as `vocabulary.support.evaluate.weighed` counts them."""
+        if not self.parts:
+            return 1
+        counted = [part.calls if isinstance(part, FunctionValue) else 1 for part in self.parts]
+        return counted[0] * self.times if meaning(self.operation) in ("matcher", "power") else sum(counted)
 
     def take(self, index: Tensor) -> FunctionValue:
         """The same for the rows of an index."""
-        return FunctionValue(self.operation, tuple(part.take(index) for part in self.parts), self.arity)
+        return FunctionValue(self.operation, tuple(part.take(index) for part in self.parts), self.arity, self.times)
 
     def python(self, row: int) -> Any:
         """The same as a Python function, for one row."""
@@ -82,7 +92,7 @@ def closure(operation: Operation, args: list[FunctionValue | Step]) -> FunctionV
         case "power" if isinstance(args[1], Step) and (count := _constant(args[1])) is not None:
             if count == 1:
                 return args[0]
-            return FunctionValue(operation, (args[0], args[1]), 1) if 1 < count <= POWER else None
+            return FunctionValue(operation, (args[0], args[1]), 1, count) if 1 < count <= POWER else None
     return None
 
 

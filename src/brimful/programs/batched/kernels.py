@@ -31,11 +31,18 @@ class Computed:
         column: the values of all rows.
         failed: (R,) int8: the `Category` of the exception that the operation raises for a row; 0 where it does not.
         sequential: (R,) bool: rows that the kernel cannot do, and that run sequentially.
+        reserved: (R,) how many elements the operation reserves (`vocabulary.bound`); None for none worth counting.
     """
 
     column: Column
     failed: Tensor | None = None
     sequential: Tensor | None = None
+    reserved: Tensor | None = None
+
+    def take(self, index: Tensor) -> Computed:
+        """The rows of an index."""
+        flags = [None if flag is None else flag[index] for flag in (self.failed, self.sequential, self.reserved)]
+        return Computed(self.column.take(index), *flags)
 
 
 Kernel = Callable[..., Computed | None]

@@ -43,41 +43,110 @@ def member(keys, offsets, others, other_offsets):
 
 
 @jit
-def _before(keys, offsets, a, b):
-    """Whether set a comes before set b canonically: the larger first, then by their sorted elements; 0 where equal."""
+def _precedes(keys, offsets, a, b, larger_first):
+    """Whether one sequence of keys comes before another: 1, or -1 where it comes after it, or 0 where they are equal.
+
+    Where `larger_first`, the longer one does; otherwise they are compared as Python compares tuples.
+    """
     size_a, size_b = offsets[a + 1] - offsets[a], offsets[b + 1] - offsets[b]
-    if size_a != size_b:
+    if larger_first and size_a != size_b:
         return 1 if size_a > size_b else -1
-    for at in range(size_a):
+    for at in range(min(size_a, size_b)):
         left, right = keys[offsets[a] + at], keys[offsets[b] + at]
         if left != right:
             return 1 if left < right else -1
-    return 0
+    return 0 if size_a == size_b else 1 if size_a < size_b else -1
 
 
 @jit
-def order_sets(keys, offsets, list_offsets):
-    """The canonical order of sets within every list, without duplicates: their indices, and where lists then begin."""
-    chosen, starts = np.empty(len(offsets) - 1, np.int64), np.empty(len(list_offsets), np.int64)
-    count = starts[0] = 0
-    for row in range(len(list_offsets) - 1):
-        begin = count
-        for item in range(list_offsets[row], list_offsets[row + 1]):
-            low, high, equal = begin, count, False
-            while low < high:
-                middle = (low + high) // 2
-                order = _before(keys, offsets, item, chosen[middle])
-                if order == 0:
-                    equal = True
-                    break
-                if order > 0:
-                    high = middle
+def _merge_sort(keys, offsets, items, larger_first):
+    """Distinct sequences in order."""
+    count = len(items)
+    in_order = True
+    for at in range(1, count):
+        if _precedes(keys, offsets, items[at - 1], items[at], larger_first) < 0:
+            in_order = False
+            break
+    if in_order:
+        return items
+    source, target, width = items.copy(), np.empty_like(items), 1
+    while width < count:
+        for low in range(0, count, 2 * width):
+            middle, high = min(low + width, count), min(low + 2 * width, count)
+            left, right = low, middle
+            for at in range(low, high):
+                if right >= high or (
+                    left < middle and _precedes(keys, offsets, source[left], source[right], larger_first) > 0
+                ):
+                    target[at] = source[left]
+                    left += 1
                 else:
-                    low = middle + 1
-            if not equal:
-                for at in range(count, low, -1):
-                    chosen[at] = chosen[at - 1]
-                chosen[low] = item
+                    target[at] = source[right]
+                    right += 1
+        source, target = target, source
+        width *= 2
+    return source
+
+
+@jit
+def ranks(keys, offsets, list_offsets, larger_first):
+    """The place of every sequence of keys among the distinct ones of its list: those are hashed, then sorted."""
+    out, rank = np.empty(len(offsets) - 1, np.int64), np.empty(len(offsets) - 1, np.int64)
+    longest = 0
+    for row in range(len(list_offsets) - 1):
+        longest = max(longest, list_offsets[row + 1] - list_offsets[row])
+    capacity = 2
+    while capacity < 2 * longest:
+        capacity *= 2
+    table, distinct = np.empty(capacity, np.int64), np.empty(longest, np.int64)
+    for row in range(len(list_offsets) - 1):
+        begin, end = list_offsets[row], list_offsets[row + 1]
+        capacity, count = 2, 0
+        while capacity < 2 * (end - begin):
+            capacity *= 2
+        table[:capacity] = -1
+        for item in range(begin, end):
+            mixed = offsets[item + 1] - offsets[item]
+            for at in range(offsets[item], offsets[item + 1]):
+                mixed = (mixed ^ keys[at]) * -7046029254386353131
+                mixed ^= mixed >> 29
+            slot = mixed & (capacity - 1)
+            while table[slot] >= 0 and _precedes(keys, offsets, item, table[slot], larger_first) != 0:
+                slot = (slot + 1) & (capacity - 1)
+            if table[slot] < 0:
+                table[slot] = distinct[count] = item
                 count += 1
+            out[item] = table[slot]
+        in_order = _merge_sort(keys, offsets, distinct[:count], larger_first)
+        for place in range(count):
+            rank[in_order[place]] = place
+        for item in range(begin, end):
+            out[item] = rank[out[item]]
+    return out
+
+
+@jit
+def sort_unique_index(keys, offsets):
+    """Which keys of every row are its keys in ascending order, each once; and where rows then begin."""
+    out, starts = np.empty(len(keys), np.int64), np.empty(len(offsets), np.int64)
+    count = starts[0] = 0
+    for row in range(len(offsets) - 1):
+        begin, end = offsets[row], offsets[row + 1]
+        in_order = True
+        for at in range(begin + 1, end):
+            if keys[at] < keys[at - 1]:
+                in_order = False
+                break
+        if in_order:
+            for at in range(begin, end):
+                if at == begin or keys[at] != keys[at - 1]:
+                    out[count] = at
+                    count += 1
+        else:
+            order = np.argsort(keys[begin:end], kind="mergesort")
+            for at in range(len(order)):
+                if at == 0 or keys[begin + order[at]] != keys[begin + order[at - 1]]:
+                    out[count] = begin + order[at]
+                    count += 1
         starts[row + 1] = count
-    return chosen[:count].copy(), starts
+    return out[:count].copy(), starts

@@ -6,8 +6,9 @@ from __future__ import annotations
 import time
 import warnings
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import repeat
 from typing import Any
 
@@ -66,6 +67,8 @@ class Machine:
     equality: Operation
     safe: bool = False
     usage: dict[str, Usage] = field(default_factory=lambda: defaultdict(Usage))
+    _reserved: list[Tensor | None] = field(default_factory=list)
+    """Elements that the calls under way reserve, by row; of the innermost mapped function last."""
 
     def call(self, function: FunctionValue, args: Sequence[Step]) -> Step:
         """A function value for all rows. What it closes over has a row for each of them."""
@@ -88,11 +91,32 @@ class Machine:
             case "lbind":
                 return self._bound(parts[0], [parts[1], *args])
             case "power":
-                value, times = args[0], parts[1].column.values
-                for _ in range(int(times[0]) if len(times) else 1):  # the same for all rows, where there are any
+                value = args[0]
+                times = torch.full((value.rows,), function.times, device=self.device)
+                self._reserve(times if value.failed is None else times.masked_fill(value.failed != 0, 0))
+                for _ in range(function.times):
                     value = self.call(parts[0], [value])
                 return value
         return self._one_by_one(function, args)
+
+    def metered(self, function: FunctionValue, args: Sequence[Step]) -> tuple[Step, Tensor | None]:
+        """A function value for all rows, and the elements that its operations reserve; None where they reserve none."""
+        return self._counted(lambda: self.call(function, args))
+
+    def _counted(self, run: Callable[[], Step]) -> tuple[Step, Tensor | None]:
+        """What runs over rows of its own, and the elements that it reserves."""
+        self._reserved.append(None)
+        try:
+            step = run()
+        finally:
+            reserved = self._reserved.pop()
+        return step, reserved
+
+    def _reserve(self, elements: Tensor) -> None:
+        """Counts elements that rows reserve."""
+        if self._reserved:
+            known = self._reserved[-1]
+            self._reserved[-1] = elements if known is None else known + elements
 
     def _bound(self, function: FunctionValue, args: list[Step | FunctionValue]) -> Step:
         """A call with a bound argument, which may itself be a function, as in rbind(order, size)."""
@@ -132,8 +156,11 @@ class Machine:
         for code in present:
             if code > 0:
                 index = (codes == code).nonzero()[:, 0]
-                part = self._of_one_form(operation, [arg.take(index) for arg in args], len(index), None)
+                given = [arg.take(index) for arg in args]
+                part, reserved = self._counted(partial(self._of_one_form, operation, given, len(index), None))
                 result = result.replaced(index, part)
+                if reserved is not None:
+                    self._reserve(torch.zeros_like(codes).index_copy(0, index, reserved))
         return result.promoted()
 
     def _of_one_form(
@@ -158,6 +185,8 @@ class Machine:
             if own is not None:
                 own = own.masked_fill(~alive if wanted is None else ~alive | wanted, 0)
             result = Step(computed.column, first_failure([Step(computed.column, failed), Step(computed.column, own)]))
+            if self._reserved and computed.reserved is not None:
+                self._reserve(computed.reserved.masked_fill(~alive if wanted is None else ~alive | wanted, 0))
         if wanted is None or (result is not None and not bool(wanted.any())):
             assert result is not None
             return result
@@ -198,26 +227,33 @@ class Machine:
         """Runs a function row by row, for some rows, and puts its values into the result."""
         columns = [arg.decode(rows) if isinstance(arg, Step) else arg.pythons(rows) for arg in args]
         values, good, categories = list[Any](), list[int](), dict[int, int]()
-        known: dict[Any, tuple[bool, Any]] = {}  # by arguments, where all of them are small
+        known: dict[Any, tuple[bool, Any, int]] = {}  # by arguments, where all of them are small
+        reserved = list[int]()
         keys = [list(map(_small_key, column)) for column in columns]
         for row, key, *given in zip(rows, zip(*keys, strict=True) if keys else repeat(()), *columns, strict=False):
             outcome = known.get(key)
             if outcome is None:
                 bound.begin()
                 try:
-                    outcome = True, function(*given)
+                    value = function(*given)
+                    outcome = True, value, bound.reserved() or 0
                 except MemoryError:
                     raise
                 except Exception as error:
-                    outcome = False, int(category_of(error))
+                    outcome = False, int(category_of(error)), bound.reserved() or 0
                 if None not in key:
                     known[key] = outcome
+            reserved.append(outcome[2])
             if outcome[0]:
                 values.append(outcome[1])
                 good.append(row)
             else:
                 categories[row] = outcome[1]
         bound.end()
+        if self._reserved and any(reserved):
+            elements = torch.zeros(count, dtype=torch.int64, device=self.device)
+            elements[torch.tensor(rows, device=self.device)] = torch.tensor(reserved, device=self.device)
+            self._reserve(elements)
         where = torch.tensor(good, dtype=torch.int64, device=self.device)
         if result is not None:
             result = result.placed(good, values, self.device) if good else result

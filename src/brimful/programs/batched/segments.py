@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from . import loops
-from .columns import Ints, Lists, Pairs, Patches, offsets_of, owners
+from .columns import Cells, Column, Grids, Ints, Lists, Pairs, Patches, PatchKind, key_of, offsets_of, owners
 from .compiled import call, usable
 
 FAR = 1 << 62
@@ -53,8 +53,7 @@ def sort_unique(keys: Tensor, offsets: Tensor) -> tuple[Tensor, Tensor]:
 def sort_unique_plain(keys: Tensor, offsets: Tensor) -> tuple[Tensor, Tensor]:
     """The twin of `loops.sort_unique`."""
     rows = owners(offsets)
-    by_key = keys.argsort(stable=True)
-    order = by_key[rows[by_key].argsort(stable=True)]
+    order = sorted_rows(keys, rows)
     keys, rows = keys[order], rows[order]
     first = torch.ones_like(keys, dtype=torch.bool)
     first[1:] = (keys[1:] != keys[:-1]) | (rows[1:] != rows[:-1])
@@ -72,8 +71,7 @@ def member_plain(keys: Tensor, offsets: Tensor, others: Tensor, other_offsets: T
     """The twin of `loops.member`: keys that are there twice once both sets are sorted together."""
     rows = torch.cat([owners(offsets), owners(other_offsets)])
     both = torch.cat([keys, others])
-    by_key = both.argsort(stable=True)
-    order = by_key[rows[by_key].argsort(stable=True)]
+    order = sorted_rows(both, rows)
     both, rows = both[order], rows[order]
     again = torch.zeros(len(both), dtype=torch.bool, device=keys.device)
     again[:-1] = (both[1:] == both[:-1]) & (rows[1:] == rows[:-1])
@@ -82,52 +80,127 @@ def member_plain(keys: Tensor, offsets: Tensor, others: Tensor, other_offsets: T
     return inside[: len(keys)]
 
 
-def canonical(lists: Lists) -> Lists | None:
-    """A list of anything as sets: in canonical order, each element once; None where its elements have no such form."""
-    elements = lists.elements
-    if isinstance(elements, Ints):
-        values, offsets = sort_unique(elements.values, lists.offsets)
-        return Lists(Ints(values, elements.boolean), offsets, True)
-    if isinstance(elements, Pairs):
-        return None  # a set of pairs is a patch
-    if isinstance(elements, Patches):
-        chosen, offsets = order_sets(elements.keys, elements.offsets, lists.offsets)
-        return Lists(elements.take(chosen), offsets, True)
+def sort_unique_index(keys: Tensor, offsets: Tensor) -> tuple[Tensor, Tensor]:
+    """Which keys of every row are its keys in ascending order, each once (the first of equal ones); and where rows then
+    begin."""
+    if usable(keys):
+        return call(loops.sort_unique_index, keys, offsets)
+    return sort_unique_index_plain(keys, offsets)
+
+
+def sort_unique_index_plain(keys: Tensor, offsets: Tensor) -> tuple[Tensor, Tensor]:
+    """The twin of `loops.sort_unique_index`."""
+    rows = owners(offsets)
+    order = sorted_rows(keys, rows)
+    keys, rows = keys[order], rows[order]
+    first = torch.ones_like(keys, dtype=torch.bool)
+    first[1:] = (keys[1:] != keys[:-1]) | (rows[1:] != rows[:-1])
+    return filtered(order, offsets, first)
+
+
+def sorted_rows(keys: Tensor, rows: Tensor) -> Tensor:
+    """The stable order of numbers by row, then by key."""
+    by_key = keys.argsort(stable=True)
+    return by_key[rows[by_key].argsort(stable=True)]
+
+
+def rows_of(grids: Grids) -> Lists:
+    """Grids as what they are in Python: tuples of tuples of numbers."""
+    height = grids.height
+    lengths = torch.repeat_interleave(grids.width, height)
+    return Lists(Lists(Ints(grids.cells), offsets_of(lengths), False), offsets_of(height), False)
+
+
+def sort_keys(column: Column, offsets: Tensor) -> Tensor | None:
+    """A number per row: those of one list are in canonical order, and equal where the rows are; None where there are no
+    such numbers.
+
+    Args:
+        column: the rows.
+        offsets: (L + 1,) of lists of them.
+    """
+    match column:
+        case Ints(values=values):
+            return values
+        case Pairs(first=first, second=second):
+            return key_of(first, second)
+        case Cells(keys=keys):
+            return keys
+        case Patches():
+            return ranks(column.keys, column.offsets, offsets, True)
+        case Grids():
+            return sort_keys(rows_of(column), offsets)
+        case Lists():
+            keys = sort_keys(column.elements, column.offsets[offsets])
+            return None if keys is None else ranks(keys, column.offsets, offsets, column.unordered)
     return None
 
 
-def order_sets(keys: Tensor, offsets: Tensor, list_offsets: Tensor) -> tuple[Tensor, Tensor]:
-    """The canonical order of the sets of every list, without duplicates: which they are, and where lists begin."""
+def canonical(lists: Lists) -> Column | None:
+    """A list of anything as sets: in canonical order, each element once; None where its elements have no such form."""
+    match lists.elements:
+        case Ints(values=values, boolean=boolean):
+            values, offsets = sort_unique(values, lists.offsets)
+            return Lists(Ints(values, boolean), offsets, True)
+        case Pairs(first=first, second=second):
+            return Patches(*sort_unique(key_of(first, second), lists.offsets), PatchKind.INDICES)
+        case Cells(keys=keys):
+            return Patches(*sort_unique(keys, lists.offsets), PatchKind.OBJECT)
+    keys = sort_keys(lists.elements, lists.offsets)
+    if keys is None:
+        return None
+    chosen, offsets = sort_unique_index(keys, lists.offsets)
+    return Lists(lists.elements.take(chosen), offsets, True)
+
+
+def ranks(keys: Tensor, offsets: Tensor, list_offsets: Tensor, larger_first: bool) -> Tensor:
+    """The place of every sequence of keys among the distinct ones of its list.
+
+    Args:
+        keys: of all sequences.
+        offsets: (S + 1,) of the sequences.
+        list_offsets: (L + 1,) of lists of sequences.
+        larger_first: longer sequences come first, as sets do; otherwise they are compared as tuples are.
+    """
     if usable(keys):
-        return call(loops.order_sets, keys, offsets, list_offsets)
-    return order_sets_plain(keys, offsets, list_offsets)
+        return call(loops.ranks, keys, offsets, list_offsets, larger_first)
+    return ranks_plain(keys, offsets, list_offsets, larger_first)
 
 
-def order_sets_plain(keys: Tensor, offsets: Tensor, list_offsets: Tensor) -> tuple[Tensor, Tensor]:
-    """The twin of `loops.order_sets`: sets that agree so far are told apart by their next keys, until none does."""
+def ranks_plain(keys: Tensor, offsets: Tensor, list_offsets: Tensor, larger_first: bool) -> Tensor:
+    """The twin of `loops.ranks`: sequences that agree so far are ranked by the first keys in which some of them differ,
+    until none does."""
     lists, sizes = owners(list_offsets), offsets.diff()
-    rank = _dense(lists, -sizes)
-    longest = int(sizes.max()) if len(sizes) else 0
-    for position in range(longest):
-        _, counts = rank.unique(return_counts=True)
-        if int(counts.max()) == 1:
-            break
-        inside = sizes > position
-        safe = torch.where(inside, offsets[:-1] + position, 0)
-        key = torch.where(inside, keys[safe], -FAR)
+    rank = _dense(lists, -sizes if larger_first else torch.zeros_like(sizes))
+    open_ = torch.arange(len(lists), device=keys.device)
+    while len(open_):
+        group, size = rank[open_], sizes[open_]
+        first = torch.full_like(rank, len(rank)).scatter_reduce(0, group, open_, "amin")[group]
+        shorter = torch.minimum(size, sizes[first])
+        within, starts = _ascending(shorter)
+        differs = keys[torch.repeat_interleave(offsets[open_], shorter) + within]
+        differs = differs != keys[torch.repeat_interleave(offsets[first], shorter) + within]
+        unlike = minima(torch.where(differs, within, FAR), starts)
+        unlike = torch.where((unlike == FAR) & (size != sizes[first]), shorter, unlike)
+        at = torch.full_like(rank, FAR).scatter_reduce(0, group, unlike, "amin")[group]
+        differing = (at != FAR).nonzero()[:, 0]
+        open_, at = open_[differing], at[differing]
+        exists = at < sizes[open_]
+        key = torch.zeros_like(rank)
+        key[open_] = torch.where(exists, keys[torch.where(exists, offsets[open_] + at, 0)], torch.iinfo(keys.dtype).min)
         rank = _dense(rank, key)
-    order = rank.argsort(stable=True)
-    first = torch.ones(len(order), dtype=torch.bool, device=keys.device)
-    first[1:] = rank[order][1:] != rank[order][:-1]
-    chosen = order[first]
-    counts = torch.zeros(len(list_offsets) - 1, dtype=torch.int64, device=keys.device)
-    return chosen, offsets_of(counts.index_add(0, lists[chosen], torch.ones_like(chosen)))
+    return rank - minima(rank, list_offsets, 0)[lists]
+
+
+def _ascending(sizes: Tensor) -> tuple[Tensor, Tensor]:
+    """0, 1, 2, ... for every row of some sizes, and where rows begin."""
+    starts = offsets_of(sizes)
+    return torch.arange(int(starts[-1]), device=sizes.device) - torch.repeat_interleave(starts[:-1], sizes), starts
 
 
 def _dense(major: Tensor, minor: Tensor) -> Tensor:
     """The rank of pairs of numbers, without gaps."""
-    by_minor = minor.argsort(stable=True)
-    order = by_minor[major[by_minor].argsort(stable=True)]
+    order = sorted_rows(minor, major)
     new = torch.zeros(len(order), dtype=torch.int64, device=major.device)
     new[1:] = ((major[order][1:] != major[order][:-1]) | (minor[order][1:] != minor[order][:-1])).to(torch.int64)
     rank = torch.empty_like(new)

@@ -1,6 +1,19 @@
 """The batched forms of operations, by kind. Importing this registers them all."""
 
-from . import colors, containers, grids, higher_order, lines, objects, painting, patches, relations, scalars
+from . import (
+    colors,
+    containers,
+    grids,
+    higher_order,
+    lines,
+    mapping,
+    objects,
+    painting,
+    patches,
+    relations,
+    scalars,
+    sets,
+)
 
 __all__ = [
     "colors",
@@ -8,9 +21,11 @@ __all__ = [
     "grids",
     "higher_order",
     "lines",
+    "mapping",
     "objects",
     "painting",
     "patches",
     "relations",
     "scalars",
+    "sets",
 ]

@@ -59,7 +59,7 @@ def _line(ai: Tensor, aj: Tensor, bi: Tensor, bj: Tensor) -> Computed:
     falling = (di != 0) & (di * dj < 0)
     start = torch.where(falling, torch.maximum(aj, bj), torch.minimum(aj, bj))
     j = start[row] + within * torch.where(dj == 0, 0, torch.where(falling, -1, 1))[row]
-    return Computed(Patches(key_of(i, j), offsets, PatchKind.INDICES), None, flagged(large))
+    return Computed(Patches(key_of(i, j), offsets, PatchKind.INDICES), None, flagged(large), counts)
 
 
 @batched("connect")

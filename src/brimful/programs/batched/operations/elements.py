@@ -1,0 +1,143 @@
+"""Columns as lists of elements, and lists of elements as columns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+
+import torch
+from torch import Tensor
+
+from ..columns import (
+    COORDINATE_LIMIT,
+    Cells,
+    Column,
+    Grids,
+    Ints,
+    Lists,
+    Pairs,
+    Patches,
+    PatchKind,
+    column_of,
+    offsets_of,
+    row_of,
+)
+from ..convert import blank_of, build, form_of_column, joined
+from ..kernels import Computed
+from ..segments import canonical, filtered, maxima, minima, rows_of, totals
+
+
+def as_list(column: Column) -> Lists | None:
+    """A column as lists of elements: patches of locations or cells, grids of rows, pairs of numbers; None where it has
+    no elements, or elements of several forms."""
+    match column:
+        case Lists():
+            return column
+        case Patches(kind=PatchKind.INDICES):
+            return Lists(Pairs(row_of(column.keys), column_of(column.keys)), column.offsets, True)
+        case Patches():
+            return Lists(Cells(column.keys), column.offsets, True)
+        case Grids():
+            return rows_of(column)
+        case Pairs(first=first, second=second):
+            offsets = 2 * torch.arange(column.rows + 1, device=first.device)
+            return Lists(Ints(torch.stack([first, second], 1).reshape(-1)), offsets, False)
+    return None
+
+
+def as_container(lists: Lists) -> Column | None:
+    """Lists of elements in the container that they are in: sets get their order, rows of one width are grids."""
+    return canonical(lists) if lists.unordered else as_grids(lists)
+
+
+def as_grids(lists: Lists) -> Column:
+    """Tuples of tuples of numbers as grids, where all of them are."""
+    rows = lists.elements
+    if lists.unordered or not isinstance(rows, Lists) or rows.unordered:
+        return lists
+    cells = rows.elements
+    if not isinstance(cells, Ints) or cells.boolean:
+        return lists
+    narrow, width = minima(rows.sizes, lists.offsets, 0), maxima(rows.sizes, lists.offsets, 0)
+    fits = (narrow == width).all()
+    if len(cells.values):
+        fits &= (cells.values.min() >= -COORDINATE_LIMIT) & (cells.values.max() < COORDINATE_LIMIT)
+    if not bool(fits):
+        return lists
+    return Grids(cells.values, rows.offsets[lists.offsets], lists.sizes, width)
+
+
+def selected(column: Column, lists: Lists, keep: Tensor) -> Column:
+    """The elements that a flag keeps, in the container that they come from."""
+    if isinstance(column, Patches):
+        return Patches(*filtered(column.keys, column.offsets, keep), column.kind)
+    offsets = offsets_of(totals(keep.to(torch.int64), lists.offsets))
+    kept = Lists(lists.elements.take(keep.nonzero()[:, 0]), offsets, lists.unordered)
+    return as_grids(kept) if isinstance(column, Grids) else kept
+
+
+def taken(lists: Lists, index: Tensor, failed: Tensor | None) -> Computed | None:
+    """One element of every row, by its index; rows without one have failed."""
+    if not lists.elements.rows:
+        if failed is None or not bool((failed != 0).all()):
+            return None
+        return Computed(Ints(torch.zeros_like(index)), failed)
+    return Computed(lists.elements.take(index.clamp(max=lists.elements.rows - 1)), failed)
+
+
+def comparable(column: Column) -> bool:
+    """Whether Python compares values as the canonical order does: sets it compares by inclusion."""
+    match column:
+        case Ints() | Pairs() | Cells() | Grids():
+            return True
+        case Lists(unordered=False):
+            return comparable(column.elements)
+    return False
+
+
+def together(*flags: Tensor | None) -> Tensor | None:
+    """Rows that one of some flags names."""
+    given = [flag for flag in flags if flag is not None]
+    return torch.stack(given).any(0) if given else None
+
+
+def concatenated(parts: Sequence[Computed | None], rows: Sequence[int], device: torch.device) -> Computed | None:
+    """The rows of several parts, one after the other. Parts of another form than most, or of none, run sequentially.
+
+    Args:
+        parts: what a kernel returned for them.
+        rows: of every part.
+    """
+    weights = dict[str, int]()
+    for part, count in zip(parts, rows, strict=True):
+        if part is not None:
+            good = count if part.failed is None else int((part.failed == 0).sum())
+            form = form_of_column(part.column)
+            weights[form] = weights.get(form, 0) + good
+    if not weights:
+        return None
+    form = max(weights, key=weights.__getitem__)
+    columns, failed, sequential = list[Column](), list[Tensor](), list[Tensor]()
+    reserved = list[Tensor]()
+    for part, count in zip(parts, rows, strict=True):
+        nothing = torch.zeros(count, dtype=torch.int8, device=device)
+        reserved.append(nothing.to(torch.int64) if part is None or part.reserved is None else part.reserved)
+        own = nothing if part is None or part.failed is None else part.failed
+        flags = nothing != 0 if part is None or part.sequential is None else part.sequential
+        if part is None or form_of_column(part.column) != form:
+            if form == "value":
+                return None
+            columns.append(build([blank_of(form)] * count, form, device))
+            flags = own == 0
+        else:
+            columns.append(part.column)
+        failed.append(own)
+        sequential.append(flags)
+    return Computed(_joined(columns), torch.cat(failed), torch.cat(sequential), torch.cat(reserved))
+
+
+def _joined(columns: list[Column]) -> Column:
+    """Neighbors are joined until one is left, so that no row is copied more often than their number doubles."""
+    while len(columns) > 1:
+        columns = [reduce(joined, columns[at : at + 2]) for at in range(0, len(columns), 2)]
+    return columns[0]

@@ -1,0 +1,347 @@
+"""Operations that map functions over lists: the function runs once, over all elements of all rows.
+
+An operation fails for a row as its function does for the first element that fails. Elements are in canonical order, so
+that this is the element at which the sequential executor fails. What the calls for a row reserve adds up, and a row
+that reserves more than the bound fails at the element that goes over it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ...execution.failures import Category
+from ...vocabulary.bound import ELEMENTS
+from ..columns import Column, Grids, Ints, Lists, Patches, PatchKind, Values, offsets_of, owners
+from ..flags import Step
+from ..functions import FunctionValue
+from ..kernels import Computed, batched
+from ..segments import FAR, canonical, minima, totals
+from .elements import as_container, as_grids, as_list, concatenated, selected
+from .scalars import truth
+
+GROUP = 1 << 18
+"""Elements that one call of a function takes at most, where rows allow it: more are split into groups of rows."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Mapped:
+    """A function of all elements of all rows.
+
+    Attributes:
+        step: its values.
+        failed: by row how it fails; None where it does not.
+        sequential: rows that have to run sequentially; None where there are none.
+        reserved: by row the elements that it reserves.
+    """
+
+    step: Step
+    failed: Tensor | None
+    sequential: Tensor | None
+    reserved: Tensor
+
+    def computed(self, column: Column | None) -> Computed | None:
+        """The same with the column of the rows."""
+        return None if column is None else Computed(column, self.failed, self.sequential, self.reserved)
+
+
+def wrong(machine: Any, rows: int, category: Category = Category.TYPE) -> Computed:
+    """An operation that fails for all rows."""
+    failed = torch.full((rows,), int(category), dtype=torch.int8, device=machine.device)
+    return Computed(Ints(torch.zeros(rows, dtype=torch.int64, device=machine.device)), failed)
+
+
+def mapped(
+    machine: Any,
+    function: Any,
+    offsets: Tensor,
+    *columns: Column,
+    generator: bool = True,
+    counted: bool = True,
+    before: Tensor | int = 0,
+) -> Mapped | None:
+    """A function of the elements of all rows; None where it is not known before anything is computed.
+
+    Args:
+        machine: runs it.
+        function: a function value. What is no function fails for every element.
+        offsets: (R + 1,) of the elements.
+        columns: one per argument of the function.
+        generator: whether a StopIteration of the function becomes another error, as inside of a generator.
+        counted: whether the calls are reserved before they are made.
+        before: what rows have reserved already.
+    """
+    owner, sizes = owners(offsets), offsets.diff()
+    used: Tensor | None = None
+    calls = 1
+    if isinstance(function, FunctionValue):
+        step, used = machine.metered(function.take(owner), [Step(column) for column in columns])
+        calls = function.calls
+    elif isinstance(function, Values):
+        return None
+    else:
+        nothing = wrong(machine, len(owner))
+        step = Step(nothing.column, nothing.failed)
+    reserved = (sizes * calls if counted else torch.zeros_like(sizes)) + before
+    failed = None if step.failed is None else first_of_row(step.failed, offsets)
+    if generator and failed is not None:
+        failed = torch.where(failed == Category.STOP_ITERATION, int(Category.OTHER), failed).to(torch.int8)
+    total = reserved if used is None else reserved + totals(used, offsets)
+    over = total > ELEMENTS
+    if bool(over.any()):
+        failed = _beyond(reserved, used, step.failed, failed, over, offsets)
+    sequential = None
+    if step.boxed:
+        sequential = torch.zeros(len(sizes), dtype=torch.bool, device=offsets.device)
+        sequential[owner[torch.tensor(sorted(step.boxed), device=offsets.device)]] = True
+    return Mapped(step, failed, sequential, total)
+
+
+def _beyond(
+    reserved: Tensor, used: Tensor | None, elements: Tensor | None, failed: Tensor | None, over: Tensor, offsets: Tensor
+) -> Tensor:
+    """How rows fail where some reserve too much: those that do so before another element fails."""
+    codes = torch.zeros(len(reserved), dtype=torch.int8, device=offsets.device) if failed is None else failed.clone()
+    if used is not None and elements is not None:
+        sums, owner = used.cumsum(0), owners(offsets)
+        sums = reserved[owner] + sums - (sums - used)[offsets[:-1].clamp(max=len(used) - 1)][owner]
+        position = torch.arange(len(used), device=offsets.device)
+        first_over = minima(torch.where(sums > ELEMENTS, position, FAR), offsets)
+        first_failed = minima(torch.where(elements != 0, position, FAR), offsets)
+        over = (reserved > ELEMENTS) | (over & (first_over <= first_failed))
+    codes[over] = int(Category.SIZE)
+    return codes
+
+
+def first_of_row(failed: Tensor, offsets: Tensor) -> Tensor | None:
+    """The first failure of the elements of every row; 0 where none failed."""
+    if not bool((failed != 0).any()):
+        return None
+    position = torch.arange(len(failed), device=failed.device)
+    first = minima(torch.where(failed != 0, position, len(failed)), offsets, len(failed))
+    return torch.cat([failed, failed.new_zeros(1)])[first]
+
+
+@batched("apply")
+def apply(machine: Any, function: Any, container: Column) -> Computed | None:
+    if isinstance(container, Ints):
+        return wrong(machine, container.rows)
+    lists = as_list(container)
+    if lists is None or (result := mapped(machine, function, lists.offsets, lists.elements)) is None:
+        return None
+    return result.computed(as_container(Lists(result.step.column, lists.offsets, lists.unordered)))
+
+
+def merged(machine: Any, lists: Lists) -> Computed | None:
+    """The elements of the elements of every row, in a container of the outer kind."""
+    rows, elements = lists.rows, lists.elements
+    inner = as_list(elements)
+    if inner is None and (isinstance(elements, Ints) or not elements.rows):  # numbers have no elements
+        failed = (lists.sizes > 0).to(torch.int8) * int(Category.TYPE)
+        return Computed(nothing(rows, lists.unordered, machine.device), failed)
+    if inner is None:
+        return None
+    offsets = inner.offsets[lists.offsets]
+    reserved = offsets.diff()
+    over = reserved > ELEMENTS
+    failed = over.to(torch.int8) * int(Category.SIZE) if bool(over.any()) else None
+    column = as_container(Lists(inner.elements, offsets, lists.unordered))
+    return None if column is None else Computed(column, failed, None, reserved)
+
+
+def nothing(rows: int, unordered: bool, device: torch.device) -> Column:
+    """Empty sets, or empty tuples."""
+    none = torch.zeros(0, dtype=torch.int64, device=device)
+    offsets = torch.zeros(rows + 1, dtype=torch.int64, device=device)
+    return Patches(none, offsets, PatchKind.INDICES) if unordered else Grids(none, offsets, offsets[1:], offsets[1:])
+
+
+@batched("merge")
+def merge(machine: Any, containers: Column) -> Computed | None:
+    if isinstance(containers, Ints):
+        return wrong(machine, containers.rows)
+    lists = as_list(containers)
+    return None if lists is None else merged(machine, lists)
+
+
+def _merged_after(machine: Any, result: Mapped, lists: Lists) -> Computed | None:
+    """What a function returned for the elements of every row, in one container per row."""
+    united = merged(machine, lists)
+    if united is None:
+        return None
+    own = united.failed
+    reserved = result.reserved if united.reserved is None else result.reserved + united.reserved
+    over = reserved > ELEMENTS
+    if bool(over.any()):
+        size = over.to(torch.int8) * int(Category.SIZE)
+        own = size if own is None else torch.where(own != 0, own, size)
+    if result.failed is not None:
+        own = result.failed if own is None else torch.where(result.failed != 0, result.failed, own)
+    return Computed(united.column, own, result.sequential, reserved)
+
+
+@batched("mapply")
+def mapply(machine: Any, function: Any, container: Column) -> Computed | None:
+    if isinstance(container, Ints):
+        return wrong(machine, container.rows)
+    lists = as_list(container)
+    if lists is None or (result := mapped(machine, function, lists.offsets, lists.elements)) is None:
+        return None
+    return _merged_after(machine, result, Lists(result.step.column, lists.offsets, lists.unordered))
+
+
+@batched("sfilter")
+def sfilter(machine: Any, container: Column, condition: Any) -> Computed | None:
+    if isinstance(container, Ints):
+        return wrong(machine, container.rows)
+    lists = as_list(container)
+    if lists is None or (result := mapped(machine, condition, lists.offsets, lists.elements)) is None:
+        return None
+    keep = truth(result.step.column)
+    return None if keep is None else result.computed(selected(container, lists, keep))
+
+
+@batched("mfilter")
+def mfilter(machine: Any, container: Column, function: Any) -> Computed | None:
+    kept = sfilter(machine, container, function)
+    if kept is None or isinstance(container, Ints):
+        return kept
+    lists = as_list(kept.column)
+    united = None if lists is None else merged(machine, lists)
+    if united is None:
+        return None
+    failed = kept.failed
+    if united.failed is not None:
+        failed = united.failed if failed is None else torch.where(failed != 0, failed, united.failed)
+    return Computed(united.column, failed, kept.sequential, kept.reserved)
+
+
+def _zipped(machine: Any, function: Any, a: Column, b: Column) -> tuple[Mapped, Tensor] | Computed | None:
+    """A function of the elements at the same place of two lists, and where rows begin."""
+    if isinstance(a, Ints) or isinstance(b, Ints):
+        return wrong(machine, (a if isinstance(a, Ints) else b).rows)
+    left, right = as_list(a), as_list(b)
+    if left is None or right is None:
+        return None
+    offsets = offsets_of(torch.minimum(left.sizes, right.sizes))
+    row = owners(offsets)
+    within = torch.arange(len(row), device=row.device) - offsets[row]
+    columns = (left.elements.take(left.offsets[row] + within), right.elements.take(right.offsets[row] + within))
+    result = mapped(machine, function, offsets, *columns)
+    return None if result is None else (result, offsets)
+
+
+@batched("papply")
+def papply(machine: Any, function: Any, a: Column, b: Column) -> Computed | None:
+    match _zipped(machine, function, a, b):
+        case (result, offsets):
+            return result.computed(as_grids(Lists(result.step.column, offsets, False)))
+        case computed:
+            return computed
+
+
+@batched("mpapply")
+def mpapply(machine: Any, function: Any, a: Column, b: Column) -> Computed | None:
+    match _zipped(machine, function, a, b):
+        case (result, offsets):
+            return _merged_after(machine, result, Lists(result.step.column, offsets, False))
+        case computed:
+            return computed
+
+
+@batched("prapply")
+def prapply(machine: Any, function: Any, a: Column, b: Column) -> Computed | None:
+    if isinstance(b, Ints):
+        return wrong(machine, b.rows)
+    left, right = as_list(a), as_list(b)
+    if right is None or (left is None and not isinstance(a, Ints)):
+        return None
+    if left is None:
+        failed = (right.sizes > 0).to(torch.int8) * int(Category.TYPE)
+        return Computed(nothing(b.rows, True, machine.device), failed)
+    counts = left.sizes * right.sizes
+    calls = function.calls if isinstance(function, FunctionValue) else 1
+    over = counts * calls > ELEMENTS
+    counts = torch.where(over, 0, counts)
+    parts, rows = list[Computed | None](), list[int]()
+    for start, stop in groups(counts):
+        if (start, stop) == (0, len(counts)):
+            given = (function, left, right, counts)
+        else:
+            index = torch.arange(start, stop, device=machine.device)
+            given = (function.take(index), left.take(index), right.take(index), counts[index])
+        parts.append((_all_pairs if stop > start + 1 else _one_row)(machine, *given))
+        rows.append(stop - start)
+    computed = concatenated(parts, rows, machine.device) if len(parts) > 1 else parts[0]
+    if computed is None or not bool(over.any()):
+        return computed
+    failed = torch.zeros_like(over, dtype=torch.int8) if computed.failed is None else computed.failed
+    failed = torch.where(over, int(Category.SIZE), failed)
+    return Computed(computed.column, failed, computed.sequential, computed.reserved)
+
+
+def groups(counts: Tensor) -> Iterator[tuple[int, int]]:
+    """Rows in groups of a bounded number of elements; a row with more of them is a group of its own."""
+    rows = len(counts)
+    if rows < 2 or int(counts.sum()) <= GROUP:
+        yield 0, rows
+        return
+    start, total = 0, 0
+    for row, count in enumerate(counts.tolist()):
+        if row > start and total + count > GROUP:
+            yield start, row
+            start, total = row, 0
+        total += count
+    yield start, rows
+
+
+def _pairs(
+    machine: Any, function: Any, left: Lists, right: Lists, row: Tensor, within: Tensor, offsets: Tensor, before: Any
+) -> Mapped | None:
+    """A function of pairs of elements, by their number in the row: all of the first list, then those of the next."""
+    width = left.sizes[row]
+    second = torch.div(within, width, rounding_mode="floor")
+    first = within - second * width
+    columns = (left.elements.take(left.offsets[row] + first), right.elements.take(right.offsets[row] + second))
+    return mapped(machine, function, offsets, *columns, counted=False, before=before)
+
+
+def _all_pairs(machine: Any, function: Any, left: Lists, right: Lists, counts: Tensor) -> Computed | None:
+    offsets = offsets_of(counts)
+    row = owners(offsets)
+    within = torch.arange(len(row), device=row.device) - offsets[row]
+    calls = function.calls if isinstance(function, FunctionValue) else 1
+    result = _pairs(machine, function, left, right, row, within, offsets, counts * calls)
+    return None if result is None else result.computed(canonical(Lists(result.step.column, offsets, True)))
+
+
+def _one_row(machine: Any, function: Any, left: Lists, right: Lists, counts: Tensor) -> Computed | None:
+    """One row, a bounded number of pairs at a time, until one fails or all together are too many."""
+    total, before = int(counts[0]) if len(counts) else 0, counts
+    if total <= GROUP:
+        return _all_pairs(machine, function, left, right, counts)
+    if isinstance(function, FunctionValue):
+        before = counts * function.calls
+    parts = list[Computed | None]()
+    for start in range(0, total, GROUP):
+        within = torch.arange(start, min(start + GROUP, total), device=machine.device)
+        offsets = torch.tensor([0, len(within)], device=machine.device)
+        result = _pairs(machine, function, left, right, torch.zeros_like(within), within, offsets, before)
+        if result is None or result.sequential is not None:
+            return None
+        column = canonical(Lists(result.step.column, offsets, True))
+        if column is None or result.failed is not None:
+            return result.computed(column)
+        parts.append(result.computed(column))
+        before = result.reserved
+    whole = concatenated(parts, [1] * len(parts), machine.device)
+    if whole is None or (whole.sequential is not None and bool(whole.sequential.any())):
+        return None
+    lists = as_list(whole.column)
+    assert lists is not None
+    column = canonical(Lists(lists.elements, lists.offsets[[0, -1]], True))
+    return None if column is None else Computed(column, None, None, before)

@@ -1,0 +1,120 @@
+"""Functions mapped over lists, over columns as row by row."""
+
+import itertools
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from brimful.programs.batched.operations import mapping
+from tests.programs.batched.helpers import GRIDS, NEAR_INDICES, NEAR_OBJECTS, columns, compare, function
+
+SMALL = st.integers(-2, 5)
+PAIRS = st.tuples(SMALL, SMALL)
+NUMBERS = st.one_of(st.frozensets(SMALL, max_size=4), st.lists(SMALL, max_size=4).map(tuple))
+SETS = st.one_of(st.frozensets(NEAR_INDICES, max_size=4), st.frozensets(NEAR_OBJECTS, max_size=4))
+TUPLES = st.one_of(
+    st.lists(NEAR_OBJECTS, max_size=4).map(tuple),
+    st.lists(GRIDS, max_size=3).map(tuple),
+    st.lists(PAIRS, max_size=4).map(tuple),
+)
+CONTAINERS = st.one_of(NUMBERS, NEAR_INDICES, NEAR_OBJECTS, SETS, TUPLES, GRIDS, PAIRS)
+FUNCTIONS = [
+    function("size"),
+    function("first"),
+    function("toindices"),
+    function("identity"),
+    function("increment"),
+    function("dneighbors"),
+    function("compose", function("initset"), function("first")),
+    function("fork", function("combine"), function("identity"), function("identity")),
+    function("fork", function("connect"), function("ulcorner"), function("lrcorner")),
+]
+OF_TWO = ["connect", "shift", "recolor", "add", "astuple", "greater", "combine", "difference"]
+
+
+@pytest.mark.parametrize("name", ["apply", "mapply"])
+@given(columns(CONTAINERS), st.sampled_from(FUNCTIONS))
+def test_functions_of_elements(name, arguments, called):
+    compare(name, called, *arguments)
+
+
+@pytest.mark.parametrize("name", ["sfilter", "mfilter"])
+@given(columns(CONTAINERS), st.sampled_from(FUNCTIONS))
+def test_elements_are_kept(name, arguments, called):
+    compare(name, *arguments, called)
+
+
+@given(columns(CONTAINERS))
+def test_containers_of_containers_are_merged(arguments):
+    compare("merge", *arguments)
+
+
+@pytest.mark.parametrize("name", ["papply", "mpapply", "prapply"])
+@given(columns(CONTAINERS, CONTAINERS), st.sampled_from(OF_TWO))
+def test_functions_of_two_elements(name, arguments, called):
+    compare(name, function(called), *arguments)
+
+
+def test_they_do_not_run_row_by_row():
+    rng = random.Random(0)
+    patches = [frozenset((rng.randrange(9), rng.randrange(9)) for _ in range(n)) for n in range(12)]
+    objects = [frozenset(frozenset({(1, (0, m)), (2, (m, n))}) for m in range(n)) for n in range(12)]
+    pairs = [tuple((m, n) for m in range(n % 5)) for n in range(12)]
+    grids = [tuple((m, n, 1) for m in range(n)) for n in range(12)]
+    assert compare("prapply", function("connect"), patches, patches[::-1]) == 0
+    assert compare("prapply", function("shift"), objects, pairs) == 0
+    assert compare("prapply", function("add"), grids, [5] * 12) == 0
+    assert compare("papply", function("shift"), [tuple(value) for value in objects], pairs) == 0
+    assert compare("mpapply", function("recolor"), [(1, 2, 3)] * 12, [tuple(value) for value in objects]) == 0
+    assert (
+        compare("mpapply", function("hconcat"), [(value, value) for value in grids], [(value,) for value in grids]) == 0
+    )
+    assert compare("apply", function("rbind", function("order"), function("identity")), grids) == 0
+    for of in (grids, objects, [(value, value) for value in grids], patches):
+        assert compare("merge", of) == 0
+    assert compare("sfilter", objects, function("toindices")) == 0
+    assert compare("sfilter", grids, function("matcher", function("first"), [2], rows=12)) == 0
+
+
+@pytest.mark.parametrize("group", [1, 7, 64])
+def test_rows_are_split_into_groups(monkeypatch, group):
+    monkeypatch.setattr(mapping, "GROUP", group)
+    rng = random.Random(1)
+    patches = [frozenset((rng.randrange(6), rng.randrange(6)) for _ in range(n)) for n in (0, 3, 12, 1, 30, 2)]
+    fixed = function("lbind", function("connect"), [(n, n) for n in range(6)])
+    assert compare("prapply", function("connect"), patches, patches) == 0
+    assert compare("prapply", function("add"), patches, patches) == 0
+    assert compare("prapply", function("rbind", function("recolor"), [1], rows=6), patches, patches) == 0
+    assert compare("prapply", fixed, patches, patches) == 0
+    assert compare("prapply", function("divide"), patches, patches[::-1]) == 0
+
+
+def test_rows_with_many_elements_fail_by_their_number():
+    whole = frozenset(itertools.product(range(26), range(26)))
+    lists = [whole, frozenset({(0, 0)}), frozenset(itertools.islice(sorted(whole), 200)), frozenset()]
+    assert compare("prapply", function("shoot"), lists, lists) == 0
+    long = tuple(range(3_000))
+    assert compare("prapply", function("add"), [long, (1, 2)], [long, (3,)]) == 0
+    repeated = function("compose", function("size"), function("lbind", function("repeat"), [0, 0]))
+    assert compare("apply", repeated, [(900,) * 6_000, (900,) * 6]) >= 0
+
+
+def test_the_bound_is_reached_before_or_after_another_failure():
+    lists = [(0,) * 10, (1,) * 5_000, (1,) * 5_000 + (0,), (0,) + (1,) * 5_000]
+    failing = function(
+        "fork",
+        function("divide"),
+        function("compose", function("size"), function("rbind", function("repeat"), [1_000], rows=4)),
+        function("identity"),
+    )
+    compare("apply", failing, lists)
+
+
+def test_what_is_no_function_fails_for_every_element():
+    lists = [(1, 2), (), (3,)]
+    for name in ("apply", "mapply"):
+        assert compare(name, [5, 5, 5], lists) == 0
+    assert compare("papply", [5, 5, 5], lists, lists) == 0
+    assert compare("prapply", [5, 5, 5], lists, lists) == 0
