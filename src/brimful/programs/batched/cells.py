@@ -233,7 +233,7 @@ def line_objects_plain(grids: Grids, rows: Tensor, columns: Tensor) -> Lists:
     keys = key_of(i, j, grids.cells[grids.offsets[of] + i * grids.width[of] + j])
     counts = torch.zeros_like(grids.height).index_add_(0, grid, torch.ones_like(grid))
     lists = canonical(Lists(Patches(keys, offsets, PatchKind.OBJECT), offsets_of(counts), True))
-    assert lists is not None
+    assert isinstance(lists, Lists)
     return lists
 
 
