@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Mapping
 from typing import Any
 
@@ -9,16 +10,23 @@ import torch
 
 from ..core.declare.report import with_report
 from ..core.declare.result import measured
+from ..core.memory.devices import resolve
 from ..core.memory.plan import Plan
 from ..core.runs.context import RunContext
 from ..core.runs.events import Warned
 from ..core.runs.files import write_atomic
+from .batched.machine import Usage
 from .compiled import compile
+from .data.read import read_tasks
+from .data.tasks import samples_of
+from .execution.sequential import Arguments
+from .executors.operation_table import measured_usage, operation_table
+from .executors.usage import RunUsage
 from .generate import generate
 from .language.graph import Level
 from .language.problems import ProgramError
 from .loading import load, loads, problems_of
-from .options import CheckConfig, CompileConfig, GenerateConfig, ProgramsReportConfig, RunConfig
+from .options import CheckConfig, CompileConfig, ExplainConfig, GenerateConfig, ProgramsReportConfig, RunConfig
 from .report import report
 from .run import plan, run
 from .store import load_result
@@ -86,6 +94,26 @@ def run_programs(config: RunConfig, context: RunContext) -> Mapping[str, Any]:
         options = {"on_error": config.on_error, "pair_by_name": config.pair_by_name, "device": result.plan.devices[0]}
         verified = {"verified": verify(result.outcomes, config.verify, **options)}
     return with_report(result.summary() | verified, lambda _: report(result), config.out)
+
+
+def run_explain(config: ExplainConfig, context: RunContext) -> Mapping[str, Any]:
+    device = resolve(config.device)
+    with measured(device) as summary:
+        graph = load(config.file, config.vocabulary).merge()
+        usage: Mapping[str, Usage] = {}
+        if config.samples:
+            samples = [one for one in samples_of(read_tasks(config.data, config.split)) if one.problem is None]
+            chosen = random.Random(config.seed).sample(samples, min(config.samples, len(samples)))
+            usage = measured_usage(graph, [Arguments(of.task, of.S, of.I, of.C) for of in chosen], device)
+        table = operation_table(graph, usage)
+        summary |= {
+            "operations_merged": graph.merged,
+            "samples": config.samples,
+            "batched_seconds": sum(row.seconds for row in table),
+            "sequential_share": RunUsage(usage).sequential_share,
+            "operations": [row._asdict() for row in table],
+        }
+    return summary
 
 
 def run_report(config: ProgramsReportConfig, context: RunContext) -> Mapping[str, Any]:

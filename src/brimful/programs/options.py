@@ -56,6 +56,16 @@ class RunConfig(FileOptions, DeviceOptions, OutOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
+class ExplainConfig(FileOptions, SeedOptions):
+    """The options of `programs explain`."""
+
+    data: str = option("arcagi", help="arcagi, arcagi2, a folder of JSON tasks, or a JSON file", metavar="NAME|DIR")
+    split: str = option("training", help="which tasks of the data", choices=SPLITS)
+    samples: int = option(20, help="random samples to measure it on; 0 only says how operations run", ge=0)
+    device: str = option("auto", help="auto, cpu or cuda")
+
+
+@dataclass(frozen=True, kw_only=True)
 class ProgramsReportConfig:
     """The options of `programs report`."""
 

@@ -22,12 +22,14 @@ _SHOWN, _BARS = 6, 12
 
 
 def report(result: ProgramResult) -> Report:
-    """The summary, the score table, and two pictures: `grids` (input, target and output of some samples) and `failures`
-    (where programs first fail)."""
+    """The summary, the operations of the batched executor, and two pictures: `grids` (input, target and output of some
+    samples) and `failures` (where programs first fail)."""
     pictures = {"grids": functools.partial(_draw_grids, result.outcomes)}
     if (result.outcomes.step >= 0).any():
         pictures["failures"] = functools.partial(_draw_failures, result.outcomes)
-    return Report(result.summary(), pictures=pictures)
+    operations = result.operations
+    tables = {"operations": operations} if operations.num_rows else {}
+    return Report(result.summary(), tables=tables, pictures=pictures)
 
 
 def chosen_samples(outcomes: Outcomes, count: int = _SHOWN) -> list[tuple[int, int]]:

@@ -11,11 +11,25 @@ import pyarrow as pa
 from ..core.declare.result import Result
 from .data.tasks import Sample
 from .execution.failures import ProgramStatus
+from .executors.operation_table import operation_table
 from .executors.usage import RunUsage
 from .loading import Programs
 from .outcomes import Outcomes, Outputs, ProgramFailure
 from .scoring import Submission, scores, submission
 from .table import result_table
+
+OPERATIONS = pa.schema(
+    [
+        ("operation", pa.string()),
+        ("count", pa.int64()),
+        ("form", pa.string()),
+        ("rows", pa.int64()),
+        ("rows_sequential", pa.int64()),
+        ("seconds", pa.float64()),
+        ("time_share", pa.float64()),
+        ("problem", pa.string()),
+    ]
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -67,6 +81,13 @@ class ProgramResult(Result):
     def scores(self) -> pa.Table:
         """Which candidates solve which tasks: one row per candidate and task it was run on."""
         return scores(self.outcomes)
+
+    @property
+    def operations(self) -> pa.Table:
+        """Where the time of the batched executor went, in this call: one row per operation, how it ran, for how many
+        rows, how many of them one by one, and its share of the time. Empty where all ran sequentially."""
+        rows = operation_table(self.programs.merge(), self.usage.operations) if self.usage.operations else []
+        return pa.Table.from_pylist([row._asdict() for row in rows], OPERATIONS)
 
     def table(self) -> pa.Table:
         """One row per candidate and sample it was run on: status, the operation that failed, the output as lists of

@@ -1,8 +1,8 @@
 """`brimful programs`: the registration."""
 
 from ..core.declare.registry import Command, Workload
-from .commands import plan_run, run_check, run_compile, run_generate, run_programs, run_report
-from .options import CheckConfig, CompileConfig, GenerateConfig, ProgramsReportConfig, RunConfig
+from .commands import plan_run, run_check, run_compile, run_explain, run_generate, run_programs, run_report
+from .options import CheckConfig, CompileConfig, ExplainConfig, GenerateConfig, ProgramsReportConfig, RunConfig
 from .store import load_result
 
 WORKLOAD = Workload(
@@ -29,6 +29,12 @@ WORKLOAD = Workload(
             run=run_programs,
             job=True,
             stores=True,
+        ),
+        Command(
+            name="explain",
+            help="How each operation of programs runs in the batched executor, and where its time goes.",
+            config=ExplainConfig,
+            run=run_explain,
         ),
         Command(name="report", help="Summarise and draw a run.", config=ProgramsReportConfig, run=run_report),
         Command(

@@ -117,17 +117,33 @@ def measured(device: torch.device) -> Iterator[dict[str, Any]]:
 
 
 def format_summary(summary: Mapping[str, Any]) -> str:
-    """A summary as a table for people."""
-    return format_table(_rows(summary))
+    """A summary as a table for people; what is a list of rows with names comes after it, as a table of its own."""
+    text = format_table(_rows(summary))
+    for key, value in summary.items():
+        if _is_table(value):
+            rows = [[text for _, text in _rows(row, skip=False)] for row in value]
+            header = [name for name, _ in _rows(value[0], skip=False)]
+            text += f"\n\n{key.replace('_', ' ')}\n{format_table(rows, header=header)}"
+    return text
 
 
-def _rows(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Names and values for people: bytes, seconds and shares, known by their keys' endings, in units."""
+def _is_table(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and all(isinstance(row, Mapping) for row in value)
+
+
+def _rows(summary: Mapping[str, Any], skip: bool = True) -> list[tuple[str, str]]:
+    """Names and values for people: bytes, seconds and shares, known by their keys' endings, in units.
+
+    Args:
+        skip: leave out what is empty, and tables.
+    """
     rows = []
     for key, value in summary.items():
-        if value is None or value == []:
+        if skip and (value is None or value == [] or _is_table(value)):
             continue
-        if key.endswith("_bytes"):
+        if value is None:
+            rows.append((key, ""))
+        elif key.endswith("_bytes"):
             rows.append((key.removesuffix("_bytes"), format_bytes(value)))
         elif key.endswith("_share"):
             rows.append((key.removesuffix("_share"), f"{value:.2%}"))

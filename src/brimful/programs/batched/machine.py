@@ -33,7 +33,8 @@ ENDED = 127
 
 @dataclass(slots=True)
 class Usage:
-    """Where the time of an operation goes: rows and seconds, batched and sequential.
+    """Where the time of an operation goes: rows and seconds, batched and sequential, without those of operations that
+    it calls.
 
     Attributes:
         problem: why its batched form is not used any more; empty while it works.
@@ -69,6 +70,7 @@ class Machine:
     usage: dict[str, Usage] = field(default_factory=lambda: defaultdict(Usage))
     _reserved: list[Tensor | None] = field(default_factory=list)
     """Elements that the calls under way reserve, by row; of the innermost mapped function last."""
+    inside: float = field(default=0.0, init=False)  # seconds of the operations that the one at hand has called
 
     def call(self, function: FunctionValue, args: Sequence[Step]) -> Step:
         """A function value for all rows. What it closes over has a row for each of them."""
@@ -128,14 +130,15 @@ class Machine:
 
     def operation(self, operation: Operation, args: Sequence[Step | FunctionValue]) -> Step:
         """An operation for all rows."""
-        started = time.perf_counter()
+        started, outside, self.inside = time.perf_counter(), self.inside, 0.0
         steps = [step for arg in args for step in _closed_over(arg)]
         rows = steps[0].rows if steps else 1
         run = self._by_form if any(isinstance(arg, Step) and arg.boxed for arg in args) else self._of_one_form
         result = run(operation, args, rows, first_failure(steps))
-        used = self.usage[operation.name]
+        used, spent = self.usage[operation.name], time.perf_counter() - started
         used.rows += rows
-        used.seconds += time.perf_counter() - started
+        used.seconds += spent - self.inside
+        self.inside = outside + spent
         return result
 
     def _by_form(
@@ -280,7 +283,12 @@ class Machine:
         def call(called: Any, *given: Any) -> Any:
             return called(*given)
 
-        return self._sequential(call, [function, *args], sorted(_alive(failed, rows)), rows, None, failed)
+        started, alive = time.perf_counter(), sorted(_alive(failed, rows))
+        result = self._sequential(call, [function, *args], alive, rows, None, failed)
+        used, spent = self.usage["a function value"], time.perf_counter() - started
+        used.add(Usage(rows, len(alive), spent, spent))
+        self.inside += spent
+        return result
 
     def _all_failed(self, args: Sequence[Step], category: Category) -> Step:
         rows = args[0].rows if args else 1
