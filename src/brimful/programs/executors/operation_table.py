@@ -98,7 +98,7 @@ def _calls_loops(kernel: Callable[..., Any]) -> bool:
         names = function.__globals__
         for name in _names(function.__code__):
             value = names.get(name)
-            if str(getattr(value, "__module__", "")).startswith(_BATCHED):
+            if value is not None and str(getattr(value, "__module__", "")).startswith(_BATCHED):
                 waiting.append(value)
             elif str(getattr(value, "__name__", "")).startswith(_BATCHED):  # a module: what is named of it
                 waiting += [vars(value)[part] for part in _names(function.__code__) if part in vars(value)]

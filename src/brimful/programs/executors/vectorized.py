@@ -60,7 +60,7 @@ class _Vectorized:
             became = outcomes_of(self._graph, evaluation)
             values = _Values(evaluation, len(part))
             results += [self._returned(values, row, bool(became.ended[:, row].any())) for row in range(len(part))]
-            escaped = became.ended.any(axis=0)[:, None]
+            escaped = np.any(became.ended, axis=0, keepdims=True).T
             ok.append((became.status == int(ProgramStatus.OK)) & ~escaped)
         return results, np.concatenate(ok)
 
