@@ -5,14 +5,18 @@ Legend: N samples, K candidate outputs: one per solver, one per output of a batt
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
+import torch
 
+from ..core.base.errors import InputError
 from ..data.ragged import Ragged
+from ..engine.map.result import MapResult
 from .data.tasks import Sample
 from .execution.encoding import decode
 from .execution.failures import Category, ProgramStatus
@@ -59,6 +63,8 @@ class Outcomes:
         category: (N, K) how it failed.
         equal: (N, K) 1 where the output is the target, 0 where not, -1 where the target is not known.
         values: gives all outputs, as bytes.
+        parts: gives them part by part, in the order of the samples, where they are on disk; None where they are in
+            memory.
     """
 
     programs: Programs
@@ -68,6 +74,7 @@ class Outcomes:
     category: np.ndarray = field(repr=False)
     equal: np.ndarray = field(repr=False)
     values: Callable[[], Ragged] = field(repr=False)
+    parts: Callable[[], Iterator[Ragged]] | None = field(repr=False, default=None)
 
     @property
     def candidates(self) -> list[Candidate]:
@@ -78,6 +85,14 @@ class Outcomes:
     def outputs(self) -> Outputs:
         """What the programs gave, by sample."""
         return Outputs(self.programs, self.values())
+
+    def each_output(self, wanted: Callable[[int], bool]) -> Iterator[tuple[int, list[Any]]]:
+        """What the programs gave for the samples that are wanted, with their indices. Few are in memory at once."""
+        start = 0
+        for part in [self.values()] if self.parts is None else self.parts():
+            outputs = Outputs(self.programs, part)
+            yield from ((start + at, outputs[at]) for at in range(len(outputs)) if wanted(start + at))
+            start += len(outputs)
 
     def failure(self, sample: int, column: int, candidate: Candidate) -> ProgramFailure:
         """Which operation failed for a candidate on a sample."""
@@ -145,9 +160,41 @@ def _returned(form: Form, records: Any) -> Any:
 
 def outcomes_of(programs: Programs, samples: Sequence[Sample], values: Mapping[str, Any]) -> Outcomes:
     """The outcomes that `SampleFunction` returned for all samples."""
-    names = {"status": "outcome", "step": "step", "category": "category", "equal": "equal"}
-    arrays = {name: np.asarray(values[stored]) for name, stored in names.items()}
+    arrays = {name: np.asarray(values[stored]) for name, stored in _STORED.items()}
     return Outcomes(programs, tuple(samples), **arrays, values=lambda: values["values"])
+
+
+def outcomes_of_map(programs: Programs, samples: Sequence[Sample], mapped: MapResult) -> Outcomes:
+    """The outcomes of a run. Where it is on disk, outputs stay there."""
+    if mapped.out is None and mapped.values is not None:
+        return outcomes_of(programs, samples, cast(Any, mapped.values))
+    shape = len(samples), sum(len(program.outputs) for program in programs)
+    kinds = {"status": np.int8, "step": np.int32, "category": np.int8, "equal": np.int8}
+    arrays = {name: np.zeros(shape, kind) for name, kind in kinds.items()}
+    some = False
+    for index, part in mapped.parts():
+        some = some or part is not None
+        for name, stored in _STORED.items() if part is not None else ():
+            arrays[name][index] = np.asarray(cast(Any, part)[stored])
+    if not some:
+        reason = next(iter(mapped.messages.values()), "there are no samples")
+        raise InputError(f"no sample could be run: {reason}")
+
+    def parts() -> Iterator[Ragged]:
+        for index, part in mapped.parts():
+            nothing = Ragged(torch.zeros(0, dtype=torch.uint8), torch.zeros(len(index) + 1, dtype=torch.int64))
+            yield nothing if part is None else cast(Any, part)["values"]
+
+    values = functools.partial(_values, mapped)
+    return Outcomes(programs, tuple(samples), **arrays, values=values, parts=parts)
+
+
+_STORED = {"status": "outcome", "step": "step", "category": "category", "equal": "equal"}
+"""Names of the arrays, here and in what `SampleFunction` returns."""
+
+
+def _values(mapped: MapResult) -> Ragged:
+    return cast(Any, mapped.values)["values"]
 
 
 def candidates_of(programs: Sequence[Program]) -> list[Candidate]:

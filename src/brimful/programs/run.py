@@ -27,7 +27,7 @@ from .executors.sample_function import SampleFunction
 from .executors.usage import RunUsage, read_usage
 from .language.graph import Graph
 from .loading import Programs, load
-from .outcomes import outcomes_of
+from .outcomes import outcomes_of_map
 from .result import ProgramResult
 from .store import write_store
 
@@ -204,12 +204,8 @@ class _Prepared:
 
     def result(self, mapped: MapResult, choice: Choice, usage: RunUsage) -> ProgramResult:
         """The result of a map."""
-        values: Any = mapped.values
-        if values is None:
-            reason = next(iter(mapped.messages.values()), "there are no samples")
-            raise InputError(f"no sample could be run: {reason}")
         return ProgramResult(
-            outcomes=outcomes_of(self.programs, self.samples, values),
+            outcomes=outcomes_of_map(self.programs, self.samples, mapped),
             messages=mapped.messages,
             merged=self.graph.merged,
             executor=choice.executor,

@@ -15,7 +15,7 @@ from ..core.base.errors import InputError
 from .data.tasks import as_grid
 from .execution.failures import ProgramStatus
 from .language.program import Form
-from .outcomes import Outcomes, Outputs
+from .outcomes import Outcomes
 
 Submission = dict[str, list[dict[str, list[list[int]]]]]
 """Task to, for every test input, attempts by name."""
@@ -62,16 +62,16 @@ def ranking(outcomes: Outcomes, samples: list[int]) -> list[int]:
 def submission(outcomes: Outcomes) -> Submission:
     """Two attempts for every test input, by the best candidates that give a grid of ARC; of equal grids only one. Where
     there is none, a single black cell."""
-    outputs, submitted = outcomes.outputs, Submission()
-    for task, samples in outcomes.by_task().items():
-        order = ranking(outcomes, samples)
-        tests = [index for index in samples if outcomes.samples[index].kind == "test"]
-        submitted[task] = [_attempts(outcomes, outputs, index, order) for index in tests]
+    orders = {task: ranking(outcomes, samples) for task, samples in outcomes.by_task().items()}
+    submitted: Submission = {task: [] for task in orders}
+    for index, given in outcomes.each_output(lambda index: outcomes.samples[index].kind == "test"):
+        task = outcomes.samples[index].task
+        submitted[task].append(_attempts(outcomes, given, orders[task]))
     return submitted
 
 
-def _attempts(outcomes: Outcomes, outputs: Outputs, sample: int, order: list[int]) -> dict[str, list[list[int]]]:
-    grids, names, given = list[list[list[int]]](), outcomes.candidates, outputs[sample]
+def _attempts(outcomes: Outcomes, given: list[Any], order: list[int]) -> dict[str, list[list[int]]]:
+    grids, names = list[list[list[int]]](), outcomes.candidates
     for column in order:
         if len(grids) == ATTEMPTS:
             break

@@ -26,7 +26,7 @@ from .data.tasks import Sample
 from .execution.encoding import decode, encode
 from .executors.usage import RunUsage
 from .loading import SourceText, reload
-from .outcomes import outcomes_of
+from .outcomes import outcomes_of_map
 from .result import ProgramResult
 from .table import SCHEMA, result_table
 
@@ -74,10 +74,10 @@ def load_result(path: str | Path) -> ProgramResult:
         samples = [Sample(*decode(row)) for row in (table or pa.table({"sample": []}))["sample"].to_pylist()]
         programs = reload([SourceText(*source) for source in meta["sources"]])
         mapped = reopen(folder, read_manifest(folder))
-        if mapped is None or (values := mapped.values) is None:
+        if mapped is None:
             raise stored.damaged(f"{MANIFEST} says that the run has not finished")
         return ProgramResult(
-            outcomes=outcomes_of(programs, samples, values),
+            outcomes=outcomes_of_map(programs, samples, mapped),
             messages={int(index): text for index, text in meta["messages"].items()},
             merged=meta["merged"],
             executor=meta["executor"],

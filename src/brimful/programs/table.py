@@ -36,11 +36,11 @@ SCHEMA = pa.schema(
 
 def result_table(outcomes: Outcomes) -> Iterator[pa.Table]:
     """The rows, in parts."""
-    names, outputs = outcomes.candidates, outcomes.outputs
+    names, ran = outcomes.candidates, (outcomes.status != ProgramStatus.NOT_RUN).any(axis=1)
     rows: list[dict[str, Any]] = []
-    for index, sample in enumerate(outcomes.samples):
+    for index, given in outcomes.each_output(ran.__getitem__):
+        sample = outcomes.samples[index]
         columns = np.flatnonzero(outcomes.status[index] != ProgramStatus.NOT_RUN).tolist()
-        given = outputs[index] if columns else []
         for column in columns:
             candidate, status = names[column], ProgramStatus(int(outcomes.status[index, column]))
             row: dict[str, Any] = {

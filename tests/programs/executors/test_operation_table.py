@@ -26,7 +26,8 @@ def test_a_table_of_a_run():
     result = small(executor="batched")
     rows = {row["operation"]: row for row in result.operations.to_pylist()}
     assert rows["vmirror"]["count"] == 1 and rows["vmirror"]["rows"] == 15
-    assert rows["argmax"]["form"] == "torch" and sum(row["time_share"] for row in rows.values()) == pytest.approx(1)
+    assert rows["vmirror"]["form"] in ("torch", "compiled loop")
+    assert sum(row["time_share"] for row in rows.values()) == pytest.approx(1)
     assert small(executor="sequential").operations.num_rows == 0
     static = operation_table(programs.loads(TEXT).merge(), {})
     assert {row.operation for row in static} == {row["operation"] for row in result.operations.to_pylist()}

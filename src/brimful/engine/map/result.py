@@ -2,7 +2,7 @@
 written. When a run ends, its manifest records what the shards do not hold: the plan, the peak and the seconds."""
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -14,6 +14,7 @@ from ...core.base import arrow, pytree
 from ...core.declare.result import Result, ResultRecord
 from ...core.runs.rundir import identity_of
 from .batch import is_bad
+from .store.collectors import MemoryCollector
 from .store.shards import Shards
 from .store.status_table import StatusTable
 
@@ -37,6 +38,7 @@ class MapResult(Result):
     done: int
     out: Path | None
     _read: Callable[[], pytree.Tree | None]
+    _parts: Callable[[], Iterator[tuple[np.ndarray, pytree.Tree | None]]]
 
     @classmethod
     def of(
@@ -45,9 +47,9 @@ class MapResult(Result):
         tally: StatusTable,
         done: int,
         out: Path | None,
-        values: Callable[[int], pytree.Tree | None],
+        collector: MemoryCollector | Shards,
     ) -> Self:
-        """The result of what was recorded; `values` reads those of so many items."""
+        """The result of what was recorded; the collector has its values."""
         return cls(
             status=tally.status,
             messages=tally.messages,
@@ -56,7 +58,8 @@ class MapResult(Result):
             seconds=record.seconds,
             done=done,
             out=out,
-            _read=functools.partial(values, tally.done),
+            _read=functools.partial(collector.values, tally.done),
+            _parts=collector.parts,
         )
 
     @property
@@ -70,6 +73,11 @@ class MapResult(Result):
         item are NaN, 0 where there is no NaN, and empty in a `Ragged`. With `out` they are read from disk. None when
         there is not one."""
         return self._read()
+
+    def parts(self) -> Iterator[tuple[np.ndarray, pytree.Tree | None]]:
+        """The values part by part, with the indices of their items: of the shards one by one where there are some, so
+        that they are never all in memory. None for a part in which every item failed."""
+        return self._parts()
 
     @property
     def ok(self) -> np.ndarray:
@@ -108,4 +116,4 @@ def reopen(path: Path, manifest: dict[str, Any]) -> MapResult | None:
     shards, tally = Shards(path, identity_of(manifest)), StatusTable(None)
     for batch in shards.statuses(record.done):
         tally.add(*batch)
-    return MapResult.of(record, tally, 0, path, shards.values)
+    return MapResult.of(record, tally, 0, path, shards)

@@ -169,7 +169,7 @@ class MapRun:
                 else:  # all was done before: the result is what it was
                     clock.stop(record.seconds)
         out = None if rundir is None else rundir.path
-        return MapResult.of(record, tally, tally.done - before, out, collector.values)
+        return MapResult.of(record, tally, tally.done - before, out, collector)
 
     @property
     def _options(self) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 import contextlib
 import functools
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from typing import Any
 
@@ -49,6 +49,12 @@ class MemoryCollector:
             self._whole, self._gatherer = self._gatherer.whole(), None
         self._missing = []
         return self._whole
+
+    def parts(self) -> Iterator[tuple[np.ndarray, pytree.Tree | None]]:
+        """The values, all in one part, with the indices of the items."""
+        whole = self.values()
+        if whole is not None:
+            yield np.arange(pytree.rows(whole)), whole
 
 
 class BackgroundWriter:

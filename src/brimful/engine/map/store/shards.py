@@ -37,6 +37,9 @@ _OWN = ["item", "status", "message"]
 ItemStatuses = tuple[np.ndarray, np.ndarray, dict[int, str]]
 """Index, status and messages of some items."""
 
+Part = tuple[np.ndarray, pytree.Tree | None]
+"""Indices and values of some items."""
+
 
 @dataclass(frozen=True, slots=True)
 class _Shard:
@@ -228,6 +231,13 @@ class Shards:
                 missing.append(items)
         self._check_cover([*index, *missing], count)
         return assemble(parts, index, missing)
+
+    def parts(self) -> Iterator[Part]:
+        """The values shard by shard, in order of their positions: the indices of the items, and their values; None for
+        a shard in which all failed."""
+        for table in self.tables():
+            items = table["item"].to_numpy()
+            yield items, arrow.from_columns(table) if arrow.note_of(table.schema) else None
 
     def _check_cover(self, index: list[np.ndarray], count: int | None) -> None:
         items = np.sort(np.concatenate(index)) if index else np.array([], np.int64)
