@@ -3,9 +3,10 @@
 import pytest
 import torch
 
-from brimful.programs.batched.columns import Ints, Patches, PatchKind, offsets_of
+from brimful.programs.batched.columns import Ints, Patches, PatchKind
 from brimful.programs.batched.convert import encode
 from brimful.programs.batched.flags import Step
+from brimful.programs.batched.rows import offsets_of
 from brimful.programs.execution.failures import Category
 from tests.programs.batched.helpers import DEVICE, check, compare, function
 

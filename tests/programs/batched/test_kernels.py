@@ -76,4 +76,5 @@ def test_a_batt_agrees():
     for at, sample in enumerate(samples):
         expected = one.evaluate(sample)
         for node, step in batch.steps.items():
-            assert step.decode([at]) == [expected.values[node]], graph.nodes[node].label
+            if not callable(expected.values[node]):
+                assert step.decode([at]) == [expected.values[node]], graph.nodes[node].label

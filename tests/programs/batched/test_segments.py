@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from brimful.programs.batched import segments
-from brimful.programs.batched.columns import Lists, offsets_of
+from brimful.programs.batched.columns import Lists
 from brimful.programs.batched.convert import build
+from brimful.programs.batched.rows import offsets_of
 from tests.programs.batched.helpers import (
     DEVICE,
     GRIDS,

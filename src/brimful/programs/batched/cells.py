@@ -18,11 +18,10 @@ from .columns import (
     PatchKind,
     column_of,
     key_of,
-    offsets_of,
-    owners,
     row_of,
 )
 from .compiled import call, usable
+from .rows import offsets_of, owners
 from .segments import canonical, filtered, minima, sort_unique, totals
 
 LIMIT, COMPONENTS, COLORS, GRIDS = loops.LIMIT, loops.COMPONENTS, loops.COLORS, loops.GRIDS

@@ -25,6 +25,8 @@ from typing import Any, Self
 import torch
 from torch import Tensor
 
+from .rows import gathered, owners, taken
+
 BITS = 20
 BIAS = 1 << BITS - 1
 COLOR_BIAS = 1 << 22
@@ -164,8 +166,8 @@ class Grids(Column):
         return self.height.device
 
     def take(self, index: Tensor) -> Grids:
-        source, offsets = gathered(self.offsets, index)
-        return Grids(self.cells[source], offsets, self.height[index], self.width[index])
+        cells, offsets = taken(self.cells, self.offsets, index)
+        return Grids(cells, offsets, self.height[index], self.width[index])
 
     def decode(self, rows: Sequence[int]) -> list[Any]:
         cells, offsets, height, width = map(_host, (self.cells, self.offsets, self.height, self.width))
@@ -211,8 +213,8 @@ class Patches(Column):
         return self.offsets.device
 
     def take(self, index: Tensor) -> Patches:
-        source, offsets = gathered(self.offsets, index)
-        return Patches(self.keys[source], offsets, self.kind)
+        keys, offsets = taken(self.keys, self.offsets, index)
+        return Patches(keys, offsets, self.kind)
 
     def decode(self, rows: Sequence[int]) -> list[Any]:
         keys, offsets = _host(self.keys), _host(self.offsets).tolist()
@@ -281,24 +283,6 @@ class Values(Column):
 
     def decode(self, rows: Sequence[int]) -> list[Any]:
         return [self.values[row] for row in rows]
-
-
-def owners(offsets: Tensor) -> Tensor:
-    """The row that every number belongs to."""
-    return torch.repeat_interleave(torch.arange(len(offsets) - 1, device=offsets.device), offsets.diff())
-
-
-def offsets_of(sizes: Tensor) -> Tensor:
-    """Where rows of some sizes begin, and the last one ends."""
-    return torch.cat([sizes.new_zeros(1), sizes.cumsum(0)])
-
-
-def gathered(offsets: Tensor, index: Tensor) -> tuple[Tensor, Tensor]:
-    """Where the numbers of some rows are, one row after the other, and the offsets of those rows."""
-    sizes = offsets.diff()[index]
-    new = offsets_of(sizes)
-    within = torch.arange(int(new[-1]), device=offsets.device) - torch.repeat_interleave(new[:-1], sizes)
-    return torch.repeat_interleave(offsets[index], sizes) + within, new
 
 
 def _pick(values: Tensor, rows: Sequence[int]) -> list[Any]:

@@ -9,8 +9,9 @@ import torch
 from torch import Tensor
 
 from . import loops
-from .columns import Cells, Column, Grids, Ints, Lists, Pairs, Patches, PatchKind, key_of, offsets_of, owners
+from .columns import Cells, Column, Grids, Ints, Lists, Pairs, Patches, PatchKind, key_of
 from .compiled import call, usable
+from .rows import offsets_of, owners
 
 FAR = 1 << 62
 

@@ -12,8 +12,9 @@ from torch import Tensor
 
 from ...execution.failures import Category
 from ..cells import color_counts, extreme_color
-from ..columns import Cells, Column, Grids, Ints, Lists, Patches, PatchKind, color_of, owners, row_of
+from ..columns import Cells, Column, Grids, Ints, Lists, Patches, PatchKind, color_of, row_of
 from ..kernels import Computed, batched
+from ..rows import owners
 from ..segments import totals
 
 

@@ -8,9 +8,10 @@ import torch
 from torch import Tensor
 
 from ...execution.failures import Category
-from ..columns import Cells, Column, Grids, Ints, Lists, Pairs, Patches, color_of, column_of, offsets_of, row_of
+from ..columns import Cells, Column, Grids, Ints, Lists, Pairs, Patches, color_of, column_of, row_of
 from ..functions import FunctionValue
 from ..kernels import Computed, batched
+from ..rows import offsets_of
 from ..segments import maxima, minima, sort_keys, sort_unique_index, sorted_rows
 from .elements import as_list, comparable, selected, taken
 from .mapping import nothing, wrong

@@ -19,11 +19,11 @@ from ..columns import (
     Patches,
     PatchKind,
     column_of,
-    offsets_of,
     row_of,
 )
 from ..convert import blank_of, build, form_of_column, joined
 from ..kernels import Computed
+from ..rows import offsets_of
 from ..segments import canonical, filtered, maxima, minima, rows_of, totals
 
 

@@ -13,8 +13,9 @@ import torch
 from torch import Tensor
 
 from ...execution.failures import Category
-from ..columns import COORDINATE_LIMIT, Column, Grids, Ints, Lists, Pairs, offsets_of, owners
+from ..columns import COORDINATE_LIMIT, Column, Grids, Ints, Lists, Pairs
 from ..kernels import Computed, batched
+from ..rows import offsets_of, owners
 
 MOST = 100_000  # cells of one grid; more are left to the bound on size
 

@@ -7,8 +7,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..columns import COORDINATE_LIMIT, Column, Pairs, Patches, PatchKind, key_of, offsets_of, owners
+from ..columns import COORDINATE_LIMIT, Column, Pairs, Patches, PatchKind, key_of
 from ..kernels import Computed, batched
+from ..rows import offsets_of, owners
 from ..segments import filtered, member, sort_unique
 from .grids import MOST, flagged, layout
 from .patches import extent, locations

@@ -16,10 +16,11 @@ from torch import Tensor
 
 from ...execution.failures import Category
 from ...vocabulary.bound import ELEMENTS
-from ..columns import Column, Grids, Ints, Lists, Patches, PatchKind, Values, offsets_of, owners
+from ..columns import Column, Grids, Ints, Lists, Patches, PatchKind, Values
 from ..flags import Step
 from ..functions import FunctionValue
 from ..kernels import Computed, batched
+from ..rows import offsets_of, owners
 from ..segments import FAR, canonical, minima, totals
 from .elements import as_container, as_grids, as_list, concatenated, selected
 from .scalars import truth

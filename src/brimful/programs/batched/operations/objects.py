@@ -32,11 +32,10 @@ from ..columns import (
     PatchKind,
     color_of,
     column_of,
-    offsets_of,
-    owners,
     row_of,
 )
 from ..kernels import Computed, batched
+from ..rows import offsets_of, owners
 from ..segments import any_of, canonical, maxima, minima, totals
 from .colors import smallest_color
 

@@ -18,10 +18,10 @@ from ..columns import (
     PatchKind,
     color_of,
     column_of,
-    owners,
     row_of,
 )
 from ..kernels import Computed, batched
+from ..rows import owners
 from .grids import colors, flagged, odd
 
 _COLORS = 64  # a grid whose colors are outside of 0 to 63 is left to the sequential executor

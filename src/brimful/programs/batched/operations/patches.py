@@ -20,11 +20,10 @@ from ..columns import (
     color_of,
     column_of,
     key_of,
-    offsets_of,
-    owners,
     row_of,
 )
 from ..kernels import Computed, batched
+from ..rows import offsets_of, owners
 from ..segments import maxima, minima, sort_unique, totals
 from . import grids
 from .grids import MOST, colors, cropped, flagged, odd

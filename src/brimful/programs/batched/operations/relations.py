@@ -8,9 +8,10 @@ import torch
 from torch import Tensor
 
 from .. import loops_distance
-from ..columns import Column, Grids, Ints, Pairs, Patches, column_of, owners, row_of
+from ..columns import Column, Grids, Ints, Pairs, Patches, column_of, row_of
 from ..compiled import call, usable
 from ..kernels import Computed, batched
+from ..rows import owners
 from ..segments import any_of, member, sort_unique
 from .grids import flagged, odd
 from .patches import _flag, centers, extent, locations, shifted

@@ -21,12 +21,11 @@ from ..columns import (
     PatchKind,
     Values,
     key_of,
-    offsets_of,
-    owners,
 )
 from ..convert import form_of_column, joined
 from ..functions import FunctionValue
 from ..kernels import Computed, batched
+from ..rows import offsets_of, owners
 from ..segments import any_of, canonical, member, sort_keys, sort_unique, sorted_rows
 from .elements import as_container, as_grids, as_list, selected
 from .mapping import nothing, wrong

@@ -1,0 +1,49 @@
+"""Rows of unequal length, one after the other in a flat tensor: row r is `flat[offsets[r]:offsets[r + 1]]`."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from . import loops_rows
+from .compiled import call, usable
+
+
+def offsets_of(sizes: Tensor) -> Tensor:
+    """Where rows of some sizes begin, and the last one ends."""
+    return torch.cat([sizes.new_zeros(1), sizes.cumsum(0)])
+
+
+def owners(offsets: Tensor) -> Tensor:
+    """The row that every number belongs to."""
+    return call(loops_rows.owners, offsets) if usable(offsets) else owners_plain(offsets)
+
+
+def owners_plain(offsets: Tensor) -> Tensor:
+    return torch.repeat_interleave(torch.arange(len(offsets) - 1, device=offsets.device), offsets.diff())
+
+
+def gathered(offsets: Tensor, index: Tensor) -> tuple[Tensor, Tensor]:
+    """Where the numbers of some rows are, one row after the other, and the offsets of those rows."""
+    if usable(offsets) and index.dtype == torch.int64:
+        return call(loops_rows.gathered, offsets, index)
+    return gathered_plain(offsets, index)
+
+
+def gathered_plain(offsets: Tensor, index: Tensor) -> tuple[Tensor, Tensor]:
+    sizes = offsets.diff()[index]
+    new = offsets_of(sizes)
+    shift = torch.repeat_interleave(offsets[:-1][index] - new[:-1], sizes, output_size=int(new[-1]))
+    return torch.arange(len(shift), device=offsets.device) + shift, new
+
+
+def taken(flat: Tensor, offsets: Tensor, index: Tensor) -> tuple[Tensor, Tensor]:
+    """The numbers of some rows, one row after the other, and the offsets of those rows."""
+    if usable(flat) and index.dtype == torch.int64:
+        return call(loops_rows.taken, flat, offsets, index)
+    return taken_plain(flat, offsets, index)
+
+
+def taken_plain(flat: Tensor, offsets: Tensor, index: Tensor) -> tuple[Tensor, Tensor]:
+    source, new = gathered_plain(offsets, index)
+    return flat[source], new
