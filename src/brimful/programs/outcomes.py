@@ -161,7 +161,7 @@ def _returned(form: Form, records: Any) -> Any:
 def outcomes_of(programs: Programs, samples: Sequence[Sample], values: Mapping[str, Any]) -> Outcomes:
     """The outcomes that `SampleFunction` returned for all samples."""
     arrays = {name: np.asarray(values[stored]) for name, stored in _STORED.items()}
-    return Outcomes(programs, tuple(samples), **arrays, values=lambda: values["values"])
+    return Outcomes(programs, tuple(samples), **arrays, values=lambda: values["values"], parts=None)
 
 
 def outcomes_of_map(programs: Programs, samples: Sequence[Sample], mapped: MapResult) -> Outcomes:

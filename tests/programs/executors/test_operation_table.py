@@ -17,7 +17,7 @@ from ..helpers.small import TEXT, small, written, written_tasks
 
 
 def test_forms_come_from_the_kernels():
-    assert form_of(ARC["objects"]) is Form.LOOP and form_of(ARC["rot90"]) is Form.TORCH
+    assert form_of(ARC["objects"]) is Form.LOOP and form_of(ARC["add"]) is Form.TORCH
     assert form_of(ARC["compose"]) is Form.CLOSURE
     assert form_of(declared(lambda grid: grid, "objects")) is Form.ROWS  # by what it means, not by its name
 

@@ -42,7 +42,7 @@ def first_difference(
         batched = _values(evaluation, node, len(samples))
         for sample, one in enumerate(plain):
             here, there = _sequential_text(one, node), _batched_text(evaluation, node, sample, batched)
-            if there is not None and here != there:
+            if there is not None and here[:2] != there[:2]:
                 return Difference(sample, node, of.label or of.kind.value, _readable(here), _readable(there))
     return None
 

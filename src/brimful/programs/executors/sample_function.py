@@ -78,11 +78,12 @@ class SampleFunction:
         self.timings: Mapping[str, Timing] = {}
         self.usage_folder: Path | None = None
         self._known: tuple[dict[int, int], Rows] | None = None  # rows of samples that were run before, by their index
+        self._programs: Programs | None = programs  # in this process; others read the sources
         self._runner: Runner | None = None
         self._usage: RunUsage | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_runner": None, "_usage": None}
+        return {**self.__dict__, "_programs": None, "_runner": None, "_usage": None}
 
     def __fingerprint__(self, exact: bool) -> Any:
         """What decides the results; where that is not asked, what decides the memory."""
@@ -120,8 +121,10 @@ class SampleFunction:
     def run(self, numbers: Sequence[int], executor: str, device: torch.device) -> Rows:
         """Runs samples, by their indices."""
         if self._runner is None or self._usage is None:
-            install(self.operations)
-            self._runner = Runner(reload(self.sources), self.on_error, self.pair_by_name, self.merged)
+            if self._programs is None:
+                install(self.operations)
+                self._programs = reload(self.sources)
+            self._runner = Runner(self._programs, self.on_error, self.pair_by_name, self.merged)
             self._usage = RunUsage(self._runner.usage)
         samples = [self.samples[number] for number in numbers]
         shown = {task: decode(self.demonstrations[task]) for task in {sample.task for sample in samples}}

@@ -1,0 +1,84 @@
+"""Both executors on whole programs: every value, failure, category and status the same, on real grids."""
+
+import pytest
+
+from brimful import programs
+from brimful.programs.execution.sequential import Arguments
+from brimful.programs.executors.choice import CPU
+from brimful.programs.executors.comparison import first_difference
+from brimful.programs.executors.runner import Runner
+
+from .helpers.small import arc_samples, own_solvers
+from .helpers.words import batt, guarded
+
+STORED = batt(
+    *guarded("t1", "o_g(I, R5)", "o_g", "(TypeError, AttributeError, ValueError)"),
+    *guarded("t2", "get_nth_f(t1, F0)", "get_nth_f", "(TypeError, AttributeError, ValueError)"),
+    *guarded("t3", "subgrid(t2, I)", "subgrid", "(TypeError, AttributeError, ValueError, IndexError)"),
+    *guarded("t4", "get_color_rank_t(I, L1)", "get_color_rank_t", "(TypeError, ValueError)"),
+    *guarded("t5", "f_ofcolor(I, t4)", "f_ofcolor", "(TypeError, ValueError)"),
+    *guarded("t6", "fill(I, RED, t5)", "fill", "(TypeError, AttributeError, ValueError)"),
+    *guarded("t7", "rbind(get_nth_t, F0)", "rbind", "(TypeError, ValueError)"),
+    *guarded("t8", "t7(S)", "t7", "(TypeError, ValueError, KeyError)"),
+    *guarded("t9", "difference_tuple(I, C)", "difference_tuple", "(TypeError, AttributeError, ValueError)"),
+    *guarded("t10", "mapply_t(height_t, S)", "mapply_t", "(TypeError, AttributeError, ValueError)"),
+    *guarded("t11", "hconcat(t3, t6)", "hconcat", "KeyError"),
+    *guarded("t12", "mir_rot_t(t6, R1)", "mir_rot_t", "(TypeError, ValueError)"),
+    "o.append((3, False, 'a', t3))",
+    "o.append((6, False, 'b', t6))",
+    "o.append((12, False, 'c', t12))",
+    "s.append((9, 'None', 'differ_1', t9))",
+    "s.append((10, 'None', 'differ_2', t10, t8, t11))",
+)
+"""In the dialect of stored batts: listed exceptions, calls of function values, scores, the generator's own names."""
+
+
+def compare(loaded: programs.Programs, samples: list[programs.Sample], on_error: str = "default") -> None:
+    """What runs return of them: every output and score, status, failing operation and category."""
+    given = [Arguments(sample.task, sample.S, sample.I, sample.C) for sample in samples]
+    runner = Runner(loaded, on_error, pair_by_name=False)
+    nothing: list[str | None] = [None] * len(given)
+    one, other = runner.sequential(given, nothing), runner.batched(given, nothing, CPU)
+    for name in ("outcome", "step", "category", "equal"):
+        assert (getattr(one, name) == getattr(other, name)).all(), name
+    assert one.encoded == other.encoded
+
+
+def compare_steps(loaded: programs.Programs, samples: list[programs.Sample], on_error: str = "default") -> None:
+    """The same, and every step of them, whether a program returns it or not."""
+    given = [Arguments(sample.task, sample.S, sample.I, sample.C) for sample in samples]
+    assert first_difference(loaded.merge(), on_error, given, CPU) is None
+    compare(loaded, samples, on_error)
+
+
+def test_a_generated_batt_of_1600_operations():
+    compare(programs.loads(programs.generate(1_600, seed=11)), arc_samples(30, "all", cells=60))
+
+
+def test_a_batt_as_they_are_stored():
+    compare_steps(programs.loads(STORED), arc_samples(60, "all"))
+    compare_steps(programs.loads(STORED), arc_samples(20), on_error="propagate")
+
+
+def test_our_solvers():
+    compare(own_solvers(), arc_samples(12, cells=60))
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("part", range(7))
+def test_all_pairs(part: int):
+    samples = arc_samples(10_000, "all")[part::7]
+    assert len(samples) == 500
+    compare_steps(programs.loads(programs.generate(1_600, seed=part)), samples)
+    compare_steps(own_solvers(), samples)
+    compare_steps(programs.loads(STORED), samples)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("part", range(20))
+def test_generated_programs(part: int):
+    """Ten thousand batts of 5 to 40 operations, with many mutations."""
+    samples = arc_samples(8, "all", cells=200, seed=part)
+    for seed in range(part * 500, part * 500 + 500):
+        text = programs.generate(5 + seed % 36, seed=seed, mutation_rate=0.3)
+        compare_steps(programs.loads(text), samples, "default" if seed % 4 else "propagate")
