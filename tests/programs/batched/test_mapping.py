@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from brimful.programs.batched.operations import mapping
+from brimful.programs.batched.operations import mapping, sets
+from brimful.programs.vocabulary import bound
 from tests.programs.batched.helpers import GRIDS, NEAR_INDICES, NEAR_OBJECTS, columns, compare, function
 
 SMALL = st.integers(-2, 5)
@@ -91,25 +92,40 @@ def test_rows_are_split_into_groups(monkeypatch, group):
     assert compare("prapply", function("divide"), patches, patches[::-1]) == 0
 
 
-def test_rows_with_many_elements_fail_by_their_number():
-    whole = frozenset(itertools.product(range(20), range(16)))
-    lists = [whole, frozenset({(0, 0)}), frozenset(itertools.islice(sorted(whole), 9)), frozenset()]
-    assert compare("prapply", function("shoot"), lists, lists) == 0
-    long = tuple(range(2_049))
-    assert compare("prapply", function("add"), [long, (1, 2)], [long, (3,)]) == 0
-    repeated = function("compose", function("size"), function("lbind", function("repeat"), [0, 0]))
-    assert compare("apply", repeated, [(900,) * 6_000, (900,) * 6]) >= 0
+@pytest.fixture
+def low_bound(monkeypatch):
+    """At most 500 elements for one operation."""
+    for module in (bound, mapping, sets):
+        monkeypatch.setattr(module, "ELEMENTS", 500)
 
 
-def test_the_bound_is_reached_before_or_after_another_failure():
-    lists = [(0,) * 10, (1,) * 5_000, (1,) * 5_000 + (0,), (0,) + (1,) * 5_000]
-    failing = function(
-        "fork",
-        function("divide"),
-        function("compose", function("size"), function("rbind", function("repeat"), [1_000], rows=4)),
-        function("identity"),
-    )
-    compare("apply", failing, lists)
+@pytest.mark.parametrize("group", [5, 1 << 16])
+def test_rows_with_many_elements_fail_by_their_number(low_bound, monkeypatch, group):
+    monkeypatch.setattr(mapping, "GROUP", group)
+    whole = frozenset(itertools.product(range(5), range(5)))
+    lists = [whole, frozenset({(0, 0)}), frozenset(itertools.islice(sorted(whole), 3)), frozenset(), whole]
+    for name in ("shoot", "connect", "divide", "add"):
+        assert compare("prapply", function(name), lists, lists[::-1]) == 0
+    for name in ("apply", "mapply"):
+        assert compare(name, function("rbind", function("shoot"), [(1, 1)], rows=5), lists) == 0
+        assert compare(name, function("lbind", function("prapply"), function("connect")), lists) >= 0
+        assert compare(name, function("fork", function("prapply"), function("first"), function("last")), lists) >= 0
+        nested = function(
+            "compose", function("merge"), function("fork", function("pair"), function("identity"), function("identity"))
+        )
+        assert compare(name, nested, [(value, value) for value in lists]) >= 0
+    assert compare("mfilter", [tuple([value] * 20) for value in lists], function("size")) == 0
+
+
+@given(columns(st.lists(st.integers(0, 3), max_size=9).map(tuple), st.integers(0, 100), rows=4, odd=False))
+def test_the_bound_is_reached_before_or_after_another_failure(arguments):
+    lists, times = arguments
+    count = function("compose", function("size"), function("rbind", function("repeat"), times))
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (bound, mapping, sets):
+            patch.setattr(module, "ELEMENTS", 200)
+        for parts in ((count, function("identity")), (function("identity"), count)):
+            assert compare("apply", function("fork", function("divide"), *parts), lists) == 0
 
 
 def test_what_is_no_function_fails_for_every_element():
@@ -118,3 +134,61 @@ def test_what_is_no_function_fails_for_every_element():
         assert compare(name, [5, 5, 5], lists) == 0
     assert compare("papply", [5, 5, 5], lists, lists) == 0
     assert compare("prapply", [5, 5, 5], lists, lists) == 0
+
+
+CHOICE = [True, False, True, False]
+
+
+@pytest.mark.parametrize("name", ["apply", "mapply", "argmax", "order", "sfilter", "extract", "valmin"])
+def test_a_branch_between_functions(name):
+    objects = [frozenset(frozenset({(1, (0, m)), (2, (m, n))}) for m in range(n)) for n in range(4)]
+    for first, second in (
+        ("size", "height"),
+        ("toindices", "uppermost"),
+        ("toindices", "normalize"),
+        ("first", "flip"),
+    ):
+        called = function("branch", CHOICE, function(first), function(second))
+        arguments = [called, objects] if name in ("apply", "mapply") else [objects, called]
+        compare(name, *arguments)
+        compare(name, *(function("compose", function("initset"), arg) if arg is called else arg for arg in arguments))
+    called = function("branch", CHOICE, function("size"), function("height"))
+    assert compare("apply", called, objects) == 0
+    assert compare("apply", function("fork", function("add"), called, called), objects) == 0
+
+
+def test_functions_made_of_elements():
+    locations = [frozenset((m, n * m % 5) for m in range(n)) for n in range(6)]
+    sets = [frozenset(frozenset({(m, 1), (0, n)}) for m in range(n)) for n in range(6)]
+    near = function("lbind", function("lbind"), function("manhattan"))
+    fixed = function("lbind", function("argmin"), sets)
+    assert compare("apply", function("compose", fixed, near), sets) == 0
+    matches = function(
+        "compose",
+        function("lbind", function("sfilter"), locations),
+        function("lbind", function("rbind"), function("equality")),
+    )
+    assert compare("apply", matches, locations) == 0
+
+
+def test_the_values_of_all_functions_of_a_set():
+    both = function("insert", function("vfrontier"), function("initset", function("hfrontier")))
+    assert compare("rapply", both, [(1, 2), (0, 0), (-3, 5)]) == 0
+    assert compare("rapply", function("insert", function("vfrontier"), both), [(1, 2)]) == 0
+    assert compare("rapply", function("insert", function("first"), both), [(1, 2), (0, 0)]) >= 0
+    assert compare("rapply", function("initset", function("first")), [(), (1, 2), frozenset()]) == 0
+
+
+@given(
+    columns(CONTAINERS), st.sampled_from([*FUNCTIONS, function("ulcorner"), function("positive"), function("toobject")])
+)
+@pytest.mark.parametrize("name", ["argmax", "argmin", "order", "valmax", "valmin", "extract"])
+def test_elements_are_compared_and_chosen(name, arguments, called):
+    compare(name, *arguments, called)
+
+
+def test_keys_of_any_form_do_not_run_row_by_row():
+    objects = [frozenset(frozenset({(1, (0, m)), (2, (m, n))}) for m in range(n)) for n in range(5)]
+    for called in ("ulcorner", "size", "leftmost", "portrait"):
+        for name in ("argmax", "argmin", "order", "valmax", "valmin"):
+            assert compare(name, objects, function(called)) == 0

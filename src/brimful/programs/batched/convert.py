@@ -283,6 +283,20 @@ def blank_like(column: Column) -> Column:
     return Values((None,))
 
 
+def truth(column: Column) -> Tensor | None:
+    """Which rows Python takes for true; None where that cannot be seen."""
+    match column:
+        case Ints(values=values):
+            return values != 0
+        case Pairs(first=tensor) | Cells(keys=tensor):
+            return torch.ones_like(tensor, dtype=torch.bool)
+        case Grids(height=height):
+            return height > 0
+        case Patches() | Lists():
+            return column.sizes > 0
+    return None
+
+
 def blank_rows(column: Column) -> Tensor | None:
     """Rows that are () or frozenset(); None for a column that has neither."""
     match column:

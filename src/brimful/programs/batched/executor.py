@@ -23,6 +23,7 @@ from .columns import Values
 from .convert import encode
 from .flags import Step
 from .functions import FunctionValue, closure, named_function
+from .kernels import meaning
 from .machine import ENDED, Machine
 
 _EXCEPTIONS = (
@@ -184,8 +185,11 @@ class _Run:
                 self.known[index] = made
                 return
             step = self.machine.operation(node.operation, args)
-        elif node.kind is Kind.CALL and isinstance(args[0], FunctionValue) and _steps_only(args[1:]):
-            step = self.machine.call(args[0], args[1:])  # pyright: ignore[reportArgumentType]
+        elif node.kind is Kind.CALL and isinstance(args[0], FunctionValue):
+            step = self.machine.call(args[0], args[1:])
+            if isinstance(step, FunctionValue):
+                self.known[index] = step
+                return
         else:
             step = self.machine.operation(_operation_of(node), args)
         if step.rows != self.rows(level):  # an operation without any column among its arguments
@@ -224,10 +228,11 @@ class _Run:
         if fallback is None:
             return step.with_constant(rows, () if node.operation is None else node.operation.default)
         function = self.at(fallback, self.levels_of(node))
-        if isinstance(function, FunctionValue):
+        if isinstance(function, FunctionValue) and meaning(function.operation) != "branch":
             return step.with_constant(rows, () if function.parts else default_of(function.operation.value))
         numbers = rows.tolist()
-        return step.placed(numbers, list(map(default_of, function.decode(numbers))), self.device).promoted()
+        functions = function.pythons(numbers) if isinstance(function, FunctionValue) else function.decode(numbers)
+        return step.placed(numbers, list(map(default_of, functions)), self.device).promoted()
 
     def levels_of(self, node: Node) -> Level:
         return max((self.levels[parent] for parent in node.parents), default=Level.CONSTANT)
@@ -236,10 +241,6 @@ class _Run:
 def _raised_by(kinds: tuple[type[BaseException], ...]) -> list[Exception]:
     """An example of every exception that some kinds of them catch."""
     return [error for error in (*(kind() for kind in _EXCEPTIONS), SizeError()) if isinstance(error, kinds)]
-
-
-def _steps_only(args: Sequence[Any]) -> bool:
-    return all(isinstance(arg, Step) for arg in args)
 
 
 def _operation_of(node: Node) -> Operation:

@@ -43,6 +43,10 @@ class Step:
                 return Step(part.column, failed)
         return Step(self.column.take(index), failed, boxed)
 
+    def later(self, index: Tensor) -> Step:
+        """The rows of an index, which are copied once their column is needed."""
+        return _Later(self, index)
+
     def decode(self, rows: Sequence[int]) -> list[Any]:
         """Some rows as Python values; none of them failed."""
         return self.boxed.decode(self.column, rows) if self.boxed else self.column.decode(rows)
@@ -93,6 +97,47 @@ class Step:
         largest = max(self.boxed.parts, key=lambda part: len(part.rows))
         rest = Others([part for part in self.boxed.parts if part is not largest])
         return Step(expanded(largest.column, largest.rows, self.rows), self.failed, rest)
+
+
+class _Later(Step):
+    """Rows of another step, not copied yet."""
+
+    __slots__ = ("_copy", "_index", "_source")
+
+    def __init__(self, source: Step, index: Tensor) -> None:
+        self._source, self._index, self._copy = source, index, None
+
+    def _copied(self) -> Step:
+        if self._copy is None:
+            self._copy = self._source.take(self._index)
+        return self._copy
+
+    @property
+    def column(self) -> Column:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return self._copied().column
+
+    @property
+    def failed(self) -> Tensor | None:  # pyright: ignore[reportIncompatibleVariableOverride]
+        of = self._source.failed
+        return None if of is None else of[self._index]
+
+    @property
+    def boxed(self) -> Others:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return self._copied().boxed if self._source.boxed else self._source.boxed
+
+    @property
+    def rows(self) -> int:
+        return len(self._index)
+
+    def take(self, index: Tensor) -> Step:
+        return self._source.take(self._index[index])
+
+    def later(self, index: Tensor) -> Step:
+        return _Later(self._source, self._index[index])
+
+    def decode(self, rows: Sequence[int]) -> list[Any]:
+        at = self._index[torch.tensor(rows, dtype=torch.int64, device=self._index.device)]
+        return self._source.decode(at.tolist())
 
 
 def _encoded(values: Sequence[Any], device: torch.device, form: str | None) -> tuple[Column, None, Others]:

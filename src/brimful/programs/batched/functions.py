@@ -10,11 +10,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from ..language.operation import Operation
-from ..vocabulary.bound import POWER
+from ..vocabulary.bound import ELEMENTS, POWER
+from ..vocabulary.order import ordered
 from .columns import Ints
+from .convert import truth
 from .flags import Step
 from .kernels import meaning
 
@@ -36,16 +39,23 @@ class FunctionValue:
     times: int = 1
 
     @property
-    def calls(self) -> int:
-        """The operations that one call of it runs, as `vocabulary.support.evaluate.weighed` counts them."""
-        if not self.parts:
+    def calls(self) -> int | Tensor:
+        """The operations that one call of it runs, as `vocabulary.support.evaluate.weighed` counts them: a number, or
+        one per row."""
+        if not self.parts or self.arity == NOT_CALLED:
             return 1
         counted = [part.calls if isinstance(part, FunctionValue) else 1 for part in self.parts]
-        return counted[0] * self.times if meaning(self.operation) in ("matcher", "power") else sum(counted)
+        match meaning(self.operation):
+            case "matcher" | "power":
+                return counted[0] * self.times
+            case "branch":
+                return torch.where(_chosen(self), counted[1], counted[2])
+        return sum(counted)
 
     def take(self, index: Tensor) -> FunctionValue:
         """The same for the rows of an index."""
-        return FunctionValue(self.operation, tuple(part.take(index) for part in self.parts), self.arity, self.times)
+        parts = (part.take(index) if isinstance(part, FunctionValue) else part.later(index) for part in self.parts)
+        return FunctionValue(self.operation, tuple(parts), self.arity, self.times)
 
     def python(self, row: int) -> Any:
         """The same as a Python function, for one row."""
@@ -68,6 +78,9 @@ class FunctionValue:
         return steps
 
 
+NOT_CALLED = -1
+"""The number of arguments of a set of functions."""
+
 _FUNCTIONS_ONLY = {"compose": 2, "chain": 3, "fork": 3}
 
 
@@ -78,11 +91,32 @@ def named_function(operation: Operation) -> FunctionValue:
 
 def closure(operation: Operation, args: list[FunctionValue | Step]) -> FunctionValue | None:
     """The function that an operation makes of its arguments; None where it depends on the sample which one that is."""
+    made = _made(operation, args)
+    if made is None or not made.parts:
+        return made
+    calls = made.calls
+    return made if isinstance(calls, Tensor) or calls <= ELEMENTS else None
+
+
+def _made(operation: Operation, args: list[FunctionValue | Step]) -> FunctionValue | None:
     functions = [isinstance(arg, FunctionValue) for arg in args]
     made = meaning(operation)
     if _FUNCTIONS_ONLY.get(made or "") == len(args) and all(functions):
         return FunctionValue(operation, tuple(args), 1)
-    if len(args) != 2 or not isinstance(args[0], FunctionValue):
+    match made, args:
+        case "identity", [FunctionValue() as only]:
+            return only
+        case "initset", [FunctionValue()]:
+            return FunctionValue(operation, tuple(args), NOT_CALLED)
+        case "insert", [FunctionValue(), FunctionValue(arity=-1)]:
+            return FunctionValue(operation, tuple(args), NOT_CALLED)
+        case "branch", [Step(), FunctionValue() as a, FunctionValue() as b] if a.arity == b.arity != NOT_CALLED:
+            true = None if args[0].boxed else truth(args[0].column)  # pyright: ignore[reportAttributeAccessIssue]
+            if true is None:
+                return None
+            condition = Step(Ints(true.to(torch.int64), True), args[0].failed)  # pyright: ignore
+            return FunctionValue(operation, (condition, a, b), a.arity)
+    if len(args) != 2 or not isinstance(args[0], FunctionValue) or args[0].arity == NOT_CALLED:
         return None
     match made:
         case "matcher":
@@ -94,6 +128,32 @@ def closure(operation: Operation, args: list[FunctionValue | Step]) -> FunctionV
                 return args[0]
             return FunctionValue(operation, (args[0], args[1]), 1, count) if 1 < count <= POWER else None
     return None
+
+
+def _chosen(function: FunctionValue) -> Tensor:
+    """The rows for which a branch is its first function."""
+    condition: Any = function.parts[0]
+    return condition.column.values != 0
+
+
+def by_choice(function: FunctionValue) -> list[tuple[Tensor, FunctionValue]]:
+    """The two functions of a branch, with the rows of each."""
+    true = _chosen(function)
+    choices: Any = zip((true, ~true), function.parts[1:], strict=True)
+    return [(flags.nonzero()[:, 0], part) for flags, part in choices]
+
+
+def members(function: FunctionValue) -> list[FunctionValue] | None:
+    """The functions of a set of functions, in canonical order; None where they depend on the sample."""
+    if function.arity != NOT_CALLED or function.failed():
+        return None
+    inside = list[FunctionValue]()
+    while meaning(function.operation) == "insert":
+        first, function = function.parts  # pyright: ignore[reportAssignmentType]
+        inside.append(first)  # pyright: ignore[reportArgumentType]
+    inside.append(function.parts[0])  # pyright: ignore[reportArgumentType]
+    by_value = {value.python(0): value for value in inside}
+    return [by_value[value] for value in ordered(frozenset(by_value))]
 
 
 def _constant(step: Step) -> int | None:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import repeat
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
@@ -23,9 +23,12 @@ from ..vocabulary import bound
 from .columns import Ints
 from .convert import encode, expanded
 from .flags import Step, first_failure
-from .functions import FunctionValue
+from .functions import FunctionValue, by_choice, closure
 from .kernels import Computed, kernel_of, meaning
 from .others import Others, Part
+
+Value = Step | FunctionValue
+_Value = TypeVar("_Value", Step, Step | FunctionValue)
 
 ENDED = 127
 """The failure of a row whose program has ended at a step before: it is no failure of its own."""
@@ -72,12 +75,17 @@ class Machine:
     """Elements that the calls under way reserve, by row; of the innermost mapped function last."""
     inside: float = field(default=0.0, init=False)  # seconds of the operations that the one at hand has called
 
-    def call(self, function: FunctionValue, args: Sequence[Step]) -> Step:
+    def call(self, function: FunctionValue, args: Sequence[Value]) -> Value:
         """A function value for all rows. What it closes over has a row for each of them."""
         if len(args) != function.arity:
             return self._all_failed(args, Category.TYPE)
         if not function.parts:
-            return self._with_default(function.operation, self.operation(function.operation, list(args)))
+            made = closure(function.operation, list(args))
+            return (
+                self._with_default(function.operation, self.operation(function.operation, args))
+                if made is None
+                else made
+            )
         parts: Any = function.parts
         match meaning(function.operation):
             case "compose":
@@ -89,23 +97,42 @@ class Machine:
             case "matcher" if isinstance(parts[1], Step):
                 return self.operation(self.equality, [self.call(parts[0], args), parts[1]])
             case "rbind":
-                return self._bound(parts[0], [*args, parts[1]])
+                return self.call(parts[0], [*args, parts[1]])
             case "lbind":
-                return self._bound(parts[0], [parts[1], *args])
+                return self.call(parts[0], [parts[1], *args])
+            case "branch":
+                return self._chosen(function, args)
             case "power":
                 value = args[0]
-                times = torch.full((value.rows,), function.times, device=self.device)
-                self._reserve(times if value.failed is None else times.masked_fill(value.failed != 0, 0))
+                if isinstance(value, Step):
+                    times = torch.full((value.rows,), function.times, device=self.device)
+                    self._reserve(times if value.failed is None else times.masked_fill(value.failed != 0, 0))
                 for _ in range(function.times):
                     value = self.call(parts[0], [value])
                 return value
         return self._one_by_one(function, args)
 
-    def metered(self, function: FunctionValue, args: Sequence[Step]) -> tuple[Step, Tensor | None]:
+    def _chosen(self, function: FunctionValue, args: Sequence[Value]) -> Value:
+        """A branch between two functions: each for its rows."""
+        condition: Any = function.parts[0]
+        result = Step(Ints(torch.zeros(condition.rows, dtype=torch.int64, device=self.device)))
+        for index, part in by_choice(function):
+            if not len(index):
+                continue
+            run = partial(self.call, part.take(index), [arg.take(index) for arg in args])
+            value, reserved = self._counted(run)
+            if isinstance(value, FunctionValue):
+                return self._one_by_one(function, args)
+            result = result.replaced(index, value)
+            if reserved is not None:
+                self._reserve(torch.zeros_like(condition.column.values).index_copy(0, index, reserved))
+        return Step(result.column, first_failure([condition, result]), result.boxed).promoted()
+
+    def metered(self, function: FunctionValue, args: Sequence[Value]) -> tuple[Value, Tensor | None]:
         """A function value for all rows, and the elements that its operations reserve; None where they reserve none."""
         return self._counted(lambda: self.call(function, args))
 
-    def _counted(self, run: Callable[[], Step]) -> tuple[Step, Tensor | None]:
+    def _counted(self, run: Callable[[], _Value]) -> tuple[_Value, Tensor | None]:
         """What runs over rows of its own, and the elements that it reserves."""
         self._reserved.append(None)
         try:
@@ -120,15 +147,7 @@ class Machine:
             known = self._reserved[-1]
             self._reserved[-1] = elements if known is None else known + elements
 
-    def _bound(self, function: FunctionValue, args: list[Step | FunctionValue]) -> Step:
-        """A call with a bound argument, which may itself be a function, as in rbind(order, size)."""
-        if all(isinstance(arg, Step) for arg in args):
-            return self.call(function, args)  # pyright: ignore[reportArgumentType]
-        if function.parts or len(args) != function.arity:
-            return self._one_by_one(function, args)
-        return self._with_default(function.operation, self.operation(function.operation, args))
-
-    def operation(self, operation: Operation, args: Sequence[Step | FunctionValue]) -> Step:
+    def operation(self, operation: Operation, args: Sequence[Value]) -> Step:
         """An operation for all rows."""
         started, outside, self.inside = time.perf_counter(), self.inside, 0.0
         steps = [step for arg in args for step in _closed_over(arg)]
@@ -141,9 +160,7 @@ class Machine:
         self.inside = outside + spent
         return result
 
-    def _by_form(
-        self, operation: Operation, args: Sequence[Step | FunctionValue], rows: int, failed: Tensor | None
-    ) -> Step:
+    def _by_form(self, operation: Operation, args: Sequence[Value], rows: int, failed: Tensor | None) -> Step:
         """An operation of arguments that have several forms: once for every combination of them."""
         codes = torch.zeros(rows, dtype=torch.int64, device=self.device)
         for arg in args:
@@ -169,7 +186,7 @@ class Machine:
     def _of_one_form(
         self,
         operation: Operation,
-        args: Sequence[Step | FunctionValue],
+        args: Sequence[Value],
         rows: int,
         failed: Tensor | None,
         skipped: Tensor | None = None,
@@ -200,7 +217,7 @@ class Machine:
         used.sequential_seconds += time.perf_counter() - begun
         return result
 
-    def _computed(self, operation: Operation, args: Sequence[Step | FunctionValue]) -> Computed | None:
+    def _computed(self, operation: Operation, args: Sequence[Value]) -> Computed | None:
         """What the batched form of an operation gives; None where it has none. One that raises is not called again."""
         kernel, used = operation.batched or kernel_of(operation), self.usage[operation.name]
         if kernel is None or used.problem or len(args) != len(operation.arguments):
@@ -221,7 +238,7 @@ class Machine:
     def _sequential(
         self,
         function: Any,
-        args: Sequence[Step | FunctionValue],
+        args: Sequence[Value],
         rows: list[int],
         count: int,
         result: Step | None,
@@ -274,7 +291,7 @@ class Machine:
             result.failed = new if result.failed is None else torch.where(result.failed != 0, result.failed, new)
         return result
 
-    def _one_by_one(self, function: FunctionValue, args: Sequence[Step | FunctionValue]) -> Step:
+    def _one_by_one(self, function: FunctionValue, args: Sequence[Value]) -> Step:
         """A function value that has no batched form, row by row."""
         steps = [step for arg in (function, *args) for step in _closed_over(arg)]
         rows = max((step.rows for step in steps), default=1)
@@ -290,11 +307,12 @@ class Machine:
         self.inside += spent
         return result
 
-    def _all_failed(self, args: Sequence[Step], category: Category) -> Step:
-        rows = args[0].rows if args else 1
+    def _all_failed(self, args: Sequence[Value], category: Category) -> Step:
+        steps = [step for arg in args for step in _closed_over(arg)]
+        rows = steps[0].rows if steps else 1
         own = torch.full((rows,), int(category), dtype=torch.int8, device=self.device)
         blank = Ints(torch.zeros(rows, dtype=torch.int64, device=self.device))
-        return Step(blank, first_failure([*args, Step(blank, own)]))
+        return Step(blank, first_failure([*steps, Step(blank, own)]))
 
     def _with_default(self, operation: Operation, step: Step) -> Step:
         """What failed with its default, where operations are safe inside of function values."""

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from ...execution.failures import Category
 from ..columns import Column, Ints, Lists
+from ..convert import truth
 from ..flags import Step
 from ..functions import FunctionValue
 from ..kernels import Computed, batched
@@ -16,7 +17,6 @@ from ..segments import minima, sort_keys, sorted_rows
 from .containers import first_extreme
 from .elements import as_list, comparable, concatenated, taken
 from .mapping import Mapped, mapped, wrong
-from .scalars import truth
 
 
 @batched("extract")
@@ -27,7 +27,7 @@ def extract(machine: Any, container: Column, condition: Any) -> Computed | None:
     if lists is None or not isinstance(condition, FunctionValue):
         return None
     step, _ = machine.metered(condition.take(lists.owner()), [Step(lists.elements)])
-    holds = truth(step.column)
+    holds = truth(step.column) if isinstance(step, Step) else None
     if holds is None or step.boxed:
         return None
     failed = torch.zeros_like(holds, dtype=torch.int8) if step.failed is None else step.failed

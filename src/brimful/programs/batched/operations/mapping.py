@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 import torch
@@ -17,15 +18,15 @@ from torch import Tensor
 from ...execution.failures import Category
 from ...vocabulary.bound import ELEMENTS
 from ..columns import Column, Grids, Ints, Lists, Patches, PatchKind, Values
-from ..flags import Step
-from ..functions import FunctionValue
+from ..convert import form_of_column, joined, truth
+from ..flags import Step, first_failure
+from ..functions import FunctionValue, members
 from ..kernels import Computed, batched
 from ..rows import offsets_of, owners
 from ..segments import FAR, canonical, minima, totals
 from .elements import as_container, as_grids, as_list, concatenated, selected
-from .scalars import truth
 
-GROUP = 1 << 18
+GROUP = 1 << 16
 """Elements that one call of a function takes at most, where rows allow it: more are split into groups of rows."""
 
 
@@ -78,9 +79,11 @@ def mapped(
     """
     owner, sizes = owners(offsets), offsets.diff()
     used: Tensor | None = None
-    calls = 1
+    calls: int | Tensor = 1
     if isinstance(function, FunctionValue):
         step, used = machine.metered(function.take(owner), [Step(column) for column in columns])
+        if isinstance(step, FunctionValue):
+            return None
         calls = function.calls
     elif isinstance(function, Values):
         return None
@@ -169,20 +172,21 @@ def merge(machine: Any, containers: Column) -> Computed | None:
     return None if lists is None else merged(machine, lists)
 
 
-def _merged_after(machine: Any, result: Mapped, lists: Lists) -> Computed | None:
-    """What a function returned for the elements of every row, in one container per row."""
+def _merged_after(machine: Any, before: Mapped | Computed, lists: Lists) -> Computed | None:
+    """The lists that something gave for every row, each in one container."""
     united = merged(machine, lists)
     if united is None:
         return None
-    own = united.failed
-    reserved = result.reserved if united.reserved is None else result.reserved + united.reserved
-    over = reserved > ELEMENTS
-    if bool(over.any()):
-        size = over.to(torch.int8) * int(Category.SIZE)
-        own = size if own is None else torch.where(own != 0, own, size)
-    if result.failed is not None:
-        own = result.failed if own is None else torch.where(result.failed != 0, result.failed, own)
-    return Computed(united.column, own, result.sequential, reserved)
+    own, reserved = united.failed, before.reserved
+    if reserved is not None and united.reserved is not None:
+        reserved = reserved + united.reserved
+        over = reserved > ELEMENTS
+        if bool(over.any()):
+            size = over.to(torch.int8) * int(Category.SIZE)
+            own = size if own is None else torch.where(own != 0, own, size)
+    if before.failed is not None:
+        own = before.failed if own is None else torch.where(before.failed != 0, before.failed, own)
+    return Computed(united.column, own, before.sequential, reserved)
 
 
 @batched("mapply")
@@ -212,13 +216,32 @@ def mfilter(machine: Any, container: Column, function: Any) -> Computed | None:
     if kept is None or isinstance(container, Ints):
         return kept
     lists = as_list(kept.column)
-    united = None if lists is None else merged(machine, lists)
-    if united is None:
+    return None if lists is None else _merged_after(machine, kept, lists)
+
+
+@batched("rapply")
+def rapply(machine: Any, functions: Any, value: Any) -> Computed | None:
+    inside = members(functions) if isinstance(functions, FunctionValue) else None
+    if inside is None or isinstance(value, FunctionValue):
         return None
-    failed = kept.failed
-    if united.failed is not None:
-        failed = united.failed if failed is None else torch.where(failed != 0, failed, united.failed)
-    return Computed(united.column, failed, kept.sequential, kept.reserved)
+    steps, reserved = list[Step](), torch.full((value.rows,), len(inside), device=machine.device)
+    for function in inside:
+        step, used = machine.metered(function, [Step(value)])
+        if isinstance(step, FunctionValue) or step.boxed:
+            return None
+        steps.append(step)
+        reserved = reserved if used is None else reserved + used
+    forms = {form_of_column(step.column) for step in steps}
+    if len(forms) > 1 or "value" in forms or bool((reserved > ELEMENTS).any()):
+        return None
+    count, rows = len(steps), value.rows
+    index = torch.arange(count * rows, device=machine.device).reshape(count, rows).T.reshape(-1)
+    elements = reduce(joined, (step.column for step in steps)).take(index)
+    column = canonical(Lists(elements, count * torch.arange(rows + 1, device=machine.device), True))
+    failed = first_failure(steps)
+    if failed is not None:
+        failed = torch.where(failed == Category.STOP_ITERATION, int(Category.OTHER), failed).to(torch.int8)
+    return None if column is None else Computed(column, failed, None, reserved)
 
 
 def _zipped(machine: Any, function: Any, a: Column, b: Column) -> tuple[Mapped, Tensor] | Computed | None:
@@ -317,7 +340,20 @@ def _all_pairs(machine: Any, function: Any, left: Lists, right: Lists, counts: T
     within = torch.arange(len(row), device=row.device) - offsets[row]
     calls = function.calls if isinstance(function, FunctionValue) else 1
     result = _pairs(machine, function, left, right, row, within, offsets, counts * calls)
-    return None if result is None else result.computed(canonical(Lists(result.step.column, offsets, True)))
+    if result is None:
+        return None
+    lists = Lists(result.step.column, offsets, True)
+    if result.failed is not None:
+        lists = _without(lists, result.failed != 0)
+    return result.computed(canonical(lists))
+
+
+def _without(lists: Lists, rows: Tensor) -> Lists:
+    """Lists of which some are emptied."""
+    keep = ~rows[lists.owner()]
+    return Lists(
+        lists.elements.take(keep.nonzero()[:, 0]), offsets_of(lists.sizes.masked_fill(rows, 0)), lists.unordered
+    )
 
 
 def _one_row(machine: Any, function: Any, left: Lists, right: Lists, counts: Tensor) -> Computed | None:
@@ -334,9 +370,9 @@ def _one_row(machine: Any, function: Any, left: Lists, right: Lists, counts: Ten
         result = _pairs(machine, function, left, right, torch.zeros_like(within), within, offsets, before)
         if result is None or result.sequential is not None:
             return None
+        if result.failed is not None:
+            return result.computed(nothing(1, True, machine.device))
         column = canonical(Lists(result.step.column, offsets, True))
-        if column is None or result.failed is not None:
-            return result.computed(column)
         parts.append(result.computed(column))
         before = result.reserved
     whole = concatenated(parts, [1] * len(parts), machine.device)

@@ -9,11 +9,12 @@ import torch
 from torch import Tensor
 
 from ...execution.failures import Category
-from ..columns import COORDINATE_LIMIT, Cells, Column, Grids, Ints, Lists, Pairs, Patches, key_of
-from ..convert import form_of_column, joined
+from ..columns import COORDINATE_LIMIT, Cells, Column, Grids, Ints, Lists, Pairs, Patches, Values, key_of
+from ..convert import form_of_column, joined, truth
 from ..functions import FunctionValue
 from ..kernels import Computed, batched
 from ..segments import totals
+from .elements import as_list
 
 _LARGE = 1 << 31  # products of smaller numbers fit 64 bits
 
@@ -184,24 +185,6 @@ def _pair(a: Column, b: Column) -> Computed | None:
     return None
 
 
-def truth(column: Column) -> Tensor | None:
-    """Which rows Python takes for true."""
-    match column:
-        case Ints(values=values):
-            return values != 0
-        case Pairs() | Cells():
-            return torch.ones(column.rows, dtype=torch.bool, device=_device(column))
-        case Grids(height=height):
-            return height > 0
-        case Patches() | Lists():
-            return column.sizes > 0
-    return None
-
-
-def _device(column: Pairs | Cells) -> torch.device:
-    return column.first.device if isinstance(column, Pairs) else column.keys.device
-
-
 @batched("flip")
 def flip(machine: Any, b: Column) -> Computed | None:
     true = truth(b)
@@ -267,21 +250,24 @@ def equal(a: Column, b: Column) -> Tensor | None:
             right = torch.ones(a.elements.rows, dtype=torch.bool, device=elements.device)
             right[index[0]] = elements
             return same & (totals((~right).to(torch.int64), a.offsets) == 0)
-        case (Ints(), Pairs() | Cells() | Grids() | Patches() | Lists()) | (
-            Pairs() | Cells() | Grids() | Patches() | Lists(),
-            Ints(),
+        case _ if Values in (type(a), type(b)):
+            return None
+        case (Lists(), _) | (_, Lists()) if _container(a) is _container(b) is not None and Cells not in (
+            type(a),
+            type(b),
         ):
-            return torch.zeros(a.rows, dtype=torch.bool, device=_any_device(a))
-    return None
+            left, right = as_list(a), as_list(b)
+            return None if left is None or right is None else equal(left, right)
+    return torch.zeros(a.rows, dtype=torch.bool, device=a.device)  # numbers, tuples and sets; pairs, cells and grids
 
 
-def _any_device(column: Column) -> torch.device:
+def _container(column: Column) -> type | None:
     match column:
-        case Ints(values=tensor) | Pairs(first=tensor) | Cells(keys=tensor) | Grids(height=tensor):
-            return tensor.device
-        case Patches(offsets=tensor) | Lists(offsets=tensor):
-            return tensor.device
-    return torch.device("cpu")
+        case Patches() | Lists(unordered=True):
+            return frozenset
+        case Pairs() | Cells() | Grids() | Lists():
+            return tuple
+    return None
 
 
 def _aligned(a: Tensor, b: Tensor, same: Tensor) -> tuple[Tensor, Tensor]:
