@@ -282,7 +282,7 @@ def main() -> None:
     bench = Bench(options)
     where = ", ".join(bench.names.values())
     texts = [f"A batt of {bench.graph.merged:,} operations, on {where}, {len(os.sched_getaffinity(0))} cores"]
-    report: dict[str, Any] = {"operations": bench.graph.merged, "devices": bench.names, "cores": os.cpu_count()}
+    report: dict[str, Any] = {"operations_merged": bench.graph.merged, "devices": bench.names, "cores": os.cpu_count()}
     for name in PARTS:
         if name in options.only:
             report[name], text = globals()[name](bench)
