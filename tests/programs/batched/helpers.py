@@ -7,7 +7,7 @@ import torch
 from hypothesis import strategies as st
 
 from brimful.programs.batched import operations as _operations  # noqa: F401  # registers the kernels
-from brimful.programs.batched.columns import Cells, Column, Grids, Ints, Lists, Pairs, Patches, Values
+from brimful.programs.batched.columns import Cells, Column, Grids, Ints, Lists, Pairs, Patches, Tuples, Values
 from brimful.programs.batched.convert import build, encode, form_of_column
 from brimful.programs.batched.flags import Step
 from brimful.programs.batched.functions import FunctionValue, closure, named_function
@@ -184,6 +184,10 @@ def well_formed(column: Column) -> None:
             assert int(column.offsets[0]) == 0 and int(column.offsets[-1]) == column.elements.rows
             assert bool((column.sizes >= 0).all())
             well_formed(column.elements)
+        case Tuples():
+            assert {place.rows for place in column.places} == {column.rows}
+            for place in column.places:
+                well_formed(place)
     for tensor in _tensors(column):
         assert tensor.dtype == torch.int64
 
@@ -209,4 +213,6 @@ def _tensors(column: Column) -> list[torch.Tensor]:
             return [column.keys, column.offsets]
         case Lists():
             return [column.offsets, *_tensors(column.elements)]
+        case Tuples():
+            return [tensor for place in column.places for tensor in _tensors(place)]
     return []

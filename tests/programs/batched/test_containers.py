@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.programs.batched.helpers import GRIDS, INTEGERS, NEAR_INDICES, NEAR_OBJECTS, columns, compare
+from tests.programs.batched.helpers import GRIDS, INTEGERS, NEAR_INDICES, NEAR_OBJECTS, columns, compare, function
 
 SMALL = st.integers(-2, 5)
 PAIRS = st.tuples(SMALL, SMALL)
@@ -112,3 +112,38 @@ def test_many_elements_fail_by_their_number():
     assert compare("interval", [0, 0, 5], [1 << 9, 1 << 23, 1 << 59], [1, 1, 1]) == 0
     long = tuple(range(2_049))
     assert compare("product", [long, (1, 2)], [long, (3,)]) == 0
+
+
+MIXED = [
+    st.tuples(SMALL, NEAR_OBJECTS),
+    st.tuples(PAIRS, SMALL, st.booleans()),
+    st.tuples(GRIDS, st.tuples(NEAR_INDICES, SMALL)),
+]
+LISTS_OF_MIXED = [
+    of for mixed in MIXED for of in (st.frozensets(mixed, max_size=4), st.lists(mixed, max_size=4).map(tuple))
+]
+
+
+@pytest.mark.parametrize("name", [*OF_ONE, "equality"])
+@given(of_one_form(*MIXED, *LISTS_OF_MIXED))
+def test_tuples_of_several_forms(name, arguments):
+    compare(name, *arguments * (2 if name == "equality" else 1))
+
+
+@given(st.sampled_from([*MIXED, *LISTS_OF_MIXED]).flatmap(lambda of: columns(of, of, rows=4, odd=False)))
+def test_two_tuples_of_several_forms(arguments):
+    for name in ("equality", "combine", "pair", "difference"):
+        compare(name, *arguments)
+
+
+def test_pairs_of_several_forms_do_not_run_row_by_row():
+    objects = [tuple(frozenset({(1, (0, m)), (2, (m, n))}) for m in range(n)) for n in range(6)]
+    numbers = [tuple(range(n)) for n in range(6)]
+    pairs = [tuple(zip(*both, strict=True)) for both in zip(numbers, objects, strict=True)]
+    assert compare("pair", numbers, objects) == 0
+    assert compare("dedupe", [value * 2 for value in pairs]) == 0
+    recolored = function("fork", function("recolor"), function("first"), function("last"))
+    assert compare("mapply", recolored, pairs) == 0
+    assert compare("combine", [frozenset(value) for value in pairs], pairs[::-1]) == 0
+    for name in ("rbind", "lbind"):
+        assert compare(name, objects, numbers) == 0

@@ -2,7 +2,8 @@
 
     Ints       whole numbers, or booleans                      Pairs    two whole numbers, a location or a vector
     Grids      rectangles of colors, of any sizes              Patches  sets of locations, or of cells: objects
-    Lists      tuples or sets of anything that is a column     Values   anything, as Python holds it
+    Lists      tuples or sets of anything that is a column     Tuples   tuples of several columns, one per place
+    Values     anything, as Python holds it
 
 A row is a sample, or an element of a list when an operation is mapped over it. What varies in length lies one after the
 other, with offsets: row r has `flat[offsets[r]:offsets[r + 1]]`. Sets are in canonical order and without duplicates,
@@ -262,6 +263,27 @@ class Lists(Column):
         values = iter(self.elements.decode(wanted))
         kind = frozenset if self.unordered else tuple
         return [kind([next(values) for _ in range(offsets[row], offsets[row + 1])]) for row in rows]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Tuples(Column):
+    """Tuples of one length, with a column for every place: (number, object), for example."""
+
+    places: tuple[Column, ...]
+
+    @property
+    def rows(self) -> int:
+        return self.places[0].rows
+
+    @property
+    def device(self) -> torch.device:
+        return self.places[0].device
+
+    def take(self, index: Tensor) -> Tuples:
+        return Tuples(tuple(place.take(index) for place in self.places))
+
+    def decode(self, rows: Sequence[int]) -> list[Any]:
+        return list(zip(*(place.decode(rows) for place in self.places), strict=True))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

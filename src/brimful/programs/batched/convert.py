@@ -23,6 +23,7 @@ from .columns import (
     Pairs,
     Patches,
     PatchKind,
+    Tuples,
     Values,
     key_of,
 )
@@ -31,6 +32,7 @@ from .segments import canonical, sort_unique
 
 _NUMBERS, _TUPLES, _PAIRS = {int}, {tuple}, {2}
 _FAR = 1 << 62
+_LONGEST = 3  # places of a tuple that each have a column of their own
 
 
 def _are_small(values: Any) -> bool:
@@ -94,7 +96,21 @@ def _list_form(container: str, value: Any) -> str:
     for form in [*(form for form in forms if form not in _EMPTY), *map(_EMPTY.__getitem__, forms.keys() & _EMPTY)]:
         if form != "value" and all(fits(element, form) for element in value):
             return f"{container} of {form}"
+    if container == "tuple" and 2 <= len(value) <= _LONGEST and "value" not in forms:
+        return f"({', '.join(_EMPTY.get(form, form) for form in map(form_of, value))})"
     return "value"
+
+
+def _places(form: str) -> list[str]:
+    """The forms of the places of a tuple, as in "(int, tuple of (int, object))"."""
+    places, depth = [""], 0
+    for character in form[1:-1].replace(", ", ","):
+        depth += (character == "(") - (character == ")")
+        if character == "," and not depth:
+            places.append("")
+        else:
+            places[-1] += character if character != "," else ", "
+    return places
 
 
 def fits(value: Any, form: str) -> bool:
@@ -117,6 +133,9 @@ def fits(value: Any, form: str) -> bool:
             return kind is frozenset and (not value or _are_cells(value))
         case "value":
             return True
+    if form.startswith("("):
+        places = _places(form)
+        return kind is tuple and len(value) == len(places) and all(map(fits, value, places))
     container, _, of = form.partition(" of ")
     return kind is (frozenset if container == "set" else tuple) and all(fits(element, of) for element in value)
 
@@ -167,6 +186,8 @@ def blank_of(form: str) -> Any:
             return (0, (0, 0))
         case "indices" | "object":
             return frozenset()
+    if form.startswith("("):
+        return tuple(map(blank_of, _places(form)))
     return () if form == "grid" or form.startswith("tuple") else frozenset()
 
 
@@ -201,6 +222,9 @@ def build(values: Sequence[Any], form: str, device: torch.device) -> Column:
             cells, starts = _keys(list(chain.from_iterable(values)), form == "object").to(device), offsets()
             kind = PatchKind.OBJECT if form == "object" else PatchKind.INDICES
             return Patches(*sort_unique(cells, starts), kind)
+    if form.startswith("("):
+        places = enumerate(_places(form))
+        return Tuples(tuple(build([value[at] for value in values], place, device) for at, place in places))
     container, _, of = form.partition(" of ")
     if container == "set" and of not in ("int", "indices", "object"):
         values = [ordered(value) for value in values]
@@ -236,6 +260,8 @@ def form_of_column(column: Column) -> str:
             return "object" if kind is PatchKind.OBJECT else "indices"
         case Lists(elements=elements, unordered=unordered):
             return f"{'set' if unordered else 'tuple'} of {form_of_column(elements)}"
+        case Tuples(places=places):
+            return f"({', '.join(map(form_of_column, places))})"
     return "value"
 
 
@@ -255,6 +281,8 @@ def joined(first: Column, second: Column) -> Column:
             return Patches(torch.cat([first.keys, second.keys]), _after(first, second), first.kind)
         case Lists(), Lists():
             return Lists(joined(first.elements, second.elements), _after(first, second), first.unordered)
+        case Tuples(), Tuples():
+            return Tuples(tuple(map(joined, first.places, second.places)))
         case Values(), Values():
             return Values(first.values + second.values)
     raise TypeError(f"a column of {form_of_column(first)} and one of {form_of_column(second)} cannot be joined")
@@ -280,6 +308,8 @@ def blank_like(column: Column) -> Column:
             return Patches(zero[:0], zero.repeat(2), column.kind)
         case Lists():
             return Lists(column.elements.take(zero[:0]), zero.repeat(2), column.unordered)
+        case Tuples():
+            return Tuples(tuple(map(blank_like, column.places)))
     return Values((None,))
 
 
@@ -294,6 +324,8 @@ def truth(column: Column) -> Tensor | None:
             return height > 0
         case Patches() | Lists():
             return column.sizes > 0
+        case Tuples():
+            return torch.ones(column.rows, dtype=torch.bool, device=column.device)
     return None
 
 

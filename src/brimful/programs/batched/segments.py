@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from . import loops
-from .columns import Cells, Column, Grids, Ints, Lists, Pairs, Patches, PatchKind, key_of
+from .columns import Cells, Column, Grids, Ints, Lists, Pairs, Patches, PatchKind, Tuples, key_of
 from .compiled import call, usable
 from .rows import offsets_of, owners
 
@@ -134,6 +134,13 @@ def sort_keys(column: Column, offsets: Tensor) -> Tensor | None:
         case Lists():
             keys = sort_keys(column.elements, column.offsets[offsets])
             return None if keys is None else ranks(keys, column.offsets, offsets, column.unordered)
+        case Tuples(places=places):
+            columns = [sort_keys(place, offsets) for place in places]
+            if any(of is None for of in columns):
+                return None
+            starts = len(places) * torch.arange(column.rows + 1, device=offsets.device)
+            keys = torch.stack(columns, 1).reshape(-1)  # pyright: ignore[reportArgumentType]
+            return ranks(keys, starts, offsets, False)
     return None
 
 

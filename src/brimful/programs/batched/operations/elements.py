@@ -18,6 +18,7 @@ from ..columns import (
     Pairs,
     Patches,
     PatchKind,
+    Tuples,
     column_of,
     row_of,
 )
@@ -78,7 +79,7 @@ def selected(column: Column, lists: Lists, keep: Tensor) -> Column:
 
 def taken(lists: Lists, index: Tensor, failed: Tensor | None) -> Computed | None:
     """One element of every row, by its index; rows without one have failed."""
-    if not lists.elements.rows:
+    if not lists.elements.rows and lists.rows:
         if failed is None or not bool((failed != 0).all()):
             return None
         return Computed(Ints(torch.zeros_like(index)), failed)
@@ -92,6 +93,8 @@ def comparable(column: Column) -> bool:
             return True
         case Lists(unordered=False):
             return comparable(column.elements)
+        case Tuples(places=places):
+            return all(map(comparable, places))
     return False
 
 

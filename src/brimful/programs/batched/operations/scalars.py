@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from ...execution.failures import Category
-from ..columns import COORDINATE_LIMIT, Cells, Column, Grids, Ints, Lists, Pairs, Patches, Values, key_of
+from ..columns import COORDINATE_LIMIT, Cells, Column, Grids, Ints, Lists, Pairs, Patches, Tuples, Values, key_of
 from ..convert import form_of_column, joined, truth
 from ..functions import FunctionValue
 from ..kernels import Computed, batched
@@ -250,7 +250,10 @@ def equal(a: Column, b: Column) -> Tensor | None:
             right = torch.ones(a.elements.rows, dtype=torch.bool, device=elements.device)
             right[index[0]] = elements
             return same & (totals((~right).to(torch.int64), a.offsets) == 0)
-        case _ if Values in (type(a), type(b)):
+        case Tuples(), Tuples() if len(a.places) == len(b.places):
+            same = [equal(left, right) for left, right in zip(a.places, b.places, strict=True)]
+            return None if any(of is None for of in same) else torch.stack(same).all(0)  # pyright: ignore
+        case _ if Values in (type(a), type(b)) or Tuples in (type(a), type(b)):
             return None
         case (Lists(), _) | (_, Lists()) if _container(a) is _container(b) is not None and Cells not in (
             type(a),

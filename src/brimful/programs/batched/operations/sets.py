@@ -19,6 +19,7 @@ from ..columns import (
     Pairs,
     Patches,
     PatchKind,
+    Tuples,
     Values,
     key_of,
 )
@@ -163,6 +164,14 @@ def difference(machine: Any, a: Column, b: Column) -> Computed | None:
     return Computed(selected(a, left, ~inside))
 
 
+@batched("rbind", "lbind")
+def bind(machine: Any, function: Any, fixed: Any) -> Computed | None:
+    """What is no function has no arguments to fix."""
+    if isinstance(function, FunctionValue | Values):
+        return None
+    return wrong(machine, function.rows, Category.ATTRIBUTE)
+
+
 @batched("repeat")
 def repeat(machine: Any, item: Any, num: Column) -> Computed | None:
     if isinstance(num, FunctionValue) or isinstance(item, FunctionValue):
@@ -268,8 +277,11 @@ def pair(machine: Any, a: Column, b: Column) -> Computed | None:
             color = first.values.clamp(-COORDINATE_LIMIT, COORDINATE_LIMIT - 1)
             column = Cells(key_of(second.first, second.second, color))
             return Computed(Lists(column, offsets, False), None, far if bool(far.any()) else None)
-    if form_of_column(first) != form_of_column(second) or form_of_column(first) == "value":
+    forms = form_of_column(first), form_of_column(second)
+    if "value" in forms:
         return None
+    if forms[0] != forms[1]:
+        return Computed(Lists(Tuples((first, second)), offsets, False))
     two = torch.arange(2 * len(row), device=row.device).reshape(2, -1).T.reshape(-1)
     inner = as_grids(Lists(joined(first, second).take(two), 2 * torch.arange(len(row) + 1, device=row.device), False))
     return Computed(Lists(inner, offsets, False))
