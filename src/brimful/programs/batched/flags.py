@@ -159,6 +159,12 @@ def first_failure(steps: Sequence[Step]) -> Tensor | None:
     """The first failure of every row, in the order of the steps."""
     failed: Tensor | None = None
     for step in steps:
-        if step.failed is not None:
-            failed = step.failed if failed is None else torch.where(failed != 0, failed, step.failed)
+        failed = combined(failed, step.failed)
     return failed
+
+
+def combined(first: Tensor | None, second: Tensor | None) -> Tensor | None:
+    """One failure of every row, and another where there is none."""
+    if first is None or second is None:
+        return second if first is None else first
+    return torch.where(first != 0, first, second)

@@ -12,7 +12,7 @@ content of its columns.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from torch import Tensor
@@ -21,6 +21,7 @@ from ..language.operation import Operation
 from ..vocabulary.arc import ARC
 from ..vocabulary.batt import BATT
 from .columns import Column
+from .others import Others
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -32,17 +33,19 @@ class Computed:
         failed: (R,) int8: the `Category` of the exception that the operation raises for a row; 0 where it does not.
         sequential: (R,) bool: rows that the kernel cannot do, and that run sequentially.
         reserved: (R,) how many elements the operation reserves (`vocabulary.bound`); None for none worth counting.
+        boxed: the values of rows for which they have other forms than the column's.
     """
 
     column: Column
     failed: Tensor | None = None
     sequential: Tensor | None = None
     reserved: Tensor | None = None
+    boxed: Others = field(default_factory=Others)
 
     def take(self, index: Tensor) -> Computed:
         """The rows of an index."""
         flags = [None if flag is None else flag[index] for flag in (self.failed, self.sequential, self.reserved)]
-        return Computed(self.column.take(index), *flags)
+        return Computed(self.column.take(index), *flags, self.boxed.take(index, self.column.rows))
 
 
 Kernel = Callable[..., Computed | None]

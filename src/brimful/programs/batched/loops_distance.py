@@ -1,4 +1,4 @@
-"""The distance of sets of locations, row by row, compiled for the CPU."""
+"""The distance of sets of locations, and the periods of sets, row by row, compiled for the CPU."""
 
 import numpy as np
 
@@ -20,3 +20,25 @@ def distances(rows_a, columns_a, offsets_a, rows_b, columns_b, offsets_b):
                 break
         nearest[row] = best
     return nearest
+
+
+@jit
+def periods(keys, offsets, place, long, step):
+    """The smallest period of every set, up to its length; `place` says how far every key is from its beginning."""
+    found = long.copy()
+    for row in range(len(found)):
+        begin, end = offsets[row], offsets[row + 1]
+        for period in range(1, long[row]):
+            at, fits = begin, True
+            for index in range(begin, end):
+                if place[index] >= period:
+                    key = keys[index] - period * step
+                    while at < end and keys[at] < key:
+                        at += 1
+                    if at == end or keys[at] != key:
+                        fits = False
+                        break
+            if fits:
+                found[row] = period
+                break
+    return found

@@ -22,9 +22,10 @@ from ..language.operation import Operation
 from ..vocabulary import bound
 from .columns import Ints
 from .convert import encode, expanded
-from .flags import Step, first_failure
+from .flags import Step, combined, first_failure
 from .functions import FunctionValue, by_choice, closure
 from .kernels import Computed, kernel_of, meaning
+from .operations.wrong import decided
 from .others import Others, Part
 
 Value = Step | FunctionValue
@@ -198,13 +199,19 @@ class Machine:
             alive &= ~skipped
         if computed is None:
             wanted, result = alive, None
+            own = decided(operation, args, alive)
+            if own is not None:
+                wanted = alive & (own == 0)
+                failed = combined(failed, own)
+                if not bool(wanted.any()):
+                    result = Step(Ints(torch.zeros(rows, dtype=torch.int64, device=self.device)), failed)
         else:
             wanted, own = computed.sequential, computed.failed
             if wanted is not None:
                 wanted = wanted & alive
             if own is not None:
                 own = own.masked_fill(~alive if wanted is None else ~alive | wanted, 0)
-            result = Step(computed.column, first_failure([Step(computed.column, failed), Step(computed.column, own)]))
+            result = Step(computed.column, combined(failed, own), computed.boxed.kept(alive)).promoted()
             if self._reserved and computed.reserved is not None:
                 self._reserve(computed.reserved.masked_fill(~alive if wanted is None else ~alive | wanted, 0))
         if wanted is None or (result is not None and not bool(wanted.any())):

@@ -1,7 +1,7 @@
 """Grids from other grids: turned, cut, joined, split, scaled and recolored.
 
 Every cell of a result is read from one cell of an argument: a kernel says how large results are and where each cell
-comes from. Grids without cells are left to the sequential executor.
+comes from. Grids may have no rows, or rows without cells.
 """
 
 from __future__ import annotations
@@ -13,11 +13,15 @@ import torch
 from torch import Tensor
 
 from ...execution.failures import Category
-from ..columns import COORDINATE_LIMIT, Column, Grids, Ints, Lists, Pairs
+from ...vocabulary.bound import ELEMENTS
+from ..columns import COORDINATE_LIMIT, Column, Grids, Ints, Lists, Pairs, Values
+from ..convert import joined
 from ..kernels import Computed, batched
+from ..others import Others, Part
 from ..rows import offsets_of, owners
+from ..segments import any_of, minima
 
-MOST = 100_000  # cells of one grid; more are left to the bound on size
+MOST = 100_000  # elements of one row; more are left to the bound on size
 
 
 class Layout(NamedTuple):
@@ -42,13 +46,16 @@ def layout(height: Tensor, width: Tensor) -> Layout:
     return Layout(offsets, height, width, grid, i, within - i * across)
 
 
-def odd(*grids: Grids) -> Tensor:
-    """Rows with a grid that has no cells."""
-    return torch.stack([(grid.height == 0) | (grid.width == 0) for grid in grids]).any(0)
-
-
 def flagged(flags: Tensor) -> Tensor | None:
     return flags if bool(flags.any()) else None
+
+
+def failures(*cases: tuple[Tensor, Category]) -> Tensor | None:
+    """How rows fail: by the first case that has them."""
+    failed = torch.zeros_like(cases[0][0], dtype=torch.int8)
+    for rows, category in reversed(cases):
+        failed.masked_fill_(rows, int(category))
+    return flagged(failed)
 
 
 def read(grids: Grids, cells: Layout, i: Tensor, j: Tensor) -> Grids:
@@ -67,7 +74,7 @@ def _turned(
         return None
     cells = layout(grids.width, grids.height) if swap else layout(grids.height, grids.width)
     i, j = where(cells.i, cells.j, grids.height[cells.grid], grids.width[cells.grid])
-    return Computed(read(grids, cells, i, j), None, flagged(odd(grids)))
+    return Computed(read(grids, cells, i, j))
 
 
 @batched("rot90")
@@ -101,28 +108,21 @@ def cmirror(grid: Column) -> Computed | None:
     return _turned(grid, True, lambda i, j, height, width: (height - 1 - j, width - 1 - i))
 
 
-def _part(grids: Grids, top: Tensor, left: Tensor, height: Tensor, width: Tensor, not_here: Tensor) -> Computed:
-    """The part of every grid that begins at a cell and has a size; it lies within the grid where `not_here` is not."""
-    not_here = not_here | odd(grids) | ((height > 0) & (width <= 0))
-    height = torch.where(not_here, 0, height.clamp(min=0))
-    cells = layout(height, width.clamp(min=0))
-    column = read(grids, cells, cells.i + top[cells.grid], cells.j + left[cells.grid])
-    return Computed(column, None, flagged(not_here))
+def _part(grids: Grids, top: Tensor, left: Tensor, height: Tensor, width: Tensor) -> Computed:
+    """The part of every grid that begins at a cell and has a size; it lies within the grid."""
+    cells = layout(height, width)
+    return Computed(read(grids, cells, cells.i + top[cells.grid], cells.j + left[cells.grid]))
 
 
 def _zeros(grids: Grids) -> Tensor:
     return torch.zeros_like(grids.height)
 
 
-def _nowhere(grids: Grids) -> Tensor:
-    return torch.zeros_like(grids.height, dtype=torch.bool)
-
-
 @batched("tophalf")
 def tophalf(machine: Any, grid: Column) -> Computed | None:
     if not isinstance(grid, Grids):
         return None
-    return _part(grid, _zeros(grid), _zeros(grid), grid.height // 2, grid.width, _nowhere(grid))
+    return _part(grid, _zeros(grid), _zeros(grid), grid.height // 2, grid.width)
 
 
 @batched("bottomhalf")
@@ -130,7 +130,7 @@ def bottomhalf(machine: Any, grid: Column) -> Computed | None:
     if not isinstance(grid, Grids):
         return None
     half = grid.height // 2
-    return _part(grid, grid.height - half, _zeros(grid), half, grid.width, _nowhere(grid))
+    return _part(grid, grid.height - half, _zeros(grid), half, grid.width)
 
 
 @batched("lefthalf")
@@ -138,7 +138,7 @@ def lefthalf(machine: Any, grid: Column) -> Computed | None:
     if not isinstance(grid, Grids):
         return None
     half = grid.width // 2
-    return _part(grid, _zeros(grid), _zeros(grid), torch.where(half > 0, grid.height, 0), half, _nowhere(grid))
+    return _part(grid, _zeros(grid), _zeros(grid), torch.where(half > 0, grid.height, 0), half)
 
 
 @batched("righthalf")
@@ -146,7 +146,15 @@ def righthalf(machine: Any, grid: Column) -> Computed | None:
     if not isinstance(grid, Grids):
         return None
     half = grid.width // 2
-    return _part(grid, _zeros(grid), grid.width - half, torch.where(half > 0, grid.height, 0), half, _nowhere(grid))
+    return _part(grid, _zeros(grid), grid.width - half, torch.where(half > 0, grid.height, 0), half)
+
+
+def _sliced(start: Tensor, stop: Tensor, length: Tensor) -> tuple[Tensor, Tensor]:
+    """Where a slice of a tuple begins, and how many elements it has, as Python counts from either end."""
+    begin, end = (
+        torch.minimum(torch.where(place < 0, (place + length).clamp(min=0), place), length) for place in (start, stop)
+    )
+    return begin, (end - begin).clamp(min=0)
 
 
 @batched("trim")
@@ -154,15 +162,15 @@ def trim(machine: Any, grid: Column) -> Computed | None:
     if not isinstance(grid, Grids):
         return None
     one = torch.ones_like(grid.height)
-    return _part(grid, one, one, (grid.height - 2).clamp(min=0), (grid.width - 2).clamp(min=0), _nowhere(grid))
+    (top, height), (left, width) = _sliced(one, -one, grid.height), _sliced(one, -one, grid.width)
+    return _part(grid, top, left, height, width)
 
 
 def cropped(grid: Grids, start: Pairs, dims: Pairs) -> Computed:
     """The part of every grid that begins at a location and has a size, as far as there is one."""
-    negative = (start.first < 0) | (start.second < 0) | (dims.first < 0) | (dims.second < 0)
-    height = torch.minimum(grid.height, start.first + dims.first) - start.first
-    width = torch.minimum(grid.width, start.second + dims.second) - start.second
-    return _part(grid, start.first, start.second, height.clamp(min=0), width.clamp(min=0), negative)
+    top, height = _sliced(start.first, start.first + dims.first, grid.height)
+    left, width = _sliced(start.second, start.second + dims.second, grid.width)
+    return _part(grid, top, left, height, width)
 
 
 @batched("crop")
@@ -176,46 +184,87 @@ def crop(machine: Any, grid: Column, start: Column, dims: Column) -> Computed | 
 def hconcat(machine: Any, a: Column, b: Column) -> Computed | None:
     if not (isinstance(a, Grids) and isinstance(b, Grids)):
         return None
-    bad = odd(a, b)
-    cells = layout(torch.where(bad, 0, torch.minimum(a.height, b.height)), a.width + b.width)
+    height, width = torch.minimum(a.height, b.height), a.width + b.width
+    large = height * width > ELEMENTS
+    cells = layout(torch.where(large, 0, height), width)
     left = cells.j < a.width[cells.grid]
     first = read(a, cells, cells.i, cells.j).cells
     second = read(b, cells, cells.i, cells.j - a.width[cells.grid]).cells
     column = Grids(torch.where(left, first, second), cells.offsets, cells.height, cells.width)
-    return Computed(column, None, flagged(bad))
+    return Computed(column, failures((large, Category.SIZE)))
+
+
+def _as_rows(grid: Column) -> Lists | None:
+    """Grids, or tuples of rows of any lengths, as tuples of tuples."""
+    if isinstance(grid, Lists) and not grid.unordered and isinstance(rows := grid.elements, Lists):
+        numbers = rows.elements
+        return grid if not rows.unordered and isinstance(numbers, Ints) and not numbers.boolean else None
+    if not isinstance(grid, Grids):
+        return None
+    offsets = offsets_of(torch.repeat_interleave(grid.width, grid.height))
+    return Lists(Lists(Ints(grid.cells), offsets, False), offsets_of(grid.height), False)
 
 
 @batched("vconcat")
 def vconcat(machine: Any, a: Column, b: Column) -> Computed | None:
     if not (isinstance(a, Grids) and isinstance(b, Grids)):
-        return None
-    bad = odd(a, b) | (a.width != b.width)
-    cells = layout(torch.where(bad, 0, a.height + b.height), a.width)
+        return _uneven(a, b)
+    uneven = (a.width != b.width) & (a.height > 0) & (b.height > 0)
+    large = a.height + b.height > ELEMENTS
+    cells = layout(torch.where(uneven | large, 0, a.height + b.height), torch.maximum(a.width, b.width))
     above = cells.i < a.height[cells.grid]
     first = read(a, cells, cells.i, cells.j).cells
     second = read(b, cells, cells.i - a.height[cells.grid], cells.j).cells
     column = Grids(torch.where(above, first, second), cells.offsets, cells.height, cells.width)
-    return Computed(column, None, flagged(bad))
+    rows = (uneven & ~large).nonzero()[:, 0]
+    below = _uneven(a.take(rows), b.take(rows))
+    assert below is not None
+    return Computed(column, failures((large, Category.SIZE)), boxed=Others([Part(rows, below.column)]))
+
+
+def _uneven(a: Column, b: Column) -> Computed | None:
+    """Rows of any lengths above others."""
+    first, second = _as_rows(a), _as_rows(b)
+    if first is None or second is None:
+        return None
+    index = torch.arange(2 * a.rows, device=a.device).reshape(2, -1).T.reshape(-1)
+    rows = joined(first, second).take(index)
+    assert isinstance(rows, Lists)
+    column = Lists(rows.elements, rows.offsets[::2], False)
+    return Computed(column, failures((column.sizes > ELEMENTS, Category.SIZE)))
+
+
+def turned_rows(grid: Column) -> Computed | None:
+    """Rows of any lengths as columns: as many of them as the shortest has cells."""
+    rows = _as_rows(grid)
+    if rows is None or not isinstance(rows.elements, Lists) or not isinstance(rows.elements.elements, Ints):
+        return None
+    offsets, flat = rows.elements.offsets, rows.elements.elements.values
+    too_wide = any_of(flat.abs() >= COORDINATE_LIMIT, offsets[rows.offsets])
+    cells = layout(torch.where(too_wide, 0, minima(offsets.diff(), rows.offsets, 0)), rows.sizes)
+    values = flat[offsets[rows.offsets[cells.grid] + cells.j] + cells.i]
+    return Computed(Grids(values, cells.offsets, cells.height, cells.width), None, flagged(too_wide))
 
 
 def _split(grid: Column, n: Column, across: bool) -> Computed | None:
     if not isinstance(grid, Grids) or not isinstance(n, Ints):
         return None
     whole = grid.width if across else grid.height
-    bad = odd(grid) | (n.values < 1) | (n.values > whole)
-    parts = torch.where(bad, 1, n.values)
-    size, skip = whole // parts, (whole % parts != 0).to(torch.int64)
-    offsets = offsets_of(torch.where(bad, 0, parts))
+    empty, zero = (grid.height == 0, Category.INDEX), (n.values == 0, Category.ZERO_DIVISION)
+    count = n.values.clamp(0, ELEMENTS + 1)
+    size = (grid.height * count if across else count) > ELEMENTS, Category.SIZE
+    failed = failures(empty, zero, size) if across else failures(zero, empty, size)
+    parts = count if failed is None else torch.where(failed != 0, 0, count)
+    divisor = torch.where(n.values < 1, 1, n.values)
+    size, skip = whole // divisor, (whole % divisor != 0).to(torch.int64)
+    offsets = offsets_of(parts)
     row = owners(offsets)
     number = torch.arange(len(row), device=row.device) - offsets[row]
     start = (size + skip)[row] * number
-    source, zero = grid.take(row), torch.zeros_like(start)
-    begin = Pairs(zero, start) if across else Pairs(start, zero)
+    source, none = grid.take(row), torch.zeros_like(start)
+    begin = Pairs(none, start) if across else Pairs(start, none)
     dims = Pairs(source.height, size[row]) if across else Pairs(size[row], source.width)
-    part = cropped(source, begin, dims)
-    if part.sequential is not None:
-        bad = bad | (torch.zeros_like(bad, dtype=torch.int64).index_add(0, row, part.sequential.to(torch.int64)) > 0)
-    return Computed(Lists(part.column, offsets, False), None, flagged(bad))
+    return Computed(Lists(cropped(source, begin, dims).column, offsets, False), failed)
 
 
 @batched("hsplit")
@@ -243,23 +292,35 @@ def cellwise(machine: Any, a: Column, b: Column, fallback: Column) -> Computed |
     large = colors(fallback)
     if large is None or not (isinstance(a, Grids) and isinstance(b, Grids) and isinstance(fallback, Ints)):
         return None
-    bad = odd(a, b) | large
-    smaller = ((b.height < a.height) | (b.width < a.width)) & ~bad
-    cells = layout(torch.where(bad | smaller, 0, a.height), a.width)
+    smaller = ((b.height < a.height) | (b.width < a.width)) & (a.width > 0)
+    outside = (a.height == 0) | smaller
+    cells = layout(torch.where(outside, 0, a.height), a.width)
     first, second = read(a, cells, cells.i, cells.j).cells, read(b, cells, cells.i, cells.j).cells
     values = torch.where(first == second, first, fallback.values[cells.grid])
-    failed = (smaller * int(Category.INDEX)).to(torch.int8)
-    return Computed(Grids(values, cells.offsets, cells.height, cells.width), failed, flagged(bad))
+    column = Grids(values, cells.offsets, cells.height, cells.width)
+    return Computed(column, failures((outside, Category.INDEX)), flagged(large))
 
 
 @batched("replace")
 def replace(machine: Any, grid: Column, replacee: Column, replacer: Column) -> Computed | None:
     large = colors(replacee, replacer)
-    if large is None or not (isinstance(grid, Grids) and isinstance(replacee, Ints) and isinstance(replacer, Ints)):
+    if large is None or not (isinstance(replacee, Ints) and isinstance(replacer, Ints)):
         return None
+    if not isinstance(grid, Grids):
+        return _replaced_rows(grid, replacee, replacer, large)
     row = owners(grid.offsets)
     values = torch.where(grid.cells == replacee.values[row], replacer.values[row], grid.cells)
     return Computed(Grids(values, grid.offsets, grid.height, grid.width), None, flagged(large))
+
+
+def _replaced_rows(grid: Column, replacee: Ints, replacer: Ints, large: Tensor) -> Computed | None:
+    rows = _as_rows(grid)
+    if rows is None or not isinstance(rows.elements, Lists) or not isinstance(rows.elements.elements, Ints):
+        return None
+    flat, offsets = rows.elements.elements.values, rows.elements.offsets
+    row = owners(offsets[rows.offsets])
+    values = torch.where(flat == replacee.values[row], replacer.values[row], flat)
+    return Computed(Lists(Lists(Ints(values), offsets, False), rows.offsets, False), None, flagged(large))
 
 
 @batched("switch")
@@ -278,10 +339,11 @@ def canvas(machine: Any, value: Column, dimensions: Column) -> Computed | None:
     large = colors(value)
     if large is None or not (isinstance(value, Ints) and isinstance(dimensions, Pairs)):
         return None
-    height, width = dimensions.first.clamp(min=0), dimensions.second
-    bad = large | ((height > 0) & ((width <= 0) | (height * width > MOST)))
-    cells = layout(torch.where(bad, 0, height), width.clamp(min=0))
-    return Computed(Grids(value.values[cells.grid], cells.offsets, cells.height, cells.width), None, flagged(bad))
+    height, width = dimensions.first.clamp(min=0), dimensions.second.clamp(min=0)
+    too_large = height + height * width > ELEMENTS
+    cells = layout(torch.where(large | too_large, 0, height), width)
+    column = Grids(value.values[cells.grid], cells.offsets, cells.height, cells.width)
+    return Computed(column, failures((too_large, Category.SIZE)), flagged(large & ~too_large))
 
 
 @batched("index")
@@ -289,47 +351,53 @@ def index(machine: Any, grid: Column, loc: Column) -> Computed | None:
     if not (isinstance(grid, Grids) and isinstance(loc, Pairs)):
         return None
     i, j = loc.first, loc.second
-    outside = odd(grid) | (i < 0) | (j < 0) | (i >= grid.height) | (j >= grid.width)
+    outside = (i < 0) | (j < 0) | (i >= grid.height) | (j >= grid.width)
     flat = grid.cells if len(grid.cells) else grid.cells.new_zeros(1)
     at = (grid.offsets[:-1] + i * grid.width + j).clamp(0, len(flat) - 1)
-    return Computed(Ints(flat[at]), None, flagged(outside))
+    empty = grid.height == 0
+    rows = (outside & ~empty).nonzero()[:, 0]
+    nothing = Others([Part(rows, Values((None,) * len(rows)))])
+    return Computed(Ints(flat[at]), failures((empty, Category.INDEX)), boxed=nothing)
 
 
-def _scaled(grid: Grids, down: Tensor, across: Tensor) -> Computed:
-    """Every cell as a rectangle of cells."""
-    bad = odd(grid) | (down < 1) | (across < 1)
-    area = grid.height.double() * grid.width.double() * down.double() * across.double()
-    bad |= area > MOST
-    down, across = torch.where(bad, 1, down), torch.where(bad, 1, across)
-    cells = layout(torch.where(bad, 0, grid.height * down), grid.width * across)
+def _scaled(grid: Grids, down: Tensor, across: Tensor, rounds: int) -> Computed:
+    """Every cell as a rectangle of cells, made in one round, or in two: first wider, then higher."""
+    down, across = down.clamp(min=0), across.clamp(min=0)
+    area = grid.height.double() * grid.width.double() * across.double() * down.double()
+    first = grid.height.double() * grid.width.double() * across.double() if rounds == 2 else 0
+    too_large = area + first > ELEMENTS
+    many = (grid.width * (across > 0) == 0) & (grid.height.double() * down.double() > ELEMENTS)
+    keep = ~(too_large | many)
+    cells = layout(torch.where(keep, grid.height * down, 0), torch.where(keep, grid.width * across, 0))
     i = torch.div(cells.i, down[cells.grid], rounding_mode="floor")
     j = torch.div(cells.j, across[cells.grid], rounding_mode="floor")
-    return Computed(read(grid, cells, i, j), None, flagged(bad))
+    return Computed(read(grid, cells, i, j), failures((too_large, Category.SIZE)), flagged(many & ~too_large))
 
 
 @batched("hupscale")
 def hupscale(machine: Any, grid: Column, factor: Column) -> Computed | None:
     if not (isinstance(grid, Grids) and isinstance(factor, Ints)):
         return None
-    return _scaled(grid, torch.ones_like(factor.values), factor.values)
+    return _scaled(grid, torch.ones_like(factor.values), factor.values, 1)
 
 
 @batched("vupscale")
 def vupscale(machine: Any, grid: Column, factor: Column) -> Computed | None:
     if not (isinstance(grid, Grids) and isinstance(factor, Ints)):
         return None
-    return _scaled(grid, factor.values, torch.ones_like(factor.values))
+    return _scaled(grid, factor.values, torch.ones_like(factor.values), 1)
 
 
 def upscaled(grid: Grids, factor: Ints) -> Computed:
-    return _scaled(grid, factor.values, factor.values)
+    return _scaled(grid, factor.values, factor.values, 2)
 
 
 @batched("downscale")
 def downscale(machine: Any, grid: Column, factor: Column) -> Computed | None:
-    if not (isinstance(grid, Grids) and isinstance(factor, Ints)) or factor.boolean:
+    if not (isinstance(grid, Grids) and isinstance(factor, Ints)):
         return None
-    bad = odd(grid) | (factor.values == 0)
-    step = torch.where(bad, 1, factor.values).abs()
-    cells = layout(torch.where(bad, 0, (grid.height + step - 1) // step), (grid.width + step - 1) // step)
-    return Computed(read(grid, cells, cells.i * step[cells.grid], cells.j * step[cells.grid]), None, flagged(bad))
+    zero = factor.values == 0
+    step = torch.where(zero, 1, factor.values.clamp(-COORDINATE_LIMIT, COORDINATE_LIMIT)).abs()
+    cells = layout((grid.height + step - 1) // step, (grid.width + step - 1) // step)
+    column = read(grid, cells, cells.i * step[cells.grid], cells.j * step[cells.grid])
+    return Computed(column, failures((grid.height == 0, Category.INDEX), (zero, Category.ZERO_DIVISION)))

@@ -7,12 +7,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ...execution.failures import Category
+from ...vocabulary.bound import ELEMENTS
 from ..columns import COORDINATE_LIMIT, Column, Pairs, Patches, PatchKind, key_of
 from ..kernels import Computed, batched
 from ..rows import offsets_of, owners
 from ..segments import filtered, member, sort_unique
-from .grids import MOST, flagged, layout
-from .patches import extent, locations
+from .grids import failures, flagged, layout
+from .patches import as_patch, as_set, extent, is_blank, locations
 
 _SIDES = ((-1, 0), (0, -1), (0, 1), (1, 0))
 _CORNERS = ((-1, -1), (-1, 1), (1, -1), (1, 1))
@@ -51,7 +53,6 @@ def _line(ai: Tensor, aj: Tensor, bi: Tensor, bj: Tensor) -> Computed:
     di, dj = bi - ai, bj - aj
     straight = (di == 0) | (dj == 0) | (di.abs() == dj.abs())
     steps = torch.maximum(di.abs(), dj.abs())
-    large |= steps > MOST
     counts = torch.where(straight & ~large, steps + 1, 0)
     offsets = offsets_of(counts)
     row = owners(offsets)
@@ -103,7 +104,7 @@ def hfrontier(machine: Any, location: Column) -> Computed | None:
 def backdrops(patch: Patches) -> tuple[Patches, Tensor]:
     """All locations of every bounding box, and the rows where there are too many."""
     reach = extent(patch)
-    large = reach.height * reach.width > MOST
+    large = reach.height * reach.width > ELEMENTS
     cells = layout(torch.where(large, 0, reach.height), reach.width)
     keys = key_of(cells.i + reach.top[cells.grid], cells.j + reach.left[cells.grid])
     return Patches(keys, cells.offsets, PatchKind.INDICES), large
@@ -111,28 +112,33 @@ def backdrops(patch: Patches) -> tuple[Patches, Tensor]:
 
 @batched("backdrop")
 def backdrop(machine: Any, patch: Column) -> Computed | None:
-    if not isinstance(patch, Patches):
+    where = as_patch(patch)
+    if where is None:
         return None
-    column, large = backdrops(patch)
-    return Computed(column, None, flagged(large))
+    column, large = backdrops(where)
+    return Computed(column, failures((large, Category.SIZE)))
 
 
 @batched("delta")
 def delta(machine: Any, patch: Column) -> Computed | None:
-    if not isinstance(patch, Patches):
+    where = as_set(patch)
+    if where is None:
         return None
-    whole, large = backdrops(patch)
-    plain = locations(patch)
+    whole, large = backdrops(where)
+    plain = locations(where)
     outside = ~member(whole.keys, whole.offsets, plain.keys, plain.offsets)
     column = Patches(*filtered(whole.keys, whole.offsets, outside), PatchKind.INDICES)
-    return Computed(column, None, flagged(large))
+    return Computed(column, failures((large, Category.SIZE)))
 
 
 def _outline(patch: Column, grow: int) -> Computed | None:
     """The outline of the bounding box, so many steps outside of it."""
-    if not isinstance(patch, Patches):
+    where = as_set(patch)
+    if where is None:
         return None
-    reach = extent(patch)
+    if grow == 0 and is_blank(patch):
+        return Computed(patch)
+    reach = extent(where)
     ai, aj, bi, bj = reach.top - grow, reach.left - grow, reach.bottom + grow, reach.right + grow
     top, bottom = torch.minimum(ai, bi), torch.maximum(ai, bi)
     left, right = torch.minimum(aj, bj), torch.maximum(aj, bj)
@@ -154,7 +160,7 @@ def _outline(patch: Column, grow: int) -> Computed | None:
     across = torch.where(on_top, at - 2 * tall, at - 2 * tall - wide)
     j = torch.where(on_left, left[row], torch.where(on_right, right[row], left[row] + across))
     column = Patches(*sort_unique(key_of(i, j), offsets), PatchKind.INDICES)
-    return Computed(column, None, flagged(bad if grow == 0 else skip))
+    return Computed(column, failures((empty, Category.VALUE)) if grow else None, flagged(bad & ~empty))
 
 
 @batched("box")

@@ -7,12 +7,17 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from ...execution.failures import Category
+from ...vocabulary.bound import ELEMENTS
+from ..cells import extreme_color
 from ..columns import (
     BITS,
     COORDINATE_LIMIT,
+    Cells,
     Column,
     Grids,
     Ints,
+    Lists,
     Pairs,
     Patches,
     PatchKind,
@@ -22,126 +27,169 @@ from ..columns import (
 )
 from ..kernels import Computed, batched
 from ..rows import owners
-from .grids import colors, flagged, odd
-
-_COLORS = 64  # a grid whose colors are outside of 0 to 63 is left to the sequential executor
+from .grids import colors, failures, flagged
+from .patches import as_patch
 
 
 class Targets(NamedTuple):
-    """The cells of patches that lie on their grids: which of the keys, and which cell of all grids."""
+    """The cells of patches that lie on their grids: which of the keys, which row, and which cell of all grids."""
 
     kept: Tensor
+    row: Tensor
     cell: Tensor
 
 
-def targets(grid: Grids, patch: Patches) -> Targets:
-    row = owners(patch.offsets)
-    i, j = row_of(patch.keys), column_of(patch.keys)
+def targets(grid: Grids, keys: Tensor, offsets: Tensor) -> Targets:
+    row = owners(offsets)
+    i, j = row_of(keys), column_of(keys)
     on = (i >= 0) & (j >= 0) & (i < grid.height[row]) & (j < grid.width[row])
     kept = on.nonzero()[:, 0]
     row = row[kept]
-    return Targets(kept, grid.offsets[row] + i[kept] * grid.width[row] + j[kept])
-
-
-def most_common(grid: Grids) -> tuple[Tensor, Tensor]:
-    """The most common color of every grid, of several the smallest; and the rows where that is not known."""
-    row = owners(grid.offsets)
-    far = (grid.cells < 0) | (grid.cells >= _COLORS)
-    unknown = torch.zeros(grid.rows, dtype=torch.int64, device=row.device).index_add(0, row, far.to(torch.int64)) > 0
-    counts = torch.bincount(row * _COLORS + grid.cells.clamp(0, _COLORS - 1), minlength=grid.rows * _COLORS)
-    counts = counts.reshape(grid.rows, _COLORS)
-    rank = counts * _COLORS + (_COLORS - 1 - torch.arange(_COLORS, device=row.device))
-    return rank.argmax(1), unknown | odd(grid)
+    return Targets(kept, row, grid.offsets[row] + i[kept] * grid.width[row] + j[kept])
 
 
 def _with(grid: Grids, cells: Tensor) -> Grids:
     return Grids(cells, grid.offsets, grid.height, grid.width)
 
 
+def _rounds(grid: Grids, column: Column, patch: Patches) -> Tensor:
+    """Whether the cells of a grid, which are reserved once for a set, and twice for all else, are too many."""
+    again = torch.ones_like(grid.height, dtype=torch.bool) if column is not patch else patch.sizes == 0
+    return grid.offsets.diff() * (1 + again.to(torch.int64)) > ELEMENTS
+
+
 @batched("fill")
 def fill(machine: Any, grid: Column, value: Column, patch: Column) -> Computed | None:
-    large = colors(value)
-    if large is None or not (isinstance(grid, Grids) and isinstance(value, Ints) and isinstance(patch, Patches)):
+    large, where = colors(value), as_patch(patch)
+    if large is None or where is None or not (isinstance(grid, Grids) and isinstance(value, Ints)):
         return None
-    at = targets(grid, patch)
+    at = targets(grid, where.keys, where.offsets)
     cells = grid.cells.clone()
-    cells[at.cell] = value.values[owners(patch.offsets)[at.kept]]
-    return Computed(_with(grid, cells), None, flagged(large | odd(grid)))
+    cells[at.cell] = value.values[at.row]
+    failed = failures((grid.height == 0, Category.INDEX), (_rounds(grid, patch, where), Category.SIZE))
+    return Computed(_with(grid, cells), failed, flagged(large & (where.sizes > 0)))
+
+
+def _no_color(grid: Grids) -> tuple[Tensor, Category]:
+    return grid.offsets.diff() == 0, Category.VALUE
 
 
 @batched("underfill")
 def underfill(machine: Any, grid: Column, value: Column, patch: Column) -> Computed | None:
-    large = colors(value)
-    if large is None or not (isinstance(grid, Grids) and isinstance(value, Ints) and isinstance(patch, Patches)):
+    large, where = colors(value), as_patch(patch)
+    if large is None or where is None or not (isinstance(grid, Grids) and isinstance(value, Ints)):
         return None
-    background, unknown = most_common(grid)
-    at = targets(grid, patch)
-    row = owners(patch.offsets)[at.kept]
+    background = extreme_color(grid.cells, grid.offsets, True)
+    at = targets(grid, where.keys, where.offsets)
+    there = grid.cells[at.cell]
     cells = grid.cells.clone()
-    cells[at.cell] = torch.where(grid.cells[at.cell] == background[row], value.values[row], grid.cells[at.cell])
-    return Computed(_with(grid, cells), None, flagged(large | unknown))
+    cells[at.cell] = torch.where(there == background[at.row], value.values[at.row], there)
+    size = _rounds(grid, patch, where), Category.SIZE
+    failed = failures((grid.height == 0, Category.INDEX), _no_color(grid), size)
+    return Computed(_with(grid, cells), failed, flagged(large & (where.sizes > 0)))
 
 
-def painted(grid: Grids, obj: Patches) -> Grids:
-    """Grids with objects on them. Of several cells at one location, the one of the greatest color is on top."""
-    at = targets(grid, obj)
-    color = color_of(obj.keys[at.kept])
-    top = torch.full_like(grid.cells, -COORDINATE_LIMIT * 2).scatter_reduce(0, at.cell, color, "amax")
-    return _with(grid, torch.where(top > -COORDINATE_LIMIT * 2, top, grid.cells))
+class Painted(NamedTuple):
+    """Cells to be painted, those of every row from the bottom to the top; and the rows where there are others."""
+
+    keys: Tensor
+    offsets: Tensor
+    others: Tensor
+
+
+def paintable(column: Column) -> Painted | None:
+    """The cells of objects, or of tuples of cells; locations have no color to paint."""
+    patch = column if isinstance(column, Lists) and isinstance(column.elements, Cells) else as_patch(column)
+    match patch:
+        case Lists(elements=Cells(keys=keys)):
+            return Painted(keys, patch.offsets, torch.zeros_like(patch.sizes, dtype=torch.bool))
+        case Patches(kind=PatchKind.OBJECT):
+            return Painted(patch.keys, patch.offsets, torch.zeros_like(patch.sizes, dtype=torch.bool))
+        case Patches():
+            return Painted(patch.keys[:0], torch.zeros_like(patch.offsets), patch.sizes > 0)
+    return None
+
+
+def painted(grid: Grids, obj: Painted) -> Grids:
+    """Grids with cells on them. Of several at one location, the last one is on top."""
+    at = targets(grid, obj.keys, obj.offsets)
+    cells = grid.cells.clone()
+    _put(cells, at.cell, color_of(obj.keys[at.kept]), last=True)
+    return _with(grid, cells)
+
+
+def _put(cells: Tensor, where: Tensor, values: Tensor, last: bool) -> None:
+    """Puts values into cells: of several for one cell the last, or the first."""
+    if cells.device.type == "cpu":  # numpy assigns in order
+        step = 1 if last else -1
+        cells.numpy()[where.numpy()[::step]] = values.numpy()[::step]
+    else:
+        put_plain(cells, where, values, last)
+
+
+def put_plain(cells: Tensor, where: Tensor, values: Tensor, last: bool) -> None:
+    """The twin of what numpy does on a CPU."""
+    order = where.argsort(stable=True)
+    where, values = where[order], values[order]
+    chosen = torch.ones_like(where, dtype=torch.bool)
+    if last:
+        chosen[:-1] = where[1:] != where[:-1]
+    else:
+        chosen[1:] = where[1:] != where[:-1]
+    cells[where[chosen]] = values[chosen]
 
 
 @batched("paint")
 def paint(machine: Any, grid: Column, obj: Column) -> Computed | None:
-    if not (isinstance(grid, Grids) and _is_object(obj)):
+    if not isinstance(grid, Grids) or (cells := paintable(obj)) is None:
         return None
-    assert isinstance(obj, Patches)
-    return Computed(painted(grid, obj), None, flagged(odd(grid)))
-
-
-def _is_object(column: Column) -> bool:
-    return isinstance(column, Patches) and (column.kind is PatchKind.OBJECT or not len(column.keys))
+    size = grid.offsets.diff() > ELEMENTS, Category.SIZE
+    return Computed(
+        painted(grid, cells), failures((grid.height == 0, Category.INDEX), size, (cells.others, Category.TYPE))
+    )
 
 
 @batched("underpaint")
 def underpaint(machine: Any, grid: Column, obj: Column) -> Computed | None:
-    if not (isinstance(grid, Grids) and _is_object(obj)):
+    if not isinstance(grid, Grids) or (offered := paintable(obj)) is None:
         return None
-    assert isinstance(obj, Patches)
-    background, unknown = most_common(grid)
-    at = targets(grid, obj)
-    color, row = color_of(obj.keys[at.kept]), owners(obj.offsets)[at.kept]
-    on_background = (grid.cells[at.cell] == background[row]) & (color != background[row])
-    nothing = COORDINATE_LIMIT * 2
-    offered = torch.where(on_background, color, nothing)
-    lowest = torch.full_like(grid.cells, nothing).scatter_reduce(0, at.cell, offered, "amin")
-    return Computed(_with(grid, torch.where(lowest < nothing, lowest, grid.cells)), None, flagged(unknown))
-
-
-def covered(grid: Grids, patch: Patches) -> tuple[Grids, Tensor]:
-    """Grids with background at the locations of patches, and the rows where that is not known."""
-    background, unknown = most_common(grid)
-    at = targets(grid, patch)
+    background = extreme_color(grid.cells, grid.offsets, True)
+    at = targets(grid, offered.keys, offered.offsets)
+    color = color_of(offered.keys[at.kept])
+    seen = (grid.cells[at.cell] == background[at.row]) & (color != background[at.row])
     cells = grid.cells.clone()
-    cells[at.cell] = background[owners(patch.offsets)[at.kept]]
-    return _with(grid, cells), unknown
+    _put(cells, at.cell[seen], color[seen], last=False)
+    size = grid.offsets.diff() > ELEMENTS, Category.SIZE
+    failed = failures((grid.height == 0, Category.INDEX), _no_color(grid), size, (offered.others, Category.TYPE))
+    return Computed(_with(grid, cells), failed)
+
+
+def covered(grid: Grids, patch: Patches) -> Grids:
+    """Grids with background at the locations of patches."""
+    background = extreme_color(grid.cells, grid.offsets, True)
+    at = targets(grid, patch.keys, patch.offsets)
+    cells = grid.cells.clone()
+    cells[at.cell] = background[at.row]
+    return _with(grid, cells)
 
 
 @batched("cover")
 def cover(machine: Any, grid: Column, patch: Column) -> Computed | None:
-    if not (isinstance(grid, Grids) and isinstance(patch, Patches)):
+    where = as_patch(patch)
+    if not isinstance(grid, Grids) or where is None:
         return None
-    column, unknown = covered(grid, patch)
-    return Computed(column, None, flagged(unknown))
+    sets = where if not isinstance(patch, Lists) or where.kind is PatchKind.OBJECT else patch  # of cells a set is made
+    return Computed(covered(grid, where), failures(_no_color(grid), (_rounds(grid, sets, where), Category.SIZE)))
 
 
 @batched("move")
 def move(machine: Any, grid: Column, obj: Column, offset: Column) -> Computed | None:
-    if not (isinstance(grid, Grids) and _is_object(obj) and isinstance(offset, Pairs)):
+    if not (isinstance(grid, Grids) and isinstance(obj, Patches) and isinstance(offset, Pairs)):
         return None
-    assert isinstance(obj, Patches)
-    column, unknown = covered(grid, obj)
-    row = owners(obj.offsets)
     far = (offset.first.abs() >= COORDINATE_LIMIT) | (offset.second.abs() >= COORDINATE_LIMIT)
-    by = ((torch.where(far, 0, offset.first)) << BITS) + torch.where(far, 0, offset.second)
-    moved = Patches(obj.keys + by[row], obj.offsets, obj.kind)
-    return Computed(painted(column, moved), None, flagged(unknown | far))
+    by = (torch.where(far, 0, offset.first) << BITS) + torch.where(far, 0, offset.second)
+    cells = paintable(Patches(obj.keys + by[owners(obj.offsets)], obj.offsets, obj.kind))
+    assert cells is not None
+    size = grid.offsets.diff() * (2 + (obj.sizes == 0).to(torch.int64)) > ELEMENTS, Category.SIZE
+    failed = failures(_no_color(grid), size, (cells.others, Category.TYPE))
+    return Computed(painted(covered(grid, obj), cells), failed, flagged(far & (obj.sizes > 0)))

@@ -1,4 +1,4 @@
-"""Patches: where they reach, moved, mirrored, recolored. Empty ones, for which most of this fails, run sequentially."""
+"""Patches: where they reach, moved, mirrored, recolored."""
 
 from __future__ import annotations
 
@@ -7,13 +7,17 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from ...execution.failures import Category
+from ...vocabulary.bound import ELEMENTS
 from ..columns import (
     BITS,
     COLOR_BIAS,
     COORDINATE_LIMIT,
+    Cells,
     Column,
     Grids,
     Ints,
+    Lists,
     Pairs,
     Patches,
     PatchKind,
@@ -23,12 +27,35 @@ from ..columns import (
     row_of,
 )
 from ..kernels import Computed, batched
+from ..others import Others, Part
 from ..rows import offsets_of, owners
 from ..segments import maxima, minima, sort_unique, totals
 from . import grids
-from .grids import MOST, colors, cropped, flagged, odd
+from .grids import colors, cropped, failures, flagged
 
 _LOCATION = (1 << 2 * BITS) - 1
+
+
+def is_blank(column: Column) -> bool:
+    """Whether all rows are ()."""
+    return isinstance(column, Grids) and not bool((column.height > 0).any())
+
+
+def as_set(column: Column) -> Patches | None:
+    """Sets of locations or cells, and (), where an operation takes it for an empty one."""
+    if isinstance(column, Grids) and is_blank(column):
+        return Patches(column.cells[:0], torch.zeros_like(column.offsets), PatchKind.INDICES)
+    return column if isinstance(column, Patches) else None
+
+
+def as_patch(column: Column) -> Patches | None:
+    """As `as_set`, and tuples of locations or of cells, where an operation takes them for sets."""
+    match column:
+        case Lists(elements=Pairs(first=first, second=second), unordered=False):
+            return Patches(*sort_unique(key_of(first, second), column.offsets), PatchKind.INDICES)
+        case Lists(elements=Cells(keys=keys), unordered=False):
+            return Patches(*sort_unique(keys, column.offsets), PatchKind.OBJECT)
+    return as_set(column)
 
 
 class Extent(NamedTuple):
@@ -81,21 +108,26 @@ def shifted(patch: Patches, di: Tensor, dj: Tensor) -> tuple[Patches, Tensor]:
 
 @batched("toindices")
 def toindices(machine: Any, patch: Column) -> Computed | None:
-    return Computed(locations(patch)) if isinstance(patch, Patches) else None
+    where = as_patch(patch)
+    if where is None or (isinstance(patch, Lists) and where.kind is PatchKind.INDICES):  # a tuple stays one
+        return None
+    return Computed(locations(where))
 
 
 @batched("recolor")
 def recolor(machine: Any, value: Column, patch: Column) -> Computed | None:
-    large = colors(value)
-    if large is None or not (isinstance(value, Ints) and isinstance(patch, Patches)):
+    large, where = colors(value), as_patch(patch)
+    if large is None or where is None or not isinstance(value, Ints):
         return None
-    plain = locations(patch)
+    plain = locations(where)
     color = torch.where(large, 0, value.values)[owners(plain.offsets)]
     return Computed(Patches(plain.keys + (color << 2 * BITS), plain.offsets, PatchKind.OBJECT), None, flagged(large))
 
 
 @batched("shift")
 def shift(machine: Any, patch: Column, directions: Column) -> Computed | None:
+    if is_blank(patch):
+        return Computed(patch)
     if not (isinstance(patch, Patches) and isinstance(directions, Pairs)):
         return None
     column, not_here = shifted(patch, directions.first, directions.second)
@@ -104,17 +136,28 @@ def shift(machine: Any, patch: Column, directions: Column) -> Computed | None:
 
 @batched("normalize")
 def normalize(machine: Any, patch: Column) -> Computed | None:
+    if is_blank(patch):
+        return Computed(patch)
     if not isinstance(patch, Patches):
         return None
     reach = extent(patch)
     return Computed(shifted(patch, -reach.top, -reach.left)[0])
 
 
+def nothing_at(rows: Tensor) -> Others:
+    """() for some rows."""
+    at = rows.nonzero()[:, 0]
+    zero = torch.zeros_like(at)
+    return Others([Part(at, Grids(at[:0], torch.zeros(len(at) + 1, dtype=torch.int64, device=at.device), zero, zero))])
+
+
 def _corner(patch: Column, row: str, column: str) -> Computed | None:
-    if not isinstance(patch, Patches):
+    """A corner of the bounding box; () where there is none."""
+    where = as_patch(patch)
+    if where is None:
         return None
-    reach = extent(patch)
-    return Computed(Pairs(getattr(reach, row), getattr(reach, column)), None, flagged(reach.empty))
+    reach = extent(where)
+    return Computed(Pairs(getattr(reach, row), getattr(reach, column)), boxed=nothing_at(reach.empty))
 
 
 @batched("ulcorner")
@@ -138,10 +181,11 @@ def lrcorner(machine: Any, patch: Column) -> Computed | None:
 
 
 def _side(patch: Column, name: str) -> Computed | None:
-    if not isinstance(patch, Patches):
+    where = as_patch(patch)
+    if where is None:
         return None
-    reach = extent(patch)
-    return Computed(Ints(getattr(reach, name)), None, flagged(reach.empty))
+    reach = extent(where)
+    return Computed(Ints(getattr(reach, name)), failures((reach.empty, Category.VALUE)))
 
 
 @batched("uppermost")
@@ -193,8 +237,8 @@ def shape(machine: Any, piece: Column) -> Computed | None:
     return None if both is None else Computed(Pairs(*both))
 
 
-def _flag(flags: Tensor, sequential: Tensor | None = None) -> Computed:
-    return Computed(Ints(flags.to(torch.int64), True), None, sequential)
+def _flag(flags: Tensor, failed: Tensor | None = None, sequential: Tensor | None = None) -> Computed:
+    return Computed(Ints(flags.to(torch.int64), True), failed, sequential)
 
 
 @batched("portrait")
@@ -208,7 +252,7 @@ def square(machine: Any, piece: Column) -> Computed | None:
     both = sides(piece)
     match piece, both:
         case Grids(), (rows, columns):
-            return _flag(rows == columns, flagged(rows == 0))
+            return _flag(rows == columns, failures((rows == 0, Category.INDEX)))
         case Patches(), (rows, columns):
             return _flag((rows * columns == piece.sizes) & (rows == columns))
     return None
@@ -241,23 +285,24 @@ def centers(patch: Patches) -> tuple[Tensor, Tensor, Tensor]:
 
 @batched("center")
 def center(machine: Any, patch: Column) -> Computed | None:
-    if not isinstance(patch, Patches):
+    where = as_set(patch)
+    if where is None:
         return None
-    i, j, empty = centers(patch)
-    return Computed(Pairs(i, j), None, flagged(empty))
+    i, j, empty = centers(where)
+    return Computed(Pairs(i, j), failures((empty, Category.VALUE)))
 
 
 @batched("centerofmass")
 def centerofmass(machine: Any, patch: Column) -> Computed | None:
-    if not isinstance(patch, Patches):
+    where = as_set(patch)
+    if where is None:
         return None
-    plain, empty = locations(patch), patch.sizes == 0
-    count = patch.sizes.clamp(min=1)
+    plain, count = locations(where), where.sizes.clamp(min=1)
     mean = [
         torch.div(totals(part, plain.offsets), count, rounding_mode="floor")
         for part in (row_of(plain.keys), column_of(plain.keys))
     ]
-    return Computed(Pairs(mean[0], mean[1]), None, flagged(empty))
+    return Computed(Pairs(mean[0], mean[1]), boxed=nothing_at(where.sizes == 0))
 
 
 def _mirrored(piece: Column, name: str) -> Computed | None:
@@ -277,7 +322,8 @@ def _mirrored(piece: Column, name: str) -> Computed | None:
             i, j = j - left + top, i - top + left
     keys = key_of(i, j, color)
     column = Patches(*sort_unique(keys, piece.offsets), piece.kind)
-    return Computed(column, None, flagged(reach.empty | far(column)))
+    failed = failures((reach.empty, Category.VALUE if name == "dmirror" else Category.INDEX))
+    return Computed(column, failed, flagged(far(column)))
 
 
 @batched("hmirror")
@@ -292,6 +338,8 @@ def vmirror(machine: Any, piece: Column) -> Computed | None:
 
 @batched("dmirror")
 def dmirror(machine: Any, piece: Column) -> Computed | None:
+    if isinstance(piece, Lists) and not piece.unordered and isinstance(piece.elements, Lists):
+        return grids.turned_rows(piece)
     return _mirrored(piece, "dmirror")
 
 
@@ -299,14 +347,15 @@ def dmirror(machine: Any, piece: Column) -> Computed | None:
 def cmirror(machine: Any, piece: Column) -> Computed | None:
     if isinstance(piece, Grids):
         return grids.cmirror(piece)
-    flags, result = [], Computed(piece)
+    steps, column = list[Computed](), piece
     for name in ("vmirror", "dmirror", "vmirror"):
-        mirrored = _mirrored(result.column, name)
+        mirrored = _mirrored(column, name)
         if mirrored is None:
             return None
-        result = mirrored
-        flags += [] if mirrored.sequential is None else [mirrored.sequential]
-    return Computed(result.column, None, torch.stack(flags).any(0) if flags else None)
+        steps.append(mirrored)
+        column = mirrored.column
+    flags = [step.sequential for step in steps if step.sequential is not None]
+    return Computed(column, steps[0].failed, torch.stack(flags).any(0) if flags else None)
 
 
 @batched("upscale")
@@ -315,12 +364,15 @@ def upscale(machine: Any, element: Column, factor: Column) -> Computed | None:
         return None
     if isinstance(element, Grids):
         return grids.upscaled(element, factor)
-    if not isinstance(element, Patches) or (element.kind is PatchKind.INDICES and len(element.keys)):
+    if not isinstance(element, Patches):
         return None
-    bad = (factor.values < 1) | (factor.values > 1_000)
-    bad |= element.sizes * factor.values.clamp(1, 1_000) ** 2 > MOST
-    times = torch.where(bad, 1, factor.values)
-    reach, row = extent(element), owners(element.offsets)
+    times, reach = factor.values.clamp(0, COORDINATE_LIMIT), extent(element)
+    too_large = element.sizes.double() * times.double() ** 2 > ELEMENTS
+    colorless = (element.sizes > 0) & (element.kind is PatchKind.INDICES)
+    away = torch.maximum(reach.top + reach.height * times, reach.left + reach.width * times) >= COORDINATE_LIMIT
+    times = torch.where(too_large | colorless | away, 0, times)
+    offsets = offsets_of(element.sizes * times * times)
+    row = owners(element.offsets)
     top, left, by = reach.top[row], reach.left[row], times[row]
     i, j = (row_of(element.keys) - top) * by + top, (column_of(element.keys) - left) * by + left
     counts = by * by
@@ -328,16 +380,17 @@ def upscale(machine: Any, element: Column, factor: Column) -> Computed | None:
     within = torch.arange(len(source), device=row.device) - (counts.cumsum(0) - counts)[source]
     down = torch.div(within, by[source], rounding_mode="floor")
     keys = key_of(i[source] + down, j[source] + within - down * by[source], color_of(element.keys)[source])
-    offsets = offsets_of(element.sizes * times * times)
     column = Patches(*sort_unique(keys, offsets), PatchKind.OBJECT)
-    return Computed(column, None, flagged(bad | far(column)))
+    return Computed(
+        column, failures((too_large, Category.SIZE), (colorless, Category.TYPE)), flagged(away & ~too_large)
+    )
 
 
 @batched("subgrid")
 def subgrid(machine: Any, patch: Column, grid: Column) -> Computed | None:
-    if not (isinstance(patch, Patches) and isinstance(grid, Grids)):
+    where = as_set(patch)
+    if where is None or not isinstance(grid, Grids):
         return None
-    reach = extent(patch)
+    reach = extent(where)
     part = cropped(grid, Pairs(reach.top, reach.left), Pairs(reach.height, reach.width))
-    bad = reach.empty if part.sequential is None else reach.empty | part.sequential
-    return Computed(part.column, None, flagged(bad | odd(grid)))
+    return Computed(part.column, failures((reach.empty, Category.INDEX)))

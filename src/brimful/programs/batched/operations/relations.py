@@ -7,21 +7,25 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ...execution.failures import Category
 from .. import loops_distance
 from ..columns import Column, Grids, Ints, Pairs, Patches, column_of, row_of
 from ..compiled import call, usable
 from ..kernels import Computed, batched
 from ..rows import owners
-from ..segments import any_of, member, sort_unique
-from .grids import flagged, odd
-from .patches import _flag, centers, extent, locations, shifted
+from ..segments import any_of, filtered, member, sort_unique
+from .grids import failures, flagged
+from .patches import _flag, as_patch, as_set, centers, extent, locations, shifted
 
 _STEPS = 42
-_MOST_PAIRS = 1_000_000  # of locations of one row, above which the sequential form is quicker
+_MOST_PAIRS = 1 << 22  # of locations of one row, above which the sequential form is quicker
 
 
 def distances(a: Patches, b: Patches) -> Tensor:
-    """The smallest Manhattan distance of two patches; -1 where one is empty."""
+    """The smallest Manhattan distance of two patches; -1 where one is empty, or where there are too many pairs."""
+    many = _many(a, b)
+    if many is not None:
+        a = Patches(*filtered(a.keys, a.offsets, ~many[owners(a.offsets)]), a.kind)
     parts = (row_of(a.keys), column_of(a.keys), a.offsets, row_of(b.keys), column_of(b.keys), b.offsets)
     if usable(a.keys):
         return call(loops_distance.distances, *parts)
@@ -43,25 +47,31 @@ def distances_plain(
 
 
 def _both(a: Column, b: Column) -> tuple[Patches, Patches] | None:
-    return (locations(a), locations(b)) if isinstance(a, Patches) and isinstance(b, Patches) else None
+    first, second = as_set(a), as_set(b)
+    return None if first is None or second is None else (locations(first), locations(second))
 
 
-def _unfit(a: Patches, b: Patches) -> Tensor:
-    return (a.sizes == 0) | (b.sizes == 0) | (a.sizes * b.sizes > _MOST_PAIRS)
+def _empty(a: Patches, b: Patches) -> Tensor | None:
+    """Patches without cells fail."""
+    return failures(((a.sizes == 0) | (b.sizes == 0), Category.VALUE))
+
+
+def _many(a: Patches, b: Patches) -> Tensor | None:
+    return flagged(a.sizes * b.sizes > _MOST_PAIRS)
 
 
 @batched("manhattan")
 def manhattan(machine: Any, a: Column, b: Column) -> Computed | None:
     if (both := _both(a, b)) is None:
         return None
-    return Computed(Ints(distances(*both)), None, flagged(_unfit(*both)))
+    return Computed(Ints(distances(*both)), _empty(*both), _many(*both))
 
 
 @batched("adjacent")
 def adjacent(machine: Any, a: Column, b: Column) -> Computed | None:
     if (both := _both(a, b)) is None:
         return None
-    return _flag(distances(*both) == 1, flagged(_unfit(*both)))
+    return _flag(distances(*both) == 1, _empty(*both), _many(*both))
 
 
 def _shared(a: Patches, b: Patches, upright: bool) -> Tensor:
@@ -71,36 +81,43 @@ def _shared(a: Patches, b: Patches, upright: bool) -> Tensor:
     return any_of(member(*first, *second), first[1])
 
 
+def _matching(a: Column, b: Column, upright: bool) -> Computed | None:
+    first, second = as_patch(a), as_patch(b)
+    return None if first is None or second is None else _flag(_shared(locations(first), locations(second), upright))
+
+
 @batched("hmatching")
 def hmatching(machine: Any, a: Column, b: Column) -> Computed | None:
-    return None if (both := _both(a, b)) is None else _flag(_shared(*both, upright=False))
+    return _matching(a, b, upright=False)
 
 
 @batched("vmatching")
 def vmatching(machine: Any, a: Column, b: Column) -> Computed | None:
-    return None if (both := _both(a, b)) is None else _flag(_shared(*both, upright=True))
+    return _matching(a, b, upright=True)
 
 
 @batched("bordering")
 def bordering(machine: Any, patch: Column, grid: Column) -> Computed | None:
-    if not (isinstance(patch, Patches) and isinstance(grid, Grids)):
+    where = as_patch(patch)
+    if where is None or not isinstance(grid, Grids):
         return None
-    reach = extent(patch)
-    on = (reach.top == 0) | (reach.left == 0)
-    on |= (reach.bottom == grid.height - 1) | (reach.right == grid.width - 1)
-    return _flag(on, flagged(reach.empty | odd(grid)))
+    reach = extent(where)
+    on = (reach.top == 0) | (reach.left == 0) | (reach.bottom == grid.height - 1)
+    outside = (grid.height == 0) & ~on
+    on |= reach.right == grid.width - 1
+    return _flag(on, failures((reach.empty, Category.VALUE), (outside, Category.INDEX)))
 
 
 @batched("position")
 def position(machine: Any, a: Column, b: Column) -> Computed | None:
     if (both := _both(a, b)) is None:
         return None
-    ia, ja, empty_a = centers(both[0])
-    ib, jb, empty_b = centers(both[1])
+    ia, ja, _ = centers(both[0])
+    ib, jb, _ = centers(both[1])
     down, across = torch.where(ia < ib, 1, -1), torch.where(ja < jb, 1, -1)
     i = torch.where(ia == ib, 0, down)
     j = torch.where((ja == jb) & (ia != ib), 0, across)
-    return Computed(Pairs(i, j), None, flagged(empty_a | empty_b))
+    return Computed(Pairs(i, j), _empty(*both))
 
 
 @batched("gravitate")
@@ -113,9 +130,12 @@ def gravitate(machine: Any, source: Column, destination: Column) -> Computed | N
     upright = _shared(moving, fixed, upright=True)
     i = torch.where(upright, torch.where(si < di, 1, -1), 0)
     j = torch.where(upright, 0, torch.where(sj < dj, 1, -1))
-    unfit = _unfit(moving, fixed)
+    failed, many = _empty(moving, fixed), _many(moving, fixed)
     steps = torch.zeros_like(i)
-    waiting = (distances(moving, fixed) != 1) & ~unfit
+    waiting = distances(moving, fixed) != 1
+    for unfit in (failed, many):
+        if unfit is not None:
+            waiting &= unfit == 0
     for _ in range(_STEPS):
         index = waiting.nonzero()[:, 0]
         if not len(index):
@@ -123,4 +143,4 @@ def gravitate(machine: Any, source: Column, destination: Column) -> Computed | N
         steps[index] += 1
         moved = shifted(moving.take(index), (steps * i)[index], (steps * j)[index])[0]
         waiting[index] = distances(moved, fixed.take(index)) != 1
-    return Computed(Pairs(steps * i, steps * j), None, flagged(unfit))
+    return Computed(Pairs(steps * i, steps * j), failed, many)

@@ -13,6 +13,7 @@ from ..columns import COORDINATE_LIMIT, Cells, Column, Grids, Ints, Lists, Pairs
 from ..convert import form_of_column, joined, truth
 from ..functions import FunctionValue
 from ..kernels import Computed, batched
+from ..others import Others, Part
 from ..segments import totals
 from .elements import as_list
 
@@ -193,10 +194,11 @@ def flip(machine: Any, b: Column) -> Computed | None:
 
 def _choice(condition: Tensor, a: Column, b: Column) -> Computed | None:
     """The first column where a condition holds, the second elsewhere."""
-    if isinstance(a, FunctionValue) or isinstance(b, FunctionValue) or form_of_column(a) != form_of_column(b):
+    if isinstance(a, FunctionValue) or isinstance(b, FunctionValue):
         return None
-    if form_of_column(a) == "value":
-        return None
+    if form_of_column(a) != form_of_column(b):
+        rows = (~condition).nonzero()[:, 0]
+        return Computed(a, boxed=Others([Part(rows, b.take(rows))]))
     position = torch.arange(a.rows, device=condition.device)
     return Computed(joined(a, b).take(torch.where(condition, position, position + a.rows)))
 

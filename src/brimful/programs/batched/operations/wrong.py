@@ -1,0 +1,132 @@
+"""Arguments of forms that an operation is not for: whether it fails, and how, the forms and small sizes decide.
+
+`paint(grid, 3)` raises a TypeError whatever the grid, and `shoot((), pair)` an IndexError. So the operation runs once
+for every class of rows: rows whose arguments have the same forms, and the same sizes as far as Python's unpacking and
+indexing can tell them apart. Where it fails, it fails for the whole class; where it does not, the rows of the class run
+one by one. That holds for the operations listed here, and for all arguments but those listed with them, for which the
+content decides too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ...execution.failures import Category, category_of
+from ...language.operation import Operation
+from ...vocabulary import bound
+from ..columns import Cells, Column, Grids, Ints, Lists, Pairs, Patches
+from ..flags import Step
+from ..kernels import meaning
+
+_LARGE = 1 << 18  # elements, from which on the bound on size may decide
+_SIZES = 4  # 0, 1, 2, and all others
+_MOST = 64  # classes of one call
+_BY_CONTENT = {Category.SIZE, Category.OVERFLOW, Category.RECURSION, Category.OTHER}
+
+_ANYTHING = (
+    "rot90 rot180 rot270 trim tophalf bottomhalf lefthalf righthalf hconcat vconcat hsplit replace switch hupscale "
+    "vupscale upscale hmirror vmirror dmirror cmirror uppermost lowermost leftmost rightmost ulcorner urcorner "
+    "llcorner lrcorner corners height width shape portrait square vline hline center centerofmass toindices recolor "
+    "shift normalize dneighbors ineighbors neighbors connect shoot vfrontier hfrontier backdrop delta inbox outbox box "
+    "hmatching vmatching manhattan adjacent position gravitate add subtract multiply invert double halve increment "
+    "decrement crement sign even positive color mostcolor leastcolor palette numcolors colorcount asindices ofcolor"
+)
+_NO_LISTS = "cellwise downscale vsplit fill underfill paint underpaint cover move toobject"
+_NO_CELLS = "canvas index divide"
+
+
+def _unfit(names: str, *kinds: type[Column]) -> dict[str, tuple[tuple[type[Column], ...], ...]]:
+    return dict.fromkeys(names.split(), (kinds,))
+
+
+_DECIDED = {
+    **_unfit(_ANYTHING),
+    **_unfit(_NO_LISTS, Lists),
+    **_unfit(_NO_CELLS, Lists, Cells),
+    **dict.fromkeys(["hperiod", "vperiod"], ((Lists, Patches),)),
+    **dict.fromkeys(["bordering"], ((Lists, Patches), (Lists,))),
+    **dict.fromkeys(["fill", "underfill", "paint", "underpaint", "cover", "move"], ((Lists,), ())),
+}
+"""By operation, for its first and for all other arguments, the columns whose content decides."""
+
+
+def classes(column: Column) -> Tensor | None:
+    """A number for every row that rows of one class share; -1 where a row is of no class; None for a column that is of
+    none."""
+    match column:
+        case Ints(values=values):
+            return values.clamp(-1, 2) + 1
+        case Pairs(first=numbers) | Cells(keys=numbers):
+            return torch.zeros_like(numbers)
+        case Grids():
+            sizes = column.height.clamp(max=_SIZES - 1) * _SIZES + column.width.clamp(max=_SIZES - 1)
+            return torch.where(torch.maximum(column.offsets.diff(), column.height) > _LARGE, -1, sizes)
+        case Patches():
+            return torch.where(column.sizes > _LARGE, -1, column.sizes.clamp(max=_SIZES - 1))
+        case Lists():
+            return _list_classes(column)
+    return None
+
+
+def _list_classes(lists: Lists) -> Tensor | None:
+    """Lists are of one class where all of their elements are."""
+    elements = classes(lists.elements)
+    if elements is None:
+        return None
+    first = lists.sizes.new_zeros(lists.rows)
+    filled = lists.sizes > 0
+    first[filled] = elements[lists.offsets[:-1][filled]]
+    owner = lists.owner()
+    differs = torch.zeros_like(first).index_add(0, owner, (elements != first[owner]).to(torch.int64)) > 0
+    codes = (first + 1) * _SIZES + lists.sizes.clamp(max=_SIZES - 1)
+    return torch.where(differs | (first < 0) | (lists.sizes > _LARGE), -1, codes)
+
+
+def decided(operation: Operation, args: Sequence[Any], alive: Tensor) -> Tensor | None:
+    """How an operation fails, by row, as far as the classes of its arguments decide that: 0 for the other rows."""
+    content = _DECIDED.get(meaning(operation) or "")
+    if content is None or not args or len(args) != len(operation.arguments) or not _all_steps(args):
+        return None
+    codes = torch.zeros_like(alive, dtype=torch.int64)
+    for number, arg in enumerate(args):
+        own = None if isinstance(arg.column, content[min(number, len(content) - 1)]) else classes(arg.column)
+        if own is None:
+            return None
+        _, own = torch.cat([own, own.new_full((1,), -1)]).unique(return_inverse=True)  # 0 is that of no class
+        codes = torch.where((codes < 0) | (own[:-1] == 0), -1, codes * (int(own.max()) + 1) + own[:-1])
+    rows = (alive & (codes >= 0)).nonzero()[:, 0]
+    distinct, inverse = codes[rows].unique(return_inverse=True)
+    if not 0 < len(distinct) <= _MOST:
+        return None
+    examples = torch.full_like(distinct, len(alive)).scatter_reduce(0, inverse, rows, "amin").tolist()
+    outcomes = _outcomes(operation.function, [arg.decode(examples) for arg in args])
+    if not any(outcomes):
+        return None
+    failed = torch.zeros(len(alive), dtype=torch.int8, device=alive.device)
+    failed[rows] = torch.tensor(outcomes, dtype=torch.int8, device=alive.device)[inverse]
+    return failed
+
+
+def _all_steps(args: Sequence[Any]) -> bool:
+    return all(isinstance(arg, Step) for arg in args)
+
+
+def _outcomes(function: Callable[..., Any], columns: list[list[Any]]) -> list[int]:
+    """How a function fails for every row; 0 where it does not, or where the content decides."""
+    outcomes = []
+    for given in zip(*columns, strict=True):
+        bound.begin()
+        try:
+            function(*given)
+            outcomes.append(0)
+        except MemoryError:
+            raise
+        except Exception as error:
+            category = category_of(error)
+            outcomes.append(0 if category in _BY_CONTENT else int(category))
+    bound.end()
+    return outcomes
