@@ -45,7 +45,7 @@ class Computed:
     def take(self, index: Tensor) -> Computed:
         """The rows of an index."""
         flags = [None if flag is None else flag[index] for flag in (self.failed, self.sequential, self.reserved)]
-        return Computed(self.column.take(index), *flags, self.boxed.take(index, self.column.rows))
+        return Computed(self.column.take(index), *flags, boxed=self.boxed.take(index, self.column.rows))
 
 
 Kernel = Callable[..., Computed | None]
