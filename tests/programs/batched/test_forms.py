@@ -7,7 +7,7 @@ import pytest
 from brimful.programs.batched.kernels import KERNELS
 from brimful.programs.language.types import Type
 from brimful.programs.vocabulary.arc import ARC
-from tests.programs.batched.helpers import compare, random_grid
+from tests.programs.batched.helpers import compare, function, random_grid
 
 PLAIN = sorted(
     name
@@ -98,3 +98,14 @@ def test_arguments_of_all_forms(name):
 @pytest.mark.parametrize("name", PLAIN)
 def test_arguments_of_all_forms_many_times(name):
     agree(name, 1, 1_000)
+
+
+@pytest.mark.parametrize(
+    ("called", "lists"),
+    [
+        (function("lbind", function("canvas"), [0], rows=2), [((1500, 1500), (1400, 1400)), ((2, 2), (3, 4))]),
+        (function("rbind", function("upscale"), [700, 2]), [((((1, 2), (3, 4)),) * 3), ((((1,),),) * 4)]),
+    ],
+)
+def test_elements_add_up_over_the_calls_of_a_function(called, lists):
+    assert compare("apply", called, lists) == 0

@@ -191,7 +191,7 @@ def hconcat(machine: Any, a: Column, b: Column) -> Computed | None:
     first = read(a, cells, cells.i, cells.j).cells
     second = read(b, cells, cells.i, cells.j - a.width[cells.grid]).cells
     column = Grids(torch.where(left, first, second), cells.offsets, cells.height, cells.width)
-    return Computed(column, failures((large, Category.SIZE)))
+    return Computed(column, failures((large, Category.SIZE)), reserved=height * width)
 
 
 def _as_rows(grid: Column) -> Lists | None:
@@ -219,7 +219,8 @@ def vconcat(machine: Any, a: Column, b: Column) -> Computed | None:
     rows = (uneven & ~large).nonzero()[:, 0]
     below = _uneven(a.take(rows), b.take(rows))
     assert below is not None
-    return Computed(column, failures((large, Category.SIZE)), boxed=Others([Part(rows, below.column)]))
+    boxed = Others([Part(rows, below.column)])
+    return Computed(column, failures((large, Category.SIZE)), reserved=a.height + b.height, boxed=boxed)
 
 
 def _uneven(a: Column, b: Column) -> Computed | None:
@@ -231,7 +232,7 @@ def _uneven(a: Column, b: Column) -> Computed | None:
     rows = joined(first, second).take(index)
     assert isinstance(rows, Lists)
     column = Lists(rows.elements, rows.offsets[::2], False)
-    return Computed(column, failures((column.sizes > ELEMENTS, Category.SIZE)))
+    return Computed(column, failures((column.sizes > ELEMENTS, Category.SIZE)), reserved=column.sizes)
 
 
 def turned_rows(grid: Column) -> Computed | None:
@@ -252,7 +253,8 @@ def _split(grid: Column, n: Column, across: bool) -> Computed | None:
     whole = grid.width if across else grid.height
     empty, zero = (grid.height == 0, Category.INDEX), (n.values == 0, Category.ZERO_DIVISION)
     count = n.values.clamp(0, ELEMENTS + 1)
-    size = (grid.height * count if across else count) > ELEMENTS, Category.SIZE
+    reserved = grid.height * count if across else count
+    size = reserved > ELEMENTS, Category.SIZE
     failed = failures(empty, zero, size) if across else failures(zero, empty, size)
     parts = count if failed is None else torch.where(failed != 0, 0, count)
     divisor = torch.where(n.values < 1, 1, n.values)
@@ -264,7 +266,7 @@ def _split(grid: Column, n: Column, across: bool) -> Computed | None:
     source, none = grid.take(row), torch.zeros_like(start)
     begin = Pairs(none, start) if across else Pairs(start, none)
     dims = Pairs(source.height, size[row]) if across else Pairs(size[row], source.width)
-    return Computed(Lists(cropped(source, begin, dims).column, offsets, False), failed)
+    return Computed(Lists(cropped(source, begin, dims).column, offsets, False), failed, reserved=reserved)
 
 
 @batched("hsplit")
@@ -340,10 +342,11 @@ def canvas(machine: Any, value: Column, dimensions: Column) -> Computed | None:
     if large is None or not (isinstance(value, Ints) and isinstance(dimensions, Pairs)):
         return None
     height, width = dimensions.first.clamp(min=0), dimensions.second.clamp(min=0)
-    too_large = height + height * width > ELEMENTS
+    reserved = height + height * width
+    too_large = reserved > ELEMENTS
     cells = layout(torch.where(large | too_large, 0, height), width)
     column = Grids(value.values[cells.grid], cells.offsets, cells.height, cells.width)
-    return Computed(column, failures((too_large, Category.SIZE)), flagged(large & ~too_large))
+    return Computed(column, failures((too_large, Category.SIZE)), flagged(large & ~too_large), reserved)
 
 
 @batched("index")
@@ -365,13 +368,15 @@ def _scaled(grid: Grids, down: Tensor, across: Tensor, rounds: int) -> Computed:
     down, across = down.clamp(min=0), across.clamp(min=0)
     area = grid.height.double() * grid.width.double() * across.double() * down.double()
     first = grid.height.double() * grid.width.double() * across.double() if rounds == 2 else 0
-    too_large = area + first > ELEMENTS
+    reserved = (area + first).clamp(max=4 * ELEMENTS).to(torch.int64)
+    too_large = reserved > ELEMENTS
     many = (grid.width * (across > 0) == 0) & (grid.height.double() * down.double() > ELEMENTS)
     keep = ~(too_large | many)
     cells = layout(torch.where(keep, grid.height * down, 0), torch.where(keep, grid.width * across, 0))
     i = torch.div(cells.i, down[cells.grid], rounding_mode="floor")
     j = torch.div(cells.j, across[cells.grid], rounding_mode="floor")
-    return Computed(read(grid, cells, i, j), failures((too_large, Category.SIZE)), flagged(many & ~too_large))
+    failed = failures((too_large, Category.SIZE))
+    return Computed(read(grid, cells, i, j), failed, flagged(many & ~too_large), reserved)
 
 
 @batched("hupscale")

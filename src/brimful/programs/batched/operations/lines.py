@@ -116,7 +116,7 @@ def backdrop(machine: Any, patch: Column) -> Computed | None:
     if where is None:
         return None
     column, large = backdrops(where)
-    return Computed(column, failures((large, Category.SIZE)))
+    return Computed(column, failures((large, Category.SIZE)), reserved=column.sizes)
 
 
 @batched("delta")
@@ -128,7 +128,7 @@ def delta(machine: Any, patch: Column) -> Computed | None:
     plain = locations(where)
     outside = ~member(whole.keys, whole.offsets, plain.keys, plain.offsets)
     column = Patches(*filtered(whole.keys, whole.offsets, outside), PatchKind.INDICES)
-    return Computed(column, failures((large, Category.SIZE)))
+    return Computed(column, failures((large, Category.SIZE)), reserved=whole.sizes)
 
 
 def _outline(patch: Column, grow: int) -> Computed | None:
@@ -160,7 +160,7 @@ def _outline(patch: Column, grow: int) -> Computed | None:
     across = torch.where(on_top, at - 2 * tall, at - 2 * tall - wide)
     j = torch.where(on_left, left[row], torch.where(on_right, right[row], left[row] + across))
     column = Patches(*sort_unique(key_of(i, j), offsets), PatchKind.INDICES)
-    return Computed(column, failures((empty, Category.VALUE)) if grow else None, flagged(bad & ~empty))
+    return Computed(column, failures((empty, Category.VALUE)) if grow else None, flagged(bad & ~empty), counts)
 
 
 @batched("box")

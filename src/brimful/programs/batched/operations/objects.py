@@ -59,7 +59,7 @@ def objects(machine: Any, grid: Column, univalued: Any, diagonal: Any, without_b
     column, left_out = grouped(grid, COMPONENTS, background, without, univalued.values != 0, diagonal.values != 0)
     no_color = without & (grid.offsets.diff() == 0)
     failed = torch.where(no_color, int(Category.VALUE), torch.where(grid.height == 0, int(Category.INDEX), 0))
-    return Computed(column, failed.to(torch.int8), left_out)
+    return Computed(column, failed.to(torch.int8), left_out, grid.offsets.diff())
 
 
 @batched("partition")
@@ -89,12 +89,14 @@ def asobject(machine: Any, grid: Column) -> Computed | None:
     whole, left_out = grouped(grid, GRIDS, grid.height, nothing, nothing, nothing)
     assert isinstance(whole.elements, Patches)
     offsets = whole.elements.offsets[whole.offsets]  # one object per grid, none for a grid without cells
-    return Computed(Patches(whole.elements.keys, offsets, PatchKind.OBJECT), None, left_out)
+    return Computed(Patches(whole.elements.keys, offsets, PatchKind.OBJECT), None, left_out, grid.offsets.diff())
 
 
 @batched("asindices")
 def asindices(machine: Any, grid: Column) -> Computed | None:
-    return Computed(located(grid, None), None, _large(grid)) if isinstance(grid, Grids) else None
+    if not isinstance(grid, Grids):
+        return None
+    return Computed(located(grid, None), None, _large(grid), grid.offsets.diff())
 
 
 @batched("ofcolor")
@@ -127,7 +129,7 @@ def occurrences(machine: Any, grid: Column, obj: Column) -> Computed | None:
     usable = ~many & (failed == 0)
     steps = (i - top[row]) * grid.width[row] + j - left[row]
     found = occurring(grid, rows * usable, columns * usable, color_of(obj.keys), steps, obj.offsets)
-    return Computed(found, failed.to(torch.int8), many)
+    return Computed(found, failed.to(torch.int8), many, looked_at + looked_at * obj.sizes // 256)
 
 
 @batched("frontiers")

@@ -52,10 +52,10 @@ def _with(grid: Grids, cells: Tensor) -> Grids:
     return Grids(cells, grid.offsets, grid.height, grid.width)
 
 
-def _rounds(grid: Grids, column: Column, patch: Patches) -> Tensor:
-    """Whether the cells of a grid, which are reserved once for a set, and twice for all else, are too many."""
+def _reserved(grid: Grids, column: Column, patch: Patches) -> Tensor:
+    """The cells of a grid, which are reserved once for a set that is not empty, and twice for all else."""
     again = torch.ones_like(grid.height, dtype=torch.bool) if column is not patch else patch.sizes == 0
-    return grid.offsets.diff() * (1 + again.to(torch.int64)) > ELEMENTS
+    return grid.offsets.diff() * (1 + again.to(torch.int64))
 
 
 @batched("fill")
@@ -66,8 +66,9 @@ def fill(machine: Any, grid: Column, value: Column, patch: Column) -> Computed |
     at = targets(grid, where.keys, where.offsets)
     cells = grid.cells.clone()
     cells[at.cell] = value.values[at.row]
-    failed = failures((grid.height == 0, Category.INDEX), (_rounds(grid, patch, where), Category.SIZE))
-    return Computed(_with(grid, cells), failed, flagged(large & (where.sizes > 0)))
+    reserved = _reserved(grid, patch, where)
+    failed = failures((grid.height == 0, Category.INDEX), (reserved > ELEMENTS, Category.SIZE))
+    return Computed(_with(grid, cells), failed, flagged(large & (where.sizes > 0)), reserved)
 
 
 def _no_color(grid: Grids) -> tuple[Tensor, Category]:
@@ -84,9 +85,9 @@ def underfill(machine: Any, grid: Column, value: Column, patch: Column) -> Compu
     there = grid.cells[at.cell]
     cells = grid.cells.clone()
     cells[at.cell] = torch.where(there == background[at.row], value.values[at.row], there)
-    size = _rounds(grid, patch, where), Category.SIZE
-    failed = failures((grid.height == 0, Category.INDEX), _no_color(grid), size)
-    return Computed(_with(grid, cells), failed, flagged(large & (where.sizes > 0)))
+    reserved = _reserved(grid, patch, where)
+    failed = failures((grid.height == 0, Category.INDEX), _no_color(grid), (reserved > ELEMENTS, Category.SIZE))
+    return Computed(_with(grid, cells), failed, flagged(large & (where.sizes > 0)), reserved)
 
 
 class Painted(NamedTuple):
@@ -161,7 +162,7 @@ def underpaint(machine: Any, grid: Column, obj: Column) -> Computed | None:
     _put(cells, at.cell[seen], color[seen], last=False)
     size = grid.offsets.diff() > ELEMENTS, Category.SIZE
     failed = failures((grid.height == 0, Category.INDEX), _no_color(grid), size, (offered.others, Category.TYPE))
-    return Computed(_with(grid, cells), failed)
+    return Computed(_with(grid, cells), failed, reserved=grid.offsets.diff())
 
 
 def covered(grid: Grids, patch: Patches) -> Grids:
@@ -179,7 +180,9 @@ def cover(machine: Any, grid: Column, patch: Column) -> Computed | None:
     if not isinstance(grid, Grids) or where is None:
         return None
     sets = where if not isinstance(patch, Lists) or where.kind is PatchKind.OBJECT else patch  # of cells a set is made
-    return Computed(covered(grid, where), failures(_no_color(grid), (_rounds(grid, sets, where), Category.SIZE)))
+    reserved = _reserved(grid, sets, where)
+    failed = failures(_no_color(grid), (reserved > ELEMENTS, Category.SIZE))
+    return Computed(covered(grid, where), failed, reserved=reserved)
 
 
 @batched("move")
@@ -190,6 +193,6 @@ def move(machine: Any, grid: Column, obj: Column, offset: Column) -> Computed | 
     by = (torch.where(far, 0, offset.first) << BITS) + torch.where(far, 0, offset.second)
     cells = paintable(Patches(obj.keys + by[owners(obj.offsets)], obj.offsets, obj.kind))
     assert cells is not None
-    size = grid.offsets.diff() * (2 + (obj.sizes == 0).to(torch.int64)) > ELEMENTS, Category.SIZE
-    failed = failures(_no_color(grid), size, (cells.others, Category.TYPE))
-    return Computed(painted(covered(grid, obj), cells), failed, flagged(far & (obj.sizes > 0)))
+    reserved = grid.offsets.diff() * (2 + (obj.sizes == 0).to(torch.int64))
+    failed = failures(_no_color(grid), (reserved > ELEMENTS, Category.SIZE), (cells.others, Category.TYPE))
+    return Computed(painted(covered(grid, obj), cells), failed, flagged(far & (obj.sizes > 0)), reserved)

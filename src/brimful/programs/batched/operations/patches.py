@@ -367,7 +367,8 @@ def upscale(machine: Any, element: Column, factor: Column) -> Computed | None:
     if not isinstance(element, Patches):
         return None
     times, reach = factor.values.clamp(0, COORDINATE_LIMIT), extent(element)
-    too_large = element.sizes.double() * times.double() ** 2 > ELEMENTS
+    reserved = element.sizes * times**2
+    too_large = reserved > ELEMENTS
     colorless = (element.sizes > 0) & (element.kind is PatchKind.INDICES)
     away = torch.maximum(reach.top + reach.height * times, reach.left + reach.width * times) >= COORDINATE_LIMIT
     times = torch.where(too_large | colorless | away, 0, times)

@@ -54,11 +54,13 @@ def _period(obj: Column, upright: bool) -> Computed | None:
         return None
     reach = extent(where)
     long, first = (reach.height, reach.top) if upright else (reach.width, reach.left)
-    too_large = where.sizes * long // 8 > ELEMENTS
+    reserved = where.sizes * long // 8
+    too_large = reserved > ELEMENTS
     colorless = (long > 1) & (where.kind is PatchKind.INDICES)
     searched = torch.where(too_large | colorless, 0, long)
     found = periods(where.keys, where.offsets, first, searched, upright)
-    return Computed(Ints(found), failures((too_large, Category.SIZE), (colorless, Category.TYPE)))
+    failed = failures((too_large, Category.SIZE), (colorless, Category.TYPE))
+    return Computed(Ints(found), failed, reserved=reserved)
 
 
 @batched("hperiod")

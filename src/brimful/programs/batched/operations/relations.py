@@ -64,7 +64,8 @@ def _many(a: Patches, b: Patches) -> Tensor | None:
 def manhattan(machine: Any, a: Column, b: Column) -> Computed | None:
     if (both := _both(a, b)) is None:
         return None
-    return Computed(Ints(distances(*both)), _empty(*both), _many(*both))
+    rows = [sort_unique(row_of(patch.keys), patch.offsets)[1].diff() for patch in both]
+    return Computed(Ints(distances(*both)), _empty(*both), _many(*both), rows[0] * rows[1])
 
 
 @batched("adjacent")
