@@ -22,7 +22,8 @@ class ChunkedSource(Protocol):
     """Rows that are read one chunk at a time. Every chunk has `chunk_rows` rows but the last, which may have fewer.
 
     `schema` tells the form of the fields, and so the bytes of a chunk, before anything is read. `read` returns the rows
-    of a chunk in host memory that is the caller's own; it may be called on any thread, and on several at once. A chunk that cannot be read after all retries is a `StorageError`.
+    of a chunk in host memory that is the caller's own; it may be called on any thread, and on several at once. What
+    cannot be read after all retries is a `StorageError`.
     """
 
     @property
