@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from brimful import BudgetError
 from brimful.data import Ragged, Subset, source
 from brimful.data.dataset import Dataset, Field
-from brimful.data.order import Order
 from brimful.data.residency import Room, plan_tier, room
+from brimful.data.shuffle.order import Order
 
 from .datasets import run, same, small
 

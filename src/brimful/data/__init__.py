@@ -3,8 +3,8 @@
 from .dataset import Source
 from .decoded import Decoded
 from .loader import Loader, loader
-from .order import Padding
 from .ragged import Padded, Ragged
+from .shuffle.order import Padding
 from .sources import source
 from .statistics import Moments, standardize, statistics
 from .subset import Subset, split

@@ -10,9 +10,9 @@ from ..core.base.errors import ConfigError, InputError
 from ..core.memory import devices
 from ..core.memory.plan import Plan
 from .dataset import Dataset
-from .order import Order, Padding
-from .permutation import transform_seed
 from .residency import plan_tier, room
+from .shuffle.order import Order, Padding
+from .shuffle.permutation import transform_seed
 from .sources import source as rows_of
 from .tiers import Fill, Pinned, Resident
 

@@ -18,7 +18,7 @@ from ..core.memory.cost import Cost
 from ..core.memory.limit import MemoryLimit
 from ..core.memory.plan import Candidate, Plan, Rejected, choose
 from .dataset import Dataset
-from .order import Order
+from .shuffle.order import Order
 
 TIERS = ("device", "pinned")
 AHEAD = 2

@@ -11,7 +11,7 @@ import torch
 from ..core.base.errors import ConfigError, InputError
 from ..core.runs import fingerprint
 from .dataset import Dataset, Field, Gather, some
-from .permutation import split_permutation
+from .shuffle.permutation import split_permutation
 from .sources import source as rows_of
 
 
