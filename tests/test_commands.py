@@ -34,6 +34,7 @@ TINY: dict[tuple[str, str], list[dict[str, Any]]] = {
     ],
     ("gpcm", "predict"): [{"directory": "gpcm", "data": "answers.csv", "out": "gpcm.csv", "device": "cpu"}],
     ("gpcm", "report"): [{"directory": "gpcm", "out": "report"}],
+    ("locate", "generate"): [{"samples": 40, "out": "made.parquet"}],
     ("nets", "train"): [{"count": 4, "steps": 2, "out": "nets", "device": "cpu"}],
     ("programs", "check"): [{"file": "solvers.py", "vocabulary": "auto"}],
     ("programs", "compile"): [{"file": "solvers.py", "vocabulary": "arc-dsl", "out": "compiled"}],

@@ -22,6 +22,7 @@ GROUP = "brimful.workloads"
 WORKLOADS: dict[str, str] = {
     "gp": "brimful.gp.workload",
     "gpcm": "brimful.gpcm.workload",
+    "locate": "brimful.locate.workload",
     "nets": "brimful.nets.workload",
     "programs": "brimful.programs.workload",
     "wpo": "brimful.wpo.workload",
