@@ -1,5 +1,7 @@
 """Datasets as batches on the device, in one order, from wherever their rows fit."""
 
+from . import database
+from .database import postgres
 from .dataset import Source
 from .decoded import Decoded
 from .loader import Loader, loader
@@ -18,7 +20,9 @@ __all__ = [
     "Ragged",
     "Source",
     "Subset",
+    "database",
     "loader",
+    "postgres",
     "source",
     "split",
     "standardize",

