@@ -93,7 +93,7 @@ class TrainLoop:
             grad_clip=config.grad_clip,
             average=self._average,
             scale=scale,
-            trim=prepared.keeps_gaps,
+            trim=prepared.trims,
         )
         self._take_step = GraphedStep(self.step, self._warn) if config.graph else self.step
         self._evaluator = None
