@@ -22,6 +22,13 @@ from brimful.wpo.result import WPOResult
 LOOKS_UP_COLUMNS = "gpcm/data/long_table.py"  # by names that are in a variable
 KEYS = {"predicted_peak_bytes", "observed_peak_bytes", "seconds"}
 TINY: dict[tuple[str, str], list[dict[str, Any]]] = {
+    ("data", "import"): [{"source": "points.csv", "dataset": "commands", "columns": "x,y"}],
+    ("data", "list"): [{}],
+    ("data", "show"): [{"name": "commands"}],
+    ("data", "verify"): [{"name": "commands"}],
+    ("data", "chunks"): [{"name": "commands", "anew": True}],
+    ("data", "bench"): [{"name": "commands", "connections": 1}],
+    ("data", "delete"): [{"name": "commands", "yes": True}],
     ("gp", "fit"): [
         {"synthetic": 3, "points": 8, "steps": 5, "out": "gp"},
         {"data": "points.csv", "steps": 5, "device": "cpu"},

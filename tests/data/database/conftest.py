@@ -1,7 +1,5 @@
 """One embedded server for all tests here, shared by all processes of a test run; each test has datasets of its own."""
 
-import os
-import shutil
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,6 +14,8 @@ import torch
 from brimful.data import database as db
 from brimful.data.database import server
 from brimful.data.database.connection import Database
+
+from ...helpers.postgres import clean_up
 
 
 @dataclass(frozen=True)
@@ -57,27 +57,25 @@ class Server:
         return len(self.execute(f"{others} AND pid <> pg_backend_pid()"))
 
 
-def clean_up(home: Path) -> None:
-    if server.url_in_use(home) and "PYTEST_XDIST_WORKER" not in os.environ:
-        server._stop(home, "immediate")  # what it holds is not wanted
-    server.stop(home)
-    if not (home / "data" / "postmaster.pid").exists():
-        shutil.rmtree(home, ignore_errors=True)
+@pytest.fixture(scope="session")
+def shared(postgres_home: Path) -> Server:
+    return Server(str(postgres_home))
 
 
 @pytest.fixture(scope="session")
-def shared() -> Iterator[Server]:
-    home = Path("/tmp") / f"bf-{os.environ.get('PYTEST_XDIST_TESTRUNUID', str(os.getpid()))[:12]}"  # a short path
-    yield Server(str(home))
+def own_home() -> Iterator[Path]:
+    home = Path("/tmp") / f"bf-{uuid.uuid4().hex[:8]}"
+    yield home
     clean_up(home)
 
 
 @pytest.fixture
-def own() -> Iterator[Server]:
-    """A server of the test's own, which it may stop."""
-    home = Path("/tmp") / f"bf-{uuid.uuid4().hex[:8]}"
-    yield Server(str(home))
-    clean_up(home)
+def own(own_home: Path) -> Iterator[Server]:
+    """A server of the test's own, which it may stop; it is stopped before the next test has it."""
+    yield Server(str(own_home))
+    if server.url_in_use(own_home):
+        server._stop(own_home, "immediate")
+    server.stop(own_home)
 
 
 @pytest.fixture

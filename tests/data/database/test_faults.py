@@ -213,6 +213,7 @@ def test_no_server_at_the_url(monkeypatch: pytest.MonkeyPatch):
 
 def test_a_wrong_password_is_refused_at_once_and_not_shown(own: Server, monkeypatch: pytest.MonkeyPatch):
     url = own.url
+    own.execute("DROP ROLE IF EXISTS guest")
     own.execute("CREATE ROLE guest LOGIN PASSWORD 'right'")
     rules = server.home_directory(own.home) / "data" / "pg_hba.conf"
     rules.write_text("local all guest scram-sha-256\n" + rules.read_text())
@@ -221,7 +222,13 @@ def test_a_wrong_password_is_refused_at_once_and_not_shown(own: Server, monkeypa
     with pytest.raises(ConfigError, match="refuses the login") as error:
         db.list_datasets(url.replace("postgres@", "guest:wrong@"))
     assert "wrong" not in str(error.value)
-    assert db.list_datasets(url.replace("postgres@", "guest:right@")) == []
+    with connection.Database.at(url.replace("postgres@", "guest:right@")).session() as guest:
+        assert guest.execute("SELECT current_user").fetchone() == ("guest",)
+    with (
+        pytest.raises(ConfigError, match="does not allow it"),
+        connection.Database.at(url.replace("postgres@", "guest:right@")).session() as guest,
+    ):
+        guest.execute("SELECT * FROM pg_authid")
     with pytest.raises(ConfigError, match="has no database 'nope'"):
         db.list_datasets(url.replace("/postgres?", "/nope?"))
 

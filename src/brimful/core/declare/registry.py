@@ -20,6 +20,7 @@ from .result import Result
 GROUP = "brimful.workloads"
 
 WORKLOADS: dict[str, str] = {
+    "data": "brimful.datasets.workload",
     "gp": "brimful.gp.workload",
     "gpcm": "brimful.gpcm.workload",
     "locate": "brimful.locate.workload",

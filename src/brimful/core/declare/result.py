@@ -117,8 +117,19 @@ def measured(device: torch.device) -> Iterator[dict[str, Any]]:
 
 
 def format_summary(summary: Mapping[str, Any]) -> str:
-    """A summary as a table for people."""
-    return format_table(_rows(summary))
+    """A summary as a table for people; a list of mappings is a table of its own."""
+    tables = {key: value for key, value in summary.items() if _is_table(value)}
+    rest = format_table(_rows({key: value for key, value in summary.items() if key not in tables}))
+    return "\n\n".join([*(_format_mappings(rows) for rows in tables.values()), rest])
+
+
+def _is_table(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and all(isinstance(row, Mapping) for row in value)
+
+
+def _format_mappings(rows: list[Mapping[str, Any]]) -> str:
+    header = tuple(name for name, _ in _rows(rows[0]))
+    return format_table([tuple(text for _, text in _rows(row)) for row in rows], header=header)
 
 
 def _rows(summary: Mapping[str, Any]) -> list[tuple[str, str]]:

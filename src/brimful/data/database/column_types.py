@@ -131,7 +131,7 @@ def row_type(columns: list[Column], numbered: bool = False) -> np.dtype:
     return np.dtype([("count", _COUNT), *number, *(part for column in columns for part in column.part())])
 
 
-def to_rows(columns: list[Column], fields: Fields, start: int) -> np.ndarray:
+def to_rows(columns: list[Column], fields: Fields, start: int) -> Any:
     """Rows in binary format, numbered from `start`."""
     count = len(next(iter(fields.values())))
     rows: Any = np.empty(count, row_type(columns, numbered=True))

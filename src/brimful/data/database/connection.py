@@ -1,6 +1,7 @@
 """Connections to a server: the embedded one or that of a URL; errors in sentences, and retries that end."""
 
 import contextlib
+import os
 import re
 import time
 from collections.abc import Callable, Iterator
@@ -38,9 +39,9 @@ class Database:
 
     @classmethod
     def at(cls, url: Any = None, home: Any = None) -> "Database":
-        """The database of a URL, of another `Database`, or the embedded one."""
-        if isinstance(url, cls):
-            return url
+        """The database of a URL, of `$BRIMFUL_DATABASE_URL` where neither is given, or the embedded one."""
+        if url is None and home is None:
+            url = os.environ.get("BRIMFUL_DATABASE_URL")
         if url is None:
             return cls(home=str(home_directory(home)))
         if not isinstance(url, str) or urlsplit(url).scheme not in ("postgresql", "postgres"):

@@ -146,7 +146,7 @@ def _measure(
         no_nan = not column.dtype.is_floating_point
         null = f"{name} IS NULL" if column.listed or no_nan else "false"
         if column.listed and no_nan:
-            null += f" OR array_position({name}, NULL) IS NOT NULL"
+            null += f" OR (SELECT bool_or(value IS NULL) FROM unnest({name}) AS value)"
         parts.append(f"count(*) FILTER (WHERE {null})")
         parts += [f"min(array_dims({name}))", f"max(array_dims({name}))"] if column.listed else ["''", "''"]
     row = connection.execute(f"SELECT {', '.join(parts)} FROM ({query}) AS query".encode()).fetchone()
