@@ -126,7 +126,7 @@ def simulate_block(scenario: Scenario, seed: int, block: int, sites: Tensor | No
     transmitter, placed = TransmitterPrior.of(plane, up, scenario).sample(stream.uniform(C, prior.NUMBERS))
     power = scenario.power_dbm + scenario.power_sd_db * stream.normal(C)
     shadowing, noise, figure, oscillator = stream.normal(4, C, R)
-    level = power[:, None] - loss_db(plane, transmitter[:, None], scenario)
+    level = power[:, None] - loss_db((plane - transmitter[:, None]).square().sum(-1), scenario)
     level = level + scenario.shadowing_db * shadowing + scenario.level_noise_db * noise
     snr = level - (scenario.noise_floor_dbm + scenario.noise_figure_sd_db * figure)
     heard = up & (snr >= scenario.heard_snr_db)

@@ -1,4 +1,4 @@
-"""Free-space loss. Legend: ... any leading axes, R receivers."""
+"""Free-space loss."""
 
 import math
 
@@ -7,10 +7,11 @@ from torch import Tensor
 
 from .scenario import Scenario
 
-DB = 20 / math.log(10)  # dB per unit of log distance
+DB = 20 / math.log(10)
+"""dB per unit of log distance: what the loss grows by."""
 
 
-def loss_db(receivers: Tensor, transmitter: Tensor, scenario: Scenario) -> Tensor:
-    """Free-space loss between points in a plane (..., 2), in metres; receivers stand higher by the antennas' height."""
-    apart = (receivers - transmitter).square().sum(-1) + scenario.antenna_height_m**2
-    return scenario.loss_at_1_m + DB / 2 * torch.log(apart)
+def loss_db(squared_distance: Tensor, scenario: Scenario) -> Tensor:
+    """Free-space loss over distances in a plane, given squared, in square metres; receivers stand higher by the
+    antennas' height."""
+    return scenario.loss_at_1_m + DB / 2 * torch.log(squared_distance + scenario.antenna_height_m**2)
