@@ -29,6 +29,7 @@ class StoppingOptions:
     epochs: int | None = option(None, help="passes over the training data", ge=1)
     steps: int | None = option(None, help="optimizer steps after which training ends, in mid-epoch if need be", ge=1)
     patience: int | None = option(None, help="epochs without improvement after which training stops early", ge=1)
+    min_delta: float = option(0.0, help="least improvement that patience counts as one", ge=0)
 
 
 @dataclass(frozen=True, kw_only=True)

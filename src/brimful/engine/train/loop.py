@@ -128,7 +128,13 @@ class TrainLoop:
             return
         self._model.train()
         started = time.monotonic() - state.sums.seconds
-        for batch in self._loader.epoch(state.epoch):
+        batches_ahead = iter(self._loader.epoch(state.epoch))
+        while True:
+            asked = time.monotonic()
+            batch = next(batches_ahead, None)
+            if batch is None:
+                break
+            state.sums.data_seconds += time.monotonic() - asked
             self._begin_step()
             seed = rng.derive_seed(config.seed, rng.STEP, state.step, self._group.rank)
             row = self._take_step(batch, seed)
@@ -214,7 +220,8 @@ class TrainLoop:
         values = self._evaluate()
         improved = self._update_best(values)
         seconds = state.sums.seconds
-        state.history.append({"epoch": state.epoch + 1, "step": state.step, **values, "seconds": seconds})
+        times = {"seconds": seconds, "data_seconds": state.sums.data_seconds}
+        state.history.append({"epoch": state.epoch + 1, "step": state.step, **values, **times})
         number, state.sums = state.epoch + 1, EpochSums()
         if state.batch >= len(self._loader):
             state.epoch, state.batch = number, 0
@@ -266,10 +273,13 @@ class TrainLoop:
             state.plateau = self._schedule.after(state.plateau, value, config.lower)
         sign = 1 if config.lower else -1
         improved = not math.isnan(value) and (state.best is None or sign * value < sign * state.best)
-        if improved:
-            state.best, state.best_epoch, state.epochs_since_best = value, len(state.history), 0
+        before = state.best_that_counted
+        if improved and (before is None or sign * value < sign * before - config.min_delta):
+            state.best_that_counted, state.epochs_since_best = value, 0
         else:
             state.epochs_since_best += 1
+        if improved:
+            state.best, state.best_epoch = value, len(state.history)
         return improved
 
     # Checkpoints.

@@ -75,7 +75,7 @@ def generate(
 
 def _accepted(scenario: Scenario, seed: int, ahead: int) -> Iterator[Recordings]:
     """The recordings of block after block, so many of which are made at a time."""
-    sites = fixed_sites(scenario, seed) if scenario.sites == "fixed" else None
+    sites = fixed_sites(scenario) if scenario.sites == "fixed" else None
     number, empty = 0, 0
     with ThreadPoolExecutor(torch.get_num_threads()) as threads:
         while True:
@@ -92,11 +92,11 @@ def _accepted(scenario: Scenario, seed: int, ahead: int) -> Iterator[Recordings]
             number += ahead
 
 
-def fixed_sites(scenario: Scenario, seed: int) -> Tensor:
+def fixed_sites(scenario: Scenario) -> Tensor:
     """The sites (R, 2) of fixed receivers, as latitude and longitude: one per ring of equal area, turned by the golden
     angle from one to the next and moved at random, so that no region is left without."""
     R = scenario.receivers
-    stream = _Stream.of(seed, _SITES)
+    stream = _Stream.of(scenario.site_seed, _SITES)
     radial, angle = stream.uniform(2, R)
     golden = 2.399963229728653  # radians: what sunflowers turn by from seed to seed
     turn = golden * (torch.arange(R, dtype=torch.float64) + angle - 0.5) + 2 * torch.pi * stream.uniform(1)

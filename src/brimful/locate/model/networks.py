@@ -102,7 +102,7 @@ class AttentionLayer(nn.Module):
 
 
 def pool(state: Tensor, mask: Tensor) -> Tensor:
-    """(N, 4 W): mean, maximum and deviation over the receivers that take part, and their share of the most there can be."""
+    """(N, 4 W): mean, maximum and deviation over the receivers that take part, and their share of 15."""
     there = mask[..., None].to(state.dtype)
     count = there.sum(1).clamp(min=1)
     mean = (state * there).sum(1) / count

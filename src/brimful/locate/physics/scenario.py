@@ -30,6 +30,7 @@ class Scenario:
     sites: str = option(
         "fixed", help="whether receivers are at the same sites in all recordings, or at random ones", choices=SITES
     )
+    site_seed: int = option(0, help="seed of the places of fixed receivers", ge=0)
     availability: float = option(0.9, help="share of the time that a receiver is up", gt=0, le=1)
     latitude: float = option(45.0, help="latitude of the region's center", ge=-90, le=90)
     longitude: float = option(8.0, help="longitude of the region's center", ge=-180, le=180)

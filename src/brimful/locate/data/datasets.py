@@ -1,0 +1,88 @@
+"""What is trained and evaluated on: recordings of several datasets, without those that cannot be located."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ...core.base.errors import InputError
+from ..physics.scenario import Scenario
+from .files import Dataset, from_long_table, read
+from .recordings import MEANING, Fault, Recordings
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Selected:
+    """Recordings that can be located and whose transmitter is known.
+
+    Attributes:
+        name: of the datasets.
+        recordings: those that were not left out.
+        scenario: that all of them come from; None where there are several, or none is known.
+        left_out: why, and how many.
+    """
+
+    name: str
+    recordings: Recordings
+    scenario: Scenario | None
+    left_out: dict[str, int]
+
+
+def load(sources: Any) -> list[Dataset]:
+    """Datasets from paths, `Dataset`s, `Recordings` or tables; one of them, or several.
+
+    Raises:
+        InputError: there is none of that name.
+    """
+    many = sources if isinstance(sources, list | tuple) else [sources]
+    if not many:
+        raise InputError("dataset_ids is empty; name a file of `brimful locate generate`, or of your own recordings")
+    return [_load(source) for source in many]
+
+
+def _load(source: Any) -> Dataset:
+    if isinstance(source, Dataset):
+        return source
+    if isinstance(source, Recordings):
+        return Dataset("recordings", source)
+    if hasattr(source, "__arrow_c_stream__"):
+        import pyarrow as pa
+
+        return Dataset("table", from_long_table(pa.table(source)))
+    if Path(source).suffix == "":
+        raise InputError(f"there is no dataset {str(source)!r}; name a .parquet or .csv file")
+    return read(source)
+
+
+def select(datasets: Sequence[Dataset], min_snr_db: float, max_gdop: float) -> Selected:
+    """The recordings of datasets that can be located, are loud enough, and well placed."""
+    recordings = Recordings.concatenate([dataset.recordings for dataset in datasets])
+    known = recordings.transmitter.isfinite().all(1)
+    faults = recordings.faults()
+    reasons = {MEANING[fault]: faults == int(fault) for fault in Fault if fault is not Fault.NONE}
+    reasons["the transmitter's position is not known"] = ~known
+    reasons[f"the mean snr is below {min_snr_db} dB"] = ~(recordings.mean_snr_db >= min_snr_db)
+    reasons[f"the GDOP is above {max_gdop}"] = ~(recordings.gdop <= max_gdop)
+    left_out, keep = _first_reasons(reasons, len(recordings))
+    name = ", ".join(dataset.name for dataset in datasets)
+    if not bool(keep.any()):
+        raise InputError(
+            f"{name}: none of {len(recordings)} recordings can be used: "
+            + "; ".join(f"{count} because {reason}" for reason, count in left_out.items())
+            + ". Give others, or looser limits"
+        )
+    scenarios = {dataset.scenario for dataset in datasets}
+    return Selected(name, recordings.select(keep), scenarios.pop() if len(scenarios) == 1 else None, left_out)
+
+
+def _first_reasons(reasons: dict[str, Tensor], count: int) -> tuple[dict[str, int], Tensor]:
+    """How many are left out for each reason, by the first that holds, and which are kept."""
+    keep, left_out = torch.ones(count, dtype=torch.bool), {}
+    for reason, wrong in reasons.items():
+        if number := int((wrong & keep).sum()):
+            left_out[reason] = number
+        keep &= ~wrong
+    return left_out, keep
