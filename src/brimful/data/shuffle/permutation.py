@@ -14,20 +14,20 @@ ORDER, BUCKETS, TRANSFORM, SPLIT, CHUNKS, STEPS = range(6)
 """What the random numbers are for."""
 
 
-def permutation(samples: int, seed: int, epoch: int) -> np.ndarray:
-    """The numbers 0 to `samples - 1`, in the order of an epoch.
+def permutation(samples: int, seed: int, epoch: int, shard: int = 0) -> np.ndarray:
+    """The numbers 0 to `samples - 1`, in the order of an epoch; each shard has another.
 
     Example:
         >>> permutation(5, seed=0, epoch=0)
         array([0, 2, 1, 4, 3])
     """
-    return shuffled(samples, Stream(seed, epoch, ORDER))
+    return shuffled(samples, Stream(seed, epoch, ORDER, shard))
 
 
-def permutation_on(device: torch.device, samples: int, seed: int, epoch: int) -> Tensor:
+def permutation_on(device: torch.device, samples: int, seed: int, epoch: int, shard: int = 0) -> Tensor:
     """The same, made on a device, without waiting for it."""
     low = low_bits(samples)
-    keys = Stream(seed, epoch, ORDER).sort_keys_on(device, samples, low)
+    keys = Stream(seed, epoch, ORDER, shard).sort_keys_on(device, samples, low)
     return torch.sort(keys).values.bitwise_and_(low)
 
 

@@ -28,17 +28,14 @@ class WindowShuffle:
         seed: of all random numbers.
         chunk_rows: samples of a chunk.
         window: chunks within which rows are shuffled; as many as there are, or more, for the full shuffle.
+        shard: which of several such orders, for the same seed.
     """
 
     samples: int
     seed: int
     chunk_rows: int
     window: int
-
-    @classmethod
-    def full(cls, samples: int, seed: int) -> "WindowShuffle":
-        """All samples in one window."""
-        return cls(samples, seed, max(1, samples), 1)
+    shard: int = 0
 
     @property
     def chunks(self) -> int:
@@ -60,7 +57,7 @@ class WindowShuffle:
 
     def of(self, epoch: int) -> np.ndarray:
         """The samples' numbers in the order of an epoch."""
-        order = permutation(self.samples, self.seed, epoch)
+        order = permutation(self.samples, self.seed, epoch, self.shard)
         if self.whole:
             return order
         steps = self._steps(epoch).astype(np.uint16 if self.steps <= 1 << 16 else np.int64)  # 16 bits are sorted faster
@@ -68,10 +65,10 @@ class WindowShuffle:
 
     def of_on(self, device: torch.device, epoch: int) -> Tensor:
         """The same, made on a device, without waiting for it."""
-        order = permutation_on(device, self.samples, self.seed, epoch)
+        order = permutation_on(device, self.samples, self.seed, epoch, self.shard)
         if self.whole:
             return order
-        random = (Stream(self.seed, epoch, STEPS).words_on(device, self.samples) >> 32) & 0xFFFFFFFF
+        random = (self._stream(epoch, STEPS).words_on(device, self.samples) >> 32) & 0xFFFFFFFF
         first, count = self._spans(epoch)
         spans = torch.from_numpy(np.stack([first, count], 1)).to(device, non_blocking=True)
         spans = spans[torch.arange(self.samples, device=device) // self.chunk_rows]
@@ -80,7 +77,7 @@ class WindowShuffle:
 
     def chunk_order(self, epoch: int) -> np.ndarray:
         """(K,) the chunks in the order in which they are read."""
-        return shuffled(self.chunks, Stream(self.seed, epoch, CHUNKS))
+        return shuffled(self.chunks, self._stream(epoch, CHUNKS))
 
     def rows(self, chunk: int) -> tuple[int, int]:
         """The first sample of a chunk, and the one after its last."""
@@ -92,11 +89,14 @@ class WindowShuffle:
         if self.whole:
             return np.zeros(stop - start, np.int64)
         first, count = self._span(np.array(place))
-        return first + _scaled(Stream(self.seed, epoch, STEPS).words(stop - start, start), count)
+        return first + _scaled(self._stream(epoch, STEPS).words(stop - start, start), count)
 
     def chunk_keys(self, epoch: int, chunk: int) -> np.ndarray:
         """By what the rows of a chunk are sorted among those of their step."""
-        return sort_keys(Stream(self.seed, epoch, ORDER), self.samples, *self.rows(chunk))
+        return sort_keys(self._stream(epoch, ORDER), self.samples, *self.rows(chunk))
+
+    def _stream(self, epoch: int, use: int) -> Stream:
+        return Stream(self.seed, epoch, use, self.shard)
 
     def _span(self, place: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The first step of the chunk at a place, and how many it has."""
@@ -111,7 +111,7 @@ class WindowShuffle:
 
     def _steps(self, epoch: int) -> np.ndarray:
         first, count = (np.repeat(part, self.chunk_rows)[: self.samples] for part in self._spans(epoch))
-        return first + _scaled(Stream(self.seed, epoch, STEPS).words(self.samples), count)
+        return first + _scaled(self._stream(epoch, STEPS).words(self.samples), count)
 
 
 def _scaled(words: np.ndarray, count: np.ndarray) -> np.ndarray:

@@ -60,7 +60,7 @@ class TrainLoop:
         config, loader = task.config, prepared.loader
         self._task, self._config, self._prepared, self._loader = task, config, prepared, loader
         self._group, self._events, self._stop, self._peak = group, events, stop, peak
-        self._device = loader.device
+        self._device, loader.warn = loader.device, self._warn
         self._read_every = 1 if self._device.type == "cpu" else config.log_every
         self.state = TrainState(micro_batches=prepared.micro_batches)
         self.epochs, self.steps = config.planned(len(loader))
@@ -94,6 +94,7 @@ class TrainLoop:
             average=self._average,
             scale=scale,
             trim=prepared.trims,
+            free=loader.step_down,
         )
         self._take_step = GraphedStep(self.step, self._warn) if config.graph else self.step
         self._evaluator = None

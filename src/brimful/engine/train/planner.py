@@ -18,7 +18,7 @@ from ...core.memory.plan import Candidate, Parts, Plan, Rejected, choose
 from ...core.memory.probe import peak_bytes, probe
 from ...data import loader as make_loader
 from ...data.loader import Loader
-from ...data.residency import TIERS
+from ...data.residency import TIERS, TierOptions
 from ..distributed.collectives import Group, calls_in_lockstep
 from .config import TrainConfig
 from .optim import optimizers
@@ -29,8 +29,9 @@ from .step.precision import Precision, resolve
 from .step.recompute import recomputable, recomputing
 from .task import TrainTask
 
-# Expected time, relative to the device tier in one micro-batch: of the pinned tier, per micro-batch, of recomputing.
-_PINNED, _PER_MICRO_BATCH, _RECOMPUTING = 1.2, 0.05, 10.0
+# Expected time, relative to the device tier in one micro-batch: of each tier, per micro-batch, of recomputing.
+_TIER: dict[str | None, float] = dict(zip(TIERS, (1.0, 1.2, 1.5), strict=True))
+_PER_MICRO_BATCH, _RECOMPUTING = 0.05, 10.0
 
 _KEPT = 0.6  # of the gradients, once they are freed: what the C library keeps of them on a CPU
 _LARGE = 4_000_000  # bytes of gradients from which that matters
@@ -164,7 +165,7 @@ def _candidate(
 ) -> Candidate:
     room = cost.capacity(limit)
     micro_batches = 1 if room >= count else count if room < 1 else -(-count // int(room))
-    slowness = _PINNED if loader.plan.tier == "pinned" else 1.0
+    slowness = _TIER[loader.plan.tier]
     return Candidate(
         strategy=f"{loader.plan.tier} tier" + (", recomputing" if recompute else ""),
         cost=cost,
@@ -194,7 +195,7 @@ def _validation_loader(task: TrainTask, device: torch.device, reserve: int) -> L
     if task.valid is None or isinstance(task.valid, Loader):
         return task.valid
     options: dict[str, Any] = {name: value for name, value in config.loader.items() if name in _SHARED}
-    options |= {"device": device, "budget": config.budget, "reserve": reserve}
+    options |= {"device": device, "budget": config.budget, "reserve": reserve, "preload_to_gpu": config.preload_to_gpu}
     return make_loader(task.valid, batch_size=config.batch_size or 1024, shuffle=False, **options)
 
 
@@ -205,7 +206,12 @@ def _loaders(task: TrainTask, device: torch.device, group: Group) -> tuple[list[
     config = task.config
     assert config.batch_size is not None
     loaders, rejected, failed = [], [], None
-    for tier in TIERS if config.tier == "auto" else (config.tier,):
+    options = TierOptions(config.tier, config.preload_to_gpu)
+    for tier in TIERS:
+        if options.unwanted(tier) is not None:
+            continue
+        if tier == "window" and config.tier == "auto" and loaders and "window" not in config.loader:
+            continue  # all samples are shuffled wherever they fit
         try:
             loaders.append(
                 make_loader(
