@@ -31,8 +31,10 @@ class Resident:
         self._device, self._order, self._part = device, reading.order, (reading.rank, reading.ranks)
         self._fill, self._pack, self._clock = reading.fill, rows.pack, reading.clock
         self._lengths = {name: field.lengths for name, field in rows.fields.items()}
-        whole = rows.whole(device) if rows.ready(device) else None
-        start, stop = (0, len(rows)) if whole is not None else self._order.rows_of(*self._part)
+        start, stop = self._order.rows_of(*self._part)
+        if rows.ready(device):
+            start, stop = 0, len(rows)
+        whole = rows.whole(device) if (start, stop) == (0, len(rows)) else None
         self._start = start  # the sample that is the first row here
         self._columns: Fields = whole or load(rows, start, stop, device, reading.workers)
         self._spans = {
