@@ -38,7 +38,7 @@ from brimful.core.memory.monitor import Sampler
 from brimful.core.runs.events import Sampled
 from brimful.locate.data.features import Scaling
 from brimful.locate.evaluation.compare import compare
-from brimful.locate.model.networks import NetworkConfig, loss
+from brimful.locate.model.networks import LocationNetwork, NetworkConfig, loss
 from brimful.locate.physics.scenario import Scenario
 
 NETWORKS: dict[str, dict[str, Any]] = {
@@ -136,7 +136,7 @@ _USE = ("steps_per_second", "utilisation", "watts", "stall_share")
 
 def _network(settings: dict[str, Any], device: torch.device) -> nn.Module:
     torch.manual_seed(0)
-    return NetworkConfig(**settings).build().to(device)
+    return LocationNetwork(NetworkConfig(**settings)).to(device)
 
 
 def _loop(

@@ -8,8 +8,7 @@ from pathlib import Path
 
 from ..core.declare.config import DeviceOptions, OutOptions, SeedOptions, TrainedModelOptions, option, options_of
 from ..engine.train.config import TrainOptions
-from .model.gaussian import COVARIANCES
-from .model.networks import NETWORKS, NetworkConfig
+from .model.networks import NetworkConfig
 from .physics.scenario import Scenario
 
 ACCELERATORS = ("auto", "cpu", "gpu", "cuda")
@@ -44,20 +43,7 @@ class DatasetOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class NetworkOptions:
-    """The network."""
-
-    network: str = option("large", help="the default network, or the seed's small one", choices=NETWORKS)
-    covariance: str = option(
-        "full", help="uncertainty: a whole covariance, or one variance in all directions", choices=tuple(COVARIANCES)
-    )
-    dropout_rate: float = option(0.2, help="dropout before the last layer", ge=0, lt=1, aliases=("dropout",))
-    width: int = option(128, help="width of the large network", ge=4, le=1024)
-    layers: int = option(3, help="layers of the large network", ge=1, le=16)
-
-
-@dataclass(frozen=True, kw_only=True)
-class TrainConfig(DatasetOptions, NetworkOptions, TrainOptions, SeedOptions, DeviceOptions, OutOptions):
+class TrainConfig(DatasetOptions, NetworkConfig, TrainOptions, SeedOptions, DeviceOptions, OutOptions):
     """The options of `locate train` and `locate.train`."""
 
     epochs: int = 100
@@ -95,7 +81,7 @@ class TrainConfig(DatasetOptions, NetworkOptions, TrainOptions, SeedOptions, Dev
         return "cpu" if self.accelerator == "cpu" else "cuda"
 
     def network_config(self) -> NetworkConfig:
-        return NetworkConfig(**options_of(self, NetworkOptions))
+        return NetworkConfig(**options_of(self, NetworkConfig))
 
 
 @dataclass(frozen=True, kw_only=True)

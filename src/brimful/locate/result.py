@@ -4,7 +4,7 @@ Legend: N recordings, R receivers.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, Self
 
 import pyarrow as pa
@@ -105,6 +105,10 @@ class LocateResult(Result):
     settings: dict[str, Any]
     device_use: DeviceUse
     left_out: dict[str, int]
+
+    def with_held_out(self, held_out: HeldOut) -> Self:
+        """The same, with other held-out recordings."""
+        return replace(self, held_out=held_out)
 
     @property
     def parameters(self) -> int:

@@ -21,7 +21,7 @@ from .data.features import FEATURES, Scaling
 from .data.receiver_set import ReceiverSet, sites_tensor
 from .device_use import DeviceUse
 from .evaluation.metrics import LocationScores
-from .model.networks import NetworkConfig
+from .model.networks import LocationNetwork, NetworkConfig
 from .physics.scenario import Scenario
 from .result import HeldOut, LocateResult
 
@@ -66,7 +66,7 @@ def load(folder: str | Path) -> LocateResult:
     stored = model_store.load(folder, kind=KIND, version=VERSION, command="brimful locate train")
     meta = stored.meta
     try:
-        model = NetworkConfig(**meta["network"]).build()
+        model = LocationNetwork(NetworkConfig(**meta["network"]))
         model.load_state_dict(stored.tensors("weights") or {})
         scaling = Scaling(**{name: _tuple(value) for name, value in meta["scaling"].items()})
         seen = stored.table("device-use", optional=True)

@@ -23,12 +23,14 @@ class Selected:
         recordings: those that were not left out.
         scenario: that all of them come from; None where there are several, or none is known.
         left_out: why, and how many.
+        seeds: of generated datasets.
     """
 
     name: str
     recordings: Recordings
     scenario: Scenario | None
     left_out: dict[str, int]
+    seeds: tuple[int, ...] = ()
 
 
 def load(sources: Any) -> list[Dataset]:
@@ -75,7 +77,9 @@ def select(datasets: Sequence[Dataset], min_snr_db: float, max_gdop: float) -> S
             + ". Give others, or looser limits"
         )
     scenarios = {dataset.scenario for dataset in datasets}
-    return Selected(name, recordings.select(keep), scenarios.pop() if len(scenarios) == 1 else None, left_out)
+    seeds = tuple(dataset.seed for dataset in datasets if dataset.seed is not None)
+    scenario = scenarios.pop() if len(scenarios) == 1 else None
+    return Selected(name, recordings.select(keep), scenario, left_out, seeds)
 
 
 def _first_reasons(reasons: dict[str, Tensor], count: int) -> tuple[dict[str, int], Tensor]:

@@ -54,6 +54,16 @@ class Comparison:
             "p68_over_posterior": self.ratio("p68_m"),
         }
 
+    def flat_values(self) -> dict[str, Any]:
+        """As JSON values on one level: `posterior_rmse_m`, `network_coverage_share`."""
+        flat: dict[str, Any] = {}
+        for name, scores in self.scores.items():
+            for metric, value in scores.values().items():
+                key = f"{name}_{metric}".replace(" ", "_")
+                flat[f"{key}_share" if metric == "coverage" else key] = value
+        rest = {name: value for name, value in self.values().items() if not isinstance(value, dict)}
+        return flat | rest
+
     def __str__(self) -> str:
         rows = [(name, *_cells(scores)) for name, scores in self.scores.items()]
         if self.cramer_rao_m is not None:
@@ -62,8 +72,9 @@ class Comparison:
 
 
 def _cells(scores: LocationScores) -> list[str]:
-    values = scores.values()
-    return [f"{value:,.0f}" if name != "coverage" else f"{value:.1%}" for name in _COLUMNS if (value := values[name])]
+    values = {name: scores.values()[name] for name in _COLUMNS}
+    formats = {name: "{:.1%}" if name == "coverage" else "{:,.0f}" for name in _COLUMNS}
+    return ["" if value is None else formats[name].format(value) for name, value in values.items()]
 
 
 def compare(

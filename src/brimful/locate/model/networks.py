@@ -17,6 +17,8 @@ import torch
 from torch import Tensor, nn
 
 from ...core.base.errors import ConfigError
+from ...core.declare.config import option
+from ...core.memory.cost import Cost
 from ..data.features import FEATURES
 from ..physics.scenario import MOST_RECEIVERS
 from .gaussian import COVARIANCES, PlaneGaussian
@@ -24,29 +26,21 @@ from .gaussian import COVARIANCES, PlaneGaussian
 NETWORKS = ("large", "small")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class NetworkConfig:
-    """What decides a network's form.
+    """The form of a network, and its options on the command line."""
 
-    Attributes:
-        network: "small" or "large".
-        covariance: "full" or "single".
-        dropout_rate: of the layers after pooling.
-        width, layers: of the large network.
-    """
-
-    network: str = "large"
-    covariance: str = "full"
-    dropout_rate: float = 0.2
-    width: int = 128
-    layers: int = 3
+    network: str = option("large", help="the default network, or the seed's small one", choices=NETWORKS)
+    covariance: str = option(
+        "full", help="uncertainty: a whole covariance, or one variance in all directions", choices=tuple(COVARIANCES)
+    )
+    dropout_rate: float = option(0.2, help="dropout before the last layer", ge=0, lt=1, aliases=("dropout",))
+    width: int = option(128, help="width of the large network", ge=4, le=1024)
+    layers: int = option(3, help="layers of the large network", ge=1, le=16)
 
     def __post_init__(self) -> None:
         if self.width % 4:
             raise ConfigError(f"width is {self.width}; it must be a multiple of 4, the number of attention heads")
-
-    def build(self) -> "LocationNetwork":
-        return LocationNetwork(self)
 
 
 class LocationNetwork(nn.Module):
@@ -116,3 +110,11 @@ def loss(model: nn.Module, batch: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
     """The negative log-likelihood of the targets, summed, and their number."""
     lost = PlaneGaussian.of(model(batch["features"], batch["mask"])).negative_log_likelihood(batch["target"])
     return lost.sum(), lost.new_full((), len(lost))
+
+
+def step_cost(model: LocationNetwork, receivers: int) -> Cost:
+    """Bytes of forward and backward by the number of samples, by a rough formula: gradients, and what the layers save
+    for the backward pass."""
+    weights = sum(parameter.numel() for parameter in model.parameters())
+    width, layers = model.head[0].in_features // 4, len(model.layers)
+    return Cost(8 * weights, 4 * receivers * (width * (4 + 16 * layers) + 3 * 4 * receivers * layers))

@@ -78,7 +78,7 @@ def set_up(selected: Selected, config: TrainConfig) -> TrainingSetup:
     scaling = Scaling.of(train)
     with torch.random.fork_rng([]):
         torch.manual_seed(config.seed)
-        model = config.network_config().build()
+        model = LocationNetwork(config.network_config())
     batch_size = min(config.batch_size, len(train))
     steps = config.epochs * -(-len(train) // batch_size)
     warmup = config.warmup or min(config.warmup_epochs / config.epochs, 0.5) * steps
@@ -156,7 +156,7 @@ def fit(
         held_out=held_out.first(store.HELD_OUT),
         history=trained.history,
         best_epoch=int((trained.best or trained.history[-1])["epoch"]) - 1,
-        settings=settings_of(config) | {"dataset_ids": selected.name},
+        settings=settings_of(config) | {"dataset_ids": selected.name, "dataset_seeds": list(selected.seeds)},
         device_use=recorder.result(trained.history),
         left_out=selected.left_out,
         plan=trained.plan,
