@@ -16,7 +16,7 @@ class DeviceUse:
 
     Attributes:
         steps_per_second: of optimizer steps, in the time of steps alone.
-        stall_share: the share of that time that passed until batches were there.
+        stall_share: the share of that time without a batch, by the device's clock on CUDA, by the loop's on a CPU.
         utilisation: the share of time that the device had work, by NVML; None where it is not known.
         watts: its power, likewise.
         samples: one row per look at the device: seconds, used bytes, utilisation, watts.

@@ -129,13 +129,7 @@ class TrainLoop:
             return
         self._model.train()
         started = time.monotonic() - state.sums.seconds
-        batches_ahead = iter(self._loader.epoch(state.epoch))
-        while True:
-            asked = time.monotonic()
-            batch = next(batches_ahead, None)
-            if batch is None:
-                break
-            state.sums.data_seconds += time.monotonic() - asked
+        for batch in self._loader.epoch(state.epoch):
             self._begin_step()
             seed = rng.derive_seed(config.seed, rng.STEP, state.step, self._group.rank)
             row = self._take_step(batch, seed)
@@ -152,11 +146,13 @@ class TrainLoop:
             if state.batch < batches:
                 # Ranks agree by the step, which is the same on all: the first one's rows are also read for checkpoints.
                 if (self._group.ranks == 1 or state.step % self._read_every == 0) and self._stop_requested():
+                    state.sums.data_seconds += self._loader.stall.waited
                     self._save()
                     raise StopRequested
                 if self._checkpoint_due():
                     self._save()
         self._read_rows()
+        state.sums.data_seconds += self._loader.stall.waited
 
     def _begin_step(self) -> None:
         """The learning rate of the step to come, and the decay of the average."""

@@ -11,8 +11,7 @@ from .optim.schedules import PlateauState
 
 @dataclass(slots=True)
 class EpochSums:
-    """Sums over the steps of the current epoch, so far; `data_seconds` are those that passed until batches were
-    there."""
+    """Sums over the steps of the current epoch, so far; `data_seconds` are those in which there was no batch."""
 
     total: float = 0.0
     weight: float = 0.0

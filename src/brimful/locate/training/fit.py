@@ -85,7 +85,7 @@ def set_up(selected: Selected, config: TrainConfig) -> TrainingSetup:
     settings = config.train_options() | {
         "batch_size": batch_size,
         "warmup": float(round(warmup)) if warmup >= 1 else 0.0,
-        "tier": "auto" if config.preload_to_gpu else "pinned",
+        "preload_to_gpu": None if config.preload_to_gpu else False,
         "loader": {"num_workers": config.num_workers},
         "seed": config.seed,
         "name": NAME,
