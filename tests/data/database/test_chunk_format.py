@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from brimful import InputError
 from brimful.data.database import chunk_format
 from brimful.data.database.column_types import HEADER, ROW, TRAILER, columns_of, from_rows, row_type, to_rows
+from brimful.data.database.xxhash import xxh64
 from brimful.data.dataset import Field, Fields
 
 DTYPES = [
@@ -103,6 +104,30 @@ def test_regrouped_rows_are_the_same_rows(sizes: list[int], size: int):
     assert [number for part in regrouped for number in part] == list(range(sum(sizes)))
     assert all(len(part) == size for part in regrouped[:-1])
     assert all(1 <= len(part) <= size for part in regrouped)
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        (b"", 0xEF46DB3751D8E999),
+        (b"a", 0xD24EC4F1A98C6E5B),
+        (b"abc", 0x44BC2CF5AD770999),
+        (b"Nobody inspects the spammish repetition", 0xFBCEA83C8A378BF1),
+    ],
+)
+def test_the_checksum_is_xxh64(content: bytes, expected: int):
+    assert xxh64(content) == expected
+    assert chunk_format.checksum(content) % 2**64 == expected
+
+
+@given(content=st.binary(min_size=1, max_size=100), place=st.integers(0, 799))
+def test_a_flipped_bit_or_two_bytes_that_change_places_change_the_checksum(content: bytes, place: int):
+    before = xxh64(content)
+    flipped = bytearray(content)
+    flipped[place // 8 % len(content)] ^= 1 << place % 8
+    assert xxh64(flipped) != before
+    if content[::-1] != content:
+        assert xxh64(content[::-1]) != before
 
 
 def test_a_chunk_has_about_a_megabyte_and_at_least_a_row():

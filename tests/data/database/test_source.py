@@ -155,6 +155,14 @@ def test_datasets_are_listed_and_deleted(shared: Server):
     assert name not in [info.name for info in db.list_datasets(home=shared.home)]
 
 
+def test_connections_end_with_the_dataset(shared: Server):
+    name = shared.put({"x": np.zeros(4)})
+    dataset = shared.open(name)
+    dataset.column("x")
+    del dataset
+    db.delete_dataset(name, home=shared.home)  # nobody reads it
+
+
 def test_reading_is_measured(shared: Server):
     rate = db.bench_dataset(shared.put({"x": np.zeros((100, 1000), np.float32)}), home=shared.home, connections=2)
     assert rate.bytes == 400_000

@@ -5,7 +5,6 @@ stored with every set of chunks; a set of a later format is refused, one of an e
 """
 
 import hashlib
-import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -68,8 +67,10 @@ def decode(fields: Mapping[str, Field], content: Any, rows: int) -> Fields:
 
 
 def checksum(content: Any) -> int:
-    """What a chunk is checked by whenever it is read."""
-    return zlib.crc32(content)
+    """What a chunk is checked by whenever it is read: XXH64, as the signed number that a bigint is."""
+    from .xxhash import xxh64  # compiled when the first chunk is read or written
+
+    return (xxh64(content) ^ 2**63) - 2**63
 
 
 def digest(content: Any) -> bytes:

@@ -10,7 +10,7 @@ import torch
 from ...core.base.errors import InputError
 from ...core.base.formatting import format_bytes
 from ...core.runs import fingerprint
-from ..array_dataset import DeferredDataset
+from ..array_dataset import ArrayDataset, DeferredDataset
 from ..dataset import Field, Fields, chosen
 from . import catalogue, chunk_format
 from .build import build_chunks
@@ -35,7 +35,13 @@ class PostgresDataset(DeferredDataset):
         self.name, self.version = reader.entry.name, reader.chunks.version
         names = chosen(reader.entry.fields, columns, f"dataset {self.name!r}")
         self._last: tuple[int, Fields] | None = None
-        super().__init__({name: reader.entry.fields[name] for name in names}, reader.chunks.rows, self._read_all)
+        super().__init__({name: reader.entry.fields[name] for name in names}, reader.chunks.rows, dict)
+
+    def _open(self) -> ArrayDataset:
+        # Not by the `read` of the base, which would refer back to this: connections end with their last user.
+        if self._arrays is None:
+            self._arrays = ArrayDataset(self._read_all())
+        return self._arrays
 
     def __reduce__(self) -> tuple[Any, ...]:
         return PostgresDataset, (self._reader, self._chosen)
@@ -97,11 +103,15 @@ class PostgresDataset(DeferredDataset):
         return self._read_all(device)  # chunk by chunk; host memory has only those on their way
 
     def _read_all(self, device: torch.device | None = None) -> Fields:
-        columns = {
-            name: torch.empty((len(self), *field.shape), dtype=field.dtype, device=device)
-            for name, field in self.fields.items()
-        }
-        flat = {} if device else {name: part.view(-1).view(torch.uint8).numpy() for name, part in columns.items()}
+        flat: dict[str, np.ndarray] = {}
+        columns: Fields = {}
+        for name, field in self.fields.items():
+            shape = (len(self), *field.shape)
+            if device is not None:
+                columns[name] = torch.empty(shape, dtype=field.dtype, device=device)
+            else:  # NumPy asks for large pages, which are there at a fraction of the cost
+                flat[name] = np.empty(len(self) * field.unit_bytes, np.uint8)
+                columns[name] = torch.from_numpy(flat[name]).view(field.dtype).reshape(shape)
 
         def to_host(chunk: int, content: memoryview, rows: int) -> None:
             received = np.frombuffer(content, np.uint8)
