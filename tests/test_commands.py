@@ -42,7 +42,8 @@ TINY: dict[tuple[str, str], list[dict[str, Any]]] = {
     ],
     ("gpcm", "predict"): [{"directory": "gpcm", "data": "answers.csv", "out": "gpcm.csv", "device": "cpu"}],
     ("gpcm", "report"): [{"directory": "gpcm", "out": "report"}],
-    ("locate", "generate"): [{"samples": 60, "name": "sixty", "out": "made.parquet"}],
+    ("locate", "generate"): [{"samples": 60, "out": "made.parquet"}, {"samples": 10, "name": "locate-ten"}],
+    ("locate", "import"): [{"file": "made.parquet", "name": "locate-sixty"}],
     ("locate", "train"): [
         {"dataset_ids": "made.parquet", "network": "small", "epochs": 2, "batch_size": 16, "out": "locate"},
         {"dataset": "made.parquet", "epochs": 1, "accelerator": "cpu", "width": 8, "layers": 1},

@@ -2,6 +2,7 @@
 
 import functools
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,14 +20,14 @@ from ..core.runs.context import RunContext
 from ..core.runs.events import BatchDone, Started
 from ..core.runs.files import write_atomic
 from ..engine.train import plan_train as plan_model
-from .data.datasets import load as load_datasets
-from .data.datasets import select
 from .data.features import sample_bytes
-from .data.files import Dataset, write
+from .data.files import Dataset, read, write
 from .data.synthetic import generate
+from .datasets import load as load_datasets
+from .datasets import select
 from .evaluate import evaluate
 from .model.networks import loss, step_cost
-from .options import EvaluateConfig, GenerateConfig, PredictConfig, TrainConfig
+from .options import EvaluateConfig, GenerateConfig, ImportConfig, PredictConfig, TrainConfig
 from .report import report
 from .store import load
 from .training.fit import set_up, training_data
@@ -36,7 +37,9 @@ _WRITERS: dict[str, Callable[..., None]] = {".parquet": pq.write_table, ".csv": 
 
 
 def generate_recordings(config: GenerateConfig, context: RunContext) -> dict[str, Any]:
-    if config.out.suffix != ".parquet":
+    if config.out is None and config.name is None:
+        raise ConfigError("neither --out nor --name is given; name a .parquet file, or a dataset in the database")
+    if config.out is not None and config.out.suffix != ".parquet":
         raise ConfigError(f"--out is {config.out}; name a .parquet file for the recordings")
     context.events.emit(Started(work="locate generate", items=config.samples, done=0, budget=0))
     before = 0
@@ -50,21 +53,40 @@ def generate_recordings(config: GenerateConfig, context: RunContext) -> dict[str
 
     with measured(torch.device("cpu")) as measurements:
         recordings = generate(config.samples, config.scenario(), config.seed, done)
-        write(Dataset(config.name or config.out.stem, recordings, config.scenario(), config.seed), config.out)
+        name = config.name or (config.out.stem if config.out else "")
+        where = _keep(Dataset(name, recordings, config.scenario(), config.seed), config.out, config.url)
     return {
         "recordings": len(recordings),
         "receivers": recordings.receivers,
         "mean_receivers_heard": float(recordings.heard.sum(1).double().mean()),
         "median_gdop": float(recordings.gdop.median()),
         "tensor_bytes": len(recordings) * sample_bytes(recordings.receivers),
-        "out": str(config.out),
+        "out": where,
         **measurements,
     }
 
 
+def _keep(dataset: Dataset, out: Path | None, url: str | None) -> str:
+    """Writes a dataset to a file, or to the database, and says where it is."""
+    if out is not None:
+        return str(write(dataset, out))
+    from .database.datasets import write as write_rows  # it needs the extra `postgres`
+
+    stored = write_rows(dataset, url)
+    return f"dataset {stored.name} (number {stored.id})"
+
+
+def import_recordings(config: ImportConfig, context: RunContext) -> dict[str, Any]:
+    with measured(torch.device("cpu")) as measurements:
+        dataset = replace(read(config.file), name=config.name or config.file.stem)
+        where = _keep(dataset, None, config.url)
+    unusable = int((dataset.recordings.faults() != 0).sum())
+    return {"recordings": len(dataset.recordings), "not_locatable": unusable, "out": where, **measurements}
+
+
 def plan_train(config: TrainConfig, probe: bool) -> Plan:
     """By a formula, or measured."""
-    setup = set_up(select(load_datasets(config.datasets), config.min_snr_db, config.max_gdop), config)
+    setup = set_up(select(load_datasets(config.datasets, config.url), config.min_snr_db, config.max_gdop), config)
     cost = None if probe else step_cost(setup.model, setup.train["mask"].shape[1])
     return plan_model(setup.model, loss, training_data(setup), cost=cost, **setup.inputs())
 
@@ -76,10 +98,10 @@ def train_model(config: TrainConfig, context: RunContext) -> dict[str, Any]:
 
 def evaluate_model(config: EvaluateConfig, context: RunContext) -> dict[str, Any]:
     with measured(device := devices.resolve(config.device)) as measurements:
-        result = load(config.directory)
+        result, names, url = load(config.directory), config.datasets, config.url
         held_out, comparison = evaluate(
             result,
-            config.datasets or None,
+            load_datasets(names, url) if names else None,
             samples=config.samples,
             min_snr_db=config.min_snr_db,
             max_gdop=config.max_gdop,

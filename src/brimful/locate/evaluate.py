@@ -8,8 +8,8 @@ import torch
 
 from ..core.base.errors import InputError
 from ..data.subset import split
-from .data.datasets import load, select
 from .data.files import Dataset
+from .datasets import load, select
 from .evaluation.compare import Comparison, compare
 from .physics.scenario import Scenario
 from .result import HeldOut, LocateResult

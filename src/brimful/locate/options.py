@@ -15,23 +15,39 @@ ACCELERATORS = ("auto", "cpu", "gpu", "cuda")
 
 
 @dataclass(frozen=True, kw_only=True)
-class GenerateConfig(Scenario, SeedOptions):
+class DatabaseOptions:
+    """For commands that read or write datasets in PostgreSQL."""
+
+    url: str | None = option(None, help="of the database, postgresql://user:password@host/name; else the embedded one")
+
+
+@dataclass(frozen=True, kw_only=True)
+class GenerateConfig(Scenario, SeedOptions, DatabaseOptions):
     """The options of `locate generate`."""
 
     samples: int = option(10_000, help="recordings to generate", ge=1, aliases=("count", "n"))
-    name: str | None = option(None, help="what to call the dataset; by default the file's name")
-    out: Path = option(help="a .parquet file for the recordings")
+    name: str | None = option(None, help="what to call the dataset; without --out it is written to the database")
+    out: Path | None = option(None, help="a .parquet file for the recordings, instead of the database")
 
     def scenario(self) -> Scenario:
         return Scenario(**options_of(self, Scenario))
 
 
 @dataclass(frozen=True, kw_only=True)
-class DatasetOptions:
+class ImportConfig(DatabaseOptions):
+    """The options of `locate import`."""
+
+    file: Path = option(help="recordings: a long table (CSV, Parquet), or a file of `locate generate`", positional=True)
+    name: str | None = option(None, help="what to call the dataset; by default the file's name")
+
+
+@dataclass(frozen=True, kw_only=True)
+class DatasetOptions(DatabaseOptions):
     """Which recordings, and which of them."""
 
     dataset_ids: str = option(
-        help="datasets, separated by commas: files of `locate generate`, or of recordings of your own (CSV, Parquet)",
+        help="datasets, separated by commas: names or numbers in the database, files of `locate generate`, or of your "
+        "own recordings (CSV, Parquet)",
         aliases=("dataset", "data"),
     )
     min_snr_db: float = option(10.0, help="recordings whose mean signal-to-noise ratio is lower are left out")

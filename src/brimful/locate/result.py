@@ -12,10 +12,10 @@ import torch
 from torch import Tensor
 
 from ..core.declare.result import Result
-from .data.datasets import load
 from .data.features import Scaling
 from .data.receiver_set import ReceiverSet
 from .data.recordings import MEANING, Fault, Recordings
+from .datasets import load
 from .device_use import DeviceUse
 from .evaluation.ellipse import ellipses
 from .evaluation.metrics import LocationScores

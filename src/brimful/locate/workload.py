@@ -2,8 +2,16 @@
 
 from ..core.declare.config import ReportConfig
 from ..core.declare.registry import Command, Workload
-from .commands import evaluate_model, generate_recordings, plan_train, predict_positions, report_model, train_model
-from .options import EvaluateConfig, GenerateConfig, PredictConfig, TrainConfig
+from .commands import (
+    evaluate_model,
+    generate_recordings,
+    import_recordings,
+    plan_train,
+    predict_positions,
+    report_model,
+    train_model,
+)
+from .options import EvaluateConfig, GenerateConfig, ImportConfig, PredictConfig, TrainConfig
 from .store import load
 
 WORKLOAD = Workload(
@@ -15,6 +23,13 @@ WORKLOAD = Workload(
             help="Simulate recordings of transmitters by several receivers.",
             config=GenerateConfig,
             run=generate_recordings,
+            job=True,
+        ),
+        Command(
+            name="import",
+            help="Import your own recordings into the database.",
+            config=ImportConfig,
+            run=import_recordings,
             job=True,
         ),
         Command(

@@ -25,7 +25,13 @@ from ..physics.scenario import MOST_RECEIVERS, Scenario
 from .recordings import Recordings
 
 _NOTE = b"brimful.locate"
-_TENSORS = ("positions", "mask", "heard", "snr_db", "psd_dbm_hz", "frequency_offset_hz", "transmitter", "power_dbm")
+TENSORS = (
+    *("positions", "mask", "heard", "snr_db", "psd_dbm_hz", "frequency_offset_hz"),
+    *("transmitter", "power_dbm", "gdop"),
+)
+"""The tensors of `Recordings`."""
+
+SUFFIXES = (".parquet", ".pq", ".csv")
 REQUIRED = ("recording", "latitude", "longitude", "snr_db", "psd_dbm_hz")
 """The columns of a long table; the others are `OPTIONAL`."""
 OPTIONAL = ("heard", "frequency_offset_hz", "transmitter_latitude", "transmitter_longitude", "power_dbm")
@@ -52,7 +58,7 @@ def write(dataset: Dataset, path: str | Path) -> Path:
     """Writes recordings to a Parquet file, one row each; `read` gives the same bits."""
     path = Path(path)
     recordings = dataset.recordings
-    columns, note = arrow.to_columns({name: getattr(recordings, name) for name in (*_TENSORS, "gdop")})
+    columns, note = arrow.to_columns({name: getattr(recordings, name) for name in TENSORS})
     if recordings.names is not None:
         columns["recording"] = pa.array(recordings.names.tolist(), pa.string())
     about = {"scenario": dataset.scenario and asdict(dataset.scenario), "seed": dataset.seed, "name": dataset.name}
@@ -81,7 +87,7 @@ def read(path: str | Path) -> Dataset:
     try:
         if path.suffix == ".csv":
             table = pyarrow.csv.read_csv(path)
-        elif path.suffix in (".parquet", ".pq"):
+        elif path.suffix in SUFFIXES:
             table = pq.read_table(path)
         else:
             raise InputError(f"{path} is neither .csv nor .parquet; convert it")

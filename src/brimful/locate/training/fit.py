@@ -19,9 +19,9 @@ from ...data.loader import loader
 from ...data.subset import split
 from ...engine.train import train as train_model
 from .. import store
-from ..data.datasets import Selected
 from ..data.features import Scaling
 from ..data.receiver_set import ReceiverSet
+from ..datasets import Selected
 from ..device_use import DeviceUseRecorder
 from ..evaluation.metrics import fit_scale, score
 from ..evaluation.predict import NetworkPrediction, over

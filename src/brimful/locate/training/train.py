@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from ...core.declare.config import build
-from ..data.datasets import load, select
+from ..datasets import load, select
 from ..options import TrainConfig
 from ..result import LocateResult
 from .fit import fit
@@ -23,8 +23,8 @@ def train(
     """Trains a network that locates transmitters, with an honest uncertainty.
 
     Args:
-        source: recordings to learn from: `Recordings`, a `Dataset`, a long table, the path of a file, or a list of any
-            of these.
+        source: recordings to learn from: `Recordings`, a `Dataset`, a long table, the path of a file, the name of a
+            dataset in the database, or a list of any of these.
         budget: see `brimful.train`.
         progress: None or True shows it, False is silent, a function gets the events.
         cancel: an event that, set from any thread, stops the run after the step at hand; see `brimful.train`.
@@ -45,4 +45,4 @@ def train(
 
 def run(source: Any, config: TrainConfig, progress: Any = None, cancel: threading.Event | None = None) -> LocateResult:
     """The same, from a config."""
-    return fit(select(load(source), config.min_snr_db, config.max_gdop), config, progress, cancel)
+    return fit(select(load(source, config.url), config.min_snr_db, config.max_gdop), config, progress, cancel)

@@ -8,10 +8,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ...core.base.errors import InputError
-from ..physics.scenario import Scenario
-from .files import Dataset, from_long_table, read
-from .recordings import MEANING, Fault, Recordings
+from ..core.base.errors import InputError
+from .data.files import SUFFIXES, Dataset, from_long_table, read
+from .data.recordings import MEANING, Fault, Recordings
+from .physics.scenario import Scenario
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -33,8 +33,11 @@ class Selected:
     seeds: tuple[int, ...] = ()
 
 
-def load(sources: Any) -> list[Dataset]:
-    """Datasets from paths, `Dataset`s, `Recordings` or tables; one of them, or several.
+def load(sources: Any, url: str | None = None) -> list[Dataset]:
+    """Datasets from paths, names or numbers in the database, `Dataset`s, `Recordings` or tables; one, or several.
+
+    Args:
+        url: of the database; by default the embedded one.
 
     Raises:
         InputError: there is none of that name.
@@ -42,10 +45,10 @@ def load(sources: Any) -> list[Dataset]:
     many = sources if isinstance(sources, list | tuple) else [sources]
     if not many:
         raise InputError("dataset_ids is empty; name a file of `brimful locate generate`, or of your own recordings")
-    return [_load(source) for source in many]
+    return [_load(source, url) for source in many]
 
 
-def _load(source: Any) -> Dataset:
+def _load(source: Any, url: str | None) -> Dataset:
     if isinstance(source, Dataset):
         return source
     if isinstance(source, Recordings):
@@ -54,9 +57,24 @@ def _load(source: Any) -> Dataset:
         import pyarrow as pa
 
         return Dataset("table", from_long_table(pa.table(source)))
-    if Path(source).suffix == "":
-        raise InputError(f"there is no dataset {str(source)!r}; name a .parquet or .csv file")
-    return read(source)
+    if Path(source).suffix in SUFFIXES or Path(source).exists():
+        return read(source)
+    if url is None and not _has_database():
+        raise InputError(
+            f"there is no dataset {str(source)!r}: it is no .parquet or .csv file, and there is no database; make one "
+            f"with `brimful locate generate --name {source}`"
+        )
+    from .database import datasets as stored  # it needs the extra `postgres`
+
+    return stored.read(str(source), url)
+
+
+def _has_database() -> bool:
+    """Whether there is a database to look into; an embedded one is not made just for that."""
+    from ..data.database.connection import Database
+
+    database = Database.at()
+    return database.home is None or (Path(database.home) / "data").exists()
 
 
 def select(datasets: Sequence[Dataset], min_snr_db: float, max_gdop: float) -> Selected:
