@@ -108,7 +108,8 @@ def loader_epochs(home: str, samples: int, **options: Any) -> tuple[float, float
 def measure(samples: int, sample_bytes: int, home: str, most: float, rounds: int) -> dict[str, Any]:
     width = max(1, sample_bytes // 4)
     x = np.random.default_rng(0).normal(size=(samples, width)).astype(np.float32)
-    megabytes, result = x.nbytes / 1e6, {"samples": samples, "sample_bytes": 4 * width, "bytes": x.nbytes}
+    megabytes = x.nbytes / 1e6
+    result: dict[str, Any] = {"samples": samples, "sample_bytes": 4 * width, "bytes": x.nbytes}
     started = time.perf_counter()
     info = db.import_dataset({"x": x}, "bench", home=home)
     result |= {"import_mbs": megabytes / (time.perf_counter() - started), "disk_bytes": info.disk_bytes}

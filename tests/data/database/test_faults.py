@@ -2,6 +2,7 @@
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -38,7 +39,7 @@ def test_a_dropped_connection_in_mid_load_is_opened_again(shared: Server, rows: 
 def test_a_server_that_is_restarted_in_mid_load_is_waited_for(own: Server, rows: dict[str, Any]):
     dataset = own.open(own.put(rows))
     first = dataset.read(0)
-    server._stop(server.home_directory(own.home))  # another process starts it again, or this one does when it reads
+    server._stop(Path(own.home))  # another process starts it again, or this one does when it reads
     rest = [dataset.read(chunk) for chunk in range(1, dataset._reader.chunks.chunks)]
     assert all(same(torch.cat([part[name] for part in [first, *rest]]), rows[name]) for name in rows)
 
@@ -215,7 +216,7 @@ def test_a_wrong_password_is_refused_at_once_and_not_shown(own: Server, monkeypa
     url = own.url
     own.execute("DROP ROLE IF EXISTS guest")
     own.execute("CREATE ROLE guest LOGIN PASSWORD 'right'")
-    rules = server.home_directory(own.home) / "data" / "pg_hba.conf"
+    rules = Path(own.home) / "data" / "pg_hba.conf"
     rules.write_text("local all guest scram-sha-256\n" + rules.read_text())
     own.execute("SELECT pg_reload_conf()")
     monkeypatch.setattr(connection.time, "sleep", lambda seconds: pytest.fail("it was tried again"))

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from brimful import ConfigError, StorageError
-from brimful.data.database import server
+from brimful.data.database import server, server_directory
 
 from ...helpers import forking
 from .conftest import Server
@@ -92,7 +92,7 @@ def test_a_server_that_others_use_is_left_running(own: Server, tmp_path: Path):
 def test_directories_that_others_can_enter_are_refused(tmp_path: Path):
     open_one = tmp_path / "open"
     open_one.mkdir()
-    owner = server._account(None)
+    owner = server_directory.account_of(None)
     os.chown(open_one, owner.uid, owner.gid)
     open_one.chmod(0o755)
     with pytest.raises(ConfigError, match=r"mode 755.*others could reach"):
@@ -112,16 +112,16 @@ def test_root_is_told_which_folder_the_server_cannot_enter(tmp_path: Path):
 
 
 def test_a_long_path_has_its_socket_in_a_private_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
-    monkeypatch.setattr(server.tempfile, "gettempdir", lambda: str(tmp_path))
+    monkeypatch.setattr(server_directory.tempfile, "gettempdir", lambda: str(tmp_path))
     long = tmp_path / ("x" * 90)
     long.mkdir()
-    account = server._Account(os.geteuid(), os.getegid())
-    short = server._socket_directory(long, account)
+    account = server_directory.Account(os.geteuid(), os.getegid())
+    short = server_directory.socket_directory(long, account)
     assert short.parent == tmp_path
     assert stat.S_IMODE(short.stat().st_mode) == 0o700
     short.chmod(0o777)
     with pytest.raises(ConfigError, match="mode 777"):
-        server._socket_directory(long, account)
+        server_directory.socket_directory(long, account)
 
 
 def test_data_of_another_version_is_refused(own: Server, tmp_path: Path):
@@ -133,10 +133,10 @@ def test_data_of_another_version_is_refused(own: Server, tmp_path: Path):
 
 
 def test_where_it_lives(monkeypatch: pytest.MonkeyPatch):
-    assert server.home_directory(environ={"BRIMFUL_POSTGRES_DIR": "/x/y"}) == Path("/x/y")
-    assert server.home_directory("/z", environ={"BRIMFUL_POSTGRES_DIR": "/x/y"}) == Path("/z")
-    monkeypatch.setattr(server.os, "geteuid", lambda: 1000)
-    monkeypatch.setattr(server.sys, "platform", "linux")
-    assert server.home_directory(environ={"XDG_DATA_HOME": "/d"}) == Path("/d/brimful/postgres")
-    monkeypatch.setattr(server.os, "geteuid", lambda: 0)
-    assert server.home_directory(environ={}) == Path("/var/lib/brimful/postgres")
+    assert server_directory.home_directory(environ={"BRIMFUL_POSTGRES_DIR": "/x/y"}) == Path("/x/y")
+    assert server_directory.home_directory("/z", environ={"BRIMFUL_POSTGRES_DIR": "/x/y"}) == Path("/z")
+    monkeypatch.setattr(server_directory.os, "geteuid", lambda: 1000)
+    monkeypatch.setattr(server_directory.sys, "platform", "linux")
+    assert server_directory.home_directory(environ={"XDG_DATA_HOME": "/d"}) == Path("/d/brimful/postgres")
+    monkeypatch.setattr(server_directory.os, "geteuid", lambda: 0)
+    assert server_directory.home_directory(environ={}) == Path("/var/lib/brimful/postgres")

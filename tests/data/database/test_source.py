@@ -63,6 +63,24 @@ def test_it_is_read_by_chunks_and_by_ranges(shared: Server, rows: dict[str, Any]
         assert all(same(part[name], rows[name][start:stop]) for name in rows)
 
 
+def _squared_error(model: Any, batch: Any) -> Any:
+    return (model(batch["x"]) - batch["y"]).square().mean()
+
+
+@pytest.mark.parametrize("ranks", [None, 2])
+def test_train_gives_the_weights_that_it_gives_from_memory(shared: Server, ranks: int | None):
+    chance = np.random.default_rng(0)
+    rows = {"x": chance.normal(size=(40, 3)).astype(np.float32), "y": chance.normal(size=(40, 1)).astype(np.float32)}
+    weights = []
+    for source in (rows, shared.open(shared.put(rows))):
+        torch.manual_seed(0)
+        model = torch.nn.Linear(3, 1)
+        options: Any = {"epochs": 2, "batch_size": 8, "device": "cpu", "progress": False, "ranks": ranks}
+        brimful.train(model, _squared_error, source, **options)
+        weights.append(model.weight.detach())
+    assert same(*weights)
+
+
 def test_map_reads_it(shared: Server):
     x = np.arange(50, dtype=np.float32).reshape(50, 1)
     dataset = shared.open(shared.put({"x": x}))

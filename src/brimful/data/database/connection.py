@@ -11,7 +11,8 @@ from urllib.parse import urlsplit
 
 from ...core.base.errors import BrimfulError, ConfigError, StorageError
 from ...core.base.extras import require
-from .server import home_directory, server_url, url_in_use
+from .server import server_url, url_in_use
+from .server_directory import home_directory
 
 if TYPE_CHECKING:
     import psycopg

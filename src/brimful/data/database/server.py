@@ -17,70 +17,36 @@ import contextlib
 import fcntl
 import importlib.util
 import os
-import pwd
 import re
 import shutil
-import stat
 import subprocess
-import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote
 
 import psutil
 
-from ...core.base.errors import ConfigError, StorageError
+from ...core.base.errors import StorageError
 from ...core.base.extras import require
+from ...core.memory import cgroup
+from .server_directory import PORT, Account, account_of, home_directory, prepare, socket_directory
 
-_PORT = 5432  # of the name of the socket; nothing listens on the network
-_LONGEST = 100  # bytes of a socket's path: the system has 103 to 107
 _PATIENCE = 60.0  # seconds for the server to start, after a crash too
-_ACCOUNTS = ("postgres", "pgserver", "nobody")  # for root
 _SETTINGS = {
     "listen_addresses": "",
     "unix_socket_permissions": "0700",
     "wal_level": "minimal",  # rows of a table that is new are written once
     "max_wal_senders": "0",
     "max_wal_size": "4GB",
-    "shared_buffers": "1GB",  # of which only what is used is taken
     "jit": "off",
 }
 
 
 _MALLOC = {"MALLOC_MMAP_THRESHOLD_": str(32 * 2**20), "MALLOC_TRIM_THRESHOLD_": str(128 * 2**20)}
 """The server allocates the bytes of every chunk anew: from memory that it has, instead of fresh pages."""
-
-
-def home_directory(home: str | Path | None = None, environ: Mapping[str, str] = os.environ) -> Path:
-    """The directory of the server: the one given, `$BRIMFUL_POSTGRES_DIR`, or `brimful/postgres` in the user's data
-    directory; for root, whose own is closed to the account that the server runs under, `/var/lib/brimful/postgres`."""
-    if given := home or environ.get("BRIMFUL_POSTGRES_DIR"):
-        return Path(given).expanduser().absolute()
-    if os.geteuid() == 0:
-        return Path("/var/lib/brimful/postgres")
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Application Support" / "brimful" / "postgres"
-    base = environ.get("XDG_DATA_HOME")
-    return (Path(base) if base else Path.home() / ".local" / "share") / "brimful" / "postgres"
-
-
-@dataclass(frozen=True, slots=True)
-class _Account:
-    """Who runs the server; `name` is None for the user of this process."""
-
-    uid: int
-    gid: int
-    name: str | None = None
-
-    @property
-    def as_it(self) -> dict[str, Any]:
-        """For `subprocess`: to run under the account."""
-        return {} if self.name is None else {"user": self.uid, "group": self.gid, "extra_groups": []}
 
 
 _in_use: dict[Path, int] = {}  # home to the handle on HOME/users of this process
@@ -99,7 +65,7 @@ def server_url(home: str | Path | None = None) -> str:
     require("postgres", "psycopg")
     directory = home_directory(home)
     with _threads:
-        account = _prepare(directory)
+        account = prepare(directory, _programs(directory / "data"))
         with _locked(directory / "lock"):
             if directory not in _in_use:
                 if not _urls:
@@ -107,8 +73,8 @@ def server_url(home: str | Path | None = None) -> str:
                 handle = _open(directory / "users")
                 fcntl.flock(handle, fcntl.LOCK_SH)
                 _in_use[directory] = handle
-            sockets = _socket_directory(directory, account)
-            url = f"postgresql://postgres@/postgres?host={quote(str(sockets), safe='')}&port={_PORT}"
+            sockets = socket_directory(directory, account)
+            url = f"postgresql://postgres@/postgres?host={quote(str(sockets), safe='')}&port={PORT}"
             if not _answers(url):
                 _start(directory, sockets, account, url)
             _urls[directory] = url
@@ -170,88 +136,6 @@ def _locked(path: Path) -> Iterator[None]:
         os.close(handle)
 
 
-def _prepare(directory: Path) -> _Account:
-    """Makes the directory, private to the account that runs the server, or checks that it is."""
-    try:
-        if not directory.exists():
-            directory.parent.mkdir(parents=True, exist_ok=True)
-            account = _account(None)
-            directory.mkdir(mode=0o700, exist_ok=True)
-            if account.name is not None:
-                os.chown(directory, account.uid, account.gid)
-        account = _account(directory.stat().st_uid)
-        _check_private(directory, account)
-        if account.name is not None:
-            for folder in (directory, _programs(directory / "data") / "postgres"):
-                _check_reachable(folder, account)
-    except OSError as error:
-        raise ConfigError(
-            f"the directory of the embedded server, {directory}, cannot be used: {error}. Set BRIMFUL_POSTGRES_DIR to "
-            "one that can, or give the url of a server"
-        ) from error
-    return account
-
-
-def _account(owner: int | None) -> _Account:
-    """Who runs the server: this user; for root, the owner of the directory, or the first account there is for it."""
-    own = os.geteuid()
-    if own != 0:
-        if owner not in (None, own):
-            raise ConfigError(
-                f"the embedded server's directory belongs to user {owner}, and this is user {own}: a server is one "
-                "user's, and root and others cannot take turns. Set BRIMFUL_POSTGRES_DIR to another directory"
-            )
-        return _Account(own, os.getegid())
-    if owner:
-        entry = pwd.getpwuid(owner)
-        return _Account(entry.pw_uid, entry.pw_gid, entry.pw_name)
-    for name in _ACCOUNTS:
-        with contextlib.suppress(KeyError):
-            entry = pwd.getpwnam(name)
-            return _Account(entry.pw_uid, entry.pw_gid, entry.pw_name)
-    raise ConfigError(
-        f"PostgreSQL does not run as root, and there is no account {', '.join(_ACCOUNTS)} to run it under. Add one, "
-        "run as another user, or give the url of a server"
-    )
-
-
-def _check_private(directory: Path, account: _Account) -> None:
-    """The server trusts whoever reaches its socket: nobody else may enter the directory."""
-    status = directory.lstat()
-    if not stat.S_ISDIR(status.st_mode) or status.st_uid != account.uid or status.st_mode & 0o077:
-        raise ConfigError(
-            f"{directory} has mode {stat.S_IMODE(status.st_mode):o} and owner {status.st_uid}; others could reach the "
-            f"embedded server in it. It must be a directory of user {account.uid} with mode 700: chmod 700 {directory}"
-            ", or set BRIMFUL_POSTGRES_DIR to a new one"
-        )
-
-
-def _check_reachable(path: Path, account: _Account) -> None:
-    for folder in path.parents:
-        status = folder.stat()
-        bit = 0o100 if status.st_uid == account.uid else 0o010 if status.st_gid == account.gid else 0o001
-        if not status.st_mode & bit:
-            raise ConfigError(
-                f"the embedded server runs under the account {account.name!r}, which may not enter {folder} (mode "
-                f"{stat.S_IMODE(status.st_mode):o}) on the way to {path}. Set BRIMFUL_POSTGRES_DIR to a directory that "
-                "it can reach, install brimful where others may read it, run as another user, or give the url of a "
-                "server"
-            )
-
-
-def _socket_directory(directory: Path, account: _Account) -> Path:
-    """Where the socket lies: in the server's directory; where its path is too long for that, in a private one."""
-    if len(os.fsencode(directory / f".s.PGSQL.{_PORT}")) <= _LONGEST:
-        return directory
-    inode = directory.stat().st_ino
-    short = Path(tempfile.gettempdir()) / f"brimful-{account.uid}-{inode:x}"
-    with contextlib.suppress(FileExistsError):
-        short.mkdir(mode=0o700)
-        os.chown(short, account.uid, account.gid)
-    _check_private(short, account)
-    return short
-
-
 def _answers(url: str) -> bool:
     """Whether a server runs; one that is starting, or recovering from a crash, is waited for."""
     psycopg = require("postgres", "psycopg")
@@ -293,7 +177,7 @@ def _programs(data: Path) -> Path:
     return there[version]
 
 
-def _run(account: _Account, cwd: Path, *command: str) -> None:
+def _run(account: Account, cwd: Path, *command: str) -> None:
     """Runs a program of PostgreSQL's. What it writes goes to a file: a server that it starts would keep a pipe open."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PG")}
     environment |= {"LC_ALL": "C"} | _MALLOC
@@ -313,7 +197,7 @@ def _run(account: _Account, cwd: Path, *command: str) -> None:
             raise StorageError(output.read().decode(errors="replace").strip()[-1500:])
 
 
-def _start(directory: Path, sockets: Path, account: _Account, url: str) -> None:
+def _start(directory: Path, sockets: Path, account: Account, url: str) -> None:
     data, log = directory / "data", directory / "server.log"
     _remove_stale(data, sockets)
     programs = _programs(data)
@@ -335,7 +219,12 @@ def _start(directory: Path, sockets: Path, account: _Account, url: str) -> None:
                 "UTF8",
             )
             new.rename(data)
-        options = {**_SETTINGS, "unix_socket_directories": str(sockets), "port": str(_PORT)}
+        options = {
+            **_SETTINGS,
+            "shared_buffers": _buffers(),
+            "unix_socket_directories": str(sockets),
+            "port": str(PORT),
+        }
         text = " ".join(f"-c {name}='{value}'" for name, value in options.items())
         wait = ("-w", "-t", str(int(_PATIENCE)))
         _run(account, directory, str(programs / "pg_ctl"), "start", "-D", str(data), "-l", str(log), *wait, "-o", text)
@@ -349,8 +238,15 @@ def _start(directory: Path, sockets: Path, account: _Account, url: str) -> None:
         raise StorageError(f"the embedded server in {directory} was started and does not answer; see {log}")
 
 
+def _buffers() -> str:
+    """What the server may keep of its files in memory of its own: an eighth of what there is, at most 1 GB."""
+    limit = cgroup.read()
+    total = min(psutil.virtual_memory().total, limit.total if limit else 2**62)
+    return f"{min(1024, max(64, total // 2**20 // 8))}MB"
+
+
 def _stop(directory: Path, mode: str = "fast") -> None:
-    account, data = _account(directory.stat().st_uid), directory / "data"
+    account, data = account_of(directory.stat().st_uid), directory / "data"
     with contextlib.suppress(StorageError):  # it may have ended by itself
         programs = _programs(data)
         _run(account, directory, str(programs / "pg_ctl"), "stop", "-D", str(data), "-m", mode, "-w", "-t", "60")
@@ -370,7 +266,7 @@ def _remove_stale(data: Path, sockets: Path) -> None:
             )
         time.sleep(0.05)
     pid_file.unlink(missing_ok=True)
-    for name in (f".s.PGSQL.{_PORT}", f".s.PGSQL.{_PORT}.lock"):
+    for name in (f".s.PGSQL.{PORT}", f".s.PGSQL.{PORT}.lock"):
         (sockets / name).unlink(missing_ok=True)
 
 
