@@ -162,14 +162,21 @@ class WindowStream:
         self._request()
 
     def _sort_in(self, steps: np.ndarray, places: np.ndarray) -> None:
-        order = np.argsort(steps, kind="stable")
-        steps, places = steps[order] % len(self._steps), places[order]
-        first = np.flatnonzero(np.diff(steps, prepend=-1))
-        within = np.arange(len(steps)) - np.repeat(first, np.diff(first, append=len(steps)))
-        columns = self._counts[steps] + within
-        if len(columns) and (needed := int(columns.max()) + 1) > self._steps.shape[1]:
+        """Adds rows to the lists of their steps."""
+        if not len(steps):
+            return
+        rest = steps % len(self._steps)
+        order = np.argsort(rest.astype(np.uint16) if len(self._steps) <= 1 << 16 else rest, kind="stable")
+        rows = rest[order]
+        new = np.empty(len(rows), bool)  # whether a row is the first of its step
+        new[0] = True
+        np.not_equal(rows[1:], rows[:-1], out=new[1:])
+        first = np.flatnonzero(new)
+        columns = self._counts[rows] + np.arange(len(rows)) - first[np.cumsum(new) - 1]
+        if (needed := int(columns.max()) + 1) > self._steps.shape[1]:
             more = np.zeros((len(self._steps), max(needed, self._steps.shape[1] * 5 // 4)), np.int64)
             more[:, : self._steps.shape[1]] = self._steps
             self._steps = more
-        self._steps[steps, columns] = places
-        self._counts += np.bincount(steps, minlength=len(self._steps))
+        self._steps[rows, columns] = places[order]
+        last = np.append(first[1:], len(rows)) - 1
+        self._counts[rows[last]] = columns[last] + 1
