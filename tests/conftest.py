@@ -39,6 +39,7 @@ from brimful.core.declare import pictures  # noqa: E402
 
 from .helpers import forking  # noqa: E402
 from .helpers.pictures import save_blank  # noqa: E402
+from .helpers.postgres import clean_up, shared_home  # noqa: E402
 from .helpers.rank_pool import RankPool  # noqa: E402
 from .helpers.worker_processes import forked_worker  # noqa: E402
 
@@ -105,6 +106,17 @@ def cache_dir(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monk
     folder = tmp_path_factory.mktemp("cache")
     monkeypatch.setenv("BRIMFUL_CACHE_DIR", str(folder))
     return folder
+
+
+@pytest.fixture(scope="session", autouse=True)
+def postgres_home() -> Iterator[Path]:
+    """The user's own database is neither read nor written; the tests' own is started where one needs it."""
+    home = shared_home()
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("BRIMFUL_POSTGRES_DIR", str(home))
+        patched.delenv("BRIMFUL_DATABASE_URL", raising=False)
+        yield home
+    clean_up(home)
 
 
 @pytest.fixture(autouse=True)

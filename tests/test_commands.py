@@ -15,6 +15,7 @@ from brimful.engine.map.result import MapResult
 from brimful.engine.train.result import TrainResult
 from brimful.gp.result import Fit
 from brimful.gpcm.result import CrossValidationResult, GPCMResult
+from brimful.locate.result import LocateResult
 from brimful.nets.result import NetsResult
 from brimful.programs.result import ProgramResult
 from brimful.wpo.result import WPOResult
@@ -22,6 +23,13 @@ from brimful.wpo.result import WPOResult
 LOOKS_UP_COLUMNS = "gpcm/data/long_table.py"  # by names that are in a variable
 KEYS = {"predicted_peak_bytes", "observed_peak_bytes", "seconds"}
 TINY: dict[tuple[str, str], list[dict[str, Any]]] = {
+    ("data", "import"): [{"source": "points.csv", "dataset": "commands", "columns": "x,y"}],
+    ("data", "list"): [{}],
+    ("data", "show"): [{"name": "commands"}],
+    ("data", "verify"): [{"name": "commands"}],
+    ("data", "chunks"): [{"name": "commands", "anew": True}],
+    ("data", "bench"): [{"name": "commands", "connections": 1}],
+    ("data", "delete"): [{"name": "commands", "yes": True}],
     ("gp", "fit"): [
         {"synthetic": 3, "points": 8, "steps": 5, "out": "gp"},
         {"data": "points.csv", "steps": 5, "device": "cpu"},
@@ -34,6 +42,15 @@ TINY: dict[tuple[str, str], list[dict[str, Any]]] = {
     ],
     ("gpcm", "predict"): [{"directory": "gpcm", "data": "answers.csv", "out": "gpcm.csv", "device": "cpu"}],
     ("gpcm", "report"): [{"directory": "gpcm", "out": "report"}],
+    ("locate", "generate"): [{"samples": 60, "out": "made.parquet"}, {"samples": 10, "name": "locate-ten"}],
+    ("locate", "import"): [{"file": "made.parquet", "name": "locate-sixty"}],
+    ("locate", "train"): [
+        {"dataset_ids": "made.parquet", "network": "small", "epochs": 2, "batch_size": 16, "out": "locate"},
+        {"dataset": "made.parquet", "epochs": 1, "accelerator": "cpu", "width": 8, "layers": 1},
+    ],
+    ("locate", "evaluate"): [{"directory": "locate", "samples": 4, "device": "cpu"}],
+    ("locate", "predict"): [{"directory": "locate", "data": "made.parquet", "out": "found.csv", "device": "cpu"}],
+    ("locate", "report"): [{"directory": "locate", "out": "report"}],
     ("nets", "train"): [{"count": 4, "steps": 2, "out": "nets", "device": "cpu"}],
     ("programs", "check"): [{"file": "solvers.py", "vocabulary": "auto"}],
     ("programs", "compile"): [{"file": "solvers.py", "vocabulary": "arc-dsl", "out": "compiled"}],
@@ -107,7 +124,18 @@ def test_every_option_is_read_and_every_summary_has_its_keys(
 
 
 @pytest.mark.parametrize(
-    "result", [Fit, GPCMResult, CrossValidationResult, NetsResult, ProgramResult, WPOResult, MapResult, TrainResult]
+    "result",
+    [
+        Fit,
+        GPCMResult,
+        CrossValidationResult,
+        LocateResult,
+        NetsResult,
+        ProgramResult,
+        WPOResult,
+        MapResult,
+        TrainResult,
+    ],
 )
 def test_every_result_has_a_plan_and_what_was_measured(result: type):
     assert {"plan", "observed", "seconds"} <= {field.name for field in fields(result)}

@@ -26,10 +26,10 @@ def on_host(batch: Any) -> Any:
 
 
 @pytest.mark.parametrize("ragged", ["pad", "packed"])
-@pytest.mark.parametrize("tier", ["device", "pinned"])
+@pytest.mark.parametrize("tier", ["device", "pinned", "window"])
 def test_the_batches_are_the_cpus(tier: str, ragged: str):
     data = small(1003)
-    options = {"batch_size": 64, "bucket": 4, "ragged": ragged, "ranks": 3, "rank": 1}
+    options = {"batch_size": 64, "bucket": 4, "ragged": ragged, "ranks": 3, "rank": 1, "window": 300, "chunk_rows": 50}
     expected = list(run(data, **options).epoch(2))
     found = list(run(data, device="cuda", tier=tier, **options).epoch(2))
     assert all(batch["x"].is_cuda for batch in found)
@@ -37,7 +37,7 @@ def test_the_batches_are_the_cpus(tier: str, ragged: str):
 
 
 @pytest.mark.parametrize("ragged", ["pad", "packed"])
-@pytest.mark.parametrize("tier", ["device", "pinned"])
+@pytest.mark.parametrize("tier", ["device", "pinned", "window"])
 def test_nobody_waits_for_the_device(tier: str, ragged: str):
     batches = run(small(1000), device="cuda", tier=tier, ragged=ragged).epoch(0)
     next(batches)
@@ -123,3 +123,42 @@ def test_decoded_samples_and_subsets_arrive_too():
             assert same(
                 [on_host(batch) for batch in run(source, device="cuda", tier=tier, **options).epoch(0)], expected
             )
+
+
+@pytest.mark.parametrize("options", [{}, {"window": 900, "chunk_rows": 64}, {"shards": 4, "chunk_rows": 50}])
+@pytest.mark.parametrize("ranks", [1, 2, 3])
+def test_the_order_made_on_the_device_is_the_hosts(options: dict[str, Any], ranks: int):
+    data = {"x": torch.randn(5003, 3), "y": torch.arange(5003)}
+    for rank in range(ranks):
+        shared = {"batch_size": 64, "ranks": ranks, "rank": rank, "seed": 2**64 - 1, **options}
+        expected = run(data, tier="pinned", **shared)
+        for tier in ("device", "pinned", "window"):
+            batches = run(data, device="cuda", tier=tier, **shared)
+            for epoch in (0, 2**40):
+                assert same([on_host(batch) for batch in batches.epoch(epoch)], list(expected.epoch(epoch)))
+
+
+def test_a_device_without_memory_steps_down_in_mid_epoch():
+    x = torch.randn(2000, 5000)
+    expected = list(run(x, batch_size=100).epoch(0))
+    batches = run(x, device="cuda", batch_size=100, tier="device")
+    found, started = [], batches.epoch(0)
+    for _ in range(5):
+        found.append(next(started))
+    used = torch.cuda.memory_allocated()
+    said: list[str] = []
+    batches.warn = said.append
+    assert batches.step_down("short of memory") and "pinned" in said[0]
+    assert torch.cuda.memory_allocated() <= used - 2000 * 5000 * 4
+    found += list(started)
+    assert same([on_host(batch) for batch in found], expected)
+
+
+def test_waiting_is_measured_on_the_device():
+    for tier in ("device", "pinned", "window"):
+        batches = run(torch.randn(4000, 1000), device="cuda", tier=tier, batch_size=100)
+        for _ in batches.epoch(0):
+            torch.cuda._sleep(10_000_000)
+        torch.cuda.synchronize()
+        stall = batches.stall
+        assert 0 <= stall.waited <= stall.seconds + 0.1

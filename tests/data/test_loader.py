@@ -103,6 +103,9 @@ def test_a_position_is_the_next_batch():
         "batch_size": 4,
         "shuffle": True,
         "bucket": 0,
+        "window": None,
+        "chunk_rows": None,
+        "shards": 1,
         "epoch": 3,
         "seen": 0,
     }

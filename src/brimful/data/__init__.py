@@ -1,10 +1,12 @@
 """Datasets as batches on the device, in one order, from wherever their rows fit."""
 
+from . import database
+from .database import postgres
 from .dataset import Source
 from .decoded import Decoded
 from .loader import Loader, loader
-from .order import Padding
 from .ragged import Padded, Ragged
+from .shuffle.order import Padding
 from .sources import source
 from .statistics import Moments, standardize, statistics
 from .subset import Subset, split
@@ -18,7 +20,9 @@ __all__ = [
     "Ragged",
     "Source",
     "Subset",
+    "database",
     "loader",
+    "postgres",
     "source",
     "split",
     "standardize",

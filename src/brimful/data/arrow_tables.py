@@ -47,6 +47,11 @@ class ParquetDataset(DeferredDataset):
     def __reduce__(self) -> tuple[Any, ...]:
         return ParquetDataset, (self._path, self._columns)
 
+    @property
+    def group_rows(self) -> int:
+        """Rows of its largest row group, which is what is read at once."""
+        return int(np.diff(self._starts).max(initial=1))
+
     def load(self, rows: slice | np.ndarray) -> tuple[Fields, dict[int, str]]:
         if not isinstance(rows, slice):
             return super().load(rows)

@@ -1,20 +1,31 @@
 """`loader`: the batches of a dataset, epoch after epoch, from wherever its rows fit best."""
 
+import gc
+import time
+import warnings
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import torch
 
-from ..core.base.errors import ConfigError, InputError
+from ..core.base.errors import BrimfulWarning, BudgetError, ConfigError, InputError
+from ..core.base.formatting import parse_bytes
 from ..core.memory import devices
-from ..core.memory.plan import Plan
+from ..core.memory.oom import clear_frames, error_line, is_out_of_memory
+from .chunked import DatasetChunks, chunked
 from .dataset import Dataset
-from .order import Order, Padding
-from .permutation import transform_seed
-from .residency import plan_tier, room
+from .residency import Room, TierOptions, plan_tier, room
+from .shuffle.order import Order, Padding
+from .shuffle.permutation import transform_seed
 from .sources import source as rows_of
-from .tiers import Fill, Pinned, Resident
+from .stall import Stall, StallClock
+from .tiers.fill import Fill
+from .tiers.pinned import Pinned
+from .tiers.resident import Resident
+from .tiers.tier import Reading, Tier
+from .tiers.window import Window
 
 Transform = Callable[[Any, torch.Generator], Any]
 
@@ -29,6 +40,10 @@ def loader(
     drop_last: bool = False,
     shuffle: bool = True,
     tier: str = "auto",
+    preload_to_gpu: bool | None = None,
+    window: int | str | None = None,
+    chunk_rows: int | None = None,
+    shards: int = 1,
     reserve: int | str = 0,
     transform: Transform | Sequence[Transform] = (),
     bucket: int = 0,
@@ -52,7 +67,12 @@ def loader(
         device: where the batches are wanted.
         drop_last: whether a last, shorter batch is left out.
         shuffle: whether each epoch has an order of its own; the order of the source otherwise.
-        tier: "device", "pinned", or "auto" for the fastest that fits.
+        tier: "device", "pinned", "window", or "auto" for the fastest that fits.
+        preload_to_gpu: True for the device tier or an error, False for any other; None leaves it to the plan.
+        window: samples, or bytes as a text such as "2GB", within which rows are shuffled; None for all of them, or for
+            as many as fit where only the window tier does.
+        chunk_rows: samples that are read at a time in the window tier; by default the source's own chunks.
+        shards: into how many parts the samples are divided, of which ranks hold only their own; ranks divide it.
         reserve: bytes of the budget to leave for the model and its activations.
         transform: `transform(batch, generator)`, or several, run on the device; the generator is seeded anew for each
             batch.
@@ -70,6 +90,7 @@ def loader(
         [[0, 2], [1, 4], [3]]
     """
     least = {"batch_size": (batch_size, 1), "bucket": (bucket, 0), "num_workers": (num_workers, 0), "ranks": (ranks, 1)}
+    least |= {"shards": (shards, 1)}
     for name, bounds in least.items():
         whole_number(name, *bounds)
     whole_number("rank", rank, 0, ranks - 1)
@@ -83,25 +104,52 @@ def loader(
     for field in rows.fields.values():
         if field.lengths is not None and not _holds(field.dtype, pad):
             raise ConfigError(f"pad is {pad!r}, which a field of {field.dtype} cannot hold; give another number")
-    order = Order(len(rows), int(batch_size), int(seed), bool(shuffle), drop_last, int(bucket), lengths)
+    size = _chunk_rows(rows, chunk_rows)
+    order = Order(
+        *(len(rows), int(batch_size), int(seed), bool(shuffle), drop_last, int(bucket), lengths),
+        chunk_rows=size,
+        window=_chunks_of_window(window, rows, size),
+        shards=int(shards),
+    )
     if not order.batches:
         raise ConfigError(
             f"drop_last leaves no batch: {len(rows)} samples do not fill one of {batch_size}. Use a smaller "
             "batch_size, or drop_last=False"
         )
     where = devices.resolve(device)
-    plan = plan_tier(rows, order, room(where, budget, reserve), tier, ranks)
     return Loader(
         rows,
         order,
-        plan,
-        where,
+        room(where, budget, reserve),
+        TierOptions(tier, preload_to_gpu, any_window=window is None),
         fill=Fill(pad, ragged == "packed"),
         transforms=(transform,) if callable(transform) else tuple(transform),
         part=(rank, ranks),
         workers=num_workers,
         known=fingerprint,
     )
+
+
+def _chunk_rows(rows: Dataset, given: int | None) -> int:
+    if given is not None:
+        whole_number("chunk_rows", given, 1)
+    own = (chunked(rows, given) or DatasetChunks(rows, given)).chunk_rows
+    if given is not None and own != min(given, len(rows)):
+        raise ConfigError(f"chunk_rows is {given}, and the source has chunks of {own} rows; leave it out")
+    return own
+
+
+def _chunks_of_window(window: int | str | None, rows: Dataset, chunk_rows: int) -> int:
+    """The chunks of a window; 0 for one that holds all samples."""
+    if window is None:
+        return 0
+    if isinstance(window, str):
+        if (count := parse_bytes(window)) is None:
+            raise ConfigError(f'window is {window!r}; give samples, or bytes as a text such as "2GB"')
+        window = max(1, count * len(rows) // max(1, rows.nbytes))
+    whole_number("window", window, 1)
+    chunks = max(1, int(window) // chunk_rows)
+    return 0 if window >= len(rows) or chunks * chunk_rows >= len(rows) else chunks
 
 
 def whole_number(name: str, value: Any, least: int, most: int | None = None) -> None:
@@ -132,14 +180,16 @@ class Loader:
     | `loader.plan`                   | where the rows live, and why                                          |
     | `loader.index(epoch, batch)`    | the numbers of a batch's samples                                      |
     | `loader.padding(epoch)`         | what padding costs, with and without length bucketing                 |
+    | `loader.stall`                  | how long the last epoch waited for batches                            |
+    | `loader.step_down(reason)`      | on to the next tier, where the device is short of memory              |
     """
 
     def __init__(
         self,
         rows: Dataset,
         order: Order,
-        plan: Plan,
-        device: torch.device,
+        room: Room,
+        options: TierOptions,
         *,
         fill: Fill = Fill(),
         transforms: tuple[Transform, ...] = (),
@@ -147,13 +197,17 @@ class Loader:
         workers: int = 0,
         known: str | None = None,
     ) -> None:
-        self.plan, self.device = plan, device
-        self._rows, self._order, self._fill = rows, order, fill
+        self.device = room.device
+        self.warn: Callable[[str], None] = _warn
+        self._rows, self._fill, self._room, self._options = rows, fill, room, options
         self._transforms, self._part, self._workers, self._known = transforms, part, workers, known
-        self._generator = torch.Generator(device) if transforms else None
+        self._generator = torch.Generator(self.device) if transforms else None
         self._next = (0, 0)
         self._restored = False
-        self._tier: Resident | Pinned | None = None
+        self._tier: Tier | None = None
+        self._running: Any = None  # the batches of the tier that are being read
+        self._clock = StallClock()
+        self.plan, self._order = plan_tier(rows, order, room, options, part[1])
 
     def __len__(self) -> int:
         return self._order.batches
@@ -185,6 +239,11 @@ class Loader:
         """What filling up to the longest costs in an epoch, with and without length bucketing."""
         return self._order.padding(epoch)
 
+    @property
+    def stall(self) -> Stall:
+        """How long the last epoch, or the one that is being read, waited for batches. It waits for the device."""
+        return self._clock.read()
+
     def state(self) -> dict[str, Any]:
         """The position, as a small dict for JSON. Inside a loop, the batch in hand counts as seen."""
         epoch, batch = self._next
@@ -195,11 +254,17 @@ class Loader:
 
         Raises:
             InputError: it is of another dataset, or no state at all.
-            ConfigError: it is of another seed, batch size, shuffle or bucket.
+            ConfigError: it is of another seed, batch size, shuffle, bucket, window or number of shards.
+            BudgetError: its window does not fit.
         """
         own = self._identity()
+        if isinstance(state, dict):  # of a version that knew no windows
+            state = {"window": None, "chunk_rows": None, "shards": 1, **state}
         if not isinstance(state, dict) or own.keys() | {"epoch", "seen"} != state.keys():
             raise InputError(f"{state!r} is not a loader's state; give what Loader.state() returned")
+        if self._options.any_window and state["window"] != own["window"]:
+            self._use_window(state["window"], state["chunk_rows"])
+            own = self._identity()
         for name in [name for name in own if state[name] != own[name]]:
             if name in ("fingerprint", "samples"):
                 raise InputError(
@@ -228,17 +293,108 @@ class Loader:
             "batch_size": order.batch_size,
             "shuffle": order.shuffle,
             "bucket": order.bucket,
+            "window": order.window * order.chunk_rows or None,
+            "chunk_rows": order.chunk_rows if order.window or order.shards > 1 else None,
+            "shards": order.shards,
         }
 
-    def _run(self, epoch: int, first: int) -> Iterator[Any]:
+    def _use_window(self, window: Any, chunk_rows: Any) -> None:
+        """Plans again, with the window of a state: nobody gave one, so it is as good as any."""
+        order = replace(self._order, window=0)
+        if window is not None:
+            whole_number("the state's chunk_rows", chunk_rows, 1, len(self._rows))
+            whole_number("the state's window", window, chunk_rows)
+            order = replace(order, chunk_rows=chunk_rows, window=window // chunk_rows)
+        options = replace(self._options, any_window=False)
+        try:
+            plan, _ = plan_tier(self._rows, order, self._room, options, self._part[1])
+        except BudgetError as error:
+            raise BudgetError(
+                f"{error} The state is of a run with another window, which does not fit here: use a larger budget, or "
+                "begin anew without the state"
+            ) from error
+        self.plan, self._order, self._tier = plan, order, None
+
+    def step_down(self, reason: str) -> bool:
+        """Goes on with the next tier that fits, in the same order, and warns; whether there is one. Rows that are on
+        the device by themselves would free nothing."""
+        if self.plan.tier == "device" and self._rows.ready(self.device):
+            return False
+        options = TierOptions(below=self.plan.tier, any_window=False)  # a smaller window would be another order
+        try:
+            plan, _ = plan_tier(self._rows, self._order, self._room, options, self._part[1])
+        except BudgetError:
+            return False
+        self.warn(f"{reason}: the data moves from the {self.plan.tier} tier to the {plan.tier} tier, the batches stay")
+        self.plan, self._tier = plan, None
+        if self._running is not None:
+            self._running.close()  # it holds the rows
+        return True
+
+    def _open(self) -> Tier:
         if self._tier is None:
-            kind = Resident if self.plan.tier == "device" else Pinned
-            self._tier = kind(self._rows, self.device, self._fill, self._workers)
-        for number, batch in enumerate(self._tier.batches(*self._order.part(epoch, *self._part, first=first)), first):
-            self._next = (epoch, number + 1) if number + 1 < len(self) else (epoch + 1, 0)
-            if self._generator is not None:
-                position = self._order.position(number, *self._part)
-                self._generator.manual_seed(transform_seed(self._order.seed, epoch, number, position))
-                for transform in self._transforms:
-                    batch = transform(batch, self._generator)
-            yield batch
+            kinds: dict[str | None, Callable[[Reading], Tier]] = {
+                "device": Resident,
+                "pinned": Pinned,
+                "window": Window,
+            }
+            rank, ranks = self._part
+            shared = self.device, self._fill, self._workers, self._clock
+            self._tier = kinds[self.plan.tier](Reading(self._rows, self._order, rank, ranks, *shared))
+        return self._tier
+
+    def _run(self, epoch: int, first: int) -> Iterator[Any]:
+        began = time.perf_counter()
+        self._opened()
+        self._clock.begin(time.perf_counter() - began)
+        number, plan = first, None
+        batches: Any = None
+        try:
+            while number < len(self):
+                if plan is not self.plan:  # at first, and after another tier was taken
+                    self._running = batches = self._opened().batches(epoch, number)
+                    plan = self.plan
+                try:
+                    batch = self._transformed(next(batches), epoch, number)
+                except Exception as error:
+                    self._recover(error)
+                    continue
+                number += 1
+                self._next = (epoch, number) if number < len(self) else (epoch + 1, 0)
+                self._clock.mark()
+                yield batch
+                self._clock.mark()
+            next(batches, None)  # so that it ends
+        finally:
+            if batches is not None:
+                batches.close()
+
+    def _opened(self) -> Tier:
+        """The tier; a lower one where the device has no memory for it."""
+        while True:
+            try:
+                return self._open()
+            except Exception as error:
+                self._recover(error)
+
+    def _recover(self, error: Exception) -> None:
+        """Steps down after running out of memory; raises any other error, and that one where no tier is left."""
+        if not is_out_of_memory(error):
+            raise error
+        clear_frames(error)
+        if not self.step_down(error_line(error)):
+            raise error
+        gc.collect()
+        devices.release_cache(self.device)
+
+    def _transformed(self, batch: Any, epoch: int, number: int) -> Any:
+        if self._generator is not None:
+            position = self._order.position(number, *self._part)
+            self._generator.manual_seed(transform_seed(self._order.seed, epoch, number, position))
+            for transform in self._transforms:
+                batch = transform(batch, self._generator)
+        return batch
+
+
+def _warn(message: str) -> None:
+    warnings.warn(message, BrimfulWarning, stacklevel=4)

@@ -9,10 +9,13 @@ import numpy as np
 import torch
 
 from ..core.base.errors import ConfigError, InputError
+from ..core.base.rows import rows_of as rows_of_part
 from ..core.runs import fingerprint
-from .dataset import Dataset, Field, Gather, some
-from .permutation import split_permutation
+from .dataset import Dataset, Field, Fields, Gather, some
+from .shuffle.permutation import split_permutation
 from .sources import source as rows_of
+
+_SPREAD = 16  # rows that may be read for one that is wanted
 
 
 def sample_numbers(index: Any, samples: int) -> np.ndarray:
@@ -48,6 +51,9 @@ class Subset(Dataset):
         self.index = sample_numbers(index, len(self._rows))
         some(len(self.index), "the index")
         self.pack, self.held = self._rows.pack, self._rows.held
+        span = np.ptp(self.index) if len(self.index) else 0
+        in_order = bool((np.diff(self.index) > 0).all()) and span < _SPREAD * len(self.index)
+        self.sequential = self._rows.sequential and in_order
         self.fields = {
             name: Field(form.dtype, form.shape, None if form.lengths is None else form.lengths[self.index])
             for name, form in self._rows.fields.items()
@@ -58,6 +64,21 @@ class Subset(Dataset):
 
     def gather(self, index: np.ndarray, pin: bool = False) -> dict[str, Any]:
         return self._rows.gather(self.index[index], pin)
+
+    def load(self, rows: slice | np.ndarray) -> tuple[Fields, dict[int, str]]:
+        """Of a source that is read front to back, the range of its rows in which these are, where that is not much
+        more than them."""
+        index = self.index[rows]
+        if not self._rows.sequential or not len(index) or np.ptp(index) >= _SPREAD * len(index):
+            return self.gather(np.arange(len(self))[rows]), {}
+        start = int(index.min())
+        fields, bad = self._rows.load(slice(start, int(index.max()) + 1))
+        within = torch.from_numpy(index - start)
+        positions = {number: row for row, number in enumerate(within.tolist()) if number in bad} if bad else {}
+        return (
+            {name: rows_of_part(part).take_rows(within) for name, part in fields.items()},
+            {row: bad[number] for number, row in positions.items()},
+        )
 
     @contextlib.contextmanager
     def reading(self, workers: int, pin: bool = False) -> Iterator[Gather]:

@@ -101,7 +101,7 @@ def draw_training(figure: Any, history: Sequence[dict[str, Any]], curve: Any) ->
     norms.set(title="norms", xlabel="step", yscale="log")
     extra = [name for name in dict.fromkeys(name for row in history for name in row) if name not in _NOT_METRICS]
     for name in extra:
-        if name not in ("seconds", "skipped"):
+        if name not in ("seconds", "data_seconds", "skipped"):
             metrics.plot(ends, [row.get(name) for row in history], marker=".", label=name)
     metrics.set(title="metrics", xlabel="step")
     add_legends(figure)

@@ -20,8 +20,10 @@ from .result import Result
 GROUP = "brimful.workloads"
 
 WORKLOADS: dict[str, str] = {
+    "data": "brimful.datasets.workload",
     "gp": "brimful.gp.workload",
     "gpcm": "brimful.gpcm.workload",
+    "locate": "brimful.locate.workload",
     "nets": "brimful.nets.workload",
     "programs": "brimful.programs.workload",
     "wpo": "brimful.wpo.workload",

@@ -43,8 +43,8 @@ class Lines:
                 self._start(event)
             case BatchDone():
                 self._done = event.done
-                memory = f"{format_bytes(event.peak)} of {format_bytes(event.budget)}"
-                self._update((self._share(), f"{format_count(self._rate())}/s", self._left(), memory))
+                memory = (f"{format_bytes(event.peak)} of {format_bytes(event.budget)}",) if event.budget else ()
+                self._update((self._share(), f"{format_count(self._rate())}/s", self._left(), *memory))
             case EpochDone():
                 self._epoch(_epoch(event), event.epoch in (1, event.epochs))
             case Warned():
@@ -59,7 +59,8 @@ class Lines:
     def _start(self, event: Started) -> None:
         what = "a stream" if event.items is None else f"{format_count(event.items)} items"
         resumed = f", {format_count(event.done)} done before" if event.done else ""
-        self._print(f"{event.work}: {what}{resumed}, budget {format_bytes(event.budget)}")
+        budget = f", budget {format_bytes(event.budget)}" if event.budget else ""
+        self._print(f"{event.work}: {what}{resumed}{budget}")
 
     def _update(self, parts: tuple[str, ...]) -> None:
         if self._clock() - self._last >= self._every:

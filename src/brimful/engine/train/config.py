@@ -29,6 +29,7 @@ class StoppingOptions:
     epochs: int | None = option(None, help="passes over the training data", ge=1)
     steps: int | None = option(None, help="optimizer steps after which training ends, in mid-epoch if need be", ge=1)
     patience: int | None = option(None, help="epochs without improvement after which training stops early", ge=1)
+    min_delta: float = option(0.0, help="least improvement that patience counts as one", ge=0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,7 +82,8 @@ _IDENTITY = (
     *("batch_size", "accumulation_steps", "optimizer", "lr", "weight_decay", "warmup", "grad_clip", "ema", "ema_span"),
     *("monitor", "mode", "seed", "recompute"),
 )
-_SET_BY_TRAIN = {"batch_size", "budget", "seed", "device", "tier", "rank", "ranks", "reserve", "fingerprint"}
+_SET_BY_TRAIN = {"batch_size", "budget", "seed", "device", "tier", "preload_to_gpu", "rank", "ranks", "reserve"}
+_SET_BY_TRAIN |= {"fingerprint"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,6 +100,7 @@ class TrainConfig(TrainOptions, SeedOptions):
         compile: run the model through `torch.compile`; a dict has its options.
         graph: replay steps as CUDA graphs, where shapes allow.
         tier: where the data lives.
+        preload_to_gpu: True for all of it on the device or an error, False for any other tier, None for either.
         loader: further options of `brimful.data.loader`, such as {"drop_last": True, "transform": f}.
         log_every: steps between readings of the losses, on CUDA.
         max_nonfinite: steps in a row that may be skipped because the loss or its gradient is not finite.
@@ -112,6 +115,9 @@ class TrainConfig(TrainOptions, SeedOptions):
     compile: Any = False
     graph: bool = option(False, help="replay steps as CUDA graphs")
     tier: str = option("auto", help="where the data lives", choices=("auto", *TIERS))
+    preload_to_gpu: bool | None = option(
+        None, help="whether all data is loaded to the device; by default where it fits"
+    )
     loader: Mapping[str, Any] = field(default_factory=dict)
     log_every: int = option(50, help="steps between readings of the losses", ge=1)
     max_nonfinite: int = option(10, help="steps in a row that may be skipped", ge=0)

@@ -60,7 +60,7 @@ class TrainLoop:
         config, loader = task.config, prepared.loader
         self._task, self._config, self._prepared, self._loader = task, config, prepared, loader
         self._group, self._events, self._stop, self._peak = group, events, stop, peak
-        self._device = loader.device
+        self._device, loader.warn = loader.device, self._warn
         self._read_every = 1 if self._device.type == "cpu" else config.log_every
         self.state = TrainState(micro_batches=prepared.micro_batches)
         self.epochs, self.steps = config.planned(len(loader))
@@ -93,7 +93,8 @@ class TrainLoop:
             grad_clip=config.grad_clip,
             average=self._average,
             scale=scale,
-            trim=prepared.keeps_gaps,
+            trim=prepared.trims,
+            free=loader.step_down,
         )
         self._take_step = GraphedStep(self.step, self._warn) if config.graph else self.step
         self._evaluator = None
@@ -145,11 +146,13 @@ class TrainLoop:
             if state.batch < batches:
                 # Ranks agree by the step, which is the same on all: the first one's rows are also read for checkpoints.
                 if (self._group.ranks == 1 or state.step % self._read_every == 0) and self._stop_requested():
+                    state.sums.data_seconds += self._loader.stall.waited
                     self._save()
                     raise StopRequested
                 if self._checkpoint_due():
                     self._save()
         self._read_rows()
+        state.sums.data_seconds += self._loader.stall.waited
 
     def _begin_step(self) -> None:
         """The learning rate of the step to come, and the decay of the average."""
@@ -214,7 +217,8 @@ class TrainLoop:
         values = self._evaluate()
         improved = self._update_best(values)
         seconds = state.sums.seconds
-        state.history.append({"epoch": state.epoch + 1, "step": state.step, **values, "seconds": seconds})
+        times = {"seconds": seconds, "data_seconds": state.sums.data_seconds}
+        state.history.append({"epoch": state.epoch + 1, "step": state.step, **values, **times})
         number, state.sums = state.epoch + 1, EpochSums()
         if state.batch >= len(self._loader):
             state.epoch, state.batch = number, 0
@@ -266,10 +270,13 @@ class TrainLoop:
             state.plateau = self._schedule.after(state.plateau, value, config.lower)
         sign = 1 if config.lower else -1
         improved = not math.isnan(value) and (state.best is None or sign * value < sign * state.best)
-        if improved:
-            state.best, state.best_epoch, state.epochs_since_best = value, len(state.history), 0
+        before = state.best_that_counted
+        if improved and (before is None or sign * value < sign * before - config.min_delta):
+            state.best_that_counted, state.epochs_since_best = value, 0
         else:
             state.epochs_since_best += 1
+        if improved:
+            state.best, state.best_epoch = value, len(state.history)
         return improved
 
     # Checkpoints.

@@ -18,7 +18,7 @@ from ...core.memory.plan import Candidate, Parts, Plan, Rejected, choose
 from ...core.memory.probe import peak_bytes, probe
 from ...data import loader as make_loader
 from ...data.loader import Loader
-from ...data.residency import TIERS
+from ...data.residency import TIERS, TierOptions
 from ..distributed.collectives import Group, calls_in_lockstep
 from .config import TrainConfig
 from .optim import optimizers
@@ -29,11 +29,13 @@ from .step.precision import Precision, resolve
 from .step.recompute import recomputable, recomputing
 from .task import TrainTask
 
-# Expected time, relative to the device tier in one micro-batch: of the pinned tier, per micro-batch, of recomputing.
-_PINNED, _PER_MICRO_BATCH, _RECOMPUTING = 1.2, 0.05, 10.0
+# Expected time, relative to the device tier in one micro-batch: of each tier, per micro-batch, of recomputing.
+_TIER: dict[str | None, float] = dict(zip(TIERS, (1.0, 1.2, 1.5), strict=True))
+_PER_MICRO_BATCH, _RECOMPUTING = 0.05, 10.0
 
-_ROOM = 1.3  # times the prediction: a budget that holds what the C library keeps, too
-_LARGE = 4_000_000  # bytes of gradients from which it matters what the C library keeps of them
+_KEPT = 0.6  # of the gradients, once they are freed: what the C library keeps of them on a CPU
+_LARGE = 4_000_000  # bytes of gradients from which that matters
+_ROOM = 1.15  # times the prediction: a budget that has room for it, since it differs from run to run
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -45,6 +47,8 @@ class PreparedTraining:
         loader, valid: the batches.
         precision: what to compute in.
         recomputed: submodules to run again in the backward pass.
+        trims: hand freed gradients back to the system after every step, which makes it slower: on a CPU, where they are
+            much of the memory and the budget has no room for what the C library keeps of them.
     """
 
     plan: Plan
@@ -52,20 +56,11 @@ class PreparedTraining:
     valid: Loader | None
     precision: Precision
     recomputed: tuple[str, ...]
+    trims: bool = False
 
     @property
     def micro_batches(self) -> int:
         return self.plan.steps or 1
-
-    @property
-    def keeps_gaps(self) -> bool:
-        """Whether freed gradients are much of the memory, on a CPU, whose C library would keep gaps between them, and
-        the budget has no room for those. Handing them back makes every step slower."""
-        if self.plan.budget > _ROOM * self.plan.predicted:
-            return False
-        parts = dict(self.plan.parts)
-        gradients, working = parts.get("gradients", 0), self.plan.parts[-1][1] if self.plan.parts else 0
-        return self.loader.device.type == "cpu" and gradients >= max(_LARGE, working)
 
 
 def prepare(
@@ -81,7 +76,10 @@ def prepare(
     parameters = optimizers.trainable(model)
     precision = resolve(config.precision, device, {parameter.dtype for parameter in parameters})
     weights = sum(parameter.numel() * parameter.element_size() for parameter in parameters)
-    state = {"optimizer": optimizers.state_bytes(parameters), "moving average": weights if config.averages else 0}
+    state = {
+        "optimizer": optimizers.state_bytes(parameters, config.optimizer),
+        "moving average": weights if config.averages else 0,
+    }
     if device.type == "cpu" and in_memory and config.best:
         state["best weights"] = sum(value.numel() * value.element_size() for value in model.state_dict().values())
     valid = _validation_loader(task, device, sum(state.values()))
@@ -130,7 +128,18 @@ def prepare(
         plan = replace(plan, batch=size, steps=micro_batches, predicted=predicted, parts=parts)
     plan = replace(plan, rejected=plan.rejected + rejected)
     loader = next(loader for loader in loaders if loader.plan.tier == plan.tier)
-    return PreparedTraining(plan, loader, valid, precision, names if plan.recompute else ())
+    kept = _kept_gradients(plan, weights) if device.type == "cpu" else 0
+    trims = _ROOM * (plan.predicted + kept) > memory_limit.bytes
+    if kept and not trims:
+        parts = (*plan.parts[:-1], ("freed gradients", kept), plan.parts[-1])
+        plan = replace(plan, predicted=plan.predicted + kept, parts=parts)
+    return PreparedTraining(plan, loader, valid, precision, names if plan.recompute else (), bool(kept) and trims)
+
+
+def _kept_gradients(plan: Plan, gradients: int) -> int:
+    """What the C library keeps of the last step's gradients, into whose gaps the next ones do not fit."""
+    working = plan.parts[-1][1] if plan.parts else 0
+    return int(_KEPT * gradients) if gradients >= max(_LARGE, working) else 0
 
 
 def _check_equal_shares(config: TrainConfig, group: Group, samples: int) -> None:
@@ -156,7 +165,7 @@ def _candidate(
 ) -> Candidate:
     room = cost.capacity(limit)
     micro_batches = 1 if room >= count else count if room < 1 else -(-count // int(room))
-    slowness = _PINNED if loader.plan.tier == "pinned" else 1.0
+    slowness = _TIER[loader.plan.tier]
     return Candidate(
         strategy=f"{loader.plan.tier} tier" + (", recomputing" if recompute else ""),
         cost=cost,
@@ -186,7 +195,7 @@ def _validation_loader(task: TrainTask, device: torch.device, reserve: int) -> L
     if task.valid is None or isinstance(task.valid, Loader):
         return task.valid
     options: dict[str, Any] = {name: value for name, value in config.loader.items() if name in _SHARED}
-    options |= {"device": device, "budget": config.budget, "reserve": reserve}
+    options |= {"device": device, "budget": config.budget, "reserve": reserve, "preload_to_gpu": config.preload_to_gpu}
     return make_loader(task.valid, batch_size=config.batch_size or 1024, shuffle=False, **options)
 
 
@@ -197,7 +206,12 @@ def _loaders(task: TrainTask, device: torch.device, group: Group) -> tuple[list[
     config = task.config
     assert config.batch_size is not None
     loaders, rejected, failed = [], [], None
-    for tier in TIERS if config.tier == "auto" else (config.tier,):
+    options = TierOptions(config.tier, config.preload_to_gpu)
+    for tier in TIERS:
+        if options.unwanted(tier) is not None:
+            continue
+        if tier == "window" and config.tier == "auto" and loaders and "window" not in config.loader:
+            continue  # all samples are shuffled wherever they fit
         try:
             loaders.append(
                 make_loader(

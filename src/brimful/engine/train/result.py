@@ -11,6 +11,8 @@ from torch import nn
 from ...core.declare.pictures import draw_training, figure_of, save
 from ...core.declare.result import Result, ResultRecord
 
+_TIMES = ("epoch", "step", "seconds", "data_seconds")
+
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class TrainResult(Result):
@@ -19,8 +21,8 @@ class TrainResult(Result):
     Attributes:
         model: the model that was given, with the best weights (or the last, with `best=False`), averaged where `ema` is
             on; in evaluation mode.
-        history: one dict per epoch: epoch, step, train_loss, valid_loss, lr, grad_norm, weight_norm, seconds, skipped,
-            and the metrics.
+        history: one dict per epoch: epoch, step, train_loss, valid_loss, lr, grad_norm, weight_norm, seconds,
+            data_seconds, skipped, and the metrics.
         curve: (steps, 2) float32: loss and gradient norm of every step.
         best: the row of `history` with the best monitored number; None where none was a number.
         epochs, steps: done in all, earlier runs of the same directory included.
@@ -63,5 +65,5 @@ class TrainResult(Result):
     def summary(self) -> dict[str, Any]:
         """The best row of the history is in it too."""
         row = {"epochs": self.epochs, "steps": self.steps, "stopped": self.stopped, "weights": self.weights}
-        best = {name: value for name, value in (self.best or {}).items() if name not in ("epoch", "step", "seconds")}
+        best = {name: value for name, value in (self.best or {}).items() if name not in _TIMES}
         return {**row, **best, **Result.summary(self)}

@@ -11,7 +11,7 @@ from .optim.schedules import PlateauState
 
 @dataclass(slots=True)
 class EpochSums:
-    """Sums over the steps of the current epoch, so far."""
+    """Sums over the steps of the current epoch, so far; `data_seconds` are those in which there was no batch."""
 
     total: float = 0.0
     weight: float = 0.0
@@ -20,6 +20,7 @@ class EpochSums:
     steps: int = 0
     skipped: int = 0
     seconds: float = 0.0
+    data_seconds: float = 0.0
 
 
 @dataclass(slots=True)
@@ -34,7 +35,8 @@ class TrainState:
         history: one row per epoch.
         curve: loss and gradient norm of each step that was read.
         best: the best monitored number, and `best_epoch` the index of its epoch in the history.
-        epochs_since_best: epochs without improvement.
+        epochs_since_best: epochs without an improvement by more than `min_delta`.
+        best_that_counted: the number of the last such improvement.
         stopped: why the run ended; empty while it goes on.
     """
 
@@ -49,6 +51,7 @@ class TrainState:
     best: float | None = None
     best_epoch: int | None = None
     epochs_since_best: int = 0
+    best_that_counted: float | None = None
     plateau: PlateauState = PlateauState()
     stopped: str = ""
 
@@ -58,6 +61,7 @@ class TrainState:
 
     @classmethod
     def from_json(cls, values: dict[str, Any], curve: Tensor) -> "TrainState":
+        values = {"best_that_counted": values["best"], **values}  # of checkpoints that have none
         nested = {"sums": EpochSums(**values["sums"]), "plateau": PlateauState(**values["plateau"])}
         return cls(**{**values, **nested}, curve=[(loss, norm) for loss, norm in curve.tolist()])
 

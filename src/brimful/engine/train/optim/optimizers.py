@@ -67,9 +67,28 @@ def skips_on_device(optimizer: torch.optim.Optimizer) -> bool:
     return bool(getattr(optimizer, "_step_supports_amp_scaling", False))
 
 
-def state_bytes(parameters: list[nn.Parameter]) -> int:
-    """What Adam keeps beside the parameters; for an optimizer of the user's, an estimate."""
-    return sum(2 * parameter.numel() * parameter.element_size() + 4 for parameter in parameters)
+def state_bytes(parameters: list[nn.Parameter], spec: str | OptimizerFactory = "adam") -> int:
+    """What an optimizer keeps beside the parameters: one of the user's is made for parameters without memory, and
+    makes a step there; where it cannot, it is taken to keep what Adam does."""
+    own = None if isinstance(spec, str) else _state_without_memory(parameters, spec)
+    adam = sum(2 * parameter.numel() * parameter.element_size() + 4 for parameter in parameters)
+    return adam if own is None else own
+
+
+def _state_without_memory(parameters: list[nn.Parameter], spec: OptimizerFactory) -> int | None:
+    like = [nn.Parameter(torch.empty_like(parameter, device="meta")) for parameter in parameters]
+    try:
+        optimizer = spec(like)
+        mine = {id(parameter) for parameter in like}
+        if any(id(parameter) not in mine for group in optimizer.param_groups for parameter in group["params"]):
+            return None
+        for parameter in like:
+            parameter.grad = torch.empty_like(parameter)
+        optimizer.step()
+    except Exception:  # what it raises for the real parameters is said when it is made for those
+        return None
+    tensors = [value for state in optimizer.state.values() for value in state.values() if isinstance(value, Tensor)]
+    return sum(value.numel() * value.element_size() for value in tensors)
 
 
 def capture(optimizer: torch.optim.Optimizer) -> tuple[dict[str, Tensor], dict[str, Any]]:

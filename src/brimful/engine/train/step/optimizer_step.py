@@ -43,6 +43,7 @@ class OptimizerStep:
     Args:
         trim: hand freed memory back to the system once the last step's gradients are cleared. What lives longer than a
             step leaves gaps between them, into which the next ones do not fit, and the C library keeps them.
+        free: frees memory on the device where not even one sample fits, and says whether it did.
 
     Attributes:
         micro_batches: micro-batches per batch, from here on.
@@ -64,11 +65,12 @@ class OptimizerStep:
         average: MovingAverage | None = None,
         scale: LossScale | None = None,
         trim: bool = False,
+        free: Callable[[str], bool] = lambda reason: False,
     ) -> None:
         self._model, self._loss, self.optimizer, self.device = model, loss, optimizer, device
         self.group, self.micro_batches = group, micro_batches
         self._precision, self._average, self._scale = precision, average, scale
-        self._warn, self._grad_clip, self._trim = warn, grad_clip, trim
+        self._warn, self._grad_clip, self._trim, self._free = warn, grad_clip, trim, free
         self._calls_in_lockstep = calls_in_lockstep(model, group)
         self._parameters = [parameter for part in optimizer.param_groups for parameter in part["params"]]
         self._waits = device.type == "cpu" or not skips_on_device(optimizer)
@@ -103,7 +105,7 @@ class OptimizerStep:
             self._buffers.restore()
             count = count_samples(batch)
             if self.micro_batches >= count:
-                return False
+                return self._free("out of memory on a micro-batch of one sample")
             self.micro_batches = min(2 * self.micro_batches, count)
             self._warn(
                 f"out of memory on a batch of {count} samples; it is done again in {self.micro_batches} micro-batches"

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from brimful.data.permutation import bucket_permutation, permutation, split_permutation, transform_seed
+from brimful.data.shuffle.permutation import bucket_permutation, permutation, split_permutation, transform_seed
 
 
 def test_the_numbers_are_these_on_every_platform_and_in_every_version():

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from brimful.data.order import Order, Padding
+from brimful.data.shuffle.order import Order, Padding
 
 
 @given(

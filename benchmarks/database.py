@@ -1,0 +1,194 @@
+"""From PostgreSQL into memory: rows read one by one through an ORM, torch's DataLoader with workers, and chunks.
+
+    python benchmarks/database.py [--sizes 4000x100000 200000x270] [--out benchmarks/results/database-cpu.json]
+
+A size is samples x bytes of one. The same table holds the rows of all contenders: float32 arrays, on an embedded server
+of the benchmark's own. The ORM (SQLAlchemy) and DataLoader (2 workers, a connection each) read one row per sample, as
+datasets over a database do; where a whole epoch would take longer than --most seconds, a part of it is timed and the
+epoch computed from it. "import" and "rebuild" are what writing the rows and chunks, and the chunks again from the rows,
+takes. The rates of reading are the best of some rounds; the table says the load of the machine beside them.
+"""
+
+import argparse
+import os
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
+
+import numpy as np
+import psycopg
+import torch
+from sqlalchemy import REAL, BigInteger, create_engine
+from sqlalchemy.dialects.postgresql import ARRAY
+from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column
+from torch.utils.data import DataLoader, Dataset
+
+from brimful import data
+from brimful.core.base.formatting import format_bytes, format_seconds, format_table
+from brimful.data import database as db
+from saving import save
+
+BATCH = 128
+
+
+class Base(DeclarativeBase):
+    pass
+
+
+class Row(Base):
+    __tablename__ = "bench"
+    __table_args__ = {"schema": "brimful_data"}  # noqa: RUF012
+    row_id: Mapped[int] = mapped_column(BigInteger, primary_key=True)
+    x: Mapped[list[float]] = mapped_column(ARRAY(REAL))
+
+
+class RowDataset(Dataset[torch.Tensor]):
+    """One row per sample, on a connection of the worker's own."""
+
+    def __init__(self, url: str, samples: int) -> None:
+        self._url, self._samples, self._connection = url, samples, None
+
+    def __len__(self) -> int:
+        return self._samples
+
+    def __getitem__(self, number: int) -> torch.Tensor:
+        if self._connection is None:
+            self._connection = psycopg.connect(self._url, autocommit=True)
+        cursor = self._connection.cursor(binary=True)
+        row = cursor.execute("SELECT x FROM brimful_data.bench WHERE row_id = %s", (number,)).fetchone()
+        assert row is not None
+        return torch.tensor(row[0], dtype=torch.float32)
+
+
+def orm(url: str, samples: int) -> Iterator[int]:
+    """Batches through an ORM: how many samples each has."""
+    engine = create_engine(url.replace("postgresql://", "postgresql+psycopg://"))
+    order = np.random.default_rng(0).permutation(samples)
+    for start in range(0, samples, BATCH):
+        with Session(engine) as session:
+            rows = [session.get_one(Row, int(number)) for number in order[start : start + BATCH]]
+            yield len(torch.tensor([row.x for row in rows], dtype=torch.float32))
+    engine.dispose()
+
+
+def epoch_of(batches: Iterator[int], samples: int, most: float) -> tuple[float, float]:
+    """Seconds to the first batch, and of an epoch: as measured, or computed from the part that fits `most` seconds."""
+    started, seen, first = time.perf_counter(), 0, 0.0
+    for size in batches:
+        seen += size
+        first = first or time.perf_counter() - started
+        if time.perf_counter() - started > most:
+            break
+    return first, (time.perf_counter() - started) * samples / seen
+
+
+def loader_epochs(home: str, samples: int, **options: Any) -> tuple[float, float, float]:
+    """Seconds to the first batch, of the first epoch with all that comes before it, and of the second."""
+    started = time.perf_counter()
+    dataset = db.postgres("bench", home=home)
+    batches = data.loader(dataset, batch_size=BATCH, device="cpu", seed=0, **options)
+    first, ends, seen = 0.0, [], 0
+    for number in range(2):
+        for batch in batches.epoch(number):
+            seen += len(batch["x"])
+            first = first or time.perf_counter() - started
+        ends.append(time.perf_counter() - started)
+    assert seen == 2 * samples
+    assert isinstance(dataset, db.PostgresDataset)
+    dataset.close()
+    return first, ends[0], ends[1] - ends[0]
+
+
+def measure(samples: int, sample_bytes: int, home: str, most: float, rounds: int) -> dict[str, Any]:
+    width = max(1, sample_bytes // 4)
+    x = np.random.default_rng(0).normal(size=(samples, width)).astype(np.float32)
+    megabytes = x.nbytes / 1e6
+    result: dict[str, Any] = {"samples": samples, "sample_bytes": 4 * width, "bytes": x.nbytes}
+    started = time.perf_counter()
+    info = db.import_dataset({"x": x}, "bench", home=home)
+    result |= {"import_mbs": megabytes / (time.perf_counter() - started), "disk_bytes": info.disk_bytes}
+    del x
+    started = time.perf_counter()
+    db.build_dataset_chunks("bench", home=home, anew=True)
+    result["rebuild_mbs"] = megabytes / (time.perf_counter() - started)
+    rates: dict[str, float] = {}
+    for _ in range(rounds):
+        for connections in (1, 2, 3, 4):
+            rate = db.bench_dataset("bench", home=home, connections=connections).megabytes_per_second
+            rates[str(connections)] = max(rate, rates.get(str(connections), 0))
+    result |= {"read_mbs": rates, "load_average": os.getloadavg()[0]}
+    url = db.server_url(home)
+    result["orm"] = epoch_of(orm(url, samples), samples, most)
+    rows = DataLoader(RowDataset(url, samples), BATCH, shuffle=True, num_workers=2)
+    result["dataloader"] = epoch_of((len(batch) for batch in rows), samples, most)
+    result["device_tier"] = loader_epochs(home, samples, tier="device")
+    result["pinned_tier"] = loader_epochs(home, samples, tier="pinned")
+    db.delete_dataset("bench", home=home)
+    return result
+
+
+def show(results: list[dict[str, Any]]) -> str:
+    rates = format_table(
+        [
+            (
+                f"{one['samples']:,} x {format_bytes(one['sample_bytes'])}",
+                format_bytes(one["bytes"]),
+                *(f"{one['read_mbs'][count]:,.0f}" for count in ("1", "2", "3", "4")),
+                f"{one['import_mbs']:,.0f}",
+                f"{one['rebuild_mbs']:,.0f}",
+                f"{one['load_average']:.1f}",
+            )
+            for one in results
+        ],
+        header=("MB/s", "bytes", "1 connection", "2", "3", "4", "import", "rebuild", "load"),
+    )
+    rows = []
+    for one in results:
+        before = one["orm"][1]
+        for name in ("orm", "dataloader", "device_tier", "pinned_tier"):
+            first, epoch, *later = one[name]
+            last = later[0] if later else epoch
+            rows.append(
+                (
+                    f"{one['samples']:,} x {format_bytes(one['sample_bytes'])}",
+                    name.replace("_", " "),
+                    *map(format_seconds, (first, epoch, last)),
+                    f"{before / last:,.0f}x",
+                    f"{one['dataloader'][1] / last:,.0f}x",
+                )
+            )
+    header = ("samples", "reader", "first batch", "first epoch", "next epoch", "of the ORM", "of DataLoader")
+    return f"{rates}\n\n{format_table(rows, header=header)}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--sizes", nargs="+", default=["4000x100000", "10000x100000", "200000x270"])
+    parser.add_argument("--most", type=float, default=10.0, help="seconds for the readers of single rows")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--out", type=Path)
+    options = parser.parse_args()
+    home = Path(tempfile.gettempdir()) / f"bf-bench-{os.getpid()}"
+    results = []
+    try:
+        for size in options.sizes:
+            samples, sample_bytes = map(int, size.split("x"))
+            needed, free = 3 * samples * sample_bytes, shutil.disk_usage(home.parent).free
+            if needed > free / 2:
+                parser.error(f"{size} takes {format_bytes(needed)} on disk, and {format_bytes(free)} are free")
+            results.append(measure(samples, sample_bytes, str(home), options.most, options.rounds))
+            print(show(results[-1:]), flush=True)
+    finally:
+        db.stop(home)
+        shutil.rmtree(home, ignore_errors=True)
+    save(options.out, {"results": results}, show(results))
+
+
+if __name__ == "__main__":
+    main()
