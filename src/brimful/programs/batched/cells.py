@@ -1,6 +1,6 @@
 """The cells of grids: connected components, groups of cells as objects, colors, lines, occurrences.
 
-On a CPU the compiled loops of `loops_objects.py` do the work; elsewhere their plain twins here.
+On a CPU the compiled loops of `loops/objects.py` do the work; elsewhere their plain twins here.
 """
 
 from __future__ import annotations
@@ -8,7 +8,6 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from . import loops_objects as loops
 from .columns import (
     BITS,
     COORDINATE_LIMIT,
@@ -21,6 +20,7 @@ from .columns import (
     row_of,
 )
 from .compiled import call, usable
+from .loops import objects as loops
 from .rows import offsets_of, owners
 from .segments import canonical, filtered, minima, sort_unique, totals
 

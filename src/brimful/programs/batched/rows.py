@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from . import loops_rows
 from .compiled import call, usable
+from .loops import rows as loops
 
 
 def offsets_of(sizes: Tensor) -> Tensor:
@@ -16,17 +16,26 @@ def offsets_of(sizes: Tensor) -> Tensor:
 
 def owners(offsets: Tensor) -> Tensor:
     """The row that every number belongs to."""
-    return call(loops_rows.owners, offsets) if usable(offsets) else owners_plain(offsets)
+    return call(loops.owners, offsets) if usable(offsets) else owners_plain(offsets)
 
 
 def owners_plain(offsets: Tensor) -> Tensor:
     return torch.repeat_interleave(torch.arange(len(offsets) - 1, device=offsets.device), offsets.diff())
 
 
+def repeated(values: Tensor, offsets: Tensor) -> Tensor:
+    """The value of its row for every number."""
+    return call(loops.repeated, values.contiguous(), offsets) if usable(values) else repeated_plain(values, offsets)
+
+
+def repeated_plain(values: Tensor, offsets: Tensor) -> Tensor:
+    return torch.repeat_interleave(values, offsets.diff())
+
+
 def gathered(offsets: Tensor, index: Tensor) -> tuple[Tensor, Tensor]:
     """Where the numbers of some rows are, one row after the other, and the offsets of those rows."""
     if usable(offsets) and index.dtype == torch.int64:
-        return call(loops_rows.gathered, offsets, index)
+        return call(loops.gathered, offsets, index)
     return gathered_plain(offsets, index)
 
 
@@ -40,7 +49,7 @@ def gathered_plain(offsets: Tensor, index: Tensor) -> tuple[Tensor, Tensor]:
 def taken(flat: Tensor, offsets: Tensor, index: Tensor) -> tuple[Tensor, Tensor]:
     """The numbers of some rows, one row after the other, and the offsets of those rows."""
     if usable(flat) and index.dtype == torch.int64:
-        return call(loops_rows.taken, flat, offsets, index)
+        return call(loops.taken, flat, offsets, index)
     return taken_plain(flat, offsets, index)
 
 

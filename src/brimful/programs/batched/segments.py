@@ -1,6 +1,6 @@
 """Rows of a flat tensor: sums, extremes and sets of sorted keys per row, on any device.
 
-On a CPU the compiled loops of `loops.py` do what torch does slowly there.
+On a CPU the compiled loops of `loops/sets.py` do what torch does slowly there.
 """
 
 from __future__ import annotations
@@ -8,9 +8,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from . import loops
 from .columns import Cells, Column, Grids, Ints, Lists, Pairs, Patches, PatchKind, Tuples, key_of
 from .compiled import call, usable
+from .loops import sets as loops
 from .rows import offsets_of, owners
 
 FAR = 1 << 62

@@ -7,7 +7,7 @@ comes from. Grids may have no rows, or rows without cells.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -17,33 +17,12 @@ from ...vocabulary.bound import ELEMENTS
 from ..columns import COORDINATE_LIMIT, Column, Grids, Ints, Lists, Pairs, Values
 from ..convert import joined
 from ..kernels import Computed, batched
+from ..layout import layout, read, scaled
 from ..others import Others, Part
-from ..rows import offsets_of, owners
+from ..rows import offsets_of, owners, repeated
 from ..segments import any_of, minima
 
 MOST = 100_000  # elements of one row; more are left to the bound on size
-
-
-class Layout(NamedTuple):
-    """The cells of grids of some sizes: where rows begin, and the grid, the row and the column of each cell."""
-
-    offsets: Tensor
-    height: Tensor
-    width: Tensor
-    grid: Tensor
-    i: Tensor
-    j: Tensor
-
-
-def layout(height: Tensor, width: Tensor) -> Layout:
-    """The cells of grids of some sizes."""
-    width = torch.where(height == 0, 0, width)
-    offsets = offsets_of(height * width)
-    grid = owners(offsets)
-    within = torch.arange(len(grid), device=grid.device) - offsets[grid]
-    across = width[grid]
-    i = torch.div(within, across, rounding_mode="floor")
-    return Layout(offsets, height, width, grid, i, within - i * across)
 
 
 def flagged(flags: Tensor) -> Tensor | None:
@@ -56,14 +35,6 @@ def failures(*cases: tuple[Tensor, Category]) -> Tensor | None:
     for rows, category in reversed(cases):
         failed.masked_fill_(rows, int(category))
     return flagged(failed)
-
-
-def read(grids: Grids, cells: Layout, i: Tensor, j: Tensor) -> Grids:
-    """Grids of a layout, each cell from a cell of the same row's grid; outside of it, from any."""
-    source = grids.offsets[cells.grid] + i * grids.width[cells.grid] + j
-    flat = grids.cells if len(grids.cells) else grids.cells.new_zeros(1)
-    values = flat[source.clamp(0, len(flat) - 1)]
-    return Grids(values, cells.offsets, cells.height, cells.width)
 
 
 def _turned(
@@ -310,8 +281,8 @@ def replace(machine: Any, grid: Column, replacee: Column, replacer: Column) -> C
         return None
     if not isinstance(grid, Grids):
         return _replaced_rows(grid, replacee, replacer, large)
-    row = owners(grid.offsets)
-    values = torch.where(grid.cells == replacee.values[row], replacer.values[row], grid.cells)
+    old, new = repeated(replacee.values, grid.offsets), repeated(replacer.values, grid.offsets)
+    values = torch.where(grid.cells == old, new, grid.cells)
     return Computed(Grids(values, grid.offsets, grid.height, grid.width), None, flagged(large))
 
 
@@ -344,8 +315,10 @@ def canvas(machine: Any, value: Column, dimensions: Column) -> Computed | None:
     height, width = dimensions.first.clamp(min=0), dimensions.second.clamp(min=0)
     reserved = height + height * width
     too_large = reserved > ELEMENTS
-    cells = layout(torch.where(large | too_large, 0, height), width)
-    column = Grids(value.values[cells.grid], cells.offsets, cells.height, cells.width)
+    height = torch.where(large | too_large, 0, height)
+    width = torch.where(height == 0, 0, width)
+    offsets = offsets_of(height * width)
+    column = Grids(repeated(value.values, offsets), offsets, height, width)
     return Computed(column, failures((too_large, Category.SIZE)), flagged(large & ~too_large), reserved)
 
 
@@ -372,11 +345,8 @@ def _scaled(grid: Grids, down: Tensor, across: Tensor, rounds: int) -> Computed:
     too_large = reserved > ELEMENTS
     many = (grid.width * (across > 0) == 0) & (grid.height.double() * down.double() > ELEMENTS)
     keep = ~(too_large | many)
-    cells = layout(torch.where(keep, grid.height * down, 0), torch.where(keep, grid.width * across, 0))
-    i = torch.div(cells.i, down[cells.grid], rounding_mode="floor")
-    j = torch.div(cells.j, across[cells.grid], rounding_mode="floor")
     failed = failures((too_large, Category.SIZE))
-    return Computed(read(grid, cells, i, j), failed, flagged(many & ~too_large), reserved)
+    return Computed(scaled(grid, down, across, keep), failed, flagged(many & ~too_large), reserved)
 
 
 @batched("hupscale")

@@ -9,11 +9,14 @@ from torch import Tensor
 
 from ...execution.failures import Category
 from ...vocabulary.bound import ELEMENTS
-from ..columns import COORDINATE_LIMIT, Column, Pairs, Patches, PatchKind, key_of
+from ..columns import BITS, COORDINATE_LIMIT, Column, Pairs, Patches, PatchKind, key_of
+from ..compiled import call, usable
 from ..kernels import Computed, batched
+from ..layout import layout
+from ..loops import lines as loops
 from ..rows import offsets_of, owners
 from ..segments import filtered, member, sort_unique
-from .grids import failures, flagged, layout
+from .grids import failures, flagged
 from .patches import as_patch, as_set, extent, is_blank, locations
 
 _SIDES = ((-1, 0), (0, -1), (0, 1), (1, 0))
@@ -55,13 +58,24 @@ def _line(ai: Tensor, aj: Tensor, bi: Tensor, bj: Tensor) -> Computed:
     steps = torch.maximum(di.abs(), dj.abs())
     counts = torch.where(straight & ~large, steps + 1, 0)
     offsets = offsets_of(counts)
+    keys = (
+        call(loops.lines, *(part.contiguous() for part in (ai, aj, bi, bj)), counts, offsets)
+        if usable(counts)
+        else lines_plain(ai, aj, bi, bj, counts, offsets)
+    )
+    return Computed(Patches(keys, offsets, PatchKind.INDICES), None, flagged(large), counts)
+
+
+def lines_plain(ai: Tensor, aj: Tensor, bi: Tensor, bj: Tensor, counts: Tensor, offsets: Tensor) -> Tensor:
+    """The twin of `loops.lines`."""
+    di, dj = bi - ai, bj - aj
     row = owners(offsets)
     within = torch.arange(len(row), device=row.device) - offsets[row]
-    i = torch.minimum(ai, bi)[row] + within * (di != 0)[row]
     falling = (di != 0) & (di * dj < 0)
     start = torch.where(falling, torch.maximum(aj, bj), torch.minimum(aj, bj))
-    j = start[row] + within * torch.where(dj == 0, 0, torch.where(falling, -1, 1))[row]
-    return Computed(Patches(key_of(i, j), offsets, PatchKind.INDICES), None, flagged(large), counts)
+    first = key_of(torch.minimum(ai, bi), start)
+    step = (di != 0).to(torch.int64) * (1 << BITS) + torch.where(dj == 0, 0, torch.where(falling, -1, 1))
+    return first[row] + within * step[row]
 
 
 @batched("connect")

@@ -29,6 +29,13 @@ from .elements import as_container, as_grids, as_list, concatenated, selected
 GROUP = 1 << 16
 """Elements that one call of a function takes at most, where rows allow it: more are split into groups of rows."""
 
+GPU_GROUPS = 1 << 5
+"""How many times more they are on a GPU, where small calls do not fill it."""
+
+
+def group_size(device: torch.device) -> int:
+    return GROUP if device.type == "cpu" else GROUP * GPU_GROUPS
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Mapped:
@@ -292,7 +299,7 @@ def prapply(machine: Any, function: Any, a: Column, b: Column) -> Computed | Non
     over = counts * calls > ELEMENTS
     counts = torch.where(over, 0, counts)
     parts, rows = list[Computed | None](), list[int]()
-    for start, stop in groups(counts):
+    for start, stop in groups(counts, group_size(machine.device)):
         if (start, stop) == (0, len(counts)):
             given = (function, left, right, counts)
         else:
@@ -308,15 +315,15 @@ def prapply(machine: Any, function: Any, a: Column, b: Column) -> Computed | Non
     return Computed(computed.column, failed, computed.sequential, computed.reserved)
 
 
-def groups(counts: Tensor) -> Iterator[tuple[int, int]]:
+def groups(counts: Tensor, most: int) -> Iterator[tuple[int, int]]:
     """Rows in groups of a bounded number of elements; a row with more of them is a group of its own."""
     rows = len(counts)
-    if rows < 2 or int(counts.sum()) <= GROUP:
+    if rows < 2 or int(counts.sum()) <= most:
         yield 0, rows
         return
     start, total = 0, 0
     for row, count in enumerate(counts.tolist()):
-        if row > start and total + count > GROUP:
+        if row > start and total + count > most:
             yield start, row
             start, total = row, 0
         total += count
@@ -359,13 +366,14 @@ def _without(lists: Lists, rows: Tensor) -> Lists:
 def _one_row(machine: Any, function: Any, left: Lists, right: Lists, counts: Tensor) -> Computed | None:
     """One row, a bounded number of pairs at a time, until one fails or all together are too many."""
     total, before = int(counts[0]) if len(counts) else 0, counts
-    if total <= GROUP:
+    most = group_size(machine.device)
+    if total <= most:
         return _all_pairs(machine, function, left, right, counts)
     if isinstance(function, FunctionValue):
         before = counts * function.calls
     parts = list[Computed | None]()
-    for start in range(0, total, GROUP):
-        within = torch.arange(start, min(start + GROUP, total), device=machine.device)
+    for start in range(0, total, most):
+        within = torch.arange(start, min(start + most, total), device=machine.device)
         offsets = torch.tensor([0, len(within)], device=machine.device)
         result = _pairs(machine, function, left, right, torch.zeros_like(within), within, offsets, before)
         if result is None or result.sequential is not None:

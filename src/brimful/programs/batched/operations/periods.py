@@ -9,10 +9,10 @@ from torch import Tensor
 
 from ...execution.failures import Category
 from ...vocabulary.bound import ELEMENTS
-from .. import loops_distance
 from ..columns import BITS, Column, Ints, PatchKind, column_of, row_of
 from ..compiled import call, usable
 from ..kernels import Computed, batched
+from ..loops import distances
 from ..rows import gathered, owners
 from ..segments import any_of, filtered, member
 from .grids import failures
@@ -29,11 +29,11 @@ def periods(keys: Tensor, offsets: Tensor, first: Tensor, long: Tensor, upright:
     """
     place = (row_of if upright else column_of)(keys) - first[owners(offsets)]
     given = (keys, offsets, place, long, 1 << BITS if upright else 1)
-    return call(loops_distance.periods, *given) if usable(keys) else periods_plain(*given)
+    return call(distances.periods, *given) if usable(keys) else periods_plain(*given)
 
 
 def periods_plain(keys: Tensor, offsets: Tensor, place: Tensor, long: Tensor, step: int) -> Tensor:
-    """The twin of `loops_distance.periods`: one period after the other for the sets that have none yet."""
+    """The twin of `distances.periods`: one period after the other for the sets that have none yet."""
     found, period = long.clone(), 1
     waiting = (long > 1).nonzero()[:, 0]
     while len(waiting):

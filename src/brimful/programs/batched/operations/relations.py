@@ -8,10 +8,10 @@ import torch
 from torch import Tensor
 
 from ...execution.failures import Category
-from .. import loops_distance
 from ..columns import Column, Grids, Ints, Pairs, Patches, column_of, row_of
 from ..compiled import call, usable
 from ..kernels import Computed, batched
+from ..loops import distances as loops
 from ..rows import owners
 from ..segments import any_of, filtered, member, sort_unique
 from .grids import failures, flagged
@@ -28,14 +28,14 @@ def distances(a: Patches, b: Patches) -> Tensor:
         a = Patches(*filtered(a.keys, a.offsets, ~many[owners(a.offsets)]), a.kind)
     parts = (row_of(a.keys), column_of(a.keys), a.offsets, row_of(b.keys), column_of(b.keys), b.offsets)
     if usable(a.keys):
-        return call(loops_distance.distances, *parts)
+        return call(loops.distances, *parts)
     return distances_plain(*parts)
 
 
 def distances_plain(
     rows_a: Tensor, columns_a: Tensor, offsets_a: Tensor, rows_b: Tensor, columns_b: Tensor, offsets_b: Tensor
 ) -> Tensor:
-    """The twin of `loops_distance.distances`: all pairs of locations of every row."""
+    """The twin of `loops.distances`: all pairs of locations of every row."""
     row = owners(offsets_a)
     counts = offsets_b.diff()[row]
     source = torch.repeat_interleave(torch.arange(len(row), device=row.device), counts)

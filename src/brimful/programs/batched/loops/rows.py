@@ -1,8 +1,8 @@
-"""Loops over rows of flat numbers, compiled for the CPU. Their plain twins are in `rows.py`."""
+"""Loops over rows of flat numbers, compiled for the CPU. Their plain twins are in `../rows.py`."""
 
 import numpy as np
 
-from .compiled import jit
+from ..compiled import jit
 
 
 @jit
@@ -13,6 +13,15 @@ def owners(offsets):
         for at in range(offsets[row], offsets[row + 1]):
             owner[at] = row
     return owner
+
+
+@jit
+def repeated(values, offsets):
+    """The value of its row for every number."""
+    out = np.empty(offsets[-1], values.dtype)
+    for row in range(len(offsets) - 1):
+        out[offsets[row] : offsets[row + 1]] = values[row]
+    return out
 
 
 @jit

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from .compiled import jit
+from ..compiled import jit
 
 
 @jit

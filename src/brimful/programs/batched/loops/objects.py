@@ -1,13 +1,13 @@
 """Loops over the cells of grids, compiled for the CPU: components, groups of cells, colors, lines, occurrences.
 
-Each has its plain twin in torch in `cells.py`, which runs on a GPU, and holds to it in the tests. Scratch arrays have
-the size of the largest row and are used again for every row.
+Each has its plain twin in torch in `../cells.py`, which runs on a GPU, and holds to it in the tests. Scratch arrays
+have the size of the largest row and are used again for every row.
 """
 
 import numpy as np
 
-from .columns import BIAS, BITS, COLOR_BIAS, COORDINATE_LIMIT, FIELD
-from .compiled import jit
+from ..columns import BIAS, BITS, COLOR_BIAS, COORDINATE_LIMIT, FIELD
+from ..compiled import jit
 
 LIMIT = 100_000
 """The most cells of a grid here; larger ones run sequentially, where the bound on size decides."""

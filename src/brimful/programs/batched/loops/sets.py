@@ -1,11 +1,11 @@
 """Loops over rows, compiled for the CPU: sets of sorted keys, row by row.
 
-Each has its plain twin in torch in `segments.py`, which runs on a GPU, and holds to it in the tests.
+Each has its plain twin in torch in `../segments.py`, which runs on a GPU, and holds to it in the tests.
 """
 
 import numpy as np
 
-from .compiled import jit
+from ..compiled import jit
 
 
 @jit

@@ -1,0 +1,1 @@
+"""Loops compiled for the CPU, beside plain twins in torch that run on a GPU."""
