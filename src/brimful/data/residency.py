@@ -192,11 +192,12 @@ def _candidates(
             **by_batch,
         ),
     }
+    by_chunks = order.chunk_rows > 0 and chunked(rows, order.chunk_rows) is not None
     host = {
-        "device": 0 if rows.sequential else rows.held + (AHEAD + 2) * batch,
+        "device": 0 if by_chunks and rows.sequential else rows.held + (AHEAD + 2) * batch,
         "pinned": rows.held + (AHEAD + 2) * batch,
     }
-    if order.chunk_rows and chunked(rows, order.chunk_rows) is not None:
+    if by_chunks:
         window, ahead, block = window_bytes(rows, windowed, ranks)
         parts = (("window", window), ("chunks ahead", ahead), ("batches to sort", block))
         fixed = 0 if rows.sequential else held

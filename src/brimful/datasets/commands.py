@@ -93,6 +93,7 @@ def run_bench(config: BenchConfig, context: RunContext) -> Mapping[str, Any]:
             "first_chunk_seconds": rate.first_seconds,
             "all_seconds": rate.seconds,
             "megabytes_per_second": rate.megabytes_per_second,
+            "megabytes_per_second_again": rate.megabytes_per_second_again,
         }
     return summary
 

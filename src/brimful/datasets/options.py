@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from ..core.declare.config import option
+from ..data.database.reader import CONNECTIONS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,7 +63,7 @@ class ChunksConfig(NamedOptions):
 class BenchConfig(NamedOptions):
     """The options of `brimful data bench`."""
 
-    connections: int = option(3, help="how many read at the same time", ge=1, le=64)
+    connections: int = option(CONNECTIONS, help="how many read at the same time", ge=1, le=64)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -37,7 +37,7 @@ WORKLOAD = Workload(
         ),
         Command(
             name="bench",
-            help="Read a dataset once into host memory, and tell the rate.",
+            help="Read a dataset into host memory, twice, and tell the rates.",
             config=BenchConfig,
             run=run_bench,
         ),

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
+from ...core.base.background import cores
 from ...core.base.errors import StorageError
 from ...core.base.extras import require
 from . import catalogue, chunk_format
@@ -24,8 +25,8 @@ if TYPE_CHECKING:
 Sink = Callable[[int, memoryview, int], Any]
 """Takes the number of a chunk, its bytes, which are not to be kept, and the number of its rows."""
 
-CONNECTIONS = 3
-"""As many as keep the server and the process busy on two cores; more do not harm."""
+CONNECTIONS = max(2, min(4, cores()))
+"""One waits for the server while another one's bytes are checked; more than there are cores gain nothing."""
 
 
 class ChunkReader:

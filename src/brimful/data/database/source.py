@@ -40,7 +40,7 @@ class PostgresDataset(DeferredDataset):
     def _open(self) -> ArrayDataset:
         # Not by the `read` of the base, which would refer back to this: connections end with their last user.
         if self._arrays is None:
-            self._arrays = ArrayDataset(self._read_all())
+            self._arrays = ArrayDataset(self.read_whole())
         return self._arrays
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -100,9 +100,10 @@ class PostgresDataset(DeferredDataset):
     def whole(self, device: torch.device) -> Fields | None:
         if device.type == "cpu" or self._arrays is not None:
             return super().whole(device)
-        return self._read_all(device)  # chunk by chunk; host memory has only those on their way
+        return self.read_whole(device)  # chunk by chunk; host memory has only those on their way
 
-    def _read_all(self, device: torch.device | None = None) -> Fields:
+    def read_whole(self, device: torch.device | None = None) -> Fields:
+        """All rows, read now: into host memory, or chunk by chunk to a device."""
         flat: dict[str, np.ndarray] = {}
         columns: Fields = {}
         for name, field in self.fields.items():
