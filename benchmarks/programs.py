@@ -174,7 +174,14 @@ def operations(bench: Bench) -> Part:
             "operations": {row.operation: row._asdict() for row in table},
         }
         shown = [
-            (row.operation, row.count, row.form, f"{row.rows:,}", f"{row.rows_sequential:,}", f"{row.time_share:.1%}")
+            (
+                row.operation,
+                str(row.count),
+                row.form,
+                f"{row.rows:,}",
+                f"{row.rows_sequential:,}",
+                f"{row.time_share:.1%}",
+            )
             for row in table[:25]
         ]
         text = format_table(shown, ("operation", "count", "form", "rows", "row by row", "share"))

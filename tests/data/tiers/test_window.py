@@ -238,6 +238,8 @@ def test_an_error_in_a_chunk_of_the_next_epoch_is_that_epochs():
 class Changing(Chunks):
     """A source whose chunk 3 is another by the time it is read."""
 
+    change: Any = None
+
     def read(self, chunk: int) -> dict[str, Any]:
         fields = super().read(chunk)
         return {name: self.change(part) for name, part in fields.items()} if chunk == 3 else fields

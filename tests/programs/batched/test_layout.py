@@ -52,5 +52,5 @@ def test_lines(given_lines):
     counts = torch.maximum((bi - ai).abs(), (bj - aj).abs()) + 1
     counts[:1] = 0
     offsets = rows.offsets_of(counts)
-    parts = [part.contiguous() for part in (ai, aj, bi, bj)]
-    assert torch.equal(call(line_loops.lines, *parts, counts, offsets), lines_plain(*parts, counts, offsets))
+    parts = [*(part.contiguous() for part in (ai, aj, bi, bj)), counts, offsets]
+    assert torch.equal(call(line_loops.lines, *parts), lines_plain(*parts))

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from brimful.programs.batched import cells, segments
-from brimful.programs.batched.columns import Grids, Ints, Lists
+from brimful.programs.batched.columns import Grids, Ints, Lists, Patches
 from brimful.programs.batched.convert import build, encode
 from brimful.programs.batched.kernels import KERNELS
 from tests.programs.batched.helpers import (
@@ -174,7 +174,9 @@ def test_compiled_loops_and_their_plain_twins(given_grids, seed):
         plain = cells.group_plain(grids, by, background, *flags)
         for left, right in zip([*_numbers(lists), left_out], plain, strict=True):
             assert torch.equal(left, right)
-        same(lists, segments.canonical(lists))
+        ordered = segments.canonical(lists)
+        assert ordered is not None
+        same(lists, ordered)
     for left, right in [
         *zip(
             cells.color_counts(grids.cells, grids.offsets),
@@ -203,7 +205,9 @@ def test_compiled_loops_and_their_plain_twins(given_grids, seed):
 
 
 def _numbers(lists: Lists):
-    return [lists.elements.keys, lists.elements.offsets, lists.offsets]
+    objects = lists.elements
+    assert isinstance(objects, Patches)
+    return [objects.keys, objects.offsets, lists.offsets]
 
 
 def _patch(patches):
