@@ -30,6 +30,7 @@ def test_every_example_is_tested_here():
         "codebook",
         "digits",
         "kde",
+        "locate",
         "parquet",
         "programs",
         "train_digits",
@@ -71,6 +72,14 @@ def test_kde_gives_the_density_and_its_score(capsys: pytest.CaptureFixture[str])
     assert found["off the direct one"] < 1e-4
     assert found["two scores apart"] < 1e-4
     assert "predicted peak" in capsys.readouterr().out
+
+
+def test_locate_is_better_than_least_squares_with_little_training(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    comparison = load("locate").main(tmp_path / "run", recordings=3_000, epochs=5)
+    assert list(comparison.scores) == ["network", "least squares", "posterior"]
+    assert comparison.ratio("rmse_m") < 1.6
+    assert (tmp_path / "run" / "map.png").exists()
+    assert "times the posterior's" in capsys.readouterr().out
 
 
 def test_parquet_in_and_out_and_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]):

@@ -6,6 +6,7 @@ training      losses, and utilisation, power, memory and stalls over the run
 """
 
 import functools
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -45,7 +46,7 @@ def _map(result: LocateResult) -> Any:
     held_out, figure = result.held_out, figure_of(15, 10)
     for axes, index in zip(figure.subplots(2, 3).flat, _spread_out(held_out), strict=False):
         _recording(axes, result, int(index))
-    return add_legends(figure, f"{result.scores.count:,} held-out recordings, six of them from the best to the worst")
+    return add_legends(figure, f"{len(held_out):,} held-out recordings, some of them from the best to the worst")
 
 
 def _spread_out(held_out: HeldOut) -> np.ndarray:
@@ -147,13 +148,11 @@ def _training(result: LocateResult) -> Any:
     right.set_ylabel("validation RMSE, km", color=RED)
     loss.set(title="training", xlabel="epoch", ylabel="negative log-likelihood")
     samples = result.device_use.samples
-    seconds = [row[0] for row in samples]
-    for axes, column, title, factor in ((use, 2, "utilisation, %", 100), (power, 3, "power, W", 1)):
-        values = [np.nan if row[column] is None else factor * row[column] for row in samples]  # pyright: ignore
-        known = bool(np.isfinite(values).any())
-        axes.set(title=title if known else f"{title}: not known on this device", xlabel="seconds")
-        axes.plot(seconds, values, color=BLUE)
-        axes.set_ylim(bottom=0)
+    _over_time(use, samples, 2, "utilisation, %", 100)
+    if any(row[3] is not None for row in samples):
+        _over_time(power, samples, 3, "power, W", 1)
+    else:
+        _over_time(power, samples, 1, "memory, MB", 1e-6)
     stall.plot(epochs, [100 * row["data_seconds"] / max(row["seconds"], 1e-9) for row in history], color=RED)
     stall.set(title="time without data, % of an epoch's steps", xlabel="epoch")
     stall.set_ylim(bottom=0)
@@ -161,3 +160,12 @@ def _training(result: LocateResult) -> Any:
     return add_legends(
         figure, f"{use_of.steps_per_second:,.0f} steps per second, {use_of.stall_share:.1%} of the time without data"
     )
+
+
+def _over_time(axes: Any, samples: Sequence[tuple[Any, ...]], column: int, title: str, factor: float) -> None:
+    """What the driver or the system said at intervals."""
+    values = [np.nan if row[column] is None else factor * row[column] for row in samples]
+    known = bool(np.isfinite(values).any())
+    axes.set(title=title if known else f"{title}: not known on this device", xlabel="seconds")
+    axes.plot([row[0] for row in samples], values, color=BLUE)
+    axes.set_ylim(bottom=0)

@@ -71,6 +71,16 @@ def test_receivers_are_there_once_and_silence_is_null(stored: datasets.Stored):
     assert silent == [(0,)]
 
 
+def test_measurements_of_nothing_are_refused(stored: datasets.Stored):
+    insert = "INSERT INTO locate.measurement VALUES (%s, %s, 14, %s, false)"
+    receiver = execute("SELECT min(id) FROM locate.receiver")[0][0]
+    with pytest.raises(psycopg.errors.ForeignKeyViolation, match="a recording that does not exist"):
+        execute(insert, stored.id, 60, receiver)
+    with pytest.raises(psycopg.errors.ForeignKeyViolation, match="a receiver that does not exist"):
+        execute(insert, stored.id, 0, -1)
+    execute(insert, stored.id, 0, receiver)
+
+
 def test_names_of_ones_own_recordings_are_kept():
     own = replace(recordings().select(slice(0, 3)), names=np.array(["alpha", "beta", "gamma"]))
     name = datasets.write(Dataset(f"t{uuid.uuid4().hex[:8]}", own)).name

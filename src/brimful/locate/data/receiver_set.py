@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Self
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -16,6 +17,13 @@ MOST_SITES = 64
 _NEAR = 100.0  # metres within which a receiver is at a site
 
 
+def distinct_sites(recordings: Recordings) -> tuple[np.ndarray, np.ndarray]:
+    """The sites (S, 2) of all receivers, once each and in order, and the number of the site of each that took part."""
+    pairs = recordings.positions[recordings.mask].contiguous().numpy().view(np.complex128)[:, 0]  # sorted as one number
+    sites, which = np.unique(pairs, return_inverse=True)
+    return sites.view(np.float64).reshape(-1, 2), which
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class ReceiverSet:
     """The sites (S, 2) of receivers, as latitude and longitude; none where a model does with any."""
@@ -24,12 +32,12 @@ class ReceiverSet:
 
     @classmethod
     def of(cls, recordings: Recordings) -> Self:
-        sites = recordings.positions[recordings.mask].unique(dim=0)
+        sites = torch.from_numpy(distinct_sites(recordings)[0])
         return cls(sites if len(sites) <= MOST_SITES else sites[:0])
 
     def unknown(self, recordings: Recordings) -> Tensor:
         """(U, 2), the sites of receivers that are at none of the set's."""
-        others = recordings.positions[recordings.mask].unique(dim=0)
+        others = torch.from_numpy(distinct_sites(recordings)[0])
         others = others[others.isfinite().all(1)]
         if not len(self.sites) or not len(others):
             return others[:0]

@@ -19,6 +19,7 @@ from ...data import database as chunks
 from ...data.database.catalogue import check_name
 from ...data.database.connection import Database
 from ..data.files import TENSORS, Dataset
+from ..data.receiver_set import distinct_sites
 from ..data.recordings import Recordings
 from ..physics.scenario import Scenario
 from .copy_rows import copy_in, copy_out
@@ -95,7 +96,7 @@ def _write_rows(connection: "Connection[Any]", dataset: int, recordings: Recordi
             pairs,
         )
     recording, slot = np.nonzero(mask)
-    receiver = _receivers(connection, recordings.positions.numpy()[mask])
+    receiver = _receivers(connection, recordings)
     heard = recordings.heard.numpy()[mask]
     columns = {
         "dataset": np.full(len(recording), dataset, np.int32),
@@ -109,9 +110,9 @@ def _write_rows(connection: "Connection[Any]", dataset: int, recordings: Recordi
     copy_in(connection, "locate.measurement", {name: values[heard] for name, values in columns.items()})
 
 
-def _receivers(connection: "Connection[Any]", positions: np.ndarray) -> np.ndarray:
-    """The numbers of the receivers at some positions; those that are new are added."""
-    places, which = np.unique(positions, axis=0, return_inverse=True)
+def _receivers(connection: "Connection[Any]", recordings: Recordings) -> np.ndarray:
+    """The numbers of the receivers that took part; those that are new are added."""
+    places, which = distinct_sites(recordings)
     connection.execute("CREATE TEMPORARY TABLE place (n int, latitude float8, longitude float8) ON COMMIT DROP")
     count = np.arange(len(places), dtype=np.int32)
     copy_in(connection, "place", {"n": count, "latitude": places[:, 0], "longitude": places[:, 1]})
@@ -120,7 +121,7 @@ def _receivers(connection: "Connection[Any]", positions: np.ndarray) -> np.ndarr
         "ON CONFLICT DO NOTHING"
     )
     query = "SELECT r.id FROM place p JOIN locate.receiver r USING (latitude, longitude) ORDER BY p.n"
-    return copy_out(connection, query, {"id": "i4"})["id"][which.reshape(-1)]
+    return copy_out(connection, query, {"id": "i4"})["id"][which]
 
 
 def read(name: str, url: str | None = None, home: Any = None) -> Dataset:
