@@ -242,7 +242,7 @@ def epoch(options: argparse.Namespace, device: torch.device) -> dict[str, Any]:
     recordings = locate.generate(4_030)
     found = {}
     for name in ("small", "default"):
-        settings = {"network": "small"} if name == "small" else {}
+        settings: dict[str, Any] = {"network": "small"} if name == "small" else {}
         result = locate.train(
             recordings, device=str(device), progress=False, epochs=6, batch_size=256, patience=None, **settings
         )

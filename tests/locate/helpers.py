@@ -12,7 +12,7 @@ from brimful.locate import LocateResult, Recordings, Scenario, generate
 from brimful.locate.data.features import Scaling
 
 SCENARIO = Scenario()
-TINY = {"network": "small", "epochs": 3, "batch_size": 64, "device": "cpu", "progress": False}
+TINY: dict[str, Any] = {"network": "small", "epochs": 3, "batch_size": 64, "device": "cpu", "progress": False}
 
 
 @functools.cache

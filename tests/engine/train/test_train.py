@@ -571,6 +571,23 @@ def test_training_ends_early():
     assert (more.stopped, more.epochs) == ("finished", 3)
 
 
+@pytest.mark.parametrize(("delta", "ends"), [(0.0, "finished"), (0.3, "early")])
+def test_small_improvements_do_not_keep_it_going(delta: float, ends: str):
+    """They add up: what counts is the distance to the last one that did. The best epoch is the best all the same."""
+    falling = iter([5.0, 4.9, 4.6, 4.5, 4.4, 4.39, 4.38, 4.37])
+    options = {"monitor": "slow", "patience": 3, "min_delta": delta, "epochs": 8}
+    result = fit(valid=points(4), metrics=lambda *_: {"slow": next(falling)}, **options)
+    assert result.stopped == ends
+    assert result.epochs == (8 if ends == "finished" else 6)
+    assert result.best is result.history[-1]
+
+
+def test_the_time_without_data_is_part_of_an_epochs():
+    result = fit(epochs=2)
+    assert all(0 <= row["data_seconds"] <= row["seconds"] + 1 for row in result.history)
+    assert "data_seconds" not in result.summary()
+
+
 def test_the_average_is_what_the_formula_says():
     parameters = [nn.Parameter(torch.zeros(2)), nn.Parameter(torch.zeros(3))]
     average, expected = MovingAverage(parameters, 0.9), torch.zeros(2)

@@ -91,7 +91,8 @@ def test_names_of_ones_own_recordings_are_kept():
 
 def test_trained_from_the_database_as_from_memory(stored: datasets.Stored, tmp_path: Path):
     dataset = Dataset("memory", recordings().select(slice(0, 60)), SCENARIO, 0)
-    one, two = (locate.train(source, **(TINY | {"epochs": 1})) for source in (stored.name, dataset))
+    options: dict[str, Any] = TINY | {"epochs": 1}
+    one, two = (locate.train(source, **options) for source in (stored.name, dataset))
     pairs = zip(one.model.state_dict().values(), two.model.state_dict().values(), strict=True)
     assert all(torch.equal(first, second) for first, second in pairs)
 

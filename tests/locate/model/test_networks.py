@@ -1,5 +1,7 @@
 """Networks: their size, and what may not change their output."""
 
+from typing import Any
+
 import pytest
 import torch
 
@@ -18,7 +20,7 @@ from ..helpers import samples
         ({}, 547_461),
     ],
 )
-def test_parameters(options: dict[str, str], expected: int):
+def test_parameters(options: dict[str, Any], expected: int):
     model = LocationNetwork(NetworkConfig(**options))
     assert sum(parameter.numel() for parameter in model.parameters()) == expected
 

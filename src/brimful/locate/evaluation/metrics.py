@@ -7,7 +7,6 @@ import math
 from dataclasses import dataclass, fields
 
 import numpy as np
-import torch
 from torch import Tensor
 
 ELLIPSE = 0.68
@@ -44,14 +43,14 @@ def score(error: Tensor, covariance: Tensor | None = None) -> LocationScores:
     """The metrics of errors (N, 2), and of the covariances (N, 2, 2) that were predicted with them."""
     distance = error.double().square().sum(1).sqrt()
     if not len(distance):
-        return LocationScores(0, *[math.nan] * 4)
-    quantiles = [float(np.quantile(distance.numpy(), share)) for share in (0.5, 0.68, 0.95)]
+        return LocationScores(0, math.nan, math.nan, math.nan, math.nan)
+    p50, p68, p95 = (float(np.quantile(distance.numpy(), share)) for share in (0.5, 0.68, 0.95))
     rmse = float(distance.square().mean().sqrt())
     if covariance is None:
-        return LocationScores(len(error), rmse, *quantiles)
+        return LocationScores(len(error), rmse, p50, p68, p95)
     trace = covariance.double().diagonal(dim1=1, dim2=2).sum(1)
     inside = float((squared_mahalanobis(error, covariance) <= ellipse_bound(ELLIPSE)).double().mean())
-    return LocationScores(len(error), rmse, *quantiles, inside, float(trace.mean().sqrt()))
+    return LocationScores(len(error), rmse, p50, p68, p95, inside, float(trace.mean().sqrt()))
 
 
 def squared_mahalanobis(error: Tensor, covariance: Tensor) -> Tensor:
@@ -78,8 +77,3 @@ def fit_scale(error: Tensor, covariance: Tensor) -> float:
     """What to multiply covariances by so that the 68% ellipse holds 68% of these truths."""
     squared = squared_mahalanobis(error, covariance).numpy()
     return float(np.quantile(squared, ELLIPSE)) / ellipse_bound(ELLIPSE) if len(squared) else 1.0
-
-
-def finite(values: Tensor) -> Tensor:
-    """(N,) which rows hold numbers alone."""
-    return torch.isfinite(values).flatten(1).all(1)

@@ -50,7 +50,7 @@ class LocationNetwork(nn.Module):
         super().__init__()
         self.config = config
         small = config.network == "small"
-        width = 32 if small else config.width
+        self.width = width = 32 if small else config.width
         self.encoder = nn.Sequential(
             nn.Linear(len(FEATURES), 64 if small else width), nn.ReLU(), nn.Linear(64 if small else width, width)
         )
@@ -116,5 +116,5 @@ def step_cost(model: LocationNetwork, receivers: int) -> Cost:
     """Bytes of forward and backward by the number of samples, by a rough formula: gradients, and what the layers save
     for the backward pass."""
     weights = sum(parameter.numel() for parameter in model.parameters())
-    width, layers = model.head[0].in_features // 4, len(model.layers)
+    width, layers = model.width, len(model.layers)
     return Cost(8 * weights, 4 * receivers * (width * (4 + 16 * layers) + 3 * 4 * receivers * layers))

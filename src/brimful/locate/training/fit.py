@@ -92,8 +92,16 @@ def set_up(selected: Selected, config: TrainConfig) -> TrainingSetup:
     }
     device = devices.resolve(config.where)
     extra = {"device": device, "budget": config.budget, "graph": config.graph and device.type == "cuda"}
-    samples = (scaling.samples(part) for part in (train, valid, test))
-    return TrainingSetup(*samples, scaling, ReceiverSet.of(train), model, settings, extra)
+    return TrainingSetup(
+        train=scaling.samples(train),
+        valid=scaling.samples(valid),
+        test=scaling.samples(test),
+        scaling=scaling,
+        receiver_set=ReceiverSet.of(train),
+        model=model,
+        settings=settings,
+        extra=extra,
+    )
 
 
 def training_data(setup: TrainingSetup) -> dict[str, Tensor]:
