@@ -26,14 +26,9 @@ from typing import Any, Self
 import torch
 from torch import Tensor
 
+from .key_bits import BIAS, BITS, COLOR_BIAS, FIELD
+from .key_bits import COORDINATE_LIMIT as COORDINATE_LIMIT
 from .rows import gathered, owners, taken
-
-BITS = 20
-BIAS = 1 << BITS - 1
-COLOR_BIAS = 1 << 22
-FIELD = (1 << BITS) - 1
-COORDINATE_LIMIT = 1 << 17
-"""Coordinates and colors beyond this are left to the sequential executor."""
 
 ORIGIN = (COLOR_BIAS << 2 * BITS) | (BIAS << BITS) | BIAS
 """The key of the location (0, 0), and of the cell (0, (0, 0))."""

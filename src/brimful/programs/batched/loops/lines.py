@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from ..columns import BIAS, BITS, COLOR_BIAS
 from ..compiled import jit
+from ..key_bits import BIAS, BITS, COLOR_BIAS
 
 _ORIGIN = (COLOR_BIAS << 2 * BITS) | (BIAS << BITS) | BIAS
 _DOWN = 1 << BITS

@@ -6,8 +6,8 @@ have the size of the largest row and are used again for every row.
 
 import numpy as np
 
-from ..columns import BIAS, BITS, COLOR_BIAS, COORDINATE_LIMIT, FIELD
 from ..compiled import jit
+from ..key_bits import BIAS, BITS, COLOR_BIAS, COORDINATE_LIMIT, FIELD
 
 LIMIT = 100_000
 """The most cells of a grid here; larger ones run sequentially, where the bound on size decides."""
