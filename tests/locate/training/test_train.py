@@ -33,6 +33,11 @@ def test_it_learns_and_is_calibrated_on_what_it_did_not_see():
     assert result.history[-1]["valid_rmse_m"] < result.history[0]["valid_rmse_m"]
 
 
+def test_no_password_is_stored_with_a_model():
+    result = train(100, epochs=1, url="postgresql://me:secret@nowhere/db")
+    assert "secret" not in str(result.settings) and "url" not in result.settings
+
+
 def test_without_calibration_the_scale_is_one():
     assert train(200, calibrate=False, epochs=1).scale == 1
 

@@ -177,6 +177,6 @@ def fit(
 
 
 def settings_of(config: TrainConfig) -> dict[str, Any]:
-    """What decides the result, in JSON values."""
-    left_out = ("out", "device", "budget", "accelerator", "graph", "preload_to_gpu", "num_workers")
+    """What decides the result, in JSON values; the URL of a database may hold a password, and is not among them."""
+    left_out = ("out", "url", "device", "budget", "accelerator", "graph", "preload_to_gpu", "num_workers")
     return {name: value for name, value in to_dict(config).items() if name not in left_out}
