@@ -86,6 +86,7 @@ class TrainConfig(DatasetOptions, NetworkConfig, TrainOptions, SeedOptions, Devi
     calibrate: bool = option(True, help="scale covariances so that the ellipse holds 68% of the validation recordings")
     preload_to_gpu: bool = option(True, help="all samples on the device, where they fit; otherwise copied ahead")
     num_workers: int = option(0, help="threads that prepare batches which are not on the device", ge=0)
+    device: str = option("auto", help="auto, cpu, cuda, cuda:1")
     accelerator: str = option("auto", help="kind of device; --device names a single one", choices=ACCELERATORS)
     graph: bool = option(True, help="on CUDA, replay whole steps as graphs")
 
@@ -110,6 +111,7 @@ class EvaluateConfig(TrainedModelOptions, DatasetOptions, SeedOptions, DeviceOpt
         aliases=("dataset", "data"),
     )
     samples: int = option(2_000, help="recordings to evaluate on, at most", ge=1)
+    device: str = option("auto", help="auto, cpu, cuda, cuda:1")
     other_receivers: bool = option(False, help="evaluate even where the model was trained with other receivers")
     out: Path | None = option(None, help="folder of the report; by default none is written")
 
