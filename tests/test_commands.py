@@ -54,6 +54,10 @@ TINY: dict[tuple[str, str], list[dict[str, Any]]] = {
     ("nets", "train"): [{"count": 4, "steps": 2, "out": "nets", "device": "cpu"}],
     ("programs", "check"): [{"file": "solvers.py", "vocabulary": "auto"}],
     ("programs", "compile"): [{"file": "solvers.py", "vocabulary": "arc-dsl", "out": "compiled"}],
+    ("programs", "explain"): [
+        {"file": "solvers.py", "data": "tasks", "split": "all", "samples": 2, "device": "cpu"},
+        {"file": "solvers.py", "samples": 0},
+    ],
     ("programs", "run"): [
         {"file": "solvers.py", "data": "tasks", "split": "all", "verify": 1, "out": "programs", "device": "cpu"}
     ],

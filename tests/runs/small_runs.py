@@ -89,7 +89,7 @@ def values(result: Any) -> dict[str, Any]:
             found: Any = result.values
             return {"status": result.status, "messages": result.messages, **found}
         case brimful.TrainResult():
-            history = [{name: row[name] for name in row if name != "seconds"} for row in result.history]
+            history = [{name: row[name] for name in row if not name.endswith("seconds")} for row in result.history]
             plain = {"history": history, "curve": result.curve, "best": result.best and result.best["epoch"]}
             return {**plain, **result.model.state_dict(), "steps": result.steps, "stopped": result.stopped}
         case gp.Fit():

@@ -26,13 +26,13 @@ def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connection, "RETRIES", (0.05, 0.1, 0.2, 0.5, 1.0))
 
 
-def test_a_dropped_connection_in_mid_load_is_opened_again(shared: Server, rows: dict[str, Any]):
-    dataset = shared.open(shared.put(rows))
+def test_a_dropped_connection_in_mid_load_is_opened_again(own: Server, rows: dict[str, Any]):
+    dataset = own.open(own.put(rows))
     loaded = []
     for chunk in range(dataset._reader.chunks.chunks):
         loaded.append(dataset.read(chunk))
         if chunk % 3 == 0:
-            assert shared.terminate_others() > 0
+            assert own.terminate_others() > 0
     assert all(same(torch.cat([part[name] for part in loaded]), rows[name]) for name in rows)
 
 

@@ -53,13 +53,13 @@ def test_the_batches_are_those_of_the_arrays_in_every_tier(
     dataset.close()
 
 
-def test_a_connection_that_is_dropped_in_mid_epoch_costs_no_row(shared: Server, rows: dict[str, Any]):
-    dataset = shared.open(shared.put(rows))
+def test_a_connection_that_is_dropped_in_mid_epoch_costs_no_row(own: Server, rows: dict[str, Any]):
+    dataset = own.open(own.put(rows))
     expected = list(run(rows, window=60, chunk_rows=dataset.chunk_rows, batch_size=16).epoch(0))
     found = []
     for batch in run(dataset, tier="window", window=60, batch_size=16).epoch(0):
         found.append(batch)
         if len(found) % 5 == 1:
-            shared.terminate_others()
+            own.terminate_others()
     assert equal(found, expected)
     dataset.close()

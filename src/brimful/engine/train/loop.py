@@ -270,8 +270,8 @@ class TrainLoop:
             state.plateau = self._schedule.after(state.plateau, value, config.lower)
         sign = 1 if config.lower else -1
         improved = not math.isnan(value) and (state.best is None or sign * value < sign * state.best)
-        before = state.best_that_counted
-        if improved and (before is None or sign * value < sign * before - config.min_delta):
+        before, least = state.best_that_counted, config.min_delta
+        if improved and (before is None or sign * value < sign * before - least):
             state.best_that_counted, state.epochs_since_best = value, 0
         else:
             state.epochs_since_best += 1
