@@ -1,0 +1,50 @@
+"""Values of all samples as bytes, as they are encoded one by one."""
+
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from brimful.programs.batched.convert import encode as columns_of
+from brimful.programs.batched.flags import Step
+from brimful.programs.batched.records import value_bytes
+from brimful.programs.execution.encoding import decode, encode
+
+from .helpers import GRIDS, _step
+
+WIDE = tuple(tuple(range(200)) for _ in range(3))
+HIGH = ((7,),) * 20_000
+VALUES = st.one_of(
+    GRIDS,
+    st.sampled_from([WIDE, HIGH, (), ((),), ((300, 1),), ((-1,),), frozenset(), frozenset({(1, 2)}), "text", None]),
+    st.integers(-300, 300),
+    st.booleans(),
+    st.tuples(st.integers(-5, 200), st.integers(-5, 200)),
+)
+
+
+def compare(values, failed):
+    step = _step(values)
+    step = Step(step.column, torch.tensor(failed, dtype=torch.int8) if any(failed) else None, step.boxed)
+    flat, offsets = value_bytes(step, len(values))
+    for row, value in enumerate(values):
+        data = flat[offsets[row] : offsets[row + 1]].tobytes()
+        assert data == (b"" if failed[row] else encode(value))
+        assert failed[row] or decode(data) == value
+
+
+@given(st.lists(st.tuples(VALUES, st.sampled_from([0, 0, 0, 3])), min_size=1, max_size=8))
+def test_bytes_are_those_of_single_values(rows):
+    compare(*map(list, zip(*rows, strict=True)))
+
+
+@given(st.lists(st.tuples(st.one_of(GRIDS, st.just(WIDE)), st.sampled_from([0, 0, 3])), min_size=1, max_size=8))
+def test_grids(rows):
+    compare(*map(list, zip(*rows, strict=True)))
+
+
+def test_columns_of_numbers():
+    for values in ([3, 3, -700, 128], [True, False, True, True], [(1, 2), (1, 2), (-3, 500), (0, 0)]):
+        assert columns_of(values, torch.device("cpu"))[0].rows == 4
+        compare(values, [0, 0, 0, 0])
+        compare(values, [0, 2, 0, 2])
+        compare(values, [2, 2, 2, 2])
