@@ -72,17 +72,21 @@ class Resident:
         return index_N[int(bounds[first]) :], bounds[first:]
 
     def _plain(self, index_N: Tensor, sizes: list[int]) -> Generator[Any, None, None]:
-        """One index operation per field, and as little else as can be."""
+        """One index operation per field, and as little else as can be: `index_select` is the quicker one on a CPU, and
+        plain indexing on a GPU."""
         if self._start:
             index_N = index_N - self._start
         pack, columns = self._pack, [(name, native(column), column.dtype) for name, column in self._columns.items()]
         same = all(column.dtype == dtype for _, column, dtype in columns)
-        done = 0
+        done, on_cpu = 0, self._device.type == "cpu"
         for start in range(0, len(sizes), _VIEWS):
             some = sizes[start : start + _VIEWS]
             count = sum(some)
             for index_B in index_N[done : done + count].split(some):
-                picked = {name: column.index_select(0, index_B) for name, column, _ in columns}
+                if on_cpu:
+                    picked = {name: column.index_select(0, index_B) for name, column, _ in columns}
+                else:
+                    picked = {name: column[index_B] for name, column, _ in columns}
                 if not same:
                     picked = {name: picked[name].view(dtype) for name, _, dtype in columns}
                 yield pack(picked)
