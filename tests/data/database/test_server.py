@@ -3,7 +3,6 @@
 import os
 import signal
 import stat
-import time
 from pathlib import Path
 
 import pytest
@@ -12,6 +11,7 @@ from brimful import ConfigError, StorageError
 from brimful.data.database import server, server_directory
 
 from ...helpers import forking
+from ...helpers.stopping import wait_for
 from .conftest import Server
 
 USER = """
@@ -27,16 +27,13 @@ server.stop()
 
 
 class User:
-    """Another process that uses a server until it is told to end."""
+    """Another process that uses a server until it is asked to end."""
 
     def __init__(self, home: str, folder: Path) -> None:
         self._up, self._end = folder / "up", folder / "end"
         self.process = forking.imported().start(forking.run_text, USER, home, str(self._up), str(self._end))
-        deadline = time.monotonic() + 60
-        while not self._up.exists():
-            assert self.process.poll() is None
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
+        wait_for(lambda: self._up.exists() or self.process.poll() is not None)
+        assert self.process.poll() is None
 
     def end(self) -> None:
         self._end.touch()
@@ -70,9 +67,7 @@ def test_it_is_shared_and_stopped_by_its_last_user_even_after_one_was_killed(own
 def test_a_crash_leaves_nothing_that_keeps_it_from_starting(own: Server):
     own.execute("CREATE TABLE t AS SELECT 7 AS x")
     os.kill(postmaster(own.home), signal.SIGKILL)
-    deadline = time.monotonic() + 30
-    while running(own.home) and time.monotonic() < deadline:
-        time.sleep(0.02)
+    wait_for(lambda: not running(own.home))
     pid_file = Path(own.home) / "data" / "postmaster.pid"
     lines = pid_file.read_text().splitlines()
     pid_file.write_text("\n".join([str(os.getpid()), *lines[1:]]) + "\n")  # a number that is another process's now
