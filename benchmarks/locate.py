@@ -215,7 +215,7 @@ class _Rows(TorchDataset):
 
 
 def _row_loop(samples: dict[str, Tensor], settings: dict[str, Any], device: torch.device, seconds: float) -> Any:
-    names, count = ("snr", "psd", "frequency_offset", "east", "north", "heard"), min(20_000, len(samples["mask"]))
+    names, count = ("snr", "psd", "frequency_offset", "east", "north", "detected"), min(20_000, len(samples["mask"]))
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "rows.sqlite"
         session = sqlite3.connect(path)

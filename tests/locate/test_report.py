@@ -25,4 +25,4 @@ def test_a_map_shows_receivers_truth_and_prediction(trained: LocateResult):
     figure = locate.report(trained).pictures["map"]()
     assert len(figure.axes) == 6
     labels = set(figure.axes[0].get_legend_handles_labels()[1])
-    assert labels == {"heard it", "heard nothing", "68% ellipse", "predicted", "truth"}
+    assert labels == {"detected it", "detected nothing", "68% ellipse", "predicted", "truth"}

@@ -47,7 +47,7 @@ def test_predictions_are_near_the_receivers_and_have_an_ellipse(trained: LocateR
     axes = zip(table["major_m"].to_pylist(), table["minor_m"].to_pylist(), strict=True)
     assert all(major >= minor > 0 for major, minor in axes)
     assert set(table["status"].to_pylist()) == {0} and set(table["message"].to_pylist()) == {""}
-    assert table["heard"].to_pylist() == some.heard.sum(1).tolist()
+    assert table["detected"].to_pylist() == some.detected.sum(1).tolist()
 
 
 def test_bad_recordings_are_flagged_and_their_neighbors_untouched(trained: LocateResult):

@@ -1,4 +1,4 @@
-"""Where is the transmitter that several receivers hear? Positions with an honest uncertainty."""
+"""Where is the transmitter that several receivers detect? Positions with an honest uncertainty."""
 
 from .data.files import Dataset, read, write
 from .data.recordings import Recordings

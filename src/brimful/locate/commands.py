@@ -58,7 +58,7 @@ def generate_recordings(config: GenerateConfig, context: RunContext) -> dict[str
     return {
         "recordings": len(recordings),
         "receivers": recordings.receivers,
-        "mean_receivers_heard": float(recordings.heard.sum(1).double().mean()),
+        "mean_receivers_detected": float(recordings.detected.sum(1).double().mean()),
         "median_gdop": float(recordings.gdop.median()),
         "tensor_bytes": len(recordings) * sample_bytes(recordings.receivers),
         "out": where,

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from ..core.declare.pictures import BLUE, RED, add_legends, figure_of
 from ..core.declare.report import Report
-from .data.features import HEARD, SNR
+from .data.features import DETECTED, SNR
 from .evaluation.compare import Comparison
 from .evaluation.ellipse import outline
 from .evaluation.metrics import ELLIPSE, calibration_curve, score
@@ -60,11 +60,13 @@ def _recording(axes: Any, result: LocateResult, index: int) -> None:
     held_out = result.held_out
     mask = held_out.mask[index].bool()
     receivers = result.scaling.receivers(held_out.features[index])[mask].numpy() / 1e3
-    heard = (held_out.features[index, :, HEARD] > 0.5)[mask].numpy()
+    detected = (held_out.features[index, :, DETECTED] > 0.5)[mask].numpy()
     truth, position = held_out.truth[index].numpy() / 1e3, held_out.position[index].numpy() / 1e3
     line = outline(held_out.covariance[index]).numpy() / 1e3 + position
-    axes.scatter(*receivers[heard].T, marker="^", color="#222222", s=36, label="heard it")
-    axes.scatter(*receivers[~heard].T, marker="^", facecolors="none", edgecolors=_GRAY, s=36, label="heard nothing")
+    axes.scatter(*receivers[detected].T, marker="^", color="#222222", s=36, label="detected it")
+    axes.scatter(
+        *receivers[~detected].T, marker="^", facecolors="none", edgecolors=_GRAY, s=36, label="detected nothing"
+    )
     axes.plot(*line.T, color=BLUE, lw=1.2, label="68% ellipse")
     axes.fill(*line.T, color=BLUE, alpha=0.08)
     axes.plot(*position, "o", color=BLUE, ms=5, label="predicted")
@@ -114,11 +116,11 @@ def _color(name: str) -> str:
 
 
 def mean_snr(result: LocateResult, held_out: HeldOut) -> Tensor:
-    """(N,), over the receivers that heard the transmitter, in dB, from features."""
-    heard = held_out.features[..., HEARD] > 0.5
+    """(N,), over the receivers that detected the transmitter, in dB, from features."""
+    detected = held_out.features[..., DETECTED] > 0.5
     low, high = result.scaling.snr_db
     snr = low + (high - low) * held_out.features[..., SNR].double()
-    return torch.where(heard, snr, 0.0).sum(1) / heard.sum(1).clamp(min=1)
+    return torch.where(detected, snr, 0.0).sum(1) / detected.sum(1).clamp(min=1)
 
 
 def _by(axes: Any, values: Tensor, errors: dict[str, Tensor], label: str) -> None:

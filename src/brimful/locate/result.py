@@ -128,7 +128,7 @@ class LocateResult(Result):
 
         Returns:
             recording, latitude, longitude, the 68% error ellipse (major_m and minor_m, its half axes; angle_deg of the
-            major one, counterclockwise from east), gdop at the prediction, receivers that heard it, status and message.
+            major one, counterclockwise from east), gdop at the prediction, how many detected it, status and message.
             A recording that cannot be located has a status other than 0, a message that says why, and no position.
 
         Raises:
@@ -149,7 +149,7 @@ class LocateResult(Result):
             position[good] = tangent_plane.from_plane(values["position"].double(), centroid)
             shape[good] = ellipses(values["covariance"]).double()
             plane = self.scaling.receivers(samples["features"])
-            dilution[good, 0] = gdop(plane, values["position"], located.heard).double()
+            dilution[good, 0] = gdop(plane, values["position"], located.detected).double()
         return _table(recordings, position, shape, dilution, faults)
 
     def summary(self) -> dict[str, Any]:
@@ -180,7 +180,7 @@ def _table(recordings: Recordings, position: Tensor, shape: Tensor, dilution: Te
         {
             "recording": pa.array([recordings.name(index) for index in range(len(recordings))], pa.string()),
             **{name: pa.array(numbers[:, column], from_pandas=True) for column, name in enumerate(names)},
-            "heard": recordings.heard.sum(1).numpy(),
+            "detected": recordings.detected.sum(1).numpy(),
             "status": faults.numpy(),
             "message": pa.array([MEANING.get(Fault(code), "") for code in codes], pa.string()),
         }

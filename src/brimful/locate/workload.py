@@ -16,7 +16,7 @@ from .store import load
 
 WORKLOAD = Workload(
     name="locate",
-    help="Where a transmitter is that several receivers hear, with an honest uncertainty.",
+    help="Where a transmitter is that several receivers detect, with an honest uncertainty.",
     commands=(
         Command(
             name="generate",

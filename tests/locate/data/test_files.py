@@ -35,7 +35,7 @@ def test_generated_ones_come_back_to_the_bit(tmp_path: Path):
     made = locate.Dataset("five", locate.generate(50, scenario, seed=3), scenario, 3)
     again = locate.read(locate.write(made, tmp_path / "deep" / "five.parquet"))
     assert (again.name, again.scenario, again.seed) == ("five", scenario, 3)
-    for name in ("positions", "mask", "heard", "snr_db", "transmitter", "gdop"):
+    for name in ("positions", "mask", "detected", "snr_db", "transmitter", "gdop"):
         assert torch.equal(getattr(again.recordings, name).nan_to_num(), getattr(made.recordings, name).nan_to_num())
 
 
@@ -50,14 +50,14 @@ def test_ones_own_from_a_long_table(tmp_path: Path, suffix: str):
     expected = some.select(index)
     assert sorted(index.tolist()) == list(range(40))
     assert torch.equal(own.mask.sum(1), expected.mask.sum(1))
-    assert torch.equal(own.heard.sum(1), expected.heard.sum(1))
+    assert torch.equal(own.detected.sum(1), expected.detected.sum(1))
     assert torch.allclose(own.mean_snr_db, expected.mean_snr_db)
     assert torch.allclose(own.centroid, expected.centroid)
     assert torch.allclose(own.gdop, expected.gdop, rtol=1e-3)
     assert not own.faults().any()
 
 
-def test_a_column_says_what_was_heard():
+def test_a_column_says_what_was_detected():
     table = pa.table(
         {
             "recording": [1, 1, 1],
@@ -65,11 +65,11 @@ def test_a_column_says_what_was_heard():
             "longitude": [8.0, 8.0, 8.1],
             "snr_db": [12.0, 3.0, 11.0],
             "psd_dbm_hz": [-150.0, -159.0, -151.0],
-            "heard": [True, False, True],
+            "detected": [True, False, True],
         }
     )
     own = from_long_table(table)
-    assert own.heard.tolist() == [[True, False, True]]
+    assert own.detected.tolist() == [[True, False, True]]
     assert own.faults().tolist() == [Fault.TOO_FEW]
     assert own.gdop.isnan().all()  # nobody knows where it was
 

@@ -23,11 +23,11 @@ def faulty(fault: Fault) -> Recordings:
     far = good.positions.clone()
     match fault:
         case Fault.NO_RECEIVERS:
-            return one(mask=nowhere, heard=nowhere)
+            return one(mask=nowhere, detected=nowhere)
         case Fault.TOO_FEW:
-            return one(heard=good.heard & (good.heard.cumsum(1) <= 2))
+            return one(detected=good.detected & (good.detected.cumsum(1) <= 2))
         case Fault.NOT_FINITE:
-            return one(psd_dbm_hz=torch.where(good.heard, torch.inf, good.psd_dbm_hz))
+            return one(psd_dbm_hz=torch.where(good.detected, torch.inf, good.psd_dbm_hz))
         case Fault.BAD_POSITION:
             far[0, good.mask[0].nonzero()[0], 0] = 91.0
             return one(positions=far)
@@ -62,7 +62,7 @@ def test_put_together_and_taken_apart():
     parts = [some.select(slice(0, 10)), some.select(torch.arange(10, 30)).padded(15)]
     joined = Recordings.concatenate(parts)
     assert joined.receivers == 15 and len(joined) == 30
-    assert torch.equal(joined.heard[:, : some.receivers], some.heard[:30])
+    assert torch.equal(joined.detected[:, : some.receivers], some.detected[:30])
     assert not joined.mask[:, some.receivers :].any()
     named = replace(some.select(slice(0, 3)), names=np.array(["a", "b", "c"]))
     assert named.select(torch.tensor([False, True, True])).name(0) == "b"

@@ -29,23 +29,23 @@ def test_the_same_samples_whatever_is_made_at_a_time(monkeypatch: pytest.MonkeyP
 
 def test_what_is_rejected_is_not_there():
     some, scenario = recordings(), Scenario()
-    assert int(some.heard.sum(1).min()) == 3
+    assert int(some.detected.sum(1).min()) == 3
     assert float(some.gdop.max()) <= scenario.max_gdop
     assert float(some.mean_snr_db.min()) >= scenario.min_snr_db
-    assert float(some.snr_db[some.heard].min()) >= scenario.heard_snr_db
-    assert some.snr_db[~some.heard].isnan().all()
+    assert float(some.snr_db[some.detected].min()) >= scenario.detection_snr_db
+    assert some.snr_db[~some.detected].isnan().all()
     assert not some.faults().any()
     assert torch.allclose(some.with_gdop().gdop, some.gdop, rtol=1e-3)
 
 
 def test_levels_follow_free_space_loss():
     """20 dB for ten times the distance, with the noise of the scenario about it. Weak ones are left out, since only the
-    stronger of them are heard."""
+    stronger of them are detected."""
     some, scenario = recordings(), Scenario()
     away = tangent_plane.distance(some.positions, some.transmitter[:, None].expand_as(some.positions))
     level = some.psd_dbm_hz.double() + scenario.bandwidth_db
     expected = scenario.power_dbm - scenario.loss_at_1_m - 20 * torch.log10(away)
-    near = some.heard & (expected - scenario.noise_floor_dbm > scenario.heard_snr_db + 15)
+    near = some.detected & (expected - scenario.noise_floor_dbm > scenario.detection_snr_db + 15)
     error = (level - expected)[near]
     assert float(error.mean()) == pytest.approx(0, abs=0.3)
     total = (scenario.level_sd_db**2 + scenario.power_sd_db**2) ** 0.5

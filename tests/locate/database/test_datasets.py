@@ -55,9 +55,9 @@ def test_a_change_of_rows_is_seen(stored: datasets.Stored):
     changed = datasets.read(stored.name).recordings
     assert len(changed) == 59
     assert same(changed, recordings().select(torch.tensor([n for n in range(60) if n != 7])))
-    execute("UPDATE locate.measurement SET snr_db = 40 WHERE dataset = %s AND heard", stored.id)
+    execute("UPDATE locate.measurement SET snr_db = 40 WHERE dataset = %s AND detected", stored.id)
     louder = datasets.read(stored.name).recordings
-    assert set(louder.snr_db[louder.heard].tolist()) == {40.0}
+    assert set(louder.snr_db[louder.detected].tolist()) == {40.0}
     assert stored.chunk_name not in {info.name for info in chunks.list_datasets()}
 
 
@@ -66,7 +66,7 @@ def test_receivers_are_there_once_and_silence_is_null(stored: datasets.Stored):
     used = execute("SELECT count(DISTINCT receiver) FROM locate.measurement WHERE dataset = %s", stored.id)
     assert used == [(sites,)]
     silent = execute(
-        "SELECT count(*) FROM locate.measurement WHERE dataset = %s AND heard <> (snr_db IS NOT NULL)", stored.id
+        "SELECT count(*) FROM locate.measurement WHERE dataset = %s AND detected <> (snr_db IS NOT NULL)", stored.id
     )
     assert silent == [(0,)]
 

@@ -20,8 +20,8 @@ def test_it_finds_scipys_minimum():
     measured = Measurements.of({**few, "features": few["features"].double()}, scaling(), SCENARIO)
     same = 0
     for row, start in enumerate(solver.start(measured).numpy()):
-        heard = measured.heard[row].numpy()
-        receivers, excess = measured.receivers[row].numpy()[heard], measured.excess[row].numpy()[heard]
+        detected = measured.detected[row].numpy()
+        receivers, excess = measured.receivers[row].numpy()[detected], measured.excess[row].numpy()[detected]
 
         def residuals(
             unknown: np.ndarray, receivers: np.ndarray = receivers, excess: np.ndarray = excess

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 @pytest.mark.parametrize(
     "scenario",
     [
-        replace(SCENARIO, heard_snr_db=12.0, min_snr_db=14.0),  # many hear nothing
+        replace(SCENARIO, detection_snr_db=12.0, min_snr_db=14.0),  # many detect nothing
         Scenario(sites="random", receivers=6, inside_share=0.2, shadowing_db=2.0, power_sd_db=4.0, max_gdop=2.0),
     ],
 )
@@ -32,7 +32,7 @@ def test_ranks_are_uniform(scenario: Scenario):
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"shadowing_db": 7.0}, {"power_dbm": 14.0}, {"inside_share": 0.05}, {"heard_snr_db": -10.0}]
+    "wrong", [{"shadowing_db": 7.0}, {"power_dbm": 14.0}, {"inside_share": 0.05}, {"detection_snr_db": -10.0}]
 )
 def test_one_that_knows_less_shows_it(wrong: dict[str, float]):
     """Each piece of knowledge counts: without it the ranks are not uniform, or errors are larger."""

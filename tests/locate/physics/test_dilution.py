@@ -11,10 +11,10 @@ from brimful.locate.physics.dilution import gdop
 def test_it_is_the_trace_of_the_inverse_of_the_normal_matrix():
     generator = torch.Generator().manual_seed(0)
     receivers, transmitter = torch.randn(50, 6, 2, generator=generator), torch.randn(50, 2, generator=generator)
-    heard = torch.rand(50, 6, generator=generator) < 0.8
-    heard[:, :3] = True
-    for row, value in enumerate(gdop(receivers, transmitter, heard)):
-        H = receivers[row, heard[row]] - transmitter[row]
+    detected = torch.rand(50, 6, generator=generator) < 0.8
+    detected[:, :3] = True
+    for row, value in enumerate(gdop(receivers, transmitter, detected)):
+        H = receivers[row, detected[row]] - transmitter[row]
         H = H / H.norm(dim=1, keepdim=True)
         assert float(value) == pytest.approx(float(torch.linalg.inv(H.T @ H).trace().sqrt()), rel=1e-3)
 
@@ -29,7 +29,7 @@ def test_around_the_transmitter_it_is_two_over_the_root_of_their_number(receiver
 
 
 def test_receivers_in_one_place_or_direction_are_infinite():
-    heard = torch.ones(4, dtype=torch.bool)
-    assert gdop(torch.ones(4, 2), torch.zeros(2), heard) == math.inf
-    assert gdop(torch.arange(1.0, 5)[:, None].expand(4, 2), torch.zeros(2), heard) == math.inf
+    detected = torch.ones(4, dtype=torch.bool)
+    assert gdop(torch.ones(4, 2), torch.zeros(2), detected) == math.inf
+    assert gdop(torch.arange(1.0, 5)[:, None].expand(4, 2), torch.zeros(2), detected) == math.inf
     assert gdop(torch.randn(4, 2), torch.zeros(2), torch.zeros(4, dtype=torch.bool)) == math.inf

@@ -1,4 +1,4 @@
-"""Where transmitters are before anything is heard."""
+"""Where transmitters are before anything is detected."""
 
 import math
 

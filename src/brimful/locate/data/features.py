@@ -1,7 +1,8 @@
 """Recordings as the tensors that networks and judges see: one definition for training, validation and prediction.
 
     features  (N, R, 6) float32   snr, power spectral density and frequency offset, scaled to about 0 to 1, and 0 where
-                                  nothing was heard; east and north of the receivers' centroid, z-scored; heard or not
+                                  nothing was detected; east and north of the receivers' centroid, z-scored; and
+                                  whether something was detected
     mask      (N, R) bool         which receivers took part
     target    (N, 2) float32      the transmitter, east and north of the centroid in the same unit
     gdop      (N,) float32
@@ -20,8 +21,8 @@ from ...core.base.errors import InputError
 from ..physics import tangent_plane
 from .recordings import Recordings
 
-FEATURES = ("snr", "psd", "frequency_offset", "east", "north", "heard")
-SNR, PSD, OFFSET, EAST, NORTH, HEARD = range(len(FEATURES))
+FEATURES = ("snr", "psd", "frequency_offset", "east", "north", "detected")
+SNR, PSD, OFFSET, EAST, NORTH, DETECTED = range(len(FEATURES))
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +50,7 @@ class Scaling:
             raise InputError("the receivers are all at their centroid, so that distances have no scale; give others")
 
         def ends(values: Tensor) -> tuple[float, float]:
-            there = values[recordings.heard]
+            there = values[recordings.detected]
             low, high = float(there.min()), float(there.max())
             return low, high if high > low else low + 1.0
 
@@ -65,7 +66,7 @@ class Scaling:
         centroid = recordings.centroid
         plane = tangent_plane.to_plane(recordings.positions, centroid[:, None].expand_as(recordings.positions))
         columns = [
-            torch.where(recordings.heard, (values.double() - low) / (high - low), 0.0)
+            torch.where(recordings.detected, (values.double() - low) / (high - low), 0.0)
             for values, (low, high) in (
                 (recordings.snr_db, self.snr_db),
                 (recordings.psd_dbm_hz, self.psd_dbm_hz),
@@ -73,7 +74,7 @@ class Scaling:
             )
         ]
         columns += [torch.where(recordings.mask, axis / self.position_m, 0.0) for axis in plane.unbind(-1)]
-        columns.append(recordings.heard.double())
+        columns.append(recordings.detected.double())
         return {
             "features": torch.stack(columns, -1).float(),
             "mask": recordings.mask,
@@ -83,7 +84,7 @@ class Scaling:
         }
 
     def levels(self, features: Tensor, bandwidth_db: float) -> Tensor:
-        """The measured levels in dBm, from features; of receivers that heard nothing they mean nothing."""
+        """The measured levels in dBm, from features; of receivers that detected nothing they mean nothing."""
         low, high = self.psd_dbm_hz
         return low + (high - low) * features[..., PSD] + bandwidth_db
 

@@ -26,7 +26,7 @@ from .recordings import Recordings
 
 _NOTE = b"brimful.locate"
 TENSORS = (
-    *("positions", "mask", "heard", "snr_db", "psd_dbm_hz", "frequency_offset_hz"),
+    *("positions", "mask", "detected", "snr_db", "psd_dbm_hz", "frequency_offset_hz"),
     *("transmitter", "power_dbm", "gdop"),
 )
 """The tensors of `Recordings`."""
@@ -34,7 +34,7 @@ TENSORS = (
 SUFFIXES = (".parquet", ".pq", ".csv")
 REQUIRED = ("recording", "latitude", "longitude", "snr_db", "psd_dbm_hz")
 """The columns of a long table; the others are `OPTIONAL`."""
-OPTIONAL = ("heard", "frequency_offset_hz", "transmitter_latitude", "transmitter_longitude", "power_dbm")
+OPTIONAL = ("detected", "frequency_offset_hz", "transmitter_latitude", "transmitter_longitude", "power_dbm")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -111,7 +111,7 @@ def from_long_table(table: pa.Table, where: str = "the table") -> Recordings:
 
     Columns: recording (any text or number; its rows need not be together), latitude, longitude (of the receiver),
     snr_db, psd_dbm_hz; and where there are any frequency_offset_hz, transmitter_latitude, transmitter_longitude,
-    power_dbm, and heard (true or false). Without `heard`, a receiver heard nothing where snr_db is missing.
+    power_dbm, and detected (true or false). Without `detected`, a receiver detected nothing where snr_db is missing.
     """
     if missing := [name for name in REQUIRED if name not in table.column_names]:
         raise InputError(
@@ -135,7 +135,7 @@ def from_long_table(table: pa.Table, where: str = "the table") -> Recordings:
         most = int(counts.argmax())
         raise InputError(
             f"{where}: recording {names[by_first][most]!r} has {counts[most]} receivers; at most {MOST_RECEIVERS} are "
-            "possible. Leave out those that heard it least"
+            "possible. Leave out those that detected it least"
         )
     column = np.empty_like(row)
     column[order] = np.arange(len(row)) - np.repeat(np.cumsum(counts) - counts, counts)
@@ -151,15 +151,15 @@ def from_long_table(table: pa.Table, where: str = "the table") -> Recordings:
         values = numbers[name]
         return np.full(len(names), np.nan) if values is None else values[first[by_first]]
 
-    heard = ~np.isnan(snr)
-    if "heard" in table.column_names:
-        heard = np.array([bool(value) for value in table["heard"].to_pylist()])
+    detected = ~np.isnan(snr)
+    if "detected" in table.column_names:
+        detected = np.array([bool(value) for value in table["detected"].to_pylist()])
     offset = numbers["frequency_offset_hz"]
     transmitter = np.stack([per_recording("transmitter_latitude"), per_recording("transmitter_longitude")], -1)
     return Recordings.of(
         positions=np.stack([grid(numbers["latitude"]), grid(numbers["longitude"])], -1),
         mask=grid(np.ones(len(row), bool), False),
-        heard=grid(heard, False),
+        detected=grid(detected, False),
         snr_db=grid(snr),
         psd_dbm_hz=grid(numbers["psd_dbm_hz"]),
         frequency_offset_hz=grid(np.zeros(len(row)) if offset is None else offset),

@@ -36,8 +36,8 @@ class Fault(IntEnum):
 
 MEANING = {
     Fault.NO_RECEIVERS: "no receiver took part in the recording",
-    Fault.TOO_FEW: f"fewer than {MIN_RECEIVERS} receivers heard the transmitter",
-    Fault.NOT_FINITE: "a receiver that heard the transmitter has a measurement that is missing or not finite",
+    Fault.TOO_FEW: f"fewer than {MIN_RECEIVERS} receivers detected the transmitter",
+    Fault.NOT_FINITE: "a receiver that detected the transmitter has a measurement that is missing or not finite",
     Fault.BAD_POSITION: "a receiver's latitude is outside -90 to 90, its longitude outside -360 to 360, or missing",
     Fault.TOO_FAR: "receivers are more than 1,000 km from their centroid",
     Fault.SINGULAR: "the receivers are at one place or on one line, from which no position follows",
@@ -51,8 +51,8 @@ class Recordings:
     Attributes:
         positions: (N, R, 2) float64, of the receivers: latitude, longitude.
         mask: (N, R), which receivers took part; the others are padding.
-        heard: (N, R), which of them heard the transmitter.
-        snr_db, psd_dbm_hz, frequency_offset_hz: (N, R) float32, what they measured; NaN where nothing was heard.
+        detected: (N, R), which of them detected the transmitter.
+        snr_db, psd_dbm_hz, frequency_offset_hz: (N, R) float32, what they measured; NaN where nothing was detected.
         transmitter: (N, 2) float64, latitude and longitude; NaN where they are not known.
         power_dbm: (N,) float32; NaN where it is not known.
         gdop: (N,) float32, at the transmitter; NaN where that is not known.
@@ -61,7 +61,7 @@ class Recordings:
 
     positions: Tensor
     mask: Tensor
-    heard: Tensor
+    detected: Tensor
     snr_db: Tensor
     psd_dbm_hz: Tensor
     frequency_offset_hz: Tensor
@@ -76,7 +76,7 @@ class Recordings:
         *,
         positions: Any,
         mask: Any,
-        heard: Any,
+        detected: Any,
         snr_db: Any,
         psd_dbm_hz: Any,
         frequency_offset_hz: Any,
@@ -85,12 +85,12 @@ class Recordings:
         gdop: Any = None,
         names: Any = None,
     ) -> Self:
-        """From arrays, which are brought to their types; what nobody heard becomes NaN."""
+        """From arrays, which are brought to their types; what nobody detected becomes NaN."""
         mask, N = torch.as_tensor(mask, dtype=torch.bool), len(mask)
-        heard = torch.as_tensor(heard, dtype=torch.bool) & mask
+        detected = torch.as_tensor(detected, dtype=torch.bool) & mask
 
         def measured(values: Any) -> Tensor:
-            return torch.where(heard, torch.as_tensor(values, dtype=torch.float32), math.nan)
+            return torch.where(detected, torch.as_tensor(values, dtype=torch.float32), math.nan)
 
         def known(values: Any, dtype: torch.dtype, *shape: int) -> Tensor:
             return (
@@ -101,7 +101,7 @@ class Recordings:
         return cls(
             positions=positions,
             mask=mask,
-            heard=heard,
+            detected=detected,
             snr_db=measured(snr_db),
             psd_dbm_hz=measured(psd_dbm_hz),
             frequency_offset_hz=measured(frequency_offset_hz),
@@ -125,8 +125,8 @@ class Recordings:
 
     @property
     def mean_snr_db(self) -> Tensor:
-        """(N,), over the receivers that heard the transmitter; NaN where none did."""
-        return torch.where(self.heard, self.snr_db, 0.0).sum(1) / self.heard.sum(1)
+        """(N,), over the receivers that detected the transmitter; NaN where none did."""
+        return torch.where(self.detected, self.snr_db, 0.0).sum(1) / self.detected.sum(1)
 
     def name(self, index: int) -> str:
         return str(index if self.names is None else self.names[index])
@@ -150,7 +150,7 @@ class Recordings:
             self,
             positions=pad(self.positions, (0, 0, 0, more)),
             mask=pad(self.mask, (0, more)),
-            heard=pad(self.heard, (0, more)),
+            detected=pad(self.detected, (0, more)),
             **{name: pad(getattr(self, name), (0, more), value=math.nan) for name in per_receiver},
         )
 
@@ -171,7 +171,7 @@ class Recordings:
         """The same, with the dilution of precision wherever the transmitter's position is known."""
         centroid = self.centroid
         plane = tangent_plane.to_plane(self.positions, centroid[:, None].expand_as(self.positions))
-        dilution = gdop(plane, tangent_plane.to_plane(self.transmitter, centroid), self.heard)
+        dilution = gdop(plane, tangent_plane.to_plane(self.transmitter, centroid), self.detected)
         known = self.transmitter.isfinite().all(1)
         return replace(self, gdop=torch.where(known, dilution, math.nan).float())
 
@@ -182,14 +182,14 @@ class Recordings:
         misplaced = ~(self.positions.abs() <= degrees).all(-1) & self.mask
         too_far = plane.isnan().any(-1) & self.mask
         measurements = torch.stack((self.snr_db, self.psd_dbm_hz, self.frequency_offset_hz))
-        missing = ~measurements.isfinite().all(0) & self.heard
+        missing = ~measurements.isfinite().all(0) & self.detected
         found = torch.zeros(len(self), dtype=torch.int64)
         for fault, wrong in (  # the gravest last
             (Fault.SINGULAR, _spread(plane, self.mask) < _SAME_PLACE),
             (Fault.TOO_FAR, too_far.any(1)),
             (Fault.NOT_FINITE, missing.any(1)),
             (Fault.BAD_POSITION, misplaced.any(1)),
-            (Fault.TOO_FEW, self.heard.sum(1) < MIN_RECEIVERS),
+            (Fault.TOO_FEW, self.detected.sum(1) < MIN_RECEIVERS),
             (Fault.NO_RECEIVERS, ~self.mask.any(1)),
         ):
             found = torch.where(wrong, int(fault), found)
@@ -197,7 +197,7 @@ class Recordings:
 
 
 def _spread(plane: Tensor, mask: Tensor) -> Tensor:
-    """The deviation of receivers across the line that fits them best, in metres; infinite where it cannot be told."""
+    """The deviation of receivers across the line that fits them best, in metres; infinite where no line does."""
     x, y = torch.where(mask.unsqueeze(-1), plane, 0.0).unbind(-1)
     count = mask.sum(1).clamp(min=1)
     xx, yy, xy = ((one * two).sum(1) / count for one, two in ((x, x), (y, y), (x, y)))

@@ -85,7 +85,8 @@ def _accepted(scenario: Scenario, seed: int, ahead: int) -> Iterator[Recordings]
                 if empty >= _HOPELESS:
                     raise ConfigError(
                         f"of {_HOPELESS * BLOCK:,} simulated recordings in a row all were rejected: with min_snr_db="
-                        f"{scenario.min_snr_db}, max_gdop={scenario.max_gdop} and heard_snr_db={scenario.heard_snr_db} "
+                        f"{scenario.min_snr_db}, max_gdop={scenario.max_gdop} and detection_snr_db="
+                        f"{scenario.detection_snr_db} "
                         "hardly any can be accepted. Give more power_dbm, a smaller radius_km, or looser limits"
                     )
                 yield part
@@ -129,16 +130,16 @@ def simulate_block(scenario: Scenario, seed: int, block: int, sites: Tensor | No
     level = power[:, None] - loss_db((plane - transmitter[:, None]).square().sum(-1), scenario)
     level = level + scenario.shadowing_db * shadowing + scenario.level_noise_db * noise
     snr = level - (scenario.noise_floor_dbm + scenario.noise_figure_sd_db * figure)
-    heard = up & (snr >= scenario.heard_snr_db)
+    detected = up & (snr >= scenario.detection_snr_db)
     offset = scenario.frequency_mhz * scenario.oscillator_ppm * (oscillator + stream.normal(C, 1))
-    dilution = gdop(plane, transmitter, heard)
-    mean_snr = torch.where(heard, snr, 0.0).sum(1) / heard.sum(1).clamp(min=1)
-    accepted = usable & placed & (heard.sum(1) >= MIN_RECEIVERS)
+    dilution = gdop(plane, transmitter, detected)
+    mean_snr = torch.where(detected, snr, 0.0).sum(1) / detected.sum(1).clamp(min=1)
+    accepted = usable & placed & (detected.sum(1) >= MIN_RECEIVERS)
     accepted &= (mean_snr >= scenario.min_snr_db) & (dilution <= scenario.max_gdop)
     made = Recordings.of(
         positions=positions,
         mask=up,
-        heard=heard,
+        detected=detected,
         snr_db=snr,
         psd_dbm_hz=level - scenario.bandwidth_db,
         frequency_offset_hz=offset,

@@ -97,17 +97,17 @@ def _write_rows(connection: "Connection[Any]", dataset: int, recordings: Recordi
         )
     recording, slot = np.nonzero(mask)
     receiver = _receivers(connection, recordings)
-    heard = recordings.heard.numpy()[mask]
+    detected = recordings.detected.numpy()[mask]
     columns = {
         "dataset": np.full(len(recording), dataset, np.int32),
         "recording": recording.astype(np.int32),
         "slot": slot.astype(np.int16),
         "receiver": receiver,
-        "heard": heard,
+        "detected": detected,
     }
-    copy_in(connection, "locate.measurement", {name: values[~heard] for name, values in columns.items()})
+    copy_in(connection, "locate.measurement", {name: values[~detected] for name, values in columns.items()})
     columns |= {name: getattr(recordings, name).numpy()[mask] for name in _MEASURED}
-    copy_in(connection, "locate.measurement", {name: values[heard] for name, values in columns.items()})
+    copy_in(connection, "locate.measurement", {name: values[detected] for name, values in columns.items()})
 
 
 def _receivers(connection: "Connection[Any]", recordings: Recordings) -> np.ndarray:
@@ -202,14 +202,14 @@ def _read_rows(connection: "Connection[Any]", dataset: int, labels: np.ndarray |
     listed = ", ".join(f"coalesce({name}, {nan}::real)" for name in _MEASURED)
     measured = copy_out(
         connection,
-        f"SELECT recording, slot, latitude, longitude, heard, {listed} FROM locate.measurement m "
+        f"SELECT recording, slot, latitude, longitude, detected, {listed} FROM locate.measurement m "
         f"JOIN locate.receiver r ON r.id = m.receiver WHERE dataset = {dataset}",
         {
             "recording": "i4",
             "slot": "i2",
             "latitude": "f8",
             "longitude": "f8",
-            "heard": "?",
+            "detected": "?",
             **dict.fromkeys(_MEASURED, "f4"),
         },
     )
@@ -224,7 +224,7 @@ def _read_rows(connection: "Connection[Any]", dataset: int, labels: np.ndarray |
     return Recordings.of(
         positions=np.stack([grid(measured[name], 0.0, np.float64) for name in ("latitude", "longitude")], -1),
         mask=grid(True, False, bool),
-        heard=grid(measured["heard"], False, bool),
+        detected=grid(measured["detected"], False, bool),
         **{name: grid(measured[name], np.nan, np.float32) for name in _MEASURED},
         transmitter=torch.from_numpy(np.stack([recording[name] for name in numbers], -1)),
         power_dbm=recording["power_dbm"],

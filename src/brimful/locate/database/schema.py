@@ -3,7 +3,7 @@
     locate.dataset       a set of recordings: its name, its scenario and seed where it was generated, its version
     locate.receiver      a place where receivers are, once
     locate.recording     one transmission: where it came from, where that is known
-    locate.measurement   what one receiver measured of one recording; NULL where it heard nothing
+    locate.measurement   what one receiver measured of one recording; NULL where it detected nothing
 
 Measurements refer to recordings and receivers that exist, and go with their recording. That is checked once a statement
 and not by foreign keys, which look at every row by itself: two million rows would take a minute instead of seconds.
@@ -50,7 +50,7 @@ CREATE TABLE locate.measurement (
     recording integer NOT NULL,
     slot smallint NOT NULL CHECK (slot BETWEEN 0 AND 14),
     receiver integer NOT NULL,
-    heard boolean NOT NULL,
+    detected boolean NOT NULL,
     snr_db real,
     psd_dbm_hz real,
     frequency_offset_hz real,

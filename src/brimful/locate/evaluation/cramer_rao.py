@@ -1,6 +1,6 @@
 """The Cramér-Rao bound: how near an unbiased estimate can come to the truth at all, on average.
 
-From the levels of the receivers that heard the transmitter, with its power unknown but for its distribution. An
+From the levels of the receivers that detected the transmitter, with its power unknown but for its distribution. An
 estimate that knows where transmitters usually are is not unbiased, and may do better.
 """
 
@@ -18,7 +18,7 @@ def cramer_rao(samples: dict[str, Tensor], scaling: Scaling, scenario: Scenario)
     measured = Measurements.of(samples, scaling, scenario)
     apart = (scaling.position_m * samples["target"][:, None] - measured.receivers).double()
     slope = DB * apart / (apart.square().sum(-1, keepdim=True) + scenario.antenna_height_m**2)
-    J = torch.cat((-slope, torch.ones_like(slope[..., :1])), -1) * measured.heard[..., None] / scenario.level_sd_db
+    J = torch.cat((-slope, torch.ones_like(slope[..., :1])), -1) * measured.detected[..., None] / scenario.level_sd_db
     information = J.mT @ J
     information[:, 2, 2] += scenario.power_sd_db**-2
     return torch.linalg.inv(information)[:, :2, :2]

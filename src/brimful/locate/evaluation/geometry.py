@@ -8,7 +8,7 @@ from typing import Self
 
 from torch import Tensor
 
-from ..data.features import HEARD, Scaling
+from ..data.features import DETECTED, Scaling
 from ..physics.scenario import Scenario
 
 
@@ -19,35 +19,35 @@ class Measurements:
     Attributes:
         receivers: (N, R, 2), metres from their centroid.
         mask: (N, R), which took part.
-        heard: (N, R), which heard the transmitter.
-        excess: (N, R), the measured level in dB above the transmitters' mean power; 0 where nothing was heard.
+        detected: (N, R), which detected the transmitter.
+        excess: (N, R), the measured level in dB above the transmitters' mean power; 0 where nothing was detected.
     """
 
     receivers: Tensor
     mask: Tensor
-    heard: Tensor
+    detected: Tensor
     excess: Tensor
 
     @property
     def silent(self) -> Tensor:
-        """(N, R), which took part and heard nothing."""
-        return self.mask & ~self.heard
+        """(N, R), which took part and detected nothing."""
+        return self.mask & ~self.detected
 
     def silent_first(self) -> Self:
-        """The same, with the receivers of each recording in another order: those that heard nothing first."""
+        """The same, with the receivers of each recording in another order: those that detected nothing first."""
         order = self.silent.int().argsort(dim=1, descending=True, stable=True)
         both = order[..., None].expand(-1, -1, 2)
         return replace(
             self,
             receivers=self.receivers.gather(1, both),
             mask=self.mask.gather(1, order),
-            heard=self.heard.gather(1, order),
+            detected=self.detected.gather(1, order),
             excess=self.excess.gather(1, order),
         )
 
     @classmethod
     def of(cls, batch: dict[str, Tensor], scaling: Scaling, scenario: Scenario) -> Self:
         features, mask = batch["features"], batch["mask"]
-        heard = (features[..., HEARD] > 0.5) & mask
+        detected = (features[..., DETECTED] > 0.5) & mask
         excess = scaling.levels(features, scenario.bandwidth_db) - scenario.power_dbm
-        return cls(scaling.receivers(features), mask, heard, excess * heard)
+        return cls(scaling.receivers(features), mask, detected, excess * detected)

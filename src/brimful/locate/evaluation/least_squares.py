@@ -1,10 +1,10 @@
 """Weighted least squares, many recordings at once: the position and power that explain the measured levels best.
 
-    minimize over x, y, power   sum over receivers that heard it of ((level - power + loss(x, y)) / level deviation)^2
+    minimize over x, y, power   sum over those that detected it of ((level - power + loss(x, y)) / level deviation)^2
                                 + ((power - mean power) / power deviation)^2
 
 by the Levenberg-Marquardt method. It knows the radio, and nothing of where transmitters are: neither the prior, nor
-what it means that a receiver heard nothing.
+what it means that a receiver detected nothing.
 
 Legend: N recordings, R receivers.
 """
@@ -54,7 +54,7 @@ class LeastSquares:
 
     def start(self, measured: Measurements) -> Tensor:
         """The receivers' mean, weighted by the power they received, and the mean power: (N, 3)."""
-        power = torch.where(measured.heard, 10 ** (measured.excess / 20), 0.0)
+        power = torch.where(measured.detected, 10 ** (measured.excess / 20), 0.0)
         weight = power / power.sum(1, keepdim=True)
         position = (weight[..., None] * measured.receivers).sum(1) / _UNIT
         return torch.cat((position, torch.zeros_like(position[:, :1])), 1)
@@ -65,9 +65,13 @@ class LeastSquares:
         position, power = _UNIT * unknown[:, None, :2], unknown[:, 2:]
         apart = position - measured.receivers
         squared = apart.square().sum(-1)
-        r = (power - loss_db(squared, scenario) - measured.excess) * measured.heard / scenario.level_sd_db
+        r = (power - loss_db(squared, scenario) - measured.excess) * measured.detected / scenario.level_sd_db
         slope = DB * _UNIT * apart / (squared + scenario.antenna_height_m**2)[..., None]
-        J = torch.cat((-slope, torch.ones_like(slope[..., :1])), -1) * measured.heard[..., None] / scenario.level_sd_db
+        J = (
+            torch.cat((-slope, torch.ones_like(slope[..., :1])), -1)
+            * measured.detected[..., None]
+            / scenario.level_sd_db
+        )
         prior = torch.zeros_like(J[:, :1])
         prior[..., 2] = 1 / scenario.power_sd_db
         r = torch.cat((r, power / scenario.power_sd_db), 1)

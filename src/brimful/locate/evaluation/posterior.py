@@ -1,13 +1,13 @@
 """The posterior of a transmitter's position on a grid: the ceiling that no network can beat on average.
 
 It knows how recordings are generated: where transmitters are, their power, shadowing and noise, that a receiver which
-heard nothing says something too, and what is rejected. Of a recording it sees what the network sees: its features.
+detected nothing says something too, and what is rejected. Of a recording it sees what the network sees: its features.
 
-With `a` the power that each heard level implies at a point (level + loss), the power integrates out in closed form:
+With `a` the power that each detected level implies at a point (level + loss), the power integrates out in closed form:
 
-    log p(heard | x) = -sum (a - mean a)^2 / (2 s^2) - (mean a - m)^2 / (2 (s_power^2 + s^2 / n))
+    log p(detected | x) = -sum (a - mean a)^2 / (2 s^2) - (mean a - m)^2 / (2 (s_power^2 + s^2 / n))
 
-and leaves a normal distribution of the power given x, over which the probability that the others heard nothing is
+and leaves a normal distribution of the power given x, over which the probability that the others detected nothing is
 integrated by Gauss-Hermite quadrature. Rejection by GDOP leaves out points whose GDOP is above the limit; the other
 grounds for rejection depend on the features alone.
 
@@ -32,7 +32,7 @@ from .geometry import Measurements
 
 _TAIL = 2e-4  # mass on either side of the second grid, by the first one
 _NODES = 5
-_LEAST = 1e-37  # probability that nothing was heard, below which points are not told apart
+_LEAST = 1e-37  # probability that nothing was detected, below which points are not distinguished
 
 
 @dataclass(frozen=True)
@@ -87,16 +87,19 @@ class GridPosterior:
         total, squares, xx, yy, xy = (torch.zeros_like(x) for _ in range(5))
         losses = []
         for number in range(measured.mask.shape[1]):
-            heard, (at_x, at_y) = measured.heard[:, number, None], measured.receivers[:, number, :, None].unbind(1)
+            detected, (at_x, at_y) = (
+                measured.detected[:, number, None],
+                measured.receivers[:, number, :, None].unbind(1),
+            )
             east, north = at_x - x, at_y - y
             apart = east.square() + north.square()
             loss = loss_db(apart, scenario)
-            implied = (measured.excess[:, number, None] + loss) * heard
+            implied = (measured.excess[:, number, None] + loss) * detected
             total, squares = total + implied, squares + implied.square()
-            inverse = heard / apart.clamp(min=1e-3)
+            inverse = detected / apart.clamp(min=1e-3)
             xx, yy, xy = xx + east * east * inverse, yy + north * north * inverse, xy + east * north * inverse
             losses.append(loss)
-        count = measured.heard.sum(1, keepdim=True)
+        count = measured.detected.sum(1, keepdim=True)
         mean = total / count
         level, power = scenario.level_sd_db**2, scenario.power_sd_db**2
         log_p = -(squares - count * mean.square()).clamp(min=0) / (2 * level)
@@ -108,14 +111,14 @@ class GridPosterior:
         return torch.where(possible, log_p, -math.inf)
 
     def _log_silence(self, measured: Measurements, losses: list[Tensor], mean: Tensor, deviation: Tensor) -> Tensor:
-        """The log probability that those who took part and heard nothing do so, over the power's distribution."""
+        """The log probability that those who took part and detected nothing do so, over the power's distribution."""
         scenario = self.scenario
-        threshold = scenario.heard_snr_db + scenario.noise_floor_dbm - scenario.power_dbm
+        threshold = scenario.detection_snr_db + scenario.noise_floor_dbm - scenario.power_dbm
         spread = math.hypot(scenario.level_sd_db, scenario.noise_figure_sd_db)
         silent = measured.silent
         nodes, weights = np.polynomial.hermite.hermgauss(_NODES)
         terms = [mean.new_full(mean.shape, weight / math.sqrt(math.pi)) for weight in weights]
-        for number in range(int(silent.sum(1).max())):  # those that heard nothing come first
+        for number in range(int(silent.sum(1).max())):  # those that detected nothing come first
             above = torch.where(silent[:, number, None], mean - losses[number] - threshold, -math.inf)
             for term, node in zip(terms, nodes, strict=True):
                 # The normal distribution function, by what is computed fastest.

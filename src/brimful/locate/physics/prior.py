@@ -1,4 +1,4 @@
-"""Where transmitters are before anything is heard: in the receivers' hull, or in the rest of a disc around it.
+"""Where transmitters are before anything is detected: in the receivers' hull, or in the rest of a disc around it.
 
 Legend: N recordings, R receivers, K points; metres from the receivers' centroid.
 """

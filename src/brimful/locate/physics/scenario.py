@@ -22,8 +22,8 @@ class Scenario:
 
         level = power - loss(distance) + shadowing + level noise        snr = level - noise floor
 
-    and hears the transmitter where snr >= heard_snr_db. Recordings that fewer than three hear, whose mean snr over
-    those who do is below min_snr_db, or whose GDOP is above max_gdop are rejected.
+    and detects the transmitter where snr >= detection_snr_db. Recordings that fewer than three detect, whose mean
+    snr over those who do is below min_snr_db, or whose GDOP is above max_gdop are rejected.
     """
 
     receivers: int = option(10, help="receivers of a recording, at most", ge=3, le=MOST_RECEIVERS)
@@ -47,8 +47,8 @@ class Scenario:
     noise_figure_sd_db: float = option(2.0, help="its standard deviation over receivers and time", ge=0)
     oscillator_ppm: float = option(1.0, help="standard deviation of the oscillators' frequency errors", ge=0)
     antenna_height_m: float = option(30.0, help="height of receivers above the transmitters", gt=0)
-    heard_snr_db: float = option(6.0, help="signal-to-noise ratio from which a receiver hears a transmitter")
-    min_snr_db: float = option(10.0, help="least mean signal-to-noise ratio over the receivers that hear it")
+    detection_snr_db: float = option(6.0, help="signal-to-noise ratio from which a receiver detects a transmitter")
+    min_snr_db: float = option(10.0, help="least mean signal-to-noise ratio over the receivers that detect it")
     max_gdop: float = option(5.0, help="greatest geometric dilution of precision", gt=0)
 
     def __post_init__(self) -> None:
