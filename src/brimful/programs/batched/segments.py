@@ -53,12 +53,8 @@ def sort_unique(keys: Tensor, offsets: Tensor) -> tuple[Tensor, Tensor]:
 
 def sort_unique_plain(keys: Tensor, offsets: Tensor) -> tuple[Tensor, Tensor]:
     """The twin of `loops.sort_unique`."""
-    rows = owners(offsets)
-    order = sorted_rows(keys, rows)
-    keys, rows = keys[order], rows[order]
-    first = torch.ones_like(keys, dtype=torch.bool)
-    first[1:] = (keys[1:] != keys[:-1]) | (rows[1:] != rows[:-1])
-    return filtered(keys, offsets, first)
+    chosen, starts = sort_unique_index_plain(keys, offsets)
+    return keys[chosen], starts
 
 
 def member(keys: Tensor, offsets: Tensor, others: Tensor, other_offsets: Tensor) -> Tensor:

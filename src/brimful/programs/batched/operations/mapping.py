@@ -29,8 +29,7 @@ from .elements import as_container, as_grids, as_list, concatenated, selected
 GROUP = 1 << 16
 """Elements that one call of a function takes at most, where rows allow it: more are split into groups of rows."""
 
-GPU_GROUPS = 1 << 5
-"""How many times more they are on a GPU, where small calls do not fill it."""
+GPU_GROUPS = 1 << 5  # times more on a GPU, which small calls do not fill
 
 
 def group_size(device: torch.device) -> int:
@@ -284,8 +283,8 @@ def mpapply(machine: Any, function: Any, a: Column, b: Column) -> Computed | Non
             return computed
 
 
-@batched("prapply")
-def prapply(machine: Any, function: Any, a: Column, b: Column) -> Computed | None:
+def all_pairs_of(machine: Any, a: Column, b: Column) -> tuple[Lists, Lists] | Computed | None:
+    """Two columns as lists, for all pairs of elements: a number as the first fails where the second has any."""
     if isinstance(b, Ints):
         return wrong(machine, b.rows)
     left, right = as_list(a), as_list(b)
@@ -294,6 +293,15 @@ def prapply(machine: Any, function: Any, a: Column, b: Column) -> Computed | Non
     if left is None:
         failed = (right.sizes > 0).to(torch.int8) * int(Category.TYPE)
         return Computed(nothing(b.rows, True, machine.device), failed)
+    return left, right
+
+
+@batched("prapply")
+def prapply(machine: Any, function: Any, a: Column, b: Column) -> Computed | None:
+    both = all_pairs_of(machine, a, b)
+    if not isinstance(both, tuple):
+        return both
+    left, right = both
     counts = left.sizes * right.sizes
     calls = function.calls if isinstance(function, FunctionValue) else 1
     over = counts * calls > ELEMENTS

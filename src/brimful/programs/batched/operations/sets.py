@@ -29,7 +29,7 @@ from ..kernels import Computed, batched
 from ..rows import offsets_of, owners
 from ..segments import any_of, canonical, member, sort_keys, sort_unique, sorted_rows
 from .elements import as_container, as_grids, as_list, selected
-from .mapping import nothing, wrong
+from .mapping import all_pairs_of, nothing, wrong
 
 _COPIES = 1 << 20  # elements of what `repeat` copies, per row; more are left to Python, which copies nothing
 
@@ -225,14 +225,10 @@ def interval(machine: Any, start: Column, stop: Column, step: Column) -> Compute
 
 @batched("product")
 def product(machine: Any, a: Column, b: Column) -> Computed | None:
-    if isinstance(b, Ints):
-        return wrong(machine, b.rows)
-    left, right = as_list(a), as_list(b)
-    if right is None or (left is None and not isinstance(a, Ints)):
-        return None
-    if left is None:
-        failed = (right.sizes > 0).to(torch.int8) * int(Category.TYPE)
-        return Computed(nothing(b.rows, True, machine.device), failed)
+    both = all_pairs_of(machine, a, b)
+    if not isinstance(both, tuple):
+        return both
+    left, right = both
     first, second = left.elements, right.elements
     if not first.rows or not second.rows:
         return Computed(nothing(b.rows, True, machine.device))
