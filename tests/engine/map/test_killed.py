@@ -109,9 +109,9 @@ def killed_and_resumed(
     assert sum(sizes[before:]) == COUNT - sum(stop - start for start, stop in finished)
 
 
-def rounds(maps: Orders, stop: Stop, folder: Path, count: int, function: str, more: dict[str, Any]) -> None:
+def rounds(maps: Orders, stop: Stop, folder: Path, seeds: range, function: str, more: dict[str, Any]) -> None:
     expected = {"stamped": run(stamped, rows(COUNT), batch_size=BATCH).values, "double": rows(COUNT) * 2}[function]
-    for seed in range(count):
+    for seed in seeds:
         part = folder / str(seed)
         part.mkdir()
         killed_and_resumed(maps, stop, part, seed, order(part, function, **more), expected)
@@ -131,21 +131,26 @@ MAPS = pytest.mark.parametrize(
 
 @MAPS
 def test_killed_at_random_moments_and_resumed(maps: Orders, tmp_path: Path, function: str, more: dict[str, Any]):
-    rounds(maps, stop_parent, tmp_path, 2, function, more)
+    rounds(maps, stop_parent, tmp_path, range(2), function, more)
 
 
 @pytest.mark.soak
+@pytest.mark.parametrize("first", range(0, 200, 20))
 @MAPS
-def test_killed_two_hundred_times_and_resumed(maps: Orders, tmp_path: Path, function: str, more: dict[str, Any]):
-    rounds(maps, stop_parent, tmp_path, 200, function, more)
+def test_killed_two_hundred_times_and_resumed(
+    maps: Orders, tmp_path: Path, first: int, function: str, more: dict[str, Any]
+):
+    rounds(maps, stop_parent, tmp_path, range(first, first + 20), function, more)
 
 
 @pytest.mark.soak
+@pytest.mark.parametrize("first", range(0, 60, 10))
 @MAPS
 def test_with_workers_killed_many_times_and_resumed(
-    maps_with_workers: Orders, tmp_path: Path, function: str, more: dict[str, Any]
+    maps_with_workers: Orders, tmp_path: Path, first: int, function: str, more: dict[str, Any]
 ):
-    rounds(maps_with_workers, stop_workers_and_parent, tmp_path, 60, function, {**more, "device": TWO})
+    seeds = range(first, first + 10)
+    rounds(maps_with_workers, stop_workers_and_parent, tmp_path, seeds, function, {**more, "device": TWO})
 
 
 def test_an_interrupt_keeps_what_was_finished_and_says_how_to_go_on(maps: Orders, tmp_path: Path):

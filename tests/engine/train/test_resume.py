@@ -272,9 +272,10 @@ def test_killed_at_random_moments_it_goes_on_to_the_same_bits(runner: Orders, tm
 
 
 @pytest.mark.soak
+@pytest.mark.parametrize("part", range(6))
 @pytest.mark.parametrize("options", [{}, *FOLDED], ids=["plain", "chunks", "tiles"])
-def test_killed_at_many_random_moments(runner: Orders, tmp_path: Path, options: dict[str, Any]):
-    kill_rounds(runner, tmp_path, 60, random.Random(), **options)
+def test_killed_at_many_random_moments(runner: Orders, tmp_path: Path, options: dict[str, Any], part: int):
+    kill_rounds(runner, tmp_path, 10, random.Random(), **options)
 
 
 def test_ctrl_c_ends_after_the_step_and_says_how_to_go_on(runner: Orders, tmp_path: Path):

@@ -1,7 +1,8 @@
 """Results of one piece of work as one text; as a script, in a process with a hash seed of its own.
 
-An order is a line of JSON: how many samples of which split and size, which files of our own solvers, and of how many
-operations a generated batt; the answer is a digest of every output, status, failing step and category.
+An order is a line of JSON: how many samples of which split and size, which part of them, which files of our own
+solvers, and of how many operations a generated batt; the answer is a digest of every output, status, failing step and
+category.
 """
 
 import functools
@@ -27,9 +28,11 @@ def work(files: list[str], operations: int) -> programs.Programs:
     return functools.reduce(programs.Programs.__add__, [programs.load(SOLVERS / file) for file in files], batt)
 
 
-def digest(samples: int, split: str, cells: int, files: list[str], operations: int) -> str:
-    """All that these samples give, as one text."""
-    loaded, chosen = work(files, operations), arc_samples(samples, split, cells)
+def digest(
+    samples: int, split: str, cells: int, files: list[str], operations: int, part: tuple[int, int] = (0, 1)
+) -> str:
+    """All that these samples, or one part of so many, give, as one text."""
+    loaded, chosen = work(files, operations), arc_samples(samples, split, cells)[part[0] :: part[1]]
     values = SampleFunction(loaded, chosen)(torch.arange(len(chosen))).values
     outcomes = outcomes_of(loaded, chosen, values)
     made = hashlib.sha256(outcomes.values().values.numpy().tobytes())
