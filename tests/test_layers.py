@@ -11,7 +11,7 @@ import pytest
 from .helpers.paths import ROOT
 
 SOURCE = ROOT / "src" / "brimful"
-FACES = ("cli", "service")
+FACES = ("service", "cli")  # the command line starts the server and asks it
 EXEMPT = ("__init__.py", "__main__.py", "core/declare/registry.py")  # the surface, and what loads workloads by name
 FLOORS = ("core/base", "core/runs", "core/memory", "core/declare", "data", "engine/distributed", "engine")
 
@@ -20,7 +20,7 @@ def layer(root: Path, module: tuple[str, ...]) -> tuple[int, str]:
     """How high a module is, and what it belongs to there; the public surface itself counts as the engine."""
     path = "/".join(module)
     if module[0] in FACES:
-        return len(FLOORS) + 1, module[0]
+        return len(FLOORS) + 1 + FACES.index(module[0]), module[0]
     if (root / module[0] / "workload.py").exists():
         return len(FLOORS), module[0]
     for height, floor in enumerate(FLOORS):
@@ -181,7 +181,7 @@ def test_a_good_tree_has_no_violation(tree: Path):
         ("engine/distributed/workers.py", "from ..map import map", "engine/distributed/workers imports engine/map"),
         ("gp/fit.py", "from ..wpo import workload", "gp/fit imports wpo/workload"),
         ("gp/fit.py", "import brimful.cli.app as app", "gp/fit imports cli/app"),
-        ("cli/app.py", "from ..service.app import app", "cli/app imports service/app"),
+        ("gp/fit.py", "from ..service.app import app", "gp/fit imports service/app"),
         ("service/app.py", "from brimful.cli import app", "service/app imports cli/app"),
     ],
 )
