@@ -18,7 +18,9 @@ def test_names_labels_and_values():
     )
 
 
-@pytest.mark.parametrize(("value", "text"), [(math.inf, "+Inf"), (-math.inf, "-Inf"), (math.nan, "NaN"), (1e30, "1e+30")])
+@pytest.mark.parametrize(
+    ("value", "text"), [(math.inf, "+Inf"), (-math.inf, "-Inf"), (math.nan, "NaN"), (1e30, "1e+30")]
+)
 def test_numbers_that_are_not_finite_or_huge(value: float, text: str):
     assert render([Family.single("x", "gauge", "x", value)]).splitlines()[-1] == f"x {text}"
 

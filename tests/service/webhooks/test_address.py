@@ -67,7 +67,7 @@ def test_what_is_no_url_is_refused(url: str):
     "url", ["http://127.0.0.1/", "http://[::1]:80/", "http://localhost/", "http://x.localhost", "http://192.168.0.1"]
 )
 def test_urls_of_private_hosts_are_refused_unless_allowed(url: str):
-    with pytest.raises(RefusedAddressError, match="--private-webhooks"):
+    with pytest.raises(RefusedAddressError, match="--webhook-private"):
         check_url(url)
     assert check_url(url, allow_private=True) == url
 

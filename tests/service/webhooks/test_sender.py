@@ -75,7 +75,7 @@ def test_a_redirect_is_not_followed(receiver: Receiver):
 def test_a_private_address_is_never_connected_to(receiver: Receiver):
     outcome = send(f"{receiver.url}/200", {}, b"{}")
     assert outcome.status is None
-    assert "--private-webhooks" in outcome.error
+    assert "--webhook-private" in outcome.error
     by_name = send("http://example.org/200", {}, b"{}", resolver=lambda host, port: ["127.0.0.1"])
     assert "example.org (127.0.0.1)" in by_name.error
     assert receiver.received == []

@@ -90,5 +90,5 @@ def _refused(host: str, address: str) -> RefusedAddressError:
     where = host if host == address else f"{host} ({address})"
     return RefusedAddressError(
         f"the webhook's host {where} is on a private network, and requests to those are refused. Name a public host, "
-        "or start the server with --private-webhooks"
+        "or start the server with --webhook-private"
     )
