@@ -1,5 +1,7 @@
 """Server-sent events read from bytes, in whatever portions they come."""
 
+import itertools
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -29,7 +31,7 @@ def test_a_stream_at_once():
 @given(st.lists(st.integers(0, len(STREAM)), max_size=20))
 def test_portions_make_no_difference(ends: list[int]):
     reader, bounds = MessageReader(), [0, *sorted(ends), len(STREAM)]
-    portions = [STREAM[start:end] for start, end in zip(bounds, bounds[1:], strict=False)]
+    portions = [STREAM[start:end] for start, end in itertools.pairwise(bounds)]
     assert [message for portion in portions for message in reader.feed(portion)] == MESSAGES
 
 

@@ -1,7 +1,7 @@
 """A stream of server-sent events, read as it comes: bytes in any portions, messages out.
 
-The format is that of the HTML standard: fields by line, a blank line ends a message, lines end in LF, CR or CRLF, a line
-that begins with a colon is a comment (which keeps a quiet connection open).
+The format is that of the HTML standard: fields by line, a blank line ends a message, lines end in LF, CR or CRLF, a
+line that begins with a colon is a comment (which keeps a quiet connection open).
 """
 
 import codecs
