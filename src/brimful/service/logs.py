@@ -3,31 +3,14 @@
 import datetime
 import json
 import logging
-import re
 import sys
 import traceback
 from typing import Any, TextIO
 
+from .security.redact import redact, redact_values
+
 _STANDARD = {*vars(logging.makeLogRecord({})), "message", "asctime", "taskName", "color_message"}
-_SECRETS = [
-    (re.compile(r"(?i)\b(bearer|basic)\s+[\w.~+/=-]+"), r"\1 ***"),
-    (re.compile(r"(?i)\b(token|password|secret|authorization|api[_-]?key)(\"?\s*[:=]\s*\"?)[^\s&\",;}]+"), r"\1\2***"),
-    (re.compile(r"\bwhsec_[\w+/=]+"), "***"),
-    (re.compile(r"(://[^:/@\s]*):[^@/\s]+@"), r"\1:***@"),
-]
 _LOGGERS = ("brimful", "uvicorn", "dbos")
-
-
-def mask_secrets(text: str) -> str:
-    """A text without tokens, passwords and secrets, wherever they are recognized.
-
-    Example:
-        >>> mask_secrets("GET /api?token=abc123 of postgresql://me:word@host/x")
-        'GET /api?token=*** of postgresql://me:***@host/x'
-    """
-    for pattern, replacement in _SECRETS:
-        text = pattern.sub(replacement, text)
-    return text
 
 
 class JsonFormatter(logging.Formatter):
@@ -39,13 +22,13 @@ class JsonFormatter(logging.Formatter):
             "time": moment.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
             "level": record.levelname.lower(),
             "logger": record.name,
-            "message": mask_secrets(record.getMessage()),
+            "message": redact(record.getMessage()),
         }
         extra = {name: value for name, value in vars(record).items() if name not in _STANDARD}
-        line |= {name: mask_secrets(value) if isinstance(value, str) else value for name, value in extra.items()}
+        line |= redact_values(extra)
         if record.exc_info:
-            line["traceback"] = mask_secrets("".join(traceback.format_exception(*record.exc_info)))
-        return json.dumps(line, default=lambda value: mask_secrets(str(value)))
+            line["traceback"] = redact("".join(traceback.format_exception(*record.exc_info)))
+        return json.dumps(line, default=lambda value: redact(str(value)))
 
 
 class TextFormatter(logging.Formatter):
@@ -56,7 +39,7 @@ class TextFormatter(logging.Formatter):
         text = f"{moment:%H:%M:%S} {record.levelname.lower():<7} {record.getMessage()}"
         if record.exc_info:
             text += "\n" + "".join(traceback.format_exception(*record.exc_info)).rstrip()
-        return mask_secrets(text)
+        return redact(text)
 
 
 def configure(form: str = "auto", level: str = "info", stream: TextIO | None = None) -> logging.Handler:

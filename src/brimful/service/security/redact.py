@@ -8,6 +8,8 @@ _SECRETS = (
     (re.compile(r"(brimful_[0-9a-f]{12}_)[A-Za-z0-9_-]+"), r"\1***"),
     (re.compile(r"(?i)(\b(?:bearer|basic)\s+)[A-Za-z0-9._~+/=-]{8,}"), r"\1***"),
     (re.compile(r"(?i)([a-z][a-z0-9+.-]*://[^\s:/@?#]*:)[^\s/@]*(?=@)"), r"\1***"),
+    (re.compile(r"\bwhsec_[A-Za-z0-9+/=]+"), "***"),
+    (re.compile(r"(?i)(\b(?:password|passwd|token|secret)\"?\s*[:=]\s*\"?)[^\s&\",;}]+"), r"\1***"),
     (re.compile(r"(?i)([?&](?:password|passwd|token|secret|api_?key|access_token)=)[^\s&#]+"), r"\1***"),
 )
 
