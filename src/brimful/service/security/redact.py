@@ -1,6 +1,5 @@
 """Secrets taken out of text that is logged or shown: tokens, passwords in URLs, and Authorization headers."""
 
-import logging
 import re
 from typing import Any
 
@@ -35,15 +34,3 @@ def redact_values(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [redact_values(inner) for inner in value]
     return value
-
-
-class RedactingFilter(logging.Filter):
-    """For a log handler: every record it passes on has its secrets taken out, those of a traceback too."""
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        record.msg, record.args = redact(record.getMessage()), ()
-        if record.exc_info and not record.exc_text:
-            record.exc_text = logging.Formatter().formatException(record.exc_info)
-        if record.exc_text:
-            record.exc_text = redact(record.exc_text)
-        return True
