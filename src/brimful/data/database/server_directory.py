@@ -21,16 +21,21 @@ _ACCOUNTS = ("postgres", "pgserver", "nobody")  # for root
 
 
 def home_directory(home: str | Path | None = None, environ: Mapping[str, str] = os.environ) -> Path:
-    """The directory of the server: the one given, `$BRIMFUL_POSTGRES_DIR`, or `brimful/postgres` in the user's data
-    directory; for root, whose own is closed to the account that the server runs under, `/var/lib/brimful/postgres`."""
+    """The directory of the server: the one given, `$BRIMFUL_POSTGRES_DIR`, or `postgres` in `data_directory`."""
     if given := home or environ.get("BRIMFUL_POSTGRES_DIR"):
         return Path(given).expanduser().absolute()
+    return data_directory(environ) / "postgres"
+
+
+def data_directory(environ: Mapping[str, str] = os.environ) -> Path:
+    """`brimful` in the user's data directory; for root, whose own is closed to the account that the server runs under,
+    `/var/lib/brimful`."""
     if os.geteuid() == 0:
-        return Path("/var/lib/brimful/postgres")
+        return Path("/var/lib/brimful")
     if sys.platform == "darwin":
-        return Path.home() / "Library" / "Application Support" / "brimful" / "postgres"
+        return Path.home() / "Library" / "Application Support" / "brimful"
     base = environ.get("XDG_DATA_HOME")
-    return (Path(base) if base else Path.home() / ".local" / "share") / "brimful" / "postgres"
+    return (Path(base) if base else Path.home() / ".local" / "share") / "brimful"
 
 
 @dataclass(frozen=True, slots=True)
