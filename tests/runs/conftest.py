@@ -8,7 +8,7 @@ import pytest
 from ..helpers.stopping import Orders
 from .small_runs import MADE
 
-KILLED_AFTER = {"map": 3, "train": 2, "gp": 2, "gpcm": 2, "folds": 5, "wpo": 2}
+KILLED_AFTER = {"map": 3, "train": 2, "gp": 2, "gpcm": 2, "folds": 5, "wpo": 2, "programs": 1}
 """Batches or epochs of a run before it is killed."""
 
 

@@ -61,7 +61,7 @@ def made_wpo(out: Path, **options: Any) -> wpo.WPOResult:
 
 
 def made_programs(out: Path, **options: Any) -> programs.ProgramResult:
-    return small(out=out, **options)
+    return small(out=out, batch_size=2, **options)
 
 
 def made_nets(out: Path) -> Any:

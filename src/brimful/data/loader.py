@@ -3,7 +3,7 @@
 import gc
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -205,7 +205,7 @@ class Loader:
         self._next = (0, 0)
         self._restored = False
         self._tier: Tier | None = None
-        self._running: Any = None  # the batches of the tier that are being read
+        self._running: list[Generator[Any, None, None]] = []  # the batches of the tier that are being read
         self._clock = StallClock()
         self.plan, self._order = plan_tier(rows, order, room, options, part[1])
 
@@ -327,8 +327,8 @@ class Loader:
             return False
         self.warn(f"{reason}: the data moves from the {self.plan.tier} tier to the {plan.tier} tier, the batches stay")
         self.plan, self._tier = plan, None
-        if self._running is not None:
-            self._running.close()  # it holds the rows
+        while self._running:  # it holds the rows: some versions of Python keep what a closed generator refers to
+            self._running.pop().close()
         return True
 
     def _open(self) -> Tier:
@@ -348,14 +348,14 @@ class Loader:
         self._opened()
         self._clock.begin(time.perf_counter() - began)
         number, plan = first, None
-        batches: Any = None
+        running: list[Generator[Any, None, None]] = []
         try:
             while number < len(self):
                 if plan is not self.plan:  # at first, and after another tier was taken
-                    self._running = batches = self._opened().batches(epoch, number)
+                    running = self._running = [self._opened().batches(epoch, number)]
                     plan = self.plan
                 try:
-                    batch = self._transformed(next(batches), epoch, number)
+                    batch = self._transformed(next(running[0]), epoch, number)
                 except Exception as error:
                     self._recover(error)
                     continue
@@ -364,9 +364,10 @@ class Loader:
                 self._clock.mark()
                 yield batch
                 self._clock.mark()
-            next(batches, None)  # so that it ends
+            if running:
+                next(running[0], None)  # so that it ends
         finally:
-            if batches is not None:
+            for batches in running:
                 batches.close()
 
     def _opened(self) -> Tier:

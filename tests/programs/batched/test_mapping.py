@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from brimful.programs.batched.operations import mapping, sets
+from brimful.programs.batched.operations import all_pairs, mapping, sets
 from brimful.programs.vocabulary import bound
 from tests.programs.batched.helpers import GRIDS, NEAR_INDICES, NEAR_OBJECTS, columns, compare, function
 
@@ -81,7 +81,7 @@ def test_they_do_not_run_row_by_row():
 
 @pytest.mark.parametrize("group", [1, 7, 64])
 def test_rows_are_split_into_groups(monkeypatch, group):
-    monkeypatch.setattr(mapping, "GROUP", group)
+    monkeypatch.setattr(all_pairs, "GROUP", group)
     rng = random.Random(1)
     patches = [frozenset((rng.randrange(6), rng.randrange(6)) for _ in range(n)) for n in (0, 3, 12, 1, 30, 2)]
     fixed = function("lbind", function("connect"), [(n, n) for n in range(6)])
@@ -95,13 +95,13 @@ def test_rows_are_split_into_groups(monkeypatch, group):
 @pytest.fixture
 def low_bound(monkeypatch):
     """At most 500 elements for one operation."""
-    for module in (bound, mapping, sets):
+    for module in (bound, all_pairs, mapping, sets):
         monkeypatch.setattr(module, "ELEMENTS", 500)
 
 
 @pytest.mark.parametrize("group", [5, 1 << 16])
 def test_rows_with_many_elements_fail_by_their_number(low_bound, monkeypatch, group):
-    monkeypatch.setattr(mapping, "GROUP", group)
+    monkeypatch.setattr(all_pairs, "GROUP", group)
     whole = frozenset(itertools.product(range(5), range(5)))
     lists = [whole, frozenset({(0, 0)}), frozenset(itertools.islice(sorted(whole), 3)), frozenset(), whole]
     for name in ("shoot", "connect", "divide", "add"):
@@ -122,7 +122,7 @@ def test_the_bound_is_reached_before_or_after_another_failure(arguments):
     lists, times = arguments
     count = function("compose", function("size"), function("rbind", function("repeat"), times))
     with pytest.MonkeyPatch.context() as patch:
-        for module in (bound, mapping, sets):
+        for module in (bound, all_pairs, mapping, sets):
             patch.setattr(module, "ELEMENTS", 200)
         for parts in ((count, function("identity")), (function("identity"), count)):
             assert compare("apply", function("fork", function("divide"), *parts), lists) == 0

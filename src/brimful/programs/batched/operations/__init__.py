@@ -1,6 +1,7 @@
 """The batched forms of operations, by kind. Importing this registers them all."""
 
 from . import (
+    all_pairs,
     colors,
     containers,
     grids,
@@ -17,6 +18,7 @@ from . import (
 )
 
 __all__ = [
+    "all_pairs",
     "colors",
     "containers",
     "grids",

@@ -28,8 +28,9 @@ from ..functions import FunctionValue
 from ..kernels import Computed, batched
 from ..rows import offsets_of, owners
 from ..segments import any_of, canonical, member, sort_keys, sort_unique, sorted_rows
+from .all_pairs import all_pairs_of
 from .elements import as_container, as_grids, as_list, selected
-from .mapping import all_pairs_of, nothing, wrong
+from .mapping import nothing, wrong
 
 _COPIES = 1 << 20  # elements of what `repeat` copies, per row; more are left to Python, which copies nothing
 
