@@ -10,7 +10,6 @@ import torch
 from torch import Tensor, nn
 
 import brimful
-from brimful.engine.fold import plan_fold
 
 
 class Codebook(nn.Module):
@@ -35,7 +34,9 @@ def main(entries: int = 20_000, steps: int = 20, batch: int = 64, width: int = 3
     torch.manual_seed(0)
     book = Codebook(entries, width, budget="20MB")
     some = torch.randn(batch, width)
-    print(plan_fold(book.term, {"key": book.keys, "content": book.contents}, some, budget=book.budget).explain())
+    print(
+        brimful.plan_fold(book.term, {"key": book.keys, "content": book.contents}, some, budget=book.budget).explain()
+    )
 
     optimizer = torch.optim.Adam(book.parameters(), lr=0.05)
     lost = []

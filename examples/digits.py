@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.datasets import load_digits
 
 from brimful import gp
-from brimful.core.declare.pictures import figure_of, save
+from brimful.workloads import pictures
 
 
 def main(folder: str | Path = ".", images: int = 1797) -> dict[str, float]:
@@ -35,7 +35,7 @@ def main(folder: str | Path = ".", images: int = 1797) -> dict[str, float]:
 
 def draw(path: Path, seen: np.ndarray, mean: np.ndarray, pixels: np.ndarray) -> Path:
     """Ten images in three rows: what was seen, what was filled in, and what was there."""
-    figure = figure_of(12, 4)
+    figure = pictures.figure_of(12, 4)
     axes = figure.subplots(3, 10)
     filled = np.where(np.isnan(seen), mean, seen)
     for row, (name, values) in enumerate((("seen", seen), ("filled in", filled), ("there", pixels))):
@@ -44,7 +44,7 @@ def draw(path: Path, seen: np.ndarray, mean: np.ndarray, pixels: np.ndarray) -> 
             place.imshow(values[column % len(values)].reshape(8, 8), cmap="gray_r", vmin=0, vmax=16)
             place.set(xticks=[], yticks=[], facecolor="#b6533b")
         axes[row, 0].set_ylabel(name)
-    return save(figure, path)
+    return pictures.save(figure, path)
 
 
 if __name__ == "__main__":

@@ -12,7 +12,6 @@ import torch
 from torch import Tensor
 
 import brimful
-from brimful.engine.fold import plan_fold
 
 
 class Bumps:
@@ -36,7 +35,7 @@ def spiral(count: int) -> Tensor:
 def main(points: int = 1_000_000, queries: int = 50) -> dict[str, float]:
     torch.manual_seed(0)
     data, x, bumps = spiral(points), spiral(queries).requires_grad_(), Bumps(width=0.1)
-    print(plan_fold(bumps, data, x, budget="200MB").explain())
+    print(brimful.plan_fold(bumps, data, x, budget="200MB").explain())
 
     lse, score = brimful.fold(bumps, data, x, budget="200MB")
     density = lse - math.log(points * 2 * math.pi * bumps.width**2)

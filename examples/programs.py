@@ -8,7 +8,6 @@ import sys
 from pathlib import Path
 
 from brimful import programs
-from brimful.programs.report import report
 
 TASKS = ("67a3c6ac", "68b16354", "74dd1130", "be94b721", "a416b8f3")
 
@@ -59,7 +58,7 @@ def main(out: Path | None = None) -> programs.ProgramResult:
     outputs, _ = compiled.batt("a task", (), ((1, 0), (0, 0)), ())
     print("one call:", outputs[0])
     if out is not None:
-        report(result).save(out)
+        programs.report(result).save(out)
         print(f"pictures in {out}")
     return result
 

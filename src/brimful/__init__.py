@@ -1,35 +1,48 @@
-"""Brimful: train and run huge batches of work inside a memory budget you name."""
+"""Brimful: train and run huge batches of work inside a memory budget you name.
 
-from . import data
-from .core.base.errors import (
-    BrimfulError,
-    BrimfulWarning,
-    BudgetError,
-    CancelledError,
-    ChangedError,
-    ConfigError,
-    CorruptError,
-    DeviceError,
-    DivergedError,
-    InputError,
-    LockedError,
-    MissingExtraError,
-    RunDirError,
-    StorageError,
-    WorkerError,
-)
+Importing it is quick: what a name needs is imported when the name is first used.
+"""
+
+from typing import TYPE_CHECKING
+
+from .core.base.lazy import lazy_names
 from .core.base.version import __version__
-from .core.declare.open_run import open
-from .core.memory.budget import Budget
-from .core.memory.cost import Cost
-from .core.memory.plan import Plan
-from .engine.fold import fold
-from .engine.map import map
-from .engine.map.batch import Batch, Status
-from .engine.map.result import MapResult
-from .engine.train import train
-from .engine.train.result import TrainResult
-from .engine.train.step.loss import Weighted
+
+if TYPE_CHECKING:
+    from . import data, gp, gpcm, locate, programs, workloads, wpo
+    from .core.base.errors import (
+        BrimfulError,
+        BrimfulWarning,
+        BudgetError,
+        CancelledError,
+        ChangedError,
+        ConfigError,
+        CorruptError,
+        DeviceError,
+        DivergedError,
+        InputError,
+        LockedError,
+        MissingExtraError,
+        RunDirError,
+        StorageError,
+        WorkerError,
+    )
+    from .core.declare.open_run import open
+    from .core.memory.budget import Budget, BudgetLike
+    from .core.memory.cost import Cost
+    from .core.memory.devices import DeviceLike
+    from .core.memory.plan import Plan
+    from .core.runs import events
+    from .engine.fold import FusedTerm, fold, plan_fold
+    from .engine.map import map, plan_map
+    from .engine.map.batch import Batch, Status
+    from .engine.map.result import MapResult
+    from .engine.train import plan_train, train
+    from .engine.train.optim import schedules
+    from .engine.train.result import TrainResult
+    from .engine.train.step.loss import Weighted
+else:
+    __getattr__, __dir__ = lazy_names(__name__)
 
 __all__ = [
     "Batch",
@@ -37,13 +50,16 @@ __all__ = [
     "BrimfulWarning",
     "Budget",
     "BudgetError",
+    "BudgetLike",
     "CancelledError",
     "ChangedError",
     "ConfigError",
     "CorruptError",
     "Cost",
     "DeviceError",
+    "DeviceLike",
     "DivergedError",
+    "FusedTerm",
     "InputError",
     "LockedError",
     "MapResult",
@@ -57,8 +73,19 @@ __all__ = [
     "WorkerError",
     "__version__",
     "data",
+    "events",
     "fold",
+    "gp",
+    "gpcm",
+    "locate",
     "map",
     "open",
+    "plan_fold",
+    "plan_map",
+    "plan_train",
+    "programs",
+    "schedules",
     "train",
+    "workloads",
+    "wpo",
 ]

@@ -26,6 +26,13 @@ from brimful.core.runs.rundir import RunDir
 from ..helpers import forking
 from ..helpers.madeup import Fit
 
+WORKLOADS = dict(registry.WORKLOADS)
+
+
+@pytest.fixture
+def real_workloads(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry, "WORKLOADS", WORKLOADS)
+
 
 @pytest.fixture(autouse=True)
 def made(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
@@ -198,10 +205,6 @@ def test_no_runs_is_said_and_no_folder_is_an_error(tmp_path: Path):
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["made", "fit", "--points", "0"], "brimful: points is 0; it must be at least 1"),
-        (["made", "fit", "--points", "many"], "brimful: points is 'many'; it must be a whole number"),
-        (["made", "fit", "--kernel", "cubic"], "choose one of rbf, matern"),
-        (["made", "fit", "--budget", "lots"], "budget 'lots' is not an amount of memory"),
         (["plan", "made", "fit", "--budget", "100MB"], 'Use budget="154MB" or more'),
         (["made", "fail"], "brimful: one item needs 3 GB; the budget is 2 GB"),
         (["made", "fail", "--kind", "crash"], "unexpected ZeroDivisionError: by nothing. Run again with --debug"),
@@ -212,6 +215,86 @@ def test_an_error_is_one_line_on_standard_error(arguments: list[str], told: str)
     assert told in text
     assert text.count("\n") == 1
     assert fails(*arguments, "--json") == text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["--points", "0"], "brimful: --points is 0; it must be at least 1"),
+        (["--points", "many"], "brimful: --points is 'many'; it must be a whole number"),
+        (["--train_kernel_size", "0"], "brimful: --train-kernel-size is 0; it must be at least 1"),
+        (["--kernel", "cubic"], "--kernel is 'cubic'; choose one of rbf, matern"),
+        (["--budget", "lots"], "--budget 'lots' is not an amount of memory"),
+    ],
+)
+def test_a_wrong_value_names_the_option_as_typed_with_exit_2(arguments: list[str], told: str):
+    text = fails("made", "fit", *arguments, code=2)
+    assert told in text
+    assert text.count("\n") == 1
+
+
+def test_an_interrupt_that_the_progress_display_has_told_is_not_repeated():
+    text = fails("made", "fail", "--kind", "interrupt", code=130)
+    assert text.count("interrupted") == 1
+    assert "3 items are kept" in text
+
+
+@pytest.mark.parametrize("line", [["-h"], ["made", "-h"], ["made", "fit", "-h"], ["plan", "made", "-h"]])
+def test_h_is_help_everywhere(line: list[str]):
+    assert ok(*line) == ok(*line[:-1], "--help")
+
+
+@pytest.mark.usefixtures("real_workloads")
+def test_help_lists_are_not_cut_off():
+    text = re.sub(r"\s+", " ", ok("--help") + ok("gp", "--help") + ok("data", "--help"))
+    assert "..." not in text.replace("[ARGS]...", "")
+    for name in registry.names():
+        assert registry.load(name).help.partition(". ")[0] in text
+
+
+LIGHT = """
+import json, os, sys
+from brimful.cli.app import main
+sys.argv = ["brimful", *json.loads(sys.argv[1])]
+try:
+    main()
+finally:
+    print("HEAVY", [name for name in ("torch", "numpy", "pyarrow", "numba", "rich") if name in sys.modules])
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "shown"),
+    [
+        (["--version"], "brimful"),
+        (["--help"], "Gaussian processes"),
+        (["gp", "--help"], "predict"),
+        (["plan", "gpcm", "-h"], "train"),
+        ("brimful ", "gpcm"),
+        ("brimful gp pre", "predict"),
+    ],
+)
+def test_version_help_and_completion_import_nothing_heavy(line: list[str] | str, shown: str):
+    """A text is a line that the shell asks to complete."""
+    asked = {"_BRIMFUL_COMPLETE": "complete_bash", "COMP_WORDS": str(line), "COMP_CWORD": str(str(line).count(" "))}
+    done = subprocess.run(
+        [sys.executable, "-c", LIGHT, json.dumps([] if isinstance(line, str) else line)],
+        capture_output=True,
+        text=True,
+        env=os.environ | (asked if isinstance(line, str) else {}),
+    )
+    assert shown in done.stdout, done.stderr
+    assert done.stdout.endswith("HEAVY []\n")
+
+
+@pytest.mark.usefixtures("real_workloads")
+@pytest.mark.parametrize("name", ["data", "gp", "gpcm", "locate", "nets", "programs", "wpo"])
+def test_what_is_listed_of_a_workload_is_what_it_registers(name: str):
+    listed, workload = registry.outline(name), registry.load(name)
+    assert listed.help == workload.help
+    assert [(one.name, one.help, one.planned) for one in listed.commands] == [
+        (command.name, command.help, command.plan is not None) for command in workload.commands
+    ]
 
 
 def test_an_interrupt_has_its_own_exit_code():

@@ -38,7 +38,7 @@ class Predict(DeviceOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class Fail:
-    kind: str = option("budget", help="how", choices=("budget", "crash", "stop", "warn"))
+    kind: str = option("budget", help="how", choices=("budget", "crash", "stop", "interrupt", "warn"))
 
 
 def plan(config: Fit, probe: bool) -> Plan:
@@ -71,6 +71,10 @@ def fail(config: Fail, context: RunContext) -> Mapping[str, Any]:
             raise ZeroDivisionError("by nothing")
         case "stop":
             raise KeyboardInterrupt
+        case "interrupt":
+            context.events.emit(Started(work="made fail", items=9, done=0, budget=10**9))
+            context.events.emit(Finished(state="interrupted", done=3, bad=0, seconds=1.5, message="3 items are kept"))
+            raise KeyboardInterrupt("interrupted after 3 items; 3 items are kept")
     warnings.warn("the budget was clamped", BrimfulWarning, stacklevel=1)
     return {"done": True}
 

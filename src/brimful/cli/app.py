@@ -2,55 +2,27 @@
 
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
-import typer.core
 
 from ..core.base import version as _version
+from .groups import HELP, Plans, Workloads
 from .output import emit, guarded
 
 JSON = Annotated[bool, typer.Option("--json", help="print one JSON object with stable keys instead of a table")]
 
 
-def _workloads() -> list[str]:
-    from ..core.declare.registry import names
-
-    return names()
-
-
-class _Workloads(typer.core.TyperGroup):
-    """The root group; workloads are imported when they are asked for, not before."""
-
-    plan = False
-
-    def list_commands(self, ctx: Any) -> list[str]:
-        return [*super().list_commands(ctx), *_workloads()]
-
-    def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        if cmd_name not in _workloads():
-            return super().get_command(ctx, cmd_name)
-        from .commands import workload_group
-
-        return workload_group(cmd_name, self.plan)
-
-
-class _Plans(_Workloads):
-    """`brimful plan`: the same workloads and options, explained and not run."""
-
-    plan = True
-
-
 app = typer.Typer(
-    cls=_Workloads,
+    cls=Workloads,
     help="Train and run huge batches of work inside a memory budget you name.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
-    add_completion=False,
+    context_settings=HELP,
 )
 _plan = typer.Typer(
-    cls=_Plans,
+    cls=Plans,
     help="Explain what a command would do, and what it would cost, without running it.",
     no_args_is_help=True,
     rich_markup_mode=None,

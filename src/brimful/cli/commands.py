@@ -7,17 +7,16 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-import typer.core
 import typer.main
 
 from ..core.base.errors import ConfigError
-from ..core.declare.config import FieldInfo, build, describe
-from ..core.declare.registry import Command, load
+from ..core.declare.config import FieldInfo, build, describe, flag
+from ..core.declare.registry import Command
 from ..core.declare.result import format_summary
 from ..core.runs.context import RunContext
-from ..core.runs.events import Events
+from ..core.runs.events import Event, Events, Finished
 from ..core.runs.progress import sink_for
-from .output import emit, guarded
+from .output import UsageProblem, emit, guarded
 
 _METAVARS = {int: "INT", float: "FLOAT", str: "TEXT", Path: "PATH"}
 
@@ -25,49 +24,38 @@ _METAVARS = {int: "INT", float: "FLOAT", str: "TEXT", Path: "PATH"}
 _SETTINGS = {"token_normalize_func": lambda token: token.replace("_", "-")}
 
 
-def workload_group(name: str, plan: bool) -> Any:
-    """`brimful NAME ...`: the workload's commands, run; or `brimful plan NAME ...`, where they are only explained. A
-    workload that cannot be imported is a command that fails with the reason, which is also its help."""
-    try:
-        workload = load(name)
-    except ConfigError as error:
-        return _unavailable(name, error)
-    help = f"Explain a command of {name} without running it." if plan else workload.help
-    group = typer.Typer(help=help, no_args_is_help=True, rich_markup_mode=None, add_completion=False)
-    group.callback()(lambda: None)
-    for command in workload.commands:
-        if not plan:
-            _add(group, command, _run)
-        elif command.plan is not None:
-            _add(group, command, _explain, _flag("probe", "measure two small steps first"))
-    return typer.main.get_command(group)
-
-
-def _unavailable(name: str, error: ConfigError) -> typer.core.TyperCommand:
-    @guarded
-    def fail() -> None:
-        raise error
-
-    settings = {"ignore_unknown_options": True, "allow_extra_args": True}
-    return typer.core.TyperCommand(
-        name, callback=fail, short_help=str(error), add_help_option=False, context_settings=settings
-    )
+def command_with_options(command: Command, plan: bool) -> Any:
+    """A command of a workload, with its options: run, or only explained."""
+    if plan:
+        return _made(command, _explain, _flag("probe", "measure two small steps first"))
+    return _made(command, _run)
 
 
 def _run(command: Command, *, json: bool, **options: Any) -> None:
-    config = build(command.config, options)
-    with Events(*filter(None, [sink_for(None)])) as events:
-        summary = command.run(config, RunContext(events))
+    config = _config(command, options)
+    endings: list[Finished] = []
+
+    def record(event: Event) -> None:
+        if isinstance(event, Finished):
+            endings.append(event)
+
+    with Events(*filter(None, [sink_for(None)]), record) as events:
+        try:
+            summary = command.run(config, RunContext(events))
+        except KeyboardInterrupt:
+            if any(event.state == "interrupted" for event in endings):
+                raise typer.Exit(130) from None  # the progress display has said what was kept
+            raise
     emit(summary, format_summary, json)
 
 
 def _explain(command: Command, *, json: bool, probe: bool, **options: Any) -> None:
     assert command.plan is not None
-    plan = command.plan(build(command.config, options), probe)
+    plan = command.plan(_config(command, options), probe)
     emit(plan.to_dict(), lambda _: plan.explain(), json)
 
 
-def _add(group: typer.Typer, command: Command, body: Callable[..., None], *more: inspect.Parameter) -> None:
+def _made(command: Command, body: Callable[..., None], *more: inspect.Parameter) -> Any:
     as_json = _flag("json", "print one JSON object instead of a table")
     parameters = [*map(_parameter, describe(command.config)), *more, as_json]
     signature = inspect.Signature(
@@ -77,7 +65,17 @@ def _add(group: typer.Typer, command: Command, body: Callable[..., None], *more:
     function.__dict__["__signature__"] = signature
     function.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     function.__doc__ = command.help
+    group = typer.Typer(rich_markup_mode=None, add_completion=False)
     group.command(command.name, help=command.help, context_settings=_SETTINGS)(function)
+    return typer.main.get_command(group)
+
+
+def _config(command: Command, options: dict[str, Any]) -> Any:
+    """The options as typed; a wrong one is an error of usage."""
+    try:
+        return build(command.config, options, flag)
+    except ConfigError as error:
+        raise UsageProblem(str(error)) from error
 
 
 def _flag(name: str, help: str) -> inspect.Parameter:
@@ -86,16 +84,15 @@ def _flag(name: str, help: str) -> inspect.Parameter:
 
 
 def _parameter(info: FieldInfo) -> inspect.Parameter:
-    flag = "--" + info.name.replace("_", "-")
     allowed = f" [{'|'.join(info.option.choices)}]" if info.option.choices else ""
     span = _range(info)
     words = info.option.help + allowed + (f" [{span}]" if span else "")
     if info.option.positional:
-        settings: Any = typer.Argument(help=words, metavar=info.option.metavar or info.name.upper())
+        settings: Any = typer.Argument(help=words, metavar=flag(info))
     else:
         short = [f"-{info.name}"] if len(info.name) == 1 else []
         settings = typer.Option(
-            f"{flag}/--no-{flag[2:]}" if info.type is bool else flag,
+            f"{flag(info)}/--no-{flag(info)[2:]}" if info.type is bool else flag(info),
             *short,
             *("--" + alias.replace("_", "-") for alias in info.option.aliases),
             help=words,

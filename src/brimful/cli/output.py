@@ -19,6 +19,10 @@ def emit(report: Mapping[str, Any], explain: Callable[[Mapping[str, Any]], str],
     print(json.dumps(report, indent=1) if as_json else explain(report), flush=True)
 
 
+class UsageProblem(BrimfulError):
+    """What was typed cannot be meant: an option's value is of another type, or out of its range."""
+
+
 class _Guarded:
     """A decorator for commands. With `debug` set, the traceback is shown as well."""
 
@@ -36,7 +40,7 @@ class _Guarded:
             except KeyboardInterrupt as error:
                 self._fail(str(error) or "interrupted", 130)
             except BrimfulError as error:
-                self._fail(str(error), 1)
+                self._fail(str(error), 2 if isinstance(error, UsageProblem) else 1)
             except BrokenPipeError:  # the reader of our output went away: `brimful runs | head`
                 os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nor is there one at the exit
                 raise typer.Exit(0) from None

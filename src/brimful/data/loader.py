@@ -13,6 +13,7 @@ import torch
 from ..core.base.errors import BrimfulWarning, BudgetError, ConfigError, InputError
 from ..core.base.formatting import parse_bytes
 from ..core.memory import devices
+from ..core.memory.budget import BudgetLike
 from ..core.memory.oom import clear_frames, error_line, is_out_of_memory
 from .chunked import DatasetChunks, chunked
 from .dataset import Dataset
@@ -34,7 +35,7 @@ def loader(
     source: Any,
     *,
     batch_size: int,
-    budget: Any = None,
+    budget: BudgetLike = None,
     seed: int = 0,
     device: str | int | torch.device | None = "auto",
     drop_last: bool = False,
@@ -59,8 +60,7 @@ def loader(
     Nothing is loaded before the first batch; `loader.plan.explain()` tells where the rows will live, and why.
 
     Args:
-        source: tensors or arrays (one, or a tuple or dict of them, `Ragged` among them), the path of a .npy, .npz or
-            Parquet file, or any `Source`: `Subset`, `Decoded`, one of your own.
+        source: anything `data.source` reads.
         batch_size: samples of a batch, over all ranks together.
         budget: anything `Budget` reads: how many bytes the data, what is in use on the device and `reserve` may take.
         seed: of the permutations and transforms, from 0 to 2^64 - 1.

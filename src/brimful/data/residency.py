@@ -14,7 +14,7 @@ import torch
 
 from ..core.base.errors import BudgetError, ConfigError
 from ..core.base.formatting import format_bytes, parse_bytes
-from ..core.memory.budget import Budget
+from ..core.memory.budget import Budget, BudgetLike
 from ..core.memory.cost import MARGIN, Cost
 from ..core.memory.limit import MemoryLimit
 from ..core.memory.plan import Candidate, Plan, Rejected, choose
@@ -49,7 +49,7 @@ class Room:
     host: int = 2**62
 
 
-def room(device: torch.device, budget: Any = None, reserve: Any = 0) -> Room:
+def room(device: torch.device, budget: BudgetLike = None, reserve: Any = 0) -> Room:
     """What the budget leaves for data on a device: less what is in use there now, less what is reserved."""
     parsed = Budget.parse(budget)
     memory_limit = MemoryLimit(parsed, device)

@@ -5,7 +5,7 @@ import re
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 import pyarrow as pa
@@ -22,6 +22,7 @@ from .batch_functions import GPModel, fit_batch, warm_up
 from .data.arrays import as_points
 from .data.long_table import ColumnNames
 from .data.sources import GPData, read, unweighted
+from .keywords import FitKeywords
 from .model.kernels import CustomKernel, Kernel, parse
 from .model.priors import check
 from .optimize.scoring import ScoringOptions
@@ -46,7 +47,7 @@ def fit(
     resume: bool = True,
     progress: bool | Callable[[Event], None] | None = None,
     cancel: threading.Event | None = None,
-    **options: Any,
+    **options: Unpack[FitKeywords],
 ) -> Fit:
     """Fits one Gaussian process to each task, by maximum likelihood or with priors, exactly and to the optimum.
 
@@ -93,7 +94,7 @@ def fit(
         >>> fit.nlml.shape, fit.predict([0.5, 2.0])[0].shape
         ((5,), (5, 2))
     """
-    data, checked = read(x, y, noise, task_ids, columns), FitOptions.from_python(options)
+    data, checked = read(x, y, noise, task_ids, columns), FitOptions.from_python(dict(options))
     return fit_data(data, checked, bounds=bounds, at=at, resume=resume, progress=progress, cancel=cancel)
 
 

@@ -16,6 +16,8 @@ from ..core.base import arrow
 from ..core.base.errors import ConfigError, CorruptError, InputError, raise_first
 from ..core.base.formatting import format_bytes, format_count, format_seconds
 from ..core.declare.result import Result
+from ..core.memory.budget import BudgetLike
+from ..core.memory.devices import DeviceLike
 from ..core.memory.plan import Plan
 from ..core.runs import fingerprint
 from ..core.runs.events import Event
@@ -56,8 +58,8 @@ class Fit(Result):
     ids: pa.Array
     done: int = 0
     method: str = ""
-    budget: Any = None
-    device: Any = "auto"
+    budget: BudgetLike = None
+    device: DeviceLike = "auto"
     seed: int = 0
     _store: Store | None = None
 
@@ -310,8 +312,8 @@ def load(
     noise: Any = None,
     columns: ColumnNames | None = None,
     kernel: CustomKernel | None = None,
-    budget: Any = None,
-    device: Any = "auto",
+    budget: BudgetLike = None,
+    device: DeviceLike = "auto",
 ) -> Fit:
     """A fit that was saved, or written by `gp.fit(..., out=path)`.
 

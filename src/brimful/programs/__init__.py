@@ -20,6 +20,7 @@ from .language.graph import Graph
 from .language.problems import Problem, ProgramError
 from .language.program import Program
 from .loading import Programs, load, loads
+from .report import report
 from .result import ProgramResult
 from .run import plan, run
 from .store import load_result
@@ -46,5 +47,6 @@ __all__ = [
     "operation",
     "plan",
     "read_tasks",
+    "report",
     "run",
 ]

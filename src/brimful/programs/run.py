@@ -12,7 +12,8 @@ from typing import Any
 import torch
 
 from ..core.base.errors import ConfigError, DeviceError, InputError
-from ..core.memory.devices import resolve_all
+from ..core.memory.budget import BudgetLike
+from ..core.memory.devices import DeviceLike, resolve_all
 from ..core.memory.plan import Plan
 from ..core.runs.events import Event, Planned, Sink, Warned
 from ..core.runs.progress import sink_for
@@ -45,8 +46,8 @@ def run(
     executor: str = "auto",
     on_error: str = "default",
     pair_by_name: bool = False,
-    budget: Any = None,
-    device: str = "auto",
+    budget: BudgetLike = None,
+    device: DeviceLike = "auto",
     workers: int | str = "auto",
     batch_size: int | str = "auto",
     out: str | Path | None = None,
@@ -118,8 +119,8 @@ def plan(
     executor: str = "auto",
     on_error: str = "default",
     pair_by_name: bool = False,
-    budget: Any = None,
-    device: str = "auto",
+    budget: BudgetLike = None,
+    device: DeviceLike = "auto",
     workers: int | str = "auto",
     batch_size: int | str = "auto",
     probe: bool = False,
@@ -140,8 +141,8 @@ class _Options:
     executor: str
     on_error: str
     pair_by_name: bool
-    budget: Any
-    device: str
+    budget: BudgetLike
+    device: DeviceLike
     workers: int | str
     batch_size: int | str
 
@@ -234,7 +235,7 @@ def _devices(options: _Options, sink: Sink | None) -> list[torch.device]:
     try:
         named = resolve_all(options.device)
     except DeviceError as error:
-        if "cuda" not in options.device or torch.cuda.is_available():
+        if "cuda" not in str(options.device) or torch.cuda.is_available():
             raise
         if sink is not None:
             sink(Warned(message=f"{error} The programs run on the CPU."))

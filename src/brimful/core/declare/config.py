@@ -6,6 +6,7 @@ import difflib
 import math
 import types
 import typing
+from collections.abc import Callable
 from dataclasses import MISSING, dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -149,9 +150,19 @@ def _declared(config: type, name: str) -> Option | None:
     return next((field.metadata["option"] for field in of_bases if field and "option" in field.metadata), None)
 
 
-def build(config: type[T], values: dict[str, Any]) -> T:
+def flag(info: FieldInfo) -> str:
+    """An option's name as it is typed on the command line."""
+    if info.option.positional:
+        return info.option.metavar or info.name.upper()
+    return "--" + info.name.replace("_", "-")
+
+
+def build(config: type[T], values: dict[str, Any], spell: Callable[[FieldInfo], str] | None = None) -> T:
     """A config from keyword arguments, text or JSON, by name or alias, each checked against its type, range and
     choices.
+
+    Args:
+        spell: how errors write an option's name; `flag` where it was typed on the command line.
 
     Raises:
         ConfigError: with the option's name, the value at fault and what is allowed.
@@ -170,20 +181,20 @@ def build(config: type[T], values: dict[str, Any]) -> T:
     built = {name: value for name, value in values.items() if name not in infos}
     for name, info in infos.items():
         if name in values:
-            built[name] = _check(info, values[name])
+            built[name] = _check(info, values[name], spell(info) if spell else name)
         elif info.required:
-            raise ConfigError(f"{name} is missing: {info.option.help}")
+            raise ConfigError(f"{spell(info) if spell else name} is missing: {info.option.help}")
     return config(**built)
 
 
-def _check(info: FieldInfo, value: Any) -> Any:
+def _check(info: FieldInfo, value: Any, name: str) -> Any:
     if value is None:
         if info.nullable:
             return None
-        raise ConfigError(f"{info.name} is None; it must be {_PLAIN[info.type]}")
+        raise ConfigError(f"{name} is None; it must be {_PLAIN[info.type]}")
     if info.wide and not isinstance(value, tuple(_PLAIN)):
         return value
-    value = _convert(info, value)
+    value = _convert(info, value, name)
     limits = info.option
     if info.type in (int, float):
         for bad, text in (
@@ -194,18 +205,18 @@ def _check(info: FieldInfo, value: Any) -> Any:
             (limits.lt is not None and value >= limits.lt, f"below {limits.lt}"),
         ):
             if bad:
-                raise ConfigError(f"{info.name} is {value}; it must be {text}")
+                raise ConfigError(f"{name} is {value}; it must be {text}")
     if limits.choices and value not in limits.choices:
-        raise ConfigError(f"{info.name} is {value!r}; choose one of {', '.join(limits.choices)}")
+        raise ConfigError(f"{name} is {value!r}; choose one of {', '.join(limits.choices)}")
     if info.name == "budget":
         try:
             Budget.parse(value)
         except BudgetError as error:
-            raise ConfigError(str(error)) from error
+            raise ConfigError(str(error).replace(info.name, name, 1)) from error
     return value
 
 
-def _convert(info: FieldInfo, value: Any) -> Any:
+def _convert(info: FieldInfo, value: Any, name: str) -> Any:
     truths = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
     try:
         if info.type is bool:
@@ -216,7 +227,7 @@ def _convert(info: FieldInfo, value: Any) -> Any:
             raise ValueError
         return info.type(value)
     except (KeyError, TypeError, ValueError, OverflowError) as error:
-        raise ConfigError(f"{info.name} is {value!r}; it must be {_PLAIN[info.type]}") from error
+        raise ConfigError(f"{name} is {value!r}; it must be {_PLAIN[info.type]}") from error
 
 
 def to_dict(config: Any) -> dict[str, Any]:

@@ -10,12 +10,16 @@ import importlib.metadata
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from ..base.errors import ConfigError
-from ..memory.plan import Plan
-from ..runs.context import RunContext
-from .result import Result
+from .outline import CommandOutline, Outline, read_outline
+
+if TYPE_CHECKING:  # what is listed needs no torch
+    from ..memory.plan import Plan
+    from ..runs.context import RunContext
+    from .result import Result
 
 GROUP = "brimful.workloads"
 
@@ -55,8 +59,8 @@ class Command:
     name: str
     help: str
     config: type
-    run: Callable[[Any, RunContext], Mapping[str, Any]]
-    plan: Callable[[Any, bool], Plan] | None = None
+    run: "Callable[[Any, RunContext], Mapping[str, Any]]"
+    plan: "Callable[[Any, bool], Plan] | None" = None
     job: bool = False
     stores: bool = False
 
@@ -73,7 +77,7 @@ class Workload:
     name: str
     help: str
     commands: tuple[Command, ...]
-    load: Callable[..., Result] | None = None
+    load: "Callable[..., Result] | None" = None
 
     def command(self, name: str) -> Command:
         for command in self.commands:
@@ -90,7 +94,7 @@ def _registered() -> dict[str, EntryPoint]:
     return {**ours, **{point.name: point for point in others if point.name not in ours}}
 
 
-def opener(kind: str) -> Callable[..., Result | None] | None:
+def opener(kind: str) -> "Callable[..., Result | None] | None":
     """The function that gives the result of a run directory of that kind; None where there is no such kind."""
     if kind not in VERBS:
         return None
@@ -100,6 +104,22 @@ def opener(kind: str) -> Callable[..., Result | None] | None:
 def names() -> list[str]:
     """The workloads there are, ours first; nothing is imported."""
     return list(_registered())
+
+
+def outline(name: str) -> Outline:
+    """What is listed of a workload. One of ours is read from the source of its registration, and not imported.
+
+    Raises:
+        ConfigError: there is none, or it cannot be imported.
+    """
+    package, *parts = WORKLOADS.get(name, "").split(".")
+    if package == __name__.partition(".")[0]:
+        path = Path(__file__).parents[2].joinpath(*parts).with_suffix(".py")
+        if (written := read_outline(path)) is not None:
+            return written
+    workload = load(name)
+    commands = (CommandOutline(one.name, one.help, one.plan is not None) for one in workload.commands)
+    return Outline(workload.help, tuple(commands))
 
 
 def load(name: str) -> Workload:

@@ -12,6 +12,9 @@ import torch
 from ..base.errors import DeviceError
 from . import cgroup
 
+DeviceLike = str | int | torch.device | Sequence[str | int | torch.device] | None
+"""Whatever `resolve_all` reads: one device, or several."""
+
 _IDLE = 32_000_000  # bytes kept on a GPU and not used, of which there is always a little
 
 
@@ -55,7 +58,7 @@ def resolve(device: str | int | torch.device | None = "auto") -> torch.device:
     return torch.device("cuda", index)
 
 
-def resolve_all(device: str | int | torch.device | Sequence[str | torch.device] | None = "auto") -> list[torch.device]:
+def resolve_all(device: DeviceLike = "auto") -> list[torch.device]:
     """One or several devices: also `"cuda:all"`, `"cuda:0,cuda:1"`, `"0,1"` or a list. A CPU may be named twice."""
     if device == "cuda:all":
         return [torch.device("cuda", index) for index in range(torch.cuda.device_count())] or [resolve("cuda")]

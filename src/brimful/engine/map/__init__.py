@@ -1,7 +1,7 @@
 """`brimful.map`: a batched function over any number of items, inside a memory budget."""
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +9,9 @@ import torch
 
 from ...core.base.errors import ConfigError, InputError
 from ...core.memory import devices
+from ...core.memory.budget import BudgetLike
 from ...core.memory.cost import Cost
+from ...core.memory.devices import DeviceLike
 from ...core.memory.plan import Plan
 from ...core.runs.events import Event, Events
 from ...core.runs.progress import sink_for
@@ -22,8 +24,8 @@ def map(
     fn: Callable[[Any], Any],
     items: Any,
     *,
-    budget: Any = None,
-    device: str | torch.device | Sequence[str | torch.device] = "auto",
+    budget: BudgetLike = None,
+    device: DeviceLike = "auto",
     batch_size: int | str = "auto",
     weight: Any = None,
     fallback: Any = None,
@@ -96,8 +98,8 @@ def plan_map(
     fn: Callable[[Any], Any],
     items: Any,
     *,
-    budget: Any = None,
-    device: str | torch.device | Sequence[str | torch.device] = "auto",
+    budget: BudgetLike = None,
+    device: DeviceLike = "auto",
     batch_size: int | str = "auto",
     weight: Any = None,
     cost: Cost | None = None,
@@ -111,8 +113,8 @@ def plan_map(
 def _checked(
     fn: Callable[[Any], Any],
     items: Any,
-    budget: Any,
-    device: str | torch.device | Sequence[str | torch.device],
+    budget: BudgetLike,
+    device: DeviceLike,
     batch_size: int | str,
     weight: Any,
     fallback: Any,

@@ -16,6 +16,7 @@ from ...core.base.errors import BrimfulError, CancelledError, ChangedError
 from ...core.base.formatting import format_count
 from ...core.declare.result import ResultRecord
 from ...core.memory import cost_cache, devices
+from ...core.memory.budget import BudgetLike
 from ...core.memory.cost import Cost
 from ...core.memory.limit import MemoryLimit
 from ...core.memory.monitor import Peak, Sampler
@@ -61,7 +62,7 @@ class MapRun:
     nonfinite: str
     cost: Cost | None
     name: str
-    budget: Any
+    budget: BudgetLike
     devices: list[torch.device]
     seed: int = 0
     grad: bool = False

@@ -2,9 +2,9 @@
 
 import contextlib
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import torch
 from torch import nn
@@ -13,6 +13,7 @@ from ...core.base.errors import ConfigError
 from ...core.declare.config import build
 from ...core.memory import devices
 from ...core.memory.cost import Cost
+from ...core.memory.devices import DeviceLike
 from ...core.memory.plan import Plan
 from ...core.runs.context import stop_request
 from ...core.runs.events import Event, Events
@@ -23,6 +24,7 @@ from ..distributed.collectives import TIMEOUT, Group, process_group, torchrun_ra
 from . import launcher, reopen, run
 from .checkpoints import CheckpointDir
 from .config import TrainConfig
+from .keywords import TrainKeywords
 from .result import TrainResult
 from .step.optimizer_step import LossFunction
 from .task import MetricsFunction, TrainTask
@@ -37,14 +39,14 @@ def train(
     *,
     valid: Any = None,
     metrics: MetricsFunction | None = None,
-    device: str | torch.device | Sequence[str | torch.device] = "auto",
+    device: DeviceLike = "auto",
     ranks: int | None = None,
     out: str | Path | None = None,
     resume: bool = True,
     fingerprint: str | None = None,
     progress: bool | Callable[[Event], None] | None = None,
     cancel: threading.Event | None = None,
-    **options: Any,
+    **options: Unpack[TrainKeywords],
 ) -> TrainResult:
     """Trains a model, as fast as the device can, inside a memory budget.
 
@@ -108,10 +110,10 @@ def plan_train(
     loss: LossFunction,
     data: Any,
     *,
-    device: str | torch.device = "auto",
+    device: DeviceLike = "auto",
     valid: Any = None,
     cost: Cost | None = None,
-    **options: Any,
+    **options: Unpack[TrainKeywords],
 ) -> Plan:
     """The plan that `train` would begin with, without training; the model is moved to the device.
 
@@ -124,10 +126,10 @@ def plan_train(
     return run.plan(task, Group(group.rank, group.ranks, rank_devices[0]), cost)
 
 
-def _task(model: Any, loss: Any, data: Any, valid: Any, metrics: Any, options: dict[str, Any]) -> TrainTask:
+def _task(model: Any, loss: Any, data: Any, valid: Any, metrics: Any, options: Mapping[str, Any]) -> TrainTask:
     if options.get("monitor") is None:
         options = {**options, "monitor": "train_loss" if valid is None else "valid_loss"}
-    return TrainTask(model, loss, data, valid, metrics, build(TrainConfig, options))
+    return TrainTask(model, loss, data, valid, metrics, build(TrainConfig, dict(options)))
 
 
 def _checkpoint_seconds(model: nn.Module) -> float:
@@ -136,7 +138,7 @@ def _checkpoint_seconds(model: nn.Module) -> float:
     return sum(4 * parameter.numel() * parameter.element_size() for parameter in model.parameters()) / _DISK_SPEED
 
 
-def _ranks(device: Any, ranks: int | None, data: Any) -> tuple[list[torch.device], Group]:
+def _ranks(device: DeviceLike, ranks: int | None, data: Any) -> tuple[list[torch.device], Group]:
     """The devices that this process starts ranks on, and what it is itself."""
     rank_devices = [data.device] if isinstance(data, Loader) else devices.resolve_all(device)
     if isinstance(data, Loader) and device != "auto" and devices.resolve_all(device) != rank_devices:

@@ -10,16 +10,19 @@ import threading
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 from ...core.base.errors import RunDirError
 from ...core.declare.config import build
+from ...core.memory.budget import BudgetLike
+from ...core.memory.devices import DeviceLike
 from ...core.runs import model_store
 from ...core.runs.log_state import read_state
 from ...core.runs.rundir import LOG
 from .. import store
 from ..data.files import Dataset
 from ..data.splits import folds as split_folds
+from ..keywords import GPCMKeywords
 from ..options import TrainConfig
 from ..result import CrossValidationResult, GPCMResult
 from .datasets import load_dataset
@@ -30,11 +33,11 @@ from .parallel_folds import count_parallel_folds, train_in_parallel
 def train(
     source: Any,
     *,
-    budget: Any = None,
-    device: Any = "auto",
+    budget: BudgetLike = None,
+    device: DeviceLike = "auto",
     progress: Any = None,
     cancel: threading.Event | None = None,
-    **options: Any,
+    **options: Unpack[GPCMKeywords],
 ) -> GPCMResult | CrossValidationResult:
     """Trains a model to predict what students answer, and to estimate what they know.
 

@@ -3,10 +3,12 @@
 import threading
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 from ...core.declare.config import build
+from ...core.memory.budget import BudgetLike
 from ..datasets import load, select
+from ..keywords import LocateKeywords
 from ..options import TrainConfig
 from ..result import LocateResult
 from .fit import fit
@@ -15,10 +17,10 @@ from .fit import fit
 def train(
     source: Any,
     *,
-    budget: Any = None,
+    budget: BudgetLike = None,
     progress: Any = None,
     cancel: threading.Event | None = None,
-    **options: Any,
+    **options: Unpack[LocateKeywords],
 ) -> LocateResult:
     """Trains a network that locates transmitters, with an honest uncertainty.
 

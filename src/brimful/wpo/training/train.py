@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import torch
 from torch import Tensor
@@ -18,7 +18,9 @@ from torch import Tensor
 from ...core.base.errors import ConfigError, InputError
 from ...core.declare.config import build
 from ...core.memory import devices
+from ...core.memory.budget import BudgetLike
 from ...core.memory.cost import Cost
+from ...core.memory.devices import DeviceLike
 from ...core.memory.limit import MemoryLimit
 from ...core.memory.plan import Plan
 from ...core.runs.events import Event, Planned
@@ -28,6 +30,7 @@ from ...engine.train import train as train_model
 from ...engine.train.step.loss import Weighted
 from ..data.datasets import ImageShape, check_rows
 from ..evaluation.scores import evaluate
+from ..keywords import ScoreTrainKeywords
 from ..model.score_model import ScoreModel
 from ..options import MONITORS, ScoreTrainOptions
 from ..planner import TrainingSizes, plan_training
@@ -44,8 +47,8 @@ def train(
     samples: Any,
     *,
     held_out: Any = 0.1,
-    budget: Any = None,
-    device: Any = "auto",
+    budget: BudgetLike = None,
+    device: DeviceLike = "auto",
     out: str | Path | None = None,
     resume: bool = True,
     seed: int = 0,
@@ -53,7 +56,7 @@ def train(
     cancel: threading.Event | None = None,
     image_shape: ImageShape | None = None,
     settings: Mapping[str, Any] | None = None,
-    **options: Any,
+    **options: Unpack[ScoreTrainKeywords],
 ) -> WPOResult:
     """Trains a score model.
 
@@ -76,7 +79,7 @@ def train(
         >>> result.plan.strategy, len(result.curve)
         ('single', 5)
     """
-    config = build(ScoreTrainOptions, options)
+    config = build(ScoreTrainOptions, dict(options))
     if config.add_training_points and not config.calibrate:
         raise ConfigError("add_training_points needs calibrate: the learned width is that of fewer centers")
     overlap, prepared = _prepare(model, samples, held_out, budget, device, seed, config)
@@ -146,11 +149,11 @@ def plan_train(
     samples: Any,
     *,
     held_out: Any = 0.1,
-    budget: Any = None,
-    device: Any = "auto",
+    budget: BudgetLike = None,
+    device: DeviceLike = "auto",
     seed: int = 0,
     probe: bool = False,
-    **options: Any,
+    **options: Unpack[ScoreTrainKeywords],
 ) -> Plan:
     """The plan that `train` would follow; its arguments are those of `train`.
 
@@ -158,7 +161,7 @@ def plan_train(
         probe: measure the peak of the strategy that arithmetic chooses, by the loss of a few samples. Of several ranks
             it is not measured.
     """
-    config = build(ScoreTrainOptions, options)
+    config = build(ScoreTrainOptions, dict(options))
     _, prepared = _prepare(model, samples, held_out, budget, device, seed, config)
     plan = prepared[2]
     if not probe or len(plan.devices) > 1:
@@ -170,7 +173,13 @@ def plan_train(
 
 
 def _prepare(
-    model: ScoreModel, samples: Any, held_out: Any, budget: Any, device: Any, seed: int, config: ScoreTrainOptions
+    model: ScoreModel,
+    samples: Any,
+    held_out: Any,
+    budget: BudgetLike,
+    device: DeviceLike,
+    seed: int,
+    config: ScoreTrainOptions,
 ) -> tuple[Overlap, tuple[Tensor, Tensor, Plan, int]]:
     """The rows left out; training samples and held-out samples, checked, the plan, and its micro-batches per batch."""
     if not isinstance(model, ScoreModel):

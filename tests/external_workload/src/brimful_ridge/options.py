@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from brimful.core.declare.config import DeviceOptions, OutOptions, SeedOptions, option
+from brimful.workloads import DeviceOptions, OutOptions, SeedOptions, option
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,7 +9,7 @@ from typing import Any
 from torch import Tensor
 
 import brimful
-from brimful.core.declare.result import Result
+from brimful.workloads import Result
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from brimful import Plan
-from brimful.core.runs import model_store
+from brimful.workloads import model_store
 
 from .result import RidgeResult
 

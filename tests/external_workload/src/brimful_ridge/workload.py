@@ -4,9 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import brimful
-from brimful.core.declare.registry import Command, Workload
-from brimful.core.runs.context import RunContext
-from brimful.engine.map import plan_map
+from brimful.workloads import Command, RunContext, Workload
 
 from . import model
 from .options import FitConfig
@@ -16,7 +14,9 @@ from .store import load, save
 
 def plan(config: FitConfig, probe: bool) -> brimful.Plan:
     items = model.tasks(config.count, config.seed)
-    return plan_map(model.solve, items, budget=config.budget, device=config.device, name="ridge fit", probe=probe)
+    return brimful.plan_map(
+        model.solve, items, budget=config.budget, device=config.device, name="ridge fit", probe=probe
+    )
 
 
 def run(config: FitConfig, context: RunContext) -> Mapping[str, Any]:

@@ -15,6 +15,8 @@ _CLASSES = {"adamw": torch.optim.AdamW, "adam": torch.optim.Adam}
 _NOT_SAVED = ("params", "lr", "fused", "foreach", "capturable")  # the schedule's, and how a step is computed
 
 OptimizerFactory = Callable[[Iterable[nn.Parameter]], torch.optim.Optimizer]
+OptimizerLike = str | OptimizerFactory
+"""Whatever `build` makes an optimizer of."""
 
 
 def trainable(model: nn.Module) -> list[nn.Parameter]:

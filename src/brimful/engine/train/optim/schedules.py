@@ -16,6 +16,8 @@ from typing import Any, cast
 
 from ....core.base.errors import ConfigError
 
+__all__ = ["Constant", "Cosine", "OneCycle", "Plateau"]
+
 _INITIAL, _FINAL = 1 / 25, 1 / 250_000  # factors at the first and the last step of one cycle, as in torch
 
 
@@ -158,7 +160,7 @@ def schedule(spec: Any) -> Schedule:
     if callable(spec):
         return FunctionSchedule(cast(Callable[[int, int], float], spec))
     raise ConfigError(
-        f"schedule is {spec!r}; choose one of {', '.join(NAMED)}, one of engine.train.optim.schedules with options, or "
+        f"schedule is {spec!r}; choose one of {', '.join(NAMED)}, one of brimful.schedules with options, or "
         "give a function (step, steps) -> factor"
     )
 

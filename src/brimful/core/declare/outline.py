@@ -1,0 +1,56 @@
+"""A workload's name, help and commands, read from the source of its registration, without importing what it computes
+with: help and completion need no more."""
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class CommandOutline:
+    """One command: its help, and whether it can be planned."""
+
+    name: str
+    help: str
+    planned: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Outline:
+    """What is listed of a workload."""
+
+    help: str
+    commands: tuple[CommandOutline, ...]
+
+
+def read_outline(path: Path) -> Outline | None:
+    """The outline of the `WORKLOAD` that a module defines; None where it is not written out as texts."""
+    try:
+        workload = next(_calls(ast.parse(path.read_text(encoding="utf-8")), "Workload"))
+        commands = [_arguments(call, "name", "help", "config", "run", "plan") for call in _calls(workload, "Command")]
+        return Outline(
+            _text(_arguments(workload, "name", "help")["help"]),
+            tuple(CommandOutline(_text(found["name"]), _text(found["help"]), "plan" in found) for found in commands),
+        )
+    except (OSError, SyntaxError, StopIteration, KeyError, ValueError):
+        return None
+
+
+def _calls(tree: ast.AST, name: str) -> Iterator[ast.Call]:
+    """The calls of a class, in the order of the source."""
+    found = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    named = [call for call in found if isinstance(call.func, ast.Name) and call.func.id == name]
+    return iter(sorted(named, key=lambda call: (call.lineno, call.col_offset)))
+
+
+def _arguments(call: ast.Call, *names: str) -> dict[str, ast.expr]:
+    by_place = dict(zip(names, call.args, strict=False))
+    return by_place | {keyword.arg: keyword.value for keyword in call.keywords if keyword.arg is not None}
+
+
+def _text(node: ast.expr) -> str:
+    value = ast.literal_eval(node)
+    if not isinstance(value, str):
+        raise ValueError(f"{value!r} is not a text")
+    return value

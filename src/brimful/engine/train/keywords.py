@@ -1,0 +1,52 @@
+"""The options of `train` as typed keywords, for editors and type checkers; `config` declares them, with their defaults.
+
+A test holds the two together.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypedDict
+
+from ...core.memory.budget import BudgetLike
+from .optim.optimizers import OptimizerLike
+from .optim.schedules import Schedule
+
+
+class TrainOptionKeywords(TypedDict, total=False):
+    """Those of `TrainOptions`, which workloads take too."""
+
+    epochs: int | None
+    steps: int | None
+    patience: int | None
+    min_delta: float
+    batch_size: int | None
+    accumulation_steps: int | None
+    precision: str
+    optimizer: OptimizerLike
+    lr: float
+    weight_decay: float | None
+    grad_clip: float | None
+    schedule: str | Schedule | Callable[..., Any]
+    warmup: float
+    ema: float | None
+    ema_span: float
+    checkpoint_every: int | None
+    checkpoint_seconds: float
+
+
+class TrainKeywords(TrainOptionKeywords, total=False):
+    """Those of `TrainConfig`."""
+
+    seed: int
+    budget: BudgetLike
+    monitor: str
+    mode: str
+    best: bool
+    recompute: str | Sequence[str] | bool | None
+    compile: bool | Mapping[str, Any]
+    graph: bool
+    tier: str
+    preload_to_gpu: bool | None
+    loader: Mapping[str, Any]
+    log_every: int
+    max_nonfinite: int
+    name: str
