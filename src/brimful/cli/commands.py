@@ -32,7 +32,7 @@ def command_with_options(command: Command, plan: bool) -> Any:
 
 
 def _run(command: Command, *, json: bool, **options: Any) -> None:
-    config = _config(command, options)
+    config = build(command.config, options, flag)
     endings: list[Finished] = []
 
     def record(event: Event) -> None:
@@ -51,7 +51,7 @@ def _run(command: Command, *, json: bool, **options: Any) -> None:
 
 def _explain(command: Command, *, json: bool, probe: bool, **options: Any) -> None:
     assert command.plan is not None
-    plan = command.plan(_config(command, options), probe)
+    plan = command.plan(build(command.config, options, flag), probe)
     emit(plan.to_dict(), lambda _: plan.explain(), json)
 
 
@@ -61,7 +61,7 @@ def _made(command: Command, body: Callable[..., None], *more: inspect.Parameter)
     signature = inspect.Signature(
         sorted(parameters, key=lambda parameter: parameter.default is not inspect.Parameter.empty)
     )
-    function = guarded(functools.partial(body, command))
+    function = guarded(functools.partial(_checked, body, command))
     function.__dict__["__signature__"] = signature
     function.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     function.__doc__ = command.help
@@ -70,10 +70,10 @@ def _made(command: Command, body: Callable[..., None], *more: inspect.Parameter)
     return typer.main.get_command(group)
 
 
-def _config(command: Command, options: dict[str, Any]) -> Any:
-    """The options as typed; a wrong one is an error of usage."""
+def _checked(body: Callable[..., None], command: Command, **options: Any) -> None:
+    """The command, for which a wrong option is an error of usage."""
     try:
-        return build(command.config, options, flag)
+        body(command, **options)
     except ConfigError as error:
         raise UsageProblem(str(error)) from error
 
