@@ -90,8 +90,7 @@ def loader(
         [[0, 2], [1, 4], [3]]
     """
     least = {"batch_size": (batch_size, 1), "bucket": (bucket, 0), "num_workers": (num_workers, 0), "ranks": (ranks, 1)}
-    least |= {"shards": (shards, 1)}
-    for name, bounds in least.items():
+    for name, bounds in {**least, "shards": (shards, 1)}.items():
         whole_number(name, *bounds)
     whole_number("rank", rank, 0, ranks - 1)
     whole_number("seed", seed, 0, 2**64 - 1)
