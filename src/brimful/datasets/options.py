@@ -14,6 +14,7 @@ class DatabaseOptions:
         None,
         help="postgresql://user:password@host:port/database; by default $BRIMFUL_DATABASE_URL, or the embedded server "
         "in $BRIMFUL_POSTGRES_DIR or the user's data directory, which is started and stopped as needed",
+        local=True,
     )
 
 
@@ -32,6 +33,7 @@ class ImportConfig(DatabaseOptions):
         help="a .npy, .npz, .parquet or .csv file, or a query such as 'SELECT x, y FROM t ORDER BY id'",
         positional=True,
         metavar="FILE|QUERY",
+        files=True,
     )
     dataset: str = option(help="name of the new dataset: letters, digits, '_', '-' and '.'", metavar="NAME")
     columns: str | None = option(None, help="only these columns, as a,b,c; by default all that hold numbers")

@@ -63,16 +63,17 @@ class FitConfig(FitOptions):
     )
     y: str | None = option(None, help="column of the target")
     noise: str | None = option(None, help="column of the known noise variance, if there is one")
-    at: str | None = option(None, help=f"points of --keep predictions: {_AT}")
+    at: str | None = option(None, help=f"points of --keep predictions: {_AT}", files=True)
 
 
 @dataclass(frozen=True, kw_only=True)
 class PredictConfig(TrainedModelOptions, DeviceOptions):
     """Options of `gp predict`."""
 
-    at: str = option(help=f"where to predict: {_AT}")
+    at: str = option(help=f"where to predict: {_AT}", files=True)
     observations: bool = option(False, help="variances of new observations instead of the function's")
     out: Path | None = option(
         None,
         help="for the predictions: a .parquet file (one row per task), a .csv file (one row per point), or a folder",
+        job="predictions.parquet",
     )

@@ -23,7 +23,8 @@ class TrainConfig(ModelOptions, TableOptions, TrainOptions, SeedOptions, DeviceO
 
     dataset: str = option(
         help="a folder with train and test files, a file (three lines per student, or a long table), or synthetic data "
-        "by name: synthetic_OC, synthetic_PC, 5000_200_4 (students, questions, categories)"
+        "by name: synthetic_OC, synthetic_PC, 5000_200_4 (students, questions, categories)",
+        files=True,
     )
     model: str = option("parallel", help="the same model, all steps at once or step by step (slow)", choices=MODELS)
     use_parallel: bool = option(False, help="the same as --model parallel, whatever --model is")
@@ -71,4 +72,4 @@ class PredictConfig(TrainedModelOptions, TableOptions):
     data: Path = option(help="students: three lines each, or a long table")
     next: str | None = option(None, help="predict the answer to this question after each student's last one")
     device: str = option("auto", help="auto, cpu, cuda, cuda:1")
-    out: Path = option(help="a .parquet or .csv file for the predictions")
+    out: Path = option(help="a .parquet or .csv file for the predictions", job="predictions.parquet")

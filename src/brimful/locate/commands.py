@@ -23,11 +23,11 @@ from ..engine.train import plan_train as plan_model
 from .data.features import sample_bytes
 from .data.files import Dataset, read, write
 from .data.synthetic import generate
+from .datasets import check, select
 from .datasets import load as load_datasets
-from .datasets import select
 from .evaluate import evaluate
 from .model.networks import loss, step_cost
-from .options import EvaluateConfig, GenerateConfig, ImportConfig, PredictConfig, TrainConfig
+from .options import DatasetOptions, EvaluateConfig, GenerateConfig, ImportConfig, PredictConfig, TrainConfig
 from .report import report
 from .store import load
 from .training.fit import set_up, training_data
@@ -82,6 +82,11 @@ def import_recordings(config: ImportConfig, context: RunContext) -> dict[str, An
         where = _keep(dataset, None, config.url)
     unusable = int((dataset.recordings.faults() != 0).sum())
     return {"recordings": len(dataset.recordings), "not_locatable": unusable, "out": where, **measurements}
+
+
+def check_datasets(config: DatasetOptions) -> None:
+    """Whether the datasets are there."""
+    check(config.datasets, config.url)
 
 
 def plan_train(config: TrainConfig, probe: bool) -> Plan:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import torch
@@ -57,8 +58,24 @@ def _load(source: Any, url: str | None) -> Dataset:
         import pyarrow as pa
 
         return Dataset("table", from_long_table(pa.table(source)))
-    if Path(source).suffix in SUFFIXES or Path(source).exists():
+    if _is_file(source):
         return read(source)
+    return _stored(source, url).read(str(source), url)
+
+
+def check(sources: Sequence[str], url: str | None = None) -> None:
+    """Raises `InputError` where a dataset of the database is not there; nothing of it is read."""
+    for source in sources:
+        if not _is_file(source):
+            _stored(source, url).check(source, url)
+
+
+def _is_file(source: Any) -> bool:
+    return Path(source).suffix in SUFFIXES or Path(source).exists()
+
+
+def _stored(source: Any, url: str | None) -> ModuleType:
+    """The module of datasets in the database, where there is one."""
     if url is None and not _has_database():
         raise InputError(
             f"there is no dataset {str(source)!r}: it is no .parquet or .csv file, and there is no database; make one "
@@ -66,7 +83,7 @@ def _load(source: Any, url: str | None) -> Dataset:
         )
     from .database import datasets as stored  # it needs the extra `postgres`
 
-    return stored.read(str(source), url)
+    return stored
 
 
 def _has_database() -> bool:

@@ -18,7 +18,9 @@ ACCELERATORS = ("auto", "cpu", "gpu", "cuda")
 class DatabaseOptions:
     """For commands that read or write datasets in PostgreSQL."""
 
-    url: str | None = option(None, help="of the database, postgresql://user:password@host/name; else the embedded one")
+    url: str | None = option(
+        None, help="of the database, postgresql://user:password@host/name; else the embedded one", local=True
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,6 +51,7 @@ class DatasetOptions(DatabaseOptions):
         help="datasets, separated by commas: names or numbers in the database, files of `locate generate`, or of your "
         "own recordings (CSV, Parquet)",
         aliases=("dataset", "data"),
+        files=True,
     )
     min_snr_db: float = option(10.0, help="recordings whose mean signal-to-noise ratio is lower are left out")
     max_gdop: float = option(5.0, help="recordings with a greater dilution of precision are left out", gt=0)
@@ -109,11 +112,12 @@ class EvaluateConfig(TrainedModelOptions, DatasetOptions, SeedOptions, DeviceOpt
         "",
         help="recordings that training did not see; by default those that were held out",
         aliases=("dataset", "data"),
+        files=True,
     )
     samples: int = option(2_000, help="recordings to evaluate on, at most", ge=1)
     device: str = option("auto", help="auto, cpu, cuda, cuda:1")
     other_receivers: bool = option(False, help="evaluate even where the model was trained with other receivers")
-    out: Path | None = option(None, help="folder of the report; by default none is written")
+    out: Path | None = option(None, help="folder of the report; by default none is written", job="report")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,4 +127,4 @@ class PredictConfig(TrainedModelOptions):
     data: Path = option(help="recordings: a file of `locate generate`, or a long table (CSV, Parquet)")
     other_receivers: bool = option(False, help="predict even where the model was trained with other receivers")
     device: str = option("auto", help="auto, cpu, cuda, cuda:1")
-    out: Path = option(help="a .parquet or .csv file for the predictions")
+    out: Path = option(help="a .parquet or .csv file for the predictions", job="predictions.parquet")

@@ -3,6 +3,7 @@
 from ..core.declare.config import ReportConfig
 from ..core.declare.registry import Command, Workload
 from .commands import (
+    check_datasets,
     evaluate_model,
     generate_recordings,
     import_recordings,
@@ -38,6 +39,7 @@ WORKLOAD = Workload(
             config=TrainConfig,
             plan=plan_train,
             run=train_model,
+            check=check_datasets,
             job=True,
             stores=True,
         ),
@@ -46,6 +48,7 @@ WORKLOAD = Workload(
             help="Judge a network beside weighted least squares, the grid posterior and the Cramér-Rao bound.",
             config=EvaluateConfig,
             run=evaluate_model,
+            check=check_datasets,
             job=True,
         ),
         Command(

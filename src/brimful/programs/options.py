@@ -37,7 +37,9 @@ class CompileConfig(FileOptions):
 class RunConfig(FileOptions, DeviceOptions, OutOptions):
     """The options of `programs run`."""
 
-    data: str = option("arcagi", help="arcagi, arcagi2, a folder of JSON tasks, or a JSON file", metavar="NAME|DIR")
+    data: str = option(
+        "arcagi", help="arcagi, arcagi2, a folder of JSON tasks, or a JSON file", metavar="NAME|DIR", files=True
+    )
     split: str = option("training", help="which tasks of the data", choices=SPLITS)
     executor: str = option(
         "auto",
@@ -59,7 +61,9 @@ class RunConfig(FileOptions, DeviceOptions, OutOptions):
 class ExplainConfig(FileOptions, SeedOptions):
     """The options of `programs explain`."""
 
-    data: str = option("arcagi", help="arcagi, arcagi2, a folder of JSON tasks, or a JSON file", metavar="NAME|DIR")
+    data: str = option(
+        "arcagi", help="arcagi, arcagi2, a folder of JSON tasks, or a JSON file", metavar="NAME|DIR", files=True
+    )
     split: str = option("training", help="which tasks of the data", choices=SPLITS)
     samples: int = option(20, help="random samples to measure it on; 0 only says how operations run", ge=0)
     device: str = option("auto", help="auto, cpu or cuda")

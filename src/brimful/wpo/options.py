@@ -20,9 +20,10 @@ class DataOptions:
 
     data: str = option(
         help="8gaussians, 2spirals, checkerboard, swissroll, pinwheel, circles, moons, rings, swissroll6d, digits, "
-        "cifar10, or a .npy file of rows"
+        "cifar10, or a .npy file of rows",
+        files=True,
     )
-    data_dir: Path = option(Path("data"), help="folder that CIFAR-10 is in")
+    data_dir: Path = option(Path("data"), help="folder that CIFAR-10 is in", local=True)
     centers: int | None = option(
         None,
         help="number of centers; by default 1000, or a third of the rows where that is less",
@@ -101,4 +102,4 @@ class SampleConfig(TrainedModelOptions, SeedOptions):
     n: int = option(1000, help="samples", ge=0)
     t: float = option(0.0, help="time, at which the noise has the variance beta^2 t", ge=0)
     device: str = option("auto", help="auto, cpu, cuda, cuda:1")
-    out: Path | None = option(None, help="a .npy or .csv file; by default samples.npy in the folder")
+    out: Path | None = option(None, help="a .npy or .csv file; by default samples.npy in the folder", job="samples.npy")

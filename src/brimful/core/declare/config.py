@@ -19,7 +19,15 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """What a field says of itself beyond its type and default."""
+    """What a field says of itself beyond its type and default.
+
+    The last three are for jobs of the service, which neither read nor write outside their own directories:
+
+    Attributes:
+        files: its text may name files, as every path does.
+        local: it is not offered there.
+        job: of an output path: its value inside the job's run directory where none is given; "" is that directory.
+    """
 
     help: str
     ge: float | None = None
@@ -30,6 +38,9 @@ class Option:
     metavar: str | None = None
     positional: bool = False
     aliases: tuple[str, ...] = ()
+    files: bool = False
+    local: bool = False
+    job: str | None = None
 
 
 def option(
@@ -44,6 +55,9 @@ def option(
     metavar: str | None = None,
     positional: bool = False,
     aliases: tuple[str, ...] = (),
+    files: bool = False,
+    local: bool = False,
+    job: str | None = None,
 ) -> Any:
     """A dataclass field that is an option. Without a default it is required. A positional one is given on the command
     line by its place, without its name. An alias is another spelling, accepted wherever the option is.
@@ -56,7 +70,7 @@ def option(
         Traceback (most recent call last):
         brimful.core.base.errors.ConfigError: points is 0; it must be at least 1
     """
-    declared = Option(help, ge, gt, le, lt, tuple(choices), metavar, positional, tuple(aliases))
+    declared = Option(help, ge, gt, le, lt, tuple(choices), metavar, positional, tuple(aliases), files, local, job)
     return field(default=default, metadata={"option": declared})
 
 
@@ -86,7 +100,7 @@ class DeviceOptions:
 class OutOptions:
     """For commands that write a run directory."""
 
-    out: Path | None = option(None, help="run directory: results are written here, and the run can be resumed")
+    out: Path | None = option(None, help="run directory: results are written here, and the run can be resumed", job="")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -167,24 +181,42 @@ def build(config: type[T], values: dict[str, Any], spell: Callable[[FieldInfo], 
     Raises:
         ConfigError: with the option's name, the value at fault and what is allowed.
     """
+    built, problems = check(config, values, spell)
+    for _, message in problems:
+        raise ConfigError(message)
+    return config(**built)
+
+
+def check(
+    config: type, values: dict[str, Any], spell: Callable[[FieldInfo], str] | None = None
+) -> tuple[dict[str, Any], list[tuple[str, str]]]:
+    """The values that `build` makes a config of, and all that is wrong with them: the option and a sentence."""
     infos = {info.name: info for info in describe(config)}
     spellings = {name: name for name in getattr(config, "__dataclass_fields__", ())}
     spellings |= {alias: name for name, info in infos.items() for alias in info.option.aliases}
-    if unknown := sorted(set(values) - set(spellings)):
-        near = difflib.get_close_matches(unknown[0], spellings, 1)
-        advice = f"did you mean {near[0]!r}? There are" if near else "there are"
-        raise ConfigError(f"unknown option {unknown[0]!r}; {advice} {', '.join(infos)}")
-    if len({spellings[name] for name in values}) < len(values):
-        twice = [name for name in values if spellings[name] != name and spellings[name] in values]
-        raise ConfigError(f"{', '.join(twice) or 'an option'} is given twice, under two spellings; give it once")
-    values = {spellings[name]: value for name, value in values.items()}
+    problems = [(name, _unknown(name, spellings, infos)) for name in sorted(set(values) - set(spellings))]
+    known = [name for name in values if name in spellings]
+    if len({spellings[name] for name in known}) < len(known):
+        twice = [name for name in known if spellings[name] != name and spellings[name] in values]
+        message = f"{', '.join(twice) or 'an option'} is given twice, under two spellings; give it once"
+        problems.append((twice[0] if twice else known[-1], message))
+    values = {spellings[name]: values[name] for name in known}
     built = {name: value for name, value in values.items() if name not in infos}
     for name, info in infos.items():
         if name in values:
-            built[name] = _check(info, values[name], spell(info) if spell else name)
+            try:
+                built[name] = _check(info, values[name], spell(info) if spell else name)
+            except ConfigError as error:
+                problems.append((name, str(error)))
         elif info.required:
-            raise ConfigError(f"{spell(info) if spell else name} is missing: {info.option.help}")
-    return config(**built)
+            problems.append((name, f"{spell(info) if spell else name} is missing: {info.option.help}"))
+    return built, problems
+
+
+def _unknown(name: str, spellings: dict[str, str], infos: dict[str, FieldInfo]) -> str:
+    near = difflib.get_close_matches(name, spellings, 1)
+    advice = f"did you mean {near[0]!r}? There are" if near else "there are"
+    return f"unknown option {name!r}; {advice} {', '.join(infos)}"
 
 
 def _check(info: FieldInfo, value: Any, name: str) -> Any:

@@ -54,6 +54,8 @@ class Command:
             where there is nothing to plan.
         job: whether the service may run it.
         stores: whether its run directory holds a stored model once it has ended, which the workload's `load` reads.
+        check: what the config's declaration cannot say, and that is known at once: raises a `BrimfulError` where a
+            dataset that it names is not there. The service calls it before it queues a job.
     """
 
     name: str
@@ -63,6 +65,7 @@ class Command:
     plan: "Callable[[Any, bool], Plan] | None" = None
     job: bool = False
     stores: bool = False
+    check: Callable[[Any], None] | None = None
 
 
 @dataclass(frozen=True, slots=True)

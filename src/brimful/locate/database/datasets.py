@@ -134,11 +134,7 @@ def read(name: str, url: str | None = None, home: Any = None) -> Dataset:
     database = Database.at(url, home)
     with database.session() as connection:
         migrate(connection)
-        stored = _find(connection, name)
-        if stored is None:
-            names = [row[0] for row in connection.execute("SELECT name FROM locate.dataset ORDER BY id").fetchall()]
-            there = f"there are {', '.join(names)}" if names else "the database holds none"
-            raise InputError(f"there is no dataset {name!r}; {there}. Name one of these, or a .parquet or .csv file")
+        stored = _require(connection, name)
         labels = _labels(connection, stored.id)
     known = {info.name for info in chunks.list_datasets(url, home=home)}
     if stored.chunk_name in known:
@@ -154,6 +150,13 @@ def read(name: str, url: str | None = None, home: Any = None) -> Dataset:
     return Dataset(stored.name, recordings, stored.scenario, stored.seed)
 
 
+def check(name: str, url: str | None = None, home: Any = None) -> None:
+    """Raises `InputError` where there is no such dataset; nothing of it is read."""
+    with Database.at(url, home).session() as connection:
+        migrate(connection)
+        _require(connection, name)
+
+
 def delete(name: str, url: str | None = None, home: Any = None) -> None:
     """Removes a dataset, its rows and its chunks."""
     with Database.at(url, home).session() as connection:
@@ -163,6 +166,15 @@ def delete(name: str, url: str | None = None, home: Any = None) -> None:
             raise InputError(f"there is no dataset {name!r}")
         connection.execute("DELETE FROM locate.dataset WHERE id = %s", (stored.id,))
     _delete_chunks(stored.id, url, home)
+
+
+def _require(connection: "Connection[Any]", name: str) -> Stored:
+    stored = _find(connection, name)
+    if stored is None:
+        names = [row[0] for row in connection.execute("SELECT name FROM locate.dataset ORDER BY id").fetchall()]
+        there = f"there are {', '.join(names)}" if names else "the database holds none"
+        raise InputError(f"there is no dataset {name!r}; {there}. Name one of these, or a .parquet or .csv file")
+    return stored
 
 
 def _find(connection: "Connection[Any]", name: str) -> Stored | None:

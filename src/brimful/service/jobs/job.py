@@ -52,6 +52,7 @@ class JobRequest:
         config: all its options, defaults included, as JSON values.
         priority: from -100 to 100; those with more start first.
         budget: device memory to lease, such as "8GB"; None: the plan's smallest good one.
+        cores: CPU cores to lease; None: one, or on a CPU half of what there are.
     """
 
     name: str
@@ -60,6 +61,7 @@ class JobRequest:
     config: dict[str, Any] = field(default_factory=dict)
     priority: int = 0
     budget: str | None = None
+    cores: int | None = None
     webhook: Webhook | None = None
 
     def to_dict(self) -> dict[str, Any]:
@@ -118,6 +120,7 @@ class Job:
             "message": self.message,
             "priority": self.request.priority,
             "budget": self.request.budget,
+            "cores": self.request.cores,
             "attempt": self.attempt,
             "progress": self.progress.to_dict(),
             "lease": self.lease,
