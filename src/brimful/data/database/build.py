@@ -18,14 +18,16 @@ from ..arrow_tables import null_error
 from ..dataset import Dataset, Fields
 from . import catalogue, chunk_format
 from .catalogue import ChunkSet, Entry
-from .column_types import HEADER, ROW, TRAILER, to_rows
+from .column_types import ROW, to_rows
 from .connection import Database
+from .copy_stream import copy_in
 from .row_reader import read_rows
 
 if TYPE_CHECKING:
     from psycopg import Connection
 
 _PART = 4 * 2**20  # bytes of rows that are converted at once
+_CHUNK_ROW = struct.Struct(">hiiiiiqi16si")  # a row of a table of chunks, up to its bytes, in binary format
 
 
 @dataclass(slots=True)
@@ -66,18 +68,19 @@ def import_rows(connection: "Connection[Any]", rows: Dataset, name: str, origin:
         copy = sql.SQL("COPY {} ({}) FROM STDIN (FORMAT binary)").format(
             made.rows_table, sql.SQL(", ").join([sql.Identifier(ROW), catalogue.select_list(made)])
         )
-        with connection.cursor() as cursor, cursor.copy(copy) as stream:
-            stream.write(HEADER)
-            start = 0
-            for part in _parts(rows):
-                content = to_rows(made.columns, part, start)
-                stream.write(memoryview(content).cast("B"))
-                start += len(content)
-                progress.add(len(content))
-            stream.write(TRAILER)
+        copy_in(connection, copy, _numbered(made, _parts(rows)), progress.add)
         catalogue.watch(connection, made)
         write_chunks(connection, made, made.version, _parts(rows), len(rows))
     return catalogue.entry(connection, name)
+
+
+def _numbered(made: Entry, parts: Iterable[Fields]) -> Iterator[tuple[Any, int]]:
+    """Rows in binary format, numbered from 0."""
+    start = 0
+    for part in parts:
+        content = to_rows(made.columns, part, start)
+        start += len(content)
+        yield content, len(content)
 
 
 def _parts(rows: Dataset) -> Iterator[Fields]:
@@ -113,20 +116,12 @@ def write_chunks(
         ).format(table)
     )
     connection.execute(sql.SQL("ALTER TABLE {} ALTER data SET STORAGE EXTERNAL").format(table))
-    digests, total = [], 0
-    with connection.cursor() as cursor, cursor.copy(sql.SQL("COPY {} FROM STDIN (FORMAT binary)").format(table)) as out:
-        out.write(HEADER)
-        for number, part in enumerate(chunk_format.regroup(parts, chunk_rows)):
-            content, count = chunk_format.encode(made.fields, part), len(next(iter(part.values())))
-            digests.append(chunk_format.digest(content))
-            checked = chunk_format.checksum(content)
-            head = struct.pack(">hiiiiiqi16si", 5, 4, number, 4, count, 8, checked, 16, digests[-1], len(content))
-            out.write(head)
-            out.write(content)
-            total += len(content)
-            if progress is not None:
-                progress.add(count)
-        out.write(TRAILER)
+    digests: list[bytes] = []
+    encoded = _encoded(made, chunk_format.regroup(parts, chunk_rows), digests)
+    copy = sql.SQL("COPY {} FROM STDIN (FORMAT binary)").format(table)
+    copy_in(connection, copy, encoded, progress.add if progress is not None else lambda rows: None)
+    full, rest = divmod(rows, chunk_rows)
+    total = sum(chunk_format.chunk_bytes(made.fields, size) * count for size, count in ((chunk_rows, full), (rest, 1)))
     known = chunk_format.fingerprint(made.fields, rows, digests)
     chunks = ChunkSet(version, chunk_format.FORMAT, chunk_rows, len(digests), rows, total, known)
     connection.execute(
@@ -135,6 +130,18 @@ def write_chunks(
         (made.id, version, chunks.format, chunk_rows, chunks.chunks, rows, total, known),
     )
     return chunks
+
+
+def _encoded(made: Entry, parts: Iterable[Fields], digests: list[bytes]) -> Iterator[tuple[Any, int]]:
+    """Chunks as rows in binary format; their digests are added to a list."""
+    align = chunk_format.ALIGNMENT
+    for number, part in enumerate(parts):
+        count, buffer = len(next(iter(part.values()))), chunk_format.encode(made.fields, part, before=align)
+        content, start = memoryview(buffer)[align:], align - _CHUNK_ROW.size
+        digests.append(chunk_format.digest(content))
+        checked = chunk_format.checksum(content)
+        _CHUNK_ROW.pack_into(buffer, start, 5, 4, number, 4, count, 8, checked, 16, digests[-1], len(content))
+        yield memoryview(buffer)[start:], count
 
 
 def build_chunks(database: Database, name: str, anew: bool = False, context: RunContext | None = None) -> ChunkSet:

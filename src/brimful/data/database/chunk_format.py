@@ -47,11 +47,11 @@ def chunk_bytes(fields: Mapping[str, Field], rows: int) -> int:
     return spans(fields, rows)[-1].stop
 
 
-def encode(fields: Mapping[str, Field], values: Fields) -> bytearray:
-    """The bytes of a chunk."""
+def encode(fields: Mapping[str, Field], values: Fields, before: int = 0) -> bytearray:
+    """The bytes of a chunk, with room for others before them: a multiple of the alignment."""
     rows = len(next(iter(values.values())))
-    content = bytearray(chunk_bytes(fields, rows))
-    target = decode(fields, content, rows)
+    content = bytearray(before + chunk_bytes(fields, rows))
+    target = decode(fields, memoryview(content)[before:], rows)
     for name, part in values.items():
         target[name].copy_(part)
     return content

@@ -19,8 +19,6 @@ ROW = "row_id"
 """The column that numbers the rows: its order is theirs."""
 
 _COUNT, _LENGTH = ">i2", ">i4"
-HEADER = b"PGCOPY\n\xff\r\n\0" + bytes(8)
-TRAILER = b"\xff\xff"
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,13 +148,13 @@ def to_rows(columns: list[Column], fields: Fields, start: int) -> Any:
     return rows
 
 
-def from_rows(columns: list[Column], content: bytes, count: int, start: int, where: str) -> Fields:
-    """The fields of rows in binary format, with the header and the trailer of a COPY.
+def from_rows(columns: list[Column], body: Any, count: int, start: int, where: str) -> Fields:
+    """The fields of rows in binary format.
 
     Raises:
         InputError: a row is not of the form that the columns say; `start` is the number of the first one.
     """
-    kind, body = row_type(columns), memoryview(content)[len(HEADER) : -len(TRAILER)]
+    kind = row_type(columns)
     whole = len(body) // kind.itemsize
     rows: Any = np.frombuffer(body[: whole * kind.itemsize], kind)
     good = np.ones(len(rows), bool)

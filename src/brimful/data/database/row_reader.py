@@ -16,6 +16,7 @@ from ..dataset import Fields
 from .catalogue import Entry, select_list
 from .column_types import ROW, from_rows
 from .connection import Database
+from .copy_stream import copy_out
 
 if TYPE_CHECKING:
     from psycopg import Connection
@@ -51,8 +52,7 @@ def _read(database: Database, snapshot: str, made: Entry, rows: int, firsts: lis
         text = query.format(select_list(made), made.rows_table, sql.Literal(firsts[part]), end, row=row)
         reader = free.pop()
         try:
-            with reader.cursor() as cursor, cursor.copy(copy.format(text)) as stream:
-                content = b"".join(stream)
+            content = copy_out(reader, copy.format(text))
         finally:
             free.append(reader)
         count = min(step, rows - part * step)
