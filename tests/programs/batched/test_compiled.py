@@ -9,9 +9,9 @@ from brimful.programs.batched import compiled
 @pytest.fixture(autouse=True)
 def forgotten():
     """What is known of this machine's compiler, before and after."""
-    compiled._compiles.cache_clear()
+    compiled.compiles.cache_clear()
     yield
-    compiled._compiles.cache_clear()
+    compiled.compiles.cache_clear()
 
 
 def test_loops_run_on_the_cpu_alone():

@@ -21,3 +21,15 @@ def test_twins_agree(sizes, data):
         assert torch.equal(ours, plain)
     parts = [flat[offsets[row] : offsets[row + 1]] for row in index.tolist()]
     assert torch.equal(rows.taken(flat, offsets, index)[0], torch.cat([flat[:0], *parts]))
+
+
+@given(st.lists(st.tuples(*[st.lists(st.integers(0, 1), max_size=3)] * 2), min_size=1, max_size=8))
+def test_rows_are_the_same_by_either_twin(pairs):
+    left, right = zip(*pairs, strict=True)
+    given_rows = []
+    for values in (left, right):
+        given_rows.append(torch.tensor([number for row in values for number in row], dtype=torch.int64))
+        given_rows.append(rows.offsets_of(torch.tensor(list(map(len, values)))))
+    expected = [a == b for a, b in pairs]
+    assert rows.same_rows(*given_rows).tolist() == expected
+    assert rows.same_rows_plain(*given_rows).tolist() == expected

@@ -24,7 +24,7 @@ def jit(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def usable(tensor: Tensor) -> bool:
     """Whether compiled loops run on a tensor."""
-    return tensor.device.type == "cpu" and _compiles()
+    return tensor.device.type == "cpu" and compiles()
 
 
 @jit
@@ -33,7 +33,7 @@ def _one_more(numbers):
 
 
 @cache
-def _compiles() -> bool:
+def compiles() -> bool:
     """Whether a loop can be compiled here; if not, a warning says what runs instead."""
     try:
         if numba is not None:

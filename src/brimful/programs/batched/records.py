@@ -6,17 +6,21 @@ in one array per node; then each sample's are copied together.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from ..execution.encoding import encode, tuple_header
 from ..language.graph import GraphProgram
-from .columns import Grids, Ints, Pairs
+from .columns import Grids, Ints, Pairs, Values
+from .compiled import call, compiles, usable
 from .flags import Step
-from .rows import taken
+from .loops import records as loops
+from .rows import offsets_of, taken
 from .segments import any_of
 
 Bytes = tuple[np.ndarray, np.ndarray]
@@ -37,7 +41,14 @@ def value_bytes(step: Step, samples: int) -> Bytes:
     rows = np.flatnonzero(~dead)
     if isinstance(column, Ints | Pairs) and len(rows):
         return _of_few(column, rows, samples, apart)
-    apart |= {row: encode(value) for row, value in _decoded(step, [row for row in rows.tolist() if row not in apart])}
+    bytes_of: dict[int, bytes] = {}  # by identity: constants are one value for all samples
+    for row, value in _decoded(step, [row for row in rows.tolist() if row not in apart]):
+        if not isinstance(column, Values):
+            apart[row] = encode(value)
+            continue
+        if id(value) not in bytes_of:
+            bytes_of[id(value)] = encode(value)
+        apart[row] = bytes_of[id(value)]
     empty = np.zeros(0, np.uint8), np.zeros(samples + 1, np.int64)
     return _placed(*empty, apart)
 
@@ -82,11 +93,26 @@ def _placed(flat: np.ndarray, offsets: np.ndarray, apart: dict[int, bytes]) -> B
 
 def _grid_bytes(column: Grids, step: Step, dead: np.ndarray, apart: dict[int, bytes]) -> Bytes:
     """Grids with cells of one byte all at once; others one by one."""
+    wanted = ~dead
+    wanted[list(apart)] = False
+    flat, offsets = grids_as_bytes(column, torch.from_numpy(wanted))
+    others = np.flatnonzero(wanted & (np.diff(offsets) == 0)).tolist()
+    return _placed(flat, offsets, apart | {row: encode(value) for row, value in _decoded(step, others)})
+
+
+def grids_as_bytes(column: Grids, wanted: Tensor) -> Bytes:
+    """The bytes of the grids that are wanted; none for those that are not of cells of one byte."""
+    if not usable(column.cells):
+        return grids_as_bytes_plain(column, wanted)
+    parts = (column.cells, column.offsets, column.height, column.width)
+    starts = offsets_of(call(loops.grid_lengths, *parts, wanted))
+    return call(loops.grid_bytes, *parts, starts).numpy(), starts.numpy()
+
+
+def grids_as_bytes_plain(column: Grids, wanted: Tensor) -> Bytes:
+    """The twin, where nothing can be compiled or the grids are on a GPU."""
     odd = any_of((column.cells >> 8) != 0, column.offsets) | (column.height == 0) | (column.width == 0)
-    plain = ~odd.numpy(force=True) & ~dead
-    plain[list(apart)] = False
-    others = [row for row in np.flatnonzero(~plain & ~dead).tolist() if row not in apart]
-    apart = apart | {row: encode(value) for row, value in _decoded(step, others)}
+    plain = wanted.numpy() & ~odd.numpy(force=True)
     cells = column.cells.to(torch.uint8).numpy(force=True)
     starts, height, width = (part.numpy(force=True) for part in (column.offsets, column.height, column.width))
     header = 1 + _number_length(height) + _number_length(width)
@@ -100,7 +126,7 @@ def _grid_bytes(column: Grids, step: Step, dead: np.ndarray, apart: dict[int, by
     inside = np.repeat(plain, np.diff(starts))
     shift = np.repeat((offsets[:-1] + header - starts[:-1])[plain], np.diff(starts)[plain])
     flat[np.flatnonzero(inside) + shift] = cells[inside]
-    return _placed(flat, offsets, apart)
+    return flat, offsets
 
 
 _GRID = ord("G")
@@ -134,33 +160,68 @@ def record_bytes(
         ended: (programs, samples): which programs ended, and return None.
         places: where they are among more programs, the others of which return None.
     """
-    samples = ended.shape[1]
     used = list(values)
     place = {node: number for number, node in enumerate(used)}
     flats = [values[node][0] for node in used]
     bases = np.concatenate([[0], np.cumsum([len(flat) for flat in flats])])
     everything = np.concatenate(flats) if flats else np.zeros(0, np.uint8)
-    offsets = np.stack([values[node][1] + base for node, base in zip(used, bases[:-1], strict=True)]) if used else None
+    none = np.zeros((0, ended.shape[1] + 1), np.int64)
+    offsets = np.stack([values[node][1] + base for node, base in zip(used, bases[:-1], strict=True)]) if used else none
     numbers, total = (range(len(programs)), len(programs)) if places is None else places
-    header = tuple_header(total)
-    templates: list[tuple[int, list[bytes | int]] | None] = [None] * total
-    for at, number in enumerate(numbers):
-        templates[number] = at, _template(programs[at], place)
-    results = []
-    for sample in range(samples):
-        parts = [header]
-        for template in templates:
-            if template is None or ended[template[0], sample]:
-                parts.append(b"N")
+    parts: list[tuple[int, bytes | int]] = [(_ALWAYS, tuple_header(total))]
+    at = {number: position for position, number in enumerate(numbers)}
+    for number in range(total):
+        if number not in at:
+            parts.append((_ALWAYS, b"N"))
+            continue
+        parts += [(at[number], part) for part in _template(programs[at[number]], place)]
+        parts.append((_ENDED - at[number], b"N"))
+    fixed = [part if isinstance(part, bytes) else b"" for _, part in parts]
+    flat, starts = _joined(
+        np.frombuffer(b"".join(fixed), np.uint8),
+        np.concatenate([[0], np.cumsum([len(part) for part in fixed])]),
+        np.array([program for program, _ in parts]),
+        np.array([-1 if isinstance(part, bytes) else part for _, part in parts]),
+        ended,
+        everything,
+        offsets,
+    )
+    return [flat[start:stop].tobytes() for start, stop in itertools.pairwise(starts.tolist())]
+
+
+_ALWAYS = -1
+"""The program of a part that every sample has."""
+
+_ENDED = -2
+"""The program of a part that samples have for which the first program ended; one less for the second, and so on."""
+
+
+def _joined(*parts: np.ndarray) -> Bytes:
+    """The parts of every sample, one after the other, and where samples begin; see `loops.records.joined`."""
+    flat, starts = (loops.joined if compiles() else joined_plain)(*parts)
+    return flat, starts
+
+
+def joined_plain(
+    fixed: np.ndarray,
+    fixed_starts: np.ndarray,
+    program: np.ndarray,
+    node: np.ndarray,
+    ended: np.ndarray,
+    values: np.ndarray,
+    starts: np.ndarray,
+) -> Bytes:
+    """The twin of `loops.joined`."""
+    pieces, lengths = list[bytes](), [0]
+    for sample in range(ended.shape[1]):
+        begun = len(pieces)
+        for part, (of, at) in enumerate(zip(program.tolist(), node.tolist(), strict=True)):
+            if ended[of, sample] if of >= 0 else of < _ALWAYS and not ended[_ENDED - of, sample]:
                 continue
-            for part in template[1]:
-                if isinstance(part, bytes):
-                    parts.append(part)
-                else:
-                    assert offsets is not None
-                    parts.append(everything[offsets[part, sample] : offsets[part, sample + 1]].tobytes())
-        results.append(b"".join(parts))
-    return results
+            source, of_source, row = (fixed, fixed_starts, part) if at < 0 else (values, starts[at], sample)
+            pieces.append(source[of_source[row] : of_source[row + 1]].tobytes())
+        lengths.append(sum(map(len, pieces[begun:])))
+    return np.frombuffer(b"".join(pieces), np.uint8), np.cumsum(lengths)
 
 
 def _template(program: GraphProgram, place: dict[int, int]) -> list[bytes | int]:

@@ -56,3 +56,18 @@ def taken(flat: Tensor, offsets: Tensor, index: Tensor) -> tuple[Tensor, Tensor]
 def taken_plain(flat: Tensor, offsets: Tensor, index: Tensor) -> tuple[Tensor, Tensor]:
     source, new = gathered_plain(offsets, index)
     return flat[source], new
+
+
+def same_rows(a: Tensor, a_offsets: Tensor, b: Tensor, b_offsets: Tensor) -> Tensor:
+    """Whether rows have the same numbers, and as many of them."""
+    if usable(a):
+        return call(loops.same_rows, a, a_offsets, b, b_offsets)
+    return same_rows_plain(a, a_offsets, b, b_offsets)
+
+
+def same_rows_plain(a: Tensor, a_offsets: Tensor, b: Tensor, b_offsets: Tensor) -> Tensor:
+    same = a_offsets.diff() == b_offsets.diff()
+    row = same.nonzero()[:, 0]
+    (left, offsets), (right, _) = taken_plain(a, a_offsets, row), taken_plain(b, b_offsets, row)
+    differs = torch.cat([offsets.new_zeros(1), (left != right).cumsum(0)])
+    return same.index_put((row,), differs[offsets[1:]] == differs[offsets[:-1]])

@@ -92,13 +92,13 @@ def _encode(value: Any, out: bytearray) -> None:
             out += b"d" + struct.pack("<d", value)
         case str():
             _text(b"s", value, out)
-        case tuple() if _is_grid(value):
-            out += b"G"
-            _number(len(value), out)
-            _number(len(value[0]), out)
-            for row in value:
-                out += bytes(row)
         case tuple():
+            if (cells := _cells(value)) is not None:
+                out += b"G"
+                _number(len(value), out)
+                _number(len(value[0]), out)
+                out += cells
+                return
             out += b"("
             _number(len(value), out)
             for part in value:
@@ -116,16 +116,22 @@ def _encode(value: Any, out: bytearray) -> None:
             raise TypeError(f"a program gave a {type(value).__name__}; operations must give numbers, tuples and sets")
 
 
-def _is_grid(value: tuple[Any, ...]) -> bool:
-    """Whether it is a rectangle of small whole numbers, of which most outputs are."""
+_WHOLE_NUMBERS = {int}  # True and False are none
+
+
+def _cells(value: tuple[Any, ...]) -> bytes | None:
+    """The cells of a rectangle of small whole numbers, which most outputs are; None for anything else."""
     first = value[0] if value else None
     if type(first) is not tuple or not first:
-        return False
+        return None
     width = len(first)
-    return all(
-        type(row) is tuple and len(row) == width and all(type(cell) is int and 0 <= cell < 256 for cell in row)
-        for row in value
-    )
+    for row in value:
+        if type(row) is not tuple or len(row) != width or set(map(type, row)) != _WHOLE_NUMBERS:
+            return None
+    try:
+        return b"".join(map(bytes, value))
+    except (ValueError, OverflowError):  # a number that is no byte
+        return None
 
 
 def _number(number: int, out: bytearray) -> None:

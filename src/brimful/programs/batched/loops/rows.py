@@ -47,6 +47,23 @@ def taken(flat, offsets, index):
 
 
 @jit
+def same_rows(a, a_offsets, b, b_offsets):
+    """Whether rows have the same numbers."""
+    out = np.zeros(len(a_offsets) - 1, np.bool_)
+    for row in range(len(out)):
+        shift = b_offsets[row] - a_offsets[row]
+        if b_offsets[row + 1] - a_offsets[row + 1] != shift:
+            continue
+        alike = True
+        for at in range(a_offsets[row], a_offsets[row + 1]):
+            if a[at] != b[at + shift]:
+                alike = False
+                break
+        out[row] = alike
+    return out
+
+
+@jit
 def _offsets(offsets, index):
     new = np.empty(len(index) + 1, np.int64)
     new[0] = 0

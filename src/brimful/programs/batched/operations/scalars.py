@@ -14,6 +14,7 @@ from ..convert import form_of_column, joined, truth
 from ..functions import FunctionValue
 from ..kernels import Computed, batched
 from ..others import Others, Part
+from ..rows import same_rows
 from ..segments import totals
 from .elements import as_list
 
@@ -237,12 +238,11 @@ def equal(a: Column, b: Column) -> Tensor | None:
             return a.keys == b.keys
         case Grids(), Grids():
             same = (a.height == b.height) & (a.width == b.width)
-            return same & _same_rows(a.cells, a.offsets, b.cells, b.offsets, same)
+            return same & same_rows(a.cells, a.offsets, b.cells, b.offsets)
         case Patches(), Patches():
-            same = a.sizes == b.sizes
             if a.kind is not b.kind:
-                return same & (a.sizes == 0)
-            return same & _same_rows(a.keys, a.offsets, b.keys, b.offsets, same)
+                return (a.sizes == 0) & (b.sizes == 0)
+            return same_rows(a.keys, a.offsets, b.keys, b.offsets)
         case Lists(), Lists() if a.unordered == b.unordered:
             same = a.sizes == b.sizes
             index = _aligned(a.offsets, b.offsets, same)
@@ -283,14 +283,6 @@ def _aligned(a: Tensor, b: Tensor, same: Tensor) -> tuple[Tensor, Tensor]:
     starts = torch.repeat_interleave(sizes.cumsum(0) - sizes, sizes)
     within = torch.arange(len(starts), device=a.device) - starts
     return first + within, second + within
-
-
-def _same_rows(a: Tensor, a_offsets: Tensor, b: Tensor, b_offsets: Tensor, same: Tensor) -> Tensor:
-    """Whether rows hold the same numbers, where they have the same size."""
-    index_a, index_b = _aligned(a_offsets, b_offsets, same)
-    differs = torch.zeros(len(a), dtype=torch.int64, device=a.device)
-    differs[index_a] = (a[index_a] != b[index_b]).to(torch.int64)
-    return totals(differs, a_offsets) == 0
 
 
 @batched("equality")
