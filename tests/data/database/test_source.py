@@ -63,6 +63,19 @@ def test_it_is_read_by_chunks_and_by_ranges(shared: Server, rows: dict[str, Any]
         assert all(same(part[name], rows[name][start:stop]) for name in rows)
 
 
+@pytest.mark.parametrize("columns", [None, ["target", "label"]])
+def test_all_of_it_is_read_to_a_device_chunk_by_chunk(
+    shared: Server, rows: dict[str, Any], columns: list[str] | None, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(chunk_format.rows_per_chunk, "__defaults__", (8_000,))
+    dataset = shared.open(shared.put(rows), columns=columns)
+    assert chunks_of(dataset) > 5
+    for read in (dataset.read_whole(torch.device("cpu")), dataset.read_whole()):
+        assert list(read) == (columns or list(rows))
+        assert all(same(read[name], rows[name]) for name in read)
+    dataset.close()
+
+
 def _squared_error(model: Any, batch: Any) -> Any:
     return (model(batch["x"]) - batch["y"]).square().mean()
 

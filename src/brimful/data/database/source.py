@@ -122,15 +122,16 @@ class PostgresDataset(DeferredDataset):
                     flat[span.name][start : start + span.stop - span.start] = received[span.start : span.stop]
 
         def to_device(chunk: int, content: memoryview, rows: int) -> None:
-            pinned = torch.empty(len(content), dtype=torch.uint8, pin_memory=True)
+            pinned = torch.empty(len(content), dtype=torch.uint8, pin_memory=on_gpu)
             pinned.numpy()[:] = np.frombuffer(content, np.uint8)
             start = chunk * self.chunk_rows
             for name, part in chunk_format.decode(self._reader.entry.fields, pinned, rows).items():
                 if name in columns:
                     columns[name][start : start + rows].copy_(part, non_blocking=True)
 
-        self._reader.read_all(to_device if device else to_host)
-        if device is not None:
+        on_gpu = device is not None and device.type == "cuda"
+        self._reader.read_all(to_host if device is None else to_device)
+        if on_gpu:
             torch.cuda.synchronize(device)  # the copies were made on the readers' streams
         return columns
 
