@@ -248,7 +248,6 @@ OFFSETS = torch.tensor([0, 2, 1, 3])
         (np.array([{}, None]), "Python objects"),
         (["a", "b"], "cannot become a tensor"),
         ([[1, 2], [3]], r"data\.Ragged"),
-        (np.arange(3, dtype=">i4"), "byte order.*<i4"),
         (np.array(["2020-01-01"], "M8[D]"), "cannot become a tensor"),
         (torch.tensor(1.0), "a single number"),
         ({1: torch.ones(2), "1": torch.ones(2)}, "written alike"),
@@ -269,7 +268,7 @@ def test_files_that_cannot_be_read_are_refused(tmp_path: Path):
     with pytest.raises(InputError, match="does not exist; check the path"):
         run(tmp_path / "none.npy")
     (tmp_path / "a.txt").write_text("1 2 3")
-    with pytest.raises(InputError, match=r"not a \.npy, \.npz or \.parquet file"):
+    with pytest.raises(InputError, match=r"not a \.npy, \.npz, \.csv or \.parquet file"):
         run(tmp_path / "a.txt")
     np.save(tmp_path / "good.npy", np.arange(1000))
     whole = (tmp_path / "good.npy").read_bytes()

@@ -204,6 +204,9 @@ class CustomDataset(Dataset):
         first, self.pack = unpack(source.take(np.zeros(1, np.int64)), "take")
         self.fields = {name: _form(name, part, 1) for name, part in first.items()}
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return CustomDataset, (self._source,)
+
     def __len__(self) -> int:
         return len(self._source)
 

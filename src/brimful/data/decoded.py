@@ -37,6 +37,9 @@ class Decoded(Dataset):
         first, self.pack = self._one(0)
         self.fields = {name: Field(part.dtype, tuple(part.shape)) for name, part in first.items()}
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Decoded, (self._samples, self._decode)
+
     def __len__(self) -> int:
         return len(self._samples)
 

@@ -1,5 +1,6 @@
 """NumPy's files: .npy mapped, so that only the rows that are read are loaded; .npz read whole. Never a pickle."""
 
+import functools
 import zipfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -40,7 +41,7 @@ def archive(path: Path, columns: Sequence[str] | None) -> DeferredDataset:
             raise InputError(f"{path}: {name!r} is a single number, not one row per sample; leave it out with columns=")
         fields[name] = Field(as_tensor(np.empty(0, dtype), name).dtype, tuple(shape[1:]))
     samples = shared_length({name: shape[0] for name, (shape, _) in heads.items()})
-    return DeferredDataset(fields, samples, lambda: _read(path, names))
+    return DeferredDataset(fields, samples, functools.partial(_read, path, names))
 
 
 def _head(file: zipfile.ZipFile, name: str) -> tuple[tuple[int, ...], np.dtype]:

@@ -59,6 +59,9 @@ class Subset(Dataset):
             for name, form in self._rows.fields.items()
         }
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Subset, (self._rows, self.index)
+
     def __len__(self) -> int:
         return len(self.index)
 

@@ -538,12 +538,6 @@ def test_a_data_frame_is_a_table():
     assert result.values is not None and result.values.tolist() == [2.0 * i for i in range(50)]
 
 
-def test_a_data_loader_is_refused():
-    loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(torch.randn(10, 2)), batch_size=4)
-    with pytest.raises(brimful.InputError, match="DataLoader"):
-        brimful.map(lambda x: x, loader, progress=False)
-
-
 def test_a_source_whose_length_is_wrong_gives_what_it_gives():
     class Liar:
         def __len__(self) -> int:

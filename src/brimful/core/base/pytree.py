@@ -11,6 +11,13 @@ import torch
 from .errors import InputError
 from .ragged import Where
 from .rows import LEAVES, Leaf, not_a_leaf, rows_of
+from .supported import refusal
+
+_KINDS = {
+    **dict.fromkeys("US", "it holds texts: turn them into numbers, such as token ids"),
+    **dict.fromkeys("Mm", "it holds dates or durations: use .astype('int64')"),
+    "V": "it holds records: give a dict with one array per field",
+}
 
 Tree = Any
 """A tensor or a `Ragged`, or a tuple, list or dict of trees."""
@@ -90,15 +97,20 @@ def tensors(data: Any, name: str = "items") -> Tree:
 def as_tensor(data: Any, name: str) -> torch.Tensor:
     """A number, an array or a list of numbers as a tensor, without a copy where possible."""
     if isinstance(data, torch.Tensor):
-        if data.layout != torch.strided:
-            raise InputError(f"{name} is a {data.layout} tensor; use .to_dense(), or a Ragged")
+        if reason := refusal(data):
+            raise InputError(f"{name} {reason}")
         return data.detach().resolve_conj().resolve_neg()
     try:
         array = np.asarray(data)
         if array.dtype.hasobject:
-            raise TypeError("it holds Python objects")
-        if not array.dtype.isnative:
+            dense = hasattr(data, "toarray")
+            raise TypeError("it is sparse: use .toarray()" if dense else "it holds Python objects")
+        if array.dtype.kind not in "biufc":
+            raise TypeError(_KINDS.get(array.dtype.kind, f"it holds {array.dtype}"))
+        if not array.dtype.isnative and isinstance(data, np.memmap):  # to copy it would load all of it
             raise TypeError(f"its byte order is not this machine's: use .astype({array.dtype.newbyteorder('=').str!r})")
+        if not array.dtype.isnative:
+            array = array.astype(array.dtype.newbyteorder("="))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # torch warns of read-only memory, such as a mapped file's; nothing writes
             return torch.from_numpy(array if min(array.strides, default=0) >= 0 else np.ascontiguousarray(array))

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch.utils.data import DataLoader
 
 from ...core.base.errors import ConfigError, InputError
 from ...core.memory import devices
@@ -15,6 +16,7 @@ from ...core.memory.devices import DeviceLike
 from ...core.memory.plan import Plan
 from ...core.runs.events import Event, Events
 from ...core.runs.progress import sink_for
+from ...data.torch_datasets import loader_parts
 from .result import MapResult
 from .run import MapRun
 from .sources import item_source
@@ -46,8 +48,9 @@ def map(
     Args:
         fn: gets a batch on the device, in the form of the items, and returns a tensor, or a tuple or dict of
             them, with the items along the leading axis; or a `Batch`, when it knows which items went wrong.
-        items: a tensor, an array, a tuple or dict of them (items along the leading axis); an Arrow table or the
-            path of a Parquet file or folder (the function gets a dict of columns); or an iterator of single
+        items: anything `data.source` reads: tensors or arrays, or a tuple or dict of them (items along the leading
+            axis); a table, a frame, or the path of a Parquet or CSV file (the function gets a dict of columns); a torch
+            dataset; or a `DataLoader`, whose dataset, batch size and collate_fn are used. Or an iterator of single
             items, which are stacked, and are never all in memory.
         budget: memory to stay inside: "8GB", "80%", bytes, or None for 90% of what is free. See `Budget`.
         device: "auto", "cpu", "cuda:1"; several, as a list or "cuda:0,cuda:1", run one worker process each.
@@ -137,5 +140,11 @@ def _checked(
         raise InputError(f"fn is a {type(fn).__name__}; it must be a function of a batch")
     if not (fallback is None or callable(fallback) or isinstance(fallback, str | torch.dtype | torch.device)):
         raise InputError(f"fallback is {fallback!r}; give a function, a dtype such as torch.float64, or a device")
+    if isinstance(items, DataLoader):
+        parts = loader_parts(items)
+        if parts.drop_last:
+            raise InputError("the DataLoader has drop_last=True, and map runs all items; use drop_last=False")
+        items = parts.dataset
+        batch_size = parts.batch_size if batch_size == "auto" and weight is None else batch_size
     source, where = item_source(items, weight), devices.resolve_all(device)
     return MapRun(fn, source, batch_size, fallback, nonfinite, cost, name, budget, where, seed, grad)

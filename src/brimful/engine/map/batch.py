@@ -11,6 +11,7 @@ import torch
 from ...core.base import pytree
 from ...core.base.errors import InputError
 from ...core.base.rows import Leaf
+from ...core.base.supported import result_refusal
 
 
 class Status(IntEnum):
@@ -84,15 +85,24 @@ class BatchResult:
     reran: bool = False
 
 
+def _result(part: Any) -> Any:
+    """A part of a result, an array as a tensor; what cannot be stored is refused."""
+    if isinstance(part, np.ndarray | np.generic):
+        return pytree.as_tensor(part, RESULT)
+    if isinstance(part, torch.Tensor) and (reason := result_refusal(part)):
+        raise InputError(f"{RESULT} {reason}")
+    return part
+
+
 def check(returned: Any, count: int) -> Batch:
     """What a function returned, as a `Batch` of the right length."""
     batch = returned if isinstance(returned, Batch) else Batch(returned)
-    if not isinstance(batch.values, Leaf | tuple | list | Mapping):
+    if not isinstance(batch.values, Leaf | np.ndarray | tuple | list | Mapping):
         raise InputError(
-            f"the function returned a {type(batch.values).__name__}; it must return a tensor or a Ragged, or a tuple "
-            "or dict of them"
+            f"the function returned a {type(batch.values).__name__}; it must return a tensor, a NumPy array or a "
+            "Ragged, or a tuple or dict of them"
         )
-    values = pytree.checked(batch.values, RESULT)
+    values = pytree.checked(pytree.map_leaves(batch.values, _result), RESULT)
     rows = pytree.rows(values, RESULT)
     if rows != count:
         raise InputError(

@@ -35,6 +35,7 @@ from .item_cost import item_cost
 from .pipeline import LOOK, Pipeline
 from .result import MapResult
 from .scheduler import Scheduler, batch_plan
+from .scripted import sendable
 from .sources import ItemSource
 from .store.collectors import MemoryCollector
 from .store.ledger import LEDGER, Ledger
@@ -185,9 +186,11 @@ class MapRun:
         return item_cost(lenient, self.items, memory_limit.bytes)
 
     def _backend(self, memory_limit: MemoryLimit, scheduler: Scheduler, cost: Cost | None) -> Pipeline | WorkerPool:
-        executor = functools.partial(make_executor, self.fn, fallback=self.fallback, **self._options)
         if len(self.devices) == 1:
-            return Pipeline(executor(memory_limit.device), memory_limit, scheduler, cost)
+            executor = make_executor(self.fn, memory_limit.device, fallback=self.fallback, **self._options)
+            return Pipeline(executor, memory_limit, scheduler, cost)
+        fn, fallback = sendable(self.fn), sendable(self.fallback)
+        executor = functools.partial(make_executor, fn, fallback=fallback, **self._options)
         return WorkerPool(executor, self.items, self.devices, self.budget, scheduler, cost)
 
     def _key(self, device: torch.device) -> cost_cache.Key:

@@ -121,18 +121,29 @@ def item_source(data: Any, weight: Any = None) -> ItemSource:
     """The source for anything `map` accepts."""
     if isinstance(data, ItemSource):
         return data
-    if isinstance(data, torch.utils.data.DataLoader):
-        raise InputError(
-            "items is a DataLoader; give its dataset's tensors, or the dataset's items: map batches itself"
-        )
     if is_dataset(data):
         return DatasetSource(open_dataset(data), weight)
     if isinstance(data, Iterable):
+        _check_readable(data)
         return StreamSource(data, weight)
     raise InputError(
-        f"items is a {type(data).__name__}; give a tensor, an array, a tuple or dict of them, an Arrow table, the "
-        "path of a .npy, .npz or Parquet file, or an iterator"
+        f"items is a {type(data).__name__}; give a tensor, an array, a tuple or dict of them, a table or frame, the "
+        "path of a .npy, .npz, CSV or Parquet file, a torch dataset or DataLoader, or an iterator"
     )
+
+
+def _check_readable(data: Iterable[Any]) -> None:
+    """Refuses a sequence none of whose first items can become tensors: texts, objects. Single ones are flagged."""
+    if not isinstance(data, Sequence) or not len(data):
+        return
+    reasons = []
+    for number in range(min(len(data), _LOOKED_AT)):
+        try:
+            pytree.tensors(data[number], f"item {number}")
+            return
+        except InputError as error:
+            reasons.append(error)
+    raise reasons[0]
 
 
 class DatasetSource(ItemSource):
@@ -280,6 +291,7 @@ class StreamSource(ItemSource):
 
 
 _END = object()
+_LOOKED_AT = 16  # first items of a sequence, which tell whether it holds numbers
 _CHUNK = 4096  # items of a list that are hashed together
 
 

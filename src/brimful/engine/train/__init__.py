@@ -8,6 +8,7 @@ from typing import Any, Unpack
 
 import torch
 from torch import nn
+from torch.utils.data import DataLoader
 
 from ...core.base.errors import ConfigError
 from ...core.declare.config import build
@@ -20,6 +21,8 @@ from ...core.runs.events import Event, Events
 from ...core.runs.progress import sink_for
 from ...core.runs.rundir import RunDir
 from ...data.loader import Loader
+from ...data.sources import read_once
+from ...data.torch_datasets import loader_parts
 from ..distributed.collectives import TIMEOUT, Group, process_group, torchrun_rank
 from . import launcher, reopen, run
 from .checkpoints import CheckpointDir
@@ -55,7 +58,8 @@ def train(
     Args:
         model: any module; it is moved to the device and trained in place.
         loss: `loss(model, batch)` returns `Weighted(sum, weight)`, or such a tuple, or one number: the batch's mean.
-        data: anything `brimful.data.loader` takes, or a `Loader`.
+        data: anything `brimful.data.source` reads, a torch `DataLoader` (its dataset, batch size, order and collate_fn
+            are used), or a `Loader`.
         valid: data to measure the loss on after each epoch.
         metrics: `metrics(model, batches)` returns further numbers, of the validation data.
         device: "auto", "cpu", "cuda:1"; several, as a list or "cuda:0,cuda:1", train one rank each.
@@ -127,9 +131,23 @@ def plan_train(
 
 
 def _task(model: Any, loss: Any, data: Any, valid: Any, metrics: Any, options: Mapping[str, Any]) -> TrainTask:
+    if isinstance(data, DataLoader):
+        data, options = _from_dataloader(data, options)
+    data, valid = read_once(data), read_once(valid)
     if options.get("monitor") is None:
         options = {**options, "monitor": "train_loss" if valid is None else "valid_loss"}
     return TrainTask(model, loss, data, valid, metrics, build(TrainConfig, dict(options)))
+
+
+def _from_dataloader(given: DataLoader, options: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
+    """The dataset of a torch `DataLoader`; its batch size, shuffle and drop_last become options."""
+    parts = loader_parts(given)
+    if options.get("batch_size") not in (None, parts.batch_size):
+        raise ConfigError(
+            f"batch_size is {options['batch_size']} and the DataLoader's is {parts.batch_size}; leave one out"
+        )
+    own = {"shuffle": parts.shuffle, "drop_last": parts.drop_last}
+    return parts.dataset, {**options, "batch_size": parts.batch_size, "loader": own | dict(options.get("loader", {}))}
 
 
 def _checkpoint_seconds(model: nn.Module) -> float:

@@ -13,7 +13,7 @@ from typing import Any
 
 from ...core.base.errors import ConfigError
 from ...core.declare.config import SeedOptions, option
-from ...core.memory.budget import Budget, BudgetLike
+from ...core.memory.budget import Budget
 from ...core.runs.function_fingerprint import of_function
 from ...data.residency import TIERS
 from .optim import optimizers, schedules
@@ -107,7 +107,7 @@ class TrainConfig(TrainOptions, SeedOptions):
         name: the run's, in progress, log and run directory.
     """
 
-    budget: BudgetLike = None
+    budget: Any = None  # in all its forms, from Python alone
     monitor: str = option("train_loss", help="what decides the best epoch")
     mode: str = option("min", help="which of them is the best", choices=("min", "max"))
     best: bool = option(True, help="keep the best weights, not the last")

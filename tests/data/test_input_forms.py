@@ -1,0 +1,344 @@
+"""Every form of input that users of torch, pandas, polars, Arrow and Hugging Face have, in `map` and in `train`."""
+
+import pickle
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.dataset
+import pyarrow.parquet as pq
+import pytest
+import torch
+import torch.utils.data as torch_data
+
+import brimful
+from brimful import InputError
+from brimful.data import Decoded, Ragged, Subset, source
+
+N = 37
+X = np.random.default_rng(0).standard_normal((N, 3)).astype(np.float32)
+Y = (X @ np.array([1.0, -2.0, 0.5], np.float32)).astype(np.float32)
+NAMES = ("a", "b", "c", "y")
+COLUMNS = {**{name: X[:, index].copy() for index, name in enumerate("abc")}, "y": Y}
+
+
+STACK: Any = torch_data.StackDataset  # which takes arrays too
+
+
+class ByIndex(torch_data.Dataset):
+    def __len__(self) -> int:
+        return N
+
+    def __getitem__(self, index: int) -> list[Any]:
+        return [torch.from_numpy(X[index]), float(Y[index])]
+
+
+class ByIteration(torch_data.IterableDataset):
+    def __iter__(self) -> Iterator[tuple[np.ndarray, np.float32]]:
+        return zip(X, Y, strict=True)
+
+
+class Columnar:
+    """As Hugging Face's datasets are: named columns, slices and lists of indices give a dict of columns."""
+
+    def __init__(self, columns: dict[str, Any]) -> None:
+        self.columns = {name: list(values) for name, values in columns.items()}
+        self.column_names = list(columns)
+
+    def __len__(self) -> int:
+        return len(self.columns[self.column_names[0]])
+
+    def __getitem__(self, key: Any) -> dict[str, Any]:
+        index = range(len(self))[key] if isinstance(key, slice) else [key] if isinstance(key, int) else key
+        return {name: [values[number] for number in index] for name, values in self.columns.items()}
+
+
+def padded(samples: list[Any]) -> dict[str, Any]:
+    """A collate_fn of the user's."""
+    return {"x": torch.stack([x for x, _ in samples]), "y": np.array([y for _, y in samples], np.float32)}
+
+
+def files(folder: Path) -> dict[str, Any]:
+    table = pa.table(COLUMNS)
+    pq.write_table(table, folder / "rows.parquet")
+    pd.DataFrame(COLUMNS).to_csv(folder / "rows.csv", index=False)
+    pd.DataFrame(COLUMNS).to_csv(folder / "rows.tsv.gz", index=False, sep="\t")
+    np.save(folder / "x.npy", X)
+    return {
+        "Parquet": folder / "rows.parquet",
+        "CSV": folder / "rows.csv",
+        "TSV, compressed": str(folder / "rows.tsv.gz"),
+        "Arrow dataset": pyarrow.dataset.dataset(folder / "rows.parquet"),
+        "memory map": (np.load(folder / "x.npy", mmap_mode="r"), Y),
+        "DataLoader of a memory map": torch_data.DataLoader(
+            STACK(x=np.load(folder / "x.npy", mmap_mode="r"), y=Y), batch_size=8
+        ),
+    }
+
+
+FORMS: dict[str, Callable[[Path], Any]] = {
+    **{
+        name: (lambda folder, name=name: files(folder)[name])
+        for name in ("Parquet", "CSV", "TSV, compressed", "Arrow dataset", "memory map", "DataLoader of a memory map")
+    },
+    "arrays": lambda _: (X, Y),
+    "big-endian arrays": lambda _: (X.astype(">f4"), Y.astype(">f4")),
+    "nested dicts": lambda _: {"in": {"x": X}, "out": {"y": torch.from_numpy(Y)}},
+    "Dataset by index": lambda _: ByIndex(),
+    "TensorDataset": lambda _: torch_data.TensorDataset(torch.from_numpy(X), torch.from_numpy(Y)),
+    "Subset of torch's": lambda _: torch_data.Subset(ByIndex(), list(range(N))),
+    "Dataset by iteration": lambda _: ByIteration(),
+    "DataLoader": lambda _: torch_data.DataLoader(ByIndex(), batch_size=8),
+    "DataLoader, shuffled": lambda _: torch_data.DataLoader(ByIndex(), batch_size=8, shuffle=True),
+    "DataLoader by iteration": lambda _: torch_data.DataLoader(ByIteration(), batch_size=8),
+    "DataLoader with a collate_fn": lambda _: torch_data.DataLoader(ByIndex(), batch_size=8, collate_fn=padded),
+    "columns": lambda _: Columnar(COLUMNS),
+    "columns of arrays": lambda _: Columnar({"x": X.tolist(), "y": Y.tolist()}),
+    "pandas": lambda _: pd.DataFrame(COLUMNS),
+    "polars": lambda _: pl.DataFrame(COLUMNS),
+    "polars, lazy": lambda _: pl.DataFrame(COLUMNS).lazy().filter(pl.col("a").is_not_null()),
+    "Arrow table": lambda _: pa.table(COLUMNS),
+    "Arrow record batch": lambda _: pa.RecordBatch.from_pydict(COLUMNS),
+    "Arrow reader": lambda _: pa.table(COLUMNS).to_reader(max_chunksize=10),
+}
+
+
+def parts(batch: Any) -> tuple[torch.Tensor, torch.Tensor]:
+    """Inputs and targets of a batch of whatever form."""
+    match batch:
+        case {"in": inner, "out": outer}:
+            x, y = inner["x"], outer["y"]
+        case {"a": a, "b": b, "c": c, "y": y}:
+            x = torch.stack([a, b, c], -1)
+        case {"x": x, "y": y}:
+            pass
+        case (x, y):
+            pass
+        case _:
+            raise AssertionError(batch)
+    return x.float(), y.float()
+
+
+def scaled_sum(batch: Any) -> torch.Tensor:
+    x, y = parts(batch)
+    return x.sum(-1) + 2 * y
+
+
+def squared_error(model: torch.nn.Module, batch: Any) -> torch.Tensor:
+    x, y = parts(batch)
+    return (model(x).squeeze(-1) - y).square().mean()
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_map_takes_it(form: str, tmp_path: Path):
+    result = brimful.map(scaled_sum, FORMS[form](tmp_path), device="cpu", progress=False)
+    assert result.ok.all()
+    torch.testing.assert_close(result.values, torch.from_numpy(X.sum(-1) + 2 * Y))
+
+
+@pytest.fixture(scope="module")
+def trained() -> dict[str, torch.Tensor]:
+    return weights((X, Y), batch_size=8, loader={"shuffle": False})
+
+
+def weights(data: Any, **options: Any) -> dict[str, torch.Tensor]:
+    torch.manual_seed(0)
+    model = torch.nn.Linear(3, 1)
+    brimful.train(model, squared_error, data, epochs=2, lr=0.1, device="cpu", progress=False, **options)
+    return {name: value.clone() for name, value in model.state_dict().items()}
+
+
+@pytest.mark.parametrize("form", [form for form in FORMS if form != "DataLoader, shuffled"])
+def test_train_takes_it_and_learns_the_same(form: str, trained: dict[str, torch.Tensor], tmp_path: Path):
+    given = FORMS[form](tmp_path)
+    options = {} if isinstance(given, torch_data.DataLoader) else {"batch_size": 8, "loader": {"shuffle": False}}
+    torch.testing.assert_close(weights(given, **options), trained, rtol=1e-4, atol=1e-5)
+
+
+def test_a_dataloader_says_the_batch_size_the_order_and_what_is_dropped():
+    seen: list[int] = []
+
+    def loss(model: torch.nn.Module, batch: Any) -> torch.Tensor:
+        seen.append(len(batch[0]))
+        return squared_error(model, batch)
+
+    given = torch_data.DataLoader(ByIndex(), batch_size=10, drop_last=True)
+    brimful.train(torch.nn.Linear(3, 1), loss, given, epochs=1, device="cpu", progress=False)
+    assert seen[-3:] == [10, 10, 10]
+    with pytest.raises(brimful.ConfigError, match="batch_size is 4 and the DataLoader's is 10; leave one out"):
+        weights(given, batch_size=4)
+    sizes: list[int] = []
+    brimful.map(lambda batch: sizes.append(len(batch[0])) or batch[0], torch_data.DataLoader(ByIndex(), batch_size=9),
+                device="cpu", progress=False)  # fmt: skip
+    assert set(sizes) <= {9, N % 9, 1}
+
+
+@pytest.mark.parametrize(
+    ("loader", "words"),
+    [
+        (lambda: torch_data.DataLoader(ByIndex(), batch_size=None), "the DataLoader has no batch_size of its own"),
+        (
+            lambda: torch_data.DataLoader(
+                ByIndex(), batch_size=4, sampler=torch_data.WeightedRandomSampler([1.0] * N, N)
+            ),
+            "the DataLoader's WeightedRandomSampler decides which samples come when",
+        ),
+        (
+            lambda: torch_data.DataLoader(ByIndex(), batch_sampler=[[0, 1], [2]]),  # pyright: ignore[reportArgumentType]
+            "give its dataset",
+        ),
+        (lambda: torch_data.DataLoader(ByIteration(), batch_size=4, collate_fn=padded), "collate_fn for an Iterable"),
+        (lambda: torch_data.DataLoader(ByIndex(), batch_size=4, drop_last=True), "map runs all items"),
+    ],
+)
+def test_a_dataloader_that_cannot_be_honored_is_refused_with_the_reason(loader: Callable[[], Any], words: str):
+    with pytest.raises(InputError, match=words):
+        brimful.map(scaled_sum, loader(), device="cpu", progress=False)
+
+
+def test_columns_of_lists_and_texts_and_nulls_become_a_table():
+    rows = Columnar({"tokens": [[1, 2, 3], [4], []], "text": ["a", "b", "c"], "z": [1.0, None, 3.0]})
+    with pytest.warns(brimful.BrimfulWarning, match="left out of the batch: text"):
+        dataset = source(rows)
+    tokens = dataset.column("tokens")
+    assert isinstance(tokens, Ragged) and tokens.lengths.tolist() == [3, 1, 0]
+    assert dataset.column("z").isnan().tolist() == [False, True, False]
+    assert list(source(rows, columns=["z"]).fields) == ["z"]
+    with pytest.raises(InputError, match=r"the source has the splits train, test; give one of them: \['train'\]"):
+        source({"train": rows, "test": rows})
+
+
+def test_series_are_arrays():
+    for series in (pd.Series(Y), pl.Series("y", Y)):
+        result: Any = brimful.map(torch.square, series, device="cpu", progress=False)
+        assert result.values.shape == (N,)
+
+
+class Samples:
+    """A source of one's own, in a module, so that it can be sent."""
+
+    def __len__(self) -> int:
+        return N
+
+    def take(self, index: np.ndarray) -> Any:
+        return torch.from_numpy(X[index])
+
+
+def double(number: int) -> torch.Tensor:
+    return torch.tensor(2.0 * number)
+
+
+@pytest.mark.parametrize("form", [*FORMS, "npz", "subset", "decoded", "own"])
+def test_sources_survive_pickling(form: str, tmp_path: Path):
+    np.savez(tmp_path / "x.npz", x=X)
+    others: dict[str, Any] = {
+        "npz": tmp_path / "x.npz",
+        "subset": Subset((X, Y), np.arange(5)),
+        "decoded": Decoded(range(5), double),
+        "own": Samples(),
+    }
+    dataset = source(others[form] if form in others else FORMS[form](tmp_path))
+    again = pickle.loads(pickle.dumps(dataset))
+    index = np.array([3, 0])
+    torch.testing.assert_close(again.take(index), dataset.take(index))
+    assert list(again.fields) == list(dataset.fields)
+
+
+def test_a_dataset_by_index_is_known_by_its_content(tmp_path: Path):
+    class Numbers(torch_data.Dataset):
+        def __init__(self, values: list[float]) -> None:
+            self.values = values
+
+        def __len__(self) -> int:
+            return len(self.values)
+
+        def __getitem__(self, index: int) -> float:
+            return self.values[index]
+
+    digest = source(Numbers([1.0, 2.0])).fingerprint()
+    assert digest == source(Numbers([1.0, 2.0])).fingerprint() != source(Numbers([1.0, 3.0])).fingerprint()
+    out = {"out": tmp_path / "run", "device": "cpu", "progress": False}
+    assert brimful.map(torch.square, Numbers([1.0, 2.0]), **out).done == 2
+    assert brimful.map(torch.square, Numbers([1.0, 2.0]), **out).done == 0
+    with pytest.raises(brimful.ChangedError):
+        brimful.map(torch.square, Numbers([1.0, 3.0]), **out)
+
+
+def never(batch: Any) -> Any:
+    raise AssertionError("it ran")
+
+
+SPARSE = torch.eye(3).to_sparse()
+
+
+@pytest.mark.parametrize(
+    ("items", "words"),
+    [
+        (np.array(["a", "b"]), "it holds texts: turn them into numbers"),
+        (["a", "b"], "it holds texts"),
+        ([object(), object()], "it holds Python objects"),
+        (np.array([object()]), "it holds Python objects"),
+        (SPARSE, r"is a torch.sparse_coo tensor; use .to_dense\(\)"),
+        (torch.nested.nested_tensor([torch.ones(2)], layout=torch.jagged), "is a nested tensor; give a data.Ragged"),
+        (torch.ones(3, device="meta"), "is on the meta device and holds no data"),
+        (np.array(["2020-01-01"], "datetime64[D]"), "it holds dates or durations"),
+        (np.zeros(3, [("a", "f4")]), "it holds records: give a dict with one array per field"),
+        (pd.DataFrame({"t": ["a", "b"]}), "none of the columns t holds numbers"),
+        (STACK(["a", "b"]), "texts"),
+    ],
+)
+def test_what_is_not_supported_is_refused_before_anything_runs(items: Any, words: str):
+    with pytest.raises(InputError, match=words):
+        brimful.map(never, items, device="cpu", progress=False)
+
+
+def test_scipy_matrices_are_refused():
+    sparse = pytest.importorskip("scipy.sparse")
+    with pytest.raises(InputError, match=r"it is sparse: use .toarray\(\)"):
+        brimful.map(never, sparse.eye(3).tocsr(), device="cpu", progress=False)
+
+
+def numpy_results(batch: torch.Tensor) -> dict[str, Any]:
+    return {"sum": batch.numpy().sum(-1), "max": (batch.max(-1).values, np.ones(len(batch), np.int32))}
+
+
+def test_a_function_may_return_numpy_arrays():
+    result: Any = brimful.map(numpy_results, torch.from_numpy(X), device="cpu", progress=False)
+    torch.testing.assert_close(result.values["sum"], torch.from_numpy(X.sum(-1)))
+    assert result.values["max"][1].dtype == torch.int32
+
+
+@pytest.mark.parametrize(
+    ("fn", "words"),
+    [
+        (lambda x: x.to_sparse(), "the function's result is a torch.sparse_coo tensor"),
+        (lambda x: x.to(torch.float8_e5m2), "the function's result is of torch.float8_e5m2"),
+        (lambda x: np.array(["a"] * len(x)), "the function's result .*it holds texts"),
+        (lambda x: "text", "the function returned a str; it must return a tensor, a NumPy array"),
+    ],
+)
+def test_a_result_that_is_not_supported_is_refused(fn: Callable[[Any], Any], words: str):
+    with pytest.raises(InputError, match=words):
+        brimful.map(fn, torch.ones(4, 2), device="cpu", progress=False)
+
+
+def test_scripted_traced_and_compiled_modules_run_and_resume(tmp_path: Path):
+    module = torch.nn.Linear(3, 2)
+    expected = module(torch.from_numpy(X)).detach()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch's own, of TorchScript
+        scripted, traced = torch.jit.script(module), torch.jit.trace(module, torch.ones(2, 3))
+    for name, fn in {
+        "scripted": scripted,
+        "traced": traced,
+        "compiled": torch.compile(module, backend="eager"),
+    }.items():
+        run = {"device": "cpu", "progress": False, "out": tmp_path / name}
+        result: Any = brimful.map(fn, X, **run)  # pyright: ignore[reportArgumentType]
+        torch.testing.assert_close(result.values, expected)
+        assert brimful.map(fn, X, **run).done == 0  # pyright: ignore[reportArgumentType]
