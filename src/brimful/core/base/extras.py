@@ -23,6 +23,7 @@ EXTRAS: dict[str, tuple[str, ...]] = {
         "pytest_timeout",
         "xdist",
         "ruff",
+        "schemathesis",
         "sklearn",
         "scipy",
         "triton",

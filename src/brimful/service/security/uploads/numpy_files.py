@@ -3,6 +3,7 @@
 import io
 import math
 import zipfile
+from tokenize import TokenError
 from typing import BinaryIO
 
 import numpy as np
@@ -12,6 +13,7 @@ from .zip_directory import DAMAGE, check_zip_directory
 
 _FORMATS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
 _KINDS = "biufc"  # booleans, integers, floats, complex numbers
+_UNREADABLE = (KeyError, ValueError, EOFError, OSError, TypeError, RecursionError, MemoryError, SyntaxError, TokenError)
 _LARGEST_HEADER = 10_000
 _MOST_ARRAYS = 1000
 
@@ -50,7 +52,7 @@ def _header_bytes(file: BinaryIO, name: str) -> int:
     try:
         read = _FORMATS[np.lib.format.read_magic(file)]
         shape, _, dtype = read(file, max_header_size=_LARGEST_HEADER)
-    except (KeyError, ValueError, EOFError, OSError, TypeError, RecursionError, MemoryError) as error:
+    except _UNREADABLE as error:
         raise refused(name, f"its header cannot be read ({str(error)[:200]}); write it with np.save") from error
     if dtype.hasobject:
         raise refused(name, "it holds Python objects, which only a pickle could bring back; save arrays of numbers")

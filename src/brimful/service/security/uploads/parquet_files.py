@@ -25,15 +25,15 @@ def check_parquet(file: BinaryIO, size: int, name: str, unpacked: int) -> None:
         footer = pq.ParquetFile(
             file, thrift_string_size_limit=_LARGEST_FOOTER, thrift_container_size_limit=_MOST_NODES
         ).metadata
-        total = _column_bytes(footer, size)
+        total = _column_bytes(footer, size - 8 - length)
     except (pa.ArrowException, OSError, ValueError, TypeError, OverflowError) as error:
         raise refused(name, f"its footer cannot be read ({str(error)[:200]}); write it again") from error
     if total > unpacked:
         raise refused(name, f"it takes {total} bytes once it is read, and {unpacked} are allowed; send less")
 
 
-def _column_bytes(footer: Any, size: int) -> int:
-    """Bytes of all columns, decompressed."""
+def _column_bytes(footer: Any, end: int) -> int:
+    """Bytes of all columns, decompressed; they lie before `end`."""
     total = 0
     for group in range(footer.num_row_groups):
         rows = footer.row_group(group)
@@ -45,7 +45,7 @@ def _column_bytes(footer: Any, size: int) -> int:
             if column.has_dictionary_page and column.dictionary_page_offset is not None:
                 starts.append(column.dictionary_page_offset)
             first, length = min(starts), column.total_compressed_size
-            if first < 4 or length < 0 or first + length > size or column.total_uncompressed_size < 0:
+            if first < 4 or length < 0 or first + length > end or column.total_uncompressed_size < 0:
                 raise ValueError(f"column {place} of row group {group} lies outside the file")
             if column.file_path:
                 raise ValueError(f"column {place} of row group {group} lies in another file")
