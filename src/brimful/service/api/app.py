@@ -2,10 +2,10 @@
 
 import contextlib
 import itertools
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator
 from typing import Any
 
-from fastapi import APIRouter, Depends, FastAPI, Request
+from fastapi import Depends, FastAPI, Request
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.routing import Match
@@ -14,7 +14,7 @@ from ...core.base.version import __version__
 from ..security.guard import Guard
 from ..security.policy import SecurityPolicy
 from ..service import Service
-from . import datasets, devices, events, files, jobs, plans, problems, uploads
+from . import datasets, devices, events, files, jobs, operations, plans, problems, uploads
 from .event_feed import EventFeed
 from .openapi import describe
 from .parameters import check_query
@@ -27,13 +27,12 @@ _FALLBACK = "/api/{path:path}"
 _METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
 
 
-def create_app(service: Service, policy: SecurityPolicy, routers: Iterable[APIRouter] = ()) -> FastAPI:
+def create_app(service: Service, policy: SecurityPolicy) -> FastAPI:
     """The application. `app.state.feed.close()` ends the streams of events when the server is about to stop.
 
     Args:
         service: started; the application neither starts nor stops it.
         policy: who is let in.
-        routers: of more routes than the API's own.
     """
     app = FastAPI(
         title="Brimful",
@@ -49,11 +48,12 @@ def create_app(service: Service, policy: SecurityPolicy, routers: Iterable[APIRo
     for prefix, described in ((jobs.PREFIX, True), (SHORT_PREFIX, False)):
         for router in (jobs.router, events.router, files.router):
             app.include_router(router, prefix=prefix, dependencies=checked, include_in_schema=described)
-    for router in (datasets.router, uploads.router, plans.router, devices.router, *routers):
+    for router in (datasets.router, uploads.router, plans.router, devices.router):
         app.include_router(router, dependencies=checked)
     app.add_api_route("/api/openapi.json", _description, include_in_schema=False)
     app.add_api_route(_FALLBACK, _nothing, methods=_METHODS, include_in_schema=False)
     problems.install(app)
+    operations.install(app)
     app.add_middleware(Guard, policy=policy, check_token=service.check_token)
     return app
 

@@ -25,6 +25,9 @@ router = APIRouter(tags=["events"])
 HEARTBEAT = 15.0
 """Seconds after which a quiet connection gets a comment, so that nothing between the two ends closes it."""
 
+AWAY = 1.0
+"""Seconds between two looks at a database that is away."""
+
 MOST_READERS = 1000
 _PAGE = 500
 _LARGEST = 2**62
@@ -69,7 +72,7 @@ async def _stream(service: Service, feed: EventFeed, id: str, after: int, follow
                 return
             except Unavailable:
                 yield b": the database is away\n\n"
-                await feed.wait(id, _LARGEST, 1.0)
+                await feed.wait(id, _LARGEST, AWAY)
                 continue
             if page:
                 after = page[-1].id

@@ -66,9 +66,9 @@ def describe(app: FastAPI, workloads: list[dict[str, Any]], version: str) -> dic
     }
     document["security"] = [{}, {"token": []}]
     problem = {"description": "Refused", "content": {MEDIA_TYPE: {"schema": _reference("Problem")}}}
-    for path in document["paths"].values():
-        for method in set(path) & set(_METHODS):
-            responses = path[method]["responses"]
+    for path, operations in document["paths"].items():
+        for method in set(operations) & set(_METHODS) if path.startswith("/api") else ():
+            responses = operations[method]["responses"]
             responses.pop("422", None)
             responses |= {"4XX": problem, "503": problem}
             if "204" in responses:
