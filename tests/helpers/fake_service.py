@@ -7,21 +7,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from brimful.core.declare import config, registry
+from brimful.core.declare import registry
 from brimful.service.errors import FieldProblem, Invalid, NotFound
 from brimful.service.jobs.job import Artifact, Job, JobFilter, JobPage, JobRequest, StoredEvent, Upload, new_id
+from brimful.service.jobs.request import job_commands, job_schema, parse
 from brimful.service.jobs.state import JobState, requested
 from brimful.service.options import ServeOptions
 from brimful.service.security import names, tokens
 from brimful.service.security.uploads import check_file
 from brimful.service.service import Series, Service
-
-_PLAIN = {
-    "type": "object",
-    "properties": {"epochs": {"type": "integer"}},
-    "required": [],
-    "additionalProperties": False,
-}
 
 
 class FakeService(Service):
@@ -57,29 +51,13 @@ class FakeService(Service):
             return self.stored[id]
 
     def submit(self, request: Mapping[str, Any]) -> Job:
-        checked = self._checked(request)
+        checked = parse(request).request
         job = self.add(checked.name)
         self.stored[job.id] = replace(job, request=checked)
         return self.stored[job.id]
 
-    def _checked(self, request: Mapping[str, Any]) -> JobRequest:
-        name, options = request.get("job_name"), request.get("config", {})
-        if not isinstance(name, str) or (fault := names.fault_of(name)):
-            raise Invalid(FieldProblem("job_name", f"job_name {fault if isinstance(name, str) else 'is no text'}"))
-        if not isinstance(options, dict):
-            raise Invalid(FieldProblem("config", "config is no object"))
-        try:
-            command = registry.load(str(request.get("workload", "locate"))).command(
-                str(request.get("command", "train"))
-            )
-            config.build(command.config, {key: v for key, v in options.items() if key not in ("dataset_ids",)})
-        except registry.ConfigError as error:
-            if "dataset_ids" not in str(error):
-                raise Invalid(FieldProblem("config", str(error))) from error
-        return JobRequest(name=name, config=options)
-
     def plan(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        self._checked(request)
+        parse(request)
         return {"plan": {"strategy": "whole"}, "text": "whole", "lease": {"cores": 1}}
 
     def job(self, id: str) -> Job:
@@ -206,11 +184,10 @@ class FakeService(Service):
                 {
                     "command": command.name,
                     "help": command.help,
-                    "schema": config.schema(command.config),
-                    "plans": command.plan is not None,
+                    "schema": job_schema(command),
+                    "plans": bool(command.plan),
                 }
-                for command in workload.commands
-                if command.job
+                for command in job_commands(name)
             ]
             shown.append({"workload": name, "help": workload.help, "commands": commands})
         return shown

@@ -157,7 +157,6 @@ def test_a_stream_outlives_a_database_that_is_away(service: FakeService, monkeyp
         await asyncio.sleep(0.01)
         away = False
         service.move(job.id, JobState.FINISHED)
-        feed._watched[job.id].changed.set()
 
     monkeypatch.setattr(route, "AWAY", 0.01)
     assert ids(follow(service, job.id, then)[0]) == [1, 2]

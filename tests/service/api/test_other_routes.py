@@ -32,11 +32,9 @@ def test_a_file_is_uploaded_listed_and_deleted(client: TestClient):
     problem(client.delete("/api/uploads/1"), 404)
 
 
-@pytest.mark.parametrize(
-    "name", ["../x.npy", "/etc/x.npy", "a\\x.npy", ".x.npy", "x.pkl", "x", "", "a\nb.npy", "a" * 300]
-)
-def test_names_of_uploads_that_are_refused(client: TestClient, name: str):
-    problem(upload(client, name), 422)
+def test_names_of_uploads_that_are_refused(client: TestClient):
+    for name in ("../x.npy", "/x.npy", "a\\x.npy", ".x.npy", "x.pkl", "x", "", "a\nb.npy", "a" * 300):
+        problem(upload(client, name), 422)
     assert client.get("/api/uploads").json() == {"uploads": []}
 
 
@@ -74,24 +72,25 @@ def test_a_dataset_is_imported_from_an_upload(client: TestClient):
     assert answer.json()["config"] == {"columns": ["x"]}
 
 
-@pytest.mark.parametrize(
-    ("body", "path"),
-    [
+def test_a_wrong_import_is_named(client: TestClient):
+    whole = {"name": "x", "upload": "x"}
+    for body, path in (
         ({"upload": "x"}, "name"),
         ({"name": "x"}, "upload"),
-        ({"name": 3, "upload": "x"}, "name"),
-        ({"name": "x", "upload": "x", "columns": "x"}, "columns"),
-        ({"name": "x", "upload": "x", "columns": [3]}, "columns"),
-        ({"name": "x", "upload": "x", "query": "SELECT 1"}, "query"),
-        ({"name": "x", "upload": "x"}, "upload"),
-    ],
-)
-def test_a_wrong_import_is_named(client: TestClient, body: dict, path: str):
-    assert path in [error["path"] for error in problem(client.post("/api/datasets", json=body), 422)["errors"]]
+        (whole | {"name": 3}, "name"),
+        (whole | {"columns": "x"}, "columns"),
+        (whole | {"columns": [3]}, "columns.0"),
+        (whole | {"columns": []}, "columns"),
+        (whole | {"query": "SELECT 1"}, "query"),
+        (whole, "upload"),
+    ):
+        assert path in [error["path"] for error in problem(client.post("/api/datasets", json=body), 422)["errors"]]
 
 
 def test_a_plan_runs_nothing(client: TestClient, service: FakeService):
-    assert client.post("/api/plans", json={"job_name": "a", "config": {}}).json()["plan"] == {"strategy": "whole"}
+    assert client.post("/api/plans", json={"job_name": "a", "config": {"dataset_ids": "x"}}).json()["plan"] == {
+        "strategy": "whole"
+    }
     assert not service.stored
     problem(client.post("/api/plans", json={"job_name": "a", "config": {"x": 1}}), 422)
 
@@ -112,12 +111,10 @@ def test_devices_and_their_budget(client: TestClient, service: FakeService):
         problem(client.put("/api/devices/budget", json=body), 422)
 
 
-@pytest.mark.parametrize(
-    "path", ["/api", "/api/", "/api/nothing", "/api/training", "/api/training/jobs/", "/api/../x", "/x"]
-)
-def test_paths_that_there_are_not_are_problems(client: TestClient, path: str):
-    problem(client.get(path), 404)
-    problem(client.post(path), 404)
+def test_paths_that_there_are_not_are_problems(client: TestClient):
+    for path in ("/api", "/api/", "/api/nothing", "/api/training", "/api/jobs/", "/api/../x", "/x"):
+        problem(client.get(path), 404)
+        problem(client.post(path), 404)
 
 
 def test_methods_that_there_are_not_say_which_there_are(client: TestClient):

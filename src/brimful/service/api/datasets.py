@@ -4,7 +4,7 @@ from fastapi import APIRouter
 from starlette.responses import Response
 
 from .jobs import PREFIX as JOBS
-from .json_body import JsonObject, check_fields
+from .json_body import JsonObject, check_fields, check_texts
 from .openapi import answer, body
 from .parameters import DatasetName, ServiceOf
 from .responses import job_response, json_response
@@ -24,7 +24,10 @@ def import_dataset(service: ServiceOf, request: JsonObject) -> Response:
     check_fields(
         request, {"name": "a text", "upload": "a text", "columns": "a list or null"}, required=("name", "upload")
     )
-    job = service.import_dataset(request["name"], request["upload"], request.get("columns"))
+    columns = request.get("columns")
+    if columns is not None:
+        check_texts("columns", columns)
+    job = service.import_dataset(request["name"], request["upload"], columns)
     return job_response(job, JOBS, 202)
 
 

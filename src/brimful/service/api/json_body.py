@@ -67,6 +67,19 @@ def check_fields(body: Mapping[str, Any], allowed: Mapping[str, str], required: 
         raise Invalid(*problems)
 
 
+def check_texts(name: str, values: list[Any]) -> None:
+    """Refuses a list that is empty, or has something other than texts in it."""
+    problems = [
+        FieldProblem(f"{name}.{place}", f"{name}.{place} is {_kind(value)}; it must be a text")
+        for place, value in enumerate(values)
+        if not isinstance(value, str)
+    ]
+    if not values:
+        problems = [FieldProblem(name, f"{name} is empty; name at least one, or leave it out")]
+    if problems:
+        raise Invalid(*problems)
+
+
 def _kind(value: Any) -> str:
     names = {dict: "an object", list: "a list", str: "a text", bool: "true or false", type(None): "null"}
     return names.get(type(value), "a number")

@@ -28,7 +28,9 @@ def _list(schema: dict[str, Any] | str) -> dict[str, Any]:
 _WEBHOOK = _object(
     {
         "url": {"type": "string", "format": "uri", "maxLength": 2000, "description": "told when the job has ended"},
-        "secret": _or_null({"type": "string", "maxLength": 200, "description": "signs the message; never shown"}),
+        "secret": _or_null(
+            {"type": "string", "minLength": 8, "maxLength": 200, "description": "signs it; never shown"}
+        ),
     },
     "secret",
     additionalProperties=False,
@@ -46,6 +48,7 @@ JOB_FIELDS: dict[str, Any] = {
     "budget": _or_null(
         {"type": "string", "description": 'device memory to lease, such as "8GB"; by default the smallest good one'}
     ),
+    "cores": _or_null({"type": "integer", "minimum": 1, "maximum": 4096, "description": "CPU cores to lease"}),
     "webhook": _or_null(_WEBHOOK),
 }
 """What a job has besides its workload, command and config."""
@@ -109,7 +112,7 @@ SCHEMAS: dict[str, Any] = {
         {
             "name": {**_TEXT, "pattern": "^[A-Za-z0-9][A-Za-z0-9_.-]{0,62}$"},
             "upload": {**_TEXT, "description": "the id of an uploaded .npy, .npz, .parquet or .csv file"},
-            "columns": _or_null({**_list(_TEXT), "description": "only these; by default all that hold numbers"}),
+            "columns": _or_null({**_list(_TEXT), "minItems": 1, "description": "by default all that hold numbers"}),
         },
         "columns",
         additionalProperties=False,
