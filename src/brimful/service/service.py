@@ -3,22 +3,85 @@
 Every error is a `ServiceError`: `NotFound`, `Conflict`, `Invalid` with the fields at fault, `Unavailable`.
 """
 
-from collections.abc import Mapping, Sequence
+import contextlib
+import functools
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from ..core.base.errors import BrimfulError, BudgetError, ConfigError
+from ..core.base.formatting import parse_bytes
+from ..core.base.version import __version__
+from ..core.declare import registry
+from ..core.memory.budget import Budget
+from ..data.database.connection import Database
+from .address import state_directory
+from .dataset_catalogue import DatasetCatalogue
+from .device_list import list_devices
+from .errors import Conflict, FieldProblem, Invalid, NotFound
+from .files import Files
 from .jobs.job import Artifact, Job, JobFilter, JobPage, StoredEvent, Upload
+from .jobs.lease import total
+from .jobs.request import job_commands, job_schema, parse
 from .options import ServeOptions
+from .planning import Planner
+from .report_files import read_report
+from .runner.inventory import Inventory
+from .runner.runner import Runner
+from .runner.supervisor import Stop
+from .security import tokens
+from .store import Store
+from .store.job_list import list_jobs
+from .store.server_lock import ServerLock
+
+_LOG = logging.getLogger("brimful.service")
 
 Series = dict[str, list[tuple[int, float, float]]]
 """Metrics by name: (step, seconds since 1970, value)."""
 
 
 class Service:
-    """Jobs, their metrics, events and files, datasets, uploads, devices and tokens."""
+    """Jobs, their metrics, events and files, datasets, uploads, devices and tokens.
 
-    def __init__(self, options: ServeOptions) -> None:
+    Args:
+        lost: called, from a thread, when another server has taken over the database: this one must end.
+        ended: called, in a durable workflow, when a job has ended.
+    """
+
+    def __init__(
+        self,
+        options: ServeOptions,
+        lost: Callable[[str], None] | None = None,
+        ended: Callable[[Job], None] | None = None,
+    ) -> None:
         self.options = options
+        self.state = state_directory(options.state)
+        self.database = _database(options, self.state)
+        limit = parse_bytes(options.upload_limit)
+        if limit is None:
+            raise ConfigError(f"upload_limit is {options.upload_limit!r}; give a size such as 10GB")
+        self.files = Files(self.state, limit)
+        self.store = Store(self.database)
+        try:
+            self.inventory = Inventory(options.budget, options.cores)
+        except BudgetError as error:
+            raise ConfigError(str(error)) from error
+        self._planner = Planner(self.inventory, self.files, lambda: self.url)
+        self._lost, self._ended = lost or (lambda message: _LOG.critical("%s", message)), ended
+        self._lock: ServerLock | None = None
+        self._runner: Runner | None = None
+        self._changes = threading.Lock()
+
+    @functools.cached_property
+    def url(self) -> str:
+        """Of the database; it stays the same when an embedded server is started again."""
+        return self.database.uri()
+
+    # Starting and stopping.
 
     def start(self) -> None:
         """Opens the database, applies migrations, recovers jobs that were interrupted, and starts to admit.
@@ -26,55 +89,112 @@ class Service:
         Raises:
             Conflict: another server uses the database.
         """
-        raise NotImplementedError
+        self.files.prepare()
+        self.store.migrate()
+        self._lock = ServerLock(self.store.pool, self._lost)
+        self._lock.take()
+        if (budget := self.store.settings.get("budget")) is not None and self.options.budget is None:
+            self.inventory.set_budget(budget)
+        self._runner = Runner(
+            self.store,
+            self.inventory,
+            self.files.job,
+            self.files.locate,
+            self._planner.needs,
+            self.url,
+            self._notify,
+        )
+        self._runner.start()
 
     def stop(self, grace: float | None = None) -> None:
         """Admits no more; running jobs checkpoint, end, and go on after the next start. Those that take longer than
         `grace` seconds (by default the option's) are killed, and go on from their last checkpoint."""
-        raise NotImplementedError
+        if self._runner is not None:
+            self._runner.stop(self.options.grace if grace is None else grace)
+            self._runner = None
+        if self._lock is not None:
+            self._lock.release()
+        self.store.close()
+
+    def _notify(self, id: str) -> None:
+        if self._ended is not None:
+            with contextlib.suppress(NotFound):
+                self._ended(self.store.jobs.get(id, always=True))
+
+    @property
+    def _running(self) -> Runner:
+        if self._runner is None:
+            raise Conflict("the service is not started, or stops; try again later")
+        return self._runner
+
+    # Jobs.
 
     def submit(self, request: Mapping[str, Any]) -> Job:
         """Queues a job.
 
         Args:
             request: {"job_name": ..., "config": {...}} and, by choice, "workload" ("locate"), "command" ("train"),
-                "priority", "budget", "webhook": {"url": ..., "secret": ...}.
+                "priority", "budget", "cores", "webhook": {"url": ..., "secret": ...}.
         """
-        raise NotImplementedError
+        runner, parsed = self._running, parse(request)
+        job = self.store.jobs.add(parsed.request, self._planner.demand(parsed))
+        runner.scheduler.wake()
+        return job
 
     def plan(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """The plan of a request, without running it: {"plan": Plan.to_dict(), "text": Plan.explain(), "lease": {...}}.
         `plan` and `text` are None where the command has nothing to plan."""
-        raise NotImplementedError
+        return self._planner.plan(request)
 
     def job(self, id: str) -> Job:
-        raise NotImplementedError
+        return self.store.jobs.get(id)
 
     def jobs(self, filter: JobFilter = JobFilter()) -> JobPage:
-        raise NotImplementedError
+        return list_jobs(self.store.pool, filter)
 
     def cancel(self, id: str) -> Job:
         """Ends a job; what it has finished stays on disk until the job is deleted."""
-        raise NotImplementedError
+        return self._request(id, "cancel", Stop.CANCEL)
 
     def pause(self, id: str) -> Job:
         """A running job checkpoints and ends; `resume` lets it go on."""
-        raise NotImplementedError
+        return self._request(id, "pause", Stop.PAUSE)
 
     def resume(self, id: str) -> Job:
-        raise NotImplementedError
+        return self._request(id, "resume")
 
     def retry(self, id: str) -> Job:
         """Queues a failed or cancelled job again; it goes on from what it had finished."""
-        raise NotImplementedError
+        return self._request(id, "retry")
+
+    def _request(self, id: str, what: str, stop: Stop | None = None) -> Job:
+        runner = self._running
+        job, before = self.store.jobs.request(id, what)
+        if stop is not None and job.state.active:
+            runner.request(id, stop)
+        if stop is Stop.CANCEL and job.state.ended and not before.ended:
+            self._notify(id)  # one that waited: there is no process whose end would be told
+        runner.scheduler.wake()
+        return job
 
     def delete(self, id: str) -> None:
         """Removes a job that has ended or is paused, its metrics, events and files.
 
         Raises:
-            Conflict: it waits or runs; cancel it first.
+            Conflict: it waits or runs; cancel it first. Or another job that has not ended reads what it wrote.
         """
-        raise NotImplementedError
+        job = self.store.jobs.get(id)
+        if job.state.active or job.state.value == "queued":
+            raise Conflict(f"the job is {job.state.value}; cancel it before you delete it")
+        self._refuse_used(f"job:{id}")
+        self.store.jobs.delete(id)
+        self.files.delete_job(id)
+
+    def _refuse_used(self, reference: str) -> None:
+        if users := self.store.jobs.users_of(reference):
+            raise Conflict(f"job {users[0]} has not ended and reads {reference}; wait for it, or cancel it")
+
+    # What jobs have said and written.
 
     def metrics(
         self,
@@ -85,90 +205,185 @@ class Service:
         last: int | None = None,
     ) -> Series:
         """Metrics by name, between two steps, down-sampled to at most that many points each; the extremes stay."""
-        raise NotImplementedError
+        self.store.history.latest(id)
+        return self.store.history.metrics(id, names, points, first, last)
 
     def events(self, id: str, after: int = 0, limit: int = 1000) -> list[StoredEvent]:
         """Events whose id is greater than `after`, oldest first."""
-        raise NotImplementedError
+        return self.store.history.events(id, after, limit)
 
     def latest_event(self, id: str) -> int:
         """The id of the newest event; 0 where there is none. Cheap: it is asked often."""
-        raise NotImplementedError
+        return self.store.history.latest(id)
 
     def log(self, id: str, after: int = 0, limit: int = 65_536) -> tuple[bytes, int]:
         """What the job's process wrote, from a byte on, and the byte after it."""
-        raise NotImplementedError
+        self.store.history.latest(id)
+        return self.files.log(id, after, limit)
 
     def artifacts(self, id: str) -> list[Artifact]:
-        raise NotImplementedError
+        self.store.history.latest(id)
+        return self.files.artifacts(id)
 
     def artifact(self, id: str, name: str) -> Path:
         """A file of the job's run directory; never one outside it, never through a symbolic link."""
-        raise NotImplementedError
+        self.store.history.latest(id)
+        return self.files.artifact(id, name)
 
     def report(self, id: str) -> dict[str, Any]:
         """{"metrics": {...}, "tables": {name: [rows as objects]}, "pictures": [names of artifacts]}."""
-        raise NotImplementedError
+        job = self.store.jobs.get(id)
+        return read_report(self.files.job(id), job.summary)
+
+    # Datasets and uploads.
 
     def datasets(self) -> list[dict[str, Any]]:
-        raise NotImplementedError
+        return self._catalogue.list()
 
     def dataset(self, name: str) -> dict[str, Any]:
-        raise NotImplementedError
+        return self._catalogue.show(name)
 
     def import_dataset(self, name: str, upload: str, columns: Sequence[str] | None = None) -> Job:
         """Queues a job that makes a dataset from an uploaded file (`data import`)."""
-        raise NotImplementedError
+        chosen = None if columns is None else ",".join(map(str, columns))
+        config = {"source": f"upload:{upload.removeprefix('upload:')}", "dataset": name, "columns": chosen}
+        return self._data_job("import", name, config)
 
     def verify_dataset(self, name: str) -> Job:
         """Queues a job that verifies a dataset (`data verify`)."""
-        raise NotImplementedError
+        self._catalogue.show(name)
+        return self._data_job("verify", name, {"name": name})
 
     def delete_dataset(self, name: str) -> None:
-        raise NotImplementedError
+        self._catalogue.delete(name)
+
+    def _data_job(self, command: str, name: str, config: dict[str, Any]) -> Job:
+        label = f"{command} {name}"[:200]
+        return self.submit({"job_name": label, "workload": "data", "command": command, "config": config})
+
+    @property
+    def _catalogue(self) -> DatasetCatalogue:
+        return DatasetCatalogue(self.url)
 
     def upload(self, name: str, stream: BinaryIO) -> Upload:
         """Keeps a file for jobs. Its ending and size are checked, its content is never run or unpickled."""
-        raise NotImplementedError
+        upload = self.files.upload(name, stream)
+        try:
+            self.store.uploads.add(upload)
+        except BrimfulError:
+            self.files.delete_upload(upload.id)
+            raise
+        return upload
 
     def uploads(self) -> list[Upload]:
-        raise NotImplementedError
+        return self.store.uploads.all()
 
     def delete_upload(self, id: str) -> None:
-        raise NotImplementedError
+        if self.store.uploads.get(id) is None:
+            raise NotFound(f"there is no upload {id!r}; the list of uploads has those there are")
+        self._refuse_used(f"upload:{id}")
+        self.store.uploads.delete(id)
+        self.files.delete_upload(id)
+
+    # The machine, and this process.
 
     def devices(self) -> list[dict[str, Any]]:
         """{"device": "cuda:0" or "cpu", "name", "memory_bytes", "free_bytes", "budget_bytes", "leased_bytes",
         "utilisation" (0 to 1 or None), "watts" (or None), "jobs": [{"id", "job_name", "bytes"}]}; the CPU has "cores"
         and "leased_cores" too."""
-        raise NotImplementedError
+        return list_devices(self.inventory, self.store)
 
     def workloads(self) -> list[dict[str, Any]]:
         """Workloads and those of their commands that can be jobs: {"workload", "help", "commands": [{"command",
         "help", "schema" (JSON schema of its config), "plans"}]}."""
-        raise NotImplementedError
+        return list(_workloads())
 
     def statistics(self) -> dict[str, Any]:
         """For /metrics: {"jobs": {state: count}, "leased_bytes": {device: n}, "capacity_bytes": {device: n},
         "leased_cores", "capacity_cores", "events", "metric_rows", "queue_seconds", "children"}."""
-        raise NotImplementedError
+        capacity = self.inventory.capacity()
+        used = total(lease.amount for lease in self.store.jobs.leases())
+        return {
+            **self.store.counts(),
+            "leased_bytes": {name: used.bytes.get(name, 0) for name in capacity.bytes},
+            "capacity_bytes": dict(capacity.bytes),
+            "leased_cores": used.cores,
+            "capacity_cores": capacity.cores,
+            "children": self._runner.children if self._runner else 0,
+        }
 
     def health(self) -> dict[str, Any]:
         """Whether the process works: {"ok": True, "version": ...}; needs no database."""
-        raise NotImplementedError
+        return {"ok": True, "version": __version__, "pid": os.getpid()}
 
     def ready(self) -> dict[str, Any]:
         """Whether jobs can be submitted now: {"ok": bool, "database": bool, "scheduler": bool, "message": ""}."""
-        raise NotImplementedError
+        reachable = self.store.reachable()
+        scheduler = self._runner is not None and self._runner.scheduler.alive
+        message = "" if reachable else "the database cannot be reached"
+        message = message or ("" if scheduler else "the scheduler does not run")
+        return {"ok": reachable and scheduler, "database": reachable, "scheduler": scheduler, "message": message}
+
+    def prune(self, days: float) -> list[str]:
+        """Removes jobs that ended so many days ago or earlier, and that no other job reads; their ids."""
+        removed = []
+        for id in self.store.jobs.ended_before(time.time() - 86_400 * days):
+            with contextlib.suppress(NotFound, Conflict):
+                self.delete(id)
+                removed.append(id)
+        return removed
+
+    # Tokens and settings.
 
     def create_token(self, scopes: Sequence[str], name: str = "") -> str:
         """A new token, shown this once and stored hashed. Scopes: "read", "write"."""
-        raise NotImplementedError
+        try:
+            allowed = tokens.scopes_of(scopes)
+        except ValueError as error:
+            raise Invalid(FieldProblem("scopes", f"{error}; scopes are read and write")) from error
+        made = tokens.generate()
+        self.store.tokens.add(made.id, name, sorted(allowed), made.digest)
+        return made.text
 
     def check_token(self, text: str) -> frozenset[str] | None:
         """The scopes of a token; None for one that is not known. Compared in constant time."""
-        raise NotImplementedError
+        id = tokens.id_of(text)
+        stored = None if id is None else self.store.tokens.get(id)
+        matching = tokens.matches(text, None if stored is None else stored[1])
+        return frozenset(stored[0]) if stored is not None and matching else None
 
     def set_budget(self, budget: str | None) -> None:
         """Changes what jobs may lease on each device. Running jobs keep their leases; none starts until all fit."""
-        raise NotImplementedError
+        try:
+            Budget.parse(budget)
+        except BudgetError as error:
+            raise Invalid(FieldProblem("budget", str(error))) from error
+        with self._changes:
+            self.store.settings.set("budget", budget)
+            self.inventory.set_budget(budget)
+        self._running.scheduler.wake()
+
+
+def _database(options: ServeOptions, state: Path) -> Database:
+    """That of the URL, or the embedded one: in the folder of the state where one was named, else the user's own."""
+    if options.database is not None or os.environ.get("BRIMFUL_DATABASE_URL"):
+        return Database.at(options.database)
+    if options.state is not None or os.environ.get("BRIMFUL_STATE_DIR"):
+        return Database.at(home=state / "postgres")
+    return Database.at()
+
+
+def _workloads() -> Iterator[dict[str, Any]]:
+    for name in registry.names():
+        with contextlib.suppress(ConfigError):  # one that cannot be loaded offers nothing
+            commands = [
+                {
+                    "command": command.name,
+                    "help": command.help,
+                    "schema": job_schema(command),
+                    "plans": command.plan is not None,
+                }
+                for command in job_commands(name)
+            ]
+            if commands:
+                yield {"workload": name, "help": registry.load(name).help, "commands": commands}

@@ -25,11 +25,16 @@ def end_with_parent() -> None:
     wanted = os.environ.get(PARENT)
     if wanted is None:
         return
+    end_with_parent_signal()
+    _check(int(wanted))  # it may have ended before
+    threading.Thread(target=_look, args=(int(wanted),), name="brimful-parent", daemon=True).start()
+
+
+def end_with_parent_signal() -> None:
+    """The system kills this process when the thread that started it ends; on Linux."""
     if sys.platform == "linux":
         with contextlib.suppress(OSError, AttributeError):
             ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    _check(int(wanted))  # it may have ended before
-    threading.Thread(target=_look, args=(int(wanted),), name="brimful-parent", daemon=True).start()
 
 
 def _look(parent: int) -> None:

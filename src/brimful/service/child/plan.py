@@ -18,6 +18,7 @@ from ...core.memory.plan import Plan
 
 _SMALLER = 8
 _MARGIN = 1.1
+_LEAST = 512_000_000  # bytes: what a plan does not see, such as libraries' workspaces, is a large part of less
 
 
 def smallest_good(plan: Callable[[int], Plan], most: int) -> tuple[Plan, int]:
@@ -38,7 +39,7 @@ def smallest_good(plan: Callable[[int], Plan], most: int) -> tuple[Plan, int]:
         if kind != (whole.strategy, whole.tier, whole.recompute) or smaller.batch * _SMALLER < whole.batch:
             break
         best, bytes = smaller, bytes // 2
-    return best, min(most, max(SMALLEST, int(_MARGIN * bytes)))
+    return best, min(most, max(_LEAST, int(_MARGIN * bytes)))
 
 
 def main() -> int:

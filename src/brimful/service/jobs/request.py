@@ -19,12 +19,11 @@ from ...core.declare.config import FieldInfo
 from ...core.declare.registry import Command
 from ...core.memory.budget import Budget
 from ..errors import FieldProblem, Invalid, NotFound
+from ..security.names import fault_of
 from .job import PRIORITIES, JobRequest, Webhook
 
 FIELDS = ("job_name", "workload", "command", "config", "priority", "budget", "cores", "webhook")
-LONGEST_NAME = 200
 _LONGEST_VALUE = 10_000
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 _REFERENCE = re.compile(r"(upload|job):([0-9a-f-]{36})(?:/(.+))?")
 _PLAIN = re.compile(r"[^\s/\\~.\x00-\x1f][^\s/\\\x00-\x1f]*")
 
@@ -230,12 +229,11 @@ def _located(part: str, locate: Locate) -> str:
 
 def _name(values: Mapping[str, Any], problems: list[FieldProblem]) -> str:
     name = values.get("job_name")
-    if not isinstance(name, str) or not name.strip() or len(name) > LONGEST_NAME or _CONTROL.search(name):
-        what = "is missing" if name is None else f"is {str(name)[:100]!r}"
-        message = f"job_name {what}; give 1 to {LONGEST_NAME} characters, without control characters"
-        problems.append(FieldProblem("job_name", message))
-        return ""
-    return name.strip()
+    if isinstance(name, str) and fault_of(name) is None:
+        return name.strip()
+    what = fault_of(name) if isinstance(name, str) else "is missing" if name is None else "is no text"
+    problems.append(FieldProblem("job_name", f"job_name {what}; it is what people know the job by"))
+    return ""
 
 
 def _whole(
@@ -273,8 +271,8 @@ def _webhook(value: Any, problems: list[FieldProblem]) -> Webhook | None:
     url, secret = value["url"], value.get("secret")
     try:
         parts = urlsplit(url)
-        right = parts.scheme in ("http", "https") and bool(parts.hostname) and len(url) <= 2000
-        right = right and parts.username is None and not _CONTROL.search(url) and parts.port != 0
+        right = parts.scheme in ("http", "https") and bool(parts.hostname)
+        right = right and parts.username is None and fault_of(url, 2000) is None and parts.port != 0
     except ValueError:
         right = False
     if not right:

@@ -6,7 +6,7 @@ r"""The states of a job, and which may follow which.
                 |-> cancelling -> cancelled          retry: queued
                 \-> queued                           the server stops: the job goes on after its restart
 
-A job that waits is paused or cancelled at once.
+A job that waits is paused or cancelled at once, and fails where it cannot be planned.
 """
 
 from enum import StrEnum
@@ -41,7 +41,7 @@ ENDED = frozenset({_S.CANCELLED, _S.FAILED, _S.FINISHED})
 ACTIVE = frozenset({_S.RUNNING, _S.PAUSING, _S.CANCELLING})
 
 TRANSITIONS: dict[JobState, frozenset[JobState]] = {
-    _S.QUEUED: frozenset({_S.RUNNING, _S.PAUSED, _S.CANCELLED}),
+    _S.QUEUED: frozenset({_S.RUNNING, _S.PAUSED, _S.CANCELLED, _S.FAILED}),
     _S.RUNNING: frozenset({_S.QUEUED, _S.PAUSING, _S.CANCELLING, _S.FAILED, _S.FINISHED}),
     _S.PAUSING: frozenset({_S.PAUSED, _S.CANCELLING, _S.FAILED, _S.FINISHED}),
     _S.PAUSED: frozenset({_S.QUEUED, _S.CANCELLED}),

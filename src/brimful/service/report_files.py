@@ -1,0 +1,39 @@
+"""The report of a job, read from the files that its command wrote: metrics, tables and names of pictures."""
+
+import contextlib
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+
+from ..core.declare.report import METRICS
+from .child.job_dir import RUN
+from .store.rows import plain
+
+MOST_ROWS = 1000
+_MOST_TABLES = 50
+_LARGEST = 64 << 20  # bytes of a table that is shown
+
+
+def read_report(folder: Path, summary: dict[str, Any] | None) -> dict[str, Any]:
+    """{"metrics", "tables", "pictures"} of a job's directory; the summary stands in where no report was written."""
+    root = folder / RUN
+    places = [place for place in (root, root / "report") if place.is_dir()]
+    metrics: dict[str, Any] = summary or {}
+    tables, pictures = {}, []
+    for place in places:
+        with contextlib.suppress(OSError, ValueError):
+            metrics = json.loads((place / METRICS).read_bytes())
+        pictures += [file.relative_to(root).as_posix() for file in sorted(place.glob("*.png"))]
+        for file in sorted(place.glob("*.parquet"))[:_MOST_TABLES]:
+            if not file.is_symlink() and file.stat().st_size <= _LARGEST:
+                with contextlib.suppress(Exception):  # one that cannot be read is left out
+                    tables[file.stem] = _rows(file)
+    return {"metrics": plain(metrics), "tables": tables, "pictures": pictures}
+
+
+def _rows(file: Path) -> list[dict[str, Any]]:
+    with pq.ParquetFile(file) as parquet:
+        batch = next(parquet.iter_batches(MOST_ROWS), None)
+    return [] if batch is None else plain(batch.to_pylist())

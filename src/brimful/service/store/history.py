@@ -1,0 +1,70 @@
+"""What jobs have said: events by their ids, and metrics, down-sampled in the database."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from ..errors import NotFound
+from ..jobs.job import StoredEvent
+
+if TYPE_CHECKING:
+    from .pool import Pool
+
+_POINTS = """
+WITH numbered AS (
+    SELECT name, step, time, value,
+           row_number() OVER (PARTITION BY name ORDER BY step) AS place,
+           count(*) OVER (PARTITION BY name) AS number
+    FROM metric
+    WHERE job = %(job)s
+      AND (%(names)s::text[] IS NULL OR name = ANY(%(names)s))
+      AND step BETWEEN %(first)s AND %(last)s
+), bucketed AS (
+    SELECT *, (place - 1) * %(buckets)s / number AS bucket FROM numbered
+), ranked AS (
+    SELECT *,
+           row_number() OVER (PARTITION BY name, bucket ORDER BY value, step) AS least,
+           row_number() OVER (PARTITION BY name, bucket ORDER BY value DESC, step) AS greatest
+    FROM bucketed
+)
+SELECT name, step, time, value FROM ranked
+WHERE number <= %(points)s OR least = 1 OR greatest = 1 OR place = 1 OR place = number
+ORDER BY name, step
+"""
+
+
+class History:
+    """Events and metrics of jobs."""
+
+    def __init__(self, pool: "Pool") -> None:
+        self._pool = pool
+
+    def events(self, id: str, after: int, limit: int) -> list[StoredEvent]:
+        query = "SELECT id, time, kind, data FROM event WHERE job = %s AND id > %s ORDER BY id LIMIT %s"
+        rows = self._pool.call(lambda connection: connection.execute(query, (id, after, limit)).fetchall())
+        return [StoredEvent(id=row[0], time=row[1], kind=row[2], data=row[3]) for row in rows]
+
+    def latest(self, id: str) -> int:
+        query = "SELECT events FROM job WHERE id = %s"
+        row = self._pool.call(lambda connection: connection.execute(query, (id,)).fetchone())
+        if row is None:
+            raise NotFound(f"there is no job {id!r}; it may have been deleted")
+        return row[0]
+
+    def metrics(
+        self, id: str, names: Sequence[str] | None, points: int, first: int | None, last: int | None
+    ) -> dict[str, list[tuple[int, float, float]]]:
+        """By name, at most so many points each: of every stretch the least and the greatest, and both ends."""
+        values = {
+            "job": id,
+            "names": None if names is None else [name.replace("\x00", "") for name in names],
+            "points": max(2, points),
+            "buckets": max(1, (points - 2) // 2),
+            "first": -(2**62) if first is None else first,
+            "last": 2**62 if last is None else last,
+        }
+        series: dict[str, list[tuple[int, float, float]]] = {}
+        for name, step, time, value in self._pool.call(
+            lambda connection: connection.execute(_POINTS, values).fetchall()
+        ):
+            series.setdefault(name, []).append((step, time, value))
+        return series

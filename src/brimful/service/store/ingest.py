@@ -1,0 +1,124 @@
+"""What a job's process wrote, taken into the database: whole lines, each once, however often a server was killed.
+
+How far the files were read is recorded in the transaction that keeps what was read. A line that a crash tore is cut off
+by the next process of the job, and was not read: only whole lines are.
+"""
+
+import json
+import math
+from dataclasses import fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from psycopg.types.json import Jsonb
+
+from ..child.job_dir import EVENTS, METRICS
+from ..jobs.job import Progress
+from .jobs import add_events
+
+if TYPE_CHECKING:
+    from .pool import Connection, Pool
+
+_MOST = 1 << 20  # bytes of a file in one transaction
+_PROGRESS = {field.name for field in fields(Progress)}
+
+
+def ingest(pool: "Pool", id: str, folder: Path) -> bool:
+    """Takes in what is new, up to a megabyte of each file; whether there may be more."""
+    return pool.call(lambda connection: _ingest(connection, id, folder))
+
+
+def ingest_all(pool: "Pool", id: str, folder: Path) -> None:
+    """Takes in all there is, however long the database is away."""
+    while pool.call_always(lambda connection: _ingest(connection, id, folder)):
+        pass
+
+
+def _ingest(connection: "Connection", id: str, folder: Path) -> bool:
+    row = connection.execute(
+        "SELECT event_lines, event_bytes, metric_bytes, progress FROM job WHERE id = %s FOR UPDATE", (id,)
+    ).fetchone()
+    if row is None:
+        return False
+    event_lines, event_bytes, metric_bytes, progress = row
+    events = _read(folder / EVENTS, event_bytes)
+    metrics = _read(folder / METRICS, metric_bytes)
+    if not events and not metrics:
+        return False
+    _add_metrics(connection, id, metrics)
+    parsed = [_parse(line) for line in events.splitlines()]
+    numbered = [(event_lines + place, data) for place, data in enumerate(parsed, 1) if data is not None]
+    rows = [(line, _time(data), str(data.pop("event")), data) for line, data in numbered]
+    add_events(connection, id, rows)
+    progress = {name: value for name, value in progress.items() if name in _PROGRESS}
+    for _, _, kind, data in rows:
+        progress |= _progress(kind, data)
+    connection.execute(
+        "UPDATE job SET event_lines = event_lines + %s, event_bytes = event_bytes + %s, "
+        "metric_bytes = metric_bytes + %s, progress = %s WHERE id = %s",
+        (len(parsed), len(events), len(metrics), Jsonb(progress), id),
+    )
+    return len(events) + len(metrics) >= _MOST // 2
+
+
+def _read(path: Path, start: int) -> bytes:
+    """Whole lines from a byte on."""
+    try:
+        with path.open("rb") as file:
+            file.seek(start)
+            content = file.read(_MOST)
+            end = content.rfind(b"\n") + 1
+            while not end and len(content) >= _MOST and (more := file.read(_MOST)):  # a line longer than that
+                content += more
+                end = content.rfind(b"\n") + 1
+            return content[:end]
+    except FileNotFoundError:
+        return b""
+
+
+def _parse(line: bytes) -> dict[str, Any] | None:
+    try:
+        data = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return data if isinstance(data, dict) and isinstance(data.get("event"), str) else None
+
+
+def _time(data: dict[str, Any]) -> float:
+    time = data.pop("time", 0.0)
+    return float(time) if isinstance(time, int | float) and math.isfinite(time) else 0.0
+
+
+def _add_metrics(connection: "Connection", id: str, content: bytes) -> None:
+    rows = []
+    for line in content.splitlines():
+        try:
+            row = json.loads(line)
+            rows.append((str(row["name"]).replace("\x00", ""), int(row["step"]), _time(row), float(row["value"])))
+        except (ValueError, KeyError, TypeError, RecursionError):
+            continue
+    if rows:
+        names, steps, times, values = (list(column) for column in zip(*rows, strict=True))
+        connection.execute(
+            "INSERT INTO metric (job, name, step, time, value) SELECT %s, * FROM "
+            "unnest(%s::text[], %s::bigint[], %s::float8[], %s::float8[]) ON CONFLICT DO NOTHING",
+            (id, names, steps, times, values),
+        )
+
+
+def _progress(kind: str, data: dict[str, Any]) -> dict[str, Any]:
+    """What an event says of how far the job is."""
+    match kind:
+        case "started":
+            return _chosen(data, done="done", items="items", seconds="seconds")
+        case "batch_done":
+            return _chosen(data, done="done", flagged="bad")
+        case "epoch_done":
+            return _chosen(data, epoch="epoch", epochs="epochs")
+        case "finished":
+            return _chosen(data, done="done", bad="bad", seconds="seconds")
+    return {}
+
+
+def _chosen(data: dict[str, Any], **names: str) -> dict[str, Any]:
+    return {name: data[key] for key, name in names.items() if isinstance(data.get(key), int | float | None)}
