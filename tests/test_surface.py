@@ -27,6 +27,7 @@ from .helpers.paths import ROOT
 
 def test_the_names_that_are_public():
     assert brimful.__all__ == [
+        "AsyncClient",
         "Batch",
         "BrimfulError",
         "BrimfulWarning",
@@ -35,6 +36,7 @@ def test_the_names_that_are_public():
         "BudgetLike",
         "CancelledError",
         "ChangedError",
+        "Client",
         "ConfigError",
         "CorruptError",
         "Cost",

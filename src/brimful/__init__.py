@@ -41,10 +41,12 @@ if TYPE_CHECKING:
     from .engine.train.optim import schedules
     from .engine.train.result import TrainResult
     from .engine.train.step.loss import Weighted
+    from .service.client import AsyncClient, Client
 else:
     __getattr__, __dir__ = lazy_names(__name__)
 
 __all__ = [
+    "AsyncClient",
     "Batch",
     "BrimfulError",
     "BrimfulWarning",
@@ -53,6 +55,7 @@ __all__ = [
     "BudgetLike",
     "CancelledError",
     "ChangedError",
+    "Client",
     "ConfigError",
     "CorruptError",
     "Cost",

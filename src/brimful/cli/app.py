@@ -8,6 +8,7 @@ import typer
 
 from ..core.base import version as _version
 from .groups import HELP, Plans, Workloads
+from .jobs import jobs
 from .output import emit, guarded
 
 JSON = Annotated[bool, typer.Option("--json", help="print one JSON object with stable keys instead of a table")]
@@ -28,6 +29,7 @@ _plan = typer.Typer(
     rich_markup_mode=None,
 )
 app.add_typer(_plan, name="plan")
+app.add_typer(jobs, name="jobs")
 
 
 def _print_version(wanted: bool) -> None:

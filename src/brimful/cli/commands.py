@@ -24,11 +24,14 @@ _METAVARS = {int: "INT", float: "FLOAT", str: "TEXT", Path: "PATH"}
 _SETTINGS = {"token_normalize_func": lambda token: token.replace("_", "-")}
 
 
-def command_with_options(command: Command, plan: bool) -> Any:
-    """A command of a workload, with its options: run, or only explained."""
-    if plan:
-        return _made(command, _explain, _flag("probe", "measure two small steps first"))
-    return _made(command, _run)
+def command_that_runs(command: Command) -> Any:
+    """A command of a workload, with its options."""
+    return typer_command(command, _run, describe(command.config))
+
+
+def command_that_explains(command: Command) -> Any:
+    """The same, planned and not run."""
+    return typer_command(command, _explain, describe(command.config), boolean("probe", "measure two small steps first"))
 
 
 def _run(command: Command, *, json: bool, **options: Any) -> None:
@@ -55,9 +58,12 @@ def _explain(command: Command, *, json: bool, probe: bool, **options: Any) -> No
     emit(plan.to_dict(), lambda _: plan.explain(), json)
 
 
-def _made(command: Command, body: Callable[..., None], *more: inspect.Parameter) -> Any:
-    as_json = _flag("json", "print one JSON object instead of a table")
-    parameters = [*map(_parameter, describe(command.config)), *more, as_json]
+def typer_command(
+    command: Command, body: Callable[..., None], options: list[FieldInfo], *more: inspect.Parameter
+) -> Any:
+    """A command line that calls `body(command, **options)`, for which a wrong option is an error of usage."""
+    as_json = boolean("json", "print one JSON object instead of a table")
+    parameters = [*map(_parameter, options), *more, as_json]
     signature = inspect.Signature(
         sorted(parameters, key=lambda parameter: parameter.default is not inspect.Parameter.empty)
     )
@@ -78,7 +84,8 @@ def _checked(body: Callable[..., None], command: Command, **options: Any) -> Non
         raise UsageProblem(str(error)) from error
 
 
-def _flag(name: str, help: str) -> inspect.Parameter:
+def boolean(name: str, help: str) -> inspect.Parameter:
+    """A flag that is off by default."""
     kind = Annotated[bool, typer.Option(f"--{name}", help=help)]
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=False, annotation=kind)
 

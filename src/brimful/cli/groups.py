@@ -1,6 +1,7 @@
 """Groups of commands: their help in full, and workloads that are imported when one of their commands is resolved, not
 when it is listed."""
 
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import typer
@@ -8,6 +9,7 @@ import typer.core
 
 from ..core.base.errors import ConfigError
 from ..core.declare import registry
+from ..core.declare.outline import CommandOutline, Outline
 from .output import guarded
 
 HELP = {"help_option_names": ["-h", "--help"]}
@@ -35,13 +37,21 @@ def _first_sentence(text: str) -> str:
 
 
 class WorkloadGroup(FullHelpGroup):
-    """`brimful NAME ...`: the workload's commands, run; or `brimful plan NAME ...`, where they are only explained."""
+    """`brimful NAME ...`: commands of a workload, listed by their outlines; one that is called gets its options.
 
-    def __init__(self, name: str, outline: registry.Outline, plan: bool) -> None:
-        help = f"Explain a command of {name} without running it." if plan else outline.help
+    Args:
+        with_options: gives a command with its options.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        help: str,
+        outlines: Iterable[CommandOutline],
+        with_options: Callable[[registry.Command], Any],
+    ) -> None:
         super().__init__(name=name, help=help, no_args_is_help=True, rich_markup_mode=None)
-        self._plan = plan
-        self._outlines = {command.name: command for command in outline.commands if command.planned or not plan}
+        self._outlines, self._with_options = {outline.name: outline for outline in outlines}, with_options
 
     def list_commands(self, ctx: Any) -> list[str]:
         return list(self._outlines)
@@ -56,15 +66,11 @@ class WorkloadGroup(FullHelpGroup):
         name, listed, rest = super().resolve_command(ctx, args)
         if listed is None or name is None:
             return name, listed, rest
-        from .commands import command_with_options
-
-        return name, command_with_options(registry.load(str(self.name)).command(name), self._plan), rest
+        return name, self._with_options(registry.load(str(self.name)).command(name)), rest
 
 
 class Workloads(FullHelpGroup):
     """A group that has every registered workload beside its own commands."""
-
-    plan = False
 
     def list_commands(self, ctx: Any) -> list[str]:
         return [*super().list_commands(ctx), *registry.names()]
@@ -73,15 +79,32 @@ class Workloads(FullHelpGroup):
         if cmd_name not in registry.names():
             return super().get_command(ctx, cmd_name)
         try:
-            return WorkloadGroup(cmd_name, registry.outline(cmd_name), self.plan)
+            return self.group_of(cmd_name, registry.outline(cmd_name))
         except ConfigError as error:
             return _unavailable(cmd_name, error)
+
+    def group_of(self, name: str, outline: Outline) -> WorkloadGroup:
+        """The workload's commands, run."""
+
+        def with_options(command: registry.Command) -> Any:
+            from .commands import command_that_runs
+
+            return command_that_runs(command)
+
+        return WorkloadGroup(name, outline.help, outline.commands, with_options)
 
 
 class Plans(Workloads):
     """`brimful plan`: the same workloads and options, explained and not run."""
 
-    plan = True
+    def group_of(self, name: str, outline: Outline) -> WorkloadGroup:
+        def with_options(command: registry.Command) -> Any:
+            from .commands import command_that_explains
+
+            return command_that_explains(command)
+
+        planned = [command for command in outline.commands if command.planned]
+        return WorkloadGroup(name, f"Explain a command of {name} without running it.", planned, with_options)
 
 
 def _unavailable(name: str, error: ConfigError) -> typer.core.TyperCommand:

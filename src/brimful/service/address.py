@@ -9,9 +9,9 @@ from pathlib import Path
 
 import psutil
 
+from ..core.base.directories import data_directory
 from ..core.base.field_types import fits
 from ..core.runs.files import write_atomic
-from ..data.database.server_directory import data_directory
 
 NAME = "server.json"
 

@@ -4,6 +4,7 @@ BrimfulError
 └── ServiceError         base; the REST API turns each into problem+json
     ├── NotFound         there is no such job, file, dataset, upload          404
     ├── Conflict         it does not go with the state the job is in          409
+    ├── Forbidden        a token is missing, wrong, or does not allow it      401, 403
     ├── Invalid          fields of a request are wrong; each is named         422
     └── Unavailable      the database or the server cannot be used now        503
 """
@@ -44,6 +45,13 @@ class Conflict(ServiceError):
 
     status = 409
     title = "Conflict"
+
+
+class Forbidden(ServiceError):
+    """The request has no token where one is needed, or one that does not allow it."""
+
+    status = 403
+    title = "Forbidden"
 
 
 class Invalid(ServiceError):

@@ -10,11 +10,11 @@ def test_names_and_help_are_read_whether_by_place_or_by_name(tmp_path: Path):
     file.write_text(
         "import does_not_exist\n"
         "WORKLOAD = Workload('w', 'The ' 'help.', (\n"
-        "    Command('a', 'First.', A, run, plan),\n"
+        "    Command('a', 'First.', A, run, plan, True),\n"
         "    Command(name='b', help='Second.', config=B, run=run),\n"
         "))\n"
     )
-    commands = (CommandOutline("a", "First.", True), CommandOutline("b", "Second.", False))
+    commands = (CommandOutline("a", "First.", True, True), CommandOutline("b", "Second.", False, False))
     assert read_outline(file) == Outline("The help.", commands)
 
 

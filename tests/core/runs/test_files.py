@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from brimful.core.base.errors import CorruptError, InputError, StorageError
 from brimful.core.runs import files
-from brimful.core.runs.files import read_sealed, save_tensors, write_atomic, write_sealed
+from brimful.core.runs.files import read_sealed, write_atomic, write_sealed
+from brimful.core.runs.tensor_files import save_tensors
 
 FAULTS = [errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EIO]
 

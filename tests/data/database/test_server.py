@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from brimful import ConfigError, StorageError
+from brimful.core.base import directories
 from brimful.data.database import server, server_directory
 
 from ...helpers import forking
@@ -130,8 +131,8 @@ def test_data_of_another_version_is_refused(own: Server, tmp_path: Path):
 def test_where_it_lives(monkeypatch: pytest.MonkeyPatch):
     assert server_directory.home_directory(environ={"BRIMFUL_POSTGRES_DIR": "/x/y"}) == Path("/x/y")
     assert server_directory.home_directory("/z", environ={"BRIMFUL_POSTGRES_DIR": "/x/y"}) == Path("/z")
-    monkeypatch.setattr(server_directory.os, "geteuid", lambda: 1000)
-    monkeypatch.setattr(server_directory.sys, "platform", "linux")
+    monkeypatch.setattr(directories.os, "geteuid", lambda: 1000)
+    monkeypatch.setattr(directories.sys, "platform", "linux")
     assert server_directory.home_directory(environ={"XDG_DATA_HOME": "/d"}) == Path("/d/brimful/postgres")
-    monkeypatch.setattr(server_directory.os, "geteuid", lambda: 0)
+    monkeypatch.setattr(directories.os, "geteuid", lambda: 0)
     assert server_directory.home_directory(environ={}) == Path("/var/lib/brimful/postgres")

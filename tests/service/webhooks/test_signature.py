@@ -50,3 +50,10 @@ def test_another_secret_or_none_is_refused():
         verify(new_secret(), {}, BODY)
     with pytest.raises(ConfigError, match="base64"):
         sign("whsec_!", "a", 1000, BODY)
+
+
+def test_any_other_text_is_the_key_itself():
+    headers = sign("a plain text", "a", 1000, BODY)
+    verify("a plain text", headers, BODY, now=1000)
+    with pytest.raises(InputError):
+        verify("another text", headers, BODY, now=1000)

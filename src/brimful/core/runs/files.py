@@ -1,5 +1,4 @@
-"""Files that are whole or absent: atomic writes, small JSON files sealed with a checksum, tensors that run no code when
-they are read."""
+"""Files that are whole or absent: atomic writes, and small JSON files sealed with a checksum."""
 
 import errno
 import hashlib
@@ -8,17 +7,11 @@ import mmap
 import os
 import re
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import safetensors.torch
-import torch
-from torch import Tensor
-
-from ..base.errors import CorruptError, InputError, StorageError
-
-_SAFETENSORS = {dtype: name for name, dtype in safetensors.torch._TYPES.items()}
+from ..base.errors import CorruptError, StorageError
 
 TEMPORARY = ".part"
 """The ending of a file still being written."""
@@ -100,27 +93,6 @@ def read_sealed(path: Path, kind: str) -> dict[str, Any]:
 
 def _seal(kind: str, body: Any) -> str:
     return hashlib.sha256((kind + json.dumps(body, sort_keys=True)).encode()).hexdigest()
-
-
-def save_tensors(tensors: Mapping[str, Tensor], path: Path) -> None:
-    """Writes tensors in the safetensors format, on disk when this returns. One is in host memory at a time: the
-    library's own writer makes a copy of all of them."""
-    header: dict[str, Any] = {}
-    end = 0
-    for name, tensor in sorted(tensors.items(), key=lambda part: (-part[1].element_size(), part[0])):  # for alignment
-        start, end = end, end + tensor.numel() * tensor.element_size()
-        if tensor.dtype not in _SAFETENSORS:
-            raise InputError(f"{name} is of dtype {tensor.dtype}, which cannot be stored; convert it first")
-        header[name] = {"dtype": _SAFETENSORS[tensor.dtype], "shape": list(tensor.shape), "data_offsets": [start, end]}
-    text = json.dumps(header).encode()
-    text += b" " * (-len(text) % 8)
-    with path.open("wb") as file:
-        file.write(len(text).to_bytes(8, "little"))
-        file.write(text)
-        for name in header:
-            flat = tensors[name].detach().cpu().contiguous().reshape(-1)
-            file.write(flat.view(torch.uint8).numpy().data)
-    sync(path)
 
 
 def digest(path: Path) -> str:

@@ -26,8 +26,9 @@ from torch import Tensor
 
 from ..base.errors import CorruptError, InputError
 from ..base.version import __version__
-from .files import digest, read_sealed, save_tensors, storage_error, write_atomic, write_sealed
+from .files import digest, read_sealed, storage_error, write_atomic, write_sealed
 from .parquet import DAMAGE
+from .tensor_files import save_tensors
 
 MODEL = "model.json"
 _SEAL = "brimful.model/1"

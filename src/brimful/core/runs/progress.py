@@ -12,20 +12,23 @@ from ..base.formatting import format_bytes, format_count, format_seconds
 from .events import BatchDone, EpochDone, Event, Finished, Sink, Started, Warned
 
 
-def sink_for(progress: bool | Sink | None, stream: TextIO | None = None) -> Sink | None:
+def sink_for(
+    progress: bool | Sink | None, stream: TextIO | None = None, clock: Callable[[], float] = time.monotonic
+) -> Sink | None:
     """The sink that a `progress=` argument asks for.
 
     Args:
         progress: None shows progress where it fits (a bar on a terminal, lines elsewhere), True likewise,
             False is silent, and any callable gets the events themselves.
         stream: where to show it; by default standard error.
+        clock: seconds; rates are by it.
     """
     if progress is False:
         return None
     if callable(progress):
         return progress
     where = stream or sys.stderr
-    return Bar(where) if where.isatty() else Lines(where)
+    return Bar(where, clock) if where.isatty() else Lines(where, clock=clock)
 
 
 class Lines:
@@ -55,6 +58,10 @@ class Lines:
 
     def close(self) -> None:
         pass
+
+    def note(self, line: str) -> None:
+        """Shows a line that is no event of the run."""
+        self._print(line)
 
     def _start(self, event: Started) -> None:
         what = "a stream" if event.items is None else f"{format_count(event.items)} items"
@@ -90,8 +97,8 @@ class Lines:
 class Bar(Lines):
     """A live bar: done, rate, time left, memory against budget."""
 
-    def __init__(self, stream: TextIO) -> None:
-        super().__init__(stream)
+    def __init__(self, stream: TextIO, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__(stream, clock=clock)
         self._bar = Progress(
             SpinnerColumn(),
             TextColumn("{task.description}", markup=False),

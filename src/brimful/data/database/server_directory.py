@@ -4,13 +4,13 @@ import contextlib
 import os
 import pwd
 import stat
-import sys
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ...core.base.directories import data_directory
 from ...core.base.errors import ConfigError
 
 PORT = 5432
@@ -25,17 +25,6 @@ def home_directory(home: str | Path | None = None, environ: Mapping[str, str] = 
     if given := home or environ.get("BRIMFUL_POSTGRES_DIR"):
         return Path(given).expanduser().absolute()
     return data_directory(environ) / "postgres"
-
-
-def data_directory(environ: Mapping[str, str] = os.environ) -> Path:
-    """`brimful` in the user's data directory; for root, whose own is closed to the account that the server runs under,
-    `/var/lib/brimful`."""
-    if os.geteuid() == 0:
-        return Path("/var/lib/brimful")
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Application Support" / "brimful"
-    base = environ.get("XDG_DATA_HOME")
-    return (Path(base) if base else Path.home() / ".local" / "share") / "brimful"
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,6 +55,7 @@ def create_app(service: Service, policy: SecurityPolicy) -> FastAPI:
     problems.install(app)
     operations.install(app)
     app.add_middleware(Guard, policy=policy, check_token=service.check_token)
+    operations.install(app)  # around the guard: what is refused is counted too
     return app
 
 

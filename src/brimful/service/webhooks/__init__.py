@@ -2,9 +2,8 @@
 
     address    which hosts may be sent to: none of the private network, by default
     signature  how a receiver knows that a request is ours, and whole
-    message    what is sent
     sender     one attempt to send it
     schedule   when another attempt is made, and when it is given up
 
-What is sent when is in `runner.webhooks`.
+What is to be sent is in `store.webhooks`, and `runner.webhooks` sends it.
 """

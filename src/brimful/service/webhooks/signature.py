@@ -56,9 +56,15 @@ def verify(secret: str, headers: Mapping[str, str], body: bytes, now: float | No
 
 
 def _digest(secret: str, id: str, timestamp: int, body: bytes) -> str:
+    content = b".".join((id.encode(), str(timestamp).encode(), body))
+    return base64.b64encode(hmac.new(_key(secret), content, hashlib.sha256).digest()).decode()
+
+
+def _key(secret: str) -> bytes:
+    """Base64 after the prefix, as the specification has it; any other text is the key itself."""
+    if not secret.startswith(_PREFIX):
+        return secret.encode()
     try:
-        key = base64.b64decode(secret.removeprefix(_PREFIX), validate=True)
+        return base64.b64decode(secret.removeprefix(_PREFIX), validate=True)
     except binascii.Error as error:
         raise ConfigError(f"the secret of webhooks is not {_PREFIX} and base64; take one from new_secret()") from error
-    content = b".".join((id.encode(), str(timestamp).encode(), body))
-    return base64.b64encode(hmac.new(key, content, hashlib.sha256).digest()).decode()
