@@ -1,19 +1,17 @@
 """`brimful jobs`: the jobs of a server, that of a url or the one of this machine, which is started where none runs."""
 
-import contextlib
-import os
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..core.base.extras import require
 from .groups import FullHelpGroup
 from .jobs_text import explain_artifacts, explain_changed, explain_job, explain_jobs, explain_pruned
 from .output import emit, guarded
+from .server_client import open_client, show_watched
 from .submit import Submission, Submissions
 
 if TYPE_CHECKING:
@@ -49,32 +47,6 @@ submit = typer.Typer(
     rich_markup_mode=None,
 )
 jobs.add_typer(submit, name="submit")
-
-
-@contextlib.contextmanager
-def open_client(url: str | None) -> Iterator["Client"]:
-    """A client of the server that the options name."""
-    require("serve", "httpx")
-    from ..service.client import Client
-    from ..service.client.local_server import ensure
-
-    if url is None and "BRIMFUL_URL" not in os.environ:
-        url = ensure(say=lambda line: print(f"brimful: {line}", file=sys.stderr))
-    with Client(url) as client:
-        yield client
-
-
-def show_watched(client: "Client", id: str, as_json: bool) -> None:
-    """Shows the progress of a job, then the job; exits by how it ended."""
-    from ..service.client.watching import EXIT_CODES
-
-    try:
-        job = client.watch(id)
-    except KeyboardInterrupt:
-        message = f"no longer watching; the job {id} goes on. `brimful jobs watch {id}` watches it again, "
-        raise KeyboardInterrupt(f"{message}`brimful jobs cancel {id}` ends it") from None
-    emit(job.to_dict(), explain_job, as_json)
-    raise typer.Exit(EXIT_CODES[job.state])
 
 
 @submit.callback()

@@ -15,7 +15,9 @@ import typer
 from ..core.declare import registry
 from ..core.declare.outline import Outline
 from .groups import WorkloadGroup, Workloads
+from .jobs_text import explain_job
 from .output import UsageProblem, emit
+from .server_client import open_client, show_watched
 
 if TYPE_CHECKING:
     from ..core.declare.config import FieldInfo
@@ -57,8 +59,6 @@ def _with_default(info: "FieldInfo") -> "FieldInfo":
 
 def _submit(workload: str, command: registry.Command, *, ctx: typer.Context, json: bool, **options: Any) -> None:
     from ..service.jobs.request import offered
-    from .jobs import open_client, show_watched
-    from .jobs_text import explain_job
 
     said: Submission = ctx.find_object(Submission) or Submission()
     infos = {info.name: info for info in offered(command)}
