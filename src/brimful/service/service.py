@@ -33,6 +33,7 @@ from .report_files import read_report
 from .runner.inventory import Inventory
 from .runner.runner import Runner
 from .runner.supervisor import Stop
+from .runner.webhooks import WebhookDelivery, check_webhook
 from .security import tokens
 from .store import Store
 from .store.job_list import list_jobs
@@ -74,6 +75,7 @@ class Service:
         self._lost, self._ended = lost or (lambda message: _LOG.critical("%s", message)), ended
         self._lock: ServerLock | None = None
         self._runner: Runner | None = None
+        self._webhooks: WebhookDelivery | None = None
         self._changes = threading.Lock()
 
     @functools.cached_property
@@ -104,6 +106,8 @@ class Service:
             self.url,
             self._notify,
         )
+        self._webhooks = WebhookDelivery.of(self.store.pool, self.state, self.options.webhook_private)
+        self._webhooks.start()
         self._runner.start()
 
     def stop(self, grace: float | None = None) -> None:
@@ -112,11 +116,15 @@ class Service:
         if self._runner is not None:
             self._runner.stop(self.options.grace if grace is None else grace)
             self._runner = None
+        if self._webhooks is not None:
+            self._webhooks.stop()
         if self._lock is not None:
             self._lock.release()
         self.store.close()
 
     def _notify(self, id: str) -> None:
+        if self._webhooks is not None:
+            self._webhooks.job_ended(id)
         if self._ended is not None:
             with contextlib.suppress(NotFound):
                 self._ended(self.store.jobs.get(id, always=True))
@@ -137,6 +145,7 @@ class Service:
                 "priority", "budget", "cores", "webhook": {"url": ..., "secret": ...}.
         """
         runner, parsed = self._running, parse(request)
+        check_webhook(parsed.request.webhook, self.options.webhook_private)
         job = self.store.jobs.add(parsed.request, self._planner.demand(parsed))
         runner.scheduler.wake()
         return job

@@ -19,6 +19,10 @@ TOLERANCE = 300.0
 """Seconds that a request may be old, or ahead of this clock."""
 
 
+class SecretError(ConfigError):
+    """A secret that nothing can be signed with."""
+
+
 def new_secret() -> str:
     """A new secret, of 32 random bytes."""
     return _PREFIX + base64.b64encode(secrets.token_bytes(32)).decode()
@@ -60,6 +64,15 @@ def _digest(secret: str, id: str, timestamp: int, body: bytes) -> str:
     return base64.b64encode(hmac.new(_key(secret), content, hashlib.sha256).digest()).decode()
 
 
+def check_secret(secret: str | None) -> None:
+    """Refuses one that nothing can be signed with.
+
+    Raises:
+        SecretError: it is not what its prefix says.
+    """
+    _key(secret or "")
+
+
 def _key(secret: str) -> bytes:
     """Base64 after the prefix, as the specification has it; any other text is the key itself."""
     if not secret.startswith(_PREFIX):
@@ -67,4 +80,6 @@ def _key(secret: str) -> bytes:
     try:
         return base64.b64decode(secret.removeprefix(_PREFIX), validate=True)
     except binascii.Error as error:
-        raise ConfigError(f"the secret of webhooks is not {_PREFIX} and base64; take one from new_secret()") from error
+        raise SecretError(
+            f"the webhook's secret begins with {_PREFIX} and is not base64 after it; mend it, or give any other text"
+        ) from error
