@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 
+from ...core.memory.devices import kept_heap
 from ...core.runs import fingerprint
 from ...engine.map.batch import Batch
 from ..data.tasks import Sample
@@ -134,7 +135,8 @@ class SampleFunction:
         problems = [sample.problem for sample in samples]
         started = time.perf_counter()
         if executor == "batched":
-            rows = self._runner.batched(arguments, problems, device)
+            with kept_heap(device):
+                rows = self._runner.batched(arguments, problems, device)
         else:
             rows = self._runner.sequential(arguments, problems)
         self._usage.ran(executor, device, len(numbers), time.perf_counter() - started)

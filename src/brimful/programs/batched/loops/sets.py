@@ -6,12 +6,51 @@ Each has its plain twin in torch in `../segments.py`, which runs on a GPU, and h
 import numpy as np
 
 from ..compiled import jit
+from ..key_bits import BITS, FIELD
+
+_DENSE = 4
+"""Places per key up to which the keys of a row are marked in a table of all places, and not sorted."""
+
+
+@jit
+def _box(part):
+    """The smallest and the greatest color, row and column of keys, as they are in a key; and how many places lie in
+    between."""
+    low_c = low_i = low_j = np.int64(FIELD) << 20
+    high_c = high_i = high_j = -low_c
+    for key in part:
+        c, i, j = key >> 2 * BITS, (key >> BITS) & FIELD, key & FIELD
+        low_c, high_c = min(low_c, c), max(high_c, c)
+        low_i, high_i = min(low_i, i), max(high_i, i)
+        low_j, high_j = min(low_j, j), max(high_j, j)
+    return low_c, low_i, low_j, high_c - low_c + 1, high_i - low_i + 1, high_j - low_j + 1
+
+
+@jit
+def _marked(part, box, marks):
+    """Marks the places of keys in a table; false where there are too many places for that."""
+    low_c, low_i, low_j, colors, rows, columns = box
+    most = _DENSE * len(part)
+    if colors > most or rows > most or columns > most or colors * rows > most or colors * rows * columns > most:
+        return False
+    marks[: colors * rows * columns] = False
+    for key in part:
+        c, i, j = (key >> 2 * BITS) - low_c, ((key >> BITS) & FIELD) - low_i, (key & FIELD) - low_j
+        marks[(c * rows + i) * columns + j] = True
+    return True
 
 
 @jit
 def sort_unique(keys, offsets):
-    """The keys of every row in ascending order, each once, and where rows then begin."""
+    """The keys of every row in ascending order, each once, and where rows then begin.
+
+    Keys lie close together, most of the time: then their places are marked in a table, and read in order.
+    """
     out, starts = np.empty(len(keys), np.int64), np.empty(len(offsets), np.int64)
+    longest = 0
+    for row in range(len(offsets) - 1):
+        longest = max(longest, offsets[row + 1] - offsets[row])
+    marks = np.empty(_DENSE * longest, np.bool_)
     count = starts[0] = 0
     for row in range(len(offsets) - 1):
         part = keys[offsets[row] : offsets[row + 1]]
@@ -20,6 +59,20 @@ def sort_unique(keys, offsets):
             if part[at] < part[at - 1]:
                 in_order = False
                 break
+        if not in_order and len(part) > 16:
+            box = _box(part)
+            if _marked(part, box, marks):
+                low_c, low_i, low_j, colors, rows, columns = box
+                at = 0
+                for c in range(low_c, low_c + colors):
+                    for i in range(low_i, low_i + rows):
+                        for j in range(low_j, low_j + columns):
+                            if marks[at]:
+                                out[count] = (c << 2 * BITS) | (i << BITS) | j
+                                count += 1
+                            at += 1
+                starts[row + 1] = count
+                continue
         ordered = part if in_order else np.sort(part)
         for at in range(len(ordered)):
             if at == 0 or ordered[at] != ordered[at - 1]:

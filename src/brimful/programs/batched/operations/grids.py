@@ -17,7 +17,7 @@ from ...vocabulary.bound import ELEMENTS
 from ..columns import COORDINATE_LIMIT, Column, Grids, Ints, Lists, Pairs, Values
 from ..convert import joined
 from ..kernels import Computed, batched
-from ..layout import layout, read, scaled
+from ..layout import above, beside, layout, read, scaled, walked
 from ..others import Others, Part
 from ..rows import offsets_of, owners, repeated
 from ..segments import any_of, minima
@@ -43,9 +43,15 @@ def _turned(
     """A grid with its cells elsewhere: `where` gives the source by row, column, height and width of the source."""
     if not isinstance(grids, Grids):
         return None
-    cells = layout(grids.width, grids.height) if swap else layout(grids.height, grids.width)
-    i, j = where(cells.i, cells.j, grids.height[cells.grid], grids.width[cells.grid])
-    return Computed(read(grids, cells, i, j))
+    height, width, zero, one = grids.height, grids.width, torch.zeros_like(grids.height), torch.ones_like(grids.height)
+
+    def place(i: Tensor, j: Tensor) -> Tensor:
+        i, j = where(i, j, height, width)
+        return i * width + j
+
+    first = place(zero, zero)
+    sides = (width, height) if swap else (height, width)
+    return Computed(walked(grids, *sides, first, place(one, zero) - first, place(zero, one) - first))
 
 
 @batched("rot90")
@@ -81,8 +87,7 @@ def cmirror(grid: Column) -> Computed | None:
 
 def _part(grids: Grids, top: Tensor, left: Tensor, height: Tensor, width: Tensor) -> Computed:
     """The part of every grid that begins at a cell and has a size; it lies within the grid."""
-    cells = layout(height, width)
-    return Computed(read(grids, cells, cells.i + top[cells.grid], cells.j + left[cells.grid]))
+    return Computed(walked(grids, height, width, top * grids.width + left, grids.width, torch.ones_like(grids.width)))
 
 
 def _zeros(grids: Grids) -> Tensor:
@@ -157,11 +162,7 @@ def hconcat(machine: Any, a: Column, b: Column) -> Computed | None:
         return None
     height, width = torch.minimum(a.height, b.height), a.width + b.width
     large = height * width > ELEMENTS
-    cells = layout(torch.where(large, 0, height), width)
-    left = cells.j < a.width[cells.grid]
-    first = read(a, cells, cells.i, cells.j).cells
-    second = read(b, cells, cells.i, cells.j - a.width[cells.grid]).cells
-    column = Grids(torch.where(left, first, second), cells.offsets, cells.height, cells.width)
+    column = beside(a, b, torch.where(large, 0, height), width)
     return Computed(column, failures((large, Category.SIZE)), reserved=height * width)
 
 
@@ -182,11 +183,7 @@ def vconcat(machine: Any, a: Column, b: Column) -> Computed | None:
         return _uneven(a, b)
     uneven = (a.width != b.width) & (a.height > 0) & (b.height > 0)
     large = a.height + b.height > ELEMENTS
-    cells = layout(torch.where(uneven | large, 0, a.height + b.height), torch.maximum(a.width, b.width))
-    above = cells.i < a.height[cells.grid]
-    first = read(a, cells, cells.i, cells.j).cells
-    second = read(b, cells, cells.i - a.height[cells.grid], cells.j).cells
-    column = Grids(torch.where(above, first, second), cells.offsets, cells.height, cells.width)
+    column = above(a, b, torch.where(uneven | large, 0, a.height + b.height), torch.maximum(a.width, b.width))
     rows = (uneven & ~large).nonzero()[:, 0]
     below = _uneven(a.take(rows), b.take(rows))
     assert below is not None
@@ -373,6 +370,6 @@ def downscale(machine: Any, grid: Column, factor: Column) -> Computed | None:
         return None
     zero = factor.values == 0
     step = torch.where(zero, 1, factor.values.clamp(-COORDINATE_LIMIT, COORDINATE_LIMIT)).abs()
-    cells = layout((grid.height + step - 1) // step, (grid.width + step - 1) // step)
-    column = read(grid, cells, cells.i * step[cells.grid], cells.j * step[cells.grid])
+    height, width = (grid.height + step - 1) // step, (grid.width + step - 1) // step
+    column = walked(grid, height, width, torch.zeros_like(step), step * grid.width, step)
     return Computed(column, failures((grid.height == 0, Category.INDEX), (zero, Category.ZERO_DIVISION)))

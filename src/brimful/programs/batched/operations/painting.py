@@ -25,7 +25,9 @@ from ..columns import (
     column_of,
     row_of,
 )
+from ..compiled import call, usable
 from ..kernels import Computed, batched
+from ..loops import patches as loops
 from ..rows import owners
 from .grids import colors, failures, flagged
 from .patches import as_patch
@@ -58,14 +60,28 @@ def _reserved(grid: Grids, column: Column, patch: Patches) -> Tensor:
     return grid.offsets.diff() * (1 + again.to(torch.int64))
 
 
+def filled(grid: Grids, patch: Patches, value: Tensor) -> Tensor:
+    """The cells of grids, with a value at the locations of patches."""
+    if usable(grid.cells):
+        parts = (grid.cells, grid.offsets, grid.height, grid.width, patch.keys, patch.offsets, value)
+        return call(loops.filled, *(part.contiguous() for part in parts))
+    return filled_plain(grid, patch, value)
+
+
+def filled_plain(grid: Grids, patch: Patches, value: Tensor) -> Tensor:
+    """The twin of `loops.filled`."""
+    at = targets(grid, patch.keys, patch.offsets)
+    cells = grid.cells.clone()
+    cells[at.cell] = value[at.row]
+    return cells
+
+
 @batched("fill")
 def fill(machine: Any, grid: Column, value: Column, patch: Column) -> Computed | None:
     large, where = colors(value), as_patch(patch)
     if large is None or where is None or not (isinstance(grid, Grids) and isinstance(value, Ints)):
         return None
-    at = targets(grid, where.keys, where.offsets)
-    cells = grid.cells.clone()
-    cells[at.cell] = value.values[at.row]
+    cells = filled(grid, where, value.values)
     reserved = _reserved(grid, patch, where)
     failed = failures((grid.height == 0, Category.INDEX), (reserved > ELEMENTS, Category.SIZE))
     return Computed(_with(grid, cells), failed, flagged(large & (where.sizes > 0)), reserved)
@@ -113,6 +129,14 @@ def paintable(column: Column) -> Painted | None:
 
 def painted(grid: Grids, obj: Painted) -> Grids:
     """Grids with cells on them. Of several at one location, the last one is on top."""
+    if usable(grid.cells):
+        parts = (grid.cells, grid.offsets, grid.height, grid.width, obj.keys, obj.offsets)
+        return _with(grid, call(loops.painted, *(part.contiguous() for part in parts)))
+    return painted_plain(grid, obj)
+
+
+def painted_plain(grid: Grids, obj: Painted) -> Grids:
+    """The twin of `loops.painted`."""
     at = targets(grid, obj.keys, obj.offsets)
     cells = grid.cells.clone()
     _put(cells, at.cell, color_of(obj.keys[at.kept]), last=True)
@@ -167,11 +191,7 @@ def underpaint(machine: Any, grid: Column, obj: Column) -> Computed | None:
 
 def covered(grid: Grids, patch: Patches) -> Grids:
     """Grids with background at the locations of patches."""
-    background = extreme_color(grid.cells, grid.offsets, True)
-    at = targets(grid, patch.keys, patch.offsets)
-    cells = grid.cells.clone()
-    cells[at.cell] = background[at.row]
-    return _with(grid, cells)
+    return _with(grid, filled(grid, patch, extreme_color(grid.cells, grid.offsets, True)))
 
 
 @batched("cover")

@@ -26,7 +26,9 @@ from ..columns import (
     key_of,
     row_of,
 )
+from ..compiled import call, usable
 from ..kernels import Computed, batched
+from ..loops import patches as loops
 from ..others import Others, Part
 from ..rows import offsets_of, owners
 from ..segments import maxima, minima, sort_unique, totals
@@ -78,6 +80,13 @@ class Extent(NamedTuple):
 
 def extent(patch: Patches) -> Extent:
     """The bounding box of every patch."""
+    if usable(patch.keys):
+        return Extent(*call(loops.extents, patch.keys, patch.offsets), patch.sizes == 0)
+    return extent_plain(patch)
+
+
+def extent_plain(patch: Patches) -> Extent:
+    """The twin of `loops.extents`."""
     i, j = row_of(patch.keys), column_of(patch.keys)
     rows = (minima(i, patch.offsets, 0), maxima(i, patch.offsets, 0))
     columns = (minima(j, patch.offsets, 0), maxima(j, patch.offsets, 0))
@@ -102,8 +111,17 @@ def shifted(patch: Patches, di: Tensor, dj: Tensor) -> tuple[Patches, Tensor]:
     """Patches moved by a vector, and the rows for which that goes too far."""
     large = (di.abs() >= COORDINATE_LIMIT) | (dj.abs() >= COORDINATE_LIMIT)
     by = (torch.where(large, 0, di) << BITS) + torch.where(large, 0, dj)
-    moved = Patches(patch.keys + by[owners(patch.offsets)], patch.offsets, patch.kind)
-    return moved, large | far(moved)
+    if usable(patch.keys):
+        keys, away = call(loops.moved, patch.keys, patch.offsets, by)
+    else:
+        keys, away = moved_plain(patch.keys, patch.offsets, by)
+    return Patches(keys, patch.offsets, patch.kind), large | away
+
+
+def moved_plain(keys: Tensor, offsets: Tensor, by: Tensor) -> tuple[Tensor, Tensor]:
+    """The twin of `loops.moved`."""
+    moved = keys + by[owners(offsets)]
+    return moved, far(Patches(moved, offsets, PatchKind.INDICES))
 
 
 @batched("toindices")

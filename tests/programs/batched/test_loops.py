@@ -1,0 +1,88 @@
+"""Compiled loops over grids and patches beside their plain twins, on the same columns."""
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from brimful.programs.batched import layout, segments
+from brimful.programs.batched.columns import Grids, Patches
+from brimful.programs.batched.convert import build
+from brimful.programs.batched.operations import painting, patches
+from brimful.programs.batched.rows import offsets_of
+from tests.programs.batched.helpers import DEVICE, GRIDS, INDICES, NEAR_INDICES, NEAR_OBJECTS, OBJECTS, same
+
+STEPS = st.sampled_from([-131072, -3, 0, 1, 40, 131071])
+
+
+def grids(values) -> Grids:
+    column = build(values, "grid", DEVICE)
+    assert isinstance(column, Grids)
+    return column
+
+
+def patches_of(values, form) -> Patches:
+    column = build(values, form, DEVICE)
+    assert isinstance(column, Patches)
+    return column
+
+
+def in_plain_torch(module, function, *args):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "usable", lambda tensor: False)
+        return function(*args)
+
+
+@given(st.lists(st.tuples(st.one_of(OBJECTS, NEAR_OBJECTS), STEPS, STEPS), min_size=1, max_size=6))
+def test_boxes_and_moves(rows):
+    column = patches_of([patch for patch, _, _ in rows], "object")
+    assert all(map(torch.equal, patches.extent(column), patches.extent_plain(column)))
+    di, dj = (torch.tensor([row[at] for row in rows]) for at in (1, 2))
+    moved, far = patches.shifted(column, di, dj)
+    plain, plain_far = in_plain_torch(patches, patches.shifted, column, di, dj)
+    assert torch.equal(far, plain_far)
+    assert torch.equal(moved.keys, plain.keys)
+
+
+@given(st.lists(st.tuples(GRIDS, st.one_of(INDICES, NEAR_INDICES), NEAR_OBJECTS), min_size=1, max_size=6))
+def test_cells_that_change(rows):
+    grid, where = grids([row[0] for row in rows]), patches_of([row[1] for row in rows], "indices")
+    value = torch.arange(len(rows)) + 20
+    assert torch.equal(painting.filled(grid, where, value), painting.filled_plain(grid, where, value))
+    offered = painting.paintable(patches_of([row[2] for row in rows], "object"))
+    assert offered is not None
+    same(painting.painted(grid, offered), painting.painted_plain(grid, offered))
+
+
+@given(st.lists(st.tuples(st.one_of(GRIDS, st.just(())), GRIDS), min_size=1, max_size=6))
+def test_grids_side_by_side_and_one_above_the_other(rows):
+    a, b = (grids([row[at] for row in rows]) for at in (0, 1))
+    given_grids = (a, b, torch.minimum(a.height, b.height), a.width + b.width)
+    same(layout.beside(*given_grids), in_plain_torch(layout, layout.beside, *given_grids))
+    even = (a.width == b.width) | (a.height == 0)
+    given_grids = (a, b, torch.where(even, a.height + b.height, 0), torch.maximum(a.width, b.width))
+    same(layout.above(*given_grids), in_plain_torch(layout, layout.above, *given_grids))
+
+
+@given(st.lists(st.one_of(GRIDS, st.just(())), min_size=1, max_size=6), st.booleans(), st.booleans())
+def test_grids_walked_from_any_corner(values, down, across):
+    grid = grids(values)
+    first = torch.where(torch.tensor(down), 0, (grid.height - 1) * grid.width)
+    first = (first + torch.where(torch.tensor(across), 0, grid.width - 1)).clamp(min=0)
+    steps = grid.width * (1 if down else -1), torch.full_like(grid.width, 1 if across else -1)
+    walk = (grid, grid.height, grid.width, first, *steps)
+    walked = layout.walked(*walk)
+    same(walked, in_plain_torch(layout, layout.walked, *walk))
+    expected = [tuple(row[:: 1 if across else -1] for row in value[:: 1 if down else -1]) for value in values]
+    same(walked, grids(expected))
+
+
+def test_keys_that_lie_close_together_and_far_apart_are_sorted_alike():
+    generator = torch.Generator().manual_seed(0)
+    for spread in (3, 40, 1 << 20, 1 << 45):
+        sizes = torch.tensor([0, 1, 17, 400, 30, 5000])
+        keys = torch.randint(-spread, spread, (int(sizes.sum()),), generator=generator)
+        keys = torch.where(torch.rand(len(keys), generator=generator) < 0.5, keys, keys % 97)
+        given_keys = keys, offsets_of(sizes)
+        for one, other in zip(segments.sort_unique(*given_keys), segments.sort_unique_plain(*given_keys), strict=True):
+            assert torch.equal(one, other)
