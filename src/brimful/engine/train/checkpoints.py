@@ -113,7 +113,12 @@ class CheckpointDir:
             tensors = safetensors.torch.load_file(folder / _TENSORS)
         except (OSError, SafetensorError) as error:
             raise CorruptError(f"{folder / _TENSORS} cannot be read: {error}") from error
-        return Checkpoint(tensors, body["metadata"] | {"best": body["best"]})
+        try:
+            checkpoint = Checkpoint(tensors, body["metadata"] | {"best": body["best"]})
+            TrainState.from_json(checkpoint.metadata["state"], tensors["curve"])
+        except (TypeError, KeyError, ValueError) as error:
+            raise CorruptError(f"{folder / _STATE} holds no state of a run: {error!r}") from error
+        return checkpoint
 
     def _write(self, number: int, checkpoint: Checkpoint, best: int | None) -> None:
         final = self._folder / f"{number:07d}"
