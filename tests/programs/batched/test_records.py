@@ -1,18 +1,16 @@
 """Values of all samples as bytes, as they are encoded one by one."""
 
-import random
-
 import numpy as np
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from brimful.programs.batched import records
 from brimful.programs.batched.columns import Grids
 from brimful.programs.batched.convert import encode as columns_of
 from brimful.programs.batched.flags import Step
 from brimful.programs.batched.loops import records as loops
 from brimful.programs.batched.records import value_bytes
+from brimful.programs.execution.encoded import Encoded
 from brimful.programs.execution.encoding import decode, encode
 
 from .helpers import GRIDS, _step
@@ -31,7 +29,10 @@ VALUES = st.one_of(
 def compare(values, failed):
     step = _step(values)
     step = Step(step.column, torch.tensor(failed, dtype=torch.int8) if any(failed) else None, step.boxed)
-    flat, offsets = value_bytes(step, len(values))
+    written = value_bytes(step, len(values))
+    offsets = np.cumsum([0, *written.lengths])
+    flat = np.empty(offsets[-1], np.uint8)
+    written.write(flat, offsets[:-1])
     for row, value in enumerate(values):
         data = flat[offsets[row] : offsets[row + 1]].tobytes()
         assert data == (b"" if failed[row] else encode(value))
@@ -57,26 +58,22 @@ def test_columns_of_numbers():
 
 
 @given(st.lists(st.tuples(st.one_of(GRIDS, st.sampled_from([WIDE, ((300, 1),), ()])), st.booleans()), min_size=1))
-def test_the_bytes_of_grids_have_a_plain_twin(rows):
-    column, wanted = _step([grid for grid, _ in rows]).column, torch.tensor([wanted for _, wanted in rows])
+def test_loops_are_the_same_when_python_runs_them(rows):
+    column, wanted = _step([grid for grid, _ in rows]).column, np.array([wanted for _, wanted in rows])
     assert isinstance(column, Grids)
-    compiled, plain = records.grids_as_bytes(column, wanted), records.grids_as_bytes_plain(column, wanted)
-    assert all(map(np.array_equal, compiled, plain))
+    parts = [part.numpy() for part in (column.cells, column.offsets, column.height, column.width)]
+    lengths = loops.grid_lengths(*parts, wanted)
+    assert np.array_equal(lengths, loops.grid_lengths.py_func(*parts, wanted))
+    at = np.where(wanted, np.cumsum([0, *lengths])[:-1], -1)
+    written = [np.zeros(lengths.sum(), np.uint8) for _ in range(2)]
+    loops.write_grids(*parts, lengths, written[0], at)
+    loops.write_grids.py_func(*parts, lengths, written[1], at)
+    assert np.array_equal(*written)
 
 
-@given(st.integers(0, 2**32))
-def test_parts_of_samples_are_joined_by_a_plain_twin_too(seed):
-    rng = random.Random(seed)
-    programs, samples, nodes = rng.randint(1, 3), rng.randint(1, 4), rng.randint(1, 3)
-    count = rng.randint(1, 9)
-    fixed = [rng.randbytes(rng.randint(0, 3)) for _ in range(count)]
-    program = np.array([rng.randint(-1 - programs, programs - 1) for _ in range(count)])
-    node = np.array([rng.randint(-1, nodes - 1) for _ in range(count)])
-    lengths = np.array([rng.randint(0, 4) for _ in range(nodes * samples)])
-    bounds = np.concatenate([[0], np.cumsum(lengths)])
-    starts = np.stack([bounds[at * samples : (at + 1) * samples + 1] for at in range(nodes)])
-    ended = np.array([[rng.random() < 0.5 for _ in range(samples)] for _ in range(programs)])
-    values = np.frombuffer(rng.randbytes(int(bounds[-1])), np.uint8)
-    fixed_starts = np.concatenate([[0], np.cumsum(list(map(len, fixed)))])
-    given_parts = (np.frombuffer(b"".join(fixed), np.uint8), fixed_starts, program, node, ended, values, starts)
-    assert all(map(np.array_equal, loops.joined(*given_parts), records.joined_plain(*given_parts)))
+def test_results_of_many_samples():
+    some, more = Encoded.of([b"ab", b"", b"c"]), Encoded.of([b"d"])
+    whole = Encoded.joined([some, more])
+    assert list(whole) == [b"ab", b"", b"c", b"d"]
+    assert (len(whole), whole[3]) == (4, b"d")
+    assert list(Encoded.of([])) == []

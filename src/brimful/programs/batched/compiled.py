@@ -50,3 +50,8 @@ def call(loop: Callable[..., Any], *args: Any) -> Any:
     """A compiled loop over tensors; what it returns as tensors."""
     result = loop(*(arg.numpy() if isinstance(arg, Tensor) else arg for arg in args))
     return tuple(map(torch.from_numpy, result)) if isinstance(result, tuple) else torch.from_numpy(result)
+
+
+def on_host(loop: Callable[..., Any]) -> Callable[..., Any]:
+    """A loop over NumPy arrays, as Python runs it where nothing can be compiled."""
+    return loop if compiles() else getattr(loop, "py_func", loop)

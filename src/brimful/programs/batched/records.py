@@ -1,26 +1,25 @@
 """The results of a batch as bytes, as `encode` writes them one by one: all grids of all samples at once.
 
-What a program returns for a sample is a few fixed bytes with values between them. The bytes of every value are laid out
-in one array per node; then each sample's are copied together.
+What a program returns for a sample is a few fixed bytes with values between them. How long every value is decides where
+each is written: once, into the one array of all samples.
 """
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from torch import Tensor
 
+from ..execution.encoded import Encoded
 from ..execution.encoding import encode, tuple_header
 from ..language.graph import GraphProgram
 from .columns import Grids, Ints, Pairs, Values
-from .compiled import call, compiles, usable
+from .compiled import on_host
 from .flags import Step
 from .loops import records as loops
-from .rows import offsets_of, taken
+from .rows import taken
 from .segments import any_of
 
 Bytes = tuple[np.ndarray, np.ndarray]
@@ -30,8 +29,37 @@ Places = tuple[Sequence[int], int]
 """The numbers of some programs, and how many there are of all."""
 
 
-def value_bytes(step: Step, samples: int) -> Bytes:
-    """A step's values as bytes; nothing for samples that have none."""
+class HostGrids(NamedTuple):
+    """Grids of which some are written, in host memory: those that have a length."""
+
+    cells: np.ndarray
+    offsets: np.ndarray
+    height: np.ndarray
+    width: np.ndarray
+    lengths: np.ndarray
+
+
+class ValueBytes(NamedTuple):
+    """The values of a step for all samples: encoded already, or grids that are yet to be written."""
+
+    flat: np.ndarray
+    offsets: np.ndarray
+    grids: HostGrids | None = None
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """(N,) the bytes of every sample's value."""
+        return np.diff(self.offsets) + (0 if self.grids is None else self.grids.lengths)
+
+    def write(self, out: np.ndarray, at: np.ndarray) -> None:
+        """Writes every sample's value where `at` says, but for those for which it is negative."""
+        on_host(loops.write_rows)(self.flat, self.offsets, out, at)
+        if self.grids is not None:
+            on_host(loops.write_grids)(*self.grids, out, at)
+
+
+def value_bytes(step: Step, samples: int) -> ValueBytes:
+    """A step's values; nothing for samples that have none."""
     dead = np.zeros(samples, bool) if step.failed is None else step.failed.numpy(force=True) != 0
     apart = dict.fromkeys(step.boxed, b"")
     apart |= {row: encode(value) for row, value in zip(apart, step.decode(list(apart)), strict=True) if not dead[row]}
@@ -40,7 +68,7 @@ def value_bytes(step: Step, samples: int) -> Bytes:
         return _grid_bytes(column, step, dead, apart)
     rows = np.flatnonzero(~dead)
     if isinstance(column, Ints | Pairs) and len(rows):
-        return _of_few(column, rows, samples, apart)
+        return ValueBytes(*_of_few(column, rows, samples, apart))
     bytes_of: dict[int, bytes] = {}  # by identity: constants are one value for all samples
     for row, value in _decoded(step, [row for row in rows.tolist() if row not in apart]):
         if not isinstance(column, Values):
@@ -49,8 +77,11 @@ def value_bytes(step: Step, samples: int) -> Bytes:
         if id(value) not in bytes_of:
             bytes_of[id(value)] = encode(value)
         apart[row] = bytes_of[id(value)]
-    empty = np.zeros(0, np.uint8), np.zeros(samples + 1, np.int64)
-    return _placed(*empty, apart)
+    return ValueBytes(*_placed(*_nothing(samples), apart))
+
+
+def _nothing(samples: int) -> Bytes:
+    return np.zeros(0, np.uint8), np.zeros(samples + 1, np.int64)
 
 
 def _decoded(step: Step, rows: list[int]) -> list[tuple[int, Any]]:
@@ -91,68 +122,30 @@ def _placed(flat: np.ndarray, offsets: np.ndarray, apart: dict[int, bytes]) -> B
     return out, new
 
 
-def _grid_bytes(column: Grids, step: Step, dead: np.ndarray, apart: dict[int, bytes]) -> Bytes:
-    """Grids with cells of one byte all at once; others one by one."""
+def _grid_bytes(column: Grids, step: Step, dead: np.ndarray, apart: dict[int, bytes]) -> ValueBytes:
+    """Grids with cells of one byte as they are; others one by one."""
     wanted = ~dead
     wanted[list(apart)] = False
-    flat, offsets = grids_as_bytes(column, torch.from_numpy(wanted))
-    others = np.flatnonzero(wanted & (np.diff(offsets) == 0)).tolist()
-    return _placed(flat, offsets, apart | {row: encode(value) for row, value in _decoded(step, others)})
+    grids = host_grids(column, wanted)
+    others = np.flatnonzero(wanted & (grids.lengths == 0)).tolist()
+    apart = apart | {row: encode(value) for row, value in _decoded(step, others)}
+    return ValueBytes(*_placed(*_nothing(len(dead)), apart), grids)
 
 
-def grids_as_bytes(column: Grids, wanted: Tensor) -> Bytes:
-    """The bytes of the grids that are wanted; none for those that are not of cells of one byte."""
-    if not usable(column.cells):
-        return grids_as_bytes_plain(column, wanted)
-    parts = (column.cells, column.offsets, column.height, column.width)
-    starts = offsets_of(call(loops.grid_lengths, *parts, wanted))
-    return call(loops.grid_bytes, *parts, starts).numpy(), starts.numpy()
-
-
-def grids_as_bytes_plain(column: Grids, wanted: Tensor) -> Bytes:
-    """The twin, where nothing can be compiled or the grids are on a GPU."""
-    odd = any_of((column.cells >> 8) != 0, column.offsets) | (column.height == 0) | (column.width == 0)
-    plain = wanted.numpy() & ~odd.numpy(force=True)
-    cells = column.cells.to(torch.uint8).numpy(force=True)
-    starts, height, width = (part.numpy(force=True) for part in (column.offsets, column.height, column.width))
-    header = 1 + _number_length(height) + _number_length(width)
-    offsets = np.concatenate([[0], np.cumsum(np.where(plain, header + height * width, 0))])
-    flat = np.empty(int(offsets[-1]), np.uint8)
-    at = offsets[:-1][plain]
-    flat[at] = _GRID
-    at = at + 1
-    for side in (height[plain], width[plain]):
-        at = _write_numbers(flat, at, side)
-    inside = np.repeat(plain, np.diff(starts))
-    shift = np.repeat((offsets[:-1] + header - starts[:-1])[plain], np.diff(starts)[plain])
-    flat[np.flatnonzero(inside) + shift] = cells[inside]
-    return flat, offsets
-
-
-_GRID = ord("G")
-
-
-def _number_length(numbers: np.ndarray) -> np.ndarray:
-    """The bytes of whole numbers of seven bits per byte."""
-    return 1 + np.sum([numbers >= 1 << 7 * more for more in range(1, 5)], axis=0)
-
-
-def _write_numbers(flat: np.ndarray, at: np.ndarray, numbers: np.ndarray) -> np.ndarray:
-    """Writes numbers, the lowest seven bits first, and says where each ends."""
-    rest, open_ = numbers.copy(), np.ones(len(numbers), bool)
-    at = at.copy()
-    while open_.any():
-        more = rest >= 128
-        flat[at[open_]] = (rest & 127 | np.where(more, 128, 0))[open_]
-        at[open_] += 1
-        rest >>= 7
-        open_ &= more
-    return at
+def host_grids(column: Grids, wanted: np.ndarray) -> HostGrids:
+    """Grids in host memory, and how long the bytes of those are that are wanted; 0 for one that is not of cells of one
+    byte. From a GPU one byte per cell is copied."""
+    cells = column.cells
+    if cells.device.type != "cpu":
+        wanted = wanted & ~any_of((cells >> 8) != 0, column.offsets).numpy(force=True)
+        cells = cells.to(torch.uint8)
+    parts = [part.numpy(force=True) for part in (cells, column.offsets, column.height, column.width)]
+    return HostGrids(*parts, on_host(loops.grid_lengths)(*parts, wanted))
 
 
 def record_bytes(
-    programs: tuple[GraphProgram, ...], values: dict[int, Bytes], ended: np.ndarray, places: Places | None = None
-) -> list[bytes]:
+    programs: tuple[GraphProgram, ...], values: dict[int, ValueBytes], ended: np.ndarray, places: Places | None = None
+) -> Encoded:
     """What all programs return, for every sample.
 
     Args:
@@ -160,77 +153,48 @@ def record_bytes(
         ended: (programs, samples): which programs ended, and return None.
         places: where they are among more programs, the others of which return None.
     """
-    used = list(values)
-    place = {node: number for number, node in enumerate(used)}
-    flats = [values[node][0] for node in used]
-    bases = np.concatenate([[0], np.cumsum([len(flat) for flat in flats])])
-    everything = np.concatenate(flats) if flats else np.zeros(0, np.uint8)
-    none = np.zeros((0, ended.shape[1] + 1), np.int64)
-    offsets = np.stack([values[node][1] + base for node, base in zip(used, bases[:-1], strict=True)]) if used else none
+    samples = ended.shape[1]
+    lengths_of = {node: of.lengths for node, of in values.items()}
+    parts: list[tuple[bytes | int, np.ndarray]] = []  # what is written, and its length for every sample
     numbers, total = (range(len(programs)), len(programs)) if places is None else places
-    parts: list[tuple[int, bytes | int]] = [(_ALWAYS, tuple_header(total))]
     at = {number: position for position, number in enumerate(numbers)}
+    everywhere = np.ones(samples, bool)
+    for part, there in _parts(programs, ended, everywhere, at, total):
+        length = lengths_of[part] if isinstance(part, int) else len(part)
+        parts.append((part, np.where(there, length, 0)))
+    ends = np.cumsum(np.stack([length for _, length in parts]), axis=0)
+    offsets = np.concatenate([[0], np.cumsum(ends[-1])])
+    flat = np.empty(int(offsets[-1]), np.uint8)
+    for (part, length), end in zip(parts, ends, strict=True):
+        where = np.where(length > 0, offsets[:-1] + end - length, -1)
+        if isinstance(part, int):
+            values[part].write(flat, where)
+        else:
+            on_host(loops.write_everywhere)(np.frombuffer(part, np.uint8), flat, where)
+    return Encoded(flat, offsets)
+
+
+def _parts(
+    programs: tuple[GraphProgram, ...], ended: np.ndarray, everywhere: np.ndarray, at: dict[int, int], total: int
+) -> Iterator[tuple[bytes | int, np.ndarray]]:
+    """What is written, bytes or the value of a node, in order; and for which samples."""
+    yield tuple_header(total), everywhere
     for number in range(total):
         if number not in at:
-            parts.append((_ALWAYS, b"N"))
+            yield b"N", everywhere
             continue
-        parts += [(at[number], part) for part in _template(programs[at[number]], place)]
-        parts.append((_ENDED - at[number], b"N"))
-    fixed = [part if isinstance(part, bytes) else b"" for _, part in parts]
-    flat, starts = _joined(
-        np.frombuffer(b"".join(fixed), np.uint8),
-        np.concatenate([[0], np.cumsum([len(part) for part in fixed])]),
-        np.array([program for program, _ in parts]),
-        np.array([-1 if isinstance(part, bytes) else part for _, part in parts]),
-        ended,
-        everything,
-        offsets,
-    )
-    return [flat[start:stop].tobytes() for start, stop in itertools.pairwise(starts.tolist())]
+        for part in _template(programs[at[number]]):
+            yield part, ~ended[at[number]]
+        yield b"N", ended[at[number]]
 
 
-_ALWAYS = -1
-"""The program of a part that every sample has."""
-
-_ENDED = -2
-"""The program of a part that samples have for which the first program ended; one less for the second, and so on."""
-
-
-def _joined(*parts: np.ndarray) -> Bytes:
-    """The parts of every sample, one after the other, and where samples begin; see `loops.records.joined`."""
-    flat, starts = (loops.joined if compiles() else joined_plain)(*parts)
-    return flat, starts
-
-
-def joined_plain(
-    fixed: np.ndarray,
-    fixed_starts: np.ndarray,
-    program: np.ndarray,
-    node: np.ndarray,
-    ended: np.ndarray,
-    values: np.ndarray,
-    starts: np.ndarray,
-) -> Bytes:
-    """The twin of `loops.joined`."""
-    pieces, lengths = list[bytes](), [0]
-    for sample in range(ended.shape[1]):
-        begun = len(pieces)
-        for part, (of, at) in enumerate(zip(program.tolist(), node.tolist(), strict=True)):
-            if ended[of, sample] if of >= 0 else of < _ALWAYS and not ended[_ENDED - of, sample]:
-                continue
-            source, of_source, row = (fixed, fixed_starts, part) if at < 0 else (values, starts[at], sample)
-            pieces.append(source[of_source[row] : of_source[row + 1]].tobytes())
-        lengths.append(sum(map(len, pieces[begun:])))
-    return np.frombuffer(b"".join(pieces), np.uint8), np.cumsum(lengths)
-
-
-def _template(program: GraphProgram, place: dict[int, int]) -> list[bytes | int]:
-    """The fixed bytes of what a program returns, and between them the places of nodes."""
+def _template(program: GraphProgram) -> list[bytes | int]:
+    """The fixed bytes of what a program returns, and between them nodes."""
     parts: list[bytes | int] = [tuple_header(2)]
     for records in (program.outputs, program.scores):
         parts.append(tuple_header(len(records)))
         for record in records:
-            parts += [tuple_header(len(record)), *(place[node] for node in record)]
+            parts += [tuple_header(len(record)), *record]
     joined: list[bytes | int] = []
     for part in parts:
         if joined and isinstance(part, bytes) and isinstance(joined[-1], bytes):

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ..execution.encoded import Encoded
 from ..execution.encoding import encode_returned
 from ..execution.failures import ProgramStatus
 from ..execution.sequential import Arguments
@@ -13,7 +14,7 @@ from .executor import Batched
 from .outcomes import equal_to, outcomes_of, target_step
 from .records import Places, record_bytes, value_bytes
 
-Results = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, list[bytes], list[str | None]]
+Results = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, Encoded, list[str | None]]
 """Outcome, failing step, category and equality by sample and candidate; bytes of what programs return; problems."""
 
 
@@ -32,9 +33,8 @@ def run_batch(
     step, equal = np.full((len(arguments), count), -1, np.int32), np.full((len(arguments), count), -1, np.int8)
     category = np.zeros((len(arguments), count), np.int8)
     nothing = encode_returned([None] * (len(graph.programs) if places is None else places[1]))
-    encoded = [nothing] * len(arguments)
     if not good:
-        return outcome, step, category, equal, encoded, problems
+        return outcome, step, category, equal, Encoded.of([nothing] * len(arguments)), problems
     chosen = [arguments[at] for at in good]
     evaluation = executor.evaluate(chosen)
     became = outcomes_of(graph, evaluation)
@@ -48,6 +48,8 @@ def run_batch(
             equal[good, column] = np.where(known, same, -1)
             column += 1
     values = {node: value_bytes(of, len(chosen)) for node, of in evaluation.steps.items()}
-    for at, data in zip(good, record_bytes(graph.programs, values, became.ended, places), strict=True):
-        encoded[at] = data
+    encoded = record_bytes(graph.programs, values, became.ended, places)
+    if len(good) < len(arguments):
+        given = iter(encoded)
+        encoded = Encoded.of([nothing if problem else next(given) for problem in problems])
     return outcome, step, category, equal, encoded, problems

@@ -14,6 +14,7 @@ import torch
 
 from ...data.ragged import Ragged
 from ...engine.map.batch import Batch
+from ..execution.encoded import Encoded
 from ..execution.encoding import encode_returned
 from ..execution.failures import ProgramStatus
 
@@ -36,7 +37,7 @@ class Rows:
     step: np.ndarray
     category: np.ndarray
     equal: np.ndarray
-    encoded: list[bytes]
+    encoded: Encoded
     problems: list[str | None]
 
     def __len__(self) -> int:
@@ -51,7 +52,7 @@ class Rows:
             np.full(shape, -1, np.int32),
             np.zeros(shape, np.int8),
             np.full(shape, -1, np.int8),
-            [encode_returned([None] * programs)] * len(problems),
+            Encoded.of([encode_returned([None] * programs)] * len(problems)),
             list(problems),
         )
 
@@ -60,7 +61,7 @@ class Rows:
         outcome, step, category, equal = (
             part[list(index)] for part in (self.outcome, self.step, self.category, self.equal)
         )
-        encoded, problems = [self.encoded[at] for at in index], [self.problems[at] for at in index]
+        encoded, problems = Encoded.of([self.encoded[at] for at in index]), [self.problems[at] for at in index]
         return Rows(outcome, step, category, equal, encoded, problems)
 
     @staticmethod
@@ -70,21 +71,19 @@ class Rows:
             return parts[0]
         names = ("outcome", "step", "category", "equal")
         outcome, step, category, equal = (np.concatenate([getattr(part, name) for part in parts]) for name in names)
-        encoded = [data for part in parts for data in part.encoded]
+        encoded = Encoded.joined([part.encoded for part in parts])
         problems = [problem for part in parts for problem in part.problems]
         return Rows(outcome, step, category, equal, encoded, problems)
 
     def batch(self) -> Batch:
         """The same as `map` takes it."""
-        lengths = torch.tensor([0, *map(len, self.encoded)]).cumsum(0)
-        flat = torch.frombuffer(bytearray(b"".join(self.encoded)), dtype=torch.uint8)
         return Batch(
             {
                 "outcome": torch.from_numpy(self.outcome),
                 "step": torch.from_numpy(self.step),
                 "category": torch.from_numpy(self.category),
                 "equal": torch.from_numpy(self.equal),
-                "values": Ragged(flat, lengths),
+                "values": Ragged(torch.from_numpy(self.encoded.flat), torch.from_numpy(self.encoded.offsets)),
             },
             status=torch.tensor([INVALID if problem else 0 for problem in self.problems]),
             message={at: problem for at, problem in enumerate(self.problems) if problem},

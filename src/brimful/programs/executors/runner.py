@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ import torch
 from ..batched.executor import Batched
 from ..batched.machine import Usage
 from ..batched.sample_batch import run_batch
+from ..execution.encoded import Encoded
 from ..execution.encoding import encode_returned
 from ..execution.failures import Category, ProgramStatus
 from ..execution.sequential import Arguments, Outcome, Sequential
@@ -57,7 +59,7 @@ class Runner:
             np.ascontiguousarray(outcomes_NK3[:, :, 1]),
             outcomes_NK3[:, :, 2].astype(np.int8),
             np.array([equal for _, equal, _ in rows], np.int8).reshape(len(rows), self.candidates),
-            [encoded for _, _, encoded in rows],
+            Encoded.of([encoded for _, _, encoded in rows]),
             list(problems),
         )
 
@@ -87,6 +89,7 @@ class Runner:
         if not self._pair_by_name:
             return Rows(*run_batch(self._batched_of(self._all, device), samples, list(problems)))
         rows = Rows.blank(problems, len(self.programs), self.candidates)
+        encoded = list(rows.encoded)
         groups: dict[tuple[int, ...], list[int]] = {}
         for at, sample in enumerate(samples):
             groups.setdefault(self._chosen(sample.task_id), []).append(at)
@@ -99,9 +102,9 @@ class Runner:
                 columns = [at for number in chosen for at in self._ranges[number]]
                 for name in ("outcome", "step", "category", "equal"):
                     getattr(rows, name)[np.ix_(where, columns)] = getattr(part, name)
-                for at, encoded in zip(where, part.encoded, strict=True):
-                    rows.encoded[at] = encoded
-        return rows
+                for at, data in zip(where, part.encoded, strict=True):
+                    encoded[at] = data
+        return replace(rows, encoded=Encoded.of(encoded))
 
     def _chosen(self, task: str) -> tuple[int, ...]:
         return programs_for(task, self.programs) if self._pair_by_name else self._all

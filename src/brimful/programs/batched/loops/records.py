@@ -1,4 +1,4 @@
-"""Results as bytes, compiled for the CPU. The plain twins are in `../records.py`."""
+"""Results as bytes, compiled for the CPU. Where nothing can be compiled, Python runs the same loops."""
 
 import numpy as np
 
@@ -8,7 +8,8 @@ _GRID = ord("G")
 
 
 @jit
-def _number_length(number):
+def number_length(number):
+    """The bytes of a whole number, of seven bits each."""
     length = 1
     while number >= 128:
         number >>= 7
@@ -17,7 +18,8 @@ def _number_length(number):
 
 
 @jit
-def _write_number(out, at, number):
+def write_number(out, at, number):
+    """Writes a whole number, its lowest seven bits first, and returns where it ends."""
     while number >= 128:
         out[at] = number & 127 | 128
         number >>= 7
@@ -33,67 +35,38 @@ def grid_lengths(cells, offsets, height, width, wanted):
     for row in range(len(height)):
         if not wanted[row] or height[row] == 0 or width[row] == 0:
             continue
-        joined = np.int64(0)
-        for at in range(offsets[row], offsets[row + 1]):
-            joined |= cells[at]
-        if 0 <= joined < 256:
-            lengths[row] = 1 + _number_length(height[row]) + _number_length(width[row]) + height[row] * width[row]
+        part = cells[offsets[row] : offsets[row + 1]]
+        if part.min() >= 0 and part.max() < 256:
+            lengths[row] = 1 + number_length(height[row]) + number_length(width[row]) + len(part)
     return lengths
 
 
 @jit
-def grid_bytes(cells, offsets, height, width, starts):
-    """The bytes of grids, which begin at `starts`; a grid of no bytes is left out."""
-    out = np.empty(starts[-1], np.uint8)
+def write_grids(cells, offsets, height, width, lengths, out, at):
+    """Writes grids, each where `at` says; not those of no length, nor those whose place is negative."""
     for row in range(len(height)):
-        at = starts[row]
-        if starts[row + 1] == at:
+        place = at[row]
+        if lengths[row] == 0 or place < 0:
             continue
-        out[at] = _GRID
-        at = _write_number(out, _write_number(out, at + 1, height[row]), width[row])
+        out[place] = _GRID
+        place = write_number(out, write_number(out, place + 1, height[row]), width[row])
         for cell in range(offsets[row], offsets[row + 1]):
-            out[at] = cells[cell]
-            at += 1
-    return out
+            out[place] = cells[cell]
+            place += 1
 
 
 @jit
-def joined(fixed, fixed_starts, program, node, ended, values, starts):
-    """The parts of every sample, one after the other, and where samples begin.
-
-    A part is of a program, and the bytes of a node's value, or fixed ones where its node is -1. Of a program that ended
-    nothing is written but the parts whose program is negative: -1 for all samples, and -2 - p where p ended.
-    """
-    samples = ended.shape[1]
-    offsets = np.zeros(samples + 1, np.int64)
-    for sample in range(samples):
-        total = 0
-        for part in range(len(program)):
-            if _left_out(program[part], ended, sample):
-                continue
-            if node[part] < 0:
-                total += fixed_starts[part + 1] - fixed_starts[part]
-            else:
-                total += starts[node[part], sample + 1] - starts[node[part], sample]
-        offsets[sample + 1] = offsets[sample] + total
-    out = np.empty(offsets[-1], np.uint8)
-    for sample in range(samples):
-        at = offsets[sample]
-        for part in range(len(program)):
-            if _left_out(program[part], ended, sample):
-                continue
-            if node[part] < 0:
-                begin, end = fixed_starts[part], fixed_starts[part + 1]
-                out[at : at + end - begin] = fixed[begin:end]
-            else:
-                begin, end = starts[node[part], sample], starts[node[part], sample + 1]
-                out[at : at + end - begin] = values[begin:end]
-            at += end - begin
-    return out, offsets
+def write_rows(flat, offsets, out, at):
+    """Writes the bytes of rows, each where `at` says; not those whose place is negative."""
+    for row in range(len(at)):
+        if at[row] >= 0:
+            length = offsets[row + 1] - offsets[row]
+            out[at[row] : at[row] + length] = flat[offsets[row] : offsets[row + 1]]
 
 
 @jit
-def _left_out(program, ended, sample):
-    if program >= 0:
-        return ended[program, sample]
-    return program < -1 and not ended[-2 - program, sample]
+def write_everywhere(data, out, at):
+    """Writes the same bytes wherever `at` says; not where it is negative."""
+    for place in at:
+        if place >= 0:
+            out[place : place + len(data)] = data
