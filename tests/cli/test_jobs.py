@@ -227,7 +227,7 @@ def test_the_server_of_this_machine_is_used_or_started(
 ):
     started: list[Path] = []
 
-    def start(folder: Path) -> address.Address:
+    def start(folder: Path, options: list[str]) -> address.Address:
         started.append(folder)
         address.publish(folder, url)
         there = address.published(folder)

@@ -10,7 +10,7 @@ from brimful.core.base.errors import MissingExtraError
 
 from ...helpers.paths import ROOT
 
-MODULES = {"scikit_learn": "sklearn", "pytest_xdist": "xdist"}
+MODULES = {"scikit_learn": "sklearn", "pytest_xdist": "xdist", "pyyaml": "yaml"}
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 
 

@@ -22,6 +22,7 @@ EXTRAS: dict[str, tuple[str, ...]] = {
         "pytest",
         "pytest_timeout",
         "xdist",
+        "yaml",
         "ruff",
         "schemathesis",
         "sklearn",

@@ -34,7 +34,7 @@ def ensure(state: Path | None = None, say: Callable[[str], None] = lambda line: 
     with _one_at_a_time(folder):
         if (address := published(folder)) is not None:
             return address.url
-        address = _start(folder)
+        address = _start(folder, [] if state is None else ["--state", str(folder)])
     say(
         f"started a server on this machine at {address.url} (process {address.pid}, log {folder / LOG}); it runs on "
         f"until it is stopped: kill {address.pid}"
@@ -42,8 +42,8 @@ def ensure(state: Path | None = None, say: Callable[[str], None] = lambda line: 
     return address.url
 
 
-def _start(folder: Path) -> Address:
-    command = [sys.executable, "-m", "brimful", "serve", "--port", "0", "--state", str(folder), "--log-json"]
+def _start(folder: Path, options: list[str]) -> Address:
+    command = [sys.executable, "-m", "brimful", "serve", "--port", "0", "--log-json", *options]
     with (folder / LOG).open("ab") as log:
         process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, close_fds=True
