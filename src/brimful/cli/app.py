@@ -82,7 +82,7 @@ def open_result(
 ) -> None:
     """The summary of a run that has finished, read from its folder alone."""
     from ..core.declare.open_run import open
-    from ..core.declare.result import format_summary
+    from ..core.declare.summary_text import format_summary
 
     emit(open(path).summary(), format_summary, json)
 

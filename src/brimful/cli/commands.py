@@ -12,7 +12,7 @@ import typer.main
 from ..core.base.errors import ConfigError
 from ..core.declare.config import FieldInfo, build, describe, flag
 from ..core.declare.registry import Command
-from ..core.declare.result import format_summary
+from ..core.declare.summary_text import format_summary
 from ..core.runs.context import RunContext
 from ..core.runs.events import Event, Events, Finished
 from ..core.runs.progress import sink_for

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..core.base.formatting import format_bytes, format_count, format_seconds, format_table
+from ..core.declare.summary_text import format_summary
 
 
 def explain_jobs(page: Mapping[str, Any]) -> str:
@@ -27,8 +28,6 @@ def explain_jobs(page: Mapping[str, Any]) -> str:
 
 
 def explain_job(job: Mapping[str, Any]) -> str:
-    from ..core.declare.result import format_summary
-
     lease = job["lease"] or {}
     rows = [
         ("job", job["id"]),

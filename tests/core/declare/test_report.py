@@ -9,7 +9,8 @@ import pytest
 
 from brimful.core.declare.pictures import figure_of
 from brimful.core.declare.report import Report, with_report
-from brimful.core.declare.result import Result, format_summary
+from brimful.core.declare.result import Result
+from brimful.core.declare.summary_text import format_summary
 from brimful.core.memory.cost import Cost
 from brimful.core.memory.plan import Candidate, choose
 

@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 from brimful import programs
 from brimful.cli.app import app
-from brimful.core.declare.result import format_summary
+from brimful.core.declare.summary_text import format_summary
 from brimful.programs.executors.operation_table import Form, form_of, operation_table
 from brimful.programs.language.operation import declared
 from brimful.programs.vocabulary.arc import ARC

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 
 from ..runs.files import storage_error, write_atomic
 from . import pictures
-from .result import format_summary
+from .summary_text import format_summary
 
 METRICS = "metrics.json"
 

@@ -12,10 +12,10 @@ import torch
 
 from ..base.errors import CorruptError
 from ..base.field_types import fits
-from ..base.formatting import format_bytes, format_count, format_seconds, format_table
 from ..memory import devices
 from ..memory.monitor import Peak
 from ..memory.plan import Plan
+from .summary_text import summary_rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -48,12 +48,13 @@ class Result:
         }
 
     def __repr__(self) -> str:
-        parts = ", ".join(f"{name}={text}" for name, text in _rows(self.summary()))
+        parts = ", ".join(f"{name}={text}" for name, text in summary_rows(self.summary()))
         return f"{type(self).__name__}({parts})"
 
     def _repr_html_(self) -> str:
         cells = (
-            f"<tr><th>{html.escape(name)}</th><td>{html.escape(text)}</td></tr>" for name, text in _rows(self.summary())
+            f"<tr><th>{html.escape(name)}</th><td>{html.escape(text)}</td></tr>"
+            for name, text in summary_rows(self.summary())
         )
         return f"<table><caption>{type(self).__name__}</caption>{''.join(cells)}</table>"
 
@@ -114,46 +115,3 @@ def measured(device: torch.device) -> Iterator[dict[str, Any]]:
         "predicted_peak_bytes": None,
         "observed_peak_bytes": peak.bytes,
     }
-
-
-def format_summary(summary: Mapping[str, Any]) -> str:
-    """A summary as a table for people; what is a list of rows with names comes after it, as a table of its own."""
-    text = format_table(_rows(summary))
-    for key, value in summary.items():
-        if _is_table(value):
-            rows = [[text for _, text in _rows(row, skip=False)] for row in value]
-            header = [name for name, _ in _rows(value[0], skip=False)]
-            text += f"\n\n{key.replace('_', ' ')}\n{format_table(rows, header=header)}"
-    return text
-
-
-def _is_table(value: Any) -> bool:
-    return isinstance(value, list) and bool(value) and all(isinstance(row, Mapping) for row in value)
-
-
-def _rows(summary: Mapping[str, Any], skip: bool = True) -> list[tuple[str, str]]:
-    """Names and values for people: bytes, seconds and shares, known by their keys' endings, in units.
-
-    Args:
-        skip: leave out what is empty, and tables.
-    """
-    rows = []
-    for key, value in summary.items():
-        if skip and (value is None or value == [] or _is_table(value)):
-            continue
-        if value is None:
-            rows.append((key, ""))
-        elif key.endswith("_bytes"):
-            rows.append((key.removesuffix("_bytes"), format_bytes(value)))
-        elif key.endswith("_share"):
-            rows.append((key.removesuffix("_share"), f"{value:.2%}"))
-        elif key.endswith("seconds"):
-            rows.append((key.removesuffix("_seconds"), format_seconds(value)))
-        else:
-            number = isinstance(value, int | float) and not isinstance(value, bool)
-            rows.append((key, format_count(value) if number else _text(value)))
-    return [(name.replace("_", " "), text) for name, text in rows]
-
-
-def _text(value: Any) -> str:
-    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
