@@ -276,25 +276,6 @@ def square(machine: Any, piece: Column) -> Computed | None:
     return None
 
 
-def _line(patch: Column, upright: bool) -> Computed | None:
-    both = sides(patch)
-    if both is None:
-        return None
-    long, thin = both if upright else both[::-1]
-    size = patch.sizes if isinstance(patch, Patches) else both[0]
-    return _flag((long == size) & (thin == 1))
-
-
-@batched("vline")
-def vline(machine: Any, patch: Column) -> Computed | None:
-    return _line(patch, True)
-
-
-@batched("hline")
-def hline(machine: Any, patch: Column) -> Computed | None:
-    return _line(patch, False)
-
-
 def centers(patch: Patches) -> tuple[Tensor, Tensor, Tensor]:
     """The center of every bounding box, and the rows that have none."""
     reach = extent(patch)

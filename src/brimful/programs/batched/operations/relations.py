@@ -1,4 +1,4 @@
-"""How two patches, or a patch and its grid, lie to each other."""
+"""How patches lie: to each other, to a grid, along a line."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..loops import distances as loops
 from ..rows import owners
 from ..segments import any_of, filtered, member, sort_unique
 from .grids import failures, flagged
-from .patches import _flag, as_patch, as_set, centers, extent, locations, shifted
+from .patches import _flag, as_patch, as_set, centers, extent, locations, shifted, sides
 
 _STEPS = 42
 _MOST_PAIRS = 1 << 22  # of locations of one row, above which the sequential form is quicker
@@ -145,3 +145,22 @@ def gravitate(machine: Any, source: Column, destination: Column) -> Computed | N
         moved = shifted(moving.take(index), (steps * i)[index], (steps * j)[index])[0]
         waiting[index] = distances(moved, fixed.take(index)) != 1
     return Computed(Pairs(steps * i, steps * j), failed, many)
+
+
+def _is_line(patch: Column, upright: bool) -> Computed | None:
+    both = sides(patch)
+    if both is None:
+        return None
+    long, thin = both if upright else both[::-1]
+    size = patch.sizes if isinstance(patch, Patches) else both[0]
+    return _flag((long == size) & (thin == 1))
+
+
+@batched("vline")
+def vline(machine: Any, patch: Column) -> Computed | None:
+    return _is_line(patch, True)
+
+
+@batched("hline")
+def hline(machine: Any, patch: Column) -> Computed | None:
+    return _is_line(patch, False)
