@@ -2,7 +2,8 @@
 
 libpq copies every message twice before the driver gives it out. Where the connection is not encrypted, and libpq has
 nothing to do with it between two statements, the messages of a COPY are read from its socket instead, without a copy:
-for chunks of 1 MB the client spends a third of the time. An encrypted connection is read through the driver.
+for chunks of 1 MB that takes 0.3 instead of 0.5 seconds of processor time per GB. An encrypted connection is read
+through the driver.
 """
 
 import os
@@ -10,8 +11,6 @@ import socket
 import struct
 from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
 
 from ...core.base.extras import require
 
@@ -34,7 +33,7 @@ class CopyConnection:
         self.connection = connection
         encrypted = connection.pgconn.ssl_in_use or connection.pgconn.used_gssapi
         self._direct = direct and not encrypted
-        self._memory = memoryview(np.empty(0, np.uint8))
+        self._memory = memoryview(bytearray())
 
     def close(self) -> None:
         self.connection.close()
@@ -81,7 +80,7 @@ class CopyConnection:
 
     def _receive(self, server: socket.socket, count: int) -> memoryview:
         if len(self._memory) < count:
-            self._memory = memoryview(np.empty(count, np.uint8))
+            self._memory = memoryview(bytearray(count))
         filled, wanted = 0, self._memory[:count]
         while filled < count:
             try:

@@ -20,7 +20,7 @@ from ..shuffle.order import Order
 from .row_pool import ChunkSize
 from .staged import Staged
 from .tier import Reading
-from .window_stream import WindowStream
+from .window_stream import SortedRows, WindowStream
 
 CHUNKS_AHEAD = 4
 """Chunks of a shard that are read before they are needed."""
@@ -59,8 +59,8 @@ class Window(Staged):
         with contextlib.ExitStack() as stack:
             readers = itertools.cycle([stack.enter_context(BackgroundThread()) for _ in range(self._readers)])
 
-            def submit(chunk: int) -> Future[Fields]:
-                return next(readers).submit(partial(self._source.read, chunk))
+            def submit(chunk: int, put: Callable[[Fields], SortedRows]) -> Future[SortedRows]:
+                return next(readers).submit(lambda: put(self._source.read(chunk)))
 
             for number, stream in streams.items():
                 stream.open(epoch, start * order.batch_size if order.bucket else int(low[number, 0]), submit)
@@ -117,10 +117,10 @@ def chunks(rows: Dataset, order: Order) -> ChunkedSource:
 
 
 def window_bytes(rows: Dataset, order: Order, ranks: int) -> tuple[int, int, int]:
-    """Bytes of host memory for the window of a rank, for the chunks that are read ahead of it, and for batches that are
-    put together to be sorted by length."""
+    """Bytes of host memory for the window of a rank, for the chunks that are read ahead of it and those that are being
+    read, and for batches that are put together to be sorted by length."""
     size = ChunkSize.of(rows.fields, order.chunk_rows)
     streams = [order.shard(number) for number in order.shards_of(0, ranks)]
     slots = sum(min(stream.chunks, 2 * stream.reach + 1) if order.shuffle else 1 for stream in streams)
     block = 2 * rows.batch_bytes(min(len(rows), order.bucket * order.batch_size)) if order.bucket else 0
-    return slots * size.nbytes, len(streams) * CHUNKS_AHEAD * size.nbytes, block
+    return slots * size.nbytes, (len(streams) * CHUNKS_AHEAD + _READERS) * size.nbytes, block
