@@ -32,12 +32,12 @@ if TYPE_CHECKING:
     from .core.memory.cost import Cost
     from .core.memory.devices import DeviceLike
     from .core.memory.plan import Plan
-    from .core.runs import events
+    from .core.runs import events, metric_sinks
     from .engine.fold import FusedTerm, fold, plan_fold
     from .engine.map import map, plan_map
     from .engine.map.batch import Batch, Status
     from .engine.map.result import MapResult
-    from .engine.train import plan_train, train
+    from .engine.train import find_lr, plan_train, train
     from .engine.train.optim import schedules
     from .engine.train.result import TrainResult
     from .engine.train.step.loss import Weighted
@@ -77,11 +77,13 @@ __all__ = [
     "__version__",
     "data",
     "events",
+    "find_lr",
     "fold",
     "gp",
     "gpcm",
     "locate",
     "map",
+    "metric_sinks",
     "open",
     "plan_fold",
     "plan_map",

@@ -29,6 +29,7 @@ class GPCMKeywords(TrainOptionKeywords, total=False):
     theta_scale: float
     model: str
     use_parallel: bool
+    bucket: int
     num_workers: int
     n_folds: int
     jobs: int | None

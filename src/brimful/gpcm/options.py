@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..core.declare.config import DeviceOptions, OutOptions, SeedOptions, TrainedModelOptions, option, options_of
-from ..engine.train.config import TrainOptions
+from ..engine.train.config import ScheduleLike, TrainOptions
 from .data.long_table import TableOptions
 from .evaluation.metrics import PREDICTIONS
 from .model.deep_gpcm import DeepGPCMConfig, ModelOptions
@@ -35,11 +35,14 @@ class TrainConfig(ModelOptions, TableOptions, TrainOptions, SeedOptions, DeviceO
     )
     lr: float = 5e-3
     weight_decay: float | None = 0.1
-    schedule: str = "cosine"
+    schedule: ScheduleLike = "cosine"
     warmup: float = 0.05
     grad_clip: float | None = 1.0
     ema_span: float = 0.2
     precision: str = "float32"  # less is no faster for a model this small
+    bucket: int = option(
+        8, help="batches over which students are sorted by length, so that less is padded; 0 for not at all", ge=0
+    )
     num_workers: int = option(0, help="threads that prepare batches which are not on the device", ge=0)
     n_folds: int = option(0, help="folds of cross-validation; 0 or 1 for a single split", ge=0)
     jobs: int | None = option(None, help="folds trained at the same time; by default as many as fit", ge=1)

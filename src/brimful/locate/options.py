@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..core.declare.config import DeviceOptions, OutOptions, SeedOptions, TrainedModelOptions, option, options_of
-from ..engine.train.config import TrainOptions
+from ..engine.train.config import ScheduleLike, TrainOptions
 from .model.networks import NetworkConfig
 from .physics.scenario import Scenario
 
@@ -70,7 +70,7 @@ class TrainConfig(DatasetOptions, NetworkConfig, TrainOptions, SeedOptions, Devi
     lr: float = option(1e-3, help="learning rate", gt=0, aliases=("learning_rate",))
     weight_decay: float | None = 1e-4
     grad_clip: float | None = option(1.0, help="largest norm of the gradient", gt=0, aliases=("clip", "max_grad_norm"))
-    schedule: str = option(
+    schedule: ScheduleLike = option(
         "cosine",
         help="schedule of the learning rate",
         choices=("constant", "cosine", "one_cycle", "plateau"),

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..core.declare.config import DeviceOptions, OutOptions, SeedOptions, TrainedModelOptions, option
-from ..engine.train.config import TrainOptions
+from ..engine.train.config import ScheduleLike, TrainOptions
 
 FACTORS = ("triangle", "lowrank")
 STRATEGIES = ("auto", "single", "single_gpu", "chunked", "gradient_accumulation", "model_parallel")
@@ -59,7 +59,7 @@ class ScoreTrainOptions(TrainOptions):
     batch_size: int = 256
     lr: float = 3e-3
     weight_decay: float | None = 1e-4
-    schedule: str = "cosine"
+    schedule: ScheduleLike = "cosine"
     warmup: float = 0.05
     grad_clip: float | None = 100.0
     ema_span: float = 0.1

@@ -176,7 +176,7 @@ def test_an_error_of_the_loss_is_the_users_own():
         ({"batch_size": 0}, ConfigError, "batch_size is 0"),
         ({"lr": -1.0}, ConfigError, "lr is -1"),
         ({"lr": float("nan")}, ConfigError, "lr is nan"),
-        ({"optimizer": "sgd"}, ConfigError, "optimizer is 'sgd'"),
+        ({"optimizer": "sgdd"}, ConfigError, "optimizer is 'sgdd'"),
         ({"optimizer": lambda parameters: 3}, ConfigError, "made a int"),
         ({"schedule": "wavy"}, ConfigError, "schedule is 'wavy'"),
         ({"precision": "int8"}, ConfigError, "precision is 'int8'"),

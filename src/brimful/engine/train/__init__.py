@@ -16,6 +16,7 @@ from ...core.memory import devices
 from ...core.memory.cost import Cost
 from ...core.memory.devices import DeviceLike
 from ...core.memory.plan import Plan
+from ...core.runs.callbacks import sinks_of
 from ...core.runs.context import stop_request
 from ...core.runs.events import Event, Events
 from ...core.runs.progress import sink_for
@@ -28,6 +29,7 @@ from . import launcher, reopen, run
 from .checkpoints import CheckpointDir
 from .config import TrainConfig
 from .keywords import TrainKeywords
+from .learning_rate import LearningRates, search
 from .result import TrainResult
 from .step.optimizer_step import LossFunction
 from .task import MetricsFunction, TrainTask
@@ -48,6 +50,7 @@ def train(
     resume: bool = True,
     fingerprint: str | None = None,
     progress: bool | Callable[[Event], None] | None = None,
+    callbacks: Any = (),
     cancel: threading.Event | None = None,
     **options: Unpack[TrainKeywords],
 ) -> TrainResult:
@@ -69,6 +72,8 @@ def train(
         fingerprint: a text that changes whenever the data does; by default the content is read. It also stands for a
             loss or a model that holds something without a fingerprint, such as an open file.
         progress: None or True shows it, False is silent, a function gets the events.
+        callbacks: one or several: functions of an event, or objects with `on_epoch_end(epoch, values)`,
+            `on_train_begin(event)` and the like. `brimful.metric_sinks` has those of experiment trackers.
         cancel: when it is set, from any thread, the run stops after the step at hand, writes a checkpoint and raises
             `CancelledError`.
         options: epochs, steps, batch_size, budget, lr, optimizer, schedule and all others of `TrainConfig`;
@@ -92,6 +97,8 @@ def train(
         events = stack.enter_context(Events())
         if group.is_first and (sink := sink_for(progress)) is not None:
             events.add(sink)
+        for callback in sinks_of(callbacks) if group.is_first else ():
+            events.add(callback)
         checkpoints = rundir = None
         if out is not None:
             task = task.with_fingerprint(fingerprint)
@@ -107,6 +114,26 @@ def train(
             stack.enter_context(process_group(group, timeout=TIMEOUT + _checkpoint_seconds(model)))
             result = run.run(task, group, events, checkpoints, stop)
         return result if rundir is None else reopen.record(rundir, result, task.config.best)
+
+
+def find_lr(
+    model: nn.Module,
+    loss: LossFunction,
+    data: Any,
+    *,
+    low: float = 1e-7,
+    high: float = 1.0,
+    steps: int = 100,
+    device: DeviceLike = "auto",
+    **options: Unpack[TrainKeywords],
+) -> LearningRates:
+    """A good learning rate: a copy of the model is trained for some steps with a rate that grows from `low` to `high`,
+    and the one at which the loss falls fastest is suggested. The model is not changed.
+
+    Args:
+        model, loss, data, device, options: as in `train`.
+    """
+    return search(train, model, loss, data, low, high, steps, {"device": device, **options})
 
 
 def plan_train(
@@ -134,6 +161,8 @@ def _task(model: Any, loss: Any, data: Any, valid: Any, metrics: Any, options: M
     if isinstance(data, DataLoader):
         data, options = _from_dataloader(data, options)
     data, valid = read_once(data), read_once(valid)
+    if isinstance(inner := getattr(model, "_orig_mod", None), nn.Module):  # compiled by the user, who has its options
+        model, options = inner, {**options, "compile": model}
     if options.get("monitor") is None:
         options = {**options, "monitor": "train_loss" if valid is None else "valid_loss"}
     return TrainTask(model, loss, data, valid, metrics, build(TrainConfig, dict(options)))

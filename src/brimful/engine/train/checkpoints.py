@@ -1,7 +1,8 @@
 """Checkpoints: all that a run needs to go on, saved and restored; on disk whole or absent.
 
-    checkpoints/0000012/tensors.safetensors    weights, optimizer state, moving average, curve
-    checkpoints/0000012/state.json             everything else, and the tensors' checksum; sealed
+    checkpoints/0000012/weights.safetensors    the model's weights, by the names that `load_state_dict` knows
+    checkpoints/0000012/tensors.safetensors    optimizer state, moving average, curve
+    checkpoints/0000012/state.json             everything else, and the tensors' checksums; sealed
     checkpoints/last, checkpoints/best         the numbers of two of them, for people and other programs
 
 A checkpoint is written under another name and renamed when it is on disk, so that killing the writer at any instant
@@ -34,8 +35,9 @@ from .optim.ema import MovingAverage
 from .state import TrainState
 from .step.precision import LossScale
 
-_KIND = "brimful.checkpoint/2"
-_TENSORS, _STATE, _NEW = "tensors.safetensors", "state.json", ".new"
+_KIND = "brimful.checkpoint/3"
+_WEIGHTS, _TENSORS, _STATE, _NEW = "weights.safetensors", "tensors.safetensors", "state.json", ".new"
+_MODEL = "model/"  # what the names of weights begin with, in memory
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -53,7 +55,7 @@ class Checkpoint:
         """The model's weights by name, with the moving average in place of those that were trained, where there is one;
         it has them in that order."""
         average = {trainable[int(index)]: value for index, value in self.under("ema/").items() if index.isdigit()}
-        return self.under("model/") | average
+        return self.under(_MODEL) | average
 
 
 class CheckpointDir:
@@ -108,12 +110,8 @@ class CheckpointDir:
         if body["identity"] != self.identity:
             raise CorruptError(f"{folder} is of another run")
         try:
-            if digest(folder / _TENSORS) != body["digest"]:
-                raise CorruptError(f"{folder / _TENSORS} is damaged: its checksum does not match")
-            tensors = safetensors.torch.load_file(folder / _TENSORS)
-        except (OSError, SafetensorError) as error:
-            raise CorruptError(f"{folder / _TENSORS} cannot be read: {error}") from error
-        try:
+            weights = {f"{_MODEL}{name}": value for name, value in _load(folder, _WEIGHTS, body["digests"]).items()}
+            tensors = weights | _load(folder, _TENSORS, body["digests"])
             checkpoint = Checkpoint(tensors, body["metadata"] | {"best": body["best"]})
             TrainState.from_json(checkpoint.metadata["state"], tensors["curve"])
         except (TypeError, KeyError, ValueError) as error:
@@ -125,10 +123,12 @@ class CheckpointDir:
         new = final.with_suffix(_NEW)
         new.mkdir()
         try:
-            save_tensors(checkpoint.tensors, new / _TENSORS)
+            others = {name: value for name, value in checkpoint.tensors.items() if not name.startswith(_MODEL)}
+            save_tensors(checkpoint.under(_MODEL), new / _WEIGHTS)
+            save_tensors(others, new / _TENSORS)
             body = {
                 "identity": self.identity,
-                "digest": digest(new / _TENSORS),
+                "digests": {name: digest(new / name) for name in (_WEIGHTS, _TENSORS)},
                 "metadata": checkpoint.metadata,
                 "best": best,
             }
@@ -153,6 +153,16 @@ class CheckpointDir:
             if number not in kept:
                 with contextlib.suppress(OSError):
                     shutil.rmtree(self._folder / f"{number:07d}")
+
+
+def _load(folder: Path, name: str, digests: dict[str, str]) -> dict[str, Tensor]:
+    """The tensors of a file, if it is what was written."""
+    try:
+        if digest(folder / name) != digests[name]:
+            raise CorruptError(f"{folder / name} is damaged: its checksum does not match")
+        return safetensors.torch.load_file(folder / name)
+    except (OSError, SafetensorError) as error:
+        raise CorruptError(f"{folder / name} cannot be read: {error}") from error
 
 
 @dataclass(slots=True, eq=False)
@@ -189,7 +199,7 @@ class Checkpointer:
         if checkpoint is None:
             return None
         state = TrainState.from_json(checkpoint.metadata["state"], checkpoint.tensors["curve"])
-        self._load(checkpoint.under("model/"))
+        self._load(checkpoint.under(_MODEL))
         optimizers.restore(self.optimizer, checkpoint.under("optimizer/"), checkpoint.metadata["optimizer"])
         self.average.restore(checkpoint.under("ema/"))
         if self.scale is not None:
@@ -240,7 +250,7 @@ class Checkpointer:
         except CorruptError as error:
             self.warn(f"the best checkpoint cannot be read, so the model has its last weights: {error}")
             return False
-        self._load(checkpoint.under("model/"))
+        self._load(checkpoint.under(_MODEL))
         self.average.restore(checkpoint.under("ema/"))
         return True
 

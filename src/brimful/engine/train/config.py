@@ -11,6 +11,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
+from torch import nn
+from torch.optim import Optimizer
+from torch.optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
+
 from ...core.base.errors import ConfigError
 from ...core.declare.config import SeedOptions, option
 from ...core.memory.budget import Budget
@@ -20,6 +24,9 @@ from .optim import optimizers, schedules
 from .optim.optimizers import OptimizerFactory
 from .optim.schedules import Schedule
 from .step.precision import NAMES
+
+ScheduleLike = str | Schedule | Callable[..., Any] | LRScheduler | ReduceLROnPlateau
+"""Whatever `schedules.schedule` reads."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,19 +48,24 @@ class BatchOptions:
         None, help="micro-batches per batch; by default as few as fit", ge=1, aliases=("accumulate",)
     )
     precision: str = option("auto", help="number format to compute in", choices=("auto", *NAMES))
+    compile: bool | Mapping[str, Any] | nn.Module = option(
+        False, help="run the model through torch.compile; from Python, a dict has its options"
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
 class OptimizerOptions:
     """The optimizer, its learning rate, and the average of the weights."""
 
-    optimizer: str | OptimizerFactory = option("adamw", help="optimizer", choices=tuple(optimizers.WEIGHT_DECAY))
+    optimizer: str | OptimizerFactory | Optimizer = option("adamw", help="optimizer", choices=tuple(optimizers.NAMED))
     lr: float = option(1e-3, help="learning rate", gt=0)
-    weight_decay: float | None = option(None, help="weight decay; by default 0.01 for adamw and 0 for adam", ge=0)
+    weight_decay: float | None = option(None, help="weight decay; by default 0.01 for adamw, 0 for others", ge=0)
     grad_clip: float | None = option(None, help="largest norm of the gradient", gt=0, aliases=("clip",))
-    schedule: str | Schedule | Callable[[int, int], float] = option(
-        "constant", help="schedule of the learning rate", choices=tuple(schedules.NAMED)
+    schedule: ScheduleLike = option("constant", help="schedule of the learning rate", choices=tuple(schedules.NAMED))
+    first_cycle: float | None = option(
+        None, help="of the cosine schedule: epochs of its first cycle, after which the rate restarts", gt=0
     )
+    cycle_mult: float = option(1.0, help="of the cosine schedule: how many times longer each cycle is", ge=1)
     warmup: float = option(0.0, help="steps, or share of all steps below 1, over which the rate rises", ge=0)
     ema: float | None = option(None, help="decay of a moving average of the weights, which is then kept", gt=0, lt=1)
     ema_span: float = option(
@@ -97,7 +109,6 @@ class TrainConfig(TrainOptions, SeedOptions):
         best: leave the model with the best weights; the last ones otherwise.
         recompute: names of submodules to recompute in the backward pass; "auto" for those that `model.recomputable()`
             names, where nothing else fits.
-        compile: run the model through `torch.compile`; a dict has its options.
         graph: replay steps as CUDA graphs, where shapes allow.
         tier: where the data lives.
         preload_to_gpu: True for all of it on the device or an error, False for any other tier, None for either.
@@ -112,7 +123,6 @@ class TrainConfig(TrainOptions, SeedOptions):
     mode: str = option("min", help="which of them is the best", choices=("min", "max"))
     best: bool = option(True, help="keep the best weights, not the last")
     recompute: Any = "auto"
-    compile: Any = False
     graph: bool = option(False, help="replay steps as CUDA graphs")
     tier: str = option("auto", help="where the data lives", choices=("auto", *TIERS))
     preload_to_gpu: bool | None = option(
@@ -128,7 +138,7 @@ class TrainConfig(TrainOptions, SeedOptions):
             raise ConfigError("epochs is missing; give the number of passes over the data, or steps=")
         if wrong := sorted(_SET_BY_TRAIN & set(self.loader)):
             raise ConfigError(f"loader has {wrong[0]!r}, which train sets itself; leave it out there")
-        schedules.schedule(self.schedule)
+        self.rate_schedule()
         Budget.parse(self.budget)
 
     def identity(self, given: str | None = None) -> dict[str, Any]:
@@ -138,7 +148,7 @@ class TrainConfig(TrainOptions, SeedOptions):
         Args:
             given: the user's own fingerprint, which stands for functions that have no digest.
         """
-        schedule = schedules.schedule(self.schedule)
+        schedule = self.rate_schedule()
         return {
             **{name: _json(getattr(self, name), given) for name in _IDENTITY},
             "precision": NAMES.get(self.precision, self.precision),
@@ -147,6 +157,15 @@ class TrainConfig(TrainOptions, SeedOptions):
                 name: _json(value, given) for name, value in sorted(self.loader.items()) if name != "num_workers"
             },
         }
+
+    def rate_schedule(self) -> Schedule:
+        """The schedule of the learning rate."""
+        if self.first_cycle is not None or self.cycle_mult != 1:
+            if self.schedule != "cosine":
+                raise ConfigError(f"first_cycle and cycle_mult are of schedule='cosine', and it is {self.schedule!r}")
+            return schedules.Cosine(first_cycle=self.first_cycle, cycle_mult=self.cycle_mult)
+        groups = getattr(self.optimizer, "param_groups", [{"lr": self.lr}])
+        return schedules.schedule(self.schedule, float(groups[0]["lr"]))
 
     def planned(self, batches: int) -> tuple[int, int]:
         """Epochs, the last of which may end early, and steps in all, where an epoch has so many batches."""
@@ -170,4 +189,7 @@ def _json(value: Any, given: str | None) -> Any:
         return value
     if isinstance(value, list | tuple):
         return [_json(part, given) for part in value]
+    if isinstance(value, Optimizer):
+        plain = [{name: group[name] for name in group if name != "params"} for group in value.param_groups]
+        return f"{type(value).__qualname__} {plain}"
     return of_function(value, given=given) if callable(value) else repr(value)

@@ -6,6 +6,9 @@ A test holds the two together.
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypedDict
 
+from torch import nn
+from torch.optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
+
 from ...core.memory.budget import BudgetLike
 from .optim.optimizers import OptimizerLike
 from .optim.schedules import Schedule
@@ -21,11 +24,14 @@ class TrainOptionKeywords(TypedDict, total=False):
     batch_size: int | None
     accumulation_steps: int | None
     precision: str
+    compile: bool | Mapping[str, Any] | nn.Module
     optimizer: OptimizerLike
     lr: float
     weight_decay: float | None
     grad_clip: float | None
-    schedule: str | Schedule | Callable[..., Any]
+    schedule: str | Schedule | LRScheduler | ReduceLROnPlateau | Callable[..., Any]
+    first_cycle: float | None
+    cycle_mult: float
     warmup: float
     ema: float | None
     ema_span: float
@@ -42,7 +48,6 @@ class TrainKeywords(TrainOptionKeywords, total=False):
     mode: str
     best: bool
     recompute: str | Sequence[str] | bool | None
-    compile: bool | Mapping[str, Any]
     graph: bool
     tier: str
     preload_to_gpu: bool | None

@@ -64,7 +64,7 @@ class TrainLoop:
         self._read_every = 1 if self._device.type == "cpu" else config.log_every
         self.state = TrainState(micro_batches=prepared.micro_batches)
         self.epochs, self.steps = config.planned(len(loader))
-        self._schedule = schedules.schedule(config.schedule)
+        self._schedule = config.rate_schedule()
         self._warmup = schedules.warmup_steps(config.warmup, self.steps)
         parameters, captured = optimizers.trainable(task.model), config.graph and self._device.type == "cuda"
         optimizer = optimizers.build(
@@ -75,11 +75,10 @@ class TrainLoop:
             capturable=captured,
         )
         self._optimizer = optimizer
-        self._initial_lr = [float(group["lr"]) for group in optimizer.param_groups]
+        self._initial_lr = schedules.initial_rates(self._schedule, optimizer.param_groups)
         decay = decay_of_span(config.ema_span, self.steps) if config.ema is None else config.ema
         self._average = MovingAverage(parameters, decay, warmup=config.ema is not None, captured=captured)
-        options = config.compile if isinstance(config.compile, dict) else {}
-        self._model: Any = torch.compile(task.model, **options) if config.compile else task.model
+        self._model: Any = _compiled(task.model, config.compile)
         scale = LossScale(self._device, prepared.plan.items or 1) if prepared.precision.scaled else None
         self.step = OptimizerStep(
             self._model,
@@ -355,3 +354,10 @@ def _numbers(metrics: Any) -> dict[str, float]:
     if not isinstance(metrics, dict):
         raise ConfigError(f"metrics returned a {type(metrics).__name__}; return a dict of names and numbers")
     return {str(name): float(value) for name, value in metrics.items()}
+
+
+def _compiled(model: nn.Module, how: Any) -> Any:
+    """The model as `compile=` asks: as it is, by `torch.compile` with options, or as the user compiled it."""
+    if isinstance(how, nn.Module):
+        return how
+    return torch.compile(model, **(how if isinstance(how, dict) else {})) if how else model

@@ -69,7 +69,12 @@ def set_up(dataset: Dataset, config: TrainConfig) -> TrainingSetup:
         "accumulation_steps": config.accumulation_steps if config.accumulation_steps > 1 else None,
         "monitor": config.monitor,
         "mode": MONITORS[config.monitor],
-        "loader": {"transform": add_dropout_seeds, "pad": PADDING, "num_workers": config.num_workers},
+        "loader": {
+            "transform": add_dropout_seeds,
+            "pad": PADDING,
+            "bucket": config.bucket if len(np.unique(train.lengths)) > 1 else 0,  # of one length, nothing is padded
+            "num_workers": config.num_workers,
+        },
         "seed": config.seed,
         "name": NAME,
     }

@@ -17,6 +17,7 @@ from ...core.declare.config import build
 from ...core.memory.budget import BudgetLike
 from ...core.memory.devices import DeviceLike
 from ...core.runs import model_store
+from ...core.runs.callbacks import with_callbacks
 from ...core.runs.log_state import read_state
 from ...core.runs.rundir import LOG
 from .. import store
@@ -36,6 +37,7 @@ def train(
     budget: BudgetLike = None,
     device: DeviceLike = "auto",
     progress: Any = None,
+    callbacks: Any = (),
     cancel: threading.Event | None = None,
     **options: Unpack[GPCMKeywords],
 ) -> GPCMResult | CrossValidationResult:
@@ -45,6 +47,7 @@ def train(
         source: a folder, a file, a table, `Students`, or the name of synthetic data; see `datasets.load_dataset`.
         budget, device: see `brimful.train`.
         progress: None or True shows it, False is silent, a function gets the events.
+        callbacks: see `brimful.train`.
         cancel: an event that, set from any thread, stops the run after the step at hand; see `brimful.train`.
         options: the fields of `TrainConfig`, such as epochs=30, n_folds=5, loss="combined", predict_by="mean", seed=1,
             and out="model/": a folder for the model, checkpoints and the log; the same call again resumes.
@@ -59,7 +62,7 @@ def train(
     """
     name = str(source) if isinstance(source, str | Path) else type(source).__name__
     config = replace(build(TrainConfig, {"dataset": name, **options}), budget=budget, device=device)
-    return run(source, config, progress, cancel)
+    return run(source, config, with_callbacks(progress, callbacks), cancel)
 
 
 def run(

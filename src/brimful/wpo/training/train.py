@@ -53,6 +53,7 @@ def train(
     resume: bool = True,
     seed: int = 0,
     progress: bool | Callable[[Event], None] | None = None,
+    callbacks: Any = (),
     cancel: threading.Event | None = None,
     image_shape: ImageShape | None = None,
     settings: Mapping[str, Any] | None = None,
@@ -65,7 +66,7 @@ def train(
         samples: (N, d), to train on. Those that equal a center are left out, with a warning.
         held_out: (M, d) to evaluate on, or the fraction of the samples to hold out for that. Those that equal a center
             or a training row are left out, with a warning.
-        budget, device, out, resume, seed, progress, cancel: see `brimful.train`.
+        budget, device, out, resume, seed, progress, callbacks, cancel: see `brimful.train`.
         image_shape: (channels, height, width) where a row is an image, for the report.
         settings: what to store about the origin of the data.
         options: the fields of `wpo.options.ScoreTrainOptions`: `steps`, `batch_size`, `strategy`, `chunk_size`,
@@ -106,6 +107,7 @@ def train(
         resume=resume,
         seed=seed,
         progress=progress,
+        callbacks=callbacks,
         cancel=cancel,
         name="wpo train",
     )

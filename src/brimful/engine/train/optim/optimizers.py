@@ -1,4 +1,4 @@
-"""Optimizers: AdamW and Adam as torch has them, or one of the user's, and their state as plain tensors."""
+"""Optimizers: torch's by name, by class or as they are, or by a function; and their state as plain tensors."""
 
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -8,14 +8,25 @@ from torch import Tensor, nn
 
 from ....core.base.errors import ConfigError, CorruptError, InputError
 
-WEIGHT_DECAY = {"adamw": 0.01, "adam": 0.0}
-"""The optimizers that are known by name, and the weight decay that each has by default."""
+NAMED: dict[str, type[torch.optim.Optimizer]] = {
+    "adamw": torch.optim.AdamW,
+    "adam": torch.optim.Adam,
+    "sgd": torch.optim.SGD,
+    "rmsprop": torch.optim.RMSprop,
+    "nadam": torch.optim.NAdam,
+    "radam": torch.optim.RAdam,
+    "adagrad": torch.optim.Adagrad,
+    "adadelta": torch.optim.Adadelta,
+    "adamax": torch.optim.Adamax,
+}
+"""The optimizers that are known by name; weight decay and all else are torch's by default."""
 
-_CLASSES = {"adamw": torch.optim.AdamW, "adam": torch.optim.Adam}
+_FUSED = ("adamw", "adam", "sgd", "adagrad")
+_CAPTURABLE = ("adamw", "adam", "rmsprop", "nadam", "radam", "adadelta", "adamax")
 _NOT_SAVED = ("params", "lr", "fused", "foreach", "capturable")  # the schedule's, and how a step is computed
 
 OptimizerFactory = Callable[[Iterable[nn.Parameter]], torch.optim.Optimizer]
-OptimizerLike = str | OptimizerFactory
+OptimizerLike = str | type[torch.optim.Optimizer] | torch.optim.Optimizer | OptimizerFactory
 """Whatever `build` makes an optimizer of."""
 
 
@@ -32,7 +43,7 @@ def trainable(model: nn.Module) -> list[nn.Parameter]:
 
 
 def build(
-    spec: str | OptimizerFactory,
+    spec: OptimizerLike,
     parameters: list[nn.Parameter],
     *,
     lr: float,
@@ -42,26 +53,42 @@ def build(
     """The optimizer that an `optimizer=` argument asks for.
 
     Args:
-        spec: "adamw", "adam", or a function of the parameters that returns an optimizer; `lr` and `weight_decay` are
-            then its own.
+        spec: a name, or a class of torch, which get `lr` and, where it is given, `weight_decay`; or an optimizer of the
+            model's parameters, or a function of them that returns one, whose rates and decay are their own.
         capturable: whether its step goes into a CUDA graph.
     """
     if isinstance(spec, str):
-        fused = all(value.device.type in ("cuda", "cpu") and value.is_floating_point() for value in parameters)
-        return _CLASSES[spec](
-            parameters,
-            lr=torch.tensor(lr, dtype=torch.float32, device=parameters[0].device) if capturable else lr,
-            weight_decay=WEIGHT_DECAY[spec] if weight_decay is None else weight_decay,
-            fused=fused,
-            capturable=capturable,
-        )
-    optimizer = spec(parameters)
+        return _named(spec, parameters, lr, weight_decay, capturable)
+    if isinstance(spec, torch.optim.Optimizer):
+        optimizer = spec
+    elif isinstance(spec, type):
+        decay = {} if weight_decay is None else {"weight_decay": weight_decay}
+        made_by: Any = spec
+        optimizer = made_by(parameters, lr=lr, **decay)
+    else:
+        optimizer = spec(parameters)
     if not isinstance(optimizer, torch.optim.Optimizer):
         raise ConfigError(f"optimizer made a {type(optimizer).__name__}; it must return a torch.optim.Optimizer")
     given = {id(parameter) for parameter in parameters}
     if any(id(parameter) not in given for group in optimizer.param_groups for parameter in group["params"]):
+        if isinstance(spec, torch.optim.Optimizer):
+            raise ConfigError("the optimizer has parameters that are not the model's, or are frozen; make it of those")
         raise ConfigError("the optimizer was made of other parameters than those it was given; use its argument")
     return optimizer
+
+
+def _named(
+    name: str, parameters: list[nn.Parameter], lr: float, weight_decay: float | None, capturable: bool
+) -> torch.optim.Optimizer:
+    options: dict[str, Any] = {} if weight_decay is None else {"weight_decay": weight_decay}
+    if name in _FUSED:
+        floating = (value.device.type in ("cuda", "cpu") and value.is_floating_point() for value in parameters)
+        options["fused"] = all(floating)
+    if capturable and name in _CAPTURABLE:
+        options["capturable"] = True
+        lr = torch.tensor(lr, dtype=torch.float32, device=parameters[0].device)  # pyright: ignore[reportAssignmentType]
+    made_by: Any = NAMED[name]
+    return made_by(parameters, lr=lr, **options)
 
 
 def skips_on_device(optimizer: torch.optim.Optimizer) -> bool:
@@ -69,18 +96,20 @@ def skips_on_device(optimizer: torch.optim.Optimizer) -> bool:
     return bool(getattr(optimizer, "_step_supports_amp_scaling", False))
 
 
-def state_bytes(parameters: list[nn.Parameter], spec: str | OptimizerFactory = "adam") -> int:
-    """What an optimizer keeps beside the parameters: one of the user's is made for parameters without memory, and
-    makes a step there; where it cannot, it is taken to keep what Adam does."""
-    own = None if isinstance(spec, str) else _state_without_memory(parameters, spec)
+def state_bytes(parameters: list[nn.Parameter], spec: OptimizerLike = "adam") -> int:
+    """What an optimizer keeps beside the parameters: it is made for parameters without memory, and makes a step there;
+    where it cannot, it is taken to keep what Adam does."""
+    own = None if spec in ("adam", "adamw") else _state_without_memory(parameters, spec)
     adam = sum(2 * parameter.numel() * parameter.element_size() + 4 for parameter in parameters)
     return adam if own is None else own
 
 
-def _state_without_memory(parameters: list[nn.Parameter], spec: OptimizerFactory) -> int | None:
+def _state_without_memory(parameters: list[nn.Parameter], spec: Any) -> int | None:
     like = [nn.Parameter(torch.empty_like(parameter, device="meta")) for parameter in parameters]
     try:
-        optimizer = spec(like)
+        kind = NAMED[spec] if isinstance(spec, str) else type(spec)
+        known = isinstance(spec, str | torch.optim.Optimizer)
+        optimizer = kind(like, **getattr(spec, "defaults", {})) if known else spec(like)
         mine = {id(parameter) for parameter in like}
         if any(id(parameter) not in mine for group in optimizer.param_groups for parameter in group["params"]):
             return None

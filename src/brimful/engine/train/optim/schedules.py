@@ -5,6 +5,7 @@
     OneCycle(pct_start)                up to the full rate and down to nearly nothing, as in torch's OneCycleLR
     Plateau(patience)                  reduced whenever the monitored number stops improving
     a function (step, steps) -> factor
+    a scheduler of torch's, its class, or a function of an optimizer that makes one
 
 All but Plateau are pure, so a resumed run has nothing to restore; Plateau's state is three numbers.
 """
@@ -14,7 +15,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, cast
 
+from torch.optim.lr_scheduler import ReduceLROnPlateau
+
 from ....core.base.errors import ConfigError
+from .torch_schedules import TorchSchedule, is_scheduler, torch_schedule
 
 __all__ = ["Constant", "Cosine", "OneCycle", "Plateau"]
 
@@ -142,7 +146,7 @@ class FunctionSchedule:
         return float(self.function(step, steps))
 
 
-Schedule = Constant | Cosine | OneCycle | Plateau | FunctionSchedule
+Schedule = Constant | Cosine | OneCycle | Plateau | FunctionSchedule | TorchSchedule
 NAMED: dict[str, Schedule] = {
     "constant": Constant(),
     "cosine": Cosine(),
@@ -151,18 +155,39 @@ NAMED: dict[str, Schedule] = {
 }
 
 
-def schedule(spec: Any) -> Schedule:
-    """What a `schedule=` argument asks for."""
+def schedule(spec: Any, lr: float = 1.0) -> Schedule:
+    """What a `schedule=` argument asks for; some of torch's schedulers need to know the rate."""
     if isinstance(spec, str) and spec in NAMED:
         return NAMED[spec]
     if isinstance(spec, Schedule):
         return spec
+    if isinstance(spec, ReduceLROnPlateau):
+        return _plateau(spec, lr)
+    if is_scheduler(spec):
+        return torch_schedule(spec, lr)
     if callable(spec):
         return FunctionSchedule(cast(Callable[[int, int], float], spec))
     raise ConfigError(
-        f"schedule is {spec!r}; choose one of {', '.join(NAMED)}, one of brimful.schedules with options, or "
-        "give a function (step, steps) -> factor"
+        f"schedule is {spec!r}; choose one of {', '.join(NAMED)}, one of brimful.schedules with options, a scheduler "
+        "of torch, or give a function (step, steps) -> factor"
     )
+
+
+def _plateau(scheduler: ReduceLROnPlateau, lr: float) -> Plateau:
+    if scheduler.cooldown or scheduler.threshold_mode != "rel":
+        raise ConfigError("ReduceLROnPlateau with cooldown, or an absolute threshold, is not supported; leave them out")
+    return Plateau(
+        factor=scheduler.factor,
+        patience=scheduler.patience,
+        threshold=scheduler.threshold,
+        min_factor=float(scheduler.min_lrs[0]) / lr,
+    )
+
+
+def initial_rates(chosen: Schedule, groups: list[dict[str, Any]]) -> list[float]:
+    """The rates that the factors are of. A scheduler of torch's has set others already, and kept the first."""
+    kept = isinstance(chosen, TorchSchedule)
+    return [float(group.get("initial_lr", group["lr"]) if kept else group["lr"]) for group in groups]
 
 
 def warmup_steps(warmup: float, steps: int) -> int:
