@@ -4,9 +4,10 @@
 
 A size is samples x bytes of one. The same table holds the rows of all contenders: float32 arrays, on an embedded server
 of the benchmark's own. The ORM (SQLAlchemy) and DataLoader (2 workers, a connection each) read one row per sample, as
-datasets over a database do; where a whole epoch would take longer than --most seconds, a part of it is timed and the
-epoch computed from it. The tiers are those of `data.loader` on a CPU: the device tier has all rows in memory, the
-window tier reads all chunks in every epoch, an eighth of them in memory at once. (`data_device.py` has a GPU's tiers.)
+datasets over a database do; where a whole epoch would take longer than --most seconds after its first batch, a part of
+it is timed and the epoch computed from it. The tiers are those of `data.loader` on a CPU: the device tier has all rows
+in memory, the window tier reads all chunks in every epoch, an eighth of them in memory at once. (`data_device.py` has
+the tiers of a GPU.)
 
 "import" and "rebuild" are what writing the rows and chunks, and the chunks again from the rows, takes; "server" are
 rates of the server alone: a COPY of the chunks to /dev/null, and of the same rows from a file into a like table.
@@ -86,14 +87,16 @@ def orm(url: str, samples: int) -> Iterator[int]:
 
 
 def epoch_of(batches: Iterator[int], samples: int, most: float) -> tuple[float, float]:
-    """Seconds to the first batch, and of an epoch: as measured, or computed from the part that fits `most` seconds."""
-    started, seen, first = time.perf_counter(), 0, 0.0
+    """Seconds to the first batch, and of an epoch: as measured, or computed from that batch and those that come in the
+    `most` seconds after it."""
+    began, sizes, first = time.perf_counter(), [], 0.0
     for size in batches:
-        seen += size
-        first = first or time.perf_counter() - started
-        if time.perf_counter() - started > most:
+        sizes.append(size)
+        first = first or time.perf_counter() - began
+        if time.perf_counter() - began - first > most:
             break
-    return first, (time.perf_counter() - started) * samples / seen
+    seconds, rest = time.perf_counter() - began, sum(sizes[1:])
+    return first, seconds if sum(sizes) == samples else first + (seconds - first) * (samples - sizes[0]) / rest
 
 
 def loader_epochs(home: Path, samples: int, **options: Any) -> tuple[tuple[float, float, float], int]:

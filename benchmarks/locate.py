@@ -1,13 +1,15 @@
 """Locating transmitters: how near networks come to the posterior, and how well training uses a device.
 
-    python benchmarks/locate.py [--device cuda] [--only quality,speed,epoch,generate] [--samples 400000] [--epochs 100]
-                                [--networks 'default;small'] [--out benchmarks/results/locate.json]
+    python benchmarks/locate.py [--device cuda] [--only quality,speed,rows,epoch,generate] [--samples 400000]
+                                [--epochs 100] [--networks 'default;small'] [--out benchmarks/results/locate.json]
 
 quality   networks trained on the same simulated recordings, beside weighted least squares, the grid posterior and the
           Cramér-Rao bound, all on the same recordings of another seed
 speed     steps per second, utilisation and power (NVML), and the share of time without data, of 100,000 samples at
           batch 256: `locate train`; a plain PyTorch loop over a DataLoader of tensors on the device; and rows read
-          from a database one by one, as the seed's system did (SQLite in this process, which is kinder than a server)
+          from a database one by one, as the seed's system did: from PostgreSQL where the extra is installed, from
+          SQLite in this process elsewhere
+rows      the last of these alone, from both databases, beside `locate train`
 epoch     seconds of an epoch of 4,030 samples at batch 256, which the seed wants in 10 to 30 s
 generate  seconds of 200,000 simulated recordings
 
@@ -15,12 +17,16 @@ Sizes are small by default, for a CPU; a GPU gets those of the claims.
 """
 
 import argparse
+import contextlib
 import json
+import os
+import shutil
 import sqlite3
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -125,7 +131,8 @@ def speed(options: argparse.Namespace, device: torch.device) -> dict[str, Any]:
             }
         samples = Scaling.of(recordings).samples(recordings)
         found[f"DataLoader of tensors on the device, {name}"] = _plain_loop(samples, settings, device, 20.0)
-        found[f"rows one by one, {name}"] = _row_loop(samples, settings, device, 10.0)
+        database, connect = next(iter(_databases().items()))
+        found[f"rows one by one from {database}, {name}"] = _row_loop(connect, samples, settings, device, 10.0)
     cells = [(name, *("" if row[key] is None else f"{row[key]:.3g}" for key in _USE)) for name, row in found.items()]
     print(format_table(cells, header=("", *_USE)))
     return found
@@ -195,17 +202,14 @@ def _plain_loop(samples: dict[str, Tensor], settings: dict[str, Any], device: to
 class _Rows(TorchDataset):
     """A row of a database per sample, with one JSON object per receiver, turned into tensors one number at a time."""
 
-    def __init__(self, path: Path, count: int, receivers: int) -> None:
-        self.path, self.count, self.receivers = path, count, receivers
+    def __init__(self, fetch: Callable[[int], Any], count: int, receivers: int) -> None:
+        self.fetch, self.count, self.receivers = fetch, count, receivers
 
     def __len__(self) -> int:
         return self.count
 
     def __getitem__(self, index: int) -> dict[str, Tensor]:
-        session = sqlite3.connect(self.path)
-        query = "select receivers, east, north from recording where id = ?"
-        text, east, north = session.execute(query, (index,)).fetchone()
-        session.close()
+        text, east, north = self.fetch(index)
         features, mask = torch.zeros(self.receivers, 6), torch.zeros(self.receivers, dtype=torch.bool)
         for number, receiver in enumerate(json.loads(text)):
             for column, value in enumerate(receiver.values()):
@@ -214,28 +218,83 @@ class _Rows(TorchDataset):
         return {"features": features, "mask": mask, "target": torch.tensor([east, north])}
 
 
-def _row_loop(samples: dict[str, Tensor], settings: dict[str, Any], device: torch.device, seconds: float) -> Any:
-    names, count = ("snr", "psd", "frequency_offset", "east", "north", "detected"), min(20_000, len(samples["mask"]))
+_TABLE = "create table recording (id integer primary key, receivers text, east float8, north float8)"
+_ROW = "select receivers, east, north from recording where id = "
+
+
+@contextlib.contextmanager
+def _sqlite(rows: Iterator[tuple[Any, ...]]) -> Iterator[Callable[[int], Any]]:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "rows.sqlite"
-        session = sqlite3.connect(path)
-        session.execute("create table recording (id integer primary key, receivers text, east real, north real)")
-        parts = zip(*(samples[name][:count].tolist() for name in ("features", "mask", "target")), strict=True)
-        texts = (
-            (number, json.dumps([dict(zip(names, row, strict=True)) for row, up in zip(f, m, strict=True) if up]), *t)
-            for number, (f, m, t) in enumerate(parts)
-        )
-        session.executemany("insert into recording values (?, ?, ?, ?)", texts)
-        session.commit()
-        session.close()
+        with contextlib.closing(sqlite3.connect(path)) as session, session:
+            session.execute(_TABLE)
+            session.executemany("insert into recording values (?, ?, ?, ?)", rows)
+
+        def fetch(index: int) -> Any:
+            with contextlib.closing(sqlite3.connect(path)) as session:
+                return session.execute(f"{_ROW}?", (index,)).fetchone()
+
+        yield fetch
+
+
+@contextlib.contextmanager
+def _postgres(rows: Iterator[tuple[Any, ...]]) -> Iterator[Callable[[int], Any]]:
+    """A server of the benchmark's own, on one connection that stays open."""
+    import psycopg
+
+    from brimful.data.database import server_url, stop
+
+    home = Path(tempfile.gettempdir()) / f"bf-locate-{os.getpid()}"
+    try:
+        with psycopg.connect(server_url(home), autocommit=True) as session:
+            session.execute(_TABLE)
+            with session.cursor() as cursor, cursor.copy("copy recording from stdin") as copy:
+                for row in rows:
+                    copy.write_row(row)
+            yield lambda index: session.execute(f"{_ROW}%s".encode(), (index,)).fetchone()
+    finally:
+        stop(home)
+        shutil.rmtree(home, ignore_errors=True)
+
+
+def _row_loop(
+    database: Any, samples: dict[str, Tensor], settings: dict[str, Any], device: torch.device, seconds: float
+) -> Any:
+    names, count = ("snr", "psd", "frequency_offset", "east", "north", "detected"), min(20_000, len(samples["mask"]))
+    parts = zip(*(samples[name][:count].tolist() for name in ("features", "mask", "target")), strict=True)
+    texts = (
+        (number, json.dumps([dict(zip(names, row, strict=True)) for row, up in zip(f, m, strict=True) if up]), *t)
+        for number, (f, m, t) in enumerate(parts)
+    )
+    with database(texts) as fetch:
 
         def batches() -> Iterator[dict[str, Tensor]]:
             while True:
-                rows = _Rows(path, count, samples["mask"].shape[1])
+                rows = _Rows(fetch, count, samples["mask"].shape[1])
                 for batch in DataLoader(rows, batch_size=256, shuffle=True):
                     yield {name: value.to(device) for name, value in batch.items()}
 
         return _loop(_network(settings, device), batches(), device, seconds)
+
+
+def rows(options: argparse.Namespace, device: torch.device) -> dict[str, Any]:
+    """Rows one by one, from each database there is, beside `locate train`."""
+    recordings = locate.generate(5_000)
+    result = locate.train(
+        recordings, device=str(device), progress=False, epochs=3, batch_size=256, patience=None, network="small"
+    )
+    samples, found = Scaling.of(recordings).samples(recordings), {"locate train": result.device_use.steps_per_second}
+    for name, database in _databases().items():
+        loop = _row_loop(database, samples, {"network": "small"}, device, 10.0)
+        found[f"rows from {name}"] = loop["steps_per_second"]
+    cells = [(name, f"{rate:.3g}", f"{found['locate train'] / rate:.3g}x") for name, rate in found.items()]
+    print(format_table(cells, header=("", "steps per second", "locate train's")))
+    return found
+
+
+def _databases() -> dict[str, Any]:
+    """The best first."""
+    return ({"PostgreSQL": _postgres} if find_spec("psycopg") else {}) | {"SQLite": _sqlite}
 
 
 def epoch(options: argparse.Namespace, device: torch.device) -> dict[str, Any]:
@@ -261,7 +320,7 @@ def generate(options: argparse.Namespace, device: torch.device) -> dict[str, Any
     return {"recordings": count, "seconds": seconds, "threads": torch.get_num_threads()}
 
 
-PARTS = {"generate": generate, "epoch": epoch, "speed": speed, "quality": quality}
+PARTS = {"generate": generate, "epoch": epoch, "rows": rows, "speed": speed, "quality": quality}
 
 
 def main() -> None:
