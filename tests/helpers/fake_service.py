@@ -21,6 +21,8 @@ from brimful.service.service import Series, Service
 class FakeService(Service):
     """Jobs in a dictionary. `emit` adds an event, `move` changes a state."""
 
+    offered: tuple[str, ...] = ("locate", "gp", "nets")
+
     def __init__(self, folder: Path) -> None:
         super().__init__(ServeOptions())
         self.folder = folder
@@ -112,6 +114,11 @@ class FakeService(Service):
         self.job(id)
         return [event for event in self.emitted[id] if event.id > after][:limit]
 
+    def job_plan(self, id: str) -> dict[str, Any] | None:
+        self.job(id)
+        plans = [event.data["plan"] for event in self.emitted[id] if event.kind == "planned"]
+        return plans[-1] if plans else None
+
     def latest_event(self, id: str) -> int:
         self.job(id)
         return len(self.emitted[id])
@@ -178,7 +185,7 @@ class FakeService(Service):
 
     def workloads(self) -> list[dict[str, Any]]:
         shown = []
-        for name in ("locate", "nets"):
+        for name in self.offered:
             workload = registry.load(name)
             commands = [
                 {

@@ -3,17 +3,19 @@
 import time
 from collections.abc import Mapping
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 import torch
 
-from ..core.base.errors import ConfigError, StorageError
+from ..core.base.errors import ConfigError, InputError, StorageError
 from ..core.base.formatting import format_bytes
 from ..core.declare.result import measured
 from ..core.runs.context import RunContext
 from ..core.runs.events import Warned
 from ..data import database
 from ..data.database import DatasetInfo
+from ..data.database.catalogue import check_name
 from .options import BenchConfig, ChunksConfig, DeleteConfig, ImportConfig, ListConfig, ShowConfig, VerifyConfig
 
 _CPU = torch.device("cpu")
@@ -29,6 +31,13 @@ def _summary(info: DatasetInfo) -> dict[str, Any]:
         else "rows are newer than the chunks; the next run builds them, or brimful data chunks",
     }
     return values
+
+
+def check_import(config: ImportConfig) -> None:
+    """Whether the new name is one, and the file is there."""
+    check_name(config.dataset)
+    if len(config.source.split()) < 2 and not Path(config.source).exists():
+        raise InputError(f"there is no file {config.source!r}; name a .npy, .npz, .parquet or .csv file, or a query")
 
 
 def run_import(config: ImportConfig, context: RunContext) -> Mapping[str, Any]:

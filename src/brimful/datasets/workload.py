@@ -1,7 +1,7 @@
 """`brimful data`: the registration."""
 
 from ..core.declare.registry import Command, Workload
-from .commands import run_bench, run_chunks, run_delete, run_import, run_list, run_show, run_verify
+from .commands import check_import, run_bench, run_chunks, run_delete, run_import, run_list, run_show, run_verify
 from .options import BenchConfig, ChunksConfig, DeleteConfig, ImportConfig, ListConfig, ShowConfig, VerifyConfig
 
 WORKLOAD = Workload(
@@ -16,6 +16,7 @@ WORKLOAD = Workload(
             config=ImportConfig,
             run=run_import,
             job=True,
+            check=check_import,
         ),
         Command(name="list", help="The datasets there are, with their sizes.", config=ListConfig, run=run_list),
         Command(

@@ -9,14 +9,13 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from ..core.base.errors import BrimfulError, BudgetError, ConfigError
 from ..core.base.formatting import parse_bytes
 from ..core.base.version import __version__
-from ..core.declare import registry
 from ..core.memory.budget import Budget
 from ..data.database.connection import Database
 from .address import state_directory
@@ -26,7 +25,7 @@ from .errors import Conflict, FieldProblem, Invalid, NotFound
 from .files import Files
 from .jobs.job import Artifact, Job, JobFilter, JobPage, StoredEvent, Upload
 from .jobs.lease import total
-from .jobs.request import job_commands, job_schema, parse
+from .jobs.request import parse
 from .options import ServeOptions
 from .planning import Planner
 from .report_files import read_report
@@ -38,6 +37,7 @@ from .security import tokens
 from .store import Store
 from .store.job_list import list_jobs
 from .store.server_lock import ServerLock
+from .workload_list import list_workloads
 
 _LOG = logging.getLogger("brimful.service")
 
@@ -225,6 +225,12 @@ class Service:
         """The id of the newest event; 0 where there is none. Cheap: it is asked often."""
         return self.store.history.latest(id)
 
+    def job_plan(self, id: str) -> dict[str, Any] | None:
+        """The plan that a job made, or made last; None where it has made none yet."""
+        self.store.history.latest(id)
+        planned = self.store.history.last_of(id, "planned")
+        return None if planned is None else planned.data["plan"]
+
     def log(self, id: str, after: int = 0, limit: int = 65_536) -> tuple[bytes, int]:
         """What the job's process wrote, from a byte on, and the byte after it."""
         self.store.history.latest(id)
@@ -305,7 +311,7 @@ class Service:
     def workloads(self) -> list[dict[str, Any]]:
         """Workloads and those of their commands that can be jobs: {"workload", "help", "commands": [{"command",
         "help", "schema" (JSON schema of its config), "plans"}]}."""
-        return list(_workloads())
+        return list(list_workloads())
 
     def statistics(self) -> dict[str, Any]:
         """For /metrics: {"jobs": {state: count}, "leased_bytes": {device: n}, "capacity_bytes": {device: n},
@@ -380,19 +386,3 @@ def _database(options: ServeOptions, state: Path) -> Database:
     if options.state is not None or os.environ.get("BRIMFUL_STATE_DIR"):
         return Database.at(home=state / "postgres")
     return Database.at()
-
-
-def _workloads() -> Iterator[dict[str, Any]]:
-    for name in registry.names():
-        with contextlib.suppress(ConfigError):  # one that cannot be loaded offers nothing
-            commands = [
-                {
-                    "command": command.name,
-                    "help": command.help,
-                    "schema": job_schema(command),
-                    "plans": command.plan is not None,
-                }
-                for command in job_commands(name)
-            ]
-            if commands:
-                yield {"workload": name, "help": registry.load(name).help, "commands": commands}

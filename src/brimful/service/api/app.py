@@ -53,7 +53,6 @@ def create_app(service: Service, policy: SecurityPolicy) -> FastAPI:
     app.add_api_route("/api/openapi.json", _description, include_in_schema=False)
     app.add_api_route(_FALLBACK, _nothing, methods=_METHODS, include_in_schema=False)
     problems.install(app)
-    operations.install(app)
     app.add_middleware(Guard, policy=policy, check_token=service.check_token)
     operations.install(app)  # around the guard: what is refused is counted too
     return app

@@ -15,12 +15,25 @@ def job_request_schemas(workloads: list[dict[str, Any]]) -> dict[str, Any]:
     for workload in workloads:
         for command in workload["commands"]:
             name = f"{workload['workload']}_{command['command']}_config"
-            schemas[name] = {
-                **{key: value for key, value in command["schema"].items() if key != "$schema"},
-                "description": command["help"],
-            }
+            schemas[name] = _config(command["schema"], command["help"])
             forms.append(_form(workload["workload"], command["command"], name))
     return {**schemas, "JobRequest": {"anyOf": forms}}
+
+
+def _config(schema: dict[str, Any], help: str) -> dict[str, Any]:
+    """A config whose options may be given by any of their spellings, of a required one exactly one."""
+    properties: dict[str, Any] = {}
+    one_of = []
+    for name, declared in schema["properties"].items():
+        aliases = declared.get("aliases", [])
+        properties[name] = {key: value for key, value in declared.items() if key != "aliases"}
+        shorter = {key: value for key, value in properties[name].items() if key not in ("description", "default")}
+        properties |= {alias: {**shorter, "description": f"another spelling of {name}"} for alias in aliases}
+        if name in schema["required"] and aliases:
+            one_of.append({"oneOf": [{"required": [spelling]} for spelling in (name, *aliases)]})
+    required = [name for name in schema["required"] if not schema["properties"][name].get("aliases")]
+    whole = {"type": "object", "description": help, "properties": properties, "required": required}
+    return {**whole, "additionalProperties": False, **({"allOf": one_of} if one_of else {})}
 
 
 def _form(workload: str, command: str, config: str) -> dict[str, Any]:

@@ -4,7 +4,7 @@ The id of a message is the number of its event, so that a client that lost its c
 browser sends `Last-Event-ID` by itself. The last message is an `end`, with the job as it is then.
 """
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from typing import Annotated, Any
 
 import anyio.to_thread
@@ -58,7 +58,7 @@ def _number(text: str) -> int:
     raise Invalid(FieldProblem("Last-Event-ID", f"Last-Event-ID is {text[:50]!r}; it must be the id of an event"))
 
 
-async def _stream(service: Service, feed: EventFeed, id: str, after: int, follow: bool) -> AsyncIterator[bytes]:
+async def _stream(service: Service, feed: EventFeed, id: str, after: int, follow: bool) -> AsyncGenerator[bytes]:
     """Messages until the job has ended or is gone, or the server stops."""
     yield b"retry: 2000\n\n"
     with feed.reading(id):

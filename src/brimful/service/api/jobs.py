@@ -109,9 +109,4 @@ def _columns(points: list[tuple[int, float, float]]) -> dict[str, list[Any]]:
 @router.get("/{job_id}/plan", responses=answer("JobPlan"))
 def plan(service: ServiceOf, job_id: JobId) -> Response:
     """The plan that the job made, or made last; null where it has made none yet. `POST /api/plans` plans ahead."""
-    service.job(job_id)
-    latest, after = None, 0
-    while events := service.events(job_id, after):
-        latest = next((event for event in reversed(events) if event.kind == "planned"), latest)
-        after = events[-1].id
-    return json_response({"plan": None if latest is None else latest.data["plan"]})
+    return json_response({"plan": service.job_plan(job_id)})

@@ -51,12 +51,21 @@ def offered(command: Command) -> list[FieldInfo]:
 
 
 def job_schema(command: Command) -> dict[str, Any]:
-    """The JSON schema of a job's config."""
+    """The JSON schema of a job's config; other spellings of an option are its "aliases"."""
     schema = declared.schema(command.config)
     infos = {info.name: info for info in offered(command)}
     required = [name for name in schema["required"] if name in infos and infos[name].option.job is None]
-    properties = {name: schema["properties"][name] for name in infos}
+    properties = {name: schema["properties"][name] | _of_job(info) for name, info in infos.items()}
     return {**schema, "properties": properties, "required": required}
+
+
+def _of_job(info: FieldInfo) -> dict[str, Any]:
+    """What a job's option takes beyond what it takes anywhere: several names as a list, and other spellings."""
+    added: dict[str, Any] = {"aliases": list(info.option.aliases)} if info.option.aliases else {}
+    if info.type is str and info.option.files:
+        kinds = ["string", "array", *(["null"] if info.nullable else [])]
+        added |= {"type": kinds, "items": {"type": "string"}, "minItems": 1}
+    return added
 
 
 def parse(values: Mapping[str, Any]) -> Parsed:

@@ -43,6 +43,12 @@ class History:
         rows = self._pool.call(lambda connection: connection.execute(query, (id, after, limit)).fetchall())
         return [StoredEvent(id=row[0], time=row[1], kind=row[2], data=row[3]) for row in rows]
 
+    def last_of(self, id: str, kind: str) -> StoredEvent | None:
+        """The newest event of a kind."""
+        query = "SELECT id, time, kind, data FROM event WHERE job = %s AND kind = %s ORDER BY id DESC LIMIT 1"
+        row = self._pool.call(lambda connection: connection.execute(query, (id, kind)).fetchone())
+        return None if row is None else StoredEvent(id=row[0], time=row[1], kind=row[2], data=row[3])
+
     def latest(self, id: str) -> int:
         query = "SELECT events FROM job WHERE id = %s"
         row = self._pool.call(lambda connection: connection.execute(query, (id,)).fetchone())
