@@ -49,6 +49,15 @@ def test_grids(rows):
     compare(*map(list, zip(*rows, strict=True)))
 
 
+ROWS = st.lists(st.lists(st.integers(-3, 300), max_size=3).map(tuple), max_size=3).map(tuple)
+
+
+@given(st.lists(st.tuples(st.one_of(ROWS, st.just(((2**61, 1), (3,)))), st.sampled_from([0, 0, 3])), min_size=1))
+def test_tuples_of_tuples(rows):
+    uneven = (((1, 2), (3,)), 0)
+    compare(*map(list, zip(*rows, uneven, strict=True)))
+
+
 def test_columns_of_numbers():
     for values in ([3, 3, -700, 128], [True, False, True, True], [(1, 2), (1, 2), (-3, 500), (0, 0)]):
         assert columns_of(values, torch.device("cpu"))[0].rows == 4

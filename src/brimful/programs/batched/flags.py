@@ -48,7 +48,10 @@ class Step:
         return _Later(self, index)
 
     def decode(self, rows: Sequence[int]) -> list[Any]:
-        """Some rows as Python values; none of them failed."""
+        """Some rows as Python values; none of them failed. From a GPU those rows are copied, and no others."""
+        if self.column.device.type != "cpu" and len(rows) < self.rows:
+            some = self.take(torch.tensor(rows, dtype=torch.int64, device=self.column.device))
+            return some.decode(range(len(rows)))
         return self.boxed.decode(self.column, rows) if self.boxed else self.column.decode(rows)
 
     def placed(self, rows: Sequence[int], values: Sequence[Any], device: torch.device) -> Step:

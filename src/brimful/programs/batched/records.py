@@ -6,7 +6,7 @@ each is written: once, into the one array of all samples.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,7 +15,7 @@ import torch
 from ..execution.encoded import Encoded
 from ..execution.encoding import encode, tuple_header
 from ..language.graph import GraphProgram
-from .columns import Grids, Ints, Pairs, Values
+from .columns import Column, Grids, Ints, Lists, Pairs, Values
 from .compiled import on_host
 from .flags import Step
 from .loops import records as loops
@@ -29,33 +29,37 @@ Places = tuple[Sequence[int], int]
 """The numbers of some programs, and how many there are of all."""
 
 
-class HostGrids(NamedTuple):
-    """Grids of which some are written, in host memory: those that have a length."""
+class Unwritten(NamedTuple):
+    """Values that a loop writes as bytes, those that have a length.
 
-    cells: np.ndarray
-    offsets: np.ndarray
-    height: np.ndarray
-    width: np.ndarray
+    Attributes:
+        loop: writes them.
+        parts: what it reads, in host memory.
+        lengths: (N,) the bytes of each.
+    """
+
+    loop: Callable[..., None]
+    parts: tuple[np.ndarray, ...]
     lengths: np.ndarray
 
 
 class ValueBytes(NamedTuple):
-    """The values of a step for all samples: encoded already, or grids that are yet to be written."""
+    """The values of a step for all samples: encoded already, or yet to be written."""
 
     flat: np.ndarray
     offsets: np.ndarray
-    grids: HostGrids | None = None
+    unwritten: Unwritten | None = None
 
     @property
     def lengths(self) -> np.ndarray:
         """(N,) the bytes of every sample's value."""
-        return np.diff(self.offsets) + (0 if self.grids is None else self.grids.lengths)
+        return np.diff(self.offsets) + (0 if self.unwritten is None else self.unwritten.lengths)
 
     def write(self, out: np.ndarray, at: np.ndarray) -> None:
         """Writes every sample's value where `at` says, but for those for which it is negative."""
         on_host(loops.write_rows)(self.flat, self.offsets, out, at)
-        if self.grids is not None:
-            on_host(loops.write_grids)(*self.grids, out, at)
+        if self.unwritten is not None:
+            on_host(self.unwritten.loop)(*self.unwritten.parts, self.unwritten.lengths, out, at)
 
 
 def value_bytes(step: Step, samples: int) -> ValueBytes:
@@ -64,8 +68,13 @@ def value_bytes(step: Step, samples: int) -> ValueBytes:
     apart = dict.fromkeys(step.boxed, b"")
     apart |= {row: encode(value) for row, value in zip(apart, step.decode(list(apart)), strict=True) if not dead[row]}
     column = step.column
-    if isinstance(column, Grids):
-        return _grid_bytes(column, step, dead, apart)
+    wanted = ~dead
+    wanted[list(apart)] = False
+    unwritten = _grids(column, wanted) if isinstance(column, Grids) else _tuples(column, wanted)
+    if unwritten is not None:
+        others = np.flatnonzero(wanted & (unwritten.lengths == 0)).tolist()
+        apart |= {row: encode(value) for row, value in _decoded(step, others)}
+        return ValueBytes(*_placed(*_nothing(samples), apart), unwritten)
     rows = np.flatnonzero(~dead)
     if isinstance(column, Ints | Pairs) and len(rows):
         return ValueBytes(*_of_few(column, rows, samples, apart))
@@ -122,25 +131,25 @@ def _placed(flat: np.ndarray, offsets: np.ndarray, apart: dict[int, bytes]) -> B
     return out, new
 
 
-def _grid_bytes(column: Grids, step: Step, dead: np.ndarray, apart: dict[int, bytes]) -> ValueBytes:
-    """Grids with cells of one byte as they are; others one by one."""
-    wanted = ~dead
-    wanted[list(apart)] = False
-    grids = host_grids(column, wanted)
-    others = np.flatnonzero(wanted & (grids.lengths == 0)).tolist()
-    apart = apart | {row: encode(value) for row, value in _decoded(step, others)}
-    return ValueBytes(*_placed(*_nothing(len(dead)), apart), grids)
-
-
-def host_grids(column: Grids, wanted: np.ndarray) -> HostGrids:
-    """Grids in host memory, and how long the bytes of those are that are wanted; 0 for one that is not of cells of one
-    byte. From a GPU one byte per cell is copied."""
+def _grids(column: Grids, wanted: np.ndarray) -> Unwritten:
+    """Grids with cells of one byte, those that are wanted. From a GPU one byte per cell is copied."""
     cells = column.cells
     if cells.device.type != "cpu":
         wanted = wanted & ~any_of((cells >> 8) != 0, column.offsets).numpy(force=True)
         cells = cells.to(torch.uint8)
-    parts = [part.numpy(force=True) for part in (cells, column.offsets, column.height, column.width)]
-    return HostGrids(*parts, on_host(loops.grid_lengths)(*parts, wanted))
+    parts = tuple(part.numpy(force=True) for part in (cells, column.offsets, column.height, column.width))
+    return Unwritten(loops.write_grids, parts, on_host(loops.grid_lengths)(*parts, wanted))
+
+
+def _tuples(column: Column, wanted: np.ndarray) -> Unwritten | None:
+    """Tuples of tuples of numbers, as grids with rows of unequal lengths are; None for any other column."""
+    match column:
+        case Lists(elements=Lists(elements=Ints(values=values, boolean=False), unordered=False) as rows):
+            if column.unordered:
+                return None
+            parts = tuple(part.numpy(force=True) for part in (values, rows.offsets, column.offsets))
+            return Unwritten(loops.write_tuples, parts, on_host(loops.tuple_lengths)(*parts, wanted))
+    return None
 
 
 def record_bytes(

@@ -9,7 +9,19 @@ from torch import Tensor
 
 from ...execution.failures import Category
 from ...vocabulary.bound import ELEMENTS
-from ..columns import BITS, COORDINATE_LIMIT, Column, Pairs, Patches, PatchKind, key_of
+from ..columns import (
+    BITS,
+    COORDINATE_LIMIT,
+    Column,
+    Grids,
+    Ints,
+    Lists,
+    Pairs,
+    Patches,
+    PatchKind,
+    Tuples,
+    key_of,
+)
 from ..compiled import call, usable
 from ..kernels import Computed, batched
 from ..layout import layout
@@ -94,6 +106,8 @@ def shoot(machine: Any, start: Column, direction: Column) -> Computed | None:
 
 
 def _frontier(location: Column, upright: bool) -> Computed | None:
+    if isinstance(location, Tuples) and len(location.places) == 2:
+        return _frontier_of(location.places[upright], upright)
     if not isinstance(location, Pairs):
         return None
     fixed = location.second if upright else location.first
@@ -103,6 +117,19 @@ def _frontier(location: Column, upright: bool) -> Computed | None:
     keys = key_of(steps, there) if upright else key_of(there, steps)
     offsets = torch.arange(location.rows + 1, device=fixed.device) * 30
     return Computed(Patches(keys.reshape(-1), offsets, PatchKind.INDICES), None, flagged(large))
+
+
+def _frontier_of(fixed: Column, upright: bool) -> Computed | None:
+    """The line through a location one of whose coordinates is anything."""
+    if isinstance(fixed, Ints) and not fixed.boolean:
+        return _frontier(Pairs(fixed.values, fixed.values), upright)
+    if upright or not isinstance(fixed, Grids | Patches):
+        return None
+    rows, device = fixed.rows, fixed.device
+    steps = torch.arange(30, device=device).expand(rows, 30).reshape(-1)
+    repeated = fixed.take(torch.arange(rows, device=device).repeat_interleave(30))
+    offsets = torch.arange(rows + 1, device=device) * 30
+    return Computed(Lists(Tuples((repeated, Ints(steps))), offsets, True))
 
 
 @batched("vfrontier")

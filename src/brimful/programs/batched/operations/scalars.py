@@ -172,7 +172,11 @@ def astuple(machine: Any, a: Column, b: Column) -> Computed | None:
 
 
 def _pair(a: Column, b: Column) -> Computed | None:
-    """Two whole numbers as a pair; a color and a location as a cell."""
+    """Two whole numbers as a pair; a color and a location as a cell; two values of unlike forms as a tuple."""
+    if isinstance(a, FunctionValue | Values) or isinstance(b, FunctionValue | Values):
+        return None
+    if type(a) is not type(b) and not (isinstance(a, Ints) and isinstance(b, Pairs)):
+        return Computed(Tuples((a, b)))
     if not isinstance(a, Ints) or a.boolean:
         return None
     match b:

@@ -18,13 +18,13 @@ from torch import Tensor
 from ...execution.failures import Category, category_of
 from ...language.operation import Operation
 from ...vocabulary import bound
-from ..columns import Cells, Column, Grids, Ints, Lists, Pairs, Patches
+from ..columns import Cells, Column, Grids, Ints, Lists, Pairs, Patches, Tuples
 from ..flags import Step
 from ..kernels import meaning
 
 _LARGE = 1 << 18  # elements, from which on the bound on size may decide
 _SIZES = 4  # 0, 1, 2, and all others
-_MOST = 64  # classes of one call
+_MOST = 64  # classes of one call; more where they are few beside its rows
 _BY_CONTENT = {Category.SIZE, Category.OVERFLOW, Category.RECURSION, Category.OTHER}
 
 _ANYTHING = (
@@ -53,10 +53,13 @@ _DECIDED = {
 }
 """By operation, for its first and for all other arguments, the columns whose content decides."""
 
+_TUPLES_TOO = frozenset(["shift", "fill", "underfill", "paint", "underpaint", "cover", "move"])
+"""Operations that do not compare what is in a tuple: also of tuples of several forms only the classes decide."""
 
-def classes(column: Column) -> Tensor | None:
+
+def classes(column: Column, tuples: bool = False) -> Tensor | None:
     """A number for every row that rows of one class share; -1 where a row is of no class; None for a column that is of
-    none."""
+    none, as tuples of several forms are unless `tuples` says otherwise."""
     match column:
         case Ints(values=values):
             return values.clamp(-1, 2) + 1
@@ -68,13 +71,25 @@ def classes(column: Column) -> Tensor | None:
         case Patches():
             return torch.where(column.sizes > _LARGE, -1, column.sizes.clamp(max=_SIZES - 1))
         case Lists():
-            return _list_classes(column)
+            return _list_classes(column, tuples)
+        case Tuples(places=places) if tuples:
+            parts = [classes(place, True) for place in places]
+            return None if any(part is None for part in parts) else _combined(parts)  # pyright: ignore
     return None
 
 
-def _list_classes(lists: Lists) -> Tensor | None:
+def _combined(parts: list[Tensor]) -> Tensor:
+    """The class of several values together: -1 where one of them is of none."""
+    codes = torch.zeros_like(parts[0])
+    for part in parts:
+        _, own = torch.cat([part, part.new_full((1,), -1)]).unique(return_inverse=True)  # 0 is that of no class
+        codes = torch.where((codes < 0) | (own[:-1] == 0), -1, codes * (int(own.max()) + 1) + own[:-1])
+    return codes
+
+
+def _list_classes(lists: Lists, tuples: bool) -> Tensor | None:
     """Lists are of one class where all of their elements are."""
-    elements = classes(lists.elements)
+    elements = classes(lists.elements, tuples)
     if elements is None:
         return None
     first = lists.sizes.new_zeros(lists.rows)
@@ -91,16 +106,16 @@ def decided(operation: Operation, args: Sequence[Any], alive: Tensor) -> Tensor 
     content = _DECIDED.get(meaning(operation) or "")
     if content is None or not args or len(args) != len(operation.arguments) or not _all_steps(args):
         return None
-    codes = torch.zeros_like(alive, dtype=torch.int64)
+    tuples, parts = meaning(operation) in _TUPLES_TOO, list[Tensor]()
     for number, arg in enumerate(args):
-        own = None if isinstance(arg.column, content[min(number, len(content) - 1)]) else classes(arg.column)
+        own = None if isinstance(arg.column, content[min(number, len(content) - 1)]) else classes(arg.column, tuples)
         if own is None:
             return None
-        _, own = torch.cat([own, own.new_full((1,), -1)]).unique(return_inverse=True)  # 0 is that of no class
-        codes = torch.where((codes < 0) | (own[:-1] == 0), -1, codes * (int(own.max()) + 1) + own[:-1])
+        parts.append(own)
+    codes = _combined(parts)
     rows = (alive & (codes >= 0)).nonzero()[:, 0]
     distinct, inverse = codes[rows].unique(return_inverse=True)
-    if not 0 < len(distinct) <= _MOST:
+    if not 0 < len(distinct) <= max(_MOST, len(rows) // 4):
         return None
     examples = torch.full_like(distinct, len(alive)).scatter_reduce(0, inverse, rows, "amin").tolist()
     outcomes = _outcomes(operation.function, [arg.decode(examples) for arg in args])
