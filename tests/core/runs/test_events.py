@@ -61,7 +61,7 @@ def test_every_event_survives_json(event: Event):
 
 def test_every_kind_there_is_can_be_read_back():
     assert {kind.__name__ for kind in events.KINDS.values()} == {kind.__name__ for kind in Event.__subclasses__()}
-    known = {"planned", "started", "batch_done", "epoch_done", "metric", "sampled", "warned", "finished"}
+    known = {"planned", "started", "batch_done", "epoch_done", "metric", "sampled", "warned", "compiled", "finished"}
     assert set(events.KINDS) == known
 
 

@@ -5,6 +5,7 @@ one. Candidates are the rows of one cost table (whole, in batches, in chunks, sh
 the first that fits, in order of expected time, is taken, and the others are kept with the reason.
 """
 
+import html
 import json
 import math
 from collections.abc import Sequence
@@ -102,6 +103,13 @@ class Plan(Strategy):
     predicted: int
     budget: int
     rejected: tuple[Rejected, ...] = ()
+
+    def __repr__(self) -> str:
+        peak = f"{format_bytes(self.predicted)} of {format_bytes(self.budget)}"
+        return f"Plan({self.work!r}, {self.strategy}, batches of {format_count(self.batch)}, predicted peak {peak})"
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{html.escape(self.explain())}</pre>"
 
     def explain(self) -> str:
         """The plan as a table to read before anything runs."""

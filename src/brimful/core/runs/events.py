@@ -108,6 +108,14 @@ class Warned(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Compiled(Event):
+    """Loops are compiled, for the first time on this machine: it begins where `loops` is 0, else it took `seconds`."""
+
+    loops: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Finished(Event):
     """The end of a run: `state` is "finished", "interrupted" or "failed"; `seconds` are those of all its parts."""
 
@@ -119,7 +127,8 @@ class Finished(Event):
 
 
 KINDS: dict[str, type[Event]] = {
-    event_name(kind): kind for kind in (Planned, Started, BatchDone, EpochDone, Metric, Sampled, Warned, Finished)
+    event_name(kind): kind
+    for kind in (Planned, Started, BatchDone, EpochDone, Metric, Sampled, Warned, Compiled, Finished)
 }
 
 

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
 
 from ..base.formatting import format_bytes, format_count, format_seconds
-from .events import BatchDone, EpochDone, Event, Finished, Sink, Started, Warned
+from .events import BatchDone, Compiled, EpochDone, Event, Finished, Sink, Started, Warned
 
 
 def sink_for(
@@ -52,6 +52,8 @@ class Lines:
                 self._epoch(_epoch(event), event.epoch in (1, event.epochs))
             case Warned():
                 self._print(f"warning: {event.message}")
+            case Compiled():
+                self._print(f"{self._run.work}: {_compiling(event)}")
             case Finished():
                 self.close()
                 self._print(f"{self._run.work}: {_ending(event)}")
@@ -131,6 +133,12 @@ def _epoch(event: EpochDone) -> str:
     hidden = ("lr", "grad_norm", "grad_norm_max", "weight_norm", "skipped")
     shown = (f"{name} {value:.4g}" for name, value in event.values.items() if name not in hidden)
     return f"epoch {event.epoch} of {event.epochs}: {', '.join(shown)}"
+
+
+def _compiling(event: Compiled) -> str:
+    if not event.loops:
+        return "compiling loops, once on this machine; they are kept for the next run"
+    return f"compiled {event.loops} loops in {format_seconds(event.seconds)}"
 
 
 def _ending(event: Finished) -> str:

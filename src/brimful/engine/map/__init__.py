@@ -1,7 +1,7 @@
 """`brimful.map`: a batched function over any number of items, inside a memory budget."""
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,15 +17,17 @@ from ...core.memory.plan import Plan
 from ...core.runs.events import Event, Events
 from ...core.runs.progress import sink_for
 from ...data.torch_datasets import loader_parts
+from .composition import composed
 from .result import MapResult
 from .run import MapRun
 from .sources import item_source
 
 
 def map(
-    fn: Callable[[Any], Any],
+    fn: Callable[..., Any] | Sequence[Callable[[Any], Any]],
     items: Any,
     *,
+    setup: Callable[[torch.device], Any] | None = None,
     budget: BudgetLike = None,
     device: DeviceLike = "auto",
     batch_size: int | str = "auto",
@@ -47,7 +49,10 @@ def map(
 
     Args:
         fn: gets a batch on the device, in the form of the items, and returns a tensor, or a tuple or dict of
-            them, with the items along the leading axis; or a `Batch`, when it knows which items went wrong.
+            them, with the items along the leading axis; or a `Batch`, when it knows which items went wrong. Several, in
+            a list, run one after the other on the device.
+        setup: called once per worker with the device; `fn(batch, made)` gets what it returned, such as a model that it
+            loaded. It is not sent between processes.
         items: anything `data.source` reads: tensors or arrays, or a tuple or dict of them (items along the leading
             axis); a table, a frame, or the path of a Parquet or CSV file (the function gets a dict of columns); a torch
             dataset; or a `DataLoader`, whose dataset, batch size and collate_fn are used. Or an iterator of single
@@ -85,7 +90,8 @@ def map(
         >>> result.values.shape, int(result.ok.sum())
         (torch.Size([100, 3, 3]), 100)
     """
-    run = _checked(fn, items, budget, device, batch_size, weight, fallback, nonfinite, cost, name, seed, grad)
+    function = composed(fn, setup)
+    run = _checked(function, items, budget, device, batch_size, weight, fallback, nonfinite, cost, name, seed, grad)
     run.batch_invariant = batch_invariant
     with Events() as events:
         if (sink := sink_for(progress)) is not None:
@@ -98,9 +104,10 @@ def map(
 
 
 def plan_map(
-    fn: Callable[[Any], Any],
+    fn: Callable[..., Any] | Sequence[Callable[[Any], Any]],
     items: Any,
     *,
+    setup: Callable[[torch.device], Any] | None = None,
     budget: BudgetLike = None,
     device: DeviceLike = "auto",
     batch_size: int | str = "auto",
@@ -110,7 +117,8 @@ def plan_map(
     probe: bool = False,
 ) -> Plan:
     """The plan that `map` would begin with, without running it; with `probe`, after measuring two small batches."""
-    return _checked(fn, items, budget, device, batch_size, weight, None, "flag", cost, name).plan(probe)
+    function = composed(fn, setup)
+    return _checked(function, items, budget, device, batch_size, weight, None, "flag", cost, name).plan(probe)
 
 
 def _checked(
@@ -136,8 +144,6 @@ def _checked(
         raise ConfigError("batch_size and weight exclude each other: with weights, batches are packed to equal weight")
     if not isinstance(seed, int) or isinstance(seed, bool) or not 0 <= seed < 1 << 63:
         raise ConfigError(f"seed is {seed!r}; give a whole number from 0 on")
-    if not callable(fn):
-        raise InputError(f"fn is a {type(fn).__name__}; it must be a function of a batch")
     if not (fallback is None or callable(fallback) or isinstance(fallback, str | torch.dtype | torch.device)):
         raise InputError(f"fallback is {fallback!r}; give a function, a dtype such as torch.float64, or a device")
     if isinstance(items, DataLoader):

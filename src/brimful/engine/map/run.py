@@ -24,6 +24,7 @@ from ...core.memory.oom import OutOfMemory, error_line
 from ...core.memory.plan import Plan
 from ...core.memory.probe import probe
 from ...core.runs import fingerprint
+from ...core.runs.compiling import watch_compiling
 from ...core.runs.events import Events, Finished, Planned, Started, Warned
 from ...core.runs.function_fingerprint import of_function, signature
 from ...core.runs.log_state import RunClock
@@ -153,6 +154,7 @@ class MapRun:
             backend = self._backend(memory_limit, scheduler, cost)
             with (
                 _ending(events, backend, scheduler, clock, rundir),
+                watch_compiling(events),
                 Sampler(events.emit, device, memory_limit.baseline),
             ):
                 observed = backend.run()

@@ -5,6 +5,8 @@ from typing import Any
 
 import torch
 
+from .composition import Chain
+
 
 class Scripted:
     """A scripted or traced module or function that can be pickled."""
@@ -26,6 +28,8 @@ def _load(content: bytes) -> Scripted:
 
 
 def sendable(function: Any) -> Any:
-    """A function as it can be sent to another process."""
+    """A function, or a chain of them, as it can be sent to another process."""
+    if isinstance(function, Chain):
+        return Chain([sendable(part) for part in function.functions])
     scripted = isinstance(function, torch.jit.ScriptModule | torch.jit.ScriptFunction)
     return Scripted(function) if scripted else function
