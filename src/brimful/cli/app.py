@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from ..core.base import version as _version
-from .groups import HELP, Plans, Workloads
+from .groups import HELP, Plans, Root
 from .jobs import jobs
 from .output import emit, guarded
 
@@ -15,7 +15,7 @@ JSON = Annotated[bool, typer.Option("--json", help="print one JSON object with s
 
 
 app = typer.Typer(
-    cls=Workloads,
+    cls=Root,
     help="Train and run huge batches of work inside a memory budget you name.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,

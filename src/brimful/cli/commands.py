@@ -63,16 +63,24 @@ def typer_command(
 ) -> Any:
     """A command line that calls `body(command, **options)`, for which a wrong option is an error of usage."""
     as_json = boolean("json", "print one JSON object instead of a table")
-    parameters = [*map(_parameter, options), *more, as_json]
+    function = functools.partial(_checked, body, command)
+    return made_from(command.name, command.help, options, function, *more, as_json)
+
+
+def made_from(
+    name: str, help: str, options: list[FieldInfo], function: Callable[..., None], *more: inspect.Parameter
+) -> Any:
+    """A command that calls a function with options, as text."""
+    parameters = [*map(_parameter, options), *more]
     signature = inspect.Signature(
         sorted(parameters, key=lambda parameter: parameter.default is not inspect.Parameter.empty)
     )
-    function = guarded(functools.partial(_checked, body, command))
+    function = guarded(function)
     function.__dict__["__signature__"] = signature
     function.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-    function.__doc__ = command.help
+    function.__doc__ = help
     group = typer.Typer(rich_markup_mode=None, add_completion=False)
-    group.command(command.name, help=command.help, context_settings=_SETTINGS)(function)
+    group.command(name, help=help, context_settings=_SETTINGS)(function)
     return typer.main.get_command(group)
 
 

@@ -94,6 +94,31 @@ class Workloads(FullHelpGroup):
         return WorkloadGroup(name, outline.help, outline.commands, with_options)
 
 
+class Root(Workloads):
+    """`brimful` itself: the server's options, too, are imported when it is started, not when it is listed."""
+
+    _SERVE = "serve"
+    _HELP = (
+        "Serve every workload as jobs over REST, on PostgreSQL: jobs go on after a crash, and share devices by memory."
+    )
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return [*super().list_commands(ctx), self._SERVE]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        if cmd_name == self._SERVE:
+            return typer.core.TyperCommand(cmd_name, help=self._HELP, rich_markup_mode=None)
+        return super().get_command(ctx, cmd_name)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        name, listed, rest = super().resolve_command(ctx, args)
+        if name != self._SERVE:
+            return name, listed, rest
+        from .serve import serve_command
+
+        return name, serve_command(self._HELP), rest
+
+
 class Plans(Workloads):
     """`brimful plan`: the same workloads and options, explained and not run."""
 

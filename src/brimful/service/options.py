@@ -19,6 +19,8 @@ class ServeOptions:
         None,
         help="postgresql://user:password@host:port/database; by default $BRIMFUL_DATABASE_URL, or an embedded server",
     )
+    require_token: bool = option(False, help="require a token on a loopback address too")
+    new_token: bool = option(False, help="make a token that can read and write, and show it, once")
     budget: str | None = option(
         None, help='memory of each device that jobs share: "80GB", "90%"; by default 90% of what is free'
     )
