@@ -19,12 +19,12 @@ import torch
 from . import forking
 
 
-def wait_for(condition: Callable[[], object], seconds: float = 100.0) -> None:
-    """Waits until something is so."""
+def wait_for(condition: Callable[[], object], seconds: float = 100.0, pause: float = 0.005) -> None:
+    """Waits until something is so, looking again after every pause."""
     until = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < until, f"it did not come to be within {seconds} seconds"
-        time.sleep(0.005)
+        time.sleep(pause)
 
 
 def serve(work: Callable[[dict[str, Any]], str | None], *libraries: str) -> None:

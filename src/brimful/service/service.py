@@ -110,14 +110,20 @@ class Service:
         self._webhooks.start()
         self._runner.start()
 
-    def stop(self, grace: float | None = None) -> None:
+    def stop(self, grace: float | None = None, before_close: Callable[[], None] | None = None) -> None:
         """Admits no more; running jobs checkpoint, end, and go on after the next start. Those that take longer than
-        `grace` seconds (by default the option's) are killed, and go on from their last checkpoint."""
+        `grace` seconds (by default the option's) are killed, and go on from their last checkpoint.
+
+        Args:
+            before_close: called when no job runs any more, before the database is left.
+        """
         if self._runner is not None:
             self._runner.stop(self.options.grace if grace is None else grace)
             self._runner = None
         if self._webhooks is not None:
             self._webhooks.stop()
+        if before_close is not None:
+            before_close()
         if self._lock is not None:
             self._lock.release()
         self.store.close()

@@ -103,6 +103,8 @@ class Spawner:
 
     def _ready(self) -> "_ForkServer":
         if self._server is None or not self._server.alive:
+            if self._server is not None:
+                self._server.close()
             self._server = _ForkServer()
         return self._server
 
@@ -120,7 +122,8 @@ class _ForkServer:
         self._answers: queue.Queue[dict[str, Any]] = queue.Queue()
         self._lock = threading.Lock()
         self.alive = True
-        threading.Thread(target=self._read, name="brimful-fork-server", daemon=True).start()
+        self._reader = threading.Thread(target=self._read, name="brimful-fork-server", daemon=True)
+        self._reader.start()
 
     def start(self, folder: Path, environment: dict[str, str]) -> Child:
         assert self._process.stdin is not None
@@ -139,7 +142,11 @@ class _ForkServer:
 
     def close(self) -> None:
         self._process.kill()
-        self._process.wait()
+        self._reader.join()
+        for stream in (self._process.stdin, self._process.stdout):
+            if stream is not None:
+                with contextlib.suppress(OSError):
+                    stream.close()
 
     def _read(self) -> None:
         """Takes the answers, in order: what has ended was started before."""

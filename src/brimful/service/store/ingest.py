@@ -6,6 +6,7 @@ by the next process of the job, and was not read: only whole lines are.
 
 import json
 import math
+import os
 from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from .pool import Connection, Pool
 
 _MOST = 1 << 20  # bytes of a file in one transaction
+_LONGEST = 64 << 20  # bytes of a line
 _PROGRESS = {field.name for field in fields(Progress)}
 
 
@@ -62,17 +64,17 @@ def _ingest(connection: "Connection", id: str, folder: Path) -> bool:
 
 
 def _read(path: Path, start: int) -> bytes:
-    """Whole lines from a byte on."""
+    """Whole lines from a byte on, of a file that is no link."""
     try:
-        with path.open("rb") as file:
+        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW), "rb") as file:
             file.seek(start)
             content = file.read(_MOST)
             end = content.rfind(b"\n") + 1
-            while not end and len(content) >= _MOST and (more := file.read(_MOST)):  # a line longer than that
+            while not end and _MOST <= len(content) < _LONGEST and (more := file.read(_MOST)):
                 content += more
                 end = content.rfind(b"\n") + 1
             return content[:end]
-    except FileNotFoundError:
+    except OSError:
         return b""
 
 

@@ -1,0 +1,77 @@
+"""The processes of the service, forked from one that has torch imported: a new interpreter takes seconds."""
+
+import os
+import signal
+import threading
+from pathlib import Path
+from typing import IO, Any
+
+from brimful.service.child import fork_server
+from brimful.service.options import ServeOptions
+from brimful.service.runner import processes
+
+from . import forking, job_workload
+
+
+class ForkedForkServer:
+    """The process that forks those of jobs; it ends when its input does."""
+
+    def __init__(self) -> None:
+        (theirs_in, to), (received, theirs_out) = os.pipe(), os.pipe()
+        self._process = forking.warm().start(_fork_server, stdin=theirs_in, stdout=theirs_out)
+        os.close(theirs_in)
+        os.close(theirs_out)
+        self.stdin: IO[bytes] | None = os.fdopen(to, "wb")
+        self.stdout: IO[bytes] | None = os.fdopen(received, "rb")
+
+    def kill(self) -> None:
+        self._process.kill()
+
+    def wait(self) -> int:
+        return self._process.wait(60)
+
+
+def _fork_server() -> None:
+    job_workload.register()
+    with open(0, "rb", buffering=0, closefd=False) as orders, open(1, "w", closefd=False) as answers:
+        fork_server.serve(orders, answers)
+
+
+def run_service(state: str, options: dict[str, Any]) -> None:
+    """In a forked process: a service without a web server, until it is told to stop."""
+    from brimful.service.service import Service
+
+    job_workload.register()
+    processes.launch = ForkedForkServer  # pyright: ignore[reportAttributeAccessIssue]
+    # The forked process cannot ask the tests' server for more: it makes its own.
+    forking.begin()
+    stopped = threading.Event()
+    signal.signal(signal.SIGTERM, lambda number, frame: stopped.set())
+    service = Service(ServeOptions(state=Path(state), **options))
+    service.start()
+    print("ready", flush=True)
+    stopped.wait()
+    service.stop()
+
+
+class ServiceProcess:
+    """A service in a process of its own, which can be killed."""
+
+    def __init__(self, state: Path, **options: Any) -> None:
+        received, theirs = os.pipe()
+        self._process = forking.warm().start(run_service, str(state), options, stdout=theirs)
+        os.close(theirs)
+        with os.fdopen(received) as lines:
+            assert lines.readline().strip() == "ready", "the service did not start"
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def kill(self) -> None:
+        self._process.kill()
+        self._process.wait(60)
+
+    def stop(self) -> int:
+        self._process.send_signal(signal.SIGTERM)
+        return self._process.wait(60)

@@ -1,0 +1,114 @@
+"""The tables: brought up to date, and what a job's process wrote taken in once."""
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+
+from brimful.core.base.errors import ConfigError
+from brimful.service.child.job_dir import EVENTS, METRICS
+from brimful.service.jobs.job import Job, JobRequest
+from brimful.service.store import Store
+from brimful.service.store.ingest import ingest, ingest_all
+from brimful.service.store.migrate import FOLDER, migrate, migrations
+
+
+def tables(store: Store) -> set[str]:
+    with store.pool.session() as connection:
+        query = "SELECT table_name FROM information_schema.tables WHERE table_schema = 'brimful_service'"
+        return {row[0] for row in connection.execute(query)}
+
+
+def test_migrations_are_applied_upward_from_every_version(store: Store, tmp_path: Path):
+    whole = tables(store)
+    assert {"job", "event", "metric", "token", "upload", "setting"} <= whole
+    for before in range(len(migrations()) + 1):
+        with store.pool.session() as connection:
+            connection.execute("DROP SCHEMA brimful_service CASCADE")
+            earlier = tmp_path / str(before)
+            earlier.mkdir()
+            for one in sorted(FOLDER.glob("*.sql"))[:before]:
+                (earlier / one.name).write_text(one.read_text())
+            assert migrate(connection, earlier) == list(range(1, before + 1))
+            if before:  # rows that an earlier version wrote stay
+                connection.execute(
+                    "INSERT INTO brimful_service.job (id, name, workload, command, config, priority, state, created, "
+                    "queued) VALUES ('1', 'a', 'steps', 'train', '{}', 0, 'finished', 0, 0)"
+                )
+            assert migrate(connection) == list(range(before + 1, len(migrations()) + 1))
+            assert migrate(connection) == []
+        assert tables(store) == whole
+        if before:
+            assert store.jobs.get("1").request.name == "a"
+
+
+def test_a_database_of_a_later_version_and_gaps_are_refused(store: Store, tmp_path: Path):
+    with store.pool.session() as connection:
+        connection.execute("INSERT INTO migration (number, name) VALUES (99, 'later')")
+        with pytest.raises(ConfigError, match="a later version of brimful: it is at migration 99"):
+            migrate(connection)
+    (tmp_path / "0002_x.sql").write_text("")
+    with pytest.raises(ConfigError, match="not numbered from 1"):
+        migrations(tmp_path)
+
+
+def test_a_migration_that_fails_leaves_nothing(store: Store, tmp_path: Path):
+    for one in FOLDER.glob("*.sql"):
+        (tmp_path / one.name).write_text(one.read_text())
+    number = len(migrations()) + 1
+    (tmp_path / f"{number:04}_wrong.sql").write_text("CREATE TABLE half (x int); SELECT nonsense;")
+    with pytest.raises(Exception, match="nonsense"), store.pool.session() as connection:
+        migrate(connection, tmp_path)
+    assert "half" not in tables(store)
+
+
+@pytest.fixture
+def job(store: Store) -> Job:
+    return store.jobs.add(JobRequest(name="a", workload="steps"), None)
+
+
+def line(event: str, **values: object) -> str:
+    return json.dumps({"event": event, "time": 1.0, **values}) + "\n"
+
+
+def test_lines_are_taken_in_once_and_torn_ones_later(store: Store, job: Job, tmp_path: Path):
+    events, metrics = tmp_path / EVENTS, tmp_path / METRICS
+    events.write_text(line("started", work="w", items=10, done=0, seconds=0.0) + "nonsense\n" + '{"event": "batch')
+    metrics.write_text('{"name": "loss", "step": 1, "time": 1.0, "value": NaN}\n{"name": "lo')
+    for _ in range(3):
+        ingest_all(store.pool, job.id, tmp_path)
+    stored = store.history.events(job.id, 0, 100)
+    assert [event.kind for event in stored] == ["state", "started"]
+    assert math.isnan(store.history.metrics(job.id, None, 10, None, None)["loss"][0][2])
+    text = events.read_text()
+    events.write_text(text[: text.rindex("\n") + 1])  # the next process cuts a torn line off
+    with events.open("a") as file:
+        file.write(line("batch_done", done=7, flagged=1) + line("warned", message="a\x00b") + line("x", v=math.inf))
+    with metrics.open("w") as file:
+        rows = [("loss", 1), ("loss", 1), ("loss", 2)]
+        file.write('{"name": "loss", "step": 1, "time": 1.0, "value": NaN}\n')
+        file.writelines(json.dumps({"name": n, "step": s, "time": 1.0, "value": 0.5}) + "\n" for n, s in rows)
+    ingest_all(store.pool, job.id, tmp_path)
+    stored = store.history.events(job.id, 2, 100)
+    assert [(event.id, event.kind) for event in stored] == [(3, "batch_done"), (4, "warned"), (5, "x")]
+    assert stored[2].data == {"v": None} and store.history.latest(job.id) == 5
+    progress = store.jobs.get(job.id).progress
+    assert (progress.done, progress.items, progress.bad) == (7, 10, 1)
+    assert [step for step, _, _ in store.history.metrics(job.id, None, 10, None, None)["loss"]] == [1, 2]
+
+
+def test_metrics_are_down_sampled_and_extremes_stay(store: Store, job: Job, tmp_path: Path):
+    values = [math.sin(step / 50) for step in range(5000)]
+    values[1234], values[4321] = 9.0, -9.0
+    with (tmp_path / METRICS).open("w") as file:
+        for step, value in enumerate(values):
+            file.write(json.dumps({"name": "loss", "step": step, "time": 0.0, "value": value}) + "\n")
+    while ingest(store.pool, job.id, tmp_path):
+        pass
+    points = store.history.metrics(job.id, ["loss"], 100, None, None)["loss"]
+    assert 50 < len(points) <= 100 and [step for step, _, _ in points] == sorted(step for step, _, _ in points)
+    assert {0, 1234, 4321, 4999} <= {step for step, _, _ in points}
+    window = store.history.metrics(job.id, None, 100, 10, 30)["loss"]
+    assert [step for step, _, _ in window] == list(range(10, 31))
+    assert store.history.metrics(job.id, ["none"], 100, None, None) == {}
