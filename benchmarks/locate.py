@@ -6,9 +6,9 @@
 quality   networks trained on the same simulated recordings, beside weighted least squares, the grid posterior and the
           Cramér-Rao bound, all on the same recordings of another seed
 speed     steps per second, utilisation and power (NVML), and the share of time without data, of 100,000 samples at
-          batch 256: `locate train`; a plain PyTorch loop over a DataLoader of tensors on the device; and rows read
-          from a database one by one, as the seed's system did: from PostgreSQL where the extra is installed, from
-          SQLite in this process elsewhere
+          batch 256: `locate train`, without and with `--out`; a plain PyTorch loop over a DataLoader of tensors on the
+          device; and rows read from a database one by one, as the seed's system did: from PostgreSQL where the extra is
+          installed, from SQLite in this process elsewhere
 rows      the last of these alone, from both databases, beside `locate train`
 epoch     seconds of an epoch of 4,030 samples at batch 256, which the seed wants in 10 to 30 s
 generate  seconds of 200,000 simulated recordings
@@ -108,22 +108,26 @@ def speed(options: argparse.Namespace, device: torch.device) -> dict[str, Any]:
     found: dict[str, Any] = {}
     kinds = {"small": {"network": "small"}, "default": {}}
     for name, settings in kinds.items():
-        for graph in (True, False) if device.type == "cuda" else (False,):
+        cuda = ((True, False), (True, True), (False, False))
+        for graph, stored in cuda if device.type == "cuda" else ((False, False), (False, True)):
             # Nearly all recordings train: the claim is of so many training samples.
             shares = {"validation_split": 0.02, "test_split": 0.01}
-            result = locate.train(
-                recordings,
-                device=str(device),
-                progress=False,
-                epochs=options.epochs if device.type == "cuda" else 3,
-                batch_size=256,
-                patience=None,
-                graph=graph,
-                **shares,
-                **settings,
-            )
+            with tempfile.TemporaryDirectory() as folder:
+                result = locate.train(
+                    recordings,
+                    device=str(device),
+                    progress=False,
+                    epochs=options.epochs if device.type == "cuda" else 3,
+                    batch_size=256,
+                    patience=None,
+                    graph=graph,
+                    out=str(Path(folder) / "run") if stored else None,
+                    **shares,
+                    **settings,
+                )
             use = result.device_use
-            found[f"locate train, {name}" + (", graphs" if graph else "")] = {
+            kind = (", graphs" if graph else "") + (", with --out" if stored else "")
+            found[f"locate train, {name}{kind}"] = {
                 "steps_per_second": use.steps_per_second,
                 "utilisation": use.utilisation,
                 "watts": use.watts,

@@ -80,18 +80,19 @@ def _squared_error(model: Any, batch: Any) -> Any:
     return (model(batch["x"]) - batch["y"]).square().mean()
 
 
-@pytest.mark.parametrize("ranks", [None, 2])
-def test_train_gives_the_weights_that_it_gives_from_memory(shared: Server, ranks: int | None):
+def test_train_gives_the_weights_that_it_gives_from_memory(shared: Server):
     chance = np.random.default_rng(0)
     rows = {"x": chance.normal(size=(40, 3)).astype(np.float32), "y": chance.normal(size=(40, 1)).astype(np.float32)}
+    stored = shared.open(shared.put(rows))
     weights = []
-    for source in (rows, shared.open(shared.put(rows))):
+    for source, ranks in ((rows, None), (stored, None), (stored, 2)):
         torch.manual_seed(0)
         model = torch.nn.Linear(3, 1)
         options: Any = {"epochs": 2, "batch_size": 8, "device": "cpu", "progress": False, "ranks": ranks}
         brimful.train(model, _squared_error, source, **options)
         weights.append(model.weight.detach())
-    assert same(*weights)
+    assert same(*weights[:2])
+    torch.testing.assert_close(weights[2], weights[0], rtol=1e-5, atol=1e-6)  # ranks add up in another order
 
 
 def test_map_reads_it(shared: Server):
