@@ -484,6 +484,7 @@ BAD_ARRAYS: dict[str, tuple[Any, Any, dict[str, Any], str]] = {
     "unequal": (SHARED, [[1.0, 2.0], [3.0]], {}, "y is a list that is not an array of numbers"),
     "not finite": ([0, 1, np.nan, 3, 4, 5, 6, 7, 8], Y, {}, "x holds NaN or infinities, and all tasks share it"),
     "noise": (SHARED, Y, {"noise": np.ones(4)}, r"noise has shape \(4,\); give .* \(9,\), or .* \(5, 9\)"),
+    "negative noise": (SHARED, Y, {"noise": -0.1}, "noise is -0.1; it is a variance: give 0 or more"),
     "ids": (SHARED, Y, {"task_ids": ["a"]}, "task_ids has 1 names for 5 tasks; give one per task"),
     "mixed ids": (SHARED, Y, {"task_ids": ["a", 1, 2, 3, 4]}, "task_ids is a list of names .* one kind"),
     "an id": (SHARED, Y, {"task_ids": "abcde"}, "task_ids is a str .* give a list of texts or of whole numbers"),

@@ -170,3 +170,12 @@ def test_files_that_are_something_else(tmp_path: Path):
         path.write_bytes(content)
         with pytest.raises(InputError, match=r"etch it again"):
             cifar.read_batch(path)
+
+
+def test_a_file_of_texts_or_of_rubbish_is_refused_with_a_sentence(tmp_path: Path):
+    np.save(tmp_path / "texts.npy", np.array(["a", "b"]))
+    with pytest.raises(InputError, match="cannot be read as numbers"):
+        dataset(tmp_path / "texts.npy")
+    (tmp_path / "junk.npy").write_bytes(b"junk" * 10)
+    with pytest.raises(InputError, match=r"is not an array that numpy\.save wrote"):
+        dataset(tmp_path / "junk.npy")

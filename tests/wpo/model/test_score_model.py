@@ -241,3 +241,15 @@ def test_invalid_arguments_are_refused():
             call()
     with pytest.raises(InputError, match="n is -1"):
         model.sample(-1)
+
+
+def test_inputs_of_other_kinds_are_taken_or_refused_with_a_sentence():
+    model = ScoreModel(torch.randn(8, 2, generator=torch.Generator().manual_seed(0)), hidden=4, depth=1)
+    assert model.sample(np.int64(3), seed=0).shape == (3, 2)  # pyright: ignore[reportArgumentType]
+    time = torch.tensor(0.5)
+    assert torch.equal(model.log_prob([[0.1, 0.2]], t=time), model.log_prob([[0.1, 0.2]], t=0.5))  # pyright: ignore[reportArgumentType]
+    with pytest.raises(InputError, match=r"samples are a str; give numbers of shape \(samples, 2\)"):
+        model.log_prob("abc")
+    for wrong in ("abc", torch.ones(2), None):
+        with pytest.raises(InputError, match="give a time of 0 or more, one number"):
+            model.sample(3, t=wrong)  # pyright: ignore[reportArgumentType]

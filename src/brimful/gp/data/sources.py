@@ -244,6 +244,8 @@ def _arrays(x: Any, y: Any, noise: Any, ids: Any) -> GPData:
 
 def _noise(noise: Any, tasks: int, points: int) -> Tensor:
     known = as_tensor(noise, "noise").double()
+    if known.ndim == 0 and not known >= 0:  # of single points, the task is flagged
+        raise InputError(f"noise is {float(known)}; it is a variance: give 0 or more")
     try:
         return known.reshape(-1, 1).expand(tasks, points) if known.ndim == 0 else known.expand(tasks, points)
     except RuntimeError as error:

@@ -121,7 +121,7 @@ def _read_rows(source: Any) -> tuple[np.ndarray, str, int, ImageShape | None]:
     if rows.ndim > 2:
         rows = rows.reshape(len(rows), -1)
     if not (np.issubdtype(rows.dtype, np.integer) and rows.ndim == 2 and rows.size):
-        rows = check_rows(torch.from_numpy(np.ascontiguousarray(rows)), name).numpy()
+        rows = check_rows(np.ascontiguousarray(rows), name).numpy()
     return rows, name, 1, None
 
 

@@ -13,6 +13,7 @@ the data, and no axis weighs more in the loss for being narrow. Points, densitie
 """
 
 import math
+import numbers
 from collections.abc import Iterator
 from typing import Any
 
@@ -141,9 +142,13 @@ class ScoreModel(nn.Module):
 
     def _noise_variance(self, t: float) -> float:
         """In the data's units."""
-        if not (math.isfinite(t) and t >= 0):
-            raise InputError(f"t is {t!r}; give a time of 0 or more")
-        return self.config.beta**2 * t
+        try:
+            time = float(t)
+        except (TypeError, ValueError, RuntimeError):
+            time = math.nan
+        if not (math.isfinite(time) and time >= 0):
+            raise InputError(f"t is {t!r}; give a time of 0 or more, one number")
+        return self.config.beta**2 * time
 
     def _fold(self, term: nn.Module, x: Any, strategy: str | None, chunk_size: Any) -> tuple[Tensor, Tensor]:
         x_Bd, standardized_Kd = self.standardize(x), self.standardized_Kd
@@ -167,7 +172,10 @@ class ScoreModel(nn.Module):
 
     def standardize(self, x: Any) -> Float[Tensor, "B d"]:
         """Rows of the data in standardized units."""
-        x_Bd = torch.as_tensor(x, device=self.shift_d.device).to(self.dtype)
+        try:
+            x_Bd = torch.as_tensor(x, device=self.shift_d.device).to(self.dtype)
+        except (TypeError, ValueError) as error:
+            raise InputError(f"samples are a {type(x).__name__}; give numbers of shape (samples, {self.d})") from error
         if x_Bd.ndim != 2 or x_Bd.shape[1] != self.d:
             raise InputError(f"samples have the shape {tuple(x_Bd.shape)}; give (samples, {self.d}), as the centers")
         return (x_Bd - self.shift_d) / self.scale_d
@@ -182,8 +190,9 @@ class ScoreModel(nn.Module):
             seed: of the random numbers; by default others each time.
             generator: a generator on the CPU instead of a seed.
         """
-        if not isinstance(n, int) or isinstance(n, bool) or n < 0:
+        if not isinstance(n, numbers.Integral) or isinstance(n, bool) or n < 0:
             raise InputError(f"n is {n!r}; give a number of samples, 0 or more")
+        n = int(n)
         if generator is None:
             generator = torch.Generator()
             generator.seed() if seed is None else generator.manual_seed(seed)
