@@ -42,7 +42,7 @@ from brimful.core.base.formatting import format_bytes, format_seconds, format_ta
 from saving import save
 
 SOURCE = Path(__file__).resolve().parents[1] / "src"
-NOOP = ("locate", "generate", {"samples": 1})
+NOOP = ("locate", "generate", {"samples": 1, "out": "one.parquet"})
 LONG = {"count": 50_000_000, "points": 4, "hidden": 4, "steps": 20, "device": "cpu", "budget": "50MB"}
 
 
