@@ -7,16 +7,19 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import jsonschema_rs
 import numpy as np
 import psycopg
 import pytest
 
+from brimful.core.declare import registry
 from brimful.core.runs.context import RunContext
 from brimful.data import database
 from brimful.data.database import server
 from brimful.locate.commands import generate_recordings
 from brimful.locate.options import GenerateConfig
 from brimful.service.api.app import create_app
+from brimful.service.api.schemas import SCHEMAS
 from brimful.service.options import ServeOptions
 from brimful.service.security.policy import SecurityPolicy
 from brimful.service.service import Service
@@ -228,3 +231,29 @@ def test_a_token_of_the_service_lets_in(service: Service):
     with service.store.pool.session() as connection:
         stored = connection.execute("SELECT t::text FROM token t").fetchall()
     assert reader.rpartition("_")[2] not in str(stored)
+
+
+def test_a_new_workload_needs_no_line_in_the_service(client: TestClient, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(registry, "WORKLOADS", {"made": "tests.helpers.madeup"})
+    client.app.openapi_schema = None  # pyright: ignore[reportAttributeAccessIssue]
+    [shown] = client.get("/api/workloads").json()["workloads"]
+    commands = {command["command"]: command["schema"] for command in shown["commands"]}
+    assert commands["fit"]["properties"]["rate"]["exclusiveMaximum"] == 1
+    description = client.get("/api/openapi.json").json()["components"]["schemas"]
+    assert description["made_fit_config"]["properties"]["kernel"]["enum"] == ["rbf", "matern"]
+    made = {"job_name": "a", "workload": "made", "command": "fit", "budget": "1GB"}
+    assert client.post(JOBS, json={**made, "config": {"points": 3}}).json()["config"]["points"] == 3
+    document = problem(client.post(JOBS, json={**made, "config": {"points": 0, "kernel": "sine"}}), 422)
+    assert {error["path"] for error in document["errors"]} == {"config.points", "config.kernel"}
+    assert "rbf, matern" in document["detail"]
+    assert "predict" not in commands
+
+
+def test_devices_are_as_they_are_described(client: TestClient):
+    devices = client.get("/api/devices").json()
+    schema = {"$ref": "#/components/schemas/Devices", "components": {"schemas": SCHEMAS}}
+    jsonschema_rs.Draft202012Validator(schema).validate(devices)
+    assert "cpu" in [device["device"] for device in devices["devices"]]
+    assert client.put("/api/devices/budget", json={"budget": "1GB"}).status_code == 200
+    assert client.get("/api/devices").json()["devices"][-1]["budget_bytes"] <= 10**9
+    assert client.put("/api/devices/budget", json={"budget": None}).status_code == 200
