@@ -66,17 +66,19 @@ def equal_to(step: Step, targets: Step, device: torch.device) -> np.ndarray:
     """Which samples' values are their targets."""
     same = equal_rows(step.column, targets.column)
     if same is None:
-        rows = list(range(step.rows))
-        good = [row for row in rows if step.failed is None or int(step.failed[row]) == 0]
+        failed = np.zeros(step.rows, np.int8) if step.failed is None else step.failed.numpy(force=True)
+        good = np.flatnonzero(failed == 0).tolist()
         pairs = zip(good, step.decode(good), targets.decode(good), strict=True)
         flags = np.zeros(step.rows, bool)
         for row, value, target in pairs:
             flags[row] = value == target
         return flags
     flags = same.numpy(force=True).copy()
-    for row in {*step.boxed, *targets.boxed}:
-        if step.failed is None or int(step.failed[row]) == 0:
-            flags[row] = step.decode([row])[0] == targets.decode([row])[0]
+    apart = sorted({*step.boxed, *targets.boxed})
+    failed = None if step.failed is None or not apart else step.failed.numpy(force=True)
+    alive = [row for row in apart if failed is None or not failed[row]]
+    for row, value, target in zip(alive, step.decode(alive), targets.decode(alive), strict=True):
+        flags[row] = value == target
     return flags
 
 
