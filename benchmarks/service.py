@@ -106,6 +106,13 @@ def wait_for(condition: Callable[[], bool], seconds: float = 300.0, every: float
     return time.monotonic() - started
 
 
+def timed(call: Callable[[], Any]) -> float:
+    """Seconds of a call."""
+    started = time.monotonic()
+    call()
+    return time.monotonic() - started
+
+
 def running(client: Client, id: str) -> Callable[[], bool]:
     """Whether a job has emitted progress; one that has ended is an error."""
 
@@ -192,7 +199,6 @@ async def hold(server: Server, clients: int, ends: float, running_id: str, queue
         asyncio.create_task(follow(server.url, running_id, number % 2 == 1, events, ends))
         for number, events in enumerate(received)
     ]
-    first: dict[str, float] = {}
     latencies: dict[str, list[float]] = {}
     memory: list[tuple[float, int]] = []
     began = time.monotonic()
@@ -202,19 +208,13 @@ async def hold(server: Server, clients: int, ends: float, running_id: str, queue
             calls = endpoints(client, running_id, queued_id)
             while time.monotonic() < ends:
                 for name, call in calls.items():
-                    started = time.monotonic()
-                    call()
-                    seconds = time.monotonic() - started
-                    if name in first:
-                        latencies.setdefault(name, []).append(seconds)
-                    else:
-                        first[name] = seconds
+                    latencies.setdefault(name, []).append(timed(call))
                     time.sleep(0.05)
                 memory.append((time.monotonic() - began, server.memory()))
 
     asking = asyncio.create_task(asyncio.to_thread(ask))
     await asyncio.gather(asking, *tasks)
-    return {"received": received, "first": first, "latencies": latencies, "memory": memory}
+    return {"received": received, "latencies": latencies, "memory": memory}
 
 
 def lost_events(client: Client, id: str, received: list[list[int]]) -> dict[str, int]:
@@ -261,6 +261,7 @@ def measure(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
             started = time.monotonic()
             queued = [client.submit(*NOOP, job_name=f"waiting {n}") for n in range(options.jobs)]
             report["submit_all_seconds"] = time.monotonic() - started
+            first = {name: timed(call) for name, call in endpoints(client, one.id, queued[-1].id).items()}
             ends = time.monotonic() + options.minutes * 60
             held = asyncio.run(hold(server, options.clients, ends, one.id, queued[-1].id))
             waiting = client.jobs(state=["queued"], limit=1).total
@@ -279,7 +280,7 @@ def measure(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
         "latency_seconds": {
             name: {
                 "requests": len(all),
-                "first": held["first"][name],
+                "first": first[name],
                 "p50": percentile(all, 0.5),
                 "p95": percentile(all, 0.95),
                 "most": max(all),
