@@ -190,7 +190,8 @@ def test_a_learning_rate_is_found_and_the_model_is_as_it_was(tmp_path: Path):
     assert found.loss[-1] > 2 * found.loss.min() and len(found.lr) == len(found.loss) <= 60
     assert found.draw(tmp_path / "rates.png").exists()
     assert "suggestion" in repr(found)
-    for wrong, words in (({"low": 1.0, "high": 0.1}, "0 < low < high"), ({"steps": 3}, "at least 10")):
+    cases: list[tuple[dict[str, Any], str]] = [({"low": 1.0, "high": 0.1}, "0 < low"), ({"steps": 3}, "at least 10")]
+    for wrong, words in cases:
         with pytest.raises(ConfigError, match=words):
             brimful.find_lr(model, loss, DATA, batch_size=8, device="cpu", **wrong)
     with pytest.raises(ConfigError, match="lr is the search's own"):
