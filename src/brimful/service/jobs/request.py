@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from ...core.base.errors import BrimfulError, BudgetError, ConfigError
+from ...core.base.errors import BrimfulError, BudgetError, ConfigError, StorageError
 from ...core.declare import config as declared
 from ...core.declare import registry
 from ...core.declare.config import FieldInfo
 from ...core.declare.registry import Command
 from ...core.memory.budget import Budget
-from ..errors import FieldProblem, Invalid, NotFound
+from ..errors import FieldProblem, Invalid, NotFound, Unavailable
 from ..security.names import fault_of
 from .job import PRIORITIES, JobRequest, Webhook
 
@@ -130,6 +130,8 @@ def check(command: Command, config: Mapping[str, Any], url: str | None) -> None:
         built = declared.build(command.config, dict(config))
         if command.check is not None:
             command.check(replace(built, url=url) if getattr(built, "url", "") is None else built)
+    except StorageError as error:
+        raise Unavailable(str(error)) from error
     except BrimfulError as error:
         raise Invalid(FieldProblem("config", str(error))) from error
 
