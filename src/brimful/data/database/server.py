@@ -199,7 +199,8 @@ def _run(account: Account, cwd: Path, *command: str) -> None:
 
 def _start(directory: Path, sockets: Path, account: Account, url: str) -> None:
     data, log = directory / "data", directory / "server.log"
-    _remove_stale(data, sockets)
+    if _remove_stale(data, sockets, url):
+        return
     programs = _programs(data)
     try:
         if not data.exists():
@@ -252,14 +253,17 @@ def _stop(directory: Path, mode: str = "fast") -> None:
         _run(account, directory, str(programs / "pg_ctl"), "stop", "-D", str(data), "-m", mode, "-w", "-t", "60")
 
 
-def _remove_stale(data: Path, sockets: Path) -> None:
+def _remove_stale(data: Path, sockets: Path, url: str) -> bool:
     """Removes what a server that was killed left behind and that would keep a new one from starting: its process number
-    may be another process's by now. Called under the lock, when nothing answers."""
+    may be another process's by now. Called under the lock, when nothing answers. Whether a server answers after all:
+    one that was starting when the process that started it was killed."""
     pid_file = data / "postmaster.pid"
     if not pid_file.exists():
-        return
+        return False
     ends = time.monotonic() + 10
     while processes := _servers_of(data):  # those of a killed server end by themselves
+        if _answers(url):
+            return True
         if time.monotonic() > ends:
             raise StorageError(
                 f"processes {', '.join(map(str, processes))} run on {data} and do not answer. Stop them, then try again"
@@ -268,6 +272,7 @@ def _remove_stale(data: Path, sockets: Path) -> None:
     pid_file.unlink(missing_ok=True)
     for name in (f".s.PGSQL.{PORT}", f".s.PGSQL.{PORT}.lock"):
         (sockets / name).unlink(missing_ok=True)
+    return False
 
 
 def _servers_of(data: Path) -> list[int]:
