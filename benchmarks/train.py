@@ -69,7 +69,7 @@ def ours(model: nn.Module, x: Tensor, y: Tensor, size: int, epochs: int, half: b
         (x, y),
         epochs=epochs,
         batch_size=size,
-        clip=1.0,
+        grad_clip=1.0,
         device=x.device,
         precision="bf16" if half else "float32",
         progress=False,

@@ -131,9 +131,11 @@ def test_reduce_on_plateau_is_our_plateau_and_a_function_of_two_is_a_factor():
     assert plateau.min_factor == pytest.approx(0.1)
     with pytest.raises(ConfigError, match="cooldown"):
         schedule(lr_scheduler.ReduceLROnPlateau(optimizer, cooldown=2), 0.1)
-    assert schedule(lambda step, steps: step / steps).at(1, 4, 2) == 0.25
+    by_step: Any = schedule(lambda step, steps: step / steps)
+    assert by_step.at(1, 4, 2) == 0.25
     with pytest.raises(ConfigError, match="schedule made a int"):
-        schedule(lambda optimizer: 3).at(0, 1, 1)
+        wrong: Any = schedule(lambda optimizer: 3)
+        wrong.at(0, 1, 1)
 
 
 def test_warm_restarts_can_be_named_in_words():

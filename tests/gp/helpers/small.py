@@ -12,7 +12,8 @@ from brimful import gp
 
 
 def fit(x: Any, y: Any = None, **options: Any) -> gp.Fit:
-    return gp.fit(x, y, **{"device": "cpu", "progress": False, **options})
+    settings: dict[str, Any] = {"device": "cpu", "progress": False, **options}
+    return gp.fit(x, y, **settings)
 
 
 @contextlib.contextmanager

@@ -11,7 +11,8 @@ NAME = "synthetic_OC_40_6_3"
 
 
 def train(source: Any = NAME, **options: Any) -> Any:
-    return gpcm.train(source, **{**SMALL, "device": "cpu", "progress": False, **options})
+    settings: dict[str, Any] = {**SMALL, "device": "cpu", "progress": False, **options}
+    return gpcm.train(source, **settings)
 
 
 def weights(result: gpcm.GPCMResult) -> torch.Tensor:

@@ -70,4 +70,5 @@ def test_a_row_that_reserves_too_much_fails_and_its_neighbors_do_not():
     computed = lines(lists_of(values), lists_of(values), True, most=50)
     assert computed.failed is not None
     assert (computed.failed != 0).tolist() == [False, True, False]
+    assert isinstance(computed.column, Lists)
     assert torch.equal(computed.column.offsets, torch.tensor([0, 1, 1, 1]))

@@ -77,7 +77,7 @@ def test_loops_are_the_same_when_python_runs_them(rows):
     written = [np.zeros(lengths.sum(), np.uint8) for _ in range(2)]
     loops.write_grids(*parts, lengths, written[0], at)
     loops.write_grids.py_func(*parts, lengths, written[1], at)
-    assert np.array_equal(*written)
+    assert np.array_equal(written[0], written[1])
 
 
 def test_results_of_many_samples():

@@ -38,8 +38,8 @@ def digest(
     made = hashlib.sha256(outcomes.values().values.numpy().tobytes())
     for name in ("status", "step", "category", "equal"):
         made.update(getattr(outcomes, name).tobytes())
-    for part in result_table(outcomes):
-        made.update(repr(part.to_pylist()).encode())
+    for table in result_table(outcomes):
+        made.update(repr(table.to_pylist()).encode())
     made.update(json.dumps(submission(outcomes)).encode())
     return made.hexdigest()
 

@@ -62,8 +62,9 @@ def with_callbacks(progress: bool | Sink | None, callbacks: Any) -> bool | Sink 
 def sinks_of(callbacks: Any) -> list[Sink]:
     """The sinks that a `callbacks=` argument asks for: one, or several."""
     single = callable(callbacks) or not isinstance(callbacks, Iterable)
+    several: list[Any] = [callbacks] if single else list(callbacks)
     sinks: list[Sink] = []
-    for callback in [callbacks] if single else callbacks:
+    for callback in several:
         if any(callable(getattr(callback, name, None)) for name in _NAMES):
             sinks.append(MethodCallback(callback))
         elif callable(callback):

@@ -125,7 +125,7 @@ def find_lr(
     high: float = 1.0,
     steps: int = 100,
     device: DeviceLike = "auto",
-    **options: Unpack[TrainKeywords],
+    **options: Any,
 ) -> LearningRates:
     """A good learning rate: a copy of the model is trained for some steps with a rate that grows from `low` to `high`,
     and the one at which the loss falls fastest is suggested. The model is not changed.

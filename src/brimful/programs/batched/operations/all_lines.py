@@ -51,8 +51,7 @@ def lines_between(left: Lists, right: Lists, same: bool, elements: int, group: i
     places = (a.first, a.second, b.first, b.second)
     if any(len(place) and not bool(((place >= -HALF) & (place < HALF)).all()) for place in places):
         return None
-    given = (a.first, a.second, left.offsets, b.first, b.second, right.offsets)
-    given = tuple(part.contiguous() for part in given)
+    given = tuple(part.contiguous() for part in (a.first, a.second, left.offsets, b.first, b.second, right.offsets))
     pairs = left.sizes * right.sizes
     small = pairs <= elements
     if usable(pairs):
@@ -60,7 +59,7 @@ def lines_between(left: Lists, right: Lists, same: bool, elements: int, group: i
         wanted = small & (used <= elements)
         codes, offsets = call(loops.codes, *given, wanted, same)
     else:
-        codes, offsets, used = codes_plain(*given, small, elements, group)
+        codes, offsets, used = codes_plain(given, small, elements, group)
         wanted = small & (used <= elements)
     used = torch.where(small, used, pairs)
     starts = offsets_of(SPAN - (codes >> LENGTH_SHIFT))
@@ -69,18 +68,9 @@ def lines_between(left: Lists, right: Lists, same: bool, elements: int, group: i
     return Computed(Lists(Patches(keys, starts, PatchKind.INDICES), offsets, True), failed, None, used)
 
 
-def codes_plain(
-    ai: Tensor,
-    aj: Tensor,
-    a_offsets: Tensor,
-    bi: Tensor,
-    bj: Tensor,
-    b_offsets: Tensor,
-    small: Tensor,
-    elements: int,
-    group: int,
-) -> tuple[Tensor, Tensor, Tensor]:
+def codes_plain(given: tuple[Tensor, ...], small: Tensor, elements: int, group: int) -> tuple[Tensor, Tensor, Tensor]:
     """The twin of `loops.reserved` and `loops.codes`: the codes, where rows begin, and what rows reserve."""
+    ai, aj, a_offsets, bi, bj, b_offsets = given
     width, pairs = a_offsets.diff(), (a_offsets.diff() * b_offsets.diff()).masked_fill(~small, 0)
     parts, sizes, used = list[Tensor](), list[Tensor](), list[Tensor]()
     for start, stop in groups(pairs, group):

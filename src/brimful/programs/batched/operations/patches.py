@@ -81,7 +81,8 @@ class Extent(NamedTuple):
 def extent(patch: Patches) -> Extent:
     """The bounding box of every patch."""
     if usable(patch.keys):
-        return Extent(*call(loops.extents, patch.keys, patch.offsets), patch.sizes == 0)
+        top, left, bottom, right = call(loops.extents, patch.keys, patch.offsets)
+        return Extent(top, left, bottom, right, patch.sizes == 0)
     return extent_plain(patch)
 
 
