@@ -10,7 +10,7 @@
 """
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, cast
 
 from ..base.errors import ConfigError
 from .events import BatchDone, EpochDone, Event, Finished, Sink, Started
@@ -61,14 +61,15 @@ def with_callbacks(progress: bool | Sink | None, callbacks: Any) -> bool | Sink 
 
 def sinks_of(callbacks: Any) -> list[Sink]:
     """The sinks that a `callbacks=` argument asks for: one, or several."""
-    single = callable(callbacks) or not isinstance(callbacks, Iterable)
-    several: list[Any] = [callbacks] if single else list(callbacks)
+    several: list[Any] = [callbacks]
+    if isinstance(callbacks, Iterable) and not callable(callbacks):
+        several = list(callbacks)
     sinks: list[Sink] = []
     for callback in several:
         if any(callable(getattr(callback, name, None)) for name in _NAMES):
             sinks.append(MethodCallback(callback))
         elif callable(callback):
-            sinks.append(callback)
+            sinks.append(cast(Sink, callback))
         else:
             raise ConfigError(
                 f"callbacks has a {type(callback).__name__}; give functions of an event, or objects with one of "
