@@ -16,6 +16,7 @@ from brimful.core.runs.context import RunContext
 from brimful.core.runs.events import BatchDone, Event, Events, Finished
 from brimful.data import database as db
 from brimful.data.database import build, chunk_format, connection, server
+from brimful.data.database.reader import ChunkReader
 
 from .conftest import Server, same
 
@@ -24,6 +25,23 @@ from .conftest import Server, same
 def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(chunk_format.rows_per_chunk, "__defaults__", (4_000,))
     monkeypatch.setattr(connection, "RETRIES", (0.05, 0.1, 0.2, 0.5, 1.0))
+
+
+def test_a_connection_that_is_lost_after_the_last_chunk_costs_nothing(
+    own: Server, rows: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+):
+    dataset, attempt, left = own.open(own.put(rows)), ChunkReader._attempt, [1]
+
+    def lost_at_the_end(self: ChunkReader, *args: Any) -> None:
+        attempt(self, *args)
+        if left and left.pop():
+            raise psycopg.OperationalError("the connection was lost")
+
+    monkeypatch.setattr(ChunkReader, "_attempt", lost_at_the_end)
+    last = -(-len(dataset) // dataset.chunk_rows) - 1
+    chunk = dataset.read(last)
+    assert all(same(chunk[name], part[last * dataset.chunk_rows :]) for name, part in rows.items())
+    dataset.close()
 
 
 def test_a_dropped_connection_in_mid_load_is_opened_again(own: Server, rows: dict[str, Any]):

@@ -222,7 +222,7 @@ def test_the_first_item_decides_the_form_even_if_it_was_read_by_an_earlier_run()
 
 
 def test_a_batch_with_nothing_readable_has_no_tree():
-    loaded = made(["a", "b"]).load(-1, 5)
+    loaded = made(iter(["a", "b"])).load(-1, 5)
     assert loaded.tree is None
     assert sorted(loaded.bad) == [0, 1]
 

@@ -114,7 +114,7 @@ def test_what_else_a_server_has(client: Any, service: FakeService, tmp_path: Pat
     service.emit(job.id, "planned", plan={"strategy": "whole"})
     assert client.job_plan(job.id) == {"strategy": "whole"}
     assert client.plan("nets", "train", {"count": 3})["text"] == "whole"
-    assert [workload["workload"] for workload in client.workloads()] == ["locate", "nets"]
+    assert [workload["workload"] for workload in client.workloads()] == ["locate", "gp", "nets"]
     assert client.devices()[0]["device"] == "cpu"
     client.set_budget("8GB")
     assert service.budget == "8GB"

@@ -115,6 +115,8 @@ class ChunkReader:
 
     def _attempt(self, left: deque[int], sink: Sink, done: Callable[[Any], None]) -> None:
         """Reads chunks that follow one another; each is taken off the list when the sink has had it."""
+        if not left:  # the connection was lost after the last of them
+            return
         connection = self._idle.get()
         try:
             if connection is None:

@@ -43,10 +43,10 @@ class Client:
         timeout: seconds for an answer.
 
     Example:
-        >>> with Client("http://127.0.0.1:8000") as client:  # doctest: +SKIP
-        ...     job = client.submit("gp", "fit", {"synthetic": 1000})
-        ...     job = client.watch(job.id)
-        ...     print(job.state, job.summary)
+        with Client("http://127.0.0.1:8000") as client:
+            job = client.submit("gp", "fit", {"synthetic": 1000})
+            job = client.watch(job.id)
+            print(job.state, job.summary)
     """
 
     def __init__(self, url: str | None = None, token: str | None = None, *, timeout: float = TIMEOUT) -> None:

@@ -73,9 +73,16 @@ def classes(column: Column, tuples: bool = False) -> Tensor | None:
         case Lists():
             return _list_classes(column, tuples)
         case Tuples(places=places) if tuples:
-            parts = [classes(place, True) for place in places]
+            parts = [_inside(place, True) for place in places]
             return None if any(part is None for part in parts) else _combined(parts)  # pyright: ignore
     return None
+
+
+def _inside(column: Column, tuples: bool) -> Tensor | None:
+    """The classes of what is in a tuple or a set."""
+    if tuples and isinstance(column, Ints):
+        return torch.zeros_like(column.values)
+    return classes(column, tuples)
 
 
 def _combined(parts: list[Tensor]) -> Tensor:
@@ -89,7 +96,7 @@ def _combined(parts: list[Tensor]) -> Tensor:
 
 def _list_classes(lists: Lists, tuples: bool) -> Tensor | None:
     """Lists are of one class where all of their elements are."""
-    elements = classes(lists.elements, tuples)
+    elements = _inside(lists.elements, tuples)
     if elements is None:
         return None
     first = lists.sizes.new_zeros(lists.rows)
