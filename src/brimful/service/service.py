@@ -188,7 +188,7 @@ class Service:
         if stop is not None and job.state.active:
             runner.request(id, stop)
         if stop is Stop.CANCEL and job.state.ended and not before.ended:
-            self._notify(id)  # one that waited: there is no process whose end would be told
+            self._notify(id)  # one that waited: there is no process whose end would be reported
         runner.scheduler.wake()
         return job
 

@@ -27,7 +27,7 @@ def _list(schema: dict[str, Any] | str) -> dict[str, Any]:
 
 _WEBHOOK = _object(
     {
-        "url": {"type": "string", "format": "uri", "maxLength": 2000, "description": "told when the job has ended"},
+        "url": {"type": "string", "format": "uri", "maxLength": 2000, "description": "called when the job has ended"},
         "secret": _or_null(
             {"type": "string", "minLength": 8, "maxLength": 200, "description": "signs it; never shown"}
         ),

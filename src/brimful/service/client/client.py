@@ -82,7 +82,7 @@ class Client:
             config: the command's options by name, as on the command line.
             priority: from -100 to 100; those with more start first.
             budget: device memory to lease, such as "8GB".
-            webhook: a url that is told of the job's end, or {"url": ..., "secret": ...}.
+            webhook: a URL that is called at the end of the job, or {"url": ..., "secret": ...}.
         """
         body = requests.submission(workload, command, config, job_name, priority, budget, webhook)
         return self._send(requests.submit(body))
