@@ -9,7 +9,6 @@ Needs the core dependencies alone: no server, no database.
 import argparse
 import json
 import os
-import platform
 import subprocess
 import sys
 import tempfile
@@ -97,7 +96,6 @@ def main() -> None:
     together = max(0.0, min(lasts) - max(firsts)) if len(firsts) == len(rows) else 0.0  # pyright: ignore
     report = {
         "device": devices.model_name(torch.device(arguments.device)),
-        "host": platform.node(),
         "exit_codes": codes,
         "seconds": seconds,
         "seconds_together": together,
