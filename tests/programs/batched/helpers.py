@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import pytest
 import torch
 from hypothesis import strategies as st
 
@@ -216,3 +217,10 @@ def _tensors(column: Column) -> list[torch.Tensor]:
         case Tuples():
             return [tensor for place in column.places for tensor in _tensors(place)]
     return []
+
+
+def in_plain_torch(module: Any, function: Callable[..., Any], *args: Any) -> Any:
+    """What a function of a module gives where nothing can be compiled."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "usable", lambda tensor: False)
+        return function(*args)

@@ -9,7 +9,7 @@ from brimful.programs.batched.convert import build
 from brimful.programs.batched.operations import all_lines
 from brimful.programs.batched.operations.elements import as_list
 from brimful.programs.vocabulary.arc import ARC
-from tests.programs.batched.helpers import DEVICE, NEAR_INDICES, same
+from tests.programs.batched.helpers import DEVICE, NEAR_INDICES, in_plain_torch, same
 
 NEAR = st.integers(-4, 6)
 PLACES = st.one_of(NEAR, st.integers(-40, 40), st.sampled_from([-(1 << 14), (1 << 14) - 1]))
@@ -37,18 +37,9 @@ def test_all_ways_give_the_same_lines(values, is_same, most, group):
     expected = [prapply(connect, a, b) for a, b in zip(values, others, strict=True)]
     same(compiled.column, build(expected, "set of indices", DEVICE))
     bounded = lines(left, right, is_same, most)
-    with_plain_torch = _plain(left, right, is_same, most, group)
-    for one, other in ((bounded, with_plain_torch), (compiled, _plain(left, right, is_same, 1 << 22, group))):
-        assert _tensors(one) == _tensors(other)
-
-
-def _plain(left, right, is_same, most, group):
-    usable = all_lines.usable
-    try:
-        all_lines.usable = lambda tensor: False
-        return lines(left, right, is_same, most, group)
-    finally:
-        all_lines.usable = usable
+    for one, limit in ((bounded, most), (compiled, 1 << 22)):
+        plain = in_plain_torch(all_lines, lines, left, right, is_same, limit, group)
+        assert _tensors(one) == _tensors(plain)
 
 
 def _tensors(computed):

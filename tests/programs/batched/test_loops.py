@@ -1,6 +1,5 @@
 """Compiled loops over grids and patches beside their plain twins, on the same columns."""
 
-import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,7 +9,16 @@ from brimful.programs.batched.columns import Grids, Patches
 from brimful.programs.batched.convert import build
 from brimful.programs.batched.operations import painting, patches
 from brimful.programs.batched.rows import offsets_of
-from tests.programs.batched.helpers import DEVICE, GRIDS, INDICES, NEAR_INDICES, NEAR_OBJECTS, OBJECTS, same
+from tests.programs.batched.helpers import (
+    DEVICE,
+    GRIDS,
+    INDICES,
+    NEAR_INDICES,
+    NEAR_OBJECTS,
+    OBJECTS,
+    in_plain_torch,
+    same,
+)
 
 STEPS = st.sampled_from([-131072, -3, 0, 1, 40, 131071])
 
@@ -25,12 +33,6 @@ def patches_of(values, form) -> Patches:
     column = build(values, form, DEVICE)
     assert isinstance(column, Patches)
     return column
-
-
-def in_plain_torch(module, function, *args):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "usable", lambda tensor: False)
-        return function(*args)
 
 
 @given(st.lists(st.tuples(st.one_of(OBJECTS, NEAR_OBJECTS), STEPS, STEPS), min_size=1, max_size=6))

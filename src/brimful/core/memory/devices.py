@@ -104,7 +104,7 @@ def trim_heap() -> None:
 def kept_heap(device: torch.device) -> Iterator[None]:
     """While it is open, the C library keeps freed memory for the next large array (glibc), where the work is on a CPU;
     then it hands it back. Without it every array of more than some megabytes is made of new pages, which the system
-    clears one by one: a fifth of the time of work that makes many of them."""
+    clears one by one."""
     library = ctypes.CDLL(None) if device.type == "cpu" else None
     if not hasattr(library, "mallopt"):
         yield

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import torch
 from torch import Tensor
 
@@ -12,6 +14,21 @@ from .loops import rows as loops
 def offsets_of(sizes: Tensor) -> Tensor:
     """Where rows of some sizes begin, and the last one ends."""
     return torch.cat([sizes.new_zeros(1), sizes.cumsum(0)])
+
+
+def groups(counts: Tensor, most: int) -> Iterator[tuple[int, int]]:
+    """Rows in groups of a bounded number of elements; a row with more of them is a group of its own."""
+    rows = len(counts)
+    if rows < 2 or int(counts.sum()) <= most:
+        yield 0, rows
+        return
+    start, total = 0, 0
+    for row, count in enumerate(counts.tolist()):
+        if row > start and total + count > most:
+            yield start, row
+            start, total = row, 0
+        total += count
+    yield start, rows
 
 
 def owners(offsets: Tensor) -> Tensor:

@@ -40,10 +40,12 @@ def _code(i, j, end_i, end_j, length):
 
 
 @jit
-def reserved(ai, aj, a_offsets, bi, bj, b_offsets):
-    """What rows reserve: a call for every pair, and the locations of every line."""
+def reserved(ai, aj, a_offsets, bi, bj, b_offsets, wanted):
+    """What rows that are wanted reserve: a call for every pair, and the locations of every line."""
     out = np.zeros(len(a_offsets) - 1, np.int64)
     for row in range(len(out)):
+        if not wanted[row]:
+            continue
         total = (a_offsets[row + 1] - a_offsets[row]) * (b_offsets[row + 1] - b_offsets[row])
         for q in range(b_offsets[row], b_offsets[row + 1]):
             for p in range(a_offsets[row], a_offsets[row + 1]):

@@ -6,8 +6,6 @@ number per line (see `loops/all_lines.py`), until the distinct ones of a row are
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import torch
 from torch import Tensor
 
@@ -17,23 +15,8 @@ from ..compiled import call, usable
 from ..kernels import Computed
 from ..loops import all_lines as loops
 from ..loops.all_lines import COLUMN_SHIFT, HALF, LENGTH_SHIFT, NO_LINE, ROW_SHIFT, SPAN
-from ..rows import offsets_of, owners
+from ..rows import groups, offsets_of, owners
 from ..segments import filtered, sort_unique_plain, totals
-
-
-def groups(counts: Tensor, most: int) -> Iterator[tuple[int, int]]:
-    """Rows in groups of a bounded number of elements; a row with more of them is a group of its own."""
-    rows = len(counts)
-    if rows < 2 or int(counts.sum()) <= most:
-        yield 0, rows
-        return
-    start, total = 0, 0
-    for row, count in enumerate(counts.tolist()):
-        if row > start and total + count > most:
-            yield start, row
-            start, total = row, 0
-        total += count
-    yield start, rows
 
 
 def lines_between(left: Lists, right: Lists, same: bool, elements: int, group: int) -> Computed | None:
@@ -55,7 +38,7 @@ def lines_between(left: Lists, right: Lists, same: bool, elements: int, group: i
     pairs = left.sizes * right.sizes
     small = pairs <= elements
     if usable(pairs):
-        used = call(loops.reserved, *_within(given, small))
+        used = call(loops.reserved, *given, small)
         wanted = small & (used <= elements)
         codes, offsets = call(loops.codes, *given, wanted, same)
     else:
@@ -110,13 +93,3 @@ def keys_plain(codes: Tensor, offsets: Tensor) -> Tensor:
     step = torch.where(number == 0, 1, (1 << BITS) + number - 2)
     within = torch.arange(len(line), device=line.device) - offsets[line]
     return first[line] + within * step[line]
-
-
-def _within(given: tuple[Tensor, ...], small: Tensor) -> tuple[Tensor, ...]:
-    """The same, with rows of no pairs where there are too many."""
-    if bool(small.all()):
-        return given
-    ai, aj, a_offsets, bi, bj, b_offsets = given
-    keep = small[owners(a_offsets)]
-    (ai, offsets), aj = filtered(ai, a_offsets, keep), aj[keep]
-    return ai, aj, offsets, bi, bj, b_offsets

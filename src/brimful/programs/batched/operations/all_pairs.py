@@ -12,9 +12,9 @@ from ...vocabulary.bound import ELEMENTS
 from ..columns import Column, Ints, Lists
 from ..functions import FunctionValue
 from ..kernels import Computed, batched, meaning
-from ..rows import offsets_of, owners
+from ..rows import groups, offsets_of, owners
 from ..segments import canonical
-from .all_lines import groups, lines_between
+from .all_lines import lines_between
 from .elements import as_list, concatenated
 from .mapping import Mapped, mapped, nothing, wrong
 
