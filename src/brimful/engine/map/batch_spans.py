@@ -11,10 +11,12 @@ import numpy as np
 
 from ...core.memory.cost import Cost
 from .memory_model import MemoryModel
-from .size_search import Observation, Probing, SizerState, Steady, Timing, issue, observe
+from .size_search import Observation, Probing, SizerState, Steady, Timing, capacity_beside, issue, observe
 from .sources import LoadedBatch
 
 _ENDLESS = 1 << 40
+_LAST = 8  # the last batches of several workers are no smaller than this part of a full one
+_EARLY = 16  # the first batch of several workers is no larger than this part of a worker's share of all items
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +28,7 @@ class BatchSpan:
         capacity: the weight it may hold, for a stream that weighs its items as they come.
         probe: whether it is to be run alone, and its memory measured.
         trial: the number of the `Timing` that it belongs to; 0 if none.
+        beside: whether it is run while another worker has a probe, and tells nothing of the phase that follows.
         loaded: the items themselves, on the way to a worker process that does not read them.
     """
 
@@ -34,6 +37,7 @@ class BatchSpan:
     capacity: float
     probe: bool = False
     trial: int = 0
+    beside: bool = False
     loaded: LoadedBatch | None = None
 
 
@@ -71,30 +75,61 @@ class BatchSizer:
         workers: int = 1,
         alone: np.ndarray | None = None,
     ) -> None:
-        self.state = SizerState(size=size, fixed=fixed, memory=MemoryModel(cost, results=results))
-        if settled is not None:
-            self.state = replace(self.state, size=settled, phase=Steady())
         self._length, self._forward, self._workers = length, forward, workers
         self._sums = None if weights is None else np.concatenate([[0.0], np.cumsum(weights)])
+        memory = MemoryModel(cost, results=results)
+        if workers > 1 and length and not forward and not fixed and not memory.remembered:
+            # The others wait for the first batch, since nothing was measured before it.
+            size = min(size, max(self._weight(0, length) / (_EARLY * workers), self._weight(0, 1)))
+        self.state = SizerState(size=size, fixed=fixed, memory=memory)
+        if settled is not None:
+            self.state = replace(self.state, size=settled, phase=Steady())
         self._replay, self._position, self._ended = deque(replay or []), position, False
         self._alone = np.zeros(0, np.int64) if alone is None else alone
 
-    def next(self, available: int) -> BatchSpan | None:
-        """The next span under that many bytes; None when a probe or trials must come back first, or at the end."""
+    def next(self, available: int, busy: bool = False) -> BatchSpan | None:
+        """The next span under that many bytes; None when a probe or trials must come back first, or at the end.
+
+        Args:
+            busy: whether it is for one of several workers that has a batch already, and could let this one wait. It
+                gets none beside another's probe, nor of the last, which go to those that have nothing to do.
+        """
         if self._replay:
             return BatchSpan(*self._replay.popleft(), math.inf)
         if self._ended or (self._length is not None and not self._forward and self._position >= self._length):
             return None
         state = issue(self.state, available, self._workers)
         if state is None:
+            beside = 0.0 if busy else capacity_beside(self.state, available, self._workers)
+            return self._span(beside, beside=True) if beside else None
+        if busy and self._share_left() < state.capacity(available):
             return None
-        self.state, start, capacity = state, self._position, state.capacity(available)
+        self.state = state
         probe, trial = isinstance(state.phase, Probing), state.phase.number if isinstance(state.phase, Timing) else 0
+        return self._span(state.capacity(available), probe=probe, trial=trial)
+
+    def _span(self, capacity: float, probe: bool = False, trial: int = 0, beside: bool = False) -> BatchSpan:
+        """The next items, of that weight."""
+        start = self._position
         if self._forward:
             self._position, stop = -1, start + max(1, min(_ENDLESS, int(capacity)))
         else:
-            self._position = stop = self._next_alone(self._stop(capacity))
-        return BatchSpan(start, stop, capacity, probe, trial)
+            self._position = stop = self._next_alone(self._stop(self._shared(capacity)))
+        return BatchSpan(start, stop, capacity, probe, trial, beside)
+
+    def _weight(self, start: int, stop: int) -> float:
+        return float(stop - start) if self._sums is None else float(self._sums[stop] - self._sums[start])
+
+    def _shared(self, capacity: float) -> float:
+        """That capacity, or less towards the end, so that several workers end together: a worker takes its share of
+        what is left, and the shares grow smaller."""
+        return min(capacity, max(self._share_left(), capacity / _LAST))
+
+    def _share_left(self) -> float:
+        """The weight that every worker has yet to be given; infinite where batches need not end together."""
+        if self._workers == 1 or self.state.fixed or self._forward or self._length is None:
+            return math.inf
+        return self._weight(self._position, self._length) / self._workers
 
     def _stop(self, capacity: float) -> int:
         """The end of a batch of that capacity, which holds at least one item. Once the size is settled, and not the

@@ -42,7 +42,7 @@ class _Batch:
 
     Attributes:
         future: its items, which may still be being read.
-        probe, trial: as in its `BatchSpan`.
+        probe, trial, beside: as in its `BatchSpan`.
         staged: the batch on the device, once it was moved there ahead of its turn.
         overlaps: whether others run before and beside it.
         waited: seconds it has waited for memory, once its single item did not fit; None before that.
@@ -52,6 +52,7 @@ class _Batch:
     future: Future[LoadedBatch]
     probe: bool = False
     trial: int = 0
+    beside: bool = False
     staged: StagedBatch | None = None
     overlaps: bool = False
     waited: float | None = None
@@ -124,7 +125,7 @@ class Pipeline:
             if span is None:
                 return
             future = reader.submit(lambda span=span: self._executor.pin(self._scheduler.load(span)))
-            self._waiting.append(_Batch(future, span.probe, span.trial))
+            self._waiting.append(_Batch(future, span.probe, span.trial, span.beside))
 
     def _run(self, batch: _Batch, reader: BackgroundThread) -> None:
         try:
@@ -209,7 +210,7 @@ class Pipeline:
         """Goes on with the first half of a batch; the second half is the next in the queue."""
         first, second = batch.loaded.halves()
         self._replace(batch, first)
-        self._waiting.appendleft(_Batch(_ready(second), before=batch.before))
+        self._waiting.appendleft(_Batch(_ready(second), beside=batch.beside, before=batch.before))
         for half in (second, first):
             self._scheduler.begin(half.start, half.stop)
 
@@ -288,6 +289,7 @@ class Pipeline:
             available=self._limit.available(),
             probe=batch.probe,
             trial=batch.trial,
+            beside=batch.beside,
             input_bytes=pytree.nbytes(loaded.tree) if batch.probe and loaded.tree is not None else None,
         )
         self._scheduler.done(done, measurement)

@@ -69,11 +69,11 @@ class Scheduler:
         self._write, self._writer = write, BackgroundWriter(self._land)
         self._steady = 0  # batches of the chosen size so far, on a CPU
 
-    def next(self, available: int) -> BatchSpan | None:
-        """The next batch under that many bytes; None at the end."""
+    def next(self, available: int, busy: bool = False) -> BatchSpan | None:
+        """The next batch under that many bytes; None at the end. `busy`: as for `BatchSizer.next`."""
         if self._cancel is not None and self._cancel.is_set():
             raise CancelledError
-        return self._sizer.next(available)
+        return self._sizer.next(available, busy)
 
     def load(self, span: BatchSpan) -> LoadedBatch:
         """The items of a batch; called on the reading thread, in order."""

@@ -4,13 +4,16 @@ Sizes are weights (an item weighs 1 by default). A run goes from phase to phase:
 
 | phase | batches that are handed out | until |
 |---|---|---|
-| `Probing` | one, which runs alone, so that the peak measured is its own | it is done |
+| `Probing` | one, which its worker runs alone, so that the peak measured is its own | it is done |
 | `Timing` | a few of that size, which overlap: for their speed, and what overlapping takes | enough are timed |
 | `Steady` | all others, of the size chosen | memory had decided, and there is more of it |
 
 After `Timing` (or a probe so long that it tells the speed too) `_choose` takes the next larger size, and `Probing`
 begins again, or it settles on a size, which is `Steady`. A batch that runs out of memory ends the search at once, and
 lowers the ceiling of all later ones.
+
+Workers have memory of their own: while one runs a probe, the others are given batches of the largest size that was
+measured before (`capacity_beside`), and do not wait for it.
 
 `SizerState` is all that is known, as one value. `observe(state, observation)` gives the state after a batch, and
 `issue(state, ...)` that after handing one out: pure functions, which touch no device. `BatchSizer` (batch_spans.py)
@@ -43,7 +46,7 @@ class BatchMeasurement:
         timed: whether those seconds tell its speed: other batches ran before and beside it, and it ran once.
         peak: the highest memory seen so far.
         available: the bytes that the next batch may use.
-        probe, trial: as in its `BatchSpan`.
+        probe, trial, beside: as in its `BatchSpan`.
         input_bytes: the bytes of its items, where it is a probe.
     """
 
@@ -54,6 +57,7 @@ class BatchMeasurement:
     available: int
     probe: bool = False
     trial: int = 0
+    beside: bool = False
     input_bytes: int | None = None
 
 
@@ -199,7 +203,9 @@ def observe(state: SizerState, seen: Observation) -> SizerState:
             return _after_probe(state, seen)
         case BatchMeasurement(trial=trial), Timing(number=number) as timing if trial == number:
             return _after_trial(state, timing, seen)
-        case BatchMeasurement(), Timing(issued=issued, finished=finished) as timing:  # a trial that was done in parts
+        case BatchMeasurement(beside=False), Timing(
+            issued=issued, finished=finished
+        ) as timing:  # a trial that was done in parts
             phase = replace(timing, issued=max(finished, issued - 1))
             return replace(state, phase=phase, ceiling=state.ceiling.after_batch())
         case BatchMeasurement(), _:
@@ -331,3 +337,13 @@ def issue(state: SizerState, available: int, workers: int) -> SizerState | None:
                 return None
             return replace(state, phase=replace(timing, issued=issued + 1))
     return state
+
+
+def capacity_beside(state: SizerState, available: int, workers: int) -> float:
+    """The weight of a batch that another worker may run while a probe is under way: of a size that was measured. 0
+    where there is none, and it has to wait."""
+    memory = state.memory
+    if workers == 1 or not isinstance(state.phase, Probing):
+        return 0.0
+    measured = max(memory.alone, default=state.size if memory.remembered else 0.0)
+    return min(measured, state.room(available))

@@ -129,12 +129,12 @@ class WorkerPool:
         """Nothing is under way here: what the workers had not handed in is dropped."""
 
     def _hand_out(self, worker: int, available: int) -> bool:
-        """Sends a worker its next batch. False: it has to wait, for another's probe, or to see whether one dies."""
+        """Sends a worker its next batch. False: it has to wait, for the first probe, or to see whether one dies."""
         assigned = self._assigned[worker]
         if self._returned:
             loaded = self._returned.pop(0)
             span: BatchSpan | None = BatchSpan(loaded.start, loaded.stop, math.inf)
-        elif (span := self._scheduler.next(available)) is not None:
+        elif (span := self._scheduler.next(available, bool(assigned.batches))) is not None:
             rows = LoadedBatch(span.start, span.stop - span.start, None)
             loaded = self._scheduler.load(span) if self._sends_items else rows
         else:
