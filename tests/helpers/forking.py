@@ -126,6 +126,8 @@ _PRELOADED = [
     "brimful.wpo",
     "torch.fx.experimental.symbolic_shapes",  # autograd imports it in the first custom function
     "torch._dynamo",  # and an optimizer this
+    "brimful.locate.workload",
+    "brimful.service.child.methods",
     "tests.helpers.worker_processes",
 ]
 _servers: list[ForkServer] = []

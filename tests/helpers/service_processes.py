@@ -2,11 +2,14 @@
 
 import os
 import signal
+import socket
 import threading
+import time
 from pathlib import Path
 from typing import IO, Any
 
-from brimful.service.child import fork_server
+from brimful.core.declare import registry
+from brimful.service.child import fork_server, methods
 from brimful.service.options import ServeOptions
 from brimful.service.runner import processes
 
@@ -17,12 +20,12 @@ class ForkedForkServer:
     """The process that forks those of jobs; it ends when its input does."""
 
     def __init__(self) -> None:
-        (theirs_in, to), (received, theirs_out) = os.pipe(), os.pipe()
-        self._process = forking.warm().start(_fork_server, stdin=theirs_in, stdout=theirs_out)
-        os.close(theirs_in)
+        self.orders, theirs = socket.socketpair()
+        received, theirs_out = os.pipe()
+        with theirs:
+            self._process = forking.warm().start(_fork_server, stdin=theirs.fileno(), stdout=theirs_out)
         os.close(theirs_out)
-        self.stdin: IO[bytes] | None = os.fdopen(to, "wb")
-        self.stdout: IO[bytes] | None = os.fdopen(received, "rb")
+        self.answers: IO[bytes] = os.fdopen(received, "rb")
 
     def kill(self) -> None:
         self._process.kill()
@@ -33,8 +36,14 @@ class ForkedForkServer:
 
 def _fork_server() -> None:
     job_workload.register()
-    with open(0, "rb", buffering=0, closefd=False) as orders, open(1, "w", closefd=False) as answers:
+    registry.WORKLOADS["made"] = "tests.helpers.madeup"
+    methods.METHODS |= {"sleep": lambda seconds: time.sleep(seconds), "fail": _fail}
+    with socket.socket(fileno=os.dup(0)) as orders, open(1, "w", closefd=False) as answers:
         fork_server.serve(orders, answers)
+
+
+def _fail() -> None:
+    raise ZeroDivisionError("a mistake")
 
 
 def run_service(state: str, options: dict[str, Any]) -> None:

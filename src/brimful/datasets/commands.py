@@ -10,6 +10,7 @@ import torch
 
 from ..core.base.errors import ConfigError, InputError, StorageError
 from ..core.base.formatting import format_bytes
+from ..core.declare.config import at_fault
 from ..core.declare.result import measured
 from ..core.runs.context import RunContext
 from ..core.runs.events import Warned
@@ -35,9 +36,13 @@ def _summary(info: DatasetInfo) -> dict[str, Any]:
 
 def check_import(config: ImportConfig) -> None:
     """Whether the new name is one, and the file is there."""
-    check_name(config.dataset)
+    with at_fault("dataset"):
+        check_name(config.dataset)
     if len(config.source.split()) < 2 and not Path(config.source).exists():
-        raise InputError(f"there is no file {config.source!r}; name a .npy, .npz, .parquet or .csv file, or a query")
+        with at_fault("source"):
+            raise InputError(
+                f"there is no file {config.source!r}; name a .npy, .npz, .parquet or .csv file, or a query"
+            )
 
 
 def run_import(config: ImportConfig, context: RunContext) -> Mapping[str, Any]:

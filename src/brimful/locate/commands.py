@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import torch
 
 from ..core.base.errors import CancelledError, ConfigError
-from ..core.declare.config import ReportConfig
+from ..core.declare.config import ReportConfig, at_fault
 from ..core.declare.report import with_report
 from ..core.declare.result import measured
 from ..core.memory import devices
@@ -86,7 +86,8 @@ def import_recordings(config: ImportConfig, context: RunContext) -> dict[str, An
 
 def check_datasets(config: DatasetOptions) -> None:
     """Whether the datasets are there."""
-    check(config.datasets, config.url)
+    with at_fault("dataset_ids"):
+        check(config.datasets, config.url)
 
 
 def plan_train(config: TrainConfig, probe: bool) -> Plan:

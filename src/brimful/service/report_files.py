@@ -5,9 +5,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
-
-from ..core.declare.report import METRICS
 from .child.job_dir import RUN
 from .store.rows import plain
 
@@ -18,6 +15,8 @@ _LARGEST = 64 << 20  # bytes of a table that is shown
 
 def read_report(folder: Path, summary: dict[str, Any] | None) -> dict[str, Any]:
     """{"metrics", "tables", "pictures"} of a job's directory; the summary stands in where no report was written."""
+    from ..core.declare.report import METRICS  # with pyarrow, which a server that shows no report has no use for
+
     root = folder / RUN
     places = [place for place in (root, root / "report") if place.is_dir()]
     metrics: dict[str, Any] = summary or {}
@@ -34,6 +33,8 @@ def read_report(folder: Path, summary: dict[str, Any] | None) -> dict[str, Any]:
 
 
 def _rows(file: Path) -> list[dict[str, Any]]:
+    import pyarrow.parquet as pq
+
     with pq.ParquetFile(file) as parquet:
         batch = next(parquet.iter_batches(MOST_ROWS), None)
     return [] if batch is None else plain(batch.to_pylist())

@@ -19,10 +19,8 @@ from ..core.base.formatting import parse_bytes
 from . import address, logs
 from .api.app import create_app
 from .options import ServeOptions
-from .runner.webhooks import WebhookDelivery, server_secret
 from .security.policy import SecurityPolicy, is_loopback
 from .service import Service
-from .store.webhooks import Webhooks
 
 _LOG = logging.getLogger("brimful.service")
 _HOUR = 3600.0
@@ -40,13 +38,9 @@ def serve(options: ServeOptions) -> None:
     logs.configure("json" if options.log_json else "auto")
     with _listening(options) as listener, _quiet_signals():
         stopping = _Stopping()
-        service = Service(options, lost=stopping.lost, ended=lambda job: delivery.job_ended(job.id))
-        service.files.prepare()
-        webhooks = Webhooks(service.store.pool)
-        delivery = WebhookDelivery(webhooks, server_secret(service.state), options.webhook_private)
+        service = Service(options, lost=stopping.lost)
         try:
             service.start()
-            delivery.start()
             app = _application(service, options)
             server = stopping.server = _Server(app)
             url = _url(options.host, listener)
@@ -57,7 +51,7 @@ def serve(options: ServeOptions) -> None:
         finally:
             _LOG.info("stopping: running jobs write what they have")
             address.withdraw(service.state)
-            service.stop(before_close=delivery.stop)
+            service.stop()
             _LOG.info("stopped")
     if stopping.message:
         raise BrimfulError(stopping.message)

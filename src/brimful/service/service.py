@@ -19,27 +19,27 @@ from ..core.base.version import __version__
 from ..core.memory.budget import Budget
 from ..data.database.connection import Database
 from .address import state_directory
-from .dataset_catalogue import DatasetCatalogue
 from .device_list import list_devices
 from .errors import Conflict, FieldProblem, Invalid, NotFound
 from .files import Files
 from .jobs.job import Artifact, Job, JobFilter, JobPage, StoredEvent, Upload
 from .jobs.lease import total
-from .jobs.request import parse
 from .options import ServeOptions
 from .planning import Planner
 from .report_files import read_report
 from .runner.inventory import Inventory
+from .runner.processes import Spawner
 from .runner.runner import Runner
 from .runner.supervisor import Stop
 from .runner.webhooks import WebhookDelivery, check_webhook
+from .runner.workloads import Workloads
 from .security import tokens
 from .store import Store
 from .store.job_list import list_jobs
 from .store.server_lock import ServerLock
-from .workload_list import list_workloads
 
 _LOG = logging.getLogger("brimful.service")
+_NOT_STARTED = "the service is not started, or stops; try again later"
 
 Series = dict[str, list[tuple[int, float, float]]]
 """Metrics by name: (step, seconds since 1970, value)."""
@@ -50,15 +50,9 @@ class Service:
 
     Args:
         lost: called, from a thread, when another server has taken over the database: this one must end.
-        ended: called, in a durable workflow, when a job has ended.
     """
 
-    def __init__(
-        self,
-        options: ServeOptions,
-        lost: Callable[[str], None] | None = None,
-        ended: Callable[[Job], None] | None = None,
-    ) -> None:
+    def __init__(self, options: ServeOptions, lost: Callable[[str], None] | None = None) -> None:
         self.options = options
         self.state = state_directory(options.state)
         self.database = _database(options, self.state)
@@ -71,9 +65,10 @@ class Service:
             self.inventory = Inventory(options.budget, options.cores)
         except BudgetError as error:
             raise ConfigError(str(error)) from error
-        self._planner = Planner(self.inventory, self.files, lambda: self.url)
-        self._lost, self._ended = lost or (lambda message: _LOG.critical("%s", message)), ended
+        self._lost = lost or (lambda message: _LOG.critical("%s", message))
         self._lock: ServerLock | None = None
+        self._spawner: Spawner | None = None
+        self._loaded: Workloads | None = None
         self._runner: Runner | None = None
         self._webhooks: WebhookDelivery | None = None
         self._changes = threading.Lock()
@@ -92,14 +87,18 @@ class Service:
             Conflict: another server uses the database.
         """
         self.files.prepare()
+        self._spawner = Spawner()  # it imports torch while the database starts
         self.store.migrate()
         self._lock = ServerLock(self.store.pool, self._lost)
         self._lock.take()
         if (budget := self.store.settings.get("budget")) is not None and self.options.budget is None:
             self.inventory.set_budget(budget)
+        self._loaded = Workloads(self._spawner, lambda: self.url)
         self._runner = Runner(
             self.store,
             self.inventory,
+            self._spawner,
+            self._loaded,
             self.files.job,
             self.files.locate,
             self._planner.needs,
@@ -110,20 +109,19 @@ class Service:
         self._webhooks.start()
         self._runner.start()
 
-    def stop(self, grace: float | None = None, before_close: Callable[[], None] | None = None) -> None:
+    def stop(self, grace: float | None = None) -> None:
         """Admits no more; running jobs checkpoint, end, and go on after the next start. Those that take longer than
-        `grace` seconds (by default the option's) are killed, and go on from their last checkpoint.
-
-        Args:
-            before_close: called when no job runs any more, before the database is left.
-        """
+        `grace` seconds (by default the option's) are killed, and go on from their last checkpoint."""
         if self._runner is not None:
             self._runner.stop(self.options.grace if grace is None else grace)
             self._runner = None
+        if self._loaded is not None:
+            self._loaded.close()
+        if self._spawner is not None:
+            self._spawner.close()
+        self._loaded = self._spawner = None
         if self._webhooks is not None:
             self._webhooks.stop()
-        if before_close is not None:
-            before_close()
         if self._lock is not None:
             self._lock.release()
         self.store.close()
@@ -131,15 +129,22 @@ class Service:
     def _notify(self, id: str) -> None:
         if self._webhooks is not None:
             self._webhooks.job_ended(id)
-        if self._ended is not None:
-            with contextlib.suppress(NotFound):
-                self._ended(self.store.jobs.get(id, always=True))
 
     @property
     def _running(self) -> Runner:
         if self._runner is None:
-            raise Conflict("the service is not started, or stops; try again later")
+            raise Conflict(_NOT_STARTED)
         return self._runner
+
+    @property
+    def _workloads(self) -> Workloads:
+        if self._loaded is None:
+            raise Conflict(_NOT_STARTED)
+        return self._loaded
+
+    @property
+    def _planner(self) -> Planner:
+        return Planner(self._workloads, self.inventory, self.files)
 
     # Jobs.
 
@@ -150,9 +155,9 @@ class Service:
             request: {"job_name": ..., "config": {...}} and, by choice, "workload" ("locate"), "command" ("train"),
                 "priority", "budget", "cores", "webhook": {"url": ..., "secret": ...}.
         """
-        runner, parsed = self._running, parse(request)
-        check_webhook(parsed.request.webhook, self.options.webhook_private)
-        job = self.store.jobs.add(parsed.request, self._planner.demand(parsed))
+        runner, parsed = self._running, self._workloads.parse(request)
+        check_webhook(parsed.webhook, self.options.webhook_private)
+        job = self.store.jobs.add(parsed, self._planner.demand(parsed))
         runner.scheduler.wake()
         return job
 
@@ -259,10 +264,10 @@ class Service:
     # Datasets and uploads.
 
     def datasets(self) -> list[dict[str, Any]]:
-        return self._catalogue.list()
+        return self._workloads.datasets()
 
     def dataset(self, name: str) -> dict[str, Any]:
-        return self._catalogue.show(name)
+        return self._workloads.dataset(name)
 
     def import_dataset(self, name: str, upload: str, columns: Sequence[str] | None = None) -> Job:
         """Queues a job that makes a dataset from an uploaded file (`data import`)."""
@@ -272,19 +277,15 @@ class Service:
 
     def verify_dataset(self, name: str) -> Job:
         """Queues a job that verifies a dataset (`data verify`)."""
-        self._catalogue.show(name)
+        self.dataset(name)
         return self._data_job("verify", name, {"name": name})
 
     def delete_dataset(self, name: str) -> None:
-        self._catalogue.delete(name)
+        self._workloads.delete_dataset(name)
 
     def _data_job(self, command: str, name: str, config: dict[str, Any]) -> Job:
         label = f"{command} {name}"[:200]
         return self.submit({"job_name": label, "workload": "data", "command": command, "config": config})
-
-    @property
-    def _catalogue(self) -> DatasetCatalogue:
-        return DatasetCatalogue(self.url)
 
     def upload(self, name: str, stream: BinaryIO) -> Upload:
         """Keeps a file for jobs. Its ending and size are checked, its content is never run or unpickled."""
@@ -317,7 +318,11 @@ class Service:
     def workloads(self) -> list[dict[str, Any]]:
         """Workloads and those of their commands that can be jobs: {"workload", "help", "commands": [{"command",
         "help", "schema" (JSON schema of its config), "plans"}]}."""
-        return list(list_workloads())
+        shown = ("command", "help", "schema", "plans")
+        return [
+            {**one, "commands": [{name: command[name] for name in shown} for command in one["commands"]]}
+            for one in self._workloads.describe()
+        ]
 
     def statistics(self) -> dict[str, Any]:
         """For /metrics: {"jobs": {state: count}, "leased_bytes": {device: n}, "capacity_bytes": {device: n},

@@ -12,7 +12,6 @@ import numpy as np
 import psycopg
 import pytest
 
-from brimful.core.declare import registry
 from brimful.core.runs.context import RunContext
 from brimful.data import database
 from brimful.data.database import server
@@ -21,9 +20,12 @@ from brimful.locate.options import GenerateConfig
 from brimful.service.api.app import create_app
 from brimful.service.api.schemas import SCHEMAS
 from brimful.service.options import ServeOptions
+from brimful.service.runner import processes
+from brimful.service.runner.workloads import Workloads
 from brimful.service.security.policy import SecurityPolicy
 from brimful.service.service import Service
 
+from ...helpers.service_processes import ForkedForkServer
 from ...helpers.web import TestClient
 from .test_jobs import JOBS, SEED, problem
 
@@ -41,7 +43,13 @@ def service(postgres_home: Path, tmp_path_factory: pytest.TempPathFactory) -> It
     service.store.migrate()
     nothing = SimpleNamespace(wake=lambda: None, alive=True)
     service._runner = SimpleNamespace(scheduler=nothing, children=0)  # pyright: ignore[reportAttributeAccessIssue]
-    yield service
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(processes, "launch", ForkedForkServer)
+        spawner = processes.Spawner()
+        service._loaded = Workloads(spawner, lambda: service.url)
+        yield service
+        service._loaded.close()
+        spawner.close()
     service.store.close()
 
 
@@ -61,7 +69,7 @@ def test_a_dataset_that_there_is_not_is_named_with_those_there_are(client: TestC
     document = problem(client.post(JOBS, json=SEED), 422)
     assert "UHF_night" in document["detail"]
     assert SEED["config"]["dataset_ids"][0] in document["detail"]
-    assert any(error["path"].startswith("config") for error in document["errors"])
+    assert [error["path"] for error in document["errors"]] == ["config.dataset_ids"]
 
 
 def test_the_first_document_makes_a_job_where_there_is_its_dataset(client: TestClient, service: Service):
@@ -233,10 +241,8 @@ def test_a_token_of_the_service_lets_in(service: Service):
     assert reader.rpartition("_")[2] not in str(stored)
 
 
-def test_a_new_workload_needs_no_line_in_the_service(client: TestClient, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(registry, "WORKLOADS", {"made": "tests.helpers.madeup"})
-    client.app.openapi_schema = None  # pyright: ignore[reportAttributeAccessIssue]
-    [shown] = client.get("/api/workloads").json()["workloads"]
+def test_a_new_workload_needs_no_line_in_the_service(client: TestClient):
+    shown = client.get("/api/workloads/made").json()
     commands = {command["command"]: command["schema"] for command in shown["commands"]}
     assert commands["fit"]["properties"]["rate"]["exclusiveMaximum"] == 1
     description = client.get("/api/openapi.json").json()["components"]["schemas"]

@@ -7,7 +7,8 @@ import pytest
 
 from brimful.core.declare import registry
 from brimful.service.errors import Invalid, NotFound
-from brimful.service.jobs.request import job_schema, parse, references, resolve
+from brimful.service.jobs.references import references, resolve
+from brimful.service.jobs.request import describe, job_schema, parse
 
 from ...helpers import job_workload
 
@@ -95,7 +96,8 @@ def test_references_become_paths_and_output_lies_in_the_run_directory(tmp_path: 
     )
     assert parsed.request.config["out"] == "predictions.parquet"
     assert references(parsed.request.config) == {f"job:{ID}", f"upload:{ID}"}
-    resolved = resolve(parsed.command, parsed.request.config, tmp_path, lambda kind, *_: tmp_path / kind)
+    command = describe("locate", parsed.command)
+    resolved = resolve(command, parsed.request.config, tmp_path, lambda kind, *_: tmp_path / kind)
     assert resolved["directory"] == str(tmp_path / "job") and resolved["data"] == str(tmp_path / "upload")
     assert resolved["out"] == str(tmp_path / "predictions.parquet")
 
@@ -103,7 +105,7 @@ def test_references_become_paths_and_output_lies_in_the_run_directory(tmp_path: 
         raise NotFound("there is no such file")
 
     with pytest.raises(Invalid, match="no such file"):
-        resolve(parsed.command, parsed.request.config, tmp_path, nowhere)
+        resolve(command, parsed.request.config, tmp_path, nowhere)
 
 
 def test_the_schema_offers_what_a_job_may_set():

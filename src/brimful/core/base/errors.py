@@ -23,7 +23,13 @@ from collections.abc import Iterable
 
 
 class BrimfulError(Exception):
-    """Base of all errors that Brimful raises on purpose; the command line shows them without a traceback."""
+    """Base of all errors that Brimful raises on purpose; the command line shows them without a traceback.
+
+    Attributes:
+        option: the name of the option at fault, where it is known to be one.
+    """
+
+    option: str | None = None
 
 
 class BudgetError(BrimfulError):

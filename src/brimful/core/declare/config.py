@@ -1,17 +1,18 @@
 """Options, declared once as the fields of a frozen dataclass: the command line, a JSON schema for other
 faces, and the checks all come from that one declaration."""
 
+import contextlib
 import dataclasses
 import difflib
 import math
 import types
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import MISSING, dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from ..base.errors import BudgetError, ConfigError
+from ..base.errors import BrimfulError, BudgetError, ConfigError
 from ..memory.budget import Budget
 
 T = TypeVar("T")
@@ -182,9 +183,20 @@ def build(config: type[T], values: dict[str, Any], spell: Callable[[FieldInfo], 
         ConfigError: with the option's name, the value at fault and what is allowed.
     """
     built, problems = check(config, values, spell)
-    for _, message in problems:
-        raise ConfigError(message)
+    for name, message in problems:
+        with at_fault(name):
+            raise ConfigError(message)
     return config(**built)
+
+
+@contextlib.contextmanager
+def at_fault(option: str) -> Iterator[None]:
+    """An error raised inside is about the value of that option."""
+    try:
+        yield
+    except BrimfulError as error:
+        error.option = option
+        raise
 
 
 def check(

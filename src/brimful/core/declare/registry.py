@@ -55,7 +55,7 @@ class Command:
         job: whether the service may run it.
         stores: whether its run directory holds a stored model once it has ended, which the workload's `load` reads.
         check: what the config's declaration cannot say, and that is known at once: raises a `BrimfulError` where a
-            dataset that it names is not there. The service calls it before it queues a job.
+            dataset that it names is not there, `at_fault` the option. The service calls it before it queues a job.
     """
 
     name: str

@@ -7,13 +7,14 @@ import re
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Self
-
-import torch
+from typing import TYPE_CHECKING, Any, Self
 
 from ..base.errors import BrimfulWarning, BudgetError
 from ..base.formatting import format_bytes, parse_bytes
-from .devices import Memory
+from .host import Memory
+
+if TYPE_CHECKING:  # it is read where there is no torch too
+    import torch
 
 SMALLEST = 1_000_000
 """A budget under one megabyte is refused: it is a slip (8 for "8GB") far more often than a wish."""
@@ -60,7 +61,7 @@ class Budget:
             return cls(share=_share(spec))
         return cls(bytes=_amount(spec))
 
-    def on(self, device: torch.device | str) -> "Budget":
+    def on(self, device: "torch.device | str") -> "Budget":
         """The part of this budget that applies to one device."""
         if not self.by_device:
             return self

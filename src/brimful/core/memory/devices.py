@@ -2,36 +2,18 @@
 
 import contextlib
 import ctypes
-import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
-import psutil
 import torch
 
 from ..base.errors import DeviceError
-from . import cgroup
+from .host import Memory, host_memory, processor_name
+from .host import resident_bytes as resident_bytes
 
 DeviceLike = str | int | torch.device | Sequence[str | int | torch.device] | None
 """Whatever `resolve_all` reads: one device, or several."""
 
 _IDLE = 32_000_000  # bytes kept on a GPU and not used, of which there is always a little
-
-
-@dataclass(frozen=True, slots=True)
-class Memory:
-    """A device's memory at one moment, in bytes.
-
-    Attributes:
-        total: what the device has. On a CPU, the host's or the container's, whichever is smaller.
-        free: what nobody holds now.
-        own: what this process holds: on CUDA the allocator's reserved bytes (the driver's context excluded),
-            on a CPU the resident set.
-    """
-
-    total: int
-    free: int
-    own: int
 
 
 def resolve(device: str | int | torch.device | None = "auto") -> torch.device:
@@ -80,18 +62,7 @@ def memory(device: torch.device) -> Memory:
     if device.type == "cuda":
         free, total = torch.cuda.mem_get_info(device)
         return Memory(total=total, free=free, own=torch.cuda.memory_reserved(device))
-    host = psutil.virtual_memory()
-    limit = cgroup.read()
-    return Memory(
-        total=min(host.total, limit.total) if limit else host.total,
-        free=min(host.available, limit.free) if limit else host.available,
-        own=resident_bytes(),
-    )
-
-
-def resident_bytes() -> int:
-    """The resident set of this process in bytes."""
-    return psutil.Process().memory_info().rss
+    return host_memory()
 
 
 def trim_heap() -> None:
@@ -147,4 +118,4 @@ def _graphs() -> bool:
 
 def model_name(device: torch.device) -> str:
     """The device's product name, by which measurements are remembered: `NVIDIA H200`, `CPU x86_64`."""
-    return torch.cuda.get_device_name(device) if device.type == "cuda" else f"CPU {os.uname().machine}"
+    return torch.cuda.get_device_name(device) if device.type == "cuda" else processor_name()

@@ -21,7 +21,7 @@ from ...core.runs.context import stop_request
 from ...core.runs.events import Event, Events
 from ...core.runs.progress import sink_for
 from ...core.runs.rundir import RunDir
-from ...data.loader import Loader
+from ...data.loading import Loader
 from ...data.sources import read_once
 from ...data.torch_datasets import loader_parts
 from ..distributed.collectives import TIMEOUT, Group, process_group, torchrun_rank

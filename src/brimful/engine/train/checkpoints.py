@@ -28,7 +28,7 @@ from ...core.memory import devices
 from ...core.runs.files import digest, read_sealed, storage_error, sync, write_atomic, write_sealed
 from ...core.runs.log_state import LogState
 from ...core.runs.tensor_files import save_tensors
-from ...data.loader import Loader
+from ...data.loading import Loader
 from ..distributed.collectives import Group
 from .optim import optimizers
 from .optim.ema import MovingAverage

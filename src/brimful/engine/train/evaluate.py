@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from ...core.memory.oom import retry_smaller
-from ...data.loader import Loader
+from ...data.loading import Loader
 from ..distributed.collectives import Group, calls_in_lockstep
 from .step.loss import LossOutput
 from .step.microbatches import count_samples, micro_batches, slice_batch

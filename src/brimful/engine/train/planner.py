@@ -17,7 +17,7 @@ from ...core.memory.oom import OutOfMemory, is_out_of_memory
 from ...core.memory.plan import Candidate, Parts, Plan, Rejected, choose
 from ...core.memory.probe import peak_bytes, probe
 from ...data import loader as make_loader
-from ...data.loader import Loader
+from ...data.loading import Loader
 from ...data.residency import TIERS, TierOptions
 from ..distributed.collectives import Group, calls_in_lockstep
 from .config import TrainConfig

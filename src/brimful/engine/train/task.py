@@ -10,7 +10,7 @@ from torch import nn
 from ...core.base.errors import ConfigError, InputError
 from ...core.runs import fingerprint as fingerprints
 from ...core.runs.function_fingerprint import of_function
-from ...data.loader import Loader
+from ...data.loading import Loader
 from ...data.sources import source
 from .config import TrainConfig
 from .optim.optimizers import trainable

@@ -15,7 +15,7 @@ from ...core.base.errors import InputError
 from ...core.declare.config import to_dict
 from ...core.memory import devices
 from ...core.runs.progress import sink_for
-from ...data.loader import loader
+from ...data.loading import loader
 from ...data.subset import split
 from ...engine.train import train as train_model
 from .. import store

@@ -4,9 +4,6 @@ The smallest good budget: the plan that it gives has the strategy, the data tier
 all that jobs may lease on a device, and steps of at least an eighth of the size; a little more is then leased.
 """
 
-import json
-import sys
-import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -42,32 +39,24 @@ def smallest_good(plan: Callable[[int], Plan], most: int) -> tuple[Plan, int]:
     return best, min(most, max(_LEAST, int(_MARGIN * bytes)))
 
 
-def main() -> int:
-    """Reads a request from standard input, {"workload", "command", "config", "device", "most", "budget"}, and prints
-    {"plan", "text", "device_bytes"} or {"error", "message"}."""
-    request = json.load(sys.stdin)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
-            answer = _answer(request)
-        except BrimfulError as error:
-            answer = {"error": type(error).__name__, "message": str(error)}
-    print(json.dumps(answer))
-    return 0
+def plan(
+    workload: str, command: str, config: dict[str, Any], most: int, device: str | None = None, budget: int | None = None
+) -> dict[str, Any]:
+    """{"plan", "text", "device_bytes"} of a job; None each, where its command has nothing to plan.
 
-
-def _answer(request: dict[str, Any]) -> dict[str, Any]:
-    command = registry.load(request["workload"]).command(request["command"])
-    names = {info.name for info in declared.describe(command.config)}
-    if command.plan is None or "budget" not in names:
+    Args:
+        device: in place of the config's.
+        most: the largest budget there is.
+        budget: of the request; by default the smallest good one.
+    """
+    declaration = registry.load(workload).command(command)
+    names = {info.name for info in declared.describe(declaration.config)}
+    if declaration.plan is None or "budget" not in names:
         return {"plan": None, "text": None, "device_bytes": None}
-    explain, values = command.plan, dict(request["config"])
-    if request.get("device"):
-        values["device"] = request["device"]
+    explain, values = declaration.plan, dict(config) | ({"device": device} if device else {})
 
-    def plan(bytes: int) -> Plan:
-        return explain(declared.build(command.config, values | {"budget": f"{bytes} B"}), False)
+    def plan_for(bytes: int) -> Plan:
+        return explain(declared.build(declaration.config, values | {"budget": f"{bytes} B"}), False)
 
-    given = request.get("budget")
-    made, bytes = smallest_good(plan, request["most"]) if given is None else (plan(given), given)
+    made, bytes = smallest_good(plan_for, most) if budget is None else (plan_for(budget), budget)
     return {"plan": made.to_dict(), "text": made.explain(), "device_bytes": bytes}

@@ -6,7 +6,7 @@ uploaded, "job:ID" or "job:ID/NAME", what another job wrote, or a plain name, wh
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -18,17 +18,15 @@ from ...core.declare import registry
 from ...core.declare.config import FieldInfo
 from ...core.declare.registry import Command
 from ...core.memory.budget import Budget
-from ..errors import FieldProblem, Invalid, NotFound, Unavailable
+from ..errors import FieldProblem, Invalid, Unavailable
 from ..security.names import fault_of
+from .description import CommandDescription, OptionDescription
 from .job import PRIORITIES, JobRequest, Webhook
+from .references import REFERENCE
 
 FIELDS = ("job_name", "workload", "command", "config", "priority", "budget", "cores", "webhook")
 _LONGEST_VALUE = 10_000
-_REFERENCE = re.compile(r"(upload|job):([0-9a-f-]{36})(?:/(.+))?")
 _PLAIN = re.compile(r"[^\s/\\~.\x00-\x1f][^\s/\\\x00-\x1f]*")
-
-Locate = Callable[[str, str, str | None], Path]
-"""The path of a reference: kind ("upload" or "job"), id, and a name inside it. Raises `NotFound`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +40,27 @@ class Parsed:
 def job_commands(workload: str) -> list[Command]:
     """Those commands of a workload that can be jobs."""
     return [command for command in registry.load(workload).commands if command.job]
+
+
+def describe(workload: str, command: Command) -> CommandDescription:
+    """What the server has to know of a command."""
+    options = (
+        OptionDescription(
+            name=info.name,
+            files=_names_files(info),
+            output=info.option.job is not None or info.name == "out",
+            place=info.option.job,
+        )
+        for info in declared.describe(command.config)
+    )
+    return CommandDescription(
+        workload=workload,
+        command=command.name,
+        help=command.help,
+        plans=command.plan is not None,
+        schema=job_schema(command),
+        options=tuple(options),
+    )
 
 
 def offered(command: Command) -> list[FieldInfo]:
@@ -96,30 +115,6 @@ def parse(values: Mapping[str, Any]) -> Parsed:
     return Parsed(request, command)
 
 
-def resolve(command: Command, config: Mapping[str, Any], run: Path, locate: Locate) -> dict[str, Any]:
-    """The options that the job's process gets: references as paths, output inside the job's run directory.
-
-    Raises:
-        Invalid: a reference leads nowhere.
-    """
-    resolved, problems = dict(config), []
-    for info in declared.describe(command.config):
-        value = config.get(info.name)
-        if info.option.job is not None or info.name == "out":
-            if value is not None:
-                resolved[info.name] = str(run / value)
-            elif info.option.job is not None:
-                resolved[info.name] = str(run / info.option.job) if info.option.job else str(run)
-        elif isinstance(value, str) and _names_files(info):
-            try:
-                resolved[info.name] = ",".join(_located(part, locate) for part in value.split(","))
-            except NotFound as error:
-                problems.append(FieldProblem(f"config.{info.name}", str(error)))
-    if problems:
-        raise Invalid(*problems)
-    return resolved
-
-
 def check(command: Command, config: Mapping[str, Any], url: str | None) -> None:
     """Builds the config of resolved options, and asks the command what is wrong with it.
 
@@ -133,14 +128,8 @@ def check(command: Command, config: Mapping[str, Any], url: str | None) -> None:
     except StorageError as error:
         raise Unavailable(str(error)) from error
     except BrimfulError as error:
-        raise Invalid(FieldProblem("config", str(error))) from error
-
-
-def references(config: Mapping[str, Any]) -> set[str]:
-    """The uploads and jobs that a config names: "upload:ID", "job:ID"."""
-    texts = [part for value in config.values() if isinstance(value, str) for part in value.split(",")]
-    matches = [_REFERENCE.fullmatch(part.strip()) for part in texts]
-    return {f"{match[1]}:{match[2]}" for match in matches if match}
+        path = "config" if error.option is None else f"config.{error.option}"
+        raise Invalid(FieldProblem(path, str(error))) from error
 
 
 def _unknown(name: str) -> str:
@@ -222,7 +211,7 @@ def _forbidden(info: FieldInfo, value: Any) -> str | None:
     if not _names_files(info):
         return None
     for part in value.split(","):
-        reference = _REFERENCE.fullmatch(part.strip())
+        reference = REFERENCE.fullmatch(part.strip())
         if reference is None and (info.type is Path or not _PLAIN.fullmatch(part.strip())):
             return (
                 f"{info.name} is {value[:100]!r}; a job reads no files of the server's. Upload the file and give "
@@ -231,11 +220,6 @@ def _forbidden(info: FieldInfo, value: Any) -> str | None:
         if reference is not None and ".." in (reference[3] or "").split("/"):
             return f"{info.name} is {value[:100]!r}; a name inside a job's directory has no '..'"
     return None
-
-
-def _located(part: str, locate: Locate) -> str:
-    reference = _REFERENCE.fullmatch(part.strip())
-    return part if reference is None else str(locate(reference[1], reference[2], reference[3]))
 
 
 def _name(values: Mapping[str, Any], problems: list[FieldProblem]) -> str:

@@ -1,17 +1,18 @@
 """The devices of this machine: what jobs may lease on each, and how busy they are. No CUDA context is made for it."""
 
 import contextlib
+import functools
+import importlib.util
 import os
 import threading
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import psutil
-import torch
 
-from ...core.memory import devices
 from ...core.memory.budget import Budget
-from ...core.memory.devices import Memory
+from ...core.memory.host import Memory, host_memory, processor_name
 from ..jobs.lease import CPU, Capacity
 
 _NOT_READ = (None, None)
@@ -49,11 +50,11 @@ class Inventory:
 
     def devices(self) -> list[Device]:
         """The CPU first, then GPUs by number."""
-        host = devices.memory(torch.device("cpu"))
+        host = host_memory()
         busy = psutil.cpu_percent(None) / 100
         cpu = Device(
             name=CPU,
-            model=devices.model_name(torch.device("cpu")),
+            model=processor_name(),
             total=host.total,
             free=host.free,
             utilisation=busy,
@@ -84,7 +85,7 @@ class Inventory:
 
 
 def _gpus() -> list[Device]:
-    if not torch.backends.cuda.is_built():
+    if not _uses_cuda():
         return []
     try:
         import pynvml
@@ -98,6 +99,17 @@ def _gpus() -> list[Device]:
         with contextlib.suppress(Exception):  # a card that is lost answers nothing
             found.append(_gpu(f"cuda:{len(found)}", handle))
     return found
+
+
+@functools.cache
+def _uses_cuda() -> bool:
+    """Whether torch is a CUDA build, by its files: importing it would cost the server its memory."""
+    spec = importlib.util.find_spec("torch")
+    return spec is not None and any(
+        Path(place, "lib", name).exists()
+        for place in spec.submodule_search_locations or ()
+        for name in ("libtorch_cuda.so", "torch_cuda.dll")
+    )
 
 
 def _visible(handles: list[Any]) -> list[Any]:

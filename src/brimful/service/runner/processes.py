@@ -5,10 +5,11 @@ import json
 import os
 import queue
 import signal
+import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import IO, Any, Protocol
@@ -19,24 +20,44 @@ _PATIENCE = 120.0  # seconds for the fork server to import torch and answer
 
 
 class ForkServerProcess(Protocol):
-    """The process that forks those of jobs; `subprocess.Popen` is one."""
+    """The process that forks those of jobs, and what it is reached by.
 
-    stdin: IO[bytes] | None
-    stdout: IO[bytes] | None
+    Attributes:
+        orders: a socket.
+        answers: lines that it writes.
+    """
+
+    orders: socket.socket
+    answers: IO[bytes]
 
     def kill(self) -> None: ...
 
     def wait(self) -> int: ...
 
 
+class _Launched:
+    def __init__(self) -> None:
+        self.orders, theirs = socket.socketpair()
+        with theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "brimful.service.child", "fork-server"],
+                stdin=theirs.fileno(),
+                stdout=subprocess.PIPE,
+                start_new_session=True,
+            )
+        assert self._process.stdout is not None
+        self.answers: IO[bytes] = self._process.stdout
+
+    def kill(self) -> None:
+        self._process.kill()
+
+    def wait(self) -> int:
+        return self._process.wait()
+
+
 def launch() -> ForkServerProcess:
     """Starts it; see `child.fork_server`."""
-    return subprocess.Popen(
-        [sys.executable, "-m", "brimful.service.child", "fork-server"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        start_new_session=True,
-    )
+    return _Launched()
 
 
 class Child:
@@ -83,7 +104,6 @@ class Spawner:
     def __init__(self) -> None:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="brimful-spawner")
         self._server: _ForkServer | None = None
-        self._closed = False
         self._thread.submit(self._ready)  # while other things start
 
     def start(self, folder: Path, environment: Mapping[str, str]) -> Child:
@@ -92,11 +112,22 @@ class Spawner:
         Raises:
             WorkerError: it cannot be started.
         """
-        return self._thread.submit(self._start, folder, dict(environment)).result()
+        order = {"folder": str(folder), "environment": dict(environment)}
+        return self._thread.submit(self._start, order).result()
+
+    def connect(self, environment: Mapping[str, str]) -> tuple[Child, socket.socket]:
+        """Starts a process that answers calls; see `child.rpc`."""
+        ours, theirs = socket.socketpair()
+        try:
+            with theirs:
+                order = {"environment": dict(environment)}
+                return self._thread.submit(self._start, order, theirs.fileno()).result(), ours
+        except BaseException:
+            ours.close()
+            raise
 
     def close(self) -> None:
         """Ends the fork server, and with it every process that is left."""
-        self._closed = True
         self._thread.shutdown()
         if self._server is not None:
             self._server.close()
@@ -108,11 +139,11 @@ class Spawner:
             self._server = _ForkServer()
         return self._server
 
-    def _start(self, folder: Path, environment: dict[str, str]) -> Child:
+    def _start(self, order: dict[str, Any], *connections: int) -> Child:
         for _ in range(2):
-            with contextlib.suppress(BrokenPipeError, EOFError):
-                return self._ready().start(folder, environment)
-        raise WorkerError(f"the process that starts jobs dies; see the server's log. Job directory: {folder}")
+            with contextlib.suppress(ConnectionError, EOFError):
+                return self._ready().start(order, connections)
+        raise WorkerError("the process that starts jobs dies; see the server's log")
 
 
 class _ForkServer:
@@ -120,22 +151,21 @@ class _ForkServer:
         self._process = launch()
         self._children: dict[int, Child] = {}
         self._answers: queue.Queue[dict[str, Any]] = queue.Queue()
-        self._lock = threading.Lock()
         self.alive = True
         self._reader = threading.Thread(target=self._read, name="brimful-fork-server", daemon=True)
         self._reader.start()
 
-    def start(self, folder: Path, environment: dict[str, str]) -> Child:
-        assert self._process.stdin is not None
-        self._process.stdin.write(json.dumps({"folder": str(folder), "environment": environment}).encode() + b"\n")
-        self._process.stdin.flush()
+    def start(self, order: dict[str, Any], connections: Sequence[int]) -> Child:
+        message = json.dumps(order).encode() + b"\n"
+        sent = socket.send_fds(self._process.orders, [message], connections)
+        self._process.orders.sendall(message[sent:])
         try:
             answer = self._answers.get(timeout=_PATIENCE)
         except queue.Empty:
             self._process.kill()
             raise EOFError from None
         if "failed" in answer:
-            raise WorkerError(f"the process of the job in {folder} cannot be started: {answer['failed']}")
+            raise WorkerError(f"a process cannot be started: {answer['failed']}")
         if "started" not in answer:
             raise EOFError
         return answer["child"]
@@ -143,16 +173,14 @@ class _ForkServer:
     def close(self) -> None:
         self._process.kill()
         self._reader.join()
-        for stream in (self._process.stdin, self._process.stdout):
-            if stream is not None:
-                with contextlib.suppress(OSError):
-                    stream.close()
+        for stream in (self._process.orders, self._process.answers):
+            with contextlib.suppress(OSError):
+                stream.close()
 
     def _read(self) -> None:
         """Takes the answers, in order: what has ended was started before."""
-        assert self._process.stdout is not None
         with contextlib.suppress(OSError, ValueError):
-            for line in self._process.stdout:
+            for line in self._process.answers:
                 answer = json.loads(line)
                 if "ended" in answer:
                     self._children.pop(answer["ended"]).end(answer["code"])

@@ -7,11 +7,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from ...core.declare import registry
 from ..child.job_dir import RUN, JobFile
 from ..errors import NotFound, Unavailable
 from ..jobs.job import Job
-from ..jobs.request import Locate, resolve
+from ..jobs.references import Locate, resolve
 from ..jobs.state import ACTIVE, JobState
 from ..store import Store
 from .inventory import Inventory
@@ -19,6 +18,7 @@ from .processes import Child, Spawner
 from .scheduler import Needs, Scheduler
 from .supervisor import GRACE, Control, Outcome, Stop, Supervisor
 from .workflow import Workflows
+from .workloads import Workloads
 
 _LOG = logging.getLogger("brimful.service")
 _STOPPED = {
@@ -33,6 +33,7 @@ class Runner:
     """Runs the jobs that are admitted.
 
     Args:
+        spawner: starts their processes; it is closed by whoever made it.
         folders: the directory of a job, by its id.
         locate: the path of a reference in a config.
         url: of the database, for jobs that use it.
@@ -43,6 +44,8 @@ class Runner:
         self,
         store: Store,
         inventory: Inventory,
+        spawner: Spawner,
+        workloads: Workloads,
         folders: Callable[[str], Path],
         locate: Locate,
         needs: Needs,
@@ -50,7 +53,7 @@ class Runner:
         notify: Callable[[str], None] | None = None,
     ) -> None:
         self._store, self._inventory, self._folder, self._locate, self._url = store, inventory, folders, locate, url
-        self._spawner = Spawner()
+        self._spawner, self._workloads = spawner, workloads
         self._controls: dict[str, Control] = {}
         self._lock = threading.Lock()
         self._stopping = threading.Event()
@@ -77,7 +80,6 @@ class Runner:
         while self._controls and time.monotonic() < ends:
             time.sleep(0.02)
         self._workflows.close()
-        self._spawner.close()
 
     def request(self, id: str, stop: Stop) -> None:
         """Asks the process of a job to stop."""
@@ -131,7 +133,7 @@ class Runner:
 
     def _start_process(self, job: Job, folder: Path) -> Child:
         assert job.lease is not None
-        command = registry.load(job.request.workload).command(job.request.command)
+        command = self._workloads.command(job.request.workload, job.request.command)
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         devices, device = self._inventory.environment(tuple(job.lease["device"].split(",")))
         cores = job.lease["cores"]

@@ -2,9 +2,6 @@
 
 from typing import Any, BinaryIO
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
 from .refusal import refused
 
 _MAGIC = b"PAR1"
@@ -14,6 +11,9 @@ _MOST_NODES = 100_000  # of lists in the footer: columns, row groups
 
 def check_parquet(file: BinaryIO, size: int, name: str, unpacked: int) -> None:
     """Its footer is sound, its columns lie inside the file, and it has at most `unpacked` bytes once decompressed."""
+    import pyarrow as pa  # tens of megabytes, which a server that gets no such file has no use for
+    import pyarrow.parquet as pq
+
     if size < 12 or file.read(4) != _MAGIC:
         raise refused(name, "it does not begin as Parquet does; write it again with pyarrow, pandas or polars")
     file.seek(size - 8)
