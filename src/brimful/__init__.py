@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from .engine.map import map, plan_map
     from .engine.map.batch import Batch, Status
     from .engine.map.result import MapResult
+    from .engine.map.store.part_queue import MapPart
+    from .engine.map.stream import MapStream
     from .engine.train import find_lr, plan_train, train
     from .engine.train.optim import schedules
     from .engine.train.result import TrainResult
@@ -65,7 +67,9 @@ __all__ = [
     "FusedTerm",
     "InputError",
     "LockedError",
+    "MapPart",
     "MapResult",
+    "MapStream",
     "MissingExtraError",
     "Plan",
     "RunDirError",

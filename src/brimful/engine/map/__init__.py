@@ -1,9 +1,9 @@
 """`brimful.map`: a batched function over any number of items, inside a memory budget."""
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, Unpack, overload
 
 import torch
 from torch.utils.data import DataLoader
@@ -17,14 +17,29 @@ from ...core.memory.plan import Plan
 from ...core.runs.events import Event, Events
 from ...core.runs.progress import sink_for
 from ...data.torch_datasets import loader_parts
-from .composition import composed
+from .functions.composition import composed
+from .keywords import MapKeywords
 from .result import MapResult
 from .run import MapRun
 from .sources import item_source
+from .store.part_queue import MapPart
+from .stream import MapStream, drain
+
+Functions = Callable[..., Any] | Sequence[Callable[[Any], Any]]
+
+
+@overload
+def map(fn: Functions, items: Any, *, stream: Literal[False] = False, **options: Unpack[MapKeywords]) -> MapResult: ...
+
+
+@overload
+def map(
+    fn: Functions, items: Any, *, stream: Literal[True], ordered: bool = True, **options: Unpack[MapKeywords]
+) -> MapStream: ...
 
 
 def map(
-    fn: Callable[..., Any] | Sequence[Callable[[Any], Any]],
+    fn: Functions,
     items: Any,
     *,
     setup: Callable[[torch.device], Any] | None = None,
@@ -44,7 +59,9 @@ def map(
     cost: Cost | None = None,
     name: str = "map",
     cancel: threading.Event | None = None,
-) -> MapResult:
+    stream: bool = False,
+    ordered: bool = True,
+) -> MapResult | MapStream:
     """Runs a batched function over all items, as fast as the device can, inside a memory budget.
 
     Args:
@@ -79,6 +96,8 @@ def map(
         name: what to call the work in progress, log and run directory.
         cancel: set from any thread, it ends the run after the batch at hand: what is finished is kept, and
             `CancelledError` is raised.
+        stream: return an iterator of finished batches, each a `MapPart`, instead of all of them in the end.
+        ordered: of a stream: in the order of execution. False gives each as soon as it is finished.
 
     Returns:
         Values, status and messages for every item, with the plan and what was measured. An item that fails does
@@ -90,21 +109,27 @@ def map(
         >>> result.values.shape, int(result.ok.sum())
         (torch.Size([100, 3, 3]), 100)
     """
+    if not ordered and not stream:
+        raise ConfigError("ordered is False, and the result of a map is in order; ordered is for stream=True")
     function = composed(fn, setup)
     run = _checked(function, items, budget, device, batch_size, weight, fallback, nonfinite, cost, name, seed, grad)
     run.batch_invariant = batch_invariant
-    with Events() as events:
-        if (sink := sink_for(progress)) is not None:
-            events.add(sink)
-        if out is None:
-            return run.run(events, None, cancel)
-        with run.open(Path(out), resume, fingerprint) as rundir:
-            events.add(rundir.log)
-            return run.run(events, rundir, cancel)
+
+    def parts(ordered: bool | None) -> Generator[MapPart, None, MapResult]:
+        with Events() as events:
+            if (sink := sink_for(progress)) is not None:
+                events.add(sink)
+            if out is None:
+                return (yield from run.parts(events, None, cancel, ordered))
+            with run.open(Path(out), resume, fingerprint) as rundir:
+                events.add(rundir.log)
+                return (yield from run.parts(events, rundir, cancel, ordered))
+
+    return MapStream(parts(ordered)) if stream else drain(parts(None))
 
 
 def plan_map(
-    fn: Callable[..., Any] | Sequence[Callable[[Any], Any]],
+    fn: Functions,
     items: Any,
     *,
     setup: Callable[[torch.device], Any] | None = None,

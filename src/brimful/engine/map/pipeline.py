@@ -8,7 +8,7 @@ import functools
 import gc
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from concurrent.futures import Future
 from dataclasses import dataclass
 
@@ -71,6 +71,7 @@ class Pipeline:
         memory_limit: the budget on the executor's device.
         scheduler: where the batches come from and the results go.
         item_cost: bytes of a single item by its weight: those beyond the budget are not run. None: all are tried.
+        prompt: hands over every batch before the next is run. By default that is done while the next is computed.
         sleep: waits some seconds; tests bring their own.
     """
 
@@ -80,6 +81,7 @@ class Pipeline:
         memory_limit: MemoryLimit,
         scheduler: Scheduler,
         item_cost: Cost | None = None,
+        prompt: bool = False,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._executor, self._limit, self._scheduler, self._sleep = executor, memory_limit, scheduler, sleep
@@ -92,17 +94,29 @@ class Pipeline:
         self._heaviest = 0.0  # of all that ran
         self._retries = self._count_retries()
         self._shrinks = 0  # times that batches were made smaller, short of an error
-        self._observed = 0
+        self._prompt, self._landed = prompt, False
+        self.observed = 0
 
     def run(self) -> int:
         """Runs all batches, and returns the peak bytes. After an exception, `land` still hands over what had been
         computed."""
-        with BackgroundThread() as reader, self._peak, preserve_rng(self._device):
+        with preserve_rng(self._device):
+            for _ in self.steps():
+                pass
+        return self.observed
+
+    def steps(self) -> Generator[None]:
+        """Runs batch after batch. Between two the caller may do as it likes: that time is not counted."""
+        with BackgroundThread() as reader, self._peak:
             while (batch := self._take(reader)) is not None:
                 if batch.loaded.count:
                     self._run(batch, reader)
+                    del batch
+                    paused = time.perf_counter()
+                    yield
+                    self._last_done += time.perf_counter() - paused
             self.land()
-            return max(self._observed, self._peak.read())
+            self.observed = max(self.observed, self._peak.read())
 
     def land(self) -> None:
         """Waits for the batch that is still under way, and hands over its results."""
@@ -141,10 +155,10 @@ class Pipeline:
             self._flag(batch)
             return
         self._in_a_row = 0
-        batch.overlaps = self._flying is not None
+        batch.overlaps = self._flying is not None or (self._prompt and self._landed)
         self.land()
-        self._flying = (launched, batch)
-        if batch.probe:
+        self._flying, self._landed = (launched, batch), not batch.probe
+        if batch.probe or self._prompt:
             self.land()
         else:
             self._prefetch(reader, wait=True)
@@ -265,7 +279,7 @@ class Pipeline:
         """Leaves nothing on the device but what is about to be measured."""
         self.land()
         self._scheduler.flush()
-        self._observed = max(self._observed, self._peak.read())
+        self.observed = max(self.observed, self._peak.read())
         if self._on_cpu:
             devices.trim_heap()
         else:
@@ -280,7 +294,7 @@ class Pipeline:
         looked = batch.probe or batch.trial > 0 or now - self._last_look >= LOOK
         if looked:
             self._last_look, self._last_peak = now, self._peak.read()
-            self._observed = max(self._observed, self._last_peak)
+            self.observed = max(self.observed, self._last_peak)
         measurement = BatchMeasurement(
             weight=loaded.weight,
             seconds=seconds,

@@ -4,7 +4,7 @@ import contextlib
 import functools
 import threading
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -32,16 +32,18 @@ from ...core.runs.rundir import MANIFEST, RunDir
 from .batch_spans import BatchSizer
 from .executor import Executor
 from .fallback import make_executor
+from .functions.scripted import sendable
 from .item_cost import item_cost
 from .pipeline import LOOK, Pipeline
 from .result import MapResult
 from .scheduler import Scheduler, batch_plan
-from .scripted import sendable
 from .sources import ItemSource
 from .store.collectors import MemoryCollector
 from .store.ledger import LEDGER, Ledger
+from .store.part_queue import MapPart, PartQueue
 from .store.shards import WRITING, Shards
 from .store.status_table import StatusTable
+from .stream import deliver
 from .workers import WorkerPool
 
 _FIRST = 64  # items in the first batch when nothing is known of the cost
@@ -50,6 +52,7 @@ _NOT_RESUMABLE = (
     "a run on an iterator cannot be resumed after an interruption; pass fingerprint=, a text that changes whenever the "
     "items do, to make it so"
 )
+_WAITING = 8  # the part of the budget that finished batches may take while they wait for earlier ones to be read
 _GUESS = 8  # times an item's input: the bytes that it is assumed to need, until that is measured
 
 
@@ -101,15 +104,26 @@ class MapRun:
         self.resumable = False
         return f"unknown: {uuid.uuid4()}"  # differs from every other
 
-    def run(self, events: Events, rundir: RunDir | None, cancel: threading.Event | None = None) -> MapResult:
+    def parts(
+        self,
+        events: Events,
+        rundir: RunDir | None,
+        cancel: threading.Event | None = None,
+        ordered: bool | None = None,
+    ) -> Generator[MapPart, None, MapResult]:
+        """Runs all of it, and returns the result.
+
+        Args:
+            ordered: yield finished batches, in order of their positions or as they complete; they are then not
+                gathered. None: yield nothing.
+        """
         clock, record = RunClock(0.0 if rundir is None else rundir.before.seconds), None
         tally = StatusTable(self.items.length)
         collector: MemoryCollector | Shards = MemoryCollector(self.items.length)
-        ledger, replay, position = None, [], 0
+        ledger, replay, position, spans = None, [], 0, list[tuple[int, int]]()
         if rundir is not None:
             record = ResultRecord.of(rundir.manifest)
             collector = Shards(rundir.path, rundir.identity)
-            spans = []
             for span, batch in collector.finished():
                 spans.append(span)
                 tally.add(*batch)
@@ -120,6 +134,10 @@ class MapRun:
             contextlib.closing(ledger) if ledger else contextlib.nullcontext(),
             MemoryLimit(self.budget, device, every=LOOK) as memory_limit,
         ):
+            queue, reserve = None, 0
+            if ordered is not None:
+                reserve = memory_limit.bytes // _WAITING if ordered and len(self.devices) > 1 else 0
+                queue = PartQueue(ordered, reserve, collector if isinstance(collector, Shards) else None, spans)
             known, cost = self._known(device, memory_limit.bytes), self._item_cost(memory_limit)
             plan = self._first_plan(known, memory_limit.bytes, peek=True)
             if rundir is not None and not rundir.resumed:
@@ -139,25 +157,31 @@ class MapRun:
             scheduler = Scheduler(
                 items=self.items,
                 sizer=self._sizer(plan, known, ledger, replay, position, cost),
-                write=collector.write,
+                write=(queue or collector).write,
                 events=events,
                 ledger=ledger,
                 tally=tally,
                 limit=memory_limit.bytes,
-                gathers=device.type == "cpu" and rundir is None,
-                # On CUDA the next and the last; in host memory also what was read ahead or waits to be written.
-                beside=(2, 3) if device.type == "cpu" else (1, 1),
+                gathers=device.type == "cpu" and rundir is None and queue is None,
+                # On CUDA the next and the last; in host memory also what was read ahead or waits to be written, and
+                # what the reader of a stream has.
+                beside=(2, 3 + (queue is not None)) if device.type == "cpu" else (1, 1),
                 plan=plan,
                 cancel=cancel,
                 on_settled=lambda cost: cost_cache.remember(self._key(device), cost),
+                full=lambda: queue is not None and reserve > 0 and queue.full,
             )
-            backend = self._backend(memory_limit, scheduler, cost)
+            backend = self._backend(memory_limit, scheduler, cost, reserve, queue is not None)
             with (
                 _ending(events, backend, scheduler, clock, rundir),
                 watch_compiling(events),
                 Sampler(events.emit, device, memory_limit.baseline),
             ):
-                observed = backend.run()
+                if queue is None:
+                    backend.run()
+                else:
+                    yield from deliver(backend, queue, device, scheduler.flush if rundir is None else None)
+                observed = backend.observed
                 scheduler.conclude()
                 if rundir is not None and isinstance(collector, Shards):
                     scheduler.flush()
@@ -172,6 +196,8 @@ class MapRun:
                         rundir.record(result=record.to_json())
                 else:  # all was done before: the result is what it was
                     clock.stop(record.seconds)
+        if queue is not None:
+            yield from queue.ready()
         out = None if rundir is None else rundir.path
         return MapResult.of(record, tally, tally.done - before, out, collector)
 
@@ -187,13 +213,15 @@ class MapRun:
         lenient = Executor(self.fn, memory_limit.device, **self._options, lenient=True)
         return item_cost(lenient, self.items, memory_limit.bytes)
 
-    def _backend(self, memory_limit: MemoryLimit, scheduler: Scheduler, cost: Cost | None) -> Pipeline | WorkerPool:
+    def _backend(
+        self, memory_limit: MemoryLimit, scheduler: Scheduler, cost: Cost | None, reserve: int, streams: bool
+    ) -> Pipeline | WorkerPool:
         if len(self.devices) == 1:
             executor = make_executor(self.fn, memory_limit.device, fallback=self.fallback, **self._options)
-            return Pipeline(executor, memory_limit, scheduler, cost)
+            return Pipeline(executor, memory_limit, scheduler, cost, prompt=streams and executor.device.type == "cpu")
         fn, fallback = sendable(self.fn), sendable(self.fallback)
         executor = functools.partial(make_executor, fn, fallback=fallback, **self._options)
-        return WorkerPool(executor, self.items, self.devices, self.budget, scheduler, cost)
+        return WorkerPool(executor, self.items, self.devices, self.budget, scheduler, cost, reserve)
 
     def _key(self, device: torch.device) -> cost_cache.Key:
         weighed = "" if self.items.weights is None else " by weight"  # bytes an item, or a unit of weight
@@ -288,13 +316,15 @@ def _ending(
     try:
         yield
         scheduler.close()
-    except (KeyboardInterrupt, CancelledError) as error:
+    except (KeyboardInterrupt, CancelledError, GeneratorExit) as error:
         with contextlib.suppress(Exception):
             backend.land()
             scheduler.close()
         state, message = "interrupted", "nothing was kept"
         if rundir is not None:
             message = f"run the same command again to go on from {rundir.path}"
+        if isinstance(error, GeneratorExit):
+            raise
         raise type(error)(f"interrupted after {format_count(tally.done)} items; {message}") from None
     except BaseException as error:
         state, message = "failed", error_line(error, named=not isinstance(error, BrimfulError))

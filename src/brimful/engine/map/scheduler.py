@@ -15,11 +15,11 @@ from ...core.memory.plan import Candidate, Plan, choose
 from ...core.runs.events import BatchDone, Events, Planned, Warned
 from .batch import BatchResult, is_bad
 from .batch_spans import BatchSizer, BatchSpan
-from .result_bytes import ResultBytes
 from .size_search import BatchMeasurement, Observation, ResultsMeasured, SizerState
 from .sources import ItemSource, LoadedBatch
 from .store.collectors import BackgroundWriter
 from .store.ledger import Ledger
+from .store.result_bytes import ResultBytes
 from .store.status_table import StatusTable
 
 _STEADY = 2  # batches of the chosen size that tell what the rest will take
@@ -43,6 +43,7 @@ class Scheduler:
         plan: the plan so far; replaced once the batch size has settled.
         on_settled: called with the measured cost.
         cancel: once it is set, from any thread, `next` raises `CancelledError`.
+        full: whether finished batches that wait to be read take all the memory they may: `next` gives none then.
     """
 
     def __init__(
@@ -60,20 +61,22 @@ class Scheduler:
         plan: Plan,
         on_settled: Callable[[Cost], None],
         cancel: threading.Event | None = None,
+        full: Callable[[], bool] = lambda: False,
     ) -> None:
         self.items, self._sizer, self._events, self._ledger = items, sizer, events, ledger
         self.tally, self._limit, self._on_settled = tally, limit, on_settled
-        self.plan, self._cancel = plan, cancel
+        self.plan, self._cancel, self.full = plan, cancel, full
         weight = None if items.length is None else _total_weight(items)
         self._results = ResultBytes(beside, gathers, limit, items.length, weight)
         self._write, self._writer = write, BackgroundWriter(self._land)
         self._steady = 0  # batches of the chosen size so far, on a CPU
 
     def next(self, available: int, busy: bool = False) -> BatchSpan | None:
-        """The next batch under that many bytes; None at the end. `busy`: as for `BatchSizer.next`."""
+        """The next batch under that many bytes; None at the end, or where those under way must come back first. `busy`:
+        as for `BatchSizer.next`."""
         if self._cancel is not None and self._cancel.is_set():
             raise CancelledError
-        return self._sizer.next(available, busy)
+        return None if self.full() else self._sizer.next(available, busy)
 
     def load(self, span: BatchSpan) -> LoadedBatch:
         """The items of a batch; called on the reading thread, in order."""

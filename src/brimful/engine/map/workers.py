@@ -9,7 +9,7 @@ worker that dies go to the others.
 import functools
 import math
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -28,6 +28,8 @@ from .pipeline import LOOK, Pipeline
 from .scheduler import Scheduler
 from .size_search import MemoryExceeded, ProbeFailed
 from .sources import ItemSource, LoadedBatch
+
+_SOON = 0.02  # seconds until it is seen again whether finished batches were read
 
 
 class RemoteScheduler:
@@ -89,6 +91,7 @@ class WorkerPool:
         budget: as given; workers on the CPU share what it allows there.
         scheduler: hands out the batches.
         item_cost: as for `Pipeline`.
+        reserve: bytes of the budget on a CPU that are not the workers' but the parent's.
     """
 
     def __init__(
@@ -99,8 +102,9 @@ class WorkerPool:
         budget: BudgetLike,
         scheduler: Scheduler,
         item_cost: Cost | None = None,
+        reserve: int = 0,
     ) -> None:
-        self._scheduler, self._observed = scheduler, 0
+        self._scheduler, self.observed = scheduler, 0
         self._sends_items = not items.on_disk
         self._returned: list[LoadedBatch] = []
         self._deaths: dict[int, int] = {}  # of workers, by the position of a batch that each had
@@ -109,27 +113,36 @@ class WorkerPool:
         own, threads = None if self._sends_items else items, max(1, torch.get_num_threads() // len(devices))
         for device in devices:
             limit = Budget.parse(budget).on(device).limit(memory(device), held=0)
-            share = limit // sum(other.type == "cpu" for other in devices) if device.type == "cpu" else limit
+            cpus = sum(other.type == "cpu" for other in devices)
+            share = (limit - reserve) // cpus if device.type == "cpu" else limit
             self._workers.start(f"brimful-{device}", _work, executor, own, device, share, item_cost, threads=threads)
 
     def run(self) -> int:
         """Serves the workers until all work is done, and returns the peak bytes of any of them."""
+        for _ in self.steps():
+            pass
+        return self.observed
+
+    def steps(self) -> Generator[None]:
+        """Serves the workers, message after message. Between two the caller may do as it likes; meanwhile they finish
+        what they have."""
         waiting: list[tuple[int, int]] = []  # those that asked for a batch when none could be given
         with self._workers:
             while self._workers.running:
-                answer = self._workers.receive(1.0)
+                answer = self._workers.receive(_SOON if self._scheduler.full() else 1.0)
                 if answer is not None and answer.event is Event.SENT and answer.value[0] == "next":
                     waiting.append((answer.worker, answer.value[1][0]))
                 elif answer is not None:
                     self._handle(answer)
                 waiting = [ask for ask in waiting if ask[0] in self._workers.running and not self._hand_out(*ask)]
-        return self._observed
+                yield
 
     def land(self) -> None:
         """Nothing is under way here: what the workers had not handed in is dropped."""
 
     def _hand_out(self, worker: int, available: int) -> bool:
-        """Sends a worker its next batch. False: it has to wait, for the first probe, or to see whether one dies."""
+        """Sends a worker its next batch. False: it has to wait, for the first probe, for
+        finished batches to be read, or to see whether one dies."""
         assigned = self._assigned[worker]
         if self._returned:
             loaded = self._returned.pop(0)
@@ -139,7 +152,7 @@ class WorkerPool:
             loaded = self._scheduler.load(span) if self._sends_items else rows
         else:
             others = any(self._assigned[other].batches for other in self._workers.running - {worker})
-            if others and not assigned.batches:
+            if (others or self._scheduler.full()) and not assigned.batches:
                 return False
             self._workers.send(worker, None)
             return True
@@ -155,7 +168,7 @@ class WorkerPool:
     def _handle(self, answer: Answer) -> None:
         match answer.event:
             case Event.RETURNED:
-                self._observed = max(self._observed, answer.value)
+                self.observed = max(self.observed, answer.value)
             case Event.RAISED:
                 raise answer.value
             case Event.DIED:

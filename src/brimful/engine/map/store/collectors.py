@@ -15,6 +15,11 @@ from ....core.base.gather import Gatherer, assemble
 from ..batch import BatchResult
 
 
+def unpinned(values: pytree.Tree) -> pytree.Tree:
+    """Values to be kept: pinned memory is scarce, and goes back for the next batch."""
+    return pytree.apply(values, lambda tensor: tensor.clone() if tensor.is_pinned() else tensor)
+
+
 class MemoryCollector:
     """Results gathered in host memory: in place where the number of items is known, in a list where not."""
 
@@ -31,9 +36,7 @@ class MemoryCollector:
         if done.values is None:
             self._missing.append(index)
         elif self._length is None:
-            # Pinned memory is scarce, and goes back for the next batch.
-            part = pytree.apply(done.values, lambda tensor: tensor.clone() if tensor.is_pinned() else tensor)
-            self._parts.append(part)
+            self._parts.append(unpinned(done.values))
             self._index.append(index)
         else:
             self._gatherer = self._gatherer or Gatherer(done.values, self._length)

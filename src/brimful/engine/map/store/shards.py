@@ -10,6 +10,7 @@ deleted, so that after a crash at any instant some may hold the same items; what
 import functools
 import json
 import re
+import threading
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -70,6 +71,7 @@ class Shards:
         self._note = b""  # the form of all values
         self._by_start: dict[int, _Shard] = {}
         self._by_stop: dict[int, _Shard] = {}
+        self._lock = threading.Lock()  # of reading while others are collected
         pa.array(np.zeros(1))  # brings pandas in where it is installed: 40 MB, before the budget begins to count
 
     def write(self, done: BatchResult, index: np.ndarray) -> None:
@@ -82,8 +84,9 @@ class Shards:
         }
         values, note = ({}, b"") if done.values is None else arrow.to_columns(done.values)
         self._check_form(note)
-        self._store(pa.table(columns | values), note, done.start, 0)
-        self._collect(self._by_start[done.start])
+        with self._lock:
+            self._store(pa.table(columns | values), note, done.start, 0)
+            self._collect(self._by_start[done.start])
 
     def _check_form(self, note: bytes) -> None:
         if note and self._note and note != self._note:
@@ -154,6 +157,18 @@ class Shards:
             self._add(_Shard(start, stop, 0 if table.nbytes < _SMALL else None, note))
             yield (start, stop), _statuses(table)
 
+    def read(self, start: int, stop: int) -> tuple[np.ndarray, pytree.Tree | None, np.ndarray, dict[int, str]]:
+        """Index, values, status and messages of items that are finished, by their positions; from any thread.
+
+        Raises:
+            CorruptError: their shard is damaged or gone.
+        """
+        with self._lock:  # they may have been collected with others since
+            shard = next(shard for shard in self._by_start.values() if shard.start <= start and stop <= shard.stop)
+            table = self._intact(shard.start, shard.stop).slice(start - shard.start, stop - start)
+        index, status, messages = _statuses(table)
+        return index, arrow.from_columns(table) if arrow.note_of(table.schema) else None, status, messages
+
     def statuses(self, count: int) -> Iterator[ItemStatuses]:
         """Index, status and messages of the items of each shard; no values are read.
 
@@ -203,14 +218,18 @@ class Shards:
         for start, stop in self._spans():
             if stop <= end:
                 continue
-            table = self._verified(start, stop, columns)
-            if isinstance(table, str):
-                raise CorruptError(
-                    f"{self._path(start, stop)} is damaged: {table}. Delete it and run the same command again to redo "
-                    "its items."
-                )
             end = stop
-            yield table
+            yield self._intact(start, stop, columns)
+
+    def _intact(self, start: int, stop: int, columns: list[str] | None = None) -> pa.Table:
+        """A shard's table, or some columns of it."""
+        table = self._verified(start, stop, columns)
+        if isinstance(table, str):
+            raise CorruptError(
+                f"{self._path(start, stop)} is damaged: {table}. Delete it and run the same command again to redo "
+                "its items."
+            )
+        return table
 
     def values(self, count: int | None = None) -> pytree.Tree | None:
         """All values, in the order of the items; None when there are none.

@@ -6,7 +6,7 @@ counted as they come.
 
 from dataclasses import dataclass, replace
 
-from .memory_model import MemoryModel
+from ..memory_model import MemoryModel
 
 _ALIKE = 0.5  # times the heaviest batch: lighter ones differ more from each other, and say little of its results
 

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 from brimful.core.memory.cost import Cost
 from brimful.engine.map.memory_model import Ceiling, MemoryModel
-from brimful.engine.map.result_bytes import ResultBytes
 from brimful.engine.map.size_search import SizerState, Steady
+from brimful.engine.map.store.result_bytes import ResultBytes
 
 GATHERED = ResultBytes(beside=(2, 3), gathers=True, limit=10_000, items=100, weight=100.0)
 WRITTEN = replace(GATHERED, gathers=False)

@@ -7,10 +7,10 @@ from typing import Any
 
 import torch
 
-from ...core.base import pytree
-from ...core.base.errors import InputError
-from ...core.base.rows import rows_of
-from .batch import Batch
+from ....core.base import pytree
+from ....core.base.errors import InputError
+from ....core.base.rows import rows_of
+from ..batch import Batch
 
 _made: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
 """What setups made: not in the object, which is sent to workers and hashed."""
