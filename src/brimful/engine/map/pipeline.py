@@ -71,8 +71,8 @@ class Pipeline:
         memory_limit: the budget on the executor's device.
         scheduler: where the batches come from and the results go.
         item_cost: bytes of a single item by its weight: those beyond the budget are not run. None: all are tried.
-        prompt: hands over every batch before the next is run. By default that is done while the next is computed.
         sleep: waits some seconds; tests bring their own.
+        prompt: hands over every batch before the next is run. By default that is done while the next is computed.
     """
 
     def __init__(
@@ -81,8 +81,8 @@ class Pipeline:
         memory_limit: MemoryLimit,
         scheduler: Scheduler,
         item_cost: Cost | None = None,
-        prompt: bool = False,
         sleep: Callable[[float], None] = time.sleep,
+        prompt: bool = False,
     ) -> None:
         self._executor, self._limit, self._scheduler, self._sleep = executor, memory_limit, scheduler, sleep
         self._device, self._on_cpu = memory_limit.device, memory_limit.device.type == "cpu"
