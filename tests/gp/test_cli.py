@@ -179,10 +179,11 @@ def test_predictions_to_a_file(models: Path, tmp_path: Path, observations: bool)
     report = invoke("gp", "predict", str(models), "--at", "0:3:10", "--out", str(out), *more)
     assert (report["tasks"], report["points"], report["out"]) == (7, 10, str(out))
     table = pq.read_table(out)
-    assert table.column_names == ["task", "mean", "variance"]
-    assert sorted(table["task"].to_pylist()) == list("abcdefg")
+    assert table.column_names == ["unique_id", "ds", "mean", "variance"]
+    assert sorted(table["unique_id"].to_pylist()) == list("abcdefg")
+    np.testing.assert_array_equal(np.stack(table["ds"].to_numpy()), np.tile(np.linspace(0, 3, 10), (7, 1)))
     mean, variance = gp.load(models).predict(np.linspace(0, 3, 10), noise=observations)
-    position = [list("gfedcba").index(task) for task in table["task"].to_pylist()]
+    position = [list("gfedcba").index(task) for task in table["unique_id"].to_pylist()]
     np.testing.assert_allclose(np.stack(table["mean"].to_numpy()), mean[position])
     np.testing.assert_allclose(np.stack(table["variance"].to_numpy()), variance[position])
     assert list(tmp_path.iterdir()) == [out]
@@ -192,16 +193,17 @@ def test_predictions_to_a_folder(models: Path, tmp_path: Path):
     invoke("gp", "predict", str(models), "--at", "0:3:4", "--out", str(tmp_path / "there"))
     table = pa.concat_tables([pq.read_table(value) for value in (tmp_path / "there").glob("shard-*.parquet")])
     table = table.sort_by("item")
+    assert pq.read_table(tmp_path / "there" / "points.parquet").to_pydict() == {"ds": [0.0, 1.0, 2.0, 3.0]}
     np.testing.assert_allclose(np.stack(table["mean"].to_numpy()), gp.load(models).predict(np.linspace(0, 3, 4))[0])
 
 
 def test_predictions_in_text_have_one_row_per_point(models: Path, tmp_path: Path):
     invoke("gp", "predict", str(models), "--at", "0:3:4", "--out", str(tmp_path / "there.csv"))
     table = pyarrow.csv.read_csv(tmp_path / "there.csv")
-    assert table.column_names == ["task", "ds", "mean", "variance"]
-    assert sorted(table["task"].to_pylist()) == [task for task in "abcdefg" for _ in range(4)]
+    assert table.column_names == ["unique_id", "ds", "mean", "variance"]
+    assert sorted(table["unique_id"].to_pylist()) == [task for task in "abcdefg" for _ in range(4)]
     mean, variance = gp.load(models).predict(np.linspace(0, 3, 4))
-    position = ["gfedcba".index(task) for task in table["task"].to_pylist()[::4]]
+    position = ["gfedcba".index(task) for task in table["unique_id"].to_pylist()[::4]]
     np.testing.assert_allclose(table["ds"].to_numpy(), np.tile(np.linspace(0, 3, 4), 7))
     np.testing.assert_allclose(table["mean"].to_numpy().reshape(7, 4), mean[position])
     np.testing.assert_allclose(table["variance"].to_numpy().reshape(7, 4), variance[position])

@@ -3,8 +3,11 @@
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
+from matplotlib.dates import ConciseDateFormatter, num2date
 
+from brimful import gp
 from brimful.gp import report
 
 from .helpers.small import fit, rows
@@ -68,6 +71,24 @@ def test_no_two_axes_overlap(drawn: Any, dimensions: int):
     boxes = [axes.get_window_extent() for axes in figure.axes if axes.get_title() or not axes.axison]
     for position, box in enumerate(boxes):
         assert not any(box.overlaps(other) for other in boxes[:position])
+
+
+def test_axes_are_labelled_and_bands_have_a_legend(drawn: Any):
+    figure = drawn(fit(pd.DataFrame({"shop": "a", "day": [1, 2, 3, 4], "sold": [1.0, 3.0, 2.0, 5.0]}),
+                       columns=gp.ColumnNames(id="shop", x="day", y="sold")))  # fmt: skip
+    task = figure.axes[0]
+    assert (task.get_xlabel(), task.get_ylabel()) == ("day", "sold")
+    legend = [text.get_text() for text in task.get_legend().get_texts()]
+    assert legend == ["observation ±2 sd", "function ±2 sd", "mean", "data"]
+
+
+@pytest.mark.parametrize("form", ["table", "arrays"])
+def test_dated_axes_show_dates(drawn: Any, form: str):
+    days, y = pd.date_range("2024-01-01", periods=9), rows(0, 1, 9)[1]
+    given = (pd.DataFrame({"task": "a", "ds": days, "y": y[0]}),) if form == "table" else (days, y)
+    task = drawn(fit(*given)).axes[0]
+    assert isinstance(task.xaxis.get_major_formatter(), ConciseDateFormatter)
+    assert num2date(task.get_xlim()[0]).year in (2023, 2024)
 
 
 def test_a_missing_input_is_no_point_of_the_picture():

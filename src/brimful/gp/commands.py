@@ -23,14 +23,16 @@ from ..core.runs.context import RunContext
 from ..core.runs.files import write_atomic
 from ..core.runs.rundir import inspect
 from .batch_functions import loo_batch, predict_batch
-from .data.arrays import as_inputs
-from .data.long_table import ColumnNames, is_moment, moments, numbers, read_table
+from .data.arrays import as_inputs, date_type
+from .data.labels import Labels, dated
+from .data.long_table import ColumnNames, date_kind, inputs_of, read_table
 from .data.sources import GPData, SyntheticTasks, read, synthetic
 from .fit import fit_data, plan_fit
 from .options import FitConfig, PredictConfig
 from .report import report
 from .result import Fit, load
 
+_DATE = "date32[day]"
 _EVALUATED, _AT_ONCE = 2000, 1 << 22  # tasks whose held-out points are looked at; and numbers of a matrix at a time
 
 
@@ -51,7 +53,7 @@ def plan(config: FitConfig, probe: bool) -> Plan:
 
 def run_fit(config: FitConfig, context: RunContext) -> Mapping[str, Any]:
     data = _data(config)
-    at = _read_points(config.at, data.inputs).at if config.at is not None else None
+    at = _read_points(config.at, data.labels).at if config.at is not None else None
     fitted = fit_data(data, config, at=at, progress=context.events.emit, cancel=context.cancel)
     summary = fitted.summary() | _held_out(fitted, data)
     return with_report(summary, lambda out: report(fitted, out), config.out)
@@ -101,7 +103,7 @@ def run_predict(config: PredictConfig, context: RunContext) -> Mapping[str, Any]
             "with --keep params+data, into another folder if it kept predictions (or, in Python, give the data to "
             "gp.load(path, x=..., y=...))"
         )
-    points = _read_points(config.at, fitted.data.inputs)
+    points = _read_points(config.at, fitted.labels)
     folder = out.with_name(f"{out.name}.run") if ending else out
     options: dict[str, Any] = {"noise": config.observations, "progress": context.events.emit, "cancel": context.cancel}
     try:
@@ -140,28 +142,28 @@ class _Points:
 
     Attributes:
         at: the inputs, (m, d).
-        dates: of each dimension, whether it was given as dates.
+        dates: of each dimension, the type of the dates it was given as; None where it was given as numbers.
     """
 
     at: np.ndarray
-    dates: tuple[bool, ...]
+    dates: tuple[str | None, ...]
 
 
-def _read_points(text: str, inputs: tuple[str, ...] | None = None) -> _Points:
+def _read_points(text: str, labels: Labels) -> _Points:
     """Inputs from start:stop:num, of numbers or dates, or from a file: of a table's columns those that the fit had, or
     else all."""
     path = Path(text)
     if text.count(":") == 2 and not path.exists():
-        return _between(text)
+        return _between(text, labels)
     if not path.exists():
         raise InputError(f"{path} does not exist; give start:stop:num, or a .npy, .csv or .parquet file")
     try:
-        return _array(np.load(path, allow_pickle=False)) if path.suffix == ".npy" else _columns(path, inputs)
+        return _array(np.load(path, allow_pickle=False)) if path.suffix == ".npy" else _columns(path, labels.inputs)
     except (pa.ArrowException, InputError, OSError, TypeError, ValueError) as error:
         raise InputError(f"{path} cannot be read as points: {error}") from error
 
 
-def _between(text: str) -> _Points:
+def _between(text: str, labels: Labels) -> _Points:
     *ends, number = text.split(":")
     try:
         (start, stop), dates, count = *_ends(ends), int(number)
@@ -171,7 +173,8 @@ def _between(text: str) -> _Points:
         ) from error
     if count < 1 or not (math.isfinite(start) and math.isfinite(stop)):
         raise ConfigError(f"--at is {text!r}; num must be at least 1, and start and stop finite")
-    return _Points(np.linspace(start, stop, count).reshape(-1, 1), (dates,))
+    kind = (labels.date(0) or _DATE) if dates else None
+    return _Points(np.linspace(start, stop, count).reshape(-1, 1), (kind,))
 
 
 def _ends(texts: list[str]) -> tuple[list[float], bool]:
@@ -188,7 +191,7 @@ def _array(given: np.ndarray) -> _Points:
     if not at.size:
         raise InputError("it holds none")
     at = at.reshape(len(at), -1)
-    return _Points(at, (given.dtype.kind == "M",) * at.shape[1])
+    return _Points(at, (date_type(given),) * at.shape[1])
 
 
 def _columns(path: Path, inputs: tuple[str, ...] | None) -> _Points:
@@ -201,39 +204,39 @@ def _columns(path: Path, inputs: tuple[str, ...] | None) -> _Points:
         raise InputError(f"it has no column {lacking[0]!r}; the models have the inputs {', '.join(inputs)}")
     if not table.num_rows or not names:
         raise InputError("it holds none")
-    at = np.stack([numbers(table[name], name) for name in names], axis=1)
-    return _Points(at, tuple(is_moment(table[name].type) for name in names))
+    at = np.stack([inputs_of(table[name], name) for name in names], axis=1)
+    return _Points(at, tuple(date_kind(table[name]) for name in names))
 
 
 def _join(folder: Path, fitted: Fit, points: _Points, ending: str, path: Path) -> None:
-    """The shards of a run as one file, one shard in memory at a time: one row per task, or in CSV one row per point."""
+    """The shards of a run as one file, one shard in memory at a time: one row per task, or in CSV one row per point.
+    Inputs and tasks have the names and types of the data."""
     writer: Any = None
+    labels, count = fitted.labels, len(points.at)
+    names = labels.input_names(points.at.shape[1])
+    given = {name: dated(days, kind) for name, days, kind in zip(names, points.at.T, points.dates, strict=True)}
+    task = labels.id_name((*names, "mean", "variance"))
     for shard in sorted(folder.glob("shard-*.parquet")):
         table = pq.read_table(shard)
-        task = fitted.ids.take(table["item"].combine_chunks())
-        table = pa.table({"task": task, "mean": table["mean"], "variance": table["variance"]})
+        ids, rows = fitted.ids.take(table["item"].combine_chunks()), table.num_rows
         if ending == ".csv":
-            table = _long(table, points, None if fitted.data is None else fitted.data.inputs)
+            columns = {task: ids.take(np.repeat(np.arange(rows), count))}
+            columns |= {name: value.take(np.tile(np.arange(count), rows)) for name, value in given.items()}
+            columns |= {name: table[name].combine_chunks().flatten() for name in ("mean", "variance")}
+        else:
+            columns = {task: labels.id_column(ids)}
+            columns |= {name: _repeated(value, rows) for name, value in given.items()}
+            columns |= {name: table[name] for name in ("mean", "variance")}
+        joined = pa.table(columns)
         kind = pyarrow.csv.CSVWriter if ending == ".csv" else pq.ParquetWriter
-        writer = writer or kind(path, table.schema)
-        writer.write_table(table)
+        writer = writer or kind(path, joined.schema)
+        writer.write_table(joined)
     if writer is None:
         raise InputError("there are no predictions to write: the models are of no task")
     writer.close()
 
 
-def _long(table: pa.Table, points: _Points, inputs: tuple[str, ...] | None) -> pa.Table:
-    """Predictions with one row per point: task, inputs (dates as dates, in UTC), mean, variance."""
-    tasks, (count, dimensions) = table.num_rows, points.at.shape
-    plain = ("x",) if dimensions == 1 else tuple(f"x_{position}" for position in range(dimensions))
-    names = plain if inputs is None or not {"task", "mean", "variance"}.isdisjoint(inputs) else inputs
-    given = [
-        moments(column) if dates else pa.array(column) for column, dates in zip(points.at.T, points.dates, strict=True)
-    ]
-    return pa.table(
-        {
-            "task": table["task"].take(np.repeat(np.arange(tasks), count)),
-            **{name: value.take(np.tile(np.arange(count), tasks)) for name, value in zip(names, given, strict=True)},
-            **{name: table[name].combine_chunks().flatten() for name in ("mean", "variance")},
-        }
-    )
+def _repeated(points: pa.Array, rows: int) -> pa.Array:
+    """The same points in every row."""
+    values = points.take(np.tile(np.arange(len(points)), rows))
+    return pa.FixedSizeListArray.from_arrays(values, len(points))

@@ -6,11 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from ..core.declare.pictures import BLUE, RED, draw_run, figure_of
 from ..core.declare.report import Report
 from ..core.runs.events import read_log
 from ..core.runs.rundir import LOG
+from .data.long_table import moments
 from .result import Fit
 
 _SHOWN = 6
@@ -35,7 +37,7 @@ def draw(fit: Fit, run: Path | None = None) -> Any:
     grid = figure.add_gridspec(2 + rows, 1, height_ratios=(1, 1, *[0.9] * rows))
     above = grid[:2].subgridspec(2, 3)
     for position, task in enumerate(_choose(fit).tolist()):
-        _task(figure.add_subplot(above[position]), fit, task)
+        _task(figure.add_subplot(above[position]), fit, task, legend=position == 0)
     cells = _cells(figure, grid, len(names), rows)
     for axes, name in zip(cells, names, strict=False):
         _histogram(axes, f"log10 {name}", np.log10(params[name][params[name] > 0]), BLUE)
@@ -63,8 +65,8 @@ def _choose(fit: Fit) -> np.ndarray:
     return ranked[np.unique(np.linspace(0, len(ranked) - 1, min(_SHOWN, len(ranked))).astype(int))]
 
 
-def _task(axes: Any, fit: Fit, task: int) -> None:
-    (x, y), names = points_of(fit, task), fit.model.names
+def _task(axes: Any, fit: Fit, task: int, legend: bool) -> None:
+    (x, y), names, labels = points_of(fit, task), fit.model.names, fit.labels
     values = [f"{name}\N{NO-BREAK SPACE}{fit.params[name][task]:.2g}" for name in names[:_NAMED]]
     more = ", ..." if len(names) > _NAMED else ""
     title = textwrap.fill(f"task {fit.ids[task].as_py()}: {', '.join(values)}{more}", 88)
@@ -72,17 +74,33 @@ def _task(axes: Any, fit: Fit, task: int) -> None:
     if x.shape[1] == 1:
         margin, where = 0.1 * (x.max() - x.min() or 1.0), x[:, 0]
         at = positions = np.linspace(x.min() - margin, x.max() + margin, 200)
+        axes.set_xlabel(labels.input_names(1)[0], fontsize=8, parse_math=False)
+        if labels.date(0):
+            where, positions = (moments(days).cast(pa.timestamp("us")).to_numpy() for days in (where, positions))
+            _dates(axes)
     else:  # no line to draw along: the points themselves, in order of what is expected there
         order = np.argsort(fit.predict_task(task, x)[0])
         at, y = x[order], y[order]
         positions = where = np.arange(len(y))
         axes.set_xlabel(f"points in order of their mean ({x.shape[1]} input dimensions)", fontsize=7)
     mean, variance, noise = fit.predict_task(task, at)
-    for added, alpha in ((noise, 0.12), (0.0, 0.3)):
+    for added, alpha, what in ((noise, 0.12, "observation ±2 sd"), (0.0, 0.3, "function ±2 sd")):
         band = 2 * np.sqrt(variance + added)
-        axes.fill_between(positions, mean - band, mean + band, color=BLUE, alpha=alpha, lw=0)
-    axes.plot(positions, mean, color=BLUE, lw=1.5)
-    axes.plot(where, y, "o", color="#333333", ms=3)
+        axes.fill_between(positions, mean - band, mean + band, color=BLUE, alpha=alpha, lw=0, label=what)
+    axes.plot(positions, mean, color=BLUE, lw=1.5, label="mean")
+    axes.plot(where, y, "o", color="#333333", ms=3, label="data")
+    axes.set_ylabel(labels.target, fontsize=8, parse_math=False)
+    if legend:
+        axes.legend(frameon=False, fontsize=7, ncols=2)
+
+
+def _dates(axes: Any) -> None:
+    """Short dates along the inputs."""
+    from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
+
+    locator = AutoDateLocator(maxticks=6)
+    axes.xaxis.set_major_locator(locator)
+    axes.xaxis.set_major_formatter(ConciseDateFormatter(locator))
 
 
 def points_of(fit: Fit, task: int) -> tuple[np.ndarray, np.ndarray]:
@@ -98,4 +116,4 @@ def points_of(fit: Fit, task: int) -> tuple[np.ndarray, np.ndarray]:
 def _histogram(axes: Any, title: str, values: np.ndarray, color: str) -> None:
     axes.hist(values[np.isfinite(values)], bins=60, color=color)
     axes.set_title(title, fontsize=min(12, 300 / len(title)), parse_math=False)
-    axes.set(yticks=[])
+    axes.set(yticks=[], ylabel="tasks")

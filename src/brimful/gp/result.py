@@ -25,13 +25,15 @@ from ..core.runs.files import storage_error
 from ..engine.map import map
 from ..engine.map.result import MapResult
 from .batch_functions import PREDICTED, GPModel, loo_batch, predict_batch, sample_batch
-from .data.arrays import as_inputs, as_points
+from .data.arrays import as_inputs, as_points, date_type
+from .data.labels import Labels
 from .data.long_table import ColumnNames
 from .data.sources import GPData, read, whole
 from .model.kernels import CustomKernel
 from .options import KEEPS
 from .store.lazy import TasksWithParameters
 from .store.models import Store, write_data, write_model, write_models
+from .store.points import write_points
 
 _BLOCK = 65_536  # tasks whose numbers are looked through at a time
 Progress = bool | Callable[[Event], None] | None
@@ -97,15 +99,24 @@ class Fit(Result):
         return len(self.status)
 
     def table(self) -> pa.Table:
-        """One row per task: task, status, message, parameters, points, nlml, gradient, iterations, and the predictions
-        that were kept."""
+        """One row per task: its id (called as in the data, else task), status, message, parameters, points, nlml,
+        gradient, iterations, and the predictions that were kept."""
         names = ["points", "nlml", "gradient", "iterations"]
         names += [name for name in self.columns if name.startswith(PREDICTED)]
         messages = [self.messages.get(task) for task in range(len(self))]
-        about = {"task": self.ids, "status": pa.array(self.status), "message": pa.array(messages, pa.string())}
         columns = self.params | {name: self._column(name) for name in names}
+        task = self.labels.id_name(("status", "message", *columns))
+        about = {task: self.labels.id_column(self.ids), "status": pa.array(self.status)}
+        about["message"] = pa.array(messages, pa.string())
         tensors = {name: torch.from_numpy(np.ascontiguousarray(values)) for name, values in columns.items()}
         return pa.table(about | arrow.to_columns(tensors)[0])
+
+    @property
+    def labels(self) -> Labels:
+        """The names and types of the data's columns."""
+        if self.data is not None:
+            return self.data.labels
+        return Labels() if self._store is None else self._store.labels
 
     def predict(self, x_new: Any, *, noise: bool = False, progress: Progress = False) -> tuple[np.ndarray, np.ndarray]:
         """Mean and variance of each task's function at new points.
@@ -131,9 +142,13 @@ class Fit(Result):
         progress: Progress = None,
         cancel: threading.Event | None = None,
     ) -> MapResult:
-        """The same, streamed to a folder of Parquet files; it can be interrupted and resumed."""
+        """The same, streamed to a folder of Parquet files, with the points in `points.parquet` (one row per point, or
+        one per task where each has its own); it can be interrupted and resumed."""
         new, noises = self._new_points(x_new), self._noise(noise)
-        return self._map(predict_batch, "gp predict", new, out=out, progress=progress, cancel=cancel, **noises)
+        dates = self.labels.dates if date_type(x_new) else ()
+        result = self._map(predict_batch, "gp predict", new, out=out, progress=progress, cancel=cancel, **noises)
+        write_points(Path(out), new.numpy(), replace(self.labels, dates=dates))
+        return result
 
     def _noise(self, wanted: bool) -> dict[str, Any]:
         """What is added to the variance of an observation: the fitted noise, or the known one."""

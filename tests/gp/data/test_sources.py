@@ -36,6 +36,8 @@ def tiled(x: np.ndarray) -> np.ndarray:
 ARRAYS: dict[str, tuple[Any, Any]] = {
     "(n, d)": (SHARED, Y),
     "lists": (SHARED[:, 0].tolist(), Y.tolist()),
+    "objects": (SHARED[:, 0].astype(object), Y.astype(object)),
+    "big-endian": (SHARED[:, 0].astype(">f8"), Y.astype(">f8")),
     "tensors": (torch.from_numpy(SHARED), torch.from_numpy(Y).requires_grad_()),
     "reversed views": (SHARED[::-1, 0], Y[:, ::-1]),
     "not writable": (np.frombuffer(SHARED.tobytes()), np.frombuffer(Y.tobytes()).reshape(Y.shape)),
@@ -48,6 +50,8 @@ OWN: dict[str, tuple[Any, Any]] = {
     "tensors": ([(torch.from_numpy(x), torch.from_numpy(y)) for x, y in zip(X, Y, strict=True)], None),
     "table": (pa.table(long(X, Y, list("abcde"))), None),
     "pandas": (pd.DataFrame(long(X, Y, [3, 1, 4, 11, 5])), None),
+    "objects in pandas": (pd.DataFrame(long(X, Y, [3, 1, 4, 11, 5])).astype({"ds": object, "y": object}), None),
+    "big-endian in pandas": (pd.DataFrame(long(X, Y, [3, 1, 4, 11, 5])).astype({"ds": ">f8", "y": ">f8"}), None),
 }
 
 
@@ -451,6 +455,7 @@ BAD_TABLES: dict[str, tuple[Callable[[], Any], dict[str, Any], str]] = {
     "null ids": (lambda: table_of(unique_id=[None, *["a"] * 44]), {}, "'unique_id' has 1 nulls; every row needs"),
     "noise": (lambda: table_of(), {"noise": 0.1}, r"noise and ids in columns.*gp.ColumnNames\(noise="),
     "task_ids": (lambda: table_of(), {"task_ids": list("vwxyz")}, r"noise and ids in columns"),
+    "texts as inputs": (lambda: table_of(ds=["soon"] * 45), {}, "'ds' holds texts that are not dates.*2024-01-31"),
     "vast": (lambda: table_of(ds=np.arange(45) + 1_700_000_000_000_000_000), {}, "divide .*, or give datetimes"),
     "twice": (lambda: table_of().append_column("y", [Y.reshape(-1)]), {}, "2 columns called 'y'; rename all but one"),
     "twice in pandas": (lambda: pd.DataFrame(np.zeros((3, 2)), columns=["y", "y"]), {}, "cannot be read as a table"),
@@ -479,12 +484,15 @@ BAD_ARRAYS: dict[str, tuple[Any, Any, dict[str, Any], str]] = {
     "complex": (SHARED, Y + 0j, {}, "y holds complex128; give real numbers"),
     "complex tensor": (SHARED, torch.zeros(5, 9, dtype=torch.complex64), {}, "y holds torch.complex64; give real"),
     "bool": (SHARED, Y > 0, {}, "y holds bool; give real numbers"),
-    "object": (SHARED.astype(object), Y, {}, "x holds object; give real numbers"),
+    "object": (np.array([[object()]] * 9), Y, {}, "x holds object; give real numbers"),
+    "objects that are bools": (SHARED, (Y > 0).astype(object), {}, "y holds object; give real numbers"),
+    "texts that are no dates": ([f"day {day}" for day in range(9)], Y, {}, "x holds <U5; give real numbers"),
     "text": (SHARED, [["a"] * 9], {}, "y holds <U1; give real numbers"),
     "unequal": (SHARED, [[1.0, 2.0], [3.0]], {}, "y is a list that is not an array of numbers"),
     "not finite": ([0, 1, np.nan, 3, 4, 5, 6, 7, 8], Y, {}, "x holds NaN or infinities, and all tasks share it"),
     "noise": (SHARED, Y, {"noise": np.ones(4)}, r"noise has shape \(4,\); give .* \(9,\), or .* \(5, 9\)"),
     "negative noise": (SHARED, Y, {"noise": -0.1}, "noise is -0.1; it is a variance: give 0 or more"),
+    "negative NumPy noise": (SHARED, Y, {"noise": np.float32(-2)}, "noise is -2.0; it is a variance: give 0 or more"),
     "ids": (SHARED, Y, {"task_ids": ["a"]}, "task_ids has 1 names for 5 tasks; give one per task"),
     "mixed ids": (SHARED, Y, {"task_ids": ["a", 1, 2, 3, 4]}, "task_ids is a list of names .* one kind"),
     "an id": (SHARED, Y, {"task_ids": "abcde"}, "task_ids is a str .* give a list of texts or of whole numbers"),

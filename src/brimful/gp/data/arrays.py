@@ -1,6 +1,8 @@
 """What users give as numbers or dates, as tensors; what is masked is NaN."""
 
 import contextlib
+import decimal
+import numbers
 from typing import Any
 
 import numpy as np
@@ -10,7 +12,7 @@ from torch import Tensor
 
 from ...core.base import pytree
 from ...core.base.errors import InputError
-from .long_table import days, is_moment, plain
+from .long_table import date_kind, days, is_moment, parsed, plain
 
 
 def as_tensor(value: Any, name: str) -> Tensor:
@@ -19,6 +21,8 @@ def as_tensor(value: Any, name: str) -> Tensor:
         array = value.detach() if isinstance(value, Tensor) else np.asarray(_unmasked(value))
     except (TypeError, ValueError) as error:
         raise InputError(f"{name} is a {type(value).__name__} that is not an array of numbers: {error}") from error
+    if isinstance(array, np.ndarray) and array.dtype.kind == "O":
+        array = _numbers(array)
     wrong = array.dtype.kind not in "fiu" if isinstance(array, np.ndarray) else array.is_complex()
     if wrong or array.dtype == torch.bool:
         raise InputError(f"{name} holds {array.dtype}; give real numbers")
@@ -37,10 +41,36 @@ def as_inputs(value: Any, name: str) -> Tensor:
             moments = pa.array([getattr(item, "start_time", item) for item in array.flat], from_pandas=True)
             if is_moment(moments.type):
                 array = days(moments).reshape(array.shape)
+    elif isinstance(array, np.ndarray) and array.dtype.kind == "U" and array.size:
+        with contextlib.suppress(pa.ArrowException):
+            array = days(parsed(pa.array(array.reshape(-1).tolist()))).reshape(array.shape)
     elif isinstance(array, np.ndarray) and array.dtype.kind == "M":
         flat = array.reshape(-1)
         array = days(pa.array(flat.astype("datetime64[us]"))).reshape(array.shape)
     return as_tensor(array, name)
+
+
+def date_type(value: Any) -> str | None:
+    """Arrow's name of the type of the dates among inputs; None where they are numbers."""
+    if isinstance(value, pa.Array | pa.ChunkedArray):
+        return date_kind(value) if isinstance(value, pa.ChunkedArray) else date_kind(pa.chunked_array([value]))
+    if isinstance(value, Tensor):
+        return None
+    with contextlib.suppress(TypeError, ValueError, pa.ArrowException):
+        first = np.asarray(_unmasked(value)).reshape(-1)[:1]
+        kind = pa.array([getattr(item, "start_time", item) for item in first], from_pandas=True).type
+        return "date32[day]" if first.dtype.kind in "MUO" and (is_moment(kind) or pa.types.is_string(kind)) else None
+    return None
+
+
+def _numbers(array: np.ndarray) -> np.ndarray:
+    """Python's numbers of any kind as float64, NaN where there is none; anything else as it is."""
+    items = [None if item is None or str(item) == "<NA>" else item for item in array.flat]
+    if not all(isinstance(item, numbers.Number | decimal.Decimal | None) for item in items):
+        return array
+    if any(isinstance(item, bool | np.bool_ | complex) for item in items):
+        return array
+    return np.array([np.nan if item is None else float(item) for item in items]).reshape(array.shape)
 
 
 def _unmasked(value: Any) -> Any:

@@ -88,6 +88,7 @@ def _table(source: Any) -> pa.Table:
     try:
         if path is None:
             frame = source.collect() if _lazy(source) else source  # pyright: ignore[reportAttributeAccessIssue]
+            frame = _native(frame)
             return pa.table(frame) if hasattr(frame, "__arrow_c_stream__") else pa.Table.from_pandas(frame)
         name = path.name.lower().removesuffix(".gz")
         if name.endswith((".csv", ".tsv")):
@@ -98,6 +99,14 @@ def _table(source: Any) -> pa.Table:
         return pq.read_table(path)
     except (pa.ArrowException, OSError, ValueError) as error:
         raise InputError(f"{path or type(source).__name__} cannot be read as a table: {error}") from error
+
+
+def _native(frame: Any) -> Any:
+    """A frame of pandas whose numbers have this machine's byte order, which Arrow asks for."""
+    kinds: Any = getattr(frame, "dtypes", None)
+    items = kinds.items() if hasattr(kinds, "items") else ()
+    foreign = {name: kind for name, kind in items if isinstance(kind, np.dtype) and not kind.isnative}
+    return frame.astype({name: kind.newbyteorder("=") for name, kind in foreign.items()}) if foreign else frame
 
 
 def _find(what: str, names: list[str]) -> str:
@@ -170,13 +179,49 @@ def is_moment(kind: pa.DataType) -> bool:
     return pa.types.is_timestamp(kind) or pa.types.is_date(kind)
 
 
+def _is_text(kind: pa.DataType) -> bool:
+    return pa.types.is_string(kind) or pa.types.is_large_string(kind)
+
+
+def parsed(texts: Any) -> Any:
+    """Dates written as ISO 8601 texts, such as 2024-01-31 or 2024-01-31T12:30; those with an offset in UTC.
+
+    Raises:
+        pa.ArrowInvalid: a text is not a date.
+    """
+    try:
+        return pc.cast(texts, pa.timestamp("us"))
+    except pa.ArrowInvalid:
+        return pc.cast(texts, pa.timestamp("us", "UTC"))
+
+
+def date_kind(column: pa.ChunkedArray) -> str | None:
+    """Arrow's name of the type of a column's dates; None where it holds none. Of texts, the type of their dates."""
+    kind = column.type
+    if _is_text(kind) and column.null_count < len(column):
+        return "date32[day]"  # with a time of day where there is one
+    return str(kind) if is_moment(kind) else None
+
+
+def inputs_of(column: pa.ChunkedArray, name: str) -> np.ndarray:
+    """An input column as float64: numbers, dates, or texts that are dates; NaN where it is null."""
+    if not _is_text(column.type):
+        return numbers(column, name)
+    try:
+        return days(parsed(column))
+    except pa.ArrowException as error:
+        raise InputError(
+            f"column {name!r} holds texts that are not dates: {error}; give numbers, or dates such as 2024-01-31"
+        ) from error
+
+
 def numbers(column: pa.ChunkedArray, name: str) -> np.ndarray:
     """A column as float64, NaN where it is null."""
     kind = column.type
     try:
         if is_moment(kind):
             return days(column)
-        if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        if _is_text(kind):
             raise pa.ArrowInvalid("it holds texts")
         return pc.cast(column, pa.float64()).to_numpy()
     except (pa.ArrowException, NotImplementedError) as error:

@@ -20,8 +20,10 @@ from ...core.base.errors import ConfigError, InputError, raise_first
 from ...data.array_dataset import ArrayDataset
 from ...data.ragged import Ragged, by_lengths
 from ...engine.map.sources import DatasetSource, ItemSource, LoadedBatch, item_source
-from .arrays import as_inputs, as_tensor, where_known
-from .long_table import ColumnNames, is_table, numbers, plain, read_table
+from .arrays import as_inputs, as_tensor, date_type, where_known
+from .duplicates import check_ids, check_rows
+from .labels import Labels
+from .long_table import ColumnNames, date_kind, inputs_of, is_table, numbers, plain, read_table
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +36,7 @@ class GPData:
         ids: the tasks' names; None for 0, 1, 2, ...
         dimensions: input dimensions.
         points: the most points of any task.
-        inputs: the names of the input columns; None where it was no table.
+        labels: the names and types of its columns.
         noise: the known noise variance, where it is one for all points of all tasks.
     """
 
@@ -43,12 +45,17 @@ class GPData:
     ids: pa.Array | None
     dimensions: int
     points: int
-    inputs: tuple[str, ...] | None = None
+    labels: Labels = Labels()
     noise: float | None = None
 
     @property
     def tasks(self) -> int:
         return self.items.length or 0
+
+    @property
+    def inputs(self) -> tuple[str, ...] | None:
+        """The names of the input columns; None where it was no table."""
+        return self.labels.inputs
 
     @property
     def noise_known(self) -> bool:
@@ -214,6 +221,7 @@ def read(x: Any, y: Any, noise: Any, ids: Any, columns: "ColumnNames | None") ->
 
 
 def _arrays(x: Any, y: Any, noise: Any, ids: Any) -> GPData:
+    date = date_type(x)
     x, y = as_inputs(x, "x"), as_tensor(y, "y")
     y = y[None] if y.ndim == 1 else y
     if y.ndim != 2:
@@ -239,7 +247,8 @@ def _arrays(x: Any, y: Any, noise: Any, ids: Any) -> GPData:
     if noise is not None:
         tree |= {"noise": _noise(noise, T, N), "y": where_known(y, noise)}
         one = _one(tree["noise"].numpy(force=True))
-    return GPData(item_source(tree), None if own else x.double(), _ids(ids, T), x.shape[-1], N, noise=one)
+    labels, shared = Labels(dates=(date,) * x.shape[-1]), None if own else x.double()
+    return GPData(item_source(tree), shared, _ids(ids, T), x.shape[-1], N, labels, one)
 
 
 def _noise(noise: Any, tasks: int, points: int) -> Tensor:
@@ -283,6 +292,7 @@ def _ids(ids: Any, tasks: int) -> pa.Array | None:
             (len(array) != tasks, f"task_ids has {len(array)} names for {tasks} tasks; give one per task"),
         )
     )
+    check_ids(array)
     return array
 
 
@@ -299,7 +309,8 @@ def _pairs(pairs: Sequence[Any], ids: Any) -> GPData:
     x = np.concatenate([np.zeros((0, width)), *(x.reshape(-1, width) for x, _, _ in tasks)])
     y = np.concatenate([np.zeros(0), *(y for _, y, _ in tasks)])
     counts = np.array([len(y) for _, y, _ in tasks], np.int64)
-    return _ragged(x, y, np.concatenate(known) if known else None, counts, _ids(ids, len(tasks)))
+    labels = Labels(dates=(date_type(pairs[0][0]) if tasks else None,) * width)
+    return _ragged(x, y, np.concatenate(known) if known else None, counts, _ids(ids, len(tasks)), labels)
 
 
 def _pair(task: int, pair: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
@@ -334,7 +345,7 @@ def _ragged(
     noise: np.ndarray | None,
     counts: np.ndarray,
     ids: pa.Array | None,
-    inputs: Sequence[str] | None = None,
+    labels: Labels,
 ) -> GPData:
     given = {"x": x, "y": y} | ({} if noise is None else {"noise": noise})
     return GPData(
@@ -343,7 +354,7 @@ def _ragged(
         ids=ids,
         dimensions=x.shape[1],
         points=int(counts.max()) if len(counts) else 0,
-        inputs=None if inputs is None else tuple(inputs),
+        labels=labels,
         noise=None if noise is None else _one(noise),
     )
 
@@ -351,17 +362,19 @@ def _ragged(
 def _long(source: Any, columns: ColumnNames) -> GPData:
     table = read_table(source)
     task, inputs, target = columns.resolve(table.column_names)
-    key = arrow.whole(table[task])
+    key, types = arrow.whole(table[task]), tuple(date_kind(table[name]) for name in inputs)
+    labels = Labels(task, pa.types.is_dictionary(key.type), tuple(inputs), types, target)
     if len(key) == 0:
-        return _ragged(np.zeros((0, len(inputs))), np.zeros(0), None, np.zeros(0, np.int64), None, inputs)
+        return _ragged(np.zeros((0, len(inputs))), np.zeros(0), None, np.zeros(0, np.int64), None, labels)
     if key.null_count:
         raise InputError(f"column {task!r} has {key.null_count} nulls; every row needs the task it belongs to")
     codes, ids = _tasks(key, task)
     order = np.argsort(codes, kind="stable")  # rows may come in any order
-    x = np.stack([numbers(table[name], name) for name in inputs], axis=1)[order]
+    x = np.stack([inputs_of(table[name], name) for name in inputs], axis=1)[order]
     y = numbers(table[target], target)[order]
+    check_rows(codes[order], x, y, ids)
     noise = numbers(table[columns.noise], columns.noise)[order] if columns.noise else None
-    return _ragged(x, y, noise, np.bincount(codes), ids, inputs)
+    return _ragged(x, y, noise, np.bincount(codes), ids, labels)
 
 
 def _tasks(key: pa.Array, name: str) -> tuple[np.ndarray, pa.Array]:

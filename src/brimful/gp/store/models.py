@@ -26,6 +26,8 @@ from ...core.runs import model_store, parquet
 from ...core.runs.files import write_atomic
 from ...core.runs.rundir import MANIFEST
 from ..batch_functions import LOG, GPModel
+from ..data.duplicates import mixed
+from ..data.labels import Labels
 from ..data.sources import GPData, RaggedTasks, SyntheticTasks
 from ..model.kernels import CustomKernel, parse
 from ..model.priors import LogNormal
@@ -76,7 +78,7 @@ def write_model(
         "shared": None if model.shared is None else model.shared.tolist(),
         "at": None if at is None else at.tolist(),
         "seed": seed,
-        "inputs": None if data.inputs is None else list(data.inputs),
+        "labels": asdict(data.labels),
         "noise": data.noise,
         "digest": None if keep == "params+data" else digest(data),
         "synthetic": source.arguments if isinstance(source, SyntheticTasks) else None,
@@ -133,18 +135,11 @@ def digest(data: GPData) -> str:
         known = [tree["noise"].double().numpy(force=True)] if "noise" in tree else []
         value = np.zeros((), np.uint64)
         for column in (*np.moveaxis(x, 2, 0), y, *known):
-            value = _mixed(value ^ (column + 0.0).view(np.uint64))  # -0.0 is 0.0
+            value = mixed(value ^ (column + 0.0).view(np.uint64))  # -0.0 is 0.0
         tasks = np.where(np.isnan(y) | np.isnan(x).any(2), 0, value).sum(1, dtype=np.uint64)
         position = data.items.index(start, stop).astype(np.uint64)
-        total += int(_mixed(tasks ^ _mixed(position + np.uint64(1))).sum(dtype=np.uint64))
+        total += int(mixed(tasks ^ mixed(position + np.uint64(1))).sum(dtype=np.uint64))
     return f"{total % 2**64:016x}"
-
-
-def _mixed(bits: np.ndarray) -> np.ndarray:
-    """Each number to another, none to the same, so that all their bits depend on all."""
-    for factor in (0x9E3779B97F4A7C15, 0xD6E8FEB86659FD93):
-        bits = (bits ^ (bits >> np.uint64(32))) * np.uint64(factor)
-    return bits ^ (bits >> np.uint64(32))
 
 
 def _points(data: GPData, start: int, stop: int) -> pa.Table:
@@ -232,8 +227,15 @@ class Store(Mapping[str, np.ndarray]):
             )
         else:
             return None
-        inputs = None if body["inputs"] is None else tuple(body["inputs"])
-        return GPData(items, shared, self.ids, body["dimensions"], body["points"], inputs, body["noise"])
+        return GPData(items, shared, self.ids, body["dimensions"], body["points"], self.labels, body["noise"])
+
+    @property
+    def labels(self) -> Labels:
+        """The names and types of the data's columns; stores that were written before have the inputs' names alone."""
+        body = self.body
+        if "labels" in body:
+            return Labels.from_dict(body["labels"])
+        return Labels(inputs=None if body["inputs"] is None else tuple(body["inputs"]))
 
     def given(self, data: GPData) -> GPData:
         """The data of the models, given anew: in their order, and refused where it is not the same."""
