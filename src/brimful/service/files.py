@@ -71,13 +71,15 @@ class Files:
         return path
 
     def log(self, id: str, after: int, limit: int) -> tuple[bytes, int]:
+        """Bytes of a log from one on, and the one after them; a negative one counts from the end."""
         try:
             with (self.job(id) / LOG).open("rb") as file:
-                file.seek(max(0, after))
+                start = after if after >= 0 else max(0, file.seek(0, 2) + after)
+                file.seek(start)
                 content = file.read(max(0, limit))
         except FileNotFoundError:
-            content = b""
-        return content, max(0, after) + len(content)
+            content, start = b"", max(0, after)
+        return content, start + len(content)
 
     def locate(self, kind: str, id: str, name: str | None) -> Path:
         """The path of a reference in a config.

@@ -18,6 +18,7 @@ from ..core.base.errors import BrimfulError, ConfigError
 from ..core.base.formatting import parse_bytes
 from . import address, logs
 from .api.app import create_app
+from .dashboard.mount import mount
 from .options import ServeOptions
 from .security.policy import SecurityPolicy, is_loopback
 from .service import Service
@@ -64,7 +65,9 @@ def _application(service: Service, options: ServeOptions) -> FastAPI:
     if options.new_token or (needed and not service.store.tokens.any()):
         token = service.create_token(["read", "write"], "made when the server started")
         print(f"token to read and write, shown this once: {token}", file=sys.stderr, flush=True)
-    return create_app(service, policy)
+    app = create_app(service, policy)
+    mount(app, service, policy)
+    return app
 
 
 class _Stopping:

@@ -243,7 +243,8 @@ class Service:
         return None if planned is None else planned.data["plan"]
 
     def log(self, id: str, after: int = 0, limit: int = 65_536) -> tuple[bytes, int]:
-        """What the job's process wrote, from a byte on, and the byte after it."""
+        """What the job's process wrote, from a byte on, or from so many before the end where it is negative, and the
+        byte after it."""
         self.store.history.latest(id)
         return self.files.log(id, after, limit)
 

@@ -71,7 +71,8 @@ class JobRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """How far it is, from its last events. `items` is None where nobody knows how many there are."""
+    """How far it is, from its last events. `items` is None where nobody knows how many there are; `peak` is the most
+    memory that it has used, in bytes."""
 
     done: int = 0
     items: int | None = None
@@ -79,6 +80,7 @@ class Progress:
     epoch: int | None = None
     epochs: int | None = None
     seconds: float = 0.0
+    peak: int | None = None
 
     def to_dict(self) -> dict[str, Any]:
         return {part.name: getattr(self, part.name) for part in fields(self)}

@@ -1,15 +1,21 @@
 """Bearer tokens: who sends one, and what it allows."""
 
 from collections.abc import Callable, Collection
+from urllib.parse import urlencode
 
 from ..problem import Problem
-from .policy import PUBLIC, SecurityPolicy
+from .policy import COOKIE, LOGIN, LOGIN_STYLE, PAGES_CHANNEL, PUBLIC, SecurityPolicy
 from .rate import RateLimit, too_many
 from .request_head import RequestHead
 from .tokens import Scope, id_of
 
 TokenCheck = Callable[[str], Collection[str] | None]
 """The scopes of a token; None for one that is not known. It may block."""
+
+SCOPES = "brimful_scopes"
+"""Key of an ASGI scope: what the one who asks may do."""
+
+EVERYTHING = frozenset({Scope.READ, Scope.WRITE})
 
 
 class Authentication:
@@ -24,13 +30,15 @@ class Authentication:
         self._failures = RateLimit(policy.failures_per_minute / 60, policy.failures_per_minute)
 
     def needed(self, head: RequestHead) -> bool:
-        return self._policy.require_token and head.path not in PUBLIC
+        return self._policy.require_token and head.path not in (*PUBLIC, LOGIN, LOGIN_STYLE)
 
-    def refuse(self, head: RequestHead) -> Problem | None:
-        """None where the request may go on. It blocks while the token is looked up."""
+    def allowed(self, head: RequestHead) -> Collection[str] | Problem:
+        """What the one who asks may do, or why the request is refused. It blocks while the token is looked up."""
         if (wait := self._failures.seconds_to_wait(head.client)) > 0:
             return too_many(wait, "wrong tokens")
         given = head.headers.get("authorization")
+        if given is None and (kept := head.cookie(COOKIE)) is not None:
+            given = f"Bearer {kept}"
         if given is None:
             return _unauthorized("this needs a token: send the header 'Authorization: Bearer TOKEN'")
         kind, _, text = given.partition(" ")
@@ -43,7 +51,7 @@ class Authentication:
                 "that `brimful serve` showed",
                 error="invalid_token",
             )
-        scope = Scope.WRITE if head.changes else Scope.READ
+        scope = Scope.WRITE if head.changes and not head.path.startswith(PAGES_CHANNEL) else Scope.READ
         if scope not in scopes and Scope.WRITE not in scopes:
             challenge = f'Bearer realm="brimful", error="insufficient_scope", scope="{scope.value}"'
             return Problem(
@@ -53,7 +61,16 @@ class Authentication:
                 "insufficient-scope",
                 headers={"www-authenticate": challenge},
             )
-        return None
+        return scopes
+
+
+def to_login(head: RequestHead) -> Problem:
+    """Leads a browser that has no token, or a wrong one, to the page that asks for it."""
+    wrong = {"wrong": "1"} if head.cookie(COOKIE) is not None else {}
+    headers = {"location": f"{LOGIN}?{urlencode({'next': head.path, **wrong})}"}
+    if wrong:
+        headers["set-cookie"] = f'{COOKIE}=""; Max-Age=0; Path=/; HttpOnly; SameSite=Lax'
+    return Problem(303, "log in first", headers=headers)
 
 
 def _unauthorized(detail: str, error: str | None = None) -> Problem:

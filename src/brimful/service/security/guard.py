@@ -12,7 +12,7 @@ from typing import Any
 import anyio.to_thread
 
 from ..problem import MEDIA_TYPE, Problem
-from .authentication import Authentication, TokenCheck
+from .authentication import EVERYTHING, SCOPES, Authentication, TokenCheck, to_login
 from .body_limit import BodyTooLarge, LimitedBody, announced_too_large, limit_of, too_large
 from .origin import foreign_host, foreign_origin
 from .policy import PUBLIC, SecurityPolicy
@@ -52,24 +52,28 @@ class Guard:
         if scope["type"] not in ("http", "websocket"):
             return await self._app(scope, receive, send)
         head = RequestHead.of(scope)
-        if (problem := await self._refusal(head)) is not None:
+        if (problem := await self._refusal(head, scope)) is not None:
             _log.info("refused %s %s from %s: %s", head.method, _line(head.path), head.client, problem.status)
+            if problem.status == 401 and head.navigates and not head.path.startswith("/api"):
+                problem = to_login(head)
             return await _refuse(scope, receive, send, problem)
         if scope["type"] == "websocket":
             return await self._app(scope, receive, send)
         return await self._answer(head, scope, receive, send)
 
-    async def _refusal(self, head: RequestHead) -> Problem | None:
+    async def _refusal(self, head: RequestHead, scope: Scope) -> Problem | None:
         if head.repeated:
             return Problem(400, f"the header {head.repeated} is given more than once; give it once")
         if problem := foreign_host(head, self._policy) or foreign_origin(head, self._policy):
             return problem
         if head.path not in PUBLIC and (problem := self._too_often(head)):
             return problem
-        if self._authentication.needed(head) and (
-            problem := await anyio.to_thread.run_sync(self._authentication.refuse, head)
-        ):
-            return problem
+        scope[SCOPES] = EVERYTHING
+        if self._authentication.needed(head):
+            allowed = await anyio.to_thread.run_sync(self._authentication.allowed, head)
+            if isinstance(allowed, Problem):
+                return allowed
+            scope[SCOPES] = allowed
         return announced_too_large(head, self._policy)
 
     def _too_often(self, head: RequestHead) -> Problem | None:

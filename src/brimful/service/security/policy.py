@@ -6,6 +6,15 @@ from dataclasses import dataclass
 PUBLIC = frozenset({"/healthz", "/readyz"})
 """Paths that need no token: they tell nothing but whether the service is there."""
 
+LOGIN, LOGIN_STYLE = "/login", "/login.css"
+"""The page that asks for a token, which is what a browser without one is shown."""
+
+COOKIE = "brimful_token"
+"""Where a browser keeps its token."""
+
+PAGES_CHANNEL = "/_nicegui_ws/"
+"""The websocket of the pages: it can be opened with a token that only reads, and the pages check what it may change."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SecurityPolicy:

@@ -41,3 +41,16 @@ class RequestHead:
     def changes(self) -> bool:
         """Whether it may change something, or opens a channel that may."""
         return self.method not in SAFE_METHODS
+
+    @property
+    def navigates(self) -> bool:
+        """Whether a browser asks for a page to show."""
+        return self.method == "GET" and "text/html" in self.headers.get("accept", "")
+
+    def cookie(self, name: str) -> str | None:
+        """The value of a cookie."""
+        for part in self.headers.get("cookie", "").split(";"):
+            key, equals, value = part.strip().partition("=")
+            if equals and key == name:
+                return value.strip('"')
+        return None

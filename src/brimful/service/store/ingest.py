@@ -54,7 +54,7 @@ def _ingest(connection: "Connection", id: str, folder: Path) -> bool:
     add_events(connection, id, rows)
     progress = {name: value for name, value in progress.items() if name in _PROGRESS}
     for _, _, kind, data in rows:
-        progress |= _progress(kind, data)
+        progress |= _progress(kind, data, progress.get("peak"))
     connection.execute(
         "UPDATE job SET event_lines = event_lines + %s, event_bytes = event_bytes + %s, "
         "metric_bytes = metric_bytes + %s, progress = %s WHERE id = %s",
@@ -108,13 +108,14 @@ def _add_metrics(connection: "Connection", id: str, content: bytes) -> None:
         )
 
 
-def _progress(kind: str, data: dict[str, Any]) -> dict[str, Any]:
+def _progress(kind: str, data: dict[str, Any], peak: int | None) -> dict[str, Any]:
     """What an event says of how far the job is."""
     match kind:
         case "started":
             return _chosen(data, done="done", items="items", seconds="seconds")
         case "batch_done":
-            return _chosen(data, done="done", flagged="bad")
+            batch = _chosen(data, done="done", flagged="bad", peak="peak")
+            return batch | {"peak": max(peak or 0, batch.get("peak") or 0) or None}
         case "epoch_done":
             return _chosen(data, epoch="epoch", epochs="epochs")
         case "finished":
@@ -123,4 +124,4 @@ def _progress(kind: str, data: dict[str, Any]) -> dict[str, Any]:
 
 
 def _chosen(data: dict[str, Any], **names: str) -> dict[str, Any]:
-    return {name: data[key] for key, name in names.items() if isinstance(data.get(key), int | float | None)}
+    return {name: data[key] for key, name in names.items() if key in data and isinstance(data[key], int | float | None)}

@@ -1,0 +1,70 @@
+"""HTML elements, as they are: text is always text, never markup."""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from nicegui.element import Element
+from nicegui.elements.mixins.text_element import TextElement
+
+VALUE = "(event) => emit(event.target.value)"
+"""Has an event of an input tell its value."""
+
+
+class Tag(TextElement):
+    """An element of HTML with a text, or with what is made inside `with`."""
+
+    def __init__(self, tag: str, text: str = "", classes: str = "", **attributes: Any) -> None:
+        super().__init__(tag=tag, text=text)
+        if classes:
+            self.classes(classes)
+        set_attributes(self, **attributes)
+
+
+def set_attributes(element: Element, **attributes: Any) -> None:
+    """Sets attributes by name; an underscore stands for a hyphen, at the end for nothing, and None removes one."""
+    for name, value in attributes.items():
+        key = name.rstrip("_").replace("_", "-")
+        if value is None or value is False:
+            element._props.pop(key, None)
+        else:
+            element._props[key] = "" if value is True else value
+    element.update()
+
+
+def button(text: str, on_click: Callable[..., Any], classes: str = "button", **attributes: Any) -> Tag:
+    return Tag("button", text, classes, type="button", **attributes).on("click", on_click, [])
+
+
+def link(text: str, href: str, classes: str = "", **attributes: Any) -> Tag:
+    return Tag("a", text, classes, href=href, **attributes)
+
+
+def table(caption: str, header: Iterable[str], rows: Iterable[Iterable[Any]], classes: str = "table") -> Tag:
+    """A table of texts; a cell that is a function makes its own content, one that is a number stands to the right."""
+    region = Tag("div", classes="scroll", role="region", aria_label=caption, tabindex="0")
+    with region, Tag("table", classes=classes):
+        Tag("caption", caption, "unseen")
+        with Tag("thead"), Tag("tr"):
+            for name in header:
+                Tag("th", name, scope="col")
+        with Tag("tbody"):
+            for row in rows:
+                with Tag("tr"):
+                    for place, cell in enumerate(row):
+                        _cell(cell, first=place == 0)
+    return region
+
+
+def _cell(cell: Any, *, first: bool) -> None:
+    tag, attributes = ("th", {"scope": "row"}) if first else ("td", {})
+    if callable(cell):
+        with Tag(tag, **attributes):
+            cell()
+    else:
+        number = isinstance(cell, int | float) and not isinstance(cell, bool)
+        Tag(
+            tag,
+            f"{cell:,}" if isinstance(cell, int) and number else str(cell),
+            "number" if number else "",
+            **attributes,
+        )

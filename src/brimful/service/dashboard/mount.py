@@ -1,0 +1,50 @@
+"""Puts the dashboard beside the REST API: pages, their files, and what a browser is told about them."""
+
+from pathlib import Path
+
+from fastapi import FastAPI
+from nicegui import core, ui
+
+from ..security.policy import SecurityPolicy
+from ..service import Service
+from . import login
+from .headers import PageHeaders
+from .pages import job, jobs, missing
+from .schemas import Schemas
+from .viewer import Dashboard
+
+STATIC = Path(__file__).parent / "static"
+_RECONNECT = 10.0
+"""Seconds for which the server keeps a page whose connection broke; one that comes back later is loaded again."""
+
+_HISTORY = 200
+"""Messages that a page which was away for less than that is sent again."""
+
+
+def mount(app: FastAPI, service: Service, policy: SecurityPolicy) -> None:
+    """Adds the pages to an application, once per process, after all its other routes.
+
+    Args:
+        app: with `state.feed`, which says when a job has new events.
+    """
+    dashboard = Dashboard(service, app.state.feed, Schemas(service), policy.require_token)
+    login.install(app, policy)
+    core.app.add_static_files("/dashboard", STATIC, max_cache_age=0)
+    for page in (jobs, job):
+        page.install(dashboard)
+    core.sio.eio.transports = ["websocket"]  # a request of another transport passes for one that changes nothing
+    core.app.config.socket_io_js_transports = ["websocket"]
+    core.app.add_middleware(PageHeaders)
+    ui.run_with(
+        app,
+        root=missing.build,
+        title="Brimful",
+        favicon=STATIC / "icon.svg",
+        dark=None,
+        language="en-US",
+        tailwind=False,
+        binding_refresh_interval=None,
+        reconnect_timeout=_RECONNECT,
+        message_history_length=_HISTORY,
+        show_welcome_message=False,
+    )

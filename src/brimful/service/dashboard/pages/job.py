@@ -1,0 +1,205 @@
+"""One job: its curves, plan, events, log, files and result, brought up to date as it runs."""
+
+import asyncio
+import contextlib
+
+from nicegui import background_tasks, context, ui
+from nicegui.client import Client
+
+from ....core.base.errors import BrimfulError
+from ...errors import NotFound
+from ...jobs.job import Job
+from ...service import Series
+from ..elements import Tag
+from ..parts.config_view import commands_view, config_view
+from ..parts.curves import CLOSER, LIVE, POINTS, Curves
+from ..parts.history_view import MOST_EVENTS, MOST_LOG, History, event_entries, log_text
+from ..parts.job_head import JobHead
+from ..parts.plan_view import plan_view
+from ..parts.report_view import artifacts_view, report_view
+from ..shell import frame
+from ..threads import ask
+from ..viewer import Dashboard
+from . import missing
+
+_PACE = 1.0
+"""Seconds between two updates of a page, at least."""
+
+_QUIET = 15.0
+_LOG_BYTES = 4096
+_EVENTS = 500
+
+
+def install(dashboard: Dashboard) -> None:
+    @ui.page("/jobs/{id}")
+    async def page(id: str) -> None:
+        try:
+            job = await ask(dashboard.service.job, id)
+        except NotFound:
+            missing.build()
+            return
+        with frame(dashboard, job.request.name):
+            view = _JobView(dashboard, job)
+            await view.build()
+        view.follow(context.client)
+
+
+class _JobView:
+    """The page of a job in one browser.
+
+    Attributes:
+        event, step, byte: up to where events, metrics and the log were shown.
+    """
+
+    def __init__(self, dashboard: Dashboard, job: Job) -> None:
+        self.dashboard, self.service, self.job, self.id = dashboard, dashboard.service, job, job.id
+        self.event, self.step, self.byte = 0, -1, 0
+        self.first: int | None = None
+        self.last: int | None = None
+        self.sample: dict | None = None
+        self.plan: dict | None = None
+
+    async def build(self) -> None:
+        service, id = self.service, self.id
+        latest = await ask(service.latest_event, id)
+        series, events, self.plan, (log, self.byte) = await asyncio.gather(
+            ask(service.metrics, id, None, POINTS),
+            ask(service.events, id, max(0, latest - MOST_EVENTS), MOST_EVENTS),
+            ask(service.job_plan, id),
+            ask(service.log, id, -MOST_LOG),
+        )
+        self.event = latest
+        self._note(series, events)
+        self.head = JobHead(service, self.job, self._changed)
+        self.curves = Curves([(id, self.job.request.name)], self._zoom)
+        self.curves.show({id: series})
+        self.curves.set_visibility(bool(series) or not self.job.state.ended)
+        self.report_section = Tag("section", classes="section", aria_label="Result")
+        with self.report_section:
+            Tag("h2", "Result")
+            self.report_place = Tag("div", classes="stack")
+        with Tag("div", classes="columns"):
+            with Tag("section", classes="section", aria_label="Plan"):
+                Tag("h2", "Plan")
+                self.plan_place = Tag("div", classes="stack")
+            with Tag("section", classes="section", aria_label="Options"):
+                Tag("h2", "Options")
+                self.config_place = Tag("div", classes="stack")
+        with Tag("div", classes="columns"):
+            with Tag("section", classes="section", aria_label="Events"):
+                Tag("h2", "Events")
+                self.events = History("Events", "events", event_entries(events))
+            with Tag("section", classes="section", aria_label="Log"):
+                Tag("h2", "Log")
+                self.log = History("Log", "log", [log_text(log)] if log else [])
+        with Tag("section", classes="section", aria_label="Files"):
+            Tag("h2", "Files")
+            self.files_place = Tag("div")
+        with Tag("section", classes="section", aria_label="Run it again"):
+            Tag("h2", "Run it again")
+            self.commands_place = Tag("div", classes="stack")
+        self._show_plan()
+        await self._show_results()
+        self._show_config(None)
+
+    def follow(self, client: Client) -> None:
+        """Brings the page up to date until it is closed."""
+        task = background_tasks.create(self._follow(client), name=f"follow job {self.id}")
+        client.on_delete(task.cancel)
+
+    async def _follow(self, client: Client) -> None:
+        await client.connected(timeout=60)
+        declared = await self.dashboard.schemas.command(self.job.request.workload, self.job.request.command)
+        with client:
+            self._show_config(declared)
+        with self.dashboard.feed.reading(self.id):
+            while not self.dashboard.feed.closing:
+                await self.dashboard.feed.wait(self.id, self.event, _QUIET)
+                try:
+                    with client:
+                        await self._update()
+                except NotFound:
+                    with client:
+                        ui.navigate.to("/")
+                    return
+                except BrimfulError:
+                    pass  # the database is away; the next look may find it again
+                await asyncio.sleep(_PACE)
+
+    async def _update(self) -> None:
+        service, id = self.service, self.id
+        before, self.job = self.job, await ask(service.job, id)
+        latest = await ask(service.latest_event, id)
+        start = max(self.event, latest - _EVENTS)
+        events = await ask(service.events, id, start, _EVENTS)
+        ended = self.job.state.ended and not before.state.ended
+        if events:
+            self.event = events[-1].id
+            series = await ask(service.metrics, id, None, LIVE, self.step + 1)
+            self._note(series, events)
+            if series and not ended:
+                self.curves.append(id, series)
+            self.events.append(event_entries(events))
+        text, after = await ask(service.log, id, self.byte, _LOG_BYTES)
+        self.byte = after
+        self.log.append([log_text(text)] if text else [])
+        tier = (self.plan or {}).get("tier")
+        self.head.show(self.job, self.sample, tier)
+        if any(event.kind == "planned" for event in events) or ended:
+            self._show_plan()
+        if ended:
+            await self._zoom(self.first, self.last)
+            await self._show_results()
+
+    def _changed(self, job: Job) -> None:
+        self.job = job
+        self.head.show(job, self.sample, (self.plan or {}).get("tier"))
+
+    def _note(self, series: Series, events: list) -> None:
+        self.step = max([self.step, *(points[-1][0] for points in series.values() if points)])
+        for event in events:
+            if event.kind == "sampled":
+                self.sample = event.data
+            elif event.kind == "planned":
+                self.plan = event.data.get("plan")
+
+    async def _zoom(self, first: int | None, last: int | None) -> None:
+        """Reads the curves again, for a part of the steps; few enough of them are exact."""
+        self.first, self.last = first, last
+        points = POINTS if first is None and last is None else CLOSER
+        series = await ask(self.service.metrics, self.id, None, points, first, last)
+        if last is None:
+            self._note(series, [])
+        self.curves.replace({self.id: series})
+
+    def _show_plan(self) -> None:
+        self.plan_place.clear()
+        with self.plan_place:
+            if self.plan is None:
+                Tag("p", "It has made no plan yet, or has nothing to plan.", "muted")
+            else:
+                observed = (self.job.summary or {}).get("observed_peak_bytes") or self.job.progress.peak
+                plan_view(self.plan, observed)
+
+    def _show_config(self, declared: dict | None) -> None:
+        schema = None if declared is None else declared["schema"]
+        for place in (self.config_place, self.commands_place):
+            place.clear()
+        with self.config_place:
+            config_view(self.job, schema)
+        with self.commands_place:
+            commands_view(self.job, schema, str(context.client.request.base_url).rstrip("/"))
+
+    async def _show_results(self) -> None:
+        report, artifacts = {"pictures": [], "metrics": {}, "tables": {}}, []
+        with contextlib.suppress(BrimfulError):
+            artifacts = await ask(self.service.artifacts, self.id)
+            if self.job.state.ended:
+                report = await ask(self.service.report, self.id)
+        self.report_section.set_visibility(any(report.values()))
+        self.report_place.clear()
+        with self.report_place:
+            report_view(self.id, report)
+        self.files_place.clear()
+        with self.files_place:
+            artifacts_view(self.id, artifacts)

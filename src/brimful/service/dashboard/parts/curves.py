@@ -1,0 +1,66 @@
+"""Curves of metrics, drawn in the browser: few points are sent, and exact ones when someone looks closer."""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any
+
+from nicegui.element import Element
+from nicegui.elements import echart
+from nicegui.events import GenericEventArguments
+
+from ...service import Series
+
+assert echart  # registers the library of the plots
+
+POINTS = 600
+"""Points of a curve when it is opened."""
+
+CLOSER = 4000
+"""Points of a curve in a range that someone chose."""
+
+LIVE = 20
+"""Points of a curve in one update, at most."""
+
+Points = list[list[float | None]]
+"""(step, seconds since 1970, value) each."""
+
+Zoom = Callable[[int | None, int | None], Awaitable[Any]]
+
+
+class Curves(Element, component="curves.js"):
+    """One plot per metric, with one curve per run.
+
+    Args:
+        runs: id and name of each run.
+        on_zoom: called with the first and the last step that are to be shown; None for all.
+    """
+
+    def __init__(self, runs: Sequence[tuple[str, str]], on_zoom: Zoom) -> None:
+        super().__init__()
+        self._props["runs"] = [{"id": id, "name": name} for id, name in runs]
+        self._props["series"] = {}
+
+        async def zoom(event: GenericEventArguments) -> None:
+            first, last = event.args
+            await on_zoom(None if first is None else int(first), None if last is None else int(last))
+
+        self.on("zoom", zoom)
+
+    def show(self, series: Mapping[str, Series]) -> None:
+        """Shows curves by run, in place of those that were there."""
+        self._props["series"] = {run: _rounded(curves) for run, curves in series.items()}
+
+    def replace(self, series: Mapping[str, Series]) -> None:
+        """The same while the page is open, without keeping a second copy here."""
+        self.run_method("replace", {run: _rounded(curves) for run, curves in series.items()})
+
+    def append(self, run: str, series: Series) -> None:
+        """Adds points to the ends of a run's curves."""
+        self.run_method("append", run, _rounded(series))
+
+
+def _rounded(series: Series) -> dict[str, Points]:
+    """As few characters as show the same curve."""
+    return {
+        name: [[step, round(time, 1), float(f"{value:.6g}")] for step, time, value in points]
+        for name, points in series.items()
+    }

@@ -1,0 +1,36 @@
+"""What someone sees where there are no jobs yet: an example of each workload, one click away."""
+
+from nicegui import ui
+
+from ...service import Service
+from ..elements import Tag, button, link
+from ..examples import EXAMPLES, Example
+from ..viewer import change, may_change
+
+
+async def first_visit(service: Service) -> None:
+    """Cards of examples; each ends within a minute on two cores."""
+    Tag("h1", "No jobs yet")
+    Tag("p", "Start an example to see what a job looks like. Each ends within a minute on two cores.", "lead")
+    with Tag("ul", classes="cards"):
+        for example in EXAMPLES:
+            with Tag("li", classes="card"):
+                Tag("h2", example.title)
+                Tag("p", example.text)
+                Tag("code", f"{example.workload} {example.command}", "muted")
+                if may_change():
+                    _start_button(service, example)
+    with Tag("p", classes="muted"):
+        Tag("span", "Or write your own: ")
+        link("new job", "/new")
+        Tag("span", ". From a terminal: ")
+        Tag("code", "brimful jobs submit gp fit --synthetic 1000")
+
+
+def _start_button(service: Service, example: Example) -> None:
+    async def start() -> None:
+        job = await change(service.submit, example.request())
+        if job is not None:
+            ui.navigate.to(f"/jobs/{job.id}")
+
+    button("Start", start, "button primary", aria_label=f"Start the example {example.title}")

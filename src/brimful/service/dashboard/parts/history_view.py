@@ -1,0 +1,72 @@
+"""What a job says while it runs: its events and its log, the newest at hand, appended as they come."""
+
+from typing import Any
+
+from nicegui.element import Element
+
+from ....core.base.formatting import format_bytes, format_seconds
+from ...jobs.job import StoredEvent
+from ...security.redact import redact, redact_values
+from ..values import exact, short
+
+_QUIET = {"batch_done", "metric", "sampled"}
+"""Events that there are thousands of; progress and curves show them."""
+
+MOST_EVENTS = 300
+MOST_LOG = 65_536
+
+
+class History(Element, component="history.js"):
+    """A list of events, or the text of a log, whose end grows."""
+
+    def __init__(self, label: str, kind: str, entries: list[Any]) -> None:
+        super().__init__()
+        self._props["label"], self._props["kind"], self._props["entries"] = label, kind, entries
+
+    def append(self, entries: list[Any]) -> None:
+        if entries:
+            self.run_method("append", entries)
+
+
+def event_entries(events: list[StoredEvent]) -> list[dict[str, Any]]:
+    """The events that are shown."""
+    return [
+        {"id": event.id, "time": event.time, "kind": event.kind.replace("_", " "), "text": event_text(event)}
+        for event in events
+        if event.kind not in _QUIET
+    ]
+
+
+def event_text(event: StoredEvent) -> str:
+    """An event in a sentence."""
+    data = redact_values(event.data)
+    match event.kind:
+        case "state":
+            return f"{data.get('state', '')}{': ' if data.get('message') else ''}{data.get('message') or ''}"
+        case "planned":
+            plan = data.get("plan") or {}
+            peak = f"{format_bytes(plan.get('predicted', 0))} of {format_bytes(plan.get('budget', 0))}"
+            return f"{plan.get('strategy', '')}, batches of {short(plan.get('batch', 0))}, predicted peak {peak}"
+        case "started":
+            items = data.get("items")
+            return (
+                f"{data.get('work', '')}, {short(data.get('done', 0))} of {'?' if items is None else short(items)} done"
+            )
+        case "epoch_done":
+            values = ", ".join(
+                f"{name} {value:.4g}" for name, value in (data.get("values") or {}).items() if value is not None
+            )
+            return f"epoch {data.get('epoch')} of {data.get('epochs')}: {values}"
+        case "warned":
+            return str(data.get("message", ""))
+        case "compiled":
+            took = format_seconds(float(data.get("seconds") or 0))
+            return "compiling" if not data.get("loops") else f"compiled {data['loops']} loops in {took}"
+        case "finished":
+            return f"{data.get('state')}, {short(data.get('done') or 0)} done, {short(data.get('bad') or 0)} flagged"
+    return ", ".join(f"{name} {exact(value)}" for name, value in data.items())
+
+
+def log_text(content: bytes) -> str:
+    """What a process wrote, without secrets."""
+    return redact(content.decode(errors="replace"))

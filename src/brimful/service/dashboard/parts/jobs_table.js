@@ -1,0 +1,96 @@
+const COLUMNS = [
+  ["Name", "name"], ["State", "state"], ["Progress", null], ["Left", null], ["Rate", null],
+  ["Memory", null], ["Took", null], ["Created", "created"],
+];
+
+export default {
+  template: `
+    <div class="scroll" role="region" aria-label="Jobs" tabindex="0">
+    <table class="table jobs">
+      <caption class="unseen">Jobs</caption>
+      <thead><tr>
+        <th scope="col" class="check"><input type="checkbox" aria-label="Select all jobs on this page"
+          :checked="all" :indeterminate.prop="chosen.size > 0 && !all" @change="selectAll"></th>
+        <th v-for="[name, key] in columns" :key="name" scope="col" :aria-sort="order(key)">
+          <button v-if="key" type="button" class="sort" @click="sortBy(key)">{{ name }}<span aria-hidden="true"
+            class="arrow">{{ arrow(key) }}</span></button>
+          <template v-else>{{ name }}</template>
+        </th>
+      </tr></thead>
+      <tbody>
+        <tr v-for="row in items" :key="row.id" :class="{ chosen: chosen.has(row.id) }" :data-job="row.id">
+          <td class="check"><input type="checkbox" :aria-label="'Select ' + row.name" :checked="chosen.has(row.id)"
+            @change="toggle(row.id)"></td>
+          <th scope="row" class="name"><a :href="'/jobs/' + row.id">{{ row.name }}</a>
+            <span class="what">{{ row.what }}</span>
+            <span v-if="row.message" class="why">{{ row.message }}</span></th>
+          <td data-label="State"><span class="state" :class="row.state">{{ row.state }}</span></td>
+          <td data-label="Progress" class="progress-cell">
+            <progress v-if="row.fraction !== null" :value="row.fraction" max="1"
+              :aria-label="'Progress of ' + row.name"></progress>
+            <span class="sub">{{ row.progress }}</span></td>
+          <td data-label="Left" class="number">{{ row.left }}</td>
+          <td data-label="Rate" class="number">{{ row.rate }}</td>
+          <td data-label="Memory" class="number">{{ row.memory }}</td>
+          <td data-label="Took" class="number">{{ row.took }}</td>
+          <td data-label="Created" class="number"><time :datetime="iso(row.created)">{{ moment(row.created) }}</time></td>
+        </tr>
+      </tbody>
+    </table>
+    </div>`,
+  props: { rows: Array, sort: String },
+  data() {
+    return { items: [...this.rows], chosen: new Set(), columns: COLUMNS };
+  },
+  computed: {
+    all() {
+      return this.items.length > 0 && this.items.every((row) => this.chosen.has(row.id));
+    },
+  },
+  watch: {
+    rows(rows) {
+      this.items = [...rows];
+      this.chosen = new Set(rows.map((row) => row.id).filter((id) => this.chosen.has(id)));
+      this.report();
+    },
+  },
+  methods: {
+    patch(rows) {
+      for (const row of rows) {
+        const place = this.items.findIndex((item) => item.id === row.id);
+        if (place >= 0) this.items[place] = row;
+      }
+    },
+    order(key) {
+      if (!key) return undefined;
+      return this.sort === key ? "ascending" : this.sort === "-" + key ? "descending" : "none";
+    },
+    arrow(key) {
+      return this.sort === key ? "↑" : this.sort === "-" + key ? "↓" : "";
+    },
+    sortBy(key) {
+      this.$emit("sort", this.sort === "-" + key ? key : "-" + key);
+    },
+    toggle(id) {
+      const chosen = new Set(this.chosen);
+      chosen.has(id) ? chosen.delete(id) : chosen.add(id);
+      this.chosen = chosen;
+      this.report();
+    },
+    selectAll() {
+      this.chosen = this.all ? new Set() : new Set(this.items.map((row) => row.id));
+      this.report();
+    },
+    report() {
+      this.$emit("select", [...this.chosen]);
+    },
+    iso(seconds) {
+      return new Date(seconds * 1000).toISOString();
+    },
+    moment(seconds) {
+      const then = new Date(seconds * 1000), today = new Date().toDateString() === then.toDateString();
+      const time = then.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" });
+      return today ? time : then.toLocaleDateString([], { month: "short", day: "numeric" }) + " " + time;
+    },
+  },
+};

@@ -1,0 +1,107 @@
+"""Values of jobs as people read them."""
+
+import math
+import time
+from typing import Any
+
+from ...core.base.formatting import format_bytes, format_seconds
+from ..jobs.job import Job
+from ..jobs.state import JobState
+
+
+def fraction(job: Job) -> float | None:
+    """How much of a job is done, from 0 to 1; None where nobody knows."""
+    progress = job.progress
+    if job.state is JobState.FINISHED:
+        return 1.0
+    if progress.items:
+        return min(1.0, progress.done / progress.items)
+    if progress.epochs and progress.epoch is not None:
+        return min(1.0, progress.epoch / progress.epochs)
+    return None
+
+
+def seconds_worked(job: Job, now: float) -> float:
+    """Seconds of all its parts, the one that runs now among them."""
+    since = (job.lease or {}).get("since")
+    running = max(0.0, now - since) if since is not None and job.state.active else 0.0
+    return job.progress.seconds + running
+
+
+def rate(job: Job, now: float) -> float | None:
+    """Items per second, over all the time it has worked."""
+    seconds = seconds_worked(job, now)
+    return job.progress.done / seconds if seconds > 0 and job.progress.done else None
+
+
+def seconds_left(job: Job, now: float) -> float | None:
+    """How long a running job will still take, if it goes on as it has."""
+    done, worked = fraction(job), seconds_worked(job, now)
+    if job.state is not JobState.RUNNING or not done or worked <= 0:
+        return None
+    return worked * (1 - done) / done
+
+
+def progress_text(job: Job) -> str:
+    progress, parts = job.progress, []
+    if progress.epochs:
+        parts.append(f"epoch {progress.epoch or 0} of {progress.epochs}")
+    elif progress.items:
+        parts.append(f"{short(progress.done)} of {short(progress.items)}")
+    elif progress.done:
+        parts.append(short(progress.done))
+    if progress.bad:
+        parts.append(f"{short(progress.bad)} flagged")
+    return ", ".join(parts)
+
+
+def rate_text(value: float | None) -> str:
+    return "" if value is None else f"{short(value)}/s"
+
+
+def short(number: float) -> str:
+    """A number in three or four characters: 950, 12.3k, 4.56M."""
+    for scale, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if abs(number) >= scale:
+            return f"{number / scale:.3g}{unit}"
+    return f"{number:.3g}" if isinstance(number, float) and not number.is_integer() else f"{number:.0f}"
+
+
+def exact(value: Any) -> str:
+    """A value of a config or a result, as it is written on the command line."""
+    if value is None:
+        return "none"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:.6g}" if math.isfinite(value) else "not finite"
+    return f"{value:,}" if isinstance(value, int) and abs(value) >= 10_000 else str(value)
+
+
+def memory_text(job: Job) -> str:
+    """The most memory that it has used, against what it may use."""
+    leased = (job.lease or {}).get("device_bytes")
+    peak = job.progress.peak
+    if peak and leased:
+        return f"{format_bytes(peak)} of {format_bytes(leased)}"
+    return format_bytes(peak) if peak else f"of {format_bytes(leased)}" if leased else ""
+
+
+def job_row(job: Job, now: float | None = None) -> dict[str, Any]:
+    """A job as a row of the table of jobs."""
+    now = time.time() if now is None else now
+    left, worked = seconds_left(job, now), seconds_worked(job, now)
+    return {
+        "id": job.id,
+        "name": job.request.name,
+        "state": job.state.value,
+        "what": f"{job.request.workload} {job.request.command}",
+        "fraction": None if (done := fraction(job)) is None else round(done, 3),
+        "progress": progress_text(job),
+        "left": "" if left is None else format_seconds(max(1.0, left)).replace(".0", ""),
+        "rate": rate_text(rate(job, now)) if job.state.active else "",
+        "memory": memory_text(job),
+        "took": format_seconds(worked) if worked >= 0.5 else "",
+        "message": job.message,
+        "created": job.created,
+    }

@@ -1,0 +1,92 @@
+"""`brimful serve` in a process of its own, with the tests' workload, that can be killed and started again."""
+
+import os
+import signal
+import socket
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from brimful.data.database.connection import Database
+from brimful.service.runner import processes
+from brimful.service.security import tokens
+from brimful.service.store import Store
+
+from . import forking, job_workload
+from .service_processes import ForkedForkServer
+from .stopping import wait_for
+
+
+def _serve(values: dict[str, Any]) -> None:
+    from brimful.service.options import ServeOptions
+    from brimful.service.server import serve
+
+    job_workload.register()
+    processes.launch = ForkedForkServer  # pyright: ignore[reportAttributeAccessIssue]
+    forking.begin()
+    serve(ServeOptions(**values))
+
+
+class DashboardServer:
+    """A server that requires a token.
+
+    Attributes:
+        url: where it listens, also after it was started again.
+        token, reader: tokens to write, and to read.
+        api: a client that may write.
+    """
+
+    def __init__(self, database: str, state: Path) -> None:
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            port = free.getsockname()[1]
+        self.url = f"http://127.0.0.1:{port}"
+        self._options = {"port": port, "state": state, "database": database, "require_token": True}
+        self._options |= {"cores": 4, "budget": "8GB", "grace": 5.0}
+        store = Store(Database.at(database))
+        store.migrate()
+        self.token, self.reader = self._token(store, ["read", "write"]), self._token(store, ["read"])
+        store.close()
+        self.api = httpx.Client(base_url=self.url, headers={"authorization": f"Bearer {self.token}"}, timeout=60)
+        self.start()
+
+    @staticmethod
+    def _token(store: Store, scopes: list[str]) -> str:
+        made = tokens.generate()
+        store.tokens.add(made.id, "tests", scopes, made.digest)
+        return made.text
+
+    def start(self) -> None:
+        with Path(os.environ.get("BRIMFUL_TEST_LOG", os.devnull)).open("ab") as log:
+            self._process = forking.warm().start(_serve, self._options, stderr=log.fileno())
+        wait_for(self._ready, 100, 0.05)
+
+    def _ready(self) -> bool:
+        assert self._process.poll() is None, "the server has ended"
+        try:
+            return httpx.get(f"{self.url}/readyz").status_code == 200
+        except httpx.TransportError:
+            return False
+
+    def kill(self) -> None:
+        self._process.kill()
+        self._process.wait(60)
+
+    def stop(self) -> None:
+        self._process.send_signal(signal.SIGTERM)
+        self._process.wait(60)
+        self.api.close()
+
+    def submit(self, name: str, command: str = "train", **config: Any) -> str:
+        """Submits a job of the tests' workload; its id."""
+        body = {"job_name": name, "workload": "steps", "command": command, "budget": "1GB", "cores": 1}
+        answer = self.api.post("/api/jobs", json={**body, "config": config})
+        assert answer.status_code == 201, answer.text
+        return answer.json()["id"]
+
+    def job(self, id: str) -> dict[str, Any]:
+        return self.api.get(f"/api/jobs/{id}").json()
+
+    def wait(self, id: str, *states: str) -> None:
+        wanted = states or ("finished", "failed", "cancelled")
+        wait_for(lambda: self.job(id)["state"] in wanted, 100, 0.05)
