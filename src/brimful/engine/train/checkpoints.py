@@ -13,21 +13,20 @@ harm when one is torn. The last two are kept, and the best of each.
 import contextlib
 import json
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import safetensors.torch
 import torch
-from safetensors import SafetensorError
 from torch import Tensor, nn
 
 from ...core.base.errors import CorruptError
 from ...core.memory import devices
 from ...core.runs.files import digest, read_sealed, storage_error, sync, write_atomic, write_sealed
 from ...core.runs.log_state import LogState
-from ...core.runs.tensor_files import save_tensors
+from ...core.runs.tensor_files import TensorFile, save_tensors
 from ...data.loading import Loader
 from ..distributed.collectives import Group
 from .optim import optimizers
@@ -42,14 +41,14 @@ _MODEL = "model/"  # what the names of weights begin with, in memory
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Checkpoint:
-    """What a checkpoint holds: tensors by name, and JSON values."""
+    """What a checkpoint holds: tensors by name, which are read when they are asked for, and JSON values."""
 
-    tensors: dict[str, Tensor]
+    tensors: Mapping[str, Tensor]
     metadata: dict[str, Any]
 
     def under(self, prefix: str) -> dict[str, Tensor]:
         """The tensors whose names begin with a prefix, without it."""
-        return {name[len(prefix) :]: value for name, value in self.tensors.items() if name.startswith(prefix)}
+        return {name[len(prefix) :]: self.tensors[name] for name in self.tensors if name.startswith(prefix)}
 
     def weights(self, trainable: list[str]) -> dict[str, Tensor]:
         """The model's weights by name, with the moving average in place of those that were trained, where there is one;
@@ -110,8 +109,8 @@ class CheckpointDir:
         if body["identity"] != self.identity:
             raise CorruptError(f"{folder} is of another run")
         try:
-            weights = {f"{_MODEL}{name}": value for name, value in _load(folder, _WEIGHTS, body["digests"]).items()}
-            tensors = weights | _load(folder, _TENSORS, body["digests"])
+            files = (_open(folder, name, body["digests"]) for name in (_WEIGHTS, _TENSORS))
+            tensors = _StoredTensors(*files)
             checkpoint = Checkpoint(tensors, body["metadata"] | {"best": body["best"]})
             TrainState.from_json(checkpoint.metadata["state"], tensors["curve"])
         except (TypeError, KeyError, ValueError) as error:
@@ -155,14 +154,31 @@ class CheckpointDir:
                     shutil.rmtree(self._folder / f"{number:07d}")
 
 
-def _load(folder: Path, name: str, digests: dict[str, str]) -> dict[str, Tensor]:
+class _StoredTensors(Mapping[str, Tensor]):
+    """All tensors of a stored checkpoint, under the names that they have in memory."""
+
+    def __init__(self, weights: TensorFile, others: TensorFile) -> None:
+        self._weights, self._others = weights, others
+
+    def __getitem__(self, name: str) -> Tensor:
+        return self._weights[name[len(_MODEL) :]] if name.startswith(_MODEL) else self._others[name]
+
+    def __iter__(self) -> Iterator[str]:
+        yield from (f"{_MODEL}{name}" for name in self._weights)
+        yield from self._others
+
+    def __len__(self) -> int:
+        return len(self._weights) + len(self._others)
+
+
+def _open(folder: Path, name: str, digests: dict[str, str]) -> TensorFile:
     """The tensors of a file, if it is what was written."""
     try:
         if digest(folder / name) != digests[name]:
             raise CorruptError(f"{folder / name} is damaged: its checksum does not match")
-        return safetensors.torch.load_file(folder / name)
-    except (OSError, SafetensorError) as error:
+    except OSError as error:
         raise CorruptError(f"{folder / name} cannot be read: {error}") from error
+    return TensorFile(folder / name)
 
 
 @dataclass(slots=True, eq=False)
@@ -200,8 +216,9 @@ class Checkpointer:
             return None
         state = TrainState.from_json(checkpoint.metadata["state"], checkpoint.tensors["curve"])
         self._load(checkpoint.under(_MODEL))
-        optimizers.restore(self.optimizer, checkpoint.under("optimizer/"), checkpoint.metadata["optimizer"])
         self.average.restore(checkpoint.under("ema/"))
+        # Last, since these tensors stay: weights and average were copied, into the place of gradients to come.
+        optimizers.restore(self.optimizer, checkpoint.under("optimizer/"), checkpoint.metadata["optimizer"])
         if self.scale is not None:
             self.scale.restore(checkpoint.under("loss_scale/"))
         if state.batch < len(self.loader):
@@ -223,7 +240,11 @@ class Checkpointer:
                     self._best_weights[name].copy_(value)
 
     def finish(self) -> bool:
-        """Leaves the model with the weights that were asked for, on every rank; whether they are the best."""
+        """Leaves the model with the weights that were asked for, on every rank; whether they are the best. Gradients
+        are cleared first: the best weights, where they are read from a file, take no more memory than they did."""
+        self.optimizer.zero_grad(set_to_none=True)
+        if self.group.device.type == "cpu":
+            devices.trim_heap()
         best = False
         if self.keep_best and self._best_weights is not None:
             self._load(self._best_weights)
@@ -254,7 +275,7 @@ class Checkpointer:
         self.average.restore(checkpoint.under("ema/"))
         return True
 
-    def _load(self, weights: dict[str, Tensor]) -> None:
+    def _load(self, weights: Mapping[str, Tensor]) -> None:
         try:
             self.model.load_state_dict(weights)
         except RuntimeError as error:

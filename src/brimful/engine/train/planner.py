@@ -33,7 +33,7 @@ from .task import TrainTask
 _TIER: dict[str | None, float] = dict(zip(TIERS, (1.0, 1.2, 1.5), strict=True))
 _PER_MICRO_BATCH, _RECOMPUTING = 0.05, 10.0
 
-_KEPT = 0.6  # of the gradients, once they are freed: what the C library keeps of them on a CPU
+_KEPT = 0.4  # of the gradients, once they are freed: what the C library keeps of them on a CPU
 _LARGE = 4_000_000  # bytes of gradients from which that matters
 _ROOM = 1.15  # times the prediction: a budget that has room for it, since it differs from run to run
 
