@@ -9,11 +9,13 @@ from pathlib import Path
 from typing import IO, Any
 
 from brimful.core.declare import registry
+from brimful.service.address import published
 from brimful.service.child import fork_server, methods
 from brimful.service.options import ServeOptions
 from brimful.service.runner import processes
 
 from . import forking, job_workload
+from .stopping import wait_for
 
 
 class ForkedForkServer:
@@ -46,14 +48,18 @@ def _fail() -> None:
     raise ZeroDivisionError("a mistake")
 
 
-def run_service(state: str, options: dict[str, Any]) -> None:
-    """In a forked process: a service without a web server, until it is told to stop."""
-    from brimful.service.service import Service
-
+def _prepare() -> None:
     job_workload.register()
     processes.launch = ForkedForkServer  # pyright: ignore[reportAttributeAccessIssue]
     # The forked process cannot ask the tests' server for more: it makes its own.
     forking.begin()
+
+
+def run_service(state: str, options: dict[str, Any]) -> None:
+    """In a forked process: a service without a web server, until it is told to stop."""
+    from brimful.service.service import Service
+
+    _prepare()
     stopped = threading.Event()
     signal.signal(signal.SIGTERM, lambda number, frame: stopped.set())
     service = Service(ServeOptions(state=Path(state), **options))
@@ -76,6 +82,37 @@ class ServiceProcess:
     @property
     def pid(self) -> int:
         return self._process.pid
+
+    def kill(self) -> None:
+        self._process.kill()
+        self._process.wait(60)
+
+    def stop(self) -> int:
+        self._process.send_signal(signal.SIGTERM)
+        return self._process.wait(60)
+
+
+def run_server(state: str, options: dict[str, Any]) -> None:
+    """In a forked process: `brimful serve`."""
+    from brimful.service.server import serve
+
+    _prepare()
+    serve(ServeOptions(state=Path(state), port=0, **options))
+
+
+class ServerProcess:
+    """`brimful serve` in a process of its own.
+
+    Attributes:
+        url: of its API.
+    """
+
+    def __init__(self, state: Path, **options: Any) -> None:
+        self._process = forking.warm().start(run_server, str(state), options)
+        wait_for(lambda: published(state) or self._process.poll() is not None)
+        address = published(state)
+        assert address, "the server did not start"
+        self.url = address.url
 
     def kill(self) -> None:
         self._process.kill()

@@ -295,7 +295,21 @@ def test_statistics_and_readiness(running: Running):
     assert running.service.ready()["ok"] and running.service.health()["ok"]
 
 
-def test_old_jobs_are_pruned(running: Running):
-    job = running.wait(running.submit("wait"))
-    assert running.service.prune(1.0) == []
-    assert running.service.prune(0.0) == [job.id]
+def test_old_jobs_are_pruned_with_all_that_is_recorded_of_their_runs(running: Running):
+    service = running.service
+
+    def workflows() -> set[str]:
+        with service.store.pool.session() as connection:
+            tables = ("workflow_status", "operation_outputs", "workflow_input", "workflow_output")
+            rows = [connection.execute(f"SELECT workflow_uuid FROM dbos.{table}".encode()) for table in tables]
+            return {row[0].split(".")[1] for found in rows for row in found}
+
+    kept, old, gone = (running.wait(running.submit("wait", config={"seconds": 0})) for _ in range(3))
+    wait_for(lambda: all(service._running._workflows.known(job.id, 1) is False for job in (kept, old, gone)))
+    assert workflows() == {kept.id, old.id, gone.id}
+    service.store.jobs.delete(gone.id)  # a server that was killed in the middle of it
+    with service.store.pool.session() as connection:
+        connection.execute("UPDATE job SET ended = ended - 86400 * 2 WHERE id = %s", (old.id,))
+    assert service.prune(None) == [] and workflows() == {kept.id, old.id}
+    assert service.prune(1.0) == [old.id] and workflows() == {kept.id}
+    assert service.prune(0.0) == [kept.id] and workflows() == set()

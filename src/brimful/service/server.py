@@ -19,6 +19,7 @@ from ..core.base.formatting import parse_bytes
 from . import address, logs
 from .api.app import create_app
 from .dashboard.mount import mount
+from .errors import Conflict
 from .options import ServeOptions
 from .security.policy import SecurityPolicy, is_loopback
 from .service import Service
@@ -108,18 +109,20 @@ class _Server(uvicorn.Server):
 
 
 class _Retention(threading.Thread):
-    """Removes ended jobs after some days, looking every hour."""
+    """Removes ended jobs after some days, and what is left of those that are gone, every hour."""
 
     def __init__(self, service: Service, days: float | None) -> None:
         super().__init__(name="brimful-retention", daemon=True)
         self._service, self._days = service, days
 
     def run(self) -> None:
-        while self._days is not None:
+        while True:
             try:
                 if removed := self._service.prune(self._days):
                     _LOG.info("removed %d jobs that ended more than %g days ago", len(removed), self._days)
-            except BrimfulError as error:
+            except Conflict:  # it stops
+                return
+            except Exception as error:
                 _LOG.warning("old jobs could not be removed: %s", error)
             time.sleep(_HOUR)
 

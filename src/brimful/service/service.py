@@ -201,7 +201,7 @@ class Service:
         """Removes a job that has ended or is paused, its metrics, events and files.
 
         Raises:
-            Conflict: it waits or runs; cancel it first. Or another job that has not ended reads what it wrote.
+            Conflict: it waits or runs, or another job that has not ended reads what it wrote; cancel that first.
         """
         job = self.store.jobs.get(id)
         if job.state.active or job.state.value == "queued":
@@ -209,6 +209,7 @@ class Service:
         self._refuse_used(f"job:{id}")
         self.store.jobs.delete(id)
         self.files.delete_job(id)
+        self._running.forget(job)
 
     def _refuse_used(self, reference: str) -> None:
         if users := self.store.jobs.users_of(reference):
@@ -347,17 +348,17 @@ class Service:
         """Whether jobs can be submitted now: {"ok": bool, "database": bool, "scheduler": bool, "message": ""}."""
         reachable = self.store.reachable()
         scheduler = self._runner is not None and self._runner.scheduler.alive
-        message = "" if reachable else "the database cannot be reached"
-        message = message or ("" if scheduler else "the scheduler does not run")
+        message = ("" if scheduler else "the scheduler does not run") if reachable else "the database cannot be reached"
         return {"ok": reachable and scheduler, "database": reachable, "scheduler": scheduler, "message": message}
 
-    def prune(self, days: float) -> list[str]:
-        """Removes jobs that ended so many days ago or earlier, and that no other job reads; their ids."""
+    def prune(self, days: float | None) -> list[str]:
+        """Removes jobs that ended so many days ago, unless one reads them, and what deleted ones left; their ids."""
         removed = []
-        for id in self.store.jobs.ended_before(time.time() - 86_400 * days):
+        for id in [] if days is None else self.store.jobs.ended_before(time.time() - 86_400 * days):
             with contextlib.suppress(NotFound, Conflict):
                 self.delete(id)
                 removed.append(id)
+        self._running.forget_others()
         return removed
 
     # Tokens and settings.

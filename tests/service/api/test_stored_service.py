@@ -42,7 +42,8 @@ def service(postgres_home: Path, tmp_path_factory: pytest.TempPathFactory) -> It
     service.files.prepare()
     service.store.migrate()
     nothing = SimpleNamespace(wake=lambda: None, alive=True)
-    service._runner = SimpleNamespace(scheduler=nothing, children=0)  # pyright: ignore[reportAttributeAccessIssue]
+    runner = SimpleNamespace(scheduler=nothing, children=0, forget=lambda job: None)
+    service._runner = runner  # pyright: ignore[reportAttributeAccessIssue]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(processes, "launch", ForkedForkServer)
         spawner = processes.Spawner()

@@ -3,6 +3,7 @@
 Calls and answers are lines of JSON on a socket: {"method", "arguments"}, and {"result"} or {"error", "message"}.
 """
 
+import contextlib
 import json
 import socket
 import traceback
@@ -18,7 +19,7 @@ Methods = Mapping[str, Callable[..., Any]]
 
 def serve(connection: socket.socket, methods: Methods) -> None:
     """Answers until the connection ends."""
-    with connection, connection.makefile("rb") as calls:
+    with contextlib.suppress(ConnectionError), connection, connection.makefile("rb") as calls:
         for line in calls:
             connection.sendall(json.dumps(_answer(json.loads(line), methods), default=str).encode() + b"\n")
 

@@ -88,6 +88,17 @@ class Runner:
         if control is not None:
             control.request(stop, GRACE[stop])
 
+    def forget(self, job: Job) -> None:
+        """Removes what is recorded of the runs of a job that was deleted."""
+        try:
+            self._workflows.forget(job.id, job.attempt)
+        except Exception as error:  # the database went away; `forget_others` does it later
+            _LOG.warning("what is recorded of the runs of job %s is removed later: %s", job.id, error)
+
+    def forget_others(self) -> None:
+        """Removes what is recorded of the runs of jobs that there are not any more."""
+        self._workflows.forget_others(self._store.jobs.ids())
+
     @property
     def children(self) -> int:
         """How many jobs run."""

@@ -5,7 +5,7 @@ in the database. A step that was interrupted is done again: the process of the j
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any, Protocol
 
 from dbos import DBOS, DBOSConfig, SetWorkflowID
@@ -16,6 +16,8 @@ _LOG = logging.getLogger("brimful.service")
 _NAME, _VERSION, _EXECUTOR = "brimful", "1", "server"  # constant: with another one, interrupted workflows stay pending
 _THREADS = 512
 _ENDLESS = 1_000_000_000
+_ENDED = ["SUCCESS", "ERROR", "CANCELLED", "MAX_RECOVERY_ATTEMPTS_EXCEEDED"]
+_AT_ONCE = 500
 
 
 class Steps(Protocol):
@@ -94,6 +96,25 @@ class Workflows:
         """Whether the workflow was started and goes on by itself."""
         status = DBOS.get_workflow_status(f"job.{id}.{attempt}")
         return status is not None and status.status in ("PENDING", "ENQUEUED", "DELAYED")
+
+    def forget(self, id: str, attempts: int) -> None:
+        """Removes what is recorded of a job's workflows that have ended."""
+        self._remove([f"job.{id}.{attempt}" for attempt in range(1, attempts + 1)])
+
+    def forget_others(self, known: Collection[str]) -> None:
+        """Removes what is recorded of workflows that have ended and whose jobs are not known any more: a server was
+        killed between the two, or the workflow was still ending."""
+        ended = DBOS.list_workflows(status=_ENDED, load_input=False, load_output=False)
+        names = [status.workflow_id for status in ended]
+        self._remove([name for name in names if name.startswith("job.") and name.split(".")[1] not in known])
+
+    @staticmethod
+    def _remove(names: list[str]) -> None:
+        for first in range(0, len(names), _AT_ONCE):
+            some = names[first : first + _AT_ONCE]
+            ended = DBOS.list_workflows(workflow_ids=some, status=_ENDED, load_input=False, load_output=False)
+            if ended:
+                DBOS.delete_workflows([status.workflow_id for status in ended])
 
     def close(self) -> None:
         try:

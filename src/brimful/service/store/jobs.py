@@ -156,6 +156,12 @@ class Jobs:
         rows = self._pool.call(lambda connection: connection.execute(query, (reference,)).fetchall())
         return [row[0] for row in rows]
 
+    def ids(self) -> set[str]:
+        """Those of all jobs."""
+        return {
+            row[0] for row in self._pool.call(lambda connection: connection.execute("SELECT id FROM job").fetchall())
+        }
+
     def ended_before(self, moment: float) -> list[str]:
         query = "SELECT id FROM job WHERE state IN ('cancelled', 'failed', 'finished') AND ended < %s ORDER BY ended"
         return [row[0] for row in self._pool.call(lambda connection: connection.execute(query, (moment,)).fetchall())]
