@@ -1,9 +1,11 @@
 """The options of the server, declared once."""
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
 from ..core.declare.config import option
+from ..data.database.connection import Database
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,3 +32,12 @@ class ServeOptions:
     webhook_private: bool = option(False, help="allow webhooks to private and loopback addresses")
     log_json: bool = option(False, help="log lines as JSON objects")
     retain_days: float | None = option(None, help="days after which ended jobs are removed; by default never", gt=0)
+
+
+def database_of(options: ServeOptions, state: Path) -> Database:
+    """That of the URL, or the embedded one: in the folder of the state where one was named, else the user's own."""
+    if options.database is not None or os.environ.get("BRIMFUL_DATABASE_URL"):
+        return Database.at(options.database)
+    if options.state is not None or os.environ.get("BRIMFUL_STATE_DIR"):
+        return Database.at(home=state / "postgres")
+    return Database.at()

@@ -17,14 +17,13 @@ from ..core.base.errors import BrimfulError, BudgetError, ConfigError
 from ..core.base.formatting import parse_bytes
 from ..core.base.version import __version__
 from ..core.memory.budget import Budget
-from ..data.database.connection import Database
 from .address import state_directory
 from .device_list import list_devices
 from .errors import Conflict, FieldProblem, Invalid, NotFound
 from .files import Files
 from .jobs.job import Artifact, Job, JobFilter, JobPage, StoredEvent, Upload
 from .jobs.lease import total
-from .options import ServeOptions
+from .options import ServeOptions, database_of
 from .planning import Planner
 from .report_files import read_report
 from .runner.inventory import Inventory
@@ -55,7 +54,7 @@ class Service:
     def __init__(self, options: ServeOptions, lost: Callable[[str], None] | None = None) -> None:
         self.options = options
         self.state = state_directory(options.state)
-        self.database = _database(options, self.state)
+        self.database = database_of(options, self.state)
         limit = parse_bytes(options.upload_limit)
         if limit is None:
             raise ConfigError(f"upload_limit is {options.upload_limit!r}; give a size such as 10GB")
@@ -390,12 +389,3 @@ class Service:
             self.store.settings.set("budget", budget)
             self.inventory.set_budget(budget)
         self._running.scheduler.wake()
-
-
-def _database(options: ServeOptions, state: Path) -> Database:
-    """That of the URL, or the embedded one: in the folder of the state where one was named, else the user's own."""
-    if options.database is not None or os.environ.get("BRIMFUL_DATABASE_URL"):
-        return Database.at(options.database)
-    if options.state is not None or os.environ.get("BRIMFUL_STATE_DIR"):
-        return Database.at(home=state / "postgres")
-    return Database.at()
