@@ -14,7 +14,8 @@ interface assumes no shared file system, no pipes and no signals, so that worker
 | `receive(timeout)` gives an `Answer`: SENT | `channel.send(message)` |
 | ... RETURNED, RAISED or DIED, which is the last answer of a worker | returns, raises, or ends without a word |
 | `cancel()` | `channel.cancel` is set: it should stop soon, keep what it has and return or raise |
-| `close()` | is ended, wherever it is |
+| `kill(worker)` | is ended, wherever it is; `receive` tells that it DIED |
+| `close()` | so are all |
 
 A worker also ends when the process that supervises it is gone.
 """
@@ -126,6 +127,10 @@ class Workers(ABC):
         """Asks all workers to stop; they are then waited for as before."""
 
     @abstractmethod
+    def kill(self, worker: int) -> None:
+        """Ends a worker, wherever it is; `receive` then tells that it died."""
+
+    @abstractmethod
     def close(self, grace: float = 0.0) -> None:
         """Ends all workers that are running, and waits for their end.
 
@@ -234,6 +239,9 @@ class LocalWorkers(Workers):
         for worker in self.running:
             with contextlib.suppress(OSError):
                 self._processes[worker].control.send_bytes(b"cancel")
+
+    def kill(self, worker: int) -> None:
+        self._processes[worker].popen.kill()
 
     def close(self, grace: float = 0.0) -> None:
         until = time.monotonic() + grace

@@ -1,5 +1,6 @@
 """`brimful.map`: a batched function over any number of items, inside a memory budget."""
 
+import math
 import threading
 from collections.abc import Callable, Generator, Sequence
 from pathlib import Path
@@ -55,6 +56,8 @@ def map(
     seed: int = 0,
     grad: bool = False,
     batch_invariant: bool = False,
+    retries: int = 0,
+    timeout: float | None = None,
     progress: bool | Callable[[Event], None] | None = None,
     cost: Cost | None = None,
     name: str = "map",
@@ -91,6 +94,10 @@ def map(
         grad: run the function with autograd on; by default it runs under `torch.no_grad`.
         batch_invariant: the function gives an item the same bits in whatever batch it is: a run may then be resumed
             with another batch_size.
+        retries: how often a call that raised is made again, with the same items and random state, before its items are
+            flagged: for errors that pass, such as those of a network.
+        timeout: seconds that an item may take; one that takes longer is flagged `TIMEOUT`. The function then runs in a
+            worker process, also on a single device.
         progress: None or True shows it, False is silent, a function gets the events.
         cost: bytes by weight, where you know them; measured otherwise.
         name: what to call the work in progress, log and run directory.
@@ -111,9 +118,13 @@ def map(
     """
     if not ordered and not stream:
         raise ConfigError("ordered is False, and the result of a map is in order; ordered is for stream=True")
+    if not isinstance(retries, int) or isinstance(retries, bool) or retries < 0:
+        raise ConfigError(f"retries is {retries!r}; give a whole number from 0 on")
+    if timeout is not None and not (isinstance(timeout, int | float) and 0 < timeout < math.inf):
+        raise ConfigError(f"timeout is {timeout!r}; give seconds above 0, or None")
     function = composed(fn, setup)
     run = _checked(function, items, budget, device, batch_size, weight, fallback, nonfinite, cost, name, seed, grad)
-    run.batch_invariant = batch_invariant
+    run.batch_invariant, run.retries, run.timeout = batch_invariant, retries, timeout
 
     def parts(ordered: bool | None) -> Generator[MapPart, None, MapResult]:
         with Events() as events:

@@ -26,6 +26,8 @@ class Status(IntEnum):
     """The function raised an exception on this item."""
     TOO_BIG = 4
     """This item alone does not fit the budget."""
+    TIMEOUT = 5
+    """This item alone takes longer than `timeout=`."""
 
 
 RESULT = "the function's result"

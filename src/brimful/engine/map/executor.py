@@ -86,6 +86,7 @@ class Executor:
             of its own, by the position of its first item.
         grad: whether the function runs with autograd on.
         lenient: the function may fail on all it is given without being held to be wrong.
+        retries: how often a call that raised is made again, with the same items and random state, before it counts.
     """
 
     def __init__(
@@ -98,7 +99,9 @@ class Executor:
         seed: int = 0,
         grad: bool = False,
         lenient: bool = False,
+        retries: int = 0,
     ) -> None:
+        self.retries, self.on_call = retries, None
         self.fn, self.device, self._flag, self.seed, self.grad = fn, device, nonfinite == "flag", seed, grad
         self._fallback = fallback
         self._isolated = self._bad = 0  # items of batches that failed, and the bad ones among them
@@ -106,6 +109,12 @@ class Executor:
         self._worked = lenient
         self._cuda = device.type == "cuda"
         self._inward, self._outward = (torch.cuda.Stream(device) if self._cuda else None for _ in range(2))
+
+    def watch(self, on_call: Callable[[int], None]) -> None:
+        """Makes it announce every call of the function, its fallback's too, with how many items."""
+        self.on_call: Callable[[int], None] | None = on_call
+        if (inner := getattr(self._fallback, "executor", None)) is not None:
+            inner.watch(on_call)
 
     def run(self, loaded: LoadedBatch) -> BatchResult:
         """The whole of it, for a batch that overlaps with no other."""
@@ -148,18 +157,35 @@ class Executor:
             DeviceError: the device is lost to this process.
         """
         loaded, failed = staged.loaded, dict(staged.loaded.bad)
-        returned = None if staged.tree is None else self._call(staged, loaded)
+        returned = None if staged.tree is None else self._tried(lambda: self.stage(loaded), loaded, staged)
         exhausting: tuple[int, ...] = ()
         if isinstance(returned, BaseException):
             full = is_out_of_memory(returned)
             returned, bad = self._isolate_exhausting(loaded, returned) if full else self._isolate(loaded, returned)
-            failed |= {item: error_line(error) for item, error in bad.items()}
+            tries = f" (tried {1 + self.retries} times)" if self.retries and not full else ""
+            failed |= {item: error_line(error) + tries for item, error in bad.items()}
             exhausting = tuple(item for item, error in bad.items() if is_out_of_memory(error))
         if returned is None:
             return LaunchedBatch(loaded, None, None, failed, exhausting)
         self._worked = True
         with self._on_device(loaded):
             return self._send_back(loaded, returned, failed, exhausting)
+
+    def _tried(
+        self, stage: Callable[[], StagedBatch], whole: LoadedBatch, staged: StagedBatch | None = None
+    ) -> Batch | BaseException:
+        """What the function returns for a batch, or raises every time.
+
+        Args:
+            stage: makes the batch anew: the function may have changed what it was given.
+            staged: the batch, where it was made already.
+        """
+        returned = self._call(staged or stage(), whole)
+        for _ in range(self.retries):
+            if not isinstance(returned, BaseException) or is_out_of_memory(returned):
+                break
+            returned = self._call(stage(), whole)
+        return returned
 
     def _call(self, staged: StagedBatch, whole: LoadedBatch) -> Batch | BaseException:
         """What the function returns for a batch, or raises for want of anything but the device's memory.
@@ -169,6 +195,8 @@ class Executor:
         """
         if staged.arrived is not None:
             torch.cuda.current_stream(self.device).wait_event(staged.arrived)
+        if self.on_call is not None:
+            self.on_call(staged.loaded.count)
         seed_generators(self.device, derive_seed(self.seed, BATCH, whole.first))
         try:
             with self._on_device(whole), torch.set_grad_enabled(self.grad):
@@ -265,7 +293,7 @@ class Executor:
         """What the function returns for some items of a batch, or raises."""
         first, last = items[0], items[-1]
         part = loaded.slice(first, last + 1) if last - first + 1 == len(items) else loaded.select(items)
-        return self._call(self.stage(part), loaded)
+        return self._tried(lambda: self.stage(part), loaded)
 
     def _run_without(self, loaded: LoadedBatch, bad: Mapping[int, object]) -> Batch | BaseException | None:
         """What the function returns for a batch in which a good item stands in for each bad one; None where all are."""
@@ -273,12 +301,16 @@ class Executor:
         stand_in = next((item for item in range(loaded.count) if item not in bad and item not in loaded.bad), None)
         if stand_in is None:
             return None
-        staged = self.stage(loaded)
-        if staged.arrived is not None:
-            torch.cuda.current_stream(self.device).wait_event(staged.arrived)
-        for _, tensor in pytree.leaves(staged.tree):
-            tensor[out] = tensor[stand_in].clone()
-        return self._call(staged, loaded)
+
+        def stage() -> StagedBatch:
+            staged = self.stage(loaded)
+            if staged.arrived is not None:
+                torch.cuda.current_stream(self.device).wait_event(staged.arrived)
+            for _, tensor in pytree.leaves(staged.tree):
+                tensor[out] = tensor[stand_in].clone()
+            return staged
+
+        return self._tried(stage, loaded)
 
     def _send_back(
         self, loaded: LoadedBatch, returned: Batch, failed: dict[int, str], exhausting: tuple[int, ...]
@@ -317,6 +349,7 @@ class Executor:
         for item in np.flatnonzero(np.isin(status, list(returned.meaning))).tolist():
             messages.setdefault(item, returned.meaning[int(status[item])])
         status[list(launched.failed)] = Status.FAILED
+        status[list(loaded.slow)] = Status.TIMEOUT
         status[list(launched.exhausting)] = Status.TOO_BIG
         messages |= launched.failed
         messages |= {item: f"{_TOO_BIG}: {launched.failed[item]}" for item in launched.exhausting}

@@ -43,10 +43,10 @@ class Fallback:
             return fn(floats)
 
         if isinstance(fallback, str | torch.device):
-            self._executor = Executor(fn, devices.resolve(fallback), **options, lenient=True)
+            self.executor = Executor(fn, devices.resolve(fallback), **options, lenient=True)
         else:
             other = cast if isinstance(fallback, torch.dtype) else fallback
-            self._executor = Executor(other, device, **options, lenient=True)
+            self.executor = Executor(other, device, **options, lenient=True)
 
     def __call__(self, loaded: LoadedBatch, done: BatchResult) -> BatchResult:
         """The result of a batch with what the fallback gives for its bad items. The function's own codes are final."""
@@ -69,9 +69,9 @@ class Fallback:
 
         while waiting:
             try:
-                yield retry_smaller(lambda: self._executor.run(waiting[-1]), shrink, self._executor.device)
+                yield retry_smaller(lambda: self.executor.run(waiting[-1]), shrink, self.executor.device)
             except OutOfMemory:
-                yield self._executor.too_big(waiting[-1])
+                yield self.executor.too_big(waiting[-1])
             waiting.pop()
 
 

@@ -29,6 +29,8 @@ class MapKeywords(TypedDict, total=False):
     seed: int
     grad: bool
     batch_invariant: bool
+    retries: int
+    timeout: float | None
     progress: bool | Callable[[Event], None] | None
     cost: Cost | None
     name: str

@@ -72,6 +72,8 @@ class MapRun:
     seed: int = 0
     grad: bool = False
     batch_invariant: bool = False
+    retries: int = 0
+    timeout: float | None = None
     resumable: bool = True
 
     def open(self, out: Path, resume: bool, given: str | None) -> RunDir:
@@ -204,11 +206,11 @@ class MapRun:
     @property
     def _options(self) -> dict[str, Any]:
         """Of an executor."""
-        return {"nonfinite": self.nonfinite, "seed": self.seed, "grad": self.grad}
+        return {"nonfinite": self.nonfinite, "seed": self.seed, "grad": self.grad, "retries": self.retries}
 
     def _item_cost(self, memory_limit: MemoryLimit) -> Cost | None:
         """Bytes of a single item by its weight, on a CPU; None where nothing tells."""
-        if self.cost is not None or memory_limit.device.type != "cpu":
+        if self.cost is not None or self.timeout is not None or memory_limit.device.type != "cpu":
             return self.cost
         lenient = Executor(self.fn, memory_limit.device, **self._options, lenient=True)
         return item_cost(lenient, self.items, memory_limit.bytes)
@@ -216,12 +218,12 @@ class MapRun:
     def _backend(
         self, memory_limit: MemoryLimit, scheduler: Scheduler, cost: Cost | None, reserve: int, streams: bool
     ) -> Pipeline | WorkerPool:
-        if len(self.devices) == 1:
+        if len(self.devices) == 1 and self.timeout is None:
             executor = make_executor(self.fn, memory_limit.device, fallback=self.fallback, **self._options)
             return Pipeline(executor, memory_limit, scheduler, cost, prompt=streams and executor.device.type == "cpu")
         fn, fallback = sendable(self.fn), sendable(self.fallback)
         executor = functools.partial(make_executor, fn, fallback=fallback, **self._options)
-        return WorkerPool(executor, self.items, self.devices, self.budget, scheduler, cost, reserve)
+        return WorkerPool(executor, self.items, self.devices, self.budget, scheduler, cost, reserve, self.timeout)
 
     def _key(self, device: torch.device) -> cost_cache.Key:
         weighed = "" if self.items.weights is None else " by weight"  # bytes an item, or a unit of weight

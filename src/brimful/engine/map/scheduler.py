@@ -85,6 +85,11 @@ class Scheduler:
             self._sizer.end()
         return loaded
 
+    @property
+    def state(self) -> SizerState:
+        """What is known of sizes and memory."""
+        return self._sizer.state
+
     def begin(self, start: int, stop: int) -> SizerState:
         """A batch is about to be run. Gives what is known by then of sizes and memory."""
         if self._ledger:

@@ -35,6 +35,7 @@ class LoadedBatch:
         bad: the reason for each item that could not be read and holds another's values, by its index in the batch.
         weights: each item's weight; None when all weigh 1.
         origin: the position in the whole map of the item at `start`, where that is another.
+        slow: the items, by their indices in the batch, that take longer than they may.
     """
 
     start: int
@@ -43,6 +44,7 @@ class LoadedBatch:
     bad: dict[int, str] = field(default_factory=dict)
     weights: np.ndarray | None = None
     origin: int | None = None
+    slow: tuple[int, ...] = ()
 
     @property
     def stop(self) -> int:
@@ -67,6 +69,7 @@ class LoadedBatch:
             {item - start: reason for item, reason in self.bad.items() if start <= item < stop},
             None if self.weights is None else self.weights[start:stop],
             None if self.origin is None else self.origin + start,
+            tuple(item - start for item in self.slow if start <= item < stop),
         )
 
     def halves(self) -> tuple["LoadedBatch", "LoadedBatch"]:

@@ -9,6 +9,7 @@ worker that dies go to the others.
 import functools
 import math
 import threading
+import time
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -24,19 +25,22 @@ from ...core.memory.limit import MemoryLimit
 from ..distributed.workers import Answer, Channel, Event, LocalWorkers
 from .batch_spans import BatchSpan
 from .executor import Executor
+from .functions.composition import prepare
 from .pipeline import LOOK, Pipeline
 from .scheduler import Scheduler
 from .size_search import MemoryExceeded, ProbeFailed
 from .sources import ItemSource, LoadedBatch
+from .timeouts import CallClock, SlowItemSearch, overwritten
 
+_IN_A_ROW = 64  # items that took too long, and no batch between them: it is not the items then
 _SOON = 0.02  # seconds until it is seen again whether finished batches were read
 
 
 class RemoteScheduler:
     """The scheduler as a worker sees it: every call goes to the parent and waits for its answer."""
 
-    def __init__(self, channel: Channel, items: ItemSource | None) -> None:
-        self._channel, self._items, self._lock = channel, items, threading.Lock()
+    def __init__(self, channel: Channel, items: ItemSource | None, timeout: float | None = None) -> None:
+        self._channel, self._items, self._timeout, self._lock = channel, items, timeout, threading.Lock()
 
     def _ask(self, name: str, *arguments: Any) -> Any:
         with self._lock:
@@ -47,7 +51,8 @@ class RemoteScheduler:
         return functools.partial(self._ask, name)
 
     def load(self, span: BatchSpan) -> LoadedBatch | None:
-        return span.loaded if self._items is None else self._items.load(span.start, span.stop)
+        loaded = span.loaded if self._items is None else self._items.load(span.start, span.stop)
+        return overwritten(loaded, span.slow, self._timeout or 0.0) if loaded and span.slow else loaded
 
 
 def _work(
@@ -57,19 +62,27 @@ def _work(
     device: torch.device,
     budget: int,
     item_cost: Cost | None,
+    timeout: float | None,
 ) -> int:
     """Runs batches until there are none, and returns the peak bytes. Without items, batches are sent with theirs."""
     with MemoryLimit(budget, device, every=LOOK) as memory_limit:
-        scheduler: Any = RemoteScheduler(channel, items)
-        return Pipeline(executor(device), memory_limit, scheduler, item_cost).run()
+        scheduler: Any = RemoteScheduler(channel, items, timeout)
+        runs = executor(device)
+        if timeout is not None:
+            prepare(runs.fn, device)
+            runs.watch(scheduler.calling)
+        return Pipeline(runs, memory_limit, scheduler, item_cost, prompt=timeout is not None).run()
 
 
 @dataclass(slots=True)
 class _Assigned:
-    """What one worker has: batches that were handed out and are not done, by position; and whether one is a probe."""
+    """What one worker has: batches that were handed out and are not done, by position; whether one is a probe; and the
+    positions of the last that it has begun."""
 
+    device: torch.device
     batches: dict[int, LoadedBatch] = field(default_factory=dict)
     probing: bool = False
+    begun: tuple[int, int] = (-1, -1)
 
     def split(self, start: int, stop: int) -> None:
         """The worker splits a batch in two when it does not fit."""
@@ -92,6 +105,7 @@ class WorkerPool:
         scheduler: hands out the batches.
         item_cost: as for `Pipeline`.
         reserve: bytes of the budget on a CPU that are not the workers' but the parent's.
+        timeout: seconds that an item may take; None: as long as it likes.
     """
 
     def __init__(
@@ -103,19 +117,31 @@ class WorkerPool:
         scheduler: Scheduler,
         item_cost: Cost | None = None,
         reserve: int = 0,
+        timeout: float | None = None,
     ) -> None:
         self._scheduler, self.observed = scheduler, 0
         self._sends_items = not items.on_disk
         self._returned: list[LoadedBatch] = []
         self._deaths: dict[int, int] = {}  # of workers, by the position of a batch that each had
         self._workers = LocalWorkers()
-        self._assigned = [_Assigned() for _ in devices]
-        own, threads = None if self._sends_items else items, max(1, torch.get_num_threads() // len(devices))
-        for device in devices:
+        self._assigned: list[_Assigned] = []
+        self._clock = CallClock(math.inf if timeout is None else timeout)
+        self._searches: dict[tuple[int, int], SlowItemSearch] = {}  # by the positions of what is to be run next
+        self._overdue: set[int] = set()  # workers that were ended for it
+        self._slow = 0  # items that took too long, since one did not
+        own, cpus = None if self._sends_items else items, sum(other.type == "cpu" for other in devices)
+        threads = max(1, torch.get_num_threads() // len(devices))
+
+        def start(device: torch.device) -> None:
             limit = Budget.parse(budget).on(device).limit(memory(device), held=0)
-            cpus = sum(other.type == "cpu" for other in devices)
             share = (limit - reserve) // cpus if device.type == "cpu" else limit
-            self._workers.start(f"brimful-{device}", _work, executor, own, device, share, item_cost, threads=threads)
+            arguments = executor, own, device, share, item_cost, timeout
+            self._workers.start(f"brimful-{device}", _work, *arguments, threads=threads)
+            self._assigned.append(_Assigned(device))
+
+        self._start = start
+        for device in devices:
+            start(device)
 
     def run(self) -> int:
         """Serves the workers until all work is done, and returns the peak bytes of any of them."""
@@ -129,13 +155,22 @@ class WorkerPool:
         waiting: list[tuple[int, int]] = []  # those that asked for a batch when none could be given
         with self._workers:
             while self._workers.running:
-                answer = self._workers.receive(_SOON if self._scheduler.full() else 1.0)
+                soon = self._scheduler.full() or self._clock.timeout < 1
+                answer = self._workers.receive(_SOON if soon else 1.0)
+                if answer is not None:
+                    self._clock.stop(answer.worker)
                 if answer is not None and answer.event is Event.SENT and answer.value[0] == "next":
                     waiting.append((answer.worker, answer.value[1][0]))
                 elif answer is not None:
                     self._handle(answer)
                 waiting = [ask for ask in waiting if ask[0] in self._workers.running and not self._hand_out(*ask)]
+                for worker in self._clock.overdue():
+                    self._clock.forget(worker)
+                    self._overdue.add(worker)
+                    self._workers.kill(worker)
+                paused = time.perf_counter()
                 yield
+                self._clock.pause(time.perf_counter() - paused)
 
     def land(self) -> None:
         """Nothing is under way here: what the workers had not handed in is dropped."""
@@ -146,7 +181,7 @@ class WorkerPool:
         assigned = self._assigned[worker]
         if self._returned:
             loaded = self._returned.pop(0)
-            span: BatchSpan | None = BatchSpan(loaded.start, loaded.stop, math.inf)
+            span: BatchSpan | None = BatchSpan(loaded.start, loaded.stop, math.inf, slow=loaded.slow)
         elif (span := self._scheduler.next(available, bool(assigned.batches))) is not None:
             rows = LoadedBatch(span.start, span.stop - span.start, None)
             loaded = self._scheduler.load(span) if self._sends_items else rows
@@ -159,7 +194,8 @@ class WorkerPool:
         if loaded.count:
             # Noted here, not when it runs: another worker may finish a later batch first, and a gap would not tell
             # how it had been split.
-            self._scheduler.begin(loaded.start, loaded.stop)
+            if self._trial(loaded.start, loaded.stop) is None:
+                self._scheduler.begin(loaded.start, loaded.stop)
             assigned.batches[loaded.start] = loaded
             assigned.probing = assigned.probing or span.probe
         self._workers.send(worker, replace(span, loaded=_compact(loaded)) if self._sends_items else span)
@@ -171,19 +207,84 @@ class WorkerPool:
                 self.observed = max(self.observed, answer.value)
             case Event.RAISED:
                 raise answer.value
+            case Event.DIED if answer.worker in self._overdue:
+                self._timed_out(answer.worker)
             case Event.DIED:
                 self._take_over(answer.worker, answer.value)
             case Event.SENT:
                 name, arguments = answer.value
-                assigned = self._assigned[answer.worker]
-                if name == "begin":
-                    assigned.split(*arguments)
-                elif name == "done":
-                    assigned.batches.pop(arguments[0].start, None)
-                    assigned.probing = assigned.probing and not arguments[1].probe
-                elif name == "observe" and isinstance(arguments[0], MemoryExceeded | ProbeFailed):
-                    assigned.probing = False
-                self._workers.send(answer.worker, getattr(self._scheduler, name)(*arguments))
+                self._workers.send(answer.worker, self._answer(answer.worker, name, arguments))
+
+    def _answer(self, worker: int, name: str, arguments: tuple[Any, ...]) -> Any:
+        """What a worker asked the scheduler for."""
+        assigned = self._assigned[worker]
+        if name == "calling":
+            search = self._searches.get(assigned.begun)
+            return self._clock.start(worker, arguments[0], search is not None and search.patient)
+        if name == "begin":
+            assigned.begun = arguments
+            if self._trial(*arguments) is not None:
+                return self._scheduler.state
+            assigned.split(*arguments)
+        elif name == "done":
+            assigned.probing = assigned.probing and not arguments[1].probe
+            start, stop = arguments[0].start, arguments[0].start + arguments[0].count
+            if (trial := self._trial(start, stop)) is not None:
+                return self._end_trial(assigned, trial, stop)
+            loaded = assigned.batches.pop(start, None)
+            self._searches.pop((start, stop), None)
+            self._slow = self._slow if loaded is not None and len(loaded.slow) == loaded.count else 0
+        elif name == "observe" and isinstance(arguments[0], MemoryExceeded | ProbeFailed):
+            assigned.probing = False
+        return getattr(self._scheduler, name)(*arguments)
+
+    def _trial(self, start: int, stop: int) -> tuple[int, int] | None:
+        """The part of a batch that a search runs, and whose results count for nothing, with these positions in it; None
+        where they are of a batch that counts."""
+        for (first, last), search in self._searches.items():
+            if not search.whole and first <= start and stop <= last:
+                return first, last
+        return None
+
+    def _end_trial(self, assigned: _Assigned, trial: tuple[int, int], stop: int) -> None:
+        """A part that a search runs is done up to that position."""
+        if stop == trial[1]:
+            assigned.batches.pop(trial[0], None)
+            search = self._searches.pop(trial)
+            search.passed()
+            self._go_on(search)
+
+    def _go_on(self, search: SlowItemSearch) -> None:
+        """Queues what a search runs next; a batch that takes too long though no item does alone, in two halves."""
+        parts = search.batch.halves() if search.split and search.batch.count > 1 else (search.part,)
+        if not search.split:
+            self._searches[parts[0].start, parts[0].stop] = search
+        self._returned[:0] = parts
+
+    def _timed_out(self, worker: int) -> None:
+        """A worker was ended because a call took too long: another takes its place, and the item is looked for."""
+        assigned = self._assigned[worker]
+        trial = self._trial(*assigned.begun)
+        running = assigned.batches.pop(assigned.begun[0] if trial is None else trial[0], None)
+        self._returned += [assigned.batches[start] for start in sorted(assigned.batches)]
+        assigned.batches.clear()
+        if assigned.probing:
+            self._scheduler.observe(ProbeFailed())
+        self._start(assigned.device)
+        if running is None:
+            return
+        search = self._searches.pop((running.start, running.stop), None)
+        if search is None:
+            search = SlowItemSearch(running)
+        else:
+            search.timed_out()
+        self._slow += search.whole and not search.split
+        if self._slow == _IN_A_ROW:
+            raise WorkerError(
+                f"{_IN_A_ROW} items in a row took longer than timeout={self._clock.timeout:g} seconds, and no batch "
+                "between them was finished. Give them longer. With out=, what was finished is kept."
+            )
+        self._go_on(search)
 
     def _take_over(self, worker: int, how: str) -> None:
         """A worker died: the others do what it had, unless it is what kills them."""

@@ -38,9 +38,14 @@ class WithSetup:
 
     def __call__(self, batch: Any) -> Any:
         if self not in _made:
-            leaves = pytree.row_leaves(batch)
-            _made[self] = self.setup(rows_of(leaves[0][1]).elements.device)
+            prepare(self, rows_of(pytree.row_leaves(batch)[0][1]).elements.device)
         return self.function(batch, _made[self])
+
+
+def prepare(function: Any, device: torch.device) -> None:
+    """Calls the setup of a function that has one, before the first batch is there."""
+    if isinstance(function, WithSetup) and function not in _made:
+        _made[function] = function.setup(device)
 
 
 def composed(fn: Any, setup: Callable[[torch.device], Any] | None) -> Callable[[Any], Any]:
