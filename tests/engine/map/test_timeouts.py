@@ -106,7 +106,7 @@ def hung(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-@pytest.mark.parametrize(("source", "slow"), [("array", (5, 6)), ("file", (9,))])
+@pytest.mark.parametrize(("source", "slow"), [("array", (4, 5)), ("file", (9,))])
 def test_items_that_hang_are_flagged_and_the_others_have_their_bits(
     hung: Path, tmp_path: Path, source: str, slow: tuple[int, ...]
 ):

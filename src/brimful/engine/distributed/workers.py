@@ -305,7 +305,8 @@ def run_worker(messages: Connection, control: Connection, first: bytes) -> None:
     try:
         channel.answer(Event.RETURNED, target(channel, *arguments))
     except BaseException as error:
-        channel.answer(Event.RAISED, _portable(error))
+        with contextlib.suppress(OSError):  # the supervisor may have ended, or ended this one
+            channel.answer(Event.RAISED, _portable(error))
 
 
 def _portable(error: BaseException) -> BaseException:
