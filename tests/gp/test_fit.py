@@ -14,7 +14,7 @@ from sklearn.gaussian_process import kernels as sk
 from brimful import BudgetError, ConfigError, DeviceError, gp
 from brimful.core.runs.events import BatchDone, Finished
 from brimful.gp import LogNormal, TaskStatus, batch_functions
-from brimful.gp.optimize import scoring
+from brimful.gp.optimize import subsets
 
 from .helpers.small import fit, rows, same
 
@@ -304,7 +304,7 @@ def test_many_points_take_the_other_way_to_the_same_end():
     x, y = rows(5, 2, 40)
     with patch.object(batch_functions, "_COMPILED", 30):
         solution = fit(x, y, batch_size=2, tolerance=1e-9)
-    assert "batched LAPACK; up to 30 points, compiled loop" in solution.method
+    assert "batched matrices from subsets of the points; up to 30 points, compiled loop" in solution.method
     same(solution, fit(x, y, tolerance=1e-9), rtol=1e-3)
 
 
@@ -318,8 +318,8 @@ def test_a_task_does_not_pay_for_a_neighbor_of_many_points():
         widths.append(tuple(some.y_TN.shape))
         return plain(kernel, some, *rest)
 
-    plain = scoring.fit
-    with patch.object(scoring, "fit", seen), patch.object(batch_functions, "_COMPILED", 40):
+    plain = subsets.fit
+    with patch.object(subsets, "fit", seen), patch.object(batch_functions, "_COMPILED", 40):
         solution = fit(tasks, batch_size=4)
         assert widths == [(1, 42)]
         alone = [fit([item]) for item in tasks]

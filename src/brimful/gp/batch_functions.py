@@ -16,13 +16,18 @@ from .model import periods, posterior
 from .model.kernels import CustomKernel, Kernel
 from .model.priors import Limits, limits
 from .model.tasks import MESSAGES, TaskBatch, TaskStatus, Units, coefficients, regressors, standardize
-from .optimize import adam, eigenbasis, scoring
+from .optimize import adam, eigenbasis, matrices, scoring, subsets
 
 LOG = "log_"
 """What stands before the name of a parameter that is stored as its logarithm."""
 PREDICTED = "predicted_"
 """What stands before a prediction that is kept with the parameters."""
-_WORDS = {"native": "compiled loop", "fused": "fused kernel", "torch": "batched LAPACK"}
+_WORDS = {
+    "native": "compiled loop",
+    "fused": "fused kernel",
+    "matrices": "batched matrices from subsets of the points",
+    "torch": "batched LAPACK",
+}
 _MEANING = {**MESSAGES, Status.FAILED: "the covariance is not positive definite at any initial value"}
 _COMPILED = 400  # points up to which the compiled loop beats batched linear algebra on the CPU
 
@@ -95,7 +100,8 @@ class GPModel:
             reasons.append(("shared eigenbasis", 0, because))
         fast, most = self.fastest(device)
         if points > most > 0:
-            reasons.append((_WORDS[fast], 0, f"{points} points are more than {most}, where LAPACK is faster"))
+            other = _WORDS[self.backend(device, points)]
+            reasons.append((_WORDS[fast], 0, f"{points} points are more than {most}; from there on {other} are faster"))
         elif most == 0:
             needs = "Triton, one shape of rbf, matern12, matern32 and matern52, and a mean of 2 coefficients at most"
             reasons.append((_WORDS["fused"], 0, f"it needs {needs}"))
@@ -105,7 +111,10 @@ class GPModel:
     def backend(self, device: torch.device, points: int) -> str:
         """What evaluates the likelihood there."""
         fast, most = self.fastest(device)
-        return fast if points <= most else "torch"
+        if points <= most:
+            return fast
+        has_matrices = device.type == "cpu" or _has_kernels(device)
+        return "matrices" if has_matrices and matrices.serves(self.kernel, self.regressors) else "torch"
 
     def fastest(self, device: torch.device) -> tuple[str, int]:
         """What is fastest there, and for how many points."""
@@ -114,11 +123,19 @@ class GPModel:
         if device.type == "cpu":
             return "native", _COMPILED
         if _has_kernels(device):
-            from .gpu import likelihood
+            from .gpu import likelihood, matrix_fit
 
             if likelihood.serves(self.kernel, 1, self.regressors):
-                return "fused", likelihood.MOST_POINTS
+                return "fused", matrix_fit.FEWEST - 1
         return "torch", 0
+
+    def has_fused_kernel(self, device: torch.device, points: int) -> bool:
+        """Whether a kernel of one lane per task can work on it there."""
+        if not _has_kernels(device):
+            return False
+        from .gpu import likelihood
+
+        return likelihood.serves(self.kernel, points, self.regressors)
 
     def standardized(self, batch: dict[str, Tensor], for_kernels: bool = False) -> tuple[TaskBatch, Units, Tensor]:
         """A batch of data in its own units; only for fused kernels, where there are some, if `for_kernels`."""
@@ -241,6 +258,10 @@ def _optimize(
             from .cpu import fit as optimizer  # compiles, or loads what was compiled: not before it is needed
         case "fused":
             from .gpu import fit as optimizer
+        case "matrices" if device.type == "cpu":
+            optimizer = subsets
+        case "matrices":
+            from .gpu import matrix_fit as optimizer
         case _:
             optimizer = scoring
     return optimizer.fit(kernel, tasks, bounds, model.options, starts)
@@ -274,7 +295,7 @@ def _predicted(
     """Mean and variance of the function at new points, by the fused kernels where there are some. All but the new
     points are in the tasks' units."""
     kernel = model.kernel
-    if isinstance(kernel, CustomKernel) or model.backend(tasks.y_TN.device, tasks.y_TN.shape[1]) != "fused":
+    if isinstance(kernel, CustomKernel) or not model.has_fused_kernel(tasks.y_TN.device, tasks.y_TN.shape[1]):
         return posterior.predict(kernel, tasks, theta_TP, beta_TQ, units.inputs(new_TMD), model.mean)
     from .gpu import predict
 

@@ -228,9 +228,9 @@ def formula(model: GPModel, data: GPData, device: torch.device) -> Cost:
     """An estimate of the bytes: the points in float64 a few times over, and the matrices where they are whole."""
     n, regressors = max(1, data.points), model.regressors
     rows = 8 * 6 * n * (data.dimensions + regressors + 3)
-    several = 30 if isinstance(model.kernel, CustomKernel) else 3 * len(model.names) + 8
     backend = model.backend(device, n)
-    matrices = 8 * n * n * several if backend == "torch" else 0
+    several = {"torch": 30 if isinstance(model.kernel, CustomKernel) else 3 * len(model.names) + 8, "matrices": 4}
+    matrices = 8 * n * n * several.get(backend, 0)
     triangles = len(model.names) + data.dimensions + 9  # of four lanes each
     lanes = 16 * n * n * triangles * torch.get_num_threads() if backend == "native" else 0
     weight = n * n if data.items.weights is not None else 1

@@ -26,11 +26,13 @@ from brimful.gp.gpu import (
     fit,
     grid_search,
     layout,
+    matrix_fit,
     predict,
     scoring_step,
     stragglers,
 )
 from brimful.gp.gpu import likelihood as _kernels
+from brimful.gp.gpu import matrices as gpu_matrices
 from brimful.gp.gpu import standardize as fused_standardize
 from brimful.gp.gpu.cholesky import exp_negative
 from brimful.gp.gpu.layout import innermost, lay_out
@@ -38,7 +40,7 @@ from brimful.gp.model import likelihood, posterior
 from brimful.gp.model.kernels import parse
 from brimful.gp.model.priors import limits
 from brimful.gp.model.tasks import TaskStatus, standardize
-from brimful.gp.optimize import eigenbasis, scoring
+from brimful.gp.optimize import eigenbasis, matrices, scoring, subsets
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 LINEAR, ARD = ("rbf", 1, False, "linear"), ("matern52", 3, True, "zero")
@@ -83,6 +85,38 @@ def test_it_equals_its_plain_twin(text: str, dimensions: int, ard: bool, mean: s
     every = torch.arange(len(tasks), device=DEVICE).int()
     value = _kernels.evaluate(kernel, laid, every, theta, want=False).value_L2
     torch.testing.assert_close(value[:, 0], likelihood.score(kernel, tasks, theta)[1], rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize(("text", "dimensions", "ard", "mean"), CASES)
+@pytest.mark.parametrize("points", [5, pytest.param(37, marks=soak)])
+def test_whole_matrices_equal_their_plain_twin(text: str, dimensions: int, ard: bool, mean: str, points: int):
+    kernel, tasks, _, theta = draw(text, dimensions, ard, mean, tasks=3, points=points)
+    tasks = replace(tasks, known_TN=0.1 + torch.rand_like(tasks.y_TN)) if mean == "linear" else tasks
+    index = torch.arange(3, device=DEVICE).int().flip(0)
+    ours, plain = (module.MatrixEvaluator(kernel, tasks) for module in (gpu_matrices, matrices))
+    for fused, wanted in zip(ours.evaluate(index, theta), plain.evaluate(index, theta), strict=True):
+        torch.testing.assert_close(fused, wanted, rtol=1e-8, atol=1e-8)
+    torch.testing.assert_close(ours.score(index, theta), plain.score(index, theta), rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize(("mean", "steps"), [("constant", 1), pytest.param("zero", 6, marks=soak)])
+def test_a_fit_by_whole_matrices_is_that_of_its_twin(mean: str, steps: int):
+    kernel, tasks, units, _ = draw("rbf", 1, False, mean, tasks=steps, points=5)
+    within, options = limits(kernel, units, "weak", None, False), scoring.ScoringOptions(steps=steps)
+    with patch.multiple(subsets, POINTS=4, _STARTS=2), patch.object(matrix_fit, "_WIDER", 1.0):
+        plain, fused = (fitter.fit(kernel, tasks, within, options) for fitter in (subsets, matrix_fit))
+    torch.testing.assert_close(fused.nlml_T, plain.nlml_T, rtol=1e-6, atol=1e-4)
+    torch.testing.assert_close(fused.theta_TP, plain.theta_TP, rtol=1e-3, atol=1e-3)
+    assert fused.ending_T.tolist() == plain.ending_T.tolist()
+    none = matrix_fit.fit(kernel, tasks.select(torch.arange(0)), within.select(torch.arange(0)), options)
+    assert [len(values) for values in none] == [0] * 6
+
+
+def test_tasks_are_evaluated_with_others_of_about_as_many_points():
+    last = torch.tensor([9, 200, 10, 180, 60, 9, 61], device=DEVICE)
+    index = torch.tensor([0, 1, 2, 3, 4, 5], device=DEVICE)
+    assert [part.tolist() for part in matrix_fit.parts(index, last, 10)] == [[0, 5, 2], [4], [3, 1]]
+    assert [part.tolist() for part in matrix_fit.parts(index, last, 2)] == [[0, 5], [2], [4], [3, 1]]
 
 
 @triton.jit
@@ -453,7 +487,7 @@ def test_predictions_equal_the_plain_ones(text: str, dimensions: int, ard: bool,
         new = new[:1].expand(3, -1, -1)  # the same for all tasks
     beta = torch.full((3, tasks.coefficients), 0.5, dtype=torch.float64, device=DEVICE)
     wanted = posterior.predict(kernel, tasks, theta, beta, units.inputs(new), mean)
-    with patch.object(GPModel, "backend", lambda *_: "fused"), patch.object(predict, "_GROUPS", groups):
+    with patch.object(GPModel, "has_fused_kernel", lambda *_: True), patch.object(predict, "_GROUPS", groups):
         fitted = _predicted(GPModel(kernel=kernel, mean=mean), tasks, units, theta, beta, new)
     for ours, plain in zip(fitted, wanted, strict=True):
         torch.testing.assert_close(ours, plain, rtol=1e-9, atol=1e-9, equal_nan=True)

@@ -12,6 +12,7 @@ Legend: T tasks, P parameters, G grid points, S starts, L evaluations.
 # pyright: reportArgumentType=false, reportCallIssue=false, reportOperatorIssue=false, reportAttributeAccessIssue=false
 # pyright: reportGeneralTypeIssues=false, reportIndexIssue=false
 import math
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -27,6 +28,9 @@ from .layout import TaskLayout
 
 _TOGETHER = 1 << 18  # initial values scored at a time: a grid takes many times what its task does
 _WIDTH, _TASKS = 256, 16  # of a program: evaluations, and tasks
+Score = Callable[[Tensor, Tensor, bool], Tensor]
+"""From an index of tasks, their parameters, and whether factors may be rounded: the quadratic form and the log
+determinant of every evaluation."""
 _SURE = 3e-5  # of the variance: the noise from which on rounding does not matter
 
 
@@ -156,6 +160,21 @@ def _choose(
 
 def grid_search(kernel: Kernel, layout: TaskLayout, limits: Limits, options: ScoringOptions) -> Starts:
     """The local minima of the grid, best first, and from how many of them each task descends."""
+
+    def score(index_L: Tensor, theta_LP: Tensor, narrow: bool) -> Tensor:
+        return likelihood.evaluate(kernel, layout, index_L, theta_LP, False, narrow).value_L2
+
+    return search(kernel, limits, options, layout.count_T, score)
+
+
+def search(
+    kernel: Kernel,
+    limits: Limits,
+    options: ScoringOptions,
+    points_T: Tensor,
+    score: Score,
+) -> Starts:
+    """`grid_search` by any score of tasks that have so many points."""
     (T, P), device = limits.low_TP.shape, limits.low_TP.device
     grid_GP, (across, middle, levels) = grid(kernel, limits)
     grid_GP = grid_GP.view(across * middle, levels, P).transpose(0, 1).reshape(-1, P)  # the least noise first
@@ -172,7 +191,7 @@ def grid_search(kernel: Kernel, layout: TaskLayout, limits: Limits, options: Sco
     for first in range(0, T, at_once):
         active = min(at_once, T - first)
         wide = unsure * across * middle * active
-        theta_LP, score_L = _scored(kernel, layout, limits, grid_GP, scales_P, first, active, wide)
+        theta_LP, score_L = _scored(score, points_T, limits, grid_GP, scales_P, first, active, wide)
         run[(-(-active // _TASKS),)](
             score_L, theta_LP, starts_TSP, count_T, first, active, A=across, M=middle, B=levels,
             GB=triton.next_power_of_2(len(grid_GP)), P=P, STARTS=starts, SECOND_START=SECOND_START, S=_TASKS,
@@ -182,9 +201,8 @@ def grid_search(kernel: Kernel, layout: TaskLayout, limits: Limits, options: Sco
 
 
 def _scored(
-    kernel: Kernel, layout: TaskLayout, limits: Limits, grid_GP: Tensor, scales_P: Tensor | None, first: int,
-    active: int,
-    wide: int,
+    evaluated: Score, points_T: Tensor, limits: Limits, grid_GP: Tensor, scales_P: Tensor | None, first: int,
+    active: int, wide: int,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     """Where the grid points of some tasks come to by the best common factor of the parameters `scales_P`, and the
     scores there; point by point, from the evaluation `wide` on rounded."""
@@ -199,7 +217,7 @@ def _scored(
 
     def score(index_L: Tensor, theta_LP: Tensor, scales_P: Tensor | None, wide: int) -> tuple[Tensor, Tensor]:
         parts = [
-            likelihood.evaluate(kernel, layout, index_L[which], theta_LP[which], False, narrow).value_L2
+            evaluated(index_L[which], theta_LP[which], narrow)
             for which, narrow in ((slice(wide), False), (slice(wide, None), True))
             if len(index_L[which])
         ]
@@ -207,7 +225,7 @@ def _scored(
         score_L = torch.empty(len(index_L), dtype=torch.float64, device=device)
         again_L = torch.empty(len(index_L), dtype=torch.int8, device=device)
         run[(-(-len(index_L) // _WIDTH),)](
-            value_L2, theta_LP, index_L, layout.count_T, limits.low_TP, limits.high_TP, limits.center_TP,
+            value_L2, theta_LP, index_L, points_T, limits.low_TP, limits.high_TP, limits.center_TP,
             limits.precision_P, fixed_P, fixed_P if scales_P is None else scales_P, score_L, again_L, wide,
             len(index_L), P=P, SCALED=scales_P is not None, SURE=math.log(_SURE), W=_WIDTH,
         )  # fmt: skip

@@ -307,10 +307,10 @@ def _shape(factor: KernelFactor, x_TND: Tensor, x_TMD: Tensor, theta_TP: Tensor)
         rate = math.pi * torch.exp(-theta_TP[:, factor.start, None, None, None])
         return torch.exp(-2 * (torch.sin(_apart(x_TND, x_TMD) * rate).square() * inverse).sum(-1))
     r2_TNM = (_apart(x_TND, x_TMD).square() * inverse).sum(-1)
-    return _stationary(factor, r2_TNM, theta_TP)[0]
+    return stationary(factor, r2_TNM, theta_TP)[0]
 
 
-def _stationary(factor: KernelFactor, r2: Tensor, theta_TP: Tensor) -> tuple[Tensor, Tensor]:
+def stationary(factor: KernelFactor, r2: Tensor, theta_TP: Tensor) -> tuple[Tensor, Tensor]:
     """A shape of the squared scaled distance, and -2 times its derivative by that."""
     match factor.shape:
         case "rbf":
@@ -348,7 +348,7 @@ def _derive(factor: KernelFactor, x_TND: Tensor, theta_TP: Tensor) -> tuple[Tens
         return shape, [by_period, *_by_length(4 * shape, wave, inverse)]
     scaled = apart.square() * inverse
     r2 = scaled.sum(-1)
-    shape, derivative = _stationary(factor, r2, theta_TP)
+    shape, derivative = stationary(factor, r2, theta_TP)
     derivatives = _by_length(derivative, scaled, inverse)
     if factor.shape == "rational_quadratic":
         alpha = torch.exp(theta_TP[:, factor.start, None, None])

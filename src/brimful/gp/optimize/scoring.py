@@ -13,7 +13,7 @@ starts a descent, which is given up when it approaches a visited optimum or has 
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -110,6 +110,10 @@ def scales_all(kernel: Kernel, limits: Limits) -> Any:
 
 Starts = tuple[Float[Tensor, "T S P"], Int[Tensor, " T"]]
 """Where to start, best first, and how many of them to use."""
+Evaluation = tuple[Float[Tensor, " T"], Float[Tensor, "T Q"], Float[Tensor, "T P"], Float[Tensor, "T P P"]]
+"""The likelihood of some tasks, the mean's coefficients, the gradient, and the average information."""
+Evaluate = Callable[[Tensor, Tensor], Evaluation]
+"""From an index of tasks and their parameters."""
 
 
 def fit(
@@ -126,12 +130,22 @@ def fit(
     starts_TSP, starts_T = starts or grid_search(
         kernel, limits, options, count_T, score, periods.initial_periods(kernel, tasks, limits)
     )
-    best = Optima.unfitted(limits, tasks.coefficients)
+
+    def evaluate(index: Tensor, theta_TP: Tensor) -> Evaluation:
+        return likelihood.evaluate(kernel, tasks.select(index), theta_TP)
+
+    return descend(evaluate, limits, options, (starts_TSP, starts_T), tasks.coefficients)
+
+
+def descend(evaluate: Evaluate, limits: Limits, options: ScoringOptions, starts: Starts, coefficients: int) -> Optima:
+    """The best end of descents from each start of every task."""
+    starts_TSP, starts_T = starts
+    best = Optima.unfitted(limits, coefficients)
     objective_T = best.nlml_T.clone()
-    for attempt in range(int(starts_T.max()) if len(tasks) else 0):
+    for attempt in range(int(starts_T.max()) if len(starts_T) else 0):
         index = torch.nonzero(starts_T > attempt)[:, 0]
         result, reached_T = _descend(
-            kernel, tasks.select(index), limits.select(index), options, starts_TSP[index, attempt], objective_T[index],
+            evaluate, index, limits.select(index), options, starts_TSP[index, attempt], objective_T[index],
             best.theta_TP[index],
         )  # fmt: skip
         best.iterations_T[index] += result.iterations_T
@@ -221,19 +235,19 @@ def clamp_to_bounds(theta_TP: Tensor, limits: Limits) -> Tensor:
 
 
 def _descend(
-    kernel: Kernel,
-    tasks: TaskBatch,
+    evaluate: Evaluate,
+    index_T: Tensor,
     limits: Limits,
     options: ScoringOptions,
     theta_TP: Tensor,
     best_T: Tensor,
     best_TP: Tensor,
 ) -> tuple[Optima, Tensor]:
-    """From one start each down to a minimum, and the objective there. A task that comes near `best_TP`, or cannot get
-    below `best_T`, is given up."""
+    """From one start each of the tasks `index_T` down to a minimum, and the objective there. A task that comes near
+    `best_TP`, or cannot get below `best_T`, is given up."""
     T, P = theta_TP.shape
     now_TP = clamp_to_bounds(theta_TP, limits)
-    objective_T, beta_TQ, gradient_TP, info_TPP = _objective(kernel, tasks, limits, now_TP)
+    objective_T, beta_TQ, gradient_TP, info_TPP = _objective(evaluate, index_T, limits, now_TP)
     plain_T = objective_T - limits.prior_penalty(now_TP)
     steps_TRP, changes_TRP = now_TP.new_zeros(2, T, P + 2, P)
     damping_T, rise_T = torch.full_like(objective_T, 1e-3), torch.full_like(objective_T, 4.0)
@@ -245,7 +259,7 @@ def _descend(
     for _ in range(options.steps):
         if len(active) == 0:
             break
-        part, bounds = tasks.select(active), limits.select(active)
+        bounds = limits.select(active)
         now, gradient, info = now_TP[active], gradient_TP[active], info_TPP[active]
         free = free_parameters(now, gradient, bounds)
         step = _solve(info, gradient, free, damping_T[active], 1e-9)
@@ -253,7 +267,7 @@ def _descend(
         step = torch.where(outward, 0.0, step)  # it cannot go there, and must not hold up the others
         step = step * (options.max_step / step.abs().amax(1, keepdim=True).clamp(min=options.max_step))
         trial = torch.where(free, clamp_to_bounds(now - step, bounds), now)
-        reached, beta, gradient_there, info_there = _objective(kernel, part, bounds, trial)
+        reached, beta, gradient_there, info_there = _objective(evaluate, index_T[active], bounds, trial)
         iterations_T[active] += 1
         better = reached < objective_T[active]
         moved = torch.where(free, trial - now, 0.0)
@@ -291,10 +305,10 @@ def _descend(
 
 
 def _objective(
-    kernel: Kernel, tasks: TaskBatch, limits: Limits, theta_TP: Tensor
+    evaluate: Evaluate, index_T: Tensor, limits: Limits, theta_TP: Tensor
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """What is made small, the mean's coefficients, and the derivatives with the priors' part."""
-    nlml_T, beta_TQ, gradient_TP, information_TPP = likelihood.evaluate(kernel, tasks, theta_TP)
+    nlml_T, beta_TQ, gradient_TP, information_TPP = evaluate(index_T, theta_TP)
     apart_TP = torch.where(limits.precision_P > 0, theta_TP - limits.center_TP, 0.0)
     gradient_TP = gradient_TP + limits.precision_P * apart_TP
     return (
