@@ -1,5 +1,6 @@
 """A workload for tests of the service: a small model, trained in steps that take as long as they are told to."""
 
+import errno
 import hashlib
 import os
 import signal
@@ -17,7 +18,7 @@ from brimful.core.declare.config import DeviceOptions, OutOptions, SeedOptions, 
 from brimful.core.declare.registry import Command, Workload
 from brimful.core.runs.context import RunContext
 from brimful.core.runs.events import BatchDone, Started
-from brimful.engine.train import train
+from brimful.engine.train import checkpoints, train
 
 NAME = "steps"
 
@@ -26,7 +27,7 @@ NAME = "steps"
 class TrainConfig(SeedOptions, DeviceOptions, OutOptions):
     epochs: int = option(4, help="epochs", ge=1)
     pause: float = option(0.0, help="seconds that a step takes", ge=0)
-    fail: str | None = option(None, help="how", choices=("error", "kill"))
+    fail: str | None = option(None, help="how", choices=("error", "kill", "full"))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,7 +55,22 @@ def _loss(model: Any, batch: dict[str, torch.Tensor]) -> torch.Tensor:
     return ((model.layer(batch["x"]) - batch["y"]) ** 2).mean()
 
 
+def _fill_disk(path: Path) -> None:
+    """From its second checkpoint on there is no space, until there is that file."""
+    written, save = [0], checkpoints.save_tensors
+
+    def full(*arguments: Any) -> None:
+        save(*arguments)
+        written[0] += 1
+        if written[0] > 3 and not path.exists():
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    checkpoints.save_tensors = full
+
+
 def run_train(config: TrainConfig, context: RunContext) -> dict[str, Any]:
+    if config.fail == "full" and config.out is not None:
+        _fill_disk(config.out.parent / "space")
     generator = torch.Generator().manual_seed(config.seed)
     x = torch.randn(64, 3, generator=generator)
     data = {"x": x, "y": x[:, :2] * 2 + 0.1 * torch.randn(64, 2, generator=generator)}

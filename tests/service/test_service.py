@@ -4,18 +4,14 @@ import contextlib
 import io
 import os
 import signal
-import time
-from dataclasses import replace
 
 import numpy as np
 import psutil
-import psycopg
 import pytest
 
-from brimful.service.child.job_dir import EVENTS, METRICS
-from brimful.service.errors import Conflict, Invalid, NotFound, Unavailable
+from brimful.service.child.job_dir import METRICS
+from brimful.service.errors import Conflict, Invalid, NotFound
 from brimful.service.jobs.job import JobFilter
-from brimful.service.jobs.lease import Demand
 from brimful.service.jobs.state import JobState
 from brimful.service.service import Series
 
@@ -116,52 +112,6 @@ def test_a_process_that_always_dies_without_progress_is_given_up(running: Runnin
     monkeypatch.setattr("brimful.service.runner.supervisor._MOST_DEATHS", 2)
     failed = running.wait(running.submit(config={"fail": "kill"}))
     assert failed.state is JobState.FAILED and "killed by signal 9, 2 times in a row" in failed.message
-
-
-def test_a_full_disk_is_a_failure_that_a_retry_mends(running: Running):
-    job = running.submit("wait", "100GB", config={"seconds": 0})  # it waits: there is time to fill the disk
-    folder = running.service.files.job(job.id)
-    folder.mkdir(parents=True)
-    (folder / EVENTS).symlink_to("/dev/full")
-    running.service.store.jobs.set_demand(job.id, _small(running, job.id))
-    failed = running.wait(job)
-    assert failed.state is JobState.FAILED and "the disk is full. Free some space" in failed.message
-    (folder / EVENTS).unlink()
-    running.service.retry(job.id)
-    assert running.wait(job).state is JobState.FINISHED
-
-
-def _small(running: Running, id: str) -> Demand:
-    [waiting] = [one for one in running.service.store.jobs.queue() if one.job == id]
-    return replace(waiting.demand, device_bytes=10**9)
-
-
-def test_a_database_that_is_gone_for_a_while_delays_and_loses_nothing(
-    running: Running, monkeypatch: pytest.MonkeyPatch
-):
-    pool = running.service.store.pool
-    job = running.submit(config={"epochs": 3, "pause": 0.02})
-    running.wait_for_event(job, "epoch_done")
-    opened = pool.open
-    gone = time.monotonic() + 2.0
-
-    def refuse():
-        if time.monotonic() < gone:
-            raise psycopg.OperationalError("connection refused")
-        return opened()
-
-    monkeypatch.setattr(pool, "open", refuse)
-    with opened() as connection:
-        query = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND datname = "
-        connection.execute(f"{query} current_database()".encode())
-    with contextlib.suppress(Unavailable):  # who asks now is told to try again later
-        running.service.job(job.id)
-    wait_for(running.service.store.reachable, pause=0.1)
-    finished = running.wait(job)
-    assert finished.state is JobState.FINISHED and pool.lost > 0
-    assert [step for step, _, _ in running.service.metrics(job.id)["train_loss"]] == [4, 8, 12]
-    kinds = [event.kind for event in running.service.events(job.id)]
-    assert kinds.count("epoch_done") == 3 and kinds.count("finished") == 1
 
 
 def test_a_graceful_stop_writes_checkpoints_and_the_next_server_goes_on(make: Make):
