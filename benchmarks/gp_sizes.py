@@ -24,8 +24,10 @@ from brimful import gp
 from brimful.core.base.formatting import format_table
 from brimful.core.memory import devices
 from brimful.gp.batch_functions import GPModel, fit_batch
+from brimful.gp.fit import model_for
 from brimful.gp.model.priors import limits
 from brimful.gp.optimize import scoring
+from brimful.gp.options import FitOptions
 from gp import gpytorch_adam, rows, timed
 from saving import save
 
