@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from brimful.data import Decoded, Padded, Ragged, Subset
+from brimful.data.shuffle.order import Order
 
 from .datasets import run, same, small
 
@@ -162,3 +163,22 @@ def test_waiting_is_measured_on_the_device():
         torch.cuda.synchronize()
         stall = batches.stall
         assert 0 <= stall.waited <= stall.seconds + 0.1
+
+
+def test_the_next_epochs_order_is_made_during_this_one(monkeypatch: pytest.MonkeyPatch):
+    loader = run(torch.arange(5000), device="cuda", tier="device", batch_size=1000)
+    expected = [[batch.cpu() for batch in run(torch.arange(5000), batch_size=1000).epoch(epoch)] for epoch in range(3)]
+    made, part_on = list[int](), Order.part_on
+
+    def counted(self: Order, device: Any, epoch: int, *rest: Any) -> Any:
+        made.append(epoch)
+        return part_on(self, device, epoch, *rest)
+
+    monkeypatch.setattr(Order, "part_on", counted)
+    for epoch in range(3):
+        batches = loader.epoch(epoch)
+        assert torch.equal(next(batches).cpu(), expected[epoch][0]) and made == list(range(epoch + 1))
+        assert same([batch.cpu() for batch in batches], expected[epoch][1:]) and made == list(range(epoch + 2))
+    with torch.cuda.stream(torch.cuda.Stream()):  # which would have to wait for what another stream made
+        assert same([batch.cpu() for batch in loader.epoch(3)], list(run(torch.arange(5000), batch_size=1000).epoch(3)))
+    assert made == [0, 1, 2, 3, 3, 4]

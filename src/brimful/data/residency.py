@@ -27,7 +27,7 @@ from .tiers.window import window_bytes
 TIERS = ("device", "pinned", "window")
 """The fastest first."""
 
-_SORTED = {"cpu": 16, "cuda": 48}  # bytes per sample to sort an epoch's order: keys, and what sorts them
+_SORTED = {"cpu": 16, "cuda": 56}  # bytes per sample to sort an epoch's order: keys, what sorts them, this epoch's
 _IN_MEMORY, _ON_DISK = 2.0, 4.0  # expected time of the pinned tier, and where rows are read one by one from a disk
 _WINDOW, _LAST = 3.0, 5.0
 

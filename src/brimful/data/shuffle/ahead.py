@@ -1,10 +1,13 @@
-"""The order of the next epoch, sorted on a thread while this one is read."""
+"""The order of the next epoch, sorted while this one is read: on a thread, or on a GPU."""
 
 import contextlib
 import threading
 
 import numpy as np
+import torch
+from torch import Tensor
 
+from ...core.memory.oom import clear_frames, is_out_of_memory
 from .order import Order
 
 _WORTHWHILE = 1 << 15  # samples from which on sorting takes longer than starting a thread
@@ -47,3 +50,39 @@ class EpochParts:
         thread = threading.Thread(target=sort, name="brimful-order")
         thread.start()
         self._ahead = (epoch, thread, parts)
+
+
+class EpochPartsOnDevice:
+    """The same on a device that works by itself: `prepare` is called between two batches, and returns at once. The
+    device sorts while the host goes on, and the next epoch begins without waiting for it."""
+
+    def __init__(self, order: Order, device: torch.device, rank: int, ranks: int) -> None:
+        self._order, self._device, self._part = order, device, (rank, ranks)
+        places, self._bounds = order.places(rank, ranks)
+        self._places = torch.from_numpy(places).to(device) if isinstance(places, np.ndarray) else places
+        self._ahead: tuple[int, object, Tensor] | None = None
+
+    def __call__(self, epoch: int, first: int = 0) -> tuple[Tensor, np.ndarray]:
+        """`Order.part` of an epoch, from batch `first` on; the numbers are on the device."""
+        ahead, self._ahead = self._ahead, None
+        ready = ahead is not None and ahead[:2] == (epoch, self._stream())  # another stream would have to wait
+        index_N = ahead[2] if ahead is not None and ready else self._sort(epoch)
+        return index_N[int(self._bounds[first]) :], self._bounds[first:] - self._bounds[first]
+
+    def prepare(self, epoch: int) -> None:
+        """Has the order of an epoch made, to be there when it begins."""
+        if not self._order.shuffle or epoch >= 2**64 or (self._ahead is not None and self._ahead[0] == epoch):
+            return
+        self._ahead = None
+        try:
+            self._ahead = epoch, self._stream(), self._sort(epoch)
+        except Exception as error:  # it is sorted when it is needed, and that says so
+            if not is_out_of_memory(error):
+                raise
+            clear_frames(error)
+
+    def _stream(self) -> object:
+        return torch.cuda.current_stream(self._device) if self._device.type == "cuda" else None
+
+    def _sort(self, epoch: int) -> Tensor:
+        return self._order.part_on(self._device, epoch, *self._part, self._places)

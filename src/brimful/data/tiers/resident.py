@@ -16,7 +16,7 @@ from torch import Tensor
 from ...core.base.ragged import Ragged, native, pick
 from ..arrow_tables import null_error
 from ..dataset import Dataset, Fields, collect
-from ..shuffle.ahead import EpochParts
+from ..shuffle.ahead import EpochParts, EpochPartsOnDevice
 from .tier import Reading
 
 _LOADED = 64 * 2**20  # bytes at a time
@@ -42,38 +42,30 @@ class Resident:
             for name, column in self._columns.items()
             if isinstance(column, Ragged)
         }
-        self._parts = EpochParts(self._order, *self._part)
-        self._places: tuple[slice | Tensor, np.ndarray] | None = None
+        on_host = device.type == "cpu" or bool(self._spans)
+        self._parts = EpochParts(self._order, *self._part) if on_host else None
+        self._parts_on_device = None if on_host else EpochPartsOnDevice(self._order, device, *self._part)
 
     def batches(self, epoch: int, first: int) -> Generator[Any, None, None]:
         """The batches of an epoch, whose order is on the device as well."""
         began = time.perf_counter()
-        if self._spans:
+        if self._parts_on_device is not None:
+            index_N, bounds = self._parts_on_device(epoch, first)
+            batches = self._plain(index_N, np.diff(bounds).tolist(), epoch + 1)
+        else:
+            assert self._parts is not None
             numbers, bounds = self._parts(epoch, first)
             index_N = torch.from_numpy(numbers).to(self._device)
-            self._clock.add(time.perf_counter() - began)
-            return self._ragged(index_N, numbers, bounds)
-        index_N, bounds = self._index(epoch, first)
-        self._clock.add(time.perf_counter() - began)
-        return self._plain(index_N, np.diff(bounds).tolist())
-
-    def _index(self, epoch: int, first: int) -> tuple[Tensor, np.ndarray]:
-        if self._device.type == "cpu":
-            numbers, bounds = self._parts(epoch, first)
-            return torch.from_numpy(numbers), bounds
-        if self._places is None:
-            places, bounds = self._order.places(*self._part)
-            self._places = (
-                (torch.from_numpy(places).to(self._device) if isinstance(places, np.ndarray) else places),
-                bounds,
+            plain = not self._spans
+            batches = (
+                self._plain(index_N, np.diff(bounds).tolist()) if plain else self._ragged(index_N, numbers, bounds)
             )
-        places, bounds = self._places
-        index_N = self._order.part_on(self._device, epoch, *self._part, places)
-        return index_N[int(bounds[first]) :], bounds[first:]
+        self._clock.add(time.perf_counter() - began)
+        return batches
 
-    def _plain(self, index_N: Tensor, sizes: list[int]) -> Generator[Any, None, None]:
+    def _plain(self, index_N: Tensor, sizes: list[int], following: int | None = None) -> Generator[Any, None, None]:
         """One index operation per field, and as little else as can be: `index_select` is the quicker one on a CPU, and
-        plain indexing on a GPU."""
+        plain indexing on a GPU. The order of the epoch `following` is begun once the first batch is under way."""
         if self._start:
             index_N = index_N - self._start
         pack, columns = self._pack, [(name, native(column), column.dtype) for name, column in self._columns.items()]
@@ -90,6 +82,9 @@ class Resident:
                 if not same:
                     picked = {name: picked[name].view(dtype) for name, _, dtype in columns}
                 yield pack(picked)
+                if following is not None and self._parts_on_device is not None:
+                    self._parts_on_device.prepare(following)
+                    following = None
             done += count
 
     def _ragged(self, index_N: Tensor, numbers: np.ndarray, bounds: np.ndarray) -> Generator[Any, None, None]:
