@@ -11,6 +11,9 @@ of P, which it may take from L. Memory is the peak less the factors and their gr
 
 "steps": whole optimizer steps with the network that makes the factors, by `wpo.train`, under a budget that all is in.
 The peak is that of training; what comes after it, scores and draws, fills the budget with larger chunks.
+
+"derivatives": the memory of the first derivative of a fold in chunks, and of its second (the gradient of a squared
+gradient), for three terms and two numbers of components: bytes of live tensors, on either kind of device.
 """
 
 import argparse
@@ -31,6 +34,7 @@ import brimful
 from brimful import wpo
 from brimful.core.base.formatting import format_bytes, format_seconds, format_table
 from brimful.core.memory import devices
+from brimful.core.memory.probe import peak_bytes
 from brimful.wpo.model import packed_triangle
 from brimful.wpo.model.triangular import TriangleProducts
 from saving import save
@@ -212,6 +216,39 @@ def steps(K: int, d: int, B: int, budget: str, device: torch.device, count: int)
     }  # fmt: skip
 
 
+def derivatives(device: torch.device, components: int, samples: int = 64, chunk: int = 500, d: int = 16) -> list[dict]:
+    """Peak bytes of the first and of the second derivative of a fold over components that are points."""
+    torch.manual_seed(0)
+    net = torch.nn.Sequential(torch.nn.Linear(d, 32), torch.nn.Tanh(), torch.nn.Linear(32, 1 + d)).to(device)
+
+    def gaussian(part: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
+        difference = x[:, None] - part
+        return -0.5 * difference.square().sum(-1), difference
+
+    def exponential(part: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
+        decay = torch.exp(-(x[:, None] - part).abs())
+        return decay.sum(-1), decay * x[:, None]
+
+    def network(part: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
+        output = net(x[:, None] - part)
+        return output[..., 0], output[..., 1:]
+
+    rows = []
+    for term in (gaussian, exponential, network):
+        centers = torch.randn(components, d, device=device, requires_grad=True)
+        x = torch.randn(samples, d, device=device, requires_grad=True)
+
+        def differentiate(twice: bool, term: Any = term, centers: Tensor = centers, x: Tensor = x) -> None:
+            lse, mean = brimful.fold(term, centers, x, chunk_size=chunk)
+            (gradient,) = torch.autograd.grad(lse.sum() + mean.square().sum(), x, create_graph=twice)
+            if twice:
+                torch.autograd.grad(gradient.square().sum(), (x, centers))
+
+        first, second = (peak_bytes(lambda twice=twice: differentiate(twice), device) for twice in (False, True))
+        rows.append({"term": term.__name__, "K": components, "chunk": chunk, "first": first, "second": second})
+    return rows
+
+
 def show(report: dict[str, Any]) -> str:
     peaks = PEAK.get(report["device"])
     lines = [
@@ -255,20 +292,26 @@ def show(report: dict[str, Any]) -> str:
         for row in report["steps"]
     ]
     names = ("a whole step", "budget", "parameters", "strategy, chunk", "time", "predicted", "peak", "and after it")
-    return text + "\n\n" + format_table(lines, names)
+    text += "\n\n" + format_table(lines, names)
+    lines = [
+        (row["term"], f"{row['K']:,}", format_bytes(row["first"]), format_bytes(row["second"]),
+         f"{row['second'] / row['first']:.1f}x")
+        for row in report["derivatives"]
+    ]  # fmt: skip
+    return text + "\n\n" + format_table(lines, ("term", "components", "first derivative", "second", "times"))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="small sizes, to see that it runs")
-    parser.add_argument("--part", choices=("factors", "products", "steps"), help="all three by default")
+    parser.add_argument("--part", choices=("factors", "products", "steps", "derivatives"), help="all by default")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
     device = devices.resolve(options.device)
     given, whole = QUICK if options.quick else (FACTORS, STEPS)
     report: dict[str, Any] = {"device": devices.model_name(device), "torch": torch.__version__, "steps": []}
-    report["factors"], report["products"] = [], []
+    report["factors"], report["products"], report["derivatives"] = [], [], []
     for size in given if options.part in (None, "factors") else ():
         report["factors"].append(factors(*size, device))
         print(report["factors"][-1], flush=True)
@@ -279,6 +322,8 @@ def main() -> None:
         report["steps"].append(steps(*size, device, 6))
         print(report["steps"][-1], flush=True)
         gc.collect()
+    for components in (4000, 16_000) if options.part in (None, "derivatives") else ():
+        report["derivatives"] += derivatives(device, components)
     print(show(report))
     save(options.out, report, show(report))
 
