@@ -21,6 +21,7 @@ VALUES = st.one_of(
     GRIDS,
     st.sampled_from([WIDE, HIGH, (), ((),), ((300, 1),), ((-1,),), frozenset(), frozenset({(1, 2)}), "text", None]),
     st.integers(-300, 300),
+    st.sampled_from([2**60, -(2**60), 2**60 - 1, 2**70]),
     st.booleans(),
     st.tuples(st.integers(-5, 200), st.integers(-5, 200)),
 )
@@ -46,6 +47,22 @@ def test_bytes_are_those_of_single_values(rows):
 
 @given(st.lists(st.tuples(st.one_of(GRIDS, st.just(WIDE)), st.sampled_from([0, 0, 3])), min_size=1, max_size=8))
 def test_grids(rows):
+    compare(*map(list, zip(*rows, strict=True)))
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.lists(st.sampled_from([0, 1, 255, 256, -1, 5000]), min_size=1, max_size=3).map(
+                lambda row: (tuple(row),) * 2
+            )
+            | st.sampled_from([(), ((),), ((), ())]),
+            st.sampled_from([0, 0, 3]),
+        ),
+        min_size=1,
+    )
+)
+def test_grids_of_any_colors_and_without_cells(rows):
     compare(*map(list, zip(*rows, strict=True)))
 
 

@@ -7,10 +7,11 @@ each is written: once, into the one array of all samples.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from ..execution.encoded import Encoded
 from ..execution.encoding import encode, tuple_header
@@ -19,27 +20,25 @@ from .columns import Column, Grids, Ints, Lists, Pairs, Values
 from .compiled import on_host
 from .flags import Step
 from .loops import records as loops
-from .rows import taken
 from .segments import any_of
-
-Bytes = tuple[np.ndarray, np.ndarray]
-"""The bytes of all samples, one after the other, and where each begins."""
 
 Places = tuple[Sequence[int], int]
 """The numbers of some programs, and how many there are of all."""
 
 
-class Unwritten(NamedTuple):
-    """Values that a loop writes as bytes, those that have a length.
+class Piece(NamedTuple):
+    """Values of one form that a loop writes as bytes.
 
     Attributes:
-        loop: writes them.
+        rows: the samples that they are of; None for all.
+        loop: writes those that have a length.
         parts: what it reads, in host memory.
-        lengths: (N,) the bytes of each.
+        lengths: the bytes of each; 0 for a value that is not wanted, or that the loop cannot write.
     """
 
+    rows: np.ndarray | None
     loop: Callable[..., None]
-    parts: tuple[np.ndarray, ...]
+    parts: tuple[np.ndarray | bool, ...]
     lengths: np.ndarray
 
 
@@ -48,108 +47,89 @@ class ValueBytes(NamedTuple):
 
     flat: np.ndarray
     offsets: np.ndarray
-    unwritten: Unwritten | None = None
+    pieces: tuple[Piece, ...]
 
     @property
     def lengths(self) -> np.ndarray:
         """(N,) the bytes of every sample's value."""
-        return np.diff(self.offsets) + (0 if self.unwritten is None else self.unwritten.lengths)
+        lengths = np.diff(self.offsets)
+        for piece in self.pieces:
+            lengths[slice(None) if piece.rows is None else piece.rows] += piece.lengths
+        return lengths
 
     def write(self, out: np.ndarray, at: np.ndarray) -> None:
         """Writes every sample's value where `at` says, but for those for which it is negative."""
-        on_host(loops.write_rows)(self.flat, self.offsets, out, at)
-        if self.unwritten is not None:
-            on_host(self.unwritten.loop)(*self.unwritten.parts, self.unwritten.lengths, out, at)
+        if len(self.flat):
+            on_host(loops.write_rows)(self.flat, self.offsets, out, at)
+        for piece in self.pieces:
+            places = at if piece.rows is None else at[piece.rows]
+            on_host(piece.loop)(*piece.parts, piece.lengths, out, places)
 
 
 def value_bytes(step: Step, samples: int) -> ValueBytes:
     """A step's values; nothing for samples that have none."""
-    dead = np.zeros(samples, bool) if step.failed is None else step.failed.numpy(force=True) != 0
-    apart = dict.fromkeys(step.boxed, b"")
-    apart |= {row: encode(value) for row, value in zip(apart, step.decode(list(apart)), strict=True) if not dead[row]}
-    column = step.column
-    wanted = ~dead
-    wanted[list(apart)] = False
-    unwritten = _grids(column, wanted) if isinstance(column, Grids) else _tuples(column, wanted)
-    if unwritten is not None:
-        others = np.flatnonzero(wanted & (unwritten.lengths == 0)).tolist()
-        apart |= {row: encode(value) for row, value in _decoded(step, others)}
-        return ValueBytes(*_placed(*_nothing(samples), apart), unwritten)
-    rows = np.flatnonzero(~dead)
-    if isinstance(column, Ints | Pairs) and len(rows):
-        return ValueBytes(*_of_few(column, rows, samples, apart))
-    bytes_of: dict[int, bytes] = {}  # by identity: constants are one value for all samples
-    for row, value in _decoded(step, [row for row in rows.tolist() if row not in apart]):
-        if not isinstance(column, Values):
-            apart[row] = encode(value)
-            continue
-        if id(value) not in bytes_of:
-            bytes_of[id(value)] = encode(value)
-        apart[row] = bytes_of[id(value)]
-    return ValueBytes(*_placed(*_nothing(samples), apart))
+    alive = np.ones(samples, bool) if step.failed is None else step.failed.numpy(force=True) == 0
+    boxed = [(part.rows.numpy(force=True), part.column) for part in step.boxed.parts]
+    wanted = alive.copy()
+    for rows, _ in boxed:
+        wanted[rows] = False
+    pieces: list[Piece] = []
+    single: list[int] = []  # samples whose values are encoded one by one
+    for rows, column in ((None, step.column), *boxed):
+        own = wanted if rows is None else alive[rows]
+        piece = _piece(column, own)
+        written = np.zeros(len(own), bool) if piece is None else piece.lengths > 0
+        if piece is not None:
+            pieces.append(piece._replace(rows=rows))
+        left = np.flatnonzero(own & ~written)
+        single += (left if rows is None else rows[left]).tolist()
+    apart = dict(zip(single, map(encode, step.decode(single)), strict=True))
+    lengths = np.zeros(samples, np.int64)
+    lengths[single] = [len(data) for data in apart.values()]
+    flat = np.frombuffer(b"".join(apart[row] for row in sorted(apart)), np.uint8)
+    return ValueBytes(flat, np.concatenate([[0], np.cumsum(lengths)]), tuple(pieces))
 
 
-def _nothing(samples: int) -> Bytes:
-    return np.zeros(0, np.uint8), np.zeros(samples + 1, np.int64)
+def _piece(column: Column, wanted: np.ndarray) -> Piece | None:
+    """The values of a column that are wanted; None where they are encoded one by one."""
 
+    def of(lengths: Callable[..., np.ndarray], write: Callable[..., None], *read: Tensor | bool) -> Piece:
+        parts = tuple(part.numpy(force=True) if isinstance(part, Tensor) else part for part in read)
+        return Piece(None, write, parts, on_host(lengths)(*parts, wanted))
 
-def _decoded(step: Step, rows: list[int]) -> list[tuple[int, Any]]:
-    return list(zip(rows, step.decode(rows), strict=True))
-
-
-def _of_few(column: Ints | Pairs, rows: np.ndarray, samples: int, apart: dict[int, bytes]) -> Bytes:
-    """Numbers, of which there are few different ones: each is encoded once."""
-    parts = (column.values,) if isinstance(column, Ints) else (column.first, column.second)
-    numbers = np.stack([part.numpy(force=True)[rows] for part in parts])
-    _, first, inverse = np.unique(numbers, axis=1, return_index=True, return_inverse=True)
-    table = [*map(encode, column.decode(rows[first].tolist())), b""]
-    number = np.full(samples, len(first))  # where there is no value, the last entry: nothing
-    number[rows] = inverse.reshape(-1)
-    number[list(apart)] = len(first)
-    lengths = np.array([len(data) for data in table])
-    flat, offsets = taken(
-        torch.from_numpy(np.frombuffer(b"".join(table), np.uint8).copy()),
-        torch.from_numpy(np.concatenate([[0], np.cumsum(lengths)])),
-        torch.from_numpy(number),
-    )
-    return _placed(flat.numpy(), offsets.numpy(), apart)
-
-
-def _placed(flat: np.ndarray, offsets: np.ndarray, apart: dict[int, bytes]) -> Bytes:
-    """The bytes of some rows put where there are none so far."""
-    if not apart:
-        return flat, offsets
-    lengths = np.diff(offsets)
-    mine = lengths > 0
-    for row, data in apart.items():
-        lengths[row] = len(data)
-    new = np.concatenate([[0], np.cumsum(lengths)])
-    out = np.empty(int(new[-1]), np.uint8)
-    out[np.repeat(mine, lengths)] = flat
-    for row, data in apart.items():
-        out[new[row] : new[row + 1]] = np.frombuffer(data, np.uint8)
-    return out, new
-
-
-def _grids(column: Grids, wanted: np.ndarray) -> Unwritten:
-    """Grids with cells of one byte, those that are wanted. From a GPU one byte per cell is copied."""
-    cells = column.cells
-    if cells.device.type != "cpu":
-        wanted = wanted & ~any_of((cells >> 8) != 0, column.offsets).numpy(force=True)
-        cells = cells.to(torch.uint8)
-    parts = tuple(part.numpy(force=True) for part in (cells, column.offsets, column.height, column.width))
-    return Unwritten(loops.write_grids, parts, on_host(loops.grid_lengths)(*parts, wanted))
-
-
-def _tuples(column: Column, wanted: np.ndarray) -> Unwritten | None:
-    """Tuples of tuples of numbers, as grids with rows of unequal lengths are; None for any other column."""
     match column:
+        case Ints():
+            return of(loops.number_lengths, loops.write_numbers, column.values, column.boolean)
+        case Pairs():
+            return of(loops.pair_lengths, loops.write_pairs, column.first, column.second)
+        case Grids(cells=cells):
+            if cells.device.type != "cpu":  # one byte per cell is copied
+                wanted = wanted & ~any_of((cells >> 8) != 0, column.offsets).numpy(force=True)
+                cells = cells.to(torch.uint8)
+            return of(loops.grid_lengths, loops.write_grids, cells, column.offsets, column.height, column.width)
         case Lists(elements=Lists(elements=Ints(values=values, boolean=False), unordered=False) as rows):
-            if column.unordered:
-                return None
-            parts = tuple(part.numpy(force=True) for part in (values, rows.offsets, column.offsets))
-            return Unwritten(loops.write_tuples, parts, on_host(loops.tuple_lengths)(*parts, wanted))
+            if not column.unordered:
+                return of(loops.tuple_lengths, loops.write_tuples, values, rows.offsets, column.offsets)
+        case Values():
+            return _constants(column, wanted)
     return None
+
+
+def _constants(column: Values, wanted: np.ndarray) -> Piece:
+    """Values of any form, each encoded once: constants are one value for all samples."""
+    number_of: dict[int, int] = {}  # by identity
+    table: list[bytes] = []
+    numbers = np.zeros(len(wanted), np.int64)
+    for row in np.flatnonzero(wanted).tolist():
+        value = column.values[row]
+        if id(value) not in number_of:
+            number_of[id(value)] = len(table)
+            table.append(encode(value))
+        numbers[row] = number_of[id(value)]
+    sizes = np.array([len(data) for data in table], np.int64)
+    offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    lengths = np.where(wanted, sizes[numbers] if table else 0, 0)
+    return Piece(None, loops.write_constants, (np.frombuffer(b"".join(table), np.uint8), offsets, numbers), lengths)
 
 
 def record_bytes(

@@ -4,7 +4,10 @@ import numpy as np
 
 from ..compiled import jit
 
-_GRID = ord("G")
+LARGE = 1 << 60
+"""Numbers from which on values are encoded one by one."""
+
+_GRID, _TUPLE, _NUMBER, _TRUE, _FALSE = ord("G"), ord("("), ord("i"), ord("T"), ord("F")
 
 
 @jit
@@ -29,15 +32,84 @@ def write_number(out, at, number):
 
 
 @jit
+def _unsigned(number):
+    return number << 1 if number >= 0 else (-number << 1) - 1
+
+
+@jit
+def _small(number):
+    return -LARGE < number < LARGE
+
+
+@jit
+def number_lengths(values, boolean, wanted):
+    """The bytes of every number that is wanted; 0 for others, and for large ones."""
+    lengths = np.zeros(len(values), np.int64)
+    for row in range(len(values)):
+        if wanted[row] and _small(values[row]):
+            lengths[row] = 1 if boolean else 1 + number_length(_unsigned(values[row]))
+    return lengths
+
+
+@jit
+def write_numbers(values, boolean, lengths, out, at):
+    """Writes numbers, each where `at` says; not those of no length, nor those whose place is negative."""
+    for row in range(len(lengths)):
+        if lengths[row] == 0 or at[row] < 0:
+            continue
+        if boolean:
+            out[at[row]] = _TRUE if values[row] else _FALSE
+        else:
+            out[at[row]] = _NUMBER
+            write_number(out, at[row] + 1, _unsigned(values[row]))
+
+
+@jit
+def pair_lengths(first, second, wanted):
+    """The bytes of every pair that is wanted; 0 for others, and for those with a large number."""
+    lengths = np.zeros(len(first), np.int64)
+    for row in range(len(first)):
+        if wanted[row] and _small(first[row]) and _small(second[row]):
+            lengths[row] = 4 + number_length(_unsigned(first[row])) + number_length(_unsigned(second[row]))
+    return lengths
+
+
+@jit
+def write_pairs(first, second, lengths, out, at):
+    """Writes pairs, each where `at` says; not those of no length, nor those whose place is negative."""
+    for row in range(len(lengths)):
+        place = at[row]
+        if lengths[row] == 0 or place < 0:
+            continue
+        out[place], out[place + 1], out[place + 2] = _TUPLE, 2, _NUMBER
+        place = write_number(out, place + 3, _unsigned(first[row]))
+        out[place] = _NUMBER
+        write_number(out, place + 1, _unsigned(second[row]))
+
+
+@jit
+def _are_bytes(cells):
+    low = high = np.int64(0)
+    for cell in cells:
+        low, high = min(low, np.int64(cell)), max(high, np.int64(cell))
+    return low >= 0 and high < 256
+
+
+@jit
 def grid_lengths(cells, offsets, height, width, wanted):
-    """The bytes of every grid that is wanted; 0 for others, and for a grid that is not of cells of one byte."""
+    """The bytes of every grid that is wanted; 0 for others. One that is not of cells of one byte is tuples."""
     lengths = np.zeros(len(height), np.int64)
     for row in range(len(height)):
-        if not wanted[row] or height[row] == 0 or width[row] == 0:
+        if not wanted[row]:
             continue
         part = cells[offsets[row] : offsets[row + 1]]
-        if part.min() >= 0 and part.max() < 256:
+        if len(part) and _are_bytes(part):
             lengths[row] = 1 + number_length(height[row]) + number_length(width[row]) + len(part)
+            continue
+        total = 1 + number_length(height[row]) + height[row] * (1 + number_length(width[row]))
+        for cell in part:
+            total += 1 + number_length(_unsigned(np.int64(cell)))
+        lengths[row] = total
     return lengths
 
 
@@ -48,11 +120,21 @@ def write_grids(cells, offsets, height, width, lengths, out, at):
         place = at[row]
         if lengths[row] == 0 or place < 0:
             continue
-        out[place] = _GRID
-        place = write_number(out, write_number(out, place + 1, height[row]), width[row])
-        for cell in range(offsets[row], offsets[row + 1]):
-            out[place] = cells[cell]
-            place += 1
+        size = offsets[row + 1] - offsets[row]
+        if size and lengths[row] == 1 + number_length(height[row]) + number_length(width[row]) + size:
+            out[place] = _GRID
+            place = write_number(out, write_number(out, place + 1, height[row]), width[row])
+            out[place : place + size] = cells[offsets[row] : offsets[row + 1]]
+            continue
+        out[place] = _TUPLE
+        place, cell = write_number(out, place + 1, height[row]), offsets[row]
+        for _ in range(height[row]):
+            out[place] = _TUPLE
+            place = write_number(out, place + 1, width[row])
+            for _ in range(width[row]):
+                out[place] = _NUMBER
+                place = write_number(out, place + 1, _unsigned(np.int64(cells[cell])))
+                cell += 1
 
 
 @jit
@@ -66,11 +148,6 @@ def _is_grid(values, inner, begin, end):
             return False
     part = values[inner[begin] : inner[end]]
     return part.min() >= 0 and part.max() < 256
-
-
-@jit
-def _unsigned(number):
-    return number << 1 if number >= 0 else (-number << 1) - 1
 
 
 @jit
@@ -89,16 +166,10 @@ def tuple_lengths(values, inner, offsets, wanted):
         for part in range(begin, end):
             total += 1 + number_length(inner[part + 1] - inner[part])
             for at in range(inner[part], inner[part + 1]):
-                large |= abs(values[at]) >= LARGE
+                large |= not _small(values[at])
                 total += 1 + number_length(_unsigned(values[at]))
         lengths[row] = 0 if large else total
     return lengths
-
-
-LARGE = 1 << 60
-"""Numbers from which on values are encoded one by one."""
-
-_TUPLE, _NUMBER = ord("("), ord("i")
 
 
 @jit
@@ -142,3 +213,12 @@ def write_everywhere(data, out, at):
     for place in at:
         if place >= 0:
             out[place : place + len(data)] = data
+
+
+@jit
+def write_constants(flat, offsets, numbers, lengths, out, at):
+    """Writes for every row one of some values; not for rows of no length, nor for those whose place is negative."""
+    for row in range(len(at)):
+        if lengths[row] and at[row] >= 0:
+            start = offsets[numbers[row]]
+            out[at[row] : at[row] + lengths[row]] = flat[start : start + lengths[row]]
