@@ -189,8 +189,10 @@ def well_formed(column: Column) -> None:
             assert {place.rows for place in column.places} == {column.rows}
             for place in column.places:
                 well_formed(place)
+    cells = _cells(column)
     for tensor in _tensors(column):
-        assert tensor.dtype == torch.int64
+        small = any(tensor is own for own in cells)
+        assert tensor.dtype == (torch.int32 if small else torch.int64)
 
 
 def same(a: Column, b: Column) -> None:
@@ -198,6 +200,18 @@ def same(a: Column, b: Column) -> None:
     assert form_of_column(a) == form_of_column(b)
     for left, right in zip(_tensors(a), _tensors(b), strict=True):
         assert left.tolist() == right.tolist()
+
+
+def _cells(column: Column) -> list[torch.Tensor]:
+    """The cells of the grids that a column holds."""
+    match column:
+        case Grids():
+            return [column.cells]
+        case Lists():
+            return _cells(column.elements)
+        case Tuples():
+            return [cells for place in column.places for cells in _cells(place)]
+    return []
 
 
 def _tensors(column: Column) -> list[torch.Tensor]:

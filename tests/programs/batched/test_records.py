@@ -50,18 +50,13 @@ def test_grids(rows):
     compare(*map(list, zip(*rows, strict=True)))
 
 
-@given(
-    st.lists(
-        st.tuples(
-            st.lists(st.sampled_from([0, 1, 255, 256, -1, 5000]), min_size=1, max_size=3).map(
-                lambda row: (tuple(row),) * 2
-            )
-            | st.sampled_from([(), ((),), ((), ())]),
-            st.sampled_from([0, 0, 3]),
-        ),
-        min_size=1,
-    )
+ANY_COLORS = st.lists(st.sampled_from([0, 1, 255, 256, -1, 5000]), min_size=1, max_size=3).map(
+    lambda row: (tuple(row),) * 2
 )
+WITHOUT_CELLS = st.sampled_from([(), ((),), ((), ())])
+
+
+@given(st.lists(st.tuples(ANY_COLORS | WITHOUT_CELLS, st.sampled_from([0, 0, 3])), min_size=1))
 def test_grids_of_any_colors_and_without_cells(rows):
     compare(*map(list, zip(*rows, strict=True)))
 

@@ -11,6 +11,7 @@ always: two equal sets are the same numbers.
 
 A location or a cell is one 64-bit key, (color, i, j) in 24, 20 and 20 bits, each biased to be positive: the order of
 keys is the canonical order, moving is adding, and set operations are those of sorted numbers. Locations have color 0.
+The cells of grids, of which there are most, are numbers of 32 bits; all others have 64, and columns see to it.
 
 Legend: R rows, M numbers of all rows together.
 """
@@ -33,9 +34,13 @@ from .rows import gathered, owners, taken
 ORIGIN = (COLOR_BIAS << 2 * BITS) | (BIAS << BITS) | BIAS
 """The key of the location (0, 0), and of the cell (0, (0, 0))."""
 
+CELL = torch.int32
+"""The type of the cells of grids."""
+
 
 def key_of(i: Tensor, j: Tensor, color: Tensor | int = 0) -> Tensor:
     """Keys of locations, or of cells."""
+    color = color.to(torch.int64) if isinstance(color, Tensor) else color  # that of a grid has too few bits to be moved
     return ((color + COLOR_BIAS) << 2 * BITS) | ((i + BIAS) << BITS) | (j + BIAS)
 
 
@@ -78,6 +83,10 @@ class Ints(Column):
 
     values: Tensor
     boolean: bool = False
+
+    def __post_init__(self) -> None:
+        if self.values.dtype != torch.int64:  # cells of grids
+            object.__setattr__(self, "values", self.values.to(torch.int64))
 
     @property
     def rows(self) -> int:
@@ -143,7 +152,7 @@ class Grids(Column):
     """Rectangles of numbers, row by row. A grid without rows is (), and has width 0.
 
     Attributes:
-        cells: (M,) int64.
+        cells: (M,) int32.
         offsets: (R + 1,).
         height, width: (R,).
     """
@@ -152,6 +161,10 @@ class Grids(Column):
     offsets: Tensor
     height: Tensor
     width: Tensor
+
+    def __post_init__(self) -> None:
+        if self.cells.dtype != CELL:  # numbers too large for it were flagged before
+            object.__setattr__(self, "cells", self.cells.to(CELL))
 
     @property
     def rows(self) -> int:

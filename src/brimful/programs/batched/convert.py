@@ -13,6 +13,7 @@ from torch import Tensor
 
 from ..vocabulary.order import ordered
 from .columns import (
+    CELL,
     COORDINATE_LIMIT,
     ORIGIN,
     Cells,
@@ -214,7 +215,7 @@ def build(values: Sequence[Any], form: str, device: torch.device) -> Column:
         case "grid":
             height = [len(value) for value in values]
             width = [len(value[0]) if value else 0 for value in values]
-            cells = tensor(list(chain.from_iterable(chain.from_iterable(values))))
+            cells = torch.tensor(list(chain.from_iterable(chain.from_iterable(values))), dtype=CELL, device=device)
             starts = torch.zeros(len(values) + 1, dtype=torch.int64, device=device)
             torch.cumsum(tensor(height) * tensor(width), 0, out=starts[1:])
             return Grids(cells, starts, tensor(height), tensor(width))

@@ -58,7 +58,7 @@ def _find_runs(cells, start, height, width, omit, omitted, hooks, by_color, reac
     for i in range(height):
         line, line_begin, j = start + i * width, count, 0
         while j < width:
-            value, after = cells[line + j], j + 1
+            value, after = np.int64(cells[line + j]), j + 1
             while after < width and cells[line + after] == value:
                 after += 1
             if not (omit and value == omitted):
@@ -206,7 +206,7 @@ def count_colors(colors, offsets):
     for row in range(len(offsets) - 1):
         at, end, high = offsets[row], offsets[row + 1], np.int64(-1)
         while at < end:
-            value, after = colors[at], at + 1
+            value, after = np.int64(colors[at]), at + 1
             while after < end and colors[after] == value:
                 after += 1
             if not 0 <= value < TABLE:
@@ -285,7 +285,7 @@ def single_colored(cells, offsets, row_offsets, column_offsets):
 @jit
 def keep_lines(cells, offsets, row_offsets, column_offsets, rows, columns):
     """The cells of grids that are in rows and in columns to keep."""
-    kept = np.empty(len(cells), np.int64)
+    kept = np.empty(len(cells), cells.dtype)
     made = 0
     for grid in range(len(offsets) - 1):
         down, along, end = row_offsets[grid], column_offsets[grid], column_offsets[grid + 1]

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from ...execution.failures import Category
 from ...vocabulary.bound import ELEMENTS
-from ..columns import COORDINATE_LIMIT, Column, Grids, Ints, Lists, Pairs, Values
+from ..columns import CELL, COORDINATE_LIMIT, Column, Grids, Ints, Lists, Pairs, Values
 from ..convert import joined
 from ..kernels import Computed, batched
 from ..layout import above, beside, layout, read, scaled, walked
@@ -266,7 +266,7 @@ def cellwise(machine: Any, a: Column, b: Column, fallback: Column) -> Computed |
     outside = (a.height == 0) | smaller
     cells = layout(torch.where(outside, 0, a.height), a.width)
     first, second = read(a, cells, cells.i, cells.j).cells, read(b, cells, cells.i, cells.j).cells
-    values = torch.where(first == second, first, fallback.values[cells.grid])
+    values = torch.where(first == second, first, fallback.values.to(CELL)[cells.grid])
     column = Grids(values, cells.offsets, cells.height, cells.width)
     return Computed(column, failures((outside, Category.INDEX)), flagged(large))
 
@@ -278,7 +278,7 @@ def replace(machine: Any, grid: Column, replacee: Column, replacer: Column) -> C
         return None
     if not isinstance(grid, Grids):
         return _replaced_rows(grid, replacee, replacer, large)
-    old, new = repeated(replacee.values, grid.offsets), repeated(replacer.values, grid.offsets)
+    old, new = (repeated(column.values.to(CELL), grid.offsets) for column in (replacee, replacer))
     values = torch.where(grid.cells == old, new, grid.cells)
     return Computed(Grids(values, grid.offsets, grid.height, grid.width), None, flagged(large))
 
@@ -299,7 +299,7 @@ def switch(machine: Any, grid: Column, a: Column, b: Column) -> Computed | None:
     if large is None or not (isinstance(grid, Grids) and isinstance(a, Ints) and isinstance(b, Ints)):
         return None
     row = owners(grid.offsets)
-    first, second = a.values[row], b.values[row]
+    first, second = a.values.to(CELL)[row], b.values.to(CELL)[row]
     values = torch.where(grid.cells == first, second, torch.where(grid.cells == second, first, grid.cells))
     return Computed(Grids(values, grid.offsets, grid.height, grid.width), None, flagged(large))
 
@@ -315,7 +315,7 @@ def canvas(machine: Any, value: Column, dimensions: Column) -> Computed | None:
     height = torch.where(large | too_large, 0, height)
     width = torch.where(height == 0, 0, width)
     offsets = offsets_of(height * width)
-    column = Grids(repeated(value.values, offsets), offsets, height, width)
+    column = Grids(repeated(value.values.to(CELL), offsets), offsets, height, width)
     return Computed(column, failures((too_large, Category.SIZE)), flagged(large & ~too_large), reserved)
 
 

@@ -72,7 +72,7 @@ def filled_plain(grid: Grids, patch: Patches, value: Tensor) -> Tensor:
     """The twin of `loops.filled`."""
     at = targets(grid, patch.keys, patch.offsets)
     cells = grid.cells.clone()
-    cells[at.cell] = value[at.row]
+    cells[at.cell] = value[at.row].to(cells.dtype)
     return cells
 
 
@@ -100,7 +100,7 @@ def underfill(machine: Any, grid: Column, value: Column, patch: Column) -> Compu
     at = targets(grid, where.keys, where.offsets)
     there = grid.cells[at.cell]
     cells = grid.cells.clone()
-    cells[at.cell] = torch.where(there == background[at.row], value.values[at.row], there)
+    cells[at.cell] = torch.where(there == background[at.row], value.values[at.row], there).to(cells.dtype)
     reserved = _reserved(grid, patch, where)
     failed = failures((grid.height == 0, Category.INDEX), _no_color(grid), (reserved > ELEMENTS, Category.SIZE))
     return Computed(_with(grid, cells), failed, flagged(large & (where.sizes > 0)), reserved)
@@ -161,7 +161,7 @@ def put_plain(cells: Tensor, where: Tensor, values: Tensor, last: bool) -> None:
         chosen[:-1] = where[1:] != where[:-1]
     else:
         chosen[1:] = where[1:] != where[:-1]
-    cells[where[chosen]] = values[chosen]
+    cells[where[chosen]] = values[chosen].to(cells.dtype)
 
 
 @batched("paint")

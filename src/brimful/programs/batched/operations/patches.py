@@ -46,7 +46,7 @@ def is_blank(column: Column) -> bool:
 def as_set(column: Column) -> Patches | None:
     """Sets of locations or cells, and (), where an operation takes it for an empty one."""
     if isinstance(column, Grids) and is_blank(column):
-        return Patches(column.cells[:0], torch.zeros_like(column.offsets), PatchKind.INDICES)
+        return Patches(column.offsets[:0], torch.zeros_like(column.offsets), PatchKind.INDICES)
     return column if isinstance(column, Patches) else None
 
 
