@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from brimful.locate import Recordings
-from brimful.locate.data.recordings import MEANING, Fault
+from brimful.locate.data.files import TENSORS
+from brimful.locate.data.recordings import MEANING, Fault, recording_bytes
 
 from ..helpers import recordings
 
@@ -67,3 +68,9 @@ def test_put_together_and_taken_apart():
     named = replace(some.select(slice(0, 3)), names=np.array(["a", "b", "c"]))
     assert named.select(torch.tensor([False, True, True])).name(0) == "b"
     assert some.name(7) == "7"
+
+
+def test_the_bytes_of_a_recording_are_known_beforehand():
+    some = recordings()
+    sizes = sum(getattr(some, name).nbytes for name in TENSORS)
+    assert recording_bytes(some.mask.shape[1]) * len(some) == sizes

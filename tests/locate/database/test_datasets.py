@@ -10,7 +10,8 @@ import psycopg
 import pytest
 import torch
 
-from brimful import InputError, StorageError, locate
+from brimful import BudgetError, InputError, StorageError, locate
+from brimful.core.memory import devices
 from brimful.data import database as chunks
 from brimful.data.database.connection import Database
 from brimful.locate import Dataset, Recordings
@@ -95,6 +96,13 @@ def test_trained_from_the_database_as_from_memory(stored: datasets.Stored, tmp_p
     one, two = (locate.train(source, **options) for source in (stored.name, dataset))
     pairs = zip(one.model.state_dict().values(), two.model.state_dict().values(), strict=True)
     assert all(torch.equal(first, second) for first, second in pairs)
+
+
+def test_what_the_host_has_no_memory_for_is_refused_unread(stored: datasets.Stored, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(devices, "memory", lambda device: devices.Memory(total=10**9, free=30_000, own=0))
+    monkeypatch.setattr(chunks, "postgres", None)
+    with pytest.raises(BudgetError, match=f"dataset '{stored.name}': 60 recordings .* of which the host has 30.00 kB"):
+        locate.train(stored.name, device="cpu")
 
 
 def test_unknown_and_known_names(stored: datasets.Stored):

@@ -203,3 +203,8 @@ def _spread(plane: Tensor, mask: Tensor) -> Tensor:
     xx, yy, xy = ((one * two).sum(1) / count for one, two in ((x, x), (y, y), (x, y)))
     least = (xx + yy) / 2 - torch.sqrt((xx - yy).square() / 4 + xy.square())
     return torch.where(least.isnan(), math.inf, least.clamp(min=0).sqrt())
+
+
+def recording_bytes(receivers: int) -> int:
+    """Bytes of one recording, by the dtypes above."""
+    return receivers * (2 * 8 + 2 * 1 + 3 * 4) + 2 * 8 + 2 * 4

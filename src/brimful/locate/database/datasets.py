@@ -13,14 +13,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from ...core.base.errors import InputError, StorageError
+from ...core.base.errors import BudgetError, InputError, StorageError
+from ...core.base.formatting import format_bytes
 from ...core.declare.config import build
+from ...core.memory import devices
 from ...data import database as chunks
 from ...data.database.catalogue import check_name
 from ...data.database.connection import Database
 from ..data.files import TENSORS, Dataset
 from ..data.receiver_set import distinct_sites
-from ..data.recordings import Recordings
+from ..data.recordings import Recordings, recording_bytes
 from ..physics.scenario import Scenario
 from .copy_rows import copy_in, copy_out
 from .schema import migrate
@@ -28,6 +30,7 @@ from .schema import migrate
 if TYPE_CHECKING:
     from psycopg import Connection
 
+_WORKING = 7  # times the bytes of all recordings: the recordings, and what selecting and scaling them takes at its peak
 _MEASURED = ("snr_db", "psd_dbm_hz", "frequency_offset_hz")
 
 
@@ -130,11 +133,13 @@ def read(name: str, url: str | None = None, home: Any = None) -> Dataset:
 
     Raises:
         InputError: there is no such dataset.
+        BudgetError: the host has no memory for all of it and for what is computed from it; nothing is read then.
     """
     database = Database.at(url, home)
     with database.session() as connection:
         migrate(connection)
         stored = _require(connection, name)
+        _check_memory(connection, stored)
         labels = _labels(connection, stored.id)
     known = {info.name for info in chunks.list_datasets(url, home=home)}
     if stored.chunk_name in known:
@@ -148,6 +153,24 @@ def read(name: str, url: str | None = None, home: Any = None) -> Dataset:
             recordings = _read_rows(connection, stored.id, labels)
         _write_chunks(stored, recordings, url, home)
     return Dataset(stored.name, recordings, stored.scenario, stored.seed)
+
+
+def _check_memory(connection: "Connection[Any]", stored: Stored) -> None:
+    row = connection.execute(
+        "SELECT (SELECT count(*) FROM locate.recording WHERE dataset = %s), "
+        "(SELECT coalesce(max(slot), 0) + 1 FROM locate.measurement WHERE dataset = %s)",
+        (stored.id, stored.id),
+    ).fetchone()
+    assert row is not None
+    count, receivers = int(row[0]), max(3, int(row[1]))
+    needed, free = _WORKING * count * recording_bytes(receivers), devices.memory(torch.device("cpu")).free
+    if needed > free:
+        raise BudgetError(
+            f"dataset {stored.name!r}: {count:,} recordings of up to {receivers} receivers take "
+            f"{format_bytes(count * recording_bytes(receivers))}, and {_WORKING} times that while they are checked and "
+            f"scaled: {format_bytes(needed)}, of which the host has {format_bytes(free)}. Free some memory, or "
+            "divide the dataset and name one part of it"
+        )
 
 
 def check(name: str, url: str | None = None, home: Any = None) -> None:
