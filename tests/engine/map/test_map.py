@@ -373,6 +373,21 @@ def test_what_was_measured_is_remembered():
     assert plan_map(stamped, items, budget="200MB").cost.source == "guess"
 
 
+def test_a_later_run_begins_with_the_size_that_an_earlier_one_came_to():
+    def first_batch(items: int) -> int:
+        log = EventLog()
+        run(double, rows(items), budget="200MB", progress=log)
+        sizes = [event.items for event in log.of(BatchDone)]
+        assert sum(sizes) == items
+        return sizes[0]
+
+    assert first_batch(20_000) <= 64
+    begun = first_batch(20_000)
+    assert begun >= 1000
+    assert first_batch(100) == 100
+    assert first_batch(20_000) >= begun  # a short run tells nothing of larger batches
+
+
 def test_bytes_an_item_are_not_taken_for_bytes_a_unit_of_weight():
     items = rows(5000)
     run(double, items, budget="200MB")

@@ -20,6 +20,7 @@ class Cost:
         per_unit: bytes per unit of weight.
         margin: the safety margin on top of the estimate, as a share of it; never part of the estimate itself.
         source: where the numbers come from: "formula", "probe", "remembered" or "guess".
+        fastest: the weight of the fastest step among those that were measured; 0 where none was.
 
     Example:
         >>> cost = Cost(fixed=1000, per_unit=10, margin=0.25)
@@ -31,9 +32,10 @@ class Cost:
     per_unit: float
     margin: float = MARGIN
     source: str = "formula"
+    fastest: float = 0.0
 
     def __post_init__(self) -> None:
-        for name in ("fixed", "per_unit", "margin"):
+        for name in ("fixed", "per_unit", "margin", "fastest"):
             value = getattr(self, name)
             if not (math.isfinite(value) and value >= 0):
                 raise ValueError(f"Cost.{name} is {value}; it must be finite and at least 0")

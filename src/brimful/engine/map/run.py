@@ -293,6 +293,8 @@ class MapRun:
         weights = np.ones(1) if self.items.weights is None or not len(self.items.weights) else self.items.weights
         mean, heaviest, room = float(weights.mean()), float(weights.max()), plan.cost.capacity(plan.budget)
         size = max(mean * min(_FIRST_KNOWN if known else _FIRST, room / mean / 16), mean, min(heaviest, room))
+        if known is not None:  # an earlier run has come further than that
+            size = max(size, min(known.fastest, room))
         return BatchSizer(
             length=self.items.length,
             weights=self.items.weights,

@@ -179,6 +179,13 @@ class SizerState:
     def settled(self) -> bool:
         return isinstance(self.phase, Steady)
 
+    @property
+    def fastest(self) -> float:
+        """The weight of the fastest batches; where that is not known yet, of the largest, of this run or an earlier."""
+        prior = self.memory.prior
+        largest = max(self.memory.alone, default=0.0)
+        return self.size if self.settled else max(largest, prior.fastest if prior else 0.0)
+
     def room(self, available: int) -> float:
         """The weight that fits into so many bytes."""
         cost = self.memory.cost
