@@ -14,12 +14,14 @@ A server of the benchmark's own, on an embedded PostgreSQL of its own, with one 
    Meanwhile every endpoint is asked in turn: p50 and p95 of its latency, without the first request (which imports
    what it needs, and is shown apart), the server's memory over time. At the end the job is cancelled, and what every
    client received is compared with what the server stored.
+
+What is measured is printed as it goes, and saved after every part and every minute: one that is interrupted (Ctrl-C,
+SIGTERM) leaves what it has, with the key "interrupted".
 """
 
 import argparse
 import asyncio
 import contextlib
-import json
 import os
 import random
 import shutil
@@ -28,9 +30,11 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
@@ -67,7 +71,9 @@ class Server:
         os.environ["BRIMFUL_STATE_DIR"] = environment["BRIMFUL_STATE_DIR"]
         command = [sys.executable, "-m", "brimful", "serve", "--port", "0", "--cores", "1", "--log-json"]
         started = time.monotonic()
-        self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment)
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment, start_new_session=True
+        )
         log.close()
         while True:
             if self._process.poll() is not None:
@@ -193,28 +199,74 @@ def _last_events(client: Client, id: str) -> Iterator[Any]:
         yield event
 
 
-async def hold(server: Server, clients: int, ends: float, running_id: str, queued_id: str) -> dict[str, Any]:
-    received: list[list[int]] = [[] for _ in range(clients)]
-    tasks = [
-        asyncio.create_task(follow(server.url, running_id, number % 2 == 1, events, ends))
-        for number, events in enumerate(received)
-    ]
-    latencies: dict[str, list[float]] = {}
-    memory: list[tuple[float, int]] = []
-    began = time.monotonic()
+class Held:
+    """What is measured while the jobs wait and the clients follow."""
 
-    def ask() -> None:
-        with Client(server.url) as client:
+    def __init__(self, server: Server, clients: int, minutes: float) -> None:
+        self._server = server
+        self.received: list[list[int]] = [[] for _ in range(clients)]
+        self.latencies: dict[str, list[float]] = {}
+        self.memory: list[tuple[float, int]] = [(0.0, server.memory())]
+        self.each_minute = [self.memory[0][1]]
+        self.began = time.monotonic()
+        self.ends = self.began + minutes * 60
+        self._stopped = threading.Event()
+
+    async def hold(self, running_id: str, queued_id: str, each_minute: Callable[[], None]) -> None:
+        follows = [
+            follow(self._server.url, running_id, number % 2 == 1, events, self.ends)
+            for number, events in enumerate(self.received)
+        ]
+        asks = asyncio.to_thread(self._ask, running_id, queued_id)
+        try:
+            await asyncio.gather(asks, self._report(each_minute), *follows)
+        finally:
+            self._stopped.set()
+
+    def _ask(self, running_id: str, queued_id: str) -> None:
+        with Client(self._server.url) as client:
             calls = endpoints(client, running_id, queued_id)
-            while time.monotonic() < ends:
+            while time.monotonic() < self.ends and not self._stopped.is_set():
                 for name, call in calls.items():
-                    latencies.setdefault(name, []).append(timed(call))
-                    time.sleep(0.05)
-                memory.append((time.monotonic() - began, server.memory()))
+                    self.latencies.setdefault(name, []).append(timed(call))
+                    if self._stopped.wait(0.05):
+                        break
+                self.memory.append((time.monotonic() - self.began, self._server.memory()))
 
-    asking = asyncio.create_task(asyncio.to_thread(ask))
-    await asyncio.gather(asking, *tasks)
-    return {"received": received, "latencies": latencies, "memory": memory}
+    async def _report(self, each_minute: Callable[[], None]) -> None:
+        while (left := self.ends - time.monotonic()) > 0:
+            await asyncio.sleep(min(60.0, left))
+            self.each_minute.append(self._server.memory())
+            slowest = max(self.latencies, key=lambda name: percentile(self.latencies[name], 0.95))
+            print(
+                f"{(time.monotonic() - self.began) / 60:.1f} minutes: {sum(map(len, self.received)):,} events, "
+                f"{sum(map(len, self.latencies.values())):,} requests, server {format_bytes(self.each_minute[-1])}, "
+                f"slowest {slowest} (p95 {format_seconds(percentile(self.latencies[slowest], 0.95))})",
+                flush=True,
+            )
+            await asyncio.to_thread(each_minute)
+
+    def summary(self, first: dict[str, float]) -> dict[str, Any]:
+        return {
+            "latency_seconds": {
+                name: {
+                    "requests": len(all),
+                    "first": first[name],
+                    "p50": percentile(all, 0.5),
+                    "p95": percentile(all, 0.95),
+                    "most": max(all),
+                }
+                for name, all in self.latencies.items()
+            },
+            "memory_bytes": {
+                "first": self.memory[0][1],
+                "last": self.memory[-1][1],
+                "most": max(size for _, size in self.memory),
+                "each_minute": self.each_minute,
+                "per_minute": slope(self.memory),
+            },
+            "events_received": sum(map(len, self.received)),
+        }
 
 
 def lost_events(client: Client, id: str, received: list[list[int]]) -> dict[str, int]:
@@ -240,87 +292,94 @@ def percentile(values: list[float], share: float) -> float:
     return ordered[min(len(ordered) - 1, round(share * (len(ordered) - 1)))]
 
 
-def measure(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
+def measure(options: argparse.Namespace, folder: Path, report: dict[str, Any], keep: Callable[[], None]) -> None:
+    """Adds to the report, part by part, and has it kept after each."""
     server = Server(folder)
-    report: dict[str, Any] = {"cores": os.cpu_count(), "load_average_before": os.getloadavg()[0]}
     try:
-        starts = [server.start()]
-        stops = []
-        for _ in range(options.starts - 1):
-            stops.append(server.stop())
-            starts.append(server.start())
-        report |= {"start_to_ready_seconds": starts, "stop_seconds": stops}
-        print(f"start to ready: {', '.join(map(format_seconds, starts))}", flush=True)
+        measure_starts(server, options.starts, report)
+        keep()
         with Client(server.url) as client:
             report["cancel_seconds"] = measure_cancel(client, options.cancels)
             print(f"time to cancel: {', '.join(map(format_seconds, report['cancel_seconds']))}", flush=True)
+            keep()
             report["noop_jobs_per_minute"] = measure_noop(client, options.noops)
             print(f"no-op jobs: {report['noop_jobs_per_minute']:.1f} per minute", flush=True)
-            one = client.submit("nets", "train", LONG, job_name="running", priority=100)
-            wait_for(running(client, one.id), every=0.05)
-            started = time.monotonic()
-            queued = [client.submit(*NOOP, job_name=f"waiting {n}") for n in range(options.jobs)]
-            report["submit_all_seconds"] = time.monotonic() - started
-            first = {name: timed(call) for name, call in endpoints(client, one.id, queued[-1].id).items()}
-            ends = time.monotonic() + options.minutes * 60
-            held = asyncio.run(hold(server, options.clients, ends, one.id, queued[-1].id))
-            waiting = client.jobs(state=["queued"], limit=1).total
-            client.cancel(one.id)
-            wait_for(lambda: client.job(one.id).state.ended)
-            events = lost_events(client, one.id, held["received"])
+            keep()
+            measure_held(server, client, options, report, keep)
     finally:
         server.stop()
-    memory = held["memory"]
-    return report | {
-        "minutes": options.minutes,
-        "jobs": options.jobs,
-        "jobs_waiting_at_the_end": waiting,
-        "clients": options.clients,
-        "events": events | {"received": sum(map(len, held["received"]))},
-        "latency_seconds": {
-            name: {
-                "requests": len(all),
-                "first": first[name],
-                "p50": percentile(all, 0.5),
-                "p95": percentile(all, 0.95),
-                "most": max(all),
-            }
-            for name, all in held["latencies"].items()
-        },
-        "memory_bytes": {
-            "first": memory[0][1],
-            "last": memory[-1][1],
-            "most": max(size for _, size in memory),
-            "per_minute": slope(memory),
-        },
-        "memory_over_time": [(round(seconds, 1), size) for seconds, size in memory[:: max(1, len(memory) // 60)]],
-        "load_average_after": os.getloadavg()[0],
-    }
+    report["load_average_after"] = os.getloadavg()[0]
+
+
+def measure_starts(server: Server, count: int, report: dict[str, Any]) -> None:
+    starts, stops = [server.start()], []
+    print(f"start to ready, the first, which makes the database: {format_seconds(starts[0])}", flush=True)
+    for _ in range(count - 1):
+        stops.append(server.stop())
+        starts.append(server.start())
+        print(f"start to ready: {format_seconds(starts[-1])}", flush=True)
+    report |= {"start_to_ready_seconds": starts, "stop_seconds": stops, "memory_at_start_bytes": server.memory()}
+
+
+def measure_held(
+    server: Server, client: Client, options: argparse.Namespace, report: dict[str, Any], keep: Callable[[], None]
+) -> None:
+    one = client.submit("nets", "train", LONG, job_name="running", priority=100)
+    wait_for(running(client, one.id), every=0.05)
+    started = time.monotonic()
+    queued = [client.submit(*NOOP, job_name=f"waiting {n}") for n in range(options.jobs)]
+    report["submit_all_seconds"] = time.monotonic() - started
+    print(f"{options.jobs} jobs queued in {format_seconds(report['submit_all_seconds'])}", flush=True)
+    first = {name: timed(call) for name, call in endpoints(client, one.id, queued[-1].id).items()}
+    held = Held(server, options.clients, options.minutes)
+
+    def keep_so_far() -> None:
+        report.update(held.summary(first))
+        keep()
+
+    report |= {"minutes": options.minutes, "jobs": options.jobs, "clients": options.clients}
+    asyncio.run(held.hold(one.id, queued[-1].id, keep_so_far))
+    report |= held.summary(first)
+    report["jobs_waiting_at_the_end"] = client.jobs(state=["queued"], limit=1).total
+    client.cancel(one.id)
+    wait_for(lambda: client.job(one.id).state.ended)
+    events = lost_events(client, one.id, held.received)
+    report["events"] = events | {"received": report["events_received"]}
 
 
 def show(report: dict[str, Any]) -> str:
-    memory, events = report["memory_bytes"], report["events"]
-    starts, cancels = report["start_to_ready_seconds"], report["cancel_seconds"]
-    head = format_table(
-        [
-            ("start to ready, first", format_seconds(starts[0])),
-            ("start to ready, again", ", ".join(map(format_seconds, starts[1:]))),
-            ("time to cancel", f"{format_seconds(statistics.median(cancels))}, at most {format_seconds(max(cancels))}"),
-            ("no-op jobs per minute", f"{report['noop_jobs_per_minute']:.1f}"),
-            ("held", f"{report['jobs']} jobs, {report['clients']} clients, {report['minutes']:g} minutes"),
-            ("events received", f"{events['received']:,} of {events['stored']:,} stored, by all clients"),
-            ("events lost, doubled, disordered", f"{events['lost']}, {events['doubled']}, {events['disordered']}"),
-            ("clients without any", str(events["silent"])),
-            ("server's memory", f"{format_bytes(memory['first'])} at first, {format_bytes(memory['last'])} at last"),
-            ("its growth", f"{memory['per_minute'] / 1e6:+.2f} MB per minute, over the second half"),
-            ("load average", f"{report['load_average_before']:.1f}, {report['load_average_after']:.1f}"),
-        ]
-    )
+    lines = [("load average", ", ".join(f"{report[name]:.1f}" for name in report if name.startswith("load_average")))]
+    if starts := report.get("start_to_ready_seconds"):
+        lines.append(("start to ready, first (makes the database)", format_seconds(starts[0])))
+        lines.append(("start to ready, again", ", ".join(map(format_seconds, starts[1:]))))
+    if cancels := report.get("cancel_seconds"):
+        median = format_seconds(statistics.median(cancels))
+        lines.append(("time to cancel", f"{median}, at most {format_seconds(max(cancels))}"))
+    if noops := report.get("noop_jobs_per_minute"):
+        lines.append(("no-op jobs per minute", f"{noops:.1f}"))
+    if "minutes" in report:
+        held = f"{report['jobs']} jobs, {report['clients']} clients, {report['minutes']:g} minutes"
+        lines.append(("held", held))
+    if events := report.get("events"):
+        lines.append(("events received", f"{events['received']:,} of {events['stored']:,} stored, by all clients"))
+        lost = f"{events['lost']}, {events['doubled']}, {events['disordered']}"
+        lines += [("events lost, doubled, disordered", lost), ("clients without any", str(events["silent"]))]
+    if memory := report.get("memory_bytes"):
+        ends = f"{format_bytes(memory['first'])} at first, {format_bytes(memory['last'])} at last"
+        lines.append(("server's memory", ends))
+        lines.append(("its growth", f"{memory['per_minute'] / 1e6:+.2f} MB per minute, over the second half"))
+    if "interrupted" in report:
+        lines.append(("interrupted", report["interrupted"]))
     rows = [
         (name, str(one["requests"]), *(format_seconds(one[key]) for key in ("p50", "p95", "most", "first")))
-        for name, one in report["latency_seconds"].items()
+        for name, one in report.get("latency_seconds", {}).items()
     ]
-    return f"{head}\n\n{format_table(rows, header=('endpoint', 'requests', 'p50', 'p95', 'most', 'first'))}"
+    table = format_table(rows, header=("endpoint", "requests", "p50", "p95", "most", "first")) if rows else ""
+    return f"{format_table(lines)}\n\n{table}".rstrip()
+
+
+def interrupt(number: int, frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
 
 
 def main() -> None:
@@ -338,13 +397,17 @@ def main() -> None:
         options.minutes, options.jobs, options.starts, options.cancels, options.noops = 0.5, 100, 2, 2, 10
     folder = Path(tempfile.mkdtemp(prefix="bf-", dir="/tmp"))
     folder.chmod(0o755)  # the database server of root runs under another account, which must enter
+    report: dict[str, Any] = {"cores": os.cpu_count(), "load_average_before": os.getloadavg()[0]}
+    signal.signal(signal.SIGTERM, interrupt)
     try:
-        report = measure(options, folder)
+        measure(options, folder, report, lambda: save(options.out, report, show(report)))
+    except BaseException as error:
+        report["interrupted"] = f"{type(error).__name__}: {error}"
+        raise
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    print(show(report))
-    print(json.dumps(report["events"]))
-    save(options.out, report, show(report))
+        print(show(report), flush=True)
+        save(options.out, report, show(report))
 
 
 if __name__ == "__main__":

@@ -39,8 +39,14 @@ class Workloads:
     def describe(self) -> list[dict[str, Any]]:
         """{"workload", "help", "commands"} of each; see `CommandDescription` for a command."""
         names: list[str] = self._call("names")
-        described = [self._description(name) for name in names]
-        return [one for one in described if one["commands"]]
+        if missing := [name for name in names if name not in self._described]:
+            process = self._start(_CPU)  # forked anew, it has more of them imported than the one that is kept
+            try:
+                described = {name: process.call("describe", {"workload": name}, _PATIENCE) for name in missing}
+            finally:
+                process.close()
+            self._described |= described
+        return [self._described[name] for name in names if self._described[name]["commands"]]
 
     def command(self, workload: str, command: str) -> CommandDescription:
         """Raises:
