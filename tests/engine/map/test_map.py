@@ -386,6 +386,7 @@ def test_a_later_run_begins_with_the_size_that_an_earlier_one_came_to():
     assert begun >= 1000
     assert first_batch(100) == 100
     assert first_batch(20_000) >= begun  # a short run tells nothing of larger batches
+    assert first_batch(begun + begun // 2) == begun + begun // 2
 
 
 def test_bytes_an_item_are_not_taken_for_bytes_a_unit_of_weight():

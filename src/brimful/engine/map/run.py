@@ -277,6 +277,12 @@ class MapRun:
         size = float(self.batch_size) if isinstance(self.batch_size, int) else None
         return batch_plan(self.name, self.items, cost, limit, size, names)
 
+    def _once(self, size: float) -> float:
+        """That size, or all items where they are at most twice as much: two batches would take longer than one."""
+        length, weights = self.items.length, self.items.weights
+        total = float(length or 0) if weights is None else float(weights.sum())
+        return total if length is not None and size < total <= 2 * size else size
+
     def _sizer(
         self,
         plan: Plan,
@@ -294,7 +300,7 @@ class MapRun:
         mean, heaviest, room = float(weights.mean()), float(weights.max()), plan.cost.capacity(plan.budget)
         size = max(mean * min(_FIRST_KNOWN if known else _FIRST, room / mean / 16), mean, min(heaviest, room))
         if known is not None:  # an earlier run has come further than that
-            size = max(size, min(known.fastest, room))
+            size = max(size, min(self._once(known.fastest), room))
         return BatchSizer(
             length=self.items.length,
             weights=self.items.weights,
