@@ -14,6 +14,7 @@ import torch
 import brimful
 from brimful import ConfigError, InputError, Status, StorageError
 from brimful.core.memory import cost_cache
+from brimful.core.runs import fingerprint
 from brimful.core.runs.events import BatchDone, Finished
 
 from .mapping import EventLog, Recorded, double, rows, run, same, stamped
@@ -176,6 +177,20 @@ def test_a_changed_function_does_not_go_on_with_the_old_run(tmp_path: Path):
     with pytest.raises(brimful.ChangedError, match="fn was"):
         run(Model(3.0), rows(4), out=tmp_path / "run")
     assert same(run(Model(2.0), rows(4), out=tmp_path / "run").values, rows(4) * 2)
+
+
+def test_what_a_function_captures_is_hashed_once_per_call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    hashed, digest, weights = list[Any](), fingerprint.digest, torch.ones(1000)
+    monkeypatch.setattr(fingerprint, "digest", lambda value: (hashed.append(value), digest(value))[1])
+
+    def function(x: torch.Tensor) -> torch.Tensor:
+        return x * weights[0]
+
+    for calls in (1, 2):  # the second resumes
+        run(function, rows(20), batch_size=10, out=tmp_path / "run")
+        assert sum(value is weights for value in hashed) == calls
+    run(function, rows(20), batch_size=10)
+    assert sum(value is weights for value in hashed) == 2  # nothing to compare it with
 
 
 def test_a_function_without_a_fingerprint_needs_one_given(tmp_path: Path):

@@ -77,7 +77,10 @@ def test_a_torn_last_line_is_as_if_it_had_not_been_written(tmp_path: Path, torn:
     assert reopened(path, []) == ([(0, 4), (4, 8), (8, 11)], 11)
 
 
-@pytest.mark.parametrize("line", ["5", "null", "[]", '{"start": null}', '{"settled": "x"}', "\\", "{}"])
+@pytest.mark.parametrize(
+    "line",
+    ["5", "null", "[]", '{"start": null}', '{"settled": "x"}', "\\", "{}", '{"start": 1200, "stop": 1000}'],
+)
 def test_a_damaged_line_is_passed_over(tmp_path: Path, line: str):
     path = written(tmp_path / "ledger", (0, 4))
     with path.open("a") as file:
