@@ -8,7 +8,7 @@ import pytest
 from matplotlib.dates import ConciseDateFormatter, num2date
 
 from brimful import gp
-from brimful.gp import report
+from brimful.gp.report import draw, points_of
 
 from .helpers.small import fit, rows
 
@@ -16,7 +16,7 @@ from .helpers.small import fit, rows
 @pytest.fixture
 def drawn() -> Any:
     """Draws a fit, and gives its figure."""
-    return report.draw
+    return draw
 
 
 def titles(figure: Any) -> list[str]:
@@ -94,4 +94,4 @@ def test_dated_axes_show_dates(drawn: Any, form: str):
 def test_a_missing_input_is_no_point_of_the_picture():
     x, y = rows(0, 2, 9)
     x[1, 4] = np.nan
-    assert [len(report.points_of(fit(x, y), task)[1]) for task in range(2)] == [9, 8]
+    assert [len(points_of(fit(x, y), task)[1]) for task in range(2)] == [9, 8]

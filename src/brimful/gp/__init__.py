@@ -6,6 +6,7 @@ from .fit import fit
 from .model.kernels import custom
 from .model.priors import LogNormal
 from .model.tasks import TaskStatus
+from .report import report
 from .result import Fit, load
 
-__all__ = ["ColumnNames", "Fit", "LogNormal", "TaskStatus", "custom", "fit", "load", "synthetic"]
+__all__ = ["ColumnNames", "Fit", "LogNormal", "TaskStatus", "custom", "fit", "load", "report", "synthetic"]

@@ -10,7 +10,7 @@ from brimful.core.base.errors import MissingExtraError
 
 from ...helpers.paths import ROOT
 
-MODULES = {"scikit_learn": "sklearn", "pytest_xdist": "xdist", "pyyaml": "yaml"}
+MODULES = {"mkdocs_material": "material", "scikit_learn": "sklearn", "pytest_xdist": "xdist", "pyyaml": "yaml"}
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 
 
@@ -23,7 +23,7 @@ def test_the_extras_are_those_of_the_package():
         for name, requirements in PROJECT["optional-dependencies"].items()
     }
     assert declared["dev"].pop(0) == "brimful"  # with every other extra
-    assert PROJECT["optional-dependencies"]["dev"][0] == "brimful[postgres,serve,ray,arc]"
+    assert PROJECT["optional-dependencies"]["dev"][0] == "brimful[postgres,serve,arc,examples,docs]"
     assert {name: list(modules) for name, modules in extras.EXTRAS.items()} == declared
 
 

@@ -101,7 +101,7 @@ def dataset(
 def _read_rows(source: Any) -> tuple[np.ndarray, str, int, ImageShape | None]:
     """The rows of a finite data set, its name, the divisor of integers, and the shape of an image."""
     if isinstance(source, str) and source == "digits":
-        bunch: Any = require("dev", "sklearn.datasets").load_digits()
+        bunch: Any = require("examples", "sklearn.datasets").load_digits()
         return bunch.data.astype(np.uint8), "digits", 17, (1, 8, 8)
     rows, name = source, "rows"
     if isinstance(source, str | Path):
