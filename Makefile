@@ -3,7 +3,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.stamp
 
-.PHONY: demo test soak check bench clean
+.PHONY: demo test soak check docs wheel bench clean
 
 demo: $(STAMP)           ## run the main job and show its result and picture
 	$(BIN)/brimful doctor
@@ -25,6 +25,14 @@ check: $(STAMP)          ## lint, format and types
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright
 
+docs: $(STAMP)           ## the documentation site, without warnings; nothing in it is fetched from elsewhere
+	rm -rf site
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	! grep -rlE '<(script|img|link)[^>]+(src|href)="?https?://' site --include='*.html'
+
+wheel: $(STAMP)          ## a wheel and a source distribution in dist/; with BRIMFUL_REPOSITORY=URL, links for an index
+	$(BIN)/python -m hatchling build
+
 bench: $(STAMP)          ## measure on this machine; results land in benchmarks/results
 	$(BIN)/python benchmarks/monitor.py
 	$(BIN)/python benchmarks/gp.py --out benchmarks/results/gp.json
@@ -39,7 +47,7 @@ bench: $(STAMP)          ## measure on this machine; results land in benchmarks/
 		|| echo "benchmarks/map.py needs a CUDA device and was left out"
 
 clean:                   ## remove everything that make made
-	rm -rf $(VENV) build dist .pytest_cache .ruff_cache .hypothesis demo-out
+	rm -rf $(VENV) build dist site .pytest_cache .ruff_cache .hypothesis demo-out
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # Stale when what it was made from is newer; a half-made one has no stamp and is made again.

@@ -1,8 +1,8 @@
 """What the package index shows: README with links that work there, and the project's URLs.
 
-Links in README.md are relative, so that they work in a clone and on any forge. An index has no files beside the page, so
-a build makes them absolute, below the address of the repository: `BRIMFUL_REPOSITORY`, or where `origin` is. A build that
-knows neither (a plain copy without git) leaves the pictures out and turns links to files into their text.
+Links in README.md are relative, so that they work in a clone and on any forge. An index has no files beside the page,
+so a build makes them absolute, below the address of the repository: `BRIMFUL_REPOSITORY`, or where `origin` is. A build
+that knows neither (a copy without git) leaves the pictures out and turns links to files into their text.
 """
 
 import os

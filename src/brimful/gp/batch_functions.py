@@ -13,6 +13,7 @@ from torch import Tensor
 
 from ..engine.map.batch import Batch, Status
 from .model import periods, posterior
+from .model.invalid import causes
 from .model.kernels import CustomKernel, Kernel
 from .model.priors import Limits, limits
 from .model.tasks import MESSAGES, TaskBatch, TaskStatus, Units, coefficients, regressors, standardize
@@ -137,10 +138,14 @@ class GPModel:
 
         return likelihood.serves(self.kernel, points, self.regressors)
 
+    def inputs(self, batch: dict[str, Tensor]) -> Float[Tensor, "T N D"]:
+        """The inputs of a batch, its own or those that all share."""
+        y_TN = batch["y"]
+        return batch["x"] if self.shared is None else self.shared.to(y_TN.device).expand(len(y_TN), -1, -1)
+
     def standardized(self, batch: dict[str, Tensor], for_kernels: bool = False) -> tuple[TaskBatch, Units, Tensor]:
         """A batch of data in its own units; only for fused kernels, where there are some, if `for_kernels`."""
-        y_TN = batch["y"]
-        x_TND = batch["x"] if self.shared is None else self.shared.to(y_TN.device).expand(len(y_TN), -1, -1)
+        y_TN, x_TND = batch["y"], self.inputs(batch)
         if isinstance(self.kernel, Kernel) and _has_kernels(y_TN.device):
             from .gpu import standardize as fused
 
@@ -198,7 +203,8 @@ def fit_batch(batch: dict[str, Tensor], *, model: GPModel, at: Tensor | None = N
         mean_TM, variance_TM = _predicted(model, tasks, units, theta_TP, beta_TQ, _new_points(batch, at))
         there = _in_data_units(mean_TM, variance_TM, units, flag_T)
         values |= {f"{PREDICTED}{name}": value for name, value in there.items()}
-    return Batch(_packed(values, model.names, storage), status_T.to(torch.int8), meaning=_MEANING)
+    message = {} if whole else causes(model.inputs(batch), batch["y"], batch.get("noise"), units, flag_T)
+    return Batch(_packed(values, model.names, storage), status_T.to(torch.int8), message, _MEANING)
 
 
 def _packed(values: dict[str, Tensor], names: tuple[str, ...], storage: str) -> dict[str, Tensor]:

@@ -19,7 +19,7 @@ from ..core.runs.events import Event
 from ..core.runs.rundir import identity_of, read_manifest
 from ..engine.map import map, plan_map
 from .batch_functions import GPModel, fit_batch, warm_up
-from .data.arrays import as_points
+from .data.arrays import as_points, date_type
 from .data.long_table import ColumnNames
 from .data.sources import GPData, read, unweighted
 from .keywords import FitKeywords
@@ -29,6 +29,7 @@ from .optimize.scoring import ScoringOptions
 from .options import FitOptions
 from .result import Fit
 from .store.models import Store, write_data, write_model
+from .store.points import write_points
 
 _RESERVED = re.compile(
     r"item|task|status|message|noise|points|nlml|gradient|iterations|mean_\d+|predicted_(mean|variance)"
@@ -146,6 +147,8 @@ def fit_data(
         identity = identity_of(read_manifest(out))
         if keep == "params+data":
             write_data(out, data, identity)
+        if points is not None:
+            write_points(out, points.numpy(), replace(data.labels, dates=data.labels.dates if date_type(at) else ()))
         run = result.plan, result.observed, result.seconds
         write_model(out, model, data, keep, points, options.seed, run, identity)
         store = Store(out, model.kernel if isinstance(model.kernel, CustomKernel) else None)

@@ -75,6 +75,13 @@ def test_points_of_their_own_are_written_by_task(tmp_path: Path):
     assert pq.read_table(tmp_path / "new" / "points.parquet")["day"].to_pylist() == new.tolist()
 
 
+def test_kept_predictions_have_their_points(tmp_path: Path):
+    fit(table_of(pa.date32()), columns=NAMES, out=tmp_path, keep="predictions", at=DAYS[:2].to_numpy())
+    points = pq.read_table(tmp_path / "points.parquet")
+    assert [str(date) for date in points["day"].to_pylist()] == ["2024-01-01", "2024-01-02"]
+    assert gp.load(tmp_path).table().column_names[0] == "shop"
+
+
 def test_a_name_that_a_result_has_gives_way():
     labels = Labels(id="status", inputs=("mean",))
     assert labels.input_names(1) == ("x",) and labels.id_name(("status", "nlml")) == "task"
