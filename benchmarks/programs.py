@@ -14,11 +14,12 @@ logging and no type hints looked up when one fails. The functions are arc-dsl's 
 otherwise ours. It is measured on a subset of the samples, on one core, and scaled to all of them. An operation that
 explodes in size would take the baseline minutes: a batt has no bound. Samples on which our executor reports such an
 operation are left out of that subset, and counted; our own runs have all samples. Runs are timed in a process that has
-run such a batch before: kernels are compiled, and nothing is remembered of the executors' costs unless a row says so.
+run a small batch before, so that kernels are compiled; lines are shown, and with --out saved, as they are finished.
 Beyond 3,500 samples the pairs come again with other colors.
 """
 
 import argparse
+import contextlib
 import os
 import random
 import sys
@@ -26,7 +27,7 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -77,6 +78,20 @@ class Bench:
         plain = plain_function(self.graph, functions)
         self.plain = lambda sample: plain(sample.task, sample.S, sample.I, sample.C)
         self._baseline: float | None = None
+        self._report: dict[str, Any] = {
+            "operations_merged": self.graph.merged,
+            "devices": self.names,
+            "cores": os.cpu_count(),
+        }
+        where = ", ".join(self.names.values())
+        head = f"A batt of {self.graph.merged:,} operations, on {where}, {len(os.sched_getaffinity(0))} cores"
+        self._texts = {"": head}
+
+    def save(self, part: str, report: dict[str, Any], text: str) -> None:
+        """Writes what was measured so far."""
+        self._report[part], self._texts[part] = report, f"{part}\n\n{text}"
+        whole = self._report | {"baseline_seconds_per_sample": self._baseline}
+        save(self.options.out, whole, "\n\n\n".join(self._texts.values()))
 
     def subset(self) -> tuple[list[Sample], int]:
         """The samples that the baseline is measured on, and how many were left out."""
@@ -124,38 +139,57 @@ def calls(bench: Bench) -> Part:
 
 
 def sizes(bench: Bench) -> Part:
-    """Every executor at every size; sequential runs beyond --sequential-limit are scaled from that many samples."""
-    report, rows, per_sample = dict[str, Any](), [], bench.baseline()
-    for name in bench.on:
-        bench.run(chosen(bench.samples, 64, 1), executor="batched", device=name)  # compiles what is not compiled
-    limit = bench.options.sequential_limit
-    few = chosen(bench.samples, limit, bench.options.seed)
-    result = bench.run(few, executor="sequential", device="cpu", workers=1)[0]
-    sequential = sum(batch.seconds for batch in result.usage.batches) / len(few)
-    for size in bench.options.sizes:
-        samples = chosen(bench.samples, size, bench.options.seed)
-        spent = {"baseline (scaled)": per_sample * size, "sequential (scaled)": sequential * size}
+    """Every executor once at every size, in a process that has compiled everything; sequential runs are scaled from
+    --sequential-limit samples, and auto, which knows by then what the others take, runs to --auto-limit."""
+    report, rows, per_sample = dict[str, Any](), list[tuple[str, ...]](), bench.baseline()
+    with tempfile.TemporaryDirectory() as cache, _environment("BRIMFUL_CACHE_DIR", cache):
         for name in bench.on:
-            spent[f"batched {name}"] = bench.run(samples, executor="batched", device=name)[1]
-        with tempfile.TemporaryDirectory() as cache:
-            os.environ["BRIMFUL_CACHE_DIR"] = cache
-            spent["auto, first"] = bench.run(samples)[1]
-            result, spent["auto, remembered"] = bench.run(samples)
-            del os.environ["BRIMFUL_CACHE_DIR"]
-        ours = {name: seconds for name, seconds in spent.items() if not name.startswith(("baseline", "auto"))}
-        best = min(ours.values())
-        report[str(size)] = {
-            "seconds": spent,
-            "auto_chose": result.plan.strategy,
-            "auto_over_best": spent["auto, remembered"] / best,
-        }
-        rows += [
-            (f"{size:,}", name, format_seconds(seconds), f"{spent['baseline (scaled)'] / seconds:.1f}x")
-            for name, seconds in spent.items()
-        ]
-        rows.append(("", f"auto chose {result.plan.strategy}", f"{spent['auto, remembered'] / best:.2f} of best", ""))
-    title = f"Whole runs; baseline and sequential measured on {bench.options.samples} and {len(few)} samples, scaled"
-    return report, f"{title}\n\n{format_table(rows, ('samples', 'executor', 'seconds', 'speed'))}"
+            bench.run(chosen(bench.samples, 64, 1), executor="batched", device=name)
+        few = chosen(bench.samples, bench.options.sequential_limit, bench.options.seed)
+        result = bench.run(few, executor="sequential", device="cpu", workers=1)[0]
+        sequential = sum(batch.seconds for batch in result.usage.batches) / len(few)
+        for size in bench.options.sizes:
+            samples, spent = chosen(bench.samples, size, bench.options.seed), dict[str, float]()
+            report[str(size)] = {"seconds": spent}
+
+            def line(name: str, seconds: float, size: int = size, spent: dict[str, float] = spent) -> None:
+                """Shows and saves what is finished."""
+                spent[name] = seconds
+                speed = f"{per_sample * size / seconds:.1f}x"
+                rows.append((f"{size:,}", name, format_seconds(seconds), speed))
+                print(*rows[-1], sep="  ", flush=True)
+                bench.save("sizes", report, _size_table(bench, rows))
+
+            line("baseline (scaled)", per_sample * size)
+            line("sequential (scaled)", sequential * size)
+            for name in bench.on:
+                line(f"batched {name}", bench.run(samples, executor="batched", device=name)[1])
+            if size <= bench.options.auto_limit:
+                best = min(seconds for name, seconds in spent.items() if not name.startswith("baseline"))
+                result, seconds = bench.run(samples)
+                report[str(size)] |= {"auto_chose": result.plan.strategy, "auto_over_best": seconds / best}
+                line(f"auto: {seconds / best:.2f} of the best", seconds)
+    return report, _size_table(bench, rows)
+
+
+def _size_table(bench: Bench, rows: list[tuple[str, ...]]) -> str:
+    options = bench.options
+    measured = f"{options.samples} and {options.sequential_limit} samples"
+    title = f"Whole runs; baseline and sequential measured on {measured}, scaled"
+    return f"{title}\n\n{format_table(rows, ('samples', 'executor', 'seconds', 'speed'))}"
+
+
+@contextlib.contextmanager
+def _environment(name: str, value: str) -> Iterator[None]:
+    """A variable of the environment, which is as before at the end."""
+    before = os.environ.get(name)
+    os.environ[name] = value
+    try:
+        yield
+    finally:
+        del os.environ[name]
+        if before is not None:
+            os.environ[name] = before
 
 
 def operations(bench: Bench) -> Part:
@@ -273,8 +307,9 @@ def main() -> None:
     parser.add_argument("--arc-dsl", type=Path, help="a checkout of arc-dsl, whose functions and solvers are taken")
     parser.add_argument("--devices", nargs="+", default=["cpu", "cuda"])
     parser.add_argument("--operations", type=int, default=1620)
-    parser.add_argument("--samples", type=int, default=100, help="that the baseline is measured on")
-    parser.add_argument("--sequential-limit", type=int, default=100)
+    parser.add_argument("--samples", type=int, default=40, help="that the baseline is measured on")
+    parser.add_argument("--sequential-limit", type=int, default=40, help="samples that the executor is measured on")
+    parser.add_argument("--auto-limit", type=int, default=1_000, help="the largest size at which auto is run")
     parser.add_argument("--sizes", nargs="+", type=int, default=list(SIZES))
     parser.add_argument("--operation-samples", type=int, default=1_000)
     parser.add_argument("--solver-samples", type=int, default=2_000)
@@ -287,15 +322,11 @@ def main() -> None:
     options = parser.parse_args()
 
     bench = Bench(options)
-    where = ", ".join(bench.names.values())
-    texts = [f"A batt of {bench.graph.merged:,} operations, on {where}, {len(os.sched_getaffinity(0))} cores"]
-    report: dict[str, Any] = {"operations_merged": bench.graph.merged, "devices": bench.names, "cores": os.cpu_count()}
     for name in PARTS:
         if name in options.only:
-            report[name], text = globals()[name](bench)
-            texts.append(f"{name}\n\n{text}")
-            print(texts[-1], "\n", flush=True)
-            save(options.out, report | {"baseline_seconds_per_sample": bench._baseline}, "\n\n\n".join(texts))
+            report, text = globals()[name](bench)
+            print(f"{name}\n\n{text}", "\n", flush=True)
+            bench.save(name, report, text)
 
 
 if __name__ == "__main__":
