@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import groupby
 from pathlib import Path
+from typing import SupportsIndex, overload
 
 from ..core.base.errors import InputError
 from .language import parse
@@ -18,28 +21,74 @@ from .vocabulary.choose import named, vocabulary_of
 
 @dataclass(frozen=True, slots=True)
 class SourceText:
-    """The text of a file, and the vocabulary it is read in: all that is needed to read it again elsewhere."""
+    """The text of a file, and the vocabulary it is read in: all that is needed to read it again elsewhere.
+
+    Attributes:
+        taken: which of its programs; None for all.
+    """
 
     file: str
     text: str = field(repr=False)
     vocabulary: str
+    taken: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Programs(Sequence[Program]):
-    """Programs, in the order of their files.
+    """Programs, in the order of their files. A name, several names, or a slice gives some of them, as `Programs`.
 
     Attributes:
         sources: where they come from.
         notes: steps that will fail on every sample, and yield their default.
+        origins: by program the number of its source.
+
+    Example:
+        >>> both = loads("def solve_a(I):\\n    O = vmirror(I)\\n    return O\\n\\ndef solve_b(I):\\n    return I")
+        >>> [program.name for program in both["solve_b"]]
+        ['solve_b']
     """
 
     programs: tuple[Program, ...]
     sources: tuple[SourceText, ...]
     notes: tuple[Problem, ...] = field(repr=False)
+    origins: tuple[int, ...] = field(repr=False)
 
-    def __getitem__(self, index):  # pyright: ignore  # an int gives a program, a slice a tuple of them
-        return self.programs[index]
+    @overload
+    def __getitem__(self, index: int) -> Program: ...
+    @overload
+    def __getitem__(self, index: slice | str | Sequence[str]) -> Programs: ...
+    def __getitem__(self, index: int | slice | str | Sequence[str]) -> Program | Programs:
+        if isinstance(index, SupportsIndex):
+            return self.programs[index]
+        if isinstance(index, slice):
+            return self._some(range(len(self))[index])
+        names = [program.name for program in self]
+        wanted = [index] if isinstance(index, str) else list(index)
+        for name in wanted:
+            if name not in names:
+                near = difflib.get_close_matches(str(name), names, 1)
+                hint = (
+                    f"did you mean {near[0]!r}?" if near else f"the first is {names[0]!r}" if names else "there is none"
+                )
+                raise InputError(f"no program {name!r} among {len(names)}; {hint}")
+        return self._some([names.index(name) for name in wanted])
+
+    def _some(self, indices: Sequence[int]) -> Programs:
+        """The programs of some indices, and what is needed to read them again."""
+        places, counts = list[int](), [0] * len(self.sources)
+        for origin in self.origins:
+            taken = self.sources[origin].taken
+            places.append(counts[origin] if taken is None else taken[counts[origin]])
+            counts[origin] += 1
+        some = Programs((), (), (), ())
+        for origin, group in groupby(indices, key=self.origins.__getitem__):
+            at = list(group)
+            source = replace(self.sources[origin], taken=tuple(places[index] for index in at))
+            programs = tuple(self.programs[index] for index in at)
+            lines = {(program.file, line) for program in programs for line in program.lines}
+            notes = tuple(note for note in self.notes if (note.file, note.line) in lines)
+            some += Programs(programs, (source,), notes, (0,) * len(programs))
+        return some
 
     def __len__(self) -> int:
         return len(self.programs)
@@ -55,7 +104,9 @@ class Programs(Sequence[Program]):
         return Graph.of(self.programs, share)
 
     def __add__(self, other: Programs) -> Programs:
-        return Programs(self.programs + other.programs, self.sources + other.sources, self.notes + other.notes)
+        origins = self.origins + tuple(len(self.sources) + origin for origin in other.origins)
+        programs, sources = self.programs + other.programs, self.sources + other.sources
+        return Programs(programs, sources, self.notes + other.notes, origins)
 
 
 def load(file: str | Path, vocabulary: str = "auto") -> Programs:
@@ -73,7 +124,7 @@ def load(file: str | Path, vocabulary: str = "auto") -> Programs:
     if not files:
         raise InputError(f"no Python file in {path}; give a file of programs, or a folder of them")
     texts = {str(name): _text(name) for name in files}
-    whole = Programs((), (), ())
+    whole = Programs((), (), (), ())
     for name, text in texts.items():
         source = Source.read(text, name)
         if not path.is_dir() or source.problems or source.defines_functions():  # a folder may have an __init__.py
@@ -94,9 +145,10 @@ def loads(text: str, vocabulary: str = "auto", file: str = "<text>") -> Programs
 
 def reload(sources: Sequence[SourceText]) -> Programs:
     """The programs of sources that were read before."""
-    whole = Programs((), (), ())
+    whole = Programs((), (), (), ())
     for source in sources:
-        whole = whole + _programs(Source.read(source.text, source.file), source.text, source.vocabulary)
+        programs = _programs(Source.read(source.text, source.file), source.text, source.vocabulary)
+        whole = whole + (programs if source.taken is None else programs._some(source.taken))
     return whole
 
 
@@ -125,4 +177,4 @@ def _programs(source: Source, text: str, vocabulary: str) -> Programs:
         problems += type_problems(program)
     if any(problem.fatal for problem in problems):
         raise ProgramError(problem for problem in problems if problem.fatal)
-    return Programs(tuple(found), (SourceText(source.file, text, words.name),), tuple(problems))
+    return Programs(tuple(found), (SourceText(source.file, text, words.name),), tuple(problems), (0,) * len(found))

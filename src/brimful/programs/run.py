@@ -222,6 +222,8 @@ def _prepare(
 ) -> _Prepared:
     """Programs and samples as `run` is given them, read and checked."""
     loaded = programs if isinstance(programs, Programs) else load(programs)
+    if not len(loaded):
+        raise InputError("no programs; give at least one")
     chosen = samples_of(read_tasks(samples, options.split)) if isinstance(samples, str | Path) else as_samples(samples)
     if not chosen:
         raise InputError("no samples; give at least one")

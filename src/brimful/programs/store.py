@@ -40,7 +40,10 @@ def write_store(folder: Path, result: ProgramResult, on_error: str, pair_by_name
     write_atomic(folder / SCORES, lambda path: pq.write_table(result.scores, path))
     write_atomic(folder / SUBMISSION, json.dumps(result.submission()).encode())
     meta: dict[str, Any] = {
-        "sources": [[source.file, source.text, source.vocabulary] for source in result.programs.sources],
+        "sources": [
+            [source.file, source.text, source.vocabulary, *([] if source.taken is None else [source.taken])]
+            for source in result.programs.sources
+        ],
         "on_error": on_error,
         "pair_by_name": pair_by_name,
         "merged": result.merged,
@@ -72,7 +75,7 @@ def load_result(path: str | Path) -> ProgramResult:
     meta, table = stored.meta, stored.table("samples")
     try:
         samples = [Sample(*decode(row)) for row in (table or pa.table({"sample": []}))["sample"].to_pylist()]
-        programs = reload([SourceText(*source) for source in meta["sources"]])
+        programs = reload([SourceText(*source[:3], *map(tuple, source[3:])) for source in meta["sources"]])
         mapped = reopen(folder, read_manifest(folder))
         if mapped is None:
             raise stored.damaged(f"{MANIFEST} says that the run has not finished")

@@ -19,7 +19,6 @@ from .executors.rows import Rows
 from .executors.runner import Runner, programs_for
 from .language.graph import Graph
 from .language.program import Form
-from .loading import Programs
 from .outcomes import Outcomes
 
 _REPORT = "This is a fault of brimful: please report it with the program and the task"
@@ -121,14 +120,11 @@ def _became(outcomes: Outcomes, sample: int, column: int) -> str:
 def _compare_emitted(outcomes: Outcomes, chosen: Sequence[int]) -> None:
     """What the emitted module returns."""
     outputs = outcomes.outputs
-    compiled = [compile(Programs((program,), _source(outcomes.programs, program), ())) for program in outcomes.programs]
+    loaded = outcomes.programs
+    compiled = [compile(loaded[number : number + 1]) for number in range(len(loaded))]
     for index in chosen:
         for number, single in enumerate(compiled):
             _compare_call(outcomes, index, number, single, outputs[index][number])
-
-
-def _source(programs: Programs, program: Any) -> tuple[Any, ...]:
-    return tuple(source for source in programs.sources if source.file == program.file)
 
 
 def _compare_call(outcomes: Outcomes, index: int, number: int, single: Any, stored: Any) -> None:

@@ -95,7 +95,10 @@ class SampleFunction:
     @property
     def digest(self) -> str:
         """What is run, as a text: the same on whatever samples."""
-        sources = [[source.text, source.vocabulary] for source in self.sources]
+        sources = [
+            [source.text, source.vocabulary, *([] if source.taken is None else [list(source.taken)])]
+            for source in self.sources
+        ]
         return fingerprint.of([sources, self.on_error, self.pair_by_name, self.merged])
 
     def __call__(self, index_N: torch.Tensor) -> Batch:
