@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from brimful.programs.batched import layout, segments
 from brimful.programs.batched.columns import Grids, Patches
 from brimful.programs.batched.convert import build
-from brimful.programs.batched.operations import painting, patches
+from brimful.programs.batched.operations import painting, patches, periods
 from brimful.programs.batched.rows import offsets_of
 from tests.programs.batched.helpers import (
     DEVICE,
@@ -88,3 +88,30 @@ def test_keys_that_lie_close_together_and_far_apart_are_sorted_alike():
         given_keys = keys, offsets_of(sizes)
         for one, other in zip(segments.sort_unique(*given_keys), segments.sort_unique_plain(*given_keys), strict=True):
             assert torch.equal(one, other)
+
+
+@given(st.lists(st.tuples(st.integers(0, 5), st.integers(-3, 300)), max_size=12), st.booleans())
+def test_several_values_for_one_cell(puts, last):
+    where, values = (torch.tensor([put[at] for put in puts], dtype=torch.int64) for at in (0, 1))
+    cells, plain = (torch.full((6,), -9, dtype=torch.int32) for _ in range(2))
+    painting._put(cells, where, values, last)
+    painting.put_plain(plain, where, values, last)
+    expected = dict(puts if last else puts[::-1])
+    assert cells.tolist() == plain.tolist() == [expected.get(at, -9) for at in range(6)]
+
+
+@given(st.lists(st.tuples(st.integers(1, 3), st.integers(1, 9), st.booleans()), min_size=1, max_size=5), st.booleans())
+def test_periods(rows, upright):
+    """Stripes have the period that they were made with, and a cell beside their first one changes nothing."""
+
+    def striped(period, long, broken):
+        lines = [((at % period) + 1, (at, 0) if upright else (0, at)) for at in range(long)]
+        return frozenset([*lines, (7, (0, 1) if upright else (1, 0))] if broken else lines)
+
+    column = patches_of([striped(*row) for row in rows], "object")
+    reach = patches.extent(column)
+    long, first = (reach.height, reach.top) if upright else (reach.width, reach.left)
+    given_ = (column.keys, column.offsets, first, long, upright)
+    result = periods.periods(*given_)
+    assert torch.equal(result, in_plain_torch(periods, periods.periods, *given_))
+    assert result.tolist() == [min(period, length) for period, length, _ in rows]
