@@ -49,6 +49,7 @@ class DashboardServer:
         store.close()
         self.api = httpx.Client(base_url=self.url, headers={"authorization": f"Bearer {self.token}"}, timeout=60)
         self.start()
+        self.api.get("/api/workloads")  # the first time it imports all of them
 
     @staticmethod
     def _token(store: Store, scopes: list[str]) -> str:

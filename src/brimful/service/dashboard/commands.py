@@ -27,16 +27,19 @@ def request_of(job: Job, options: dict[str, Any]) -> dict[str, Any]:
     return values | {name: value for name, value in more.items() if value is not None}
 
 
-def as_command_line(job: Job, options: dict[str, Any]) -> str:
+def as_command_line(job: Job, options: dict[str, Any], schema: dict[str, Any] | None = None) -> str:
     words = ["brimful", "jobs", "submit", "--job-name", job.request.name]
     if job.request.priority:
         words += ["--priority", str(job.request.priority)]
     if job.request.budget and "budget" not in options:
         words += ["--lease", job.request.budget]
     words += [job.request.workload, job.request.command]
-    for name, value in options.items():
+    properties = (schema or {}).get("properties", {})
+    for name, value in sorted(options.items(), key=lambda option: not properties.get(option[0], {}).get("positional")):
         flag = f"--{name.replace('_', '-')}"
-        if isinstance(value, bool):
+        if properties.get(name, {}).get("positional"):
+            words.append(str(value))
+        elif isinstance(value, bool):
             words.append(flag if value else f"--no-{flag[2:]}")
         elif value is not None:
             words += [flag, str(value)]

@@ -24,6 +24,8 @@ def set_attributes(element: Element, **attributes: Any) -> None:
     """Sets attributes by name; an underscore stands for a hyphen, at the end for nothing, and None removes one."""
     for name, value in attributes.items():
         key = name.rstrip("_").replace("_", "-")
+        if key == "value" and element.tag == "input":
+            key = "^value"  # the attribute alone: what someone types is theirs
         if value is None or value is False:
             element._props.pop(key, None)
         else:
@@ -41,7 +43,7 @@ def link(text: str, href: str, classes: str = "", **attributes: Any) -> Tag:
 
 def table(caption: str, header: Iterable[str], rows: Iterable[Iterable[Any]], classes: str = "table") -> Tag:
     """A table of texts; a cell that is a function makes its own content, one that is a number stands to the right."""
-    region = Tag("div", classes="scroll", role="region", aria_label=caption, tabindex="0")
+    region = Tag("div", classes="scroll", role="region", aria_label=f"{caption}, table", tabindex="0")
     with region, Tag("table", classes=classes):
         Tag("caption", caption, "unseen")
         with Tag("thead"), Tag("tr"):

@@ -9,7 +9,7 @@ from ..security.policy import SecurityPolicy
 from ..service import Service
 from . import login
 from .headers import PageHeaders
-from .pages import job, jobs, missing
+from .pages import compare, data, devices, job, jobs, missing, new
 from .schemas import Schemas
 from .viewer import Dashboard
 
@@ -30,7 +30,7 @@ def mount(app: FastAPI, service: Service, policy: SecurityPolicy) -> None:
     dashboard = Dashboard(service, app.state.feed, Schemas(service), policy.require_token)
     login.install(app, policy)
     core.app.add_static_files("/dashboard", STATIC, max_cache_age=0)
-    for page in (jobs, job):
+    for page in (jobs, job, new, compare, data, devices):
         page.install(dashboard)
     core.sio.eio.transports = ["websocket"]  # a request of another transport passes for one that changes nothing
     core.app.config.socket_io_js_transports = ["websocket"]

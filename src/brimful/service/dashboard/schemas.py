@@ -15,6 +15,10 @@ class Schemas:
         self._listed: list[dict[str, Any]] | None = None
         self._lock = asyncio.Lock()
 
+    @property
+    def ready(self) -> bool:
+        return self._listed is not None
+
     async def workloads(self) -> list[dict[str, Any]]:
         async with self._lock:
             if self._listed is None:

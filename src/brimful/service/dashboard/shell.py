@@ -6,14 +6,14 @@ NiceGUI puts all of it into the `main` of the page.
 import contextlib
 from collections.abc import Iterator
 
-from nicegui import ui
+from nicegui import background_tasks, ui
 
 from ...core.base.version import __version__
 from .elements import Tag, link
 from .notices import place_for_notices
 from .viewer import Dashboard, may_change
 
-PAGES = (("Jobs", "/"),)
+PAGES = (("Jobs", "/"), ("New job", "/new"), ("Compare", "/compare"), ("Data", "/data"), ("Devices", "/devices"))
 
 
 @contextlib.contextmanager
@@ -24,6 +24,7 @@ def frame(dashboard: Dashboard, title: str, path: str = "") -> Iterator[None]:
         title: of the page, in the window's title too.
         path: of the entry of the navigation that is this page.
     """
+    background_tasks.create(dashboard.schemas.workloads(), name="read schemas")  # before someone needs them
     ui.page_title(f"{title} · Brimful")
     ui.add_head_html(f'<link rel="stylesheet" href="/dashboard/dashboard.css?{__version__}">')
     link("Skip to content", "#main", "skip")

@@ -20,6 +20,9 @@ from .threads import ask
 
 _LOG = logging.getLogger("brimful.service.dashboard")
 
+PATIENCE = 60.0
+"""Seconds that a page may take to read what it shows, where the database is busy."""
+
 P = ParamSpec("P")
 T = TypeVar("T")
 

@@ -79,8 +79,11 @@ def job_schema(command: Command) -> dict[str, Any]:
 
 
 def _of_job(info: FieldInfo) -> dict[str, Any]:
-    """What a job's option takes beyond what it takes anywhere: several names as a list, and other spellings."""
+    """What a job's option takes beyond what it takes anywhere: several names as a list, other spellings, and whether it
+    names a file ("format") or is given on the command line by its place ("positional")."""
     added: dict[str, Any] = {"aliases": list(info.option.aliases)} if info.option.aliases else {}
+    added |= {"format": "path"} if _names_files(info) else {}
+    added |= {"positional": True} if info.option.positional else {}
     if info.type is str and info.option.files:
         kinds = ["string", "array", *(["null"] if info.nullable else [])]
         added |= {"type": kinds, "items": {"type": "string"}, "minItems": 1}

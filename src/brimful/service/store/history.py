@@ -5,9 +5,10 @@ from typing import TYPE_CHECKING
 
 from ..errors import NotFound
 from ..jobs.job import StoredEvent
+from .metric_ranges import long_curves
 
 if TYPE_CHECKING:
-    from .pool import Pool
+    from .pool import Connection, Pool
 
 _POINTS = """
 WITH numbered AS (
@@ -68,9 +69,13 @@ class History:
             "first": -(2**62) if first is None else first,
             "last": 2**62 if last is None else last,
         }
-        series: dict[str, list[tuple[int, float, float]]] = {}
-        for name, step, time, value in self._pool.call(
-            lambda connection: connection.execute(_POINTS, values).fetchall()
-        ):
-            series.setdefault(name, []).append((step, time, value))
-        return series
+
+        def read(connection: "Connection") -> dict[str, list[tuple[int, float, float]]]:
+            series, short = long_curves(connection, values)
+            if short:
+                rows = connection.execute(_POINTS, {**values, "names": short}).fetchall()
+                for name, step, time, value in rows:
+                    series.setdefault(name, []).append((step, time, value))
+            return dict(sorted(series.items()))
+
+        return self._pool.call(read)

@@ -16,6 +16,7 @@ from psycopg.types.json import Jsonb
 from ..child.job_dir import EVENTS, METRICS
 from ..jobs.job import Progress
 from .jobs import add_events
+from .metric_ranges import ADD, LEVELS
 
 if TYPE_CHECKING:
     from .pool import Connection, Pool
@@ -101,11 +102,8 @@ def _add_metrics(connection: "Connection", id: str, content: bytes) -> None:
             continue
     if rows:
         names, steps, times, values = (list(column) for column in zip(*rows, strict=True))
-        connection.execute(
-            "INSERT INTO metric (job, name, step, time, value) SELECT %s, * FROM "
-            "unnest(%s::text[], %s::bigint[], %s::float8[], %s::float8[]) ON CONFLICT DO NOTHING",
-            (id, names, steps, times, values),
-        )
+        added = {"job": id, "names": names, "steps": steps, "times": times, "values": values, "levels": list(LEVELS)}
+        connection.execute(ADD.encode(), added)
 
 
 def _progress(kind: str, data: dict[str, Any], peak: int | None) -> dict[str, Any]:

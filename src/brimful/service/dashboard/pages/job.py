@@ -19,7 +19,7 @@ from ..parts.plan_view import plan_view
 from ..parts.report_view import artifacts_view, report_view
 from ..shell import frame
 from ..threads import ask
-from ..viewer import Dashboard
+from ..viewer import PATIENCE, Dashboard
 from . import missing
 
 _PACE = 1.0
@@ -27,11 +27,12 @@ _PACE = 1.0
 
 _QUIET = 15.0
 _LOG_BYTES = 4096
-_EVENTS = 500
+_EVENTS = 2000
+"""Events that are read at once; those that are shown are few of them."""
 
 
 def install(dashboard: Dashboard) -> None:
-    @ui.page("/jobs/{id}")
+    @ui.page("/jobs/{id}", response_timeout=PATIENCE)
     async def page(id: str) -> None:
         try:
             job = await ask(dashboard.service.job, id)
@@ -64,7 +65,7 @@ class _JobView:
         latest = await ask(service.latest_event, id)
         series, events, self.plan, (log, self.byte) = await asyncio.gather(
             ask(service.metrics, id, None, POINTS),
-            ask(service.events, id, max(0, latest - MOST_EVENTS), MOST_EVENTS),
+            ask(service.events, id, max(0, latest - _EVENTS), _EVENTS),
             ask(service.job_plan, id),
             ask(service.log, id, -MOST_LOG),
         )
@@ -88,7 +89,7 @@ class _JobView:
         with Tag("div", classes="columns"):
             with Tag("section", classes="section", aria_label="Events"):
                 Tag("h2", "Events")
-                self.events = History("Events", "events", event_entries(events))
+                self.events = History("Events", "events", event_entries(events)[-MOST_EVENTS:])
             with Tag("section", classes="section", aria_label="Log"):
                 Tag("h2", "Log")
                 self.log = History("Log", "log", [log_text(log)] if log else [])

@@ -10,14 +10,14 @@ from ....core.declare import registry
 from ...errors import Invalid
 from ...jobs.job import JobFilter, JobPage
 from ...jobs.state import JobState
-from ..elements import VALUE, Tag, button, set_attributes
+from ..elements import VALUE, Tag, button, link, set_attributes
 from ..notices import notify
 from ..parts.first_visit import first_visit
 from ..parts.jobs_table import JobsTable
 from ..shell import frame
 from ..threads import ask
 from ..values import job_row
-from ..viewer import Dashboard, change, may_change
+from ..viewer import PATIENCE, Dashboard, change, may_change
 
 PAGE_ROWS = 25
 _REFRESH = 2.0
@@ -32,7 +32,7 @@ _GROUPS: dict[str, tuple[JobState, ...]] = {
 
 
 def install(dashboard: Dashboard) -> None:
-    @ui.page("/", title="Jobs")
+    @ui.page("/", title="Jobs", response_timeout=PATIENCE)
     async def page(state: str = "", workload: str = "", text: str = "", sort: str = "-created") -> None:
         view = _JobsView(dashboard, state if state in _GROUPS else "", workload, text, sort)
         with frame(dashboard, "Jobs", "/"):
@@ -72,6 +72,7 @@ class _JobsView:
         with Tag("div", classes="title"):
             Tag("h1", "Jobs")
             self.total = Tag("span", "", "muted", aria_live="polite")
+            link("New job", "/new", "button primary")
         self._filters(sorted({job.request.workload for job in page.jobs}))
         with Tag("div", classes="selection", role="group", aria_label="Selected jobs") as self.bar:
             self.count = Tag("span", "")
@@ -89,7 +90,7 @@ class _JobsView:
         ui.timer(_REFRESH, self._refresh, immediate=False)
 
     def _filters(self, workloads: list[str]) -> None:
-        with Tag("form", classes="filters", role="search", onsubmit="return false"):
+        with Tag("form", classes="filters", role="search").on("submit.prevent", lambda: None, []):
             Tag("label", "Search", "unseen", for_="search")
             search = Tag("input", classes="input", id="search", type="search", placeholder="Search by name or id")
             set_attributes(search, value=self.text or None)

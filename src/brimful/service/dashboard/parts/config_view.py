@@ -38,7 +38,7 @@ def commands_view(job: Job, schema: dict[str, Any] | None, url: str) -> None:
     """The job as a command line, as curl and as Python."""
     options = changed_options(job.request.config, schema) if schema else dict(job.request.config)
     forms = {
-        "Command line": as_command_line(job, options),
+        "Command line": as_command_line(job, options, schema),
         "curl": as_curl(job, options, url),
         "Python": as_python(job, options, url),
     }

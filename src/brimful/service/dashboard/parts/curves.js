@@ -40,7 +40,7 @@ export default {
       <div class="curves">
         <div v-for="name in visible" :key="name" class="curve" :data-metric="name">
           <div class="curve-head">
-            <h3>{{ name }}</h3>
+            <h2>{{ name }}</h2>
             <span class="buttons"><span class="muted">{{ latest(name) }}</span>
               <button type="button" class="button quiet small" :aria-label="'Save ' + name + ' as PNG'"
                 @click="png(name)">PNG</button>

@@ -2,11 +2,11 @@ const MOST = { events: 300, log: 400 };
 
 export default {
   template: `
-    <ul v-if="kind === 'events'" class="events" role="log" :aria-label="label" tabindex="0" ref="box">
+    <div v-if="kind === 'events'" class="events" role="log" :aria-label="label" tabindex="0" ref="box"><ul>
       <li v-for="entry in items" :key="entry.id" :data-event="entry.id"><time :datetime="iso(entry.time)">{{ moment(entry.time) }}</time>
         <span class="kind">{{ entry.kind }}</span><span>{{ entry.text }}</span></li>
       <li v-if="!items.length" class="muted">Nothing yet.</li>
-    </ul>
+    </ul></div>
     <pre v-else class="log" role="log" :aria-label="label" tabindex="0" ref="box">{{ items.join("") || "Nothing yet." }}</pre>`,
   props: { label: String, kind: String, entries: Array },
   data() {

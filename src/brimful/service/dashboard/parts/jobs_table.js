@@ -5,7 +5,7 @@ const COLUMNS = [
 
 export default {
   template: `
-    <div class="scroll" role="region" aria-label="Jobs" tabindex="0">
+    <div class="scroll" role="region" aria-label="Jobs, table" tabindex="0">
     <table class="table jobs">
       <caption class="unseen">Jobs</caption>
       <thead><tr>

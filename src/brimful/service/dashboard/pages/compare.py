@@ -1,0 +1,105 @@
+"""Runs beside each other: their curves, what their options differ in, and their results."""
+
+from typing import Any
+from urllib.parse import urlencode
+
+from nicegui import ui
+
+from ...errors import NotFound
+from ...jobs.job import Job, JobFilter
+from ..elements import Tag, link, table
+from ..parts.curves import CLOSER, POINTS, Curves
+from ..shell import frame
+from ..threads import ask
+from ..values import exact
+from ..viewer import PATIENCE, Dashboard
+
+_MOST = 8
+_OFFERED = 30
+
+
+def install(dashboard: Dashboard) -> None:
+    @ui.page("/compare", title="Compare", response_timeout=PATIENCE)
+    async def page(jobs: str = "") -> None:
+        ids = list(dict.fromkeys(id for id in jobs.split(",") if id))[:_MOST]
+        with frame(dashboard, "Compare", "/compare"):
+            await _build(dashboard, ids)
+
+
+async def _build(dashboard: Dashboard, ids: list[str]) -> None:
+    service = dashboard.service
+    runs: list[Job] = []
+    for id in ids:
+        try:
+            runs.append(await ask(service.job, id))
+        except NotFound:
+            Tag("p", f"There is no job {id[:50]}.", "message failed")
+    Tag("h1", "Compare")
+    if runs and len({job.request.workload for job in runs}) > 1:
+        Tag("p", "These runs are of different workloads: only what they have in common can be compared.", "message")
+    if runs:
+        await _curves(dashboard, runs)
+        with Tag("div", classes="columns"):
+            with Tag("section", classes="section", aria_label="Options that differ"):
+                Tag("h2", "Options that differ")
+                _differences("Options", runs, [job.request.config for job in runs], "All options are the same.")
+            with Tag("section", classes="section", aria_label="Results"):
+                Tag("h2", "Results")
+                _differences("Results", runs, [_numbers(job) for job in runs], "No result yet.", same=True)
+    await _choice(dashboard, [job.id for job in runs])
+
+
+async def _curves(dashboard: Dashboard, runs: list[Job]) -> None:
+    async def read(first: int | None, last: int | None) -> dict[str, Any]:
+        points = POINTS if first is None and last is None else CLOSER
+        return {job.id: await ask(dashboard.service.metrics, job.id, None, points, first, last) for job in runs}
+
+    async def zoom(first: int | None, last: int | None) -> None:
+        curves.replace(await read(first, last))
+
+    curves = Curves([(job.id, job.request.name) for job in runs], zoom)
+    curves.show(await read(None, None))
+
+
+def _numbers(job: Job) -> dict[str, Any]:
+    shown = {"state": job.state.value, **(job.summary or {})}
+    return {name: value for name, value in shown.items() if not isinstance(value, dict | list)}
+
+
+def _differences(
+    title: str, runs: list[Job], values: list[dict[str, Any]], nothing: str, *, same: bool = False
+) -> None:
+    """A row per name, a column per run; without those that are the same in all, unless they are wanted."""
+    names = list(dict.fromkeys(name for one in values for name in one))
+    rows = [[name.replace("_", " "), *(exact(one[name]) if name in one else "" for one in values)] for name in names]
+    shown = rows if same else [row for row in rows if len(set(row[1:])) > 1]
+    if shown:
+        table(f"{title} by run", ("Name", *(job.request.name for job in runs)), shown, "table plain")
+    else:
+        Tag("p", nothing, "muted")
+
+
+async def _choice(dashboard: Dashboard, chosen: list[str]) -> None:
+    """Jobs that can be added or left out: plain links, so that an address is a comparison."""
+    page = await ask(dashboard.service.jobs, JobFilter(limit=_OFFERED))
+    with Tag("section", classes="section", aria_label="Runs to compare"):
+        Tag("h2", "Runs to compare" if chosen else "Choose runs to compare")
+
+        def toggle(job: Job) -> Any:
+            others = [id for id in chosen if id != job.id] if job.id in chosen else [*chosen, job.id]
+            address = f"/compare?{urlencode({'jobs': ','.join(others)})}"
+            word = "Leave out" if job.id in chosen else "Add"
+            return lambda: link(word, address, "button small", aria_label=f"{word} {job.request.name}")
+
+        def name(job: Job) -> Any:
+            return lambda: link(job.request.name, f"/jobs/{job.id}")
+
+        def state(job: Job) -> Any:
+            return lambda: Tag("span", job.state.value, f"state {job.state.value}")
+
+        rows = [
+            (name(job), f"{job.request.workload} {job.request.command}", state(job), toggle(job)) for job in page.jobs
+        ]
+        table("Jobs", ("Name", "What", "State", "Choice"), rows)
+        if not page.jobs:
+            Tag("p", "There are no jobs yet.", "muted")

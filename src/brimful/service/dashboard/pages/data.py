@@ -1,0 +1,199 @@
+"""Datasets in the database and uploaded files: what there is, imported, verified and removed."""
+
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import urlencode
+
+from nicegui import ui
+
+from ....core.base.errors import BrimfulError
+from ....core.base.formatting import format_bytes, format_count
+from ...jobs.job import JobFilter, Upload
+from ..elements import VALUE, Tag, button, link, table
+from ..notices import notify
+from ..parts.upload import upload_field
+from ..shell import frame
+from ..threads import ask
+from ..values import fraction, progress_text
+from ..viewer import PATIENCE, Dashboard, change, may_change, message_of
+
+_PACE = 2.0
+_JOBS = 5
+
+
+def install(dashboard: Dashboard) -> None:
+    @ui.page("/data", title="Data", response_timeout=PATIENCE)
+    async def page() -> None:
+        with frame(dashboard, "Data", "/data"):
+            await _DataView(dashboard).build()
+
+
+class _DataView:
+    """The page in one browser."""
+
+    def __init__(self, dashboard: Dashboard) -> None:
+        self.service = dashboard.service
+        self.chosen: str | None = None
+        self.name = ""
+        self.seen: Any = None
+
+    async def build(self) -> None:
+        Tag("h1", "Data")
+        with Tag("section", classes="section", aria_label="Datasets"):
+            Tag("h2", "Datasets")
+            self.datasets = Tag("div")
+        if may_change():
+            with Tag("section", classes="section stack", aria_label="Import"):
+                Tag("h2", "Import a file")
+                upload_field(self.service, self._uploaded)
+                with Tag("div", classes="fields"), Tag("div", classes="field"):
+                    Tag("label", "Name of the dataset", for_="dataset-name")
+                    self.entry = Tag("input", classes="input", id="dataset-name", type="text", autocomplete="off")
+                    self.entry.on("input", self._type, js_handler=VALUE)
+                with Tag("div", classes="buttons"):
+                    button("Import", self._import, "button primary")
+                self.files_note = Tag("p", "Upload a file, or choose one below.", "muted")
+        with Tag("section", classes="section", aria_label="Imports and checks"):
+            Tag("h2", "Imports and checks")
+            self.jobs = Tag("div")
+        with Tag("section", classes="section", aria_label="Uploaded files"):
+            Tag("h2", "Uploaded files")
+            self.uploads = Tag("div")
+        await self._refresh()
+        ui.timer(_PACE, self._refresh, immediate=False)
+
+    def _type(self, event: Any) -> None:
+        self.name = str(event.args)[:200]
+
+    def _uploaded(self, reference: str, name: str) -> None:
+        self._choose(reference.removeprefix("upload:"), name)
+
+    def _choose(self, id: str, name: str) -> None:
+        self.chosen = id
+        if not self.name:
+            self.name = name.rpartition(".")[0].replace(" ", "-")
+            self.entry._props["value"] = self.name
+        self.files_note.set_text(f"{name} will be imported.")
+
+    async def _import(self) -> None:
+        if self.chosen is None or not self.name.strip():
+            notify("Upload or choose a file first, and name the dataset.", "error")
+            return
+        job = await change(self.service.import_dataset, self.name.strip(), self.chosen)
+        if job is not None:
+            notify(f"Importing {self.name}")
+            await self._refresh()
+
+    async def _refresh(self) -> None:
+        try:
+            datasets = await ask(self.service.datasets)
+            uploads = await ask(self.service.uploads)
+            page = await ask(self.service.jobs, JobFilter(workload="data", limit=_JOBS))
+        except BrimfulError as error:
+            notify(message_of(error), "error")
+            return
+        seen = (datasets, uploads, [(job.id, job.state, job.progress, job.message) for job in page.jobs])
+        if seen == self.seen:
+            return
+        self.seen = seen
+        for place, fill, values in (
+            (self.datasets, self._show_datasets, datasets),
+            (self.uploads, self._show_uploads, uploads),
+            (self.jobs, self._show_jobs, page.jobs),
+        ):
+            place.clear()
+            with place:
+                fill(values)
+
+    def _show_datasets(self, datasets: list[dict[str, Any]]) -> None:
+        if not datasets:
+            Tag("p", "No datasets yet. Import a file, or run locate generate.", "muted")
+            return
+
+        def actions(name: str) -> Callable[[], None]:
+            def make() -> None:
+                with Tag("div", classes="buttons"):
+                    if may_change():
+                        button("Verify", lambda: self._verify(name), "button small", aria_label=f"Verify {name}")
+                        button("Delete", lambda: self._delete(name), "button small danger", aria_label=f"Delete {name}")
+                    given = urlencode({"workload": "locate", "command": "train", "dataset": name})
+                    link("Train on it", f"/new?{given}", "button small", aria_label=f"Train on {name}")
+
+            return make
+
+        rows = [
+            (
+                one["name"],
+                format_count(one["rows"]),
+                format_bytes(one["bytes"]),
+                format_count(one["chunks"]) if one.get("chunks") is not None else "",
+                ", ".join(one["fields"]),
+                actions(one["name"]),
+            )
+            for one in datasets
+        ]
+        table("Datasets", ("Name", "Rows", "Size", "Chunks", "Fields", "Actions"), rows)
+
+    def _show_uploads(self, uploads: list[Upload]) -> None:
+        if not uploads:
+            Tag("p", "No files yet.", "muted")
+            return
+
+        def actions(one: Upload) -> Callable[[], None]:
+            def make() -> None:
+                if may_change():
+                    with Tag("div", classes="buttons"):
+                        choose = button("Import", lambda: self._choose(one.id, one.name), "button small")
+                        choose._props["aria-label"] = f"Import {one.name}"
+                        label = f"Delete {one.name}"
+                        button("Delete", lambda: self._remove(one.id), "button small danger", aria_label=label)
+
+            return make
+
+        rows = [
+            (one.name, format_bytes(one.bytes), lambda one=one: Tag("code", f"upload:{one.id}"), actions(one))
+            for one in uploads
+        ]
+        table("Uploaded files", ("Name", "Size", "Option value", "Actions"), rows)
+
+    def _show_jobs(self, jobs: Any) -> None:
+        if not jobs:
+            Tag("p", "None yet.", "muted")
+            return
+
+        def name(job: Any) -> Callable[[], Any]:
+            return lambda: link(job.request.name, f"/jobs/{job.id}")
+
+        def state(job: Any) -> Callable[[], Any]:
+            return lambda: Tag("span", job.state.value, f"state {job.state.value}")
+
+        def progress(job: Any) -> Callable[[], Any]:
+            def make() -> None:
+                if (done := fraction(job)) is not None:
+                    Tag("progress", max="1", value=round(done, 3) or "0", aria_label=f"Progress of {job.request.name}")
+                Tag("span", progress_text(job), "sub")
+
+            return make
+
+        rows = [(name(job), state(job), progress(job), job.message) for job in jobs]
+        table("Imports and checks", ("Job", "State", "Progress", "Message"), rows)
+
+    async def _verify(self, name: str) -> None:
+        if await change(self.service.verify_dataset, name) is not None:
+            notify(f"Verifying {name}")
+            await self._refresh()
+
+    async def _delete(self, name: str) -> None:
+        if await change(self._deleted, self.service.delete_dataset, name):
+            notify(f"{name} is deleted")
+            await self._refresh()
+
+    async def _remove(self, id: str) -> None:
+        if await change(self._deleted, self.service.delete_upload, id):
+            notify("The file is deleted")
+            await self._refresh()
+
+    @staticmethod
+    def _deleted(method: Callable[[str], None], what: str) -> bool:
+        method(what)
+        return True

@@ -1,0 +1,155 @@
+"""Devices: memory by job over time, leases, and who waits for what."""
+
+import time
+from collections import deque
+from typing import Any
+
+from nicegui import ui
+
+from ....core.base.formatting import format_bytes
+from ...jobs.job import JobFilter
+from ...jobs.state import JobState
+from ..elements import Tag, link, table
+from ..parts.device_plot import DevicePlot
+from ..shell import frame
+from ..threads import ask
+from ..viewer import PATIENCE, Dashboard
+
+_PACE = 2.0
+_KEPT = 900
+_QUEUE = 25
+
+
+class _Samples:
+    """Memory of devices over the last half hour, looked at once for all who watch, while someone does."""
+
+    def __init__(self) -> None:
+        self.rows: deque[dict[str, Any]] = deque(maxlen=_KEPT)
+        self.devices: list[dict[str, Any]] = []
+
+    async def read(self, dashboard: Dashboard) -> list[dict[str, Any]]:
+        """The devices now; those of a moment ago where someone has just looked."""
+        now = time.time()
+        if not self.rows or now - self.rows[-1]["time"] >= 0.9 * _PACE:
+            self.devices = await ask(dashboard.service.devices)
+            used = {
+                one["device"]: {
+                    "used": one["memory_bytes"] - one["free_bytes"],
+                    "jobs": {job["id"]: [job["job_name"], job["bytes"]] for job in one["jobs"]},
+                }
+                for one in self.devices
+            }
+            self.rows.append({"time": round(now, 1), "devices": used})
+        return self.devices
+
+
+def install(dashboard: Dashboard) -> None:
+    samples = _Samples()
+
+    @ui.page("/devices", title="Devices", response_timeout=PATIENCE)
+    async def page() -> None:
+        with frame(dashboard, "Devices", "/devices"):
+            await _DevicesView(dashboard, samples).build()
+
+
+class _DevicesView:
+    """The page in one browser."""
+
+    def __init__(self, dashboard: Dashboard, samples: _Samples) -> None:
+        self.dashboard, self.samples = dashboard, samples
+        self.seen: Any = None
+
+    async def build(self) -> None:
+        Tag("h1", "Devices")
+        devices = await self.samples.read(self.dashboard)
+        self.plots: dict[str, DevicePlot] = {}
+        self.places: dict[str, Tag] = {}
+        for device in devices:
+            name = device["device"]
+            with Tag("section", classes="section stack", aria_label=f"Device {name}"):
+                with Tag("div", classes="title"):
+                    Tag("h2", name)
+                    Tag("span", device["name"], "muted")
+                self.places[name] = Tag("div", classes="stack")
+                history = [_plotted(row, name) for row in self.samples.rows if name in row["devices"]]
+                self.plots[name] = DevicePlot(name, device["memory_bytes"], device["budget_bytes"], history)
+        with Tag("section", classes="section", aria_label="Queue"):
+            Tag("h2", "Queue")
+            self.queue = Tag("div")
+        await self._refresh()
+        ui.timer(_PACE, self._refresh, immediate=False)
+
+    async def _refresh(self) -> None:
+        devices = await self.samples.read(self.dashboard)
+        waiting = await ask(
+            self.dashboard.service.jobs, JobFilter(states=(JobState.QUEUED,), sort="created", limit=_QUEUE)
+        )
+        for device in devices:
+            name = device["device"]
+            if name in self.plots and name in self.samples.rows[-1]["devices"]:
+                self.plots[name].add(_plotted(self.samples.rows[-1], name))
+        seen = (
+            [
+                (one["leased_bytes"], one["budget_bytes"], one["jobs"], one["utilisation"], one["watts"])
+                for one in devices
+            ],
+            [(job.id, job.message) for job in waiting.jobs],
+        )
+        if seen == self.seen:
+            return
+        self.seen = seen
+        for device in devices:
+            if (place := self.places.get(device["device"])) is not None:
+                place.clear()
+                with place:
+                    _facts(device)
+        self.queue.clear()
+        with self.queue:
+            _queue(waiting.jobs, waiting.total)
+
+
+def _plotted(row: dict[str, Any], device: str) -> list[Any]:
+    """Time, bytes in use, and [id, name, bytes] of each job."""
+    values = row["devices"][device]
+    return [row["time"], values["used"], [[id, *job] for id, job in values["jobs"].items()]]
+
+
+def _facts(device: dict[str, Any]) -> None:
+    facts = {
+        "Memory": format_bytes(device["memory_bytes"]),
+        "Free": format_bytes(device["free_bytes"]),
+        "For jobs": format_bytes(device["budget_bytes"]),
+        "Leased": format_bytes(device["leased_bytes"]),
+        "Cores": f"{device['leased_cores']} of {device['cores']}" if "cores" in device else "",
+        "Utilisation": "" if device["utilisation"] is None else f"{device['utilisation']:.0%}",
+        "Power": "" if device["watts"] is None else f"{device['watts']:.0f} W",
+    }
+    with Tag("dl", classes="facts flat"):
+        for name, text in facts.items():
+            if text:
+                with Tag("div"):
+                    Tag("dt", name)
+                    Tag("dd", text)
+    if device["jobs"]:
+
+        def job(one: dict[str, Any]) -> Any:
+            return lambda: link(one["job_name"], f"/jobs/{one['id']}")
+
+        rows = [(job(one), format_bytes(one["bytes"])) for one in device["jobs"]]
+        table(f"Leases of {device['device']}", ("Job", "Leased"), rows)
+    else:
+        Tag("p", "No job has leased any of it.", "muted")
+
+
+def _queue(jobs: Any, total: int) -> None:
+    if not jobs:
+        Tag("p", "No job waits.", "muted")
+        return
+
+    def name(job: Any) -> Any:
+        return lambda: link(job.request.name, f"/jobs/{job.id}")
+
+    rows = [(name(job), str(job.request.priority), job.message or "it is planned, or next in line") for job in jobs]
+    table("Jobs that wait", ("Job", "Priority", "Why it waits"), rows)
+    if total > len(jobs):
+        Tag("p", f"and {total - len(jobs):,} more", "muted")

@@ -1,0 +1,240 @@
+"""A new job: a form made from the options of a command, and its plan while it is filled in."""
+
+import json
+from typing import Any
+from urllib.parse import urlencode
+
+from nicegui import background_tasks, context, ui
+
+from ....core.base.errors import BrimfulError
+from ...errors import FieldProblem, Forbidden, Invalid, NotFound
+from ..commands import changed_options
+from ..elements import VALUE, Tag
+from ..notices import notify
+from ..parts.form_fields import Field, file_choices
+from ..parts.plan_preview import PlanPreview
+from ..parts.upload import upload_field
+from ..shell import frame
+from ..threads import ask
+from ..viewer import PATIENCE, Dashboard, may_change, message_of
+
+_JOB: dict[str, dict[str, Any]] = {
+    "priority": {"type": "integer", "default": 0, "minimum": -100, "maximum": 100, "description": "more starts first"},
+    "cores": {"type": ["integer", "null"], "default": None, "minimum": 1, "description": "CPU cores to lease"},
+    "webhook": {"type": ["string", "null"], "default": None, "description": "address that is told when it has ended"},
+}
+_FIRST = "gp", "fit"
+
+
+def install(dashboard: Dashboard) -> None:
+    @ui.page("/new", title="New job", response_timeout=PATIENCE)
+    async def page(workload: str = "", command: str = "", copy: str = "", dataset: str = "", given: str = "") -> None:
+        with frame(dashboard, "New job", "/new"):
+            if not dashboard.schemas.ready:
+                waiting = Tag("p", "Reading the options of all workloads. This takes a moment after a start.", "muted")
+                client = context.client
+                await client.connected()
+                await dashboard.schemas.workloads()
+                waiting.delete()
+            form = _Form(dashboard)
+            await form.prepare(workload, command, copy, dataset)
+            form.take_typed(given)
+            await form.build()
+
+
+class _Form:
+    """The form in one browser.
+
+    Attributes:
+        values: what was typed, by the path of the field, such as "config.epochs".
+    """
+
+    def __init__(self, dashboard: Dashboard) -> None:
+        self.service, self.schemas = dashboard.service, dashboard.schemas
+        self.values: dict[str, str] = {}
+        self.fields: dict[str, Field] = {}
+        self.touched: set[str] = set()
+
+    async def prepare(self, workload: str, command: str, copy: str, dataset: str) -> None:
+        """Chooses the command, and takes over the options of a job that is copied."""
+        self.workloads = {one["workload"]: one for one in await self.schemas.workloads()}
+        self.workload, self.command, self.copied = workload, command, ""
+        if copy:
+            try:
+                job = await ask(self.service.job, copy)
+            except NotFound:
+                Tag("p", f"There is no job {copy[:50]!r} to copy.", "message failed")
+            else:
+                self.workload, self.command, self.copied = job.request.workload, job.request.command, job.request.name
+                self.values["job_name"] = f"{job.request.name} (copy)"[:200]
+                self._take_over(job.request.config)
+                more = {"priority": job.request.priority or None, "cores": job.request.cores}
+                self.values |= {name: str(value) for name, value in more.items() if value is not None}
+        if self.workload not in self.workloads:
+            self.workload, self.command = _FIRST if _FIRST[0] in self.workloads else (next(iter(self.workloads)), "")
+        if self.command not in self._commands():
+            self.command = next(iter(self._commands()))
+        if dataset:
+            required = self._schema()["required"]
+            self.values |= {f"config.{required[0]}": dataset} if required else {}
+
+    def _take_over(self, config: dict[str, Any]) -> None:
+        if self.workload in self.workloads and self.command in self._commands():
+            for name, value in changed_options(config, self._schema()).items():
+                if value is not None:
+                    self.values[f"config.{name}"] = json.dumps(value) if isinstance(value, bool) else str(value)
+
+    def take_typed(self, given: str) -> None:
+        """What was typed before the page was loaded again, as its address has it."""
+        try:
+            values = json.loads(given) if given else {}
+        except (ValueError, RecursionError):
+            return
+        if isinstance(values, dict) and all(isinstance(value, str) for value in values.values()):
+            self.values |= values
+            self.touched = set(values)
+
+    def _address(self) -> str:
+        """Of the form as it is: loaded again, it is the same."""
+        typed = {path: value for path, value in self.values.items() if value}
+        given = {"given": json.dumps(typed)} if typed else {}
+        return f"/new?{urlencode({'workload': self.workload, 'command': self.command, **given})}"
+
+    def _commands(self) -> dict[str, dict[str, Any]]:
+        return {one["command"]: one for one in self.workloads[self.workload]["commands"]}
+
+    def _schema(self) -> dict[str, Any]:
+        return self._commands()[self.command]["schema"]
+
+    async def build(self) -> None:
+        with Tag("div", classes="title"):
+            Tag("h1", "New job")
+            if self.copied:
+                Tag("span", f"copied from {self.copied}", "muted")
+        uploads = await ask(self.service.uploads)
+        self.files = file_choices([(f"upload:{one.id}", one.name) for one in uploads])
+        with Tag("div", classes="form"):
+            with Tag("form", classes="section stack", novalidate=True) as self.form:
+                self._choices()
+                self.place = Tag("div", classes="stack")
+                with Tag("div", classes="buttons"):
+                    self.submit = Tag("button", "Submit", "button primary", type="submit")
+                    Tag("span", "" if may_change() else "Your token may only read.", "muted")
+                self.form.on("submit.prevent", self._submit, [])
+            self.preview = PlanPreview(self.service, self.request, self._show_faults)
+        self._fill()
+        client = context.client
+        client.on_delete(background_tasks.create(self.preview.follow(), name="plan while typing").cancel)
+        self.preview.request()
+
+    def _choices(self) -> None:
+        commands = [
+            (one["workload"], command["command"]) for one in self.workloads.values() for command in one["commands"]
+        ]
+        with Tag("div", classes="field"):
+            Tag("label", "What to run", for_="what")
+            with Tag("select", classes="input", id="what") as select:
+                for workload, command in commands:
+                    chosen = (workload, command) == (self.workload, self.command)
+                    Tag("option", f"{workload} {command}", value=f"{workload} {command}", selected=chosen)
+            self.help = Tag("span", "", "help")
+        select.on("change", self._choose, js_handler=VALUE)
+
+    def _choose(self, event: Any) -> None:
+        self.workload, _, self.command = str(event.args).partition(" ")
+        kept = {path: value for path, value in self.values.items() if not path.startswith("config.")}
+        self.values, self.touched = kept, set()
+        ui.navigate.history.replace(self._address())
+        self._fill()
+        self.preview.request()
+
+    def _fill(self) -> None:
+        """Makes the fields of the command: those that are required first, the rest folded."""
+        schema = self._schema()
+        self.help.set_text(self._commands()[self.command]["help"])
+        properties, required = schema["properties"], schema["required"]
+        self.place.clear()
+        self.fields = {}
+        with self.place:
+            with Tag("div", classes="fields"):
+                about = {"type": "string", "description": "what you know it by"}
+                self._field("job_name", "job_name", about, required=True)
+                for name in required:
+                    self._field(f"config.{name}", name, properties[name], required=True)
+            if any(one.get("format") == "path" for one in properties.values()) and may_change():
+                upload_field(self.service, self._uploaded)
+            set_ones = [name for name in properties if name not in required and f"config.{name}" in self.values]
+            rest = [name for name in properties if name not in (*required, *set_ones)]
+            if set_ones:
+                with Tag("div", classes="fields"):
+                    for name in set_ones:
+                        self._field(f"config.{name}", name, properties[name])
+            with Tag("details", open=not required and not set_ones):
+                Tag("summary", f"More options ({len(rest)})")
+                with Tag("div", classes="fields"):
+                    for name in rest:
+                        self._field(f"config.{name}", name, properties[name])
+            with Tag("details"):
+                Tag("summary", "How it is queued")
+                with Tag("div", classes="fields"):
+                    for name, about in _JOB.items():
+                        self._field(name, name, about)
+
+    def _field(self, path: str, name: str, schema: dict[str, Any], *, required: bool = False) -> None:
+        value = self.values.get(path, "")
+        if not value and schema["type"] == "boolean":
+            value = json.dumps(bool(schema.get("default")))
+        self.fields[path] = Field(path, name, schema, value, self._type, required=required)
+
+    def _type(self, path: str, value: str) -> None:
+        self.values[path] = value
+        self.touched.add(path)
+        ui.navigate.history.replace(self._address())
+        self.preview.request()
+
+    def _uploaded(self, reference: str, name: str) -> None:
+        """A file was uploaded: it is offered, and taken where one is required and still missing."""
+        with self.files:
+            Tag("option", name, value=reference)
+        properties, required = self._schema()["properties"], self._schema()["required"]
+        paths = [one for one in [*required, *properties] if properties[one].get("format") == "path"]
+        empty = next((f"config.{one}" for one in paths if not self.values.get(f"config.{one}")), None)
+        if empty is not None:
+            self.fields[empty].set(reference)
+            self._type(empty, reference)
+        notify(f"{name} is uploaded: {reference}")
+
+    def request(self) -> dict[str, Any]:
+        """What the form says; what was left empty has its default."""
+        typed = {path: value.strip() for path, value in self.values.items() if value.strip()}
+        config = {path.removeprefix("config."): value for path, value in typed.items() if path.startswith("config.")}
+        request = {"job_name": typed.get("job_name", "a job"), "workload": self.workload, "command": self.command}
+        for name in ("priority", "cores"):
+            if name in typed:
+                request[name] = int(typed[name]) if typed[name].lstrip("-").isdigit() else typed[name]
+        webhook = {"webhook": {"url": typed["webhook"]}} if "webhook" in typed else {}
+        return {**request, **webhook, "config": config}
+
+    def _show_faults(self, problems: tuple[FieldProblem, ...], everything: bool = False) -> None:
+        """What is wrong, beside the fields; of those that nobody has touched yet, only once it is submitted."""
+        faults = {one.path.replace("webhook.url", "webhook"): one.message for one in problems}
+        for path, field in self.fields.items():
+            field.show_fault(faults.get(path, "") if everything or path in self.touched else "")
+
+    async def _submit(self) -> None:
+        try:
+            if not may_change():
+                raise Forbidden("your token may only read; log in with one that may write")
+            if not self.values.get("job_name", "").strip():
+                raise Invalid(FieldProblem("job_name", "job_name is missing; it is what people know the job by"))
+            job = await ask(self.service.submit, self.request())
+        except Invalid as error:
+            self._show_faults(error.problems, everything=True)
+            notify(message_of(error), "error")
+            first = next((one.path for one in error.problems if one.path in self.fields), None)
+            if first is not None:
+                self.fields[first].focus()
+        except BrimfulError as error:
+            notify(message_of(error), "error")
+        else:
+            ui.navigate.to(f"/jobs/{job.id}")

@@ -1,0 +1,105 @@
+"""Fields of a form, made from a JSON schema: native inputs with their help, their range and what is wrong with them."""
+
+import json
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from nicegui import ui
+
+from ..elements import VALUE, Tag, set_attributes
+from ..values import exact
+
+_CHECKED = "(event) => emit(event.target.checked ? 'true' : 'false')"
+
+
+class Field:
+    """One input. What is typed is passed on as text; the declaration of the option converts and checks it."""
+
+    def __init__(
+        self,
+        path: str,
+        name: str,
+        schema: dict[str, Any],
+        value: str,
+        changed: Callable[[str, str], Any],
+        *,
+        required: bool,
+    ) -> None:
+        self.path = path
+        self._id = f"field-{name}"
+        kinds = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
+        boolean = "boolean" in kinds
+        with Tag("div", classes="field tick" if boolean else "field"):
+            if boolean:
+                self._input = self._tick(value == "true")
+                with Tag("div"):
+                    self._texts(name, schema, required)
+            else:
+                Tag("label", _label(name, required), for_=self._id)
+                choices = [one for one in schema.get("enum", ()) if one is not None]
+                self._input = self._choice(choices, schema, value) if choices else self._entry(kinds, schema, value)
+                self._texts(None, schema, required)
+        described = f"{self._id}-help {self._id}-fault"
+        set_attributes(self._input, id=self._id, aria_describedby=described, required=required, name=name)
+        event, tell = ("change", _CHECKED) if boolean else ("input", VALUE)
+        self._input.on(event, lambda event: changed(path, str(event.args)), js_handler=tell, throttle=0.15)
+
+    def show_fault(self, text: str) -> None:
+        """What is wrong with it; nothing where it is right."""
+        if self._fault.text != text:
+            self._fault.set_text(text)
+            set_attributes(self._input, aria_invalid="true" if text else None)
+
+    def set(self, value: str) -> None:
+        ui.run_javascript(f"document.getElementById({json.dumps(self._id)}).value = {json.dumps(value)}")
+
+    def focus(self) -> None:
+        """Puts the cursor there, unfolding what it is in."""
+        found = f"const field = document.getElementById({json.dumps(self._id)});"
+        ui.run_javascript(f"{found} field.closest('details')?.setAttribute('open', ''); field.focus()")
+
+    def _texts(self, name: str | None, schema: dict[str, Any], required: bool) -> None:
+        if name is not None:
+            Tag("label", _label(name, required), for_=self._id)
+        Tag("span", _help(schema), "help", id=f"{self._id}-help")
+        self._fault = Tag("span", "", "fault", id=f"{self._id}-fault", role="alert")
+
+    def _tick(self, value: bool) -> Tag:
+        return Tag("input", type="checkbox", checked=value)
+
+    def _choice(self, choices: Sequence[Any], schema: dict[str, Any], value: str) -> Tag:
+        with Tag("select", classes="input") as select:
+            if not value and schema.get("default") is None:
+                Tag("option", "by default", value="")
+            chosen = value or str(schema.get("default"))
+            for one in choices:
+                Tag("option", str(one), value=str(one), selected=str(one) == chosen)
+        return select
+
+    def _entry(self, kinds: list[str], schema: dict[str, Any], value: str) -> Tag:
+        default = schema.get("default")
+        attributes: dict[str, Any] = {"placeholder": "" if default is None else exact(default).replace(",", "")}
+        if "integer" in kinds or "number" in kinds:
+            attributes |= {"inputmode": "numeric" if "integer" in kinds else "decimal"}
+        if schema.get("format") == "path":
+            attributes |= {"list": "files"}
+        return Tag("input", classes="input", type="text", value=value or None, autocomplete="off", **attributes)
+
+
+def file_choices(choices: Sequence[tuple[str, str]]) -> Tag:
+    """What fields that name files suggest: a value and what it is."""
+    with Tag("datalist", id="files") as made:
+        for value, label in choices:
+            Tag("option", label, value=value)
+    return made
+
+
+def _label(name: str, required: bool) -> str:
+    return name.replace("_", " ") + (" (required)" if required else "")
+
+
+def _help(schema: dict[str, Any]) -> str:
+    limits = {"minimum": "at least", "exclusiveMinimum": "above", "maximum": "at most", "exclusiveMaximum": "below"}
+    said = [f"{word} {exact(schema[key])}" for key, word in limits.items() if key in schema]
+    parts = [schema.get("description", ""), ", ".join(said)]
+    return "; ".join(part for part in parts if part)

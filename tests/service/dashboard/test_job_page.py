@@ -1,0 +1,105 @@
+"""The page of one job, while it runs and after."""
+
+from typing import Any
+
+import pytest
+
+from ...helpers.dashboard_server import DashboardServer
+from .conftest import Open
+
+pytestmark = pytest.mark.browser
+
+POINTS = """name => {
+  const plot = document.querySelector(`[data-metric="${name}"] .plot`);
+  const step = plot?.getAttribute("aria-label").match(/at step (\\d+)/);
+  return step ? Number(step[1]) : 0;
+}"""
+"""The last step of a curve."""
+
+
+def last_step(page: Any, name: str = "loss") -> int:
+    return page.evaluate(POINTS, name)
+
+
+def grown(page: Any, beyond: int) -> int:
+    page.wait_for_function(f"beyond => ({POINTS})('loss') > beyond", arg=beyond)
+    return last_step(page)
+
+
+def test_a_curve_grows_while_the_job_is_paused_resumed_and_cancelled(server: DashboardServer, open_page: Open):
+    id = server.submit("a long one", epochs=500, pause=0.05)
+    page = open_page(f"/jobs/{id}")
+    grown(page, grown(page, 0))
+    page.click("button:has-text('Pause')")
+    page.wait_for_selector("dd.state.paused")
+    page.click("button:has-text('Resume')")
+    page.wait_for_selector("dd.state.running")
+    grown(page, last_step(page))
+    page.locator(".events >> text=paused").first.wait_for()
+    page.click("button:has-text('Cancel')")
+    page.wait_for_selector("dd.state.cancelled")
+    assert server.job(id)["state"] == "cancelled"
+    page.wait_for_selector("button:has-text('Retry')")
+
+
+def test_a_page_outlives_its_server_and_misses_nothing(server: DashboardServer, open_page: Open):
+    id = server.submit("a survivor", epochs=60, pause=0.05)
+    page = open_page(f"/jobs/{id}")
+    form = open_page("/new?workload=steps&command=train")
+    form.fill("#field-job_name", "half typed")
+    form.wait_for_function("location.search.includes('half')")
+    grown(page, 0)
+    server.kill()
+    page.wait_for_selector("#popup[aria-hidden=false]")  # it says that the connection is lost
+    server.start()
+    page.wait_for_selector("dd.state.finished")
+    numbers = page.eval_on_selector_all("[data-event]", "items => items.map(item => Number(item.dataset.event))")
+    answer = server.api.get(f"/api/jobs/{id}/events", params={"follow": "false"}).text
+    events = [line for line in answer.splitlines() if line.startswith("data: ") and '"kind":' in line]
+    quiet = sum('"kind":"batch_done"' in line or '"kind":"metric"' in line for line in events)
+    assert len(set(numbers)) == len(numbers) == len(events) - quiet
+    stored = server.api.get(f"/api/jobs/{id}/metrics", params={"name": "loss"}).json()["metrics"]["loss"]["step"]
+    assert last_step(page) == stored[-1] and len(stored) == len(set(stored))
+    form.wait_for_function("document.querySelector('#field-job_name')?.value === 'half typed'")
+
+
+def test_steps_are_exact_when_someone_looks_closer(server: DashboardServer, open_page: Open):
+    id = server.submit("many steps", epochs=400)
+    server.wait(id)
+    page = open_page(f"/jobs/{id}")
+    grown(page, 0)
+    page.get_by_label("Steps from").fill("40")
+    page.get_by_label("to", exact=True).fill("80")
+    page.get_by_label("to", exact=True).press("Enter")
+    page.wait_for_function(f"() => ({POINTS})('loss') === 80")
+    with page.expect_download() as download:
+        page.click("[aria-label='Save loss as CSV']")
+    rows = download.value.path().read_text().splitlines()
+    stored = server.api.get(f"/api/jobs/{id}/metrics", params={"name": "loss", "first": 40, "last": 80}).json()
+    assert [row.split(",")[1] for row in rows[1:]] == [str(step) for step in stored["metrics"]["loss"]["step"]]
+    with page.expect_download() as download:
+        page.click("[aria-label='Save loss as PNG']")
+    assert download.value.path().read_bytes().startswith(b"\x89PNG")
+    page.click("text=All steps")
+    grown(page, 1000)
+    page.check("text=Log scale")
+    page.get_by_label("Smoothing").fill("0.9")
+
+
+def test_a_finished_job_shows_its_plan_options_files_and_picture(server: DashboardServer, open_page: Open):
+    body = {"job_name": "tiny", "workload": "nets", "command": "train", "budget": "1GB"}
+    config = {"count": 40, "device": "cpu", "seed": 3}
+    id = server.api.post("/api/jobs", json={**body, "config": config}).json()["id"]
+    server.wait(id, "finished")
+    page = open_page(f"/jobs/{id}")
+    picture = page.locator("figure img").first
+    picture.wait_for()
+    page.wait_for_function("document.querySelector('figure img').naturalWidth > 100")
+    assert page.locator("section[aria-label=Plan] >> text=Memory by part").count() > 0
+    differing = page.locator("[aria-label='Options that differ from the default, table']")
+    differing.wait_for()
+    assert differing.locator("tr:has-text('count') >> text=40").count() == 1
+    assert "brimful jobs submit" in page.locator("[aria-label='This job as Command line']").inner_text()
+    assert page.locator("section[aria-label=Files] a").count() > 0
+    page.click("a:has-text('Copy and change')")
+    page.wait_for_function("document.querySelector('#field-seed')?.value === '3'")

@@ -1,0 +1,71 @@
+"""The form for a new job."""
+
+import pytest
+
+from ...helpers.dashboard_server import DashboardServer
+from .conftest import Open
+
+pytestmark = pytest.mark.browser
+
+
+def test_the_plan_is_shown_before_the_job_is_submitted(server: DashboardServer, open_page: Open):
+    page = open_page("/new?workload=nets&command=train")
+    before = server.api.get("/api/jobs").json()["total"]
+    page.fill("#field-job_name", "from the form")
+    page.fill("#field-count", "30")
+    page.locator("section[aria-label=Plan] tr:has-text('Batch') >> text=30 items").wait_for()
+    page.fill("#field-count", "0")
+    page.locator("#field-count-fault:has-text('must be at least 1')").wait_for()
+    assert page.get_attribute("#field-count", "aria-invalid") == "true"
+    page.fill("#field-count", "50")
+    page.locator("section[aria-label=Plan] tr:has-text('Batch') >> text=50 items").wait_for()
+    assert page.locator("#field-count-fault").inner_text() == ""
+    assert server.api.get("/api/jobs").json()["total"] == before
+    page.click("button:has-text('Submit')")
+    page.wait_for_selector("h1:has-text('from the form')")
+    id = page.url.rpartition("/")[2]
+    assert server.job(id)["config"]["count"] == 50
+    server.api.post(f"/api/jobs/{id}/cancel")
+
+
+def test_what_is_missing_is_named_beside_its_field(server: DashboardServer, open_page: Open):
+    page = open_page("/new?workload=gpcm&command=train")
+    page.click("button:has-text('Submit')")
+    page.locator("#field-job_name-fault:has-text('missing')").wait_for()
+    page.fill("#field-job_name", "no data")
+    page.click("button:has-text('Submit')")
+    page.locator("#field-dataset-fault:has-text('missing')").wait_for()
+    assert page.evaluate("document.activeElement.id") == "field-dataset"
+
+
+def test_a_file_is_uploaded_and_taken(server: DashboardServer, open_page: Open):
+    page = open_page("/new?workload=gp&command=predict")
+    content = b"x\n0.1\n0.2\n"
+    page.set_input_files("#upload", {"name": "points.csv", "mimeType": "text/csv", "buffer": content})
+    page.wait_for_function("document.querySelector('#field-directory').value.startsWith('upload:')")
+    assert server.api.get("/api/uploads").json()["uploads"][0]["name"] == "points.csv"
+    page.set_input_files("#upload", {"name": "points.exe", "mimeType": "text/plain", "buffer": content})
+    page.locator("#upload-note.fault").wait_for()
+
+
+def test_with_the_keyboard_alone(server: DashboardServer, open_page: Open):
+    page = open_page("/")
+    page.wait_for_selector("nav[aria-label=Pages]")
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.textContent") == "Skip to content"
+    for _ in range(20):
+        page.keyboard.press("Tab")
+        if page.evaluate("document.activeElement.textContent") == "New job":
+            break
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#what")
+    page.focus("#what")
+    page.keyboard.type("steps wait")
+    page.wait_for_selector("#field-seconds", state="attached")
+    page.keyboard.press("Tab")
+    page.keyboard.type("typed alone")
+    page.wait_for_function("location.search.includes('typed')")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("h1:has-text('typed alone')")
+    server.wait(page.url.rpartition("/")[2], "finished")
+    page.wait_for_selector("dd.state.finished")

@@ -1,0 +1,87 @@
+"""Comparing runs, data, devices, narrow screens, and what a screen reader needs."""
+
+import pytest
+
+from ...helpers.dashboard_server import DashboardServer
+from .conftest import Open
+
+pytestmark = pytest.mark.browser
+
+
+@pytest.fixture(scope="module")
+def two_runs(server: DashboardServer) -> list[str]:
+    ids = [server.submit(f"run with seed {seed}", epochs=20, seed=seed) for seed in (1, 2)]
+    for id in ids:
+        server.wait(id, "finished")
+    return ids
+
+
+def test_two_runs_are_compared(server: DashboardServer, open_page: Open, two_runs: list[str]):
+    page = open_page("/?text=run with seed")
+    page.check("[aria-label='Select run with seed 1']")
+    page.check("[aria-label='Select run with seed 2']")
+    page.click("button:has-text('Compare')")
+    label = page.locator("[data-metric=loss] .plot")
+    label.wait_for()
+    text = label.get_attribute("aria-label")
+    assert "run with seed 1: " in text and "run with seed 2: " in text
+    differing = page.locator("section[aria-label='Options that differ'] tbody tr")
+    assert differing.all_inner_texts() == ["seed\t2\t1"] or differing.all_inner_texts() == ["seed\t1\t2"]
+    assert page.locator("section[aria-label=Results] >> text=weights").count() == 1
+    page.check("text=By time")
+
+
+def test_a_file_becomes_a_dataset(server: DashboardServer, open_page: Open):
+    page = open_page("/data")
+    rows = "a,b\n" + "".join(f"{one},{one * 2}.5\n" for one in range(20))
+    page.set_input_files("#upload", {"name": "numbers.csv", "mimeType": "text/csv", "buffer": rows.encode()})
+    page.wait_for_selector("text=numbers.csv will be imported")
+    page.click("section[aria-label=Import] button:has-text('Import')")
+    page.wait_for_selector("section[aria-label=Datasets] th:has-text('numbers')", timeout=60_000)
+    page.click("[aria-label='Verify numbers']")
+    page.wait_for_selector("text=verify numbers")
+
+
+def test_devices_show_leases_and_who_waits(server: DashboardServer, open_page: Open):
+    body = {"workload": "steps", "command": "wait", "cores": 1, "config": {"seconds": 60}}
+    first = server.api.post("/api/jobs", json={**body, "job_name": "takes most", "budget": "6GB"}).json()["id"]
+    server.wait(first, "running")
+    second = server.api.post("/api/jobs", json={**body, "job_name": "must wait", "budget": "6GB"}).json()["id"]
+    page = open_page("/devices")
+    page.wait_for_selector("section[aria-label='Device cpu'] >> text=takes most")
+    page.wait_for_selector("section[aria-label=Queue] tr:has-text('must wait')")
+    for id in (second, first):
+        server.api.post(f"/api/jobs/{id}/cancel")
+    page.wait_for_selector("section[aria-label=Queue] >> text=No job waits.")
+
+
+def test_an_address_that_there_is_not(server: DashboardServer, open_page: Open):
+    page = open_page("/jobs/nothing")
+    page.wait_for_selector("text=There is nothing at this address")
+    assert server.api.get("/nowhere", headers={"accept": "text/html"}).status_code == 404
+    assert server.api.get("/api/nowhere").headers["content-type"] == "application/problem+json"
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_pages_are_accessible_and_fit_a_phone(
+    server: DashboardServer, open_page: Open, two_runs: list[str], scheme: str
+):
+    from axe_playwright_python.sync_playwright import Axe
+
+    axe = Axe()
+    paths = ["/", f"/jobs/{two_runs[0]}", "/new?workload=steps&command=train", f"/compare?jobs={','.join(two_runs)}"]
+    page = open_page("/login", token=None, width=390, color_scheme=scheme)
+    found = {"/login": axe.run(page).response["violations"]}
+    page.context.add_cookies([{"name": "brimful_token", "value": server.token, "url": server.url}])
+    for path in [*paths, "/data", "/devices", "/nowhere"]:
+        page.goto(server.url + path)
+        page.wait_for_selector(".content h1")
+        page.wait_for_function("window.did_handshake")
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390, path
+        found[path] = axe.run(page).response["violations"]
+    serious = {
+        path: [(one["id"], one["impact"], [node["html"][:150] for node in one["nodes"]][:3]) for one in violations]
+        for path, violations in found.items()
+        if any(one["impact"] in ("serious", "critical", "moderate") for one in violations)
+    }
+    assert serious == {}
