@@ -96,14 +96,14 @@ class _DataView:
         if seen == self.seen:
             return
         self.seen = seen
-        for place, fill, values in (
-            (self.datasets, self._show_datasets, datasets),
-            (self.uploads, self._show_uploads, uploads),
-            (self.jobs, self._show_jobs, page.jobs),
-        ):
+        for place in (self.datasets, self.uploads, self.jobs):
             place.clear()
-            with place:
-                fill(values)
+        with self.datasets:
+            self._show_datasets(datasets)
+        with self.uploads:
+            self._show_uploads(uploads)
+        with self.jobs:
+            self._show_jobs(page.jobs)
 
     def _show_datasets(self, datasets: list[dict[str, Any]]) -> None:
         if not datasets:

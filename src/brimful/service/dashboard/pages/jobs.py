@@ -38,6 +38,11 @@ def install(dashboard: Dashboard) -> None:
         with frame(dashboard, "Jobs", "/"):
             await view.build()
 
+    @ui.page("/examples", title="Examples", response_timeout=PATIENCE)
+    async def examples() -> None:
+        with frame(dashboard, "Examples"):
+            await first_visit(dashboard.service, "Examples")
+
 
 class _JobsView:
     """The list that one browser looks at."""
@@ -72,6 +77,7 @@ class _JobsView:
         with Tag("div", classes="title"):
             Tag("h1", "Jobs")
             self.total = Tag("span", "", "muted", aria_live="polite")
+            link("Examples", "/examples", "button quiet")
             link("New job", "/new", "button primary")
         self._filters(sorted({job.request.workload for job in page.jobs}))
         with Tag("div", classes="selection", role="group", aria_label="Selected jobs") as self.bar:

@@ -8,9 +8,9 @@ from ..examples import EXAMPLES, Example
 from ..viewer import change, may_change
 
 
-async def first_visit(service: Service) -> None:
+async def first_visit(service: Service, title: str = "No jobs yet") -> None:
     """Cards of examples; each ends within a minute on two cores."""
-    Tag("h1", "No jobs yet")
+    Tag("h1", title)
     Tag("p", "Start an example to see what a job looks like. Each ends within a minute on two cores.", "lead")
     with Tag("ul", classes="cards"):
         for example in EXAMPLES:
@@ -29,8 +29,8 @@ async def first_visit(service: Service) -> None:
 
 def _start_button(service: Service, example: Example) -> None:
     async def start() -> None:
-        job = await change(service.submit, example.request())
-        if job is not None:
-            ui.navigate.to(f"/jobs/{job.id}")
+        id = await change(example.start, service)
+        if id is not None:
+            ui.navigate.to(f"/jobs/{id}")
 
     button("Start", start, "button primary", aria_label=f"Start the example {example.title}")

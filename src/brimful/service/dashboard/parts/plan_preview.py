@@ -67,7 +67,8 @@ class PlanPreview:
         except BrimfulError:
             self._checked(())
             self._status.set_text("")
-            self._show(lambda: Tag("p", message_of(error), "message failed"))
+            message = message_of(error)
+            self._show(lambda: Tag("p", message, "message failed"))
         else:
             self._checked(())
             self._status.set_text("" if planned["plan"] else "There is nothing to plan for this command.")

@@ -1,0 +1,68 @@
+"""Values as people read them, and jobs as commands; no browser is needed."""
+
+import shlex
+from typing import Any
+
+import pytest
+
+from brimful.core.declare import registry
+from brimful.service.dashboard.commands import as_command_line, as_curl, as_python, changed_options
+from brimful.service.dashboard.examples import EXAMPLES
+from brimful.service.dashboard.headers import content_policy
+from brimful.service.dashboard.login import _own_path
+from brimful.service.dashboard.values import fraction, rate, seconds_left, short
+from brimful.service.jobs.job import Job, JobRequest, Progress
+from brimful.service.jobs.state import JobState
+
+SCHEMA: dict[str, Any] = {
+    "properties": {
+        "count": {"type": "integer", "default": 10},
+        "file": {"type": "string", "positional": True},
+        "fast": {"type": "boolean", "default": True},
+    },
+    "required": ["file"],
+}
+
+
+def job(**values: Any) -> Job:
+    config = {"count": 10, "file": "upload:1", "fast": False}
+    return Job(id="1", request=JobRequest(name="it's <b>", workload="gp", command="fit", config=config), **values)
+
+
+def test_how_long_a_job_will_take():
+    lease = {"since": 100.0, "device_bytes": 8}
+    half = job(state=JobState.RUNNING, progress=Progress(done=50, items=100, seconds=10.0), lease=lease)
+    assert fraction(half) == 0.5
+    assert rate(half, 130.0) == 50 / 40
+    assert seconds_left(half, 130.0) == pytest.approx(40.0)
+    assert seconds_left(job(progress=Progress(done=5, items=10)), 1.0) is None
+    assert fraction(job(state=JobState.RUNNING)) is None
+
+
+@pytest.mark.parametrize(("number", "text"), [(950, "950"), (12_345, "12.3k"), (4.56e6, "4.56M"), (0.5, "0.5")])
+def test_short_numbers(number: float, text: str):
+    assert short(number) == text
+
+
+def test_a_job_as_commands_has_what_differs_and_no_more():
+    options = changed_options(job().request.config, SCHEMA)
+    assert options == {"file": "upload:1", "fast": False}
+    words = shlex.split(as_command_line(job(), options, SCHEMA))
+    assert words == ["brimful", "jobs", "submit", "--job-name", "it's <b>", "gp", "fit", "upload:1", "--no-fast"]
+    assert shlex.split(as_curl(job(), options, "http://here"))[3] == "http://here/api/training/jobs"
+    compile(as_python(job(), options, "http://here"), "job", "exec")
+
+
+def test_there_is_an_example_of_every_workload():
+    assert {example.workload for example in EXAMPLES} == set(registry.WORKLOADS) & set(registry.names()) - {"steps"}
+
+
+@pytest.mark.parametrize("path", ["//evil.example", "/\\evil.example", "https://evil.example", "", "/a\nb"])
+def test_logging_in_leads_nowhere_else(path: str):
+    assert _own_path(path) == "/"
+    assert _own_path("/jobs/1?a=b") == "/jobs/1?a=b"
+
+
+def test_the_policy_names_every_source():
+    policy = content_policy("abc")
+    assert "https:" not in policy and "*" not in policy and "script-src 'self' 'nonce-abc' 'unsafe-eval'" in policy
