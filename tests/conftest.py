@@ -29,6 +29,10 @@ def _annotated() -> list[str]:
     return [".".join(file.relative_to(source).with_suffix("").parts).removesuffix(".__init__") for file in files]
 
 
+# Loops stay compiled from one run of the tests to the next, though each test has a cache directory of its own.
+_CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+os.environ.setdefault("NUMBA_CACHE_DIR", str(_CACHE / "brimful" / "numba"))
+
 # Before anything of brimful is imported: from here on every call in these modules is checked by beartype.
 if find_spec("beartype"):  # it is not on every machine with a GPU
     install_import_hook(_annotated(), "tests.helpers.typechecker.check")

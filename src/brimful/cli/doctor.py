@@ -9,9 +9,10 @@ import torch
 
 from ..core.base import version as _version
 from ..core.base.background import cores
+from ..core.base.directories import cache_directory
 from ..core.base.extras import EXTRAS, missing
 from ..core.base.formatting import format_bytes, format_table
-from ..core.memory import cgroup, cost_cache, devices
+from ..core.memory import cgroup, devices
 
 _PACKAGES = ("torch", "triton", "numpy", "numba", "pyarrow", "safetensors")
 
@@ -29,7 +30,7 @@ def examine() -> dict[str, Any]:
         "cuda": torch.version.cuda,
         "devices": [_device(device) for device in present],
         "container_limit": limit.total if limit else None,
-        "cache": str(cost_cache.directory()),
+        "cache": str(cache_directory()),
         "extras": {name: {"missing": missing(name)} for name in EXTRAS},
     }
 

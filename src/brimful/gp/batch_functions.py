@@ -3,6 +3,9 @@
 Legend: T tasks, N points, M new points, D input dimensions, P parameters (the noise variance last), Q regressors.
 """
 
+import functools
+import importlib
+from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any
@@ -159,10 +162,15 @@ def _has_kernels(device: torch.device) -> bool:
     return device.type == "cuda" and find_spec("triton") is not None
 
 
-def warm_up(model: GPModel, device: torch.device, points: int) -> None:
-    """Loads the compiled loop by a fit of one small task, so that what it takes is not counted as a batch's."""
+def compilation(model: GPModel, device: torch.device, points: int) -> Callable[[], None] | None:
+    """Loads the compiled loop, or compiles it, by a fit of one small task; None where there is none."""
     if isinstance(model.kernel, CustomKernel) or model.backend(device, points) != "native":
-        return
+        return None
+    importlib.import_module("numba")  # so that it can be watched from the start
+    return functools.partial(_fit_small, model)
+
+
+def _fit_small(model: GPModel) -> None:
     N = 4 if model.shared is None else len(model.shared)
     x_1ND = torch.linspace(0, 1, N, dtype=torch.float64)[None, :, None].expand(1, N, model.kernel.dimensions)
     y_1N = torch.sin(9 * x_1ND[:, :, 0])

@@ -18,7 +18,7 @@ from ..core.memory.plan import Plan, Rejected
 from ..core.runs.events import Event
 from ..core.runs.rundir import identity_of, read_manifest
 from ..engine.map import map, plan_map
-from .batch_functions import GPModel, fit_batch, warm_up
+from .batch_functions import GPModel, compilation, fit_batch
 from .data.arrays import as_points, date_type
 from .data.long_table import ColumnNames
 from .data.sources import GPData, read, unweighted
@@ -126,7 +126,6 @@ def fit_data(
         data = replace(data, items=unweighted(data.items))
     points = as_points(at, data.dimensions) if at is not None else None
     device, storage = devices.resolve_all(options.device)[0], "float64" if out is None else options.storage
-    warm_up(model, device, data.points)
     result = map(
         functools.partial(fit_batch, model=model, at=points, storage=storage),
         data.items,
@@ -140,6 +139,7 @@ def fit_data(
         cancel=cancel,
         cost=formula(model, data, device),
         name="gp fit",
+        warm_up=compilation(model, device, data.points),
     )
     values: Any = result.values if out is None else None
     store = None
@@ -174,8 +174,9 @@ def fit_data(
 def plan_fit(data: GPData, options: FitOptions, probe: bool) -> Plan:
     """The plan of a fit, without the run."""
     model, device = model_for(data, options), devices.resolve_all(options.device)[0]
-    if probe:
-        warm_up(model, device, data.points)
+    compiling = compilation(model, device, data.points)
+    if probe and compiling is not None:
+        compiling()
     plan = plan_map(
         functools.partial(fit_batch, model=model),
         data.items,

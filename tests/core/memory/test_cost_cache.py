@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from brimful.core.base.directories import cache_directory
 from brimful.core.base.errors import BrimfulWarning
-from brimful.core.memory import cost_cache
 from brimful.core.memory.cost import Cost
 from brimful.core.memory.cost_cache import Key, recall, remember
 from brimful.core.runs.files import write_sealed
@@ -40,10 +40,10 @@ def test_each_part_of_the_key_counts(tmp_path: Path, field: str):
 
 
 def test_the_user_says_where(tmp_path: Path, cache_dir: Path):
-    assert cost_cache.directory() == cache_dir
-    assert cost_cache.directory({"XDG_CACHE_HOME": "/x"}) == Path("/x/brimful")
-    assert cost_cache.directory({"BRIMFUL_CACHE_DIR": "/y", "XDG_CACHE_HOME": "/x"}) == Path("/y")
-    assert cost_cache.directory({}) == Path.home() / ".cache" / "brimful"
+    assert cache_directory() == cache_dir
+    assert cache_directory({"XDG_CACHE_HOME": "/x"}) == Path("/x/brimful")
+    assert cache_directory({"BRIMFUL_CACHE_DIR": "/y", "XDG_CACHE_HOME": "/x"}) == Path("/y")
+    assert cache_directory({}) == Path.home() / ".cache" / "brimful"
     remember(KEY, COST)
     assert [each.name for each in cache_dir.iterdir()] == [KEY.filename]
 

@@ -6,7 +6,8 @@ import re
 import pytest
 
 from brimful.core.runs.events import BatchDone, Event, Finished, Sampled, Started, Warned
-from brimful.core.runs.progress import Bar, Lines, sink_for
+from brimful.core.runs.progress import Bar, sink_for
+from brimful.core.runs.progress_lines import Lines
 
 GB = 10**9
 

@@ -15,3 +15,11 @@ def data_directory(environ: Mapping[str, str] = os.environ) -> Path:
         return Path.home() / "Library" / "Application Support" / "brimful"
     base = environ.get("XDG_DATA_HOME")
     return (Path(base) if base else Path.home() / ".local" / "share") / "brimful"
+
+
+def cache_directory(environ: Mapping[str, str] = os.environ) -> Path:
+    """`$BRIMFUL_CACHE_DIR`, or `brimful` in the user's cache directory."""
+    if own := environ.get("BRIMFUL_CACHE_DIR"):
+        return Path(own)
+    base = environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "brimful"

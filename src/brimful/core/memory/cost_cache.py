@@ -5,14 +5,13 @@ was written for another key, is passed over with a warning: the cost is then mea
 """
 
 import hashlib
-import os
 import warnings
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import torch
 
+from ..base.directories import cache_directory
 from ..base.errors import BrimfulWarning, CorruptError, StorageError
 from ..runs.files import read_sealed, write_sealed
 from .cost import Cost
@@ -42,17 +41,9 @@ class Key:
         return hashlib.sha256(text.encode()).hexdigest()[:32] + ".json"
 
 
-def directory(environ: Mapping[str, str] = os.environ) -> Path:
-    """`$BRIMFUL_CACHE_DIR`, or `brimful` in the user's cache directory."""
-    if own := environ.get("BRIMFUL_CACHE_DIR"):
-        return Path(own)
-    base = environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "brimful"
-
-
 def recall(key: Key, folder: Path | None = None) -> Cost | None:
     """The cost measured earlier for this key, or None."""
-    path = (folder or directory()) / key.filename
+    path = (folder or cache_directory()) / key.filename
     try:
         if not path.exists():
             return None
@@ -68,7 +59,7 @@ def recall(key: Key, folder: Path | None = None) -> Cost | None:
 
 def remember(key: Key, cost: Cost, folder: Path | None = None) -> None:
     """Keeps a measured cost. A cache that cannot be written is no reason to stop: it only warns."""
-    folder = folder or directory()
+    folder = folder or cache_directory()
     try:
         folder.mkdir(parents=True, exist_ok=True)
         write_sealed(folder / key.filename, _KIND, {"key": asdict(key), "cost": asdict(cost)})

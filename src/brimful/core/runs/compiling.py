@@ -14,7 +14,7 @@ _lock = threading.Lock()
 
 
 @contextlib.contextmanager
-def watch_compiling(events: Events) -> Iterator[None]:
+def watch_compiling(events: Events, work: str = "") -> Iterator[None]:
     """Emits `Compiled` when numba begins to compile loops, and again with how many and how long, at the end of the
     block. Loops that are on disk already are not compiled. Where numba is not imported, nothing is watched."""
     numba = sys.modules.get("numba")
@@ -34,7 +34,7 @@ def watch_compiling(events: Events) -> Iterator[None]:
                 first = self.loops == 1
                 self.started = time.monotonic() if self.depth == 1 else self.started
             if first:
-                events.emit(Compiled(loops=0, seconds=0.0))
+                events.emit(Compiled(loops=0, seconds=0.0, work=work))
 
         def on_end(self, event: Any) -> None:
             with _lock:
@@ -48,4 +48,4 @@ def watch_compiling(events: Events) -> Iterator[None]:
     finally:
         numba_events.unregister("numba:compile", listener)
         if listener.seconds >= _SHORTEST:
-            events.emit(Compiled(loops=listener.loops, seconds=listener.seconds))
+            events.emit(Compiled(loops=listener.loops, seconds=listener.seconds, work=work))

@@ -109,10 +109,12 @@ class Warned(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compiled(Event):
-    """Loops are compiled, for the first time on this machine: it begins where `loops` is 0, else it took `seconds`."""
+    """Loops are compiled, for the first time on this machine: it begins where `loops` is 0, else it took `seconds`.
+    `work` is what they are for; empty: what has started."""
 
     loops: int
     seconds: float
+    work: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

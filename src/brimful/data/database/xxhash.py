@@ -5,6 +5,8 @@ from typing import Any
 import numba
 import numpy as np
 
+from ...core.base.numba_cache import cached_njit
+
 _P1 = np.uint64(0x9E3779B185EBCA87)
 _P2 = np.uint64(0xC2B2AE3D27D4EB4F)
 _P3 = np.uint64(0x165667B19E3779F9)
@@ -22,7 +24,7 @@ def _round(lane: Any, word: Any) -> Any:
     return _rotated(lane + word * _P2, 31) * _P1
 
 
-@numba.njit(nogil=True, cache=True)
+@cached_njit(nogil=True)
 def _xxh64(content: Any) -> Any:
     whole = len(content) // 8 * 8
     words, rest = content[:whole].view(np.uint64), content[whole:]

@@ -58,6 +58,7 @@ def map(
     batch_invariant: bool = False,
     retries: int = 0,
     timeout: float | None = None,
+    warm_up: Callable[[], None] | None = None,
     progress: bool | Callable[[Event], None] | None = None,
     cost: Cost | None = None,
     name: str = "map",
@@ -98,6 +99,8 @@ def map(
             flagged: for errors that pass, such as those of a network.
         timeout: seconds that an item may take; one that takes longer is flagged `TIMEOUT`. The function then runs in a
             worker process, also on a single device.
+        warm_up: called once, in this process, before memory is measured and the first batch is run: what `fn` would
+            otherwise compile in it. That it compiles is shown, and `seconds` include it.
         progress: None or True shows it, False is silent, a function gets the events.
         cost: bytes by weight, where you know them; measured otherwise.
         name: what to call the work in progress, log and run directory.
@@ -124,7 +127,7 @@ def map(
         raise ConfigError(f"timeout is {timeout!r}; give seconds above 0, or None")
     function = composed(fn, setup)
     run = _checked(function, items, budget, device, batch_size, weight, fallback, nonfinite, cost, name, seed, grad)
-    run.batch_invariant, run.retries, run.timeout = batch_invariant, retries, timeout
+    run.batch_invariant, run.retries, run.timeout, run.warm_up = batch_invariant, retries, timeout, warm_up
 
     def parts(ordered: bool | None) -> Generator[MapPart, None, MapResult]:
         with Events() as events:

@@ -31,6 +31,7 @@ class MapKeywords(TypedDict, total=False):
     batch_invariant: bool
     retries: int
     timeout: float | None
+    warm_up: Callable[[], None] | None
     progress: bool | Callable[[Event], None] | None
     cost: Cost | None
     name: str

@@ -74,6 +74,7 @@ class MapRun:
     batch_invariant: bool = False
     retries: int = 0
     timeout: float | None = None
+    warm_up: Callable[[], None] | None = None
     resumable: bool = True
 
     def open(self, out: Path, resume: bool, given: str | None) -> RunDir:
@@ -132,6 +133,9 @@ class MapRun:
             ledger = Ledger(rundir.path / LEDGER)
             replay, position = ledger.unfinished(spans)
         before, device = tally.done, self.devices[0]
+        if self.warm_up is not None:  # before memory is counted; it is a part of the seconds
+            with watch_compiling(events, self.name):
+                self.warm_up()
         with (
             contextlib.closing(ledger) if ledger else contextlib.nullcontext(),
             MemoryLimit(self.budget, device, every=LOOK) as memory_limit,

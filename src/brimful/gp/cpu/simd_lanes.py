@@ -12,10 +12,11 @@ import operator
 from pathlib import Path
 from typing import Any
 
-import numba
 from llvmlite import ir
 from numba import extending, types
 from numba.core import cgutils
+
+from ...core.base.numba_cache import cached_njit
 
 WIDTH = 4
 """Lanes: what the registers of most processors hold."""
@@ -29,7 +30,7 @@ def _compile(function: Any, **settings: Any) -> Any:
     """Compiles a function, or finds it compiled on disk under its name. The name says of which version of all files it
     is: numba looks only whether the function's own file has changed, and not those of what it calls or takes from."""
     function.__qualname__ += f"_{_VERSION}"
-    return numba.njit(error_model="numpy", cache=True, **settings)(function)
+    return cached_njit(error_model="numpy", **settings)(function)
 
 
 def compiled(function: Any) -> Any:

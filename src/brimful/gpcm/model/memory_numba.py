@@ -14,11 +14,11 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-import numba
 import numpy as np
 import torch
 from torch import Tensor
 
+from ...core.base.numba_cache import cached_njit
 from .memory_autograd import Kernels, apply
 
 STEPS = 16
@@ -26,10 +26,9 @@ STEPS = 16
 TILE = 64
 """Values in a tile: a constant, so that the compiler unrolls, and with its gradient inside the first cache."""
 _W = TILE
-_SETTINGS: Any = {"fastmath": {"reassoc", "contract", "nsz"}, "error_model": "numpy", "cache": True}
-_njit: Any = numba.njit
-_compiled = _njit(**_SETTINGS, no_cpython_wrapper=True)
-_outer = _njit(**_SETTINGS, nogil=True)
+_SETTINGS: Any = {"fastmath": {"reassoc", "contract", "nsz"}, "error_model": "numpy"}
+_compiled = cached_njit(**_SETTINGS, no_cpython_wrapper=True)
+_outer = cached_njit(**_SETTINGS, nogil=True)
 
 
 @_compiled

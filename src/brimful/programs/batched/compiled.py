@@ -11,6 +11,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ...core.base.numba_cache import cached_njit
+
 try:
     import numba
 except Exception:  # not installed, or not for this version of Python or NumPy: it raises more than ImportError
@@ -19,7 +21,7 @@ except Exception:  # not installed, or not for this version of Python or NumPy: 
 
 def jit(function: Callable[..., Any]) -> Callable[..., Any]:
     """A loop, compiled when it is first called and kept on disk."""
-    return function if numba is None else numba.njit(cache=True, nogil=True)(function)
+    return function if numba is None else cached_njit(nogil=True)(function)
 
 
 def usable(tensor: Tensor) -> bool:

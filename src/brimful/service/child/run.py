@@ -16,7 +16,7 @@ from ...core.declare import config as declared
 from ...core.declare import registry
 from ...core.runs.context import RunContext
 from ...core.runs.events import Events, Warned
-from ...core.runs.progress import Lines
+from ...core.runs.progress_lines import Lines
 from .job_dir import EVENTS, METRICS, RUN, ExitCode, JobFile, JobResult
 from .logs import EventLog, MetricLog
 from .parent import end_with_parent, wait_for_lock

@@ -4,7 +4,8 @@ from collections.abc import Callable, Iterable
 from typing import TextIO
 
 from ...core.runs.events import BatchDone, EpochDone, Event, Finished, Sink, Started, Warned, from_dict
-from ...core.runs.progress import Lines, sink_for
+from ...core.runs.progress import sink_for
+from ...core.runs.progress_lines import Lines
 from ..jobs.job import Job, StoredEvent
 from ..jobs.state import JobState
 
