@@ -16,6 +16,7 @@ from typer.testing import CliRunner, Result
 
 from brimful.cli import output
 from brimful.cli.app import app, main
+from brimful.cli.commands import command_that_runs
 from brimful.core.base import version
 from brimful.core.declare import registry
 from brimful.core.declare.config import to_dict
@@ -272,6 +273,9 @@ finally:
         (["plan", "gpcm", "-h"], "train"),
         ("brimful ", "gpcm"),
         ("brimful gp pre", "predict"),
+        ("brimful gp fit --toler", "--tolerance"),
+        ("brimful gpcm train --patie", "--patience"),
+        ("brimful plan wpo train --pro", "--probe"),
     ],
 )
 def test_version_help_and_completion_import_nothing_heavy(line: list[str] | str, shown: str):
@@ -295,6 +299,18 @@ def test_what_is_listed_of_a_workload_is_what_it_registers(name: str):
     assert [(one.name, one.help, one.planned) for one in listed.commands] == [
         (command.name, command.help, command.plan is not None) for command in workload.commands
     ]
+
+
+@pytest.mark.usefixtures("real_workloads")
+@pytest.mark.parametrize("name", ["data", "gp", "gpcm", "locate", "nets", "programs", "wpo"])
+def test_what_completion_offers_is_what_a_command_takes(name: str):
+    for command in registry.load(name).commands:
+        offered = registry.option_outline(name, command.name)
+        assert offered is not None, command.name
+        parameters = command_that_runs(command).params
+        taken = {flag for option in parameters for flag in (*option.opts, *option.secondary_opts)}
+        flags = {flag for option in offered for flag in option.flags}
+        assert flags == {flag for flag in taken if flag.startswith("-")} - {"--json", "--help", "-h"}
 
 
 def test_an_interrupt_has_its_own_exit_code():

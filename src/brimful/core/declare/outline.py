@@ -28,12 +28,12 @@ class Outline:
 def read_outline(path: Path) -> Outline | None:
     """The outline of the `WORKLOAD` that a module defines; None where it is not written out as texts."""
     try:
-        workload = next(_calls(ast.parse(path.read_text(encoding="utf-8")), "Workload"))
+        workload = next(calls_of(ast.parse(path.read_text(encoding="utf-8")), "Workload"))
         commands = [
-            _arguments(call, "name", "help", "config", "run", "plan", "job") for call in _calls(workload, "Command")
+            arguments_of(call, "name", "help", "config", "run", "plan", "job") for call in calls_of(workload, "Command")
         ]
         return Outline(
-            _text(_arguments(workload, "name", "help")["help"]),
+            _text(arguments_of(workload, "name", "help")["help"]),
             tuple(
                 CommandOutline(_text(found["name"]), _text(found["help"]), "plan" in found, _is_true(found.get("job")))
                 for found in commands
@@ -43,14 +43,15 @@ def read_outline(path: Path) -> Outline | None:
         return None
 
 
-def _calls(tree: ast.AST, name: str) -> Iterator[ast.Call]:
+def calls_of(tree: ast.AST, name: str) -> Iterator[ast.Call]:
     """The calls of a class, in the order of the source."""
     found = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
     named = [call for call in found if isinstance(call.func, ast.Name) and call.func.id == name]
     return iter(sorted(named, key=lambda call: (call.lineno, call.col_offset)))
 
 
-def _arguments(call: ast.Call, *names: str) -> dict[str, ast.expr]:
+def arguments_of(call: ast.Call, *names: str) -> dict[str, ast.expr]:
+    """The arguments of a call by their names; those given by their place have the names."""
     by_place = dict(zip(names, call.args, strict=False))
     return by_place | {keyword.arg: keyword.value for keyword in call.keywords if keyword.arg is not None}
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..base.errors import ConfigError
+from .option_outline import OptionOutline, read_options
 from .outline import CommandOutline, Outline, read_outline
 
 if TYPE_CHECKING:  # what is listed needs no torch
@@ -115,14 +116,26 @@ def outline(name: str) -> Outline:
     Raises:
         ConfigError: there is none, or it cannot be imported.
     """
-    package, *parts = WORKLOADS.get(name, "").split(".")
-    if package == __name__.partition(".")[0]:
-        path = Path(__file__).parents[2].joinpath(*parts).with_suffix(".py")
-        if (written := read_outline(path)) is not None:
-            return written
+    path = _source(name)
+    if path is not None and (written := read_outline(path)) is not None:
+        return written
     workload = load(name)
     commands = (CommandOutline(one.name, one.help, one.plan is not None, one.job) for one in workload.commands)
     return Outline(workload.help, tuple(commands))
+
+
+def _source(name: str) -> Path | None:
+    """The file that registers one of our workloads."""
+    package, *parts = WORKLOADS.get(name, "").split(".")
+    if package != __name__.partition(".")[0]:
+        return None
+    return Path(__file__).parents[2].joinpath(*parts).with_suffix(".py")
+
+
+def option_outline(name: str, command: str) -> list[OptionOutline] | None:
+    """The options of a command of one of ours, read from its source; None where that does not tell."""
+    path = _source(name)
+    return None if path is None else read_options(path, command)
 
 
 def load(name: str) -> Workload:
