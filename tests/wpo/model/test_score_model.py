@@ -250,6 +250,13 @@ def test_inputs_of_other_kinds_are_taken_or_refused_with_a_sentence():
     assert torch.equal(model.log_prob([[0.1, 0.2]], t=time), model.log_prob([[0.1, 0.2]], t=0.5))  # pyright: ignore[reportArgumentType]
     with pytest.raises(InputError, match=r"samples are a str; give numbers of shape \(samples, 2\)"):
         model.log_prob("abc")
+    for nothing in (None, [["a", "b"]], np.array([object()]), torch.ones(1, 2, dtype=torch.complex64)):
+        with pytest.raises(InputError, match=r"give numbers of shape \(samples, 2\)"):
+            model.score(nothing)
+    assert model.sample(torch.tensor(3), seed=0).shape == (3, 2)  # pyright: ignore[reportArgumentType]
+    for wrong in (2.0, "abc", True, torch.ones(2), torch.tensor(2.0)):
+        with pytest.raises(InputError, match="give a number of samples, 0 or more"):
+            model.sample(wrong)  # pyright: ignore[reportArgumentType]
     for wrong in ("abc", torch.ones(2), None):
         with pytest.raises(InputError, match="give a time of 0 or more, one number"):
             model.sample(3, t=wrong)  # pyright: ignore[reportArgumentType]

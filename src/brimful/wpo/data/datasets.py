@@ -113,7 +113,8 @@ def _read_rows(source: Any) -> tuple[np.ndarray, str, int, ImageShape | None]:
         try:
             rows = np.load(path, allow_pickle=False)
         except (ValueError, OSError, EOFError) as error:
-            raise InputError(f"{path} is not an array that numpy.save wrote: {error}") from error
+            reason = str(error).partition(".")[0]  # what follows advises to load it unsafely
+            raise InputError(f"{path} is not an array that numpy.save wrote: {reason}") from error
         if not isinstance(rows, np.ndarray):
             raise InputError(f"{path} holds several arrays; save the one that is meant with numpy.save")
         name = path.stem
@@ -160,6 +161,13 @@ def _dequantize(rows: np.ndarray, levels: int, rng: np.random.Generator) -> np.n
     return noisy
 
 
+def native(rows: Any) -> Any:
+    """An array of another machine's byte order in this one's; anything else as it is."""
+    if isinstance(rows, np.ndarray) and not rows.dtype.isnative:
+        return rows.astype(rows.dtype.newbyteorder("="))
+    return rows
+
+
 def check_rows(rows: Any, name: str, columns: int | None = None) -> Float[Tensor, "N d"]:
     """Rows of finite numbers as float32 or float64, with as many columns as the centers where these are given.
 
@@ -167,7 +175,7 @@ def check_rows(rows: Any, name: str, columns: int | None = None) -> Float[Tensor
         InputError: they are anything else; the first row that is not finite is named.
     """
     try:
-        tensor = torch.as_tensor(rows)
+        tensor = torch.as_tensor(native(rows))
     except (TypeError, ValueError, RuntimeError) as error:
         raise InputError(f"{name} cannot be read as numbers: {error}; give an array of shape (rows, d)") from error
     if tensor.ndim != 2 or 0 in tensor.shape:

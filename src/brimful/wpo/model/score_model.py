@@ -25,7 +25,7 @@ from torch import Tensor, nn
 from ...core.base.errors import ConfigError, InputError
 from ...core.declare.config import build
 from ...engine.fold import fold
-from ..data.datasets import check_rows
+from ..data.datasets import check_rows, native
 from ..options import ModelOptions
 from .bandwidth import axis_std, bandwidth, overall_std
 from .fold_term import MixtureTerm, NoisyMixtureTerm, TriangularMixtureTerm
@@ -173,8 +173,11 @@ class ScoreModel(nn.Module):
     def standardize(self, x: Any) -> Float[Tensor, "B d"]:
         """Rows of the data in standardized units."""
         try:
-            x_Bd = torch.as_tensor(x, device=self.shift_d.device).to(self.dtype)
-        except (TypeError, ValueError) as error:
+            x_Bd = torch.as_tensor(native(x), device=self.shift_d.device)
+            if x_Bd.is_complex():
+                raise TypeError("complex numbers")
+            x_Bd = x_Bd.to(self.dtype)
+        except (TypeError, ValueError, RuntimeError) as error:
             raise InputError(f"samples are a {type(x).__name__}; give numbers of shape (samples, {self.d})") from error
         if x_Bd.ndim != 2 or x_Bd.shape[1] != self.d:
             raise InputError(f"samples have the shape {tuple(x_Bd.shape)}; give (samples, {self.d}), as the centers")
@@ -190,6 +193,8 @@ class ScoreModel(nn.Module):
             seed: of the random numbers; by default others each time.
             generator: a generator on the CPU instead of a seed.
         """
+        if isinstance(n, Tensor) and n.ndim == 0 and not n.is_floating_point():
+            n = n.item()
         if not isinstance(n, numbers.Integral) or isinstance(n, bool) or n < 0:
             raise InputError(f"n is {n!r}; give a number of samples, 0 or more")
         n = int(n)
