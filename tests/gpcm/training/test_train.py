@@ -1,5 +1,6 @@
 """`gpcm.train`: splits, the best epoch, micro-batches and resuming."""
 
+import functools
 import threading
 from dataclasses import replace
 from pathlib import Path
@@ -188,3 +189,27 @@ def test_it_takes_what_train_takes(trained: gpcm.GPCMResult):
     )
     assert not torch.equal(weights(made), weights(trained))
     assert calls.count("EpochDone") == len(made.history)
+
+
+OFFERED: list[dict[str, Any]] = [
+    {"optimizer": "sgd"},
+    {"optimizer": torch.optim.RMSprop},
+    {"schedule": functools.partial(torch.optim.lr_scheduler.StepLR, step_size=1)},
+    {"schedule": "cosine", "first_cycle": 1, "cycle_mult": 2},
+]
+
+
+@pytest.mark.parametrize("options", OFFERED, ids=["sgd", "own optimizer", "torch scheduler", "warm restarts"])
+def test_optimizers_and_schedules_of_train(trained: gpcm.GPCMResult, options: dict[str, Any]):
+    found = train(epochs=3, lr=0.01, **options)
+    assert np.isfinite([row["train_loss"] for row in found.history]).all()
+    assert not torch.equal(weights(found), weights(trained))
+    rates = [row["lr"] for row in found.history]
+    if "first_cycle" in options:
+        assert rates[1] > rates[0]  # it began anew
+    elif "schedule" in options:
+        assert np.allclose(rates, [0.01, 0.001, 0.0001])
+
+
+def test_a_compiled_model_is_the_same_model(trained: gpcm.GPCMResult):
+    assert torch.allclose(weights(train(compile={"backend": "eager"})), weights(trained), atol=2e-4)

@@ -1,5 +1,6 @@
 """Training: every strategy gives the same numbers, faults are reported, runs are resumed and cancelled."""
 
+import functools
 import json
 import math
 import subprocess
@@ -182,3 +183,23 @@ def test_calibration_raises_the_likelihood_and_adds_centers():
         first = first or weights(result)
         assert_near(weights(result), first, 0)
         assert result.scores.log_likelihood >= plain.scores.log_likelihood
+
+
+OFFERED: list[dict[str, Any]] = [
+    {"optimizer": "sgd", "lr": 1e-4},
+    {"optimizer": torch.optim.RMSprop},
+    {"schedule": functools.partial(torch.optim.lr_scheduler.StepLR, step_size=1)},
+    {"schedule": "cosine", "first_cycle": 1, "cycle_mult": 2, "warmup": 0.0},
+    {"compile": {"backend": "eager"}},
+]
+
+
+@pytest.mark.parametrize("options", OFFERED, ids=["sgd", "own", "torch scheduler", "warm restarts", "compiled"])
+def test_optimizers_schedules_and_compiling_of_train(options: dict[str, Any]):
+    data = small()
+    plain, found = (fit(data, model(data), calibrate=False, **given) for given in ({}, options))
+    assert np.isfinite(found.curve).all()
+    if "compile" in options:
+        assert_near(weights(found), weights(plain), 1e-9)
+    else:
+        assert not torch.equal(weights(found), weights(plain))
