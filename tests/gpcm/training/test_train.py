@@ -209,7 +209,3 @@ def test_optimizers_and_schedules_of_train(trained: gpcm.GPCMResult, options: di
         assert rates[1] > rates[0]  # it began anew
     elif "schedule" in options:
         assert np.allclose(rates, [0.01, 0.001, 0.0001])
-
-
-def test_a_compiled_model_is_the_same_model(trained: gpcm.GPCMResult):
-    assert torch.allclose(weights(train(compile={"backend": "eager"})), weights(trained), atol=2e-4)
