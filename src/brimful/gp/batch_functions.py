@@ -167,12 +167,12 @@ def compilation(model: GPModel, device: torch.device, points: int) -> Callable[[
     if isinstance(model.kernel, CustomKernel) or model.backend(device, points) != "native":
         return None
     importlib.import_module("numba")  # so that it can be watched from the start
-    return functools.partial(_fit_small, model)
+    return functools.partial(_fit_small, model, model.kernel.dimensions)
 
 
-def _fit_small(model: GPModel) -> None:
+def _fit_small(model: GPModel, dimensions: int) -> None:
     N = 4 if model.shared is None else len(model.shared)
-    x_1ND = torch.linspace(0, 1, N, dtype=torch.float64)[None, :, None].expand(1, N, model.kernel.dimensions)
+    x_1ND = torch.linspace(0, 1, N, dtype=torch.float64)[None, :, None].expand(1, N, dimensions)
     y_1N = torch.sin(9 * x_1ND[:, :, 0])
     fit_batch({"x": x_1ND, "y": y_1N} | ({"noise": torch.ones_like(y_1N)} if model.known else {}), model=model)
 

@@ -194,7 +194,7 @@ class ScoreModel(nn.Module):
             generator: a generator on the CPU instead of a seed.
         """
         if isinstance(n, Tensor) and n.ndim == 0 and not n.is_floating_point():
-            n = n.item()
+            n = int(n)
         if not isinstance(n, numbers.Integral) or isinstance(n, bool) or n < 0:
             raise InputError(f"n is {n!r}; give a number of samples, 0 or more")
         n = int(n)
