@@ -16,7 +16,8 @@ from brimful.core.runs.events import Event, Warned
 
 def run(fn: Callable[[Any], Any], items: Any, **options: Any) -> Any:
     """The result of a silent map."""
-    return brimful.map(fn, items, **{"progress": False, **options})
+    silent: Any = {"progress": False, **options}
+    return brimful.map(fn, items, **silent)
 
 
 class EventLog(list[Event]):

@@ -13,7 +13,7 @@ import torch
 
 import brimful
 from brimful import ConfigError, InputError, Status, StorageError
-from brimful.core.memory import cost_cache
+from brimful.core.base import directories
 from brimful.core.runs import fingerprint
 from brimful.core.runs.events import BatchDone, Finished
 
@@ -53,7 +53,7 @@ def test_a_heavy_item_has_the_same_answer_whatever_the_cost_cache_holds():
     assert first.status.tolist() == second.status.tolist()
     assert np.flatnonzero(first.status == Status.TOO_BIG).tolist() == [60]
     assert same(first.values, second.values)
-    assert list(cost_cache.directory().iterdir())
+    assert list(directories.cache_directory().iterdir())
 
 
 def test_a_heavy_item_that_fits_is_run_though_the_light_ones_have_a_fixed_part():

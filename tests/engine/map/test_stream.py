@@ -24,7 +24,8 @@ from .test_workers import TWO, picky
 
 
 def streamed(fn: Callable[[Any], Any], items: Any, **options: Any) -> MapStream:
-    return brimful.map(fn, items, stream=True, **{"progress": False, **options})
+    silent: Any = {"progress": False, **options}
+    return brimful.map(fn, items, stream=True, **silent)
 
 
 def joined(parts: list[MapPart]) -> torch.Tensor:
