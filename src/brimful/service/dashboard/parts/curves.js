@@ -37,6 +37,10 @@ export default {
         <span class="muted" role="status">{{ note }}</span>
       </div>
       <p v-if="!names.length" class="empty">No metrics yet. They appear here as the job reports them.</p>
+      <ul v-if="runs.length > 1" class="legend" aria-label="Runs">
+        <li v-for="(run, place) in runs" :key="run.id"><span class="swatch" aria-hidden="true"
+          :style="{ background: colours[place % colours.length] }"></span>{{ run.name }}</li>
+      </ul>
       <div class="curves">
         <div v-for="name in visible" :key="name" class="curve" :data-metric="name">
           <div class="curve-head">
@@ -57,7 +61,7 @@ export default {
   data() {
     this.data = JSON.parse(JSON.stringify(this.series)); // not observed by Vue: there may be many points
     this.charts = new Map();
-    return { weight: 0, log: false, byTime: false, from: "", to: "", all: false, note: "", version: 0 };
+    return { weight: 0, log: false, byTime: false, from: "", to: "", all: false, note: "", version: 0, colours: COLOURS.light };
   },
   mounted() {
     this.scheme = window.matchMedia("(prefers-color-scheme: dark)");
@@ -148,7 +152,7 @@ export default {
     },
     draw(whole = false) {
       const style = getComputedStyle(document.documentElement), of = (name) => style.getPropertyValue(name).trim();
-      const colours = this.scheme?.matches ? COLOURS.dark : COLOURS.light;
+      const colours = (this.colours = this.scheme?.matches ? COLOURS.dark : COLOURS.light);
       const text = { color: of("--soft"), fontFamily: "inherit", fontSize: 11 };
       for (const name of this.visible) {
         const chart = this.charts.get(name);
