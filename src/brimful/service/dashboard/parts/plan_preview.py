@@ -64,10 +64,10 @@ class PlanPreview:
             self._status.set_text("The plan appears once the options are right.")
             rest = [one.message for one in error.problems if one.path == "config"]
             self._show(lambda: [Tag("p", message, "message failed") for message in rest])
-        except BrimfulError:
+        except BrimfulError as refused:
+            message = message_of(refused)
             self._checked(())
             self._status.set_text("")
-            message = message_of(error)
             self._show(lambda: Tag("p", message, "message failed"))
         else:
             self._checked(())
