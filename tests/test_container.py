@@ -39,7 +39,7 @@ def test_what_the_image_installs_and_asks_is_there():
     [extras] = re.findall(r"pip install .*'\.\[(.*)\]'", CONTAINERFILE)
     assert set(extras.split(",")) <= set(project["optional-dependencies"])
     copied = {name for line in re.findall(r"^COPY (.*)$", CONTAINERFILE, re.MULTILINE) for name in line.split()[:-1]}
-    assert {"pyproject.toml", "src", project["readme"]} <= copied  # what building the package reads
+    assert {"pyproject.toml", "src", "README.md", "hatch_build.py"} <= copied  # what building the package reads
     assert set(re.findall(r"--constraint (\S+)", CONTAINERFILE)) <= copied
     [(port, path)] = re.findall(r"http://127\.0\.0\.1:(\d+)(/\w+)", CONTAINERFILE)
     assert port == command()[command().index("--port") + 1] and f"`GET {path}`" in MANUAL

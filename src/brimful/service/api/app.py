@@ -60,6 +60,8 @@ def create_app(service: Service, policy: SecurityPolicy) -> FastAPI:
 
 @contextlib.asynccontextmanager
 async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
+    if app.state.feed.closing:  # it was served before
+        app.state.feed = EventFeed(app.state.service)
     yield
     app.state.feed.close()
 
