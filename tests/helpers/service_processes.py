@@ -56,7 +56,7 @@ def _prepare() -> None:
 
 
 def run_service(state: str, options: dict[str, Any]) -> None:
-    """In a forked process: a service without a web server, until it is told to stop."""
+    """In a forked process: a service without a web server, until it is asked to stop."""
     from brimful.service.service import Service
 
     _prepare()

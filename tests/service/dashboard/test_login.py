@@ -1,4 +1,4 @@
-"""Who gets in, and what a browser is told."""
+"""Who gets in, and the security headers."""
 
 import re
 import socket

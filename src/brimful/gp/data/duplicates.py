@@ -39,7 +39,7 @@ def check_rows(codes: np.ndarray, x_ND: np.ndarray, y_N: np.ndarray, ids: pa.Arr
 
 
 def check_ids(ids: pa.Array) -> None:
-    """Refuses names that two tasks share: results could not be told apart by them."""
+    """Refuses names that two tasks share: results could not be distinguished by them."""
     if len(ids.unique()) == len(ids):
         return
     first: dict[Any, int] = {}

@@ -1,4 +1,4 @@
-"""What a browser is told about the pages: where scripts, styles and connections may come from.
+"""The security headers of the pages: where scripts, styles and connections may come from.
 
 Every script in a page carries a number used once, so that markup that got into a page by mistake runs nothing. What
 NiceGUI does not work without: `unsafe-eval`, because Vue compiles templates in the browser, and inline styles.

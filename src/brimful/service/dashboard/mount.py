@@ -1,4 +1,4 @@
-"""Puts the dashboard beside the REST API: pages, their files, and what a browser is told about them."""
+"""Puts the dashboard beside the REST API: pages, their files, and their security headers."""
 
 from pathlib import Path
 
