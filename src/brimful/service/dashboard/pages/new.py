@@ -21,7 +21,7 @@ from ..viewer import PATIENCE, Dashboard, may_change, message_of
 _JOB: dict[str, dict[str, Any]] = {
     "priority": {"type": "integer", "default": 0, "minimum": -100, "maximum": 100, "description": "more starts first"},
     "cores": {"type": ["integer", "null"], "default": None, "minimum": 1, "description": "CPU cores to lease"},
-    "webhook": {"type": ["string", "null"], "default": None, "description": "address that is notified when the job has ended"},
+    "webhook": {"type": ["string", "null"], "default": None, "description": "address to notify at the end"},
 }
 _FIRST = "gp", "fit"
 
