@@ -77,11 +77,6 @@ def measure(url: str, server: psutil.Process, job: str, minutes: float) -> dict[
         body = {"job_name": "live", "workload": "wpo", "command": "train", "cores": 1}
         config = {"data": "moons", "steps": 100_000, "centers": 50, "device": "cpu"}
         live = httpx.post(f"{url}/api/jobs", json={**body, "config": config}, timeout=100).json()["id"]
-        session, received = page.context.new_cdp_session(page), []
-        session.on(
-            "Network.webSocketFrameReceived", lambda frame: received.append(len(frame["response"]["payloadData"]))
-        )
-        session.send("Network.enable")  # before the page opens its socket: others are not reported
         page.goto(f"{url}/jobs/{live}")
         page.wait_for_function(DRAWN, timeout=200_000)
         tabs = [browser.new_page() for _ in range(3)]
@@ -89,12 +84,10 @@ def measure(url: str, server: psutil.Process, job: str, minutes: float) -> dict[
             tab.goto(url + path)
         open_sockets = sockets(url, 50)
         found["server_mb_with_50_sockets_and_4_tabs"] = round(server.memory_info().rss / 1e6, 1)
-        received.clear()
         begin, memory = time.perf_counter(), []
         while time.perf_counter() - begin < 60 * minutes:
             page.wait_for_timeout(5000)
             memory.append(round(server.memory_info().rss / 1e6, 1))
-        found["live_kb_per_second"] = round(sum(received) / 1e3 / (time.perf_counter() - begin), 2)
         found["server_mb_over_time"] = memory[:: max(1, len(memory) // 20)]
         httpx.post(f"{url}/api/jobs/{live}/cancel")
         for connection in open_sockets:

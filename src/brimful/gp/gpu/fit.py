@@ -64,11 +64,7 @@ def _fit(
     stragglers.descend(kernel, layout, descent, active, limits, options)
     if large:
         _step_active(kernel, layout, descent, limits, options)
-    best_T3 = descent.best_T3
-    return scoring.Optima(
-        descent.best_TP, best_T3[:, 1], descent.iterations_T.long(), best_T3[:, 2], descent.ending_T.long(),
-        descent.best_TQ,
-    )  # fmt: skip
+    return descent.optima()
 
 
 def _step_active(

@@ -18,6 +18,7 @@ import triton.language as tl
 from torch import Tensor
 
 from ..model.kernels import SHAPES, Kernel
+from ..optimize import matrices
 from . import blocks
 from .blocks import LANES
 from .cholesky import (
@@ -38,18 +39,11 @@ from .layout import ActiveTasks, TaskLayout
 MOST_POINTS = 128
 SIZES = ["begin", "T", "XT", "XN", "NB", "NP", "workspace"]
 """Numbers for which a kernel is not compiled again."""
-_STATIONARY = ("rbf", "matern12", "matern32", "matern52")
 
 
 def serves(kernel: object, points: int, regressors: int) -> bool:
     """Whether the fused kernel can evaluate it."""
-    return (
-        isinstance(kernel, Kernel)
-        and len(kernel.factors) == 1
-        and kernel.factors[0].shape in _STATIONARY
-        and points <= MOST_POINTS
-        and regressors <= 2
-    )
+    return points <= MOST_POINTS and matrices.serves(kernel, regressors)
 
 
 @triton.jit

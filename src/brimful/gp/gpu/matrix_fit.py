@@ -36,11 +36,7 @@ def fit(
         for part_L in parts(index_L, whole.last_T, whole.at_once):
             out = Evaluations(*whole.evaluate(part_L, descent.trial_TP[part_L]))
             scoring_step.advance(descent, ActiveTasks.all_of(part_L), out, limits, options, whole.count_T)
-    best_T3 = descent.best_T3
-    return scoring.Optima(
-        descent.best_TP, best_T3[:, 1], descent.iterations_T.long(), best_T3[:, 2], descent.ending_T.long(),
-        descent.best_TQ,
-    )  # fmt: skip
+    return descent.optima()
 
 
 def parts(index_L: Tensor, last_T: Tensor, most: int) -> list[Tensor]:

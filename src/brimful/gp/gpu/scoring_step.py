@@ -18,7 +18,7 @@ import triton.language as tl
 from torch import Tensor
 
 from ..model.priors import Limits
-from ..optimize.scoring import CONVERGED, FAILED, UNFINISHED, ScoringOptions, Starts, clamp_to_bounds
+from ..optimize.scoring import CONVERGED, FAILED, UNFINISHED, Optima, ScoringOptions, Starts, clamp_to_bounds
 from .layout import ActiveTasks
 from .likelihood import Evaluations
 
@@ -53,6 +53,12 @@ class Descent(
         """The tasks that have not ended, at most so many; listed without waiting for their number."""
         index_L = torch.nonzero_static(self.going_T, size=most, fill_value=0)[:, 0].int()
         return ActiveTasks(index_L, self.going_T.sum(0, keepdim=True, dtype=torch.int32))
+
+    def optima(self) -> Optima:
+        """The best of all starts of every task."""
+        _, nlml_T, gradient_T = self.best_T3.unbind(1)
+        iterations_T, ending_T = self.iterations_T.long(), self.ending_T.long()
+        return Optima(self.best_TP, nlml_T, iterations_T, gradient_T, ending_T, self.best_TQ)
 
 
 def begin(starts: Starts, limits: Limits, regressors: int) -> Descent:

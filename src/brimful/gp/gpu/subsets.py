@@ -36,4 +36,4 @@ def search(kernel: Kernel, tasks: TaskBatch) -> SubsetSearch:
             scoring_step.advance(descent, ActiveTasks.all_of(index_L), out, limits, looser(options), points_V)
         return descent.best_TP
 
-    return SubsetSearch(points_T, grid, descend)
+    return SubsetSearch(grid, descend)

@@ -18,7 +18,7 @@ from torch import Tensor
 from ..model.kernels import Kernel, stationary
 from ..model.tasks import TaskBatch
 
-STATIONARY = ("rbf", "matern12", "matern32", "matern52")
+_STATIONARY = ("rbf", "matern12", "matern32", "matern52")
 
 
 class MatrixEvaluations(NamedTuple):
@@ -41,7 +41,7 @@ class InvertedFactor(NamedTuple):
 
 def serves(kernel: object, regressors: int) -> bool:
     """Whether tasks of this kernel can be evaluated so."""
-    one = isinstance(kernel, Kernel) and len(kernel.factors) == 1 and kernel.factors[0].shape in STATIONARY
+    one = isinstance(kernel, Kernel) and len(kernel.factors) == 1 and kernel.factors[0].shape in _STATIONARY
     return one and regressors <= 2
 
 
@@ -57,7 +57,7 @@ class MatrixEvaluator:
     at_once = 1  # on a CPU all cores work on one, and what it needs may stay in their caches
 
     def __init__(self, kernel: Kernel, tasks: TaskBatch) -> None:
-        self.kernel, self.regressors = kernel, tasks.coefficients
+        self.kernel = kernel
         self.count_T = tasks.mask_TN.sum(1).to(tasks.y_TN.dtype)
         positions_N = torch.arange(1, tasks.y_TN.shape[1] + 1, device=tasks.y_TN.device)
         self.last_T = (tasks.mask_TN * positions_N).amax(1).clamp(min=1)

@@ -36,12 +36,10 @@ class SubsetSearch(NamedTuple):
     """How the subsets' likelihood is searched.
 
     Attributes:
-        points_T: the points of all subsets of each task.
         grid: the local minima of the grid of initial values.
         descend: where descents end, of tasks by their index, each from one start and within limits of its own.
     """
 
-    points_T: Tensor
     grid: Callable[[Limits, ScoringOptions], Starts]
     descend: Callable[[Tensor, Tensor, Limits, ScoringOptions], Tensor]
 
@@ -136,7 +134,7 @@ def search(kernel: Kernel, tasks: TaskBatch) -> SubsetSearch:
         each = begin_VP[:, None], torch.ones_like(task_V)
         return scoring.descend(evaluate, limits, looser(options), each, tasks.coefficients).theta_TP
 
-    return SubsetSearch(points_T, grid, descend)
+    return SubsetSearch(grid, descend)
 
 
 def fit(
