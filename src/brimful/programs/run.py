@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -102,9 +103,10 @@ def run(
         prepared.function.usage_folder = Path(folder)
         arguments = prepared.arguments(choice)
         shown = False if sink is None else explained
+        began = time.time()
         mapped = map(**arguments, batch_invariant=True, out=out, resume=resume, progress=shown, cancel=cancel)
         usage = read_usage(Path(folder))
-    remember_run(prepared.function, usage, choice)
+    remember_run(prepared.function, usage, choice, began)
     result = prepared.result(mapped, choice, usage)
     if out is not None:
         write_store(Path(out), result, on_error, pair_by_name)

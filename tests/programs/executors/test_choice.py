@@ -128,3 +128,13 @@ def test_small_batches_of_auto_run_sequentially():
     result = small(batch_size=4)  # 15 samples are quicker batched; 4 of them are not
     assert result.executor == "batched" and result.usage.samples("sequential") == 15
     assert same(result, plain)
+
+
+def test_how_long_workers_take_to_begin_is_measured_by_a_run_and_counts_in_the_next():
+    assert choice.workers_start(2) == 5.0  # a guess
+    small(executor="sequential", workers=2)
+    measured = choice.workers_start(2)
+    assert measured != 5.0 and measured > 0
+    assert choice.workers_start(16) == 19.0
+    remember("start of 2 workers", "sequential", CPU, Timing(40.0, 0.0))
+    assert processes_for(Contender("sequential", CPU, SLOW), 1_000, 2) == 1

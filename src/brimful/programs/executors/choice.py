@@ -22,10 +22,8 @@ from .timing import Timing, recall, remember
 from .usage import RunUsage
 
 CPU = torch.device("cpu")
-WORKER_START = 5.0
-"""Seconds until a worker process has begun: it imports torch, and reads the programs and the compiled loops."""
-
 _PRIOR = {"sequential": Timing(0.0, 30e-6), "batched": Timing(3e-4, 4e-6)}  # of one operation
+_WORKERS = Timing(3.0, 1.0)  # until so many worker processes have begun, where none was measured: each imports torch
 _START = 1.5  # seconds that the first batch of a process takes longer: kernels are read, or compiled
 _STARTED: set[torch.device] = set()  # where this process has run a batch already
 _LEAST = 1e-4  # seconds per operation that the batched executor takes for the smallest batch, at best
@@ -51,7 +49,7 @@ class Contender:
         """Of a whole run."""
         if self.timing is None:
             return math.inf
-        start = WORKER_START if processes > 1 else 0.0
+        start = workers_start(processes) if processes > 1 else 0.0
         if self.executor == "batched" and (processes > 1 or self.device not in _STARTED):
             start += _START
         return start + self.timing.at(math.ceil(samples / processes))
@@ -87,6 +85,16 @@ class Choice:
 def prior(executor: str, operations: int) -> Timing:
     """What a batch may take, where nothing is measured."""
     return Timing(_PRIOR[executor].fixed * operations, _PRIOR[executor].per_sample * operations)
+
+
+def workers_start(processes: int) -> float:
+    """Seconds until so many worker processes run their first batch: as measured in an earlier run, or a guess."""
+    known = recall(_start_of(processes), "sequential", CPU)
+    return _WORKERS.at(processes) if known is None else known.fixed
+
+
+def _start_of(processes: int) -> str:
+    return f"start of {processes} workers"
 
 
 def processes_for(contender: Contender, samples: int, most: int) -> int:
@@ -208,8 +216,16 @@ class Measurement:
         return Choice(best.executor, [best.device] * processes[at], why, rejected, timings, self._seconds)
 
 
-def remember_run(function: SampleFunction, usage: RunUsage, choice: Choice) -> None:
-    """Keeps what the batches of a run took, for the next: larger ones than those that were measured to choose."""
+def remember_run(function: SampleFunction, usage: RunUsage, choice: Choice, began: float) -> None:
+    """Keeps what the batches of a run took, for the next: larger ones than those that were measured to choose; and how
+    long its workers took to begin.
+
+    Args:
+        began: when the run did, in seconds since 1970.
+    """
+    if choice.devices[0] == CPU and len(choice.devices) > 1 and usage.began:
+        start = sum(usage.began) / len(usage.began) - began
+        remember(_start_of(len(choice.devices)), "sequential", CPU, Timing(max(0.0, start), 0.0))
     for executor in ("sequential", "batched"):
         device = CPU if executor == "sequential" else choice.devices[0]
         timed = [

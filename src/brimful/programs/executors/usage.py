@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -37,15 +38,19 @@ class RunUsage:
     Attributes:
         operations: by name of the operation, in the batched executor.
         batches: in their order.
+        began: by process, when its first batch began, in seconds since 1970.
     """
 
     operations: Mapping[str, Usage] = field(default_factory=dict)
     batches: list[BatchRun] = field(default_factory=list)
+    began: list[float] = field(default_factory=list)
 
     def ran(self, executor: str, device: torch.device, samples: int, seconds: float) -> None:
         """Notes a batch."""
         where = device.type if executor == "batched" else "cpu"
         first = not any((batch.executor, batch.device) == (executor, where) for batch in self.batches)
+        if not self.began:
+            self.began.append(time.time() - seconds)
         self.batches.append(BatchRun(executor, where, samples, seconds, first))
 
     def samples(self, executor: str) -> int:
@@ -60,13 +65,14 @@ class RunUsage:
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON values."""
-        return {"operations": {name: asdict(used) for name, used in self.operations.items()}, "batches": self.batches}
+        operations = {name: asdict(used) for name, used in self.operations.items()}
+        return {"operations": operations, "batches": self.batches, "began": self.began}
 
     @classmethod
     def from_dict(cls, body: Mapping[str, Any]) -> Self:
         """What `to_dict` gave."""
         operations = {name: Usage(**numbers) for name, numbers in body["operations"].items()}
-        return cls(operations, [BatchRun(*batch) for batch in body["batches"]])
+        return cls(operations, [BatchRun(*batch) for batch in body["batches"]], list(body["began"]))
 
     def write(self, folder: Path) -> None:
         """Writes what this process did so far."""
@@ -80,10 +86,11 @@ class RunUsage:
 def read_usage(folder: Path) -> RunUsage:
     """What all processes of a run did."""
     operations: dict[str, Usage] = {}
-    batches = list[BatchRun]()
+    batches, began = list[BatchRun](), list[float]()
     for file in sorted(folder.glob("*.json")):
         of = RunUsage.from_dict(json.loads(file.read_text()))
         batches += of.batches
+        began += of.began
         for name, used in of.operations.items():
             operations.setdefault(name, Usage()).add(used)
-    return RunUsage(operations, batches)
+    return RunUsage(operations, batches, began)
