@@ -6,6 +6,7 @@ import json
 import random
 import shutil
 import signal
+import traceback
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -191,7 +192,8 @@ def rounds(made: Made, killed: dict[str, Path], folder: Path, seeds: Sequence[in
         try:
             one_case(whole, expected[kind], finished, folder / str(seed), kind, seed)
         except Exception as error:
-            faults.append(f"case {seed}: {error!r}"[:500])
+            place = traceback.extract_tb(error.__traceback__)[-1]
+            faults.append(f"case {seed}: {place.filename}:{place.lineno}: {error!r}"[:500])
     assert not faults, "\n".join(faults)
 
 

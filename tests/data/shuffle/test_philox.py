@@ -43,6 +43,20 @@ def test_the_kernel_has_them_too(stream: Stream, count: int):
         assert torch.equal(found.cpu(), stream._on(CPU, count, low, flip))
 
 
+@pytest.mark.parametrize(("count", "run"), [(0, 1), (1, 1), (9, 9), (700, 9), (700, 2), (515, 1)])
+def test_words_are_sorted_by_their_upper_halves_and_then_by_the_lower(count: int, run: int):
+    """Runs of equal upper halves are left in any order by the sort of those."""
+    pytest.importorskip("triton")
+    from brimful.data.shuffle import sort_triton
+
+    generator = torch.Generator().manual_seed(count + run)
+    upper = torch.arange(count) // run - count // (2 * run)
+    words = (upper << 32 | torch.randperm(count, generator=generator) * 2**22)[
+        torch.randperm(count, generator=generator)
+    ]
+    assert torch.equal(sort_triton.order(words.to(KERNEL)).cpu(), torch.sort(words).indices)
+
+
 @given(st.integers(0, 3000), WORD, WORD)
 def test_a_permutation_made_on_a_device_is_that_of_the_host(samples: int, seed: int, epoch: int):
     found = permutation_on(KERNEL, samples, seed, epoch)

@@ -6,6 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ...core.base.field_types import fits
 from .optim.schedules import PlateauState
 
 
@@ -61,9 +62,27 @@ class TrainState:
 
     @classmethod
     def from_json(cls, values: dict[str, Any], curve: Tensor) -> "TrainState":
+        """What `to_json` gave.
+
+        Raises:
+            TypeError, KeyError, ValueError: these are no values of a state.
+        """
         values = {"best_that_counted": values["best"], **values}  # of checkpoints that have none
+        _check(values)
         nested = {"sums": EpochSums(**values["sums"]), "plateau": PlateauState(**values["plateau"])}
         return cls(**{**values, **nested}, curve=[(loss, norm) for loss, norm in curve.tolist()])
 
     def curve_tensor(self) -> Tensor:
         return torch.tensor(self.curve, dtype=torch.float64).reshape(-1, 2)
+
+
+def _check(values: dict[str, Any]) -> None:
+    own = {name: value for name, value in values.items() if name not in ("sums", "plateau")}
+    kinds = (TrainState, own), (EpochSums, values["sums"]), (PlateauState, values["plateau"])
+    if not all(fits(kind, of) for kind, of in kinds):
+        raise ValueError("a value has another type")
+    history = values["history"]
+    if not all(isinstance(row, dict) for row in history) or values["best_epoch"] not in (None, *range(len(history))):
+        raise ValueError("the history has another form")
+    if min(values["epoch"], values["batch"], values["step"]) < 0 or values["micro_batches"] < 1:
+        raise ValueError("a count is out of range")
