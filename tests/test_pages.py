@@ -21,7 +21,7 @@ from .helpers.paths import ROOT
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 PYTHON = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
 NAMES = {path: str(path.relative_to(ROOT)) for path in PAGES}
-COMPLETE = ("docs/getting-started.md", "docs/how-to/")
+COMPLETE = ("docs/distributed.md", "docs/getting-started.md", "docs/how-to/")
 
 
 def tensors(*shape: int) -> torch.Tensor:

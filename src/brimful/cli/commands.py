@@ -49,7 +49,10 @@ def _run(command: Command, *, json: bool, **options: Any) -> None:
             if any(event.state == "interrupted" for event in endings):
                 raise typer.Exit(130) from None  # the progress display has said what was kept
             raise
-    emit(summary, format_summary, json)
+    from ..engine.distributed.environment import is_first_rank  # it imports torch, and help does without
+
+    if is_first_rank():
+        emit(summary, format_summary, json)
 
 
 def _explain(command: Command, *, json: bool, probe: bool, **options: Any) -> None:

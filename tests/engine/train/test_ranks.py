@@ -1,6 +1,5 @@
 """Several ranks train as one would; one that dies takes nobody's time."""
 
-import socket
 import subprocess
 import sys
 import threading
@@ -16,8 +15,6 @@ from brimful.core.base.errors import CancelledError
 from brimful.core.runs.events import EpochDone, Event, Finished
 from brimful.core.runs.rundir import inspect
 from brimful.engine.distributed.collectives import Group
-from brimful.engine.distributed.workers import Event as Ending
-from brimful.engine.distributed.workers import LocalWorkers
 from brimful.engine.train.config import TrainConfig
 from brimful.engine.train.planner import _check_equal_shares
 
@@ -115,23 +112,6 @@ def test_torchrun_starts_ranks_too(tmp_path: Path):
     alone = fit(loss=training.summed, batch_size=7).model.state_dict()
     for name, value in alone.items():
         torch.testing.assert_close(state[name], value, rtol=1e-4, atol=1e-5)
-
-
-def test_ranks_that_torchrun_started_find_each_other(tmp_path: Path):
-    """By the environment that it gives them."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    with LocalWorkers() as ranks:
-        for rank in range(2):
-            variables = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": 2, "MASTER_ADDR": "127.0.0.1"}
-            ranks.start(f"rank {rank}", training.fit_under_torchrun, variables | {"MASTER_PORT": port}, tmp_path)
-        ended = [answer for _ in range(200) if ranks.running and (answer := ranks.receive(1.0)) is not None]
-    assert [answer.event for answer in ended] == [Ending.RETURNED] * 2
-    first, second = (answer.value for answer in sorted(ended, key=lambda answer: answer.worker))
-    assert first["out"] and not second["out"]
-    torch.testing.assert_close(first["weights"], weights(fit(loss=training.summed, batch_size=7).model))
-    assert torch.equal(first["weights"], second["weights"])
 
 
 @pytest.mark.parametrize(("batch_size", "accumulation_steps"), [(5, None), (4, 4), (10, None)])

@@ -94,11 +94,38 @@ def fit(model: nn.Module | None = None, loss: Any = squares, data: Any = None, *
     return brimful.train(model, loss, points() if data is None else data, **{**settings, **options})
 
 
-def fit_under_torchrun(channel: Channel, variables: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """A rank that finds the others by the variables of the environment that torchrun sets."""
+def fit_launched(
+    channel: Channel, variables: dict[str, Any], folder: Path, happens: str = "", **options: Any
+) -> dict[str, Any]:
+    """A rank that finds the others by the variables of the environment that torchrun sets.
+
+    Args:
+        happens: on rank 1, at the third call of the loss: "fails", or "sigterm".
+    """
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)  # as in a process that torchrun starts
     os.environ.update({name: str(value) for name, value in variables.items()})
-    result = fit(network(), summed, batch_size=7, out=folder / "run")
-    return {"weights": weights(result.model), "out": result.out}
+    loss = Happening(happens) if variables["RANK"] == 1 else Happening()
+    result = fit(network(), loss, batch_size=7, out=folder / "run", fingerprint="launched", **options)
+    return {"weights": weights(result.model), "out": result.out, "budget": result.plan.budget}
+
+
+class Happening:
+    """The loss `summed`, in which something happens at the third call. That is no part of what it computes, and not of
+    its fingerprint."""
+
+    def __init__(self, happens: str = "") -> None:
+        self.happens, self.calls = happens, 0
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {}
+
+    def __call__(self, model: nn.Module, batch: dict[str, Tensor]) -> brimful.Weighted:
+        self.calls += model.training
+        if self.happens and self.calls == 3:
+            if self.happens == "fails":
+                raise ValueError("a mistake on one node")
+            signal.raise_signal(signal.SIGTERM)
+        return summed(model, batch)
 
 
 def weights(model: nn.Module) -> Tensor:

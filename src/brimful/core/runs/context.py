@@ -1,7 +1,7 @@
 """What a run gets from whoever started it: where its events go, and ways to stop it.
 
-A run stops by Ctrl-C in the main thread, or by an event that any thread sets. The current batch or step is finished
-first; a second Ctrl-C stops at once.
+A run stops by Ctrl-C in the main thread, by SIGTERM, which schedulers send before they end a job, or by an event that
+any thread sets. The current batch or step is finished first; a second Ctrl-C stops at once.
 """
 
 import contextlib
@@ -33,13 +33,16 @@ class RunContext:
 def stop_request(cancel: threading.Event | None = None) -> Iterator[Callable[[], bool]]:
     """Gives a function that returns whether the run was asked to stop since the block was entered.
 
+    SIGTERM is handled where nobody else does. It may come twice, from a scheduler to all processes and from a launcher
+    that passes it on, so a second one changes nothing: whoever is in a hurry sends SIGKILL.
+
     A run that stops raises `KeyboardInterrupt` with a message that says what was kept. Where the event cancelled it,
     the block raises a `CancelledError` with the same message instead.
     """
     interrupted = threading.Event()
 
     def handle(number: int, frame: FrameType | None) -> None:
-        if interrupted.is_set():
+        if interrupted.is_set() and number == signal.SIGINT:
             raise KeyboardInterrupt
         interrupted.set()
 
@@ -47,7 +50,9 @@ def stop_request(cancel: threading.Event | None = None) -> Iterator[Callable[[],
         return interrupted.is_set() or (cancel is not None and cancel.is_set())
 
     in_main_thread = threading.current_thread() is threading.main_thread()
-    before = signal.signal(signal.SIGINT, handle) if in_main_thread else None
+    before = {signal.SIGINT: signal.signal(signal.SIGINT, handle)} if in_main_thread else {}
+    if in_main_thread and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+        before[signal.SIGTERM] = signal.signal(signal.SIGTERM, handle)
     try:
         yield requested
     except KeyboardInterrupt as stopped:
@@ -55,5 +60,5 @@ def stop_request(cancel: threading.Event | None = None) -> Iterator[Callable[[],
             raise
         raise CancelledError(str(stopped)) from None
     finally:
-        if in_main_thread:
-            signal.signal(signal.SIGINT, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)

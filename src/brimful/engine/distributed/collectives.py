@@ -1,9 +1,6 @@
-"""The ranks that train one model together: what they exchange, and how a process becomes one of them."""
+"""The ranks that train one model together, and what they exchange."""
 
 import contextlib
-import datetime
-import os
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,19 +10,14 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from ...core.base import foreach
-from ...core.base.errors import ConfigError, InputError, WorkerError
-
-TIMEOUT = 60.0
-"""Seconds after which a rank that waits for the others gives up."""
+from ...core.base.errors import InputError, WorkerError
+from . import rank_store
 
 
 def calls_in_lockstep(model: nn.Module, group: "Group") -> bool:
     """Whether the ranks hold parts of one model, which says so by `sharded = True`: its loss then talks to the other
     ranks, so that all must call it equally often."""
     return group.ranks > 1 and bool(getattr(model, "sharded", False))
-
-
-_THREADS_END = 0.1  # seconds for gloo's threads to end
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,9 +95,10 @@ def collective_errors() -> Iterator[None]:
     try:
         yield
     except RuntimeError as error:
+        reason = rank_store.failure() or f"another rank is gone or no longer answers ({str(error).splitlines()[0]})"
         raise WorkerError(
-            f"another rank is gone or no longer answers ({str(error).splitlines()[0]}). See what that rank said; with "
-            "out=, run the same command again to go on from the last checkpoint"
+            f"{reason}. See what that rank printed; with out=, run the same command again to go on from the last "
+            "checkpoint"
         ) from error
 
 
@@ -125,40 +118,3 @@ def all_gather(received: list[Tensor], sent: Tensor, group: dist.ProcessGroup | 
 @collective_errors()
 def _broadcast(tensor: Tensor) -> None:
     dist.broadcast(tensor, 0)
-
-
-def torchrun_rank() -> tuple[int, int, int] | None:
-    """(rank, ranks, local rank) where torchrun started this process; None where it did not."""
-    if "RANK" not in os.environ or "WORLD_SIZE" not in os.environ:
-        return None
-    try:
-        return tuple(int(os.environ.get(name, 0)) for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK"))  # pyright: ignore
-    except ValueError as error:
-        raise ConfigError(f"RANK and WORLD_SIZE are set, and not to numbers: {error}") from error
-
-
-@contextlib.contextmanager
-def process_group(group: Group, rendezvous: str = "env://", timeout: float = TIMEOUT) -> Iterator[Group]:
-    """The group, with its process group open where it has more than one rank."""
-    if group.ranks == 1:
-        yield group
-        return
-    if group.device.type == "cuda":
-        torch.cuda.set_device(group.device)
-    opened_here = not dist.is_initialized()
-    if opened_here:
-        dist.init_process_group(
-            "nccl" if group.device.type == "cuda" else "gloo",
-            init_method=rendezvous,
-            rank=group.rank,
-            world_size=group.ranks,
-            timeout=datetime.timedelta(seconds=timeout),
-        )
-    try:
-        yield group
-    finally:
-        if opened_here:
-            dist.destroy_process_group()
-            # Gloo's threads let go of the last tensors a little later, and need Python for that: where the process
-            # ends at once they find it gone, and torch aborts.
-            time.sleep(_THREADS_END)

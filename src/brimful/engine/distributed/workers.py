@@ -26,6 +26,7 @@ import multiprocessing.connection
 import multiprocessing.spawn
 import os
 import pickle
+import signal
 import subprocess
 import sys
 import threading
@@ -291,6 +292,8 @@ def run_worker(messages: Connection, control: Connection, first: bytes) -> None:
     """The life of a worker process."""
     global _importing_script
     channel = _Channel(messages)
+    # A scheduler sends SIGTERM to all processes of a job. The supervisor gets it too, and ends this one when it should.
+    signal.signal(signal.SIGTERM, lambda number, frame: channel.cancel.set())
     threading.Thread(target=channel.watch, args=(control,), daemon=True).start()
     setup, threads, task = pickle.loads(first)
     torch.set_num_threads(threads)

@@ -20,6 +20,7 @@ from ...core.base import pytree
 from ...core.base.errors import ConfigError, InputError
 from ...core.base.pytree import Tree
 from ..distributed.collectives import all_gather, all_reduce
+from ..distributed.process_group import open_launched
 from .online_softmax import SoftmaxState, at_least_single
 from .passes import Gradients, Passes, Saved, with_leaves
 from .term import CapturedTensors
@@ -29,7 +30,7 @@ def resolve_group(group: Any) -> dist.ProcessGroup | None:
     """A process group as it was given, or the default one for True and "world"."""
     if group is None or group is False:
         return None
-    if not dist.is_available() or not dist.is_initialized():
+    if not dist.is_available() or (not dist.is_initialized() and not open_launched()):
         raise ConfigError(
             f"group is {group!r}, and this process is not one of several ranks; start it with torchrun, or call "
             "torch.distributed.init_process_group first, or leave group out"

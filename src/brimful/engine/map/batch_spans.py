@@ -16,6 +16,9 @@ from .sources import LoadedBatch
 
 _ENDLESS = 1 << 40
 _LAST = 8  # the last batches of several workers are no smaller than this part of a full one
+_MOMENT = 0.05  # seconds that a block of batches takes a worker, at least
+_ASKING = 200  # workers that may ask for a block in a second
+_MOST = 64  # batches of a block
 _EARLY = 16  # the first batch of several workers is no larger than this part of a worker's share of all items
 
 
@@ -132,6 +135,16 @@ class BatchSizer:
         if self._workers == 1 or self.state.fixed or self._forward or self._length is None:
             return math.inf
         return self._weight(self._position, self._length) / self._workers
+
+    def block_size(self, seconds: float) -> int:
+        """How many batches one of several workers may be given at once, where each takes it so long: as many as keep it
+        busy for a moment, which is longer the more workers ask, and no more than half of its share of what is left."""
+        state = self.state
+        if self._length is None or self._forward or not (state.settled or state.fixed):
+            return 1
+        left = self._weight(max(0, self._position), self._length) / self._workers
+        moment = max(_MOMENT, self._workers / _ASKING)
+        return max(1, min(_MOST, int(moment / max(seconds, 1e-6)), int(left / (2 * max(1.0, state.size)))))
 
     def _stop(self, capacity: float) -> int:
         """The end of a batch of that capacity, which holds at least one item. Once the size is settled, and not the

@@ -104,6 +104,19 @@ class Scheduler:
         if self._sizer.state.settled and self.plan.devices == ("cpu",):
             self._correct_plan(measurement)
 
+    def finished(self, done: BatchResult, measurements: tuple[BatchMeasurement, ...]) -> None:
+        """Neighboring batches are finished; `done` holds the results of all."""
+        last, weight = measurements[-1], sum(seen.weight for seen in measurements)
+        together = replace(last, weight=weight, seconds=sum(seen.seconds for seen in measurements))
+        self._count_bytes(done, together)
+        self._writer(done, together)
+        for seen in measurements:
+            self.observe(seen)
+
+    def block_size(self, seconds: float) -> int:
+        """How many batches a worker may be given at once that takes so long for each."""
+        return self._sizer.block_size(seconds)
+
     def _correct_plan(self, measurement: BatchMeasurement) -> None:
         """After a few batches of the chosen size the plan has their peak: on a CPU memory is not proportional to the
         size of a batch, and a line through two probes may be far off at a third."""

@@ -6,9 +6,7 @@ are on disk the worker reads itself; others are sent to it. A worker runs the sa
 worker that dies go to the others.
 """
 
-import functools
 import math
-import threading
 import time
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field, replace
@@ -26,33 +24,16 @@ from ..distributed.workers import Answer, Channel, Event, LocalWorkers
 from .batch_spans import BatchSpan
 from .executor import Executor
 from .functions.composition import prepare
+from .hosts.blocks import Block, FinishedBatches
+from .hosts.remote_scheduler import RemoteScheduler
 from .pipeline import LOOK, Pipeline
 from .scheduler import Scheduler
 from .size_search import MemoryExceeded, ProbeFailed
 from .sources import ItemSource, LoadedBatch
-from .timeouts import CallClock, SlowItemSearch, overwritten
+from .timeouts import CallClock, SlowItemSearch
 
 _IN_A_ROW = 64  # items that took too long, and no batch between them: it is not the items then
 _SOON = 0.02  # seconds until it is seen again whether finished batches were read
-
-
-class RemoteScheduler:
-    """The scheduler as a worker sees it: every call goes to the parent and waits for its answer."""
-
-    def __init__(self, channel: Channel, items: ItemSource | None, timeout: float | None = None) -> None:
-        self._channel, self._items, self._timeout, self._lock = channel, items, timeout, threading.Lock()
-
-    def _ask(self, name: str, *arguments: Any) -> Any:
-        with self._lock:
-            self._channel.send((name, arguments))
-            return self._channel.receive()
-
-    def __getattr__(self, name: str) -> Callable[..., Any]:
-        return functools.partial(self._ask, name)
-
-    def load(self, span: BatchSpan) -> LoadedBatch | None:
-        loaded = span.loaded if self._items is None else self._items.load(span.start, span.stop)
-        return overwritten(loaded, span.slow, self._timeout or 0.0) if loaded and span.slow else loaded
 
 
 def _work(
@@ -71,18 +52,22 @@ def _work(
         if timeout is not None:
             prepare(runs.fn, device)
             runs.watch(scheduler.calling)
-        return Pipeline(runs, memory_limit, scheduler, item_cost, prompt=timeout is not None).run()
+        try:
+            return Pipeline(runs, memory_limit, scheduler, item_cost, prompt=timeout is not None).run()
+        finally:
+            scheduler.hand_in()
 
 
 @dataclass(slots=True)
 class _Assigned:
-    """What one worker has: batches that were handed out and are not done, by position; whether one is a probe; and the
-    positions of the last that it has begun."""
+    """What one worker has: batches that were handed out and are not done, by position; whether one is a probe; the
+    positions of the last that it has begun; and the seconds that its last ones took."""
 
     device: torch.device
     batches: dict[int, LoadedBatch] = field(default_factory=dict)
     probing: bool = False
     begun: tuple[int, int] = (-1, -1)
+    seconds: float = math.inf
 
     def split(self, start: int, stop: int) -> None:
         """The worker splits a batch in two when it does not fit."""
@@ -178,8 +163,8 @@ class WorkerPool:
     def _hand_out(self, worker: int, available: int) -> bool:
         """Sends a worker its next batch. False: it has to wait, for the first probe, for
         finished batches to be read, or to see whether one dies."""
-        assigned = self._assigned[worker]
-        if self._returned:
+        assigned, again = self._assigned[worker], bool(self._returned)
+        if again:
             loaded = self._returned.pop(0)
             span: BatchSpan | None = BatchSpan(loaded.start, loaded.stop, math.inf, slow=loaded.slow)
         elif (span := self._scheduler.next(available, bool(assigned.batches))) is not None:
@@ -198,8 +183,26 @@ class WorkerPool:
                 self._scheduler.begin(loaded.start, loaded.stop)
             assigned.batches[loaded.start] = loaded
             assigned.probing = assigned.probing or span.probe
-        self._workers.send(worker, replace(span, loaded=_compact(loaded)) if self._sends_items else span)
+        more = [] if again or span.probe or self._sends_items else self._more(assigned, available)
+        if more:
+            self._workers.send(worker, Block((span, *more), self._scheduler.state))
+        else:
+            self._workers.send(worker, replace(span, loaded=_compact(loaded)) if self._sends_items else span)
         return True
+
+    def _more(self, assigned: _Assigned, available: int) -> list[BatchSpan]:
+        """Further batches for a worker, where they are so short that it should not ask for each."""
+        spans: list[BatchSpan] = []
+        if self._clock.timeout < math.inf:  # a call that takes too long is one of a batch that was begun
+            return spans
+        for _ in range(self._scheduler.block_size(assigned.seconds) - 1):
+            if (span := self._scheduler.next(available, busy=True)) is None:
+                break
+            self._scheduler.begin(span.start, span.stop)
+            assigned.batches[span.start] = LoadedBatch(span.start, span.stop - span.start, None)
+            assigned.probing = assigned.probing or span.probe
+            spans.append(span)
+        return spans
 
     def _handle(self, answer: Answer) -> None:
         match answer.event:
@@ -221,6 +224,8 @@ class WorkerPool:
         if name == "calling":
             search = self._searches.get(assigned.begun)
             return self._clock.start(worker, arguments[0], search is not None and search.patient)
+        if name == "finished":
+            return self._finished(assigned, arguments[0])
         if name == "begin":
             assigned.begun = arguments
             if self._trial(*arguments) is not None:
@@ -232,11 +237,21 @@ class WorkerPool:
             if (trial := self._trial(start, stop)) is not None:
                 return self._end_trial(assigned, trial, stop)
             loaded = assigned.batches.pop(start, None)
+            assigned.seconds = arguments[1].seconds if arguments[1].timed else assigned.seconds
             self._searches.pop((start, stop), None)
             self._slow = self._slow if loaded is not None and len(loaded.slow) == loaded.count else 0
         elif name == "observe" and isinstance(arguments[0], MemoryExceeded | ProbeFailed):
             assigned.probing = False
         return getattr(self._scheduler, name)(*arguments)
+
+    def _finished(self, assigned: _Assigned, finished: list[FinishedBatches]) -> None:
+        """A worker hands in batches of its block."""
+        for done, measurements in finished:
+            for start in [start for start in assigned.batches if 0 <= start - done.start < done.count]:
+                del assigned.batches[start]
+            assigned.probing = assigned.probing and not any(seen.probe for seen in measurements)
+            assigned.seconds = sum(seen.seconds for seen in measurements) / len(measurements)
+            self._scheduler.finished(done, measurements)
 
     def _trial(self, start: int, stop: int) -> tuple[int, int] | None:
         """The part of a batch that a search runs, and whose results count for nothing, with these positions in it; None

@@ -2,6 +2,7 @@
 
 import contextlib
 import threading
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Unpack
@@ -10,7 +11,7 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader
 
-from ...core.base.errors import ConfigError
+from ...core.base.errors import ConfigError, LockedError
 from ...core.declare.config import build
 from ...core.memory import devices
 from ...core.memory.cost import Cost
@@ -18,13 +19,17 @@ from ...core.memory.devices import DeviceLike
 from ...core.memory.plan import Plan
 from ...core.runs.callbacks import sinks_of
 from ...core.runs.context import stop_request
-from ...core.runs.events import Event, Events
+from ...core.runs.events import Event, Events, Warned
 from ...core.runs.progress import sink_for
 from ...core.runs.rundir import RunDir
 from ...data.loading import Loader
 from ...data.sources import read_once
 from ...data.torch_datasets import loader_parts
-from ..distributed.collectives import TIMEOUT, Group, process_group, torchrun_rank
+from ..distributed import rank_store
+from ..distributed.collectives import Group
+from ..distributed.environment import launched_rank, srun_tasks
+from ..distributed.process_group import TIMEOUT, process_group
+from ..distributed.start_check import check_alike, check_data, check_shared, describe_rank
 from . import launcher, reopen, run
 from .checkpoints import CheckpointDir
 from .config import TrainConfig
@@ -35,6 +40,11 @@ from .step.optimizer_step import LossFunction
 from .task import MetricsFunction, TrainTask
 
 _DISK_SPEED = 50e6  # bytes per second that a checkpoint is written at, at least
+_LET_GO = 40.0  # seconds for the ranks before a restart to end: torchrun gives them 30
+_SRUN = (
+    "srun started {tasks} tasks, and each trains by itself: nothing says that they are ranks of one run. To train "
+    "together, start torchrun once per node (srun --ntasks-per-node=1 torchrun ...): see docs/distributed.md"
+)
 
 
 def train(
@@ -75,7 +85,7 @@ def train(
         callbacks: one or several: functions of an event, or objects with `on_epoch_end(epoch, values)`,
             `on_train_begin(event)` and the like. `brimful.metric_sinks` has those of experiment trackers.
         cancel: when it is set, from any thread, the run stops after the step at hand, writes a checkpoint and raises
-            `CancelledError`.
+            `CancelledError`. SIGTERM and Ctrl-C stop it likewise, with `KeyboardInterrupt`.
         options: epochs, steps, batch_size, budget, lr, optimizer, schedule and all others of `TrainConfig`;
             docs/train.md has them in a table.
 
@@ -94,24 +104,34 @@ def train(
     rank_devices, group = _ranks(device, ranks, data)
     with contextlib.ExitStack() as stack:
         stop = stack.enter_context(stop_request(cancel))
+        stack.enter_context(process_group(group, timeout=TIMEOUT + _checkpoint_seconds(model)))
+        ranks_store, launched = rank_store.of_this_run() if group.ranks > 1 else None, launched_rank()
+        restarts = 0 if launched is None else launched.restarts
+        if ranks_store is not None:
+            on_this_machine, restarts = check_alike(ranks_store, describe_rank(group.device))
+            task = launcher.with_budget_share(task, group.device, on_this_machine)
         events = stack.enter_context(Events())
         if group.is_first and (sink := sink_for(progress)) is not None:
             events.add(sink)
         for callback in sinks_of(callbacks) if group.is_first else ():
             events.add(callback)
+        if (tasks := srun_tasks()) > 1:
+            events.emit(Warned(message=_SRUN.format(tasks=tasks)))
         checkpoints = rundir = None
         if out is not None:
             task = task.with_fingerprint(fingerprint)
             if group.is_first:
                 name, identity = task.config.name, task.identity(fingerprint)
                 wanted = {"work": name, "config": identity, "input": task.fingerprint}
-                rundir = stack.enter_context(RunDir.open(out, kind="train", resume=resume, **wanted))
+                rundir = stack.enter_context(_open(out, resume, restarts, wanted))
                 events.add(rundir.log)
                 checkpoints = CheckpointDir(rundir.path, rundir.identity, rundir.before)
+            if ranks_store is not None:
+                check_shared(ranks_store, Path(out))
+                check_data(ranks_store, task.fingerprint)
         if len(rank_devices) > 1:
             result = launcher.run(task, rank_devices, checkpoints, events, stop)
         else:
-            stack.enter_context(process_group(group, timeout=TIMEOUT + _checkpoint_seconds(model)))
             result = run.run(task, group, events, checkpoints, stop)
         return result if rundir is None else reopen.record(rundir, result, task.config.best)
 
@@ -179,6 +199,18 @@ def _from_dataloader(given: DataLoader, options: Mapping[str, Any]) -> tuple[Any
     return parts.dataset, {**options, "batch_size": parts.batch_size, "loader": own | dict(options.get("loader", {}))}
 
 
+def _open(out: str | Path, resume: bool, restarts: int, wanted: dict[str, Any]) -> RunDir:
+    """The run directory. Ranks that were restarted go on with the run, and wait for those before them to let go."""
+    until = time.monotonic() + (_LET_GO if restarts else 0.0)
+    while True:
+        try:
+            return RunDir.open(out, kind="train", resume=resume or restarts > 0, **wanted)
+        except LockedError:
+            if time.monotonic() >= until:
+                raise
+            time.sleep(0.5)
+
+
 def _checkpoint_seconds(model: nn.Module) -> float:
     """Seconds that the first rank may take for a checkpoint while the others wait: weights, moments and an average, at
     the speed of a slow disk."""
@@ -190,12 +222,11 @@ def _ranks(device: DeviceLike, ranks: int | None, data: Any) -> tuple[list[torch
     rank_devices = [data.device] if isinstance(data, Loader) else devices.resolve_all(device)
     if isinstance(data, Loader) and device != "auto" and devices.resolve_all(device) != rank_devices:
         raise ConfigError(f"device is {device!r} and the loader's is {data.device}; leave one out")
-    if (started := torchrun_rank()) is not None:
-        rank, count, local = started
-        if ranks not in (None, count):
-            raise ConfigError(f"ranks is {ranks} and torchrun started {count}; leave ranks out")
-        own = torch.device("cuda", local) if rank_devices[0].type == "cuda" else rank_devices[0]
-        return [own], Group(rank, count, own)
+    if (launched := launched_rank()) is not None:
+        if ranks not in (None, launched.ranks):
+            raise ConfigError(f"ranks is {ranks} and torchrun started {launched.ranks}; leave ranks out")
+        own = launched.device(rank_devices[0])
+        return [own], Group(launched.rank, launched.ranks, own)
     if ranks is not None and (not isinstance(ranks, int) or isinstance(ranks, bool) or ranks < 1):
         raise ConfigError(f"ranks is {ranks!r}; give a whole number from 1 on")
     if ranks is not None and ranks != len(rank_devices):

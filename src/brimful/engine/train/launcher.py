@@ -19,7 +19,8 @@ from ...core.memory.limit import MemoryLimit
 from ...core.runs.events import BatchDone, Events, Finished
 from ...core.runs.events import Event as RunEvent
 from ...core.runs.log_state import LogState, RunClock
-from ..distributed.collectives import Group, process_group
+from ..distributed.collectives import Group
+from ..distributed.process_group import process_group
 from ..distributed.workers import Answer, Channel, Event, LocalWorkers
 from .checkpoints import CheckpointDir
 from .result import TrainResult
@@ -38,7 +39,7 @@ def run(
     stop: Callable[[], bool],
 ) -> TrainResult:
     """Trains on several ranks; the model that was given has the result."""
-    count, task = len(rank_devices), _with_budget_share(task, rank_devices)
+    count, task = len(rank_devices), with_budget_share(task, rank_devices[0], len(rank_devices))
     threads = max(1, torch.get_num_threads() // count)
     forward = _EventForwarder(events, LogState() if checkpoints is None else checkpoints.before)
     with tempfile.TemporaryDirectory(prefix="brimful-ranks-") as folder, LocalWorkers() as ranks:
@@ -57,11 +58,11 @@ def run(
     return TrainResult(model=task.model, **fields)
 
 
-def _with_budget_share(task: TrainTask, rank_devices: Sequence[torch.device]) -> TrainTask:
+def with_budget_share(task: TrainTask, device: torch.device, ranks: int) -> TrainTask:
     """Ranks on one CPU share its memory, and so the budget."""
-    if rank_devices[0].type != "cpu":
+    if device.type != "cpu" or ranks == 1:
         return task
-    share = MemoryLimit(task.config.budget, rank_devices[0]).bytes // len(rank_devices)
+    share = MemoryLimit(task.config.budget, device).bytes // ranks
     return replace(task, config=replace(task.config, budget=share))
 
 

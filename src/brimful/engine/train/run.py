@@ -81,7 +81,7 @@ def run(
     before = LogState() if checkpoints is None else checkpoints.before
     clock = RunClock(before.seconds)
     with contextlib.ExitStack() as stack:
-        loops = stack.enter_context(_emit_finished(events, folder, before, clock))
+        loops = stack.enter_context(_emit_finished(events, group, folder, before, clock))
         if device.type == "cuda":
             stack.enter_context(torch.cuda.device(device))
         stack.enter_context(preserve_rng(device))
@@ -136,7 +136,9 @@ def _write_history(result: TrainResult, folder: Path) -> None:
 
 
 @contextlib.contextmanager
-def _emit_finished(events: Events, folder: Path | None, before: LogState, clock: RunClock) -> Iterator[list[TrainLoop]]:
+def _emit_finished(
+    events: Events, group: Group, folder: Path | None, before: LogState, clock: RunClock
+) -> Iterator[list[TrainLoop]]:
     """Emits how the run ended, whatever happens. The loop is put into the list as soon as there is one."""
     loops = list[TrainLoop]()
 
@@ -150,7 +152,9 @@ def _emit_finished(events: Events, folder: Path | None, before: LogState, clock:
     try:
         yield loops
     except (KeyboardInterrupt, StopRequested):
-        advice = "nothing was kept" if folder is None else f"run the same command again to go on from {folder}"
+        advice = "nothing was kept" if group.is_first else "the first rank says what was kept"
+        if folder is not None:
+            advice = f"run the same command again to go on from {folder}"
         finished("interrupted", advice)
         steps = sum(loop.state.step for loop in loops)
         raise KeyboardInterrupt(f"interrupted after {format_count(steps)} steps; {advice}") from None

@@ -121,8 +121,8 @@ def fit(
         int8=int8,
         int8_qwk_loss=int8 and scores.qwk - predict_next(int8, test).scores(config.predict_by).qwk,
     )
-    if config.out is not None:
-        store.save(trained, config.out)
+    if result.out is not None:  # on the first rank
+        store.save(trained, result.out)
     return trained
 
 

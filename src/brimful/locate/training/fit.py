@@ -171,8 +171,8 @@ def fit(
         observed=trained.observed,
         seconds=trained.seconds,
     )
-    if config.out is not None:
-        store.save(result, config.out)
+    if trained.out is not None:  # on the first rank
+        store.save(result, trained.out)
     return result
 
 

@@ -24,7 +24,7 @@ from ...core.memory.devices import DeviceLike
 from ...core.memory.limit import MemoryLimit
 from ...core.memory.plan import Plan
 from ...core.runs.events import Event, Planned
-from ...engine.distributed.collectives import torchrun_rank
+from ...engine.distributed.environment import is_first_rank, launched_rank
 from ...engine.train import plan_train as plan_model
 from ...engine.train import train as train_model
 from ...engine.train.step.loss import Weighted
@@ -85,7 +85,7 @@ def train(
         raise ConfigError("add_training_points needs calibrate: the learned width is that of fewer centers")
     overlap, prepared = _prepare(model, samples, held_out, budget, device, seed, config)
     samples_Nd, held_out_Md, plan, accumulation_steps = prepared
-    if callable(progress) and (torchrun_rank() or (0,))[0] == 0:
+    if callable(progress) and is_first_rank():
         progress(Planned(plan=plan.to_dict()))
     centers_Kd = model.centers
     known_Nd = torch.cat((samples_Nd, centers_Kd.cpu()))
@@ -194,8 +194,8 @@ def _prepare(
     else:
         held_out_Md = check_rows(held_out, "held_out", model.d).to("cpu", model.dtype)
     samples_Nd, held_out_Md, overlap = without_overlap(model, samples_Nd, held_out_Md)
-    used, launched = devices.resolve_all(device), torchrun_rank()
-    ranks = config.ranks or (launched[1] if launched is not None else len(used))
+    used, launched = devices.resolve_all(device), launched_rank()
+    ranks = config.ranks or (launched.ranks if launched is not None else len(used))
     batch_size, strategy = config.batch_size, config.strategy
     multiple = ranks * (config.accumulation_steps or 1)
     if strategy == "model_parallel" and batch_size % multiple:

@@ -5,6 +5,7 @@ Finished batches are the shards themselves; this file is written before the work
 not fit and was split, the later lines replace the earlier one.
 """
 
+import bisect
 import contextlib
 import json
 import math
@@ -39,11 +40,13 @@ class Ledger:
     def unfinished(self, finished: list[tuple[int, int]]) -> tuple[list[tuple[int, int]], int]:
         """The batches that were begun and not finished, in order, and the position where new ones begin."""
         covered, pending, position = dict(finished), [], 0
+        starts = sorted(covered)
         while True:
             if position in covered:
                 position = covered[position]
                 continue
-            stops = [start for start in covered if start > position]
+            after = bisect.bisect_right(starts, position)
+            stops = starts[after : after + 1]
             if position in self._stops:
                 stops.append(self._stops[position])
             if not stops:

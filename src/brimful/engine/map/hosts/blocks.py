@@ -1,0 +1,112 @@
+"""Short batches are handed to a worker several at a time, and their results come back together.
+
+A message to a worker and its answer take a millisecond on a cluster, and a thousand workers have one scheduler. So a
+worker is given as many batches as take it a moment, a block, and hands in the results of neighbors as one. Each batch
+is noted in the ledger as it would be alone: blocks change nothing of how the items are divided.
+"""
+
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ....core.base import pytree
+from ..batch import BatchResult
+from ..batch_spans import BatchSpan
+from ..size_search import BatchMeasurement, SizerState
+
+_HELD = 16_000_000  # bytes of results that a worker may wait with
+_WAIT = 5.0  # seconds that it may
+
+FinishedBatches = tuple[BatchResult, tuple[BatchMeasurement, ...]]
+"""The results of neighboring batches as one, and what was measured of each batch."""
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Batches for one worker, to be run one after the other.
+
+    Attributes:
+        spans: the batches.
+        state: what is known of sizes and memory.
+    """
+
+    spans: tuple[BatchSpan, ...]
+    state: SizerState
+
+
+@dataclass(slots=True)
+class BlockRun:
+    """What a worker has of its blocks.
+
+    Args:
+        clock: seconds; tests bring their own.
+    """
+
+    clock: Callable[[], float] = time.monotonic
+    _spans: deque[BatchSpan] = field(default_factory=deque)
+    _stops: dict[int, int] = field(default_factory=dict)  # of batches that are not done, by their starts
+    _state: SizerState | None = None
+    _finished: list[tuple[BatchResult, BatchMeasurement]] = field(default_factory=list)
+    _bytes: int = 0
+    _since: float = 0.0
+
+    def add(self, block: Block) -> None:
+        """Takes a block."""
+        self._spans.extend(block.spans)
+        self._stops |= {span.start: span.stop for span in block.spans}
+        self._state = block.state
+
+    def next(self) -> BatchSpan | None:
+        """The next batch; None where another block is needed."""
+        return self._spans.popleft() if self._spans else None
+
+    def state(self, start: int, stop: int) -> SizerState | None:
+        """What is known, where these are the positions of a batch as it was handed out; None where it was split."""
+        return self._state if self._stops.get(start) == stop else None
+
+    def keep(self, done: BatchResult, measurement: BatchMeasurement) -> bool:
+        """Takes the result of a batch of a block; False where it is none."""
+        if self._stops.pop(done.start, None) != done.start + done.count:
+            return False
+        self._since = self._since if self._finished else self.clock()
+        self._finished.append((done, measurement))
+        self._bytes += 0 if done.values is None else pytree.nbytes(done.values)
+        return True
+
+    @property
+    def due(self) -> bool:
+        """Whether results must be handed in now."""
+        return bool(self._finished) and (not self._stops or self._bytes >= _HELD or self.clock() - self._since >= _WAIT)
+
+    def take(self) -> list[FinishedBatches]:
+        """All results that wait, neighbors as one."""
+        finished, self._finished, self._bytes = sorted(self._finished, key=lambda one: one[0].start), [], 0
+        groups: list[list[tuple[BatchResult, BatchMeasurement]]] = []
+        for one in finished:
+            if groups and _continues(groups[-1][-1][0], one[0]):
+                groups[-1].append(one)
+            else:
+                groups.append([one])
+        return [(_joined([done for done, _ in group]), tuple(seen for _, seen in group)) for group in groups]
+
+
+def _continues(before: BatchResult, after: BatchResult) -> bool:
+    return before.start + before.count == after.start and (before.values is None) == (after.values is None)
+
+
+def _joined(parts: list[BatchResult]) -> BatchResult:
+    """Neighboring results as one."""
+    if len(parts) == 1:
+        return parts[0]
+    first = parts[0]
+    return BatchResult(
+        start=first.start,
+        count=sum(part.count for part in parts),
+        values=None if first.values is None else pytree.join([part.values for part in parts]),
+        status=np.concatenate([part.status for part in parts]),
+        messages={part.start - first.start + item: text for part in parts for item, text in part.messages.items()},
+        reran=any(part.reran for part in parts),
+    )
