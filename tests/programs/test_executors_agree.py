@@ -74,6 +74,13 @@ def test_all_pairs(part: int):
     compare_steps(programs.loads(STORED), samples)
 
 
+@pytest.mark.parametrize("seed", [620, 5388])
+def test_a_function_that_closes_over_what_failed_is_no_value(seed: int):
+    """Programs that return it, of the soak below."""
+    text = programs.generate(5 + seed % 36, seed=seed, mutation_rate=0.3)
+    compare_steps(programs.loads(text), arc_samples(8, "all", cells=200, seed=seed // 500), "propagate")
+
+
 @pytest.mark.soak
 @pytest.mark.parametrize("part", range(20))
 def test_generated_programs(part: int):

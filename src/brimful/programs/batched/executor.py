@@ -21,7 +21,7 @@ from ..vocabulary.bound import SizeError
 from . import operations as _operations  # noqa: F401  # registers the kernels
 from .columns import Values
 from .convert import encode
-from .flags import Step
+from .flags import Step, first_failure
 from .functions import FunctionValue, closure, named_function
 from .kernels import meaning
 from .machine import ENDED, Machine
@@ -120,7 +120,8 @@ class Batched:
             if isinstance(value, Step):
                 steps[index] = value
             elif index in self._returned:
-                steps[index] = Step(Values(tuple(value.pythons(list(range(count))))))
+                functions = Values(tuple(value.pythons(list(range(count)))))
+                steps[index] = Step(functions, first_failure(value.failed()))
         return BatchEvaluation(steps, failed, ended)
 
 
