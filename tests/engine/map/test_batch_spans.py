@@ -413,3 +413,14 @@ def test_what_batches_take_in_the_flow_decides_and_not_what_one_takes_alone(more
         predicted = sizer.state.memory.cost.at(sizer.state.capacity(budget))
         assert predicted == pytest.approx(more * (10_000 + 1000 * sizer.state.capacity(budget)), rel=0.1)
         assert predicted <= budget
+
+
+def test_only_a_run_that_settles_on_a_size_tells_that_larger_batches_are_no_faster():
+    known = None
+    for length, growing in ((4000, True), (10**6, False), (100, False)):
+        sizer = BatchSizer(length=length, size=1000.0, cost=known)
+        simulate(sizer, seconds=lambda weight: 0.01 + weight * 44e-6)
+        assert sizer.state.growing == growing
+        cost = sizer.state.memory.cost
+        assert cost is not None
+        known = Cost(cost.fixed, cost.per_unit, source="remembered", fastest=1000.0, growing=growing)

@@ -389,6 +389,22 @@ def test_a_later_run_begins_with_the_size_that_an_earlier_one_came_to():
     assert first_batch(begun + begun // 2) == begun + begun // 2
 
 
+@pytest.mark.parametrize(("growing", "items", "first"), [(True, 4000, 4000), (True, 20_000, 6000), (False, 4000, 1500)])
+def test_a_run_too_short_to_tell_the_best_size_is_followed_by_one_of_larger_batches(
+    growing: bool, items: int, first: int
+):
+    """A run of 4,000 items that are probed and timed in batches of 1,500 has none left to try larger ones on: without
+    this every later run would do the same."""
+    from brimful.core.memory import cost_cache
+    from brimful.engine.map import _checked
+
+    work = _checked(double, rows(items), "200MB", "cpu", "auto", None, None, "flag", None, "map")
+    cost_cache.remember(work._key(torch.device("cpu")), Cost(10**6, 1000, fastest=1500, growing=growing))
+    log = EventLog()
+    run(double, rows(items), budget="200MB", progress=log)
+    assert log.of(BatchDone)[0].items == first
+
+
 def test_bytes_an_item_are_not_taken_for_bytes_a_unit_of_weight():
     items = rows(5000)
     run(double, items, budget="200MB")

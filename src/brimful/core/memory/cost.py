@@ -21,6 +21,7 @@ class Cost:
         margin: the safety margin on top of the estimate, as a share of it; never part of the estimate itself.
         source: where the numbers come from: "formula", "probe", "remembered" or "guess".
         fastest: the weight of the fastest step among those that were measured; 0 where none was.
+        growing: whether heavier steps may be faster still: no run was long enough to tell.
 
     Example:
         >>> cost = Cost(fixed=1000, per_unit=10, margin=0.25)
@@ -33,6 +34,7 @@ class Cost:
     margin: float = MARGIN
     source: str = "formula"
     fastest: float = 0.0
+    growing: bool = False
 
     def __post_init__(self) -> None:
         for name in ("fixed", "per_unit", "margin", "fastest"):

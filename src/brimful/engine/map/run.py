@@ -52,6 +52,7 @@ _NOT_RESUMABLE = (
     "a run on an iterator cannot be resumed after an interruption; pass fingerprint=, a text that changes whenever the "
     "items do, to make it so"
 )
+_GROWTH = 4  # times the size that an earlier run came to, where it was too short to tell whether larger are faster
 _WAITING = 8  # the part of the budget that finished batches may take while they wait for earlier ones to be read
 _GUESS = 8  # times an item's input: the bytes that it is assumed to need, until that is measured
 
@@ -304,7 +305,7 @@ class MapRun:
         mean, heaviest, room = float(weights.mean()), float(weights.max()), plan.cost.capacity(plan.budget)
         size = max(mean * min(_FIRST_KNOWN if known else _FIRST, room / mean / 16), mean, min(heaviest, room))
         if known is not None:  # an earlier run has come further than that
-            size = max(size, min(self._once(known.fastest), room))
+            size = max(size, min(self._once(known.fastest * (_GROWTH if known.growing else 1)), room))
         return BatchSizer(
             length=self.items.length,
             weights=self.items.weights,

@@ -184,7 +184,8 @@ class Scheduler:
         cost = state.memory.cost
         if cost is None:
             return
-        self._on_settled(replace(cost, fixed=max(0.0, cost.fixed - state.memory.results), fastest=state.fastest))
+        fixed = max(0.0, cost.fixed - state.memory.results)
+        self._on_settled(replace(cost, fixed=fixed, fastest=state.fastest, growing=state.growing))
         with contextlib.suppress(BudgetError):  # it runs all the same, one item at a time
             self.plan = batch_plan(self.plan.work, self.items, cost, self._limit, size, self.plan.devices)
             # Sizes that were slower than the one chosen have been run as well, and the peak is of all of them.

@@ -186,6 +186,12 @@ class SizerState:
         largest = max(self.memory.alone, default=0.0)
         return self.size if self.settled else max(largest, prior.fastest if prior else 0.0)
 
+    @property
+    def growing(self) -> bool:
+        """Whether larger batches may be faster still: neither this run nor an earlier one was long enough to tell."""
+        prior = self.memory.prior
+        return not self.settled and (prior is None or not self.memory.remembered or prior.growing)
+
     def room(self, available: int) -> float:
         """The weight that fits into so many bytes."""
         cost = self.memory.cost
