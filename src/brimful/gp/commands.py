@@ -16,6 +16,7 @@ import torch
 
 from ..core.base.errors import ChangedError, ConfigError, InputError
 from ..core.declare.config import ReportConfig
+from ..core.declare.pictures import preload
 from ..core.declare.report import with_report
 from ..core.declare.result import Result
 from ..core.memory.plan import Plan
@@ -26,7 +27,8 @@ from .batch_functions import loo_batch, predict_batch
 from .data.arrays import as_inputs, date_type
 from .data.labels import Labels, dated
 from .data.long_table import ColumnNames, date_kind, inputs_of, read_table
-from .data.sources import GPData, SyntheticTasks, read, synthetic
+from .data.sources import GPData, read, synthetic
+from .data.synthetic import SyntheticTasks
 from .fit import fit_data, plan_fit
 from .options import FitConfig, PredictConfig
 from .report import report
@@ -52,6 +54,8 @@ def plan(config: FitConfig, probe: bool) -> Plan:
 
 
 def run_fit(config: FitConfig, context: RunContext) -> Mapping[str, Any]:
+    if config.out is not None:
+        preload()
     data = _data(config)
     at = _read_points(config.at, data.labels).at if config.at is not None else None
     fitted = fit_data(data, config, at=at, progress=context.events.emit, cancel=context.cancel)
@@ -70,7 +74,7 @@ def _held_out(fitted: Fit, data: GPData) -> dict[str, Any]:
         batch: Any = items.load(start, stop).tree
         if isinstance(source, SyntheticTasks):
             mean = predict_batch(batch, model=fitted.model, at=at)["mean"]
-            truth, seen = source.draw(start, stop, at)[2].unbind(2)
+            truth, seen = source.observe(start, stop, at)
             off.append(mean - seen)
             true.append(mean - truth)
         else:

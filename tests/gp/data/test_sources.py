@@ -1,7 +1,6 @@
 """The forms that data comes in: all give the same fit, and what cannot be understood is named."""
 
 import datetime
-import itertools
 import json
 import subprocess
 import sys
@@ -21,7 +20,7 @@ from hypothesis import strategies as st
 
 from brimful import ConfigError, InputError, gp
 from brimful.gp.data.long_table import ColumnNames, days, plain
-from brimful.gp.data.sources import RaggedTasks, SyntheticTasks, read
+from brimful.gp.data.sources import RaggedTasks, read
 
 from ..helpers.small import fit, long, rows, same
 
@@ -518,44 +517,6 @@ def test_arrays_that_cannot_be_understood(case: str):
     x, y, options, words = BAD_ARRAYS[case]
     with pytest.raises(InputError, match=words):
         fit(x, y, **options)
-
-
-@settings(max_examples=25)
-@given(
-    st.integers(1, 700), st.lists(st.integers(0, 700), max_size=5), st.integers(0, 3), st.booleans(), st.integers(1, 5)
-)
-def test_synthetic_tasks_do_not_depend_on_how_they_are_cut(
-    count: int, cuts: list[int], seed: int, shared: bool, points: int
-):
-    source = SyntheticTasks(count, points, seed, shared)
-    at = torch.linspace(0, 1, 3)
-    whole = source.draw(0, count, at)
-    edges = sorted({0, count, *(cut for cut in cuts if cut < count)})
-    parts = [source.draw(start, stop, at) for start, stop in itertools.pairwise(edges)]
-    for position in range(3):
-        assert torch.equal(torch.cat([part[position] for part in parts]), whole[position])
-
-
-def test_synthetic_tasks_follow_the_seed():
-    one, other = (SyntheticTasks(300, 8, seed, True).draw(0, 300)[1] for seed in (0, 1))
-    assert not torch.isclose(one, other).any(dim=1).all()
-    assert torch.equal(one, SyntheticTasks(300, 8, 0, True).draw(0, 300)[1])
-    assert len(one.unique(dim=0)) == 300
-
-
-def test_a_noisy_observation_scatters_about_the_truth():
-    source = SyntheticTasks(2000, 4, 0, True)
-    truth, seen = source.draw(0, 2000, torch.linspace(0, 1, 20, dtype=torch.float64))[2].unbind(2)
-    sigma = (seen - truth).std(1)
-    assert abs(float((seen - truth).mean())) < 0.01
-    assert 0.005 < float(sigma.min()) < 0.03
-    assert 0.25 < float(sigma.max()) < 0.5
-
-
-@pytest.mark.parametrize("count", [0, 512])
-def test_no_synthetic_tasks(count: int):
-    assert [len(part) for part in SyntheticTasks(600, 4, 0, False).draw(count, count)] == [0, 0, 0]
-    assert len(fit(gp.synthetic(0))) == 0
 
 
 @settings(max_examples=50)

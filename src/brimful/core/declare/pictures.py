@@ -1,5 +1,7 @@
 """Pictures that every workload draws alike: how a run went, in memory and throughput over time."""
 
+import importlib
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -7,6 +9,12 @@ from typing import Any
 from ..runs.events import BatchDone, Event, Sampled
 
 BLUE, RED = "#3b6fb6", "#b6533b"
+
+
+def preload() -> None:
+    """Imports what pictures are drawn with, on a thread of its own: for a run that ends with one."""
+    names = ("matplotlib.backends.backend_agg", "matplotlib.figure")
+    threading.Thread(target=lambda: [importlib.import_module(name) for name in names], daemon=True).start()
 
 
 def figure_of(width: float, height: float) -> Any:

@@ -18,12 +18,14 @@ from torch import Tensor
 from ...core.base import arrow
 from ...core.base.errors import ConfigError, InputError, raise_first
 from ...data.array_dataset import ArrayDataset
-from ...data.ragged import Ragged, by_lengths
+from ...data.ragged import Ragged, by_lengths, padded
 from ...engine.map.sources import DatasetSource, ItemSource, LoadedBatch, item_source
 from .arrays import as_inputs, as_tensor, date_type, where_known
 from .duplicates import check_ids, check_rows
+from .grouping import group_rows
 from .labels import Labels
-from .long_table import ColumnNames, date_kind, inputs_of, is_table, numbers, plain, read_table
+from .long_table import ColumnNames, date_kind, inputs_of, is_table, numbers, read_table
+from .synthetic import SyntheticTasks
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,10 +91,21 @@ class RaggedTasks(DatasetSource):
         super().__init__(ArrayDataset(fields), np.maximum(self.points, 1).astype(np.float64) ** 2)
 
     def load(self, start: int, stop: int, capacity: float | None = None) -> LoadedBatch:
-        batch = super().load(start, stop)
-        fields: Any = batch.tree
-        tree = {name: part.values for name, part in fields.items()}
-        return replace(batch, tree=tree | {"y": tree["y"].masked_fill(~fields["y"].mask, math.nan)})
+        index = self.index(start, stop)
+        tree = {name: self._padded(name, index, math.nan if name == "y" else 0.0) for name in self.dataset.fields}
+        weights = None if self.weights is None else self.weights[start:stop]
+        return LoadedBatch(start, stop - start, tree, weights=weights)
+
+    def _padded(self, name: str, index: np.ndarray, end: float) -> Tensor:
+        """The values of some tasks as rows of a matrix, filled where a row has ended. Neighbors of equal length are
+        not copied."""
+        column, lengths = self.dataset.column(name), self.points[index]
+        longest, starts = int(lengths.max(initial=0)), column.offsets[:-1][torch.from_numpy(index)]
+        if len(index) and (lengths == longest).all() and (np.diff(index) == 1).all():
+            first = int(starts[0])
+            rows = column.values[first : first + len(index) * longest]
+            return rows.view(len(index), longest, *column.values.shape[1:])
+        return padded(column.values, starts, torch.from_numpy(lengths), longest, end).values
 
     def counts(self, start: int, stop: int) -> np.ndarray:
         """How many points the tasks at these positions have; what is loaded beyond is padding."""
@@ -111,64 +124,6 @@ def unweighted(items: ItemSource) -> ItemSource:
     same = copy.copy(items)
     same.weights = None
     return same
-
-
-class SyntheticTasks(ItemSource):
-    """Tasks drawn as they are asked for: sums of two random sines, with noise. Blocks of tasks have generators of their
-    own, so that the way the work is split does not change them, and no more than a batch is ever in memory."""
-
-    _BLOCK = 256
-
-    def __init__(self, count: int, points: int, seed: int, shared: bool) -> None:
-        self.length = count
-        self.points, self.seed, self.shared = points, seed, shared
-        self.arguments = [count, points, seed, shared]
-
-    def inputs(self) -> Tensor:
-        """The inputs that all tasks share."""
-        return torch.linspace(0, 1, self.points, dtype=torch.float64)[:, None]
-
-    def load(self, start: int, stop: int, capacity: float | None = None) -> LoadedBatch:
-        x, y, _ = self.draw(start, stop)
-        tree = {"y": y} if self.shared else {"x": x, "y": y}
-        return LoadedBatch(start, stop - start, tree)
-
-    def draw(self, start: int, stop: int, at: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor]:
-        """Inputs and noisy targets; at `at`, the noise-free truth with, along a last axis of 2, a noisy observation."""
-        blocks = range(start // self._BLOCK, max(start, stop - 1) // self._BLOCK + 1)
-        parts, first = [self._block(block, at) for block in blocks], blocks.start * self._BLOCK
-        x, y, truth = (torch.cat(item)[start - first : stop - first] for item in zip(*parts, strict=True))
-        return x, y, truth
-
-    def _block(self, block: int, at: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
-        generator = torch.Generator().manual_seed(self.seed * 1_000_003 + block)
-
-        def uniform(low: float, high: float, *shape: int) -> Tensor:
-            drawn = torch.rand(self._BLOCK, *shape, generator=generator, dtype=torch.float64)
-            return low + (high - low) * drawn
-
-        frequency, phase, height = uniform(1, 4, 2), uniform(0, 2 * math.pi, 2), uniform(0.3, 1, 2)
-        sigma = torch.exp(uniform(math.log(0.02), math.log(0.3), 1))
-        own = uniform(0, 1, self.points).sort(1).values
-        x = self.inputs()[:, 0].expand(self._BLOCK, -1) if self.shared else own
-
-        def wave(points: Tensor) -> Tensor:
-            angle = 2 * math.pi * frequency[:, None, :] * points[:, :, None] + phase[:, None, :]
-            return (height[:, None, :] * torch.sin(angle)).sum(2)
-
-        noise = sigma * torch.randn(self._BLOCK, self.points, generator=generator, dtype=torch.float64)
-        truth = wave(x if at is None else at.double().reshape(1, -1).expand(self._BLOCK, -1))
-        seen = truth + sigma * torch.randn(truth.shape, generator=generator, dtype=torch.float64)
-        return x[:, :, None].float(), (wave(x) + noise).float(), torch.stack([truth, seen], dim=2)
-
-    def item_bytes(self) -> int:
-        return 8 * self.points
-
-    def fingerprint(self) -> str:
-        return f"synthetic {self.length} {self.points} {self.seed} {self.shared}"
-
-    def spec(self) -> str:
-        return f"synthetic {self.points} {self.shared}"
 
 
 def synthetic(count: int, points: int = 40, seed: int = 0, shared: bool = True) -> GPData:
@@ -349,7 +304,7 @@ def _ragged(
 ) -> GPData:
     given = {"x": x, "y": y} | ({} if noise is None else {"noise": noise})
     return GPData(
-        items=RaggedTasks({name: by_lengths(torch.from_numpy(values), counts) for name, values in given.items()}),
+        items=RaggedTasks({name: by_lengths(_tensor(values), counts) for name, values in given.items()}),
         shared=None,
         ids=ids,
         dimensions=x.shape[1],
@@ -357,6 +312,11 @@ def _ragged(
         labels=labels,
         noise=None if noise is None else _one(noise),
     )
+
+
+def _tensor(values: np.ndarray) -> Tensor:
+    """The same memory, or a copy where that is Arrow's, which may not be written to."""
+    return torch.from_numpy(values if values.flags.writeable else values.copy())
 
 
 def _long(source: Any, columns: ColumnNames) -> GPData:
@@ -368,24 +328,10 @@ def _long(source: Any, columns: ColumnNames) -> GPData:
         return _ragged(np.zeros((0, len(inputs))), np.zeros(0), None, np.zeros(0, np.int64), None, labels)
     if key.null_count:
         raise InputError(f"column {task!r} has {key.null_count} nulls; every row needs the task it belongs to")
-    codes, ids = _tasks(key, task)
-    order = np.argsort(codes, kind="stable")  # rows may come in any order
-    x = np.stack([inputs_of(table[name], name) for name in inputs], axis=1)[order]
-    y = numbers(table[target], target)[order]
-    check_rows(codes[order], x, y, ids)
-    noise = numbers(table[columns.noise], columns.noise)[order] if columns.noise else None
-    return _ragged(x, y, noise, np.bincount(codes), ids, labels)
-
-
-def _tasks(key: pa.Array, name: str) -> tuple[np.ndarray, pa.Array]:
-    """The task of each row as a number, and the tasks' names, in order of their first rows. A category that no row has
-    is no task."""
-    categories = pa.types.is_dictionary(key.type)
-    try:
-        encoded = (key.indices if categories else key).dictionary_encode()
-    except pa.ArrowException as error:
-        raise InputError(f"column {name!r} is {key.type}; tasks are named by texts or whole numbers") from error
-    names = encoded.dictionary
-    if categories:
-        names = plain(key.dictionary, pa.field(name, key.type.value_type)).take(names)
-    return encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64), names
+    grouped = group_rows(key, task)
+    columns_x = [inputs_of(table[name], name) for name in inputs]
+    x = grouped.arranged(columns_x[0][:, None] if len(columns_x) == 1 else np.stack(columns_x, axis=1))
+    y = grouped.arranged(numbers(table[target], target))
+    check_rows(grouped.counts, x, y, grouped.ids)
+    noise = grouped.arranged(numbers(table[columns.noise], columns.noise)) if columns.noise else None
+    return _ragged(x, y, noise, grouped.counts, grouped.ids, labels)
