@@ -15,17 +15,20 @@ from jaxtyping import Float
 from torch import Tensor
 
 from ..engine.map.batch import Batch, Status
-from .model import periods, posterior
+from .model import periods, posterior, sgpr
 from .model.invalid import causes
 from .model.kernels import CustomKernel, Kernel
 from .model.priors import Limits, limits
 from .model.tasks import MESSAGES, TaskBatch, TaskStatus, Units, coefficients, regressors, standardize
 from .optimize import adam, eigenbasis, matrices, scoring, subsets
+from .optimize import sgpr as bound
 
 LOG = "log_"
 """What stands before the name of a parameter that is stored as its logarithm."""
 PREDICTED = "predicted_"
 """What stands before a prediction that is kept with the parameters."""
+LOWER_BOUND = "lml_lower_bound"
+"""The column of an approximation's bound, in place of the likelihood."""
 _WORDS = {
     "native": "compiled loop",
     "fused": "fused kernel",
@@ -48,6 +51,8 @@ class GPModel:
         options: when to stop.
         shared: inputs that all tasks share; None where each has its own.
         dimensions: of the inputs; what a kernel defined by the user does not know.
+        inducing: inducing points of each task; 0 is the exact likelihood.
+        basis_pays: whether there are enough tasks for a shared eigenbasis of so many points.
     """
 
     kernel: Kernel | CustomKernel
@@ -58,6 +63,8 @@ class GPModel:
     options: scoring.ScoringOptions = scoring.ScoringOptions()
     shared: Tensor | None = None
     dimensions: int = 1
+    inducing: int = 0
+    basis_pays: bool = True
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -73,12 +80,14 @@ class GPModel:
     def eigenbasis(self) -> bool:
         """Whether tasks without missing points begin from the shared eigenbasis."""
         few = self.shared is not None and len(self.shared) <= eigenbasis.MOST_POINTS
-        return few and not self.known and eigenbasis.serves(self.kernel)
+        return few and self.basis_pays and not (self.known or self.inducing) and eigenbasis.serves(self.kernel)
 
     def method(self, device: torch.device, points: int) -> str:
         """How it is fitted, in words."""
         if isinstance(self.kernel, CustomKernel):
             return "Adam with gradients by torch, several starts, then scoring to the optimum (a kernel of your own)"
+        if self.inducing:
+            return f"SGPR: scoring to the greatest lower bound, {self.inducing} inducing points per task (float64)"
         first = "shared eigenbasis over 49 lengthscales" if self.eigenbasis else "a grid of initial values"
         fast, most = self.fastest(device)
         loop = _WORDS[self.backend(device, points)]
@@ -90,6 +99,8 @@ class GPModel:
         """Strategies that were not chosen: name, bytes (0: memory was not the reason), and the reason."""
         if isinstance(self.kernel, CustomKernel):
             return [("a grid of initial values", 0, "of a kernel of your own nothing is known but its values")]
+        if self.inducing:
+            return [("exact likelihood", 0, 'approximation="sgpr" was asked for')]
         reasons = []
         if not self.eigenbasis:
             because = (
@@ -99,6 +110,8 @@ class GPModel:
                 if self.known
                 else f"{len(self.shared)} points are more than {eigenbasis.MOST_POINTS}, up to which it pays"
                 if len(self.shared) > eigenbasis.MOST_POINTS
+                else f"of {len(self.shared)} points, it would take longer than it saves so few tasks"
+                if not self.basis_pays
                 else f"the kernel {self.kernel.text} has more than one nonlinear parameter"
             )
             reasons.append(("shared eigenbasis", 0, because))
@@ -114,6 +127,8 @@ class GPModel:
 
     def backend(self, device: torch.device, points: int) -> str:
         """What evaluates the likelihood there."""
+        if self.inducing:
+            return "sgpr"
         fast, most = self.fastest(device)
         if points <= most:
             return fast
@@ -122,7 +137,7 @@ class GPModel:
 
     def fastest(self, device: torch.device) -> tuple[str, int]:
         """What is fastest there, and for how many points."""
-        if isinstance(self.kernel, CustomKernel):
+        if isinstance(self.kernel, CustomKernel) or self.inducing:
             return "torch", 0
         if device.type == "cpu":
             return "native", _COMPILED
@@ -206,7 +221,8 @@ def fit_batch(batch: dict[str, Tensor], *, model: GPModel, at: Tensor | None = N
     coefficients_TQ = coefficients_TQ.masked_fill(nothing_T[:, None], torch.nan)
     values = dict(zip(model.names, natural_TP.unbind(1), strict=True))
     values |= {f"mean_{position}": value for position, value in enumerate(coefficients_TQ.unbind(1))}
-    values |= {"points": count_T, "nlml": nlml_T, "gradient": gradient_T, "iterations": iterations_T}
+    reached = {LOWER_BOUND: -nlml_T} if model.inducing else {"nlml": nlml_T}
+    values |= {"points": count_T, **reached, "gradient": gradient_T, "iterations": iterations_T}
     if at is not None:
         mean_TM, variance_TM = _predicted(model, tasks, units, theta_TP, beta_TQ, _new_points(batch, at))
         there = _in_data_units(mean_TM, variance_TM, units, flag_T)
@@ -268,6 +284,8 @@ def _optimize(
     if in_eigenbasis:
         starts = eigenbasis.starts(kernel, tasks, bounds, model.options.starts, search)
     match model.backend(device, points):
+        case "sgpr":
+            return bound.fit(kernel, tasks, bounds, model.options, model.inducing)
         case "native":
             from .cpu import fit as optimizer  # compiles, or loads what was compiled: not before it is needed
         case "fused":
@@ -309,8 +327,13 @@ def _predicted(
     """Mean and variance of the function at new points, by the fused kernels where there are some. All but the new
     points are in the tasks' units."""
     kernel = model.kernel
-    if isinstance(kernel, CustomKernel) or not model.has_fused_kernel(tasks.y_TN.device, tasks.y_TN.shape[1]):
-        return posterior.predict(kernel, tasks, theta_TP, beta_TQ, units.inputs(new_TMD), model.mean)
+    if (
+        model.inducing
+        or isinstance(kernel, CustomKernel)
+        or not model.has_fused_kernel(tasks.y_TN.device, tasks.y_TN.shape[1])
+    ):
+        predicted = functools.partial(sgpr.predict, most=model.inducing) if model.inducing else posterior.predict
+        return predicted(kernel, tasks, theta_TP, beta_TQ, units.inputs(new_TMD), model.mean)
     from .gpu import predict
 
     mean_TM, variance_TM, own_TQ, good_T = predict.predict(kernel, tasks, units, theta_TP, new_TMD)
@@ -342,7 +365,8 @@ def predict_batch(
 def loo_batch(batch: dict[str, Tensor], *, model: GPModel, width: int = 0) -> dict[str, Tensor]:
     """Mean, variance and log density of each point without itself, padded to a number of points."""
     tasks, units, _, theta_TP, _ = _own_units(batch, model)
-    mean_TN, variance_TN, density_TN = posterior.leave_one_out(model.kernel, tasks, theta_TP)
+    left_out = functools.partial(sgpr.leave_one_out, most=model.inducing) if model.inducing else posterior.leave_one_out
+    mean_TN, variance_TN, density_TN = left_out(model.kernel, tasks, theta_TP)
     scale_T1 = units.y_scale_T[:, None]
     values = {
         "mean": mean_TN * scale_T1 + units.y_offset_T[:, None],
@@ -370,5 +394,6 @@ def sample_batch(
         for task in batch["task"].tolist()
     ]
     normal_TSM = torch.stack(normal).to(theta_TP.device)
-    samples_TSM = posterior.sample(model.kernel, tasks, theta_TP, beta_TQ, new_TMD, model.mean, normal_TSM)
+    sample = functools.partial(sgpr.sample, most=model.inducing) if model.inducing else posterior.sample
+    samples_TSM = sample(model.kernel, tasks, theta_TP, beta_TQ, new_TMD, model.mean, normal_TSM)
     return {"samples": samples_TSM * units.y_scale_T[:, None, None] + units.y_offset_T[:, None, None]}

@@ -23,16 +23,20 @@ from .data.arrays import as_points, date_type
 from .data.long_table import ColumnNames
 from .data.sources import GPData, read, unweighted
 from .keywords import FitKeywords
+from .model import sgpr
 from .model.kernels import CustomKernel, Kernel, parse
 from .model.priors import check
+from .optimize import eigenbasis
 from .optimize.scoring import ScoringOptions
 from .options import FitOptions
 from .result import Fit
 from .store.models import Store, write_data, write_model
 from .store.points import write_points
 
+_COPIES = 8  # of matrices that an evaluation with inducing points has in memory, and two per parameter
 _RESERVED = re.compile(
-    r"item|task|status|message|noise|points|nlml|gradient|iterations|mean_\d+|predicted_(mean|variance)"
+    r"item|task|status|message|noise|points|nlml|lml_lower_bound|gradient|iterations|mean_\d+"
+    r"|predicted_(mean|variance)"
 )
 
 
@@ -77,6 +81,8 @@ def fit(
             starts, tolerance: the most local minima to descend from, and the nats still to be gained at which a task
             has converged.
             budget, device, out, batch_size: as in `brimful.map`.
+            approximation, inducing: "sgpr" fits a lower bound of the likelihood by so many inducing points per task,
+            for tasks of thousands of points; by default the likelihood is exact, however many there are.
             keep: with `out`, what is kept of each task: "params", "params+data" (so that it can predict), or
             "predictions" at the points `at`.
             storage: with `out`, "float32" or "float16" parameters.
@@ -210,6 +216,11 @@ def model_for(data: GPData, options: FitOptions, bounds: Any = None) -> GPModel:
         ConfigError,
     )
     check(kernel, priors, bounds)
+    sparse = options.approximation == "sgpr"
+    if sparse and isinstance(kernel, CustomKernel):
+        raise ConfigError(
+            'approximation="sgpr" needs a kernel with a name: of one of your own no derivatives are known'
+        )
     scoring = ScoringOptions(
         steps=options.steps,
         tolerance=options.tolerance or (1e-4 if len(kernel.names) <= 2 else 1e-5),
@@ -225,6 +236,8 @@ def model_for(data: GPData, options: FitOptions, bounds: Any = None) -> GPModel:
         options=scoring,
         shared=data.shared,
         dimensions=data.dimensions,
+        inducing=options.inducing if sparse else 0,
+        basis_pays=eigenbasis.pays(data.points, data.tasks, devices.resolve_all(options.device)[0]),
     )
 
 
@@ -238,5 +251,8 @@ def formula(model: GPModel, data: GPData, device: torch.device) -> Cost:
     triangles = len(model.names) + data.dimensions + 9  # of four lanes each
     lanes = 16 * n * n * triangles * torch.get_num_threads() if backend == "native" else 0
     weight = n * n if data.items.weights is not None else 1
-    fixed = (64_000_000 if model.eigenbasis else 8_000_000) + lanes
+    fixed = (64_000_000 + eigenbasis.basis_bytes(n) if model.eigenbasis else 8_000_000) + lanes
+    if model.inducing:
+        numbers = sgpr.tasks_at_once(device, n, model.inducing) * n * min(n, model.inducing)
+        fixed += 8 * numbers * (_COPIES + 2 * len(model.names))
     return Cost(fixed=fixed, per_unit=max(1, (rows + matrices) // weight))

@@ -19,6 +19,8 @@ class FitKeywords(TypedDict, total=False):
     steps: int
     starts: int | None
     tolerance: float | None
+    approximation: str
+    inducing: int
     keep: str
     storage: str
     batch_size: int | None

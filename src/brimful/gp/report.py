@@ -41,7 +41,8 @@ def draw(fit: Fit, run: Path | None = None) -> Any:
     cells = _cells(figure, grid, len(names), rows)
     for axes, name in zip(cells, names, strict=False):
         _histogram(axes, f"log10 {name}", np.log10(params[name][params[name] > 0]), BLUE)
-    _histogram(cells[-2], "NLML, nats", fit.nlml, RED)
+    name = "lower bound of the LML, nats" if fit.model.inducing else "NLML, nats"
+    _histogram(cells[-2], name, fit.lml_lower_bound if fit.model.inducing else fit.nlml, RED)
     draw_run(cells[-1], list(read_log(run / LOG)) if run is not None and (run / LOG).exists() else [], "tasks")
     more = f"\nthe first {len(names)} of {len(params)} parameters" if len(params) > len(names) else ""
     figure.suptitle(f"{fit}{more}", fontsize=11)
@@ -58,10 +59,11 @@ def _cells(figure: Any, grid: Any, names: int, rows: int) -> list[Any]:
 
 def _choose(fit: Fit) -> np.ndarray:
     """Tasks that are shown: spread over the order of their likelihood, from the easiest to the hardest."""
-    good = np.flatnonzero(np.isfinite(fit.nlml))
+    nlml = -fit.lml_lower_bound if fit.model.inducing else fit.nlml
+    good = np.flatnonzero(np.isfinite(nlml))
     if fit.data is None or not len(good):
         return good[:0]
-    ranked = good[np.argsort(fit.nlml[good] / np.maximum(fit.columns["points"][good], 1))]
+    ranked = good[np.argsort(nlml[good] / np.maximum(fit.columns["points"][good], 1))]
     return ranked[np.unique(np.linspace(0, len(ranked) - 1, min(_SHOWN, len(ranked))).astype(int))]
 
 

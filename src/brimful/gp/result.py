@@ -24,7 +24,7 @@ from ..core.runs.events import Event
 from ..core.runs.files import storage_error
 from ..engine.map import map
 from ..engine.map.result import MapResult
-from .batch_functions import PREDICTED, GPModel, loo_batch, predict_batch, sample_batch
+from .batch_functions import LOWER_BOUND, PREDICTED, GPModel, loo_batch, predict_batch, sample_batch
 from .data.arrays import as_inputs, as_points, date_type
 from .data.labels import Labels
 from .data.long_table import ColumnNames
@@ -35,6 +35,7 @@ from .store.lazy import TasksWithParameters
 from .store.models import Store, write_data, write_model, write_models
 from .store.points import write_points
 
+_MEANS = ("mean_NLML", "mean_LML_lower_bound")  # of what was fitted
 _BLOCK = 65_536  # tasks whose numbers are looked through at a time
 Progress = bool | Callable[[Event], None] | None
 
@@ -78,7 +79,16 @@ class Fit(Result):
     @property
     def nlml(self) -> np.ndarray:
         """The plain negative log marginal likelihood of each task, without priors, in nats."""
+        if self.model.inducing:
+            raise InputError(f'approximation="sgpr" has a bound of the likelihood and not itself: fit.{LOWER_BOUND}')
         return self._column("nlml")
+
+    @property
+    def lml_lower_bound(self) -> np.ndarray:
+        """Of approximation="sgpr": what the log marginal likelihood of each task is at the least, in nats."""
+        if not self.model.inducing:
+            raise InputError("this fit is exact: fit.nlml is the negative log marginal likelihood itself")
+        return self._column(LOWER_BOUND)
 
     @property
     def iterations(self) -> np.ndarray:
@@ -99,9 +109,9 @@ class Fit(Result):
         return len(self.status)
 
     def table(self) -> pa.Table:
-        """One row per task: its id (called as in the data, else task), status, message, parameters, points, nlml,
-        gradient, iterations, and the predictions that were kept."""
-        names = ["points", "nlml", "gradient", "iterations"]
+        """One row per task: its id (called as in the data, else task), status, message, parameters, points, nlml (or
+        lml_lower_bound), gradient, iterations, and the predictions that were kept."""
+        names = ["points", LOWER_BOUND if self.model.inducing else "nlml", "gradient", "iterations"]
         names += [name for name in self.columns if name.startswith(PREDICTED)]
         messages = [self.messages.get(task) for task in range(len(self))]
         columns = self.params | {name: self._column(name) for name in names}
@@ -277,13 +287,14 @@ class Fit(Result):
 
     def quality(self) -> dict[str, Any]:
         """How good the fits are, in JSON values."""
-        finite = self.nlml[np.isfinite(self.nlml)]
+        reached, name = (self.lml_lower_bound, _MEANS[1]) if self.model.inducing else (self.nlml, _MEANS[0])
+        finite = reached[np.isfinite(reached)]
         return {
             "tasks": len(self),
             "kernel": self.model.kernel.text,
             "converged_share": float(self.converged.mean()) if len(self) else None,
             "flagged": int((~self.converged).sum()),
-            "mean_NLML": float(finite.mean()) if len(finite) else None,
+            name: float(finite.mean()) if len(finite) else None,
         }
 
     def summary(self) -> dict[str, Any]:
@@ -302,9 +313,12 @@ class Fit(Result):
     def __str__(self) -> str:
         quality = self.quality()
         converged = 1.0 if quality["converged_share"] is None else quality["converged_share"]
-        mean = float("nan") if quality["mean_NLML"] is None else quality["mean_NLML"]
+        name = _MEANS[self.model.inducing > 0]
+        mean = float("nan") if quality[name] is None else quality[name]
         count = format_count(len(self))
-        text = f"{count} processes ({quality['kernel']}), {converged:.1%} converged, mean NLML {mean:.3f}"
+        text = (
+            f"{count} processes ({quality['kernel']}), {converged:.1%} converged, {name.replace('_', ' ')} {mean:.3f}"
+        )
         if len(self) and not self.done:
             return text if self.method == "loaded" else f"{text}, already fitted"
         return (

@@ -137,3 +137,36 @@ def test_many_points_begin_from_the_grid_and_keep_to_the_budget():
     solution = fit(x, y, budget="200MB")
     assert solution.converged.all() and "grid" in solution.method
     assert solution.observed < 100e6
+
+
+def test_bases_of_many_points_are_made_one_by_one_and_are_the_same():
+    given = mixed(2, "rbf", "constant", "weak")
+    grids = eigenbasis._grids()
+    whole = eigenbasis._bases(given.kernel, given.tasks, grids)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(eigenbasis, "_ALWAYS", 5)
+        eigenbasis._moved.cache_clear()
+        parts = eigenbasis._bases(given.kernel, given.tasks, grids)
+        eigenbasis._moved.cache_clear()
+    for one, other in zip(parts[1:], whole[1:], strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-3, atol=1e-3)
+    projector = [V_LNN[20] @ V_LNN[20].mT for V_LNN in (parts[0], whole[0])]
+    torch.testing.assert_close(projector[0], projector[1], rtol=1e-4, atol=1e-4)
+
+
+def test_many_points_need_many_tasks():
+    cpu, cuda = torch.device("cpu"), torch.device("cuda")
+    assert eigenbasis.pays(256, 1, cpu) and eigenbasis.pays(256, 1, cuda)
+    assert not eigenbasis.pays(300, 10, cpu)
+    assert eigenbasis.pays(300, 100, cpu) and not eigenbasis.pays(300, 100, cuda)
+    assert eigenbasis.pays(1000, 4000, cuda) and not eigenbasis.pays(1001, 10**6, cuda)
+
+
+def test_shared_inputs_of_300_points_start_from_the_eigenbasis():
+    x, generator = np.linspace(0, 1, 300), np.random.default_rng(3)
+    y = np.sin(np.outer(generator.uniform(5, 20, 32), x)) + 0.1 * generator.normal(size=(32, 300))
+    shared, own = fit(x, y), fit(np.tile(x, (4, 1)), y[:4])
+    assert "shared eigenbasis" in shared.method and "shared eigenbasis" not in own.method
+    assert "shared eigenbasis" not in fit(x, y[:2]).method
+    assert shared.converged.all()
+    np.testing.assert_allclose(shared.nlml[:4], own.nlml, atol=0.01)

@@ -76,13 +76,13 @@ class Kernel:
         self, x_TND: Float[Tensor, "T N D"], x_TMD: Float[Tensor, "T M D"], theta_TP: Float[Tensor, "T P"]
     ) -> Float[Tensor, "T N M"]:
         """The covariance of two sets of points."""
-        total: Any = 0.0
+        terms = []
         for factors in self.terms:
             product = torch.exp(theta_TP[:, factors[0].variance, None, None])
             for factor in factors:
                 product = product * _shape(factor, x_TND, x_TMD, theta_TP)
-            total = total + product
-        return total
+            terms.append(product)
+        return _sum(terms)
 
     def diagonal(self, x_TND: Float[Tensor, "T N D"], theta_TP: Float[Tensor, "T P"]) -> Float[Tensor, "T N"]:
         """The covariance of each point with itself, without the matrix."""
@@ -91,14 +91,16 @@ class Kernel:
         return self(points, points, theta_TP.repeat_interleave(N, 0)).reshape(T, N)
 
     def derive(
-        self, x_TND: Float[Tensor, "T N D"], theta_TP: Float[Tensor, "T P"]
-    ) -> tuple[Float[Tensor, "T N N"], Float[Tensor, "T P N N"]]:
-        """The covariance of the points, and its derivatives by the logarithms of the parameters."""
+        self, x_TND: Float[Tensor, "T N D"], theta_TP: Float[Tensor, "T P"], x_TMD: Tensor | None = None
+    ) -> tuple[Float[Tensor, "T N M"], Float[Tensor, "T P N M"]]:
+        """The covariance of the points with each other, or with a second set of points, and its derivatives by the
+        logarithms of the parameters."""
+        others_TMD = x_TND if x_TMD is None else x_TMD
         slots: list[Tensor | None] = [None] * len(self.names)
         total: Any = 0.0
         for factors in self.terms:
             variance = torch.exp(theta_TP[:, factors[0].variance, None, None])
-            parts = [_derive(factor, x_TND, theta_TP) for factor in factors]
+            parts = [_derive(factor, x_TND, others_TMD, theta_TP) for factor in factors]
             product = variance * math.prod((shape for shape, _ in parts), start=torch.ones_like(variance))
             for position, (factor, (_, derivatives)) in enumerate(zip(factors, parts, strict=True)):
                 others = variance * math.prod(
@@ -306,8 +308,22 @@ def _shape(factor: KernelFactor, x_TND: Tensor, x_TMD: Tensor, theta_TP: Tensor)
     if factor.shape == "periodic":
         rate = math.pi * torch.exp(-theta_TP[:, factor.start, None, None, None])
         return torch.exp(-2 * (torch.sin(_apart(x_TND, x_TMD) * rate).square() * inverse).sum(-1))
-    r2_TNM = (_apart(x_TND, x_TMD).square() * inverse).sum(-1)
-    return stationary(factor, r2_TNM, theta_TP)[0]
+    return stationary(factor, _sum(_squares(x_TND, x_TMD, inverse)), theta_TP)[0]
+
+
+def _squares(x_TND: Tensor, x_TMD: Tensor, inverse: Tensor) -> list[Tensor]:
+    """The squared scaled distances along each dimension: one by one, since a matrix is read faster than its strides."""
+    return [
+        (x_TN[:, :, None] - x_TM[:, None, :]).square_() * inverse[..., min(dimension, inverse.shape[-1] - 1)]
+        for dimension, (x_TN, x_TM) in enumerate(zip(x_TND.unbind(2), x_TMD.unbind(2), strict=True))
+    ]
+
+
+def _sum(parts: list[Tensor]) -> Tensor:
+    total = parts[0]
+    for part in parts[1:]:
+        total = total + part
+    return total
 
 
 def stationary(factor: KernelFactor, r2: Tensor, theta_TP: Tensor) -> tuple[Tensor, Tensor]:
@@ -334,22 +350,21 @@ def stationary(factor: KernelFactor, r2: Tensor, theta_TP: Tensor) -> tuple[Tens
     return shape, shape / u
 
 
-def _derive(factor: KernelFactor, x_TND: Tensor, theta_TP: Tensor) -> tuple[Tensor, list[Tensor]]:
+def _derive(factor: KernelFactor, x_TND: Tensor, x_TMD: Tensor, theta_TP: Tensor) -> tuple[Tensor, list[Tensor]]:
     """A shape over all pairs of points, and its derivatives by the logarithms of its parameters."""
     if factor.start == factor.stop:
-        return _shape(factor, x_TND, x_TND, theta_TP), []
+        return _shape(factor, x_TND, x_TMD, theta_TP), []
     inverse = _inverse_squares(factor, theta_TP)
-    apart = _apart(x_TND, x_TND)
     if factor.shape == "periodic":
-        angle = apart * math.pi * torch.exp(-theta_TP[:, factor.start, None, None, None])
+        angle = _apart(x_TND, x_TMD) * math.pi * torch.exp(-theta_TP[:, factor.start, None, None, None])
         wave = torch.sin(angle).square() * inverse
         shape = torch.exp(-2 * wave.sum(-1))
         by_period = shape * (2 * torch.sin(2 * angle) * angle * inverse).sum(-1)
         return shape, [by_period, *_by_length(4 * shape, wave, inverse)]
-    scaled = apart.square() * inverse
-    r2 = scaled.sum(-1)
+    squares = _squares(x_TND, x_TMD, inverse)
+    r2 = _sum(squares)
     shape, derivative = stationary(factor, r2, theta_TP)
-    derivatives = _by_length(derivative, scaled, inverse)
+    derivatives = [derivative * part for part in (squares if inverse.shape[-1] > 1 else [r2])]
     if factor.shape == "rational_quadratic":
         alpha = torch.exp(theta_TP[:, factor.start, None, None])
         u = 1 + r2 / (2 * alpha)

@@ -46,17 +46,24 @@ class FactoredCovariance:
 def with_noise(
     K_TNN: Float[Tensor, "T N N"], tasks: TaskBatch, theta_TP: Float[Tensor, "T P"]
 ) -> Float[Tensor, "T N N"]:
-    """A kernel's matrix with the noise, and the identity at missing points."""
+    """A kernel's matrix with the noise, and the identity at missing points; in place, where nothing derives it."""
     mask_TN = tasks.mask_TN
     noise_TN = torch.where(mask_TN, torch.exp(theta_TP[:, -1:]) + tasks.known_TN, 1.0)
-    return K_TNN * (mask_TN[:, :, None] & mask_TN[:, None, :]) + torch.diag_embed(noise_TN)
+    if K_TNN.requires_grad or not K_TNN.is_contiguous():
+        return K_TNN * (mask_TN[:, :, None] & mask_TN[:, None, :]) + torch.diag_embed(noise_TN)
+    if not bool(mask_TN.all()):
+        K_TNN.masked_fill_(~(mask_TN[:, :, None] & mask_TN[:, None, :]), 0.0)
+    K_TNN.diagonal(dim1=1, dim2=2).add_(noise_TN)
+    return K_TNN
 
 
 def factor(K_TNN: Float[Tensor, "T N N"]) -> tuple[Float[Tensor, "T N N"], Bool[Tensor, " T"]]:
     """The Cholesky factor, and whether there is one; the identity where there is none."""
     parts = [torch.linalg.cholesky_ex(part) for part in K_TNN.split(_MOST)]
-    L_TNN = torch.cat([part[0] for part in parts])
+    L_TNN = torch.cat([part[0] for part in parts]) if len(parts) > 1 else parts[0][0]
     good_T = (torch.cat([part[1] for part in parts]) == 0) & torch.isfinite(L_TNN.diagonal(dim1=1, dim2=2)).all(1)
+    if K_TNN.device.type == "cpu" and bool(good_T.all()):  # a GPU would wait to say so
+        return L_TNN, good_T
     eye_NN = torch.eye(K_TNN.shape[-1], dtype=K_TNN.dtype, device=K_TNN.device)
     return torch.where(good_T[:, None, None], L_TNN, eye_NN), good_T
 
@@ -67,14 +74,15 @@ def solve(K_TNN: Float[Tensor, "T N N"], tasks: TaskBatch) -> FactoredCovariance
     H_TNQ, Q = tasks.H_TNQ, tasks.coefficients
     both_TNR = torch.cholesky_solve(torch.cat([H_TNQ, tasks.y_TN[:, :, None]], dim=2), L_TNN)
     solved_TNQ, direct_TN = both_TNR[:, :, :Q], both_TNR[:, :, Q]
-    normal_TQQ = _pseudo_inverse(H_TNQ.mT @ solved_TNQ)
+    normal_TQQ = pseudo_inverse(H_TNQ.mT @ solved_TNQ)
     beta_TQ = (normal_TQQ @ (H_TNQ.mT @ direct_TN[:, :, None]))[:, :, 0]
     residual_TN = tasks.y_TN - (H_TNQ @ beta_TQ[:, :, None])[:, :, 0]
     weights_TN = direct_TN - (solved_TNQ @ beta_TQ[:, :, None])[:, :, 0]
     return FactoredCovariance(L_TNN, good_T, weights_TN, residual_TN, beta_TQ, solved_TNQ, normal_TQQ)
 
 
-def _pseudo_inverse(A_TQQ: Tensor) -> Tensor:
+def pseudo_inverse(A_TQQ: Tensor) -> Tensor:
+    """The inverse of normal matrices, 0 along a combination of regressors that the points cannot tell."""
     Q = A_TQQ.shape[1]
     if Q == 0:
         return A_TQQ

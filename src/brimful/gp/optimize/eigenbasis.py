@@ -30,13 +30,24 @@ REACH = 3  # points on each side of the lowest that its curve goes through
 _AT_ONCE = 4096  # tasks: enough for the products of matrices, and few enough for the caches
 _FEWEST = 16  # tasks: of fewer columns a product of matrices may add in another order
 WORTH = 3.0  # nats: a local minimum this much above the best starts no descent
-MOST_POINTS = 256
-"""Points up to which it pays: of more, the bases take longer than they save, and gigabytes."""
+MOST_POINTS, _ALWAYS = 1000, 256  # points up to which it may pay, and for however few tasks
+_TASKS, _TASKS_PER_POINT = 32, 4  # of larger tasks, from which on it does: on a CPU; on a GPU, which has fast matrices
 
 
 def serves(kernel: object) -> bool:
     """Whether a kernel has one nonlinear parameter only, so that a grid of lengthscales is all there is to it."""
     return isinstance(kernel, Kernel) and len(kernel.factors) == 1 and kernel.kinds == ("variance", "lengthscale")
+
+
+def pays(points: int, tasks: int, device: torch.device) -> bool:
+    """Whether the bases of tasks of so many points take less than they save."""
+    enough = _TASKS if device.type == "cpu" else _TASKS_PER_POINT * points
+    return points <= _ALWAYS or (points <= MOST_POINTS and tasks >= enough)
+
+
+def basis_bytes(points: int) -> int:
+    """What the bases take in memory."""
+    return 4 * _LENGTHS[2] * points * points
 
 
 Grids = tuple[Float[Tensor, " L"], Float[Tensor, " L"], Float[Tensor, " R"]]
@@ -66,18 +77,32 @@ def _bases(kernel: Kernel, tasks: TaskBatch, grids: Grids) -> Bases:
 
 @functools.lru_cache(maxsize=1)
 def _moved(device: torch.device, *made_of: Any) -> Bases:
-    """On their device, where only those of the last inputs are kept: a megabyte for 40 points, 17 for 256."""
-    V_LNN, W_LNR, M_LQNR, logdet_LR = (item.to(device) for item in _make(*made_of))
+    """On their device, where only those of the last inputs are kept, from batch to batch: every one of a fit has the
+    same. A megabyte for 40 points, 17 for 256, 210 for 1,000; those of many points are made there too."""
+    large = len(made_of[2]) > 8 * made_of[3] * _ALWAYS
+    V_LNN, W_LNR, M_LQNR, logdet_LR = (
+        item.to(device) for item in (_decomposed(device, *made_of) if large else _make(*made_of))
+    )
     return V_LNN, W_LNR, M_LQNR, logdet_LR
 
 
 @functools.lru_cache(maxsize=8)
-def _make(
-    kernel: Kernel, mean: str, x: bytes, dimensions: int, log_l: tuple[float, ...], log_r: tuple[float, ...]
-) -> Bases:
-    """Made in float64, and kept from batch to batch: every one of a fit has the same inputs."""
-    x_ND = torch.frombuffer(bytearray(x), dtype=torch.float64).reshape(-1, dimensions)
-    log_l_L, log_r_R = (torch.tensor(item, dtype=torch.float64) for item in (log_l, log_r))
+def _make(*made_of: Any) -> Bases:
+    """In host memory, where those of the last few inputs are kept."""
+    return _decomposed(torch.device("cpu"), *made_of)
+
+
+def _decomposed(device: torch.device, kernel: Kernel, mean: str, x: bytes, dimensions: int, *grids: Any) -> Bases:
+    """In float64; of many points one lengthscale at a time, since all would take gigabytes."""
+    x_ND = torch.frombuffer(bytearray(x), dtype=torch.float64).reshape(-1, dimensions).to(device)
+    log_l_L, log_r_R = (torch.tensor(item, dtype=torch.float64, device=device) for item in grids)
+    some = log_l_L.split(len(log_l_L) if len(x_ND) <= _ALWAYS else 1)
+    parts = [_basis(kernel, mean, x_ND, part_L, log_r_R) for part_L in some]
+    V_LNN, W_LNR, M_LQNR, logdet_LR = (torch.cat(part) for part in zip(*parts, strict=True))
+    return V_LNN, W_LNR, M_LQNR, logdet_LR
+
+
+def _basis(kernel: Kernel, mean: str, x_ND: Tensor, log_l_L: Tensor, log_r_R: Tensor) -> Bases:
     x_LND, H_NQ = x_ND.expand(len(log_l_L), -1, -1), regressors(x_ND[None], mean)[0]
     theta_LP = torch.stack([torch.zeros_like(log_l_L), log_l_L], dim=1)
     e_LN, V_LNN = torch.linalg.eigh(kernel(x_LND, x_LND, theta_LP))

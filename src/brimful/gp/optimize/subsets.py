@@ -11,7 +11,7 @@ Legend: T tasks, C subsets of a task, M points of a subset, V starts of all task
 import math
 from collections.abc import Callable
 from dataclasses import replace
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import torch
 from torch import Tensor
@@ -87,7 +87,15 @@ def looser(options: ScoringOptions) -> ScoringOptions:
     return replace(options, tolerance=max(_TOLERANCE, options.tolerance), steps=min(_STEPS, options.steps), starts=1)
 
 
-def starts(limits: Limits, options: ScoringOptions, search: SubsetSearch, whole: MatrixEvaluator) -> Starts:
+class WholeTasks(Protocol):
+    """What is made large, of all points."""
+
+    count_T: Tensor
+
+    def score(self, index_L: Tensor, theta_LP: Tensor) -> Tensor: ...
+
+
+def starts(limits: Limits, options: ScoringOptions, search: SubsetSearch, whole: WholeTasks) -> Starts:
     """Where to start, best first, and how many of them to use."""
     begin_TSP, count_T = search.grid(limits, replace(options, starts=max(options.starts, _STARTS)))
     S = begin_TSP.shape[1]

@@ -28,7 +28,8 @@ from ...core.runs.rundir import MANIFEST
 from ..batch_functions import LOG, GPModel
 from ..data.duplicates import mixed
 from ..data.labels import Labels
-from ..data.sources import GPData, RaggedTasks, SyntheticTasks
+from ..data.sources import GPData, RaggedTasks
+from ..data.synthetic import SyntheticTasks
 from ..model.kernels import CustomKernel, parse
 from ..model.priors import LogNormal
 from ..optimize.scoring import ScoringOptions
@@ -75,6 +76,7 @@ def write_model(
         else priors,
         "bounds": {name: list(pair) for name, pair in model.bounds.items()} if model.bounds else None,
         "options": asdict(model.options),
+        "inducing": model.inducing,
         "shared": None if model.shared is None else model.shared.tolist(),
         "at": None if at is None else at.tolist(),
         "seed": seed,
@@ -203,6 +205,7 @@ class Store(Mapping[str, np.ndarray]):
             options=ScoringOptions(**body["options"]),
             shared=None if body["shared"] is None else torch.tensor(body["shared"], dtype=torch.float64),
             dimensions=body["dimensions"],
+            inducing=body.get("inducing", 0),  # stores that were written before are exact
         )
         if list(self.model.names) != self.body["names"]:
             raise InputError(
