@@ -64,3 +64,14 @@ def test_want_of_memory_is_met_when_the_epoch_begins(monkeypatch: pytest.MonkeyP
         with pytest.raises(torch.OutOfMemoryError):
             parts(1)
     assert torch.equal(parts(1)[0], expected)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("samples", [5, 4_000])
+def test_orders_that_are_replayed_are_the_same(samples: int):
+    order = Order(samples, 3, 7)
+    parts = EpochPartsOnDevice(order, torch.device("cuda"), 0, 1)
+    for epoch in range(8):
+        assert np.array_equal(parts(epoch)[0].cpu().numpy(), order.part(epoch)[0])
+        parts.prepare(epoch + 1)
+    assert parts._replayed is not None

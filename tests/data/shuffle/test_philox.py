@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from brimful.data.shuffle.permutation import low_bits, permutation, permutation_on
-from brimful.data.shuffle.philox import CONSTANTS, Stream
+from brimful.data.shuffle.philox import CONSTANTS, Stream, signed
 
 CPU = torch.device("cpu")
 KERNEL = torch.device("cuda") if torch.cuda.is_available() else CPU
@@ -41,6 +41,9 @@ def test_the_kernel_has_them_too(stream: Stream, count: int):
     for low, flip in ((0, 0), (low_bits(count), 1 << 63)):
         found = philox_triton.words(stream.key, CONSTANTS, KERNEL, count, low, flip)
         assert torch.equal(found.cpu(), stream._on(CPU, count, low, flip))
+        stored = torch.tensor(signed(stream.epoch), device=KERNEL)
+        other = (stream.seed, 0, stream.use, stream.first, stream.second)
+        assert torch.equal(found, philox_triton.words(other, CONSTANTS, KERNEL, count, low, flip, stored))
 
 
 @pytest.mark.parametrize(("count", "run"), [(0, 1), (1, 1), (9, 9), (700, 9), (700, 2), (515, 1)])
@@ -61,3 +64,14 @@ def test_words_are_sorted_by_their_upper_halves_and_then_by_the_lower(count: int
 def test_a_permutation_made_on_a_device_is_that_of_the_host(samples: int, seed: int, epoch: int):
     found = permutation_on(KERNEL, samples, seed, epoch)
     assert np.array_equal(found.cpu().numpy(), permutation(samples, seed, epoch))
+
+
+@pytest.mark.gpu
+def test_a_permutation_that_is_replayed_is_that_of_the_host():
+    from brimful.data.shuffle.replayed import ReplayedPermutation
+
+    for samples in (1, 7, 5_000, 300_000):
+        replayed = ReplayedPermutation(KERNEL, samples, 2**63 + 5)
+        found = {epoch: replayed(epoch) for epoch in (0, 3, 2**64 - 1)}
+        for epoch, order in found.items():
+            assert np.array_equal(order.cpu().numpy(), permutation(samples, 2**63 + 5, epoch))

@@ -60,7 +60,7 @@ def test_a_worker_that_is_killed_loses_nothing(tmp_path: Path):
             os.kill(workers[-1].pid, signal.SIGKILL)
             killed.set()
 
-    options = {"executor": "batched", "workers": 2, "batch_size": 20, "out": tmp_path / "run"}
+    options = {"executor": "batched", "device": "cpu", "workers": 2, "batch_size": 20, "out": tmp_path / "run"}
     result = programs.run(loaded, many, progress=kill, **options)
     assert killed.is_set() and any("died" in message for message in warnings)
     assert same(result, programs.run(loaded, many, executor="sequential", device="cpu", progress=False))
@@ -74,7 +74,7 @@ from tests.programs.helpers.small import small
 from tests.programs.test_run import same
 with warnings.catch_warnings(record=True) as seen:
     warnings.simplefilter("always")
-    batched = small(executor="batched")
+    batched = small(executor="batched", device="cpu")
 assert same(batched, small(executor="sequential"))
 print([str(one.message) for one in seen if "numba" in str(one.message)])
 """

@@ -8,7 +8,9 @@ import torch
 from torch import Tensor
 
 from ...core.memory.oom import clear_frames, is_out_of_memory
+from . import replayed
 from .order import Order
+from .philox import has_kernels
 
 _WORTHWHILE = 1 << 15  # samples from which on sorting takes longer than starting a thread
 
@@ -61,6 +63,10 @@ class EpochPartsOnDevice:
         places, self._bounds = order.places(rank, ranks)
         self._places = torch.from_numpy(places).to(device) if isinstance(places, np.ndarray) else places
         self._ahead: tuple[int, object, Tensor] | None = None
+        plain = order.shuffle and order.shards == ranks == 1 and order.shard(0).whole
+        self._replays = plain and device.type == "cuda" and has_kernels() and 0 < order.samples <= replayed.MOST
+        self._replayed: replayed.ReplayedPermutation | None = None
+        self._sorted = 0  # orders so far: a graph pays from the third on
 
     def __call__(self, epoch: int, first: int = 0) -> tuple[Tensor, np.ndarray]:
         """`Order.part` of an epoch, from batch `first` on; the numbers are on the device."""
@@ -85,4 +91,13 @@ class EpochPartsOnDevice:
         return torch.cuda.current_stream(self._device) if self._device.type == "cuda" else None
 
     def _sort(self, epoch: int) -> Tensor:
+        self._sorted += 1
+        if self._replays and self._sorted > 2 and not torch.cuda.is_current_stream_capturing():
+            try:
+                if self._replayed is None:
+                    self._replayed = replayed.ReplayedPermutation(self._device, self._order.samples, self._order.seed)
+                return self._replayed(epoch)[self._places]
+            except RuntimeError as error:  # one by one from now on
+                clear_frames(error)
+                self._replays, self._replayed = False, None
         return self._order.part_on(self._device, epoch, *self._part, self._places)

@@ -4,15 +4,11 @@ A permutation sorts one word of a Philox stream per sample, the sample's number 
 there is one order of them, whatever the algorithm. `torch.randperm` promises neither.
 """
 
-import functools
-from importlib.util import find_spec
-from types import ModuleType
-
 import numpy as np
 import torch
 from torch import Tensor
 
-from .philox import Stream
+from .philox import Stream, has_kernels
 
 ORDER, BUCKETS, TRANSFORM, SPLIT, CHUNKS, STEPS = range(6)
 """What the random numbers are for."""
@@ -32,19 +28,12 @@ def permutation_on(device: torch.device, samples: int, seed: int, epoch: int, sh
     """The same, made on a device, without waiting for it."""
     low = low_bits(samples)
     keys = Stream(seed, epoch, ORDER, shard).sort_keys_on(device, samples, low)
-    kernels = _kernels() if device.type == "cuda" else None
-    if kernels is not None and samples <= kernels.MOST:
-        return kernels.order(keys)
+    if device.type == "cuda" and has_kernels():
+        from . import sort_triton
+
+        if samples <= sort_triton.MOST:
+            return sort_triton.order(keys)
     return torch.sort(keys).values.bitwise_and_(low)
-
-
-@functools.cache
-def _kernels() -> ModuleType | None:
-    if find_spec("triton") is None:
-        return None
-    from . import sort_triton
-
-    return sort_triton
 
 
 def bucket_permutation(batches: int, seed: int, epoch: int, window: int) -> np.ndarray:

@@ -8,7 +8,6 @@ words are computed by a Triton kernel, in one launch; where there is no Triton, 
 import functools
 from dataclasses import dataclass
 from importlib.util import find_spec
-from types import ModuleType
 
 import numpy as np
 import torch
@@ -61,34 +60,32 @@ class Stream:
         return self._on(device, count, low, 1 << 63)
 
     def _on(self, device: torch.device, count: int, low: int, flip: int) -> Tensor:
-        kernels = _kernels() if device.type == "cuda" else None
-        if kernels is not None:
-            return kernels.words(self.key, CONSTANTS, device, count, low, flip)
+        if device.type == "cuda" and has_kernels():
+            from . import philox_triton
+
+            return philox_triton.words(self.key, CONSTANTS, device, count, low, flip)
         words = _words(self, device, count)
         if low:
             words = (words & ~low) | torch.arange(count, device=device)
-        return words ^ _signed(flip)
+        return words ^ signed(flip)
 
 
 @functools.cache
-def _kernels() -> ModuleType | None:
-    if find_spec("triton") is None:
-        return None
-    from . import philox_triton
-
-    return philox_triton
+def has_kernels() -> bool:
+    """Whether there is Triton."""
+    return find_spec("triton") is not None
 
 
 def _words(stream: Stream, device: torch.device, count: int) -> Tensor:
     """The kernel's twin in plain torch."""
     blocks = -(-count // 4)
     c0 = torch.arange(1, blocks + 1, device=device)  # NumPy counts up before it draws
-    c1, c2, c3 = (torch.full_like(c0, _signed(part)) for part in (stream.second, stream.first, stream.use))
+    c1, c2, c3 = (torch.full_like(c0, signed(part)) for part in (stream.second, stream.first, stream.use))
     k0, k1 = stream.seed, stream.epoch
     for _ in range(_ROUNDS):
         high0, low0 = _product(c0, _MULTIPLIERS[0])
         high1, low1 = _product(c2, _MULTIPLIERS[1])
-        c0, c1, c2, c3 = high1 ^ c1 ^ _signed(k0), low1, high0 ^ c3 ^ _signed(k1), low0
+        c0, c1, c2, c3 = high1 ^ c1 ^ signed(k0), low1, high0 ^ c3 ^ signed(k1), low0
         k0, k1 = (k0 + _KEY_STEPS[0]) & _WORD, (k1 + _KEY_STEPS[1]) & _WORD
     return torch.stack((c0, c1, c2, c3), 1).reshape(-1)[:count]
 
@@ -98,13 +95,13 @@ def _product(word: Tensor, by: int) -> tuple[Tensor, Tensor]:
     low, high, by_low, by_high = word & _HALF, _upper(word), by & _HALF, by >> 32
     across, back = low * by_high, high * by_low
     carry = _upper(low * by_low) + (across & _HALF) + (back & _HALF)
-    return high * by_high + _upper(across) + _upper(back) + _upper(carry), word * _signed(by)
+    return high * by_high + _upper(across) + _upper(back) + _upper(carry), word * signed(by)
 
 
 def _upper(word: Tensor) -> Tensor:
     return (word >> 32) & _HALF
 
 
-def _signed(word: int) -> int:
+def signed(word: int) -> int:
     """The int64 of the same bits."""
     return word - (1 << 64) if word >> 63 else word

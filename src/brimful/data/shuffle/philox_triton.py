@@ -16,6 +16,7 @@ _BLOCK = 128
 @triton.jit(do_not_specialize=["count", "seed", "epoch", "use", "first", "second", "low", "flip"])
 def _philox(
     out,
+    stored,
     count,
     seed,
     epoch,
@@ -29,8 +30,11 @@ def _philox(
     W0: tl.constexpr,
     W1: tl.constexpr,
     ROUNDS: tl.constexpr,
+    STORED: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
+    if STORED:
+        epoch = tl.load(stored)
     block = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     zero = (block * 0).to(tl.uint64)
     c0, c1 = zero + (block + 1).to(tl.uint64), zero + second.to(tl.uint64)
@@ -57,12 +61,20 @@ def _store(out, index, word, count, low, flip):
 
 
 def words(
-    stream: Sequence[int], constants: Sequence[int], device: torch.device, count: int, low: int, flip: int
+    stream: Sequence[int],
+    constants: Sequence[int],
+    device: torch.device,
+    count: int,
+    low: int,
+    flip: int,
+    epoch: Tensor | None = None,
 ) -> Tensor:
-    """The words of a stream, by its attributes, and the generator's constants."""
+    """The words of a stream, by its attributes, and the generator's constants. With `epoch`, one number on the device,
+    the stream's epoch is read from it."""
     out = torch.empty(count, dtype=torch.int64, device=device)
     if count:
         grid = (triton.cdiv(triton.cdiv(count, 4), _BLOCK),)
         with torch.cuda.device(device) if device.type == "cuda" else contextlib.nullcontext():
-            _philox[grid](out, count, *stream, low, flip, *constants, _BLOCK)
+            stored = out if epoch is None else epoch
+            _philox[grid](out, stored, count, *stream, low, flip, *constants, epoch is not None, _BLOCK)
     return out
