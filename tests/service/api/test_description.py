@@ -2,6 +2,7 @@
 a mistake of the service."""
 
 from typing import Any
+from unittest.mock import Mock
 
 import jsonschema_rs
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from schemathesis import GenerationMode, checks
 
 from brimful.service.api.app import create_app
+from brimful.service.errors import NotFound
 from brimful.service.jobs.state import JobState
 from brimful.service.security.policy import SecurityPolicy
 
@@ -71,6 +73,22 @@ def test_no_request_is_a_mistake_of_the_service(operations: list[Any], service: 
 
         request()
     assert tried > 25
+
+
+def test_events_are_as_they_are_described(operations: list[Any], service: FakeService):
+    """All of them, those after the last one, and those of a job that is deleted meanwhile."""
+    job = service.add("two", JobState.FINISHED)
+    service.emit(job.id)
+    [operation] = [one for one in operations if one.path.endswith("/events")]
+    for query in ({}, {"after": 1}, {"follow": False}):
+        answer = operation.Case(path_parameters={"job_id": job.id}, query=query).call_and_validate(checks=_CHECKS)
+        assert b"event: end" in answer.content
+    there, service.job = service.job, Mock(side_effect=[job, NotFound("it was deleted")])
+    try:
+        answer = operation.Case(path_parameters={"job_id": job.id}).call_and_validate(checks=_CHECKS)
+    finally:
+        service.job = there
+    assert b'"state":"deleted"' in answer.content
 
 
 def described(document: dict[str, Any]) -> list[dict[str, Any]]:

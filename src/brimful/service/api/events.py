@@ -16,7 +16,7 @@ from ..jobs.job import StoredEvent
 from ..security.redact import redact_values
 from ..service import Service
 from .event_feed import EventFeed
-from .openapi import content
+from .openapi import stream
 from .parameters import JobId, ServiceOf
 from .responses import job_values, to_json
 
@@ -33,7 +33,7 @@ _PAGE = 500
 _LARGEST = 2**62
 
 
-@router.get("/{job_id}/events", responses=content("text/event-stream", "messages; `data` is an event as JSON"))
+@router.get("/{job_id}/events", responses=stream("EventMessage", "messages; `data` is an event as JSON"))
 async def events(
     request: Request,
     service: ServiceOf,
@@ -48,8 +48,8 @@ async def events(
     await anyio.to_thread.run_sync(service.job, job_id)  # there is one
     if feed.readers >= MOST_READERS or feed.closing:
         raise Unavailable(f"{feed.readers} clients read events already, or the server stops; try again later")
-    stream = _stream(service, feed, job_id, start, follow)
-    return StreamingResponse(stream, headers={"x-accel-buffering": "no"}, media_type="text/event-stream")
+    messages = _stream(service, feed, job_id, start, follow)
+    return StreamingResponse(messages, headers={"x-accel-buffering": "no"}, media_type="text/event-stream")
 
 
 def _number(text: str) -> int:

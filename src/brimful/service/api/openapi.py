@@ -37,6 +37,11 @@ def content(media_type: str, description: str, header: str | None = None) -> dic
     return {200: described}
 
 
+def stream(schema: str, description: str) -> dict[int | str, dict[str, Any]]:
+    """What a route gives message by message, as server-sent events, by the name of a message's schema."""
+    return {200: {"description": description, "content": {"text/event-stream": {"itemSchema": _reference(schema)}}}}
+
+
 def body(schema: str) -> dict[str, Any]:
     """What a route takes, by the name of its schema."""
     examples = EXAMPLES.get(f"{schema} examples", {})

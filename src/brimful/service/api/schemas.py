@@ -21,8 +21,17 @@ def _object(properties: dict[str, Any], *optional: str, **more: Any) -> dict[str
     return {"type": "object", "properties": properties, "required": required, **more}
 
 
+def _reference(schema: str) -> dict[str, Any]:
+    return {"$ref": f"#/components/schemas/{schema}"}
+
+
+def _json_text(schema: dict[str, Any]) -> dict[str, Any]:
+    """A text that is JSON."""
+    return {"type": "string", "contentMediaType": "application/json", "contentSchema": schema}
+
+
 def _list(schema: dict[str, Any] | str) -> dict[str, Any]:
-    return {"type": "array", "items": {"$ref": f"#/components/schemas/{schema}"} if isinstance(schema, str) else schema}
+    return {"type": "array", "items": _reference(schema) if isinstance(schema, str) else schema}
 
 
 _WEBHOOK = _object(
@@ -74,6 +83,7 @@ SCHEMAS: dict[str, Any] = {
             "message": {**_TEXT, "description": "why it waits, how it ended, or what failed"},
             "priority": {"type": "integer"},
             "budget": _or_null(_TEXT),
+            "cores": _or_null({"type": "integer", "minimum": 1}),
             "attempt": _COUNT,
             "progress": _ANY,
             "lease": _or_null(_ANY),
@@ -87,6 +97,34 @@ SCHEMAS: dict[str, Any] = {
         }
     ),
     "JobPage": _object({"jobs": _list("Job"), "next": _or_null(_TEXT), "total": _COUNT}),
+    "Event": _object(
+        {
+            "id": {"type": "integer", "minimum": 1, "description": "its number within the job, from 1 without gaps"},
+            "time": _TIME,
+            "kind": {**_TEXT, "description": 'such as "epoch_done", or "state" when the job went to another state'},
+            "data": _ANY,
+        }
+    ),
+    "DeletedJob": _object({"id": {"type": "string", "format": "uuid"}, "state": {"const": "deleted"}}),
+    "EventMessage": {
+        "description": "One message of the stream: an event, or the last one, which has the job.",
+        "anyOf": [
+            _object(
+                {
+                    "id": {**_TEXT, "pattern": "^[0-9]+$", "description": "to be sent back as Last-Event-ID"},
+                    "event": {"const": "message"},
+                    "data": _json_text(_reference("Event")),
+                },
+                "event",
+            ),
+            _object(
+                {
+                    "event": {"const": "end"},
+                    "data": _json_text({"anyOf": [_reference("Job"), _reference("DeletedJob")]}),
+                }
+            ),
+        ],
+    },
     "Metrics": _object(
         {
             "metrics": {
