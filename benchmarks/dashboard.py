@@ -1,21 +1,25 @@
 """The dashboard under load: a job with a million metric rows opened, followed live, with other tabs and sockets open.
 
-Needs Chromium. It starts a server of its own on an embedded database; `--minutes` watches its memory for longer.
+Needs Chromium. It starts a server of its own on an embedded database. `--only hour --minutes 60` watches its memory for
+an hour; `--only open` and `--only traffic` do the other parts.
 """
 
 import argparse
+import contextlib
 import json
 import socket
+import statistics
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import httpx
 import psutil
-from playwright.sync_api import sync_playwright
+from playwright.sync_api import Browser, Page, sync_playwright
 
 from brimful.data.database.connection import Database
 from brimful.service.jobs.job import JobRequest
@@ -60,38 +64,106 @@ def sockets(url: str, count: int) -> list[socket.socket]:
     return opened
 
 
-def measure(url: str, server: psutil.Process, job: str, minutes: float) -> dict[str, Any]:
-    found: dict[str, Any] = {"server_mb_before": round(server.memory_info().rss / 1e6, 1)}
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=["--no-sandbox"])
-        page = browser.new_page()
-        page.goto(url)
+class Traffic:
+    """What a page receives: messages of its websocket, before they were compressed, and answers to its requests."""
+
+    def __init__(self, page: Page) -> None:
+        self.received = 0
+        session = page.context.new_cdp_session(page)
+        session.on("Network.webSocketFrameReceived", lambda event: self._add(len(event["response"]["payloadData"])))
+        session.on("Network.dataReceived", lambda event: self._add(event["encodedDataLength"] or event["dataLength"]))
+        session.send("Network.enable")
+
+    def _add(self, count: int) -> None:
+        self.received += count
+
+    def rate(self, page: Page, seconds: float) -> float:
+        """KB/s over some time from now on."""
+        before = self.received
+        page.wait_for_timeout(1000 * seconds)
+        return round((self.received - before) / seconds / 1e3, 2)
+
+
+class Tabs:
+    """A browser, the server that it looks at, and a job that runs meanwhile."""
+
+    def __init__(self, browser: Browser, url: str, server: psutil.Process) -> None:
+        self.browser, self.url, self.server = browser, url, server
+
+    def megabytes(self) -> float:
+        """Of the server's process; those of jobs are not its."""
+        return round(self.server.memory_info().rss / 1e6, 1)
+
+    def open_times(self, job: str, count: int) -> dict[str, Any]:
+        """Seconds from the request of a job's page to its drawn curve, as someone has who looked at another before."""
+        page = self.browser.new_page()
+        page.goto(self.url)
         page.wait_for_function("window.did_handshake")
-        opened = []
-        for _ in range(5):
+        seconds = []
+        for _ in range(count):
             begin = time.perf_counter()
-            page.goto(f"{url}/jobs/{job}")
+            page.goto(f"{self.url}/jobs/{job}")
             page.wait_for_function(DRAWN)
-            opened.append(round(time.perf_counter() - begin, 3))
-        found["open_seconds"] = opened
+            seconds.append(round(time.perf_counter() - begin, 3))
+            print(f"opened in {seconds[-1]} s, load average {psutil.getloadavg()[0]:.1f}", flush=True)
+        page.close()
+        return {"open_seconds": seconds}
+
+    @contextlib.contextmanager
+    def live_job(self) -> Iterator[str]:
         body = {"job_name": "live", "workload": "wpo", "command": "train", "cores": 1}
-        config = {"data": "moons", "steps": 100_000, "centers": 50, "device": "cpu"}
-        live = httpx.post(f"{url}/api/jobs", json={**body, "config": config}, timeout=100).json()["id"]
-        page.goto(f"{url}/jobs/{live}")
-        page.wait_for_function(DRAWN, timeout=200_000)
-        tabs = [browser.new_page() for _ in range(3)]
-        for tab, path in zip(tabs, (f"/jobs/{live}", "/", "/devices"), strict=True):
-            tab.goto(url + path)
-        open_sockets = sockets(url, 50)
-        found["server_mb_with_50_sockets_and_4_tabs"] = round(server.memory_info().rss / 1e6, 1)
+        config = {"data": "moons", "steps": 100_000_000, "centers": 50, "device": "cpu"}
+        answer = httpx.post(f"{self.url}/api/jobs", json={**body, "config": config}, timeout=100)
+        assert answer.status_code == 201, answer.text
+        id = answer.json()["id"]
+        yield id
+        httpx.post(f"{self.url}/api/jobs/{id}/cancel")
+
+    def traffic(self, live: str, seconds: float) -> dict[str, Any]:
+        """What a tab receives per second that follows a running job, and one that shows the list or the devices."""
+        found = {}
+        for name, path in (("job", f"/jobs/{live}"), ("jobs", "/"), ("devices", "/devices")):
+            page = self.browser.new_page()
+            page.goto(self.url + path)
+            page.wait_for_function(DRAWN if name == "job" else "window.did_handshake", timeout=200_000)
+            page.wait_for_timeout(3000)
+            found[name] = Traffic(page).rate(page, seconds)
+            print(f"{name}: {found[name]} KB/s", flush=True)
+            page.close()
+        return {"live_kb_per_second": found}
+
+    def watch(self, live: str, minutes: float) -> dict[str, Any]:
+        """The server's memory while 4 tabs and 50 sockets are open."""
+        tabs = [self.browser.new_page() for _ in range(4)]
+        for tab, path in zip(tabs, (f"/jobs/{live}", f"/jobs/{live}", "/", "/devices"), strict=True):
+            tab.goto(self.url + path)
+        open_sockets = sockets(self.url, 50)
         begin, memory = time.perf_counter(), []
         while time.perf_counter() - begin < 60 * minutes:
-            page.wait_for_timeout(5000)
-            memory.append(round(server.memory_info().rss / 1e6, 1))
-        found["server_mb_over_time"] = memory[:: max(1, len(memory) // 20)]
-        httpx.post(f"{url}/api/jobs/{live}/cancel")
+            tabs[0].wait_for_timeout(5000)
+            memory.append(self.megabytes())
         for connection in open_sockets:
             connection.close()
+        quarter = max(1, len(memory) // 4)
+        early, late = statistics.median(memory[quarter : 2 * quarter] or memory), statistics.median(memory[-quarter:])
+        print(f"the server's memory: {early} MB in the second quarter, {late} MB in the last", flush=True)
+        shown = memory[:: max(1, len(memory) // 20)]
+        return {"minutes": minutes, "server_mb_over_time": shown, "server_mb_grown": round(late - early, 1)}
+
+
+def measure(url: str, server: psutil.Process, job: str | None, asked: argparse.Namespace) -> dict[str, Any]:
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=["--no-sandbox"])
+        tabs = Tabs(browser, url, server)
+        found: dict[str, Any] = {"server_mb_before": tabs.megabytes()}
+        if job is not None:
+            found |= tabs.open_times(job, asked.opens)
+        if asked.only != "open":
+            with tabs.live_job() as live:
+                if asked.only != "hour":
+                    found |= tabs.traffic(live, asked.seconds)
+                if asked.only != "traffic":
+                    found |= tabs.watch(live, asked.minutes)
         browser.close()
     return found
 
@@ -99,7 +171,10 @@ def measure(url: str, server: psutil.Process, job: str, minutes: float) -> dict[
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=1_000_000)
-    parser.add_argument("--minutes", type=float, default=0.5)
+    parser.add_argument("--opens", type=int, default=5, help="how many times the page with those rows is opened")
+    parser.add_argument("--seconds", type=float, default=20.0, help="over which the traffic of a tab is measured")
+    parser.add_argument("--minutes", type=float, default=0.5, help="for which memory is watched: 60 for the whole hour")
+    parser.add_argument("--only", choices=("open", "traffic", "hour"))
     parser.add_argument("--out", type=Path)
     asked = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="bf-", dir="/tmp"))
@@ -108,7 +183,7 @@ def main() -> None:
         port = free.getsockname()[1]
     store = Store(Database.at(home=folder / "postgres"))
     store.migrate()
-    job = fill(store, asked.rows)
+    job = fill(store, asked.rows) if asked.only in (None, "open") else None
     command = [sys.executable, "-m", "brimful", "serve", "--state", str(folder), "--port", str(port), "--cores", "2"]
     with (folder / "log").open("wb") as log:
         server = subprocess.Popen(command, stderr=log)
@@ -121,7 +196,7 @@ def main() -> None:
             except httpx.TransportError:
                 pass
             time.sleep(0.1)
-        found = {"rows": asked.rows, **measure(url, psutil.Process(server.pid), job, asked.minutes)}
+        found = {"rows": asked.rows, **measure(url, psutil.Process(server.pid), job, asked)}
     finally:
         server.terminate()
         server.wait(60)

@@ -40,6 +40,7 @@ if find_spec("beartype"):  # it is not on every machine with a GPU
 
 import brimful  # noqa: E402
 from brimful.core.declare import pictures  # noqa: E402
+from brimful.data.database import server  # noqa: E402
 
 from .helpers import forking  # noqa: E402
 from .helpers.pictures import save_blank  # noqa: E402
@@ -119,6 +120,7 @@ def postgres_home() -> Iterator[Path]:
     with pytest.MonkeyPatch.context() as patched:
         patched.setenv("BRIMFUL_POSTGRES_DIR", str(home))
         patched.delenv("BRIMFUL_DATABASE_URL", raising=False)
+        patched.setattr(server, "_SETTINGS", server._SETTINGS | {"fsync": "off"})  # no machine crashes here
         yield home
     clean_up(home)
 

@@ -9,9 +9,11 @@ from typing import Any
 import httpx
 
 from brimful.data.database.connection import Database
+from brimful.service.jobs.job import JobRequest
 from brimful.service.runner import processes
 from brimful.service.security import tokens
 from brimful.service.store import Store
+from brimful.service.store.metric_ranges import ADD, LEVELS
 
 from . import forking, job_workload
 from .service_processes import ForkedForkServer
@@ -35,6 +37,7 @@ class DashboardServer:
         url: where it listens, also after it was started again.
         token, reader: tokens to write, and to read.
         api: a client that may write.
+        store: its database.
     """
 
     def __init__(self, database: str, state: Path) -> None:
@@ -43,23 +46,25 @@ class DashboardServer:
         self.url = f"http://127.0.0.1:{port}"
         self._options = {"port": port, "state": state, "database": database, "require_token": True}
         self._options |= {"cores": 4, "budget": "8GB", "grace": 5.0}
-        store = Store(Database.at(database))
-        store.migrate()
-        self.token, self.reader = self._token(store, ["read", "write"]), self._token(store, ["read"])
-        store.close()
+        self.store = Store(Database.at(database))
+        self.token, self.reader = self._token(["read", "write"]), self._token(["read"])
         self.api = httpx.Client(base_url=self.url, headers={"authorization": f"Bearer {self.token}"}, timeout=60)
         self.start()
         self.api.get("/api/workloads")  # the first time it imports all of them
 
-    @staticmethod
-    def _token(store: Store, scopes: list[str]) -> str:
+    @property
+    def cookie(self) -> dict[str, str]:
+        """Of a browser that may write."""
+        return {"name": "brimful_token", "value": self.token, "url": self.url}
+
+    def _token(self, scopes: list[str]) -> str:
         made = tokens.generate()
-        store.tokens.add(made.id, "tests", scopes, made.digest)
+        self.store.tokens.add(made.id, "tests", scopes, made.digest)
         return made.text
 
     def start(self) -> None:
         with Path(os.environ.get("BRIMFUL_TEST_LOG", os.devnull)).open("ab") as log:
-            self._process = forking.warm().start(_serve, self._options, stderr=log.fileno())
+            self._process = forking.serving().start(_serve, self._options, stderr=log.fileno())
         wait_for(self._ready, 100, 0.05)
 
     def _ready(self) -> bool:
@@ -77,13 +82,31 @@ class DashboardServer:
         self._process.send_signal(signal.SIGTERM)
         self._process.wait(60)
         self.api.close()
+        self.store.close()
 
-    def submit(self, name: str, command: str = "train", **config: Any) -> str:
+    def upload(self, name: str, text: str) -> str:
+        """Uploads a file; its id."""
+        return self.api.post("/api/uploads", params={"name": name}, content=text.encode()).json()["id"]
+
+    def submit(self, name: str, command: str = "train", budget: str = "1GB", **config: Any) -> str:
         """Submits a job of the tests' workload; its id."""
-        body = {"job_name": name, "workload": "steps", "command": command, "budget": "1GB", "cores": 1}
+        body = {"job_name": name, "workload": "steps", "command": command, "budget": budget, "cores": 1}
         answer = self.api.post("/api/jobs", json={**body, "config": config})
         assert answer.status_code == 201, answer.text
         return answer.json()["id"]
+
+    def add_curve(self, name: str, steps: int) -> str:
+        """A finished job with a long curve, written into the database; its id."""
+        id = self.store.jobs.add(JobRequest(name=name, workload="steps", command="train"), None).id
+        names, values = ["loss"] * steps, [1 / (1 + step) for step in range(steps)]
+        given = {"job": id, "names": names, "steps": list(range(steps)), "times": values, "values": values}
+
+        def add(connection: Any) -> None:
+            connection.execute(ADD, {**given, "levels": list(LEVELS)})
+            connection.execute("UPDATE job SET state = 'finished' WHERE id = %s", (id,))
+
+        self.store.pool.call(add)
+        return id
 
     def job(self, id: str) -> dict[str, Any]:
         return self.api.get(f"/api/jobs/{id}").json()

@@ -130,7 +130,8 @@ _PRELOADED = [
     "brimful.service.child.methods",
     "tests.helpers.worker_processes",
 ]
-_servers: list[ForkServer] = []
+_SERVING = ["brimful.service.server"]
+_servers: dict[str, ForkServer] = {}
 
 
 def begin() -> None:
@@ -151,25 +152,33 @@ def begin() -> None:
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         _serve(theirs)
     theirs.close()
-    _servers[:] = [ForkServer(ours)]
+    _servers.clear()
+    _servers["imported"] = ForkServer(ours)
 
 
 def end() -> None:
     """Ends the servers."""
     while _servers:
-        _servers.pop().close()
+        _servers.popitem()[1].close()
 
 
 def imported() -> ForkServer:
     """Its processes have imported torch and brimful, and nothing has been computed."""
-    return _servers[0]
+    return _servers["imported"]
 
 
 def warm() -> ForkServer:
     """Its processes have imported all that training and the workloads do."""
-    if len(_servers) == 1:
-        _servers.append(_servers[0].with_imports(_PRELOADED))
-    return _servers[1]
+    if "warm" not in _servers:
+        _servers["warm"] = imported().with_imports(_PRELOADED)
+    return _servers["warm"]
+
+
+def serving() -> ForkServer:
+    """Its processes have imported `brimful serve` as well."""
+    if "serving" not in _servers:
+        _servers["serving"] = warm().with_imports(_SERVING)
+    return _servers["serving"]
 
 
 def _serve(connection: socket.socket) -> NoReturn:

@@ -74,7 +74,7 @@ class ServiceProcess:
 
     def __init__(self, state: Path, **options: Any) -> None:
         received, theirs = os.pipe()
-        self._process = forking.warm().start(run_service, str(state), options, stdout=theirs)
+        self._process = forking.serving().start(run_service, str(state), options, stdout=theirs)
         os.close(theirs)
         with os.fdopen(received) as lines:
             assert lines.readline().strip() == "ready", "the service did not start"
@@ -108,7 +108,7 @@ class ServerProcess:
     """
 
     def __init__(self, state: Path, **options: Any) -> None:
-        self._process = forking.warm().start(run_server, str(state), options)
+        self._process = forking.serving().start(run_server, str(state), options)
         wait_for(lambda: published(state) or self._process.poll() is not None)
         address = published(state)
         assert address, "the server did not start"

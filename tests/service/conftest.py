@@ -1,12 +1,11 @@
 """Services on a database of their own, on the tests' one embedded server."""
 
-import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import psycopg
 import pytest
+from dbos import run_dbos_database_migrations
 
 from brimful.core.declare import registry
 from brimful.data.database.connection import Database
@@ -17,20 +16,38 @@ from brimful.service.service import Service
 from brimful.service.store import Store
 
 from ..helpers import job_workload
+from ..helpers.postgres import NewDatabase, new_database
 from ..helpers.service_processes import ForkedForkServer
 from ..helpers.stopping import wait_for
 
 GB = 10**9
 
 
+@pytest.fixture(scope="session")
+def template(postgres_home: Path) -> Iterator[NewDatabase]:
+    """A database with all tables, of which others are copies: making them takes ten times as long."""
+    with new_database(Database.at(home=postgres_home).uri()) as database:
+        made = Store(Database.at(database.url))
+        made.migrate()
+        made.close()
+        run_dbos_database_migrations(database.url)
+        yield database
+
+
 @pytest.fixture
-def url(postgres_home: Path) -> Iterator[str]:
+def url(template: NewDatabase) -> Iterator[str]:
     """Of a new database."""
-    server, name = Database.at(home=postgres_home).uri(), f"t{uuid.uuid4().hex[:12]}"
-    with psycopg.connect(server, autocommit=True) as connection:
-        connection.execute(f"CREATE DATABASE {name}".encode())
-        yield server.replace("/postgres?", f"/{name}?")
-        connection.execute(f"DROP DATABASE {name} WITH (FORCE)".encode())
+    with template.copy() as database:
+        yield database.url
+
+
+@pytest.fixture(scope="module")
+def module_store(template: NewDatabase) -> Iterator[Store]:
+    """A store that the tests of a module share."""
+    with template.copy() as database:
+        made = Store(Database.at(database.url))
+        yield made
+        made.close()
 
 
 @pytest.fixture

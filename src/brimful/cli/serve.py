@@ -5,7 +5,7 @@ from typing import Any
 from ..core.base.errors import ConfigError
 from ..core.base.extras import require
 from ..core.declare.config import build, describe, flag
-from ..service.options import ServeOptions
+from ..service.options import ServeOptions, start_database
 from .commands import made_from
 from .output import UsageProblem
 
@@ -21,6 +21,7 @@ def _serve(**options: Any) -> None:
         chosen = build(ServeOptions, options, flag)
     except ConfigError as error:
         raise UsageProblem(str(error)) from error
+    start_database(chosen)
     from ..service.server import serve
 
     serve(chosen)

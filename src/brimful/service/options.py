@@ -1,11 +1,15 @@
 """The options of the server, declared once."""
 
+import contextlib
 import os
+import threading
 from dataclasses import dataclass
 from pathlib import Path
 
+from ..core.base.errors import BrimfulError
 from ..core.declare.config import option
 from ..data.database.connection import Database
+from .address import state_directory
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,3 +45,16 @@ def database_of(options: ServeOptions, state: Path) -> Database:
     if options.state is not None or os.environ.get("BRIMFUL_STATE_DIR"):
         return Database.at(home=state / "postgres")
     return Database.at()
+
+
+def start_database(options: ServeOptions) -> None:
+    """Begins to start an embedded server, in a thread, while what takes as long to import is imported. Whoever opens it
+    then waits for that; what goes wrong goes wrong there once more, and is reported."""
+
+    def start() -> None:
+        with contextlib.suppress(BrimfulError, OSError):
+            database.uri()
+
+    database = database_of(options, state_directory(options.state))
+    if database.url is None:
+        threading.Thread(target=start, name="brimful-database", daemon=True).start()

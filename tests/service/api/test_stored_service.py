@@ -1,20 +1,16 @@
 """The API over the service itself and its database; jobs are queued, and none is run."""
 
 import io
-import os
 from collections.abc import Iterator
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import jsonschema_rs
 import numpy as np
-import psycopg
 import pytest
 
 from brimful.core.runs.context import RunContext
 from brimful.data import database
-from brimful.data.database import server
 from brimful.locate.commands import generate_recordings
 from brimful.locate.options import GenerateConfig
 from brimful.service.api.app import create_app
@@ -25,6 +21,7 @@ from brimful.service.runner.workloads import Workloads
 from brimful.service.security.policy import SecurityPolicy
 from brimful.service.service import Service
 
+from ...helpers.postgres import NewDatabase
 from ...helpers.service_processes import ForkedForkServer
 from ...helpers.web import TestClient
 from .test_jobs import JOBS, SEED, problem
@@ -33,14 +30,14 @@ SQL = ("'; DROP TABLE job; --", "\\'; SELECT pg_sleep(9); --", "%s %(id)s _%")
 
 
 @pytest.fixture(scope="module")
-def service(postgres_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    name, url = f"api_{os.getpid()}", server.server_url(postgres_home)
-    with psycopg.connect(url, autocommit=True) as connection:
-        connection.execute(f"CREATE DATABASE {name}".encode())
-    options = ServeOptions(state=tmp_path_factory.mktemp("state"), database=url.replace("/postgres?", f"/{name}?"))
+def service(template: NewDatabase, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    with template.copy() as copy:
+        yield from _service(ServeOptions(state=tmp_path_factory.mktemp("state"), database=copy.url))
+
+
+def _service(options: ServeOptions) -> Iterator[Service]:
     service = Service(options)
     service.files.prepare()
-    service.store.migrate()
     nothing = SimpleNamespace(wake=lambda: None, alive=True)
     runner = SimpleNamespace(scheduler=nothing, children=0, forget=lambda job: None)
     service._runner = runner  # pyright: ignore[reportAttributeAccessIssue]

@@ -2,17 +2,14 @@
 
 import shutil
 import tempfile
-import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import psycopg
 import pytest
 
-from brimful.data.database.connection import Database
-
 from ...helpers.dashboard_server import DashboardServer
+from ...helpers.postgres import NewDatabase
 
 CHROMIUM = Path("/usr/bin/chromium")
 
@@ -27,15 +24,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def server(postgres_home: Path) -> Iterator[DashboardServer]:
-    home, name = Database.at(home=postgres_home).uri(), f"t{uuid.uuid4().hex[:12]}"
+def server(template: NewDatabase) -> Iterator[DashboardServer]:
     state = Path(tempfile.mkdtemp(prefix="bf-"))
-    with psycopg.connect(home, autocommit=True) as connection:
-        connection.execute(f"CREATE DATABASE {name}".encode())
-        started = DashboardServer(home.replace("/postgres?", f"/{name}?"), state)
+    with template.copy() as database:
+        started = DashboardServer(database.url, state)
         yield started
         started.stop()
-        connection.execute(f"DROP DATABASE {name} WITH (FORCE)".encode())
     shutil.rmtree(state, ignore_errors=True)
 
 
@@ -53,11 +47,20 @@ def browser() -> Iterator[Any]:
 Open = Callable[..., Any]
 
 
+@pytest.fixture(scope="package")
+def logged_in(server: DashboardServer, browser: Any) -> Iterator[Any]:
+    """One session of the browser for most pages: what they load is in its cache."""
+    context = browser.new_context()
+    context.add_cookies([server.cookie])
+    yield context
+    context.close()
+
+
 @pytest.fixture
-def open_page(server: DashboardServer, browser: Any) -> Iterator[Open]:
+def open_page(server: DashboardServer, browser: Any, logged_in: Any) -> Iterator[Open]:
     """Opens a page of the server, logged in unless `token` is None. Errors of scripts, and requests that leave this
     machine, fail the test."""
-    contexts, faults = [], []
+    opened, faults = [], []
 
     def watch(page: Any) -> None:
         page.on("pageerror", lambda error: faults.append(str(error)))
@@ -67,19 +70,25 @@ def open_page(server: DashboardServer, browser: Any) -> Iterator[Open]:
     def _own(url: str) -> bool:
         return url.startswith((server.url, "data:", "blob:"))
 
-    def opened(path: str = "/", token: str | None = "", width: int = 1280, **options: Any) -> Any:
-        context = browser.new_context(viewport={"width": width, "height": 900}, **options)
-        context.set_default_timeout(30_000)
-        contexts.append(context)
+    def session(token: str | None) -> Any:
+        if token == "":
+            return logged_in
+        context = browser.new_context()
+        opened.append(context)
         if token is not None:
-            cookie = {"name": "brimful_token", "value": token or server.token, "url": server.url}
-            context.add_cookies([cookie])
-        page = context.new_page()
+            context.add_cookies([{**server.cookie, "value": token}])
+        return context
+
+    def open_one(path: str = "/", token: str | None = "", width: int = 1280) -> Any:
+        page = session(token).new_page()
+        opened.append(page)
+        page.set_default_timeout(30_000)
+        page.set_viewport_size({"width": width, "height": 900})
         watch(page)
         page.goto(server.url + path)
         return page
 
-    yield opened
-    for context in contexts:
-        context.close()
+    yield open_one
+    for one in reversed(opened):
+        one.close()
     assert faults == []

@@ -44,11 +44,11 @@ def test_a_curve_grows_while_the_job_is_paused_resumed_and_cancelled(server: Das
 
 
 def test_a_page_outlives_its_server_and_misses_nothing(server: DashboardServer, open_page: Open):
-    id = server.submit("a survivor", epochs=60, pause=0.05)
-    page = open_page(f"/jobs/{id}")
     form = open_page("/new?workload=steps&command=train")
     form.fill("#field-job_name", "half typed")
     form.wait_for_function("location.search.includes('half')")
+    id = server.submit("a survivor", epochs=20, pause=0.05)
+    page = open_page(f"/jobs/{id}")
     grown(page, 0)
     server.kill()
     page.wait_for_selector("#popup[aria-hidden=false]")  # it says that the connection is lost
@@ -65,8 +65,7 @@ def test_a_page_outlives_its_server_and_misses_nothing(server: DashboardServer, 
 
 
 def test_steps_are_exact_when_someone_looks_closer(server: DashboardServer, open_page: Open):
-    id = server.submit("many steps", epochs=400)
-    server.wait(id)
+    id = server.add_curve("many steps", 1200)  # more than are sent at once
     page = open_page(f"/jobs/{id}")
     grown(page, 0)
     page.get_by_label("Steps from").fill("40")

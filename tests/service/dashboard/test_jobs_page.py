@@ -31,21 +31,25 @@ def test_jobs_are_searched_sorted_selected_and_cancelled(server: DashboardServer
     server.api.post(f"/api/jobs/{ids[2]}/cancel")
 
 
-def test_a_name_with_markup_is_text(server: DashboardServer, open_page: Open):
+def test_a_name_with_markup_is_text_on_every_page(server: DashboardServer, open_page: Open):
     name = "<img src=x onerror=alert(1)>`${alert(2)}`{{alert(3)}}</script><script>alert(4)</script>"
-    id = server.submit(name, "wait")
-    server.wait(id)
-    for path in ("/?text=onerror", f"/jobs/{id}"):
-        page = open_page(path)
-        shown: list[str] = []
-        page.on("dialog", lambda dialog, shown=shown: (shown.append(dialog.message), dialog.dismiss()))
-        page.reload()
-        page.wait_for_selector("nav[aria-label=Pages]")
-        if "/new" in path:
-            page.wait_for_function(
-                "name => document.querySelector('#field-job_name')?.value.startsWith(name)", arg=name
-            )
-        else:
-            page.get_by_text(name, exact=True).first.wait_for()
-        assert shown == [] and page.locator("img[src=x]").count() == 0
-        page.context.close()
+    ids = [server.submit(f"{name} {one}", epochs=1) for one in "ab"]
+    upload = server.upload("rows.csv", "a\n1\n")
+    config = {"dataset": "none", "source": f"upload:{upload}"}
+    body = {"job_name": name, "workload": "data", "command": "import", "config": config}
+    assert server.api.post("/api/jobs", json=body).status_code == 201
+    waiting = server.submit(name, "wait", budget="7GB", seconds=60)
+    server.wait(waiting, "running")
+    for id in ids:
+        server.wait(id, "finished")
+    shown: list[str] = []
+    page = open_page("/?text=onerror")
+    page.on("dialog", lambda dialog: (shown.append(dialog.message), dialog.dismiss()))
+    for path in ("/?text=onerror", f"/jobs/{ids[0]}", f"/compare?jobs={','.join(ids)}", "/data", "/devices"):
+        page.goto(server.url + path)
+        page.get_by_text(name).first.wait_for()
+        assert page.locator("img[src=x]").count() == 0, path
+    page.goto(f"{server.url}/new?copy={ids[0]}")
+    page.wait_for_function("name => document.querySelector('#field-job_name')?.value.startsWith(name)", arg=name)
+    assert shown == [] and page.locator("img[src=x]").count() == 0
+    server.api.post(f"/api/jobs/{waiting}/cancel")

@@ -3,7 +3,6 @@
 import json
 import math
 import random
-from pathlib import Path
 
 import pytest
 
@@ -15,20 +14,26 @@ from brimful.service.store.ingest import ingest_all
 STEPS = 50_000
 
 
-@pytest.fixture
-def job(store: Store, tmp_path: Path) -> str:
+@pytest.fixture(scope="module")
+def store(module_store: Store) -> Store:
+    return module_store
+
+
+@pytest.fixture(scope="module")
+def job(store: Store, tmp_path_factory: pytest.TempPathFactory) -> str:
     """A job with one long and one short curve."""
+    folder = tmp_path_factory.mktemp("job")
     id = store.jobs.add(JobRequest(name="long", workload="nets"), None).id
     rng = random.Random(1)
     values = [math.sin(step / 900) + 0.1 * rng.random() for step in range(STEPS)]
     values[31_337], values[222] = 9.0, -9.0
-    with (tmp_path / METRICS).open("w") as file:
+    with (folder / METRICS).open("w") as file:
         for step, value in enumerate(values):
             file.write(json.dumps({"name": "loss", "step": step * 3, "time": float(step), "value": value}) + "\n")
             if step % 5000 == 0:
                 file.write(json.dumps({"name": "rare", "step": step * 3, "time": float(step), "value": value}) + "\n")
-    ingest_all(store.pool, id, tmp_path)
-    ingest_all(store.pool, id, tmp_path)
+    ingest_all(store.pool, id, folder)
+    ingest_all(store.pool, id, folder)
     return id
 
 

@@ -197,6 +197,16 @@ def _run(account: Account, cwd: Path, *command: str) -> None:
             raise StorageError(output.read().decode(errors="replace").strip()[-1500:])
 
 
+def _sync(account: Account, directory: Path, programs: Path) -> None:
+    """Has a new cluster written to disk while it is used already: nothing is in it yet that could be lost."""
+
+    def sync() -> None:
+        with contextlib.suppress(StorageError, OSError):  # the system does it within half a minute
+            _run(account, directory, str(programs / "initdb"), "--sync-only", "-D", str(directory / "data"))
+
+    threading.Thread(target=sync, name="brimful-sync", daemon=True).start()
+
+
 def _start(directory: Path, sockets: Path, account: Account, url: str) -> None:
     data, log = directory / "data", directory / "server.log"
     if _remove_stale(data, sockets, url):
@@ -206,20 +216,10 @@ def _start(directory: Path, sockets: Path, account: Account, url: str) -> None:
         if not data.exists():
             new = directory / "data.new"  # one whose making was interrupted is made again
             shutil.rmtree(new, ignore_errors=True)
-            _run(
-                account,
-                directory,
-                str(programs / "initdb"),
-                "-D",
-                str(new),
-                "-U",
-                "postgres",
-                "-A",
-                "trust",
-                "-E",
-                "UTF8",
-            )
+            make = ("--no-sync", "-U", "postgres", "-A", "trust", "-E", "UTF8")
+            _run(account, directory, str(programs / "initdb"), "-D", str(new), *make)
             new.rename(data)
+            _sync(account, directory, programs)
         options = {
             **_SETTINGS,
             "shared_buffers": _buffers(),

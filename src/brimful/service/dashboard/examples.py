@@ -2,6 +2,9 @@
 
 import io
 import json
+import math
+import random
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -36,12 +39,31 @@ def _table() -> str:
     return "x,y\n" + "".join(f"{row / 100},{row * row / 10_000}\n" for row in range(1000))
 
 
+def _recordings(count: int = 1000, receivers: int = 6) -> str:
+    """Transmitters that receivers in a ring detect: levels fall with the distance, and are noisy."""
+    rng = random.Random(0)
+    rows = ["recording,latitude,longitude,snr_db,psd_dbm_hz,transmitter_latitude,transmitter_longitude"]
+    angles = [math.tau * place / receivers for place in range(receivers)]
+    ring = [(25 * math.cos(angle), 25 * math.sin(angle)) for angle in angles]
+
+    def place(east: float, north: float) -> str:
+        return f"{45 + north / 111.2:.5f},{8 + east / 78.6:.5f}"
+
+    for number in range(count):
+        radius, angle = 22 * math.sqrt(rng.random()), math.tau * rng.random()
+        at = radius * math.cos(angle), radius * math.sin(angle)
+        for site in ring:
+            level = -75.2 - 20 * math.log10(math.dist(site, at)) + rng.gauss(0, 2)  # dBm: 10 dBm at 434 MHz
+            rows.append(f"{number},{place(*site)},{level + 118:.2f},{level - 44:.2f},{place(*at)}")
+    return "\n".join(rows) + "\n"
+
+
 @dataclass(frozen=True, slots=True)
 class Example:
     """A job that anyone can start.
 
     Attributes:
-        files: texts that are uploaded first, by the option that names them: a file's name and its content.
+        files: texts that are uploaded first, by the option that names them: a file's name, and what makes its content.
     """
 
     title: str
@@ -49,13 +71,13 @@ class Example:
     workload: str
     command: str
     config: dict[str, Any] = field(default_factory=dict)
-    files: dict[str, tuple[str, str]] = field(default_factory=dict)
+    files: dict[str, tuple[str, Callable[[], str]]] = field(default_factory=dict)
 
     def request(self, service: Service) -> dict[str, Any]:
         """As it is submitted, its files uploaded."""
         config = dict(self.config)
-        for option, (name, text) in self.files.items():
-            config[option] = f"upload:{service.upload(name, io.BytesIO(text.encode())).id}"  # pyright: ignore
+        for option, (name, make) in self.files.items():
+            config[option] = f"upload:{service.upload(name, io.BytesIO(make().encode())).id}"  # pyright: ignore
         values = {"job_name": f"Example: {self.title}", "workload": self.workload, "command": self.command}
         return {**values, "config": config}
 
@@ -92,14 +114,15 @@ EXAMPLES: tuple[Example, ...] = (
         "programs",
         "run",
         {"device": "cpu"},
-        {"file": ("programs.py", _PROGRAMS), "data": ("tasks.json", _tasks())},
+        {"file": ("programs.py", lambda: _PROGRAMS), "data": ("tasks.json", _tasks)},
     ),
     Example(
         "Radio recordings",
-        "Generate 1,000 recordings of transmitters into a dataset, to train on.",
+        "Train a small network to locate transmitters from 1,000 made-up recordings, and see them on a map.",
         "locate",
-        "generate",
-        {"samples": 1000, "name": "example-recordings"},
+        "train",
+        {"network": "small", "epochs": 20, "device": "cpu"},
+        {"dataset_ids": ("recordings.csv", _recordings)},
     ),
     Example(
         "Tiny networks",
@@ -114,6 +137,6 @@ EXAMPLES: tuple[Example, ...] = (
         "data",
         "import",
         {"dataset": "example-numbers"},
-        {"source": ("numbers.csv", _table())},
+        {"source": ("numbers.csv", _table)},
     ),
 )

@@ -45,7 +45,7 @@ def seconds_left(job: Job, now: float) -> float | None:
 def progress_text(job: Job) -> str:
     progress, parts = job.progress, []
     if progress.epochs:
-        parts.append(f"epoch {progress.epoch or 0} of {progress.epochs}")
+        parts.append(f"epoch {progress.epoch or 0:,} of {progress.epochs:,}")
     elif progress.items:
         parts.append(f"{short(progress.done)} of {short(progress.items)}")
     elif progress.done:
@@ -76,6 +76,11 @@ def exact(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.6g}" if math.isfinite(value) else "not finite"
     return f"{value:,}" if isinstance(value, int) and abs(value) >= 10_000 else str(value)
+
+
+def result_value(name: str, value: Any) -> str:
+    """A value of a result; its name says where it is an amount of memory."""
+    return format_bytes(value) if name.endswith("_bytes") and isinstance(value, int) else exact(value)
 
 
 def memory_text(job: Job) -> str:

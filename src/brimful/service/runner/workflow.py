@@ -11,6 +11,7 @@ from typing import Any, Protocol
 from dbos import DBOS, DBOSConfig, SetWorkflowID
 
 from ...core.base.errors import BrimfulError
+from ..store.pool import wait_until
 
 _LOG = logging.getLogger("brimful.service")
 _NAME, _VERSION, _EXECUTOR = "brimful", "1", "server"  # constant: with another one, interrupted workflows stay pending
@@ -18,6 +19,7 @@ _THREADS = 512
 _ENDLESS = 1_000_000_000
 _ENDED = ["SUCCESS", "ERROR", "CANCELLED", "MAX_RECOVERY_ATTEMPTS_EXCEEDED"]
 _AT_ONCE = 500
+_PATIENCE = 5  # seconds for workflows to end, when the server stops
 
 
 class Steps(Protocol):
@@ -81,7 +83,7 @@ class Workflows:
             "sys_db_pool_size": 10,
             "enable_otlp": False,
         }
-        DBOS(config=config)
+        self._dbos = DBOS(config=config)
 
     def launch(self) -> None:
         """Goes on with what was interrupted."""
@@ -117,7 +119,11 @@ class Workflows:
                 DBOS.delete_workflows([status.workflow_id for status in ended])
 
     def close(self) -> None:
+        """Ends, once workflows have recorded how they ended, or after some seconds."""
         try:
-            DBOS.destroy(workflow_completion_timeout_sec=5)
+            active = getattr(self._dbos, "_active_workflows_set", None)
+            if active is not None:  # DBOS looks once per second, and the first time after one
+                wait_until(lambda: not active.activeList(), _PATIENCE)
+            DBOS.destroy(workflow_completion_timeout_sec=0 if active is not None else _PATIENCE)
         finally:
             _Current.steps = _Current.notify = None

@@ -11,7 +11,7 @@ from ..elements import Tag, link, table
 from ..parts.curves import CLOSER, POINTS, Curves
 from ..shell import frame
 from ..threads import ask
-from ..values import exact
+from ..values import result_value
 from ..viewer import PATIENCE, Dashboard
 
 _MOST = 8
@@ -39,7 +39,7 @@ async def _build(dashboard: Dashboard, ids: list[str]) -> None:
         Tag("p", "These runs are of different workloads: only what they have in common can be compared.", "message")
     if runs:
         await _curves(dashboard, runs)
-        with Tag("div", classes="columns"):
+        with Tag("div", classes="columns results"):
             with Tag("section", classes="section", aria_label="Options that differ"):
                 Tag("h2", "Options that differ")
                 _differences("Options", runs, [job.request.config for job in runs], "All options are the same.")
@@ -71,7 +71,10 @@ def _differences(
 ) -> None:
     """A row per name, a column per run; without those that are the same in all, unless they are wanted."""
     names = list(dict.fromkeys(name for one in values for name in one))
-    rows = [[name.replace("_", " "), *(exact(one[name]) if name in one else "" for one in values)] for name in names]
+    rows = [
+        [name.replace("_", " "), *(result_value(name, one[name]) if name in one else "" for one in values)]
+        for name in names
+    ]
     shown = rows if same else [row for row in rows if len(set(row[1:])) > 1]
     if shown:
         table(f"{title} by run", ("Name", *(job.request.name for job in runs)), shown, "table plain")
@@ -97,9 +100,12 @@ async def _choice(dashboard: Dashboard, chosen: list[str]) -> None:
         def state(job: Job) -> Any:
             return lambda: Tag("span", job.state.value, f"state {job.state.value}")
 
+        if not page.jobs:
+            with Tag("p", classes="muted"):
+                Tag("span", "There are no jobs yet. ")
+                link("Start an example", "/examples")
+            return
         rows = [
             (name(job), f"{job.request.workload} {job.request.command}", state(job), toggle(job)) for job in page.jobs
         ]
         table("Jobs", ("Name", "What", "State", "Choice"), rows)
-        if not page.jobs:
-            Tag("p", "There are no jobs yet.", "muted")

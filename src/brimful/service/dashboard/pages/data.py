@@ -45,14 +45,15 @@ class _DataView:
         if may_change():
             with Tag("section", classes="section stack", aria_label="Import"):
                 Tag("h2", "Import a file")
-                upload_field(self.service, self._uploaded)
-                with Tag("div", classes="fields"), Tag("div", classes="field"):
-                    Tag("label", "Name of the dataset", for_="dataset-name")
-                    self.entry = Tag("input", classes="input", id="dataset-name", type="text", autocomplete="off")
-                    self.entry.on("input", self._type, js_handler=VALUE)
+                with Tag("div", classes="fields wide"):
+                    upload_field(self.service, self._uploaded)
+                    with Tag("div", classes="field"):
+                        Tag("label", "Name of the dataset", for_="dataset-name")
+                        self.entry = Tag("input", classes="input", id="dataset-name", type="text", autocomplete="off")
+                        self.entry.on("input", self._type, js_handler=VALUE)
                 with Tag("div", classes="buttons"):
                     button("Import", self._import, "button primary")
-                self.files_note = Tag("p", "Upload a file, or choose one below.", "muted")
+                    self.files_note = Tag("span", "Upload a file, or choose one below.", "muted")
         with Tag("section", classes="section", aria_label="Imports and checks"):
             Tag("h2", "Imports and checks")
             self.jobs = Tag("div")

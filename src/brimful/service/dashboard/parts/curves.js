@@ -85,7 +85,7 @@ export default {
       return [...names].sort((a, b) => rank(a) - rank(b) || a.localeCompare(b));
     },
     visible() {
-      return this.all ? this.names : this.names.slice(0, 8);
+      return this.all ? this.names : this.names.slice(0, window.innerWidth < 640 ? 4 : 8);
     },
   },
   watch: {
@@ -168,7 +168,7 @@ export default {
         chart.setOption({
           grid: { left: 8, right: 14, top: 14, bottom: 4, containLabel: true },
           textStyle: text,
-          xAxis: { type: "value", min: "dataMin", max: "dataMax", axisLabel: { ...text, formatter: (v) => this.tick(v), hideOverlap: true },
+          xAxis: { type: "value", min: (range) => this.begin(range), max: "dataMax", axisLabel: { ...text, formatter: (v) => this.tick(v), hideOverlap: true },
             splitLine: { show: false }, axisLine: { lineStyle: { color: of("--strong") } } },
           yAxis: { type: this.log ? "log" : "value", scale: true, axisLabel: { ...text, formatter: short },
             splitLine: { lineStyle: { color: of("--line") } } },
@@ -180,6 +180,10 @@ export default {
         }, whole ? { notMerge: true } : {});
         if (whole) chart.dispatchAction({ type: "takeGlobalCursor", key: "dataZoomSelect", dataZoomSelectActive: !this.byTime });
       }
+    },
+    begin({ min, max }) {
+      // From zero, where little is wasted by that: the first epoch's end is an odd number to begin with.
+      return this.from === "" && min > 0 && min < 0.3 * max ? 0 : min;
     },
     tick(value) {
       if (!this.byTime) return Intl.NumberFormat("en", { notation: "compact" }).format(value);

@@ -10,16 +10,18 @@ from ..viewer import change, may_change
 
 async def first_visit(service: Service, title: str = "No jobs yet") -> None:
     """Cards of examples; each ends within a minute on two cores."""
-    Tag("h1", title)
-    Tag("p", "Start an example to see what a job looks like. Each ends within a minute on two cores.", "lead")
+    with Tag("div"):
+        Tag("h1", title)
+        Tag("p", "Start an example to see what a job looks like. Each ends within a minute on two cores.", "lead")
     with Tag("ul", classes="cards"):
         for example in EXAMPLES:
             with Tag("li", classes="card"):
                 Tag("h2", example.title)
                 Tag("p", example.text)
-                Tag("code", f"{example.workload} {example.command}", "muted")
-                if may_change():
-                    _start_button(service, example)
+                with Tag("div", classes="card-foot"):
+                    Tag("code", f"{example.workload} {example.command}", "muted")
+                    if may_change():
+                        _start_button(service, example)
     with Tag("p", classes="muted"):
         Tag("span", "Or write your own: ")
         link("new job", "/new")
@@ -33,4 +35,4 @@ def _start_button(service: Service, example: Example) -> None:
         if id is not None:
             ui.navigate.to(f"/jobs/{id}")
 
-    button("Start", start, "button primary", aria_label=f"Start the example {example.title}")
+    button("Start", start, aria_label=f"Start the example {example.title}")

@@ -12,6 +12,7 @@ from ..values import exact, short
 _QUIET = {"batch_done", "metric", "sampled"}
 """Events that there are thousands of; progress and curves show them."""
 
+_EPOCH_VALUES = 4
 MOST_EVENTS = 300
 MOST_LOG = 65_536
 
@@ -53,10 +54,7 @@ def event_text(event: StoredEvent) -> str:
                 f"{data.get('work', '')}, {short(data.get('done', 0))} of {'?' if items is None else short(items)} done"
             )
         case "epoch_done":
-            values = ", ".join(
-                f"{name} {value:.4g}" for name, value in (data.get("values") or {}).items() if value is not None
-            )
-            return f"epoch {data.get('epoch')} of {data.get('epochs')}: {values}"
+            return f"epoch {data.get('epoch')} of {data.get('epochs')}: {_epoch_values(data.get('values') or {})}"
         case "warned":
             return str(data.get("message", ""))
         case "compiled":
@@ -65,6 +63,13 @@ def event_text(event: StoredEvent) -> str:
         case "finished":
             return f"{data.get('state')}, {short(data.get('done') or 0)} done, {short(data.get('bad') or 0)} flagged"
     return ", ".join(f"{name} {exact(value)}" for name, value in data.items())
+
+
+def _epoch_values(values: dict[str, float | None]) -> str:
+    """The first few, losses before others; curves show all."""
+    known = [(name, value) for name, value in values.items() if value is not None]
+    known.sort(key=lambda one: "loss" not in one[0])
+    return ", ".join(f"{name} {value:.4g}" for name, value in known[:_EPOCH_VALUES])
 
 
 def log_text(content: bytes) -> str:

@@ -57,7 +57,7 @@ class JobHead:
         self._message.set_visibility(bool(job.message))
         self._message.classes(replace="message failed" if job.state is JobState.FAILED else "message")
         done = fraction(job)
-        self._bar.set_visibility(done is not None)
+        self._bar.set_visibility(done is not None and job.state is not JobState.FINISHED)
         if done is not None and self._bar._props.get("value") != round(done, 4):
             set_attributes(self._bar, value=round(done, 4) or "0")
         for name, text in _facts(job, sample, tier).items():

@@ -1,6 +1,6 @@
 const COLUMNS = [
-  ["Name", "name"], ["State", "state"], ["Progress", null], ["Left", null], ["Rate", null],
-  ["Memory", null], ["Took", null], ["Created", "created"],
+  ["Name", "name"], ["State", "state"], ["Progress", null], ["Left", null, "number"], ["Rate", null, "number"],
+  ["Memory", null, "number"], ["Took", null, "number"], ["Created", "created", "number"],
 ];
 
 export default {
@@ -11,7 +11,7 @@ export default {
       <thead><tr>
         <th scope="col" class="check"><input type="checkbox" aria-label="Select all jobs on this page"
           :checked="all" :indeterminate.prop="chosen.size > 0 && !all" @change="selectAll"></th>
-        <th v-for="[name, key] in columns" :key="name" scope="col" :aria-sort="order(key)">
+        <th v-for="[name, key, kind] in columns" :key="name" scope="col" :class="kind" :aria-sort="order(key)">
           <button v-if="key" type="button" class="sort" @click="sortBy(key)">{{ name }}<span aria-hidden="true"
             class="arrow">{{ arrow(key) }}</span></button>
           <template v-else>{{ name }}</template>
@@ -26,7 +26,7 @@ export default {
             <span v-if="row.message" class="why">{{ row.message }}</span></th>
           <td data-label="State"><span class="state" :class="row.state">{{ row.state }}</span></td>
           <td data-label="Progress" class="progress-cell">
-            <progress v-if="row.fraction !== null" :value="row.fraction" max="1"
+            <progress v-if="row.fraction !== null && row.state !== 'finished'" :value="row.fraction" max="1"
               :aria-label="'Progress of ' + row.name"></progress>
             <span class="sub">{{ row.progress }}</span></td>
           <td data-label="Left" class="number">{{ row.left }}</td>

@@ -7,7 +7,7 @@ from ....core.base.formatting import format_bytes
 from ...api.jobs import PREFIX
 from ...jobs.job import Artifact
 from ..elements import Tag, link, table
-from ..values import exact
+from ..values import exact, result_value
 
 _ROWS = 20
 _FILES = 200
@@ -15,18 +15,13 @@ _FILES = 200
 
 def report_view(id: str, report: dict[str, Any]) -> None:
     """Pictures, numbers and tables of a report."""
-    if report["pictures"]:
-        with Tag("div", classes="pictures"):
-            for name in report["pictures"]:
-                with Tag("figure"):
-                    address = _address(id, name)
-                    with link("", address, target="_blank", rel="noopener"):
-                        Tag("img", src=address, alt=f"Picture of the report: {_title(name)}", loading="lazy")
-                    Tag("figcaption", _title(name))
-    numbers = {name: value for name, value in report["metrics"].items() if not isinstance(value, dict | list)}
-    if numbers:
-        rows = [(name.replace("_", " "), _value(name, value)) for name, value in numbers.items()]
-        table("Summary", ("Name", "Value"), rows, "table plain")
+    with Tag("div", classes="result"):
+        if report["pictures"]:
+            _pictures(id, report["pictures"])
+        numbers = {name: value for name, value in report["metrics"].items() if not isinstance(value, dict | list)}
+        if numbers:
+            rows = [(name.replace("_", " "), result_value(name, value)) for name, value in numbers.items()]
+            table("Summary", ("Name", "Value"), rows, "table plain")
     for name, rows in report["tables"].items():
         if rows:
             with Tag("details"):
@@ -34,6 +29,16 @@ def report_view(id: str, report: dict[str, Any]) -> None:
                 Tag("summary", f"{name.replace('_', ' ')} ({len(rows):,} rows)")
                 values = [[exact(value) for value in row.values()] for row in shown]
                 table(f"Table {name}", tuple(shown[0]), values)
+
+
+def _pictures(id: str, names: list[str]) -> None:
+    with Tag("div", classes="pictures"):
+        for name in names:
+            with Tag("figure"):
+                address = _address(id, name)
+                with link("", address, target="_blank", rel="noopener"):
+                    Tag("img", src=address, alt=f"Picture of the report: {_title(name)}", loading="lazy")
+                Tag("figcaption", _title(name))
 
 
 def artifacts_view(id: str, artifacts: list[Artifact]) -> None:
@@ -46,7 +51,7 @@ def artifacts_view(id: str, artifacts: list[Artifact]) -> None:
         return lambda: link(artifact.name, _address(id, artifact.name), download=artifact.name.rpartition("/")[2])
 
     rows = [(download(one), format_bytes(one.bytes), one.media_type) for one in artifacts[:_FILES]]
-    table("Files", ("Name", "Size", "Kind"), rows)
+    table("Files", ("Name", "Size", "Kind"), rows, "table files")
     if len(artifacts) > _FILES:
         Tag("p", f"and {len(artifacts) - _FILES:,} more; brimful jobs artifacts {id} lists all", "muted")
 
@@ -57,9 +62,3 @@ def _address(id: str, name: str) -> str:
 
 def _title(name: str) -> str:
     return name.rpartition("/")[2].rpartition(".")[0].replace("_", " ")
-
-
-def _value(name: str, value: Any) -> str:
-    if name.endswith("_bytes") and isinstance(value, int):
-        return format_bytes(value)
-    return exact(value)
