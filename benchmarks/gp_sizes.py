@@ -13,7 +13,7 @@ Of each one run is not timed, and the fastest of some counts. The gap is that of
 best of descents from every initial value of the grid, on some of the tasks, in nats.
 """
 
-# pyright: reportArgumentType=false
+# pyright: reportArgumentType=false, reportCallIssue=false, reportAttributeAccessIssue=false
 import argparse
 import importlib.util
 import sys

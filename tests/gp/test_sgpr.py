@@ -66,6 +66,11 @@ def test_a_kernel_of_ones_own_is_refused():
         fit(*rows(1, 2, 9), kernel=kernel, approximation="sgpr")
 
 
+def test_inducing_points_of_an_exact_fit_are_refused():
+    with pytest.raises(ConfigError, match="inducing is 20 and nothing is approximated"):
+        fit(*rows(1, 2, 9), inducing=20)
+
+
 def test_the_bound_is_gpytorchs():
     x, y = rows(7, 3, 60)
     fitted = fit(x, y, approximation="sgpr", inducing=10)

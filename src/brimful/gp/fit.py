@@ -28,7 +28,7 @@ from .model.kernels import CustomKernel, Kernel, parse
 from .model.priors import check
 from .optimize import eigenbasis
 from .optimize.scoring import ScoringOptions
-from .options import FitOptions
+from .options import INDUCING, FitOptions
 from .result import Fit
 from .store.models import Store, write_data, write_model
 from .store.points import write_points
@@ -216,11 +216,20 @@ def model_for(data: GPData, options: FitOptions, bounds: Any = None) -> GPModel:
         ConfigError,
     )
     check(kernel, priors, bounds)
-    sparse = options.approximation == "sgpr"
-    if sparse and isinstance(kernel, CustomKernel):
-        raise ConfigError(
-            'approximation="sgpr" needs a kernel with a name: of one of your own no derivatives are known'
-        )
+    sparse, inducing = options.approximation == "sgpr", options.inducing
+    raise_first(
+        (
+            (
+                sparse and isinstance(kernel, CustomKernel),
+                'approximation="sgpr" needs a kernel by name; leave it out for a kernel of your own',
+            ),
+            (
+                inducing is not None and not sparse,
+                f'inducing is {inducing} and nothing is approximated; add approximation="sgpr", or leave it out',
+            ),
+        ),
+        ConfigError,
+    )
     scoring = ScoringOptions(
         steps=options.steps,
         tolerance=options.tolerance or (1e-4 if len(kernel.names) <= 2 else 1e-5),
@@ -236,7 +245,7 @@ def model_for(data: GPData, options: FitOptions, bounds: Any = None) -> GPModel:
         options=scoring,
         shared=data.shared,
         dimensions=data.dimensions,
-        inducing=options.inducing if sparse else 0,
+        inducing=(inducing or INDUCING) if sparse else 0,
         basis_pays=eigenbasis.pays(data.points, data.tasks, devices.resolve_all(options.device)[0]),
     )
 

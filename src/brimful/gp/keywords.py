@@ -20,7 +20,7 @@ class FitKeywords(TypedDict, total=False):
     starts: int | None
     tolerance: float | None
     approximation: str
-    inducing: int
+    inducing: int | None
     keep: str
     storage: str
     batch_size: int | None

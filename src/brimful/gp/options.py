@@ -9,7 +9,7 @@ from ..core.declare.config import DeviceOptions, OutOptions, SeedOptions, Traine
 from .model.kernels import CustomKernel
 from .model.tasks import MEANS
 
-APPROXIMATIONS = ("none", "sgpr")
+APPROXIMATIONS, INDUCING = ("none", "sgpr"), 256
 KEEPS = ("params", "params+data", "predictions")
 _AT = "start:stop:num, of numbers or dates, or a .npy, .csv or .parquet file of inputs"
 _TEXTS = ("kernel", "priors")  # in Python they may be more than that
@@ -39,7 +39,7 @@ class FitOptions(SeedOptions, DeviceOptions, OutOptions):
         help="sgpr fits a lower bound by inducing points: for tasks of thousands of points",
         choices=APPROXIMATIONS,
     )
-    inducing: int = option(256, help="inducing points of each task, for --approximation sgpr", ge=1, le=100_000)
+    inducing: int | None = option(None, help="inducing points of each task of sgpr; 256 by default", ge=1, le=100_000)
     keep: str = option("params+data", help="what to keep of each task in the run directory", choices=KEEPS)
     storage: str = option("float32", help="precision of the stored parameters", choices=("float32", "float16"))
     batch_size: int | None = option(None, help="tasks per batch; by default as many as fit", ge=1)

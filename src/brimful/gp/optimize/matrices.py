@@ -157,7 +157,8 @@ class MatrixEvaluator:
         """By each lengthscale: the sum of (K^-1 - weights weights^T) dK, and dK weights."""
         del index_L, theta_LP, n
         moved_LSN = torch.stack([(dK_LNN @ weights_LN[:, :, None])[:, :, 0] for dK_LNN in kept], 1)
-        traces_LS = torch.stack([torch.einsum("lij,lij->l", inverse_LNN, dK_LNN) for dK_LNN in kept], 1)
+        flat_L1N = inverse_LNN.flatten(1)[:, None]
+        traces_LS = torch.stack([(flat_L1N @ dK_LNN.flatten(1)[:, :, None])[:, 0, 0] for dK_LNN in kept], 1)
         return traces_LS - (moved_LSN @ weights_LN[:, :, None])[:, :, 0], moved_LSN
 
 

@@ -17,6 +17,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
@@ -221,7 +222,9 @@ def _grid_search(
 
 def _second_starts(score_TG: Tensor, minimum_TG: Tensor, axes: list[int]) -> Tensor:
     """For tasks with one local minimum: the best point that is not beside it, where it is not much worse."""
-    positions = torch.unravel_index(torch.arange(score_TG.shape[1], device=score_TG.device), axes)
+    # By NumPy: torch's own imports a system of computer algebra first, which takes seconds.
+    grids = np.unravel_index(np.arange(score_TG.shape[1]), axes)
+    positions = [torch.from_numpy(grid).to(score_TG.device) for grid in grids]
     apart_GG = torch.stack([(value[:, None] - value[None]).abs() > 1 for value in positions]).any(0)
     first_T1 = torch.where(minimum_TG, score_TG, math.inf).argmin(1, keepdim=True)
     least_T1 = torch.gather(score_TG, 1, first_T1)
