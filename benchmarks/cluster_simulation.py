@@ -7,8 +7,8 @@ Batch times are recorded first, from a real `gp.fit` of one process, and drawn f
 driver is the one that a real run has: `WorkerPool`, `Scheduler`, `BatchSizer`, `Ledger` and the event log, on a real
 disk; messages are pickled as they would be. Only the workers are simulated (`SimulatedWorkers` implements `Workers`):
 they compute nothing, and answer when their batch would be done, after a latency in each direction. Simulated time runs
-on while the driver works: every message takes it as many seconds of a processor as it really did, those of its writing
-thread among them, so that a slow driver lets workers wait.
+on while the driver works: every message takes it as many seconds of a processor as it really did, so that a slow driver
+lets workers wait. What it could hold counts the seconds of its writing thread besides.
 
 Writing a shard is measured beside that, on the same disk, and its time is counted for a writer of its own.
 """
@@ -42,7 +42,7 @@ from brimful.engine.distributed.workers import Answer, Event, Workers
 from brimful.engine.map import workers as map_workers
 from brimful.engine.map.batch import BatchResult
 from brimful.engine.map.batch_spans import BatchSizer, BatchSpan
-from brimful.engine.map.hosts.blocks import Block
+from brimful.engine.map.hosts.blocks import Block, FinishedBatches
 from brimful.engine.map.scheduler import Scheduler, batch_plan
 from brimful.engine.map.size_search import BatchMeasurement
 from brimful.engine.map.sources import item_source
@@ -130,18 +130,18 @@ class SimulatedWorkers(Workers):
 
     def send(self, worker: int, message: Any) -> None:
         content = pickle.dumps(message, protocol=5)
-        began = time.process_time()
+        began = time.thread_time()
         now = self.clock + began - self._returned - self._own
         if self._current is not None and self._current[0] == worker and self._current[1] != "next":
             self._current = None  # the answer to what it sent, which it does not wait for
         else:
             given = pickle.loads(content)
             self._at(now + self._latency, lambda: self._given(worker, given))
-        self._own += time.process_time() - began
+        self._own += time.thread_time() - began
 
     def receive(self, timeout: float) -> Answer | None:
         if self._returned:
-            worked = time.process_time() - self._returned - self._own
+            worked = time.thread_time() - self._returned - self._own
             self.driver_seconds += worked
             self.clock += worked
         while self._events and (not self._inbox or self._events[0][0] <= self._inbox[0][0]):
@@ -150,7 +150,7 @@ class SimulatedWorkers(Workers):
         assert self._inbox, "the workers wait for the driver, and it for them"
         arrived, _, worker, content = heapq.heappop(self._inbox)
         self.clock, self.messages = max(self.clock, arrived), self.messages + 1
-        self._returned, self._own = time.process_time(), 0.0
+        self._returned, self._own = time.thread_time(), 0.0
         event, value = pickle.loads(content)
         self._current = (worker, value[0]) if event is Event.SENT else None
         if event is not Event.SENT:
@@ -193,7 +193,7 @@ class SimulatedWorkers(Workers):
                 self._leave(worker)
             return
         own.block = isinstance(message, Block)
-        own.spans.extend(message.spans if isinstance(message, Block) else [message])
+        own.spans.extend(message.spans() if isinstance(message, Block) else [message])
         if own.running is None:
             self._begin(worker)
 
@@ -240,7 +240,13 @@ class SimulatedWorkers(Workers):
                 groups.append([one])
         own.finished = []
         finished = [
-            (self._result(group[0][0].start, group[-1][0].stop), tuple(_seen(*one) for one in group))
+            FinishedBatches(
+                self._result(group[0][0].start, group[-1][0].stop),
+                _seen(*group[-1]),
+                len(group),
+                float(group[-1][0].stop - group[0][0].start),
+                sum(seconds for _, seconds in group),
+            )
             for group in groups
         ]
         if finished:
@@ -306,7 +312,7 @@ def simulate(
         ledger = Ledger(folder / LEDGER)
         sizer = BatchSizer(length=tasks, size=float(batch), fixed=True, workers=workers)
         if not blocks:
-            sizer.block_size = lambda seconds: 1  # pyright: ignore[reportAttributeAccessIssue]
+            sizer.following = lambda span, available, seconds: []  # pyright: ignore[reportAttributeAccessIssue]
         scheduler = Scheduler(
             items=items,
             sizer=sizer,
@@ -321,10 +327,10 @@ def simulate(
             on_settled=lambda cost: None,
         )
         pool = _pool(simulated, items, workers, scheduler)
-        cpu = time.process_time()
+        process, thread = time.process_time(), time.thread_time()
         pool.run()
         scheduler.close()
-        cpu = time.process_time() - cpu
+        writing = time.process_time() - process - (time.thread_time() - thread)
         assert scheduler.tally.done == tasks, f"{scheduler.tally.done:,} of {tasks:,} tasks are done"
         ledger.close()
         lines = sum(1 for _ in (folder / LEDGER).open("rb"))
@@ -345,7 +351,8 @@ def simulate(
         "batches_per_second": round(simulated.batches / simulated.clock),
         "driver_busy": round(simulated.driver_seconds / simulated.clock, 4),
         "driver_microseconds_per_batch": round(1e6 * simulated.driver_seconds / simulated.batches, 1),
-        "driver_could_hold": round(simulated.batches / simulated.driver_seconds),
+        "writing_thread_microseconds_per_batch": round(1e6 * writing / simulated.batches, 1),
+        "driver_could_hold": round(simulated.batches / (simulated.driver_seconds + writing)),
         "messages_per_second": round(simulated.messages / simulated.clock),
         "ledger_lines_per_second": round(lines / simulated.clock),
         "events_per_second": round(logged / simulated.clock),
@@ -354,7 +361,6 @@ def simulate(
         "ledger_reopened_seconds": round(reopened, 2),
         "failures": failures,
         "work_lost_per_failure": round(simulated.lost / failures, 2) if failures else None,
-        "process_seconds": round(cpu, 1),
     }
 
 
@@ -363,7 +369,7 @@ def _pool(simulated: SimulatedWorkers, items: Any, workers: int, scheduler: Sche
     before, map_workers.LocalWorkers = map_workers.LocalWorkers, lambda: simulated
     try:
         return map_workers.WorkerPool(
-            lambda device: None, items, [torch.device("cpu")] * workers, "1TB", scheduler, None, 0, None
+            lambda device: None, items, [torch.device("cpu")] * workers, "1GB", scheduler, None, 0, None
         )
     finally:
         map_workers.LocalWorkers = before
@@ -386,25 +392,25 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="a hundredth of the tasks")
     parser.add_argument("--workers", type=int, default=1000)
     parser.add_argument("--tasks", type=int, default=100_000_000)
-    parser.add_argument("--batch", type=int, default=64)
+    parser.add_argument("--batch", type=int, default=256)
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
     tasks = options.tasks // 100 if options.quick else options.tasks
-    recorded = record(4096, 40, options.batch)
+    recorded = record(24 * options.batch, 64, options.batch)
     seconds, batch, workers = recorded["seconds"], options.batch, options.workers
     shard = shard_seconds(64 * batch, 20 if options.quick else 200)
     common: dict[str, Any] = {"shard_seconds": shard}
     # Of batches that take no time the driver is the limit: what it holds.
     rush = [1e-4]
+    some = tasks // 20
+    by_one: dict[str, Any] = {"blocks": False, **common}
     runs = {
-        "as recorded": simulate(tasks, workers, batch, seconds, **common),
-        "with failures": simulate(tasks, workers, batch, seconds, failures=max(5, workers // 20), **common),
-        "5 ms latency": simulate(tasks // 10, workers, batch, seconds, latency=0.005, **common),
-        "as recorded, batch by batch": simulate(tasks // 10, workers, batch, seconds, blocks=False, **common),
-        "driver alone": simulate(tasks // 10, workers, batch, rush, latency=0.0, **common),
-        "driver alone, batch by batch": simulate(
-            tasks // 20, workers, batch, rush, latency=0.0, blocks=False, **common
-        ),
+        "all tasks, ten workers lost": simulate(tasks, workers, batch, seconds, failures=10, **common),
+        "a part of them": simulate(some, workers, batch, seconds, **common),
+        "... 5 ms latency": simulate(some, workers, batch, seconds, latency=0.005, **common),
+        "... batch by batch": simulate(some, workers, batch, seconds, **by_one),
+        "driver alone": simulate(some, workers, batch, rush, latency=0.0, **common),
+        "driver alone, batch by batch": simulate(some, workers, batch, rush, latency=0.0, **by_one),
     }
     report = {"recorded": recorded, "shard_milliseconds": round(1e3 * shard, 2), "wanted": WANTED, "runs": runs}
     columns = ("efficiency", "batches_per_second", "driver_busy", "driver_could_hold", "messages_per_second")

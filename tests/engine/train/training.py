@@ -110,22 +110,36 @@ def fit_launched(
 
 
 class Happening:
-    """The loss `summed`, in which something happens at the third call. That is no part of what it computes, and not of
-    its fingerprint."""
+    """The loss `summed`, in which something happens. That is no part of what it computes, nor of its fingerprint.
 
-    def __init__(self, happens: str = "") -> None:
-        self.happens, self.calls = happens, 0
+    Args:
+        happens: "fails" or "sigterm", at the third call; "kill", at the 30th call and on the last rank; "slow".
+        marker: a file that is there once it was killed: it happens once.
+    """
+
+    def __init__(self, happens: str = "", marker: str = "") -> None:
+        self.happens, self.marker, self.calls = happens, marker, 0
 
     def __getstate__(self) -> dict[str, Any]:
         return {}
 
     def __call__(self, model: nn.Module, batch: dict[str, Tensor]) -> brimful.Weighted:
         self.calls += model.training
-        if self.happens and self.calls == 3:
-            if self.happens == "fails":
-                raise ValueError("a mistake on one node")
+        if self.happens == "slow" and model.training:
+            time.sleep(0.05)
+        elif self.happens == "kill" and self.calls == 30 and _is_last() and not Path(self.marker).exists():
+            Path(self.marker).touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        elif self.happens == "fails" and self.calls == 3:
+            raise ValueError("a mistake on one node")
+        elif self.happens == "sigterm" and self.calls == 3:
             signal.raise_signal(signal.SIGTERM)
         return summed(model, batch)
+
+
+def _is_last() -> bool:
+    ranks = torch.distributed
+    return ranks.is_initialized() and ranks.get_rank() == ranks.get_world_size() - 1
 
 
 def weights(model: nn.Module) -> Tensor:

@@ -206,10 +206,10 @@ class JsonLines:
     def __call__(self, event: Event) -> None:
         self.write(event.to_dict())
 
-    def write(self, record: dict[str, Any]) -> None:
-        """Appends one object."""
+    def write(self, *records: dict[str, Any]) -> None:
+        """Appends objects, in one write."""
         try:
-            self._file.write(json.dumps(record) + "\n")
+            self._file.write("".join(json.dumps(record) + "\n" for record in records))
             self._file.flush()
         except OSError as error:
             raise storage_error(self.path, error) from error

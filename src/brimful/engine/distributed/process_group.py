@@ -15,6 +15,7 @@ from ...core.base.errors import WorkerError
 from . import rank_store
 from .collectives import Group
 from .environment import launched_rank
+from .rendezvous import torchrun_store
 
 TIMEOUT = 60.0
 """Seconds after which a rank that waits for the others gives up."""
@@ -62,14 +63,14 @@ def open_launched() -> bool:
 
 
 def _open(backend: str | None, rendezvous: str, rank: int, ranks: int, timeout: float) -> None:
+    limit = datetime.timedelta(seconds=timeout)
     try:
-        dist.init_process_group(
-            backend,
-            init_method=rendezvous,
-            rank=rank,
-            world_size=ranks,
-            timeout=datetime.timedelta(seconds=timeout),
-        )
+        if rendezvous == "env://" and os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True":
+            address, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
+            store = torchrun_store(address, port, rank, ranks, rank_store.START)
+            dist.init_process_group(backend, store=store, rank=rank, world_size=ranks, timeout=limit)
+        else:
+            dist.init_process_group(backend, init_method=rendezvous, rank=rank, world_size=ranks, timeout=limit)
     except (RuntimeError, OSError) as error:
         address = f"{os.environ.get('MASTER_ADDR')}:{os.environ.get('MASTER_PORT')}"
         where = address if rendezvous == "env://" else rendezvous

@@ -136,15 +136,18 @@ class BatchSizer:
             return math.inf
         return self._weight(self._position, self._length) / self._workers
 
-    def block_size(self, seconds: float) -> int:
-        """How many batches one of several workers may be given at once, where each takes it so long: as many as keep it
-        busy for a moment, which is longer the more workers ask, and no more than half of its share of what is left."""
-        state = self.state
-        if self._length is None or self._forward or not (state.settled or state.fixed):
-            return 1
-        left = self._weight(max(0, self._position), self._length) / self._workers
+    def following(self, span: BatchSpan, available: int, seconds: float) -> list[BatchSpan]:
+        """Batches that follow one at once, for a worker that takes so long for each: as many as keep it busy for a
+        moment, which is longer the more workers ask, and no more than half of its share of what is left. None where
+        something is measured."""
+        plain = not (span.probe or span.trial or span.beside) and span.stop == self._position and not self._forward
+        if self._length is None or not plain or issue(self.state, available, self._workers) is not self.state:
+            return []
+        capacity = self.state.capacity(available)
+        left = self._weight(self._position, self._length) / self._workers
         moment = max(_MOMENT, self._workers / _ASKING)
-        return max(1, min(_MOST, int(moment / max(seconds, 1e-6)), int(left / (2 * max(1.0, state.size)))))
+        count = min(_MOST - 1, int(moment / max(seconds, 1e-6)) - 1, int(left / (2 * max(1.0, capacity))) - 1)
+        return [self._span(capacity) for _ in range(count)]
 
     def _stop(self, capacity: float) -> int:
         """The end of a batch of that capacity, which holds at least one item. Once the size is settled, and not the
@@ -165,6 +168,8 @@ class BatchSizer:
 
     def _next_alone(self, stop: int) -> int:
         """The end of a batch, or the first item before it that has to be alone."""
+        if not len(self._alone):
+            return stop
         rank = int(np.searchsorted(self._alone, self._position))
         if rank == len(self._alone):
             return stop

@@ -29,6 +29,9 @@ class MemoryModel:
     results: int = 0
     excess: float = 0.0
     growth: float = 0.0
+    _cost: list[Cost | None] = field(
+        default_factory=list, init=False, compare=False, repr=False
+    )  # once it is asked for
 
     def with_probe(self, weight: float, peak: int) -> Self:
         """After a batch ran alone: from here on its cost is measured, and no longer corrected."""
@@ -60,10 +63,11 @@ class MemoryModel:
     @property
     def cost(self) -> Cost | None:
         """The cost of a batch that overlaps with others, with the results that accumulate meanwhile."""
-        cost = self._cost_overlapped()
-        if cost is None:
-            return None
-        return replace(cost, fixed=cost.fixed + self.results, per_unit=cost.per_unit + self.excess + self.growth)
+        if not self._cost:
+            cost, more = self._cost_overlapped(), self.excess + self.growth
+            whole = cost and replace(cost, fixed=cost.fixed + self.results, per_unit=cost.per_unit + more)
+            self._cost.append(whole)
+        return self._cost[0]
 
     def _cost_overlapped(self) -> Cost | None:
         """Overlapping costs more than one more input and output: they are carved out of blocks that the next batch

@@ -15,6 +15,7 @@ from ...core.memory.plan import Candidate, Plan, choose
 from ...core.runs.events import BatchDone, Events, Planned, Warned
 from .batch import BatchResult, is_bad
 from .batch_spans import BatchSizer, BatchSpan
+from .hosts.blocks import FinishedBatches
 from .size_search import BatchMeasurement, Observation, ResultsMeasured, SizerState
 from .sources import ItemSource, LoadedBatch
 from .store.collectors import BackgroundWriter
@@ -104,18 +105,20 @@ class Scheduler:
         if self._sizer.state.settled and self.plan.devices == ("cpu",):
             self._correct_plan(measurement)
 
-    def finished(self, done: BatchResult, measurements: tuple[BatchMeasurement, ...]) -> None:
-        """Neighboring batches are finished; `done` holds the results of all."""
-        last, weight = measurements[-1], sum(seen.weight for seen in measurements)
-        together = replace(last, weight=weight, seconds=sum(seen.seconds for seen in measurements))
-        self._count_bytes(done, together)
-        self._writer(done, together)
-        for seen in measurements:
-            self.observe(seen)
+    def finished(self, group: FinishedBatches) -> None:
+        """Neighboring batches are finished."""
+        together = replace(group.last, weight=group.weight, seconds=group.seconds)
+        self._count_bytes(group.done, together)
+        self._writer(group.done, together)
+        for _ in range(group.batches):
+            self.observe(group.last)
 
-    def block_size(self, seconds: float) -> int:
-        """How many batches a worker may be given at once that takes so long for each."""
-        return self._sizer.block_size(seconds)
+    def following(self, span: BatchSpan, available: int, seconds: float) -> list[BatchSpan]:
+        """Batches that a worker is given together with one, where each takes it so long; they are about to be run."""
+        spans = self._sizer.following(span, available, seconds)
+        if self._ledger and spans:
+            self._ledger.add_all((other.start, other.stop) for other in spans)
+        return spans
 
     def _correct_plan(self, measurement: BatchMeasurement) -> None:
         """After a few batches of the chosen size the plan has their peak: on a CPU memory is not proportional to the

@@ -222,10 +222,11 @@ def observe(state: SizerState, seen: Observation) -> SizerState:
             phase = replace(timing, issued=max(finished, issued - 1))
             return replace(state, phase=phase, ceiling=state.ceiling.after_batch())
         case BatchMeasurement(), _:
-            return replace(state, ceiling=state.ceiling.after_batch())
+            ceiling = state.ceiling.after_batch()
+            return state if ceiling is state.ceiling else replace(state, ceiling=ceiling)
         case ResultsMeasured(transfers, results, growth), _:
             memory = replace(state.memory, transfers=transfers, results=results, growth=growth)
-            return replace(state, memory=memory)
+            return state if memory == state.memory else replace(state, memory=memory)
         case MemoryExceeded(), _:
             return _after_out_of_memory(state, seen)
         case AllocatorRetried(weight=weight), _:

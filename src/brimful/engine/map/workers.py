@@ -148,7 +148,7 @@ class WorkerPool:
                     waiting.append((answer.worker, answer.value[1][0]))
                 elif answer is not None:
                     self._handle(answer)
-                waiting = [ask for ask in waiting if ask[0] in self._workers.running and not self._hand_out(*ask)]
+                waiting = self._serve(waiting)
                 for worker in self._clock.overdue():
                     self._clock.forget(worker)
                     self._overdue.add(worker)
@@ -156,6 +156,14 @@ class WorkerPool:
                 paused = time.perf_counter()
                 yield
                 self._clock.pause(time.perf_counter() - paused)
+
+    def _serve(self, waiting: list[tuple[int, int]]) -> list[tuple[int, int]]:
+        """Hands batches to those that asked, and gives those that go on waiting: where there is none for one that has
+        nothing to do, there is none for the others either."""
+        for number, (worker, available) in enumerate(waiting):
+            if worker in self._workers.running and not self._hand_out(worker, available):
+                return waiting[number:]
+        return []
 
     def land(self) -> None:
         """Nothing is under way here: what the workers had not handed in is dropped."""
@@ -171,7 +179,7 @@ class WorkerPool:
             rows = LoadedBatch(span.start, span.stop - span.start, None)
             loaded = self._scheduler.load(span) if self._sends_items else rows
         else:
-            others = any(self._assigned[other].batches for other in self._workers.running - {worker})
+            others = any(self._assigned[other].batches for other in self._workers.running if other != worker)
             if (others or self._scheduler.full()) and not assigned.batches:
                 return False
             self._workers.send(worker, None)
@@ -183,26 +191,17 @@ class WorkerPool:
                 self._scheduler.begin(loaded.start, loaded.stop)
             assigned.batches[loaded.start] = loaded
             assigned.probing = assigned.probing or span.probe
-        more = [] if again or span.probe or self._sends_items else self._more(assigned, available)
-        if more:
-            self._workers.send(worker, Block((span, *more), self._scheduler.state))
+        # Not where it must be known which batch was begun: a call that takes too long is one of that.
+        alone = again or self._sends_items or self._clock.timeout < math.inf
+        following = [] if alone else self._scheduler.following(span, available, assigned.seconds)
+        if following:
+            for other in following:
+                assigned.batches[other.start] = LoadedBatch(other.start, other.stop - other.start, None)
+            stops = (span.stop, *(other.stop for other in following))
+            self._workers.send(worker, Block(span.start, stops, span.capacity, self._scheduler.state))
         else:
             self._workers.send(worker, replace(span, loaded=_compact(loaded)) if self._sends_items else span)
         return True
-
-    def _more(self, assigned: _Assigned, available: int) -> list[BatchSpan]:
-        """Further batches for a worker, where they are so short that it should not ask for each."""
-        spans: list[BatchSpan] = []
-        if self._clock.timeout < math.inf:  # a call that takes too long is one of a batch that was begun
-            return spans
-        for _ in range(self._scheduler.block_size(assigned.seconds) - 1):
-            if (span := self._scheduler.next(available, busy=True)) is None:
-                break
-            self._scheduler.begin(span.start, span.stop)
-            assigned.batches[span.start] = LoadedBatch(span.start, span.stop - span.start, None)
-            assigned.probing = assigned.probing or span.probe
-            spans.append(span)
-        return spans
 
     def _handle(self, answer: Answer) -> None:
         match answer.event:
@@ -246,12 +245,12 @@ class WorkerPool:
 
     def _finished(self, assigned: _Assigned, finished: list[FinishedBatches]) -> None:
         """A worker hands in batches of its block."""
-        for done, measurements in finished:
-            for start in [start for start in assigned.batches if 0 <= start - done.start < done.count]:
+        for group in finished:
+            first, count = group.done.start, group.done.count
+            for start in [start for start in assigned.batches if 0 <= start - first < count]:
                 del assigned.batches[start]
-            assigned.probing = assigned.probing and not any(seen.probe for seen in measurements)
-            assigned.seconds = sum(seen.seconds for seen in measurements) / len(measurements)
-            self._scheduler.finished(done, measurements)
+            assigned.seconds = group.seconds / group.batches
+            self._scheduler.finished(group)
 
     def _trial(self, start: int, stop: int) -> tuple[int, int] | None:
         """The part of a batch that a search runs, and whose results count for nothing, with these positions in it; None
@@ -302,11 +301,12 @@ class WorkerPool:
         self._go_on(search)
 
     def _take_over(self, worker: int, how: str) -> None:
-        """A worker died: the others do what it had, unless it is what kills them."""
+        """A worker died: the others do what it had, unless it is what kills them. What it had is handed out one by one
+        from here on, so that it is known which of them one begins."""
         assigned = self._assigned[worker]
         for start, loaded in assigned.batches.items():
             self._deaths[start] = self._deaths.get(start, 0) + 1
-            if self._deaths[start] > 1:
+            if self._deaths[start] > 1 and start == assigned.begun[0]:
                 raise WorkerError(
                     f"two workers died on the batch at positions {start} to {loaded.stop} ({how}). With out=, what was "
                     "finished is kept: look at those items, or name a smaller budget, and run the same command again."

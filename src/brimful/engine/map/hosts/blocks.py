@@ -20,21 +20,44 @@ from ..size_search import BatchMeasurement, SizerState
 _HELD = 16_000_000  # bytes of results that a worker may wait with
 _WAIT = 5.0  # seconds that it may
 
-FinishedBatches = tuple[BatchResult, tuple[BatchMeasurement, ...]]
-"""The results of neighboring batches as one, and what was measured of each batch."""
-
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Batches for one worker, to be run one after the other.
+    """Neighboring batches for one worker, to be run one after the other.
 
     Attributes:
-        spans: the batches.
+        start: the position of the first item.
+        stops: the end of each batch.
+        capacity: the weight that a batch may hold.
         state: what is known of sizes and memory.
     """
 
-    spans: tuple[BatchSpan, ...]
+    start: int
+    stops: tuple[int, ...]
+    capacity: float
     state: SizerState
+
+    def spans(self) -> list[BatchSpan]:
+        starts = (self.start, *self.stops[:-1])
+        return [BatchSpan(start, stop, self.capacity) for start, stop in zip(starts, self.stops, strict=True)]
+
+
+@dataclass(frozen=True, slots=True)
+class FinishedBatches:
+    """Neighboring batches that are finished.
+
+    Attributes:
+        done: the results of all of them.
+        last: what was measured of the last.
+        batches: how many they are.
+        weight, seconds: of all of them.
+    """
+
+    done: BatchResult
+    last: BatchMeasurement
+    batches: int
+    weight: float
+    seconds: float
 
 
 @dataclass(slots=True)
@@ -55,8 +78,9 @@ class BlockRun:
 
     def add(self, block: Block) -> None:
         """Takes a block."""
-        self._spans.extend(block.spans)
-        self._stops |= {span.start: span.stop for span in block.spans}
+        spans = block.spans()
+        self._spans.extend(spans)
+        self._stops |= {span.start: span.stop for span in spans}
         self._state = block.state
 
     def next(self) -> BatchSpan | None:
@@ -68,8 +92,9 @@ class BlockRun:
         return self._state if self._stops.get(start) == stop else None
 
     def keep(self, done: BatchResult, measurement: BatchMeasurement) -> bool:
-        """Takes the result of a batch of a block; False where it is none."""
-        if self._stops.pop(done.start, None) != done.start + done.count:
+        """Takes the result of a batch of a block; False where it is none, or cannot wait."""
+        whole = self._stops.pop(done.start, None) == done.start + done.count
+        if not whole or measurement.probe or measurement.trial:  # others may wait for what was measured
             return False
         self._since = self._since if self._finished else self.clock()
         self._finished.append((done, measurement))
@@ -90,7 +115,12 @@ class BlockRun:
                 groups[-1].append(one)
             else:
                 groups.append([one])
-        return [(_joined([done for done, _ in group]), tuple(seen for _, seen in group)) for group in groups]
+        return [_together(group) for group in groups]
+
+
+def _together(group: list[tuple[BatchResult, BatchMeasurement]]) -> FinishedBatches:
+    weight, seconds = (sum(getattr(seen, name) for _, seen in group) for name in ("weight", "seconds"))
+    return FinishedBatches(_joined([done for done, _ in group]), group[-1][1], len(group), weight, seconds)
 
 
 def _continues(before: BatchResult, after: BatchResult) -> bool:

@@ -9,7 +9,9 @@ import bisect
 import contextlib
 import json
 import math
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 from ....core.runs.events import JsonLines
 
@@ -27,10 +29,9 @@ class Ledger:
         self._file = JsonLines(path)
         self._stops: dict[int, int] = {}
         self.settled: float | None = None
-        for line in path.read_bytes().splitlines():
+        for record in _records(path.read_bytes().splitlines()):
             # A damaged line costs no more than its batch's time: that part is divided anew.
             with contextlib.suppress(ValueError, KeyError, TypeError):
-                record = json.loads(line)
                 if "settled" in record:
                     settled = float(record["settled"])
                     self.settled = settled if math.isfinite(settled) and settled > 0 else self.settled
@@ -56,9 +57,13 @@ class Ledger:
 
     def add(self, start: int, stop: int) -> None:
         """Records a batch that is about to be run."""
-        if self._stops.get(start) != stop:
-            self._stops[start] = stop
-            self._file.write({"start": start, "stop": stop})
+        self.add_all([(start, stop)])
+
+    def add_all(self, spans: Iterable[tuple[int, int]]) -> None:
+        """Records batches that are about to be run, in one write."""
+        new = [(start, stop) for start, stop in spans if self._stops.get(start) != stop]
+        self._stops.update(new)
+        self._file.write(*({"start": start, "stop": stop} for start, stop in new))
 
     def record_size(self, size: float) -> None:
         """Records the batch size that the search ended with."""
@@ -66,3 +71,13 @@ class Ledger:
 
     def close(self) -> None:
         self._file.close()
+
+
+def _records(lines: list[bytes]) -> Iterator[Any]:
+    """What the lines say; one that cannot be read is left out. All at once takes a quarter of the time."""
+    try:
+        yield from json.loads(b"[%b]" % b",".join(lines))
+    except (ValueError, RecursionError):
+        for line in lines:
+            with contextlib.suppress(ValueError, RecursionError):
+                yield json.loads(line)
