@@ -116,8 +116,7 @@ def train(
         added = samples_Nd if config.add_training_points else None
         calibration = calibrate(model, held_out_Md, added, centers=centers_Kd, start=calibration)
     scores, report_samples = evaluate(model, known_Nd, held_out_Md)
-    if plan.devices[0] != "cpu":  # a CPU's probe does not see the fold
-        plan = replace(plan, predicted=result.predicted)
+    plan = replace(plan, predicted=result.predicted)  # as measured on a micro-batch
     trained = WPOResult(
         model=model,
         scores=scores,
