@@ -1,14 +1,18 @@
 """What is shipped: a wheel with the package alone, and a page whose links work on an index."""
 
 import importlib.util
+import os
 import subprocess
 import sys
+import tarfile
 import zipfile
 from email.parser import Parser
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+
+import brimful
 
 from .helpers.paths import ROOT
 
@@ -54,12 +58,22 @@ def test_every_link_of_the_readme_leads_somewhere(hook: ModuleType):
     assert len(targets) > 20 and missing == []
 
 
-def test_the_wheel_holds_the_package_and_nothing_else(tmp_path: Path):
-    built = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
-    subprocess.run(built, cwd=ROOT, check=True, capture_output=True, env={"BRIMFUL_REPOSITORY": URL, "PATH": ""})
-    with zipfile.ZipFile(next(tmp_path.glob("*.whl"))) as wheel:
-        names = wheel.namelist()
-        about = Parser().parsestr(wheel.read(next(name for name in names if name.endswith("METADATA"))).decode())
+def build(kind: str, source: Path, out: Path) -> Path:
+    """A wheel or a source distribution, from a tree."""
+    command = [sys.executable, "-m", "hatchling", "build", "-t", kind, "-d", str(out)]
+    subprocess.run(command, cwd=source, check=True, capture_output=True, env={"BRIMFUL_REPOSITORY": URL, "PATH": ""})
+    return next(out.glob("*.whl" if kind == "wheel" else "*.tar.gz"))
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build("wheel", ROOT, tmp_path_factory.mktemp("wheel"))
+
+
+def test_the_wheel_holds_the_package_and_nothing_else(wheel: Path):
+    with zipfile.ZipFile(wheel) as content:
+        names = content.namelist()
+        about = Parser().parsestr(content.read(next(name for name in names if name.endswith("METADATA"))).decode())
     assert "brimful/py.typed" in names
     assert {name.split("/")[0].split("-")[0] for name in names} == {"brimful"}  # no tests, no docs
     kinds = {Path(name).suffix for name in names if name.startswith("brimful/")} - {".py", ".typed", ".sql"}
@@ -68,3 +82,35 @@ def test_the_wheel_holds_the_package_and_nothing_else(tmp_path: Path):
     assert f"]({URL}/blob/main/docs/map.md)" in about.get_payload()
     assert about["Requires-Python"] == "<3.14,>=3.11"
     assert [line for line in about.get_all("Requires-Dist", []) if line.startswith("torch")] == ["torch>=2.11"]
+
+
+def test_the_source_distribution_builds_the_same_wheel(wheel: Path, tmp_path: Path):
+    packed = build("sdist", ROOT, tmp_path / "sdist")
+    with tarfile.open(packed) as content:
+        content.extractall(tmp_path, filter="data")
+    again = build("wheel", tmp_path / packed.name.removesuffix(".tar.gz"), tmp_path / "wheel")
+    assert again.name == wheel.name
+    with zipfile.ZipFile(wheel) as one, zipfile.ZipFile(again) as other:
+        assert {name: one.read(name) for name in one.namelist()} == {
+            name: other.read(name) for name in other.namelist()
+        }
+
+
+@pytest.mark.soak
+def test_an_installed_wheel_runs(wheel: Path, tmp_path: Path):
+    """On the Python that runs the tests, with the packages that are there."""
+    folder = tmp_path / "installed"
+    install = [sys.executable, "-m", "pip", "install", "--no-deps", "--no-index", "--target", str(folder), str(wheel)]
+    subprocess.run(install, check=True, capture_output=True)
+    program = "import brimful, numpy as np; print(brimful.__file__); x = np.linspace(0, 1, 9); " \
+        "print(brimful.gp.fit(x, np.sin(np.outer(np.arange(1, 4), x)), device='cpu', progress=False))"  # fmt: skip
+    environment = os.environ | {"PYTHONPATH": str(folder), "BRIMFUL_CACHE_DIR": str(tmp_path / "cache")}
+    run = subprocess.run(
+        [sys.executable, "-c", program], cwd=tmp_path, env=environment, check=True, capture_output=True, text=True
+    )
+    assert run.stdout.startswith(str(folder))
+    assert "3 processes (rbf), 100.0% converged" in run.stdout
+    command = subprocess.run(
+        [sys.executable, str(folder / "bin" / "brimful"), "--version"], env=environment, capture_output=True, text=True
+    )
+    assert command.stdout.strip().endswith(brimful.__version__)

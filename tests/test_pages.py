@@ -16,6 +16,7 @@ import typer.main
 
 from brimful.cli.app import app
 
+from .helpers.page_examples import EXAMPLES
 from .helpers.paths import ROOT
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -94,6 +95,27 @@ def test_complete_examples_run(path: Path, tmp_path: Path):
     with inside(tmp_path):
         for source in examples(path):
             exec(source, {"__name__": "example"})
+
+
+@pytest.mark.parametrize("page", EXAMPLES)
+def test_examples_of_the_guides_run(page: str, tmp_path: Path):
+    how, names = EXAMPLES[page], {"__name__": "example", **EXAMPLES[page].given()}
+    sources = examples(ROOT / page)
+    assert all(any(text in source for source in sources) for text in how.smaller), "the page says it otherwise now"
+    with inside(tmp_path):
+        if how.files is not None:
+            how.files()
+        for position, source in enumerate(sources):
+            for text, smaller in how.smaller.items():
+                source = source.replace(text, smaller)
+            if position not in how.left_out:
+                exec(source, names)
+
+
+def test_every_page_with_examples_is_run_by_a_test():
+    elsewhere = {"README.md", "docs/train.md", "docs/serve.md", "docs/postgres.md"}
+    pages = {NAMES[path] for path in PAGES if examples(path)} - {NAMES[path] for path in COMPLETE_PAGES}
+    assert pages == elsewhere | set(EXAMPLES)
 
 
 COMMAND = re.compile(r"^ {4}(?:\$ )?(brimful .*)$", re.MULTILINE)

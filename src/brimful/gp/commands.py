@@ -124,6 +124,7 @@ def run_predict(config: PredictConfig, context: RunContext) -> Mapping[str, Any]
         "tasks": len(fitted),
         "points": len(points.at),
         "seconds": result.seconds,
+        "compiling_seconds": result.compiling or None,
         "time_per_task_seconds": 1 / result.rate if result.done else None,
         "predicted_peak_bytes": result.predicted,
         "observed_peak_bytes": result.observed if result.done else None,

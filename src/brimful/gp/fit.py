@@ -168,6 +168,7 @@ def fit_data(
         plan=result.plan,
         observed=result.observed,
         seconds=result.seconds,
+        compiling=result.compiling,
         done=result.done,
         method=model.method(device, data.points),
         budget=options.budget,

@@ -321,10 +321,10 @@ class Fit(Result):
         )
         if len(self) and not self.done:
             return text if self.method == "loaded" else f"{text}, already fitted"
-        return (
-            f"{text}, {format_seconds(self.seconds)} ({format_seconds(self.seconds / max(1, len(self)))} per task), "
-            f"peak {format_bytes(self.observed)}"
-        )
+        per_task = format_seconds(self.seconds / max(1, len(self)))
+        compiling = f" after compiling for {format_seconds(self.compiling)}" if self.compiling >= 1 else ""
+        seconds, peak = format_seconds(self.seconds), format_bytes(self.observed)
+        return f"{text}, {seconds} ({per_task} per task){compiling}, peak {peak}"
 
 
 def _values(result: MapResult, names: Sequence[str], *shape: int) -> Any:

@@ -177,10 +177,15 @@ class CrossValidationResult(Result):
 
     @classmethod
     def of(
-        cls, folds: tuple[GPCMResult, ...], test_scores: tuple[OrdinalScores, ...], jobs: int, seconds: float
+        cls,
+        folds: tuple[GPCMResult, ...],
+        test_scores: tuple[OrdinalScores, ...],
+        jobs: int,
+        seconds: float,
+        compiling: float = 0.0,
     ) -> "CrossValidationResult":
-        observed = max(fold.observed for fold in folds)
-        return cls(folds, test_scores, jobs, plan=folds[0].plan, observed=observed, seconds=seconds)
+        run = {"observed": max(fold.observed for fold in folds), "seconds": seconds, "compiling": compiling}
+        return cls(folds, test_scores, jobs, plan=folds[0].plan, **run)
 
     @property
     def scores(self) -> OrdinalScores:

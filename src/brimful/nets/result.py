@@ -28,7 +28,8 @@ class NetsResult(Result):
     def from_map(cls, mapped: MapResult) -> "NetsResult":
         values: Any = mapped.values
         loss, diverged = np.asarray(values["loss"]), int((mapped.status == DIVERGED).sum())
-        return cls(loss, diverged, mapped.rate, plan=mapped.plan, observed=mapped.observed, seconds=mapped.seconds)
+        run = {name: getattr(mapped, name) for name in ("plan", "observed", "seconds", "compiling")}
+        return cls(loss, diverged, mapped.rate, **run)
 
     def summary(self) -> dict[str, Any]:
         finite = self.loss[np.isfinite(self.loss)]

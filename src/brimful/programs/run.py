@@ -16,7 +16,9 @@ from ..core.base.errors import ConfigError, DeviceError, InputError
 from ..core.memory.budget import BudgetLike
 from ..core.memory.devices import DeviceLike, resolve_all
 from ..core.memory.plan import Plan
-from ..core.runs.events import Event, Planned, Sink, Warned
+from ..core.runs.compiling import watch_compiling
+from ..core.runs.events import Event, Events, Planned, Sink, Warned
+from ..core.runs.log_state import RunClock
 from ..core.runs.progress import sink_for
 from ..engine.map import map, plan_map
 from ..engine.map.result import MapResult
@@ -92,7 +94,10 @@ def run(
     options = _Options(split, executor, on_error, pair_by_name, budget, device, workers, batch_size)
     sink = sink_for(progress)
     prepared = _prepare(programs, samples, options, sink)
-    choice = prepared.choose(measure=True)
+    clock = RunClock()
+    with watch_compiling(Events() if sink is None else Events(sink), "programs run", clock):
+        choice = prepared.choose(measure=True)
+    choice = replace(choice, seconds=max(0.0, choice.seconds - clock.compiling), compiling=clock.compiling)
 
     def explained(event: Event) -> None:
         if sink is not None:
@@ -216,6 +221,7 @@ class _Prepared:
             plan=choice.explained(mapped.plan),
             observed=mapped.observed,
             seconds=mapped.seconds + choice.seconds,
+            compiling=mapped.compiling + choice.compiling,
         )
 
 

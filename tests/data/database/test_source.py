@@ -19,6 +19,7 @@ from brimful.data import database as db
 from brimful.data.chunked import ChunkedSource, chunked, chunks_of
 from brimful.data.database import chunk_format
 
+from ...helpers.paths import ROOT
 from .conftest import Server, same
 
 
@@ -30,6 +31,16 @@ def test_what_is_imported_is_what_is_read(shared: Server, rows: dict[str, Any]):
     assert all(same(columns[name], rows[name]) for name in rows)
     assert dataset.nbytes == sum(torch.as_tensor(part).nbytes for part in rows.values())
     assert "300 samples" in repr(dataset)
+
+
+def test_the_example_of_the_guide_runs(shared: Server, rows: dict[str, Any], capsys: pytest.CaptureFixture[str]):
+    text = (ROOT / "docs" / "postgres.md").read_text().split("```python\n")[1].split("```")[0]
+    names: dict[str, Any] = {}
+    exec(
+        text.replace('data.postgres("recordings")', f"data.postgres({shared.put(rows)!r}, home={shared.home!r})"), names
+    )
+    assert names["recordings"].nbytes > 0
+    assert "300 samples" in capsys.readouterr().out
 
 
 def test_loaders_give_the_same_batches_as_from_memory(shared: Server, rows: dict[str, Any]):

@@ -410,6 +410,8 @@ def test_compiling_changes_nothing():
     compiled = fit(network(0.3), compile={"backend": "eager"}, valid=points(5))
     assert torch.equal(weights(compiled.model), weights(fit(network(0.3), valid=points(5)).model))
     assert list(compiled.model.state_dict()) == list(network().state_dict())
+    assert compiled.compiling > 0
+    assert compiled.summary()["compiling_seconds"] == compiled.compiling
 
 
 def test_a_graph_on_a_cpu_is_told_of():

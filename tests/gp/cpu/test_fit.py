@@ -1,5 +1,6 @@
 """The compiled twin against the one in torch."""
 
+from collections import namedtuple
 from dataclasses import replace
 
 import numba
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 from brimful.gp.cpu import fit as compiled
 from brimful.gp.cpu import simd_lanes as lanes
+from brimful.gp.cpu.borrowed import borrow
 from brimful.gp.model.tasks import MEANS
 from brimful.gp.optimize import scoring
 
@@ -170,6 +172,28 @@ def test_lanes_compute_like_numbers():
     for position, value in enumerate(wanted):
         np.testing.assert_allclose(out[position], value, rtol=1e-15)
     assert (out[6] == np.arange(3.0)[:, None]).all()
+
+
+Pair = namedtuple("Pair", "numbers flags scale")
+
+
+def test_working_memory_is_lent_by_one_pointer():
+    @lanes.compiled
+    def fill(pair, rows):
+        for i in range(len(pair.numbers)):
+            pair.flags[i] = i % 2 == 1
+            lanes.store(rows, i, lanes.load(pair.numbers, i) + float(i) * pair.scale)
+
+    @numba.njit
+    def compute(count):
+        owned = Pair(lanes.zeros((count, lanes.WIDTH), 0.0), lanes.zeros((count,), False), 0.5)
+        fill(borrow(owned), lanes.rows(owned.numbers))
+        return owned.numbers, owned.flags, lanes.zeros((2, 0), 0)
+
+    numbers, flags, empty = compute(5)
+    assert (numbers == 0.5 * np.arange(5)[:, None]).all() and numbers.shape == (5, lanes.WIDTH)
+    assert flags.tolist() == [False, True, False, True, False]
+    assert empty.shape == (2, 0) and empty.dtype == np.int64
 
 
 def test_what_is_given_is_left_as_it_was():

@@ -209,3 +209,10 @@ def test_optimizers_and_schedules_of_train(trained: gpcm.GPCMResult, options: di
         assert rates[1] > rates[0]  # it began anew
     elif "schedule" in options:
         assert np.allclose(rates, [0.01, 0.001, 0.0001])
+
+
+@pytest.mark.soak
+def test_a_compiled_model_is_the_same_model(trained: gpcm.GPCMResult):
+    compiled = train(compile={"backend": "eager"})
+    assert torch.allclose(weights(compiled), weights(trained), atol=2e-4)
+    assert compiled.compiling > 0

@@ -23,6 +23,7 @@ from brimful.service.jobs.state import JobState
 from brimful.service.security.policy import SecurityPolicy
 
 from ...helpers.fake_service import FakeService
+from ...helpers.paths import ROOT
 from ...helpers.served import Served, serving
 from ...helpers.stopping import wait_for
 
@@ -235,6 +236,21 @@ def test_watching_shows_what_a_run_shows(client: Any, service: FakeService):
     # Of the past, the last step of progress; from then on, all that a display shows.
     shown = [event for event in seen if not isinstance(event, Metric)]
     assert shown == [started, batches[-1], replace(batches[-1], done=9), finished]
+
+
+def test_the_example_of_the_guide_runs(server: Served, service: FakeService, capsys: pytest.CaptureFixture[str]):
+    text = (ROOT / "docs" / "serve.md").read_text().split("```python\n")[1].split("```")[0]
+
+    def finish() -> None:
+        wait_for(lambda: bool(service.stored))
+        service.move(next(iter(service.stored)), JobState.FINISHED)
+
+    thread = threading.Thread(target=finish)
+    thread.start()
+    assert "http://127.0.0.1:8000" in text
+    exec(text.replace("http://127.0.0.1:8000", server.url), {})
+    thread.join()
+    assert "finished" in capsys.readouterr().out.lower()
 
 
 def test_watching_ends_where_a_job_is_paused_but_not_for_a_pause_of_the_past(client: Any, service: FakeService):

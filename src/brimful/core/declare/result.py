@@ -26,12 +26,14 @@ class Result:
     Attributes:
         plan: what was decided before it ran, and last.
         observed: peak bytes, counted as the budget counts them.
-        seconds: how long it took.
+        seconds: how long it took, without compiling.
+        compiling: seconds in which loops and kernels were compiled, by this call; 0 where all were on disk.
     """
 
     plan: Plan
     observed: int
     seconds: float
+    compiling: float = 0.0
 
     @property
     def predicted(self) -> int:
@@ -42,6 +44,7 @@ class Result:
         """The result in JSON values."""
         return {
             "seconds": self.seconds,
+            "compiling_seconds": self.compiling or None,
             "predicted_peak_bytes": self.predicted,
             "observed_peak_bytes": self.observed,
             "budget_bytes": self.plan.budget,
@@ -69,6 +72,7 @@ class ResultRecord:
         observed: peak bytes.
         plan: what the run settled on.
         own: what the verb adds, in JSON values.
+        compiling: seconds of compiling, which `seconds` do not count.
     """
 
     done: int
@@ -77,6 +81,7 @@ class ResultRecord:
     observed: int
     plan: Plan
     own: dict[str, Any] = field(default_factory=dict)
+    compiling: float = 0.0
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -95,7 +100,8 @@ class ResultRecord:
             return None
         try:
             values = {**stored, "plan": Plan.from_dict(stored["plan"])}
-            numbers = [values[name] for name in ("done", "bad", "seconds", "observed")]
+            values.setdefault("compiling", 0.0)  # of a run before it was recorded
+            numbers = [values[name] for name in ("done", "bad", "seconds", "observed", "compiling")]
             if not fits(cls, values) or not all(0 <= number < math.inf for number in numbers):
                 raise ValueError("a value has another type or range")
             return cls(**values)

@@ -109,7 +109,8 @@ class Warned(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compiled(Event):
-    """Loops are compiled, for the first time on this machine: it begins where `loops` is 0, else it took `seconds`.
+    """Loops or kernels are compiled, for the first time on this machine: it begins where `loops` is 0, else it took
+    `seconds`.
     `work` is what they are for; empty: what has started."""
 
     loops: int
@@ -119,13 +120,15 @@ class Compiled(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finished(Event):
-    """The end of a run: `state` is "finished", "interrupted" or "failed"; `seconds` are those of all its parts."""
+    """The end of a run: `state` is "finished", "interrupted" or "failed"; `seconds` are those of all its parts.
+    `compiling` are seconds of the last part in which loops and kernels were compiled, which are not counted."""
 
     state: str
     done: int
     bad: int
     seconds: float
     message: str = ""
+    compiling: float = 0.0
 
 
 KINDS: dict[str, type[Event]] = {

@@ -90,14 +90,20 @@ def _seconds(number: float) -> float:
 
 
 class RunClock:
-    """The seconds of a run, those of its earlier parts among them."""
+    """The seconds of a run, those of its earlier parts among them, and those of compiling not.
+
+    Attributes:
+        earlier: seconds of earlier parts.
+        compiling: seconds of this part in which loops and kernels were compiled.
+    """
 
     def __init__(self, earlier: float = 0.0) -> None:
-        self.earlier = earlier
+        self.earlier, self.compiling = earlier, 0.0
         self._started, self._stopped = time.perf_counter(), None
 
     def seconds(self) -> float:
-        return self.earlier + time.perf_counter() - self._started if self._stopped is None else self._stopped
+        passed = time.perf_counter() - self._started - self.compiling
+        return self.earlier + passed if self._stopped is None else self._stopped
 
     def stop(self, seconds: float | None = None) -> float:
         """The seconds, or those that are given, from here on."""

@@ -84,11 +84,12 @@ def _epoch(event: EpochDone) -> str:
 
 def _compiling(event: Compiled) -> str:
     if not event.loops:
-        return "compiling loops, once on this machine, which may take a minute; they are kept for the next run"
-    return f"compiled {event.loops} loops in {format_seconds(event.seconds)}"
+        return "compiling loops, once on this machine, which may take half a minute; they are kept for the next run"
+    return f"compiled {event.loops} functions in {format_seconds(event.seconds)}"
 
 
 def _ending(event: Finished) -> str:
     bad = f", {format_count(event.bad)} flagged" if event.bad else ""
     text = f"{event.state}, {format_count(event.done)} items{bad} in {format_seconds(event.seconds)}"
+    text += f" after compiling for {format_seconds(event.compiling)}" if event.compiling >= 1 else ""
     return f"{text}. {event.message}" if event.message else text

@@ -5,7 +5,7 @@ from typing import Any
 import numba
 import numpy as np
 
-from ...core.base.numba_cache import cached_njit
+from ...core.base.compilers.numba_cache import cached_njit
 
 _P1 = np.uint64(0x9E3779B185EBCA87)
 _P2 = np.uint64(0xC2B2AE3D27D4EB4F)

@@ -10,6 +10,10 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from ...core.base.compilers.activity import connect_triton
+
+connect_triton()
+
 _BLOCK = 128
 
 

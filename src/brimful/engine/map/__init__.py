@@ -100,7 +100,7 @@ def map(
         timeout: seconds that an item may take; one that takes longer is flagged `TIMEOUT`. The function then runs in a
             worker process, also on a single device.
         warm_up: called once, in this process, before memory is measured and the first batch is run: what `fn` would
-            otherwise compile in it. That it compiles is shown, and `seconds` include it.
+            otherwise compile in it. That it compiles is shown, and counted apart from `seconds`.
         progress: None or True shows it, False is silent, a function gets the events.
         cost: bytes by weight, where you know them; measured otherwise.
         name: what to call the work in progress, log and run directory.

@@ -56,6 +56,7 @@ class MapResult(Result):
             plan=record.plan,
             observed=record.observed,
             seconds=record.seconds,
+            compiling=record.compiling,
             done=done,
             out=out,
             _read=functools.partial(collector.values, tally.done),

@@ -134,8 +134,8 @@ class MapRun:
             ledger = Ledger(rundir.path / LEDGER)
             replay, position = ledger.unfinished(spans)
         before, device = tally.done, self.devices[0]
-        if self.warm_up is not None:  # before memory is counted; it is a part of the seconds
-            with watch_compiling(events, self.name):
+        if self.warm_up is not None:  # before memory is counted
+            with watch_compiling(events, self.name, clock):
                 self.warm_up()
         with (
             contextlib.closing(ledger) if ledger else contextlib.nullcontext(),
@@ -181,7 +181,7 @@ class MapRun:
             backend = self._backend(memory_limit, scheduler, cost, reserve, queue is not None)
             with (
                 _ending(events, backend, scheduler, clock, rundir),
-                watch_compiling(events),
+                watch_compiling(events, clock=clock),
                 Sampler(events.emit, device, memory_limit.baseline),
             ):
                 if queue is None:
@@ -198,7 +198,10 @@ class MapRun:
                     scheduler.warn(excess)
                 scheduler.flush()
                 if record is None or tally.done > before:
-                    record = ResultRecord(tally.done, tally.bad, clock.stop(), observed, scheduler.plan)
+                    seconds = clock.stop()
+                    record = ResultRecord(
+                        tally.done, tally.bad, seconds, observed, scheduler.plan, compiling=clock.compiling
+                    )
                     if rundir is not None:
                         rundir.record(result=record.to_json())
                 else:  # all was done before: the result is what it was
@@ -348,5 +351,12 @@ def _ending(
         raise
     finally:
         with contextlib.suppress(Exception) if state == "failed" else contextlib.nullcontext():
-            ended = Finished(state=state, done=tally.done, bad=tally.bad, seconds=clock.seconds(), message=message)
+            ended = Finished(
+                state=state,
+                done=tally.done,
+                bad=tally.bad,
+                seconds=clock.seconds(),
+                message=message,
+                compiling=clock.compiling,
+            )
             events.emit(ended)

@@ -13,6 +13,7 @@ from ...core.base import foreach, rng
 from ...core.base.errors import ConfigError
 from ...core.memory.monitor import Peak
 from ...core.runs.events import BatchDone, EpochDone, Events, Metric, Warned
+from ...core.runs.log_state import RunClock
 from ..distributed.collectives import Group
 from .checkpoints import CheckpointDir, Checkpointer
 from .evaluate import Evaluator
@@ -56,10 +57,12 @@ class TrainLoop:
         checkpoints: CheckpointDir | None,
         stop: Callable[[], bool],
         peak: Peak,
+        clock: RunClock,
     ) -> None:
         config, loader = task.config, prepared.loader
         self._task, self._config, self._prepared, self._loader = task, config, prepared, loader
         self._group, self._events, self._stop, self._peak = group, events, stop, peak
+        self._clock = clock
         self._device, loader.warn = loader.device, self._warn
         self._read_every = 1 if self._device.type == "cpu" else config.log_every
         self.state = TrainState(micro_batches=prepared.micro_batches)
@@ -109,12 +112,11 @@ class TrainLoop:
         )
         self._warnings = 0
         self.kept = self._samples_kept()  # samples that a resumed run would not see again
-        self._saved_at = self._reported_at = self._started_at = time.monotonic()
+        self._saved_at = self._reported_at = time.monotonic()
 
     def run(self) -> None:
         """Trains until all epochs are done, or the monitored number stops improving."""
         self._saved_at = self._reported_at = time.monotonic()
-        self._started_at = self._saved_at - self.state.seconds
         while not self.state.stopped and (self.state.step < self.steps or self.state.sums.seconds > 0):
             self._epoch()
             self._end_epoch()
@@ -311,7 +313,7 @@ class TrainLoop:
     def _save(self, is_best: bool = False) -> None:
         self._read_rows()
         self.state.micro_batches = self.step.micro_batches
-        self.state.seconds = time.monotonic() - self._started_at
+        self.state.seconds = self._clock.seconds()
         self._checkpointer.save(self.state, {"steps": self.steps, "plan": self._prepared.plan.to_dict()}, is_best)
         self._saved_at, self.kept = time.monotonic(), self._samples_kept()
 

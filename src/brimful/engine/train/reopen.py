@@ -59,7 +59,7 @@ def record(run: RunDir, result: TrainResult, keep_best: bool) -> TrainResult:
         "trainable": trainable,
         "names": list(result.model.state_dict()),  # in the model's order, which a checkpoint does not keep
     }
-    made = ResultRecord(logged.done, logged.bad, result.seconds, result.observed, result.plan, own)
+    made = ResultRecord(logged.done, logged.bad, result.seconds, result.observed, result.plan, own, result.compiling)
     run.record(result=made.to_json())
     return result
 
@@ -99,6 +99,7 @@ def reopen(path: Path, manifest: dict[str, Any], model: nn.Module | None = None)
             epochs=state.epoch,
             steps=state.step,
             seconds=stored.seconds,
+            compiling=stored.compiling,
             plan=stored.plan,
             micro_batches=stored.own["micro_batches"],
             observed=stored.observed,

@@ -26,7 +26,7 @@ class TrainResult(Result):
         curve: (steps, 2) float32: loss and gradient norm of every step.
         best: the row of `history` with the best monitored number; None where none was a number.
         epochs, steps: done in all, earlier runs of the same directory included.
-        seconds: wall time, likewise.
+        seconds: wall time without compiling, likewise.
         plan: what was decided before the first step, and why.
         micro_batches: how many a batch was split into at the end; more than planned where memory ran out.
         observed: peak bytes, beside `predicted`.
@@ -48,7 +48,9 @@ class TrainResult(Result):
 
     def measured_as(self, before: ResultRecord) -> "TrainResult":
         """The same, with what was measured when the run finished."""
-        return replace(self, plan=before.plan, observed=before.observed, seconds=before.seconds)
+        return replace(
+            self, plan=before.plan, observed=before.observed, seconds=before.seconds, compiling=before.compiling
+        )
 
     def table(self) -> pa.Table:
         """The history as an Arrow table, one row per epoch."""

@@ -2,6 +2,7 @@
 
 import contextlib
 import functools
+import importlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -21,6 +22,7 @@ from ...core.memory.monitor import Peak, Sampler
 from ...core.memory.oom import retry_smaller
 from ...core.memory.plan import Plan
 from ...core.memory.probe import peak_bytes
+from ...core.runs.compiling import watch_compiling
 from ...core.runs.events import Events, Finished, Planned, Started, Warned
 from ...core.runs.files import write_atomic
 from ...core.runs.log_state import LogState, RunClock
@@ -86,12 +88,15 @@ def run(
             stack.enter_context(torch.cuda.device(device))
         stack.enter_context(preserve_rng(device))
         load_libraries(device)
+        if task.config.compile:
+            importlib.import_module("torch._dynamo")  # so that it can be watched from the start
+        stack.enter_context(watch_compiling(events, task.config.name, clock))
         memory_limit = stack.enter_context(MemoryLimit(task.config.budget, device))
         _move(task.model, memory_limit)
         prepared = prepare(task, memory_limit, group, in_memory=checkpoints is None)
         peak = stack.enter_context(Peak(device, memory_limit.baseline))
         stack.enter_context(recomputing(task.model, prepared.recomputed))
-        loop = TrainLoop(task, prepared, group, events, checkpoints, stop, peak)
+        loop = TrainLoop(task, prepared, group, events, checkpoints, stop, peak, clock)
         loops.append(loop)
         loop.resume()
         clock.earlier = max(clock.earlier, loop.state.seconds)  # a log may be lost
@@ -102,7 +107,6 @@ def run(
         events.emit(Started(work=task.config.name, **begun))
         if loop.state.stopped:  # all was done before
             clock.stop(clock.earlier)
-        loop.state.seconds = clock.seconds()
         with Sampler(events.emit, device, memory_limit.baseline) if group.is_first else contextlib.nullcontext():
             loop.run()
         weights, state, observed = loop.finish(), loop.state, peak.read()
@@ -116,6 +120,7 @@ def run(
             epochs=state.epoch,
             steps=state.step,
             seconds=clock.stop(),
+            compiling=clock.compiling,
             plan=prepared.plan,
             micro_batches=loop.step.micro_batches,
             observed=observed,
@@ -147,7 +152,10 @@ def _emit_finished(
         for loop in loops:
             kept = None if state == "finished" else loop.kept
             done, bad = loop.samples_done() if kept is None else kept, loop.monitor.skipped
-        events.emit(Finished(state=state, done=done, bad=bad, seconds=clock.seconds(), message=message))
+        ended = Finished(
+            state=state, done=done, bad=bad, seconds=clock.seconds(), message=message, compiling=clock.compiling
+        )
+        events.emit(ended)
 
     try:
         yield loops

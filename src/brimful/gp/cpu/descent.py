@@ -10,7 +10,7 @@ import numpy as np
 from .arrays import prior_penalty
 from .likelihood import derivatives, evaluate, load_task, nlml
 from .linear_algebra import copy, solve_small
-from .simd_lanes import WIDTH, compiled, inlined
+from .simd_lanes import WIDTH, compiled, inlined, zeros
 
 LaneStates = namedtuple(
     "LaneStates",
@@ -37,13 +37,13 @@ Attributes:
 def make_states(P, Q):
     W = WIDTH
     return LaneStates(
-        np.zeros(W, np.int64), np.zeros(W, np.int64), np.zeros(W, np.int64), np.zeros(W, np.int64),
-        np.zeros(W, np.int64),
-        np.zeros(W, np.bool_), np.zeros(W, np.bool_), np.zeros(W, np.bool_), np.zeros(W, np.bool_),
-        np.zeros(W), np.zeros(W), np.zeros(W), np.zeros(W), np.zeros(W), np.zeros(W), np.zeros(W),
-        np.zeros((W, P)), np.zeros((W, P)), np.zeros((W, P)), np.zeros((W, P)), np.zeros((W, P, P)),
-        np.zeros((W, P + 2, P)), np.zeros((W, P + 2, P)), np.zeros((W, P), np.bool_), np.zeros((W, Q)),
-        np.zeros((P + 2, P + 2)),
+        zeros((W,), 0), zeros((W,), 0), zeros((W,), 0), zeros((W,), 0), zeros((W,), 0),
+        zeros((W,), False), zeros((W,), False), zeros((W,), False), zeros((W,), False),
+        zeros((W,), 0.0), zeros((W,), 0.0), zeros((W,), 0.0), zeros((W,), 0.0), zeros((W,), 0.0), zeros((W,), 0.0),
+        zeros((W,), 0.0),
+        zeros((W, P), 0.0), zeros((W, P), 0.0), zeros((W, P), 0.0), zeros((W, P), 0.0), zeros((W, P, P), 0.0),
+        zeros((W, P + 2, P), 0.0), zeros((W, P + 2, P), 0.0), zeros((W, P), False), zeros((W, Q), 0.0),
+        zeros((P + 2, P + 2), 0.0),
     )  # fmt: skip
 
 

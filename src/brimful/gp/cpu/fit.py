@@ -14,41 +14,56 @@ from ..model.priors import Limits
 from ..model.tasks import TaskBatch
 from ..optimize import scoring
 from .arrays import ResultArrays, arrays_of, settings_of, to_array
+from .borrowed import borrow
 from .descent import descend, make_states
 from .grid_search import grid_search
 from .likelihood import make_workspace
-from .linear_algebra import copy
-from .simd_lanes import WIDTH, borrow, entry_point
+from .simd_lanes import WIDTH, compiled, entry_point, zeros
 
 _SHARE = 256  # tasks that a thread takes at a time, at the most: handing them over takes as long as fitting a few
 
 
+@compiled
+def _reset(tasks, results):
+    for t in tasks:
+        results.nlml[t], results.norm[t], results.iterations[t], results.ending[t] = np.inf, np.inf, 0, 0
+
+
+# Two functions, so that a call compiles only what it needs.
+
+
 @entry_point
-def _fit_tasks(tasks, all_tasks, starts, counts, all_settings, all_results):
-    """Fits some tasks: from so many of their starts as `counts` says, or, where there are none at all, from the local
-    minima of the grid."""
+def _fit_from_starts(tasks, all_tasks, starts, counts, all_settings, all_results):
+    """Fits some tasks, from so many of their starts as `counts` says."""
     data, settings, results = borrow(all_tasks), borrow(all_settings), borrow(all_results)
     P, Q = results.theta.shape[1], data.H.shape[2]
-    owned, owned_states = (
-        make_workspace(data.x.shape[1], data.x.shape[2], P, Q, len(settings.factors)),
-        make_states(P, Q),
-    )
-    workspace, states = borrow(owned), borrow(owned_states)
-    begin = np.empty((len(tasks), max(starts.shape[1], settings.starts), P))
-    used = np.empty(len(tasks), np.int64)
+    owned = make_workspace(data.x.shape[1], data.x.shape[2], P, Q, len(settings.factors))
+    owned_states = make_states(P, Q)
+    begin, used = zeros((len(tasks), starts.shape[1], P), 0.0), zeros((len(tasks),), 0)
+    _reset(tasks, results)
     for position in range(len(tasks)):
-        t = tasks[position]
-        results.nlml[t], results.norm[t], results.iterations[t], results.ending[t] = np.inf, np.inf, 0, 0
-        used[position] = counts[t]
+        used[position] = counts[tasks[position]]
         for attempt in range(starts.shape[1]):
-            copy(begin[position, attempt], starts[t, attempt])
-    if starts.shape[1] == 0:
-        for first in range(0, len(tasks), WIDTH):
-            stop = min(len(tasks), first + WIDTH)
-            grid_search(
-                workspace, tasks[first:stop], data, settings, results.theta, begin[first:stop], used[first:stop]
-            )
-    descend(workspace, states, tasks, data, settings, begin, used, results)
+            for p in range(P):
+                begin[position, attempt, p] = starts[tasks[position], attempt, p]
+    descend(borrow(owned), borrow(owned_states), tasks, data, settings, begin, used, results)
+    owned.count[0] = owned_states.task[0] = 0  # in use until here
+
+
+@entry_point
+def _fit_from_grid(tasks, all_tasks, all_settings, all_results):
+    """Fits some tasks, from the local minima of the grid."""
+    data, settings, results = borrow(all_tasks), borrow(all_settings), borrow(all_results)
+    P, Q = results.theta.shape[1], data.H.shape[2]
+    owned = make_workspace(data.x.shape[1], data.x.shape[2], P, Q, len(settings.factors))
+    owned_states = make_states(P, Q)
+    workspace = borrow(owned)
+    begin, used = zeros((len(tasks), settings.starts, P), 0.0), zeros((len(tasks),), 0)
+    _reset(tasks, results)
+    for first in range(0, len(tasks), WIDTH):
+        stop = min(len(tasks), first + WIDTH)
+        grid_search(workspace, tasks[first:stop], data, settings, results.theta, begin[first:stop], used[first:stop])
+    descend(workspace, borrow(owned_states), tasks, data, settings, begin, used, results)
     owned.count[0] = owned_states.task[0] = 0  # in use until here
 
 
@@ -61,19 +76,19 @@ def fit(
 ) -> scoring.Optima:
     """What `scoring.fit` does, compiled; on the CPU, in float64."""
     T, P = limits.low_TP.shape
-    starts_TSP, count_T = starts or (limits.low_TP[:, None][:, :0], torch.zeros(T, dtype=torch.int64))
     settings, arrays = settings_of(kernel, limits, options), arrays_of(kernel, tasks, limits, starts is None)
     results = ResultArrays(
         np.full((T, P), scoring.NO_NOISE), np.empty(T), np.empty(T, np.int64), np.empty(T), np.empty(T, np.int64),
         np.zeros((T, tasks.coefficients)),
     )  # fmt: skip
-    begin = (to_array(starts_TSP), np.ascontiguousarray(count_T.numpy().astype(np.int64)))
+    begin = () if starts is None else (to_array(starts[0]), np.ascontiguousarray(starts[1].numpy().astype(np.int64)))
+    fit_tasks = _fit_from_grid if starts is None else _fit_from_starts
     order = np.argsort(arrays.mask.sum(1), kind="stable")  # lanes go in step: best with as many points as each other
     threads = torch.get_num_threads()
     share = WIDTH * max(1, -(-min(_SHARE, -(-T // (8 * threads))) // WIDTH))
 
     def fit_share(first: int) -> None:
-        _fit_tasks(order[first : first + share], arrays, *begin, settings, results)
+        fit_tasks(order[first : first + share], arrays, *begin, settings, results)
 
     with ThreadPoolExecutor(threads) as pool:
         list(pool.map(fit_share, range(0, T, share)))

@@ -11,7 +11,7 @@ from ..optimize.scoring import SECOND_START
 from .arrays import prior_penalty
 from .likelihood import evaluate, evaluate_noise, load_task, nlml
 from .linear_algebra import copy
-from .simd_lanes import WIDTH, compiled
+from .simd_lanes import WIDTH, compiled, zeros
 
 _LOG2PI = math.log(2 * math.pi)
 
@@ -69,8 +69,8 @@ def grid_search(workspace, tasks, data, settings, theta, starts, counts):
     G, P = settings.grid.shape
     levels = settings.shape[len(settings.shape) - 1]
     noises = 1 if settings.fixed[P - 1] else levels
-    score, positions, point = np.empty((WIDTH, G)), np.empty((WIDTH, G, P)), np.empty(P)
-    order, short, shorts = np.empty(G + 1, np.int64), np.empty((WIDTH, G), np.int64), np.zeros(WIDTH, np.int64)
+    score, positions, point = zeros((WIDTH, G), 0.0), zeros((WIDTH, G, P), 0.0), zeros((P,), 0.0)
+    order, short, shorts, most = zeros((G + 1,), 0), zeros((WIDTH, G), 0), zeros((WIDTH,), 0), 0
     for lane in range(len(tasks)):
         load_task(workspace, lane, data, tasks[lane])
     for g in range(G):
@@ -90,7 +90,8 @@ def grid_search(workspace, tasks, data, settings, theta, starts, counts):
             if _score(workspace, lane, data, tasks[lane], settings, positions[lane, g], score, g):
                 short[lane, shorts[lane]] = g
                 shorts[lane] += 1
-    for again in range(shorts.max()):  # where a bound was in the way of the best factor
+                most = max(most, shorts[lane])
+    for again in range(most):  # where a bound was in the way of the best factor
         for lane in range(len(tasks)):
             if again < shorts[lane]:
                 copy(workspace.theta[:, lane], positions[lane, short[lane, again]])

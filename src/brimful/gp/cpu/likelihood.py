@@ -10,8 +10,8 @@ from collections import namedtuple
 import numpy as np
 
 from .covariance import covariance, point_pairs
-from .linear_algebra import axpy, copy, dot, factor, invert, solve_rows, solve_small, symmetric_matvec
-from .simd_lanes import WIDTH, broadcast, compiled, inlined, load, store
+from .linear_algebra import axpy, dot, factor, invert, solve_rows, solve_small, symmetric_matvec
+from .simd_lanes import WIDTH, broadcast, compiled, inlined, load, rows, store, zeros
 
 _LOG2PI = math.log(2 * math.pi)
 _FACTORS = 8  # of a determinant, multiplied before a logarithm is taken: it costs as much as twenty products
@@ -32,17 +32,17 @@ times L^-1. U: the derivatives times a, times L^-1. beta: the mean's coefficient
 
 @compiled
 def make_workspace(N, D, P, Q, F):
-    up, rows = max(4, -(-N // 4) * 4), max(P, Q) + 2
+    up, side = max(4, -(-N // 4) * 4), max(P, Q) + 2
     most = up * (up + 1) // 2
     return Workspace(
-        np.zeros(WIDTH, np.int64), np.zeros((up, WIDTH)), np.zeros((D, most, WIDTH)), np.zeros((most, WIDTH)),
-        np.zeros((up, WIDTH)), np.zeros((Q, up, WIDTH)), np.zeros((up, WIDTH)), np.zeros((P, WIDTH)),
-        np.zeros((most, WIDTH)), np.zeros((F, most, WIDTH)), np.zeros((D, WIDTH)), np.zeros(WIDTH),
-        np.zeros((P, most, WIDTH)), np.zeros((up, up, WIDTH)), np.zeros((up, up, WIDTH)), np.zeros((most, WIDTH)),
-        np.zeros((up, WIDTH)), np.zeros((-(-(Q + 1) // 4) * 4, up, WIDTH)), np.zeros((-(-P // 4) * 4, up, WIDTH)),
-        np.zeros((2, WIDTH)), np.zeros((P, WIDTH)), np.zeros((P, P, WIDTH)), np.zeros((Q, WIDTH)),
-        np.zeros((rows, rows, WIDTH)), np.zeros((rows, rows)), np.zeros(rows), np.zeros((rows, rows)), np.zeros(rows),
-        np.zeros((WIDTH, rows), np.bool_),
+        zeros((WIDTH,), 0), zeros((up, WIDTH), 0.0), zeros((D, most, WIDTH), 0.0), zeros((most, WIDTH), 0.0),
+        zeros((up, WIDTH), 0.0), zeros((Q, up, WIDTH), 0.0), zeros((up, WIDTH), 0.0), zeros((P, WIDTH), 0.0),
+        zeros((most, WIDTH), 0.0), zeros((F, most, WIDTH), 0.0), zeros((D, WIDTH), 0.0), zeros((WIDTH,), 0.0),
+        zeros((P, most, WIDTH), 0.0), zeros((up, up, WIDTH), 0.0), zeros((up, up, WIDTH), 0.0),
+        zeros((most, WIDTH), 0.0), zeros((up, WIDTH), 0.0), zeros((-(-(Q + 1) // 4) * 4, up, WIDTH), 0.0),
+        zeros((-(-P // 4) * 4, up, WIDTH), 0.0), zeros((2, WIDTH), 0.0), zeros((P, WIDTH), 0.0),
+        zeros((P, P, WIDTH), 0.0), zeros((Q, WIDTH), 0.0), zeros((side, side, WIDTH), 0.0), zeros((side, side), 0.0),
+        zeros((side,), 0.0), zeros((side, side), 0.0), zeros((side,), 0.0), zeros((WIDTH, side), False),
     )  # fmt: skip
 
 
@@ -61,13 +61,13 @@ def load_task(workspace, lane, data, t):
             workspace.known[n, lane] = known[i]
             n += 1
     if not (shared and n == len(y) and workspace.count[lane] == n):
-        rows = np.empty((n, D))
-        at = 0
+        points, at = zeros((n, D), 0.0), 0
         for i in range(len(y)):
             if mask[i]:
-                copy(rows[at], x[i])
+                for d in range(D):
+                    points[at, d] = x[i, d]
                 at += 1
-        point_pairs(rows, n, D, lane, workspace.square, workspace.product)
+        point_pairs(points, n, D, lane, workspace.square, workspace.product)
         had = workspace.count[lane]
         for q in range(n * (n + 1) // 2, had * (had + 1) // 2):  # what fills may be anything but infinite
             workspace.product[q, lane] = 0.0
@@ -86,7 +86,10 @@ def load_task(workspace, lane, data, t):
 @inlined
 def _side(workspace):
     """Rows that the lanes need, a multiple of four."""
-    return -(-max(1, workspace.count.max()) // 4) * 4
+    most = 1
+    for lane in range(WIDTH):
+        most = max(most, workspace.count[lane])
+    return -(-most // 4) * 4
 
 
 @compiled
@@ -103,9 +106,11 @@ def _spread(K, there, known, noise, n, A, across):
 
 
 @compiled
-def _fit_mean(Z, n, across, Q, cross, beta, free, small, right, C, solution):
+def _fit_mean(workspace, Z, n, across, Q):
     """The mean's coefficients by generalised least squares, the first row of Z made what is left of the targets. A
     regressor that the points cannot tell gets 0."""
+    cross, beta, free = workspace.cross, workspace.beta, workspace.mean_free
+    small, right, C, solution = workspace.small, workspace.right, workspace.C, workspace.solution
     wide = len(cross)
     for i in range(Q):
         store(cross, Q * wide + i, dot(Z, (1 + i) * across, Z, 0, n))
@@ -139,9 +144,10 @@ def _noise(workspace):
 
 
 @compiled
-def _log_determinant(A, n, across, scale, out):
+def _log_determinant(workspace, n, across):
     """That of the covariance, from its factor, whose diagonal has its reciprocal."""
-    store(out, 0, broadcast(0.0))
+    A, scale, parts = workspace.A, workspace.scale, workspace.parts
+    store(parts, 1, broadcast(0.0))
     for first in range(0, n, _FACTORS):
         product = broadcast(1.0)
         for i in range(first, min(n, first + _FACTORS)):
@@ -149,50 +155,31 @@ def _log_determinant(A, n, across, scale, out):
         store(scale, 0, product)
         for lane in range(WIDTH):
             if scale[lane] > 1e-250 and scale[lane] < 1e250:
-                out[lane] -= 2.0 * math.log(scale[lane])
+                parts[1, lane] -= 2.0 * math.log(scale[lane])
             else:  # too large or too small for a number, or NaN
                 for i in range(first, min(n, first + _FACTORS)):
-                    out[lane] -= 2.0 * math.log(A[i, i, lane])
+                    parts[1, lane] -= 2.0 * math.log(A[i, i, lane])
 
 
 @compiled
 def evaluate_noise(workspace):
     """As `evaluate`, where only the noise has changed since."""
-    n, across, Q, A, Z, y, H = (
-        _side(workspace),
-        workspace.A.shape[1],
-        len(workspace.H),
-        workspace.A,
-        workspace.Z,
-        workspace.y,
-        workspace.H,
-    )
-    _spread(workspace.K, workspace.there, workspace.known, _noise(workspace), n, A, across)
+    n, across, Q, tall = _side(workspace), workspace.A.shape[1], len(workspace.H), len(workspace.Z)
+    A, Z, y, H = rows(workspace.A), rows(workspace.Z), rows(workspace.y), rows(workspace.H)
+    _spread(rows(workspace.K), rows(workspace.there), rows(workspace.known), _noise(workspace), n, A, across)
     factor(A, across, n)
     for i in range(n):
         store(Z, i, load(y, i))
         for c in range(Q):
-            store(Z, (1 + c) * across + i, load(H, c * len(y) + i))
-        for c in range(1 + Q, len(Z)):
+            store(Z, (1 + c) * across + i, load(H, c * across + i))
+        for c in range(1 + Q, tall):
             store(Z, c * across + i, broadcast(0.0))
-    for c in range(0, len(Z), 4):
+    for c in range(0, tall, 4):
         solve_rows(Z, c, A, across, 0, n)
     if Q > 0:
-        _fit_mean(
-            Z,
-            n,
-            across,
-            Q,
-            workspace.cross,
-            workspace.beta,
-            workspace.mean_free,
-            workspace.small,
-            workspace.right,
-            workspace.C,
-            workspace.solution,
-        )
+        _fit_mean(workspace, Z, n, across, Q)
     store(workspace.parts, 0, dot(Z, 0, Z, 0, n))
-    _log_determinant(A, n, across, workspace.scale, workspace.parts[1])
+    _log_determinant(workspace, n, across)
 
 
 @compiled
@@ -217,53 +204,27 @@ def nlml(workspace, lane):
 @compiled
 def derivatives(workspace):
     """Gradient and average information of every lane, from the factored covariance."""
-    n, across, Q, P, most = (
-        _side(workspace),
-        workspace.A.shape[1],
-        len(workspace.H),
-        len(workspace.theta),
-        len(workspace.K),
-    )
-    A, W, G, Z, U, a, dK, info = (
-        workspace.A,
-        workspace.W,
-        workspace.G,
-        workspace.Z,
-        workspace.U,
-        workspace.a,
-        workspace.dK,
-        workspace.info,
-    )
+    n, across, Q, P = _side(workspace), workspace.A.shape[1], len(workspace.H), len(workspace.theta)
+    most, tall = len(workspace.K), len(workspace.U)
+    A, W, G, Z, U = rows(workspace.A), rows(workspace.W), rows(workspace.G), rows(workspace.Z), rows(workspace.U)
+    a, dK, info, there = rows(workspace.a), rows(workspace.dK), rows(workspace.info), rows(workspace.there)
     invert(A, across, n, W, G)
     for i in range(n):
         store(a, i, dot(W, i * across + i, Z, i, n - i))
     noise = _noise(workspace)
-    store(workspace.gradient, P - 1, noise * _gradient_weights(G, a, workspace.there, n) * 0.5)
+    store(workspace.gradient, P - 1, noise * _gradient_weights(G, a, there, n) * 0.5)
     for p in range(P - 1):
         store(workspace.gradient, p, dot(G, 0, dK, p * most, n * (n + 1) // 2) * 0.5)
-        symmetric_matvec(dK, p * most, n, a, workspace.there, U, p * across)
+        symmetric_matvec(dK, p * most, n, a, there, U, p * across)
     for i in range(n):
         store(U, (P - 1) * across + i, noise * load(a, i))
-        for p in range(P, len(U)):
+        for p in range(P, tall):
             store(U, p * across + i, broadcast(0.0))
-    for p in range(0, len(U), 4):
+    for p in range(0, tall, 4):
         solve_rows(U, p, A, across, 0, n)
     if Q > 0:
         for p in range(P):
-            _without_mean(
-                U,
-                p * across,
-                Z,
-                n,
-                across,
-                Q,
-                workspace.cross,
-                workspace.mean_free,
-                workspace.small,
-                workspace.right,
-                workspace.C,
-                workspace.solution,
-            )
+            _without_mean(workspace, U, p * across, Z, n, across, Q)
     for p in range(P):
         for o in range(p + 1):
             both = dot(U, p * across, U, o * across, n) * 0.5
@@ -288,8 +249,10 @@ def _gradient_weights(G, a, there, n):
 
 
 @compiled
-def _without_mean(U, first, Z, n, across, Q, cross, free, small, right, C, solution):
+def _without_mean(workspace, U, first, Z, n, across, Q):
     """Takes from a row of U what the mean would take up of it."""
+    cross, free = workspace.cross, workspace.mean_free
+    small, right, C, solution = workspace.small, workspace.right, workspace.C, workspace.solution
     wide = len(cross)
     for c in range(Q):
         store(cross, Q * wide + c, dot(Z, (1 + c) * across, U, first, n))

@@ -15,42 +15,47 @@ from typing import Any
 from llvmlite import ir
 from numba import extending, types
 from numba.core import cgutils
+from numba.core.typing import templates
+from numba.np import arrayobj
 
-from ...core.base.numba_cache import cached_njit
+from ...core.base.compilers import numba_parts
+from ...core.base.compilers.numba_cache import cached_njit
 
 WIDTH = 4
 """Lanes: what the registers of most processors hold."""
 
 _HERE = Path(__file__).parent
-_FILES = [*sorted(_HERE.glob("*.py")), _HERE.parent / "model" / "kernels.py", _HERE.parent / "optimize" / "scoring.py"]
+_FILES = [
+    *sorted(_HERE.glob("*.py")),
+    _HERE.parent / "model" / "kernels.py",
+    _HERE.parent / "optimize" / "scoring.py",
+    Path(str(numba_parts.__file__)),
+]
 _VERSION = hashlib.blake2b(b"".join(item.read_bytes() for item in _FILES), digest_size=8).hexdigest()
-
-
-def _compile(function: Any, **settings: Any) -> Any:
-    """Compiles a function, or finds it compiled on disk under its name. The name says of which version of all files it
-    is: numba looks only whether the function's own file has changed, and not those of what it calls or takes from."""
-    function.__qualname__ += f"_{_VERSION}"
-    return cached_njit(error_model="numpy", **settings)(function)
 
 
 def compiled(function: Any) -> Any:
     """For functions that only compiled ones call. Nothing in them may be reordered: what is done for one lane after
     another would come out differently from lane to lane, and a task's result would depend on the lane it was in. (A
     product and a sum of lanes may become one, which is the same for all of them.)"""
-    return _compile(function, no_cpython_wrapper=True)
+    return numba_parts.part(error_model="numpy")(function)
 
 
 def inlined(function: Any) -> Any:
     """The same, for short ones."""
-    return _compile(function, no_cpython_wrapper=True, forceinline=True)
+    return numba_parts.part(error_model="numpy", forceinline=True)(function)
 
 
 def entry_point(function: Any) -> Any:
-    """For functions that Python calls, from any thread."""
-    return _compile(function, nogil=True)
+    """For functions that Python calls, from any thread. Compiles them, or finds them compiled on disk under their name,
+    which says of which version of all files it is: numba looks only whether the function's own file has changed, and
+    not those of what it calls or takes from."""
+    function.__qualname__ += f"_{_VERSION}"
+    return cached_njit(error_model="numpy", nogil=True, no_cfunc_wrapper=True)(function)
 
 
 _intrinsic: Any = extending.intrinsic
+_templates: Any = templates
 _VECTOR = ir.VectorType(ir.DoubleType(), WIDTH)
 _NUMBER = ir.IntType(32)
 _FUSED = ("contract",)  # a product and a sum in one; sums stay in their order, so that tasks do not depend on others
@@ -69,9 +74,67 @@ class _Model(extending.models.PrimitiveModel):
         super().__init__(manager, kind, _VECTOR)
 
 
+class Rows(types.Type):
+    """The type of the rows of an array, without its shape: functions that take it are compiled once for all shapes."""
+
+
+ROWS = Rows(f"Rows{WIDTH}")
+
+
+@extending.register_model(Rows)
+class _RowsModel(extending.models.PrimitiveModel):
+    def __init__(self, manager: Any, kind: Any) -> None:
+        super().__init__(manager, kind, _VECTOR.as_pointer())
+
+
+def _first_row(context: Any, builder: Any, kind: Any, array: Any) -> Any:
+    if kind == ROWS:
+        return array
+    return builder.bitcast(context.make_array(kind)(context, builder, array).data, _VECTOR.as_pointer())
+
+
 def _address(context: Any, builder: Any, kind: Any, array: Any, row: Any) -> Any:
-    data = context.make_array(kind)(context, builder, array).data
-    return builder.bitcast(builder.gep(data, [builder.mul(row, row.type(WIDTH))]), _VECTOR.as_pointer())
+    return builder.gep(_first_row(context, builder, kind, array), [row])
+
+
+@_intrinsic
+def rows(_context: Any, array: Any) -> Any:
+    """The rows of an array, which must stay in use."""
+    return ROWS(array), lambda context, builder, signature, given: _first_row(
+        context, builder, signature.args[0], given[0]
+    )
+
+
+@_intrinsic
+def zeros(_context: Any, shape: Any, number: Any) -> Any:
+    """An array of zeros of the type of `number`. (numpy's own compiles for seconds, again for each shape and type.)"""
+    kind = types.Array(types.unliteral(number), len(shape), "C")
+
+    def make(context: Any, builder: Any, signature: Any, given: Any) -> Any:
+        sides = cgutils.unpack_tuple(builder, given[0], len(shape))
+        item = sides[0].type(context.get_abi_sizeof(context.get_data_type(kind.dtype)))
+        strides = [item]
+        for side in reversed(sides[1:]):
+            strides.insert(0, builder.mul(strides[0], side))
+        size = builder.mul(strides[0], sides[0])
+        align = ir.Constant(_NUMBER, 8 * WIDTH)
+        memory = context.nrt.meminfo_alloc_aligned(builder, size=size, align=align)
+        with cgutils.if_unlikely(builder, cgutils.is_null(builder, memory)):
+            context.call_conv.return_user_exc(builder, MemoryError, ("no memory for the working arrays of a fit",))
+        array = context.make_array(kind)(context, builder)
+        data = context.nrt.meminfo_data(builder, memory)
+        cgutils.memset(builder, data, size, 0)
+        arrayobj.populate_array(
+            array,
+            data=builder.bitcast(data, array.data.type),
+            shape=cgutils.pack_array(builder, sides),
+            strides=cgutils.pack_array(builder, strides),
+            itemsize=item,
+            meminfo=memory,
+        )
+        return array._getvalue()
+
+    return kind(types.UniTuple(types.intp, len(shape)), number), make
 
 
 @_intrinsic
@@ -91,23 +154,6 @@ def store(_context: Any, array: Any, row: Any, value: Any) -> Any:
         return context.get_dummy_value()
 
     return types.void(array, types.intp, LANES), make
-
-
-@_intrinsic
-def borrow(_context: Any, arrays: Any) -> Any:
-    """A tuple of arrays that are not counted: every call that is given them would count each of them up and down,
-    which takes longer than most calls. They last as long as the arrays that were given, which must stay in use."""
-
-    def make(context: Any, builder: Any, signature: Any, given: Any) -> Any:
-        lent = given[0]
-        for position, kind in enumerate(signature.args[0].types):
-            if isinstance(kind, types.Array):
-                array = context.make_array(kind)(context, builder, builder.extract_value(lent, position))
-                array.meminfo = ir.Constant(array.meminfo.type, None)
-                lent = builder.insert_value(lent, array._getvalue(), position)
-        return lent
-
-    return arrays(arrays), make
 
 
 def _spread(builder: Any, number: Any) -> Any:
@@ -157,22 +203,22 @@ def rsqrt(_context: Any, value: Any) -> Any:
 
 def _operator(operation: str, *symbols: Any) -> None:
     """Makes an operator, in both its forms, work on lanes with lanes, and on lanes with a number."""
+    pairs = [(LANES, LANES), (LANES, types.float64), (types.float64, LANES)]
 
-    @_intrinsic
-    def both(_context: Any, a: Any, b: Any) -> Any:
-        return LANES(LANES, LANES), lambda _, builder, __, given: getattr(builder, operation)(*given, flags=_FUSED)
+    def make(_context: Any, builder: Any, signature: Any, given: Any) -> Any:
+        a, b = (
+            value if kind == LANES else _spread(builder, value)
+            for kind, value in zip(signature.args, given, strict=True)
+        )
+        return getattr(builder, operation)(a, b, flags=_FUSED)
 
-    def choose(a, b):
-        if isinstance(a, Lanes) and isinstance(b, Lanes):
-            return lambda a, b: both(a, b)
-        if isinstance(a, Lanes) and isinstance(b, types.Float):
-            return lambda a, b: both(a, broadcast(b))
-        if isinstance(a, types.Float) and isinstance(b, Lanes):
-            return lambda a, b: both(broadcast(a), b)
-        return None
+    class Template(_templates.ConcreteTemplate):
+        cases = tuple(LANES(*pair) for pair in pairs)
 
     for symbol in symbols:
-        extending.overload(symbol)(choose)
+        _templates.infer_global(symbol)(Template)
+        for pair in pairs:
+            extending.lower_builtin(symbol, *pair)(make)
 
 
 _operator("fadd", operator.add, operator.iadd)

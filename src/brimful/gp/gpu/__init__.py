@@ -1,0 +1,5 @@
+"""Gaussian processes by fused Triton kernels."""
+
+from ...core.base.compilers.activity import connect_triton
+
+connect_triton()

@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ...core.base.numba_cache import cached_njit
+from ...core.base.compilers.numba_cache import cached_njit
 from .memory_autograd import Kernels, apply
 
 STEPS = 16

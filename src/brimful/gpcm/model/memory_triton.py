@@ -23,7 +23,10 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from ...core.base.compilers.activity import connect_triton
 from .memory_autograd import Kernels, apply
+
+connect_triton()
 
 STEPS_OF_A_PROGRAM = 128
 """The fewest steps of a row, on average, that one program adds up."""

@@ -116,6 +116,7 @@ def fit(
         plan=result.plan,
         observed=result.observed,
         seconds=result.seconds,
+        compiling=result.compiling,
         recovery=true_parameters and measure_recovery(items, abilities(model, test), test, true_parameters),
         true_parameters=true_parameters,
         int8=int8,

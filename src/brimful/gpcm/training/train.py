@@ -94,10 +94,11 @@ def cross_validate(
             results = tuple(store.load_model(out) for out in outs if out is not None)
     test = None if dataset.test is None else dataset.test.segments(config.segment_length)
     test_scores = () if test is None else tuple(result.score(test) for result in results)
-    seconds = earlier / jobs + time.monotonic() - started
+    compiling = sum(result.compiling for result in results) / jobs
+    seconds = earlier / jobs + time.monotonic() - started - compiling
     if config.out is not None and sum(result.seconds for result in results) == earlier:  # all was done before
         seconds = store.stored_seconds(config.out) or earlier / jobs
-    result = CrossValidationResult.of(results, test_scores, jobs, seconds)
+    result = CrossValidationResult.of(results, test_scores, jobs, seconds, compiling)
     if config.out is not None:
         store.save_folds(result, config.out)
     return result

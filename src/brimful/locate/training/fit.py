@@ -170,6 +170,7 @@ def fit(
         plan=trained.plan,
         observed=trained.observed,
         seconds=trained.seconds,
+        compiling=trained.compiling,
     )
     if trained.out is not None:  # on the first rank
         store.save(result, trained.out)

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ...core.base.numba_cache import cached_njit
+from ...core.base.compilers.numba_cache import cached_njit
 
 try:
     import numba

@@ -66,6 +66,7 @@ class Choice:
         rejected: the others, with the reason.
         timings: by executor, where they are known, on the devices chosen.
         seconds: that choosing took.
+        compiling: seconds in which loops were compiled for it, which `seconds` of a run do not count.
     """
 
     executor: str
@@ -74,6 +75,7 @@ class Choice:
     rejected: tuple[tuple[str, str], ...] = ()
     timings: dict[str, Timing] = field(default_factory=dict)
     seconds: float = 0.0
+    compiling: float = 0.0
 
     def explained(self, plan: Plan) -> Plan:
         """A plan of `map` that says which executor runs, and why not another."""

@@ -18,6 +18,10 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from ...core.base.compilers.activity import connect_triton
+
+connect_triton()
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launch:

@@ -127,6 +127,7 @@ def train(
         plan=plan,
         observed=result.observed,
         seconds=result.seconds,
+        compiling=result.compiling,
         settings={
             "steps": config.steps,
             "batch_size": config.batch_size,

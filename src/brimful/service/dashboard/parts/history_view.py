@@ -59,7 +59,7 @@ def event_text(event: StoredEvent) -> str:
             return str(data.get("message", ""))
         case "compiled":
             took = format_seconds(float(data.get("seconds") or 0))
-            return "compiling" if not data.get("loops") else f"compiled {data['loops']} loops in {took}"
+            return "compiling" if not data.get("loops") else f"compiled {data['loops']} functions in {took}"
         case "finished":
             return f"{data.get('state')}, {short(data.get('done') or 0)} done, {short(data.get('bad') or 0)} flagged"
     return ", ".join(f"{name} {exact(value)}" for name, value in data.items())

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from .directories import cache_directory
+from ..directories import cache_directory
 
 
 def cached_njit(**settings: Any) -> Callable[[Callable[..., Any]], Any]:
@@ -23,6 +23,10 @@ def cached_njit(**settings: Any) -> Callable[[Callable[..., Any]], Any]:
         settings: as for `numba.njit`.
     """
     import numba
+
+    from .activity import connect_numba
+
+    connect_numba()
 
     def compiled(function: Callable[..., Any]) -> Any:
         dispatcher: Any = numba.njit(**settings)(function)

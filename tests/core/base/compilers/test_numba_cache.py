@@ -10,10 +10,10 @@ from typing import Any
 import numba
 import pytest
 
-from brimful.core.base import numba_cache
+from brimful.core.base.compilers import numba_cache
 
 SOURCE = """
-from brimful.core.base.numba_cache import cached_njit
+from brimful.core.base.compilers.numba_cache import cached_njit
 
 @cached_njit(nogil=True)
 def more(x):

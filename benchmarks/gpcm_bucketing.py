@@ -1,0 +1,109 @@
+"""What length bucketing, gpcm's default, saves: the same training with it and without, on students of many lengths.
+
+    python benchmarks/gpcm_bucketing.py [--quick] [--data ../shared/data] [--epochs 4] [--out RESULTS]
+
+The data is ASSISTments 2009, where it is at hand, in segments of at most 200 answers; with `--quick`, synthetic
+students. Runs alternate between the two so that both meet the machine alike; the first epoch of each is not counted.
+The AUC and the cross-entropy are on the students of the test file, after as many epochs with either.
+"""
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
+
+import numpy as np
+import torch
+
+from brimful import data as loading
+from brimful import gpcm
+from brimful.core.base.formatting import format_seconds, format_table
+from brimful.core.memory import devices
+from brimful.gpcm.options import TrainConfig
+from brimful.gpcm.training.datasets import load_dataset
+from brimful.gpcm.training.fit import set_up, tensors
+from saving import save
+
+WAYS = {"without bucketing": 0, "with, by default": TrainConfig.__dataclass_fields__["bucket"].default}
+
+
+def padding(source: str, bucket: int) -> float:
+    """The share of padding in the batches of an epoch."""
+    config = TrainConfig(dataset=source, bucket=bucket, device="cpu")
+    setup = set_up(load_dataset(source, config), config)
+    settings = {"pad": -1, "bucket": bucket, "device": "cpu"}
+    batches = loading.loader(tensors(setup.train), batch_size=setup.settings["batch_size"], **settings)
+    return batches.padding().share
+
+
+def trained(source: str, bucket: int, epochs: int, seed: int) -> dict[str, Any]:
+    result = gpcm.train(source, bucket=bucket, epochs=epochs, seed=seed, device="cpu", progress=False)
+    return {
+        "epoch_seconds": [row["seconds"] for row in result.history[1:]],
+        "auc": result.scores.auc,
+        "cross_entropy": result.scores.cross_entropy,
+    }
+
+
+def measure(source: str, epochs: int, rounds: int) -> list[dict[str, Any]]:
+    parts: dict[str, list[dict[str, Any]]] = {name: [] for name in WAYS}
+    for seed in range(rounds):
+        for name, bucket in WAYS.items():
+            parts[name].append(trained(source, bucket, epochs, seed))
+            print(name, parts[name][-1], flush=True)
+    return [
+        {
+            "run": name,
+            "bucket": bucket,
+            "padding": padding(source, bucket),
+            "epoch_seconds": float(np.median([second for one in parts[name] for second in one["epoch_seconds"]])),
+            "auc": float(np.mean([one["auc"] for one in parts[name]])),
+            "cross_entropy": float(np.mean([one["cross_entropy"] for one in parts[name]])),
+        }
+        for name, bucket in WAYS.items()
+    ]
+
+
+def show(report: dict[str, Any]) -> str:
+    first = report["rows"][0]["epoch_seconds"]
+    rows = [
+        (row["run"], f"{row['padding']:.1%}", format_seconds(row["epoch_seconds"]),
+         f"{first / row['epoch_seconds']:.2f}x", f"{row['auc']:.4f}", f"{row['cross_entropy']:.4f}")
+        for row in report["rows"]
+    ]  # fmt: skip
+    head = (
+        f"{report['device']}, torch {report['torch']}, {report['threads']} threads; {report['data']}, "
+        f"{report['epochs']} epochs, {report['rounds']} seeds\n\n"
+    )
+    return head + format_table(rows, ("", "padding", "per epoch", "speedup", "AUC", "cross-entropy"))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="few synthetic students, to see that it runs")
+    parser.add_argument("--data", type=Path, default=Path(__file__).resolve().parents[2] / "shared" / "data")
+    parser.add_argument("--epochs", type=int, default=4)
+    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--out", type=Path)
+    given = parser.parse_args()
+    assist = given.data / "assist2009"
+    if not given.quick and not assist.is_dir():
+        parser.error(f"{assist} is not there; give --data, or --quick")
+    source, name = ("120_20_3", "120_20_3") if given.quick else (str(assist), "assist2009")
+    report = {
+        "device": devices.model_name(torch.device("cpu")),
+        "torch": torch.__version__,
+        "threads": torch.get_num_threads(),
+        "data": name,
+        "epochs": given.epochs,
+        "rounds": given.rounds,
+        "rows": measure(source, given.epochs, given.rounds),
+    }
+    print(show(report))
+    save(given.out, report, show(report))
+
+
+if __name__ == "__main__":
+    main()
