@@ -10,7 +10,7 @@ import numpy as np
 from .arrays import prior_penalty
 from .likelihood import derivatives, evaluate, load_task, nlml
 from .linear_algebra import copy, solve_small
-from .simd_lanes import WIDTH, compiled, inlined, zeros
+from .simd_lanes import WIDTH, allocating, compiled, inlined, zeros
 
 LaneStates = namedtuple(
     "LaneStates",
@@ -33,7 +33,7 @@ Attributes:
 """
 
 
-@compiled
+@allocating
 def make_states(P, Q):
     W = WIDTH
     return LaneStates(

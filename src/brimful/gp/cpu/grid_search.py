@@ -11,7 +11,7 @@ from ..optimize.scoring import SECOND_START
 from .arrays import prior_penalty
 from .likelihood import evaluate, evaluate_noise, load_task, nlml
 from .linear_algebra import copy
-from .simd_lanes import WIDTH, compiled, zeros
+from .simd_lanes import WIDTH, allocating, compiled, zeros
 
 _LOG2PI = math.log(2 * math.pi)
 
@@ -62,7 +62,7 @@ def _second_start(score, shape, first):
     return chosen
 
 
-@compiled
+@allocating
 def grid_search(workspace, tasks, data, settings, theta, starts, counts):
     """Scores the grid of initial values of some tasks, one per lane, each point with the best factor for all its
     variances: the local minima, best first, and from how many to descend."""

@@ -11,7 +11,7 @@ import numpy as np
 
 from .covariance import covariance, point_pairs
 from .linear_algebra import axpy, dot, factor, invert, solve_rows, solve_small, symmetric_matvec
-from .simd_lanes import WIDTH, broadcast, compiled, inlined, load, rows, store, zeros
+from .simd_lanes import WIDTH, allocating, broadcast, compiled, inlined, load, rows, store, zeros
 
 _LOG2PI = math.log(2 * math.pi)
 _FACTORS = 8  # of a determinant, multiplied before a logarithm is taken: it costs as much as twenty products
@@ -20,17 +20,18 @@ _FACTORS = 8  # of a determinant, multiplied before a logarithm is taken: it cos
 Workspace = namedtuple(
     "Workspace",
     "count there square product y H known theta K shapes inverse scale dK A W G a Z U parts gradient info beta cross "
-    "small right C solution mean_free",
+    "small right C solution mean_free points",
 )
 """Working memory of one thread, for tasks of up to N points. The last axis is the lanes', but for `count`, `small` and
 what follows it, which serve one lane at a time.
 
 count: points of each lane. there: 1 for a point, 0 for a row that only fills. theta: where to evaluate. parts: the
 quadratic form, and the log determinant. a: the inverse times what is left of the targets. Z: targets and regressors
-times L^-1. U: the derivatives times a, times L^-1. beta: the mean's coefficients."""
+times L^-1. U: the derivatives times a, times L^-1. beta: the mean's coefficients. points: those of a task
+that is loaded."""
 
 
-@compiled
+@allocating
 def make_workspace(N, D, P, Q, F):
     up, side = max(4, -(-N // 4) * 4), max(P, Q) + 2
     most = up * (up + 1) // 2
@@ -43,6 +44,7 @@ def make_workspace(N, D, P, Q, F):
         zeros((-(-P // 4) * 4, up, WIDTH), 0.0), zeros((2, WIDTH), 0.0), zeros((P, WIDTH), 0.0),
         zeros((P, P, WIDTH), 0.0), zeros((Q, WIDTH), 0.0), zeros((side, side, WIDTH), 0.0), zeros((side, side), 0.0),
         zeros((side,), 0.0), zeros((side, side), 0.0), zeros((side,), 0.0), zeros((WIDTH, side), False),
+        zeros((N, D), 0.0),
     )  # fmt: skip
 
 
@@ -61,7 +63,7 @@ def load_task(workspace, lane, data, t):
             workspace.known[n, lane] = known[i]
             n += 1
     if not (shared and n == len(y) and workspace.count[lane] == n):
-        points, at = zeros((n, D), 0.0), 0
+        points, at = workspace.points, 0
         for i in range(len(y)):
             if mask[i]:
                 for d in range(D):

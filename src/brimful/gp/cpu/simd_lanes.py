@@ -37,13 +37,19 @@ _VERSION = hashlib.blake2b(b"".join(item.read_bytes() for item in _FILES), diges
 def compiled(function: Any) -> Any:
     """For functions that only compiled ones call. Nothing in them may be reordered: what is done for one lane after
     another would come out differently from lane to lane, and a task's result would depend on the lane it was in. (A
-    product and a sum of lanes may become one, which is the same for all of them.)"""
-    return numba_parts.part(error_model="numpy")(function)
+    product and a sum of lanes may become one, which is the same for all of them.) Arrays are not counted in them, which
+    halves the code: they may make none."""
+    return numba_parts.part(error_model="numpy", _nrt=False)(function)
 
 
 def inlined(function: Any) -> Any:
     """The same, for short ones."""
-    return numba_parts.part(error_model="numpy", forceinline=True)(function)
+    return numba_parts.part(error_model="numpy", _nrt=False, forceinline=True)(function)
+
+
+def allocating(function: Any) -> Any:
+    """As `compiled`, for functions that make arrays."""
+    return numba_parts.part(error_model="numpy")(function)
 
 
 def entry_point(function: Any) -> Any:
