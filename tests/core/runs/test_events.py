@@ -82,7 +82,8 @@ def test_an_event_with_a_field_missing_is_not_misread(name: str):
     assert from_dict(full) is not None
     assert from_dict({**full, "from a later version": 1}) == from_dict(full)
     for field in fields(kind):
-        assert from_dict({name: value for name, value in full.items() if name != field.name}) is None
+        less = from_dict({name: value for name, value in full.items() if name != field.name})
+        assert less is None or field.name == "compiling"  # which logs of earlier versions do not have
         for other in ([1], True, {} if field.name not in ("plan", "values") else 0):
             assert from_dict({**full, field.name: other}) is None
 

@@ -139,9 +139,10 @@ KINDS: dict[str, type[Event]] = {
 
 def from_dict(data: dict[str, Any]) -> Event | None:
     """An event from `Event.to_dict()`; None for a kind that this version does not know, with a field missing, or with a
-    value of another type."""
+    value of another type. `Finished.compiling` may be missing: logs of earlier versions do not have it."""
     try:
         kind = KINDS[data["event"]]
+        data = {"compiling": 0.0, **data} if kind is Finished else data
         values = {field.name: data[field.name] for field in fields(kind)}
     except (KeyError, TypeError):
         return None
