@@ -40,6 +40,7 @@ def padding(source: str, bucket: int) -> float:
 
 def trained(source: str, bucket: int, epochs: int, seed: int) -> dict[str, Any]:
     result = gpcm.train(source, bucket=bucket, epochs=epochs, seed=seed, device="cpu", progress=False)
+    assert isinstance(result, gpcm.GPCMResult)
     return {
         "epoch_seconds": [row["seconds"] for row in result.history[1:]],
         "auc": result.scores.auc,

@@ -32,9 +32,10 @@ def part(**settings: Any) -> Any:
     """
     pipeline = _pipeline()
     own = {} if pipeline is None else {"pipeline_class": pipeline}
+    njit: Any = numba.njit
 
     def compiled(function: Callable[..., Any]) -> Any:
-        dispatcher: Any = numba.njit(no_cpython_wrapper=True, no_cfunc_wrapper=True, **own, **settings)(function)
+        dispatcher = njit(no_cpython_wrapper=True, no_cfunc_wrapper=True, **own, **settings)(function)
         resolve = dispatcher.get_call_template
 
         def get_call_template(args: Any, kws: Any) -> Any:
