@@ -159,11 +159,13 @@ class WorkerPool:
 
     def _serve(self, waiting: list[tuple[int, int]]) -> list[tuple[int, int]]:
         """Hands batches to those that asked, and gives those that go on waiting: where there is none for one that has
-        nothing to do, there is none for the others either."""
-        for number, (worker, available) in enumerate(waiting):
-            if worker in self._workers.running and not self._hand_out(worker, available):
-                return waiting[number:]
-        return []
+        nothing to do, there is none for others like it. One that has something waits for an answer to go on."""
+        left = list[tuple[int, int]]()
+        for worker, available in waiting:
+            idle = not self._assigned[worker].batches
+            if worker in self._workers.running and ((left and idle) or not self._hand_out(worker, available)):
+                left.append((worker, available))
+        return left
 
     def land(self) -> None:
         """Nothing is under way here: what the workers had not handed in is dropped."""
