@@ -56,6 +56,7 @@ class ArrayDataset(Dataset):
         self.bad = bad or {}
         self._files = {name: MappedFile.of(part) for name, part in given.items()}
         self.on_disk = all(self._files.values())
+        self.paths = [file.path for file in self._files.values() if file]
         self._mapped = any(isinstance(getattr(part, "values", part), np.memmap) for part in given.values())
         self._arrays = {name for name, part in given.items() if not isinstance(part, Tensor)}
         self._columns = {name: _column(name, part) for name, part in given.items()}

@@ -34,8 +34,9 @@ class ParquetDataset(DeferredDataset):
     sequential = on_disk = True
 
     def __init__(self, path: Path, columns: Sequence[str] | None) -> None:
-        self._path, self._columns = path, columns
+        self._path, self._columns = path.absolute(), columns  # absolute: a process elsewhere opens it too
         self._paths, files = parquet.files(path)
+        self.paths = [str(file.absolute()) for file in self._paths]
         self._schema = files[0].schema_arrow
         self._groups = [(file, group) for file in files for group in range(file.num_row_groups)]
         rows = [file.metadata.row_group(group).num_rows for file, group in self._groups]

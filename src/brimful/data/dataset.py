@@ -75,6 +75,7 @@ class Dataset:
         held: bytes of host memory that must be allocated before a single row can be read by index.
         sequential: whether it should be read front to back: by index it would have to be read whole.
         on_disk: whether a copy sent to another process opens the file there, instead of carrying the rows.
+        paths: the files that such a copy opens; none for a database.
     """
 
     fields: dict[str, Field]
@@ -82,6 +83,7 @@ class Dataset:
     held: int = 0
     sequential: bool = False
     on_disk: bool = False
+    paths: Sequence[str] = ()
 
     def __len__(self) -> int:
         raise NotImplementedError

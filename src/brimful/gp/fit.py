@@ -80,7 +80,7 @@ def fit(
             steps: the most steps from one start; for a custom kernel, three times as many of Adam before them.
             starts, tolerance: the most local minima to descend from, and the nats still to be gained at which a task
             has converged.
-            budget, device, out, batch_size: as in `brimful.map`.
+            budget, device, cluster, out, batch_size: as in `brimful.map`.
             approximation, inducing: "sgpr" fits a lower bound of the likelihood by so many inducing points per task,
             for tasks of thousands of points; by default the likelihood is exact, however many there are.
             keep: with `out`, what is kept of each task: "params", "params+data" (so that it can predict), or
@@ -131,12 +131,13 @@ def fit_data(
     if options.batch_size is not None:
         data = replace(data, items=unweighted(data.items))
     points = as_points(at, data.dimensions) if at is not None else None
-    device, storage = devices.resolve_all(options.device)[0], "float64" if out is None else options.storage
+    device, storage = _device(options), "float64" if out is None else options.storage
     result = map(
         functools.partial(fit_batch, model=model, at=points, storage=storage),
         data.items,
         budget=options.budget,
         device=options.device,
+        cluster=options.cluster,
         batch_size=options.batch_size or "auto",
         out=out,
         resume=resume,
@@ -145,7 +146,7 @@ def fit_data(
         cancel=cancel,
         cost=formula(model, data, device),
         name="gp fit",
-        warm_up=compilation(model, device, data.points),
+        warm_up=compilation(model, device, data.points) if options.cluster is None else None,
     )
     values: Any = result.values if out is None else None
     store = None
@@ -180,7 +181,7 @@ def fit_data(
 
 def plan_fit(data: GPData, options: FitOptions, probe: bool) -> Plan:
     """The plan of a fit, without the run."""
-    model, device = model_for(data, options), devices.resolve_all(options.device)[0]
+    model, device = model_for(data, options), _device(options)
     compiling = compilation(model, device, data.points)
     if probe and compiling is not None:
         compiling()
@@ -189,6 +190,7 @@ def plan_fit(data: GPData, options: FitOptions, probe: bool) -> Plan:
         data.items,
         budget=options.budget,
         device=options.device,
+        cluster=options.cluster,
         cost=formula(model, data, device),
         name="gp fit",
         probe=probe,
@@ -196,6 +198,13 @@ def plan_fit(data: GPData, options: FitOptions, probe: bool) -> Plan:
     rejected = tuple(Rejected(*reason) for reason in model.rejected(device, data.points))
     strategy = f"{plan.strategy}: {model.method(device, data.points)}"
     return replace(plan, strategy=strategy, precision="float64", rejected=rejected)
+
+
+def _device(options: FitOptions) -> torch.device:
+    """Where tasks are fitted; on a cluster, the kind that its nodes are assumed to have."""
+    if options.cluster is not None:
+        return torch.device("cuda" if "cuda" in str(options.device) else "cpu")
+    return devices.resolve_all(options.device)[0]
 
 
 def model_for(data: GPData, options: FitOptions, bounds: Any = None) -> GPModel:

@@ -27,4 +27,5 @@ class FitKeywords(TypedDict, total=False):
     seed: int
     device: DeviceLike
     budget: BudgetLike
+    cluster: str | None
     out: str | Path | None

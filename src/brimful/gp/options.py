@@ -5,7 +5,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ..core.declare.config import DeviceOptions, OutOptions, SeedOptions, TrainedModelOptions, build, option
+from ..core.declare.config import (
+    ClusterOptions,
+    DeviceOptions,
+    OutOptions,
+    SeedOptions,
+    TrainedModelOptions,
+    build,
+    option,
+)
 from .model.kernels import CustomKernel
 from .model.tasks import MEANS
 
@@ -17,7 +25,7 @@ _AS_GIVEN = ("device", "budget")  # `map` understands them in all their forms
 
 
 @dataclass(frozen=True, kw_only=True)
-class FitOptions(SeedOptions, DeviceOptions, OutOptions):
+class FitOptions(SeedOptions, DeviceOptions, ClusterOptions, OutOptions):
     """Options of a fit, in Python and at the command line."""
 
     kernel: str | CustomKernel = option("rbf", help='a name, or sums and products: "linear + rbf * periodic"')

@@ -23,6 +23,7 @@ def _arguments(config: TrainConfig) -> dict[str, Any]:
         "items": model.grid(config.count),
         "budget": config.budget,
         "device": config.device,
+        "cluster": config.cluster,
         "cost": Cost(fixed=0, per_unit=model.bytes_per_network(config.points, config.hidden)),
         "name": "nets train",
     }

@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass
 
-from ..core.declare.config import DeviceOptions, OutOptions, SeedOptions, option
+from ..core.declare.config import ClusterOptions, DeviceOptions, OutOptions, SeedOptions, option
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrainConfig(SeedOptions, DeviceOptions, OutOptions):
+class TrainConfig(SeedOptions, DeviceOptions, ClusterOptions, OutOptions):
     """The options of `nets train`."""
 
     count: int = option(10_000, help="number of networks", ge=1)

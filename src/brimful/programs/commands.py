@@ -78,6 +78,7 @@ def _arguments(config: RunConfig) -> dict[str, Any]:
         "pair_by_name": config.pair_by_name,
         "budget": config.budget,
         "device": config.device,
+        "cluster": config.cluster,
         "workers": config.workers or "auto",
         "batch_size": config.batch_size or "auto",
     }
@@ -91,7 +92,8 @@ def run_programs(config: RunConfig, context: RunContext) -> Mapping[str, Any]:
     result = run(**_arguments(config), out=config.out, progress=context.events.emit, cancel=context.cancel)
     verified = {}
     if config.verify:
-        options = {"on_error": config.on_error, "pair_by_name": config.pair_by_name, "device": result.plan.devices[0]}
+        options: dict[str, Any] = {"on_error": config.on_error, "pair_by_name": config.pair_by_name}
+        options["device"] = "cpu" if config.cluster else result.plan.devices[0]
         verified = {"verified": verify(result.outcomes, config.verify, **options)}
     return with_report(result.summary() | verified, lambda _: report(result), config.out)
 

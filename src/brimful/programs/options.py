@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..core.declare.config import DeviceOptions, OutOptions, SeedOptions, option
+from ..core.declare.config import ClusterOptions, DeviceOptions, OutOptions, SeedOptions, option
 from .data.read import SPLITS
 from .execution.sequential import ON_ERROR
 from .run import EXECUTORS
@@ -34,7 +34,7 @@ class CompileConfig(FileOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunConfig(FileOptions, DeviceOptions, OutOptions):
+class RunConfig(FileOptions, DeviceOptions, ClusterOptions, OutOptions):
     """The options of `programs run`."""
 
     data: str = option(

@@ -51,6 +51,7 @@ def run(
     pair_by_name: bool = False,
     budget: BudgetLike = None,
     device: DeviceLike = "auto",
+    cluster: str | None = None,
     workers: int | str = "auto",
     batch_size: int | str = "auto",
     out: str | Path | None = None,
@@ -72,7 +73,8 @@ def run(
         budget: memory to stay inside. See `map`.
         device: "auto", "cpu", "cuda", "cuda:all", or several as "cuda:0,cuda:1" or "cpu,cpu", with a process each.
             Where there is no GPU at all the CPU does it, with a warning.
-        workers: how many processes on a CPU; "auto" uses all cores where that pays.
+        cluster: run on a Ray cluster; see `map`. What is measured to choose the executor is measured here.
+        workers: how many processes on a CPU, on a cluster on each node; "auto" uses all cores where that pays.
         batch_size: samples of a batch, or "auto".
         out: a run directory: results are written to it while they come, and the run can be resumed, also by another
             executor.
@@ -91,7 +93,7 @@ def run(
         >>> result.outputs[0][0], int(result.outcomes.equal[0, 0])
         (((2, 1), (4, 3)), 1)
     """
-    options = _Options(split, executor, on_error, pair_by_name, budget, device, workers, batch_size)
+    options = _Options(split, executor, on_error, pair_by_name, budget, device, workers, batch_size, cluster)
     sink = sink_for(progress)
     prepared = _prepare(programs, samples, options, sink)
     clock = RunClock()
@@ -128,13 +130,14 @@ def plan(
     pair_by_name: bool = False,
     budget: BudgetLike = None,
     device: DeviceLike = "auto",
+    cluster: str | None = None,
     workers: int | str = "auto",
     batch_size: int | str = "auto",
     probe: bool = False,
 ) -> Plan:
     """The plan that `run` would begin with, without running it. With `probe`, executors and memory are measured first
     on a few samples; without it, the executor is chosen by what earlier runs measured, or by a rough guess."""
-    options = _Options(split, executor, on_error, pair_by_name, budget, device, workers, batch_size)
+    options = _Options(split, executor, on_error, pair_by_name, budget, device, workers, batch_size, cluster)
     prepared = _prepare(programs, samples, options, None)
     choice = prepared.choose(measure=probe)
     return choice.explained(plan_map(**prepared.arguments(choice), probe=probe))
@@ -152,6 +155,7 @@ class _Options:
     device: DeviceLike
     workers: int | str
     batch_size: int | str
+    cluster: str | None
 
     def __post_init__(self) -> None:
         if self.executor not in EXECUTORS:
@@ -204,11 +208,18 @@ class _Prepared:
             "fn": self.function,
             "items": torch.arange(len(self.samples)),
             "budget": self.options.budget,
-            "device": choice.devices,
+            "device": choice.devices if self.options.cluster is None else self._node_devices(choice),
+            "cluster": self.options.cluster,
             "batch_size": batch_size,
             "cost": batched_cost(self.graph, self.samples) if choice.executor == "batched" else None,
             "name": "programs run",
         }
+
+    def _node_devices(self, choice: Choice) -> DeviceLike:
+        """Where the programs run on every node of a cluster."""
+        if choice.executor == "sequential" or self.options.processes:
+            return ["cpu"] * (self.options.processes or 1)
+        return self.options.device
 
     def result(self, mapped: MapResult, choice: Choice, usage: RunUsage) -> ProgramResult:
         """The result of a map."""
@@ -241,7 +252,9 @@ def _prepare(
 
 
 def _devices(options: _Options, sink: Sink | None) -> list[torch.device]:
-    """Where the programs may run. The CPU stands in for a GPU that is not here."""
+    """Where the programs may run. The CPU stands in for a GPU that is not here, and for the nodes of a cluster."""
+    if options.cluster is not None:
+        return [CPU]
     try:
         named = resolve_all(options.device)
     except DeviceError as error:

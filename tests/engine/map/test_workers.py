@@ -143,6 +143,22 @@ def test_an_item_that_kills_every_worker_ends_the_run_and_keeps_what_was_finishe
     assert sum(event.items for event in log.of(BatchDone)) == 400 - sum(stop - start for start, stop in kept)
 
 
+@pytest.mark.parametrize("device", ["cpu", "cpu,cpu"])
+def test_an_item_that_kills_every_worker_is_flagged_where_that_was_asked_for(tmp_path: Path, device: str):
+    """Its neighbors have the bits of a run without it."""
+    trap = tmp_path / "trap"
+    trap.touch()
+    function, log = functools.partial(deadly, trap=str(trap), once=False), EventLog()
+    result = run(function, rows(400, 1) * 3, batch_size=8, device=device, on_crash="flag", progress=log)
+    assert np.flatnonzero(result.status).tolist() == [200]
+    assert result.status[200] == Status.FAILED
+    assert result.messages == {200: "it ended its worker (exit code 9)"}
+    good = result.ok
+    assert same(result.values[good], run(stamped, rows(400, 1) * 3, batch_size=8).values[good])
+    assert sum(event.items for event in log.of(BatchDone)) == 400
+    assert any("the item that ends it is looked for" in warning for warning in log.warnings)
+
+
 def test_a_worker_killed_from_outside(pids: list[int]):
     killed: list[int] = []
 

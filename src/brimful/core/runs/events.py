@@ -70,6 +70,13 @@ class BatchDone(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class NodesDone(Event):
+    """How many items each node of a cluster has done since the run was started or resumed, by its name."""
+
+    nodes: dict[str, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class EpochDone(Event):
     """An epoch of training was finished, the `epoch`-th of `epochs`, after `step` steps in all. `values` has its loss,
     learning rate, norms and metrics by name."""
@@ -133,7 +140,7 @@ class Finished(Event):
 
 KINDS: dict[str, type[Event]] = {
     event_name(kind): kind
-    for kind in (Planned, Started, BatchDone, EpochDone, Metric, Sampled, Warned, Compiled, Finished)
+    for kind in (Planned, Started, BatchDone, NodesDone, EpochDone, Metric, Sampled, Warned, Compiled, Finished)
 }
 
 

@@ -5,7 +5,9 @@ from collections.abc import Callable
 from typing import TextIO
 
 from ..base.formatting import format_bytes, format_count, format_seconds
-from .events import BatchDone, Compiled, EpochDone, Event, Finished, Started, Warned
+from .events import BatchDone, Compiled, EpochDone, Event, Finished, NodesDone, Started, Warned
+
+_NODES = 4  # of a cluster, whose rates are shown one by one
 
 
 class Lines:
@@ -15,6 +17,7 @@ class Lines:
         self._stream, self._every, self._clock = stream, every, clock
         self._run, self._done = Started(work="", items=None, done=0, budget=0), 0
         self._started = self._last = clock()
+        self._nodes: tuple[str, ...] = ()
 
     def __call__(self, event: Event) -> None:
         match event:
@@ -24,7 +27,9 @@ class Lines:
             case BatchDone():
                 self._done = event.done
                 memory = (f"{format_bytes(event.peak)} of {format_bytes(event.budget)}",) if event.budget else ()
-                self._update((self._share(), f"{format_count(self._rate())}/s", self._left(), *memory))
+                self._update((self._share(), f"{format_count(self._rate())}/s", self._left(), *memory, *self._nodes))
+            case NodesDone():
+                self._nodes = (_by_node(event.nodes, max(self._clock() - self._started, 1e-9)),)
             case EpochDone():
                 self._epoch(_epoch(event), event.epoch in (1, event.epochs))
             case Warned():
@@ -74,6 +79,15 @@ class Lines:
     def _left(self) -> str:
         known = self._run.items is not None and self._rate() > 0
         return f"{format_seconds(((self._run.items or 0) - self._done) / self._rate()) if known else '?'} left"
+
+
+def _by_node(done: dict[str, int], seconds: float) -> str:
+    """Items per second of every node; of many, of the slowest and the fastest."""
+    rates = {node: format_count(count / seconds) for node, count in sorted(done.items(), key=lambda item: item[1])}
+    if len(rates) > _NODES:
+        slowest, *_, fastest = rates
+        return f"{len(rates)} nodes, {slowest} {rates[slowest]}/s to {fastest} {rates[fastest]}/s"
+    return ", ".join(f"{node} {rate}/s" for node, rate in sorted(rates.items()))
 
 
 def _epoch(event: EpochDone) -> str:

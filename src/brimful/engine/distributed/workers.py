@@ -2,14 +2,14 @@
 
 It knows nothing of the work. `map` hands out batches through it, `train` starts its ranks with it, and folds of a cross
 validation run side by side under it. `Workers` is the interface; `LocalWorkers` implements it by processes of this
-machine.
+machine, and `ray_workers.RayWorkers` by actors of a Ray cluster.
 
 A worker runs one function, `target(channel, *arguments)`. Whatever is exchanged is a value that can be pickled. The
 interface assumes no shared file system, no pipes and no signals, so that workers may be on other machines:
 
 | the supervisor | the worker |
 |---|---|
-| `start(name, target, *arguments)` | is called with a `Channel` and the arguments |
+| `start(name, target, *arguments, place=)` | is called with a `Channel` and the arguments |
 | `send(worker, message)` | `channel.receive()` |
 | `receive(timeout)` gives an `Answer`: SENT | `channel.send(message)` |
 | ... RETURNED, RAISED or DIED, which is the last answer of a worker | returns, raises, or ends without a word |
@@ -74,6 +74,25 @@ class Answer:
     value: Any
 
 
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a worker runs.
+
+    Attributes:
+        device: what it computes on, as it calls it itself: "cpu", or "cuda:0", the only GPU that it sees on a cluster.
+        threads: how many it computes with.
+        node: the machine, as its cluster knows it; "" is this one.
+        host: the name of that machine.
+        cpus: how many of its CPUs are taken for the worker.
+    """
+
+    device: str
+    threads: int = 1
+    node: str = ""
+    host: str = ""
+    cpus: float = 1
+
+
 class Channel(Protocol):
     """A worker's connection to its supervisor.
 
@@ -103,13 +122,16 @@ class Workers(ABC):
         self.running: set[int] = set()
 
     @abstractmethod
-    def start(self, name: str, target: Callable[..., Any], *arguments: Any, threads: int = 1) -> int:
+    def start(
+        self, name: str, target: Callable[..., Any], *arguments: Any, threads: int = 1, place: Place | None = None
+    ) -> int:
         """Starts a worker, and gives its number.
 
         Args:
             name: what to call it in messages.
             target: called in the worker as `target(channel, *arguments)`.
             threads: how many it should compute with.
+            place: where; None: wherever there is room, which on one machine is there.
 
         Raises:
             InputError: the target or an argument cannot be sent to another process.
@@ -186,7 +208,9 @@ class LocalWorkers(Workers):
         self._processes: list[_Process] = []
         self._ready: deque[int] = deque()
 
-    def start(self, name: str, target: Callable[..., Any], *arguments: Any, threads: int = 1) -> int:
+    def start(
+        self, name: str, target: Callable[..., Any], *arguments: Any, threads: int = 1, place: Place | None = None
+    ) -> int:
         if _importing_script:
             raise WorkerError(
                 "this script starts worker processes while one of them imports it. Workers import the script that "
@@ -309,10 +333,10 @@ def run_worker(messages: Connection, control: Connection, first: bytes) -> None:
         channel.answer(Event.RETURNED, target(channel, *arguments))
     except BaseException as error:
         with contextlib.suppress(OSError):  # the supervisor may have ended, or ended this one
-            channel.answer(Event.RAISED, _portable(error))
+            channel.answer(Event.RAISED, portable(error))
 
 
-def _portable(error: BaseException) -> BaseException:
+def portable(error: BaseException) -> BaseException:
     """The error, or one in its words where it cannot be sent."""
     try:
         pickle.loads(pickle.dumps(error))

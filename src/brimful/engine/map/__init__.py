@@ -18,7 +18,9 @@ from ...core.memory.plan import Plan
 from ...core.runs.events import Event, Events
 from ...core.runs.progress import sink_for
 from ...data.torch_datasets import loader_parts
+from ..distributed.ray_cluster import check_address
 from .functions.composition import composed
+from .hosts.cluster import cluster_devices
 from .keywords import MapKeywords
 from .result import MapResult
 from .run import MapRun
@@ -58,11 +60,13 @@ def map(
     batch_invariant: bool = False,
     retries: int = 0,
     timeout: float | None = None,
+    on_crash: str = "stop",
     warm_up: Callable[[], None] | None = None,
     progress: bool | Callable[[Event], None] | None = None,
     cost: Cost | None = None,
     name: str = "map",
     cancel: threading.Event | None = None,
+    cluster: str | None = None,
     stream: bool = False,
     ordered: bool = True,
 ) -> MapResult | MapStream:
@@ -99,6 +103,8 @@ def map(
             flagged: for errors that pass, such as those of a network.
         timeout: seconds that an item may take; one that takes longer is flagged `TIMEOUT`. The function then runs in a
             worker process, also on a single device.
+        on_crash: a batch that ends its worker process twice: "stop" ends the run, "flag" looks for the items that do it
+            and flags them `FAILED`; the function then runs in a worker process, also on a single device.
         warm_up: called once, in this process, before memory is measured and the first batch is run: what `fn` would
             otherwise compile in it. That it compiles is shown, and counted apart from `seconds`.
         progress: None or True shows it, False is silent, a function gets the events.
@@ -106,6 +112,7 @@ def map(
         name: what to call the work in progress, log and run directory.
         cancel: set from any thread, it ends the run after the batch at hand: what is finished is kept, and
             `CancelledError` is raised.
+        cluster: run it on a Ray cluster: "ray", "ray://host:port" or "host:port". See docs/cluster.md.
         stream: return an iterator of finished batches, each a `MapPart`, instead of all of them in the end.
         ordered: of a stream: in the order of execution. False gives each as soon as it is finished.
 
@@ -125,9 +132,14 @@ def map(
         raise ConfigError(f"retries is {retries!r}; give a whole number from 0 on")
     if timeout is not None and not (isinstance(timeout, int | float) and 0 < timeout < math.inf):
         raise ConfigError(f"timeout is {timeout!r}; give seconds above 0, or None")
+    if on_crash not in ("stop", "flag"):
+        raise ConfigError(f"on_crash is {on_crash!r}; choose 'stop' or 'flag'")
     function = composed(fn, setup)
-    run = _checked(function, items, budget, device, batch_size, weight, fallback, nonfinite, cost, name, seed, grad)
+    run = _checked(
+        function, items, budget, device, batch_size, weight, fallback, nonfinite, cost, name, cluster, seed, grad
+    )
     run.batch_invariant, run.retries, run.timeout, run.warm_up = batch_invariant, retries, timeout, warm_up
+    run.on_crash = on_crash
 
     def parts(ordered: bool | None) -> Generator[MapPart, None, MapResult]:
         with Events() as events:
@@ -154,10 +166,11 @@ def plan_map(
     cost: Cost | None = None,
     name: str = "map",
     probe: bool = False,
+    cluster: str | None = None,
 ) -> Plan:
     """The plan that `map` would begin with, without running it; with `probe`, after measuring two small batches."""
     function = composed(fn, setup)
-    return _checked(function, items, budget, device, batch_size, weight, None, "flag", cost, name).plan(probe)
+    return _checked(function, items, budget, device, batch_size, weight, None, "flag", cost, name, cluster).plan(probe)
 
 
 def _checked(
@@ -171,6 +184,7 @@ def _checked(
     nonfinite: str,
     cost: Cost | None,
     name: str,
+    cluster: str | None,
     seed: int = 0,
     grad: bool = False,
 ) -> MapRun:
@@ -191,5 +205,10 @@ def _checked(
             raise InputError("the DataLoader has drop_last=True, and map runs all items; use drop_last=False")
         items = parts.dataset
         batch_size = parts.batch_size if batch_size == "auto" and weight is None else batch_size
-    source, where = item_source(items, weight), devices.resolve_all(device)
-    return MapRun(fn, source, batch_size, fallback, nonfinite, cost, name, budget, where, seed, grad)
+    if cluster is None:
+        device = devices.resolve_all(device)
+    else:
+        check_address(cluster)
+        cluster_devices(device)
+    source = item_source(items, weight)
+    return MapRun(fn, source, batch_size, fallback, nonfinite, cost, name, budget, device, seed, grad, cluster=cluster)

@@ -33,7 +33,7 @@ class BatchSpan:
         trial: the number of the `Timing` that it belongs to; 0 if none.
         beside: whether it is run while another worker has a probe, and tells nothing of the phase that follows.
         loaded: the items themselves, on the way to a worker process that does not read them.
-        slow: the items, by their indices in the batch, that take longer than they may.
+        slow, crash: as in `LoadedBatch`.
     """
 
     start: int
@@ -44,6 +44,7 @@ class BatchSpan:
     beside: bool = False
     loaded: LoadedBatch | None = None
     slow: tuple[int, ...] = ()
+    crash: str = ""
 
 
 class BatchSizer:

@@ -349,7 +349,7 @@ class Executor:
         for item in np.flatnonzero(np.isin(status, list(returned.meaning))).tolist():
             messages.setdefault(item, returned.meaning[int(status[item])])
         status[list(launched.failed)] = Status.FAILED
-        status[list(loaded.slow)] = Status.TIMEOUT
+        status[list(loaded.slow)] = Status.FAILED if loaded.crash else Status.TIMEOUT
         status[list(launched.exhausting)] = Status.TOO_BIG
         messages |= launched.failed
         messages |= {item: f"{_TOO_BIG}: {launched.failed[item]}" for item in launched.exhausting}

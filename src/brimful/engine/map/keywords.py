@@ -31,8 +31,10 @@ class MapKeywords(TypedDict, total=False):
     batch_invariant: bool
     retries: int
     timeout: float | None
+    on_crash: str
     warm_up: Callable[[], None] | None
     progress: bool | Callable[[Event], None] | None
     cost: Cost | None
     name: str
     cancel: threading.Event | None
+    cluster: str | None

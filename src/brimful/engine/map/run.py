@@ -18,8 +18,9 @@ from ...core.declare.result import ResultRecord
 from ...core.memory import cost_cache, devices
 from ...core.memory.budget import BudgetLike
 from ...core.memory.cost import Cost
+from ...core.memory.devices import DeviceLike
 from ...core.memory.limit import MemoryLimit
-from ...core.memory.monitor import Peak, Sampler
+from ...core.memory.monitor import Peak
 from ...core.memory.oom import OutOfMemory, error_line
 from ...core.memory.plan import Plan
 from ...core.memory.probe import probe
@@ -33,8 +34,10 @@ from .batch_spans import BatchSizer
 from .executor import Executor
 from .fallback import make_executor
 from .functions.scripted import sendable
+from .hosts.cluster import ClusterHosts
+from .hosts.local import LocalHosts
 from .item_cost import item_cost
-from .pipeline import LOOK, Pipeline
+from .pipeline import Pipeline
 from .result import MapResult
 from .scheduler import Scheduler, batch_plan
 from .sources import ItemSource
@@ -69,14 +72,26 @@ class MapRun:
     cost: Cost | None
     name: str
     budget: BudgetLike
-    devices: list[torch.device]
+    device: DeviceLike
     seed: int = 0
     grad: bool = False
     batch_invariant: bool = False
     retries: int = 0
     timeout: float | None = None
+    on_crash: str = "stop"
     warm_up: Callable[[], None] | None = None
+    cluster: str | None = None
     resumable: bool = True
+
+    def hosts(self, out: Path | None = None) -> LocalHosts | ClusterHosts:
+        """Where it runs; those of a cluster are asked when they are entered.
+
+        Args:
+            out: the run directory.
+        """
+        if self.cluster is not None:
+            return ClusterHosts(self.cluster, self.device, self.budget, self.items, out)
+        return LocalHosts(devices.resolve_all(self.device), self.budget)
 
     def open(self, out: Path, resume: bool, given: str | None) -> RunDir:
         """The run directory, for what decides the result. The budget and the device may change between runs.
@@ -121,6 +136,18 @@ class MapRun:
             ordered: yield finished batches, in order of their positions or as they complete; they are then not
                 gathered. None: yield nothing.
         """
+        with self.hosts(None if rundir is None else rundir.path) as hosts:
+            return (yield from self._parts(hosts, events, rundir, cancel, ordered))
+
+    def _parts(
+        self,
+        hosts: LocalHosts | ClusterHosts,
+        events: Events,
+        rundir: RunDir | None,
+        cancel: threading.Event | None,
+        ordered: bool | None,
+    ) -> Generator[MapPart, None, MapResult]:
+        """`parts`, on these hosts."""
         clock, record = RunClock(0.0 if rundir is None else rundir.before.seconds), None
         tally = StatusTable(self.items.length)
         collector: MemoryCollector | Shards = MemoryCollector(self.items.length)
@@ -133,20 +160,20 @@ class MapRun:
                 tally.add(*batch)
             ledger = Ledger(rundir.path / LEDGER)
             replay, position = ledger.unfinished(spans)
-        before, device = tally.done, self.devices[0]
+        before, device = tally.done, hosts.device
         if self.warm_up is not None:  # before memory is counted
             with watch_compiling(events, self.name, clock):
                 self.warm_up()
         with (
             contextlib.closing(ledger) if ledger else contextlib.nullcontext(),
-            MemoryLimit(self.budget, device, every=LOOK) as memory_limit,
+            hosts.limit() as memory_limit,
         ):
             queue, reserve = None, 0
             if ordered is not None:
-                reserve = memory_limit.bytes // _WAITING if ordered and len(self.devices) > 1 else 0
+                reserve = memory_limit.bytes // _WAITING if ordered and len(hosts.places) > 1 else 0
                 queue = PartQueue(ordered, reserve, collector if isinstance(collector, Shards) else None, spans)
-            known, cost = self._known(device, memory_limit.bytes), self._item_cost(memory_limit)
-            plan = self._first_plan(known, memory_limit.bytes, peek=True)
+            known, cost = self._known(hosts.model, memory_limit.bytes), self._item_cost(hosts, memory_limit)
+            plan = self._first_plan(known, memory_limit.bytes, hosts.names, peek=True)
             if rundir is not None and not rundir.resumed:
                 rundir.record(plan=plan.to_dict(), items=self.items.length)
             if not self.resumable:
@@ -163,31 +190,31 @@ class MapRun:
             )
             scheduler = Scheduler(
                 items=self.items,
-                sizer=self._sizer(plan, known, ledger, replay, position, cost),
+                sizer=self._sizer(hosts, plan, known, ledger, replay, position, cost),
                 write=(queue or collector).write,
                 events=events,
                 ledger=ledger,
                 tally=tally,
                 limit=memory_limit.bytes,
-                gathers=device.type == "cpu" and rundir is None and queue is None,
+                gathers=device.type == "cpu" and not hosts.remote and rundir is None and queue is None,
                 # On CUDA the next and the last; in host memory also what was read ahead or waits to be written, and
                 # what the reader of a stream has.
                 beside=(2, 3 + (queue is not None)) if device.type == "cpu" else (1, 1),
                 plan=plan,
                 cancel=cancel,
-                on_settled=lambda cost: cost_cache.remember(self._key(device), cost),
+                on_settled=lambda cost: cost_cache.remember(self._key(hosts.model), cost),
                 full=lambda: queue is not None and reserve > 0 and queue.full,
             )
-            backend = self._backend(memory_limit, scheduler, cost, reserve, queue is not None)
+            backend = self._backend(hosts, memory_limit, scheduler, cost, reserve, queue is not None)
             with (
                 _ending(events, backend, scheduler, clock, rundir),
                 watch_compiling(events, clock=clock),
-                Sampler(events.emit, device, memory_limit.baseline),
+                hosts.sampler(events.emit, memory_limit.baseline),
             ):
                 if queue is None:
                     backend.run()
                 else:
-                    yield from deliver(backend, queue, device, scheduler.flush if rundir is None else None)
+                    yield from deliver(backend, queue, hosts.here, scheduler.flush if rundir is None else None)
                 observed = backend.observed
                 scheduler.conclude()
                 if rundir is not None and isinstance(collector, Shards):
@@ -216,44 +243,51 @@ class MapRun:
         """Of an executor."""
         return {"nonfinite": self.nonfinite, "seed": self.seed, "grad": self.grad, "retries": self.retries}
 
-    def _item_cost(self, memory_limit: MemoryLimit) -> Cost | None:
+    def _item_cost(self, hosts: LocalHosts | ClusterHosts, memory_limit: MemoryLimit) -> Cost | None:
         """Bytes of a single item by its weight, on a CPU; None where nothing tells."""
-        if self.cost is not None or self.timeout is not None or memory_limit.device.type != "cpu":
+        if self.cost is not None or self.timeout is not None or memory_limit.device.type != "cpu" or hosts.remote:
             return self.cost
         lenient = Executor(self.fn, memory_limit.device, **self._options, lenient=True)
         return item_cost(lenient, self.items, memory_limit.bytes)
 
     def _backend(
-        self, memory_limit: MemoryLimit, scheduler: Scheduler, cost: Cost | None, reserve: int, streams: bool
+        self,
+        hosts: LocalHosts | ClusterHosts,
+        memory_limit: MemoryLimit,
+        scheduler: Scheduler,
+        cost: Cost | None,
+        reserve: int,
+        streams: bool,
     ) -> Pipeline | WorkerPool:
-        if len(self.devices) == 1 and self.timeout is None:
+        if len(hosts.places) == 1 and self.timeout is None and self.on_crash == "stop" and not hosts.remote:
             executor = make_executor(self.fn, memory_limit.device, fallback=self.fallback, **self._options)
             return Pipeline(executor, memory_limit, scheduler, cost, prompt=streams and executor.device.type == "cpu")
         fn, fallback = sendable(self.fn), sendable(self.fallback)
         executor = functools.partial(make_executor, fn, fallback=fallback, **self._options)
-        return WorkerPool(executor, self.items, self.devices, self.budget, scheduler, cost, reserve, self.timeout)
+        flags = self.on_crash == "flag"
+        return WorkerPool(executor, self.items, hosts, scheduler, cost, reserve, self.timeout, flags)
 
-    def _key(self, device: torch.device) -> cost_cache.Key:
+    def _key(self, model: str) -> cost_cache.Key:
         weighed = "" if self.items.weights is None else " by weight"  # bytes an item, or a unit of weight
         described = f"map {signature(self.fn)} {self.items.spec()}{weighed}"
-        return cost_cache.Key(described, devices.model_name(device), str(torch.get_default_dtype()))
+        return cost_cache.Key(described, model, str(torch.get_default_dtype()))
 
-    def _known(self, device: torch.device, limit: int) -> Cost | None:
+    def _known(self, model: str, limit: int) -> Cost | None:
         """What was measured before, or else the formula; None when there is neither. A measurement by which nothing
         would fit is not believed: it may come from a process that grew for reasons of its own."""
-        remembered = cost_cache.recall(self._key(device))
+        remembered = cost_cache.recall(self._key(model))
         return remembered if remembered and remembered.guarded(1) <= limit else self.cost
 
     def plan(self, probe: bool) -> Plan:
         """The plan without the run. With `probe`, two small batches are run first, measured and forgotten."""
-        with MemoryLimit(self.budget, self.devices[0]) as memory_limit:
-            known = self._known(memory_limit.device, memory_limit.bytes)
-            plan = self._first_plan(known, memory_limit.bytes)
-            measured = self._probe(memory_limit, plan) if probe else None
+        with self.hosts() as hosts, hosts.limit() as memory_limit:
+            known = self._known(hosts.model, memory_limit.bytes)
+            plan = self._first_plan(known, memory_limit.bytes, hosts.names)
+            measured = self._probe(memory_limit, plan) if probe and not hosts.remote else None
             if measured is None:
                 return plan
-            cost_cache.remember(self._key(memory_limit.device), measured)
-            return self._first_plan(measured, memory_limit.bytes)
+            cost_cache.remember(self._key(hosts.model), measured)
+            return self._first_plan(measured, memory_limit.bytes, hosts.names)
 
     def _probe(self, memory_limit: MemoryLimit, plan: Plan) -> Cost | None:
         """The cost through two real batches, small against the budget; None when there is nothing to run, or not even
@@ -276,12 +310,11 @@ class MapRun:
         with contextlib.suppress(OutOfMemory):
             return probe(peak_of, first, lambda cost, count: second, device, weight_of)
 
-    def _first_plan(self, known: Cost | None, limit: int, peek: bool = False) -> Plan:
+    def _first_plan(self, known: Cost | None, limit: int, names: tuple[str, ...], peek: bool = False) -> Plan:
         """What is predicted before anything ran: by a formula, a remembered probe, or a guess. With `peek`, the first
         item of a stream may be taken out to look at it, since the run will follow."""
         item_bytes = self.items.item_bytes() if peek or not self.items.forward else 1024
         cost = known or Cost(0, _GUESS * max(1, item_bytes), source="guess")
-        names = tuple(str(device) for device in self.devices)
         size = float(self.batch_size) if isinstance(self.batch_size, int) else None
         return batch_plan(self.name, self.items, cost, limit, size, names)
 
@@ -293,6 +326,7 @@ class MapRun:
 
     def _sizer(
         self,
+        hosts: LocalHosts | ClusterHosts,
         plan: Plan,
         known: Cost | None,
         ledger: Ledger | None,
@@ -302,7 +336,7 @@ class MapRun:
     ) -> BatchSizer:
         """Items that are predicted to exceed the budget alone, by that cost, are batches of their own on a CPU."""
         alone = None
-        if cost is not None and self.items.weights is not None and self.devices[0].type == "cpu":
+        if cost is not None and self.items.weights is not None and hosts.device.type == "cpu":
             alone = np.flatnonzero(cost.fixed + cost.per_unit * self.items.weights > plan.budget)
         weights = np.ones(1) if self.items.weights is None or not len(self.items.weights) else self.items.weights
         mean, heaviest, room = float(weights.mean()), float(weights.max()), plan.cost.capacity(plan.budget)
@@ -315,12 +349,12 @@ class MapRun:
             forward=self.items.forward,
             size=float(self.batch_size) if isinstance(self.batch_size, int) else size,
             cost=known,
-            results=WRITING if ledger is not None and self.devices[0].type == "cpu" else 0,
+            results=WRITING if ledger is not None and hosts.device.type == "cpu" and not hosts.remote else 0,
             fixed=isinstance(self.batch_size, int),
             settled=ledger.settled if ledger else None,
             replay=replay,
             position=position,
-            workers=len(self.devices),
+            workers=len(hosts.places),
             alone=alone,
         )
 

@@ -12,7 +12,7 @@ from ...core.base.errors import BudgetError, CancelledError
 from ...core.base.formatting import format_bytes
 from ...core.memory.cost import Cost
 from ...core.memory.plan import Candidate, Plan, choose
-from ...core.runs.events import BatchDone, Events, Planned, Warned
+from ...core.runs.events import BatchDone, Events, NodesDone, Planned, Warned
 from .batch import BatchResult, is_bad
 from .batch_spans import BatchSizer, BatchSpan
 from .hosts.blocks import FinishedBatches
@@ -173,6 +173,10 @@ class Scheduler:
         after = self._sizer.state
         if (after.settled and not before.settled) or after.memory.excess > before.memory.excess:
             self._plan_rest(seen.available if isinstance(seen, BatchMeasurement) else self._limit)
+
+    def count_nodes(self, done: dict[str, int]) -> None:
+        """Emits what the nodes of a cluster have done so far."""
+        self._events.emit(NodesDone(nodes=done))
 
     def warn(self, message: str) -> None:
         """Emits something that the user should know."""

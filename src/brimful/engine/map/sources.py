@@ -35,7 +35,8 @@ class LoadedBatch:
         bad: the reason for each item that could not be read and holds another's values, by its index in the batch.
         weights: each item's weight; None when all weigh 1.
         origin: the position in the whole map of the item at `start`, where that is another.
-        slow: the items, by their indices in the batch, that take longer than they may.
+        slow: the items, by their indices in the batch, that take longer than they may, or end their worker.
+        crash: how their worker ended, where it is that.
     """
 
     start: int
@@ -45,6 +46,7 @@ class LoadedBatch:
     weights: np.ndarray | None = None
     origin: int | None = None
     slow: tuple[int, ...] = ()
+    crash: str = ""
 
     @property
     def stop(self) -> int:
@@ -70,6 +72,7 @@ class LoadedBatch:
             None if self.weights is None else self.weights[start:stop],
             None if self.origin is None else self.origin + start,
             tuple(item - start for item in self.slow if start <= item < stop),
+            self.crash,
         )
 
     def halves(self) -> tuple["LoadedBatch", "LoadedBatch"]:

@@ -1,8 +1,8 @@
-"""Items that take too long. A call of the function cannot be stopped from inside, so it runs in a worker process that
-is ended when a call takes longer than it may, and another takes its place.
+"""Items that take too long, or that end the process which runs them.
 
-Which item it was is found by running parts of the batch; then the batch is run at its own size with another item in its
-place, so that the neighbors keep their bits.
+A call of the function cannot be stopped from inside, so it runs in a worker process that is ended when a call takes
+longer than it may, and another takes its place. Which item it was is found by running parts of the batch; then the
+batch is run at its own size with another item in its place, so that the neighbors keep their bits.
 """
 
 import time
@@ -109,10 +109,11 @@ class SlowItemSearch:
         self._narrow()
 
 
-def overwritten(loaded: LoadedBatch, slow: Collection[int], timeout: float) -> LoadedBatch:
-    """A batch in which another item stands in the place of each slow one."""
-    bad = loaded.bad | dict.fromkeys(slow, f"it took longer than timeout={timeout:g} seconds")
-    loaded = replace(loaded, bad=bad, slow=tuple(slow))
+def overwritten(loaded: LoadedBatch, slow: Collection[int], timeout: float, crash: str = "") -> LoadedBatch:
+    """A batch in which another item stands in the place of each slow one, or of each that ends its worker."""
+    reason = f"it ended its worker ({crash})" if crash else f"it took longer than timeout={timeout:g} seconds"
+    bad = loaded.bad | dict.fromkeys(slow, reason)
+    loaded = replace(loaded, bad=bad, slow=tuple(slow), crash=crash)
     stand_in = next((item for item in range(loaded.count) if item not in bad), None)
     if stand_in is None or loaded.tree is None:
         return replace(loaded, tree=None)

@@ -1,4 +1,4 @@
-"""A map over several devices: one worker process each, all taking batches from the same scheduler.
+"""A map over several devices, here or on a cluster: one worker each, all taking batches from the same scheduler.
 
 The parent owns the sizer, the ledger and the results; a worker asks for a batch, and sends the results back. Items that
 are on disk the worker reads itself; others are sent to it. A worker runs the same pipeline as a single process, with a
@@ -8,7 +8,7 @@ worker that dies go to the others.
 
 import math
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -16,15 +16,15 @@ import torch
 
 from ...core.base import pytree
 from ...core.base.errors import WorkerError
-from ...core.memory.budget import Budget, BudgetLike
 from ...core.memory.cost import Cost
-from ...core.memory.devices import memory
 from ...core.memory.limit import MemoryLimit
-from ..distributed.workers import Answer, Channel, Event, LocalWorkers
+from ..distributed.workers import Answer, Channel, Event, Place
 from .batch_spans import BatchSpan
 from .executor import Executor
 from .functions.composition import prepare
 from .hosts.blocks import Block, FinishedBatches
+from .hosts.cluster import ClusterHosts, NodeBudget
+from .hosts.local import LocalHosts
 from .hosts.remote_scheduler import RemoteScheduler
 from .pipeline import LOOK, Pipeline
 from .scheduler import Scheduler
@@ -34,19 +34,23 @@ from .timeouts import CallClock, SlowItemSearch
 
 _IN_A_ROW = 64  # items that took too long, and no batch between them: it is not the items then
 _SOON = 0.02  # seconds until it is seen again whether finished batches were read
+_COUNT_NODES = 5.0  # seconds between counts of what the nodes of a cluster have done
+_STARTS = 3  # times that a worker is started on a node and finishes nothing, before none is started there
 
 
 def _work(
     channel: Channel,
     executor: Callable[[torch.device], Executor],
     items: ItemSource | None,
-    device: torch.device,
-    budget: int,
+    name: str,
+    budget: int | NodeBudget,
     item_cost: Cost | None,
     timeout: float | None,
 ) -> int:
     """Runs batches until there are none, and returns the peak bytes. Without items, batches are sent with theirs."""
-    with MemoryLimit(budget, device, every=LOOK) as memory_limit:
+    device = torch.device(name)
+    allowed = budget if isinstance(budget, int) else budget.bytes(device)
+    with MemoryLimit(allowed, device, every=LOOK) as memory_limit:
         scheduler: Any = RemoteScheduler(channel, items, timeout)
         runs = executor(device)
         if timeout is not None:
@@ -63,7 +67,7 @@ class _Assigned:
     """What one worker has: batches that were handed out and are not done, by position; whether one is a probe; the
     positions of the last that it has begun; and the seconds that its last ones took."""
 
-    device: torch.device
+    place: Place
     batches: dict[int, LoadedBatch] = field(default_factory=dict)
     probing: bool = False
     begun: tuple[int, int] = (-1, -1)
@@ -84,49 +88,50 @@ class WorkerPool:
 
     Args:
         executor: makes the executor of a device.
-        items: the source. Workers read what is on disk themselves.
-        devices: one for each worker.
-        budget: as given; workers on the CPU share what it allows there.
+        items: the source. Workers read what is on disk themselves, on a cluster also what is in memory.
+        hosts: where the workers are.
         scheduler: hands out the batches.
         item_cost: as for `Pipeline`.
         reserve: bytes of the budget on a CPU that are not the workers' but the parent's.
         timeout: seconds that an item may take; None: as long as it likes.
+        flag_crashes: flags an item that ends its worker, where a batch that ended two ends the run otherwise.
     """
 
     def __init__(
         self,
         executor: Callable[[torch.device], Executor],
         items: ItemSource,
-        devices: Sequence[torch.device],
-        budget: BudgetLike,
+        hosts: LocalHosts | ClusterHosts,
         scheduler: Scheduler,
         item_cost: Cost | None = None,
         reserve: int = 0,
         timeout: float | None = None,
+        flag_crashes: bool = False,
     ) -> None:
-        self._scheduler, self.observed = scheduler, 0
-        self._sends_items = not items.on_disk
+        self._scheduler, self.observed, self._flag_crashes = scheduler, 0, flag_crashes
+        self._hosts, self._workers = hosts, hosts.workers()
+        own = hosts.share(self._workers, items)
+        self._sends_items = own is None
         self._returned: list[LoadedBatch] = []
         self._deaths: dict[int, int] = {}  # of workers, by the position of a batch that each had
-        self._workers = LocalWorkers()
+        self._nodes: dict[str, int] = {}  # items done by each node of a cluster
+        self._counted = time.monotonic()
+        self._starts: dict[Place, int] = {}  # of workers on a node, since one finished a batch there
         self._assigned: list[_Assigned] = []
         self._clock = CallClock(math.inf if timeout is None else timeout)
         self._searches: dict[tuple[int, int], SlowItemSearch] = {}  # by the positions of what is to be run next
         self._overdue: set[int] = set()  # workers that were ended for it
         self._slow = 0  # items that took too long, since one did not
-        own, cpus = None if self._sends_items else items, sum(other.type == "cpu" for other in devices)
-        threads = max(1, torch.get_num_threads() // len(devices))
 
-        def start(device: torch.device) -> None:
-            limit = Budget.parse(budget).on(device).limit(memory(device), held=0)
-            share = (limit - reserve) // cpus if device.type == "cpu" else limit
-            arguments = executor, own, device, share, item_cost, timeout
-            self._workers.start(f"brimful-{device}", _work, *arguments, threads=threads)
-            self._assigned.append(_Assigned(device))
+        def start(place: Place) -> None:
+            arguments = executor, own, place.device, hosts.budget_of(place, reserve), item_cost, timeout
+            name = f"brimful-{place.device}" + (f" on {place.host}" if place.host else "")
+            self._workers.start(name, _work, *arguments, threads=place.threads, place=place)
+            self._assigned.append(_Assigned(place))
 
         self._start = start
-        for device in devices:
-            start(device)
+        for place in hosts.places:
+            start(place)
 
     def run(self) -> int:
         """Serves the workers until all work is done, and returns the peak bytes of any of them."""
@@ -153,9 +158,21 @@ class WorkerPool:
                     self._clock.forget(worker)
                     self._overdue.add(worker)
                     self._workers.kill(worker)
+                for place in self._hosts.joined(self._scheduler.warn):
+                    self._start(place)
                 paused = time.perf_counter()
                 yield
                 self._clock.pause(time.perf_counter() - paused)
+        if self._nodes:
+            self._scheduler.count_nodes(self._nodes)
+
+    def _count_node(self, place: Place, items: int) -> None:
+        """A node of a cluster has done so many items."""
+        if place.host:
+            self._nodes[place.host] = self._nodes.get(place.host, 0) + items
+            if time.monotonic() - self._counted >= _COUNT_NODES:
+                self._counted = time.monotonic()
+                self._scheduler.count_nodes(dict(self._nodes))
 
     def _serve(self, waiting: list[tuple[int, int]]) -> list[tuple[int, int]]:
         """Hands batches to those that asked, and gives those that go on waiting: where there is none for one that has
@@ -176,7 +193,9 @@ class WorkerPool:
         assigned, again = self._assigned[worker], bool(self._returned)
         if again:
             loaded = self._returned.pop(0)
-            span: BatchSpan | None = BatchSpan(loaded.start, loaded.stop, math.inf, slow=loaded.slow)
+            span: BatchSpan | None = BatchSpan(
+                loaded.start, loaded.stop, math.inf, slow=loaded.slow, crash=loaded.crash
+            )
         elif (span := self._scheduler.next(available, bool(assigned.batches))) is not None:
             rows = LoadedBatch(span.start, span.stop - span.start, None)
             loaded = self._scheduler.load(span) if self._sends_items else rows
@@ -194,7 +213,7 @@ class WorkerPool:
             assigned.batches[loaded.start] = loaded
             assigned.probing = assigned.probing or span.probe
         # Not where it must be known which batch was begun: a call that takes too long is one of that.
-        alone = again or self._sends_items or self._clock.timeout < math.inf
+        alone = again or self._sends_items or self._clock.timeout < math.inf or self._flag_crashes
         following = [] if alone else self._scheduler.following(span, available, assigned.seconds)
         if following:
             for other in following:
@@ -212,7 +231,9 @@ class WorkerPool:
             case Event.RAISED:
                 raise answer.value
             case Event.DIED if answer.worker in self._overdue:
-                self._timed_out(answer.worker)
+                self._search(answer.worker)
+            case Event.DIED if self._flag_crashes and self._suspect(answer.worker):
+                self._search(answer.worker, crash=answer.value)
             case Event.DIED:
                 self._take_over(answer.worker, answer.value)
             case Event.SENT:
@@ -239,6 +260,8 @@ class WorkerPool:
                 return self._end_trial(assigned, trial, stop)
             loaded = assigned.batches.pop(start, None)
             assigned.seconds = arguments[1].seconds if arguments[1].timed else assigned.seconds
+            self._starts.pop(assigned.place, None)
+            self._count_node(assigned.place, stop - start)
             self._searches.pop((start, stop), None)
             self._slow = self._slow if loaded is not None and len(loaded.slow) == loaded.count else 0
         elif name == "observe" and isinstance(arguments[0], MemoryExceeded | ProbeFailed):
@@ -252,6 +275,8 @@ class WorkerPool:
             for start in [start for start in assigned.batches if 0 <= start - first < count]:
                 del assigned.batches[start]
             assigned.seconds = group.seconds / group.batches
+            self._starts.pop(assigned.place, None)
+            self._count_node(assigned.place, count)
             self._scheduler.finished(group)
 
     def _trial(self, start: int, stop: int) -> tuple[int, int] | None:
@@ -277,8 +302,14 @@ class WorkerPool:
             self._searches[parts[0].start, parts[0].stop] = search
         self._returned[:0] = parts
 
-    def _timed_out(self, worker: int) -> None:
-        """A worker was ended because a call took too long: another takes its place, and the item is looked for."""
+    def _suspect(self, worker: int) -> bool:
+        """Whether it is the batch that this worker ran when it died that ends workers."""
+        begun = self._assigned[worker].begun
+        return self._deaths.get(begun[0], 0) > 0 or any(first <= begun[0] < last for first, last in self._searches)
+
+    def _search(self, worker: int, crash: str = "") -> None:
+        """A worker was ended because a call took too long, or died in it: another takes its place, and the item is
+        looked for."""
         assigned = self._assigned[worker]
         trial = self._trial(*assigned.begun)
         running = assigned.batches.pop(assigned.begun[0] if trial is None else trial[0], None)
@@ -286,19 +317,22 @@ class WorkerPool:
         assigned.batches.clear()
         if assigned.probing:
             self._scheduler.observe(ProbeFailed())
-        self._start(assigned.device)
+        self._start(assigned.place)
+        if crash:
+            self._scheduler.warn(f"{self._workers.names[worker]} died ({crash}); the item that ends it is looked for")
         if running is None:
             return
         search = self._searches.pop((running.start, running.stop), None)
         if search is None:
-            search = SlowItemSearch(running)
+            search = SlowItemSearch(replace(running, crash=crash))
         else:
             search.timed_out()
         self._slow += search.whole and not search.split
         if self._slow == _IN_A_ROW:
+            did = f"ended their worker ({crash})" if crash else f"took longer than timeout={self._clock.timeout:g} s"
             raise WorkerError(
-                f"{_IN_A_ROW} items in a row took longer than timeout={self._clock.timeout:g} seconds, and no batch "
-                "between them was finished. Give them longer. With out=, what was finished is kept."
+                f"{_IN_A_ROW} items in a row {did}, and no batch between them was finished. "
+                f"{'Look at them' if crash else 'Give them longer'}. With out=, what was finished is kept."
             )
         self._go_on(search)
 
@@ -306,13 +340,18 @@ class WorkerPool:
         """A worker died: the others do what it had, unless it is what kills them. What it had is handed out one by one
         from here on, so that it is known which of them one begins."""
         assigned = self._assigned[worker]
+        begun = assigned.begun[0]
         for start, loaded in assigned.batches.items():
+            if self._flag_crashes and start != begun:
+                continue
             self._deaths[start] = self._deaths.get(start, 0) + 1
             if self._deaths[start] > 1 and start == assigned.begun[0]:
                 raise WorkerError(
                     f"two workers died on the batch at positions {start} to {loaded.stop} ({how}). With out=, what was "
-                    "finished is kept: look at those items, or name a smaller budget, and run the same command again."
+                    "finished is kept: look at those items, or name a smaller budget, and run the same command again; "
+                    "or pass on_crash='flag' to have the item flagged that ends them."
                 )
+        replaced = self._replace(assigned.place)
         if not self._workers.running:
             raise WorkerError(
                 f"every worker has died, the last with {how}. With out=, what was finished is kept: run the same "
@@ -321,7 +360,16 @@ class WorkerPool:
         self._returned += [assigned.batches[start] for start in sorted(assigned.batches)]
         if assigned.probing:
             self._scheduler.observe(ProbeFailed())
-        self._scheduler.warn(f"{self._workers.names[worker]} died ({how}); the others take over its work")
+        taken = "another is started" if replaced else "the others take over its work"
+        self._scheduler.warn(f"{self._workers.names[worker]} died ({how}); {taken}")
+
+    def _replace(self, place: Place) -> bool:
+        """Starts a worker on a node in the place of one that died, unless they only ever die there."""
+        self._starts[place] = self._starts.get(place, 0) + 1
+        again = (self._hosts.remote or self._flag_crashes) and self._starts[place] < _STARTS
+        if again:
+            self._start(place)
+        return again
 
 
 def _compact(loaded: LoadedBatch) -> LoadedBatch:

@@ -57,4 +57,6 @@ class RemoteScheduler:
 
     def load(self, span: BatchSpan) -> LoadedBatch | None:
         loaded = span.loaded if self._items is None else self._items.load(span.start, span.stop)
-        return overwritten(loaded, span.slow, self._timeout or 0.0) if loaded and span.slow else loaded
+        if loaded is None or not span.slow:
+            return loaded
+        return overwritten(loaded, span.slow, self._timeout or 0.0, span.crash)

@@ -1,0 +1,175 @@
+"""`map` on a Ray cluster of this machine against one local process: overhead, speed-up of two workers, and starting.
+
+    python benchmarks/cluster.py [--only overhead speedup start] [--out benchmarks/results/cluster-cpu.json]
+
+overhead   batches that sleep 1, 10 and 100 ms, one worker: what a batch takes beyond that, in the steady state (between
+           the first and the last batch that came back), in this process, in a worker process, and in an actor
+speedup    batches that compute for about 1, 10 and 100 ms: batches per second of one local process, and of two worker
+           processes and of two actors of one thread each
+start      seconds to import Ray, to start a cluster of this machine, of a first and a second map of one batch on it,
+           and of a map over two worker processes without Ray
+
+The best of some rounds, each over all contenders in turn.
+"""
+
+import argparse
+import os
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
+os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+
+import torch
+
+import brimful
+from brimful.core.base.formatting import format_table
+from brimful.core.memory import devices
+from brimful.core.runs.events import BatchDone, Event
+from saving import save
+
+LENGTHS = {0.001: 1000, 0.01: 300, 0.1: 40}  # seconds of a batch, and how many
+WHERE: dict[str, dict[str, Any]] = {
+    "one process": {"device": "cpu"},
+    "a worker process": {"device": "cpu", "timeout": 600},
+    "an actor": {"device": "cpu", "cluster": "ray"},
+    "two worker processes": {"device": "cpu,cpu"},
+    "two actors": {"device": "cpu,cpu", "cluster": "ray"},
+}
+
+
+class Sleep:
+    """A batch that takes so many seconds, and no processor."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+
+    def __call__(self, x: torch.Tensor) -> torch.Tensor:
+        time.sleep(self.seconds)
+        return x
+
+
+class Compute:
+    """A batch that multiplies small matrices so many times."""
+
+    def __init__(self, times: int) -> None:
+        self.times = times
+
+    def __call__(self, x: torch.Tensor) -> torch.Tensor:
+        matrix = torch.eye(64) + 0.001
+        for _ in range(self.times):
+            matrix = torch.tanh(matrix @ matrix)
+        return x + matrix[0, 0] * 0
+
+
+def per_batch(function: Callable[[Any], Any], count: int, **options: Any) -> float:
+    """Seconds per batch between the first and the last that came back."""
+    times: list[float] = []
+
+    def progress(event: Event) -> None:
+        if isinstance(event, BatchDone):
+            times.append(time.perf_counter())
+
+    items, fixed = torch.zeros(8 * count, 4), {"batch_size": 8, "budget": "500MB"}
+    result = brimful.map(function, items, progress=progress, **fixed, **options)
+    assert result.ok.all()
+    assert len(times) == count
+    skipped = count // 5  # workers do not all begin at once
+    return (times[-1] - times[skipped]) / (count - 1 - skipped)
+
+
+def best(rounds: int, function: Callable[[Any], Any], count: int, places: tuple[str, ...]) -> dict[str, float]:
+    """Seconds per batch, by where it runs."""
+    measured: dict[str, list[float]] = {place: [] for place in places}
+    for _ in range(rounds):
+        for place in places:
+            measured[place].append(per_batch(function, count, **WHERE[place]))
+    return {place: min(times) for place, times in measured.items()}
+
+
+def overhead(rounds: int) -> list[dict[str, Any]]:
+    rows = []
+    for length, count in LENGTHS.items():
+        taken = best(rounds, Sleep(length), count, ("one process", "a worker process", "an actor"))
+        one = taken["one process"]
+        for place, seconds in taken.items():
+            shown = {"overhead_ms": 1e3 * (seconds - length), "throughput_of_one_process": one / seconds}
+            rows.append({"batch_ms": 1e3 * length, "where": place, **shown})
+    return rows
+
+
+def speedup(rounds: int) -> list[dict[str, Any]]:
+    torch.set_num_threads(1)
+    started = time.perf_counter()
+    Compute(2000)(torch.zeros(1))
+    each = (time.perf_counter() - started) / 2000
+    rows = []
+    for length, count in LENGTHS.items():
+        function = Compute(round(length / each))
+        taken = best(rounds, function, count, ("one process", "two worker processes", "two actors"))
+        one = taken["one process"]
+        for place, seconds in taken.items():
+            shown = {"batches_per_second": 1 / seconds, "speedup": one / seconds}
+            rows.append({"batch_ms": 1e3 * length, "where": place, **shown})
+    return rows
+
+
+def start() -> dict[str, float]:
+    """Before anything else: Ray is imported and started by it."""
+    seconds: dict[str, float] = {}
+
+    def timed(name: str, call: Callable[[], Any]) -> None:
+        began = time.perf_counter()
+        call()
+        seconds[name] = time.perf_counter() - began
+
+    def one(**options: Any) -> None:
+        brimful.map(Sleep(0.0), torch.zeros(8, 4), batch_size=8, budget="500MB", progress=False, **options)
+
+    timed("import ray", lambda: __import__("ray"))
+    timed("a cluster of this machine", connect)
+    timed("first map on it, two actors", lambda: one(**WHERE["two actors"]))
+    timed("second map on it, two actors", lambda: one(**WHERE["two actors"]))
+    timed("a map over two worker processes, without Ray", lambda: one(**WHERE["two worker processes"]))
+    return seconds
+
+
+def connect() -> None:
+    import ray
+
+    if not ray.is_initialized():
+        options: Any = {"include_dashboard": False, "log_to_driver": False, "logging_level": "ERROR"}
+        ray.init(address="local", num_cpus=2, object_store_memory=200 * 2**20, **options)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", nargs="+", choices=("overhead", "speedup", "start"), default=())
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--out", type=Path)
+    arguments = parser.parse_args()
+    chosen = arguments.only or ("start", "overhead", "speedup")
+    report: dict[str, Any] = {"device": devices.model_name(torch.device("cpu")), "cores": os.cpu_count()}
+    texts = []
+    if "start" in chosen:
+        report["start"] = start()
+        texts.append(format_table([(name, f"{taken:.2f} s") for name, taken in report["start"].items()]))
+    connect()
+    for name, measure in (("overhead", overhead), ("speedup", speedup)):
+        if name in chosen:
+            rows = report[name] = measure(arguments.rounds)
+            table = [[f"{value:.3g}" if isinstance(value, float) else value for value in row.values()] for row in rows]
+            texts.append(format_table(table, header=[key.replace("_", " ") for key in rows[0]]))
+    text = "\n\n".join(texts)
+    print(text)
+    save(arguments.out, report, text)
+    import ray
+
+    ray.shutdown()
+
+
+if __name__ == "__main__":
+    main()
