@@ -54,7 +54,7 @@ def test_a_worker_that_dies_a_bad_item_and_the_bits_of_a_local_run(cluster: str,
     assert result.messages == local.messages == {50: "ValueError: fifty"}
     assert sum("died" in warning and "another is started" in warning for warning in log.warnings) == 1
     assert sum(event.items for event in log.of(BatchDone)) == 3000
-    assert log.of(Planned)[0].plan["devices"] == ["3 nodes, 3 CPU workers: 300.0 MB each"]
+    assert log.of(Planned)[0].plan["devices"] == ["3 nodes, 3 CPU workers: 300 MB each"]
     assert same(items, rows(3000))
 
 
