@@ -395,11 +395,12 @@ def test_a_run_too_short_to_tell_the_best_size_is_followed_by_one_of_larger_batc
 ):
     """A run of 4,000 items that are probed and timed in batches of 1,500 has none left to try larger ones on: without
     this every later run would do the same."""
-    from brimful.core.memory import cost_cache
+    from brimful.core.memory import cost_cache, devices
     from brimful.engine.map import _checked
 
     work = _checked(double, rows(items), "200MB", "cpu", "auto", None, None, "flag", None, "map")
-    cost_cache.remember(work._key(torch.device("cpu")), Cost(10**6, 1000, fastest=1500, growing=growing))
+    key = work._key(devices.model_name(torch.device("cpu")))
+    cost_cache.remember(key, Cost(10**6, 1000, fastest=1500, growing=growing))
     log = EventLog()
     run(double, rows(items), budget="200MB", progress=log)
     assert log.of(BatchDone)[0].items == first
@@ -505,7 +506,7 @@ def test_a_function_may_return_the_same_memory_each_time():
 
 
 def test_a_remembered_cost_by_which_nothing_fits_is_not_believed():
-    from brimful.core.memory import cost_cache
+    from brimful.core.memory import cost_cache, devices
     from brimful.engine.map import _checked
 
     def function(x: torch.Tensor) -> torch.Tensor:
@@ -513,7 +514,7 @@ def test_a_remembered_cost_by_which_nothing_fits_is_not_believed():
 
     x = torch.randn(100, 3)
     run = _checked(function, x, "50MB", "cpu", "auto", None, None, "flag", None, "map")
-    cost_cache.remember(run._key(torch.device("cpu")), brimful.Cost(10**9, 1))
+    cost_cache.remember(run._key(devices.model_name(torch.device("cpu"))), brimful.Cost(10**9, 1))
     assert brimful.map(function, x, budget="50MB", progress=False).ok.all()
 
 

@@ -184,7 +184,7 @@ def _checked(
     nonfinite: str,
     cost: Cost | None,
     name: str,
-    cluster: str | None,
+    cluster: str | None = None,
     seed: int = 0,
     grad: bool = False,
 ) -> MapRun:

@@ -20,8 +20,6 @@ from brimful.engine.distributed import ray_cluster, ray_workers
 
 from ..mapping import EventLog, rows, run, same, stamped
 
-pytestmark = pytest.mark.xdist_group("ray")
-
 
 def deadly(x: torch.Tensor, *, trap: str) -> torch.Tensor:
     """Ends its process once, on one item; refuses another; and writes to its input."""

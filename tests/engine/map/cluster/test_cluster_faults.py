@@ -24,7 +24,7 @@ from ....helpers.paths import ROOT
 from ..mapping import EventLog, rows, run, same, shards_of, stamped
 from .conftest import STORE
 
-pytestmark = [pytest.mark.soak, pytest.mark.xdist_group("ray")]
+pytestmark = pytest.mark.soak
 
 
 def slow(x: torch.Tensor) -> torch.Tensor:
