@@ -23,7 +23,7 @@ def test_the_extras_are_those_of_the_package():
         for name, requirements in PROJECT["optional-dependencies"].items()
     }
     assert declared["dev"].pop(0) == "brimful"  # with every other extra
-    assert PROJECT["optional-dependencies"]["dev"][0] == "brimful[postgres,serve,arc,examples,docs]"
+    assert PROJECT["optional-dependencies"]["dev"][0] == "brimful[postgres,serve,arc,ray,examples,docs]"
     assert {name: list(modules) for name, modules in extras.EXTRAS.items()} == declared
 
 
