@@ -39,16 +39,17 @@ from brimful.core.base.formatting import format_table
 from brimful.core.memory.cost import Cost
 from brimful.core.runs.events import BatchDone, Events, JsonLines
 from brimful.engine.distributed.workers import Answer, Event, Workers
-from brimful.engine.map import workers as map_workers
 from brimful.engine.map.batch import BatchResult
 from brimful.engine.map.batch_spans import BatchSizer, BatchSpan
 from brimful.engine.map.hosts.blocks import Block, FinishedBatches
+from brimful.engine.map.hosts.local import LocalHosts
 from brimful.engine.map.scheduler import Scheduler, batch_plan
 from brimful.engine.map.size_search import BatchMeasurement
 from brimful.engine.map.sources import item_source
 from brimful.engine.map.store.ledger import LEDGER, Ledger
 from brimful.engine.map.store.shards import Shards
 from brimful.engine.map.store.status_table import StatusTable
+from brimful.engine.map.workers import WorkerPool
 from saving import save
 
 MEMORY = 10**10  # bytes that a worker says it has
@@ -364,15 +365,21 @@ def simulate(
     }
 
 
-def _pool(simulated: SimulatedWorkers, items: Any, workers: int, scheduler: Scheduler) -> Any:
-    """The driver's pool, with simulated workers in the place of processes."""
-    before, map_workers.LocalWorkers = map_workers.LocalWorkers, lambda: simulated
-    try:
-        return map_workers.WorkerPool(
-            lambda device: None, items, [torch.device("cpu")] * workers, "1GB", scheduler, None, 0, None
-        )
-    finally:
-        map_workers.LocalWorkers = before
+class _SimulatedHosts(LocalHosts):
+    """Workers that are simulated in the place of processes."""
+
+    def __init__(self, simulated: SimulatedWorkers, workers: int) -> None:
+        super().__init__([torch.device("cpu")] * workers, "1GB")
+        self._simulated = simulated
+
+    def workers(self) -> Workers:
+        return self._simulated
+
+
+def _pool(simulated: SimulatedWorkers, items: Any, workers: int, scheduler: Scheduler) -> WorkerPool:
+    """The driver's pool; its workers compute nothing."""
+    executor: Any = None
+    return WorkerPool(executor, items, _SimulatedHosts(simulated, workers), scheduler)
 
 
 def shard_seconds(rows: int, count: int) -> float:
