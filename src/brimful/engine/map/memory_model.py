@@ -7,6 +7,8 @@ from typing import Self
 
 from ...core.memory.cost import MARGIN, Cost
 
+LOOK = 0.02  # seconds between looks at memory, where batches are shorter than that
+
 
 @dataclass(frozen=True, slots=True)
 class MemoryModel:

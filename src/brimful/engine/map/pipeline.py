@@ -26,11 +26,11 @@ from ...core.memory.monitor import Peak
 from ...core.memory.oom import InseparableBatch, OutOfMemory, is_out_of_memory, retry_smaller
 from .batch import BatchResult
 from .executor import Executor, LaunchedBatch, StagedBatch
+from .memory_model import LOOK
 from .scheduler import Scheduler
 from .size_search import AllocatorRetried, BatchMeasurement, ItemTooBig, MemoryExceeded, ProbeFailed, SizerState
 from .sources import LoadedBatch
 
-LOOK = 0.02  # seconds between looks at memory, where batches are shorter than that
 _SHRINKS = 4  # times that batches are made smaller for a process over its budget: what it keeps then is not theirs
 _IN_A_ROW = 64  # items that did not fit alone, and no other between them: it is not the items then
 _PATIENCE = 60.0  # seconds to wait for other processes to give memory back before stopping

@@ -26,7 +26,8 @@ from .hosts.blocks import Block, FinishedBatches
 from .hosts.cluster import ClusterHosts, NodeBudget
 from .hosts.local import LocalHosts
 from .hosts.remote_scheduler import RemoteScheduler
-from .pipeline import LOOK, Pipeline
+from .memory_model import LOOK
+from .pipeline import Pipeline
 from .scheduler import Scheduler
 from .size_search import MemoryExceeded, ProbeFailed
 from .sources import ItemSource, LoadedBatch

@@ -56,6 +56,7 @@ def test_a_worker_that_dies_a_bad_item_and_the_bits_of_a_local_run(cluster: str,
     assert same(items, rows(3000))
 
 
+@pytest.mark.soak
 def test_a_run_goes_from_here_to_the_cluster_and_back(cluster: str, tmp_path: Path):
     """Each stops after a while; the workers read the file themselves."""
     file, out = tmp_path / "x.parquet", tmp_path / "run"
@@ -94,6 +95,7 @@ def test_work_that_cannot_be_placed_is_an_error(cluster: str, monkeypatch: pytes
             ray.kill(actor)
 
 
+@pytest.mark.soak
 def test_a_function_of_a_module_that_nodes_lack(cluster: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     (tmp_path / "only_here.py").write_text("def function(x):\n    return x * 2\n")
     monkeypatch.syspath_prepend(str(tmp_path))

@@ -13,7 +13,7 @@ from ....core.memory.limit import MemoryLimit
 from ....core.memory.monitor import Sampler
 from ....core.runs.events import Sampled
 from ...distributed.workers import LocalWorkers, Place, Workers
-from ..pipeline import LOOK
+from ..memory_model import LOOK
 from ..sources import ItemSource
 
 
