@@ -56,7 +56,7 @@ def test_neighbors_are_handed_in_as_one():
     first, last = together.done, other.done
     assert (first.start, first.count, last.start, together.batches) == (0, 30, 40, 3)
     assert (together.weight, together.seconds) == (30, pytest.approx(0.3))
-    assert torch.equal(first.values["x"], torch.arange(30))
+    assert first.values is not None and torch.equal(first.values["x"], torch.arange(30))
     assert first.messages == {23: "item 23"} and first.status is not None
     assert first.status[23] == 3 and first.status.sum() == 3
     assert run.take() == [] and not run.due

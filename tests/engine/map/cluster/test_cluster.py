@@ -82,7 +82,7 @@ def test_a_run_goes_from_here_to_the_cluster_and_back(cluster: str, tmp_path: Pa
 def test_work_that_cannot_be_placed_is_an_error(cluster: str, monkeypatch: pytest.MonkeyPatch):
     import ray
 
-    holder = ray.remote(num_cpus=1)(type("Holder", (), {"ready": lambda self: True}))
+    holder: Any = ray.remote(num_cpus=1)(type("Holder", (), {"ready": lambda self: True}))
     held = [holder.remote() for _ in range(3)]
     ray.get([actor.ready.remote() for actor in held])
     monkeypatch.setattr(ray_workers, "PLACING", 1.0)
