@@ -174,7 +174,7 @@ def test_a_plan_as_json_is_the_plan():
     assert Plan.from_dict(report).to_dict() == report
     assert report["predicted"] <= report["budget"] == 8 * 10**9
     assert set(report["rejected"][0]) == {"strategy", "needs", "reason", "parts"}
-    assert set(report["cost"]) == {"fixed", "per_unit", "margin", "source", "fastest"}
+    assert set(report["cost"]) == {"fixed", "per_unit", "margin", "source", "fastest", "growing"}
 
 
 def test_only_what_can_be_planned_is_offered():

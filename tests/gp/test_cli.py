@@ -60,6 +60,7 @@ def models(table: Path) -> Path:
 
 
 SUMMARY = {
+    "compiling_seconds",
     *(
         "tasks",
         "kernel",

@@ -24,6 +24,7 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 CPU = ("--device", "cpu")
 TINY = ("--epochs", "2", "--batch-size", "8", "--slots", "4", "--key-size", "4", "--value-size", "6", "--hidden", "5")
 SUMMARY = {
+    "compiling_seconds",
     *("dataset", "questions", "categories", "loss", "predict_by", "answers", *METRICS, "best_epoch", "epochs"),
     *("seconds", "predicted_peak_bytes", "observed_peak_bytes", "budget_bytes", "pictures"),
 }

@@ -35,7 +35,7 @@ def test_a_stored_model_is_the_same(trained: gpcm.GPCMResult, tmp_path: Path):
     again = gpcm.load(folder)
     assert isinstance(again, gpcm.GPCMResult)
     assert torch.equal(weights(again), weights(trained))
-    assert again.summary() == trained.summary()
+    assert again.summary() == trained.summary() | {"compiling_seconds": None}  # nothing was compiled for this one
     assert again.history == list(trained.history) and again.best_epoch == trained.best_epoch
     assert again.true_parameters is not None and trained.true_parameters is not None
     assert np.array_equal(again.true_parameters.beta_QH, trained.true_parameters.beta_QH)

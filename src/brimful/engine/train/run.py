@@ -88,7 +88,7 @@ def run(
             stack.enter_context(torch.cuda.device(device))
         stack.enter_context(preserve_rng(device))
         load_libraries(device)
-        if task.config.compile:
+        if task.config.compile is not None and task.config.compile is not False:
             importlib.import_module("torch._dynamo")  # so that it can be watched from the start
         stack.enter_context(watch_compiling(events, task.config.name, clock))
         memory_limit = stack.enter_context(MemoryLimit(task.config.budget, device))
