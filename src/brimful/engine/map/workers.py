@@ -122,6 +122,7 @@ class WorkerPool:
         self._clock = CallClock(math.inf if timeout is None else timeout)
         self._searches: dict[tuple[int, int], SlowItemSearch] = {}  # by the positions of what is to be run next
         self._overdue: set[int] = set()  # workers that were ended for it
+        self._complete = False  # whether a worker has ended for want of work
         self._slow = 0  # items that took too long, since one did not
 
         def start(place: Place) -> None:
@@ -228,7 +229,7 @@ class WorkerPool:
     def _handle(self, answer: Answer) -> None:
         match answer.event:
             case Event.RETURNED:
-                self.observed = max(self.observed, answer.value)
+                self.observed, self._complete = max(self.observed, answer.value), True
             case Event.RAISED:
                 raise answer.value
             case Event.DIED if answer.worker in self._overdue:
@@ -353,7 +354,7 @@ class WorkerPool:
                     "or pass on_crash='flag' to have the item flagged that ends them."
                 )
         replaced = self._replace(assigned.place)
-        if not self._workers.running:
+        if not self._workers.running and (assigned.batches or not self._complete):
             raise WorkerError(
                 f"every worker has died, the last with {how}. With out=, what was finished is kept: run the same "
                 "command again to go on."

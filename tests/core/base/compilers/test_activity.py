@@ -116,7 +116,10 @@ def test_hooks_that_others_set_stay_in_use(clock: SimpleNamespace):
 
 def test_without_triton_nothing_is_connected(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(__import__("sys").modules, "triton", None)
+    made: list[Any] = []
+    monkeypatch.setattr(activity, "TritonHooks", made.append)
     activity.connect_triton.__wrapped__()
+    assert made == []
 
 
 def test_a_result_counts_compiling_apart_from_its_seconds(clock: SimpleNamespace, monkeypatch: pytest.MonkeyPatch):

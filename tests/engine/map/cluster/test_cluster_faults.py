@@ -39,17 +39,6 @@ def lethal(x: torch.Tensor, *, trap: str) -> torch.Tensor:
     return stamped(x)
 
 
-def hungry(x: torch.Tensor, *, trap: str) -> torch.Tensor:
-    """Takes far more memory than there is, once."""
-    if (x[:, 0] == 200).any() and Path(trap).exists():
-        Path(trap).unlink()
-        held = []
-        while True:
-            held.append(torch.ones(25_000_000))
-            time.sleep(0.02)
-    return stamped(x)
-
-
 def processes_of(node: Any) -> list[psutil.Process]:
     """The raylet of a node, and all processes that it started."""
     [raylet] = node.all_processes["raylet"]
