@@ -3,6 +3,7 @@
 import os
 import signal
 import stat
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -74,6 +75,31 @@ def test_a_crash_leaves_nothing_that_keeps_it_from_starting(own: Server):
     pid_file.write_text("\n".join([str(os.getpid()), *lines[1:]]) + "\n")  # a number that is another process's now
     with own.database.session() as connection:
         assert connection.execute("SELECT x FROM t").fetchone() == (7,)
+
+
+def test_a_start_that_was_killed_half_way_is_done_again(own: Server):
+    own.execute("SELECT 1")
+    os.kill(postmaster(own.home), signal.SIGKILL)
+    wait_for(lambda: not running(own.home))
+    (Path(own.home) / "data" / "postmaster.pid").unlink()  # the next file is not removed yet
+    lock = Path(own.home) / f".s.PGSQL.{server.PORT}.lock"
+    account = server_directory.account_of(Path(own.home).stat().st_uid)
+    with subprocess.Popen(["sleep", "100"], **account.as_it) as other:
+        lock.write_text("\n".join([str(other.pid), *lock.read_text().splitlines()[1:]]) + "\n")
+        try:
+            assert own.execute("SELECT 1") == [(1,)]
+        finally:
+            other.kill()
+
+
+def test_a_server_that_someone_else_starts_meanwhile_is_used(own: Server, monkeypatch: pytest.MonkeyPatch):
+    own.execute("SELECT 1")
+    monkeypatch.setattr(server, "_remove_stale", lambda *values: False)  # it was not there yet when that looked
+    home, url = Path(own.home), server.url_in_use(own.home)
+    assert url is not None
+    first = postmaster(own.home)
+    server._start(home, home, server_directory.account_of(home.stat().st_uid), url)
+    assert postmaster(own.home) == first
 
 
 def test_a_server_that_others_use_is_left_running(own: Server, tmp_path: Path):

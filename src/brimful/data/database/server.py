@@ -230,6 +230,8 @@ def _start(directory: Path, sockets: Path, account: Account, url: str) -> None:
         wait = ("-w", "-t", str(int(_PATIENCE)))
         _run(account, directory, str(programs / "pg_ctl"), "start", "-D", str(data), "-l", str(log), *wait, "-o", text)
     except StorageError as error:
+        if _answers_yet(data, url):  # it was being started by a process that was killed then
+            return
         tail = log.read_text(errors="replace")[-1500:] if log.exists() else ""
         raise StorageError(
             f"the embedded server in {directory} does not start: {error}\n{tail}\nMend what it names, or set "
@@ -257,9 +259,18 @@ def _remove_stale(data: Path, sockets: Path, url: str) -> bool:
     """Removes what a server that was killed left behind and that would keep a new one from starting: its process number
     may be another process's by now. Called under the lock, when nothing answers. Whether a server answers after all:
     one that was starting when the process that started it was killed."""
-    pid_file = data / "postmaster.pid"
-    if not pid_file.exists():
+    left = (*(sockets / f".s.PGSQL.{PORT}{end}" for end in ("", ".lock")), data / "postmaster.pid")
+    if not any(path.exists() for path in left):
         return False
+    if _answers_yet(data, url):
+        return True
+    for path in left:
+        path.unlink(missing_ok=True)
+    return False
+
+
+def _answers_yet(data: Path, url: str) -> bool:
+    """Whether a server on that directory answers, as soon as it does; False when there is none, or none any more."""
     ends = time.monotonic() + 10
     while processes := _servers_of(data):  # those of a killed server end by themselves
         if _answers(url):
@@ -269,9 +280,6 @@ def _remove_stale(data: Path, sockets: Path, url: str) -> bool:
                 f"processes {', '.join(map(str, processes))} run on {data} and do not answer. Stop them, then try again"
             )
         time.sleep(0.05)
-    pid_file.unlink(missing_ok=True)
-    for name in (f".s.PGSQL.{PORT}", f".s.PGSQL.{PORT}.lock"):
-        (sockets / name).unlink(missing_ok=True)
     return False
 
 
