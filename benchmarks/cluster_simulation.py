@@ -325,7 +325,7 @@ def simulate(
             gathers=False,
             beside=(1, 1),
             plan=batch_plan("simulation", items, Cost(0, 1), MEMORY, float(batch), ("cuda",) * workers),
-            on_settled=lambda cost: None,
+            on_settled=lambda cost, kind: None,
         )
         pool = _pool(simulated, items, workers, scheduler)
         process, thread = time.process_time(), time.thread_time()

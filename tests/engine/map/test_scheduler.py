@@ -25,7 +25,7 @@ def test_what_a_batch_took_that_ran_out_of_memory_is_remembered():
         gathers=False,
         beside=(1, 1),
         plan=batch_plan("work", items, cost, 10**7, None, ("cpu",)),
-        on_settled=remembered.append,
+        on_settled=lambda cost, kind: remembered.append(cost),
     )
     scheduler.observe(MemoryExceeded(100.0, contended=True, available=10**7))  # neighbors had the memory
     assert not remembered

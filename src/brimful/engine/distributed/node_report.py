@@ -70,5 +70,6 @@ def report(files: list[str], folder: str | None, token: str) -> dict[str, Any]:
         "missing": [path for path in files if not os.access(path, os.R_OK)],
         "written": written,
         "memory": memory(),
+        "processor": f"CPU {os.uname().machine}",
         "gpus": gpus(),
     }

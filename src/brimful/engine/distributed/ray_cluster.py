@@ -40,6 +40,7 @@ class Node:
         host: its name.
         cpus, gpus: how many Ray may use of it.
         memory: of the host.
+        processor: the name of its CPU, as `processor_name` gives it.
         gpu: the name of its GPUs, and the memory of the one with the least; None where it has none.
         shared: whether it sees the run directory.
     """
@@ -49,6 +50,7 @@ class Node:
     cpus: int
     gpus: int
     memory: Memory
+    processor: str
     gpu: tuple[str, Memory] | None
     shared: bool
 
@@ -137,7 +139,7 @@ def _node(id: str, resources: dict[str, float], said: dict[str, Any], shared: bo
         unknown = (kinds[0] if kinds else "GPU", host.total, host.free)
         name, total, free = min(said["gpus"], key=lambda card: card[1], default=unknown)
         gpu = str(name), Memory(total=int(total), free=int(free), own=0)
-    return Node(id, said["host"], int(resources.get("CPU", 0)), gpus, host, gpu, shared)
+    return Node(id, said["host"], int(resources.get("CPU", 0)), gpus, host, said["processor"], gpu, shared)
 
 
 @contextlib.contextmanager

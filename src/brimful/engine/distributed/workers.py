@@ -84,6 +84,7 @@ class Place:
         node: the machine, as its cluster knows it; "" is this one.
         host: the name of that machine.
         cpus: how many of its CPUs are taken for the worker.
+        kind: the product name of the device: workers of one kind are given work of one size.
     """
 
     device: str
@@ -91,6 +92,7 @@ class Place:
     node: str = ""
     host: str = ""
     cpus: float = 1
+    kind: str = ""
 
 
 class Channel(Protocol):

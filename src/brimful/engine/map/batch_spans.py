@@ -1,6 +1,7 @@
 """Dividing the items into batches, of the size that `size_search` says.
 
-Spans, and the size settled on, go to the ledger, so that a resumed run divides the items as the first one did.
+Spans, and the sizes settled on, go to the ledger, so that a resumed run divides the items as the first one did. Workers
+may have devices of several kinds: each kind has its own size, and all take their batches from the same items.
 """
 
 import math
@@ -63,6 +64,12 @@ class BatchSizer:
         position: where new spans begin; a stream goes on by itself from there.
         workers: how many run batches at the same time.
         alone: positions, in ascending order, of items that are batches of their own.
+        kind: the device of the first workers; size, cost and settled are of that one.
+
+    Attributes:
+        kind: as given.
+        states: what is known of each kind of device.
+        workers: as given; it may change while they run.
     """
 
     def __init__(
@@ -80,23 +87,44 @@ class BatchSizer:
         position: int = 0,
         workers: int = 1,
         alone: np.ndarray | None = None,
+        kind: str = "",
     ) -> None:
-        self._length, self._forward, self._workers = length, forward, workers
+        self._length, self._forward, self.workers = length, forward, workers
         self._sums = None if weights is None else np.concatenate([[0.0], np.cumsum(weights)])
-        memory = MemoryModel(cost, results=results)
-        if workers > 1 and length and not forward and not fixed and not memory.remembered:
-            # The others wait for the first batch, since nothing was measured before it.
-            size = min(size, max(self._weight(0, length) / (_EARLY * workers), self._weight(0, 1)))
-        self.state = SizerState(size=size, fixed=fixed, memory=memory)
-        if settled is not None:
-            self.state = replace(self.state, size=settled, phase=Steady())
+        self.kind, self._first, self._fixed, self._results = kind, size, fixed, results
+        self.states: dict[str, SizerState] = {}
+        self.add_kind(kind, size, cost, settled)
         self._replay, self._position, self._ended = deque(replay or []), position, False
         self._alone = np.zeros(0, np.int64) if alone is None else alone
 
-    def next(self, available: int, busy: bool = False) -> BatchSpan | None:
+    def add_kind(self, kind: str, size: float, cost: Cost | None = None, settled: float | None = None) -> SizerState:
+        """Begins with a kind of device; size, cost and settled are as for the first."""
+        length, memory = self._length, MemoryModel(cost, results=self._results)
+        if self.workers > 1 and length and not self._forward and not self._fixed and not memory.remembered:
+            # The others wait for the first batch, since nothing was measured before it.
+            size = min(size, max(self._weight(0, length) / (_EARLY * self.workers), self._weight(0, 1)))
+        state = SizerState(size=size, fixed=self._fixed, memory=memory)
+        if settled is not None:
+            state = replace(state, size=settled, phase=Steady())
+        self.states[kind] = state
+        return state
+
+    @property
+    def state(self) -> SizerState:
+        """What is known of the first kind of device."""
+        return self.states[self.kind]
+
+    def of(self, kind: str | None) -> SizerState:
+        """What is known of a kind of device; None: of the first. One that joins later begins as the first did, with
+        nothing known."""
+        name = self.kind if kind is None else kind
+        return self.states[name] if name in self.states else self.add_kind(name, self._first)
+
+    def next(self, available: int, busy: bool = False, kind: str | None = None) -> BatchSpan | None:
         """The next span under that many bytes; None when a probe or trials must come back first, or at the end.
 
         Args:
+            kind: of the device that it is for; None: the first.
             busy: whether it is for one of several workers that has a batch already, and could let this one wait. It
                 gets none beside another's probe, nor of the last, which go to those that have nothing to do.
         """
@@ -104,23 +132,26 @@ class BatchSizer:
             return BatchSpan(*self._replay.popleft(), math.inf)
         if self._ended or (self._length is not None and not self._forward and self._position >= self._length):
             return None
-        state = issue(self.state, available, self._workers)
+        known = self.of(kind)
+        state = issue(known, available, self.workers)
         if state is None:
-            beside = 0.0 if busy else capacity_beside(self.state, available, self._workers)
-            return self._span(beside, beside=True) if beside else None
+            beside = 0.0 if busy else capacity_beside(known, available, self.workers)
+            return self._span(beside, known.settled, beside=True) if beside else None
         if busy and self._share_left() < state.capacity(available):
             return None
-        self.state = state
+        self.states[self.kind if kind is None else kind] = state
         probe, trial = isinstance(state.phase, Probing), state.phase.number if isinstance(state.phase, Timing) else 0
-        return self._span(state.capacity(available), probe=probe, trial=trial)
+        return self._span(state.capacity(available), state.settled, probe=probe, trial=trial)
 
-    def _span(self, capacity: float, probe: bool = False, trial: int = 0, beside: bool = False) -> BatchSpan:
+    def _span(
+        self, capacity: float, settled: bool, probe: bool = False, trial: int = 0, beside: bool = False
+    ) -> BatchSpan:
         """The next items, of that weight."""
         start = self._position
         if self._forward:
             self._position, stop = -1, start + max(1, min(_ENDLESS, int(capacity)))
         else:
-            self._position = stop = self._next_alone(self._stop(self._shared(capacity)))
+            self._position = stop = self._next_alone(self._stop(self._shared(capacity), settled))
         return BatchSpan(start, stop, capacity, probe, trial, beside)
 
     def _weight(self, start: int, stop: int) -> float:
@@ -133,28 +164,29 @@ class BatchSizer:
 
     def _share_left(self) -> float:
         """The weight that every worker has yet to be given; infinite where batches need not end together."""
-        if self._workers == 1 or self.state.fixed or self._forward or self._length is None:
+        if self.workers == 1 or self._fixed or self._forward or self._length is None:
             return math.inf
-        return self._weight(self._position, self._length) / self._workers
+        return self._weight(self._position, self._length) / self.workers
 
-    def following(self, span: BatchSpan, available: int, seconds: float) -> list[BatchSpan]:
+    def following(self, span: BatchSpan, available: int, seconds: float, kind: str | None = None) -> list[BatchSpan]:
         """Batches that follow one at once, for a worker that takes so long for each: as many as keep it busy for a
         moment, which is longer the more workers ask, and no more than half of its share of what is left. None where
         something is measured."""
         plain = not (span.probe or span.trial or span.beside) and span.stop == self._position and not self._forward
-        if self._length is None or not plain or issue(self.state, available, self._workers) is not self.state:
+        state = self.of(kind)
+        if self._length is None or not plain or issue(state, available, self.workers) is not state:
             return []
-        capacity = self.state.capacity(available)
-        left = self._weight(self._position, self._length) / self._workers
-        moment = max(_MOMENT, self._workers / _ASKING)
+        capacity = state.capacity(available)
+        left = self._weight(self._position, self._length) / self.workers
+        moment = max(_MOMENT, self.workers / _ASKING)
         count = min(_MOST - 1, int(moment / max(seconds, 1e-6)) - 1, int(left / (2 * max(1.0, capacity))) - 1)
-        return [self._span(capacity) for _ in range(count)]
+        return [self._span(capacity, state.settled) for _ in range(count)]
 
-    def _stop(self, capacity: float) -> int:
+    def _stop(self, capacity: float, settled: bool) -> int:
         """The end of a batch of that capacity, which holds at least one item. Once the size is settled, and not the
         user's own, what is left is divided into equal batches."""
         assert self._length is not None
-        evenly = self.state.settled and not self.state.fixed
+        evenly = settled and not self._fixed
         if self._sums is None:
             left = self._length - self._position
             count = max(1, int(min(capacity, left)))
@@ -177,9 +209,9 @@ class BatchSizer:
         first = int(self._alone[rank])
         return min(stop, max(first, self._position + 1))
 
-    def observe(self, seen: Observation) -> None:
-        """Learns from an observation."""
-        self.state = observe(self.state, seen)
+    def observe(self, seen: Observation, kind: str | None = None) -> None:
+        """Learns from an observation on a kind of device; None: the first."""
+        self.states[self.kind if kind is None else kind] = observe(self.of(kind), seen)
 
     def end(self) -> None:
         """The stream has no more items."""

@@ -35,6 +35,7 @@ from .executor import Executor
 from .fallback import make_executor
 from .functions.scripted import sendable
 from .hosts.cluster import ClusterHosts
+from .hosts.first_size import first_size
 from .hosts.local import LocalHosts
 from .item_cost import item_cost
 from .pipeline import Pipeline
@@ -49,13 +50,10 @@ from .store.status_table import StatusTable
 from .stream import deliver
 from .workers import WorkerPool
 
-_FIRST = 64  # items in the first batch when nothing is known of the cost
-_FIRST_KNOWN = 1024  # and the most when it is
 _NOT_RESUMABLE = (
     "a run on an iterator cannot be resumed after an interruption; pass fingerprint=, a text that changes whenever the "
     "items do, to make it so"
 )
-_GROWTH = 4  # times the size that an earlier run came to, where it was too short to tell whether larger are faster
 _WAITING = 8  # the part of the budget that finished batches may take while they wait for earlier ones to be read
 _GUESS = 8  # times an item's input: the bytes that it is assumed to need, until that is measured
 
@@ -172,7 +170,7 @@ class MapRun:
             if ordered is not None:
                 reserve = memory_limit.bytes // _WAITING if ordered and len(hosts.places) > 1 else 0
                 queue = PartQueue(ordered, reserve, collector if isinstance(collector, Shards) else None, spans)
-            known, cost = self._known(hosts.model, memory_limit.bytes), self._item_cost(hosts, memory_limit)
+            known, cost = self._known(hosts.kinds[0], memory_limit.bytes), self._item_cost(hosts, memory_limit)
             plan = self._first_plan(known, memory_limit.bytes, hosts.names, peek=True)
             if rundir is not None and not rundir.resumed:
                 rundir.record(plan=plan.to_dict(), items=self.items.length)
@@ -202,7 +200,8 @@ class MapRun:
                 beside=(2, 3 + (queue is not None)) if device.type == "cpu" else (1, 1),
                 plan=plan,
                 cancel=cancel,
-                on_settled=lambda cost: cost_cache.remember(self._key(hosts.model), cost),
+                on_settled=lambda cost, kind: cost_cache.remember(self._key(kind), cost),
+                kinds=hosts.kinds if hosts.remote else (),
                 full=lambda: queue is not None and reserve > 0 and queue.full,
             )
             backend = self._backend(hosts, memory_limit, scheduler, cost, reserve, queue is not None)
@@ -281,12 +280,12 @@ class MapRun:
     def plan(self, probe: bool) -> Plan:
         """The plan without the run. With `probe`, two small batches are run first, measured and forgotten."""
         with self.hosts() as hosts, hosts.limit() as memory_limit:
-            known = self._known(hosts.model, memory_limit.bytes)
+            known = self._known(hosts.kinds[0], memory_limit.bytes)
             plan = self._first_plan(known, memory_limit.bytes, hosts.names)
             measured = self._probe(memory_limit, plan) if probe and not hosts.remote else None
             if measured is None:
                 return plan
-            cost_cache.remember(self._key(hosts.model), measured)
+            cost_cache.remember(self._key(hosts.kinds[0]), measured)
             return self._first_plan(measured, memory_limit.bytes, hosts.names)
 
     def _probe(self, memory_limit: MemoryLimit, plan: Plan) -> Cost | None:
@@ -318,12 +317,6 @@ class MapRun:
         size = float(self.batch_size) if isinstance(self.batch_size, int) else None
         return batch_plan(self.name, self.items, cost, limit, size, names)
 
-    def _once(self, size: float) -> float:
-        """That size, or all items where they are at most twice as much: two batches would take longer than one."""
-        length, weights = self.items.length, self.items.weights
-        total = float(length or 0) if weights is None else float(weights.sum())
-        return total if length is not None and size < total <= 2 * size else size
-
     def _sizer(
         self,
         hosts: LocalHosts | ClusterHosts,
@@ -338,25 +331,32 @@ class MapRun:
         alone = None
         if cost is not None and self.items.weights is not None and hosts.device.type == "cpu":
             alone = np.flatnonzero(cost.fixed + cost.per_unit * self.items.weights > plan.budget)
-        weights = np.ones(1) if self.items.weights is None or not len(self.items.weights) else self.items.weights
-        mean, heaviest, room = float(weights.mean()), float(weights.max()), plan.cost.capacity(plan.budget)
-        size = max(mean * min(_FIRST_KNOWN if known else _FIRST, room / mean / 16), mean, min(heaviest, room))
-        if known is not None:  # an earlier run has come further than that
-            size = max(size, min(self._once(known.fastest * (_GROWTH if known.growing else 1)), room))
-        return BatchSizer(
+        fixed, (first, *others) = isinstance(self.batch_size, int), hosts.kinds
+
+        def size(known: Cost | None) -> float:
+            own = first_size(self.items, known or plan.cost, known is not None, plan.budget)
+            return float(self.batch_size) if isinstance(self.batch_size, int) else own
+
+        sizer = BatchSizer(
             length=self.items.length,
             weights=self.items.weights,
             forward=self.items.forward,
-            size=float(self.batch_size) if isinstance(self.batch_size, int) else size,
+            size=size(known),
             cost=known,
             results=WRITING if ledger is not None and hosts.device.type == "cpu" and not hosts.remote else 0,
-            fixed=isinstance(self.batch_size, int),
-            settled=ledger.settled if ledger else None,
+            fixed=fixed,
+            # Of another kind than this one too, so that a run that goes on elsewhere divides the items as before.
+            settled=None if ledger is None else ledger.settled_of.get(first) if others else ledger.settled,
             replay=replay,
             position=position,
             workers=len(hosts.places),
             alone=alone,
+            kind=first,
         )
+        for kind in others:
+            other = self._known(kind, plan.budget)
+            sizer.add_kind(kind, size(other), other, ledger.settled_of.get(kind) if ledger else None)
+        return sizer
 
 
 @contextlib.contextmanager

@@ -9,7 +9,7 @@ import numpy as np
 
 from ...core.base import pytree
 from ...core.base.errors import BudgetError, CancelledError
-from ...core.base.formatting import format_bytes
+from ...core.base.formatting import format_bytes, format_count
 from ...core.memory.cost import Cost
 from ...core.memory.plan import Candidate, Plan, choose
 from ...core.runs.events import BatchDone, Events, NodesDone, Planned, Warned
@@ -23,13 +23,15 @@ from .store.ledger import Ledger
 from .store.result_bytes import ResultBytes
 from .store.status_table import StatusTable
 
+_BATCHES = ", batches of "  # what follows the name of a kind of device in a plan
 _STEADY = 2  # batches of the chosen size that tell what the rest will take
 
 
 class Scheduler:
     """Hands out batches, writes what comes back, and emits the events.
 
-    A worker process has a `RemoteScheduler`, which passes each call on to this one.
+    A worker process has a `RemoteScheduler`, which passes each call on to this one. Where workers have devices of
+    several kinds, `kind` says which one a call is about; None is the first.
 
     Args:
         items: the source.
@@ -42,8 +44,9 @@ class Scheduler:
         gathers: whether results accumulate in the memory that is counted (a CPU run without `out`).
         beside: batches whose input and whose results are in that memory beside the one that computes.
         plan: the plan so far; replaced once the batch size has settled.
-        on_settled: called with the measured cost.
+        on_settled: called with the measured cost, and the kind of device.
         cancel: once it is set, from any thread, `next` raises `CancelledError`.
+        kinds: of device, of each of the plan's devices, where the plan names them by kind; () where it does not.
         full: whether finished batches that wait to be read take all the memory they may: `next` gives none then.
     """
 
@@ -60,24 +63,25 @@ class Scheduler:
         gathers: bool,
         beside: tuple[int, int],
         plan: Plan,
-        on_settled: Callable[[Cost], None],
+        on_settled: Callable[[Cost, str], None],
         cancel: threading.Event | None = None,
         full: Callable[[], bool] = lambda: False,
+        kinds: tuple[str, ...] = (),
     ) -> None:
         self.items, self._sizer, self._events, self._ledger = items, sizer, events, ledger
         self.tally, self._limit, self._on_settled = tally, limit, on_settled
-        self.plan, self._cancel, self.full = plan, cancel, full
+        self.plan, self._cancel, self.full, self._kinds = plan, cancel, full, kinds
         weight = None if items.length is None else _total_weight(items)
         self._results = ResultBytes(beside, gathers, limit, items.length, weight)
         self._write, self._writer = write, BackgroundWriter(self._land)
         self._steady = 0  # batches of the chosen size so far, on a CPU
 
-    def next(self, available: int, busy: bool = False) -> BatchSpan | None:
+    def next(self, available: int, busy: bool = False, kind: str | None = None) -> BatchSpan | None:
         """The next batch under that many bytes; None at the end, or where those under way must come back first. `busy`:
         as for `BatchSizer.next`."""
         if self._cancel is not None and self._cancel.is_set():
             raise CancelledError
-        return None if self.full() else self._sizer.next(available, busy)
+        return None if self.full() else self._sizer.next(available, busy, kind)
 
     def load(self, span: BatchSpan) -> LoadedBatch:
         """The items of a batch; called on the reading thread, in order."""
@@ -86,36 +90,35 @@ class Scheduler:
             self._sizer.end()
         return loaded
 
-    @property
-    def state(self) -> SizerState:
+    def state(self, kind: str | None = None) -> SizerState:
         """What is known of sizes and memory."""
-        return self._sizer.state
+        return self._sizer.of(kind)
 
-    def begin(self, start: int, stop: int) -> SizerState:
+    def begin(self, start: int, stop: int, kind: str | None = None) -> SizerState:
         """A batch is about to be run. Gives what is known by then of sizes and memory."""
         if self._ledger:
             self._ledger.add(start, stop)
-        return self._sizer.state
+        return self._sizer.of(kind)
 
-    def done(self, done: BatchResult, measurement: BatchMeasurement) -> None:
+    def done(self, done: BatchResult, measurement: BatchMeasurement, kind: str | None = None) -> None:
         """A batch is finished."""
-        self._count_bytes(done, measurement)
+        self._count_bytes(done, measurement, kind)
         self._writer(done, measurement)
-        self.observe(measurement)
+        self.observe(measurement, kind)
         if self._sizer.state.settled and self.plan.devices == ("cpu",):
             self._correct_plan(measurement)
 
-    def finished(self, group: FinishedBatches) -> None:
+    def finished(self, group: FinishedBatches, kind: str | None = None) -> None:
         """Neighboring batches are finished."""
         together = replace(group.last, weight=group.weight, seconds=group.seconds)
-        self._count_bytes(group.done, together)
+        self._count_bytes(group.done, together, kind)
         self._writer(group.done, together)
         for _ in range(group.batches):
-            self.observe(group.last)
+            self.observe(group.last, kind)
 
-    def following(self, span: BatchSpan, available: int, seconds: float) -> list[BatchSpan]:
+    def following(self, span: BatchSpan, available: int, seconds: float, kind: str | None = None) -> list[BatchSpan]:
         """Batches that a worker is given together with one, where each takes it so long; they are about to be run."""
-        spans = self._sizer.following(span, available, seconds)
+        spans = self._sizer.following(span, available, seconds, kind)
         if self._ledger and spans:
             self._ledger.add_all((other.start, other.stop) for other in spans)
         return spans
@@ -150,15 +153,15 @@ class Scheduler:
             )
         )
 
-    def _count_bytes(self, done: BatchResult, measurement: BatchMeasurement) -> None:
+    def _count_bytes(self, done: BatchResult, measurement: BatchMeasurement, kind: str | None) -> None:
         """What a batch carries in and out is in memory beside other batches; and results may accumulate there."""
         if done.values is None:
             return
         weight, inward, outward = measurement.weight, measurement.input_bytes, pytree.nbytes(done.values)
         self._results = self._results.after(done.count, weight, outward, inward is not None)
         varies = pytree.varies(done.values)
-        memory = self._results.update(self._sizer.state.memory, weight, outward, inward, varies)
-        self._sizer.observe(ResultsMeasured(memory.transfers, memory.results, memory.growth))
+        memory = self._results.update(self._sizer.of(kind).memory, weight, outward, inward, varies)
+        self._sizer.observe(ResultsMeasured(memory.transfers, memory.results, memory.growth), kind)
         if self._results.gathers and memory.results > self._limit:
             count = self._results.count if varies or self.items.length is None else self.items.length
             raise BudgetError(
@@ -166,13 +169,18 @@ class Scheduler:
                 f"{format_bytes(self._limit)}. Pass out= to write them to disk as they come."
             )
 
-    def observe(self, seen: Observation) -> None:
+    def observe(self, seen: Observation, kind: str | None = None) -> None:
         """Learns from a batch, or from something else that batch sizes depend on."""
-        before = self._sizer.state
-        self._sizer.observe(seen)
-        after = self._sizer.state
+        before = self._sizer.of(kind)
+        self._sizer.observe(seen, kind)
+        after = self._sizer.of(kind)
         if (after.settled and not before.settled) or after.memory.excess > before.memory.excess:
-            self._plan_rest(seen.available if isinstance(seen, BatchMeasurement) else self._limit)
+            available = seen.available if isinstance(seen, BatchMeasurement) else self._limit
+            self._plan_rest(available, self._sizer.kind if kind is None else kind)
+
+    def count_workers(self, count: int) -> None:
+        """So many take batches from here on."""
+        self._sizer.workers = count
 
     def count_nodes(self, done: dict[str, int]) -> None:
         """Emits what the nodes of a cluster have done so far."""
@@ -182,19 +190,24 @@ class Scheduler:
         """Emits something that the user should know."""
         self._events.emit(Warned(message=message))
 
-    def _plan_rest(self, available: int) -> None:
-        """The batch size is chosen: plan the rest, emit the plan, and remember what was measured."""
-        state = self._sizer.state
+    def _plan_rest(self, available: int, kind: str) -> None:
+        """The size for a kind of device is chosen: plan the rest, emit the plan, and remember what was measured."""
+        state = self._sizer.of(kind)
         size = state.capacity(available) if state.settled else max(state.memory.alone)
         if self._ledger:
-            self._ledger.record_size(size)
+            self._ledger.record_size(size, kind)
         cost = state.memory.cost
         if cost is None:
             return
         fixed = max(0.0, cost.fixed - state.memory.results)
-        self._on_settled(replace(cost, fixed=fixed, fastest=state.fastest, growing=state.growing))
+        self._on_settled(replace(cost, fixed=fixed, fastest=state.fastest, growing=state.growing), kind)
+        devices = self._devices(kind, size)
+        if kind != self._sizer.kind:  # the plan has the numbers of the first kind; of the others it says the size
+            self.plan = replace(self.plan, devices=devices)
+            self._events.emit(Planned(plan=self.plan.to_dict()))
+            return
         with contextlib.suppress(BudgetError):  # it runs all the same, one item at a time
-            self.plan = batch_plan(self.plan.work, self.items, cost, self._limit, size, self.plan.devices)
+            self.plan = batch_plan(self.plan.work, self.items, cost, self._limit, size, devices)
             # Sizes that were slower than the one chosen have been run as well, and the peak is of all of them.
             largest = max(state.memory.alone, default=0.0)
             predicted = max(self.plan.predicted, cost.at(largest))
@@ -203,11 +216,20 @@ class Scheduler:
             self.plan = replace(self.plan, predicted=predicted)
         self._events.emit(Planned(plan=self.plan.to_dict()))
 
+    def _devices(self, kind: str, size: float) -> tuple[str, ...]:
+        """Those of the plan; where they are of several kinds, with the batch size of that one."""
+        if len(self._kinds) < 2:
+            return self.plan.devices
+        named = zip(self._kinds, self.plan.devices, strict=True)
+        text = f"{_BATCHES}{format_count(size)}"
+        return tuple(name.split(_BATCHES)[0] + text if own == kind else name for own, name in named)
+
     def conclude(self) -> None:
         """All is done. A run too short to settle on a size has still measured what it costs."""
+        for kind, state in self._sizer.states.items():
+            if not state.settled and state.memory.alone:
+                self._plan_rest(self._limit, kind)
         memory = self._sizer.state.memory
-        if not self._sizer.state.settled and memory.alone:
-            self._plan_rest(self._limit)
         if self._steady < _STEADY and memory.alone and self.plan.devices == ("cpu",):
             # All that it ran were probes, with nothing beside them.
             peaks = (*memory.alone.values(), *memory.overlapped.values())

@@ -160,8 +160,10 @@ class WorkerPool:
                     self._clock.forget(worker)
                     self._overdue.add(worker)
                     self._workers.kill(worker)
-                for place in self._hosts.joined(self._scheduler.warn):
-                    self._start(place)
+                if joined := self._hosts.joined(self._scheduler.warn):
+                    for place in joined:
+                        self._start(place)
+                    self._scheduler.count_workers(len(self._workers.running))
                 paused = time.perf_counter()
                 yield
                 self._clock.pause(time.perf_counter() - paused)
@@ -180,10 +182,12 @@ class WorkerPool:
         """Hands batches to those that asked, and gives those that go on waiting: where there is none for one that has
         nothing to do, there is none for others like it. One that has something waits for an answer to go on."""
         left = list[tuple[int, int]]()
+        none = set[str]()  # the kinds of device of those
         for worker, available in waiting:
-            idle = not self._assigned[worker].batches
-            if worker in self._workers.running and ((left and idle) or not self._hand_out(worker, available)):
+            idle, kind = not self._assigned[worker].batches, self._assigned[worker].place.kind
+            if worker in self._workers.running and ((kind in none and idle) or not self._hand_out(worker, available)):
                 left.append((worker, available))
+                none.add(kind)
         return left
 
     def land(self) -> None:
@@ -193,12 +197,13 @@ class WorkerPool:
         """Sends a worker its next batch. False: it has to wait, for the first probe, for
         finished batches to be read, or to see whether one dies."""
         assigned, again = self._assigned[worker], bool(self._returned)
+        kind = assigned.place.kind
         if again:
             loaded = self._returned.pop(0)
             span: BatchSpan | None = BatchSpan(
                 loaded.start, loaded.stop, math.inf, slow=loaded.slow, crash=loaded.crash
             )
-        elif (span := self._scheduler.next(available, bool(assigned.batches))) is not None:
+        elif (span := self._scheduler.next(available, bool(assigned.batches), kind)) is not None:
             rows = LoadedBatch(span.start, span.stop - span.start, None)
             loaded = self._scheduler.load(span) if self._sends_items else rows
         else:
@@ -211,17 +216,17 @@ class WorkerPool:
             # Noted here, not when it runs: another worker may finish a later batch first, and a gap would not tell
             # how it had been split.
             if self._trial(loaded.start, loaded.stop) is None:
-                self._scheduler.begin(loaded.start, loaded.stop)
+                self._scheduler.begin(loaded.start, loaded.stop, kind)
             assigned.batches[loaded.start] = loaded
             assigned.probing = assigned.probing or span.probe
         # Not where it must be known which batch was begun: a call that takes too long is one of that.
         alone = again or self._sends_items or self._clock.timeout < math.inf or self._flag_crashes
-        following = [] if alone else self._scheduler.following(span, available, assigned.seconds)
+        following = [] if alone else self._scheduler.following(span, available, assigned.seconds, kind)
         if following:
             for other in following:
                 assigned.batches[other.start] = LoadedBatch(other.start, other.stop - other.start, None)
             stops = (span.stop, *(other.stop for other in following))
-            self._workers.send(worker, Block(span.start, stops, span.capacity, self._scheduler.state))
+            self._workers.send(worker, Block(span.start, stops, span.capacity, self._scheduler.state(kind)))
         else:
             self._workers.send(worker, replace(span, loaded=_compact(loaded)) if self._sends_items else span)
         return True
@@ -245,6 +250,7 @@ class WorkerPool:
     def _answer(self, worker: int, name: str, arguments: tuple[Any, ...]) -> Any:
         """What a worker asked the scheduler for."""
         assigned = self._assigned[worker]
+        kind = assigned.place.kind
         if name == "calling":
             search = self._searches.get(assigned.begun)
             return self._clock.start(worker, arguments[0], search is not None and search.patient)
@@ -253,7 +259,7 @@ class WorkerPool:
         if name == "begin":
             assigned.begun = arguments
             if self._trial(*arguments) is not None:
-                return self._scheduler.state
+                return self._scheduler.state(kind)
             assigned.split(*arguments)
         elif name == "done":
             assigned.probing = assigned.probing and not arguments[1].probe
@@ -268,7 +274,8 @@ class WorkerPool:
             self._slow = self._slow if loaded is not None and len(loaded.slow) == loaded.count else 0
         elif name == "observe" and isinstance(arguments[0], MemoryExceeded | ProbeFailed):
             assigned.probing = False
-        return getattr(self._scheduler, name)(*arguments)
+        about = (kind,) if name in ("begin", "done", "observe") else ()
+        return getattr(self._scheduler, name)(*arguments, *about)
 
     def _finished(self, assigned: _Assigned, finished: list[FinishedBatches]) -> None:
         """A worker hands in batches of its block."""
@@ -279,7 +286,7 @@ class WorkerPool:
             assigned.seconds = group.seconds / group.batches
             self._starts.pop(assigned.place, None)
             self._count_node(assigned.place, count)
-            self._scheduler.finished(group)
+            self._scheduler.finished(group, assigned.place.kind)
 
     def _trial(self, start: int, stop: int) -> tuple[int, int] | None:
         """The part of a batch that a search runs, and whose results count for nothing, with these positions in it; None
@@ -318,7 +325,7 @@ class WorkerPool:
         self._returned += [assigned.batches[start] for start in sorted(assigned.batches)]
         assigned.batches.clear()
         if assigned.probing:
-            self._scheduler.observe(ProbeFailed())
+            self._scheduler.observe(ProbeFailed(), assigned.place.kind)
         self._start(assigned.place)
         if crash:
             self._scheduler.warn(f"{self._workers.names[worker]} died ({crash}); the item that ends it is looked for")
@@ -361,7 +368,7 @@ class WorkerPool:
             )
         self._returned += [assigned.batches[start] for start in sorted(assigned.batches)]
         if assigned.probing:
-            self._scheduler.observe(ProbeFailed())
+            self._scheduler.observe(ProbeFailed(), assigned.place.kind)
         taken = "another is started" if replaced else "the others take over its work"
         self._scheduler.warn(f"{self._workers.names[worker]} died ({how}); {taken}")
 

@@ -16,7 +16,7 @@ import pytest
 import torch
 
 from brimful import WorkerError
-from brimful.core.runs.events import BatchDone, Event
+from brimful.core.runs.events import BatchDone, Event, NodesDone
 from brimful.engine.distributed import ray_workers
 from brimful.engine.map.hosts import cluster as cluster_hosts
 
@@ -115,21 +115,39 @@ def test_a_node_that_freezes_and_thaws(
     assert same(result.values, run(stamped, rows(6000), batch_size=10, device="cpu").values)
 
 
-def test_a_node_that_joins_late(
-    cluster: str, ray_nodes: Any, extra_node: Callable[[], Any], monkeypatch: pytest.MonkeyPatch
-):
+def test_a_node_that_joins_late_and_leaves_again(cluster: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """It is started by Ray's own command, as an administrator would, and its processes are ended once it has worked."""
     monkeypatch.setattr(cluster_hosts, "_LOOK_FOR_NODES", 0.5)
-    log, progress = once(50, lambda: None)
-    added: list[Any] = []
+    log, started, left = EventLog(), list[subprocess.Popen[bytes]](), list[bool]()
+    command = [sys.executable, "-m", "ray.scripts.scripts", "start", f"--address={cluster}", "--block"]
+    command += ["--num-cpus=1", "--node-ip-address=127.0.0.1", f"--object-store-memory={STORE}"]
 
-    def add_one(event: Event) -> None:
-        progress(event)
-        if isinstance(event, BatchDone) and not added:
-            added.append(extra_node())
+    def leave() -> None:
+        for process in psutil.Process(started[0].pid).children(recursive=True):
+            process.kill()
+        left.append(True)
 
-    result = run(slow, rows(8000), batch_size=10, cluster=cluster, progress=add_one)
-    assert same(result.values, run(stamped, rows(8000), batch_size=10, device="cpu").values)
-    assert sum("joined the cluster; a worker is started on it" in warning for warning in log.warnings) == 1
+    def progress(event: Event) -> None:
+        log(event)
+        if isinstance(event, BatchDone) and not started:
+            started.append(subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
+        worked = [event for event in log.of(NodesDone) if len(event.nodes) == 4]
+        if worked and not left:
+            leave()
+
+    try:
+        result = run(slow, rows(16_000), batch_size=10, cluster=cluster, progress=progress)
+    finally:
+        if not left:
+            leave()
+        started[0].wait()
+    joined = [warning for warning in log.warnings if "joined the cluster; a worker is started on it" in warning]
+    assert len(joined) == 1
+    host = joined[0].split(" joined")[0]
+    assert log.of(NodesDone)[-1].nodes[host] > 0
+    assert any(f"on {host} died" in warning for warning in log.warnings)
+    assert sum(event.items for event in log.of(BatchDone)) == 16_000
+    assert same(result.values, run(stamped, rows(16_000), batch_size=10, device="cpu").values)
 
 
 def test_a_batch_that_kills_its_worker_twice_ends_the_run(cluster: str, tmp_path: Path):

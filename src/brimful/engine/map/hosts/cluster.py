@@ -16,7 +16,6 @@ from ....core.base.errors import BrimfulError, ConfigError, InputError, WorkerEr
 from ....core.base.formatting import format_bytes
 from ....core.memory.budget import Budget, BudgetLike
 from ....core.memory.devices import DeviceLike, memory
-from ....core.memory.host import processor_name
 from ....core.memory.limit import MemoryLimit
 from ....core.runs.events import Sampled
 from ...distributed.ray_cluster import Node, RayCluster
@@ -140,32 +139,39 @@ class ClusterHosts:
         host = node.host if self._hosts[node.host] == 1 else f"{node.host}-{self._hosts[node.host]}"
         if self._kind == "cuda":
             threads = max(1, node.cpus // max(1, node.gpus))
-            return [Place("cuda:0", threads, node.id, host) for _ in range(node.gpus)]
+            return [Place("cuda:0", threads, node.id, host, kind=self._kind_of(node)) for _ in range(node.gpus)]
         share = node.cpus // self._count or node.cpus / self._count
-        return [Place("cpu", max(1, int(share)), node.id, host, share) for _ in range(self._count)] if share else []
+        place = Place("cpu", max(1, int(share)), node.id, host, share, self._kind_of(node))
+        return [place] * self._count if share else []
+
+    def _kind_of(self, node: Node) -> str:
+        return node.gpu[0] if self._kind == "cuda" and node.gpu else node.processor
 
     @property
     def device(self) -> torch.device:
         return torch.device(self.places[0].device)
 
     @property
-    def names(self) -> tuple[str, ...]:
-        nodes = f"{len(self.nodes)} node{'s' * (len(self.nodes) > 1)}"
-        return (f"{nodes}, {len(self.places)} {self._model_text()}: {format_bytes(self._bytes())} each",)
-
-    def _model_text(self) -> str:
-        if self._kind == "cpu":
-            return f"CPU worker{'s' * (len(self.places) > 1)}"
-        return " and ".join(dict.fromkeys(node.gpu[0] for node in self.nodes if node.gpu))
+    def kinds(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(place.kind for place in self.places))
 
     @property
-    def model(self) -> str:
-        return processor_name() if self._kind == "cpu" else self._model_text()
+    def names(self) -> tuple[str, ...]:
+        return tuple(self._name(kind) for kind in self.kinds)
 
-    def _bytes(self) -> int:
-        """The budget of the worker that has the least."""
+    def _name(self, kind: str) -> str:
+        """The nodes, workers and budget of a kind of device."""
+        nodes = [node for node in self.nodes if self._kind_of(node) == kind]
+        count = sum(place.kind == kind for place in self.places)
+        what = kind
+        if self._kind == "cpu":
+            what = f"{'CPU' if len(self.kinds) == 1 else kind} worker{'s' * (count > 1)}"
+        return f"{len(nodes)} node{'s' * (len(nodes) > 1)}, {count} {what}: {format_bytes(self._bytes(nodes))} each"
+
+    def _bytes(self, nodes: list[Node]) -> int:
+        """The budget of the worker on these that has the least."""
         budget = Budget.parse(self.budget).on(self.device)
-        memories = [node.gpu[1] if self._kind == "cuda" and node.gpu else node.memory for node in self.nodes]
+        memories = [node.gpu[1] if self._kind == "cuda" and node.gpu else node.memory for node in nodes]
         return min(budget.limit(own, held=0) for own in memories) // self._among
 
     @property
@@ -173,7 +179,7 @@ class ClusterHosts:
         return self._count if self._kind == "cpu" else 1
 
     def limit(self) -> RemoteLimit:
-        return RemoteLimit(self._bytes())
+        return RemoteLimit(self._bytes(self.nodes))
 
     def budget_of(self, place: Place, reserve: int) -> NodeBudget:
         return NodeBudget(self.budget, self._among)

@@ -47,15 +47,15 @@ class LocalHosts:
         return tuple(str(device) for device in self.devices)
 
     @property
-    def model(self) -> str:
-        """The product name of the device."""
-        return devices.model_name(self.devices[0])
+    def kinds(self) -> tuple[str, ...]:
+        """The product names of the devices, each once."""
+        return tuple(dict.fromkeys(devices.model_name(device) for device in self.devices))
 
     @property
     def places(self) -> list[Place]:
         """One for each worker."""
         threads = max(1, torch.get_num_threads() // len(self.devices))
-        return [Place(str(device), threads) for device in self.devices]
+        return [Place(str(device), threads, kind=devices.model_name(device)) for device in self.devices]
 
     def joined(self, warn: Callable[[str], None]) -> list[Place]:
         """Those that there are since the last call."""

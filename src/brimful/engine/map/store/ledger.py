@@ -23,18 +23,21 @@ class Ledger:
 
     Attributes:
         settled: the size an earlier run settled on; None if it did not come so far.
+        settled_of: the same by kind of device.
     """
 
     def __init__(self, path: Path) -> None:
         self._file = JsonLines(path)
         self._stops: dict[int, int] = {}
         self.settled: float | None = None
+        self.settled_of: dict[str, float] = {}
         for record in _records(path.read_bytes().splitlines()):
             # A damaged line costs no more than its batch's time: that part is divided anew.
             with contextlib.suppress(ValueError, KeyError, TypeError):
                 if "settled" in record:
                     settled = float(record["settled"])
-                    self.settled = settled if math.isfinite(settled) and settled > 0 else self.settled
+                    if math.isfinite(settled) and settled > 0:
+                        self.settled = self.settled_of[str(record.get("kind", ""))] = settled
                 elif 0 <= (start := int(record["start"])) < (stop := int(record["stop"])):
                     self._stops[start] = stop
 
@@ -65,9 +68,9 @@ class Ledger:
         self._stops.update(new)
         self._file.write(*({"start": start, "stop": stop} for start, stop in new))
 
-    def record_size(self, size: float) -> None:
-        """Records the batch size that the search ended with."""
-        self._file.write({"settled": size})
+    def record_size(self, size: float, kind: str = "") -> None:
+        """Records the batch size that the search ended with, on a kind of device."""
+        self._file.write({"settled": size, "kind": kind})
 
     def close(self) -> None:
         self._file.close()
