@@ -69,7 +69,8 @@ def long_curves(connection: "Connection", values: dict[str, Any]) -> tuple[dict[
     counts: dict[str, dict[int, tuple[int, int]]] = {}
     for name, level, rows, points in connection.execute(_COUNTS.encode(), values).fetchall():
         counts.setdefault(name, {})[level] = (rows, int(points))
-    short = [name for name, levels in counts.items() if levels[LEVELS[0]][1] <= max(MOST_ROWS, values["points"])]
+    finest = {name: levels.get(LEVELS[0], (0, 0))[1] for name, levels in counts.items()}  # none: all lie outside
+    short = [name for name, points in finest.items() if points <= max(MOST_ROWS, values["points"])]
     long = [name for name in counts if name not in short]
     return {name: _curve(connection, name, counts[name], values) for name in long}, short
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import logging
 
 from nicegui import background_tasks, context, ui
 from nicegui.client import Client
@@ -22,6 +23,7 @@ from ..threads import ask
 from ..viewer import PATIENCE, Dashboard
 from . import missing
 
+_LOG = logging.getLogger("brimful.service")
 _PACE = 1.0
 """Seconds between two updates of a page, at least."""
 
@@ -125,6 +127,9 @@ class _JobView:
                     return
                 except BrimfulError:
                     pass  # the database is away; the next look may find it again
+                except Exception:  # a mistake of ours: the page goes on with what can be shown
+                    _LOG.exception("the page of job %s could not be brought up to date", self.id)
+                    await asyncio.sleep(_QUIET)
                 await asyncio.sleep(_PACE)
 
     async def _update(self) -> None:
@@ -136,7 +141,7 @@ class _JobView:
         ended = self.job.state.ended and not before.state.ended
         if events:
             self.event = events[-1].id
-            series = await ask(service.metrics, id, None, LIVE, self.step + 1)
+            series = await ask(service.metrics, id, None, LIVE, self.step)  # others may have come for that step
             self._note(series, events)
             if series and not ended:
                 self.curves.append(id, series)
