@@ -82,5 +82,6 @@ def prior_penalty(theta, center, precision):
     s = 0.0
     for p in range(len(theta)):
         if precision[p] > 0.0:  # the logarithm of a noise that is known to be 0 is not finite
-            s += precision[p] * (theta[p] - center[p]) ** 2
+            distance = theta[p] - center[p]
+            s += precision[p] * (distance * distance)
     return 0.5 * s

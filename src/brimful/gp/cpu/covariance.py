@@ -33,7 +33,8 @@ def point_pairs(x, n, D, lane, square, product):
         for j in range(i + 1):
             total = 0.0
             for d in range(D):
-                square[d, at + j, lane] = (x[i, d] - x[j, d]) ** 2
+                difference = x[i, d] - x[j, d]
+                square[d, at + j, lane] = difference * difference
                 total += x[i, d] * x[j, d]
             product[at + j, lane] = total
         at += i + 1
@@ -96,7 +97,8 @@ def _periodic(theta, first, at, ard, D, square, m, inverse, scale, out, dK):
             waves, turned = 0.0, 0.0
             for d in range(D):
                 angle = math.sqrt(square[d, q, lane]) * rate
-                wave = math.sin(angle) ** 2 * inverse[d, lane]
+                sine = math.sin(angle)
+                wave = sine * sine * inverse[d, lane]
                 waves += wave
                 turned += 2.0 * math.sin(2.0 * angle) * angle * inverse[d, lane]
                 if ard > 1:

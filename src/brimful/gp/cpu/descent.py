@@ -10,7 +10,7 @@ import numpy as np
 from .arrays import prior_penalty
 from .likelihood import derivatives, evaluate, load_task, nlml
 from .linear_algebra import copy, solve_small
-from .simd_lanes import WIDTH, allocating, compiled, inlined, zeros
+from .simd_lanes import WIDTH, allocating, compiled, inlined, larger, smaller, zeros
 
 LaneStates = namedtuple(
     "LaneStates",
@@ -51,7 +51,7 @@ def make_states(P, Q):
 def _bfgs_update(info, steps, changes, pairs, Bs):
     """Corrects the information by BFGS updates, so that it maps the last steps to the changes of the gradient."""
     P = len(info)
-    for k in range(max(0, pairs - len(steps)), pairs):
+    for k in range(larger(0, pairs - len(steps)), pairs):
         s, y = steps[k % len(steps)], changes[k % len(steps)]
         sy, sBs = 0.0, 0.0
         for p in range(P):
@@ -71,7 +71,7 @@ def _begin(states, workspace, lane, data, settings, starts, theta):
     """Sets a lane to the next of its task's starts."""
     t, start = states.task[lane], starts[states.position[lane], states.attempt[lane]]
     for p in range(len(start)):
-        bounded = min(max(start[p], data.low[t, p]), data.high[t, p])
+        bounded = smaller(larger(start[p], data.low[t, p]), data.high[t, p])
         workspace.theta[p, lane] = theta[t, p] if settings.fixed[p] else bounded
     states.done[lane] = states.pairs[lane] = 0
     states.begun[lane] = states.fresh[lane] = states.ended[lane] = states.converged[lane] = False
@@ -93,7 +93,7 @@ def _accept(states, workspace, lane, data, settings, theta):
         states.fresh[lane] = reached < np.inf
         states.ended[lane] = not states.fresh[lane]
     elif not reached < states.objective[lane]:
-        states.damping[lane] = max(states.damping[lane], 1e-3) * states.rise[lane]
+        states.damping[lane] = larger(states.damping[lane], 1e-3) * states.rise[lane]
         states.rise[lane] *= 2.0
         if states.damping[lane] > 1e8:
             states.ended[lane] = True
@@ -104,15 +104,16 @@ def _accept(states, workspace, lane, data, settings, theta):
         for p in range(P):
             moved[p] = trial[p] - now[p] if states.free[lane, p] else 0.0
             if not settings.fixed[p]:
-                distance = max(distance, abs(trial[p] - theta[t, p]))
+                distance = larger(distance, abs(trial[p] - theta[t, p]))
         for p in range(P):
             predicted -= states.gradient[lane, p] * moved[p]
             for o in range(P):
                 predicted -= 0.5 * moved[p] * states.info[lane, p, o] * moved[o]
         states.gain[lane] = states.objective[lane] - reached
-        ratio = states.gain[lane] / max(predicted, 1e-300)
-        calmer = states.damping[lane] * min(max(1.0 - (2.0 * ratio - 1.0) ** 3, 0.1), 2.0)
-        states.damping[lane], states.rise[lane] = max(calmer, 1e-7), 4.0
+        ratio = states.gain[lane] / larger(predicted, 1e-300)
+        beyond = 2.0 * ratio - 1.0
+        calmer = states.damping[lane] * smaller(larger(1.0 - beyond * beyond * beyond, 0.1), 2.0)
+        states.damping[lane], states.rise[lane] = larger(calmer, 1e-7), 4.0
         states.objective[lane] = reached
         copy(now, trial)
         states.pairs[lane] += 1
@@ -146,7 +147,7 @@ def _derive(states, workspace, lane, data, settings):
         against = (now[p] <= data.low[t, p] and gradient[p] > 0) or (now[p] >= data.high[t, p] and gradient[p] < 0)
         free[p] = not settings.fixed[p] and not against
         if free[p]:
-            norm = max(norm, abs(gradient[p]))
+            norm = larger(norm, abs(gradient[p]))
     left = np.inf
     if solve_small(P, info, gradient, free, 1e-6, 1e-12, states.step[lane], states.C):
         left = 0.0
@@ -174,17 +175,18 @@ def _next_trial(states, workspace, lane, data, settings):
     while not solve_small(
         P, states.info[lane], states.gradient[lane], states.free[lane], states.damping[lane], 1e-9, step, states.C
     ):
-        states.damping[lane] = max(states.damping[lane], 1e-6) * 10.0
+        states.damping[lane] = larger(states.damping[lane], 1e-6) * 10.0
         if states.damping[lane] > 1e9:
             return True
     longest, now = 0.0, states.now[lane]
     for p in range(P):
         if (now[p] <= data.low[t, p] and step[p] > 0.0) or (now[p] >= data.high[t, p] and step[p] < 0.0):
             step[p] = 0.0  # it cannot go there, and must not hold up the others
-        longest = max(longest, abs(step[p]))
+        longest = larger(longest, abs(step[p]))
     for p in range(P):
-        moved = now[p] - step[p] * settings.max_step / max(settings.max_step, longest)
-        workspace.theta[p, lane] = min(max(moved, data.low[t, p]), data.high[t, p]) if states.free[lane, p] else now[p]
+        moved = now[p] - step[p] * settings.max_step / larger(settings.max_step, longest)
+        bounded = smaller(larger(moved, data.low[t, p]), data.high[t, p])
+        workspace.theta[p, lane] = bounded if states.free[lane, p] else now[p]
     states.done[lane] += 1
     return False
 

@@ -18,7 +18,7 @@ from .borrowed import borrow
 from .descent import descend, make_states
 from .grid_search import grid_search
 from .likelihood import make_workspace
-from .simd_lanes import WIDTH, compiled, entry_point, zeros
+from .simd_lanes import WIDTH, compiled, entry_point, smaller, zeros
 
 _SHARE = 256  # tasks that a thread takes at a time, at the most: handing them over takes as long as fitting a few
 
@@ -61,7 +61,7 @@ def _fit_from_grid(tasks, all_tasks, all_settings, all_results):
     begin, used = zeros((len(tasks), settings.starts, P), 0.0), zeros((len(tasks),), 0)
     _reset(tasks, results)
     for first in range(0, len(tasks), WIDTH):
-        stop = min(len(tasks), first + WIDTH)
+        stop = smaller(len(tasks), first + WIDTH)
         grid_search(workspace, tasks[first:stop], data, settings, results.theta, begin[first:stop], used[first:stop])
     descend(workspace, borrow(owned_states), tasks, data, settings, begin, used, results)
     owned.count[0] = owned_states.task[0] = 0  # in use until here

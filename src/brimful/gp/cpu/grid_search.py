@@ -11,7 +11,7 @@ from ..optimize.scoring import SECOND_START
 from .arrays import prior_penalty
 from .likelihood import evaluate, evaluate_noise, load_task, nlml
 from .linear_algebra import copy
-from .simd_lanes import WIDTH, allocating, compiled, zeros
+from .simd_lanes import WIDTH, allocating, compiled, larger, smaller, zeros
 
 _LOG2PI = math.log(2 * math.pi)
 
@@ -80,7 +80,7 @@ def grid_search(workspace, tasks, data, settings, theta, starts, counts):
             for wave in range(len(settings.periods)):
                 point[settings.periods[wave]] = data.periods[t, g // levels % data.periods.shape[1], wave]
             for p in range(P):
-                bounded = min(max(point[p], data.low[t, p]), data.high[t, p])
+                bounded = smaller(larger(point[p], data.low[t, p]), data.high[t, p])
                 workspace.theta[p, lane] = theta[t, p] if settings.fixed[p] else bounded
         if g % noises == 0:
             evaluate(workspace, settings.factors)
@@ -90,7 +90,7 @@ def grid_search(workspace, tasks, data, settings, theta, starts, counts):
             if _score(workspace, lane, data, tasks[lane], settings, positions[lane, g], score, g):
                 short[lane, shorts[lane]] = g
                 shorts[lane] += 1
-                most = max(most, shorts[lane])
+                most = larger(most, shorts[lane])
     for again in range(most):  # where a bound was in the way of the best factor
         for lane in range(len(tasks)):
             if again < shorts[lane]:
@@ -103,7 +103,7 @@ def grid_search(workspace, tasks, data, settings, theta, starts, counts):
                     positions[lane, g], data.center[tasks[lane]], settings.precision
                 )
     for lane in range(len(tasks)):
-        counts[lane] = min(settings.starts, _local_minima(score[lane], settings.shape, order))
+        counts[lane] = smaller(settings.starts, _local_minima(score[lane], settings.shape, order))
         for attempt in range(counts[lane]):
             copy(starts[lane, attempt], positions[lane, order[attempt]])
 
@@ -118,12 +118,12 @@ def _score(workspace, lane, data, t, settings, position, score, g):
     score[lane, g] = reached + prior_penalty(position, data.center[t], settings.precision)
     if not reached < np.inf:
         return False
-    shift = math.log(max(workspace.parts[0, lane] / max(n, 1), 1e-300))
+    shift = math.log(larger(workspace.parts[0, lane] / larger(n, 1), 1e-300))
     scaled, within_bounds = False, True
     for p in range(len(position)):
         if settings.scales[p]:
             wanted = position[p] + shift
-            position[p] = min(max(wanted, data.low[t, p]), data.high[t, p])
+            position[p] = smaller(larger(wanted, data.low[t, p]), data.high[t, p])
             scaled, within_bounds = True, within_bounds and position[p] == wanted
     if scaled:
         nats_there = 0.5 * (n + n * shift + workspace.parts[1, lane] + n * _LOG2PI)

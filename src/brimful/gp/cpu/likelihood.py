@@ -11,7 +11,7 @@ import numpy as np
 
 from .covariance import covariance, point_pairs
 from .linear_algebra import axpy, dot, factor, invert, solve_rows, solve_small, symmetric_matvec
-from .simd_lanes import WIDTH, allocating, broadcast, compiled, inlined, load, rows, store, zeros
+from .simd_lanes import WIDTH, allocating, broadcast, compiled, inlined, larger, load, rows, smaller, store, zeros
 
 _LOG2PI = math.log(2 * math.pi)
 _FACTORS = 8  # of a determinant, multiplied before a logarithm is taken: it costs as much as twenty products
@@ -33,7 +33,7 @@ that is loaded."""
 
 @allocating
 def make_workspace(N, D, P, Q, F):
-    up, side = max(4, -(-N // 4) * 4), max(P, Q) + 2
+    up, side = larger(4, -(-N // 4) * 4), larger(P, Q) + 2
     most = up * (up + 1) // 2
     return Workspace(
         zeros((WIDTH,), 0), zeros((up, WIDTH), 0.0), zeros((D, most, WIDTH), 0.0), zeros((most, WIDTH), 0.0),
@@ -90,7 +90,7 @@ def _side(workspace):
     """Rows that the lanes need, a multiple of four."""
     most = 1
     for lane in range(WIDTH):
-        most = max(most, workspace.count[lane])
+        most = larger(most, workspace.count[lane])
     return -(-most // 4) * 4
 
 
@@ -152,14 +152,14 @@ def _log_determinant(workspace, n, across):
     store(parts, 1, broadcast(0.0))
     for first in range(0, n, _FACTORS):
         product = broadcast(1.0)
-        for i in range(first, min(n, first + _FACTORS)):
+        for i in range(first, smaller(n, first + _FACTORS)):
             product *= load(A, i * across + i)
         store(scale, 0, product)
         for lane in range(WIDTH):
             if scale[lane] > 1e-250 and scale[lane] < 1e250:
                 parts[1, lane] -= 2.0 * math.log(scale[lane])
             else:  # too large or too small for a number, or NaN
-                for i in range(first, min(n, first + _FACTORS)):
+                for i in range(first, smaller(n, first + _FACTORS)):
                     parts[1, lane] -= 2.0 * math.log(A[i, i, lane])
 
 

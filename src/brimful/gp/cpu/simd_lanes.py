@@ -60,6 +60,18 @@ def entry_point(function: Any) -> Any:
     return cached_njit(error_model="numpy", nogil=True, no_cfunc_wrapper=True)(function)
 
 
+@inlined
+def larger(a, b):
+    """`max` of two numbers. (numba makes functions of its own of that, with machine code, for each pair of types.)"""
+    return b if b > a else a
+
+
+@inlined
+def smaller(a, b):
+    """`min` of two numbers."""
+    return b if b < a else a
+
+
 _intrinsic: Any = extending.intrinsic
 _templates: Any = templates
 _VECTOR = ir.VectorType(ir.DoubleType(), WIDTH)

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ..directories import cache_directory
+from .numba_memo import remembered_typing
 
 
 def cached_njit(**settings: Any) -> Callable[[Callable[..., Any]], Any]:
@@ -30,6 +31,8 @@ def cached_njit(**settings: Any) -> Callable[[Callable[..., Any]], Any]:
 
     def compiled(function: Callable[..., Any]) -> Any:
         dispatcher: Any = numba.njit(**settings)(function)
+        with contextlib.suppress(AttributeError):  # numba may have it otherwise
+            dispatcher._compiler.compile = remembered_typing()(dispatcher._compiler.compile)
         with contextlib.suppress(OSError, RuntimeError):  # no place can be written
             dispatcher._cache = _cache_class()(function)
         return dispatcher
