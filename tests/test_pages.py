@@ -97,10 +97,7 @@ def test_complete_examples_run(path: Path, tmp_path: Path):
             exec(source, {"__name__": "example"})
 
 
-NOT_RUN = {"docs/gp.md", "docs/programs.md", "docs/locate.md"}  # compiled only: their small data is not right yet
-
-
-@pytest.mark.parametrize("page", sorted(EXAMPLES.keys() - NOT_RUN))
+@pytest.mark.parametrize("page", sorted(EXAMPLES))
 def test_examples_of_the_guides_run(page: str, tmp_path: Path):
     how, names = EXAMPLES[page], {"__name__": "example", **EXAMPLES[page].given()}
     sources = examples(ROOT / page)
@@ -117,7 +114,6 @@ def test_examples_of_the_guides_run(page: str, tmp_path: Path):
 
 def test_every_page_with_examples_is_run_by_a_test():
     elsewhere = {"README.md", "docs/train.md", "docs/serve.md", "docs/postgres.md"}
-    elsewhere |= NOT_RUN
     pages = {NAMES[path] for path in PAGES if examples(path)} - {NAMES[path] for path in COMPLETE_PAGES}
     assert pages == elsewhere | set(EXAMPLES)
 

@@ -45,7 +45,9 @@ def _fold() -> dict[str, Any]:
 
 
 def _gp() -> dict[str, Any]:
-    return {"torch": torch, "y": np.sin(np.outer(np.arange(1, 6), np.linspace(0, 1, 40)))}
+    x = np.linspace(0, 1, 40)
+    y = np.sin(np.outer(np.arange(1, 6), 4 * x)) + np.random.default_rng(0).normal(0, 0.1, (5, 40))
+    return {"torch": torch, "y": y, "pairs": [(x, row) for row in y[:2]]}
 
 
 def _table(name: str, header: str, rows: list[tuple[Any, ...]]) -> None:
@@ -60,23 +62,26 @@ def _answers() -> None:
 
 
 def _recordings() -> None:
+    from brimful import locate
+
+    made = locate.generate(2, locate.Scenario(), seed=9)  # by the receivers that the page's model is trained with
     rows = [
-        (recording, 47.0 + 0.1 * (receiver % 3), 8.0 + 0.1 * (receiver // 3), 12.0 - receiver, -140.0 - receiver)
-        for recording in ("a", "b")
-        for receiver in range(8)
+        (f"r{recording}", *made.positions[recording, receiver].tolist(), 12.0 - receiver, -140.0 - receiver)
+        for recording in range(2)
+        for receiver in range(6)
     ]
     _table("own.csv", "recording latitude longitude snr_db psd_dbm_hz", rows)
 
 
 def _solvers() -> None:
-    Path("solvers.py").write_text(
-        "def solve_007bbfb7(I):\n    O = hmirror(I)\n    return O\n\n"
-        + "".join(f"def solve_{number:08d}(I):\n    O = vmirror(I)\n    return O\n\n" for number in range(20))
-    )
-    grid = [[1, 2], [3, 4]]
-    pair = {"input": grid, "output": grid[::-1]}
+    steps = ("x = objects(I, T, F, T)", "y = argmax(x, size)", "O = subgrid(y, I)", "return O")
+    program = "\n    ".join(("def solve_{}(I):", *steps)) + "\n\n"
+    names = ["007bbfb7", *(f"{number:08d}" for number in range(20))]
+    Path("solvers.py").write_text("".join(program.format(name) for name in names))
+    solved = {"input": [[0, 2], [0, 2]], "output": [[2], [2]]}
+    empty = {"input": [[0, 0], [0, 0]], "output": [[0]]}  # without an object: the largest of none
     Path("tasks").mkdir()
-    Path("tasks/007bbfb7.json").write_text(json.dumps({"train": [pair], "test": [pair]}))
+    Path("tasks/007bbfb7.json").write_text(json.dumps({"train": [solved], "test": [empty]}))
 
 
 def _sample() -> dict[str, Any]:
@@ -94,6 +99,7 @@ EXAMPLES = {
             **_SMALL_BUDGET,
             ".predict(...)": ".predict([0.5])",
             "gp.fit(x, y, kernel=gp": "gp.fit(x[:9], y[:2, :9], kernel=gp",
+            "inducing=256": "inducing=8",
         },
     ),
     "docs/map.md": PageExamples(),
@@ -108,7 +114,7 @@ EXAMPLES = {
     "docs/locate.md": PageExamples(
         smaller={
             "200_000": "600",
-            "epochs=40, batch_size=256": 'epochs=2, batch_size=100, device="cpu", progress=False',
+            "epochs=40, batch_size=256": 'network="small", epochs=1, batch_size=100, device="cpu", progress=False',
         },
         files=_recordings,
     ),
