@@ -36,7 +36,7 @@ def folder() -> Iterator[Path]:
 
 
 def commands() -> list[list[str]]:
-    section = (ROOT / "README.md").read_text().partition("## `brimful serve`")[2].partition("\n## ")[0]
+    section = (ROOT / "README.md").read_text().partition("## A job server")[2].partition("\n## ")[0]
     return [line.split() for line in re.findall(r"^    \$ brimful ([^#\n]*)", section, re.MULTILINE)]
 
 
