@@ -26,9 +26,9 @@ from brimful.service.jobs.job import JobRequest
 from brimful.service.store import Store
 from brimful.service.store.metric_ranges import ADD, LEVELS
 
-DRAWN = (
-    "() => /at step \\d+/.test(document.querySelector('[data-metric=loss] .plot')?.getAttribute('aria-label') ?? '')"
-)
+LABEL = "(document.querySelector('[data-metric=loss] .plot')?.getAttribute('aria-label') ?? '')"
+DRAWN = f"() => /at step \\d+/.test({LABEL})"
+STEP = f"() => Number({LABEL}.match(/at step (\\d+)/)?.[1] ?? -1)"
 
 
 def fill(store: Store, rows: int) -> str:
@@ -84,6 +84,11 @@ class Traffic:
         return round((self.received - before) / seconds / 1e3, 2)
 
 
+def last_step(page: Page) -> int:
+    """Of the loss that the page of a job shows."""
+    return page.evaluate(STEP)
+
+
 class Tabs:
     """A browser, the server that it looks at, and a job that runs meanwhile."""
 
@@ -120,17 +125,23 @@ class Tabs:
         httpx.post(f"{self.url}/api/jobs/{id}/cancel")
 
     def traffic(self, live: str, seconds: float) -> dict[str, Any]:
-        """What a tab receives per second that follows a running job, and one that shows the list or the devices."""
-        found = {}
+        """What a tab receives per second that follows a running job, and one that shows the list or the devices. The
+        curve must have grown in the page meanwhile."""
+        found, steps = {}, 0
         for name, path in (("job", f"/jobs/{live}"), ("jobs", "/"), ("devices", "/devices")):
             page = self.browser.new_page()
+            traffic = Traffic(page)
             page.goto(self.url + path)
             page.wait_for_function(DRAWN if name == "job" else "window.did_handshake", timeout=200_000)
-            page.wait_for_timeout(3000)
-            found[name] = Traffic(page).rate(page, seconds)
-            print(f"{name}: {found[name]} KB/s", flush=True)
+            page.wait_for_timeout(5000)
+            before = last_step(page)
+            found[name] = traffic.rate(page, seconds)
+            if name == "job":
+                steps = last_step(page) - before
+                assert steps > 0, "the page does not follow the job"
+            print(f"{name}: {found[name]} KB/s, load average {psutil.getloadavg()[0]:.1f}", flush=True)
             page.close()
-        return {"live_kb_per_second": found}
+        return {"live_kb_per_second": found, "live_seconds": seconds, "live_steps_followed": steps}
 
     def watch(self, live: str, minutes: float) -> dict[str, Any]:
         """The server's memory while 4 tabs and 50 sockets are open."""
@@ -138,17 +149,21 @@ class Tabs:
         for tab, path in zip(tabs, (f"/jobs/{live}", f"/jobs/{live}", "/", "/devices"), strict=True):
             tab.goto(self.url + path)
         open_sockets = sockets(self.url, 50)
-        begin, memory = time.perf_counter(), []
+        tabs[0].wait_for_function(DRAWN, timeout=200_000)
+        begin, memory, first = time.perf_counter(), [], last_step(tabs[0])
         while time.perf_counter() - begin < 60 * minutes:
             tabs[0].wait_for_timeout(5000)
             memory.append(self.megabytes())
+        middle = last_step(tabs[0])
+        tabs[0].wait_for_function(f"() => ({STEP})() > {middle}", timeout=200_000)  # it follows to the end
         for connection in open_sockets:
             connection.close()
         quarter = max(1, len(memory) // 4)
         early, late = statistics.median(memory[quarter : 2 * quarter] or memory), statistics.median(memory[-quarter:])
         print(f"the server's memory: {early} MB in the second quarter, {late} MB in the last", flush=True)
         shown = memory[:: max(1, len(memory) // 20)]
-        return {"minutes": minutes, "server_mb_over_time": shown, "server_mb_grown": round(late - early, 1)}
+        followed = {"watched_steps": middle - first}
+        return {"minutes": minutes, "server_mb_over_time": shown, "server_mb_grown": round(late - early, 1), **followed}
 
 
 def measure(url: str, server: psutil.Process, job: str | None, asked: argparse.Namespace) -> dict[str, Any]:
@@ -172,7 +187,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--opens", type=int, default=5, help="how many times the page with those rows is opened")
-    parser.add_argument("--seconds", type=float, default=20.0, help="over which the traffic of a tab is measured")
+    parser.add_argument("--seconds", type=float, default=60.0, help="over which the traffic of a tab is measured")
     parser.add_argument("--minutes", type=float, default=0.5, help="for which memory is watched: 60 for the whole hour")
     parser.add_argument("--only", choices=("open", "traffic", "hour"))
     parser.add_argument("--out", type=Path)

@@ -42,7 +42,9 @@ def link(text: str, href: str, classes: str = "", **attributes: Any) -> Tag:
 
 
 def table(caption: str, header: Iterable[str], rows: Iterable[Iterable[Any]], classes: str = "table") -> Tag:
-    """A table of texts; a cell that is a function makes its own content, one that is a number stands to the right."""
+    """A table of texts; a cell that is a function makes its own content, one that is a number stands to the right. With
+    the class `carded`, each row is a card of its own on a narrow screen."""
+    header = tuple(header)
     region = Tag("div", classes="scroll", role="region", aria_label=f"{caption}, table", tabindex="0")
     with region, Tag("table", classes=classes):
         Tag("caption", caption, "unseen")
@@ -53,12 +55,12 @@ def table(caption: str, header: Iterable[str], rows: Iterable[Iterable[Any]], cl
             for row in rows:
                 with Tag("tr"):
                     for place, cell in enumerate(row):
-                        _cell(cell, first=place == 0)
+                        _cell(cell, header[place], first=place == 0)
     return region
 
 
-def _cell(cell: Any, *, first: bool) -> None:
-    tag, attributes = ("th", {"scope": "row"}) if first else ("td", {})
+def _cell(cell: Any, column: str, *, first: bool) -> None:
+    tag, attributes = ("th", {"scope": "row"}) if first else ("td", {"data_label": column})
     if callable(cell):
         with Tag(tag, **attributes):
             cell()

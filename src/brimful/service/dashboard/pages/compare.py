@@ -35,30 +35,41 @@ async def _build(dashboard: Dashboard, ids: list[str]) -> None:
         except NotFound:
             Tag("p", f"There is no job {id[:50]}.", "message failed")
     Tag("h1", "Compare")
-    if runs and len({job.request.workload for job in runs}) > 1:
+    mixed = len({job.request.workload for job in runs}) > 1
+    if mixed:
         Tag("p", "These runs are of different workloads: only what they have in common can be compared.", "message")
     if runs:
-        await _curves(dashboard, runs)
+        await _curves(dashboard, runs, mixed)
         with Tag("div", classes="columns results"):
             with Tag("section", classes="section", aria_label="Options that differ"):
                 Tag("h2", "Options that differ")
-                _differences("Options", runs, [job.request.config for job in runs], "All options are the same.")
+                options = _shown([job.request.config for job in runs], mixed)
+                _differences("Options", runs, options, "All options are the same.")
             with Tag("section", classes="section", aria_label="Results"):
                 Tag("h2", "Results")
-                _differences("Results", runs, [_numbers(job) for job in runs], "No result yet.", same=True)
-    await _choice(dashboard, [job.id for job in runs])
+                results = _shown([_numbers(job) for job in runs], mixed)
+                _differences("Results", runs, results, "No result yet.", same=True)
+    await _choice(dashboard, runs, mixed)
 
 
-async def _curves(dashboard: Dashboard, runs: list[Job]) -> None:
+async def _curves(dashboard: Dashboard, runs: list[Job], mixed: bool) -> None:
     async def read(first: int | None, last: int | None) -> dict[str, Any]:
         points = POINTS if first is None and last is None else CLOSER
-        return {job.id: await ask(dashboard.service.metrics, job.id, None, points, first, last) for job in runs}
+        found = [await ask(dashboard.service.metrics, job.id, None, points, first, last) for job in runs]
+        return {job.id: curves for job, curves in zip(runs, _shown(found, mixed), strict=True)}
 
     async def zoom(first: int | None, last: int | None) -> None:
         curves.replace(await read(first, last))
 
     curves = Curves([(job.id, job.request.name) for job in runs], zoom)
     curves.show(await read(None, None))
+
+
+def _shown(values: list[dict[str, Any]], mixed: bool) -> list[dict[str, Any]]:
+    """Of runs of different workloads, what all of them have."""
+    if not mixed:
+        return values
+    return [{name: one[name] for name in one if all(name in other for other in values)} for one in values]
 
 
 def _numbers(job: Job) -> dict[str, Any]:
@@ -82,9 +93,12 @@ def _differences(
         Tag("p", nothing, "muted")
 
 
-async def _choice(dashboard: Dashboard, chosen: list[str]) -> None:
-    """Jobs that can be added or left out: plain links, so that an address is a comparison."""
-    page = await ask(dashboard.service.jobs, JobFilter(limit=_OFFERED))
+async def _choice(dashboard: Dashboard, runs: list[Job], mixed: bool) -> None:
+    """Jobs that can be added or left out, of the workload that the others are of: plain links, so that an address is a
+    comparison."""
+    chosen = [job.id for job in runs]
+    workload = runs[0].request.workload if runs and not mixed else None
+    page = await ask(dashboard.service.jobs, JobFilter(workload=workload, limit=_OFFERED))
     with Tag("section", classes="section", aria_label="Runs to compare"):
         Tag("h2", "Runs to compare" if chosen else "Choose runs to compare")
 
@@ -108,4 +122,4 @@ async def _choice(dashboard: Dashboard, chosen: list[str]) -> None:
         rows = [
             (name(job), f"{job.request.workload} {job.request.command}", state(job), toggle(job)) for job in page.jobs
         ]
-        table("Jobs", ("Name", "What", "State", "Choice"), rows)
+        table("Jobs", ("Name", "What", "State", "Choice"), rows, "table carded")

@@ -133,7 +133,7 @@ class _DataView:
             )
             for one in datasets
         ]
-        table("Datasets", ("Name", "Rows", "Size", "Chunks", "Fields", "Actions"), rows)
+        table("Datasets", ("Name", "Rows", "Size", "Chunks", "Fields", "Actions"), rows, "table carded")
 
     def _show_uploads(self, uploads: list[Upload]) -> None:
         if not uploads:
@@ -155,7 +155,7 @@ class _DataView:
             (one.name, format_bytes(one.bytes), lambda one=one: Tag("code", f"upload:{one.id}"), actions(one))
             for one in uploads
         ]
-        table("Uploaded files", ("Name", "Size", "Option value", "Actions"), rows)
+        table("Uploaded files", ("Name", "Size", "Option value", "Actions"), rows, "table carded")
 
     def _show_jobs(self, jobs: Any) -> None:
         if not jobs:
@@ -177,7 +177,7 @@ class _DataView:
             return make
 
         rows = [(name(job), state(job), progress(job), job.message) for job in jobs]
-        table("Imports and checks", ("Job", "State", "Progress", "Message"), rows)
+        table("Imports and checks", ("Job", "State", "Progress", "Message"), rows, "table carded")
 
     async def _verify(self, name: str) -> None:
         if await change(self.service.verify_dataset, name) is not None:

@@ -150,6 +150,6 @@ def _queue(jobs: Any, total: int) -> None:
         return lambda: link(job.request.name, f"/jobs/{job.id}")
 
     rows = [(name(job), str(job.request.priority), job.message or "it is planned, or next in line") for job in jobs]
-    table("Jobs that wait", ("Job", "Priority", "Why it waits"), rows)
+    table("Jobs that wait", ("Job", "Priority", "Why it waits"), rows, "table carded")
     if total > len(jobs):
         Tag("p", f"and {total - len(jobs):,} more", "muted")

@@ -74,6 +74,7 @@ class _JobView:
         self.event = latest
         self._note(series, events)
         self.head = JobHead(service, self.job, self._changed)
+        self.head.show(self.job, self.sample, (self.plan or {}).get("tier"))
         self.curves = Curves([(id, self.job.request.name)], self._zoom)
         self.curves.show({id: series})
         self.curves.set_visibility(bool(series) or not self.job.state.ended)
@@ -85,16 +86,16 @@ class _JobView:
             with Tag("section", classes="section", aria_label="Plan"):
                 Tag("h2", "Plan")
                 self.plan_place = Tag("div", classes="stack")
-            with Tag("section", classes="section", aria_label="Options"):
-                Tag("h2", "Options")
-                self.config_place = Tag("div", classes="stack")
-        with Tag("div", classes="columns"):
-            with Tag("section", classes="section", aria_label="Events"):
-                Tag("h2", "Events")
-                self.events = History("Events", "events", event_entries(events)[-MOST_EVENTS:])
-            with Tag("section", classes="section", aria_label="Log"):
-                Tag("h2", "Log")
-                self.log = History("Log", "log", [log_text(log)] if log else [])
+            with Tag("div", classes="column"):
+                with Tag("section", classes="section", aria_label="Options"):
+                    Tag("h2", "Options")
+                    self.config_place = Tag("div", classes="stack")
+                with Tag("section", classes="section", aria_label="Events"):
+                    Tag("h2", "Events")
+                    self.events = History("Events", "events", event_entries(events)[-MOST_EVENTS:])
+                with Tag("section", classes="section", aria_label="Log"):
+                    Tag("h2", "Log")
+                    self.log = History("Log", "log", [log_text(log)] if log else [])
         with Tag("section", classes="section", aria_label="Files"):
             Tag("h2", "Files")
             self.files_place = Tag("div")

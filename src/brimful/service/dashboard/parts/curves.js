@@ -31,9 +31,10 @@ export default {
         <label>Smoothing <input type="range" min="0" max="0.98" step="0.02" v-model.number="weight"></label>
         <label><input type="checkbox" v-model="log"> Log scale</label>
         <label><input type="checkbox" v-model="byTime"> By time</label>
-        <label>Steps from <input class="input" type="number" min="0" v-model="from" @change="apply"></label>
-        <label>to <input class="input" type="number" min="0" v-model="to" @change="apply"></label>
-        <button type="button" class="button" @click="reset" :disabled="from === '' && to === ''">All steps</button>
+        <span class="steps"><label>Steps from <input class="input" type="number" min="0" v-model="from"
+          @change="apply"></label><label>to <input class="input" type="number" min="0" v-model="to"
+          @change="apply"></label>
+          <button type="button" class="button" @click="reset" :disabled="from === '' && to === ''">All steps</button></span>
         <span class="muted" role="status">{{ note }}</span>
       </div>
       <p v-if="!names.length" class="empty">No metrics yet. They appear here as the job reports them.</p>
@@ -85,7 +86,7 @@ export default {
       return [...names].sort((a, b) => rank(a) - rank(b) || a.localeCompare(b));
     },
     visible() {
-      return this.all ? this.names : this.names.slice(0, window.innerWidth < 640 ? 4 : 8);
+      return this.all ? this.names : this.names.slice(0, window.innerWidth < 640 ? 4 : 6);
     },
   },
   watch: {

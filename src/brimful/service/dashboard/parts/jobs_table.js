@@ -89,7 +89,7 @@ export default {
     },
     moment(seconds) {
       const then = new Date(seconds * 1000), today = new Date().toDateString() === then.toDateString();
-      const time = then.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" });
+      const time = then.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", hour12: false });
       return today ? time : then.toLocaleDateString([], { month: "short", day: "numeric" }) + " " + time;
     },
   },

@@ -13,7 +13,7 @@ def plan_view(plan: dict[str, Any], observed: int | None = None) -> None:
         observed: the most bytes that were used, where the work has begun.
     """
     cost, steps = plan["cost"], plan.get("steps")
-    batch = f"{format_count(plan['batch'])} items" + (f", {steps:,} steps" if steps else "")
+    batch = f"{format_count(plan['batch'])} items" + (f", {steps:,} step{'s' * (steps > 1)}" if steps else "")
     rows = [
         ("Strategy", plan["strategy"]),
         ("Devices", ", ".join(plan["devices"])),
