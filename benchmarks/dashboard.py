@@ -28,6 +28,7 @@ from brimful.service.store.metric_ranges import ADD, LEVELS
 
 LABEL = "(document.querySelector('[data-metric=loss] .plot')?.getAttribute('aria-label') ?? '')"
 DRAWN = f"() => /at step \\d+/.test({LABEL})"
+ANSWERED = "() => performance.getEntriesByType('navigation')[0].responseStart"
 STEP = f"() => Number({LABEL}.match(/at step (\\d+)/)?.[1] ?? -1)"
 
 
@@ -104,15 +105,17 @@ class Tabs:
         page = self.browser.new_page()
         page.goto(self.url)
         page.wait_for_function("window.did_handshake")
-        seconds = []
+        seconds, answered = [], []
         for _ in range(count):
             begin = time.perf_counter()
             page.goto(f"{self.url}/jobs/{job}")
             page.wait_for_function(DRAWN)
             seconds.append(round(time.perf_counter() - begin, 3))
-            print(f"opened in {seconds[-1]} s, load average {psutil.getloadavg()[0]:.1f}", flush=True)
+            answered.append(round(page.evaluate(ANSWERED) / 1000, 3))
+            load = psutil.getloadavg()[0]
+            print(f"opened in {seconds[-1]} s, answered in {answered[-1]} s, load average {load:.1f}", flush=True)
         page.close()
-        return {"open_seconds": seconds}
+        return {"open_seconds": seconds, "of_which_answer_seconds": answered}
 
     @contextlib.contextmanager
     def live_job(self) -> Iterator[str]:
@@ -216,6 +219,7 @@ def main() -> None:
         server.terminate()
         server.wait(60)
         store.close()
+    found |= {"cores": psutil.cpu_count(), "load_average_after": psutil.getloadavg()[0]}
     print(json.dumps(found, indent=1))
     if asked.out:
         asked.out.write_text(json.dumps(found, indent=1) + "\n")

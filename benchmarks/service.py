@@ -2,6 +2,7 @@
 
     python benchmarks/service.py [--minutes 10] [--jobs 500] [--clients 50] [--out benchmarks/results/service-cpu.json]
     python benchmarks/service.py --quick        # about a minute
+    chrt -r 1 python benchmarks/service.py --only starts    # on a busy machine: before all others
 
 A server of the benchmark's own, on an embedded PostgreSQL of its own, with one core to lease. In this order:
 
@@ -298,6 +299,8 @@ def measure(options: argparse.Namespace, folder: Path, report: dict[str, Any], k
     try:
         measure_starts(server, options.starts, report)
         keep()
+        if options.only == "starts":
+            return
         with Client(server.url) as client:
             report["cancel_seconds"] = measure_cancel(client, options.cancels)
             print(f"time to cancel: {', '.join(map(format_seconds, report['cancel_seconds']))}", flush=True)
@@ -313,6 +316,8 @@ def measure(options: argparse.Namespace, folder: Path, report: dict[str, Any], k
 
 def measure_starts(server: Server, count: int, report: dict[str, Any]) -> None:
     starts, stops = [server.start()], []
+    realtime = os.sched_getscheduler(0) in (os.SCHED_RR, os.SCHED_FIFO)
+    report |= {"start_load_average": os.getloadavg()[0], "start_priority": "real-time" if realtime else "normal"}
     print(f"start to ready, the first, which makes the database: {format_seconds(starts[0])}", flush=True)
     for _ in range(count - 1):
         stops.append(server.stop())
@@ -352,6 +357,9 @@ def show(report: dict[str, Any]) -> str:
     if starts := report.get("start_to_ready_seconds"):
         lines.append(("start to ready, first (makes the database)", format_seconds(starts[0])))
         lines.append(("start to ready, again", ", ".join(map(format_seconds, starts[1:]))))
+        if "start_priority" in report:
+            under = f"{report['start_priority']} priority, load average {report['start_load_average']:.1f}"
+            lines.append(("both measured at", under))
     if cancels := report.get("cancel_seconds"):
         median = format_seconds(statistics.median(cancels))
         lines.append(("time to cancel", f"{median}, at most {format_seconds(max(cancels))}"))
@@ -391,6 +399,7 @@ def main() -> None:
     parser.add_argument("--cancels", type=int, default=5)
     parser.add_argument("--noops", type=int, default=60, help="no-op jobs")
     parser.add_argument("--quick", action="store_true", help="about a minute: fewer of everything but of clients")
+    parser.add_argument("--only", choices=("starts",))
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
     if options.quick:

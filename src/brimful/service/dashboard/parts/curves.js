@@ -62,6 +62,7 @@ export default {
   data() {
     this.data = JSON.parse(JSON.stringify(this.series)); // not observed by Vue: there may be many points
     this.charts = new Map();
+    this.drawn = new WeakSet();
     return { weight: 0, log: false, byTime: false, from: "", to: "", all: false, note: "", version: 0, colours: COLOURS.light };
   },
   mounted() {
@@ -143,13 +144,26 @@ export default {
       }
       this.version++;
       if (crowded) this.apply();
-      else this.$nextTick(() => this.draw());
+      else this.$nextTick(() => this.grow(Object.keys(series)));
     },
     curve(run, name) {
       const points = this.data[run.id]?.[name] ?? [];
       const begin = points.length ? points[0][1] : 0;
       const drawn = points.map(([step, time, value]) => [this.byTime ? time - begin : step, value]);
       return this.log ? drawn.filter(([, y]) => y > 0) : drawn;
+    },
+    lines(name) {
+      return this.runs.flatMap((run) => {
+        const points = this.curve(run, name);
+        return [{ id: run.id + "-raw", data: this.weight ? points : [] },
+          { id: run.id, data: smooth(points, this.weight), showSymbol: points.length < 2 }];
+      });
+    },
+    grow(names) {
+      // New points alone: axes, colours and hints stay as they are. A plot that is new is drawn whole.
+      const charts = names.map((name) => [name, this.charts.get(name)]).filter(([, chart]) => chart);
+      if (charts.some(([, chart]) => !this.drawn.has(chart))) return this.draw(true);
+      charts.forEach(([name, chart]) => chart.setOption({ series: this.lines(name) }));
     },
     draw(whole = false) {
       const style = getComputedStyle(document.documentElement), of = (name) => style.getPropertyValue(name).trim();
@@ -158,13 +172,11 @@ export default {
       for (const name of this.visible) {
         const chart = this.charts.get(name);
         if (!chart) continue;
-        const series = [];
-        this.runs.forEach((run, place) => {
-          const points = this.curve(run, name), color = colours[place % colours.length];
-          const base = { type: "line", showSymbol: points.length < 2, symbolSize: 5, animation: false, name: run.name };
-          const line = { ...base, id: run.id, data: smooth(points, this.weight), lineStyle: { width: 1.6, color }, color };
-          series.push({ ...base, id: run.id + "-raw", silent: true, tooltip: { show: false }, color,
-            data: this.weight ? points : [], lineStyle: { width: 1, color, opacity: 0.25 } }, line);
+        const series = this.lines(name).map((line, place) => {
+          const run = this.runs[place >> 1], color = colours[(place >> 1) % colours.length];
+          const base = { type: "line", showSymbol: false, symbolSize: 5, animation: false, name: run.name, color, ...line };
+          if (place % 2) return { ...base, lineStyle: { width: 1.6, color } };
+          return { ...base, silent: true, tooltip: { show: false }, lineStyle: { width: 1, color, opacity: 0.25 } };
         });
         chart.setOption({
           grid: { left: 8, right: 14, top: 14, bottom: 4, containLabel: true },
@@ -179,6 +191,7 @@ export default {
           toolbox: { show: true, itemSize: 0, feature: { dataZoom: { yAxisIndex: "none" } } },
           series,
         }, whole ? { notMerge: true } : {});
+        this.drawn.add(chart);
         if (whole) chart.dispatchAction({ type: "takeGlobalCursor", key: "dataZoomSelect", dataZoomSelectActive: !this.byTime });
       }
     },
