@@ -72,14 +72,35 @@ class Batch:
     meaning: Mapping[int, str] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class WrittenShard:
+    """A shard that a worker has written into the run directory, under a temporary name. It counts once the driver has
+    given it its own: what a worker writes after it was given up is never looked at.
+
+    Attributes:
+        name: the temporary one.
+        note: the form of the values.
+        table_bytes, value_bytes: of the table, and of the values alone.
+        varies: whether values of items differ in length.
+    """
+
+    name: str
+    note: bytes
+    table_bytes: int
+    value_bytes: int
+    varies: bool
+
+
 @dataclass(slots=True)
 class BatchResult:
     """A finished batch in host memory.
 
     Attributes:
-        values: the results; None when every item failed and nobody knows yet what a result looks like.
+        values: the results; None when every item failed and nobody knows yet what a result looks like, or when a worker
+            has written them.
         messages: what went wrong with an item, by its index in the batch.
         reran: whether failing items made it run more than once, so that its time says little.
+        written: the shard of values that a worker has written; None where they are here.
     """
 
     start: int
@@ -88,11 +109,24 @@ class BatchResult:
     status: np.ndarray
     messages: dict[int, str] = field(default_factory=dict)
     reran: bool = False
+    written: WrittenShard | None = None
+
+    @property
+    def value_bytes(self) -> int | None:
+        """Those of the values, wherever they are; None where there are none."""
+        if self.written is not None:
+            return self.written.value_bytes
+        return None if self.values is None else pytree.nbytes(self.values)
+
+    @property
+    def varies(self) -> bool:
+        """Whether values of items differ in length."""
+        return pytree.varies(self.values) if self.values is not None else bool(self.written and self.written.varies)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """To another process tensors go as arrays: pickling a tensor takes far longer, whatever its size."""
         values = None if self.values is None else pytree.map_leaves(self.values, _sent)
-        return _received, (self.start, self.count, values, self.status, self.messages, self.reran)
+        return _received, (self.start, self.count, values, self.status, self.messages, self.reran, self.written)
 
 
 def _sent(leaf: Any) -> Any:

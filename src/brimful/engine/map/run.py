@@ -204,7 +204,8 @@ class MapRun:
                 kinds=hosts.kinds if hosts.remote else (),
                 full=lambda: queue is not None and reserve > 0 and queue.full,
             )
-            backend = self._backend(hosts, memory_limit, scheduler, cost, reserve, queue is not None)
+            identity = rundir.identity if rundir is not None and queue is None else None
+            backend = self._backend(hosts, memory_limit, scheduler, cost, reserve, queue is not None, identity)
             with (
                 _ending(events, backend, scheduler, clock, rundir),
                 watch_compiling(events, clock=clock),
@@ -219,6 +220,7 @@ class MapRun:
                 if rundir is not None and isinstance(collector, Shards):
                     scheduler.flush()
                     collector.check_present()
+                    collector.remove_abandoned()
                     rundir.check_present()
                 if excess := memory_limit.excess(observed):
                     scheduler.warn(excess)
@@ -257,14 +259,15 @@ class MapRun:
         cost: Cost | None,
         reserve: int,
         streams: bool,
+        identity: str | None,
     ) -> Pipeline | WorkerPool:
         if len(hosts.places) == 1 and self.timeout is None and self.on_crash == "stop" and not hosts.remote:
             executor = make_executor(self.fn, memory_limit.device, fallback=self.fallback, **self._options)
             return Pipeline(executor, memory_limit, scheduler, cost, prompt=streams and executor.device.type == "cpu")
         fn, fallback = sendable(self.fn), sendable(self.fallback)
         executor = functools.partial(make_executor, fn, fallback=fallback, **self._options)
-        flags = self.on_crash == "flag"
-        return WorkerPool(executor, self.items, hosts, scheduler, cost, reserve, self.timeout, flags)
+        options = {"flag_crashes": self.on_crash == "flag", "identity": identity}
+        return WorkerPool(executor, self.items, hosts, scheduler, cost, reserve, self.timeout, **options)
 
     def _key(self, model: str) -> cost_cache.Key:
         weighed = "" if self.items.weights is None else " by weight"  # bytes an item, or a unit of weight

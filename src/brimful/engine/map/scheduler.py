@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from ...core.base import pytree
 from ...core.base.errors import BudgetError, CancelledError
 from ...core.base.formatting import format_bytes, format_count
 from ...core.memory.cost import Cost
@@ -155,11 +154,11 @@ class Scheduler:
 
     def _count_bytes(self, done: BatchResult, measurement: BatchMeasurement, kind: str | None) -> None:
         """What a batch carries in and out is in memory beside other batches; and results may accumulate there."""
-        if done.values is None:
+        outward, varies = done.value_bytes, done.varies
+        if outward is None:
             return
-        weight, inward, outward = measurement.weight, measurement.input_bytes, pytree.nbytes(done.values)
+        weight, inward = measurement.weight, measurement.input_bytes
         self._results = self._results.after(done.count, weight, outward, inward is not None)
-        varies = pytree.varies(done.values)
         memory = self._results.update(self._sizer.of(kind).memory, weight, outward, inward, varies)
         self._sizer.observe(ResultsMeasured(memory.transfers, memory.results, memory.growth), kind)
         if self._results.gathers and memory.results > self._limit:

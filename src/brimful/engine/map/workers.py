@@ -31,6 +31,7 @@ from .pipeline import Pipeline
 from .scheduler import Scheduler
 from .size_search import MemoryExceeded, ProbeFailed
 from .sources import ItemSource, LoadedBatch
+from .store.worker_shards import WorkerShards
 from .timeouts import CallClock, SlowItemSearch
 
 _IN_A_ROW = 64  # items that took too long, and no batch between them: it is not the items then
@@ -47,12 +48,13 @@ def _work(
     budget: int | NodeBudget,
     item_cost: Cost | None,
     timeout: float | None,
+    shards: WorkerShards | None,
 ) -> int:
     """Runs batches until there are none, and returns the peak bytes. Without items, batches are sent with theirs."""
     device = torch.device(name)
     allowed = budget if isinstance(budget, int) else budget.bytes(device)
     with MemoryLimit(allowed, device, every=LOOK) as memory_limit:
-        scheduler: Any = RemoteScheduler(channel, items, timeout)
+        scheduler: Any = RemoteScheduler(channel, items, timeout, shards)
         runs = executor(device)
         if timeout is not None:
             prepare(runs.fn, device)
@@ -60,7 +62,7 @@ def _work(
         try:
             return Pipeline(runs, memory_limit, scheduler, item_cost, prompt=timeout is not None).run()
         finally:
-            scheduler.hand_in()
+            scheduler.close()
 
 
 @dataclass(slots=True)
@@ -95,6 +97,7 @@ class WorkerPool:
         item_cost: as for `Pipeline`.
         reserve: bytes of the budget on a CPU that are not the workers' but the parent's.
         timeout: seconds that an item may take; None: as long as it likes.
+        identity: the run's, where workers may write their results themselves; None: they are all sent.
         flag_crashes: flags an item that ends its worker, where a batch that ended two ends the run otherwise.
     """
 
@@ -108,6 +111,7 @@ class WorkerPool:
         reserve: int = 0,
         timeout: float | None = None,
         flag_crashes: bool = False,
+        identity: str | None = None,
     ) -> None:
         self._scheduler, self.observed, self._flag_crashes = scheduler, 0, flag_crashes
         self._hosts, self._workers = hosts, hosts.workers()
@@ -126,7 +130,8 @@ class WorkerPool:
         self._slow = 0  # items that took too long, since one did not
 
         def start(place: Place) -> None:
-            arguments = executor, own, place.device, hosts.budget_of(place, reserve), item_cost, timeout
+            shards = None if identity is None or own is None else hosts.shards(place, identity)
+            arguments = executor, own, place.device, hosts.budget_of(place, reserve), item_cost, timeout, shards
             name = f"brimful-{place.device}" + (f" on {place.host}" if place.host else "")
             self._workers.start(name, _work, *arguments, threads=place.threads, place=place)
             self._assigned.append(_Assigned(place))

@@ -17,6 +17,7 @@ import torch
 from brimful import ConfigError, InputError, WorkerError
 from brimful.core.runs.events import BatchDone, Event, Planned
 from brimful.engine.distributed import ray_cluster, ray_workers
+from brimful.engine.map.hosts import cluster as cluster_hosts
 
 from ..mapping import EventLog, rows, run, same, stamped
 
@@ -57,8 +58,12 @@ def test_a_worker_that_dies_a_bad_item_and_the_bits_of_a_local_run(cluster: str,
 
 
 @pytest.mark.soak
-def test_a_run_goes_from_here_to_the_cluster_and_back(cluster: str, tmp_path: Path):
-    """Each stops after a while; the workers read the file themselves."""
+@pytest.mark.parametrize("writers", [1, 100])
+def test_a_run_goes_from_here_to_the_cluster_and_back(
+    cluster: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, writers: int
+):
+    """Each stops after a while; the workers read the file themselves, and write the results or send them."""
+    monkeypatch.setattr(cluster_hosts, "WRITERS", writers)
     file, out = tmp_path / "x.parquet", tmp_path / "run"
     pq.write_table(pa.table({"x": rows(600, 1)[:, 0].numpy()}), file, row_group_size=100)
     expected = run(column, str(file), batch_size=10, device="cpu")

@@ -73,7 +73,16 @@ def once(count: int, act: Callable[[], None]) -> tuple[EventLog, Callable[[Event
     return log, progress
 
 
-def test_a_node_that_is_killed(cluster: str, extra_node: Callable[[], Any], tmp_path: Path):
+def nothing_is_left(out: Path) -> bool:
+    """Whether a run directory has no temporary files, of which dead workers may have written some."""
+    return not [path for path in out.iterdir() if path.name.endswith(".part") or path.name.startswith(".cluster")]
+
+
+def test_a_node_that_is_killed(
+    cluster: str, extra_node: Callable[[], Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """The workers write their results themselves."""
+    monkeypatch.setattr(cluster_hosts, "WRITERS", 1)
     node = extra_node()
 
     def kill() -> None:
@@ -85,12 +94,14 @@ def test_a_node_that_is_killed(cluster: str, extra_node: Callable[[], Any], tmp_
     assert same(result.values, run(stamped, rows(2000), batch_size=10, device="cpu").values)
     assert any("died" in warning for warning in log.warnings)
     assert sum(event.items for event in log.of(BatchDone)) == 2000
+    assert nothing_is_left(tmp_path / "run")
 
 
 def test_a_node_that_freezes_and_thaws(
     cluster: str, extra_node: Callable[[], Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     """Its ranges go to others after the deadline, and what it sends once it is thawed counts for nothing."""
+    monkeypatch.setattr(cluster_hosts, "WRITERS", 1)
     monkeypatch.setattr(ray_workers, "DEADLINE", 4.0)
     monkeypatch.setattr(ray_workers, "HEARTBEAT", 0.5)
     node, frozen = extra_node(), list[psutil.Process]()
@@ -112,6 +123,10 @@ def test_a_node_that_freezes_and_thaws(
     result = run(slow, rows(6000), batch_size=10, cluster=cluster, out=tmp_path / "run", progress=thaw_later)
     assert any("no sign of life for 4 seconds" in warning for warning in log.warnings)
     assert sum(event.items for event in log.of(BatchDone)) == 6000
+    time.sleep(2.0)  # the thawed worker may write what it had
+    again = run(slow, rows(6000), batch_size=10, cluster=cluster, out=tmp_path / "run")
+    assert again.done == 0 and same(again.values, result.values)
+    assert nothing_is_left(tmp_path / "run")
     assert same(result.values, run(stamped, rows(6000), batch_size=10, device="cpu").values)
 
 

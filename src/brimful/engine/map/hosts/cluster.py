@@ -22,6 +22,10 @@ from ...distributed.ray_cluster import Node, RayCluster
 from ...distributed.ray_workers import RayWorkers
 from ...distributed.workers import Place, Workers
 from ..sources import DatasetSource, ItemSource
+from ..store.worker_shards import WorkerShards
+
+WRITERS = 8
+"""Workers from which on they write their results themselves, in a run directory that all nodes see."""
 
 _LOOK_FOR_NODES = 5.0  # seconds between looks for nodes that joined the cluster
 _DEVICES = "auto, cpu or cuda, which mean those of every node, or several CPU workers on each as cpu,cpu"
@@ -197,6 +201,13 @@ class ClusterHosts:
             return workers.share(items, read_only=True)
         except InputError:
             return None
+
+    def shards(self, place: Place, identity: str) -> WorkerShards | None:
+        """Where its node sees the run directory, and there are more workers than one process can write for."""
+        shared = any(node.shared for node in self.nodes if node.id == place.node)
+        if not shared or len(self.places) < WRITERS or self._out is None:
+            return None
+        return WorkerShards(str(self._out.resolve()), identity)
 
     def sampler(self, emit: Callable[[Sampled], None], baseline: int) -> contextlib.AbstractContextManager[Any]:
         return contextlib.nullcontext()

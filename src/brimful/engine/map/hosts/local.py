@@ -15,6 +15,7 @@ from ....core.runs.events import Sampled
 from ...distributed.workers import LocalWorkers, Place, Workers
 from ..memory_model import LOOK
 from ..sources import ItemSource
+from ..store.worker_shards import WorkerShards
 
 
 @dataclass(slots=True)
@@ -83,6 +84,10 @@ class LocalHosts:
     def share(self, workers: Workers, items: ItemSource) -> Any:
         """The items as each worker is given them; None: batches are sent with theirs."""
         return items if items.on_disk else None
+
+    def shards(self, place: Place, identity: str) -> WorkerShards | None:
+        """Lets a worker write its results of a run; None: the parent does, which on one machine is as fast."""
+        return None
 
     def sampler(self, emit: Callable[[Sampled], None], baseline: int) -> contextlib.AbstractContextManager[Any]:
         """Watches the device while the work runs."""

@@ -3,6 +3,7 @@
 import functools
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from ...distributed.workers import Channel
@@ -10,17 +11,33 @@ from ..batch import BatchResult
 from ..batch_spans import BatchSpan
 from ..size_search import BatchMeasurement, SizerState
 from ..sources import ItemSource, LoadedBatch
+from ..store.collectors import BackgroundWriter
+from ..store.worker_shards import WorkerShards
 from ..timeouts import overwritten
-from .blocks import Block, BlockRun
+from .blocks import Block, BlockRun, FinishedBatches
 
 
 class RemoteScheduler:
     """The scheduler as a worker sees it: every call goes to the parent and waits for its answer, those apart that the
-    worker can answer from its block."""
+    worker can answer from its block.
 
-    def __init__(self, channel: Channel, items: ItemSource | None, timeout: float | None = None) -> None:
+    Args:
+        channel: to the parent.
+        items: read here; None: they are sent with every batch.
+        timeout: seconds that an item may take.
+        shards: writes results here, on a thread of its own; None: they are sent to the parent.
+    """
+
+    def __init__(
+        self,
+        channel: Channel,
+        items: ItemSource | None,
+        timeout: float | None = None,
+        shards: WorkerShards | None = None,
+    ) -> None:
         self._channel, self._items, self._timeout, self._lock = channel, items, timeout, threading.Lock()
-        self._blocks = BlockRun()
+        self._blocks, self._shards = BlockRun(), shards
+        self._writer = BackgroundWriter(self._write_finished)
 
     def _ask(self, name: str, *arguments: Any) -> Any:
         with self._lock:
@@ -34,6 +51,7 @@ class RemoteScheduler:
         if (span := self._blocks.next()) is not None:
             return span
         self.hand_in()
+        self._writer.drain()  # the parent must know that this worker has nothing to do
         given = self._ask("next", available)
         if not isinstance(given, Block):
             return given
@@ -46,14 +64,36 @@ class RemoteScheduler:
 
     def done(self, done: BatchResult, measurement: BatchMeasurement) -> None:
         if not self._blocks.keep(done, measurement):
-            self._ask("done", done, measurement)
+            self._ask("done", self._written(done), measurement)
         elif self._blocks.due:
             self.hand_in()
 
     def hand_in(self) -> None:
         """Sends the results that wait."""
-        if finished := self._blocks.take():
+        if not (finished := self._blocks.take()):
+            return
+        if self._shards is None:
             self._ask("finished", finished)
+        else:
+            self._writer(finished)
+
+    def flush(self) -> None:
+        """Waits until what was handed in has been written, here and by the parent."""
+        self._writer.drain()
+        self._ask("flush")
+
+    def close(self) -> None:
+        """Hands in the rest."""
+        self.hand_in()
+        self._writer.close()
+
+    def _write_finished(self, finished: list[FinishedBatches]) -> None:
+        self._ask("finished", [replace(group, done=self._written(group.done)) for group in finished])
+
+    def _written(self, done: BatchResult) -> BatchResult:
+        if self._shards is None or self._items is None:  # the items say which they are
+            return done
+        return self._shards.write(done, self._items.index(done.start, done.start + done.count))
 
     def load(self, span: BatchSpan) -> LoadedBatch | None:
         loaded = span.loaded if self._items is None else self._items.load(span.start, span.stop)

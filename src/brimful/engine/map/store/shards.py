@@ -24,8 +24,8 @@ from ....core.base import arrow, pytree
 from ....core.base.errors import BrimfulWarning, CorruptError, InputError, StorageError
 from ....core.base.gather import assemble
 from ....core.runs import parquet
-from ....core.runs.files import write_atomic
-from ..batch import BatchResult, Status
+from ....core.runs.files import TEMPORARY, storage_error, sync, write_atomic
+from ..batch import BatchResult, Status, WrittenShard
 
 WRITING = 32_000_000
 """Bytes of host memory that writing shards takes, whatever their size."""
@@ -76,16 +76,27 @@ class Shards:
 
     def write(self, done: BatchResult, index: np.ndarray) -> None:
         """Writes a finished batch; on disk, whole, when this returns."""
-        texts = [done.messages.get(item) for item in range(done.count)] if done.messages else []
-        columns: dict[str, pa.Array] = {
-            "item": pa.array(index.astype(np.int64)),
-            "status": pa.array(done.status),
-            "message": pa.array(texts, pa.string()) if texts else pa.nulls(done.count, pa.string()),
-        }
-        values, note = ({}, b"") if done.values is None else arrow.to_columns(done.values)
+        if done.written is not None:
+            self._adopt(done, done.written)
+            return
+        table, note = table_of(done, index)
         self._check_form(note)
         with self._lock:
-            self._store(pa.table(columns | values), note, done.start, 0)
+            self._store(table, note, done.start, 0)
+            self._collect(self._by_start[done.start])
+
+    def _adopt(self, done: BatchResult, written: WrittenShard) -> None:
+        """Takes a shard that a worker has written."""
+        self._check_form(written.note)
+        path = self._path(done.start, done.start + done.count)
+        with self._lock:
+            try:
+                (self.folder / written.name).rename(path)
+                sync(self.folder)
+            except OSError as error:
+                raise storage_error(path, error) from error
+            level = 0 if written.table_bytes < _SMALL else None
+            self._add(_Shard(done.start, done.start + done.count, level, written.note))
             self._collect(self._by_start[done.start])
 
     def _check_form(self, note: bytes) -> None:
@@ -107,7 +118,7 @@ class Shards:
         self._by_start[shard.start] = self._by_stop[shard.stop] = shard
 
     def _path(self, start: int, stop: int) -> Path:
-        return self.folder / f"shard-{start:012d}-{stop:012d}.parquet"
+        return self.folder / shard_name(start, stop)
 
     def _collect(self, shard: _Shard) -> None:
         """Makes one shard of many small neighbors, and then of many of those."""
@@ -212,6 +223,11 @@ class Shards:
                 "run. Run the same command again to redo what is missing."
             )
 
+    def remove_abandoned(self) -> None:
+        """Removes shards that workers wrote and nobody took: they died before they could tell."""
+        for path in self.folder.glob(f".shard-*{TEMPORARY}"):
+            path.unlink(missing_ok=True)
+
     def tables(self, columns: list[str] | None = None) -> Iterator[pa.Table]:
         """The shards one by one, in order of their positions; or some of their columns."""
         end = 0
@@ -268,6 +284,23 @@ class Shards:
                 f"{self.folder} does not hold every item once: {len(wrong):,} are missing or doubled, the first is "
                 f"item {wrong[0]}. Run the same command again to redo what is missing."
             )
+
+
+def shard_name(start: int, stop: int) -> str:
+    """Of the file that holds these positions."""
+    return f"shard-{start:012d}-{stop:012d}.parquet"
+
+
+def table_of(done: BatchResult, index: np.ndarray) -> tuple[pa.Table, bytes]:
+    """A finished batch as a table, and the form of its values."""
+    texts = [done.messages.get(item) for item in range(done.count)] if done.messages else []
+    columns: dict[str, pa.Array] = {
+        "item": pa.array(index.astype(np.int64)),
+        "status": pa.array(done.status),
+        "message": pa.array(texts, pa.string()) if texts else pa.nulls(done.count, pa.string()),
+    }
+    values, note = ({}, b"") if done.values is None else arrow.to_columns(done.values)
+    return pa.table(columns | values), note
 
 
 def _statuses(table: pa.Table) -> ItemStatuses:
