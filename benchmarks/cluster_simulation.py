@@ -10,7 +10,9 @@ they compute nothing, and answer when their batch would be done, after a latency
 on while the driver works: every message takes it as many seconds of a processor as it really did, so that a slow driver
 lets workers wait. What it could hold counts the seconds of its writing thread besides.
 
-Writing a shard is measured beside that, on the same disk, and its time is counted for a writer of its own.
+Workers write their shards themselves, and the driver renames them: what that takes it is measured beside, on the same
+disk, collecting of small shards included, and counted as the time of its writing thread. What a worker takes to write a
+shard is measured as well.
 """
 
 import argparse
@@ -39,7 +41,7 @@ from brimful.core.base.formatting import format_table
 from brimful.core.memory.cost import Cost
 from brimful.core.runs.events import BatchDone, Events, JsonLines
 from brimful.engine.distributed.workers import Answer, Event, Workers
-from brimful.engine.map.batch import BatchResult
+from brimful.engine.map.batch import BatchResult, WrittenShard
 from brimful.engine.map.batch_spans import BatchSizer, BatchSpan
 from brimful.engine.map.hosts.blocks import Block, FinishedBatches
 from brimful.engine.map.hosts.local import LocalHosts
@@ -47,8 +49,9 @@ from brimful.engine.map.scheduler import Scheduler, batch_plan
 from brimful.engine.map.size_search import BatchMeasurement
 from brimful.engine.map.sources import item_source
 from brimful.engine.map.store.ledger import LEDGER, Ledger
-from brimful.engine.map.store.shards import Shards
+from brimful.engine.map.store.shards import Shards, shard_name
 from brimful.engine.map.store.status_table import StatusTable
+from brimful.engine.map.store.worker_shards import WorkerShards
 from brimful.engine.map.workers import WorkerPool
 from saving import save
 
@@ -82,6 +85,8 @@ class SimulatedWorker:
     ended: bool = False
     began: float = 0.0
     busy: float = 0.0
+    first: float | None = None
+    last: float = 0.0
     block: bool = False
 
 
@@ -93,7 +98,6 @@ class SimulatedWorkers(Workers):
         latency: seconds of a message in one direction.
         failures: when a worker dies, in simulated seconds, one for each failure.
         detection: seconds until the driver hears of it.
-        columns: the values of a result, of which every batch has rows.
     """
 
     def __init__(
@@ -102,11 +106,9 @@ class SimulatedWorkers(Workers):
         latency: float,
         failures: list[float],
         detection: float,
-        columns: dict[str, torch.Tensor],
     ) -> None:
         super().__init__()
         self._rng, self._seconds, self._latency, self._detection = random.Random(0), seconds, latency, detection
-        self._columns, self._status = columns, np.zeros(len(next(iter(columns.values()))), np.int8)
         self._events: list[tuple[float, int, Callable[[], None]]] = []
         self._inbox: list[tuple[float, int, int, bytes]] = []
         self._count, self._now = 0, 0.0
@@ -202,6 +204,7 @@ class SimulatedWorkers(Workers):
         own = self._workers[worker]
         own.running = span = own.spans.popleft()
         own.began = self._now
+        own.first = self._now if own.first is None else own.first
         if not own.block:
             self._post(worker, Event.SENT, ("begin", (span.start, span.stop)))
         seconds = self._rng.choice(self._seconds)
@@ -213,7 +216,7 @@ class SimulatedWorkers(Workers):
         own = self._workers[worker]
         if own.running is not span:  # it died meanwhile
             return
-        own.running, own.busy = None, own.busy + seconds
+        own.running, own.busy, own.last = None, own.busy + seconds, self._now
         self.batches += 1
         if own.block:
             own.finished.append((span, seconds))
@@ -228,8 +231,8 @@ class SimulatedWorkers(Workers):
 
     def _result(self, start: int, stop: int) -> BatchResult:
         count = stop - start
-        values = {name: column[:count].clone() for name, column in self._columns.items()}
-        return BatchResult(start, count, values, self._status[:count])
+        written = WrittenShard(f".{shard_name(start, stop)}.01234567.part", b"", 25 * count, 16 * count, False)
+        return BatchResult(start, count, None, np.zeros(count, np.int8), written=written)
 
     def _hand_in(self, worker: int) -> None:
         own = self._workers[worker]
@@ -276,6 +279,16 @@ class SimulatedWorkers(Workers):
     def busy(self) -> float:
         return sum(own.busy for own in self._workers)
 
+    def idle(self) -> dict[str, float]:
+        """The share of all workers' time that they had nothing to do: before their first batch, between batches, and
+        after their last, until all were done."""
+        worked = [own for own in self._workers if own.first is not None]
+        whole = self.clock * len(worked)
+        before, after = sum(own.first or 0.0 for own in worked), sum(self.clock - own.last for own in worked)
+        between = sum(own.last - (own.first or 0.0) - own.busy for own in worked)
+        shares = {"before": before, "between": between, "after": after}
+        return {name: round(seconds / whole, 4) for name, seconds in shares.items()}
+
 
 def _seen(span: BatchSpan, seconds: float) -> BatchMeasurement:
     return BatchMeasurement(
@@ -299,8 +312,7 @@ def simulate(
     expected = tasks / batch * float(np.mean(seconds)) / workers
     rng = random.Random(1)
     dying = sorted(rng.uniform(0.05, 0.9) * expected for _ in range(failures))
-    columns = {"parameters": torch.zeros(64 * batch, 3), "nlml": torch.zeros(64 * batch)}
-    simulated = SimulatedWorkers(seconds, latency, dying, detection, columns)
+    simulated = SimulatedWorkers(seconds, latency, dying, detection)
     shards = [0]
 
     def write(done: BatchResult, index: np.ndarray) -> None:
@@ -349,6 +361,7 @@ def simulate(
         "latency": latency,
         "simulated_seconds": round(simulated.clock, 2),
         "efficiency": round(simulated.busy / (workers * span), 4),
+        "idle": simulated.idle(),
         "batches_per_second": round(simulated.batches / simulated.clock),
         "driver_busy": round(simulated.driver_seconds / simulated.clock, 4),
         "driver_microseconds_per_batch": round(1e6 * simulated.driver_seconds / simulated.batches, 1),
@@ -382,16 +395,20 @@ def _pool(simulated: SimulatedWorkers, items: Any, workers: int, scheduler: Sche
     return WorkerPool(executor, items, _SimulatedHosts(simulated, workers), scheduler)
 
 
-def shard_seconds(rows: int, count: int) -> float:
-    """Seconds that a shard of so many rows takes to write, on disk when it is done."""
+def shard_seconds(rows: int, count: int) -> tuple[float, float]:
+    """Seconds that a shard of so many rows takes a worker to write, and the driver to rename and collect; on disk when
+    it is done."""
     values = {"parameters": torch.rand(rows, 3), "nlml": torch.rand(rows)}
     with tempfile.TemporaryDirectory(dir=Path.cwd()) as name:
-        shards = Shards(Path(name), "simulation")
+        worker, shards = WorkerShards(name, "simulation"), Shards(Path(name), "simulation")
+        spans = [np.arange(number * rows, (number + 1) * rows) for number in range(count)]
         began = time.perf_counter()
-        for number in range(count):
-            start = number * (rows + 1)  # no neighbors: nothing is collected
-            shards.write(BatchResult(start, rows, values, np.zeros(rows, np.int8)), np.arange(start, start + rows))
-        return (time.perf_counter() - began) / count
+        results = [BatchResult(int(index[0]), rows, values, np.zeros(rows, np.int8)) for index in spans]
+        written = [worker.write(one, index) for one, index in zip(results, spans, strict=True)]
+        between = time.perf_counter()
+        for one, index in zip(written, spans, strict=True):
+            shards.write(one, index)
+        return (between - began) / count, (time.perf_counter() - between) / count
 
 
 def main() -> None:
@@ -405,11 +422,11 @@ def main() -> None:
     tasks = options.tasks // 100 if options.quick else options.tasks
     recorded = record(24 * options.batch, 64, options.batch)
     seconds, batch, workers = recorded["seconds"], options.batch, options.workers
-    shard = shard_seconds(64 * batch, 20 if options.quick else 200)
+    own, shard = shard_seconds(64 * batch, 20 if options.quick else 200)
     common: dict[str, Any] = {"shard_seconds": shard}
     # Of batches that take no time the driver is the limit: what it holds.
     rush = [1e-4]
-    some = tasks // 20
+    some = tasks // 4
     by_one: dict[str, Any] = {"blocks": False, **common}
     runs = {
         "all tasks, ten workers lost": simulate(tasks, workers, batch, seconds, failures=10, **common),
@@ -419,7 +436,14 @@ def main() -> None:
         "driver alone": simulate(some, workers, batch, rush, latency=0.0, **common),
         "driver alone, batch by batch": simulate(some, workers, batch, rush, latency=0.0, **by_one),
     }
-    report = {"recorded": recorded, "shard_milliseconds": round(1e3 * shard, 2), "wanted": WANTED, "runs": runs}
+    report = {
+        "recorded": recorded,
+        "shard_milliseconds": round(1e3 * shard, 2),
+        "worker_shard_milliseconds": round(1e3 * own, 2),
+        "load": [round(value, 1) for value in os.getloadavg()],
+        "wanted": WANTED,
+        "runs": runs,
+    }
     columns = ("efficiency", "batches_per_second", "driver_busy", "driver_could_hold", "messages_per_second")
     columns += ("ledger_lines_per_second", "events_per_second", "shards_per_second", "work_lost_per_failure")
     rows = [(name, *(run[column] for column in columns)) for name, run in runs.items()]

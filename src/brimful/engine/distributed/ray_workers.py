@@ -32,7 +32,10 @@ DEADLINE = float(os.environ.get("BRIMFUL_CLUSTER_DEADLINE", 60))
 """Seconds without a sign of life after which an actor is given up."""
 
 PLACING = 50.0
-"""Seconds within which one of the first actors must have started."""
+"""Seconds within which there must be room for one of the first actors."""
+
+STARTING = 300.0
+"""Seconds within which one of them must have started, where there was room: a busy machine takes its time."""
 
 _LARGE = 1_000_000  # bytes of a pickled argument that are stored once, and not sent to each worker
 _CONCURRENT = 4  # calls of an actor at the same time: one that waits, and others that bring messages
@@ -111,12 +114,14 @@ class _Started:
     Attributes:
         handle: Ray's.
         place: where it was to be started.
+        needs: CPUs and GPUs that it takes.
         began, seen: when it was started, and when it last said something; None: not yet.
         call: the number of the call that is under way; None: none is.
     """
 
     handle: Any
     place: Place | None
+    needs: dict[str, float]
     began: float
     seen: float | None = None
     call: int | None = None
@@ -135,6 +140,7 @@ class RayWorkers(Workers):
         self._actors: list[_Started] = []
         self._returned: queue.SimpleQueue[tuple[int, int, Future[list[bytes]]]] = queue.SimpleQueue()
         self._ready: deque[Answer] = deque()
+        self._room = False  # whether there was ever room for one that has not started
         self._shared: dict[int, tuple[Any, Any]] = {}  # by id: the value, and where it is stored
 
     def share(self, value: Any, read_only: bool = False) -> Any:
@@ -162,9 +168,11 @@ class RayWorkers(Workers):
             if place.device != "cpu":
                 options["num_gpus"] = 1
         stored = tuple(part if isinstance(part, ray.ObjectRef) else self._stored(part) for part in (target, *arguments))
+        needs = {"CPU": float(options["num_cpus"]), "GPU": float(options.get("num_gpus", 0))}
+        self._room = self._room or (not self._actors and _fits(needs, _free()))
         handle = ray.remote(Actor).options(**options).remote()
         worker = len(self._actors)
-        self._actors.append(_Started(handle, place, self._clock()))
+        self._actors.append(_Started(handle, place, needs, self._clock()))
         self.names.append(name)
         self.running.add(worker)
         self._call(worker, handle.begin, threads, HEARTBEAT, *stored)
@@ -262,13 +270,29 @@ class RayWorkers(Workers):
         for worker, actor in running:
             if actor.seen is not None and actor.call is not None and now - actor.seen > DEADLINE:
                 self._ended(worker, f"no sign of life for {DEADLINE:g} seconds: its node is frozen, or cut off")
-        if running and all(actor.seen is None and now - actor.began > PLACING for _, actor in running):
-            ray = require("ray", "ray")
-            free = {name: amount for name, amount in ray.available_resources().items() if name in ("CPU", "GPU")}
+        if not running or any(actor.seen is not None for _, actor in running):
+            return
+        free = {name: amount for name, amount in _free().items() if name in ("CPU", "GPU")}
+        self._room = self._room or any(_fits(actor.needs, free) for _, actor in running)
+        waited = min(now - actor.began for _, actor in running)
+        if self._room and waited > STARTING:
+            raise WorkerError(
+                f"no worker has started on the cluster within {STARTING:g} seconds, though there was room: its nodes "
+                "are busy, or the file system that they import from is slow."
+            )
+        if not self._room and waited > PLACING:
             raise WorkerError(
                 f"no worker could be placed on the cluster within {PLACING:g} seconds: other work has its CPUs or GPUs "
                 f"(free now: {free or 'none'}). `ray status` shows what is taken; wait for it, or end it."
             )
+
+
+def _free() -> dict[str, float]:
+    return require("ray", "ray").available_resources()
+
+
+def _fits(needs: dict[str, float], free: dict[str, float]) -> bool:
+    return all(free.get(name, 0.0) >= amount for name, amount in needs.items())
 
 
 def _packed(value: Any, shared: bool = False) -> Packed:

@@ -179,8 +179,9 @@ class BatchSizer:
         capacity = state.capacity(available)
         left = self._weight(self._position, self._length) / self.workers
         moment = max(_MOMENT, self.workers / _ASKING)
-        count = min(_MOST - 1, int(moment / max(seconds, 1e-6)) - 1, int(left / (2 * max(1.0, capacity))) - 1)
-        return [self._span(capacity, state.settled) for _ in range(count)]
+        share = int(left / (2 * max(1.0, capacity)))
+        count = min(_MOST, share, int(moment / max(seconds, 1e-6)))
+        return [self._span(capacity, state.settled) for _ in range(count - 1)]
 
     def _stop(self, capacity: float, settled: bool) -> int:
         """The end of a batch of that capacity, which holds at least one item. Once the size is settled, and not the

@@ -113,7 +113,10 @@ class Scheduler:
         self._count_bytes(group.done, together, kind)
         self._writer(group.done, together)
         for _ in range(group.batches):
+            before = self._sizer.of(kind)
             self.observe(group.last, kind)
+            if self._sizer.of(kind) is before:  # nor would another change it
+                break
 
     def following(self, span: BatchSpan, available: int, seconds: float, kind: str | None = None) -> list[BatchSpan]:
         """Batches that a worker is given together with one, where each takes it so long; they are about to be run."""

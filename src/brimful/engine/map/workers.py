@@ -121,6 +121,7 @@ class WorkerPool:
         self._deaths: dict[int, int] = {}  # of workers, by the position of a batch that each had
         self._nodes: dict[str, int] = {}  # items done by each node of a cluster
         self._counted = time.monotonic()
+        self._seconds: dict[str, float] = {}  # that batches of a kind of device took, of late
         self._starts: dict[Place, int] = {}  # of workers on a node, since one finished a batch there
         self._assigned: list[_Assigned] = []
         self._clock = CallClock(math.inf if timeout is None else timeout)
@@ -226,7 +227,7 @@ class WorkerPool:
             assigned.probing = assigned.probing or span.probe
         # Not where it must be known which batch was begun: a call that takes too long is one of that.
         alone = again or self._sends_items or self._clock.timeout < math.inf or self._flag_crashes
-        following = [] if alone else self._scheduler.following(span, available, assigned.seconds, kind)
+        following = [] if alone else self._scheduler.following(span, available, self._seconds_of(assigned), kind)
         if following:
             for other in following:
                 assigned.batches[other.start] = LoadedBatch(other.start, other.stop - other.start, None)
@@ -235,6 +236,11 @@ class WorkerPool:
         else:
             self._workers.send(worker, replace(span, loaded=_compact(loaded)) if self._sends_items else span)
         return True
+
+    def _seconds_of(self, assigned: _Assigned) -> float:
+        """That its last batches took; of a worker that has done none, those of others like it."""
+        known = math.isfinite(assigned.seconds)
+        return assigned.seconds if known else self._seconds.get(assigned.place.kind, math.inf)
 
     def _handle(self, answer: Answer) -> None:
         match answer.event:
@@ -272,7 +278,8 @@ class WorkerPool:
             if (trial := self._trial(start, stop)) is not None:
                 return self._end_trial(assigned, trial, stop)
             loaded = assigned.batches.pop(start, None)
-            assigned.seconds = arguments[1].seconds if arguments[1].timed else assigned.seconds
+            if arguments[1].timed:
+                assigned.seconds = self._seconds[kind] = arguments[1].seconds
             self._starts.pop(assigned.place, None)
             self._count_node(assigned.place, stop - start)
             self._searches.pop((start, stop), None)
@@ -288,7 +295,7 @@ class WorkerPool:
             first, count = group.done.start, group.done.count
             for start in [start for start in assigned.batches if 0 <= start - first < count]:
                 del assigned.batches[start]
-            assigned.seconds = group.seconds / group.batches
+            assigned.seconds = self._seconds[assigned.place.kind] = group.seconds / group.batches
             self._starts.pop(assigned.place, None)
             self._count_node(assigned.place, count)
             self._scheduler.finished(group, assigned.place.kind)

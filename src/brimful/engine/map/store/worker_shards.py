@@ -1,9 +1,9 @@
 """Shards that the workers of a cluster write themselves, into the run directory that they share with the driver.
 
 Encoding a shard takes milliseconds of a processor, and to have it on disk as many again: for one driver of many workers
-too much. A worker writes its shard under a hidden, temporary name, and tells the driver, which renames it. Nothing else makes
-it count: a shard of a worker that was given up keeps its temporary name, and is removed at the end of the run, or when
-it is opened again.
+too much. A worker writes its shard under a hidden, temporary name, and tells the driver, which renames it. Nothing else
+makes it count: a shard of a worker that was given up keeps its temporary name, and is removed at the end of the run, or
+when it is opened again.
 """
 
 import uuid
