@@ -17,7 +17,6 @@ shard is measured as well.
 
 import argparse
 import heapq
-import json
 import os
 import pickle
 import random
@@ -325,7 +324,7 @@ def simulate(
         ledger = Ledger(folder / LEDGER)
         sizer = BatchSizer(length=tasks, size=float(batch), fixed=True, workers=workers)
         if not blocks:
-            sizer.following = lambda span, available, seconds: []  # pyright: ignore[reportAttributeAccessIssue]
+            sizer.following = lambda span, available, seconds, kind=None: []  # pyright: ignore[reportAttributeAccessIssue]
         scheduler = Scheduler(
             items=items,
             sizer=sizer,
@@ -416,7 +415,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="a hundredth of the tasks")
     parser.add_argument("--workers", type=int, default=1000)
     parser.add_argument("--tasks", type=int, default=100_000_000)
-    parser.add_argument("--batch", type=int, default=256)
+    parser.add_argument("--batch", type=int, default=1024)
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
     tasks = options.tasks // 100 if options.quick else options.tasks
@@ -424,35 +423,34 @@ def main() -> None:
     seconds, batch, workers = recorded["seconds"], options.batch, options.workers
     own, shard = shard_seconds(64 * batch, 20 if options.quick else 200)
     common: dict[str, Any] = {"shard_seconds": shard}
-    # Of batches that take no time the driver is the limit: what it holds.
-    rush = [1e-4]
-    some = tasks // 4
-    by_one: dict[str, Any] = {"blocks": False, **common}
-    runs = {
-        "all tasks, ten workers lost": simulate(tasks, workers, batch, seconds, failures=10, **common),
-        "a part of them": simulate(some, workers, batch, seconds, **common),
-        "... 5 ms latency": simulate(some, workers, batch, seconds, latency=0.005, **common),
-        "... batch by batch": simulate(some, workers, batch, seconds, **by_one),
-        "driver alone": simulate(some, workers, batch, rush, latency=0.0, **common),
-        "driver alone, batch by batch": simulate(some, workers, batch, rush, latency=0.0, **by_one),
+    quarter = [value / 4 for value in seconds]
+    runs: dict[str, Callable[[], dict[str, Any]]] = {
+        "all tasks, ten workers lost": lambda: simulate(tasks, workers, batch, seconds, failures=10, **common),
+        "batches of a quarter": lambda: simulate(tasks, workers, batch // 4, quarter, **common),
+        "5 ms latency": lambda: simulate(tasks, workers, batch, seconds, latency=0.005, **common),
+        "batch by batch": lambda: simulate(tasks // 4, workers, batch, seconds, blocks=False, **common),
+        # Of batches that take no time the driver is the limit: what it holds.
+        "driver alone": lambda: simulate(tasks // 4, workers, batch, [1e-4], latency=0.0, **common),
     }
-    report = {
+    report: dict[str, Any] = {
         "recorded": recorded,
         "shard_milliseconds": round(1e3 * shard, 2),
         "worker_shard_milliseconds": round(1e3 * own, 2),
-        "load": [round(value, 1) for value in os.getloadavg()],
         "wanted": WANTED,
-        "runs": runs,
+        "runs": {},
     }
-    columns = ("efficiency", "batches_per_second", "driver_busy", "driver_could_hold", "messages_per_second")
-    columns += ("ledger_lines_per_second", "events_per_second", "shards_per_second", "work_lost_per_failure")
-    rows = [(name, *(run[column] for column in columns)) for name, run in runs.items()]
-    text = format_table(rows, header=("", *(column.replace("_", " ") for column in columns)))
-    mean = 1e3 * float(np.mean(seconds))
-    text = f"{tasks:,} tasks, {workers:,} workers, {batch} tasks per batch of {mean:.1f} ms as recorded\n\n{text}"
+    columns = ("tasks", "efficiency", "batches_per_second", "driver_busy", "driver_could_hold", "messages_per_second")
+    columns += ("ledger_lines_per_second", "events_per_second", "shards_per_second", "writer_busy")
+    columns += ("work_lost_per_failure",)
+    mean, text = 1e3 * float(np.mean(seconds)), ""
+    for run in runs:
+        report["runs"][run] = runs[run]()
+        report["load"] = [round(value, 1) for value in os.getloadavg()]
+        rows = [(name, *(done[column] for column in columns)) for name, done in report["runs"].items()]
+        text = format_table(rows, header=("", *(column.replace("_", " ") for column in columns)))
+        text = f"{workers:,} workers, {batch} tasks per batch of {mean:.1f} ms as recorded\n\n{text}"
+        save(options.out, report, text)  # after each: all of them take minutes
     print(text)
-    print(json.dumps({name: run["driver_microseconds_per_batch"] for name, run in runs.items()}))
-    save(options.out, report, text)
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ import sys
 import textwrap
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
@@ -174,6 +175,27 @@ def test_a_batch_that_kills_its_worker_twice_ends_the_run(cluster: str, tmp_path
     trap.unlink()
     result = run(function, rows(400, 1) * 3, batch_size=8, cluster=cluster, out=tmp_path / "run")
     assert same(result.values, run(stamped, rows(400, 1) * 3, batch_size=8, device="cpu").values)
+
+
+def test_the_memory_of_a_host_runs_out(cluster: str, monkeypatch: pytest.MonkeyPatch):
+    """Ray ends the worker and says so: its batches go back whole, unlike those that a device has no memory for."""
+    from ray.exceptions import OutOfMemoryError
+
+    take, ended = ray_workers.RayWorkers._take, list[int]()
+
+    def take_or_end(workers: Any, worker: int, call: int, returned: Any) -> None:
+        if not ended and workers._actors[worker].seen is not None:
+            ended.append(worker)
+            returned = Future[list[bytes]]()
+            returned.set_exception(OutOfMemoryError("Task was killed due to the node running low on memory."))
+        take(workers, worker, call, returned)
+
+    monkeypatch.setattr(ray_workers.RayWorkers, "_take", take_or_end)
+    log = EventLog()
+    result = run(slow, rows(1000), batch_size=10, cluster=cluster, progress=log)
+    assert same(result.values, run(stamped, rows(1000), batch_size=10, device="cpu").values)
+    assert ended and any("the memory of its host ran out" in warning for warning in log.warnings)
+    assert not any("out of memory on" in warning for warning in log.warnings)
 
 
 DRIVER = """

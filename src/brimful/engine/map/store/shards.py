@@ -11,6 +11,7 @@ import functools
 import json
 import re
 import threading
+import time
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -33,6 +34,7 @@ WRITING = 32_000_000
 _NAME = re.compile(r"shard-(\d{12})-(\d{12})\.parquet")
 _SMALL = 500_000  # bytes of a shard that is collected with its neighbors
 _MANY = 32  # such neighbors, of about one size
+_SYNC = 1.0  # seconds between waits for the names of shards that workers wrote to be on disk: there may be many
 _OWN = ["item", "status", "message"]
 
 ItemStatuses = tuple[np.ndarray, np.ndarray, dict[int, str]]
@@ -71,6 +73,7 @@ class Shards:
         self._note = b""  # the form of all values
         self._by_start: dict[int, _Shard] = {}
         self._by_stop: dict[int, _Shard] = {}
+        self._synced = 0.0
         self._lock = threading.Lock()  # of reading while others are collected
         pa.array(np.zeros(1))  # brings pandas in where it is installed: 40 MB, before the budget begins to count
 
@@ -92,7 +95,8 @@ class Shards:
         with self._lock:
             try:
                 (self.folder / written.name).rename(path)
-                sync(self.folder)
+                if time.monotonic() - self._synced >= _SYNC:
+                    self.sync()
             except OSError as error:
                 raise storage_error(path, error) from error
             level = 0 if written.table_bytes < _SMALL else None
@@ -116,6 +120,11 @@ class Shards:
 
     def _add(self, shard: _Shard) -> None:
         self._by_start[shard.start] = self._by_stop[shard.stop] = shard
+
+    def sync(self) -> None:
+        """Waits until the names of all shards are on the disk."""
+        sync(self.folder)
+        self._synced = time.monotonic()
 
     def _path(self, start: int, stop: int) -> Path:
         return self.folder / shard_name(start, stop)
@@ -225,6 +234,7 @@ class Shards:
 
     def remove_abandoned(self) -> None:
         """Removes shards that workers wrote and nobody took: they died before they could tell."""
+        self.sync()
         for path in self.folder.glob(f".shard-*{TEMPORARY}"):
             path.unlink(missing_ok=True)
 
