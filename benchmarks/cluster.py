@@ -153,6 +153,7 @@ def main() -> None:
     arguments = parser.parse_args()
     chosen = arguments.only or ("start", "overhead", "speedup")
     report: dict[str, Any] = {"device": devices.model_name(torch.device("cpu")), "cores": os.cpu_count()}
+    report["load"] = [round(value, 1) for value in os.getloadavg()]  # of the machine, before anything is measured
     texts = []
     if "start" in chosen:
         report["start"] = start()

@@ -6,7 +6,14 @@
 # can be tried without a cluster.
 set -euo pipefail
 folder=$(mktemp -d)
-trap 'for node in 1 2; do ip netns del "node$node" 2>/dev/null; done; ip link del nodes0 2>/dev/null; rm -rf "$folder"' EXIT
+clean_up() {
+  # The first process of each namespace, and with it all in there, before the network goes.
+  for pid in "$folder"/*.pid; do [ -f "$pid" ] && kill -9 "$(cat "$pid")" 2>/dev/null; done
+  for node in 1 2; do ip netns del "node$node" 2>/dev/null; done
+  ip link del nodes0 2>/dev/null
+  rm -rf "$folder"
+}
+trap clean_up EXIT
 
 ip link add nodes0 type bridge
 ip link set nodes0 up
@@ -23,13 +30,17 @@ cat > "$folder/scontrol" <<'END'
 #!/bin/bash
 printf '10.98.0.1\n10.98.0.2\n'
 END
-cat > "$folder/srun" <<'END'
+cat > "$folder/srun" <<END
 #!/bin/bash
+folder=$folder
+END
+cat >> "$folder/srun" <<'END'
 while [[ $1 == --* ]]; do shift; done
 for node in 1 2; do
   SLURM_PROCID=$((node - 1)) ip netns exec "node$node" unshare --uts --pid --mount --fork --mount-proc --kill-child \
-    bash -c 'hostname "$0"; mount -t tmpfs tmpfs /tmp; exec "$@"' "node$node" "$@" 2>&1 | sed "s/^/node$node: /" &
+    bash -c 'hostname "$0"; mount -t tmpfs tmpfs /tmp; exec "$@"' "node$node" "$@" > >(sed -u "s/^/node$node: /") 2>&1 &
   steps+=($!)
+  echo $! > "$folder/$node.pid"
 done
 for step in "${steps[@]}"; do wait "$step"; done
 END

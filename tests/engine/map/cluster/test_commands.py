@@ -35,7 +35,7 @@ def test_gp_fit(cluster: str, tmp_path: Path, where: str):
     place = ("--device", FOUR) if where == "four worker processes" else ("--device", "cpu", "--cluster", cluster)
     other = invoke(*common, *place, "--out", str(tmp_path / "other"))
     assert one["plan"]["batch"] == other["plan"]["batch"] == 50
-    devices = {"four worker processes": ["cpu"] * 4, "a cluster": ["3 nodes, 3 CPU workers: 1 GB each"]}
+    devices = {"four worker processes": ["cpu"] * 4, "a cluster": ["3 nodes, 3 CPU workers: 1.00 GB each"]}
     assert other["plan"]["devices"] == devices[where]
     pd.testing.assert_frame_equal(results(tmp_path / "other"), results(tmp_path / "one"), check_exact=True)
 
