@@ -46,7 +46,7 @@ def test_the_sum_may_fill_the_device_to_the_byte():
 def test_cores_and_host_memory_are_leased_alike():
     few = machine(cores=2, host=10 * GB)
     decision = admit(few, [], [waiting("a", 1, cores=2), waiting("b", 1, since=1)], 2)
-    assert names(decision) == ["a"] and "1 cores, and 0 are free" in decision.waiting["b"]
+    assert names(decision) == ["a"] and "1 core, and 0 are free" in decision.waiting["b"]
     on_host = [waiting("a", 6, device="cpu"), waiting("b", 2, device="cpu", since=1), waiting("c", 1, since=2)]
     assert names(admit(machine(cores=9, host=10 * GB), [], on_host, 3)) == ["a", "b"]  # 6 + 1 and 2 + 1 GB
 

@@ -135,7 +135,8 @@ def _too_large(demand: Demand, capacity: Capacity) -> str:
 
 def _busy(demand: Demand, used: Amount, capacity: Capacity) -> str:
     if used.cores + demand.cores > capacity.cores:
-        return f"it needs {demand.cores} cores, and {max(0, capacity.cores - used.cores)} are free; it waits for others"
+        free, cores = max(0, capacity.cores - used.cores), f"{demand.cores} core{'s' * (demand.cores != 1)}"
+        return f"it needs {cores}, and {free} {'is' if free == 1 else 'are'} free; it waits for others"
     placements = demand.placements(capacity)
     free = max(0, max(_free(devices, used, capacity) for devices in placements))
     if demand.device_bytes > free:
