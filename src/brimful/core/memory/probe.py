@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from . import devices
+from . import devices, monitor
 from .cost import Cost
 from .oom import OutOfMemory, clear_frames, error_line, is_out_of_memory
 
@@ -99,6 +99,16 @@ def peak_bytes(work: Callable[[], object], device: torch.device, reserved: bool 
     with torch.compiler.set_stance("force_eager") if compiling else contextlib.nullcontext(), LiveBytes() as live:
         work()
     return live.peak
+
+
+def resident_peak(work: Callable[[], object]) -> int:
+    """The bytes by which a CPU process grows at the peak of a piece of work: what tensors take and what the C library
+    keeps of those that were freed. Only for work that takes megabytes, and that ran before, on less: libraries that
+    it loads would count as well."""
+    devices.trim_heap()
+    with monitor.Peak(torch.device("cpu"), devices.resident_bytes()) as peak:
+        work()
+    return peak.bytes
 
 
 class LiveBytes(TorchDispatchMode):

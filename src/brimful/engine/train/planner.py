@@ -15,7 +15,7 @@ from ...core.memory.cost import Cost
 from ...core.memory.limit import MemoryLimit
 from ...core.memory.oom import OutOfMemory, is_out_of_memory
 from ...core.memory.plan import Candidate, Parts, Plan, Rejected, choose
-from ...core.memory.probe import peak_bytes, probe
+from ...core.memory.probe import peak_bytes, probe, resident_peak
 from ...data import loader as make_loader
 from ...data.loading import Loader
 from ...data.residency import TIERS, TierOptions
@@ -34,7 +34,9 @@ _TIER: dict[str | None, float] = dict(zip(TIERS, (1.0, 1.2, 1.5), strict=True))
 _PER_MICRO_BATCH, _RECOMPUTING = 0.05, 10.0
 
 _KEPT = 0.4  # of the gradients, once they are freed: what the C library keeps of them on a CPU
-_LARGE = 4_000_000  # bytes of gradients from which that matters
+_LARGE = 4_000_000  # bytes of gradients, or of a step, from which that matters
+_RESIDENT = "probe of the resident set"
+_STEPS = 5  # in which what the C library keeps of freed memory shows
 _ROOM = 1.15  # times the prediction: a budget that has room for it, since it differs from run to run
 
 
@@ -129,8 +131,9 @@ def prepare(
     plan = replace(plan, rejected=plan.rejected + rejected)
     loader = next(loader for loader in loaders if loader.plan.tier == plan.tier)
     kept = _kept_gradients(plan, weights) if device.type == "cpu" else 0
-    trims = _ROOM * (plan.predicted + kept) > memory_limit.bytes
-    if kept and not trims:
+    resident = plan.cost.source == _RESIDENT  # which has it already
+    trims = _ROOM * (plan.predicted + (0 if resident else kept)) > memory_limit.bytes
+    if kept and not trims and not resident:
         parts = (*plan.parts[:-1], ("freed gradients", kept), plan.parts[-1])
         plan = replace(plan, predicted=plan.predicted + kept, parts=parts)
     return PreparedTraining(plan, loader, valid, precision, names if plan.recompute else (), bool(kept) and trims)
@@ -250,8 +253,9 @@ def _measure(
     together: bool,
 ) -> Cost | None:
     """Bytes of forward and backward by the number of samples, from two small runs; None where not even one sample
-    fits. The allocator rounds up what is small, so on CUDA a third run has as many samples as seem to fit. Ranks that
-    hold parts of one model run exactly twice, whatever happens."""
+    fits. The allocator rounds up what is small, so on CUDA a third run has as many samples as seem to fit; so it has on
+    a CPU where it takes much, by the resident set, since the C library keeps some of what was freed. Ranks that hold
+    parts of one model run exactly twice, whatever happens."""
     model, count = task.model, count_samples(batch)
     if count == 0:  # a rank without samples
         return Cost(0, 0, source="guess")
@@ -269,7 +273,15 @@ def _measure(
             if output.sum.requires_grad:
                 output.sum.backward()
 
+        def steps() -> None:
+            for _ in range(_STEPS):
+                backward()
+                model.zero_grad(set_to_none=True)
+
         try:
+            if device.type == "cpu" and size > 2 * first:
+                whole.append(size)
+                return resident_peak(steps)
             return peak_bytes(backward, device, reserved=True)
         except Exception as error:
             if together and is_out_of_memory(error):
@@ -279,15 +291,20 @@ def _measure(
             model.zero_grad(set_to_none=True)
             buffers.restore()
 
+    most, whole = -(-count // (task.config.accumulation_steps or 1)), list[int]()
+
     def following(cost: Cost, size: int) -> int | None:
         if size <= first:
             return min(count, 2 * size)
-        third = device.type == "cuda" and not together and size <= 2 * first
-        return int(min(cost.capacity(max(0.0, room)), count)) if third else None
+        if together or size > 2 * first:
+            return None
+        third = int(min(cost.capacity(max(0.0, room)), most))
+        return third if device.type == "cuda" or cost.at(third) >= _LARGE else None
 
     with recomputing(model, names):
         try:
-            return probe(peak, first, following, device)
+            cost = probe(peak, first, following, device)
+            return replace(cost, source=_RESIDENT) if whole else cost
         except OutOfMemory:
             return None
         finally:
