@@ -64,7 +64,7 @@ def group_plain(
 
     It needs no table of colors, so that only large grids are left out.
     """
-    grid = owners(grids.offsets)
+    grid = owners(grids.offsets, len(grids.cells))
     left_out = grids.offsets.diff() > LIMIT
     present = ~(without[grid] & (grids.cells == background[grid])) & ~left_out[grid]
     if by == COMPONENTS:
@@ -165,7 +165,7 @@ def locate_plain(grids: Grids, value: Tensor | None) -> tuple[Tensor, Tensor]:
     keys = key_of(*places(grids))
     if value is None:
         return keys, grids.offsets
-    return filtered(keys, grids.offsets, grids.cells == value[owners(grids.offsets)])
+    return filtered(keys, grids.offsets, grids.cells == value[owners(grids.offsets, len(grids.cells))])
 
 
 def single_colored(grids: Grids) -> tuple[Tensor, Tensor]:
@@ -178,7 +178,7 @@ def single_colored(grids: Grids) -> tuple[Tensor, Tensor]:
 
 def single_colored_plain(grids: Grids) -> tuple[Tensor, Tensor]:
     """The twin of `loops.single_colored`."""
-    grid, (i, j) = owners(grids.offsets), places(grids)
+    grid, (i, j) = owners(grids.offsets, len(grids.cells)), places(grids)
     rows, columns = offsets_of(grids.height), offsets_of(grids.width)
     start, width = grids.offsets[grid], grids.width[grid]
     row_flags = torch.repeat_interleave(grids.width > 0, grids.height)
@@ -202,7 +202,7 @@ def keep_lines(grids: Grids, rows: Tensor, columns: Tensor) -> Grids:
 
 def keep_lines_plain(grids: Grids, rows: Tensor, columns: Tensor) -> Tensor:
     """The twin of `loops.keep_lines`."""
-    grid, (i, j) = owners(grids.offsets), places(grids)
+    grid, (i, j) = owners(grids.offsets, len(grids.cells)), places(grids)
     row_offsets, column_offsets = offsets_of(grids.height), offsets_of(grids.width)
     return grids.cells[rows[row_offsets[grid] + i] & columns[column_offsets[grid] + j]]
 

@@ -255,7 +255,7 @@ class Lists(Column):
 
     def owner(self) -> Tensor:
         """The row that every element belongs to."""
-        return owners(self.offsets)
+        return owners(self.offsets, self.elements.rows)
 
     @property
     def device(self) -> torch.device:

@@ -36,19 +36,21 @@ def outcomes_of(graph: Graph, evaluation: BatchEvaluation) -> BatchOutcomes:
     status, category = (np.zeros((samples, count), np.int8) for _ in range(2))
     step = np.full((samples, count), -1, np.int32)
     ended = np.zeros((len(graph.programs), samples), bool)
-    column = 0
+    own, column = (evaluation.failed != 0) & ~evaluation.ended, 0
     for number, program in enumerate(graph.programs):
+        step_of = np.zeros(len(graph.nodes), np.int32)
+        step_of[list(program.steps)] = list(program.steps.values())
         order = sorted(program.steps, key=program.steps.__getitem__)
         ends = _first(evaluation.ended, order)
         ended[number] = ends >= 0
         for record in program.outputs:
             needed = sorted(ancestors(graph.nodes, record), key=program.steps.__getitem__)
-            first = _first((evaluation.failed != 0) & ~evaluation.ended, needed)
+            first = _first(own, needed)
             first = np.where(ends >= 0, ends, first)
             hit = np.flatnonzero(first >= 0)
             nodes = first[hit]
             status[hit, column] = np.where(ends[hit] >= 0, int(ProgramStatus.FAILED), int(ProgramStatus.DEFAULTED))
-            step[hit, column] = [program.steps[node] for node in nodes.tolist()]
+            step[hit, column] = step_of[nodes]
             category[hit, column] = evaluation.failed[nodes, hit]
             column += 1
     return BatchOutcomes(status, step, category, ended)

@@ -7,6 +7,7 @@ each is written: once, into the one array of all samples.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 import numpy as np
@@ -20,7 +21,6 @@ from .columns import Column, Grids, Ints, Lists, Pairs, Values
 from .compiled import on_host
 from .flags import Step
 from .loops import records as loops
-from .segments import any_of
 
 Places = tuple[Sequence[int], int]
 """The numbers of some programs, and how many there are of all."""
@@ -103,9 +103,8 @@ def _piece(column: Column, wanted: np.ndarray) -> Piece | None:
         case Pairs():
             return of(loops.pair_lengths, loops.write_pairs, column.first, column.second)
         case Grids(cells=cells):
-            if cells.device.type != "cpu":  # one byte per cell is copied
-                wanted = wanted & ~any_of((cells >> 8) != 0, column.offsets).numpy(force=True)
-                cells = cells.to(torch.uint8)
+            if cells.device.type != "cpu" and not bool(((cells >> 8) != 0).any()):
+                cells = cells.to(torch.uint8)  # so that one byte per cell is copied
             return of(loops.grid_lengths, loops.write_grids, cells, column.offsets, column.height, column.width)
         case Lists(elements=Lists(elements=Ints(values=values, boolean=False), unordered=False) as rows):
             if not column.unordered:
@@ -154,12 +153,18 @@ def record_bytes(
     ends = np.cumsum(np.stack([length for _, length in parts]), axis=0)
     offsets = np.concatenate([[0], np.cumsum(ends[-1])])
     flat = np.empty(int(offsets[-1]), np.uint8)
-    for (part, length), end in zip(parts, ends, strict=True):
-        where = np.where(length > 0, offsets[:-1] + end - length, -1)
+
+    def write(number: int) -> None:
+        part, length = parts[number]
+        where = np.where(length > 0, offsets[:-1] + ends[number] - length, -1)
         if isinstance(part, int):
             values[part].write(flat, where)
         else:
             on_host(loops.write_everywhere)(np.frombuffer(part, np.uint8), flat, where)
+
+    with ThreadPoolExecutor(max(1, torch.get_num_threads()), "brimful-writing") as pool:  # loops do not hold the lock
+        for _ in pool.map(write, range(len(parts))):
+            pass
     return Encoded(flat, offsets)
 
 

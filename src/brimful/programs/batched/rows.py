@@ -31,13 +31,13 @@ def groups(counts: Tensor, most: int) -> Iterator[tuple[int, int]]:
     yield start, rows
 
 
-def owners(offsets: Tensor) -> Tensor:
-    """The row that every number belongs to."""
-    return call(loops.owners, offsets) if usable(offsets) else owners_plain(offsets)
+def owners(offsets: Tensor, numbers: int | None = None) -> Tensor:
+    """The row that every number belongs to. Where it is known how many numbers there are, a GPU need not be asked."""
+    return call(loops.owners, offsets) if usable(offsets) else owners_plain(offsets, numbers)
 
 
-def owners_plain(offsets: Tensor) -> Tensor:
-    return torch.repeat_interleave(torch.arange(len(offsets) - 1, device=offsets.device), offsets.diff())
+def owners_plain(offsets: Tensor, numbers: int | None = None) -> Tensor:
+    return torch.repeat_interleave(offsets.diff(), output_size=numbers)
 
 
 def repeated(values: Tensor, offsets: Tensor) -> Tensor:

@@ -25,13 +25,13 @@ def totals(values: Tensor, offsets: Tensor) -> Tensor:
 def minima(values: Tensor, offsets: Tensor, empty: int = FAR) -> Tensor:
     """The smallest number of every row; `empty` for a row without any."""
     start = torch.full((len(offsets) - 1,), empty, dtype=values.dtype, device=values.device)
-    return start.scatter_reduce(0, owners(offsets), values, "amin", include_self=False)
+    return start.scatter_reduce(0, owners(offsets, len(values)), values, "amin", include_self=False)
 
 
 def maxima(values: Tensor, offsets: Tensor, empty: int = -FAR) -> Tensor:
     """The greatest number of every row; `empty` for a row without any."""
     start = torch.full((len(offsets) - 1,), empty, dtype=values.dtype, device=values.device)
-    return start.scatter_reduce(0, owners(offsets), values, "amax", include_self=False)
+    return start.scatter_reduce(0, owners(offsets, len(values)), values, "amax", include_self=False)
 
 
 def any_of(flags: Tensor, offsets: Tensor) -> Tensor:
@@ -66,7 +66,7 @@ def member(keys: Tensor, offsets: Tensor, others: Tensor, other_offsets: Tensor)
 
 def member_plain(keys: Tensor, offsets: Tensor, others: Tensor, other_offsets: Tensor) -> Tensor:
     """The twin of `loops.member`: keys that are there twice once both sets are sorted together."""
-    rows = torch.cat([owners(offsets), owners(other_offsets)])
+    rows = torch.cat([owners(offsets, len(keys)), owners(other_offsets, len(others))])
     both = torch.cat([keys, others])
     order = sorted_rows(both, rows)
     both, rows = both[order], rows[order]
@@ -87,7 +87,7 @@ def sort_unique_index(keys: Tensor, offsets: Tensor) -> tuple[Tensor, Tensor]:
 
 def sort_unique_index_plain(keys: Tensor, offsets: Tensor) -> tuple[Tensor, Tensor]:
     """The twin of `loops.sort_unique_index`."""
-    rows = owners(offsets)
+    rows = owners(offsets, len(keys))
     order = sorted_rows(keys, rows)
     keys, rows = keys[order], rows[order]
     first = torch.ones_like(keys, dtype=torch.bool)

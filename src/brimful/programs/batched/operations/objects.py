@@ -117,7 +117,7 @@ def toobject(machine: Any, patch: Column, grid: Column) -> Computed | None:
 def occurrences(machine: Any, grid: Column, obj: Column) -> Computed | None:
     if not isinstance(grid, Grids) or not isinstance(obj, Patches):
         return None
-    i, j, row, empty = row_of(obj.keys), column_of(obj.keys), owners(obj.offsets), obj.sizes == 0
+    i, j, row, empty = row_of(obj.keys), column_of(obj.keys), owners(obj.offsets, len(obj.keys)), obj.sizes == 0
     top, left = minima(i, obj.offsets, 1), minima(j, obj.offsets, 1)
     rows = (grid.height - maxima(i, obj.offsets, 0) + top).clamp(min=0)
     columns = (grid.width - maxima(j, obj.offsets, 0) + left).clamp(min=0)

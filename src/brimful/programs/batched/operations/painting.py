@@ -211,7 +211,7 @@ def move(machine: Any, grid: Column, obj: Column, offset: Column) -> Computed | 
         return None
     far = (offset.first.abs() >= COORDINATE_LIMIT) | (offset.second.abs() >= COORDINATE_LIMIT)
     by = (torch.where(far, 0, offset.first) << BITS) + torch.where(far, 0, offset.second)
-    cells = paintable(Patches(obj.keys + by[owners(obj.offsets)], obj.offsets, obj.kind))
+    cells = paintable(Patches(obj.keys + by[owners(obj.offsets, len(obj.keys))], obj.offsets, obj.kind))
     assert cells is not None
     reserved = grid.offsets.diff() * (2 + (obj.sizes == 0).to(torch.int64))
     failed = failures(_no_color(grid), (reserved > ELEMENTS, Category.SIZE), (cells.others, Category.TYPE))

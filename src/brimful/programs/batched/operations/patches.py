@@ -121,7 +121,7 @@ def shifted(patch: Patches, di: Tensor, dj: Tensor) -> tuple[Patches, Tensor]:
 
 def moved_plain(keys: Tensor, offsets: Tensor, by: Tensor) -> tuple[Tensor, Tensor]:
     """The twin of `loops.moved`."""
-    moved = keys + by[owners(offsets)]
+    moved = keys + by[owners(offsets, len(keys))]
     return moved, far(Patches(moved, offsets, PatchKind.INDICES))
 
 
@@ -139,7 +139,7 @@ def recolor(machine: Any, value: Column, patch: Column) -> Computed | None:
     if large is None or where is None or not isinstance(value, Ints):
         return None
     plain = locations(where)
-    color = torch.where(large, 0, value.values)[owners(plain.offsets)]
+    color = torch.where(large, 0, value.values)[owners(plain.offsets, len(plain.keys))]
     return Computed(Patches(plain.keys + (color << 2 * BITS), plain.offsets, PatchKind.OBJECT), None, flagged(large))
 
 
@@ -310,7 +310,7 @@ def _mirrored(piece: Column, name: str) -> Computed | None:
         return getattr(grids, name)(piece)
     if not isinstance(piece, Patches):
         return None
-    reach, row = extent(piece), owners(piece.offsets)
+    reach, row = extent(piece), owners(piece.offsets, len(piece.keys))
     i, j, color = row_of(piece.keys), column_of(piece.keys), color_of(piece.keys)
     match name:
         case "hmirror":
@@ -373,7 +373,7 @@ def upscale(machine: Any, element: Column, factor: Column) -> Computed | None:
     away = torch.maximum(reach.top + reach.height * times, reach.left + reach.width * times) >= COORDINATE_LIMIT
     times = torch.where(too_large | colorless | away, 0, times)
     offsets = offsets_of(element.sizes * times * times)
-    row = owners(element.offsets)
+    row = owners(element.offsets, len(element.keys))
     top, left, by = reach.top[row], reach.left[row], times[row]
     i, j = (row_of(element.keys) - top) * by + top, (column_of(element.keys) - left) * by + left
     counts = by * by
