@@ -71,6 +71,7 @@ def test_inducing_points_of_an_exact_fit_are_refused():
         fit(*rows(1, 2, 9), inducing=20)
 
 
+@pytest.mark.soak
 def test_the_bound_is_gpytorchs():
     x, y = rows(7, 3, 60)
     fitted = fit(x, y, approximation="sgpr", inducing=10)

@@ -93,7 +93,7 @@ def _task(axes: Any, fit: Fit, task: int, legend: bool) -> None:
     axes.plot(where, y, "o", color="#333333", ms=3, label="data")
     axes.set_ylabel(labels.target, fontsize=8, parse_math=False)
     if legend:
-        axes.legend(frameon=False, fontsize=7, ncols=2)
+        axes.legend(loc="best", frameon=False, fontsize=7, ncols=2)
 
 
 def _dates(axes: Any) -> None:

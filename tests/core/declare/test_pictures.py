@@ -1,12 +1,14 @@
 """Pictures that every workload draws alike."""
 
+import itertools
 from pathlib import Path
+from types import SimpleNamespace
 
 import matplotlib.image
 import numpy as np
 import pytest
 
-from brimful.core.declare.pictures import draw_run, figure_of, save
+from brimful.core.declare.pictures import add_legends, draw_run, figure_of, save
 from brimful.core.runs.events import BatchDone, Event, Sampled, Warned
 
 
@@ -61,3 +63,13 @@ def test_a_figure_is_written_in_its_size(tmp_path: Path):
     pixels = matplotlib.image.imread(save(figure, tmp_path / "run.png"))
     assert pixels.shape[:2] == (440, 660)
     assert len(np.unique(pixels.reshape(-1, pixels.shape[2]), axis=0)) > 10
+
+
+@pytest.mark.usefixtures("rendered_pictures")
+def test_on_a_slow_machine_a_legend_is_no_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    seconds = itertools.count(step=10)
+    monkeypatch.setattr("matplotlib.legend.time", SimpleNamespace(perf_counter=lambda: next(seconds)))
+    figure = figure_of(3, 2)
+    figure.subplots().plot([0, 1], [0, 1], label="line")
+    assert save(add_legends(figure), tmp_path / "slow.png").exists()
+    assert next(seconds) > 0  # it was asked how long it takes

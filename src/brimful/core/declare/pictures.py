@@ -31,7 +31,7 @@ def add_legends(figure: Any, title: str = "") -> Any:
     """The figure, with a title and a legend in each panel that has labels."""
     for axes in figure.axes:
         if axes.get_legend_handles_labels()[0]:
-            axes.legend(frameon=False, fontsize=8)
+            axes.legend(loc="best", frameon=False, fontsize=8)  # said, so that a slow machine is no warning
     figure.suptitle(title, fontsize=11)
     return figure
 

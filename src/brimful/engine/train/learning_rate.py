@@ -39,7 +39,7 @@ class LearningRates:
         axes.plot(self.lr, self.loss)
         axes.axvline(self.suggestion, linestyle="--", label=f"suggestion {self.suggestion:.2e}")
         axes.set(xscale="log", xlabel="learning rate", ylabel="loss, smoothed")
-        axes.legend()
+        axes.legend(loc="best")
         return save(figure, Path(path))
 
 
