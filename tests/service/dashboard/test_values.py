@@ -10,6 +10,7 @@ from brimful.service.dashboard.commands import as_command_line, as_curl, as_pyth
 from brimful.service.dashboard.examples import EXAMPLES
 from brimful.service.dashboard.headers import content_policy
 from brimful.service.dashboard.login import _own_path
+from brimful.service.dashboard.pages.compare import of_all
 from brimful.service.dashboard.values import fraction, rate, seconds_left, short
 from brimful.service.jobs.job import Job, JobRequest, Progress
 from brimful.service.jobs.state import JobState
@@ -66,3 +67,9 @@ def test_logging_in_leads_nowhere_else(path: str):
 def test_the_policy_names_every_source():
     policy = content_policy("abc")
     assert "https:" not in policy and "*" not in policy and "script-src 'self' 'nonce-abc' 'unsafe-eval'" in policy
+
+
+def test_of_runs_of_different_workloads_what_all_have_is_compared():
+    runs = [{"epochs": 3, "centers": 50}, {"epochs": 20, "network": "small"}]
+    assert of_all(runs, mixed=True) == [{"epochs": 3}, {"epochs": 20}]
+    assert of_all(runs, mixed=False) == runs

@@ -43,11 +43,11 @@ async def _build(dashboard: Dashboard, ids: list[str]) -> None:
         with Tag("div", classes="columns results"):
             with Tag("section", classes="section", aria_label="Options that differ"):
                 Tag("h2", "Options that differ")
-                options = _shown([job.request.config for job in runs], mixed)
+                options = of_all([job.request.config for job in runs], mixed)
                 _differences("Options", runs, options, "All options are the same.")
             with Tag("section", classes="section", aria_label="Results"):
                 Tag("h2", "Results")
-                results = _shown([_numbers(job) for job in runs], mixed)
+                results = of_all([_numbers(job) for job in runs], mixed)
                 _differences("Results", runs, results, "No result yet.", same=True)
     await _choice(dashboard, runs, mixed)
 
@@ -56,7 +56,7 @@ async def _curves(dashboard: Dashboard, runs: list[Job], mixed: bool) -> None:
     async def read(first: int | None, last: int | None) -> dict[str, Any]:
         points = POINTS if first is None and last is None else CLOSER
         found = [await ask(dashboard.service.metrics, job.id, None, points, first, last) for job in runs]
-        return {job.id: curves for job, curves in zip(runs, _shown(found, mixed), strict=True)}
+        return {job.id: curves for job, curves in zip(runs, of_all(found, mixed), strict=True)}
 
     async def zoom(first: int | None, last: int | None) -> None:
         curves.replace(await read(first, last))
@@ -65,7 +65,7 @@ async def _curves(dashboard: Dashboard, runs: list[Job], mixed: bool) -> None:
     curves.show(await read(None, None))
 
 
-def _shown(values: list[dict[str, Any]], mixed: bool) -> list[dict[str, Any]]:
+def of_all(values: list[dict[str, Any]], mixed: bool) -> list[dict[str, Any]]:
     """Of runs of different workloads, what all of them have."""
     if not mixed:
         return values
