@@ -9,7 +9,10 @@ folder=$(mktemp -d)
 clean_up() {
   # The first process of each namespace, and with it all in there, before the network goes.
   for pid in "$folder"/*.pid; do [ -f "$pid" ] && kill -9 "$(cat "$pid")" 2>/dev/null; done
-  for node in 1 2; do ip netns del "node$node" 2>/dev/null; done
+  for node in 1 2; do
+    ip link del "node$node" 2>/dev/null
+    ip netns del "node$node" 2>/dev/null
+  done
   ip link del nodes0 2>/dev/null
   rm -rf "$folder"
 }
