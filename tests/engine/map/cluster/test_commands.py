@@ -23,6 +23,12 @@ def invoke(*arguments: str) -> dict[str, Any]:
     return json.loads(result.stdout)
 
 
+def planned(out: Path) -> dict[str, Any]:
+    """The first plan of a run."""
+    events = [json.loads(line) for line in (out / "events.jsonl").read_text().splitlines()]
+    return next(event["plan"] for event in events if event["event"] == "planned")
+
+
 def results(out: Path) -> pd.DataFrame:
     frames = [pd.read_parquet(path) for path in sorted(out.rglob("shard-*.parquet"))]
     return pd.concat(frames).sort_values("item").reset_index(drop=True)
@@ -34,9 +40,9 @@ def test_gp_fit(cluster: str, tmp_path: Path, where: str):
     one = invoke(*common, "--device", "cpu", "--out", str(tmp_path / "one"))
     place = ("--device", FOUR) if where == "four worker processes" else ("--device", "cpu", "--cluster", cluster)
     other = invoke(*common, *place, "--out", str(tmp_path / "other"))
-    assert one["plan"]["batch"] == other["plan"]["batch"] == 50
+    assert one["batch_size"] == other["batch_size"] == 50
     devices = {"four worker processes": ["cpu"] * 4, "a cluster": ["3 nodes, 3 CPU workers: 1.00 GB each"]}
-    assert other["plan"]["devices"] == devices[where]
+    assert planned(tmp_path / "other")["devices"] == devices[where]
     pd.testing.assert_frame_equal(results(tmp_path / "other"), results(tmp_path / "one"), check_exact=True)
 
 
