@@ -144,7 +144,8 @@ def sizes(bench: Bench) -> Part:
     report, rows, per_sample = dict[str, Any](), list[tuple[str, ...]](), bench.baseline()
     with tempfile.TemporaryDirectory() as cache, _environment("BRIMFUL_CACHE_DIR", cache):
         for name in dict.fromkeys(["cpu", *bench.on]):  # auto considers the CPU as well
-            bench.run(chosen(bench.samples, 64, 1), executor="batched", device=name, workers=1)
+            alone = {"workers": 1} if name == "cpu" else {}
+            bench.run(chosen(bench.samples, 64, 1), executor="batched", device=name, **alone)
         few = chosen(bench.samples, bench.options.sequential_limit, bench.options.seed)
         result = bench.run(few, executor="sequential", device="cpu", workers=1)[0]
         sequential = sum(batch.seconds for batch in result.usage.batches) / len(few)

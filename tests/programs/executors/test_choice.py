@@ -60,12 +60,42 @@ def test_the_quicker_one_for_so_many_samples(count: int, expected: str, other: s
 def test_what_was_measured_is_remembered_and_not_measured_again():
     function = Timed(90, sequential=SLOW, batched_cpu=QUICK)
     Measurement(function, 1_000, [CPU], 1).choose()
-    assert function.ran == [("sequential", 4), ("batched_cpu", 1), ("batched_cpu", 1), ("batched_cpu", 8)]
+    assert function.ran == [("sequential", 4), ("batched_cpu", 1), ("batched_cpu", 8)]
     again = Timed(90)
     chosen = Measurement(again, 1_000, [CPU], 1).choose()
     assert chosen.executor == "batched" and not again.ran and chosen.seconds == 0
-    remembered = recall(again.digest, "batched", CPU)
+    remembered = recall(again.digest, "batched", CPU, 90)
     assert remembered is not None and remembered.fixed == pytest.approx(1.0)
+
+
+def test_the_first_batch_of_a_process_does_not_count(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(choice, "_STARTED", set())
+    function = Timed(90, sequential=SLOW, batched_cpu=QUICK)
+    Measurement(function, 1_000, [CPU], 1).choose()
+    assert function.ran == [("sequential", 4), ("batched_cpu", 1), ("batched_cpu", 1), ("batched_cpu", 8)]
+
+
+def test_what_few_samples_took_says_nothing_of_many():
+    Measurement(Timed(12, sequential=SLOW, batched_cpu=STEEP), 1, [CPU], 1).choose()
+    many = Timed(900, batched_cpu=QUICK)
+    Measurement(many, 1, [CPU], 1).choose()
+    assert many.ran == [("batched_cpu", 1), ("batched_cpu", 56)]
+
+
+def test_what_is_slower_by_fewer_samples_is_not_measured_on_many(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("brimful.programs.executors.timing.devices.model_name", lambda device: device.type)
+    function = Timed(900, sequential=SLOW, batched_cuda=QUICK)
+    remember(function.digest, "batched", CPU, Timing(1.0, 0.1), 90)
+    remember(function.digest, "batched", CUDA, QUICK, 900)
+    chosen = Measurement(function, 1_000, [CPU, CUDA], 1).choose()
+    assert chosen.devices == [CUDA] and function.ran == [("sequential", 4)]
+
+
+def test_a_run_of_one_batch_is_remembered():
+    plain = small(executor="batched", workers=1)
+    digest = SampleFunction(plain.programs, plain.samples).digest
+    remembered = recall(digest, "batched", CPU, 15)
+    assert remembered is not None and remembered.at(15) == pytest.approx(plain.usage.batches[0].seconds)
 
 
 def test_samples_that_were_measured_are_not_run_again():
@@ -111,7 +141,7 @@ def test_auto_gives_the_same_bits_and_says_why(tmp_path: Path):
     plain = small(executor="sequential")
     digest = SampleFunction(plain.programs, plain.samples).digest
     remember(digest, "sequential", CPU, Timing(0.0, 1.0))
-    remember(digest, "batched", CPU, Timing(3.0, 0.1))
+    remember(digest, "batched", CPU, Timing(3.0, 0.1), 15)
     result = small(out=tmp_path / "run")
     assert same(result, plain) and result.executor == "batched"
     assert result.usage.samples("batched") == 15
@@ -124,7 +154,7 @@ def test_small_batches_of_auto_run_sequentially():
     plain = small(executor="sequential")
     digest = SampleFunction(plain.programs, plain.samples).digest
     remember(digest, "sequential", CPU, Timing(0.0, 1.0))
-    remember(digest, "batched", CPU, Timing(5.0, 0.1))
+    remember(digest, "batched", CPU, Timing(5.0, 0.1), 15)
     result = small(batch_size=4)  # 15 samples are quicker batched; 4 of them are not
     assert result.executor == "batched" and result.usage.samples("sequential") == 15
     assert same(result, plain)

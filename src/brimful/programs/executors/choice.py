@@ -18,7 +18,7 @@ from ...core.base.formatting import format_seconds
 from ...core.memory.oom import error_line
 from ...core.memory.plan import Plan, Rejected
 from .sample_function import SampleFunction
-from .timing import Timing, recall, remember
+from .timing import Timing, recall, recall_fewer, remember
 from .usage import RunUsage
 
 CPU = torch.device("cpu")
@@ -117,7 +117,7 @@ def fixed_choice(
     """
     if len(devices) > 1 or devices[0].type != "cpu":
         return Choice(executor, list(devices), "as asked for")
-    timing = recall(function.digest, executor, CPU) or prior(executor, operations)
+    timing = recall(function.digest, executor, CPU, len(function.samples)) or prior(executor, operations)
     count = workers or processes_for(Contender(executor, CPU, timing), len(function.samples), cores())
     return Choice(executor, [CPU] * count, "as asked for")
 
@@ -150,7 +150,17 @@ class Measurement:
         if any(contender.timing is None for contender in known) and whole <= least:
             reason = f"not measured: sequentially they take {format_seconds(whole)}"
             return self._chosen([sequential, *(replace(of, timing=None, reason=reason) for of in known)])
-        return self._chosen([sequential, *(self._batched(contender) for contender in known)])
+        best = min((self._whole(of) for of in known if of.timing is not None), default=math.inf)
+        return self._chosen([sequential, *(self._batched(contender, best) for contender in known)])
+
+    def _whole(self, contender: Contender) -> float:
+        """Seconds of all that is left, in as many processes as pay."""
+        return contender.seconds(self._left, self._processes(contender))
+
+    def _processes(self, contender: Contender) -> int:
+        if contender.device != CPU:
+            return 1
+        return self._workers or processes_for(contender, self._left, cores())
 
     def guess(self) -> Choice:
         """The same without measuring: where nothing is remembered, by a rough guess."""
@@ -162,21 +172,31 @@ class Measurement:
         return known if known.timing else replace(known, timing=prior(contender.executor, self._operations))
 
     def _remembered(self, contender: Contender) -> Contender:
-        return replace(contender, timing=recall(self._function.digest, contender.executor, contender.device))
+        function = self._function
+        return replace(
+            contender, timing=recall(function.digest, contender.executor, contender.device, len(function.samples))
+        )
 
     def _sequential(self) -> Contender:
         contender = self._remembered(Contender("sequential", CPU))
         return contender if contender.timing is not None else self._measured(contender, [_FIRST])
 
-    def _batched(self, contender: Contender) -> Contender:
-        """The first batch is not timed: kernels are compiled or read by it."""
+    def _batched(self, contender: Contender, best: float) -> Contender:
+        """The first batch of a process is not timed: kernels are compiled or read by it. Where fewer samples say that
+        it takes longer than the best that is known, that is enough: they say too much rather than too little."""
+        function = self._function
         if contender.timing is not None or not self._waiting:
             return contender
+        fewer = recall_fewer(function.digest, contender.executor, contender.device, len(function.samples))
+        if fewer is not None and self._whole(replace(contender, timing=fewer)) > best:
+            return replace(contender, timing=fewer)
         size = min(_LARGEST, max(_SMALLEST, self._left // _SLICE))
-        return self._measured(contender, [1, 1, size])
+        cold = contender.device not in _STARTED
+        return self._measured(contender, [1, *([1] if cold else []), size], cold)
 
-    def _measured(self, contender: Contender, sizes: list[int]) -> Contender:
-        """Runs batches of these sizes. A contender that fails is none."""
+    def _measured(self, contender: Contender, sizes: list[int], cold: bool = False) -> Contender:
+        """Runs batches of these sizes, of which the first does not count where it is cold. A contender that fails is
+        none."""
         points = list[tuple[int, float]]()
         for size in sizes:
             numbers, self._waiting = self._waiting[:size], self._waiting[size:]
@@ -191,18 +211,17 @@ class Measurement:
                 _STARTED.add(contender.device)
             self._left, self._seconds = self._left - len(numbers), self._seconds + seconds
             points.append((len(numbers), seconds))
-        if contender.executor == "batched" and len(points) > 1:
+        if cold and len(points) > 1:
             points = points[1:]
         if not points:
             return replace(contender, reason="no sample was left to measure it on")
         timing = Timing.fit(points) if contender.executor == "batched" else Timing(0.0, points[0][1] / points[0][0])
-        remember(self._function.digest, contender.executor, contender.device, timing)
+        function = self._function
+        remember(function.digest, contender.executor, contender.device, timing, len(function.samples))
         return replace(contender, timing=timing)
 
     def _chosen(self, contenders: list[Contender]) -> Choice:
-        processes = [
-            (self._workers or processes_for(of, self._left, cores())) if of.device == CPU else 1 for of in contenders
-        ]
+        processes = [self._processes(contender) for contender in contenders]
         seconds = [of.seconds(self._left, count) for of, count in zip(contenders, processes, strict=True)]
         at = min(range(len(contenders)), key=seconds.__getitem__)
         best = contenders[at]
@@ -230,13 +249,18 @@ def remember_run(function: SampleFunction, usage: RunUsage, choice: Choice, bega
         remember(_start_of(len(choice.devices)), "sequential", CPU, Timing(max(0.0, start), 0.0))
     for executor in ("sequential", "batched"):
         device = CPU if executor == "sequential" else choice.devices[0]
+        here = len(choice.devices) == 1 and device in _STARTED  # the first batch found its kernels read
         timed = [
             (batch.samples, batch.seconds)
             for batch in usage.batches
-            if (batch.executor, batch.device) == (executor, device.type) and batch.samples and not batch.first
+            if (batch.executor, batch.device) == (executor, device.type) and batch.samples and (here or not batch.first)
         ]
         if executor == "sequential" and timed:
             per_sample = sum(seconds for _, seconds in timed) / sum(samples for samples, _ in timed)
             remember(function.digest, executor, device, Timing(0.0, per_sample))
-        elif len({samples for samples, _ in timed}) > 1:
-            remember(function.digest, executor, device, Timing.fit(timed))
+        elif timed and executor == "batched":
+            several = len({samples for samples, _ in timed}) > 1
+            timing = Timing.fit(timed) if several else Timing.of_one(*timed[-1])
+            remember(function.digest, executor, device, timing, len(function.samples))
+        if executor == choice.executor == "batched" and len(choice.devices) == 1:
+            _STARTED.add(device)
