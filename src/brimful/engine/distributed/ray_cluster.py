@@ -127,7 +127,7 @@ class RayCluster:
             written = set() if folder is None else {path.name for path in folder.glob(f"{token}-*")}
         for report in said.values():
             _check(report)
-        return [_node(id, resources, said[id], said[id]["written"] in written) for id, resources in new.items()]
+        return [_node(id, new[id], report, report["written"] in written) for id, report in said.items()]
 
 
 def _node(id: str, resources: dict[str, float], said: dict[str, Any], shared: bool) -> Node:
@@ -180,7 +180,7 @@ def _token(folder: Path | None) -> Iterator[str]:
 
 
 def _ask(ids: list[str], files: list[str], folder: Path | None, token: str) -> dict[str, dict[str, Any]]:
-    """What each node says of itself."""
+    """What each node says of itself; one that has just left the cluster says nothing."""
     ray = require("ray", "ray")
     affinity = require("ray", "ray.util.scheduling_strategies").NodeAffinitySchedulingStrategy
     ray.cloudpickle.register_pickle_by_value(node_report)
@@ -198,10 +198,28 @@ def _ask(ids: list[str], files: list[str], folder: Path | None, token: str) -> d
             f"{len(silent)} of the cluster's {len(ids)} nodes did not answer within {_REPORT:g} seconds. `ray status` "
             "shows which are alive."
         )
-    try:
-        return {id: ray.get(reference) for id, reference in asked.items()}
-    except Exception as error:
-        raise WorkerError(f"a node of the cluster could not be asked: {' '.join(str(error).split())[:300]}") from error
+    said: dict[str, dict[str, Any]] = {}
+    gone: Exception | None = None
+    for id, reference in asked.items():
+        try:
+            said[id] = ray.get(reference)
+        except _left() as error:
+            gone = error
+        except Exception as error:
+            raise WorkerError(f"a node of the cluster could not be asked: {_line(error)}") from error
+    if gone is not None and not said:
+        raise WorkerError(f"no node of the cluster could be asked: {_line(gone)}") from gone
+    return said
+
+
+def _left() -> tuple[type[Exception], ...]:
+    """How Ray says that a node has left: it takes it some seconds to note that itself."""
+    exceptions = require("ray", "ray.exceptions")
+    return exceptions.TaskUnschedulableError, exceptions.NodeDiedError, exceptions.LocalRayletDiedError
+
+
+def _line(error: Exception) -> str:
+    return " ".join(str(error).split())[:300]
 
 
 def versions() -> dict[str, str | None]:

@@ -75,3 +75,31 @@ def test_a_value_is_packed_with_its_arrays_beside_it():
 def test_what_cannot_be_sent():
     with pytest.raises(InputError, match=r"must be sent to other machines.*make those in setup="):
         RayWorkers().share(threading.Lock())
+
+
+def test_a_node_that_has_just_left_is_not_asked(monkeypatch: pytest.MonkeyPatch):
+    """Ray still counts it among those alive."""
+    from brimful.engine.distributed import ray_cluster
+
+    exceptions = ray.exceptions
+
+    class Asked:
+        def options(self, **_: Any) -> "Asked":
+            return self
+
+        def remote(self, *_: Any) -> str:
+            return next(names)
+
+    def get(name: str) -> dict[str, str]:
+        if name in answers:
+            return answers[name]
+        raise exceptions.TaskUnschedulableError("the node does not exist any more")
+
+    monkeypatch.setattr(ray, "remote", lambda **_: lambda function: Asked())
+    monkeypatch.setattr(ray, "wait", lambda names, **_: (names, []))
+    monkeypatch.setattr(ray, "get", get)
+    names, answers = iter(["first", "second"]), {"second": {"host": "second"}}
+    assert ray_cluster._ask(["00" * 28, "01" * 28], [], None, "") == {"01" * 28: {"host": "second"}}
+    names, answers = iter(["first", "second"]), {}
+    with pytest.raises(WorkerError, match=r"no node of the cluster could be asked: .*does not exist any more"):
+        ray_cluster._ask(["00" * 28, "01" * 28], [], None, "")
