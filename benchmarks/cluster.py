@@ -165,9 +165,8 @@ def main() -> None:
             rows = report[name] = measure(arguments.rounds)
             table = [[f"{value:.3g}" if isinstance(value, float) else value for value in row.values()] for row in rows]
             texts.append(format_table(table, header=[key.replace("_", " ") for key in rows[0]]))
-    text = "\n\n".join(texts)
-    print(text)
-    save(arguments.out, report, text)
+        save(arguments.out, report, "\n\n".join(texts))  # after each part: they take minutes
+    print("\n\n".join(texts))
     import ray
 
     ray.shutdown()
