@@ -7,6 +7,7 @@
 set -euo pipefail
 folder=$(mktemp -d)
 clean_up() {
+  set +e
   # The first process of each namespace, and with it all in there, before the network goes.
   for pid in "$folder"/*.pid; do [ -f "$pid" ] && kill -9 "$(cat "$pid")" 2>/dev/null; done
   for node in 1 2; do
