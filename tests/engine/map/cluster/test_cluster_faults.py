@@ -211,7 +211,7 @@ def test_a_driver_that_is_killed(cluster: str, tmp_path: Path):
     """Its actors end with it, and the same call goes on, here or there."""
     import ray
 
-    out, free = tmp_path / "run", ray.available_resources().get("CPU")
+    out = tmp_path / "run"
     script = textwrap.dedent(DRIVER).format(root=str(ROOT), cluster=cluster, out=str(out))
     driver = subprocess.Popen([sys.executable, "-c", script])
     while len(shards_of(out) if out.exists() else []) < 5:
@@ -220,7 +220,7 @@ def test_a_driver_that_is_killed(cluster: str, tmp_path: Path):
     driver.send_signal(signal.SIGKILL)
     driver.wait()
     log = EventLog()
-    while ray.available_resources().get("CPU") != free:  # its actors have ended
+    while ray.available_resources().get("CPU", 0) < 3:  # its actors have ended
         time.sleep(0.2)
     result = run(slow, rows(2000), batch_size=10, cluster=cluster, out=out, progress=log)
     assert 0 < result.done < 2000
