@@ -94,9 +94,7 @@ def peak_bytes(work: Callable[[], object], device: torch.device, reserved: bool 
         work()
         torch.cuda.synchronize(device)
         return max(0, most(device) - before)
-    # With a compiled function the counting would be compiled too.
-    compiling = "torch._dynamo" in sys.modules
-    with torch.compiler.set_stance("force_eager") if compiling else contextlib.nullcontext(), LiveBytes() as live:
+    with _eager(), LiveBytes() as live:
         work()
     return live.peak
 
@@ -109,6 +107,22 @@ def resident_peak(work: Callable[[], object]) -> int:
     with monitor.Peak(torch.device("cpu"), devices.resident_bytes()) as peak:
         work()
     return peak.bytes
+
+
+def start_up_bytes(work: Callable[[], object]) -> int:
+    """The bytes by which a CPU process stays larger after a piece of work, other than by tensors that live on: the
+    libraries and the compiled code that its first run loads."""
+    devices.trim_heap()
+    before = devices.resident_bytes()
+    with _eager(), LiveBytes() as live:
+        work()
+    devices.trim_heap()
+    return max(0, devices.resident_bytes() - before - live.now)
+
+
+def _eager() -> contextlib.AbstractContextManager[object]:
+    """With a compiled function the counting would be compiled too."""
+    return torch.compiler.set_stance("force_eager") if "torch._dynamo" in sys.modules else contextlib.nullcontext()
 
 
 class LiveBytes(TorchDispatchMode):

@@ -1,6 +1,7 @@
 """The plan of a training run: where the data lives, how many micro-batches, whether to recompute, in what precision."""
 
 import contextlib
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,7 +16,7 @@ from ...core.memory.cost import Cost
 from ...core.memory.limit import MemoryLimit
 from ...core.memory.oom import OutOfMemory, is_out_of_memory
 from ...core.memory.plan import Candidate, Parts, Plan, Rejected, choose
-from ...core.memory.probe import peak_bytes, probe, resident_peak
+from ...core.memory.probe import peak_bytes, probe, resident_peak, start_up_bytes
 from ...data import loader as make_loader
 from ...data.loading import Loader
 from ...data.residency import TIERS, TierOptions
@@ -96,6 +97,8 @@ def prepare(
     together = calls_in_lockstep(model, group)
     if together:
         _check_equal_shares(config, group, loaders[-1].plan.items or 0)
+    if device.type == "cpu" and given is None:
+        memory_limit.baseline += _start_up(task, batch, precision, device)
     room = memory_limit.bytes - sum(state.values())
     forced = config.recompute not in ("auto", False)
     measured = given is None and not forced
@@ -243,6 +246,48 @@ def _first_batch(loader: Loader) -> Any:
         return next(batches)
 
 
+def _first_samples(count: int) -> int:
+    """The samples of the smallest run that is measured."""
+    return min(count, max(2, count // 16))
+
+
+def _backward(task: TrainTask, part: Any, precision: Precision, device: torch.device) -> Callable[[], None]:
+    """Forward and backward of some samples, with the same random numbers each time it is made."""
+    seed_generators(device, derive_seed(0, PROBE, 0, 0))
+
+    def backward() -> None:
+        with precision.context():
+            output = LossOutput.of(task.loss(task.model, part), count_samples(part)).weighted()
+        if output.sum.requires_grad:
+            output.sum.backward()
+
+    return backward
+
+
+def _start_up(task: TrainTask, batch: Any, precision: Precision, device: torch.device) -> int:
+    """Bytes of libraries and compiled code that the first call of a loss loads, once and whatever is trained."""
+    count = count_samples(batch)
+    if count == 0:
+        return 0
+    buffers = BufferBackup(task.model)
+    buffers.save()
+    backward = _backward(task, slice_batch(batch, count, 0, _first_samples(count)), precision, device)
+
+    def step() -> None:
+        backward()
+        task.model.zero_grad(set_to_none=True)
+
+    try:
+        return start_up_bytes(step)
+    except Exception as error:
+        if not is_out_of_memory(error):
+            raise
+        return 0  # what is measured next meets it again
+    finally:
+        task.model.zero_grad(set_to_none=True)
+        buffers.restore()
+
+
 def _measure(
     task: TrainTask,
     batch: Any,
@@ -259,19 +304,12 @@ def _measure(
     model, count = task.model, count_samples(batch)
     if count == 0:  # a rank without samples
         return Cost(0, 0, source="guess")
-    first = min(count, max(2, count // 16))
+    first = _first_samples(count)
     buffers = BufferBackup(model)
     buffers.save()
 
     def peak(size: int) -> float:
-        part = slice_batch(batch, count, 0, size)
-        seed_generators(device, derive_seed(0, PROBE, 0, 0))
-
-        def backward() -> None:
-            with precision.context():
-                output = LossOutput.of(task.loss(model, part), count_samples(part)).weighted()
-            if output.sum.requires_grad:
-                output.sum.backward()
+        backward = _backward(task, slice_batch(batch, count, 0, size), precision, device)
 
         def steps() -> None:
             for _ in range(_STEPS):
@@ -308,5 +346,5 @@ def _measure(
         except OutOfMemory:
             return None
         finally:
-            if device.type == "cpu":  # the gradients are gone, but the C library keeps their memory
+            if device.type == "cpu" and not whole:  # the gradients are gone, but the C library keeps their memory
                 devices.trim_heap()

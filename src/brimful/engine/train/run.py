@@ -59,8 +59,6 @@ def load_libraries(device: torch.device) -> None:
         gradients = [parameter.grad for parameter in small.parameters() if parameter.grad is not None]
         foreach.multiply(gradients, 1 / foreach.norm(gradients).clamp(min=1).item())
         torch.optim.AdamW(small.parameters(), fused=True).step()
-    if device.type == "cpu":
-        devices.trim_heap()
 
 
 def _move(model: nn.Module, memory_limit: MemoryLimit) -> None:
@@ -87,7 +85,10 @@ def run(
         if device.type == "cuda":
             stack.enter_context(torch.cuda.device(device))
         stack.enter_context(preserve_rng(device))
+        stack.enter_context(devices.kept_heap(device))
         load_libraries(device)
+        if device.type == "cpu":
+            devices.trim_heap()  # of what that step took
         if task.config.compile is not None and task.config.compile is not False:
             importlib.import_module("torch._dynamo")  # so that it can be watched from the start
         stack.enter_context(watch_compiling(events, task.config.name, clock))
