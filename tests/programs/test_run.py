@@ -144,7 +144,9 @@ def test_a_run_can_be_cancelled_and_goes_on(tmp_path: Path):
             cancel.set()
 
     with pytest.raises(CancelledError):
-        programs.run(loaded, many, device="cpu", progress=stop, cancel=cancel, out=tmp_path / "run")
+        programs.run(
+            loaded, many, executor="sequential", device="cpu", progress=stop, cancel=cancel, out=tmp_path / "run"
+        )
     with pytest.raises(InputError, match="brimful programs run"):
         programs.load_result(tmp_path / "run")
     assert same(programs.run(loaded, many, device="cpu", progress=False, out=tmp_path / "run"), whole)
@@ -165,7 +167,7 @@ def test_what_cannot_be_run():
 
 
 def test_the_plan_says_what_it_will_do():
-    plan = programs.plan(programs.loads(TEXT), tasks(), device="cpu")
+    plan = programs.plan(programs.loads(TEXT), tasks(), executor="sequential", device="cpu")
     assert (plan.work, plan.batch, plan.items) == ("programs run", 1, 15)
     assert "cpu" in plan.explain()
 

@@ -50,7 +50,7 @@ def test_the_search_finds_the_items_that_take_too_long(data: st.DataObject, coun
             found |= {final.start - 100 + item: item in final.slow for item in range(final.count)}
     assert {item for item, flagged in found.items() if flagged} == slow
     assert len(found) == count
-    assert tried <= (len(slow) + 2) * (count.bit_length() + 4)
+    assert tried <= (len(slow) + 1) * (count.bit_length() + 1) ** 2  # a search, in each half that a batch is split into
 
 
 def test_a_call_may_take_what_others_took_and_the_timeout():
