@@ -2,10 +2,11 @@
 
     python benchmarks/cluster.py [--only overhead speedup start] [--out benchmarks/results/cluster-cpu.json]
 
-overhead   batches that sleep 1, 10 and 100 ms, one worker: what a batch takes beyond that, in the steady state (between
-           the first and the last batch that came back), in this process, in a worker process, and in an actor
+overhead   batches that sleep 1, 10 and 100 ms, one worker: what a batch takes beyond that, in the steady state (from
+           the beginning of one batch to that of the last), in this process, in a worker process, and in an actor
 speedup    batches that compute for about 1, 10 and 100 ms: batches per second of one local process, and of two worker
-           processes and of two actors of one thread each
+           processes and of two actors of one thread each; and of two processes that only compute, side by side: two
+           cores of one machine share caches, memory and clock, so that is what there is to be had
 start      seconds to import Ray, to start a cluster of this machine, of a first and a second map of one batch on it,
            and of a map over two worker processes without Ray
 
@@ -13,10 +14,12 @@ The best of some rounds, each over all contenders in turn.
 """
 
 import argparse
+import multiprocessing
 import os
 import sys
 import time
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -43,14 +46,15 @@ WHERE: dict[str, dict[str, Any]] = {
 
 
 class Sleep:
-    """A batch that takes so many seconds, and no processor."""
+    """A batch that takes so many seconds, and no processor; it returns when it began, by the machine's clock."""
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
 
     def __call__(self, x: torch.Tensor) -> torch.Tensor:
+        began = time.perf_counter()
         time.sleep(self.seconds)
-        return x
+        return torch.full((len(x),), began, dtype=torch.float64)
 
 
 class Compute:
@@ -82,19 +86,34 @@ def per_batch(function: Callable[[Any], Any], count: int, **options: Any) -> flo
     return (last - first) / (whole - skipped)
 
 
-def best(rounds: int, function: Callable[[Any], Any], count: int, places: tuple[str, ...]) -> dict[str, float]:
+def between_starts(function: Callable[[Any], Any], count: int, **options: Any) -> float:
+    """Seconds per batch of a function that returns when it began; the first fifth is left out."""
+    items = torch.zeros(SIZE * count, 4)
+    result = brimful.map(function, items, progress=False, batch_size=SIZE, budget="500MB", **options)
+    assert result.ok.all()
+    began = result.values[::SIZE][count // 5 :]
+    return float(began[-1] - began[0]) / (len(began) - 1)
+
+
+def best(
+    rounds: int,
+    function: Callable[[Any], Any],
+    count: int,
+    places: tuple[str, ...],
+    measure: Callable[..., float] = per_batch,
+) -> dict[str, float]:
     """Seconds per batch, by where it runs."""
     measured: dict[str, list[float]] = {place: [] for place in places}
     for _ in range(rounds):
         for place in places:
-            measured[place].append(per_batch(function, count, **WHERE[place]))
+            measured[place].append(measure(function, count, **WHERE[place]))
     return {place: min(times) for place, times in measured.items()}
 
 
 def overhead(rounds: int) -> list[dict[str, Any]]:
     rows = []
     for length, count in LENGTHS.items():
-        taken = best(rounds, Sleep(length), count, ("one process", "a worker process", "an actor"))
+        taken = best(rounds, Sleep(length), count, ("one process", "a worker process", "an actor"), between_starts)
         one = taken["one process"]
         for place, seconds in taken.items():
             shown = {"overhead_ms": 1e3 * (seconds - length), "throughput_of_one_process": one / seconds}
@@ -104,18 +123,37 @@ def overhead(rounds: int) -> list[dict[str, Any]]:
 
 def speedup(rounds: int) -> list[dict[str, Any]]:
     torch.set_num_threads(1)
+    Compute(2000)(torch.zeros(1))  # the first call of anything takes longer
     started = time.perf_counter()
-    Compute(2000)(torch.zeros(1))
-    each = (time.perf_counter() - started) / 2000
+    Compute(20_000)(torch.zeros(1))
+    each = (time.perf_counter() - started) / 20_000
     rows = []
     for length, count in LENGTHS.items():
         function = Compute(round(length / each))
         taken = best(rounds, function, count, ("one process", "two worker processes", "two actors"))
+        taken["two processes, no engine"] = min(side_by_side(function, count) for _ in range(rounds))
         one = taken["one process"]
         for place, seconds in taken.items():
             shown = {"batches_per_second": 1 / seconds, "speedup": one / seconds}
             rows.append({"batch_ms": 1e3 * length, "where": place, **shown})
     return rows
+
+
+def side_by_side(function: Compute, count: int) -> float:
+    """Seconds per batch of two processes that compute at the same time, and do nothing else."""
+    with ProcessPoolExecutor(2, multiprocessing.get_context("spawn"), torch.set_num_threads, (1,)) as pool:
+        list(pool.map(function, [torch.zeros(SIZE, 4)] * 8))  # both have begun
+        taken = list(pool.map(alone, [function] * 2, [count // 2] * 2))
+    return max(taken) / (count // 2 * 2)
+
+
+def alone(function: Compute, count: int) -> float:
+    """Seconds of so many batches."""
+    items = torch.zeros(SIZE, 4)
+    started = time.perf_counter()
+    for _ in range(count):
+        function(items)
+    return time.perf_counter() - started
 
 
 def start() -> dict[str, float]:

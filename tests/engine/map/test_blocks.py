@@ -15,6 +15,7 @@ from brimful.engine.map.batch_spans import BatchSizer, BatchSpan
 from brimful.engine.map.hosts import blocks
 from brimful.engine.map.hosts.blocks import Block, BlockRun
 from brimful.engine.map.size_search import BatchMeasurement, SizerState
+from brimful.engine.map.sources import LoadedBatch
 
 STATE = SizerState(size=10)
 SEEN = BatchMeasurement(weight=10, seconds=0.1, timed=True, peak=0, available=1)
@@ -40,6 +41,12 @@ def test_a_block_is_of_neighbors():
     assert block.spans() == [BatchSpan(5, 7, 10.0), BatchSpan(7, 12, 10.0)]
 
 
+def test_a_block_carries_the_items_of_each_batch():
+    items = [LoadedBatch(5, 2, torch.arange(2)), LoadedBatch(7, 5, torch.arange(5))]
+    spans = Block(5, (7, 12), 10.0, STATE, tuple(items)).spans()
+    assert [(span.start, span.stop, span.loaded) for span in spans] == [(5, 7, items[0]), (7, 12, items[1])]
+
+
 def test_batches_come_in_order_and_are_known_as_they_were_handed_out():
     run = block_run(0, 10)
     assert [run.next(), run.next(), run.next()] == [BatchSpan(0, 10, 10.0), BatchSpan(10, 20, 10.0), None]
@@ -60,6 +67,13 @@ def test_neighbors_are_handed_in_as_one():
     assert first.messages == {23: "item 23"} and first.status is not None
     assert first.status[23] == 3 and first.status.sum() == 3
     assert run.take() == [] and not run.due
+
+
+def test_neighbors_stay_apart_where_someone_reads_them():
+    run = BlockRun(clock=lambda: 0.0)
+    run.add(Block(0, (10, 20), 10.0, STATE, apart=True))
+    assert run.keep(result(10), SEEN) and run.keep(result(0), SEEN)
+    assert [group.done.start for group in run.take()] == [0, 10]
 
 
 def test_a_batch_without_values_stays_by_itself():
@@ -101,6 +115,14 @@ def test_blocks_are_longer_the_more_workers_ask_and_the_shorter_a_batch_is():
     assert len(block(1000, 1e-9, 10**8)) == batch_spans._MOST
     spans = block(2, seconds=0.01)
     assert all(before.stop == after.start for before, after in pairwise(spans))
+
+
+@pytest.mark.parametrize("most", [0, 1, 3])
+def test_a_block_has_no_more_batches_than_may_be_sent_together(most: int):
+    sizer = BatchSizer(length=10**6, size=100.0, workers=2, settled=100.0)
+    first = sizer.next(10**9)
+    assert first is not None
+    assert len(sizer.following(first, 10**9, 1e-6, most=most)) == max(0, most - 1)
 
 
 def test_the_last_batches_and_those_that_are_measured_are_handed_out_one_by_one():

@@ -168,10 +168,12 @@ class BatchSizer:
             return math.inf
         return self._weight(self._position, self._length) / self.workers
 
-    def following(self, span: BatchSpan, available: int, seconds: float, kind: str | None = None) -> list[BatchSpan]:
+    def following(
+        self, span: BatchSpan, available: int, seconds: float, kind: str | None = None, most: int = _MOST
+    ) -> list[BatchSpan]:
         """Batches that follow one at once, for a worker that takes so long for each: as many as keep it busy for a
         moment, which is longer the more workers ask, and no more than half of its share of what is left. None where
-        something is measured."""
+        something is measured. Together with that one they are `most` at most."""
         plain = not (span.probe or span.trial or span.beside) and span.stop == self._position and not self._forward
         state = self.of(kind)
         if self._length is None or not plain or issue(state, available, self.workers) is not state:
@@ -180,7 +182,7 @@ class BatchSizer:
         left = self._weight(self._position, self._length) / self.workers
         moment = max(_MOMENT, self.workers / _ASKING)
         share = int(left / (2 * max(1.0, capacity)))
-        count = min(_MOST, share, int(moment / max(seconds, 1e-6)))
+        count = min(_MOST, most, share, int(moment / max(seconds, 1e-6)))
         return [self._span(capacity, state.settled) for _ in range(count - 1)]
 
     def _stop(self, capacity: float, settled: bool) -> int:

@@ -266,7 +266,7 @@ class MapRun:
             return Pipeline(executor, memory_limit, scheduler, cost, prompt=streams and executor.device.type == "cpu")
         fn, fallback = sendable(self.fn), sendable(self.fallback)
         executor = functools.partial(make_executor, fn, fallback=fallback, **self._options)
-        options = {"flag_crashes": self.on_crash == "flag", "identity": identity}
+        options = {"flag_crashes": self.on_crash == "flag", "identity": identity, "apart": streams}
         return WorkerPool(executor, self.items, hosts, scheduler, cost, reserve, self.timeout, **options)
 
     def _key(self, model: str) -> cost_cache.Key:

@@ -118,9 +118,12 @@ class Scheduler:
             if self._sizer.of(kind) is before:  # nor would another change it
                 break
 
-    def following(self, span: BatchSpan, available: int, seconds: float, kind: str | None = None) -> list[BatchSpan]:
-        """Batches that a worker is given together with one, where each takes it so long; they are about to be run."""
-        spans = self._sizer.following(span, available, seconds, kind)
+    def following(
+        self, span: BatchSpan, available: int, seconds: float, kind: str | None, most: int
+    ) -> list[BatchSpan]:
+        """Batches that a worker is given together with one, where each takes it so long, and `most` of them together;
+        they are about to be run."""
+        spans = self._sizer.following(span, available, seconds, kind, most)
         if self._ledger and spans:
             self._ledger.add_all((other.start, other.stop) for other in spans)
         return spans

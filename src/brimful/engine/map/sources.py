@@ -8,7 +8,7 @@ import contextlib
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any
 
@@ -61,6 +61,16 @@ class LoadedBatch:
     def weight(self) -> float:
         """Of all items together."""
         return float(self.count if self.weights is None else self.weights.sum())
+
+    @property
+    def nbytes(self) -> int:
+        return 0 if self.tree is None else pytree.nbytes(self.tree)
+
+    def compact(self) -> "LoadedBatch":
+        """The same with its own rows only: a view would be sent to another process with all of the array behind it."""
+        if self.tree is None:
+            return self
+        return replace(self, tree=pytree.apply(self.tree, lambda tensor: tensor.detach().cpu().clone()))
 
     def slice(self, start: int, stop: int) -> "LoadedBatch":
         """Some of the items, by their indices in this batch."""

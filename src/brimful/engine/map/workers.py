@@ -14,7 +14,6 @@ from typing import Any
 
 import torch
 
-from ...core.base import pytree
 from ...core.base.errors import WorkerError
 from ...core.memory.cost import Cost
 from ...core.memory.limit import MemoryLimit
@@ -22,10 +21,10 @@ from ..distributed.workers import Answer, Channel, Event, Place
 from .batch_spans import BatchSpan
 from .executor import Executor
 from .functions.composition import prepare
-from .hosts.blocks import Block, FinishedBatches
+from .hosts.blocks import HELD, Block, FinishedBatches
 from .hosts.cluster import ClusterHosts, NodeBudget
 from .hosts.local import LocalHosts
-from .hosts.remote_scheduler import RemoteScheduler
+from .hosts.remote_scheduler import TOLD, RemoteScheduler
 from .memory_model import LOOK
 from .pipeline import Pipeline
 from .scheduler import Scheduler
@@ -99,6 +98,7 @@ class WorkerPool:
         timeout: seconds that an item may take; None: as long as it likes.
         identity: the run's, where workers may write their results themselves; None: they are all sent.
         flag_crashes: flags an item that ends its worker, where a batch that ended two ends the run otherwise.
+        apart: results come batch by batch, for someone who reads them, also where batches are handed out together.
     """
 
     def __init__(
@@ -112,8 +112,9 @@ class WorkerPool:
         timeout: float | None = None,
         flag_crashes: bool = False,
         identity: str | None = None,
+        apart: bool = False,
     ) -> None:
-        self._scheduler, self.observed, self._flag_crashes = scheduler, 0, flag_crashes
+        self._scheduler, self.observed, self._flag_crashes, self._apart = scheduler, 0, flag_crashes, apart
         self._hosts, self._workers = hosts, hosts.workers()
         own = hosts.share(self._workers, items)
         self._sends_items = own is None
@@ -226,15 +227,19 @@ class WorkerPool:
             assigned.batches[loaded.start] = loaded
             assigned.probing = assigned.probing or span.probe
         # Not where it must be known which batch was begun: a call that takes too long is one of that.
-        alone = again or self._sends_items or self._clock.timeout < math.inf or self._flag_crashes
-        following = [] if alone else self._scheduler.following(span, available, self._seconds_of(assigned), kind)
+        alone = again or self._clock.timeout < math.inf or self._flag_crashes
+        seconds, most = self._seconds_of(assigned), HELD // max(1, loaded.nbytes)
+        following = [] if alone else self._scheduler.following(span, available, seconds, kind, most)
         if following:
             for other in following:
-                assigned.batches[other.start] = LoadedBatch(other.start, other.stop - other.start, None)
+                rows = LoadedBatch(other.start, other.stop - other.start, None)
+                assigned.batches[other.start] = self._scheduler.load(other) if self._sends_items else rows
             stops = (span.stop, *(other.stop for other in following))
-            self._workers.send(worker, Block(span.start, stops, span.capacity, self._scheduler.state(kind)))
+            sent = (assigned.batches[each.start].compact() for each in (span, *following)) if self._sends_items else ()
+            state = self._scheduler.state(kind)
+            self._workers.send(worker, Block(span.start, stops, span.capacity, state, tuple(sent), self._apart))
         else:
-            self._workers.send(worker, replace(span, loaded=_compact(loaded)) if self._sends_items else span)
+            self._workers.send(worker, replace(span, loaded=loaded.compact()) if self._sends_items else span)
         return True
 
     def _seconds_of(self, assigned: _Assigned) -> float:
@@ -256,7 +261,9 @@ class WorkerPool:
                 self._take_over(answer.worker, answer.value)
             case Event.SENT:
                 name, arguments = answer.value
-                self._workers.send(answer.worker, self._answer(answer.worker, name, arguments))
+                said = self._answer(answer.worker, name, arguments)
+                if name not in TOLD:
+                    self._workers.send(answer.worker, said)
 
     def _answer(self, worker: int, name: str, arguments: tuple[Any, ...]) -> Any:
         """What a worker asked the scheduler for."""
@@ -391,10 +398,3 @@ class WorkerPool:
         if again:
             self._start(place)
         return again
-
-
-def _compact(loaded: LoadedBatch) -> LoadedBatch:
-    """A batch that holds its own rows only: a view would be sent with all of the array behind it."""
-    if loaded.tree is None:
-        return loaded
-    return replace(loaded, tree=pytree.apply(loaded.tree, lambda tensor: tensor.detach().cpu().clone()))

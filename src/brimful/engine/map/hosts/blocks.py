@@ -16,8 +16,11 @@ from ....core.base import pytree
 from ..batch import BatchResult
 from ..batch_spans import BatchSpan
 from ..size_search import BatchMeasurement, SizerState
+from ..sources import LoadedBatch
 
-_HELD = 16_000_000  # bytes of results that a worker may wait with
+HELD = 16_000_000
+"""Bytes of results that a worker may wait with, and of items that are sent to it together."""
+
 _WAIT = 5.0  # seconds that it may
 
 
@@ -30,16 +33,21 @@ class Block:
         stops: the end of each batch.
         capacity: the weight that a batch may hold.
         state: what is known of sizes and memory.
+        loaded: the items of every batch; empty where the worker reads them itself.
+        apart: results are handed in batch by batch, not those of neighbors as one.
     """
 
     start: int
     stops: tuple[int, ...]
     capacity: float
     state: SizerState
+    loaded: tuple[LoadedBatch, ...] = ()
+    apart: bool = False
 
     def spans(self) -> list[BatchSpan]:
-        starts = (self.start, *self.stops[:-1])
-        return [BatchSpan(start, stop, self.capacity) for start, stop in zip(starts, self.stops, strict=True)]
+        starts, loaded = (self.start, *self.stops[:-1]), self.loaded or (None,) * len(self.stops)
+        places = zip(starts, self.stops, loaded, strict=True)
+        return [BatchSpan(start, stop, self.capacity, loaded=items) for start, stop, items in places]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,13 +83,14 @@ class BlockRun:
     _finished: list[tuple[BatchResult, BatchMeasurement]] = field(default_factory=list)
     _bytes: int = 0
     _since: float = 0.0
+    _apart: bool = False
 
     def add(self, block: Block) -> None:
         """Takes a block."""
         spans = block.spans()
         self._spans.extend(spans)
         self._stops |= {span.start: span.stop for span in spans}
-        self._state = block.state
+        self._state, self._apart = block.state, block.apart
 
     def next(self) -> BatchSpan | None:
         """The next batch; None where another block is needed."""
@@ -104,14 +113,14 @@ class BlockRun:
     @property
     def due(self) -> bool:
         """Whether results must be handed in now."""
-        return bool(self._finished) and (not self._stops or self._bytes >= _HELD or self.clock() - self._since >= _WAIT)
+        return bool(self._finished) and (not self._stops or self._bytes >= HELD or self.clock() - self._since >= _WAIT)
 
     def take(self) -> list[FinishedBatches]:
-        """All results that wait, neighbors as one."""
+        """All results that wait; neighbors as one, unless they are to stay apart."""
         finished, self._finished, self._bytes = sorted(self._finished, key=lambda one: one[0].start), [], 0
         groups: list[list[tuple[BatchResult, BatchMeasurement]]] = []
         for one in finished:
-            if groups and _continues(groups[-1][-1][0], one[0]):
+            if groups and not self._apart and _continues(groups[-1][-1][0], one[0]):
                 groups[-1].append(one)
             else:
                 groups.append([one])

@@ -16,10 +16,13 @@ from ..store.worker_shards import WorkerShards
 from ..timeouts import overwritten
 from .blocks import Block, BlockRun, FinishedBatches
 
+TOLD = frozenset({"done", "finished"})
+"""What a worker tells the parent without waiting for an answer: there is none, and messages arrive in order."""
+
 
 class RemoteScheduler:
-    """The scheduler as a worker sees it: every call goes to the parent and waits for its answer, those apart that the
-    worker can answer from its block.
+    """The scheduler as a worker sees it: every call goes to the parent, and waits for its answer where there is one;
+    those apart that the worker can answer from its block.
 
     Args:
         channel: to the parent.
@@ -42,7 +45,7 @@ class RemoteScheduler:
     def _ask(self, name: str, *arguments: Any) -> Any:
         with self._lock:
             self._channel.send((name, arguments))
-            return self._channel.receive()
+            return None if name in TOLD else self._channel.receive()
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         return functools.partial(self._ask, name)
