@@ -4,10 +4,11 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from brimful.programs.batched import layout, segments
-from brimful.programs.batched.columns import Grids, Patches
+from brimful.programs.batched import compiled, layout, segments
+from brimful.programs.batched.columns import Grids, Patches, column_of, row_of
 from brimful.programs.batched.convert import build
-from brimful.programs.batched.operations import painting, patches, periods
+from brimful.programs.batched.loops import distances
+from brimful.programs.batched.operations import painting, patches, periods, relations
 from brimful.programs.batched.rows import offsets_of
 from tests.programs.batched.helpers import (
     DEVICE,
@@ -100,7 +101,10 @@ def test_several_values_for_one_cell(puts, last):
     assert cells.tolist() == plain.tolist() == [expected.get(at, -9) for at in range(6)]
 
 
-@given(st.lists(st.tuples(st.integers(1, 3), st.integers(1, 9), st.booleans()), min_size=1, max_size=5), st.booleans())
+LENGTHS = st.one_of(st.integers(1, 9), st.integers(58, 70))  # 62 places are the bits of a number
+
+
+@given(st.lists(st.tuples(st.integers(1, 3), LENGTHS, st.booleans()), min_size=1, max_size=5), st.booleans())
 def test_periods(rows, upright):
     """Stripes have the period that they were made with, and a cell beside their first one changes nothing."""
 
@@ -115,3 +119,47 @@ def test_periods(rows, upright):
     result = periods.periods(*given_)
     assert torch.equal(result, in_plain_torch(periods, periods.periods, *given_))
     assert result.tolist() == [min(period, length) for period, length, _ in rows]
+
+
+CELLS = st.frozensets(st.tuples(st.integers(0, 2), st.tuples(st.integers(0, 4), st.integers(0, 4))), max_size=12)
+
+
+@given(st.lists(CELLS, min_size=1, max_size=5), st.booleans())
+def test_periods_of_any_cells(values, upright):
+    column = patches_of(values, "object")
+    reach = patches.extent(column)
+    long, first = (reach.height, reach.top) if upright else (reach.width, reach.left)
+    given_ = (column.keys, column.offsets, first, long, upright)
+    result = periods.periods(*given_)
+    assert torch.equal(result, in_plain_torch(periods, periods.periods, *given_))
+    for value, length, found in zip(values, long.tolist(), result.tolist(), strict=True):
+        place = 0 if upright else 1
+        begin = min((where[place] for _, where in value), default=0)
+
+        def fits(period, value=value, place=place, begin=begin):
+            back = (period, 0) if place == 0 else (0, period)
+            moved = ((color, (i - back[0], j - back[1])) for color, (i, j) in value if (i, j)[place] - begin >= period)
+            return all(cell in value for cell in moved)
+
+        assert found == next((period for period in range(1, length) if fits(period)), length)
+
+
+LOCATIONS = st.frozensets(st.tuples(st.integers(-9, 9), st.integers(-9, 9)), max_size=6)
+
+
+@given(st.lists(st.tuples(LOCATIONS, LOCATIONS, st.sampled_from([(1, 0), (-1, 0), (0, 1), (0, -1)])), min_size=1))
+def test_how_many_steps_bring_one_set_beside_another(rows):
+    """As many as it takes when they are made one by one."""
+    most, direction = 7, torch.tensor([row[2] for row in rows])
+    a, b = (patches_of([row[at] for row in rows], "indices") for at in (0, 1))
+    given_ = [part for of in (a, b) for part in (row_of(of.keys), column_of(of.keys), of.offsets)]
+    given_ += [direction[:, 0].contiguous(), direction[:, 1].contiguous(), most]
+    result = compiled.call(distances.approaches, *given_)
+    assert torch.equal(result, relations.approaches_plain(*given_))
+
+    def apart(first, second):
+        return min((abs(i - k) + abs(j - m) for i, j in first for k, m in second), default=-1)
+
+    for (first, second, (down, across)), found in zip(rows, result.tolist(), strict=True):
+        moved = (frozenset((i + at * down, j + at * across) for i, j in first) for at in range(most))
+        assert found == next((at for at, one in enumerate(moved) if apart(one, second) == 1), most)

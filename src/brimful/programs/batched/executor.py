@@ -79,6 +79,26 @@ class Batched:
             for node in record
         }
         self._returned, self._last = returned, self._last_uses(returned)
+        codes = torch.arange(ENDED + 1, dtype=torch.int8, device=self.device)
+        self.own_failure = codes.masked_fill(codes == ENDED, 0)
+        """By the failure of a row, that of the step itself."""
+        self._end_after: dict[frozenset[str], Tensor] = {}
+
+    def end_after(self, caught: frozenset[str]) -> Tensor:
+        """By the failure of a row, `ENDED` where its program ends with it, and 0 where the step yields its default.
+
+        Args:
+            caught: the names of the exceptions that the step catches.
+        """
+        if caught not in self._end_after:
+            ends = torch.full((ENDED + 1,), ENDED, dtype=torch.int8)
+            ends[0] = 0
+            if not self._propagate:
+                kinds = tuple(getattr(builtins, name) for name in caught)
+                for kind in Category if Exception in kinds else map(category_of, _raised_by(kinds)):
+                    ends[int(kind)] = 0
+            self._end_after[caught] = ends.to(self.device)
+        return self._end_after[caught]
 
     def _last_uses(self, returned: set[int]) -> list[list[int]]:
         """For every node, those that are not needed any more once it is computed."""
@@ -201,26 +221,15 @@ class _Run:
         """What failed with its default, or marked as the end of its programs; and noted either way."""
         if step.failed is None:
             return step
-        own = torch.where(step.failed == ENDED, 0, step.failed)
-        failures = own != 0
-        if not bool(failures.any()):
+        code = step.failed.to(torch.int64)
+        own, ended = self.executor.own_failure[code], self.executor.end_after(node.caught)[code]
+        fails, ends = torch.stack([own.any(), ended.any()]).tolist()
+        if not fails:
             return step
         self.failures[index] = own
-        defaulted = failures & self._caught(node)[own.to(torch.int64)]
-        ended = torch.where(failures, ENDED, step.failed)
-        ended[defaulted] = 0
-        result = Step(step.column, ended if bool((ended != 0).any()) else None, step.boxed)
-        rows = defaulted.nonzero()[:, 0]
+        result = Step(step.column, ended if ends else None, step.boxed)
+        rows = ((own != 0) & (ended == 0)).nonzero()[:, 0]
         return self._with_defaults(node, rows, result) if len(rows) else result
-
-    def _caught(self, node: Node) -> Tensor:
-        """By category, whether a node yields its default for it."""
-        caught = torch.zeros(max(Category) + 1, dtype=torch.bool)
-        if not self.executor._propagate:
-            kinds = tuple(getattr(builtins, name) for name in node.caught)
-            for kind in Category if Exception in kinds else map(category_of, _raised_by(kinds)):
-                caught[int(kind)] = True
-        return caught.to(self.device)
 
     def _with_defaults(self, node: Node, rows: Tensor, step: Step) -> Step:
         fallback = node.fallback

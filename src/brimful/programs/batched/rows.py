@@ -13,7 +13,9 @@ from .loops import rows as loops
 
 def offsets_of(sizes: Tensor) -> Tensor:
     """Where rows of some sizes begin, and the last one ends."""
-    return torch.cat([sizes.new_zeros(1), sizes.cumsum(0)])
+    offsets = torch.zeros(len(sizes) + 1, dtype=torch.int64, device=sizes.device)
+    torch.cumsum(sizes, 0, out=offsets[1:])
+    return offsets
 
 
 def groups(counts: Tensor, most: int) -> Iterator[tuple[int, int]]:

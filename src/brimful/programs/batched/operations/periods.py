@@ -14,9 +14,12 @@ from ..compiled import call, usable
 from ..kernels import Computed, batched
 from ..loops import distances
 from ..rows import gathered, owners
-from ..segments import any_of, filtered, member
+from ..segments import any_of, filtered, member, sorted_rows
 from .grids import failures
 from .patches import as_set, extent
+
+_PLACES = 62  # of a line that are the bits of a number
+_BLOCK = 1 << 22  # numbers that are compared at a time
 
 
 def periods(keys: Tensor, offsets: Tensor, first: Tensor, long: Tensor, upright: bool) -> Tensor:
@@ -33,9 +36,40 @@ def periods(keys: Tensor, offsets: Tensor, first: Tensor, long: Tensor, upright:
 
 
 def periods_plain(keys: Tensor, offsets: Tensor, place: Tensor, long: Tensor, step: int) -> Tensor:
-    """The twin of `distances.periods`: one period after the other for the sets that have none yet."""
+    """The twin of `distances.periods`: the places of every line of a set are the bits of a number, which is compared
+    with itself shifted by every period; long sets are searched period by period."""
+    fits = long <= _PLACES
+    found = _periods_of_lines(keys, offsets, torch.where(fits[owners(offsets, len(keys))], place, 0), long, step)
+    return (
+        found if bool(fits.all()) else torch.where(fits, found, _periods_one_by_one(keys, offsets, place, long, step))
+    )
+
+
+def _periods_of_lines(keys: Tensor, offsets: Tensor, place: Tensor, long: Tensor, step: int) -> Tensor:
+    """The periods of sets of which none is longer than the bits of a number; of others, anything."""
+    longest = min(_PLACES, int(long.max())) if len(long) else 0
+    if longest < 2:
+        return long
+    first, rows = keys - place * step, owners(offsets, len(keys))
+    order = sorted_rows(first, rows)
+    first, rows = first[order], rows[order]
+    line = torch.zeros_like(first)
+    line[1:] = ((first[1:] != first[:-1]) | (rows[1:] != rows[:-1])).cumsum(0)
+    bits = torch.zeros_like(first).index_add_(0, line, torch.ones_like(first) << place[order])
+    row_of_line = torch.zeros_like(first).index_copy_(0, line, rows)
+    period = torch.arange(1, longest, device=keys.device)
+    differs = torch.zeros(len(long), longest - 1, dtype=torch.bool, device=keys.device)
+    for part, of in zip(bits.split(_BLOCK // longest), row_of_line.split(_BLOCK // longest), strict=True):
+        at, number = (((part[:, None] >> period) & ~part[:, None]) != 0).nonzero(as_tuple=True)
+        differs[of[at], number] = True
+    sooner = torch.where(differs | (period >= long[:, None]), 0, longest - period).amax(1)
+    return torch.where(sooner > 0, longest - sooner, long)
+
+
+def _periods_one_by_one(keys: Tensor, offsets: Tensor, place: Tensor, long: Tensor, step: int) -> Tensor:
+    """One period after the other for the long sets that have none yet."""
     found, period = long.clone(), 1
-    waiting = (long > 1).nonzero()[:, 0]
+    waiting = (long > _PLACES).nonzero()[:, 0]
     while len(waiting):
         source, starts = gathered(offsets, waiting)
         moved = filtered(keys[source] - period * step, starts, place[source] >= period)

@@ -15,7 +15,7 @@ from ..loops import distances as loops
 from ..rows import owners
 from ..segments import any_of, filtered, member, sort_unique
 from .grids import failures, flagged
-from .patches import _flag, as_patch, as_set, centers, extent, locations, shifted, sides
+from .patches import _flag, as_patch, as_set, centers, extent, locations, sides
 
 _STEPS = 42
 _MOST_PAIRS = 1 << 22  # of locations of one row, above which the sequential form is quicker
@@ -25,7 +25,7 @@ def distances(a: Patches, b: Patches) -> Tensor:
     """The smallest Manhattan distance of two patches; -1 where one is empty, or where there are too many pairs."""
     many = _many(a, b)
     if many is not None:
-        a = Patches(*filtered(a.keys, a.offsets, ~many[owners(a.offsets)]), a.kind)
+        a = _without(a, many)
     parts = (row_of(a.keys), column_of(a.keys), a.offsets, row_of(b.keys), column_of(b.keys), b.offsets)
     if usable(a.keys):
         return call(loops.distances, *parts)
@@ -36,14 +36,48 @@ def distances_plain(
     rows_a: Tensor, columns_a: Tensor, offsets_a: Tensor, rows_b: Tensor, columns_b: Tensor, offsets_b: Tensor
 ) -> Tensor:
     """The twin of `loops.distances`: all pairs of locations of every row."""
+    row, source, other = _pairs(offsets_a, offsets_b)
+    apart = (rows_a[source] - rows_b[other]).abs() + (columns_a[source] - columns_b[other]).abs()
+    start = torch.full((len(offsets_a) - 1,), -1, dtype=torch.int64, device=row.device)
+    return start.scatter_reduce(0, row, apart, "amin", include_self=False)
+
+
+def _pairs(offsets_a: Tensor, offsets_b: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """All pairs of numbers of the same row: the row, and where each of the two is."""
     row = owners(offsets_a)
     counts = offsets_b.diff()[row]
     source = torch.repeat_interleave(torch.arange(len(row), device=row.device), counts)
     within = torch.arange(len(source), device=row.device) - (counts.cumsum(0) - counts)[source]
-    other = offsets_b[row[source]] + within
-    apart = (rows_a[source] - rows_b[other]).abs() + (columns_a[source] - columns_b[other]).abs()
-    start = torch.full((len(offsets_a) - 1,), -1, dtype=torch.int64, device=row.device)
-    return start.scatter_reduce(0, row[source], apart, "amin", include_self=False)
+    row = row[source]
+    return row, source, offsets_b[row] + within
+
+
+def approaches_plain(
+    rows_a: Tensor,
+    columns_a: Tensor,
+    offsets_a: Tensor,
+    rows_b: Tensor,
+    columns_b: Tensor,
+    offsets_b: Tensor,
+    down: Tensor,
+    across: Tensor,
+    most: int,
+) -> Tensor:
+    """The twin of `loops.approaches`: a table of rows and steps, with one more column for what is of no interest."""
+    row, source, other = _pairs(offsets_a, offsets_b)
+    i, j = rows_b[other] - rows_a[source], columns_b[other] - columns_a[source]
+    down, across = down[row], across[row]
+    ahead, aside = i * down + j * across, (i * across).abs() + (j * down).abs()
+    near, over = (torch.zeros(len(offsets_a) - 1, most + 1, dtype=torch.bool, device=row.device) for _ in range(2))
+    for table, steps, there in (
+        (over, ahead, aside == 0),
+        (near, ahead + 1, aside == 0),
+        (near, ahead - 1, aside == 0),
+        (near, ahead, aside == 1),
+    ):
+        table[row, torch.where(there & (steps >= 0), steps, most).clamp(max=most)] = True
+    left = torch.arange(most, 0, -1, device=row.device)
+    return most - ((near & ~over)[:, :most] * left).amax(1)
 
 
 def _both(a: Column, b: Column) -> tuple[Patches, Patches] | None:
@@ -54,6 +88,11 @@ def _both(a: Column, b: Column) -> tuple[Patches, Patches] | None:
 def _empty(a: Patches, b: Patches) -> Tensor | None:
     """Patches without cells fail."""
     return failures(((a.sizes == 0) | (b.sizes == 0), Category.VALUE))
+
+
+def _without(patches: Patches, rows: Tensor) -> Patches:
+    """Patches that are empty in some rows."""
+    return Patches(*filtered(patches.keys, patches.offsets, ~rows[owners(patches.offsets)]), patches.kind)
 
 
 def _many(a: Patches, b: Patches) -> Tensor | None:
@@ -132,18 +171,11 @@ def gravitate(machine: Any, source: Column, destination: Column) -> Computed | N
     i = torch.where(upright, torch.where(si < di, 1, -1), 0)
     j = torch.where(upright, 0, torch.where(sj < dj, 1, -1))
     failed, many = _empty(moving, fixed), _many(moving, fixed)
-    steps = torch.zeros_like(i)
-    waiting = distances(moving, fixed) != 1
-    for unfit in (failed, many):
-        if unfit is not None:
-            waiting &= unfit == 0
-    for _ in range(_STEPS):
-        index = waiting.nonzero()[:, 0]
-        if not len(index):
-            break
-        steps[index] += 1
-        moved = shifted(moving.take(index), (steps * i)[index], (steps * j)[index])[0]
-        waiting[index] = distances(moved, fixed.take(index)) != 1
+    if many is not None:
+        moving = _without(moving, many)
+    given = (row_of(moving.keys), column_of(moving.keys), moving.offsets)
+    given = (*given, row_of(fixed.keys), column_of(fixed.keys), fixed.offsets, i, j, _STEPS)
+    steps = call(loops.approaches, *given) if usable(fixed.keys) else approaches_plain(*given)
     return Computed(Pairs(steps * i, steps * j), failed, many)
 
 
