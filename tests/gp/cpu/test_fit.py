@@ -1,7 +1,10 @@
 """The compiled twin against the one in torch."""
 
+import subprocess
+import sys
 from collections import namedtuple
 from dataclasses import replace
+from pathlib import Path
 
 import numba
 import numpy as np
@@ -10,6 +13,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from brimful.core.base.compilers import second_process
+from brimful.gp.cpu import evaluation
 from brimful.gp.cpu import fit as compiled
 from brimful.gp.cpu import simd_lanes as lanes
 from brimful.gp.cpu.borrowed import borrow
@@ -204,3 +209,22 @@ def test_what_is_given_is_left_as_it_was():
     compiled.fit(some.kernel, some.tasks, some.limits, scoring.ScoringOptions(), starts)
     for one, other in zip(before, (theta, some.tasks.y_TN, some.limits.low_TP), strict=True):
         assert torch.equal(one, other)
+
+
+def test_what_a_second_process_compiles_needs_no_torch():
+    module, program = evaluation.__name__, f"import sys; sys.modules['torch'] = None\n{second_process._PROGRAM}"
+    root = str(Path(evaluation.__file__).parents[module.count(".")])
+    command = [sys.executable, "-c", program, root, module, evaluation._workspace.__name__, *sys.path]
+    with subprocess.Popen(command, stdin=subprocess.PIPE) as process:
+        assert process.wait() == 0
+
+
+@pytest.mark.parametrize("starts", [False, True])
+def test_a_loop_is_compiled_once_for_all_kernels_and_shapes(starts: bool):
+    for seed, (text, dimensions, ard) in enumerate(KINDS[:3]):
+        some = problem(text, *waves(seed, 5, 6 + seed, dimensions), ard=ard)
+        theta = thetas(seed, 5, some.kernel)
+        begin = (theta[:, None], torch.ones(5, dtype=torch.int64)) if starts else None
+        compiled.fit(some.kernel, some.tasks, some.limits, scoring.ScoringOptions(steps=1), begin)
+    loop = compiled._fit_from_starts if starts else compiled._fit_from_grid
+    assert len(loop.overloads) == 1

@@ -6,18 +6,20 @@ import numpy as np
 import torch
 
 from ..model import periods
-from ..model.kernels import SHAPES, Kernel
+from ..model.kernels import Kernel
 from ..model.priors import Limits
+from ..model.shapes import SHAPES
 from ..model.tasks import TaskBatch
 from ..optimize import scoring
 from .simd_lanes import inlined
 
 Settings = namedtuple(
-    "Settings", "factors grid shape periods precision fixed scales starts steps tolerance max_step patience"
+    "Settings", "evaluation factors grid shape periods precision fixed scales starts steps tolerance max_step patience"
 )
 """What holds for every task.
 
 Attributes:
+    evaluation: the address of the compiled likelihood; 0 where it is not known yet.
     factors: as `covariance` takes them.
     grid, shape: the initial values, and the length of their grid along each axis.
     periods: indices of the parameters for which each task has initial values of its own.
@@ -40,6 +42,7 @@ def settings_of(kernel: Kernel, limits: Limits, options: scoring.ScoringOptions)
     grid_GP, axes = scoring.grid(kernel, limits)
     factors = [(SHAPES.index(one.shape), one.term, one.start, one.stop, one.variance) for one in kernel.factors]
     return Settings(
+        0,
         np.array(factors),
         to_array(grid_GP),
         np.array(axes),

@@ -6,7 +6,7 @@ over pairs of points. `most` is how many pairs there is room for; m, how many th
 
 import math
 
-from ..model.kernels import SHAPES
+from ..model.shapes import SHAPES
 from .simd_lanes import WIDTH, broadcast, compiled, load, maximum, sqrt, store
 
 RBF, MATERN12, MATERN32, MATERN52, RATIONAL, PERIODIC, LINEAR, CONSTANT = range(len(SHAPES))

@@ -8,7 +8,8 @@ from collections import namedtuple
 import numpy as np
 
 from .arrays import prior_penalty
-from .likelihood import derivatives, evaluate, load_task, nlml
+from .evaluation import ALL, DERIVATIVES, evaluate_at
+from .likelihood import load_task, nlml
 from .linear_algebra import copy, solve_small
 from .simd_lanes import WIDTH, allocating, compiled, inlined, larger, smaller, zeros
 
@@ -213,13 +214,13 @@ def descend(workspace, states, tasks, data, settings, starts, counts, results):
         upcoming = _next_task(states, workspace, lane, tasks, upcoming, data, settings, starts, counts, results)
         going += states.task[lane] >= 0
     while going > 0:
-        evaluate(workspace, settings.factors)
+        evaluate_at(settings.evaluation, ALL, workspace, settings.factors)
         wanted = False
         for lane in range(WIDTH):
             if states.task[lane] >= 0:
                 wanted = _accept(states, workspace, lane, data, settings, results.theta) or wanted
         if wanted:
-            derivatives(workspace)
+            evaluate_at(settings.evaluation, DERIVATIVES, workspace, settings.factors)
         for lane in range(WIDTH):
             if states.task[lane] < 0 or not _next_trial(states, workspace, lane, data, settings):
                 continue

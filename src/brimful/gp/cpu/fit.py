@@ -4,7 +4,9 @@ time, one in each SIMD lane; the tasks are distributed over the threads.
 The twin of `scoring.fit`, where the method is explained; a test holds the two together.
 """
 
+import threading
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import numpy as np
 import torch
@@ -16,11 +18,14 @@ from ..optimize import scoring
 from .arrays import ResultArrays, arrays_of, settings_of, to_array
 from .borrowed import borrow
 from .descent import descend, make_states
+from .evaluation import evaluation_address, evaluation_compiling
 from .grid_search import grid_search
 from .likelihood import make_workspace
 from .simd_lanes import WIDTH, compiled, entry_point, smaller, zeros
 
 _SHARE = 256  # tasks that a thread takes at a time, at the most: handing them over takes as long as fitting a few
+
+_compiling = threading.Lock()
 
 
 @compiled
@@ -32,7 +37,7 @@ def _reset(tasks, results):
 # Two functions, so that a call compiles only what it needs.
 
 
-@entry_point
+@entry_point()
 def _fit_from_starts(tasks, all_tasks, starts, counts, all_settings, all_results):
     """Fits some tasks, from so many of their starts as `counts` says."""
     data, settings, results = borrow(all_tasks), borrow(all_settings), borrow(all_results)
@@ -50,7 +55,7 @@ def _fit_from_starts(tasks, all_tasks, starts, counts, all_settings, all_results
     owned.count[0] = owned_states.task[0] = 0  # in use until here
 
 
-@entry_point
+@entry_point()
 def _fit_from_grid(tasks, all_tasks, all_settings, all_results):
     """Fits some tasks, from the local minima of the grid."""
     data, settings, results = borrow(all_tasks), borrow(all_settings), borrow(all_results)
@@ -65,6 +70,16 @@ def _fit_from_grid(tasks, all_tasks, all_settings, all_results):
         grid_search(workspace, tasks[first:stop], data, settings, results.theta, begin[first:stop], used[first:stop])
     descend(workspace, borrow(owned_states), tasks, data, settings, begin, used, results)
     owned.count[0] = owned_states.task[0] = 0  # in use until here
+
+
+def _compile(loop: Any, *arguments: Any) -> None:
+    """Compiles a loop for the types of some arguments, and the likelihood that it calls at the same time."""
+    kinds = tuple(loop.typeof_pyval(one) for one in arguments)
+    with _compiling:
+        if kinds not in loop.overloads:
+            with evaluation_compiling() as wait:
+                loop.compile(kinds)
+                wait()
 
 
 def fit(
@@ -86,6 +101,9 @@ def fit(
     order = np.argsort(arrays.mask.sum(1), kind="stable")  # lanes go in step: best with as many points as each other
     threads = torch.get_num_threads()
     share = WIDTH * max(1, -(-min(_SHARE, -(-T // (8 * threads))) // WIDTH))
+
+    _compile(fit_tasks, order[:share], arrays, *begin, settings, results)
+    settings = settings._replace(evaluation=evaluation_address())
 
     def fit_share(first: int) -> None:
         fit_tasks(order[first : first + share], arrays, *begin, settings, results)

@@ -9,7 +9,8 @@ import numpy as np
 
 from ..optimize.scoring import SECOND_START
 from .arrays import prior_penalty
-from .likelihood import evaluate, evaluate_noise, load_task, nlml
+from .evaluation import ALL, NOISE, evaluate_at
+from .likelihood import load_task, nlml
 from .linear_algebra import copy
 from .simd_lanes import WIDTH, allocating, compiled, larger, smaller, zeros
 
@@ -83,9 +84,9 @@ def grid_search(workspace, tasks, data, settings, theta, starts, counts):
                 bounded = smaller(larger(point[p], data.low[t, p]), data.high[t, p])
                 workspace.theta[p, lane] = theta[t, p] if settings.fixed[p] else bounded
         if g % noises == 0:
-            evaluate(workspace, settings.factors)
+            evaluate_at(settings.evaluation, ALL, workspace, settings.factors)
         else:
-            evaluate_noise(workspace)
+            evaluate_at(settings.evaluation, NOISE, workspace, settings.factors)
         for lane in range(len(tasks)):
             if _score(workspace, lane, data, tasks[lane], settings, positions[lane, g], score, g):
                 short[lane, shorts[lane]] = g
@@ -95,7 +96,7 @@ def grid_search(workspace, tasks, data, settings, theta, starts, counts):
         for lane in range(len(tasks)):
             if again < shorts[lane]:
                 copy(workspace.theta[:, lane], positions[lane, short[lane, again]])
-        evaluate(workspace, settings.factors)
+        evaluate_at(settings.evaluation, ALL, workspace, settings.factors)
         for lane in range(len(tasks)):
             if again < shorts[lane]:
                 g = short[lane, again]

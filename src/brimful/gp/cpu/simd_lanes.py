@@ -27,7 +27,7 @@ WIDTH = 4
 _HERE = Path(__file__).parent
 _FILES = [
     *sorted(_HERE.glob("*.py")),
-    _HERE.parent / "model" / "kernels.py",
+    _HERE.parent / "model" / "shapes.py",
     _HERE.parent / "optimize" / "scoring.py",
     Path(str(numba_parts.__file__)),
 ]
@@ -52,12 +52,16 @@ def allocating(function: Any) -> Any:
     return numba_parts.part(error_model="numpy")(function)
 
 
-def entry_point(function: Any) -> Any:
+def entry_point(**settings: Any) -> Any:
     """For functions that Python calls, from any thread. Compiles them, or finds them compiled on disk under their name,
     which says of which version of all files it is: numba looks only whether the function's own file has changed, and
     not those of what it calls or takes from."""
-    function.__qualname__ += f"_{_VERSION}"
-    return cached_njit(error_model="numpy", nogil=True, no_cfunc_wrapper=True)(function)
+
+    def compiled(function: Any) -> Any:
+        function.__qualname__ += f"_{_VERSION}"
+        return cached_njit(error_model="numpy", nogil=True, no_cfunc_wrapper=True, **settings)(function)
+
+    return compiled
 
 
 @inlined

@@ -17,7 +17,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from ..model.kernels import SHAPES, Kernel
+from ..model.kernels import Kernel
+from ..model.shapes import SHAPES
 from ..optimize import matrices
 from . import blocks
 from .blocks import LANES

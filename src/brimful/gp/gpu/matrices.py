@@ -16,7 +16,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from ..model.kernels import SHAPES
+from ..model.shapes import SHAPES
 from ..optimize import matrices
 from .cholesky import value_of
 from .likelihood import size

@@ -18,9 +18,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from ...core.base.errors import ConfigError, raise_first
-
-SHAPES = ("rbf", "matern12", "matern32", "matern52", "rational_quadratic", "periodic", "linear", "constant")
-"""The shapes there are; an index into this tuple is a shape's number in the compiled kernels."""
+from .shapes import SHAPES
 
 _ALIASES = {"rq": "rational_quadratic", "matern": "matern52", "se": "rbf"}
 _TINY = 1e-30  # under a square root, so that a distance of 0 divides nothing by 0

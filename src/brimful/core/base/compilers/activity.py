@@ -50,6 +50,16 @@ def _end(compiled: bool = True) -> None:
         listener.end(compiled)
 
 
+@contextlib.contextmanager
+def compiling() -> Iterator[None]:
+    """Reports that a function is compiled while the block runs, by whatever it is."""
+    _begin()
+    try:
+        yield
+    finally:
+        _end()
+
+
 @functools.cache
 def connect_numba() -> None:
     """Has numba report."""

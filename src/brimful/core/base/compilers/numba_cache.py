@@ -62,6 +62,12 @@ def _cache_class() -> Any:
     class LoopCache(caching.FunctionCache):
         _impl_class = Contents
 
+        def holds(self, signature: Any, context: Any) -> bool:
+            """Whether a loop is there, compiled for some types."""
+            with contextlib.suppress(Exception):
+                return self._index_key(signature, context.codegen()) in self._cache_file._load_index()
+            return False
+
         def load_overload(self, signature: Any, context: Any) -> Any:
             with contextlib.suppress(Exception):  # damaged: it is compiled anew, and written over
                 return super().load_overload(signature, context)
@@ -71,6 +77,14 @@ def _cache_class() -> Any:
                 super().save_overload(signature, data)
 
     return LoopCache
+
+
+def is_missing(loop: Any, signature: Any) -> bool:
+    """Whether a loop has yet to be compiled for some types, and would then be kept on disk."""
+    cache = loop._cache
+    return (
+        signature.args not in loop.overloads and hasattr(cache, "holds") and not cache.holds(signature, loop.targetctx)
+    )
 
 
 def loop_directory() -> Path:
