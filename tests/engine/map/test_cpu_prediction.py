@@ -1,9 +1,13 @@
 """On a CPU the plan that a run ends with is within 15% of what it took, whatever a formula said."""
 
+import gc
+
+import numpy as np
 import torch
 
 import brimful
 from brimful import Cost
+from brimful.core.base.compilers import activity
 
 
 def _work(batch: torch.Tensor) -> torch.Tensor:
@@ -19,3 +23,27 @@ def test_a_formula_that_is_far_off_does_not_stay_in_the_plan(tmp_path):
     )
     assert result.observed > 50_000_000
     assert abs(result.predicted - result.observed) <= 0.15 * result.observed
+
+
+def test_what_a_compiler_leaves_behind_is_not_freed_while_batches_are_measured():
+    class Cycle:
+        def __init__(self) -> None:
+            self.own, self.kept = self, np.ones(8_000_000)  # 64 MB, until garbage is collected
+
+    def compile_something() -> None:
+        with activity.compiling():
+            Cycle()
+
+    def collect_and_double(batch: torch.Tensor) -> torch.Tensor:
+        gc.collect()
+        return batch.repeat(1, 100).sum(1)
+
+    gc.disable()
+    try:
+        items = torch.ones(2000, 20, dtype=torch.float64)
+        result = brimful.map(
+            collect_and_double, items, device="cpu", warm_up=compile_something, batch_size=2000, progress=False
+        )
+    finally:
+        gc.enable()
+    assert result.predicted > 10_000_000

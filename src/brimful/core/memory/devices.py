@@ -2,6 +2,7 @@
 
 import contextlib
 import ctypes
+import gc
 from collections.abc import Iterator, Sequence
 
 import torch
@@ -69,6 +70,12 @@ def trim_heap() -> None:
     """Hands freed memory that the C library keeps back to the system, where it can (glibc)."""
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).malloc_trim(0)
+
+
+def free_garbage() -> None:
+    """Frees what only cycles of references hold, and hands it back."""
+    gc.collect()
+    trim_heap()
 
 
 @contextlib.contextmanager

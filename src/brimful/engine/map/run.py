@@ -162,6 +162,8 @@ class MapRun:
         if self.warm_up is not None:  # before memory is counted
             with watch_compiling(events, self.name, clock):
                 self.warm_up()
+            if clock.compiling:
+                devices.free_garbage()  # what compilers leave behind would be freed while batches are measured
         with (
             contextlib.closing(ledger) if ledger else contextlib.nullcontext(),
             hosts.limit() as memory_limit,
@@ -236,8 +238,7 @@ class MapRun:
                     clock.stop(record.seconds)
         if queue is not None:
             yield from queue.ready()
-        out = None if rundir is None else rundir.path
-        return MapResult.of(record, tally, tally.done - before, out, collector)
+        return MapResult.of(record, tally, tally.done - before, None if rundir is None else rundir.path, collector)
 
     @property
     def _options(self) -> dict[str, Any]:
