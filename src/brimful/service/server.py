@@ -26,6 +26,7 @@ from .service import Service
 
 _LOG = logging.getLogger("brimful.service")
 _HOUR = 3600.0
+_AT_ONCE = 4  # questions that a page asks the database at once
 _CONNECTIONS = 5  # seconds for requests under way, when the server stops
 
 
@@ -49,6 +50,7 @@ def serve(options: ServeOptions) -> None:
             address.publish(service.state, url)
             _LOG.info("listening on %s; state in %s, database %s", url, service.state, service.database)
             _Retention(service, options.retain_days).start()
+            _Preparation(service).start()
             server.run(sockets=[listener])
         finally:
             _LOG.info("stopping: running jobs write what they have")
@@ -106,6 +108,21 @@ class _Server(uvicorn.Server):
         if ends:
             self._app.state.feed.close()
         return ends
+
+
+class _Preparation(threading.Thread):
+    """Does once what the first page that someone opens would otherwise wait for."""
+
+    def __init__(self, service: Service) -> None:
+        super().__init__(name="brimful-preparation", daemon=True)
+        self._service = service
+
+    def run(self) -> None:
+        try:
+            self._service.store.pool.fill(_AT_ONCE)
+            self._service.workloads()
+        except Exception as error:  # it is then done when it is needed
+            _LOG.debug("the first page was not prepared: %s", error)
 
 
 class _Retention(threading.Thread):

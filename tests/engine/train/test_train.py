@@ -550,6 +550,7 @@ def test_validation_metrics_and_the_best_epoch():
         assert float(squares(result.model, valid)) == pytest.approx(result.best["valid_loss"], rel=1e-5)
         assert float((result.model(valid["x"]) - valid["y"]).abs().mean()) == pytest.approx(min(losses), rel=1e-5)
     assert [event.epoch for event in heard.of(EpochDone)] == [1, 2, 3, 4, 5, 6]
+    assert [event.data_seconds for event in heard.of(EpochDone)] == [row["data_seconds"] for row in result.history]
     assert {event.metric for event in heard.of(Metric)} >= {"error", "valid_loss", "train_loss", "lr", "weight_norm"}
     assert len(heard.of(Planned)) == len(heard.of(Started)) == 1
     assert heard.of(BatchDone)[-1].done == 6 * 24

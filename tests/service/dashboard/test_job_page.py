@@ -31,6 +31,7 @@ def test_a_curve_grows_while_the_job_is_paused_resumed_and_cancelled(server: Das
     id = server.submit("a long one", epochs=500, pause=0.05)
     page = open_page(f"/jobs/{id}")
     grown(page, grown(page, 0))
+    page.wait_for_selector("dt:has-text('Stall share')")
     page.click("button:has-text('Pause')")
     page.wait_for_selector("dd.state.paused")
     page.click("button:has-text('Resume')")

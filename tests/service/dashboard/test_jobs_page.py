@@ -13,6 +13,7 @@ def test_jobs_are_searched_sorted_selected_and_cancelled(server: DashboardServer
     ids = [server.submit(name, "wait", seconds=60) for name in names]
     page = open_page("/?text=apple")
     page.wait_for_selector("text=2 jobs")
+    page.wait_for_function("performance.getEntriesByType('resource').some(one => one.name.includes('/esm/'))")  # plots
     assert page.locator("tbody tr").count() == 2
     page.click("button.sort:has-text('Name')")
     page.wait_for_selector("th[aria-sort=descending] >> text=Name")

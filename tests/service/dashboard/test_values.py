@@ -11,6 +11,7 @@ from brimful.service.dashboard.examples import EXAMPLES
 from brimful.service.dashboard.headers import content_policy
 from brimful.service.dashboard.login import _own_path
 from brimful.service.dashboard.pages.compare import of_all
+from brimful.service.dashboard.parts.job_head import _facts
 from brimful.service.dashboard.values import fraction, rate, seconds_left, short
 from brimful.service.jobs.job import Job, JobRequest, Progress
 from brimful.service.jobs.state import JobState
@@ -73,3 +74,10 @@ def test_of_runs_of_different_workloads_what_all_have_is_compared():
     runs = [{"epochs": 3, "centers": 50}, {"epochs": 20, "network": "small"}]
     assert of_all(runs, mixed=True) == [{"epochs": 3}, {"epochs": 20}]
     assert of_all(runs, mixed=False) == runs
+
+
+def test_the_stall_share_is_shown_while_a_job_runs_and_is_its_results_in_the_end():
+    running = job(state=JobState.RUNNING)
+    assert _facts(running)["Stall share"] == ""
+    assert _facts(running, stall=0.25)["Stall share"] == "25.0%"
+    assert _facts(job(state=JobState.FINISHED, summary={"stall_share": 0.5}), stall=0.25)["Stall share"] == "50.0%"

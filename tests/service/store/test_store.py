@@ -1,5 +1,6 @@
 """The tables: brought up to date, and what a job's process wrote taken in once."""
 
+import contextlib
 import json
 import math
 from pathlib import Path
@@ -112,3 +113,11 @@ def test_metrics_are_down_sampled_and_extremes_stay(store: Store, job: Job, tmp_
     window = store.history.metrics(job.id, None, 100, 10, 30)["loss"]
     assert [step for step, _, _ in window] == list(range(10, 31))
     assert store.history.metrics(job.id, ["none"], 100, None, None) == {}
+
+
+def test_connections_are_opened_before_they_are_needed(store: Store, monkeypatch: pytest.MonkeyPatch):
+    store.pool.fill(4)
+    monkeypatch.setattr(store.pool, "open", lambda: pytest.fail("another connection is opened"))
+    with contextlib.ExitStack() as sessions:
+        for _ in range(4):
+            assert sessions.enter_context(store.pool.session()).execute("SELECT 1").fetchone() == (1,)

@@ -79,13 +79,14 @@ class NodesDone(Event):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EpochDone(Event):
     """An epoch of training was finished, the `epoch`-th of `epochs`, after `step` steps in all. `values` has its loss,
-    learning rate, norms and metrics by name."""
+    learning rate, norms and metrics by name; `data_seconds` of its `seconds` passed without a batch."""
 
     epoch: int
     epochs: int
     step: int
     seconds: float
     values: dict[str, float]
+    data_seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -217,8 +217,7 @@ class TrainLoop:
         state, config = self.state, self._config
         values = self._evaluate()
         improved = self._update_best(values)
-        seconds = state.sums.seconds
-        times = {"seconds": seconds, "data_seconds": state.sums.data_seconds}
+        times = {"seconds": state.sums.seconds, "data_seconds": state.sums.data_seconds}
         state.history.append({"epoch": state.epoch + 1, "step": state.step, **values, **times})
         number, state.sums = state.epoch + 1, EpochSums()
         if state.batch >= len(self._loader):
@@ -229,7 +228,7 @@ class TrainLoop:
             state.stopped = "finished"
         for name, value in values.items():
             self._events.emit(Metric(metric=name, value=value, step=state.step))
-        self._events.emit(EpochDone(epoch=number, epochs=self.epochs, step=state.step, seconds=seconds, values=values))
+        self._events.emit(EpochDone(epoch=number, epochs=self.epochs, step=state.step, values=values, **times))
         self._save(is_best=improved)
         self._report_progress()
         if self._stop_requested() and not state.stopped:

@@ -69,6 +69,12 @@ class Pool:
                 self._end(connection)
             self._places.release()
 
+    def fill(self, count: int) -> None:
+        """Opens so many connections, for those who first ask several things at once."""
+        with contextlib.ExitStack() as sessions:
+            for _ in range(count):
+                sessions.enter_context(self.session())
+
     def call(self, function: "Callable[[Connection], T]") -> T:
         """What a function of a connection gives, in one transaction; repeated where the server is only restarting."""
         for pause in (*_PAUSES, None):

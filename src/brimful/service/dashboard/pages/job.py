@@ -52,6 +52,7 @@ class _JobView:
 
     Attributes:
         event, step, byte: up to where events, metrics and the log were shown.
+        waited, trained: of the epochs that it has seen, the seconds without a batch, and all.
     """
 
     def __init__(self, dashboard: Dashboard, job: Job) -> None:
@@ -61,6 +62,7 @@ class _JobView:
         self.last: int | None = None
         self.sample: dict | None = None
         self.plan: dict | None = None
+        self.waited, self.trained = 0.0, 0.0
 
     async def build(self) -> None:
         service, id = self.service, self.id
@@ -74,7 +76,7 @@ class _JobView:
         self.event = latest
         self._note(series, events)
         self.head = JobHead(service, self.job, self._changed)
-        self.head.show(self.job, self.sample, (self.plan or {}).get("tier"))
+        self._show_head()
         self.curves = Curves([(id, self.job.request.name)], self._zoom)
         self.curves.show({id: series})
         self.curves.set_visibility(bool(series) or not self.job.state.ended)
@@ -150,8 +152,7 @@ class _JobView:
         text, after = await ask(service.log, id, self.byte, _LOG_BYTES)
         self.byte = after
         self.log.append([log_text(text)] if text else [])
-        tier = (self.plan or {}).get("tier")
-        self.head.show(self.job, self.sample, tier)
+        self._show_head()
         if any(event.kind == "planned" for event in events) or ended:
             self._show_plan()
         if ended:
@@ -160,7 +161,11 @@ class _JobView:
 
     def _changed(self, job: Job) -> None:
         self.job = job
-        self.head.show(job, self.sample, (self.plan or {}).get("tier"))
+        self._show_head()
+
+    def _show_head(self) -> None:
+        stall = self.waited / self.trained if self.trained else None
+        self.head.show(self.job, self.sample, (self.plan or {}).get("tier"), stall)
 
     def _note(self, series: Series, events: list) -> None:
         self.step = max([self.step, *(points[-1][0] for points in series.values() if points)])
@@ -169,6 +174,9 @@ class _JobView:
                 self.sample = event.data
             elif event.kind == "planned":
                 self.plan = event.data.get("plan")
+            elif event.kind == "epoch_done":
+                self.waited += event.data.get("data_seconds") or 0.0
+                self.trained += event.data.get("seconds") or 0.0
 
     async def _zoom(self, first: int | None, last: int | None) -> None:
         """Reads the curves again, for a part of the steps; few enough of them are exact."""

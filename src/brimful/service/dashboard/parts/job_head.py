@@ -45,8 +45,16 @@ class JobHead:
         self._list = Tag("dl", classes="facts")
         self.show(job)
 
-    def show(self, job: Job, sample: dict[str, Any] | None = None, tier: str | None = None) -> None:
-        """Shows the job as it is now."""
+    def show(
+        self, job: Job, sample: dict[str, Any] | None = None, tier: str | None = None, stall: float | None = None
+    ) -> None:
+        """Shows the job as it is now.
+
+        Args:
+            sample: the last look at its device.
+            tier: where its data are.
+            stall: the share of its time in which there was no batch, so far.
+        """
         self._job = job
         for name, made in self._buttons.items():
             made.set_visibility(job.state in REQUESTS[name])
@@ -60,7 +68,7 @@ class JobHead:
         self._bar.set_visibility(done is not None and job.state is not JobState.FINISHED)
         if done is not None and self._bar._props.get("value") != round(done, 4):
             set_attributes(self._bar, value=round(done, 4) or "0")
-        for name, text in _facts(job, sample, tier).items():
+        for name, text in _facts(job, sample, tier, stall).items():
             self._fact(name, text)
 
     def _fact(self, name: str, text: str) -> None:
@@ -99,10 +107,12 @@ class JobHead:
         return True
 
 
-def _facts(job: Job, sample: dict[str, Any] | None, tier: str | None) -> dict[str, str]:
+def _facts(
+    job: Job, sample: dict[str, Any] | None = None, tier: str | None = None, stall: float | None = None
+) -> dict[str, str]:
     now, sample, lease = time.time(), sample or {}, job.lease or {}
     left, worked = seconds_left(job, now), seconds_worked(job, now)
-    share, stall = sample.get("utilisation"), (job.summary or {}).get("stall_share")
+    share, stall = sample.get("utilisation"), (job.summary or {}).get("stall_share", stall)
     return {
         "State": job.state.value,
         "Progress": progress_text(job),

@@ -42,6 +42,10 @@ export default {
   data() {
     return { items: [...this.rows], chosen: new Set(), columns: COLUMNS };
   },
+  mounted() {
+    // The page of a job draws with it: whoever opens one from here does not wait for it.
+    setTimeout(() => import("nicegui-echart").catch(() => {}), 300);
+  },
   computed: {
     all() {
       return this.items.length > 0 && this.items.every((row) => this.chosen.has(row.id));

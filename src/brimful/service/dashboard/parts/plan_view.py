@@ -49,3 +49,5 @@ def _memory(plan: dict[str, Any], observed: int | None) -> None:
     seen = "" if not observed else format_bytes(observed)
     rows.append(("Peak", format_bytes(plan["predicted"]), f"{plan['predicted'] / budget:.1%}", seen))
     table("Memory by part", ("Part", "Predicted", "Of budget", "Observed"), rows, "table numbers")
+    if seen and len(parts) > 1:
+        Tag("p", "What is observed is the peak of all parts together; each part is as predicted.", "muted")
