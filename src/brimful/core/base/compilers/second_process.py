@@ -8,13 +8,14 @@ import contextlib
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from ..background import cores
 from .activity import compiling
 
-_PATIENCE = 60.0  # seconds to wait for it, at the most, once there is nothing else to compile
+_PATIENCE = 60.0  # seconds to wait for it once there is nothing else to compile, or twice those that took, if more
 
 _PROGRAM = """
 import importlib, os, sys, threading, types
@@ -43,12 +44,12 @@ def second_process(module: str, function: str) -> Iterator[Callable[[], None]]:
     Yields:
         What waits for the end of it, however it ends.
     """
-    process = _start(module, function) if cores() > 1 else None
+    process, begun = _start(module, function) if cores() > 1 else None, time.monotonic()
 
     def wait() -> None:
         if process is not None:
             with compiling(), contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(_PATIENCE)
+                process.wait(max(_PATIENCE, 2 * (time.monotonic() - begun)))
 
     try:
         yield wait
