@@ -312,3 +312,9 @@ def test_assistments():
     assert (len(found.train.questions), found.train.categories, found.test.unknown) == (110, 2, 0)
     assert found.train.questions[0] == "1"
     assert found.train.segments(200).lengths.max() == 200
+
+
+@pytest.mark.parametrize("source", [3, None, [1, 2], np.ones((2, 2)), {"student": [1]}])
+def test_what_is_no_table_is_refused_with_a_sentence(source: Any):
+    with pytest.raises(InputError, match=f"the data is a {type(source).__name__}; give a path"):
+        read(source)

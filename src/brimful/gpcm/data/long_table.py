@@ -95,6 +95,10 @@ def parse(source: Any, options: TableOptions) -> ParsedSteps:
 def _load(source: Any, options: TableOptions, name: str) -> tuple[pa.Table, dict[str, str]]:
     try:
         if not isinstance(source, str | Path):
+            if not hasattr(source, "columns") and not hasattr(source, "__arrow_c_stream__"):
+                raise InputError(
+                    f"the data is a {type(source).__name__}; give a path, an Arrow, pandas or polars table, or students"
+                )
             table = pa.table(source) if hasattr(source, "__arrow_c_stream__") else pa.Table.from_pandas(source)
             return table, _find_columns(table.column_names, options, name)
         path = Path(source)
