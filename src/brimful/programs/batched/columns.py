@@ -309,7 +309,7 @@ class Values(Column):
         return torch.device("cpu")
 
     def take(self, index: Tensor) -> Values:
-        return Values(tuple(self.values[at] for at in index.tolist()))
+        return Values(tuple(map(self.values.__getitem__, index.tolist())))
 
     def decode(self, rows: Sequence[int]) -> list[Any]:
         return [self.values[row] for row in rows]

@@ -207,13 +207,15 @@ class Machine:
                     result = Step(Ints(torch.zeros(rows, dtype=torch.int64, device=self.device)), failed)
         else:
             wanted, own = computed.sequential, computed.failed
-            if wanted is not None:
-                wanted = wanted & alive
-            if own is not None:
-                own = own.masked_fill(~alive if wanted is None else ~alive | wanted, 0)
+            wanted = wanted if wanted is None else wanted & alive
+            undone = ~alive if wanted is None else ~alive | wanted
+            own = own if own is None else own.masked_fill(undone, 0)
+            wrong = None if wanted is None else decided(operation, args, wanted)
+            if wanted is not None and wrong is not None:
+                wanted, own = wanted & (wrong == 0), combined(wrong, own)
             result = Step(computed.column, combined(failed, own), computed.boxed.kept(alive)).promoted()
             if self._reserved and computed.reserved is not None:
-                self._reserve(computed.reserved.masked_fill(~alive if wanted is None else ~alive | wanted, 0))
+                self._reserve(computed.reserved.masked_fill(undone, 0))
         if wanted is None or (result is not None and not bool(wanted.any())):
             assert result is not None
             return result

@@ -13,6 +13,7 @@ import torch
 from ..execution.failures import ProgramStatus
 from ..language.graph import Graph
 from ..language.program import ancestors
+from .columns import Column
 from .convert import encode
 from .executor import BatchEvaluation
 from .flags import Step
@@ -64,27 +65,51 @@ def _first(flags: np.ndarray, nodes: list[int]) -> np.ndarray:
     return np.where(of.any(axis=0), np.array(nodes)[of.argmax(axis=0)], -1)
 
 
-def equal_to(step: Step, targets: Step, device: torch.device) -> np.ndarray:
+@dataclass(frozen=True, slots=True)
+class Targets:
+    """What the outputs of all samples should be: as a column of grids, and as Python has them."""
+
+    step: Step
+    values: list[object]
+
+    @classmethod
+    def of(cls, values: list[object], device: torch.device) -> Targets:
+        """The targets of all samples."""
+        column, boxed = encode(values, device, "grid")
+        return cls(Step(column, None, boxed), values)
+
+
+def equal_to(step: Step, targets: Targets) -> np.ndarray:
     """Which samples' values are their targets."""
-    same = equal_rows(step.column, targets.column)
-    if same is None:
-        failed = np.zeros(step.rows, np.int8) if step.failed is None else step.failed.numpy(force=True)
-        good = np.flatnonzero(failed == 0).tolist()
-        pairs = zip(good, step.decode(good), targets.decode(good), strict=True)
-        flags = np.zeros(step.rows, bool)
-        for row, value, target in pairs:
-            flags[row] = value == target
-        return flags
-    flags = same.numpy(force=True).copy()
-    apart = sorted({*step.boxed, *targets.boxed})
-    failed = None if step.failed is None or not apart else step.failed.numpy(force=True)
-    alive = [row for row in apart if failed is None or not failed[row]]
-    for row, value, target in zip(alive, step.decode(alive), targets.decode(alive), strict=True):
-        flags[row] = value == target
+    alive = np.ones(step.rows, bool) if step.failed is None else step.failed.numpy(force=True) == 0
+    flags = np.zeros(step.rows, bool)
+    parts = [(part.rows.numpy(force=True), part) for part in step.boxed.parts]
+    held = alive.copy()  # by the column itself
+    for rows, _ in parts:
+        held[rows] = False
+    _mark_equal(flags, np.flatnonzero(held), step.column, None, targets)
+    for rows, part in parts:
+        _mark_equal(flags, rows[alive[rows]], part.column, part.rows, targets)
     return flags
 
 
-def target_step(targets: list[object], device: torch.device) -> Step:
-    """The targets of all samples, as a column of grids."""
-    column, boxed = encode(targets, device, "grid")
-    return Step(column, None, boxed)
+def _mark_equal(
+    flags: np.ndarray, wanted: np.ndarray, column: Column, rows: torch.Tensor | None, targets: Targets
+) -> None:
+    """Marks the samples that are wanted and whose values in a column are their targets.
+
+    Args:
+        rows: the samples that the column is of; None for all.
+    """
+    if not len(wanted):
+        return
+    known = targets.step.column
+    same = equal_rows(column, known if rows is None else known.take(rows))
+    place = wanted if rows is None else np.searchsorted(rows.numpy(force=True), wanted)
+    single = np.ones(len(wanted), bool)  # those that are compared as Python values
+    if same is not None:
+        flags[wanted] = same.numpy(force=True)[place]
+        single = np.isin(wanted, list(targets.step.boxed)) if targets.step.boxed else np.zeros(len(wanted), bool)
+    values = Step(column).decode(place[single].tolist())
+    for sample, value in zip(wanted[single].tolist(), values, strict=True):
+        flags[sample] = value == targets.values[sample]

@@ -116,15 +116,12 @@ def _piece(column: Column, wanted: np.ndarray) -> Piece | None:
 
 def _constants(column: Values, wanted: np.ndarray) -> Piece:
     """Values of any form, each encoded once: constants are one value for all samples."""
-    number_of: dict[int, int] = {}  # by identity
-    table: list[bytes] = []
+    rows = np.flatnonzero(wanted)
+    identities = np.fromiter(map(id, column.values), np.int64, len(column.values))
+    _, first, number = np.unique(identities[rows], return_index=True, return_inverse=True)
+    table = [encode(column.values[row]) for row in rows[first].tolist()]
     numbers = np.zeros(len(wanted), np.int64)
-    for row in np.flatnonzero(wanted).tolist():
-        value = column.values[row]
-        if id(value) not in number_of:
-            number_of[id(value)] = len(table)
-            table.append(encode(value))
-        numbers[row] = number_of[id(value)]
+    numbers[rows] = number
     sizes = np.array([len(data) for data in table], np.int64)
     offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
     lengths = np.where(wanted, sizes[numbers] if table else 0, 0)
@@ -143,27 +140,35 @@ def record_bytes(
     """
     samples = ended.shape[1]
     lengths_of = {node: of.lengths for node, of in values.items()}
-    parts: list[tuple[bytes | int, np.ndarray]] = []  # what is written, and its length for every sample
     numbers, total = (range(len(programs)), len(programs)) if places is None else places
     at = {number: position for position, number in enumerate(numbers)}
-    everywhere = np.ones(samples, bool)
-    for part, there in _parts(programs, ended, everywhere, at, total):
-        length = lengths_of[part] if isinstance(part, int) else len(part)
-        parts.append((part, np.where(there, length, 0)))
-    ends = np.cumsum(np.stack([length for _, length in parts]), axis=0)
-    offsets = np.concatenate([[0], np.cumsum(ends[-1])])
+    parts = list(_parts(programs, ended, np.ones(samples, bool), at, total))
+    lengths = np.empty((len(parts), samples), np.int64)  # of what is written, for every sample
+    for number, (part, there) in enumerate(parts):
+        lengths[number] = np.where(there, lengths_of[part] if isinstance(part, int) else len(part), 0)
+    where = np.cumsum(lengths, axis=0)
+    offsets = np.concatenate([[0], np.cumsum(where[-1])])
+    where += offsets[:-1] - lengths
+    where[lengths == 0] = -1
+    del lengths
     flat = np.empty(int(offsets[-1]), np.uint8)
+    fixed = [number for number, (part, _) in enumerate(parts) if isinstance(part, bytes)]
+    texts = [part for part, _ in parts if isinstance(part, bytes)]
+    starts = np.concatenate([[0], np.cumsum([len(text) for text in texts])]).astype(np.int64)
+    text, fixed_numbers = np.frombuffer(b"".join(texts), np.uint8), np.array(fixed, np.int64)
 
-    def write(number: int) -> None:
-        part, length = parts[number]
-        where = np.where(length > 0, offsets[:-1] + ends[number] - length, -1)
-        if isinstance(part, int):
-            values[part].write(flat, where)
+    def write(part: tuple[int, int] | range) -> None:
+        if isinstance(part, range):
+            on_host(loops.write_fixed)(text, starts, fixed_numbers, part.start, part.stop, where, flat)
         else:
-            on_host(loops.write_everywhere)(np.frombuffer(part, np.uint8), flat, where)
+            values[part[0]].write(flat, where[part[1]])
 
-    with ThreadPoolExecutor(max(1, torch.get_num_threads()), "brimful-writing") as pool:  # loops do not hold the lock
-        for _ in pool.map(write, range(len(parts))):
+    threads = max(1, torch.get_num_threads())
+    size = max(1, len(fixed) // threads)
+    work = [range(start, min(start + size, len(fixed))) for start in range(0, len(fixed), size)]
+    work += [(part, number) for number, (part, _) in enumerate(parts) if isinstance(part, int)]
+    with ThreadPoolExecutor(threads, "brimful-writing") as pool:  # loops do not hold the lock
+        for _ in pool.map(write, work):
             pass
     return Encoded(flat, offsets)
 

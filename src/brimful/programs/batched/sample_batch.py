@@ -11,7 +11,7 @@ from ..execution.encoding import encode_returned
 from ..execution.failures import ProgramStatus
 from ..execution.sequential import Arguments
 from .executor import Batched
-from .outcomes import equal_to, outcomes_of, target_step
+from .outcomes import Targets, equal_to, outcomes_of
 from .records import Places, record_bytes, value_bytes
 
 Results = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, Encoded, list[str | None]]
@@ -40,11 +40,11 @@ def run_batch(
     became = outcomes_of(graph, evaluation)
     outcome[good], step[good], category[good] = became.status, became.step, became.category
     known = np.array([bool(sample.C) for sample in chosen])
-    targets = target_step([sample.C for sample in chosen], executor.device)
+    targets = Targets.of([sample.C for sample in chosen], executor.device)
     column = 0
     for number, program in enumerate(graph.programs):
         for record in program.outputs:
-            same = equal_to(evaluation.steps[record[-1]], targets, executor.device) & ~became.ended[number]
+            same = equal_to(evaluation.steps[record[-1]], targets) & ~became.ended[number]
             equal[good, column] = np.where(known, same, -1)
             column += 1
     values = {node: value_bytes(of, len(chosen)) for node, of in evaluation.steps.items()}

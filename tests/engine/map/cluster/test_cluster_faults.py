@@ -1,5 +1,6 @@
 """Long rounds on a cluster: nodes and drivers that are killed, frozen or new, and what must be left behind: nothing."""
 
+import contextlib
 import functools
 import os
 import signal
@@ -110,7 +111,8 @@ def test_a_node_that_freezes_and_thaws(
     def freeze() -> None:
         frozen.extend(processes_of(node))
         for process in frozen:
-            process.suspend()
+            with contextlib.suppress(psutil.NoSuchProcess):  # some of a node's helpers live for a moment
+                process.suspend()
 
     log, progress = once(100, freeze)
 
@@ -118,7 +120,7 @@ def test_a_node_that_freezes_and_thaws(
         progress(event)
         if any("no sign of life" in warning for warning in log.warnings):
             for process in frozen:
-                if process.is_running():
+                with contextlib.suppress(psutil.NoSuchProcess):
                     process.resume()
 
     result = run(slow, rows(6000), batch_size=10, cluster=cluster, out=tmp_path / "run", progress=thaw_later)

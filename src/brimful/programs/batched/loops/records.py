@@ -208,11 +208,14 @@ def write_rows(flat, offsets, out, at):
 
 
 @jit
-def write_everywhere(data, out, at):
-    """Writes the same bytes wherever `at` says; not where it is negative."""
-    for place in at:
-        if place >= 0:
-            out[place : place + len(data)] = data
+def write_fixed(text, starts, numbers, first, last, where, out):
+    """Writes some parts of a text, the same for all samples, each where its line of `where` says; not where that is
+    negative."""
+    for part in range(first, last):
+        data = text[starts[part] : starts[part + 1]]
+        for place in where[numbers[part]]:
+            if place >= 0:
+                out[place : place + len(data)] = data
 
 
 @jit

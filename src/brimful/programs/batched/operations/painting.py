@@ -207,8 +207,12 @@ def cover(machine: Any, grid: Column, patch: Column) -> Computed | None:
 
 @batched("move")
 def move(machine: Any, grid: Column, obj: Column, offset: Column) -> Computed | None:
-    if not (isinstance(grid, Grids) and isinstance(obj, Patches) and isinstance(offset, Pairs)):
+    if not (isinstance(grid, Grids) and isinstance(obj, Patches)):
         return None
+    if not isinstance(offset, Pairs):  # what it is does not matter to an object without cells
+        reserved = 3 * grid.offsets.diff()
+        failed = failures(_no_color(grid), (reserved > ELEMENTS, Category.SIZE))
+        return Computed(grid, failed, flagged(obj.sizes > 0), reserved)
     far = (offset.first.abs() >= COORDINATE_LIMIT) | (offset.second.abs() >= COORDINATE_LIMIT)
     by = (torch.where(far, 0, offset.first) << BITS) + torch.where(far, 0, offset.second)
     cells = paintable(Patches(obj.keys + by[owners(obj.offsets, len(obj.keys))], obj.offsets, obj.kind))

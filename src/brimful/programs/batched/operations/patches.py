@@ -40,12 +40,13 @@ _LOCATION = (1 << 2 * BITS) - 1
 
 def is_blank(column: Column) -> bool:
     """Whether all rows are ()."""
-    return isinstance(column, Grids) and not bool((column.height > 0).any())
+    empty = isinstance(column, Lists) and not (column.unordered or column.elements.rows)
+    return empty or (isinstance(column, Grids) and not bool((column.height > 0).any()))
 
 
 def as_set(column: Column) -> Patches | None:
     """Sets of locations or cells, and (), where an operation takes it for an empty one."""
-    if isinstance(column, Grids) and is_blank(column):
+    if isinstance(column, Grids | Lists) and is_blank(column):
         return Patches(column.offsets[:0], torch.zeros_like(column.offsets), PatchKind.INDICES)
     return column if isinstance(column, Patches) else None
 
@@ -147,8 +148,10 @@ def recolor(machine: Any, value: Column, patch: Column) -> Computed | None:
 def shift(machine: Any, patch: Column, directions: Column) -> Computed | None:
     if is_blank(patch):
         return Computed(patch)
-    if not (isinstance(patch, Patches) and isinstance(directions, Pairs)):
+    if not isinstance(patch, Patches):
         return None
+    if not isinstance(directions, Pairs):  # what they are does not matter to a patch without cells
+        return Computed(patch, None, flagged(patch.sizes > 0))
     column, not_here = shifted(patch, directions.first, directions.second)
     return Computed(column, None, flagged(not_here))
 
