@@ -1,17 +1,23 @@
 """Values of all samples as bytes, as they are encoded one by one."""
 
 import numpy as np
+import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from brimful import programs
+from brimful.programs.batched import records
 from brimful.programs.batched.columns import Grids
 from brimful.programs.batched.convert import encode as columns_of
+from brimful.programs.batched.executor import Batched
 from brimful.programs.batched.flags import Step
 from brimful.programs.batched.loops import records as loops
 from brimful.programs.batched.records import value_bytes
+from brimful.programs.batched.sample_batch import run_batch
 from brimful.programs.execution.encoded import Encoded
 from brimful.programs.execution.encoding import decode, encode
+from brimful.programs.execution.sequential import Arguments
 
 from .helpers import GRIDS, _step
 
@@ -98,3 +104,27 @@ def test_results_of_many_samples():
     assert list(whole) == [b"ab", b"", b"c", b"d"]
     assert (len(whole), whole[3]) == (4, b"d")
     assert list(Encoded.of([])) == []
+
+
+def test_large_values_are_written_in_shares(monkeypatch: pytest.MonkeyPatch):
+    """However the bytes are shared out among the threads, they are the same."""
+    batt = programs.loads("def solve_big(I):\n    x1 = upscale(I, 9)\n    O = hconcat(x1, x1)\n    return O")
+    grids = [((row % 3, 1),) * (1 + row % 5) for row in range(40)] + [()]
+    samples = [Arguments("big", (), grid, grid) for grid in grids]
+    executor = Batched(batt.merge())
+    whole = run_batch(executor, samples, [None] * len(samples))[4]
+    monkeypatch.setattr(records, "_SHARE", 700)
+    shared = run_batch(executor, samples, [None] * len(samples))[4]
+    assert len(whole.flat) > 20 * 700
+    assert np.array_equal(whole.flat, shared.flat) and np.array_equal(whole.offsets, shared.offsets)
+
+
+@given(st.lists(st.integers(0, 3_000), max_size=30))
+def test_shares_have_all_samples_once(lengths):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(records, "_SHARE", 1_000)
+        shares = records._shares(np.array(lengths, np.int64))
+    if shares != [None]:
+        covered = [at for share in shares if share is not None for at in range(len(lengths))[share]]
+        assert covered == list(range(len(lengths)))
+    assert (shares == [None]) == (sum(lengths) <= 1_000)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -21,6 +22,8 @@ from .columns import Column, Grids, Ints, Lists, Pairs, Values
 from .compiled import on_host
 from .flags import Step
 from .loops import records as loops
+
+_SHARE = 4_000_000  # bytes that a thread writes at a time
 
 Places = tuple[Sequence[int], int]
 """The numbers of some programs, and how many there are of all."""
@@ -104,7 +107,7 @@ def _piece(column: Column, wanted: np.ndarray) -> Piece | None:
             return of(loops.pair_lengths, loops.write_pairs, column.first, column.second)
         case Grids(cells=cells):
             if cells.device.type != "cpu" and not bool(((cells >> 8) != 0).any()):
-                cells = cells.to(torch.uint8)  # so that one byte per cell is copied
+                cells = cells.to(torch.uint8)  # so that one byte per cell is copied, and none is looked at again
             return of(loops.grid_lengths, loops.write_grids, cells, column.offsets, column.height, column.width)
         case Lists(elements=Lists(elements=Ints(values=values, boolean=False), unordered=False) as rows):
             if not column.unordered:
@@ -157,20 +160,44 @@ def record_bytes(
     starts = np.concatenate([[0], np.cumsum([len(text) for text in texts])]).astype(np.int64)
     text, fixed_numbers = np.frombuffer(b"".join(texts), np.uint8), np.array(fixed, np.int64)
 
-    def write(part: tuple[int, int] | range) -> None:
+    def write(part: _Written | range) -> None:
         if isinstance(part, range):
             on_host(loops.write_fixed)(text, starts, fixed_numbers, part.start, part.stop, where, flat)
-        else:
-            values[part[0]].write(flat, where[part[1]])
+            return
+        at = where[part.line]
+        if part.samples is not None:
+            at = np.full(samples, -1)
+            at[part.samples] = where[part.line, part.samples]
+        values[part.node].write(flat, at)
 
     threads = max(1, torch.get_num_threads())
     size = max(1, len(fixed) // threads)
-    work = [range(start, min(start + size, len(fixed))) for start in range(0, len(fixed), size)]
-    work += [(part, number) for number, (part, _) in enumerate(parts) if isinstance(part, int)]
+    work: list[_Written | range] = [range(at, min(at + size, len(fixed))) for at in range(0, len(fixed), size)]
+    for number, (part, _) in enumerate(parts):
+        if isinstance(part, int):
+            work += [_Written(part, number, samples) for samples in _shares(lengths_of[part])]
     with ThreadPoolExecutor(threads, "brimful-writing") as pool:  # loops do not hold the lock
         for _ in pool.map(write, work):
             pass
     return Encoded(flat, offsets)
+
+
+class _Written(NamedTuple):
+    """The values of a node where a line of places says, for some samples; None for all."""
+
+    node: int
+    line: int
+    samples: slice | None
+
+
+def _shares(lengths: np.ndarray) -> list[slice | None]:
+    """The samples in shares of a bounded number of bytes: some values have a thousand times those of others."""
+    ends = np.cumsum(lengths)
+    if not len(ends) or ends[-1] <= _SHARE:
+        return [None]
+    cuts = np.searchsorted(ends, np.arange(_SHARE, ends[-1], _SHARE)) + 1
+    bounds = np.unique(np.concatenate([[0], cuts, [len(ends)]])).tolist()
+    return [slice(start, stop) for start, stop in pairwise(bounds)]
 
 
 def _parts(

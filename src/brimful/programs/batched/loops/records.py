@@ -103,7 +103,7 @@ def grid_lengths(cells, offsets, height, width, wanted):
         if not wanted[row]:
             continue
         part = cells[offsets[row] : offsets[row + 1]]
-        if len(part) and _are_bytes(part):
+        if len(part) and (cells.itemsize == 1 or _are_bytes(part)):
             lengths[row] = 1 + number_length(height[row]) + number_length(width[row]) + len(part)
             continue
         total = 1 + number_length(height[row]) + height[row] * (1 + number_length(width[row]))
