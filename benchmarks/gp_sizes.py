@@ -33,7 +33,7 @@ from brimful.core.memory import devices
 from brimful.gp.batch_functions import GPModel, fit_batch
 from brimful.gp.fit import model_for
 from brimful.gp.model.priors import limits
-from brimful.gp.optimize import scoring
+from brimful.gp.optimize import initialization, scoring
 from brimful.gp.options import FitOptions
 from gp import gpytorch_adam, rows, timed
 from saving import save
@@ -53,8 +53,8 @@ def gaps(data: dict[str, torch.Tensor], model: GPModel, tasks: int) -> tuple[flo
     some = {name: value[:tasks] for name, value in data.items()}
     batch, units, _ = model.standardized(some)
     within = limits(model.kernel, units, model.priors, model.bounds, model.known)
-    grid_GP, _ = scoring.grid(model.kernel, within)
-    grid_TGP = scoring.clamp_to_bounds(grid_GP[:, None].expand(-1, tasks, -1), within).transpose(0, 1)
+    grid_GP, _ = initialization.grid(model.kernel, within)
+    grid_TGP = initialization.clamp_to_bounds(grid_GP[:, None].expand(-1, tasks, -1), within).transpose(0, 1)
     everywhere = grid_TGP, torch.full((tasks,), len(grid_GP), device=batch.y_TN.device)
     best = scoring.fit(model.kernel, batch, within, model.options, everywhere)
     own = torch.stack([fit_batch(some, model=model).values[name] for name in model.names], 1)

@@ -36,3 +36,12 @@ def test_those_of_likelihoods_with_many_local_minima_are_nearly_so(text: str, ga
     assert worse.mean() <= gap
     assert (worse <= 0.1).mean() >= near
     assert (fitted.status == 0).mean() >= 0.97
+
+
+def test_a_noisy_sine_has_its_own_period_and_not_a_multiple_of_it():
+    generator = np.random.default_rng(0)
+    tasks = [(np.sort(generator.uniform(0, 1, 50)), generator.normal(size=50)) for _ in range(16)]
+    x = np.array([points for points, _ in tasks])
+    y = np.sin(8 * np.pi * x) + 0.02 * np.array([noise for _, noise in tasks])
+    fitted = fit(x, y, kernel="periodic")
+    np.testing.assert_allclose(fitted.params["period"], 0.25, rtol=0.01)

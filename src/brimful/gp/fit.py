@@ -243,7 +243,7 @@ def model_for(data: GPData, options: FitOptions, bounds: Any = None) -> GPModel:
     scoring = ScoringOptions(
         steps=options.steps,
         tolerance=options.tolerance or (1e-4 if len(kernel.names) <= 2 else 1e-5),
-        starts=options.starts or (2 if kinds == ("variance", "lengthscale") else 6),
+        starts=options.starts or (3 if kinds == ("variance", "lengthscale") else 6),
         patience=40 if "period" in kinds else ScoringOptions().patience,  # minima that are narrow, and slow to descend
     )
     return GPModel(

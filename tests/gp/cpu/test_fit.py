@@ -14,12 +14,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from brimful.core.base.compilers import second_process
-from brimful.gp.cpu import evaluation
+from brimful.gp.cpu import evaluation, scores
 from brimful.gp.cpu import fit as compiled
 from brimful.gp.cpu import simd_lanes as lanes
 from brimful.gp.cpu.borrowed import borrow
 from brimful.gp.model.tasks import MEANS
-from brimful.gp.optimize import scoring
+from brimful.gp.optimize import initialization, scoring
 
 from ..helpers.drawn import TEXTS, problem, thetas, waves
 
@@ -47,7 +47,7 @@ def test_likelihood_mean_and_gradient_are_the_same_anywhere(
     some = problem(text, x, y, mean, priors=priors, ard=ard, known_TN=known)
     theta = thetas(seed, 14, some.kernel)
     if with_known:
-        theta[:, -1] = scoring.NO_NOISE
+        theta[:, -1] = initialization.NO_NOISE
     starts, options = (theta[:, None], torch.ones(14, dtype=torch.int64)), scoring.ScoringOptions(steps=0)
     plain = scoring.fit(some.kernel, some.tasks, some.limits, options, starts)
     native = compiled.fit(some.kernel, some.tasks, some.limits, options, starts)
@@ -143,7 +143,7 @@ def test_noises_of_which_eight_are_too_much_for_a_number(size: float):
     known[:, :8] = size
     some = replace(some, tasks=replace(some.tasks, known_TN=known))
     theta = thetas(5, 5, some.kernel)
-    theta[:, -1] = scoring.NO_NOISE
+    theta[:, -1] = initialization.NO_NOISE
     begin, options = (theta[:, None], torch.ones(5, dtype=torch.int64)), scoring.ScoringOptions(steps=0)
     limits = replace(some.limits, fixed_P=torch.tensor([False, False, True]))
     plain = scoring.fit(some.kernel, some.tasks, limits, options, begin)
@@ -226,5 +226,5 @@ def test_a_loop_is_compiled_once_for_all_kernels_and_shapes(starts: bool):
         theta = thetas(seed, 5, some.kernel)
         begin = (theta[:, None], torch.ones(5, dtype=torch.int64)) if starts else None
         compiled.fit(some.kernel, some.tasks, some.limits, scoring.ScoringOptions(steps=1), begin)
-    loop = compiled._fit_from_starts if starts else compiled._fit_from_grid
+    loop = compiled._descend if starts else scores.score
     assert len(loop.overloads) == 1

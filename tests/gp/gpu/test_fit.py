@@ -40,7 +40,7 @@ from brimful.gp.model import likelihood, posterior
 from brimful.gp.model.kernels import parse
 from brimful.gp.model.priors import limits
 from brimful.gp.model.tasks import TaskStatus, standardize
-from brimful.gp.optimize import eigenbasis, matrices, scoring, subsets
+from brimful.gp.optimize import eigenbasis, initialization, matrices, scoring, subsets
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 LINEAR, ARD = ("rbf", 1, False, "linear"), ("matern52", 3, True, "zero")
@@ -241,7 +241,9 @@ def test_the_grid_search_finds_the_local_minima_of_its_twin(
     def score(index: torch.Tensor, theta: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         return likelihood.score(kernel, tasks.select(index), theta)
 
-    wanted, counts = scoring.grid_search(kernel, within, options, laid.count_T, score)
+    wanted, counts = initialization.grid_search(
+        kernel, within, options.starts, initialization.scored_by(kernel, within, laid.count_T, score)
+    )
     with patch.object(grid_search, "_TOGETHER", 200), patch.object(grid_search, "_SURE", math.inf):  # nothing rounded
         fitted, found_counts = grid_search.grid_search(kernel, laid, within, options)
     assert found_counts.tolist() == counts.tolist()
@@ -284,7 +286,9 @@ def test_grid_points_without_the_noise_that_rounding_needs_are_not_rounded(bound
     def score(index: torch.Tensor, theta: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         return likelihood.score(kernel, tasks.select(index), theta)
 
-    wanted, counts = scoring.grid_search(kernel, within, scoring.ScoringOptions(), laid.count_T, score)
+    wanted, counts = initialization.grid_search(
+        kernel, within, 3, initialization.scored_by(kernel, within, laid.count_T, score)
+    )
     fitted, found_counts = grid_search.grid_search(kernel, laid, within, scoring.ScoringOptions())
     assert found_counts.tolist() == counts.tolist()
     for task, count in enumerate(counts.tolist()):

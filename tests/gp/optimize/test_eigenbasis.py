@@ -10,7 +10,8 @@ import torch
 from brimful.gp.cpu import fit as compiled
 from brimful.gp.model.kernels import custom, parse
 from brimful.gp.optimize import eigenbasis
-from brimful.gp.optimize.scoring import ScoringOptions, Starts
+from brimful.gp.optimize.initialization import Starts
+from brimful.gp.optimize.scoring import ScoringOptions
 
 from ..helpers.drawn import Problem, nlml, problem
 from ..helpers.small import fit

@@ -12,8 +12,9 @@ from torch import Tensor
 from brimful.gp.cpu import fit as compiled
 from brimful.gp.model.likelihood import evaluate
 from brimful.gp.model.priors import LogNormal
-from brimful.gp.optimize import scoring
-from brimful.gp.optimize.scoring import CONVERGED, FAILED, UNFINISHED, Optima, ScoringOptions, Starts
+from brimful.gp.optimize import initialization, scoring
+from brimful.gp.optimize.initialization import Starts
+from brimful.gp.optimize.scoring import CONVERGED, FAILED, UNFINISHED, Optima, ScoringOptions
 
 from ..helpers.drawn import TEXTS, Problem, nlml, problem, waves
 
@@ -74,7 +75,7 @@ def test_no_initial_value_is_better(fit: Fit, text: str):
     given = problem(text, *waves(1, 4, 8), "linear")
     fitted = run(fit, given)
     limits = given.limits
-    grid_GP = scoring.grid(given.kernel, limits)[0]
+    grid_GP = initialization.grid(given.kernel, limits)[0]
     for start_P in grid_GP[:: max(1, len(grid_GP) // 30)]:
         start_TP = torch.minimum(torch.maximum(start_P.expand_as(limits.low_TP), limits.low_TP), limits.high_TP)
         assert (fitted.nlml_T <= nlml(given.kernel, given.tasks, start_TP) + 1e-9).all()

@@ -5,7 +5,6 @@ from collections import namedtuple
 import numpy as np
 import torch
 
-from ..model import periods
 from ..model.kernels import Kernel
 from ..model.priors import Limits
 from ..model.shapes import SHAPES
@@ -13,44 +12,38 @@ from ..model.tasks import TaskBatch
 from ..optimize import scoring
 from .simd_lanes import inlined
 
-Settings = namedtuple(
-    "Settings", "evaluation factors grid shape periods precision fixed scales starts steps tolerance max_step patience"
-)
+Settings = namedtuple("Settings", "evaluation factors precision fixed steps tolerance max_step patience")
 """What holds for every task.
 
 Attributes:
     evaluation: the address of the compiled likelihood; 0 where it is not known yet.
     factors: as `covariance` takes them.
-    grid, shape: the initial values, and the length of their grid along each axis.
-    periods: indices of the parameters for which each task has initial values of its own.
     precision: of the priors.
     fixed: parameters that stay as given.
-    scales: those that multiply all of the covariance; all False where some part of it is not to be scaled.
-    starts, steps, tolerance, max_step, patience: as `ScoringOptions` has them.
+    steps, tolerance, max_step, patience: as `ScoringOptions` has them.
 """
 
-TaskArrays = namedtuple("TaskArrays", "x y mask H known low high center periods")
-"""The tasks, their bounds, the centers of their priors and initial values of their periods: one row per task, or a
-single row of inputs that all tasks share."""
+TaskArrays = namedtuple("TaskArrays", "x y mask H known low high center")
+"""The tasks, their bounds and the centers of their priors: one row per task, or a single row of inputs that all tasks
+share."""
 
 ResultArrays = namedtuple("ResultArrays", "theta nlml iterations norm ending beta")
 """Results, one row per task. `theta` holds the values of fixed parameters before; `ending` as in `scoring`."""
 
 
+def factors_of(kernel: Kernel) -> np.ndarray:
+    """The shapes of a kernel, as `covariance` takes them."""
+    factors = [(SHAPES.index(one.shape), one.term, one.start, one.stop, one.variance) for one in kernel.factors]
+    return np.array(factors)
+
+
 def settings_of(kernel: Kernel, limits: Limits, options: scoring.ScoringOptions) -> Settings:
     """What holds for every task of a fit."""
-    grid_GP, axes = scoring.grid(kernel, limits)
-    factors = [(SHAPES.index(one.shape), one.term, one.start, one.stop, one.variance) for one in kernel.factors]
     return Settings(
         0,
-        np.array(factors),
-        to_array(grid_GP),
-        np.array(axes),
-        np.array(kernel.periods, np.int64),
+        factors_of(kernel),
         to_array(limits.precision_P),
         np.ascontiguousarray(limits.fixed_P.numpy()),
-        scoring.scales_all(kernel, limits).numpy(),
-        min(options.starts, len(grid_GP)),
         options.steps,
         options.tolerance,
         options.max_step,
@@ -58,10 +51,9 @@ def settings_of(kernel: Kernel, limits: Limits, options: scoring.ScoringOptions)
     )
 
 
-def arrays_of(kernel: Kernel, tasks: TaskBatch, limits: Limits, search: bool) -> TaskArrays:
-    """The tasks of a fit; initial values of their periods only where the grid is searched."""
+def arrays_of(tasks: TaskBatch, limits: Limits) -> TaskArrays:
+    """The tasks of a fit."""
     shared = len(tasks) > 1 and bool((tasks.x_TND == tasks.x_TND[:1]).all())
-    none_TFW = limits.low_TP.new_empty(len(tasks), 0, 0)
     return TaskArrays(
         to_array(tasks.x_TND[:1] if shared else tasks.x_TND),
         to_array(tasks.y_TN),
@@ -71,7 +63,6 @@ def arrays_of(kernel: Kernel, tasks: TaskBatch, limits: Limits, search: bool) ->
         to_array(limits.low_TP),
         to_array(limits.high_TP),
         to_array(limits.center_TP),
-        to_array(periods.initial_periods(kernel, tasks, limits) if search else none_TFW),
     )
 
 

@@ -7,41 +7,63 @@ over pairs of points. `most` is how many pairs there is room for; m, how many th
 import math
 
 from ..model.shapes import SHAPES
-from .simd_lanes import WIDTH, broadcast, compiled, load, maximum, sqrt, store
+from .simd_lanes import WIDTH, broadcast, compiled, inlined, load, maximum, sqrt, store, times_power
+
+_LOG2E, _LN2, _LN2_REST = 1 / math.log(2), 0.693147180369123816490, 1.90821492927058770002e-10  # ln 2 in two parts
+_ROUND = 6755399441055744.0  # 1.5 * 2^52: a sum with it is a whole number
 
 RBF, MATERN12, MATERN32, MATERN52, RATIONAL, PERIODIC, LINEAR, CONSTANT = range(len(SHAPES))
 
 
 @compiled
 def _exp(x):
-    """The exponential of numbers that are not positive: a polynomial on a thousandth of them, squared ten times. Within
-    1e-12 of the true one, relatively, down to 1e-30. Of those below -300 that of -300: so small that any distance times
-    it is nothing, and not so small that products of two are slow."""
-    x = maximum(x, -300.0) * (1.0 / 1024.0)
-    y = x * (x * (1.0 / 5040) + 1.0 / 720) + 1.0 / 120
-    y = x * (x * (x * (x * (x * y + 1.0 / 24) + 1.0 / 6) + 0.5) + 1.0) + 1.0
-    for _ in range(10):
-        y = y * y
-    return y
+    """The exponential of numbers that are not positive: a power of 2 times a polynomial on what is left, within 1e-14
+    of the true one, relatively. Of those below -300 that of -300: so small that any distance times it is nothing, and
+    not so small that products of two are slow."""
+    x = maximum(x, -300.0)
+    power = x * _LOG2E + _ROUND  # its last bits are the integer
+    whole = power - _ROUND
+    x = x - whole * _LN2 - whole * _LN2_REST
+    x2 = x * x
+    x4 = x2 * x2
+    low = (x + 1.0) + x2 * (x * (1.0 / 6) + 0.5)
+    middle = (x * (1.0 / 120) + 1.0 / 24) + x2 * (x * (1.0 / 5040) + 1.0 / 720)
+    high = (x * (1.0 / 362880) + 1.0 / 40320) + x2 * (x * (1.0 / 39916800) + 1.0 / 3628800)
+    return times_power(low + x4 * (middle + x4 * high), power)
 
 
 @compiled
 def point_pairs(x, n, D, lane, square, product):
-    """Squared differences of every pair of a task's points, one row a dimension, and inner products, into its lane."""
+    """Squared differences of every pair of a task's points, one row a dimension, and inner products, where there is
+    room for them, into its lane."""
+    for d in range(D):
+        at = 0
+        for i in range(n):
+            for j in range(i + 1):
+                difference = x[i, d] - x[j, d]
+                square[d, at + j, lane] = difference * difference
+            at += i + 1
     at = 0
-    for i in range(n):
+    for i in range(n if len(product) > 1 else 0):
         for j in range(i + 1):
             total = 0.0
             for d in range(D):
-                difference = x[i, d] - x[j, d]
-                square[d, at + j, lane] = difference * difference
                 total += x[i, d] * x[j, d]
             product[at + j, lane] = total
         at += i + 1
 
 
+@inlined
+def is_linear(factors):
+    """Whether a kernel needs inner products."""
+    count = 0
+    for f in range(len(factors)):
+        count += factors[f, 0] == LINEAR
+    return count > 0
+
+
 @compiled
-def _smooth(kind, at, ard, D, square, most, m, inverse, scale, out, dK):
+def _smooth(kind, at, ard, D, square, most, m, inverse, scale, out, dK, want):
     """The shapes that fall with the distance alone, times `scale`."""
     for q in range(m):
         r2 = broadcast(0.0)
@@ -64,6 +86,8 @@ def _smooth(kind, at, ard, D, square, most, m, inverse, scale, out, dK):
             derivative = (e + r * e) * (5.0 / 3.0)
             value = e + r * e + r * r * e * (1.0 / 3.0)
         store(out, q, value)
+        if not want:
+            continue
         if ard == 1:
             store(dK, at * most + q, derivative * r2)
         else:
@@ -72,7 +96,7 @@ def _smooth(kind, at, ard, D, square, most, m, inverse, scale, out, dK):
 
 
 @compiled
-def _rational(theta, first, at, ard, D, square, m, inverse, scale, out, dK):
+def _rational(theta, first, at, ard, D, square, m, inverse, scale, out, dK, want):
     for lane in range(WIDTH):
         alpha = math.exp(theta[first, lane])
         for q in range(m):
@@ -83,6 +107,8 @@ def _rational(theta, first, at, ard, D, square, m, inverse, scale, out, dK):
             log_u = math.log(u)
             value = math.exp(-alpha * log_u) * scale[lane]
             out[q, lane] = value
+            if not want:
+                continue
             dK[first, q, lane] = value * (-alpha * log_u + r2 / (2.0 * u))
             for d in range(ard):
                 part = r2 if ard == 1 else square[d, q, lane] * inverse[d, lane]
@@ -90,7 +116,7 @@ def _rational(theta, first, at, ard, D, square, m, inverse, scale, out, dK):
 
 
 @compiled
-def _periodic(theta, first, at, ard, D, square, m, inverse, scale, out, dK):
+def _periodic(theta, first, at, ard, D, square, m, inverse, scale, out, dK, want):
     for lane in range(WIDTH):
         rate = math.pi * math.exp(-theta[first, lane])
         for q in range(m):
@@ -100,11 +126,14 @@ def _periodic(theta, first, at, ard, D, square, m, inverse, scale, out, dK):
                 sine = math.sin(angle)
                 wave = sine * sine * inverse[d, lane]
                 waves += wave
-                turned += 2.0 * math.sin(2.0 * angle) * angle * inverse[d, lane]
-                if ard > 1:
-                    dK[at + d, q, lane] = 4.0 * wave
+                if want:
+                    turned += 2.0 * math.sin(2.0 * angle) * angle * inverse[d, lane]
+                    if ard > 1:
+                        dK[at + d, q, lane] = 4.0 * wave
             value = math.exp(-2.0 * waves) * scale[lane]
             out[q, lane] = value
+            if not want:
+                continue
             dK[first, q, lane] = turned * value
             if ard == 1:
                 dK[at, q, lane] = 4.0 * waves * value
@@ -114,9 +143,9 @@ def _periodic(theta, first, at, ard, D, square, m, inverse, scale, out, dK):
 
 
 @compiled
-def _shape(kind, theta, first, stop, D, square, product, m, inverse, scale, out, dK):
+def _shape(kind, theta, first, stop, D, square, product, m, inverse, scale, out, dK, want):
     """A kernel's shape over all pairs, times `scale`, and its derivatives by the logarithms of its parameters, in the
-    rows of dK that are theirs."""
+    rows of dK that are theirs, where they are wanted."""
     if kind == LINEAR:
         for q in range(m):
             store(out, q, load(product, q) * load(scale, 0))
@@ -131,30 +160,34 @@ def _shape(kind, theta, first, stop, D, square, product, m, inverse, scale, out,
         for lane in range(WIDTH):
             inverse[d, lane] = math.exp(-2.0 * theta[at + (d if ard > 1 else 0), lane])
     if kind == PERIODIC:
-        _periodic(theta, first, at, ard, D, square, m, inverse, scale, out, dK)
+        _periodic(theta, first, at, ard, D, square, m, inverse, scale, out, dK, want)
     elif kind == RATIONAL:
-        _rational(theta, first, at, ard, D, square, m, inverse, scale, out, dK)
+        _rational(theta, first, at, ard, D, square, m, inverse, scale, out, dK, want)
     else:
-        _smooth(kind, at, ard, D, square, square.shape[1], m, inverse, load(scale, 0), out, dK)
+        _smooth(kind, at, ard, D, square, square.shape[1], m, inverse, load(scale, 0), out, dK, want)
 
 
 @compiled
-def covariance(factors, theta, D, square, product, m, K, shapes, inverse, scale, dK):
-    """The covariance without its noise, and its derivatives. `factors` has a row for each shape: kind, term, first
-    parameter, one past the last, and the place of its term's variance; those of one term stand together. inverse,
-    scale: room for a lane each of every dimension, and one."""
+def covariance(factors, theta, D, square, product, m, K, shapes, inverse, scale, dK, want):
+    """The covariance without its noise, and its derivatives where they are wanted. `factors` has a row for each shape:
+    kind, term, first parameter, one past the last, and the place of its term's variance; those of one term stand
+    together. inverse, scale: room for a lane each of every dimension, and one."""
     F, most = len(factors), square.shape[1]
     if F == 1:
         position = factors[0, 4]
         for lane in range(WIDTH):
             scale[lane] = math.exp(theta[position, lane])
-        _shape(factors[0, 0], theta, factors[0, 2], factors[0, 3], D, square, product, m, inverse, scale, K, dK)
-        for q in range(m):
-            store(dK, position * most + q, load(K, q))
+        _shape(factors[0, 0], theta, factors[0, 2], factors[0, 3], D, square, product, m, inverse, scale, K, dK, want)
+        if want:
+            for q in range(m):
+                store(dK, position * most + q, load(K, q))
         return
     for f in range(F):
         store(scale, 0, broadcast(1.0))
-        _shape(factors[f, 0], theta, factors[f, 2], factors[f, 3], D, square, product, m, inverse, scale, shapes[f], dK)
+        _shape(
+            factors[f, 0], theta, factors[f, 2], factors[f, 3], D, square, product, m, inverse, scale, shapes[f], dK,
+            want,
+        )  # fmt: skip
     for q in range(m):
         store(K, q, broadcast(0.0))
     f = 0
@@ -170,9 +203,10 @@ def covariance(factors, theta, D, square, product, m, K, shapes, inverse, scale,
             product_q = variance
             for g in range(f, stop):
                 product_q *= load(shapes, g * most + q)
-            store(dK, position * most + q, product_q)
+            if want:
+                store(dK, position * most + q, product_q)
             store(K, q, load(K, q) + product_q)
-        for g in range(f, stop):
+        for g in range(f, stop if want else f):
             for p in range(factors[g, 2], factors[g, 3]):
                 for q in range(m):
                     derivative = load(dK, p * most + q) * variance

@@ -19,8 +19,9 @@ from .borrowed import Borrowed
 from .likelihood import Workspace, derivatives, evaluate, evaluate_noise
 from .simd_lanes import entry_point
 
-ALL, NOISE, DERIVATIVES = range(3)
-"""What to evaluate: the likelihood, the same where only the noise has changed since, or its derivatives."""
+ALL, VALUE, NOISE, DERIVATIVES = range(4)
+"""What to evaluate: the likelihood with what its derivatives need, or alone; the same where only the noise has changed
+since; or its derivatives."""
 
 _extending: Any = extending
 
@@ -45,7 +46,7 @@ def _evaluation(what, workspace, factors):
     elif what == NOISE:
         evaluate_noise(workspace)
     else:
-        evaluate(workspace, factors)
+        evaluate(workspace, factors, what == ALL)
 
 
 def evaluation_compiling() -> contextlib.AbstractContextManager[Callable[[], None]]:

@@ -9,7 +9,7 @@ from collections import namedtuple
 
 import numpy as np
 
-from .covariance import covariance, point_pairs
+from .covariance import covariance, is_linear, point_pairs
 from .linear_algebra import axpy, dot, factor, invert, solve_rows, solve_small, symmetric_matvec
 from .simd_lanes import WIDTH, allocating, broadcast, compiled, inlined, larger, load, rows, smaller, store, zeros
 
@@ -32,11 +32,12 @@ that is loaded."""
 
 
 @allocating
-def make_workspace(N, D, P, Q, F):
-    up, side = larger(4, -(-N // 4) * 4), larger(P, Q) + 2
+def make_workspace(N, D, P, Q, factors):
+    up, side, F = larger(4, -(-N // 4) * 4), larger(P, Q) + 2, len(factors)
     most = up * (up + 1) // 2
+    products = most if is_linear(factors) else 1
     return Workspace(
-        zeros((WIDTH,), 0), zeros((up, WIDTH), 0.0), zeros((D, most, WIDTH), 0.0), zeros((most, WIDTH), 0.0),
+        zeros((WIDTH,), 0), zeros((up, WIDTH), 0.0), zeros((D, most, WIDTH), 0.0), zeros((products, WIDTH), 0.0),
         zeros((up, WIDTH), 0.0), zeros((Q, up, WIDTH), 0.0), zeros((up, WIDTH), 0.0), zeros((P, WIDTH), 0.0),
         zeros((most, WIDTH), 0.0), zeros((F, most, WIDTH), 0.0), zeros((D, WIDTH), 0.0), zeros((WIDTH,), 0.0),
         zeros((P, most, WIDTH), 0.0), zeros((up, up, WIDTH), 0.0), zeros((up, up, WIDTH), 0.0),
@@ -72,7 +73,8 @@ def load_task(workspace, lane, data, t):
         point_pairs(points, n, D, lane, workspace.square, workspace.product)
         had = workspace.count[lane]
         for q in range(n * (n + 1) // 2, had * (had + 1) // 2):  # what fills may be anything but infinite
-            workspace.product[q, lane] = 0.0
+            if len(workspace.product) > 1:
+                workspace.product[q, lane] = 0.0
             for d in range(D):
                 workspace.square[d, q, lane] = 0.0
     for i in range(len(workspace.there)):
@@ -185,13 +187,14 @@ def evaluate_noise(workspace):
 
 
 @compiled
-def evaluate(workspace, factors):
-    """The quadratic form and the log determinant of every lane, at its theta."""
+def evaluate(workspace, factors, want):
+    """The quadratic form and the log determinant of every lane, at its theta; what `derivatives` needs where they are
+    wanted."""
     n = _side(workspace)
     covariance(
         factors, workspace.theta, len(workspace.square), workspace.square, workspace.product, n * (n + 1) // 2,
         workspace.K, workspace.shapes,
-        workspace.inverse, workspace.scale, workspace.dK,
+        workspace.inverse, workspace.scale, workspace.dK, want,
     )  # fmt: skip
     evaluate_noise(workspace)
 

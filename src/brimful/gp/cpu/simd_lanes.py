@@ -223,6 +223,20 @@ def rsqrt(_context: Any, value: Any) -> Any:
     return LANES(LANES), make
 
 
+@_intrinsic
+def times_power(_context: Any, value: Any, exponent: Any) -> Any:
+    """The numbers times 2 to the integers that are the last bits of `exponent`, as a sum with 1.5 * 2^52 leaves them;
+    the result must be neither too large nor too small for a number."""
+
+    def make(_: Any, builder: Any, __: Any, given: Any) -> Any:
+        whole = ir.VectorType(ir.IntType(64), WIDTH)
+        bits, power = (builder.bitcast(item, whole) for item in given)
+        moved = builder.shl(power, ir.Constant(whole, [52] * WIDTH))
+        return builder.bitcast(builder.add(bits, moved), _VECTOR)
+
+    return LANES(LANES, LANES), make
+
+
 def _operator(operation: str, *symbols: Any) -> None:
     """Makes an operator, in both its forms, work on lanes with lanes, and on lanes with a number."""
     pairs = [(LANES, LANES), (LANES, types.float64), (types.float64, LANES)]

@@ -12,7 +12,7 @@ import torch
 from ..model.kernels import Kernel
 from ..model.priors import Limits
 from ..model.tasks import TaskBatch
-from ..optimize import scoring
+from ..optimize import initialization, scoring
 from . import grid_search, likelihood, scoring_step, stragglers
 from .layout import ActiveTasks, TaskLayout, lay_out
 
@@ -26,7 +26,7 @@ def fit(
     tasks: TaskBatch,
     limits: Limits,
     options: scoring.ScoringOptions,
-    starts: scoring.Starts | None = None,
+    starts: initialization.Starts | None = None,
 ) -> scoring.Optima:
     """Fits every task, from the starts given, or else from the local minima of the initialization grid."""
     if len(tasks) == 0:
@@ -47,7 +47,11 @@ def fit(
 
 
 def _fit(
-    kernel: Kernel, layout: TaskLayout, limits: Limits, options: scoring.ScoringOptions, starts: scoring.Starts | None
+    kernel: Kernel,
+    layout: TaskLayout,
+    limits: Limits,
+    options: scoring.ScoringOptions,
+    starts: initialization.Starts | None,
 ) -> scoring.Optima:
     layout.reserve(
         len(layout), likelihood.workspace(layout, limits.low_TP.shape[1], True)

@@ -1,7 +1,7 @@
 """The grid search of many tasks as Triton kernels: the grid is scored, and the local minima of each task are selected.
 
-The twin of `scoring.grid_search`, where the method is explained, for a grid of lengthscales, by dimensions that start
-longer, by noises (or variances, where the noise is known). What torch does in a hundred small operations is three
+The twin of `initialization.grid_search`, where the method is explained, for a grid of lengthscales, by dimensions that
+start longer, by noises (or variances, where the noise is known). What torch does in a hundred small operations is three
 kernels here, around the evaluation. The evaluation is bound by memory, so where a grid point has enough noise the
 stored factor is rounded to float32: that amounts to another noise, of 1e-7, in a value that only decides where to
 start. Grid points that a bound has stopped are scored again where they ended, by the same rule.
@@ -22,7 +22,17 @@ from torch import Tensor
 
 from ..model.kernels import Kernel
 from ..model.priors import Limits
-from ..optimize.scoring import NOISES, SECOND_START, ScoringOptions, Starts, grid, scales_all
+from ..optimize.initialization import (
+    NOISES,
+    SECOND_START,
+    Starts,
+    grid,
+    has_profile,
+    profile_minima,
+    scales_all,
+    scored_by,
+)
+from ..optimize.scoring import ScoringOptions
 from . import likelihood
 from .layout import TaskLayout
 
@@ -176,8 +186,9 @@ def search(
 ) -> Starts:
     """`grid_search` by any score of tasks that have so many points."""
     (T, P), device = limits.low_TP.shape, limits.low_TP.device
-    grid_GP, (across, middle, levels) = grid(kernel, limits)
-    grid_GP = grid_GP.view(across * middle, levels, P).transpose(0, 1).reshape(-1, P)  # the least noise first
+    rows_GP, axes = grid(kernel, limits)
+    across, middle, levels = axes
+    grid_GP = rows_GP.view(across * middle, levels, P).transpose(0, 1).reshape(-1, P)  # the least noise first
     scales_P = scales_all(kernel, limits)
     unsure = sum(level < _SURE for level in NOISES)
     scales_P = scales_P.to(device, torch.int8) if scales_P.any() else None
@@ -192,12 +203,37 @@ def search(
         active = min(at_once, T - first)
         wide = unsure * across * middle * active
         theta_LP, score_L = _scored(score, points_T, limits, grid_GP, scales_P, first, active, wide)
+        if has_profile(axes):
+            index_T = torch.arange(first, first + active, dtype=torch.int32, device=device)
+            trial = scored_by(kernel, limits, points_T, _likelihood(score, points_T))
+            theta_TGP, score_TG = (_task_by_task(values, axes, active) for values in (theta_LP, score_L))
+            starts_TSP[first : first + active], count_T[first : first + active] = profile_minima(
+                theta_TGP, score_TG, rows_GP, axes, index_T, trial, starts
+            )
+            continue
         run[(-(-active // _TASKS),)](
             score_L, theta_LP, starts_TSP, count_T, first, active, A=across, M=middle, B=levels,
             GB=triton.next_power_of_2(len(grid_GP)), P=P, STARTS=starts, SECOND_START=SECOND_START, S=_TASKS,
             num_warps=2,
         )  # fmt: skip
     return starts_TSP, count_T
+
+
+def _likelihood(score: Score, points_T: Tensor) -> Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]:
+    """The negative log likelihood and the quadratic form in it, exactly."""
+
+    def evaluate(index_L: Tensor, theta_LP: Tensor) -> tuple[Tensor, Tensor]:
+        value_L2 = score(index_L, theta_LP.contiguous(), False)
+        return 0.5 * (value_L2.sum(1) + math.log(2 * math.pi) * points_T[index_L]), value_L2[:, 0]
+
+    return evaluate
+
+
+def _task_by_task(values: Tensor, axes: list[int], active: int) -> Tensor:
+    """What has the least noise first and tasks innermost, as T by G in the order of the grid."""
+    across, middle, levels = axes
+    rows = values.view(levels, across * middle, active, *values.shape[1:])
+    return rows.transpose(0, 1).flatten(0, 1).transpose(0, 1).contiguous()
 
 
 def _scored(

@@ -7,7 +7,7 @@ from torch import Tensor
 from ..model.kernels import Kernel
 from ..model.priors import Limits
 from ..model.tasks import TaskBatch
-from ..optimize import scoring, subsets
+from ..optimize import initialization, scoring, subsets
 from . import scoring_step
 from .layout import ActiveTasks
 from .likelihood import Evaluations
@@ -24,7 +24,7 @@ def fit(
     tasks: TaskBatch,
     limits: Limits,
     options: scoring.ScoringOptions,
-    starts: scoring.Starts | None = None,
+    starts: initialization.Starts | None = None,
 ) -> scoring.Optima:
     """Fits every task, from the starts given, or else from those of subsets of its points."""
     if len(tasks) == 0:

@@ -18,7 +18,8 @@ import triton.language as tl
 from torch import Tensor
 
 from ..model.priors import Limits
-from ..optimize.scoring import CONVERGED, FAILED, UNFINISHED, Optima, ScoringOptions, Starts, clamp_to_bounds
+from ..optimize.initialization import Starts, clamp_to_bounds
+from ..optimize.scoring import CONVERGED, FAILED, UNFINISHED, Optima, ScoringOptions
 from .layout import ActiveTasks
 from .likelihood import Evaluations
 

@@ -6,7 +6,8 @@ from torch import Tensor
 from ..model.kernels import Kernel
 from ..model.priors import Limits
 from ..model.tasks import TaskBatch
-from ..optimize.scoring import ScoringOptions, Starts
+from ..optimize.initialization import Starts
+from ..optimize.scoring import ScoringOptions
 from ..optimize.subsets import COUNT, SubsetSearch, looser, of_task, subsets, summed
 from . import grid_search, likelihood, scoring_step
 from .layout import ActiveTasks, lay_out

@@ -22,14 +22,14 @@ from .shapes import SHAPES
 
 _ALIASES = {"rq": "rational_quadratic", "matern": "matern52", "se": "rbf"}
 _TINY = 1e-30  # under a square root, so that a distance of 0 divides nothing by 0
-_LENGTHS = (0.017, 0.04, 0.08, 0.16, 0.35, 0.8, 3.0)  # initial values, in units of the inputs' extent
+_LENGTHS = (0.017, 0.036, 0.075, 0.156, 0.327, 0.685, 1.43, 3.0)  # initial values, in units of the inputs' extent
 _APART = (1.0, 0.2, 5.0)
 _SUBSETS, _LONGER = 10, 6.0  # dimensions up to which some of them begin longer than others, and how much
 _FEW_LENGTHS = (0.06, 0.2, 0.7)  # where there are more than two such dimensions
 FREQUENCIES = [(0.7 + 0.038 * position) ** 2 for position in range(100)]
 """Initial values of how often a wave fits into the inputs' extent, of a task that is not known."""
 # Lengthscales of a wave alone, and of what it is multiplied or added with.
-_WAVES, _ENVELOPES = (0.5, 1.5), (0.1, 0.5, 2.0)
+_WAVES, _ENVELOPES = (0.15, 0.5, 1.5), (0.1, 0.5, 2.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,6 +168,11 @@ class Kernel:
 
     def _subsets(self) -> list[tuple[int, ...]]:
         """Lengthscales that begin longer than the others: none; those of one dimension; those of all but one."""
+        if not self.ard and len(self.terms) > 1:
+            lengths = [
+                tuple(place for factor in term for place in range(factor.start, factor.stop)) for term in self.terms
+            ]
+            return [(), *(places for places in lengths if places)] if sum(map(bool, lengths)) > 1 else [()]
         if not self.ard or not 1 < self.dimensions <= _SUBSETS:
             return [()]
         ends = [factor.stop for factor in self.factors if factor.start < factor.stop]

@@ -31,6 +31,7 @@ _TOGETHER = 1 << 18  # frequencies of all tasks at a time
 _FINE = 64  # parts of a step that a peak is found to: finer, rounding would show
 _LED = ((12, 1.0), (12, 0.5), (6, 1 / 3), (6, 2.0))  # so many peaks, times so much: they may be harmonics
 _PEAKS = max(count for count, _ in _LED)
+_DISTINCT = 1e-2  # of the square of their number: below it, points hardly tell a sine from a cosine, or from a level
 _APART = 0.5  # cycles between two waves of a kernel
 
 
@@ -141,17 +142,29 @@ def _highest(frequency_TK: Tensor, power_TK: Tensor, step_T: Tensor) -> Float[Te
 
 
 def _periodogram(tasks: TaskBatch, frequency_TK: Tensor) -> Float[Tensor, "T K"]:
-    """How strong each frequency is in the targets less their trend, over all dimensions of the inputs. In float32, so
-    that the order of a few sums decides nothing."""
-    off_TN = _detrended(tasks)
-    power_TK = torch.zeros_like(frequency_TK)
+    """How much of the targets, less their trend, a sine of each frequency with a level explains by least squares, over
+    all dimensions of the inputs: what uneven points make of it moves no peak, as it does where sums are only squared.
+    In float32, so that the order of a few sums decides nothing."""
+    off_TN, there_TN = _detrended(tasks), tasks.mask_TN.to(frequency_TK.dtype)
+    count_T1, power_TK = there_TN.sum(1, keepdim=True).clamp(min=1), torch.zeros_like(frequency_TK)
     for x_TN in tasks.x_TND.unbind(2):
-        even_TK, odd_TK = torch.zeros_like(frequency_TK), torch.zeros_like(frequency_TK)
-        for x_T, off_T in zip(x_TN.unbind(1), off_TN.unbind(1), strict=True):
+        even, odd, even_y, odd_y, even_even, even_odd = frequency_TK.new_zeros(6, *frequency_TK.shape)
+        for x_T, off_T, there_T in zip(x_TN.unbind(1), off_TN.unbind(1), there_TN.unbind(1), strict=True):
             angle_TK = frequency_TK * (2 * math.pi * x_T[:, None])
-            even_TK.addcmul_(torch.cos(angle_TK), off_T[:, None])
-            odd_TK.addcmul_(torch.sin(angle_TK), off_T[:, None])
-        power_TK += even_TK.square() + odd_TK.square()
+            cosine, sine = torch.cos(angle_TK) * there_T[:, None], torch.sin(angle_TK) * there_T[:, None]
+            even += cosine
+            odd += sine
+            even_y.addcmul_(cosine, off_T[:, None])
+            odd_y.addcmul_(sine, off_T[:, None])
+            even_even.addcmul_(cosine, cosine)
+            even_odd.addcmul_(cosine, sine)
+        odd_odd = count_T1 - even_even - odd.square() / count_T1
+        even_even, even_odd = even_even - even.square() / count_T1, even_odd - even * odd / count_T1
+        determinant = even_even * odd_odd - even_odd.square()
+        explained = odd_odd * even_y.square() + even_even * odd_y.square() - 2 * even_odd * even_y * odd_y
+        distinct = determinant > _DISTINCT * count_T1.square()
+        plain = 2 * (even_y.square() + odd_y.square()) / count_T1
+        power_TK += torch.where(distinct, explained / torch.where(distinct, determinant, 1.0), plain)
     power_TK = power_TK.float()
     return torch.where(torch.isfinite(power_TK), power_TK, 0.0)
 

@@ -23,7 +23,7 @@ from ..model import likelihood
 from ..model.kernels import CustomKernel, Kernel
 from ..model.priors import BOUNDS, Limits
 from ..model.tasks import TaskBatch
-from . import scoring
+from . import initialization, scoring
 
 STEPS = 3
 """First-order steps for each iteration that the rules allow."""
@@ -89,7 +89,7 @@ def _starts(kernel: CustomKernel, tasks: TaskBatch, limits: Limits, count: int) 
     unit_CP = torch.quasirandom.SobolEngine(len(start_P)).fast_forward(1).draw(_AROUND, dtype=torch.float64)
     around_CP = start_P + (2 * unit_CP.to(**like) - 1) * _WIDE
     known = bool(limits.fixed_P[-1])
-    noise_F = torch.tensor([scoring.NO_NOISE] if known else [math.log(item) for item in NOISES], **like)
+    noise_F = torch.tensor([initialization.NO_NOISE] if known else [math.log(item) for item in NOISES], **like)
     F = len(noise_F)
     points_SP = torch.cat([around_CP.repeat_interleave(F, 0), noise_F.repeat(_AROUND)[:, None]], dim=1)
     beside_SK = torch.cdist(points_SP, points_SP).topk(1 + _BESIDE, dim=1, largest=False).indices
@@ -98,7 +98,7 @@ def _starts(kernel: CustomKernel, tasks: TaskBatch, limits: Limits, count: int) 
         theta_TSP[:, :, -1] += torch.log(_variance(tasks))[:, None]
 
     def score(some: TaskBatch, bounds: Limits, theta_TP: Tensor) -> tuple[Tensor, ...]:
-        theta_TP = scoring.clamp_to_bounds(theta_TP, bounds)
+        theta_TP = initialization.clamp_to_bounds(theta_TP, bounds)
         score_T = likelihood.score(kernel, some, theta_TP)[0] + bounds.prior_penalty(theta_TP)
         return theta_TP, torch.where(torch.isfinite(score_T), score_T, math.inf)
 
@@ -125,7 +125,7 @@ def _descend(
     by itself; one that has gained little for a while stops, and leaves the batch. One that has come to where there is
     no likelihood goes back to its lowest point, and on in smaller steps.
     """
-    theta_TP = scoring.clamp_to_bounds(theta_TP, limits)
+    theta_TP = initialization.clamp_to_bounds(theta_TP, limits)
     first_TP, second_TP = torch.zeros_like(theta_TP), torch.zeros_like(theta_TP)
     lowest_T, lowest_TP = torch.full_like(theta_TP[:, 0], math.inf), theta_TP.clone()
     mark_T, since_T, rate_T = lowest_T.clone(), torch.zeros_like(lowest_T), torch.full_like(lowest_T, _RATE)
@@ -156,7 +156,7 @@ def _descend(
         rate = rate_T[active] * (made / _WARM).clamp(max=1) * 0.5 * (1 + math.cos(math.pi * step / steps))
         past = made.clamp(min=1)[:, None]
         size = first / (1 - 0.9**past) / ((second / (1 - 0.99**past)).sqrt() + 1e-8)
-        onward = scoring.clamp_to_bounds(now - rate[:, None] * size, bounds)
+        onward = initialization.clamp_to_bounds(now - rate[:, None] * size, bounds)
         theta_TP[active] = torch.where(good[:, None], onward, lowest_TP[active])
         active = active[since_T[active] < _PATIENCE]
     return lowest_TP, lowest_T, taken_T

@@ -1,23 +1,20 @@
 """Fitting many tasks by damped average-information scoring, in plain torch: each stops by itself, and a task that has
 stopped leaves the batch.
 
-Legend: T tasks, P parameters (logarithms, the noise variance last), G grid points, R remembered steps.
+Legend: T tasks, P parameters (logarithms, the noise variance last), S starts, R remembered steps.
 
 A step solves (A + lambda diag A) step = gradient. A is the average information, which costs no product of matrices,
 corrected by BFGS updates for the last steps and the changes of the gradient along them: near the optimum that makes it
 the true Hessian. A task has converged when the gain still to be had, 0.5 g A^-1 g, is below a tolerance in nats: a rule
-that does not depend on units. The initialization matters more than the method: a grid of initial values is scored, each
-with the best common factor for all its variances, and each of its local minima (points without a better neighbor)
-starts a descent, which is given up when it approaches a visited optimum or has too little to gain.
+that does not depend on units. The initialization matters more than the method (`initialization.py`); each of its starts
+begins a descent, which is given up when it approaches a visited optimum or has too little to gain.
 """
 
-import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
@@ -26,15 +23,8 @@ from ..model import likelihood, periods
 from ..model.kernels import Kernel
 from ..model.priors import Limits
 from ..model.tasks import TaskBatch
+from .initialization import Starts, clamp_to_bounds, grid_search, scored_by
 
-NOISES = (1e-6, 1e-4, 1e-2, 0.4)
-"""Initial values of the noise variance, where that of the targets is 1."""
-_VARIANCES = (0.01, 0.1, 1.0, 10.0)  # and of the signal's, where the noise is known
-SECOND_START = 3.0
-"""Nats above the only local minimum at which another grid point, not beside it, still starts a descent."""
-NO_NOISE = -690.0
-"""The logarithm of a noise variance that is as good as none."""
-_GRID_AT_ONCE = 1 << 18  # grid points scored at a time: a grid takes many times the memory of its task
 _NEAR = 0.2  # from a visited optimum in every logarithm: a descent that comes so near leads to the same
 _OPTIMISM = 3  # times the predicted gain that a descent may still have
 _WORSE = 0.2  # nats: a descent that cannot come closer to the best than that is given up
@@ -58,7 +48,7 @@ class ScoringOptions:
     steps: int = 100
     tolerance: float = 1e-4
     max_step: float = 2.0
-    starts: int = 2
+    starts: int = 3
     patience: int = 12
 
 
@@ -92,25 +82,6 @@ class Optima(NamedTuple):
         return Optima(*(torch.cat(values) for values in zip(*parts, strict=True)))
 
 
-def grid(kernel: Kernel, limits: Limits) -> tuple[Float[Tensor, "G P"], list[int]]:
-    """The initial values, and the lengths of the axes of their grid."""
-    rows, axes = kernel.initial_grid()
-    known = bool(limits.fixed_P[-1])
-    grid = []
-    for row, level in itertools.product(rows, _VARIANCES if known else NOISES):
-        scaled = [value + math.log(level) * (kind == "variance") for value, kind in zip(row, kernel.kinds, strict=True)]
-        grid.append([*scaled, NO_NOISE] if known else [*row, math.log(level)])
-    return torch.tensor(grid, dtype=limits.low_TP.dtype, device=limits.low_TP.device), [*axes, len(NOISES)]
-
-
-def scales_all(kernel: Kernel, limits: Limits) -> Any:
-    """Which parameters multiply all of the covariance; none, where the noise is known."""
-    known = bool(limits.fixed_P[-1])
-    return torch.tensor([*((kind == "variance" and not known) for kind in kernel.kinds), not known])
-
-
-Starts = tuple[Float[Tensor, "T S P"], Int[Tensor, " T"]]
-"""Where to start, best first, and how many of them to use."""
 Evaluation = tuple[Float[Tensor, " T"], Float[Tensor, "T Q"], Float[Tensor, "T P"], Float[Tensor, "T P P"]]
 """The likelihood of some tasks, the mean's coefficients, the gradient, and the average information."""
 Evaluate = Callable[[Tensor, Tensor], Evaluation]
@@ -129,8 +100,9 @@ def fit(
 
     count_T = tasks.mask_TN.sum(1).to(tasks.y_TN.dtype)
     starts_TSP, starts_T = starts or grid_search(
-        kernel, limits, options, count_T, score, periods.initial_periods(kernel, tasks, limits)
-    )
+        kernel, limits, options.starts, scored_by(kernel, limits, count_T, score),
+        periods.initial_periods(kernel, tasks, limits),
+    )  # fmt: skip
 
     def evaluate(index: Tensor, theta_TP: Tensor) -> Evaluation:
         return likelihood.evaluate(kernel, tasks.select(index), theta_TP)
@@ -156,85 +128,6 @@ def descend(evaluate: Evaluate, limits: Limits, options: ScoringOptions, starts:
         for name in ("theta_TP", "nlml_T", "gradient_T", "ending_T", "beta_TQ"):
             getattr(best, name)[to] = getattr(result, name)[takes_T]
     return best
-
-
-def grid_search(
-    kernel: Kernel,
-    limits: Limits,
-    options: ScoringOptions,
-    count_T: Tensor,
-    score: Any,
-    periods_TFW: Tensor | None = None,
-) -> Starts:
-    """The local minima of the grid, best first, and from how many each task descends. `score` takes an index of tasks
-    and their parameters; it gives the likelihood, and the quadratic form in it. `periods_TFW` are each task's initial
-    values of periods, in place of the grid's."""
-    every = torch.arange(len(count_T), device=count_T.device, dtype=torch.int32)
-    some = max(1, _GRID_AT_ONCE // len(grid(kernel, limits)[0]))
-    parts = [
-        _grid_search(
-            kernel, limits.select(index), options, count_T[index], index, score,
-            None if periods_TFW is None else periods_TFW[index],
-        )
-        for index in every.split(some)
-    ]  # fmt: skip
-    return torch.cat([part[0] for part in parts]), torch.cat([part[1] for part in parts])
-
-
-def _grid_search(
-    kernel: Kernel, limits: Limits, options: ScoringOptions, count_T: Tensor, index_T: Tensor, score: Any,
-    periods_TFW: Tensor | None,
-) -> Starts:  # fmt: skip
-    grid_GP, axes = grid(kernel, limits)
-    scales_P = scales_all(kernel, limits).to(count_T.device)
-    (T, P), G = limits.low_TP.shape, len(grid_GP)
-    index_GT = index_T.repeat(G)
-    grid_GTP = grid_GP[:, None].expand(G, T, P)
-    if periods_TFW is not None and kernel.periods:
-        row_G = torch.arange(G, device=count_T.device) // axes[-1] % periods_TFW.shape[1]
-        grid_GTP = grid_GTP.clone()
-        grid_GTP[:, :, kernel.periods] = periods_TFW.to(grid_GP.dtype)[:, row_G].transpose(0, 1)
-    theta_GTP = clamp_to_bounds(grid_GTP, limits)
-    score_GT, quadratic_GT = (value.reshape(G, T) for value in score(index_GT, theta_GTP.reshape(G * T, P)))
-    if scales_P.any():
-        shift_GT = torch.log((quadratic_GT / count_T.clamp(min=1)).clamp(min=1e-30))
-        wanted_GTP = torch.where(scales_P, theta_GTP + shift_GT[:, :, None], theta_GTP)
-        theta_GTP = clamp_to_bounds(wanted_GTP, limits)
-        score_GT = score_GT + 0.5 * (count_T * (1 + shift_GT) - quadratic_GT)
-        score_GT = torch.where(torch.isfinite(score_GT), score_GT, math.inf)
-        stopped = torch.nonzero(((theta_GTP != wanted_GTP).any(2) & torch.isfinite(score_GT)).flatten())[:, 0]
-        if len(stopped):  # a bound was in the way of the best factor
-            score_GT.flatten()[stopped] = score(index_GT[stopped], theta_GTP.reshape(G * T, P)[stopped])[0]
-    score_TG = (score_GT + limits.prior_penalty(theta_GTP)).mT
-    minimum_TG = torch.isfinite(score_TG)
-    cube = score_TG.reshape(-1, *axes)
-    for axis in range(1, len(axes) + 1):
-        edge = torch.full_like(cube.narrow(axis, 0, 1), math.inf)
-        inner = cube.shape[axis] - 1
-        before = torch.cat([edge, cube.narrow(axis, 0, inner)], axis)
-        after = torch.cat([cube.narrow(axis, 1, inner), edge], axis)
-        minimum_TG = minimum_TG & ((cube < before) & (cube <= after)).reshape(minimum_TG.shape)
-    minimum_TG = minimum_TG | _second_starts(score_TG, minimum_TG, axes)
-    order_TS = torch.where(minimum_TG, score_TG, math.inf).topk(min(options.starts, G), dim=1, largest=False).indices
-    picked_TSP = theta_GTP[order_TS, torch.arange(T, device=count_T.device)[:, None]]
-    return picked_TSP, minimum_TG.sum(1).clamp(max=options.starts)
-
-
-def _second_starts(score_TG: Tensor, minimum_TG: Tensor, axes: list[int]) -> Tensor:
-    """For tasks with one local minimum: the best point that is not beside it, where it is not much worse."""
-    # By NumPy: torch's own imports a system of computer algebra first, which takes seconds.
-    grids = np.unravel_index(np.arange(score_TG.shape[1]), axes)
-    positions = [torch.from_numpy(grid).to(score_TG.device) for grid in grids]
-    apart_GG = torch.stack([(value[:, None] - value[None]).abs() > 1 for value in positions]).any(0)
-    first_T1 = torch.where(minimum_TG, score_TG, math.inf).argmin(1, keepdim=True)
-    least_T1 = torch.gather(score_TG, 1, first_T1)
-    far_TG = apart_GG[first_T1[:, 0]] & (score_TG <= least_T1 + SECOND_START) & (minimum_TG.sum(1, keepdim=True) == 1)
-    second_T1 = torch.where(far_TG, score_TG, math.inf).argmin(1, keepdim=True)
-    return torch.zeros_like(minimum_TG).scatter(1, second_T1, True) & far_TG
-
-
-def clamp_to_bounds(theta_TP: Tensor, limits: Limits) -> Tensor:
-    return torch.where(limits.fixed_P, theta_TP, torch.minimum(torch.maximum(theta_TP, limits.low_TP), limits.high_TP))
 
 
 def _descend(

@@ -20,9 +20,10 @@ from ..model import likelihood
 from ..model.kernels import Kernel
 from ..model.priors import Limits
 from ..model.tasks import TaskBatch
-from . import scoring
+from . import initialization, scoring
+from .initialization import Starts
 from .matrices import MatrixEvaluator
-from .scoring import Evaluation, Optima, ScoringOptions, Starts
+from .scoring import Evaluation, Optima, ScoringOptions
 
 POINTS, CENTERS = 48, (1 / 4, 3 / 4)  # of a subset; whose neighbors make one, as a share of the points in their order
 COUNT = 1 + len(CENTERS)
@@ -131,7 +132,9 @@ def search(kernel: Kernel, tasks: TaskBatch) -> SubsetSearch:
         return summed(nlml), summed(quadratic)
 
     def grid(limits: Limits, options: ScoringOptions) -> Starts:
-        return scoring.grid_search(kernel, limits, options, points_T, score)
+        return initialization.grid_search(
+            kernel, limits, options.starts, initialization.scored_by(kernel, limits, points_T, score)
+        )
 
     def descend(task_V: Tensor, begin_VP: Tensor, limits: Limits, options: ScoringOptions) -> Tensor:
         def evaluate(index: Tensor, theta_LP: Tensor) -> Evaluation:

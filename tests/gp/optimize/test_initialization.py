@@ -1,0 +1,89 @@
+"""Where descents start: the profile over the lengthscale, and scores that are the same compiled."""
+
+import math
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+import torch
+from torch import Tensor
+
+from brimful.gp.cpu import fit as compiled
+from brimful.gp.model import likelihood
+from brimful.gp.model.kernels import parse
+from brimful.gp.model.priors import limits
+from brimful.gp.model.tasks import Units
+from brimful.gp.optimize import initialization
+
+from ..helpers.drawn import problem, waves
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+def of_one_task():
+    """The kernel and the limits of a task, by itself."""
+    one = torch.ones(1, dtype=torch.float64)
+    kernel = parse("rbf")
+    return kernel, limits(kernel, Units(one[:, None], one[:, None], one, one), None, None, False)
+
+
+def test_two_minima_between_points_of_the_grid_are_two_starts():
+    kernel, within = of_one_task()
+    valleys = (-2.05, -2.45)  # between two lengthscales of the grid
+
+    def scored(index_L: Tensor, theta_LP: Tensor) -> tuple[Tensor, Tensor]:
+        log_length, ratio = theta_LP[:, 1], theta_LP[:, 2] - theta_LP[:, 0]
+        each = [40 * (log_length - valley).square() + 0.2 * place for place, valley in enumerate(valleys)]
+        return theta_LP, torch.minimum(*each) + 0.5 * (ratio + 5).square()
+
+    begin, count = initialization.grid_search(kernel, within, 3, scored)
+    assert count.tolist() == [2]
+    lengths = sorted(begin[0, :2, 1].tolist())
+    assert abs(lengths[1] - valleys[0]) < 0.2 and abs(lengths[0] - valleys[1]) < 0.2
+    assert (begin[0, :2, 2] - begin[0, :2, 0] + 5).abs().max() < 0.5  # and the best noise between two of the grid
+
+
+def test_points_without_a_score_start_nothing():
+    kernel, within = of_one_task()
+
+    def scored(index_L: Tensor, theta_LP: Tensor) -> tuple[Tensor, Tensor]:
+        return theta_LP, torch.full_like(theta_LP[:, 0], math.inf)
+
+    assert initialization.grid_search(kernel, within, 3, scored)[1].tolist() == [0]
+
+
+@pytest.mark.parametrize("text", ["rbf", "rbf + matern32", "linear"])
+@pytest.mark.parametrize("bounds", [None, {"noise": (1e-3, 0.3)}])
+@pytest.mark.parametrize("known", [False, True])
+def test_compiled_scores_are_those_of_torch(text: str, bounds: dict | None, known: bool):
+    x, y = waves(1, 9, 11, holes=0.3)
+    own = torch.full_like(y, 0.1) if known else None
+    bounds = {} if known or text != "rbf" else bounds
+    given = problem(text, x, y, priors=None if bounds else "weak", bounds=bounds or None, known_TN=own)
+
+    def score(index_L: Tensor, theta_LP: Tensor) -> tuple[Tensor, Tensor]:
+        return likelihood.score(given.kernel, given.tasks.select(index_L), theta_LP)
+
+    count_T = given.tasks.mask_TN.sum(1).double()
+    plain = initialization.scored_by(given.kernel, given.limits, count_T, score)
+    grid_GP, _ = initialization.grid(given.kernel, given.limits)
+    index_L, theta_LP = torch.arange(9).repeat_interleave(len(grid_GP)), grid_GP.repeat(9, 1)
+    with ThreadPoolExecutor(1) as pool:
+        native = compiled._scored(given.kernel, given.tasks, given.limits, pool)
+        ours = native(index_L, theta_LP)
+    assert theta_LP.equal(grid_GP.repeat(9, 1))
+    for one, other in zip(ours, plain(index_L, theta_LP), strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-7, atol=1e-6)
+
+
+def test_large_tasks_start_from_subsets_whatever_is_beside_them(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(compiled, "_WHOLE", 20)
+    x, y = waves(2, 8, 40)
+    y[::2, 15:] = torch.nan
+    given = problem("rbf", x, y)
+    with ThreadPoolExecutor(1) as pool:
+        begin, count = compiled._starts(given.kernel, given.tasks, given.limits, 3, pool)
+        for task in (0, 1, 5):
+            alone = given.select(task)
+            one, used = compiled._starts(alone.kernel, alone.tasks, alone.limits, 3, pool)
+            assert used[0] == count[task] > 0
+            assert torch.equal(one[0, : used[0]], begin[task, : used[0]])
