@@ -158,7 +158,7 @@ X, Y = rows(0, 6, 8)
         {"bounds": {"noise": (1e-3, 1.0)}},
         {"steps": 50},
         {"tolerance": 1e-7},
-        {"starts": 3},
+        {"starts": 4},
         {"storage": "float16"},
         {"keep": "predictions", "at": [0.5]},
         {"noise": 0.1},

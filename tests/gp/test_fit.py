@@ -227,7 +227,7 @@ def test_priors_pull_in_the_units_of_the_data():
 def test_weak_priors_keep_tiny_tasks_from_collapsing():
     x, y = rows(2, 60, 4)
     weak, none = fit(x, y), fit(x, y, priors=None)
-    at_edge = [(item.params["noise"] < 1e-7 * item.params["variance"]).sum() for item in (weak, none)]
+    at_edge = [(item.params["noise"] < 1e-5 * item.params["variance"]).sum() for item in (weak, none)]
     assert at_edge[0] < 0.1 * 60 < 0.3 * 60 < at_edge[1]
     assert (none.nlml <= weak.nlml + 0.05).all()
 
