@@ -55,13 +55,15 @@ def _descend(tasks, all_tasks, starts, counts, all_settings, all_results):
     owned.count[0] = owned_states.task[0] = 0  # in use until here
 
 
-def _compile(loop: Any, *arguments: Any) -> None:
-    """Compiles a loop for the types of some arguments, and the likelihood that it calls at the same time."""
-    kinds = tuple(loop.typeof_pyval(one) for one in arguments)
+def _compile(*loops: tuple[Any, tuple[Any, ...]]) -> None:
+    """Compiles loops for the types of some arguments, and the likelihood that they call at the same time."""
+    kinds = [(loop, tuple(loop.typeof_pyval(one) for one in arguments)) for loop, arguments in loops]
     with _compiling:
-        if kinds not in loop.overloads:
+        missing = [(loop, signature) for loop, signature in kinds if signature not in loop.overloads]
+        if missing:
             with evaluation_compiling() as wait:
-                loop.compile(kinds)
+                for loop, signature in missing:
+                    loop.compile(signature)
                 wait()
 
 
@@ -82,10 +84,16 @@ def fit(
     threads, count_T = torch.get_num_threads(), arrays.mask.sum(1)
     with ThreadPoolExecutor(threads) as pool:
         if starts is None:
+            any_starts = np.empty((T, options.starts, P)), np.empty(T, np.int64)
+            any_points = scores.segments_of(torch.zeros(1), limits.low_TP[:1]), _bounded(kernel, limits, True)
+            _compile(
+                (scores.score, (any_points[0].task, arrays, factors_of(kernel), *any_points)),
+                (_descend, (count_T, arrays, *any_starts, settings, results)),
+            )
             starts = _starts(kernel, tasks, limits, options.starts, pool)
         begin = to_array(starts[0]), np.ascontiguousarray(starts[1].numpy().astype(np.int64))
         shares = _shares(count_T, threads)
-        _compile(_descend, count_T, arrays, *begin, settings, results)
+        _compile((_descend, (count_T, arrays, *begin, settings, results)))
         settings = settings._replace(evaluation=evaluation_address())
         list(pool.map(lambda share: _descend(share, arrays, *begin, settings, results), shares))
     return scoring.Optima(*(torch.from_numpy(values) for values in results))
@@ -111,7 +119,7 @@ def _starts(
 
 def _run(segments: scores.Segments, kernel: Kernel, arrays: TaskArrays, bounded: scores.Bounded, pool: Any) -> None:
     factors, shares = factors_of(kernel), _shares(arrays.mask.sum(1)[segments.task], torch.get_num_threads())
-    _compile(scores.score, segments.task, arrays, factors, segments, bounded)
+    _compile((scores.score, (segments.task, arrays, factors, segments, bounded)))
     bounded = bounded._replace(evaluation=evaluation_address())
     list(pool.map(lambda share: scores.score(share, arrays, factors, segments, bounded), shares))
 
