@@ -152,10 +152,10 @@ def test_how_many_steps_bring_one_set_beside_another(rows):
     """As many as it takes when they are made one by one."""
     most, direction = 7, torch.tensor([row[2] for row in rows])
     a, b = (patches_of([row[at] for row in rows], "indices") for at in (0, 1))
-    given_ = [part for of in (a, b) for part in (row_of(of.keys), column_of(of.keys), of.offsets)]
-    given_ += [direction[:, 0].contiguous(), direction[:, 1].contiguous(), most]
-    result = compiled.call(distances.approaches, *given_)
-    assert torch.equal(result, relations.approaches_plain(*given_))
+    sets = [part for of in (a, b) for part in (row_of(of.keys), column_of(of.keys), of.offsets)]
+    sets += [direction[:, 0].contiguous(), direction[:, 1].contiguous()]
+    result = compiled.call(distances.approaches, *sets, most)
+    assert torch.equal(result, relations.approaches_plain(*sets, most=most))
 
     def apart(first, second):
         return min((abs(i - k) + abs(j - m) for i, j in first for k, m in second), default=-1)

@@ -5,6 +5,7 @@ import importlib
 import os
 import sys
 import time
+import uuid
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ import torch
 
 from brimful import ConfigError, InputError, WorkerError
 from brimful.core.runs.events import BatchDone, Event, Planned
+from brimful.data import database
 from brimful.engine.distributed import ray_cluster, ray_workers
 from brimful.engine.map.hosts import cluster as cluster_hosts
 
@@ -82,6 +84,38 @@ def test_a_run_goes_from_here_to_the_cluster_and_back(
     assert 0 < finished.done <= 200
     assert same(finished.values, expected.values)
     assert not list(out.glob(".cluster-*"))
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("kind", ["memory map", "database"])
+def test_workers_read_their_own_items(cluster: str, tmp_path: Path, kind: str, postgres_home: Path):
+    """And nothing is sent through the object store."""
+    items = rows(600).numpy()
+    if kind == "memory map":
+        np.save(tmp_path / "x.npy", items)
+        source: Any = np.load(tmp_path / "x.npy", mmap_mode="r")
+    else:
+        name = f"t{uuid.uuid4().hex[:12]}"
+        database.import_dataset({"x": items}, name, home=str(postgres_home))
+        source = database.postgres(name, home=str(postgres_home))
+    function = column if kind == "database" else stamped
+    result = run(function, source, batch_size=24, cluster=cluster)
+    assert result.ok.all()
+    assert same(result.values, run(stamped, rows(600), batch_size=24, device="cpu").values)
+
+
+def refuse(device: torch.device) -> None:
+    raise OSError("no model here")
+
+
+def scaled(*given: torch.Tensor) -> torch.Tensor:
+    return given[0] * given[1]
+
+
+@pytest.mark.soak
+def test_what_is_made_once_per_worker_fails_on_the_nodes(cluster: str):
+    with pytest.raises(OSError, match="no model here"):
+        run(scaled, rows(300), batch_size=50, cluster=cluster, setup=refuse)
 
 
 def test_work_that_cannot_be_placed_is_an_error(cluster: str, monkeypatch: pytest.MonkeyPatch):
