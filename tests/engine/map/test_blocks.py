@@ -71,8 +71,10 @@ def test_neighbors_are_handed_in_as_one():
 
 def test_neighbors_stay_apart_where_someone_reads_them():
     run = BlockRun(clock=lambda: 0.0)
-    run.add(Block(0, (10, 20), 10.0, STATE, apart=True))
-    assert run.keep(result(10), SEEN) and run.keep(result(0), SEEN)
+    run.add(Block(0, (10, 20, 30), 10.0, STATE, apart=True))
+    assert not run.due
+    assert run.keep(result(10), SEEN) and run.due  # though the block has more
+    assert run.keep(result(0), SEEN)
     assert [group.done.start for group in run.take()] == [0, 10]
 
 

@@ -98,7 +98,7 @@ class WorkerPool:
         timeout: seconds that an item may take; None: as long as it likes.
         identity: the run's, where workers may write their results themselves; None: they are all sent.
         flag_crashes: flags an item that ends its worker, where a batch that ended two ends the run otherwise.
-        apart: results come batch by batch, for someone who reads them, also where batches are handed out together.
+        apart: results come batch by batch, for someone who reads them; on this machine they always do.
     """
 
     def __init__(
@@ -114,8 +114,8 @@ class WorkerPool:
         identity: str | None = None,
         apart: bool = False,
     ) -> None:
-        self._scheduler, self.observed, self._flag_crashes, self._apart = scheduler, 0, flag_crashes, apart
-        self._hosts, self._workers = hosts, hosts.workers()
+        self._scheduler, self.observed, self._flag_crashes = scheduler, 0, flag_crashes
+        self._hosts, self._workers, self._apart = hosts, hosts.workers(), apart or not hosts.remote
         own = hosts.share(self._workers, items)
         self._sends_items = own is None
         self._returned: list[LoadedBatch] = []

@@ -34,7 +34,7 @@ class Block:
         capacity: the weight that a batch may hold.
         state: what is known of sizes and memory.
         loaded: the items of every batch; empty where the worker reads them itself.
-        apart: results are handed in batch by batch, not those of neighbors as one.
+        apart: results are handed in batch by batch, as soon as they are there, and not those of neighbors as one.
     """
 
     start: int
@@ -113,7 +113,8 @@ class BlockRun:
     @property
     def due(self) -> bool:
         """Whether results must be handed in now."""
-        return bool(self._finished) and (not self._stops or self._bytes >= HELD or self.clock() - self._since >= _WAIT)
+        waited = not self._stops or self._bytes >= HELD or self.clock() - self._since >= _WAIT
+        return bool(self._finished) and (self._apart or waited)
 
     def take(self) -> list[FinishedBatches]:
         """All results that wait; neighbors as one, unless they are to stay apart."""
