@@ -158,10 +158,8 @@ def _scored(kernel: Kernel, tasks: TaskBatch, limits: Limits, pool: Any) -> init
 def _thinned(kernel: Kernel, tasks: TaskBatch, limits: Limits, pool: Any) -> initialization.Scored:
     """The same of subsets of the points, one after the other."""
     parts = subsets.subsets(tasks)
-    count_T, score = (
-        subsets.summed(parts.mask_TN.sum(1).double()),
-        _score(kernel, arrays_of(parts, limits), limits, pool),
-    )
+    count_T = subsets.summed(parts.mask_TN.sum(1).double())
+    score = _score(kernel, arrays_of(parts, limits), limits, pool)
 
     def total(index_L: Tensor, theta_LP: Tensor) -> tuple[Tensor, Tensor]:
         every = [score(index_L * subsets.COUNT + part, theta_LP) for part in range(subsets.COUNT)]
