@@ -29,6 +29,7 @@ from .tiers.tier import Reading, Tier
 from .tiers.window import Window
 
 Transform = Callable[[Any, torch.Generator], Any]
+_KINDS: dict[str | None, Callable[[Reading], Tier]] = {"device": Resident, "pinned": Pinned, "window": Window}
 
 
 def loader(
@@ -281,6 +282,11 @@ class Loader:
             raise InputError(f"the state's seen is {state['seen']}, which is no whole batch; give it as it was taken")
         self._next, self._restored = (state["epoch"], batch), True
 
+    @property
+    def resident_bytes(self) -> int:
+        """Of the rows that were copied to the device to stay there; 0 in the other tiers."""
+        return self._tier.nbytes if isinstance(self._tier, Resident) else 0
+
     def _identity(self) -> dict[str, Any]:
         """What decides the batches, and so must be the same when a state is restored."""
         self._known = self._rows.fingerprint() if self._known is None else self._known
@@ -332,14 +338,8 @@ class Loader:
 
     def _open(self) -> Tier:
         if self._tier is None:
-            kinds: dict[str | None, Callable[[Reading], Tier]] = {
-                "device": Resident,
-                "pinned": Pinned,
-                "window": Window,
-            }
-            rank, ranks = self._part
             shared = self.device, self._fill, self._workers, self._clock
-            self._tier = kinds[self.plan.tier](Reading(self._rows, self._order, rank, ranks, *shared))
+            self._tier = _KINDS[self.plan.tier](Reading(self._rows, self._order, *self._part, *shared))
         return self._tier
 
     def _run(self, epoch: int, first: int) -> Iterator[Any]:

@@ -62,13 +62,14 @@ def test_every_event_survives_json(event: Event):
 def test_every_kind_there_is_can_be_read_back():
     assert {kind.__name__ for kind in events.KINDS.values()} == {kind.__name__ for kind in Event.__subclasses__()}
     known = {"planned", "started", "batch_done", "epoch_done", "metric", "sampled", "warned", "compiled", "finished"}
-    assert set(events.KINDS) == known | {"nodes_done"}
+    assert set(events.KINDS) == known | {"nodes_done", "memory_measured"}
 
 
 _VALUES = {
     "plan": {},
     "nodes": {},
     "values": {},
+    "parts": {},
     "work": "",
     "metric": "",
     "message": "",
@@ -85,7 +86,7 @@ def test_an_event_with_a_field_missing_is_not_misread(name: str):
     for field in fields(kind):
         less = from_dict({name: value for name, value in full.items() if name != field.name})
         assert less is None or field.name == "compiling"  # which logs of earlier versions do not have
-        for other in ([1], True, {} if field.name not in ("plan", "values", "nodes") else 0):
+        for other in ([1], True, {} if field.name not in ("plan", "values", "nodes", "parts") else 0):
             assert from_dict({**full, field.name: other}) is None
 
 

@@ -17,7 +17,7 @@ import brimful
 from brimful import BudgetError, ConfigError, DivergedError, InputError, Weighted, data
 from brimful.core.base import rng
 from brimful.core.base.errors import CancelledError
-from brimful.core.runs.events import BatchDone, EpochDone, Finished, Metric, Planned, Started
+from brimful.core.runs.events import BatchDone, EpochDone, Finished, MemoryMeasured, Metric, Planned, Started
 from brimful.engine.distributed.collectives import Group
 from brimful.engine.train import plan_train
 from brimful.engine.train.optim.ema import MovingAverage
@@ -557,6 +557,25 @@ def test_validation_metrics_and_the_best_epoch():
     table = result.table()
     assert table.column_names[:4] == ["epoch", "step", "train_loss", "valid_loss"]
     assert table.num_rows == 6
+
+
+def by_itself(model: nn.Module, batch: Tensor) -> Tensor:
+    return (model(batch) - batch.sum(1, keepdim=True)).square().mean()
+
+
+def test_the_bytes_of_each_part_are_those_of_its_tensors(tmp_path: Path):
+    heard, samples = EventLog(), points(24)
+    np.save(tmp_path / "x.npy", samples["x"].numpy())
+    weights = sum(value.numel() for value in network().parameters()) * 4
+    fit(loss=by_itself, data=tmp_path / "x.npy", valid=points(10)["x"], ema=0.9, progress=heard)
+    parts = heard.of(MemoryMeasured)[-1].parts
+    steps = 4 * len(list(network().parameters()))  # that Adam counts, per parameter
+    assert parts == {
+        **dict.fromkeys(("parameters", "gradients", "moving average", "best weights"), weights),
+        "optimizer": 2 * weights + steps,
+        "data": 24 * 3 * 4,
+    }
+    assert len(heard.of(MemoryMeasured)) <= 3  # said when it grows
 
 
 def test_the_last_weights_where_they_are_asked_for():

@@ -109,6 +109,13 @@ class Sampled(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryMeasured(Event):
+    """Bytes that parts of the plan have taken, by name: the most so far, of those that are known exactly."""
+
+    parts: dict[str, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Warned(Event):
     """Something the user should know that did not stop the work."""
 
@@ -141,7 +148,10 @@ class Finished(Event):
 
 KINDS: dict[str, type[Event]] = {
     event_name(kind): kind
-    for kind in (Planned, Started, BatchDone, NodesDone, EpochDone, Metric, Sampled, Warned, Compiled, Finished)
+    for kind in (
+        *(Planned, Started, BatchDone, NodesDone, EpochDone, Metric, Sampled, MemoryMeasured, Warned, Compiled),
+        Finished,
+    )
 }
 
 

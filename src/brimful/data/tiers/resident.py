@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ...core.base import pytree
 from ...core.base.ragged import Ragged, native, pick
 from ..arrow_tables import null_error
 from ..dataset import Dataset, Fields, collect
@@ -24,7 +25,11 @@ _VIEWS = 1024  # batches whose indices are split off at a time
 
 
 class Resident:
-    """All rows that a rank reads, on its device. They are loaded when this is made."""
+    """All rows that a rank reads, on its device. They are loaded when this is made.
+
+    Attributes:
+        nbytes: of the rows that were copied; 0 where they are on the device by themselves.
+    """
 
     def __init__(self, reading: Reading) -> None:
         rows, device = reading.rows, reading.device
@@ -37,6 +42,7 @@ class Resident:
         whole = rows.whole(device) if (start, stop) == (0, len(rows)) else None
         self._start = start  # the sample that is the first row here
         self._columns: Fields = whole or load(rows, start, stop, device, reading.workers)
+        self.nbytes = 0 if whole else pytree.nbytes(self._columns)
         self._spans = {
             name: (column.offsets[:-1], column.lengths)
             for name, column in self._columns.items()

@@ -191,6 +191,7 @@ class Checkpointer:
         group: the ranks.
         keep_best: whether the best weights are wanted at the end.
         warn: warns the user.
+        best_weights: those that are kept in memory; None where there are none.
     """
 
     model: nn.Module
@@ -202,7 +203,7 @@ class Checkpointer:
     group: Group
     keep_best: bool
     warn: Callable[[str], None]
-    _best_weights: dict[str, Tensor] | None = None
+    best_weights: dict[str, Tensor] | None = None
 
     def resume(self) -> tuple[TrainState, dict[str, Any]] | None:
         """Restores the last checkpoint on all ranks: the state, and the metadata that it was saved with. Without one,
@@ -232,12 +233,12 @@ class Checkpointer:
         elif is_best and self.keep_best and self.group.is_first:
             with self.average.in_place():
                 weights = {name: value.detach() for name, value in self.model.state_dict().items()}
-                if self._best_weights is None:
+                if self.best_weights is None:
                     devices.trim_heap()  # their place may be what the C library keeps of freed gradients
                     empty = {name: torch.empty_like(value, device="cpu") for name, value in weights.items()}
-                    self._best_weights = empty
+                    self.best_weights = empty
                 for name, value in weights.items():  # in place: there is never a third copy
-                    self._best_weights[name].copy_(value)
+                    self.best_weights[name].copy_(value)
 
     def finish(self) -> bool:
         """Leaves the model with the weights that were asked for, on every rank; whether they are the best. Gradients
@@ -246,8 +247,8 @@ class Checkpointer:
         if self.group.device.type == "cpu":
             devices.trim_heap()
         best = False
-        if self.keep_best and self._best_weights is not None:
-            self._load(self._best_weights)
+        if self.keep_best and self.best_weights is not None:
+            self._load(self.best_weights)
             best = True
         else:
             if self.keep_best and self.directory is not None and self.directory.best is not None:

@@ -12,11 +12,12 @@ from torch import nn
 from ...core.base import foreach, rng
 from ...core.base.errors import ConfigError
 from ...core.memory.monitor import Peak
-from ...core.runs.events import BatchDone, EpochDone, Events, Metric, Warned
+from ...core.runs.events import BatchDone, EpochDone, Events, MemoryMeasured, Metric, Warned
 from ...core.runs.log_state import RunClock
 from ..distributed.collectives import Group
 from .checkpoints import CheckpointDir, Checkpointer
 from .evaluate import Evaluator
+from .held_memory import held_bytes
 from .optim import optimizers, schedules
 from .optim.ema import MovingAverage, decay_of_span
 from .planner import PreparedTraining
@@ -110,7 +111,7 @@ class TrainLoop:
         self._checkpointer = Checkpointer(
             task.model, optimizer, self._average, scale, loader, checkpoints, group, config.best, self._warn
         )
-        self._warnings = 0
+        self._warnings, self._parts = 0, dict[str, int]()
         self.kept = self._samples_kept()  # samples that a resumed run would not see again
         self._saved_at = self._reported_at = time.monotonic()
 
@@ -197,9 +198,18 @@ class TrainLoop:
                 kept=self.kept,
             )
         )
+        self._report_memory()
         if self.state.curve:
             self._events.emit(Metric(metric="loss", value=self.state.curve[-1][0], step=self.state.step))
         self._reported_at = now
+
+    def _report_memory(self) -> None:
+        """Emits what is held by now of the parts of the plan, where that is more than before."""
+        held = held_bytes(self._checkpointer, self._loader, self._prepared.valid)
+        largest = {name: max(size, self._parts.get(name, 0)) for name, size in held.items()}
+        if largest != self._parts:
+            self._parts = largest
+            self._events.emit(MemoryMeasured(parts=largest))
 
     def samples_done(self) -> int:
         """Samples that were seen, over all epochs."""

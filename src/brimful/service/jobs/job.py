@@ -72,7 +72,7 @@ class JobRequest:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
     """How far it is, from its last events. `items` is None where nobody knows how many there are; `peak` is the most
-    memory that it has used, in bytes."""
+    memory that it has used, in bytes, and `parts` what is known of it by part of the plan."""
 
     done: int = 0
     items: int | None = None
@@ -81,6 +81,7 @@ class Progress:
     epochs: int | None = None
     seconds: float = 0.0
     peak: int | None = None
+    parts: dict[str, int] | None = None
 
     def to_dict(self) -> dict[str, Any]:
         return {part.name: getattr(self, part.name) for part in fields(self)}

@@ -114,6 +114,8 @@ def _progress(kind: str, data: dict[str, Any], peak: int | None) -> dict[str, An
         case "batch_done":
             batch = _chosen(data, done="done", flagged="bad", peak="peak")
             return batch | {"peak": max(peak or 0, batch.get("peak") or 0) or None}
+        case "memory_measured" if isinstance(parts := data.get("parts"), dict):
+            return {"parts": {str(name): size for name, size in parts.items() if isinstance(size, int)}}
         case "epoch_done":
             return _chosen(data, epoch="epoch", epochs="epochs")
         case "finished":

@@ -1,16 +1,20 @@
 """A plan as tables: what will be done, and the memory of each part, predicted beside observed."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from ....core.base.formatting import format_bytes, format_count
 from ..elements import Tag, table
 
+_REST = "working memory"
 
-def plan_view(plan: dict[str, Any], observed: int | None = None) -> None:
+
+def plan_view(plan: dict[str, Any], peak: int | None = None, observed: Mapping[str, int] | None = None) -> None:
     """The tables of a plan, as `Plan.to_dict()` has it.
 
     Args:
-        observed: the most bytes that were used, where the work has begun.
+        peak: the most bytes that were used, where the work has begun.
+        observed: bytes of those parts of it that are known.
     """
     cost, steps = plan["cost"], plan.get("steps")
     batch = f"{format_count(plan['batch'])} items" + (f", {steps:,} step{'s' * (steps > 1)}" if steps else "")
@@ -25,7 +29,7 @@ def plan_view(plan: dict[str, Any], observed: int | None = None) -> None:
         ("Budget", format_bytes(plan["budget"])),
     ]
     table("The plan", ("What", "How"), [row for row in rows if row[1]], "table plain")
-    _memory(plan, observed)
+    _memory(plan, peak, observed or {})
     if plan["rejected"]:
         with Tag("details"):
             Tag("summary", "Not chosen")
@@ -36,7 +40,7 @@ def plan_view(plan: dict[str, Any], observed: int | None = None) -> None:
             table("Strategies that were not chosen", ("Strategy", "Needs", "Why"), rejected)
 
 
-def _memory(plan: dict[str, Any], observed: int | None) -> None:
+def _memory(plan: dict[str, Any], peak: int | None, observed: Mapping[str, int]) -> None:
     budget = max(1, plan["budget"])
     parts = [(name, size) for name, size in plan["parts"]] or [("all of it", plan["predicted"])]
     Tag("h3", "Memory by part")
@@ -45,9 +49,27 @@ def _memory(plan: dict[str, Any], observed: int | None) -> None:
     with Tag("div", classes="meter", role="img", aria_label=text):
         for share in shares:
             Tag("span").style(f"width: {share:.2f}%")
-    rows: list[tuple[Any, ...]] = [(name, format_bytes(size), f"{size / budget:.1%}", "") for name, size in parts]
-    seen = "" if not observed else format_bytes(observed)
-    rows.append(("Peak", format_bytes(plan["predicted"]), f"{plan['predicted'] / budget:.1%}", seen))
-    table("Memory by part", ("Part", "Predicted", "Of budget", "Observed"), rows, "table numbers")
-    if seen and len(parts) > 1:
-        Tag("p", "What is observed is the peak of all parts together; each part is as predicted.", "muted")
+    seen = observed_parts([name for name, _ in parts], peak, observed)
+    rows = [(name, size, seen.get(name)) for name, size in (*parts, ("Peak", plan["predicted"]))]
+    table(
+        "Memory by part",
+        ("Part", "Predicted", "Of budget", "Observed"),
+        [
+            (name, format_bytes(size), f"{size / budget:.1%}", "" if bytes is None else format_bytes(bytes))
+            for name, size, bytes in rows
+        ],
+        "table numbers",
+    )
+    if _REST in seen:
+        unknown = [name for name, _ in parts if name not in seen]
+        more = f", with {' and '.join(unknown)}" if unknown else ""
+        Tag("p", f"Observed {_REST} is what the other parts leave of the peak{more}.", "muted")
+
+
+def observed_parts(names: list[str], peak: int | None, observed: Mapping[str, int]) -> dict[str, int]:
+    """Bytes by part of the plan, as they were observed: those that are known, the rest of the peak, and the peak."""
+    if not peak:
+        return {}
+    known = {name: observed[name] for name in names if name in observed}
+    rest = {_REST: max(0, peak - sum(known.values()))} if known and _REST in names else {}
+    return known | rest | {"Peak": peak}
