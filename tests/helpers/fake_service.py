@@ -114,6 +114,9 @@ class FakeService(Service):
         self.job(id)
         return [event for event in self.emitted[id] if event.id > after][:limit]
 
+    def recent_events(self, id: str, limit: int) -> list[StoredEvent]:
+        return self.events(id)[-limit:]
+
     def job_plan(self, id: str) -> dict[str, Any] | None:
         self.job(id)
         plans = [event.data["plan"] for event in self.emitted[id] if event.kind == "planned"]

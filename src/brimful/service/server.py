@@ -16,6 +16,7 @@ from fastapi import FastAPI
 
 from ..core.base.errors import BrimfulError, ConfigError
 from ..core.base.formatting import parse_bytes
+from ..core.memory.host import share_heap, trim_heap
 from . import address, logs
 from .api.app import create_app
 from .dashboard.mount import mount
@@ -25,7 +26,7 @@ from .security.policy import SecurityPolicy, is_loopback
 from .service import Service
 
 _LOG = logging.getLogger("brimful.service")
-_HOUR = 3600.0
+_MINUTE, _HOUR = 60.0, 3600.0
 _AT_ONCE = 4  # questions that a page asks the database at once
 _CONNECTIONS = 5  # seconds for requests under way, when the server stops
 
@@ -39,6 +40,7 @@ def serve(options: ServeOptions) -> None:
         ConfigError: it cannot listen on that address.
     """
     logs.configure("json" if options.log_json else "auto")
+    share_heap()
     with _listening(options) as listener, _quiet_signals():
         stopping = _Stopping()
         service = Service(options, lost=stopping.lost)
@@ -51,6 +53,7 @@ def serve(options: ServeOptions) -> None:
             _LOG.info("listening on %s; state in %s, database %s", url, service.state, service.database)
             _Retention(service, options.retain_days).start()
             _Preparation(service).start()
+            _Trimming().start()
             server.run(sockets=[listener])
         finally:
             _LOG.info("stopping: running jobs write what they have")
@@ -123,6 +126,18 @@ class _Preparation(threading.Thread):
             self._service.workloads()
         except Exception as error:  # it is then done when it is needed
             _LOG.debug("the first page was not prepared: %s", error)
+
+
+class _Trimming(threading.Thread):
+    """Hands freed memory back to the system every minute: what one request needed is then not kept for ever."""
+
+    def __init__(self) -> None:
+        super().__init__(name="brimful-trimming", daemon=True)
+
+    def run(self) -> None:
+        while True:
+            time.sleep(_MINUTE)
+            trim_heap()
 
 
 class _Retention(threading.Thread):

@@ -232,6 +232,11 @@ class Service:
         """Events whose id is greater than `after`, oldest first."""
         return self.store.history.events(id, after, limit)
 
+    def recent_events(self, id: str, limit: int) -> list[StoredEvent]:
+        """The newest events, oldest first, less those that come by the thousand (progress, metrics, all looks at the
+        device but the last)."""
+        return self.store.history.recent(id, limit)
+
     def latest_event(self, id: str) -> int:
         """The id of the newest event; 0 where there is none. Cheap: it is asked often."""
         return self.store.history.latest(id)
@@ -239,7 +244,7 @@ class Service:
     def job_plan(self, id: str) -> dict[str, Any] | None:
         """The plan that a job made, or made last; None where it has made none yet."""
         self.store.history.latest(id)
-        planned = self.store.history.last_of(id, "planned")
+        planned = self.store.history.last_plan(id)
         return None if planned is None else planned.data["plan"]
 
     def log(self, id: str, after: int = 0, limit: int = 65_536) -> tuple[bytes, int]:

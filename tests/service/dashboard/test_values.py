@@ -1,6 +1,8 @@
 """Values as people read them, and jobs as commands; no browser is needed."""
 
+import asyncio
 import shlex
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -10,8 +12,11 @@ from brimful.service.dashboard.commands import as_command_line, as_curl, as_pyth
 from brimful.service.dashboard.examples import EXAMPLES
 from brimful.service.dashboard.headers import content_policy
 from brimful.service.dashboard.login import _own_path
+from brimful.service.dashboard.pages import devices
 from brimful.service.dashboard.pages.compare import of_all
+from brimful.service.dashboard.parts.curves import _rounded
 from brimful.service.dashboard.parts.job_head import _facts
+from brimful.service.dashboard.parts.plan_view import observed_parts
 from brimful.service.dashboard.values import fraction, rate, seconds_left, short
 from brimful.service.jobs.job import Job, JobRequest, Progress
 from brimful.service.jobs.state import JobState
@@ -39,6 +44,38 @@ def test_how_long_a_job_will_take():
     assert seconds_left(half, 130.0) == pytest.approx(40.0)
     assert seconds_left(job(progress=Progress(done=5, items=10)), 1.0) is None
     assert fraction(job(state=JobState.RUNNING)) is None
+
+
+def test_what_is_known_of_the_peak_by_part():
+    names = ["optimizer", "data", "gradients", "working memory"]
+    known = {"optimizer": 20, "gradients": 10, "parameters": 10}  # the plan does not have parameters: not of its peak
+    seen = {"optimizer": 20, "gradients": 10, "working memory": 70, "Peak": 100}
+    assert observed_parts(names, 100, known) == seen
+    assert observed_parts(["all of it"], 100, {}) == {"Peak": 100}
+    assert observed_parts(names, None, known) == {}
+    assert observed_parts(names, 25, known)["working memory"] == 0
+
+
+def test_memory_of_devices_is_kept_for_half_an_hour_in_few_bytes(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(devices, "_PACE", 0.0)
+    leases = [{"id": "1", "job_name": "a", "bytes": 5}]
+    device = {"device": "cpu", "memory_bytes": 10, "free_bytes": 3, "jobs": leases}
+    service = SimpleNamespace(devices=lambda: [{**device, "jobs": [dict(lease) for lease in leases]}])
+    samples = devices._Samples()
+
+    async def read() -> None:
+        for _ in range(devices._KEPT + 5):
+            await samples.read(SimpleNamespace(service=service))  # pyright: ignore[reportArgumentType]
+
+    asyncio.run(read())
+    rows = samples.rows["cpu"]
+    assert len(rows) == devices._KEPT and rows[-1][1:] == (7, (("1", "a", 5),))
+    assert len({id(row[2]) for row in rows}) == 1
+
+
+def test_points_of_a_curve_are_not_lists_which_would_each_get_an_observer():
+    rounded = _rounded({"loss": [(1, 1.23, 0.123456789)]})
+    assert rounded == {"loss": ((1, 1.2, 0.123457),)}
 
 
 @pytest.mark.parametrize(("number", "text"), [(950, "950"), (12_345, "12.3k"), (4.56e6, "4.56M"), (0.5, "0.5")])

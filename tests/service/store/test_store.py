@@ -99,6 +99,23 @@ def test_lines_are_taken_in_once_and_torn_ones_later(store: Store, job: Job, tmp
     assert [step for step, _, _ in store.history.metrics(job.id, None, 10, None, None)["loss"]] == [1, 2]
 
 
+def test_the_newest_events_are_read_without_those_that_come_by_the_thousand(store: Store, job: Job, tmp_path: Path):
+    parts = {"data": 5, "gradients": 7}
+    lines = [line("planned", plan={"number": 1}), line("sampled", used=1), line("memory_measured", parts=parts)]
+    lines += [line("batch_done", done=number) for number in range(50)] + [
+        line("sampled", used=2),
+        line("planned", plan={}),
+    ]
+    (tmp_path / EVENTS).write_text("".join(lines))
+    ingest_all(store.pool, job.id, tmp_path)
+    recent = store.history.recent(job.id, 3)
+    assert [event.kind for event in recent] == ["planned", "memory_measured", "sampled", "planned"]
+    assert recent[2].data == {"used": 2}
+    last = store.history.last_plan(job.id)
+    assert last is not None and last.data == {"plan": {}}
+    assert store.jobs.get(job.id).progress.parts == parts
+
+
 def test_metrics_are_down_sampled_and_extremes_stay(store: Store, job: Job, tmp_path: Path):
     values = [math.sin(step / 50) for step in range(5000)]
     values[1234], values[4321] = 9.0, -9.0

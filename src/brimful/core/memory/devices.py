@@ -10,6 +10,7 @@ import torch
 from ..base.errors import DeviceError
 from .host import Memory, host_memory, processor_name
 from .host import resident_bytes as resident_bytes
+from .host import trim_heap as trim_heap
 
 DeviceLike = str | int | torch.device | Sequence[str | int | torch.device] | None
 """Whatever `resolve_all` reads: one device, or several."""
@@ -64,12 +65,6 @@ def memory(device: torch.device) -> Memory:
         free, total = torch.cuda.mem_get_info(device)
         return Memory(total=total, free=free, own=torch.cuda.memory_reserved(device))
     return host_memory()
-
-
-def trim_heap() -> None:
-    """Hands freed memory that the C library keeps back to the system, where it can (glibc)."""
-    with contextlib.suppress(OSError, AttributeError):
-        ctypes.CDLL(None).malloc_trim(0)
 
 
 def free_garbage() -> None:

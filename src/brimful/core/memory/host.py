@@ -1,11 +1,15 @@
 """The memory of the host, and of this process; needs no torch."""
 
+import contextlib
+import ctypes
 import os
 from dataclasses import dataclass
 
 import psutil
 
 from . import cgroup
+
+_ARENA_MAX = -8  # as glibc's malloc.h numbers it
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +42,19 @@ def host_memory() -> Memory:
 def resident_bytes() -> int:
     """The resident set of this process in bytes."""
     return psutil.Process().memory_info().rss
+
+
+def trim_heap() -> None:
+    """Hands freed memory that the C library keeps back to the system, where it can (glibc)."""
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).malloc_trim(0)
+
+
+def share_heap() -> None:
+    """Lets threads that are started from here on take memory from the heap that is there (glibc). By default each has
+    one of its own, up to eight per core, and each keeps the most that its thread ever needed."""
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).mallopt(_ARENA_MAX, 1)
 
 
 def processor_name() -> str:

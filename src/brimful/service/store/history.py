@@ -10,6 +10,9 @@ from .metric_ranges import long_curves
 if TYPE_CHECKING:
     from .pool import Connection, Pool
 
+_NOTABLE = "kind NOT IN ('batch_done', 'metric', 'sampled')"  # as the index has it
+_LONG_AGO = 2000  # events
+
 _POINTS = """
 WITH numbered AS (
     SELECT name, step, time, value,
@@ -44,10 +47,27 @@ class History:
         rows = self._pool.call(lambda connection: connection.execute(query, (id, after, limit)).fetchall())
         return [StoredEvent(id=row[0], time=row[1], kind=row[2], data=row[3]) for row in rows]
 
-    def last_of(self, id: str, kind: str) -> StoredEvent | None:
-        """The newest event of a kind."""
-        query = "SELECT id, time, kind, data FROM event WHERE job = %s AND kind = %s ORDER BY id DESC LIMIT 1"
-        row = self._pool.call(lambda connection: connection.execute(query, (id, kind)).fetchone())
+    def recent(self, id: str, limit: int) -> list[StoredEvent]:
+        """The newest events, oldest first, less those that come by the thousand; of these the last look at the device
+        alone, if it is not long ago."""
+        query = f"""
+        (SELECT id, time, kind, data FROM event WHERE job = %(job)s AND {_NOTABLE} ORDER BY id DESC LIMIT %(limit)s)
+        UNION ALL
+        (SELECT id, time, kind, data FROM event
+         WHERE job = %(job)s AND kind = 'sampled' AND id > (SELECT events FROM job WHERE id = %(job)s) - {_LONG_AGO}
+         ORDER BY id DESC LIMIT 1)
+        ORDER BY id
+        """
+        given = {"job": id, "limit": limit}
+        rows = self._pool.call(lambda connection: connection.execute(query.encode(), given).fetchall())
+        return [StoredEvent(id=row[0], time=row[1], kind=row[2], data=row[3]) for row in rows]
+
+    def last_plan(self, id: str) -> StoredEvent | None:
+        query = (
+            f"SELECT id, time, kind, data FROM event WHERE job = %s AND {_NOTABLE} AND kind = 'planned' "
+            "ORDER BY id DESC LIMIT 1"
+        )
+        row = self._pool.call(lambda connection: connection.execute(query.encode(), (id,)).fetchone())
         return None if row is None else StoredEvent(id=row[0], time=row[1], kind=row[2], data=row[3])
 
     def latest(self, id: str) -> int:

@@ -10,7 +10,7 @@ from ....core.base.formatting import format_bytes
 from ...jobs.job import JobFilter
 from ...jobs.state import JobState
 from ..elements import Tag, link, table
-from ..parts.device_plot import DevicePlot
+from ..parts.device_plot import DevicePlot, Look
 from ..shell import frame
 from ..threads import ask
 from ..viewer import PATIENCE, Dashboard
@@ -21,25 +21,28 @@ _QUEUE = 25
 
 
 class _Samples:
-    """Memory of devices over the last half hour, looked at once for all who watch, while someone does."""
+    """Memory of devices over the last half hour, looked at once for all who watch, while someone does.
+
+    Attributes:
+        rows: of each device, the oldest first.
+    """
 
     def __init__(self) -> None:
-        self.rows: deque[dict[str, Any]] = deque(maxlen=_KEPT)
+        self.rows: dict[str, deque[Look]] = {}
         self.devices: list[dict[str, Any]] = []
+        self._last = 0.0
 
     async def read(self, dashboard: Dashboard) -> list[dict[str, Any]]:
         """The devices now; those of a moment ago where someone has just looked."""
         now = time.time()
-        if not self.rows or now - self.rows[-1]["time"] >= 0.9 * _PACE:
-            self.devices = await ask(dashboard.service.devices)
-            used = {
-                one["device"]: {
-                    "used": one["memory_bytes"] - one["free_bytes"],
-                    "jobs": {job["id"]: [job["job_name"], job["bytes"]] for job in one["jobs"]},
-                }
-                for one in self.devices
-            }
-            self.rows.append({"time": round(now, 1), "devices": used})
+        if now - self._last >= 0.9 * _PACE:
+            self.devices, self._last = await ask(dashboard.service.devices), now
+            for one in self.devices:
+                rows = self.rows.setdefault(one["device"], deque(maxlen=_KEPT))
+                jobs = tuple((job["id"], job["job_name"], job["bytes"]) for job in one["jobs"])
+                if rows and rows[-1][2] == jobs:
+                    jobs = rows[-1][2]  # the same one: mostly nothing has changed
+                rows.append((round(now, 1), one["memory_bytes"] - one["free_bytes"], jobs))
         return self.devices
 
 
@@ -71,7 +74,7 @@ class _DevicesView:
                     Tag("h2", name)
                     Tag("span", device["name"], "muted")
                 self.places[name] = Tag("div", classes="stack")
-                history = [_plotted(row, name) for row in self.samples.rows if name in row["devices"]]
+                history = tuple(self.samples.rows[name])
                 self.plots[name] = DevicePlot(name, device["memory_bytes"], device["budget_bytes"], history)
         with Tag("section", classes="section", aria_label="Queue"):
             Tag("h2", "Queue")
@@ -86,8 +89,8 @@ class _DevicesView:
         )
         for device in devices:
             name = device["device"]
-            if name in self.plots and name in self.samples.rows[-1]["devices"]:
-                self.plots[name].add(_plotted(self.samples.rows[-1], name))
+            if name in self.plots:
+                self.plots[name].add(self.samples.rows[name][-1])
         seen = (
             [
                 (one["leased_bytes"], one["budget_bytes"], one["jobs"], one["utilisation"], one["watts"])
@@ -106,12 +109,6 @@ class _DevicesView:
         self.queue.clear()
         with self.queue:
             _queue(waiting.jobs, waiting.total)
-
-
-def _plotted(row: dict[str, Any], device: str) -> list[Any]:
-    """Time, bytes in use, and [id, name, bytes] of each job."""
-    values = row["devices"][device]
-    return [row["time"], values["used"], [[id, *job] for id, job in values["jobs"].items()]]
 
 
 def _facts(device: dict[str, Any]) -> None:

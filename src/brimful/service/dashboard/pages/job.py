@@ -30,7 +30,7 @@ _PACE = 1.0
 _QUIET = 15.0
 _LOG_BYTES = 4096
 _EVENTS = 2000
-"""Events that are read at once; those that are shown are few of them."""
+"""Events that are read at once while it runs; those that are shown are few of them."""
 
 
 def install(dashboard: Dashboard) -> None:
@@ -69,7 +69,7 @@ class _JobView:
         latest = await ask(service.latest_event, id)
         series, events, self.plan, (log, self.byte) = await asyncio.gather(
             ask(service.metrics, id, None, POINTS),
-            ask(service.events, id, max(0, latest - _EVENTS), _EVENTS),
+            ask(service.recent_events, id, MOST_EVENTS),
             ask(service.job_plan, id),
             ask(service.log, id, -MOST_LOG),
         )
@@ -94,7 +94,7 @@ class _JobView:
                     self.config_place = Tag("div", classes="stack")
                 with Tag("section", classes="section", aria_label="Events"):
                     Tag("h2", "Events")
-                    self.events = History("Events", "events", event_entries(events)[-MOST_EVENTS:])
+                    self.events = History("Events", "events", event_entries(events))
                 with Tag("section", classes="section", aria_label="Log"):
                     Tag("h2", "Log")
                     self.log = History("Log", "log", [log_text(log)] if log else [])
@@ -153,7 +153,7 @@ class _JobView:
         self.byte = after
         self.log.append([log_text(text)] if text else [])
         self._show_head()
-        if any(event.kind == "planned" for event in events) or ended:
+        if ended or any(event.kind in ("planned", "memory_measured") for event in events):
             self._show_plan()
         if ended:
             await self._zoom(self.first, self.last)
@@ -193,8 +193,8 @@ class _JobView:
             if self.plan is None:
                 Tag("p", "It has made no plan yet, or has nothing to plan.", "muted")
             else:
-                observed = (self.job.summary or {}).get("observed_peak_bytes") or self.job.progress.peak
-                plan_view(self.plan, observed)
+                peak = (self.job.summary or {}).get("observed_peak_bytes") or self.job.progress.peak
+                plan_view(self.plan, peak, self.job.progress.parts)
 
     def _show_config(self, declared: dict | None) -> None:
         schema = None if declared is None else declared["schema"]

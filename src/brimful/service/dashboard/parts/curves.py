@@ -20,8 +20,8 @@ CLOSER = 4000
 LIVE = 20
 """Points of a curve in one update, at most."""
 
-Points = list[list[float | None]]
-"""(step, seconds since 1970, value) each."""
+Points = tuple[tuple[int, float, float], ...]
+"""(step, seconds since 1970, value) each; tuples, since NiceGUI makes an observer of every list that it is given."""
 
 Zoom = Callable[[int | None, int | None], Awaitable[Any]]
 
@@ -61,6 +61,6 @@ class Curves(Element, component="curves.js"):
 def _rounded(series: Series) -> dict[str, Points]:
     """As few characters as show the same curve."""
     return {
-        name: [[step, round(time, 1), float(f"{value:.6g}")] for step, time, value in points]
+        name: tuple((step, round(time, 1), float(f"{value:.6g}")) for step, time, value in points)
         for name, points in series.items()
     }

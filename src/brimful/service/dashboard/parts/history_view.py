@@ -22,7 +22,7 @@ class History(Element, component="history.js"):
 
     def __init__(self, label: str, kind: str, entries: list[Any]) -> None:
         super().__init__()
-        self._props["label"], self._props["kind"], self._props["entries"] = label, kind, entries
+        self._props["label"], self._props["kind"], self._props["entries"] = label, kind, tuple(entries)
 
     def append(self, entries: list[Any]) -> None:
         if entries:
@@ -53,6 +53,8 @@ def event_text(event: StoredEvent) -> str:
             return (
                 f"{data.get('work', '')}, {short(data.get('done', 0))} of {'?' if items is None else short(items)} done"
             )
+        case "memory_measured":
+            return ", ".join(f"{name} {format_bytes(size)}" for name, size in (data.get("parts") or {}).items())
         case "epoch_done":
             return f"epoch {data.get('epoch')} of {data.get('epochs')}: {_epoch_values(data.get('values') or {})}"
         case "warned":
