@@ -323,7 +323,6 @@ def test_an_interrupt_has_its_own_exit_code():
         ["nonsense"],
         ["made", "nonsense"],
         ["made", "fit", "--nonsense", "3"],
-        ["made", "predict"],
         ["made", "fit", "--points"],
         ["plan", "nonsense"],
         ["plan", "made", "predict"],
@@ -331,6 +330,10 @@ def test_an_interrupt_has_its_own_exit_code():
 )
 def test_a_wrong_line_is_told_of_with_exit_2(arguments: list[str]):
     assert "Error" in fails(*arguments, code=2)
+
+
+def test_an_option_that_is_missing_is_told_of_with_exit_2():
+    assert fails("made", "predict", code=2) == "brimful: --model is missing: a fitted model\n"
 
 
 @pytest.fixture

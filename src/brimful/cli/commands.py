@@ -18,6 +18,7 @@ from ..core.runs.events import Event, Events, Finished
 from ..core.runs.progress import sink_for
 from .output import UsageProblem, emit, guarded
 
+_UNNAMED = "unnamed_argument"
 _METAVARS = {int: "INT", float: "FLOAT", str: "TEXT", Path: "PATH"}
 
 # `--some_option` is read as `--some-option`: people type both.
@@ -74,17 +75,42 @@ def made_from(
     name: str, help: str, options: list[FieldInfo], function: Callable[..., None], *more: inspect.Parameter
 ) -> Any:
     """A command that calls a function with options, as text."""
-    parameters = [*map(_parameter, options), *more]
+    parameters = [*map(_parameter, options), *filter(None, [_unnamed(options)]), *more]
     signature = inspect.Signature(
         sorted(parameters, key=lambda parameter: parameter.default is not inspect.Parameter.empty)
     )
-    function = guarded(function)
+    function = guarded(functools.partial(_named, function, options))
     function.__dict__["__signature__"] = signature
     function.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     function.__doc__ = help
     group = typer.Typer(rich_markup_mode=None, add_completion=False)
     group.command(name, help=help, context_settings=_SETTINGS)(function)
     return typer.main.get_command(group)
+
+
+def _named(function: Callable[..., None], options: list[FieldInfo], **given: Any) -> None:
+    """Calls a function with options, of which those that are required are there, and one may have come unnamed."""
+    value = given.pop(_UNNAMED, None)
+    for info in options:
+        if info.option.unnamed and value is not None:
+            if str(given[info.name]) != str(None if info.required else info.default):
+                raise UsageProblem(
+                    f"{value!r} and {flag(info)} {str(given[info.name])!r} are both given; give one of them"
+                )
+            given[info.name] = value
+        if info.required and given[info.name] is None:
+            raise UsageProblem(f"{flag(info)} is missing: {info.option.help}")
+    function(**given)
+
+
+def _unnamed(options: list[FieldInfo]) -> inspect.Parameter | None:
+    """The argument that stands for the option which may be given without its name."""
+    for info in options:
+        if info.option.unnamed:
+            settings = typer.Argument(help=f"the same as {flag(info)}", metavar=info.name.upper())
+            kind = Annotated[str | None, settings]
+            return inspect.Parameter(_UNNAMED, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=kind)
+    return None
 
 
 def _checked(body: Callable[..., None], command: Command, **options: Any) -> None:
@@ -105,6 +131,7 @@ def _parameter(info: FieldInfo) -> inspect.Parameter:
     allowed = f" [{'|'.join(info.option.choices)}]" if info.option.choices else ""
     span = _range(info)
     words = info.option.help + allowed + (f" [{span}]" if span else "")
+    optional = not info.required or not info.option.positional  # a missing option is reported by `_named`
     if info.option.positional:
         settings: Any = typer.Argument(help=words, metavar=flag(info))
     else:
@@ -113,14 +140,14 @@ def _parameter(info: FieldInfo) -> inspect.Parameter:
             f"{flag(info)}/--no-{flag(info)[2:]}" if info.type is bool else flag(info),
             *short,
             *("--" + alias.replace("_", "-") for alias in info.option.aliases),
-            help=words,
+            help=words + (" [required]" if info.required else ""),
             metavar=info.option.metavar or _METAVARS.get(info.type),
             show_default=not info.required and info.default is not None,
         )
     # Text on the way in, so that every wrong value is reported in the same words, by `config.build`.
     kind: Any = bool if info.type is bool else Path if info.type is Path else str
-    kind = kind | None if info.nullable else kind
-    default = inspect.Parameter.empty if info.required else info.default
+    kind = kind | None if info.nullable or (info.required and optional) else kind
+    default = info.default if not info.required else None if optional else inspect.Parameter.empty
     if kind is not bool and default is not inspect.Parameter.empty and default is not None and info.type is not Path:
         default = str(default)
     return inspect.Parameter(

@@ -46,8 +46,9 @@ def read_csv(path: Path) -> pa.Table:
     """A CSV file, or one with tabs."""
     tabs = ".tsv" in path.suffixes
     try:
-        return pyarrow.csv.read_csv(path, parse_options=pyarrow.csv.ParseOptions(delimiter="\t" if tabs else ","))
-    except (pa.ArrowException, OSError) as error:
+        table = pyarrow.csv.read_csv(path, parse_options=pyarrow.csv.ParseOptions(delimiter="\t" if tabs else ","))
+        return table.rename_columns(table.column_names)  # names that are no text raise here
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise InputError(f"{path} cannot be read as CSV: {error}. Mend it, or convert it to Parquet") from error
 
 

@@ -68,7 +68,9 @@ class FitConfig(FitOptions):
         None, help="draw this many random tasks instead of reading data", ge=1, aliases=("total_num_tasks",)
     )
     data: Path | None = option(
-        None, help="a long table, Parquet, CSV or TSV: one row per point, with task id, inputs and target"
+        None,
+        help="a long table, Parquet, CSV or TSV: one row per point, with task id, inputs and target",
+        unnamed=True,
     )
     points: int = option(40, help="points of a synthetic task", ge=1, le=10_000, aliases=("num_train_points",))
     own_inputs: bool = option(False, help="synthetic tasks have inputs of their own instead of sharing them")

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from ..core.base.arguments import check_type
 from ..core.declare.pictures import BLUE, RED, draw_run, figure_of
 from ..core.declare.report import Report
 from ..core.runs.events import read_log
@@ -15,7 +16,7 @@ from ..core.runs.rundir import LOG
 from .data.long_table import moments
 from .result import Fit
 
-_SHOWN = 6
+_SHOWN, _COLUMNS = 6, 3  # tasks, and how many beside one another
 _PARAMETERS, _NAMED = 12, 4  # drawn, and named in the title of each task
 _WIDE, _RUN = 6, 2  # the most histograms beside one another, and how many are as wide as the run
 
@@ -23,6 +24,7 @@ _WIDE, _RUN = 6, 2  # the most histograms beside one another, and how many are a
 def report(fit: Fit, run: Path | None = None) -> Report:
     """How good the fits are, the medians of their parameters, and a picture; of the run in that folder, if there is
     one."""
+    check_type(fit, Fit, "give what gp.fit or gp.load returned")
     finite = {name: values[np.isfinite(values)] for name, values in fit.params.items()}
     medians = {f"median_{name}": float(np.median(values)) for name, values in finite.items() if len(values)}
     return Report(metrics=fit.quality() | medians, pictures={"gp": lambda: draw(fit, run)})
@@ -32,13 +34,14 @@ def draw(fit: Fit, run: Path | None = None) -> Any:
     """The picture of a fit."""
     params = {name: values for name, values in fit.params.items() if name in fit.model.names and (values > 0).any()}
     names = list(params)[:_PARAMETERS]
-    rows = math.ceil((len(names) + 1 + _RUN) / _WIDE)
-    figure = figure_of(15, 7.8 + 3.2 * rows)
-    grid = figure.add_gridspec(2 + rows, 1, height_ratios=(1, 1, *[0.9] * rows))
-    above = grid[:2].subgridspec(2, 3)
-    for position, task in enumerate(_choose(fit).tolist()):
+    tasks = _choose(fit).tolist()
+    rows, above_rows = math.ceil((len(names) + 1 + _RUN) / _WIDE), max(1, math.ceil(len(tasks) / _COLUMNS))
+    figure = figure_of(15, 3.9 * above_rows + 3.2 * rows)
+    grid = figure.add_gridspec(above_rows + rows, 1, height_ratios=(*[1] * above_rows, *[0.9] * rows))
+    above = grid[:above_rows].subgridspec(above_rows, _COLUMNS)
+    for position, task in enumerate(tasks):
         _task(figure.add_subplot(above[position]), fit, task, legend=position == 0)
-    cells = _cells(figure, grid, len(names), rows)
+    cells = _cells(figure, [grid[above_rows + row] for row in range(rows)], len(names))
     for axes, name in zip(cells, names, strict=False):
         _histogram(axes, f"log10 {name}", np.log10(params[name][params[name] > 0]), BLUE)
     name = "lower bound of the LML, nats" if fit.model.inducing else "NLML, nats"
@@ -49,10 +52,10 @@ def draw(fit: Fit, run: Path | None = None) -> Any:
     return figure
 
 
-def _cells(figure: Any, grid: Any, names: int, rows: int) -> list[Any]:
+def _cells(figure: Any, rows: list[Any], names: int) -> list[Any]:
     """Axes below the tasks, equally many a row: one per parameter, one of the likelihood, and the run in the rest."""
-    wide = math.ceil((names + 1 + _RUN) / rows)
-    below = [grid[2 + row].subgridspec(1, wide) for row in range(rows)]
+    wide = math.ceil((names + 1 + _RUN) / len(rows))
+    below = [row.subgridspec(1, wide) for row in rows]
     cells = [figure.add_subplot(below[position // wide][position % wide]) for position in range(names + 1)]
     return [*cells, figure.add_subplot(below[-1][(names + 1) % wide :])]
 

@@ -13,6 +13,7 @@ import pyarrow as pa
 import torch
 
 from ..core.base import arrow
+from ..core.base.arguments import as_path
 from ..core.base.errors import ConfigError, CorruptError, InputError, raise_first
 from ..core.base.formatting import format_bytes, format_count, format_seconds
 from ..core.declare.result import Result
@@ -357,8 +358,9 @@ def load(
         (x is None and given is not None, f"{name}= goes with x=, the data that the models were fitted to; give both")
         for name, given in (("y", y), ("noise", noise), ("columns", columns))
     )
+    folder = as_path(path, "give the folder of a fit")
     try:
-        store = Store(Path(path), kernel)
+        store = Store(folder, kernel)
         data = store.data() if x is None else store.given(read(x, y, noise, None, columns))
         return Fit(
             model=store.model if data is None else replace(store.model, shared=data.shared),

@@ -25,6 +25,7 @@ class TrainConfig(ModelOptions, TableOptions, TrainOptions, SeedOptions, DeviceO
         help="a folder with train and test files, a file (three lines per student, or a long table), or synthetic data "
         "by name: synthetic_OC, synthetic_PC, 5000_200_4 (students, questions, categories)",
         files=True,
+        unnamed=True,
     )
     model: str = option("parallel", help="the same model, all steps at once or step by step (slow)", choices=MODELS)
     use_parallel: bool = option(False, help="the same as --model parallel, whatever --model is")
@@ -41,7 +42,7 @@ class TrainConfig(ModelOptions, TableOptions, TrainOptions, SeedOptions, DeviceO
     ema_span: float = 0.2
     precision: str = "float32"  # less is no faster for a model this small
     bucket: int = option(
-        8, help="batches over which students are sorted by length, so that less is padded; 0 for not at all", ge=0
+        0, help="batches over which students are sorted by length, so that less is padded; 0 for not at all", ge=0
     )
     num_workers: int = option(0, help="threads that prepare batches which are not on the device", ge=0)
     n_folds: int = option(0, help="folds of cross-validation; 0 or 1 for a single split", ge=0)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from ..core.base.arguments import check_type
 from ..core.declare.pictures import BLUE, RED, add_legends, figure_of
 from ..core.declare.report import Report
 from .evaluation.inference import knowledge_state
@@ -28,6 +29,7 @@ _BINS = 8
 def report(result: GPCMResult | CrossValidationResult) -> Report:
     """The summary as metrics, the history as a table, and two pictures; of a cross-validation, those of the best
     fold."""
+    check_type(result, (GPCMResult, CrossValidationResult), "give what gpcm.train or gpcm.load returned")
     best = result.best
     which = ""
     if isinstance(result, CrossValidationResult):

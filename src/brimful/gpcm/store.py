@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 import torch
 
+from ..core.base.arguments import as_path, check_type
 from ..core.base.errors import InputError
 from ..core.memory.plan import Plan
 from ..core.runs import model_store
@@ -38,6 +39,8 @@ _PLAIN = ("history", "best_epoch", "settings", "observed", "seconds", "int8_qwk_
 
 def save(result: GPCMResult | CrossValidationResult, folder: str | Path) -> Path:
     """Writes a result, so that `load` and the commands work without the original data."""
+    check_type(result, (GPCMResult, CrossValidationResult), "give what gpcm.train or gpcm.load returned")
+    folder = as_path(folder, "give a folder to write to")
     if isinstance(result, CrossValidationResult):
         for number, fold in enumerate(result.folds, 1):
             save(fold, fold_folder(folder, number))
@@ -80,7 +83,7 @@ def fold_folder(folder: str | Path, number: int) -> Path:
 
 def load(folder: str | Path) -> GPCMResult | CrossValidationResult:
     """The result that `train` or `save` wrote to a folder; on the CPU."""
-    path = Path(folder)
+    path = as_path(folder, "give the folder of a trained model")
     if not (path / FOLDS).exists():
         if not model_store.is_model(path) and any(path.glob("fold-*")):
             raise InputError(f"{path} holds a cross-validation that is not finished; run the same command again")

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ..core.base.arguments import as_path
 from ..core.base.errors import InputError
 from .data.files import SUFFIXES, Dataset, from_long_table, read
 from .data.recordings import MEANING, Fault, Recordings
@@ -58,6 +59,7 @@ def _load(source: Any, url: str | None) -> Dataset:
         import pyarrow as pa
 
         return Dataset("table", from_long_table(pa.table(source)))
+    as_path(source, "give a .parquet or .csv file, a table, locate.Recordings, or the name of a stored dataset")
     if _is_file(source):
         return read(source)
     return _stored(source, url).read(str(source), url)

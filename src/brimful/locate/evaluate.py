@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from ..core.base.arguments import check_type
 from ..core.base.errors import InputError
 from ..data.subset import split
 from .data.files import Dataset
@@ -39,6 +40,7 @@ def evaluate(
         InputError: the recordings were generated with the scenario and the seed of the training recordings, or their
             receivers are elsewhere.
     """
+    check_type(result, LocateResult, "give what locate.train or locate.load returned")
     if source is None:
         held_out, scenario = result.held_out.first(samples), _limited(result.scenario, *_limits(result))
         if not len(held_out):

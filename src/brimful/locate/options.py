@@ -52,6 +52,7 @@ class DatasetOptions(DatabaseOptions):
         "own recordings (CSV, Parquet)",
         aliases=("dataset", "data"),
         files=True,
+        unnamed=True,
     )
     min_snr_db: float = option(10.0, help="recordings whose mean signal-to-noise ratio is lower are left out")
     max_gdop: float = option(5.0, help="recordings with a greater dilution of precision are left out", gt=0)

@@ -14,6 +14,7 @@ import pyarrow as pa
 import torch
 from torch import Tensor
 
+from ..core.base.arguments import check_type
 from ..core.declare.pictures import BLUE, RED, add_legends, figure_of
 from ..core.declare.report import Report
 from .data.features import DETECTED, SNR
@@ -34,6 +35,7 @@ def report(result: LocateResult, comparison: Comparison | None = None) -> Report
     Args:
         comparison: with the judges, on the result's held-out recordings: then they are drawn too.
     """
+    check_type(result, LocateResult, "give what locate.train or locate.load returned")
     metrics = result.summary() | ({} if comparison is None else {"comparison": comparison.values()})
     pictures = {"training": functools.partial(_training, result)}
     if len(result.held_out):

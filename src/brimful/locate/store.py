@@ -14,6 +14,7 @@ import pyarrow as pa
 import torch
 
 from ..core.base import arrow
+from ..core.base.arguments import check_type
 from ..core.declare.config import build
 from ..core.memory.plan import Plan
 from ..core.runs import model_store
@@ -35,6 +36,7 @@ _SAMPLES = ("seconds", "used_bytes", "utilisation", "watts")
 
 def save(result: LocateResult, folder: str | Path) -> Path:
     """Writes a result, so that `load` and the commands work without the original data."""
+    check_type(result, LocateResult, "give what locate.train or locate.load returned")
     use = result.device_use
     meta = {
         "network": asdict(result.model.config),

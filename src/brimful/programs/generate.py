@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from ..core.base.arguments import as_count
 from ..core.base.errors import ConfigError
 from .language.operation import Operation, Vocabulary
 from .language.program import Form, Kind, Node, Program
@@ -47,8 +48,7 @@ def generate(
     Raises:
         ConfigError: an option is out of range, or the programs are too few and too short to grow so far.
     """
-    if operations < 1:
-        raise ConfigError(f"operations is {operations}; give a whole number from 1 on")
+    operations = as_count(operations, "operations")
     if not 0 <= mutation_rate <= 1:
         raise ConfigError(f"mutation_rate is {mutation_rate}; give a share from 0 to 1")
     sources = [program for program in (programs or load(SOLVERS)) if program.form is Form.SOLVER]

@@ -9,6 +9,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import SupportsIndex, overload
 
+from ..core.base.arguments import as_path, check_type
 from ..core.base.errors import InputError
 from .language import parse
 from .language.check import type_problems
@@ -119,7 +120,7 @@ def load(file: str | Path, vocabulary: str = "auto") -> Programs:
     Raises:
         ProgramError: it is no program; file, line and operation are named.
     """
-    path = Path(file)
+    path = as_path(file, "give a file of programs, such as solvers.py, or a folder of them")
     files = sorted(path.glob("*.py")) if path.is_dir() else [path]
     if not files:
         raise InputError(f"no Python file in {path}; give a file of programs, or a folder of them")
@@ -140,6 +141,7 @@ def load(file: str | Path, vocabulary: str = "auto") -> Programs:
 
 def loads(text: str, vocabulary: str = "auto", file: str = "<text>") -> Programs:
     """Reads the programs of a text. See `load`."""
+    check_type(text, str, "give the source of programs as text; load reads a file")
     return _programs(Source.read(text, file), text, vocabulary)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ..core.base.arguments import check_type
 from ..core.declare.pictures import BLUE, RED, figure_of
 from ..core.declare.report import Report
 from .execution.failures import ProgramStatus
@@ -24,6 +25,7 @@ _SHOWN, _BARS = 6, 12
 def report(result: ProgramResult) -> Report:
     """The summary, the operations of the batched executor, and two pictures: `grids` (input, target and output of some
     samples) and `failures` (where programs first fail)."""
+    check_type(result, ProgramResult, "give what programs.run or programs.load_result returned")
     pictures = {"grids": functools.partial(_draw_grids, result.outcomes)}
     if (result.outcomes.step >= 0).any():
         pictures["failures"] = functools.partial(_draw_failures, result.outcomes)

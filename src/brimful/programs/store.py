@@ -17,6 +17,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from ..core.base.arguments import as_path
 from ..core.memory.plan import Plan
 from ..core.runs import model_store
 from ..core.runs.files import write_atomic
@@ -70,7 +71,7 @@ def _write_table(result: ProgramResult, path: Path) -> None:
 
 def load_result(path: str | Path) -> ProgramResult:
     """The result of a run of programs that has finished, from its folder."""
-    folder = Path(path)
+    folder = as_path(path, "give the folder of a run of programs")
     stored = model_store.load(folder, kind=_KIND, version=_VERSION, command="brimful programs run FILE --out DIR")
     meta, table = stored.meta, stored.table("samples")
     try:

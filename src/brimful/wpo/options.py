@@ -22,6 +22,7 @@ class DataOptions:
         help="8gaussians, 2spirals, checkerboard, swissroll, pinwheel, circles, moons, rings, swissroll6d, digits, "
         "cifar10, or a .npy file of rows",
         files=True,
+        unnamed=True,
     )
     data_dir: Path = option(Path("data"), help="folder that CIFAR-10 is in", local=True)
     centers: int | None = option(

@@ -8,6 +8,7 @@ import pyarrow as pa
 import torch
 from torch import Tensor
 
+from ..core.base.arguments import check_type
 from ..core.base.formatting import format_bytes
 from ..core.declare.pictures import BLUE, RED, add_legends, figure_of
 from ..core.declare.report import Report
@@ -20,6 +21,7 @@ _GRID = 120  # points of the density along each axis
 
 def report(result: WPOResult) -> Report:
     """The report: the summary as metrics, the history as a table, and the picture `wpo`."""
+    check_type(result, WPOResult, "give what wpo.train or wpo.load returned")
     history = pa.Table.from_pylist(list(result.history))
     return Report(result.summary(), {"history": history}, {"wpo": functools.partial(_draw, result)})
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from ..core.base.arguments import check_type
 from ..core.memory.plan import Plan
 from ..core.runs import model_store
 from .evaluation.scores import ReportSamples, Scores
@@ -23,6 +24,7 @@ _PLAIN = ("history", "best_epoch", "observed", "seconds", "settings", "image_sha
 
 def save(result: WPOResult, folder: str | Path) -> Path:
     """Writes a result for `load` and the commands."""
+    check_type(result, WPOResult, "give what wpo.train or wpo.load returned")
     model = result.model
     meta = {
         "model": asdict(model.config),

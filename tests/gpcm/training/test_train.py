@@ -168,15 +168,15 @@ def test_students_as_the_loader_takes_them():
     assert found["question"].lengths.tolist() == [2, 0, 3]
 
 
-def test_students_of_unequal_length_are_bucketed_by_default():
+def test_students_of_unequal_length_are_bucketed_where_asked():
     def bucket(lengths: list[int], **options: Any) -> int:
         rows = students(lengths, questions=5, categories=3)
         dataset = gpcm.Dataset(train=rows, test=rows, name="made")
         return set_up(dataset, TrainConfig(dataset="", **options)).settings["loader"]["bucket"]
 
-    assert bucket([30, 4, 17, 25, 9, 12, 30, 8]) == 8
-    assert bucket([30, 4, 17, 25, 9, 12, 30, 8], bucket=0) == 0
-    assert bucket([12] * 8) == 0  # the order of batches is what it would be without
+    assert bucket([30, 4, 17, 25, 9, 12, 30, 8]) == 0
+    assert bucket([30, 4, 17, 25, 9, 12, 30, 8], bucket=8) == 8
+    assert bucket([12] * 8, bucket=8) == 0  # the order of batches is what it would be without
 
 
 def test_it_takes_what_train_takes(trained: gpcm.GPCMResult):

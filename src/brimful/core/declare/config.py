@@ -22,6 +22,7 @@ T = TypeVar("T")
 class Option:
     """What a field says of itself beyond its type and default.
 
+    An option that is `unnamed` may be given on the command line without its name, too: the one argument of a command.
     The last three are for jobs of the service, which neither read nor write outside their own directories:
 
     Attributes:
@@ -42,6 +43,7 @@ class Option:
     files: bool = False
     local: bool = False
     job: str | None = None
+    unnamed: bool = False
 
 
 def option(
@@ -59,6 +61,7 @@ def option(
     files: bool = False,
     local: bool = False,
     job: str | None = None,
+    unnamed: bool = False,
 ) -> Any:
     """A dataclass field that is an option. Without a default it is required. A positional one is given on the command
     line by its place, without its name. An alias is another spelling, accepted wherever the option is.
@@ -71,7 +74,8 @@ def option(
         Traceback (most recent call last):
         brimful.core.base.errors.ConfigError: points is 0; it must be at least 1
     """
-    declared = Option(help, ge, gt, le, lt, tuple(choices), metavar, positional, tuple(aliases), files, local, job)
+    names = metavar, positional, tuple(aliases)
+    declared = Option(help, ge, gt, le, lt, tuple(choices), *names, files, local, job, unnamed)
     return field(default=default, metadata={"option": declared})
 
 

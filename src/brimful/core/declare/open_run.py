@@ -4,6 +4,7 @@ import inspect
 from pathlib import Path
 from typing import Any
 
+from ..base.arguments import as_path
 from ..base.errors import BrimfulError, ConfigError, CorruptError, InputError, RunDirError
 from ..base.formatting import format_count
 from ..runs import model_store, rundir
@@ -35,7 +36,7 @@ def open(path: str | Path, **options: Any) -> Result:
         ...     brimful.open(folder).values
         tensor([ 0.,  1.,  4.,  9., 16.])
     """
-    folder = Path(path)
+    folder = as_path(path, "give the folder of a run, or of a stored result")
     if not folder.is_dir():
         what = "is a file; name the folder of a run" if folder.exists() else "does not exist; check the path"
         raise InputError(f"{folder} {what}")

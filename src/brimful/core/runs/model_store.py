@@ -24,6 +24,7 @@ import safetensors.torch
 from safetensors import SafetensorError
 from torch import Tensor
 
+from ..base.arguments import as_path
 from ..base.errors import CorruptError, InputError
 from ..base.version import __version__
 from .files import digest, read_sealed, storage_error, write_atomic, write_sealed
@@ -84,7 +85,7 @@ def save(
         meta: JSON values.
         tensors, tables: each a file of its own, by name.
     """
-    folder = Path(folder)
+    folder = as_path(folder, "give a folder to write to")
     try:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / MODEL).unlink(missing_ok=True)  # without it the folder holds no model
@@ -142,7 +143,7 @@ def load(folder: str | Path, *, kind: str, version: int, command: str = "") -> S
         InputError: the folder holds no model, one of another kind, or one that a later version wrote.
         CorruptError: it is damaged.
     """
-    folder = Path(folder)
+    folder = as_path(folder, "give the folder of a trained model")
     if not is_model(folder):
         advice = f"; `{command} --out {folder}` makes one" if command else ""
         raise InputError(f"{folder} holds no trained model (check the path{advice})")

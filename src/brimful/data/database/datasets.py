@@ -177,7 +177,8 @@ def _rows(what: Any, database: Database, columns: Sequence[str] | None) -> tuple
 def _csv(path: Path, columns: Sequence[str] | None) -> Dataset:
     try:
         table = csv.read_csv(path)
-    except (pa.ArrowException, OSError) as error:
+        table = table.rename_columns(table.column_names)  # names that are no text raise here
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise InputError(f"{path} cannot be read as CSV: {error}. Its first line must name the columns") from error
     some(table.num_rows, str(path))
     return table_dataset(table, columns)

@@ -95,7 +95,8 @@ def _table(source: Any) -> pa.Table:
             import pyarrow.csv
 
             tabs = pyarrow.csv.ParseOptions(delimiter="\t" if name.endswith(".tsv") else ",")
-            return pyarrow.csv.read_csv(path, parse_options=tabs)
+            table = pyarrow.csv.read_csv(path, parse_options=tabs)
+            return table.rename_columns(table.column_names)  # names that are no text raise here
         return pq.read_table(path)
     except (pa.ArrowException, OSError, ValueError) as error:
         raise InputError(f"{path or type(source).__name__} cannot be read as a table: {error}") from error

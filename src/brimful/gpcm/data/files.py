@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from ...core.base.arguments import as_path
 from ...core.base.errors import InputError
 from ...core.declare.config import build
 from . import long_table, three_line, true_parameters
@@ -73,7 +74,7 @@ def read_folder(path: str | Path, **options: Any) -> Dataset:
     is n_questions, else from 0. Without it, the vocabulary is what training asks.
     Students of three-line files are numbered consecutively: training, then validation, then test.
     """
-    folder = Path(path)
+    folder = as_path(path, "give the folder with the train and test files")
     if not folder.is_dir():
         raise InputError(f"{folder} is not a folder; give the folder with the train and test files")
     files = {part: _file(folder, part) for part in ("train", "valid", "test")}
@@ -97,7 +98,7 @@ def read_folder(path: str | Path, **options: Any) -> Dataset:
 
 def _parse(source: Any, options: TableOptions, first: int = 0) -> ParsedSteps:
     if isinstance(source, str | Path):
-        path = Path(source)
+        path = as_path(source, "give a file of students")
         if path.is_dir():
             raise InputError(f"{path} is a folder; read it with read_folder, or give one of its files")
         if not path.exists():

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
+from ...core.base.arguments import as_count, check_type
 from ...core.base.errors import ConfigError
 from ...core.runs.files import write_atomic
 from ..model.partial_credit import probabilities
@@ -52,7 +53,9 @@ def synthetic(students: int, questions: int, categories: int, *, kind: str = "OC
         >>> sample.name, len(sample.students), sample.true_parameters.beta_QH.shape
         ('synthetic_OC_200_30_4', 200, (30, 3))
     """
-    if students < 1 or questions < 1 or not 2 <= categories <= MAX_CATEGORIES or kind not in KINDS:
+    students, questions = as_count(students, "students"), as_count(questions, "questions")
+    categories = as_count(categories, "categories", 2)
+    if categories > MAX_CATEGORIES or kind not in KINDS:
         raise ConfigError(
             f"{students} students, {questions} questions, {categories} categories of kind {kind!r}; give at least one "
             f"student and question, 2 to {MAX_CATEGORIES} categories, and a kind of {' or '.join(KINDS)}"
@@ -85,6 +88,7 @@ def synthetic(students: int, questions: int, categories: int, *, kind: str = "OC
 def synthetic_by_name(name: str, *, seed: int = 0) -> SyntheticStudents:
     """Students by the name of a dataset: 5000_200_4, synthetic_5000_200_4 and synthetic_PC_5000_200_4 have 5,000
     students, 200 questions and 4 categories; synthetic_OC and synthetic_PC alone have 200, 30 and 4."""
+    check_type(name, str, "give a name such as synthetic_OC_5000_200_4")
     match = re.fullmatch(r"(?:synthetic_?)?(OC|PC)?_?(?:(\d+)_(\d+)_(\d+))?", name, flags=re.IGNORECASE)
     if match is None or not (match[1] or match[2]):
         raise ConfigError(

@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass
 import numpy as np
 from jaxtyping import Float, Int
 
+from ...core.base.arguments import as_numbers
 from ...core.base.errors import InputError
 
 PREDICTIONS = ("argmax", "mean")
@@ -60,7 +61,8 @@ def score(p_TK: Float[np.ndarray, "T K"], response_T: Int[np.ndarray, " T"], pre
         response_T: the answers.
         predict: the category predicted: "argmax" the most probable, "mean" the expected category, rounded.
     """
-    p_TK, response_T = np.asarray(p_TK), np.asarray(response_T)
+    p_TK = as_numbers(p_TK, "probabilities", "(T, K)").numpy()
+    response_T = as_numbers(response_T, "responses", "(T,)").numpy()
     if p_TK.ndim != 2 or p_TK.shape[:1] != response_T.shape or p_TK.shape[1] < 2:
         raise InputError(f"probabilities have shape {p_TK.shape}, responses {response_T.shape}; give (T, K) and (T,)")
     table_KK = contingency(response_T, predict_categories(p_TK, predict), p_TK.shape[1])

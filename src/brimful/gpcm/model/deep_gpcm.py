@@ -26,11 +26,12 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
+from ...core.base.arguments import check_type
 from ...core.declare.config import build, option
 from . import dropout as masks
 from . import embedding, partial_credit
 from .heads import ALPHA_OF, ALPHAS, BETAS, Heads
-from .memory import run
+from .memory import run, run_packed
 
 DROPPED, MADE_UNKNOWN = 1, 2  # which mask a hash is for
 
@@ -64,10 +65,10 @@ class DeepGPCMConfig(ModelOptions):
 class ModelOutput:
     """Predictions of each step from the steps before it; arbitrary beyond a sequence's end."""
 
-    logits_BSK: Float[Tensor, "B S K"]
-    theta_BS: Float[Tensor, "B S"]
-    alpha_BS: Float[Tensor, "B S"]
-    beta_BSH: Float[Tensor, "B S H"]
+    logits_BSK: Float[Tensor, "*A K"]
+    theta_BS: Float[Tensor, "*A"]
+    alpha_BS: Float[Tensor, "*A"]
+    beta_BSH: Float[Tensor, "*A H"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +86,7 @@ class DeepGPCM(nn.Module):
 
     def __init__(self, config: DeepGPCMConfig) -> None:
         super().__init__()
+        check_type(config, DeepGPCMConfig, "give a gpcm.DeepGPCMConfig(questions=..., categories=...)")
         self.config = config = build(DeepGPCMConfig, asdict(config))
         Q, D, key = config.questions + 1, config.value_size, config.key_size
         mix_KC = embedding.mixing_weights(config.embedding, config.categories).to(torch.get_default_dtype())
@@ -129,11 +131,36 @@ class DeepGPCM(nn.Module):
             seed_B: seeds of dropout, see `dropout.student_seeds`; random by default. Not used in evaluation.
             engine: how the memory is run, see `memory.run`.
         """
+        if engine == "auto" and question_BS.device.type == "cpu" and length_B.any():
+            return self._packed(question_BS, response_BS, length_B, seed_B)
         question_BS, response_BS, drop_BSF = self.prepare(question_BS, response_BS, length_B, seed_B)
         table_BS, tables = self._tables(question_BS)
         row_BS, e_RD, a_RD = self.answers(question_BS, response_BS)
         reads_BSD, _ = run(tables.w_QN, e_RD, a_RD, self.value_memory, table_BS, row_BS, length_B, engine=engine)
         return self.predict(reads_BSD, tables, table_BS, drop_BSF)
+
+    def _packed(self, question_BS: Tensor, response_BS: Tensor, length_B: Tensor, seed_B: Tensor | None) -> ModelOutput:
+        """The same, computed for real steps alone, and then put where they belong. For the CPU: elsewhere, to know how
+        many there are is to wait for the device."""
+        (B, S), config, drop_ZF = question_BS.shape, self.config, None
+        place_Z = (torch.arange(S) < length_B[:, None]).flatten().nonzero()[:, 0]
+        question_Z, response_Z = question_BS.flatten()[place_Z], response_BS.flatten()[place_Z]
+        if self.training:
+            seed_B = masks.random_seeds(B, question_BS.device) if seed_B is None else seed_B
+            which = seed_B[place_Z // S], place_Z % S
+            if config.unknown:
+                unknown_Z = masks.mask_at(*which, 1, config.unknown, MADE_UNKNOWN)[:, 0]
+                question_Z = torch.where(unknown_Z, config.questions, question_Z)
+            if config.dropout:
+                dropped_ZF = masks.mask_at(*which, config.hidden, config.dropout, DROPPED)
+                drop_ZF = (~dropped_ZF).to(self.value_memory.dtype) / (1 - config.dropout)
+        table_Z, tables = self._tables(question_Z)
+        row_Z, e_RD, a_RD = self.answers(question_Z, response_Z)
+        reads_ZD = run_packed(tables.w_QN, e_RD, a_RD, self.value_memory, table_Z, row_Z, length_B)
+        output = self.predict(reads_ZD, tables, table_Z, drop_ZF)
+        parts = (output.logits_BSK, output.theta_BS, output.alpha_BS, output.beta_BSH)
+        padded = (part.new_zeros(B * S, *part.shape[1:]).index_copy(0, place_Z, part) for part in parts)
+        return ModelOutput(*(part.unflatten(0, (B, S)) for part in padded))
 
     def prepare(
         self, question_BS: Tensor, response_BS: Tensor, length_B: Tensor, seed_B: Tensor | None
@@ -174,9 +201,9 @@ class DeepGPCM(nn.Module):
 
     def predict(
         self,
-        reads: Float[Tensor, "B S D"],
+        reads: Float[Tensor, "*A D"],
         tables: QuestionTables,
-        row: Int[Tensor, "B S"],
+        row: Int[Tensor, "*A"],
         drop: Tensor | None = None,
     ) -> ModelOutput:
         """Predictions from what was read of the memory, and the questions' rows in the tables."""

@@ -29,11 +29,14 @@ def random_mask(
     seed_B: Int[Tensor, " B"], steps: int, features: int, rate: float, purpose: int
 ) -> Bool[Tensor, "B S F"]:
     """True with probability `rate`, independently for each student, step, feature and purpose."""
-    step_S = torch.arange(steps, device=seed_B.device)
-    feature_F = torch.arange(features, device=seed_B.device)
-    seed_BS = _hash(_hash(seed_B & _MASK)[:, None] ^ _hash(step_S * 2654435769 + purpose))
-    bits_BSF = _hash(seed_BS[:, :, None] ^ _hash(feature_F + 0x5BD1E995))
-    return bits_BSF < int(rate * 2**32)
+    return mask_at(seed_B[:, None], torch.arange(steps, device=seed_B.device), features, rate, purpose)
+
+
+def mask_at(seed: Tensor, step: Tensor, features: int, rate: float, purpose: int) -> Bool[Tensor, "*A F"]:
+    """The same for some steps: those of students' seeds, whose axes are broadcast with those of the steps."""
+    feature_F = torch.arange(features, device=seed.device)
+    mixed = _hash(_hash(seed & _MASK) ^ _hash(step * 2654435769 + purpose))
+    return _hash(mixed[..., None] ^ _hash(feature_F + 0x5BD1E995)) < int(rate * 2**32)
 
 
 def _hash(x: Tensor) -> Tensor:

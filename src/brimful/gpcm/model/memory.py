@@ -1,7 +1,7 @@
 """The memory of each student, read before and written after every answer: exact, by four engines.
 
 Legend: B students, S steps, N slots, D values of a slot, Q questions, R responses, X initial states (1 for all, or B),
-T = S + 1 moments.
+T = S + 1 moments, Z steps of all students.
 
 At each step a student's memory is read, r = w^T M, and then written, M <- M * (1 - w e^T) + w a^T. The weights w over
 the slots come from a table with a row for each question, what is erased (e) and added (a) from tables with a row for
@@ -93,6 +93,22 @@ def run(
     name = pick(w_QN.device, B, S, *start_XND.shape[1:]) if engine == "auto" else engine
     steps = (index.long() for index in (question_BS, row_BS, length_B))
     return find_engine(name, w_QN.device)(w_QN, e_RD, a_RD, start_XND, *steps)
+
+
+def run_packed(
+    w_QN: Float[Tensor, "Q N"],
+    e_RD: Float[Tensor, "R D"],
+    a_RD: Float[Tensor, "R D"],
+    start_ND: Float[Tensor, "N D"],
+    question_Z: Int[Tensor, " Z"],
+    row_Z: Int[Tensor, " Z"],
+    length_B: Int[Tensor, " B"],
+) -> Float[Tensor, "Z D"]:
+    """The reads of `run` for steps without padding, those of one student after the other's; on the CPU."""
+    from .memory_numba import native
+
+    tables = (w_QN, e_RD, a_RD, start_ND[None])
+    return native(*tables, *(index.long() for index in (question_Z, row_Z, length_B)))[0]
 
 
 def states(

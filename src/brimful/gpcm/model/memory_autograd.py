@@ -50,10 +50,10 @@ class _Memory(torch.autograd.Function):
     def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
         tensors, kernels = ctx.saved_tensors, ctx.kernels
         w_QN, e_RD, _, start_XND, question_BS, row_BS, length_B, _ = tensors
-        (B, S), (N, D) = question_BS.shape, start_XND.shape[1:]
-        grad_reads_BSD = w_QN.new_zeros(B, S, D) if grads[0] is None else grads[0].contiguous()
+        steps, B, (N, D) = question_BS.shape, len(length_B), start_XND.shape[1:]
+        grad_reads_BSD = w_QN.new_zeros(*steps, D) if grads[0] is None else grads[0].contiguous()
         grad_final_BND = w_QN.new_empty(0, N, D) if grads[1] is None else grads[1].contiguous()
-        shapes = ((-(-D // kernels.tile), B, S, N), (1, B, S, D), (1, B, S, D), (B, N, D))
+        shapes = ((-(-D // kernels.tile), *steps, N), (1, *steps, D), (1, *steps, D), (B, N, D))
         *step_grads, grad_start_BND = (w_QN.new_empty(shape) for shape in shapes)
         kernels.backward(*tensors, grad_reads_BSD, grad_final_BND, *step_grads, grad_start_BND)
         by_question = kernels.sum_rows(step_grads[:1], question_BS, length_B, len(w_QN))

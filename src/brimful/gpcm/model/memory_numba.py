@@ -90,7 +90,7 @@ def _back(V, weight, M, G, grad_w):
 
 
 @_outer
-def _forward(begin, end, w, e, a, start, question, row, length, saved, reads, final):
+def _forward(begin, end, w, e, a, start, question, row, length, offset, saved, reads, final):
     N, D = start.shape[1:]
     tiles, up = -(-D // _W), -(-N // 4) * 4
     M, V, weight = np.zeros((2, up * _W), w.dtype), np.zeros(3 * _W, w.dtype), np.zeros(up, w.dtype)
@@ -102,16 +102,17 @@ def _forward(begin, end, w, e, a, start, question, row, length, saved, reads, fi
         for t in range(length[b]):
             if saved.shape[1] > 0 and t > 0 and t % STEPS == 0:
                 saved[item, t // STEPS - 1] = M[t % 2]
-            _gather(V, weight, width, first, w, e, a, question[b, t], row[b, t])
+            at = offset[b] + t
+            _gather(V, weight, width, first, w, e, a, question[at], row[at])
             _step(V, weight, M[t % 2], M[1 - t % 2])
             for d in range(width):
-                reads[b, t, first + d] = V[d]
+                reads[at, first + d] = V[d]
         final[b, :, first : first + width] = M[length[b] % 2].reshape(up, _W)[:N, :width]
 
 
 @_outer
 def _backward(
-    begin, end, w, e, a, start, question, row, length, saved, grad_r, grad_f, grad_w, grad_e, grad_a, grad_s
+    begin, end, w, e, a, start, question, row, length, offset, saved, grad_r, grad_f, grad_w, grad_e, grad_a, grad_s
 ):  # fmt: skip
     N, D = start.shape[1:]
     tiles, up = -(-D // _W), -(-N // 4) * 4
@@ -132,38 +133,39 @@ def _backward(
                 states[0, :] = 0.0
                 states[0].reshape(up, _W)[:N, :width] = start[b % len(start), :, first : first + width]
             for t in range(low, high - 1):
-                _gather(V, weight, width, first, w, e, a, question[b, t], row[b, t])
+                at = offset[b] + t
+                _gather(V, weight, width, first, w, e, a, question[at], row[at])
                 _step(V, weight, states[t - low], states[t - low + 1])
             for t in range(high - 1, low - 1, -1):
-                _gather(V, weight, width, first, w, e, a, question[b, t], row[b, t])
+                at = offset[b] + t
+                _gather(V, weight, width, first, w, e, a, question[at], row[at])
                 for d in range(width):
-                    V[d] = grad_r[b, t, first + d]
+                    V[d] = grad_r[at, first + d]
                 for d in range(width, _W):
                     V[d] = 0.0
                 _back(V, weight, states[t - low], G, grad_weight)
                 for n in range(N):
-                    grad_w[tile, b, t, n] = grad_weight[n]
+                    grad_w[tile, at, n] = grad_weight[n]
                 for d in range(width):
-                    grad_e[0, b, t, first + d] = V[3 * _W + d]
-                    grad_a[0, b, t, first + d] = V[4 * _W + d]
+                    grad_e[0, at, first + d] = V[3 * _W + d]
+                    grad_a[0, at, first + d] = V[4 * _W + d]
         grad_s[b, :, first : first + width] = G.reshape(up, _W)[:N, :width]
 
 
 @_outer
-def _sort(index, length, rows):
+def _sort(index, length, offset, rows):
     """The steps in the order of their rows, then their own; and where each row's begin."""
-    S = index.shape[1]
     begins = np.zeros(rows + 1, np.int64)
     for b in range(len(length)):
         for t in range(length[b]):
-            begins[index[b, t] + 1] += 1
+            begins[index[offset[b] + t] + 1] += 1
     for r in range(rows):
         begins[r + 1] += begins[r]
     order, cursor = np.empty(begins[rows], np.int64), begins[:rows].copy()
     for b in range(len(length)):
         for t in range(length[b]):
-            r = index[b, t]
-            order[cursor[r]] = b * S + t
+            r = index[offset[b] + t]
+            order[cursor[r]] = offset[b] + t
             cursor[r] += 1
     return order, begins
 
@@ -196,39 +198,55 @@ def _parallel_for(count: int, work: Callable[[int, int], None]) -> None:
             list(pool.map(lambda part: work(*part), parts))
 
 
+def _offsets(index: Tensor, length_B: Tensor) -> Tensor:
+    """Where each student's steps begin in the flat index: at equal distances where it is padded, else one after the
+    other."""
+    if index.ndim == 2:
+        return torch.arange(len(length_B)) * index.shape[1]
+    return length_B.cumsum(0) - length_B
+
+
 def _run_forward(inputs: Sequence[Tensor], save: bool) -> tuple[Tensor, Tensor, Tensor]:
-    start_XND, (B, S) = inputs[3], inputs[4].shape
+    *tables, question, row, length_B = inputs
+    B, start_XND = len(length_B), tables[3]
     N, D = start_XND.shape[1:]
-    items = B * -(-D // _W)
+    items, segments = B * -(-D // _W), max(0, -(-int(length_B.max()) // STEPS) - 1)
     # The initial memory is not saved, since it is an input.
-    saved = start_XND.new_empty(items, max(0, -(-S // STEPS) - 1) if save else 0, -(-N // 4) * 4 * _W)
-    outputs = start_XND.new_zeros(B, S, D), start_XND.new_empty(B, N, D)
-    arrays = [tensor.numpy() for tensor in (*inputs, saved, *outputs)]
+    saved = start_XND.new_empty(items, segments if save else 0, -(-N // 4) * 4 * _W)
+    reads = start_XND.new_zeros(*question.shape, D) if question.ndim == 2 else start_XND.new_empty(len(question), D)
+    final_BND = start_XND.new_empty(B, N, D)
+    steps = question.flatten(), row.flatten(), length_B, _offsets(question, length_B)
+    arrays = [tensor.numpy() for tensor in (*tables, *steps, saved, reads.view(-1, D), final_BND)]
     _parallel_for(items, lambda begin, end: _forward(begin, end, *arrays))
-    return *outputs, saved
+    return reads, final_BND, saved
 
 
 def _run_backward(*tensors: Tensor) -> None:
-    arrays, (tiles, B) = [tensor.numpy() for tensor in tensors], tensors[10].shape[:2]
-    _parallel_for(tiles * B, lambda begin, end: _backward(begin, end, *arrays))
+    question, row, length_B, saved, grad_reads, grad_final, *step_grads, grad_start = tensors[4:]
+    steps = question.flatten(), row.flatten(), length_B, _offsets(question, length_B)
+    flat = (grad.reshape(len(grad), -1, grad.shape[-1]) for grad in step_grads)
+    grads = grad_reads.reshape(-1, grad_reads.shape[-1]), grad_final, *flat, grad_start
+    arrays = [tensor.numpy() for tensor in (*tensors[:4], *steps, saved, *grads)]
+    _parallel_for(len(saved), lambda begin, end: _backward(begin, end, *arrays))
 
 
-def _sum_rows(grads: Sequence[Tensor], index_BS: Tensor, length_B: Tensor, rows: int) -> list[Tensor]:
-    order, begins = _sort(index_BS.numpy(), length_B.numpy(), rows)
+def _sum_rows(grads: Sequence[Tensor], index: Tensor, length_B: Tensor, rows: int) -> list[Tensor]:
+    order, begins = _sort(index.flatten().numpy(), length_B.numpy(), _offsets(index, length_B).numpy(), rows)
     tables = []
-    for grad_PBSI in grads:
-        tables.append(grad_PBSI.new_empty(rows, grad_PBSI.shape[-1]))
-        parts, table = grad_PBSI.flatten(1, 2).numpy(), tables[-1].numpy()
+    for grad in grads:
+        tables.append(grad.new_empty(rows, grad.shape[-1]))
+        parts, table = grad.reshape(len(grad), -1, grad.shape[-1]).numpy(), tables[-1].numpy()
         _parallel_for(rows, functools.partial(_collect, order=order, begins=begins, parts=parts, out=table))
     return tables
 
 
 def _sum_students(grad_BND: Tensor) -> Tensor:
     B, N, D = grad_BND.shape
-    index_1B = torch.zeros(1, B, dtype=torch.int64)
-    return _sum_rows([grad_BND.view(1, 1, B, N * D)], index_1B, torch.tensor([B]), 1)[0].view(1, N, D)
+    index_B = torch.zeros(B, dtype=torch.int64)
+    return _sum_rows([grad_BND.view(1, B, N * D)], index_B, torch.tensor([B]), 1)[0].view(1, N, D)
 
 
 def native(*inputs: Tensor) -> tuple[Tensor, Tensor]:
-    """What `memory.loop` does, on the CPU."""
+    """What `memory.loop` does, on the CPU. Questions and rows may also be those of all students' steps one after the
+    other, (T,), without padding; so are the reads then, (T, D)."""
     return apply(Kernels(TILE, _run_forward, _run_backward, _sum_rows, _sum_students), inputs)

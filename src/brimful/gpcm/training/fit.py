@@ -78,9 +78,9 @@ def set_up(dataset: Dataset, config: TrainConfig) -> TrainingSetup:
         "seed": config.seed,
         "name": NAME,
     }
-    return TrainingSetup(
-        train, valid, test, model, functools.partial(batch_loss, loss=loss, parallel=config.parallel), settings
-    )
+    mean_length = float(train.lengths.mean()) if settings["loader"]["bucket"] else None
+    batch = functools.partial(batch_loss, loss=loss, parallel=config.parallel, mean_length=mean_length)
+    return TrainingSetup(train, valid, test, model, batch, settings)
 
 
 def fit(
@@ -158,13 +158,23 @@ def add_dropout_seeds(batch: Mapping[str, Any], generator: torch.Generator) -> d
     return {**batch, "dropout_seed": dropout.student_seeds(generator.initial_seed(), 0, batch["student"])}
 
 
-def batch_loss(model: nn.Module, batch: Mapping[str, Any], *, loss: Loss, parallel: bool) -> Weighted:
-    """The loss of a batch, with all steps at once or step by step."""
+def batch_loss(
+    model: nn.Module, batch: Mapping[str, Any], *, loss: Loss, parallel: bool, mean_length: float | None = None
+) -> Weighted:
+    """The loss of a batch, with all steps at once or step by step.
+
+    Args:
+        mean_length: of the training students, where batches are of similar length: an answer then has the same weight
+            in a batch of short sequences as in one of long ones. Over an epoch the mean is that over all answers.
+    """
     question, response = batch["question"], batch["response"]
     steps: tuple[Tensor, ...] = (question.values.long(), response.values.long(), question.lengths)
     seed = batch.get("dropout_seed")
     output = model(*steps, seed) if parallel else baseline(model, *steps, seed)  # pyright: ignore[reportArgumentType]
-    return loss(output.logits_BSK, steps[1], steps[2])
+    of_batch = loss(output.logits_BSK, steps[1], steps[2])
+    if mean_length is None or not model.training:
+        return of_batch
+    return Weighted(of_batch.sum, torch.full_like(of_batch.weight, len(steps[2]) * mean_length))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 import torch
 
 from ...core.base import arrow
+from ...core.base.arguments import as_path, check_type
 from ...core.base.errors import InputError
 from ...core.declare.config import build
 from ...core.runs.files import storage_error, write_atomic
@@ -56,7 +57,8 @@ class Dataset:
 
 def write(dataset: Dataset, path: str | Path) -> Path:
     """Writes recordings to a Parquet file, one row each; `read` gives the same bits."""
-    path = Path(path)
+    check_type(dataset, Dataset, "give a locate.Dataset(name, recordings)")
+    path = as_path(path, "give a file to write to, such as recordings.parquet")
     recordings = dataset.recordings
     columns, note = arrow.to_columns({name: getattr(recordings, name) for name in TENSORS})
     if recordings.names is not None:
@@ -79,7 +81,7 @@ def read(path: str | Path) -> Dataset:
     Raises:
         InputError: there is no such file, it cannot be read, or columns are missing.
     """
-    path = Path(path)
+    path = as_path(path, "give a .parquet or .csv file of recordings")
     if not path.is_file():
         raise InputError(
             f"{path} does not exist; check the path, or make it with `brimful locate generate --out {path}`"
@@ -87,6 +89,7 @@ def read(path: str | Path) -> Dataset:
     try:
         if path.suffix == ".csv":
             table = pyarrow.csv.read_csv(path)
+            table = table.rename_columns(table.column_names)  # names that are no text raise here
         elif path.suffix in SUFFIXES:
             table = pq.read_table(path)
         else:

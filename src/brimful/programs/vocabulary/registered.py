@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from types import FunctionType
 from typing import Any, overload
 
+from ...core.base.arguments import check_type
 from ...core.base.errors import ConfigError
 from ..language.emit import may_name
 from ..language.operation import Operation, Vocabulary, declared
@@ -46,6 +48,7 @@ def operation(
     """
 
     def register(function: Function) -> Function:
+        check_type(function, FunctionType, "put @programs.operation above a function")
         new = replace(declared(function, name), batched=batched)
         if not may_name(new.name):
             raise ConfigError(

@@ -114,11 +114,16 @@ def _read_rows(source: Any) -> tuple[np.ndarray, str, int, ImageShape | None]:
             rows = np.load(path, allow_pickle=False)
         except (ValueError, OSError, EOFError) as error:
             reason = str(error).partition(".")[0]  # what follows advises to load it unsafely
-            raise InputError(f"{path} is not an array that numpy.save wrote: {reason}") from error
+            raise InputError(
+                f"{path} is not an array that numpy.save wrote: {reason}; save it with numpy.save, as numbers"
+            ) from error
         if not isinstance(rows, np.ndarray):
             raise InputError(f"{path} holds several arrays; save the one that is meant with numpy.save")
         name = path.stem
-    rows = np.asarray(rows)
+    try:
+        rows = np.asarray(rows)
+    except ValueError as error:  # lists of different lengths
+        raise InputError(f"{name} cannot be read as numbers: {error}; give an array of shape (rows, d)") from error
     if rows.ndim > 2:
         rows = rows.reshape(len(rows), -1)
     if not (np.issubdtype(rows.dtype, np.integer) and rows.ndim == 2 and rows.size):

@@ -9,6 +9,7 @@ from collections.abc import Callable
 import numpy as np
 from jaxtyping import Float
 
+from ...core.base.arguments import as_count
 from ...core.base.errors import ConfigError
 
 Sampler = Callable[[int, np.random.Generator], np.ndarray]
@@ -93,6 +94,7 @@ def toy(name: str, n: int, seed: int = 0) -> Float[np.ndarray, "n d"]:
         >>> toy("8gaussians", 3).shape
         (3, 2)
     """
-    if name not in TOYS:
+    n = as_count(n, "n", 0)
+    if not isinstance(name, str) or name not in TOYS:
         raise ConfigError(f"there is no toy distribution {name!r}; there are {', '.join(TOYS)}")
     return TOYS[name](n, np.random.default_rng(seed)).astype(np.float32)

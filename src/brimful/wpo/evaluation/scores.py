@@ -10,6 +10,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from ...core.base.arguments import as_numbers
+from ...core.base.errors import InputError
 from ..model.score_model import ScoreModel
 
 _MAX_ROWS, _IMAGES = 2000, 24
@@ -81,6 +83,8 @@ def sliced_wasserstein(
 ) -> float:
     """The sliced Wasserstein distance: the root mean squared difference of equal quantiles along random directions,
     which are the same for the same seed."""
+    x_nd, y_md = as_numbers(x_nd, "rows", "(rows, d)"), as_numbers(y_md, "reference rows", "(rows, d)")
+    _check_pair(x_nd, y_md)
     generator = torch.Generator().manual_seed(seed)
     direction_Jd = torch.nn.functional.normalize(
         torch.randn(directions, x_nd.shape[1], generator=generator, dtype=torch.float64), dim=1
@@ -103,9 +107,19 @@ def nearest_neighbors(
     x_nd: Float[Tensor, "n d"], reference_md: Float[Tensor, "m d"]
 ) -> tuple[Float[Tensor, " n"], Int[Tensor, " n"]]:
     """The distance of each row to the nearest reference row, and the index of that."""
+    x_nd, reference_md = as_numbers(x_nd, "rows", "(rows, d)"), as_numbers(reference_md, "reference rows", "(rows, d)")
+    _check_pair(x_nd, reference_md)
     rows = max(1, _MAX_DISTANCES // max(1, len(reference_md)))
     minima = [torch.cdist(part, reference_md).min(1) for part in x_nd.split(rows)]
     return torch.cat([minimum.values for minimum in minima]), torch.cat([minimum.indices for minimum in minima])
+
+
+def _check_pair(x_nd: Tensor, y_md: Tensor) -> None:
+    if x_nd.shape[1] != y_md.shape[1] or not (x_nd.numel() and y_md.numel()):
+        raise InputError(
+            f"rows have shape {tuple(x_nd.shape)} and reference rows {tuple(y_md.shape)}; give at least one row of "
+            "each, with as many columns"
+        )
 
 
 def memorization(
@@ -118,7 +132,10 @@ def memorization(
         The ratio of the median distances: 1 for samples as new as held-out data, 0 for copies. And the memorization
         rate: the fraction of samples that are closer than all but 1% of the held-out rows.
     """
-    own_n, fresh_m = sample_distance_n.double(), held_out_distance_m.double()
+    own_n = as_numbers(sample_distance_n, "distances of samples", "(n,)").double()
+    fresh_m = as_numbers(held_out_distance_m, "distances of held-out rows", "(m,)").double()
+    if not len(own_n) or not len(fresh_m):
+        raise InputError("there are no distances; give those of at least one sample and one held-out row")
     median = float(fresh_m.median())
     ratio = float(own_n.median()) / median if median > 0 else float("nan")
     return ratio, float((own_n < torch.quantile(fresh_m[:1_000_000], 0.01)).double().mean())
