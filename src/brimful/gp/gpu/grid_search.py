@@ -2,18 +2,19 @@
 
 The twin of `initialization.grid_search`, where the method is explained, for a grid of lengthscales, by dimensions that
 start longer, by noises (or variances, where the noise is known). What torch does in a hundred small operations is three
-kernels here, around the evaluation. The evaluation is bound by memory, so where a grid point has enough noise the
-stored factor is rounded to float32: that amounts to another noise, of 1e-7, in a value that only decides where to
-start. Grid points that a bound has stopped are scored again where they ended, by the same rule.
+kernels here, around the evaluation; the profile of a grid of lengthscales by noises is refined by those of
+`profile.py`. The evaluation is bound by memory, so where a grid point has enough noise the stored factor is rounded to
+float32: that amounts to another noise, of 1e-7, in a value that only decides where to start. Grid points that a bound
+has stopped are scored again where they ended, by the same rule.
 
 Legend: T tasks, P parameters, G grid points, S starts, L evaluations.
 """
 
 # pyright: reportArgumentType=false, reportCallIssue=false, reportOperatorIssue=false, reportAttributeAccessIssue=false
 # pyright: reportGeneralTypeIssues=false, reportIndexIssue=false
+import functools
 import math
 from collections.abc import Callable
-from typing import Any
 
 import torch
 import triton
@@ -22,21 +23,12 @@ from torch import Tensor
 
 from ..model.kernels import Kernel
 from ..model.priors import Limits
-from ..optimize.initialization import (
-    NOISES,
-    SECOND_START,
-    Starts,
-    grid,
-    has_profile,
-    profile_minima,
-    scales_all,
-    scored_by,
-)
+from ..optimize.initialization import NOISES, SECOND_START, Starts, grid, has_profile, scales_all
 from ..optimize.scoring import ScoringOptions
-from . import likelihood
+from . import likelihood, profile
 from .layout import TaskLayout
 
-_TOGETHER = 1 << 18  # initial values scored at a time: a grid takes many times what its task does
+_TOGETHER = 1 << 19  # initial values scored at a time: a grid takes many times what its task does
 _WIDTH, _TASKS = 256, 16  # of a program: evaluations, and tasks
 Score = Callable[[Tensor, Tensor, bool], Tensor]
 """From an index of tasks, their parameters, and whether factors may be rounded: the quadratic form and the log
@@ -63,13 +55,13 @@ def _initialize(
 
 @triton.jit(do_not_specialize=["wide", "L"])
 def _score(
-    value, theta, index, points, low, high, center, precision, fixed, scales, score, again, wide, L,
+    value, theta, index, points, low, high, center, precision, fixed, scales, score, again, counts, wide, L,
     P: tl.constexpr, SCALED: tl.constexpr, SURE: tl.constexpr, W: tl.constexpr,
 ):  # fmt: skip
     """The score of every evaluation, priors and all. Where parameters scale the covariance, they are moved to the best
     common factor first, which has a closed form; `again` is 1 where a bound was in the way of it, and 2 if there is too
     little noise to round where it came to. From `wide` on, evaluations were rounded: where a bound had left too little
-    noise for that, `again` is 3, and there is no score."""
+    noise for that, `again` is 3, and there is no score. `counts`: how many are 1, 2 and 3."""
     slot = tl.program_id(0).to(tl.int64) * W + tl.arange(0, W)
     here = slot < L
     task = tl.load(index + slot, mask=here, other=0).to(tl.int64)
@@ -104,7 +96,10 @@ def _score(
     if SCALED:
         nats += 0.5 * (count * (1.0 + shift) - tl.where(lost, 0.0, quadratic))
     tl.store(score + slot, tl.where(lost, float("inf"), nats + 0.5 * penalty), mask=here)
-    tl.store(again + slot, tl.where(unsure, 3, tl.where(off, tl.where(bare < SURE, 2, 1), 0)).to(tl.int8), mask=here)
+    code = tl.where(here, tl.where(unsure, 3, tl.where(off, tl.where(bare < SURE, 2, 1), 0)), 0)
+    tl.store(again + slot, code.to(tl.int8), mask=here)
+    for number in tl.static_range(1, 4):
+        tl.atomic_add(counts + number - 1, tl.sum((code == number).to(tl.int32), axis=0))
 
 
 @triton.jit
@@ -197,19 +192,19 @@ def search(
     starts = min(options.starts, len(grid_GP))
     starts_TSP = torch.empty(T, starts, P, dtype=torch.float64, device=device)
     count_T = torch.empty(T, dtype=torch.int32, device=device)
-    run: Any = _choose
+    bounds = limits.low_TP, limits.high_TP, limits.fixed_P.view(torch.int8)
+    scored, run = functools.partial(_scored, score, points_T, limits, scales_P), _choose
     at_once = max(1, _TOGETHER // len(grid_GP))
     for first in range(0, T, at_once):
         active = min(at_once, T - first)
         wide = unsure * across * middle * active
-        theta_LP, score_L = _scored(score, points_T, limits, grid_GP, scales_P, first, active, wide)
+        theta_LP, index_L = _initial(limits, grid_GP, first, active)
+        score_L = scored(index_L, theta_LP, wide)
         if has_profile(axes):
-            index_T = torch.arange(first, first + active, dtype=torch.int32, device=device)
-            trial = scored_by(kernel, limits, points_T, _likelihood(score, points_T))
-            theta_TGP, score_TG = (_task_by_task(values, axes, active) for values in (theta_LP, score_L))
-            starts_TSP[first : first + active], count_T[first : first + active] = profile_minima(
-                theta_TGP, score_TG, rows_GP, axes, index_T, trial, starts
-            )
+            profile.refine(
+                theta_LP, score_L, rows_GP.view(across, levels, P), bounds, first, active,
+                lambda index_L, theta_LP: scored(index_L, theta_LP, len(index_L)), starts_TSP, count_T,
+            )  # fmt: skip
             continue
         run[(-(-active // _TASKS),)](
             score_L, theta_LP, starts_TSP, count_T, first, active, A=across, M=middle, B=levels,
@@ -219,39 +214,29 @@ def search(
     return starts_TSP, count_T
 
 
-def _likelihood(score: Score, points_T: Tensor) -> Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]:
-    """The negative log likelihood and the quadratic form in it, exactly."""
-
-    def evaluate(index_L: Tensor, theta_LP: Tensor) -> tuple[Tensor, Tensor]:
-        value_L2 = score(index_L, theta_LP.contiguous(), False)
-        return 0.5 * (value_L2.sum(1) + math.log(2 * math.pi) * points_T[index_L]), value_L2[:, 0]
-
-    return evaluate
-
-
-def _task_by_task(values: Tensor, axes: list[int], active: int) -> Tensor:
-    """What has the least noise first and tasks innermost, as T by G in the order of the grid."""
-    across, middle, levels = axes
-    rows = values.view(levels, across * middle, active, *values.shape[1:])
-    return rows.transpose(0, 1).flatten(0, 1).transpose(0, 1).contiguous()
-
-
-def _scored(
-    evaluated: Score, points_T: Tensor, limits: Limits, grid_GP: Tensor, scales_P: Tensor | None, first: int,
-    active: int, wide: int,
-) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """Where the grid points of some tasks come to by the best common factor of the parameters `scales_P`, and the
-    scores there; point by point, from the evaluation `wide` on rounded."""
-    (G, P), device = grid_GP.shape, grid_GP.device
-    L, run = G * active, _initialize
-    fixed_P = limits.fixed_P.view(torch.int8)
+def _initial(limits: Limits, grid_GP: Tensor, first: int, active: int) -> tuple[Tensor, Tensor]:
+    """The points of the grid for some tasks, inside their bounds, point by point; and an index of the tasks."""
+    (G, P), device, run = grid_GP.shape, grid_GP.device, _initialize
+    L, fixed_P = G * active, limits.fixed_P.view(torch.int8)
     theta_LP = torch.empty(L, P, dtype=torch.float64, device=device)
     index_L = torch.empty(L, dtype=torch.int32, device=device)
     run[(-(-L // _WIDTH),)](
         grid_GP, limits.low_TP, limits.high_TP, fixed_P, theta_LP, index_L, first, active, G=G, P=P, W=_WIDTH
     )  # fmt: skip
+    return theta_LP, index_L
 
-    def score(index_L: Tensor, theta_LP: Tensor, scales_P: Tensor | None, wide: int) -> tuple[Tensor, Tensor]:
+
+def _scored(
+    evaluated: Score, points_T: Tensor, limits: Limits, scales_P: Tensor | None, index_L: Tensor, theta_LP: Tensor,
+    wide: int,
+) -> Tensor:  # fmt: skip
+    """The scores of points, which are moved to the best common factor of the parameters `scales_P`; from the evaluation
+    `wide` on rounded."""
+    fixed_P, device = limits.fixed_P.view(torch.int8), theta_LP.device
+
+    def score(
+        index_L: Tensor, theta_LP: Tensor, scales_P: Tensor | None, wide: int
+    ) -> tuple[Tensor, Tensor, list[int]]:
         parts = [
             evaluated(index_L[which], theta_LP[which], narrow)
             for which, narrow in ((slice(wide), False), (slice(wide, None), True))
@@ -260,30 +245,25 @@ def _scored(
         value_L2, run = torch.cat(parts) if len(parts) > 1 else parts[0], _score
         score_L = torch.empty(len(index_L), dtype=torch.float64, device=device)
         again_L = torch.empty(len(index_L), dtype=torch.int8, device=device)
+        counts = torch.zeros(3, dtype=torch.int32, device=device)
         run[(-(-len(index_L) // _WIDTH),)](
             value_L2, theta_LP, index_L, points_T, limits.low_TP, limits.high_TP, limits.center_TP,
-            limits.precision_P, fixed_P, fixed_P if scales_P is None else scales_P, score_L, again_L, wide,
-            len(index_L), P=P, SCALED=scales_P is not None, SURE=math.log(_SURE), W=_WIDTH,
+            limits.precision_P, fixed_P, fixed_P if scales_P is None else scales_P, score_L, again_L, counts, wide,
+            len(index_L), P=theta_LP.shape[1], SCALED=scales_P is not None, SURE=math.log(_SURE), W=_WIDTH,
         )  # fmt: skip
-        return score_L, again_L
+        return score_L, again_L, counts.tolist()  # for this the card is waited for, as a rule once in a round
 
-    score_L, again_L = score(index_L, theta_LP, scales_P, wide)
-    sure, bare, lost = _counts(again_L)
+    score_L, again_L, (sure, bare, lost) = score(index_L, theta_LP, scales_P, wide)
     if lost:
         unsure = _indices(again_L, 3, lost)
         some_LP = theta_LP[unsure]
-        score_L[unsure], again_L[unsure] = score(index_L[unsure], some_LP, scales_P, lost)
+        score_L[unsure], again_L[unsure], (more_sure, more_bare, _) = score(index_L[unsure], some_LP, scales_P, lost)
         theta_LP[unsure] = some_LP
-        sure, bare, _ = _counts(again_L)
+        sure, bare = sure + more_sure, bare + more_bare
     if sure or bare:
         stopped = torch.cat([_indices(again_L, 2, bare), _indices(again_L, 1, sure)])
         score_L[stopped] = score(index_L[stopped], theta_LP[stopped], None, bare)[0]
-    return theta_LP, score_L
-
-
-def _counts(again_L: Tensor) -> list[int]:
-    """How many are 1, 2 and 3. For this the card is waited for, as a rule once in a round."""
-    return torch.stack([(again_L == code).sum() for code in (1, 2, 3)]).tolist()
+    return score_L
 
 
 def _indices(again_L: Tensor, code: int, count: int) -> Tensor:

@@ -31,9 +31,12 @@ NO_NOISE = -690.0
 """The logarithm of a noise variance that is as good as none."""
 SECOND_START = 3.0
 """Nats above the only local minimum at which another grid point, not beside it, still starts a descent."""
-_WINDOWS = (3.0, 2.0)  # nats above the best: how near a neighbor must be for the profile to be evaluated beside it
-_WORTH = 3.0  # nats: a local minimum of the profile this much above the best starts no descent
-_BEYOND = 0.3  # of the distance between two noises, that one may lie beyond the first or the last
+WINDOWS = (3.0, 2.0)
+"""Nats above the best: how near a neighbor must be for the profile to be evaluated beside it, round by round."""
+WORTH = 3.0
+"""Nats: a local minimum of the profile this much above the best starts no descent."""
+BEYOND = 0.3
+"""Of the distance between two noises, that one may lie beyond the first or the last."""
 _AT_ONCE = 1 << 18  # grid points scored at a time: a grid takes many times the memory of its task
 
 Starts = tuple[Float[Tensor, "T S P"], Int[Tensor, " T"]]
@@ -145,7 +148,7 @@ def profile_minima(
         return score_TU, theta_TUP.masked_scatter(wanted_TU[:, :, None].expand_as(theta_TUP), theta_LP)
 
     # At the lengthscales of the grid, and between them.
-    wanted_TU = profile_TU < profile_TU.amin(1, keepdim=True) + _WINDOWS[0]
+    wanted_TU = profile_TU < profile_TU.amin(1, keepdim=True) + WINDOWS[0]
     middle_TU, between_TU = ((item[:, :-1] + item[:, 1:]) / 2 for item in (at_TU, level_TU))
     beside_TU = wanted_TU[:, :-1] | wanted_TU[:, 1:]
     score_TU, there_TUP = evaluated(
@@ -159,7 +162,7 @@ def profile_minima(
         (at_TU, profile_TU, level_TU, theta_TUP),
         (torch.where(beside_TU, middle_TU, math.inf), score_TU[:, U:], between_TU, there_TUP[:, U:]),
     )
-    for window in _WINDOWS[1:]:
+    for window in WINDOWS[1:]:
         at_TU, profile_TU, level_TU, _ = points
         beside_TU = torch.minimum(profile_TU[:, :-1], profile_TU[:, 1:])
         wanted_TU = (beside_TU < profile_TU.amin(1, keepdim=True) + window) & torch.isfinite(at_TU[:, 1:])
@@ -173,7 +176,7 @@ def profile_minima(
     top_TS, index_TS = torch.where(minimum_TU, profile_TU, math.inf).topk(
         min(most, profile_TU.shape[1]), dim=1, largest=False
     )
-    near_TS = (top_TS <= top_TS[:, :1] + _WORTH) & torch.isfinite(top_TS)
+    near_TS = (top_TS <= top_TS[:, :1] + WORTH) & torch.isfinite(top_TS)
     return theta_TUP.gather(1, index_TS[:, :, None].expand(-1, -1, P)), near_TS.sum(1)
 
 
@@ -193,7 +196,7 @@ def _lowest_between(score_TUN: Tensor) -> tuple[Tensor, Tensor]:
     curvature_TU = before - 2 * here + after
     finite_TU = torch.isfinite(curvature_TU)
     off_TU = torch.where(curvature_TU > 1e-9, (before - after) / (2 * curvature_TU), torch.sign(before - after))
-    off_TU = torch.where(finite_TU, off_TU, 0.0).clamp(-1 - _BEYOND, 1 + _BEYOND)
+    off_TU = torch.where(finite_TU, off_TU, 0.0).clamp(-1 - BEYOND, 1 + BEYOND)
     lowest_TU = here + 0.5 * off_TU * (after - before) + 0.5 * off_TU.square() * curvature_TU
     lowest_TU = torch.where(finite_TU, lowest_TU, score_TUN.amin(2))
     return lowest_TU, torch.where(finite_TU, middle_TU + off_TU, score_TUN.argmin(2).to(off_TU.dtype))
