@@ -19,7 +19,7 @@ from brimful.gp.model.tasks import Units
 from brimful.gp.optimize import initialization
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
-TASKS = 40  # of more than one program
+TASKS = 40
 
 
 def valleys() -> tuple[Tensor, Tensor, Tensor]:
@@ -33,14 +33,17 @@ def valleys() -> tuple[Tensor, Tensor, Tensor]:
 
 
 @pytest.mark.parametrize(
-    ("known", "starts"),
+    ("known", "starts", "together"),
     [
-        (False, 2),
-        pytest.param(True, 1, marks=pytest.mark.soak),
-        pytest.param(False, 6, marks=pytest.mark.soak),
+        (False, 2, 64),
+        pytest.param(True, 1, 32, marks=pytest.mark.soak),
+        pytest.param(False, 5, 16, marks=pytest.mark.soak),
     ],
 )
-def test_it_finds_the_local_minima_of_its_twin(known: bool, starts: int):
+def test_it_finds_the_local_minima_of_its_twin(
+    known: bool, starts: int, together: int, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(profile, "_TASKS", together)
     kernel, one = parse("rbf"), torch.ones(TASKS, dtype=torch.float64, device=DEVICE)
     within = limits(kernel, Units(one[:, None], one[:, None], one, one), None, None, known)
     grid_GP, axes = initialization.grid(kernel, within)
