@@ -19,9 +19,10 @@ from .model import periods, posterior, sgpr
 from .model.invalid import causes
 from .model.kernels import CustomKernel, Kernel
 from .model.priors import Limits, limits
-from .model.tasks import MESSAGES, TaskBatch, TaskStatus, Units, coefficients, regressors, standardize
+from .model.tasks import MESSAGES, TaskBatch, TaskStatus, Units, coefficients, standardize
 from .optimize import adam, eigenbasis, matrices, scoring, subsets
 from .optimize import sgpr as bound
+from .posteriors import Posterior
 
 LOG = "log_"
 """What stands before the name of a parameter that is stored as its logarithm."""
@@ -148,13 +149,11 @@ class GPModel:
                 return "fused", matrix_fit.FEWEST - 1
         return "torch", 0
 
-    def has_fused_kernel(self, device: torch.device, points: int) -> bool:
-        """Whether a kernel of one lane per task can work on it there."""
-        if not _has_kernels(device):
-            return False
-        from .gpu import likelihood
-
-        return likelihood.serves(self.kernel, points, self.regressors)
+    def posterior(self, tasks: TaskBatch) -> Posterior:
+        """What predicts such tasks fastest."""
+        backend = self.backend(tasks.y_TN.device, tasks.y_TN.shape[1])
+        kernels = backend in ("fused", "matrices") and tasks.y_TN.device.type == "cuda"
+        return Posterior(self.kernel, self.mean, self.inducing, backend if kernels else "torch")
 
     def inputs(self, batch: dict[str, Tensor]) -> Float[Tensor, "T N D"]:
         """The inputs of a batch, its own or those that all share."""
@@ -224,7 +223,7 @@ def fit_batch(batch: dict[str, Tensor], *, model: GPModel, at: Tensor | None = N
     reached = {LOWER_BOUND: -nlml_T} if model.inducing else {"nlml": nlml_T}
     values |= {"points": count_T, **reached, "gradient": gradient_T, "iterations": iterations_T}
     if at is not None:
-        mean_TM, variance_TM = _predicted(model, tasks, units, theta_TP, beta_TQ, _new_points(batch, at))
+        mean_TM, variance_TM = model.posterior(tasks).predict(tasks, units, theta_TP, beta_TQ, _new_points(batch, at))
         there = _in_data_units(mean_TM, variance_TM, units, flag_T)
         values |= {f"{PREDICTED}{name}": value for name, value in there.items()}
     message = {} if whole else causes(model.inputs(batch), batch["y"], batch.get("noise"), units, flag_T)
@@ -321,40 +320,13 @@ def _new_points(batch: dict[str, Tensor], at: Tensor | None) -> Float[Tensor, "T
     return (batch["new"] if at is None else at.to(batch["y"].device).expand(len(batch["y"]), -1, -1)).double()
 
 
-def _predicted(
-    model: GPModel, tasks: TaskBatch, units: Units, theta_TP: Tensor, beta_TQ: Tensor, new_TMD: Tensor
-) -> tuple[Float[Tensor, "T M"], Float[Tensor, "T M"]]:
-    """Mean and variance of the function at new points, by the fused kernels where there are some. All but the new
-    points are in the tasks' units."""
-    kernel = model.kernel
-    if (
-        model.inducing
-        or isinstance(kernel, CustomKernel)
-        or not model.has_fused_kernel(tasks.y_TN.device, tasks.y_TN.shape[1])
-    ):
-        predicted = functools.partial(sgpr.predict, most=model.inducing) if model.inducing else posterior.predict
-        return predicted(kernel, tasks, theta_TP, beta_TQ, units.inputs(new_TMD), model.mean)
-    from .gpu import predict
-
-    mean_TM, variance_TM, own_TQ, good_T = predict.predict(kernel, tasks, units, theta_TP, new_TMD)
-    own_TQ = torch.where(good_T[:, None], own_TQ, beta_TQ)
-    mean_TM.masked_fill_(~good_T[:, None], 0.0)  # in place, here and below: this is most of a batch's memory
-    if model.mean == "constant":
-        mean_TM += own_TQ
-    elif model.mean == "linear":
-        columns_TMQ = regressors(units.inputs(new_TMD), model.mean)
-        for column_TM, own_T in zip(columns_TMQ.unbind(2), own_TQ.unbind(1), strict=True):
-            mean_TM.addcmul_(column_TM, own_T[:, None])
-    return mean_TM, variance_TM.clamp_(min=0).masked_fill_(~good_T[:, None], torch.nan)
-
-
 def predict_batch(
     batch: dict[str, Tensor], *, model: GPModel, at: Tensor | None = None, noise: bool = False, known: float = 0.0
 ) -> dict[str, Tensor]:
     """Mean and variance at new points, for tasks with their parameters; of an observation, with the fitted noise, or
     with a known one."""
     tasks, units, flag_T, theta_TP, beta_TQ = _own_units(batch, model, for_kernels=True)
-    mean_TM, variance_TM = _predicted(model, tasks, units, theta_TP, beta_TQ, _new_points(batch, at))
+    mean_TM, variance_TM = model.posterior(tasks).predict(tasks, units, theta_TP, beta_TQ, _new_points(batch, at))
     if noise:
         variance_TM += torch.exp(theta_TP[:, -1:])
     values = _in_data_units(mean_TM, variance_TM, units, flag_T)
@@ -364,9 +336,8 @@ def predict_batch(
 
 def loo_batch(batch: dict[str, Tensor], *, model: GPModel, width: int = 0) -> dict[str, Tensor]:
     """Mean, variance and log density of each point without itself, padded to a number of points."""
-    tasks, units, _, theta_TP, _ = _own_units(batch, model)
-    left_out = functools.partial(sgpr.leave_one_out, most=model.inducing) if model.inducing else posterior.leave_one_out
-    mean_TN, variance_TN, density_TN = left_out(model.kernel, tasks, theta_TP)
+    tasks, units, _, theta_TP, _ = _own_units(batch, model, for_kernels=True)
+    mean_TN, variance_TN, density_TN = model.posterior(tasks).leave_one_out(tasks, theta_TP)
     scale_T1 = units.y_scale_T[:, None]
     values = {
         "mean": mean_TN * scale_T1 + units.y_offset_T[:, None],

@@ -131,3 +131,21 @@ def test_a_newer_cost_replaces_the_older(tmp_path: Path):
     saved(tmp_path)
     remember(KEY, Cost(1, 2), tmp_path)
     assert recall(KEY, tmp_path) == Cost(1, 2, source="remembered")
+
+
+def test_a_cost_as_good_as_the_remembered_one_is_not_written(tmp_path: Path):
+    path = saved(tmp_path)
+    before = path.stat().st_ino  # a file that is written is a new one
+    remember(KEY, Cost(COST.fixed * 1.01, COST.per_unit * 0.99, COST.margin, "probe"), tmp_path)
+    assert path.stat().st_ino == before
+    assert recall(KEY, tmp_path) == Cost(COST.fixed, COST.per_unit, COST.margin, "remembered")
+    for other in (
+        Cost(COST.fixed * 1.03, COST.per_unit, 0.2),
+        Cost(COST.fixed * 1.03, COST.per_unit, 0.2, growing=True),
+    ):
+        remember(KEY, other, tmp_path)
+        found = recall(KEY, tmp_path)
+        assert found is not None and (found.fixed, found.growing) == (other.fixed, other.growing)
+    path.write_bytes(b"damaged")
+    remember(KEY, COST, tmp_path)
+    assert never_misread(tmp_path)

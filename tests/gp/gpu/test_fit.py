@@ -20,7 +20,7 @@ pytest.importorskip("triton")
 import triton
 import triton.language as tl
 
-from brimful.gp.batch_functions import GPModel, _predicted, fit_batch
+from brimful.gp.batch_functions import GPModel, fit_batch
 from brimful.gp.gpu import eigenbasis as gpu_eigenbasis
 from brimful.gp.gpu import (
     fit,
@@ -41,6 +41,7 @@ from brimful.gp.model.kernels import parse
 from brimful.gp.model.priors import limits
 from brimful.gp.model.tasks import TaskStatus, standardize
 from brimful.gp.optimize import eigenbasis, initialization, matrices, scoring, subsets
+from brimful.gp.posteriors import Posterior
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 LINEAR, ARD = ("rbf", 1, False, "linear"), ("matern52", 3, True, "zero")
@@ -491,8 +492,8 @@ def test_predictions_equal_the_plain_ones(text: str, dimensions: int, ard: bool,
         new = new[:1].expand(3, -1, -1)  # the same for all tasks
     beta = torch.full((3, tasks.coefficients), 0.5, dtype=torch.float64, device=DEVICE)
     wanted = posterior.predict(kernel, tasks, theta, beta, units.inputs(new), mean)
-    with patch.object(GPModel, "has_fused_kernel", lambda *_: True), patch.object(predict, "_GROUPS", groups):
-        fitted = _predicted(GPModel(kernel=kernel, mean=mean), tasks, units, theta, beta, new)
+    with patch.object(predict, "_GROUPS", groups):
+        fitted = Posterior(kernel, mean, 0, "fused").predict(tasks, units, theta, beta, new)
     for ours, plain in zip(fitted, wanted, strict=True):
         torch.testing.assert_close(ours, plain, rtol=1e-9, atol=1e-9, equal_nan=True)
 

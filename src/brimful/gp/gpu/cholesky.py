@@ -238,6 +238,21 @@ def factor(
 
 
 @triton.jit
+def invert_factor(A, nb, zero):
+    """L^-1 in the place of L."""
+    for j in range(nb):
+        W = blocks.invert(blocks.load(at(A, j, j)))
+        blocks.store(at(A, j, j), W)
+        for i in range(j + 1, nb):
+            C = blocks.sub_abt(blocks.zeros(zero), blocks.load(at(A, i, j)), blocks.transpose(W))
+            for k in range(j + 1, i):
+                V = blocks.load(at(A, k, j))
+                C = blocks.sub_abt(C, blocks.load(at(A, i, k)), blocks.transpose(V))
+            L = blocks.load(at(A, i, i))
+            blocks.store(at(A, i, j), blocks.transpose(blocks.solve(L, blocks.transpose(C))))
+
+
+@triton.jit
 def fit_mean(y0, y1, h00, h01, h11, Q: tl.constexpr):
     """The mean's coefficients by generalised least squares, and the inverse of their normal matrix; a regressor that
     the points cannot tell gets 0."""

@@ -28,6 +28,7 @@ from .cholesky import (
     axpy4,
     factor,
     fit_mean,
+    invert_factor,
     known4,
     mask4,
     scale,
@@ -98,16 +99,7 @@ def _derive(
     totals = U + P * NP * LANES
     variance, noise = tl.exp(tl.load(theta)), tl.exp(tl.load(theta + P - 1))
     zero = variance * 0.0
-    for j in range(nb):
-        W = blocks.invert(blocks.load(at(A, j, j)))
-        blocks.store(at(A, j, j), W)
-        for i in range(j + 1, nb):
-            C = blocks.sub_abt(blocks.zeros(zero), blocks.load(at(A, i, j)), blocks.transpose(W))
-            for k in range(j + 1, i):
-                V = blocks.load(at(A, k, j))
-                C = blocks.sub_abt(C, blocks.load(at(A, i, k)), blocks.transpose(V))
-            L = blocks.load(at(A, i, i))
-            blocks.store(at(A, i, j), blocks.transpose(blocks.solve(L, blocks.transpose(C))))
+    invert_factor(A, nb, zero)
 
     for i in range(nb):
         a = (zero, zero, zero, zero)

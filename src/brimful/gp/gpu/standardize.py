@@ -15,7 +15,7 @@ from torch import Tensor
 from ..model.kernels import Kernel
 from ..model.tasks import TaskBatch, TaskStatus, Units, coefficients
 
-MOST_POINTS = 128
+MOST_POINTS = 2048
 _NUMBERS = 2048  # of one program: tasks times points
 
 
@@ -147,7 +147,7 @@ def _prepare(
     flag_T = torch.empty(T, dtype=torch.int64, device=device)
     given_TN = y_TN if known_TN is None else known_TN
     NB, run = max(16, triton.next_power_of_2(N)), _standardize
-    S = _NUMBERS // NB
+    S = max(1, _NUMBERS // NB)
     run[(-(-T // S),)](
         x_TND, y_TN, given_TN, x_DNT, y_NT, mask_TN, noise_TN, units.x_offset_TD, units.x_scale_TD, units.y_offset_T,
         units.y_scale_T, flag_T, T, N, up, *x_TND.stride(), *y_TN.stride(), *given_TN.stride(), int(TaskStatus.FLAT),
