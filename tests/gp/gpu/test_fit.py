@@ -28,6 +28,7 @@ from brimful.gp.gpu import (
     layout,
     matrix_fit,
     predict,
+    profile,
     scoring_step,
     stragglers,
 )
@@ -54,6 +55,14 @@ MORE = [
 ]
 soak = pytest.mark.soak  # the interpreter takes its time: a few cases here, all of them there
 CASES = [LINEAR, ARD, *(pytest.param(*case, marks=soak) for case in MORE)]
+
+
+@pytest.fixture(autouse=True)
+def one_round(monkeypatch: pytest.MonkeyPatch):
+    """Of the profile's refinement, for the interpreter; test_profile.py has all of them."""
+    if DEVICE == "cpu":
+        for module in (initialization, profile):
+            monkeypatch.setattr(module, "WINDOWS", (4.0,))
 
 
 def draw(text: str, dimensions: int, ard: bool, mean: str, tasks: int = 5, points: int = 6):

@@ -33,17 +33,20 @@ def valleys() -> tuple[Tensor, Tensor, Tensor]:
 
 
 @pytest.mark.parametrize(
-    ("known", "starts", "together"),
+    ("known", "starts", "together", "windows"),
     [
-        (False, 2, 64),
-        pytest.param(True, 1, 32, marks=pytest.mark.soak),
-        pytest.param(False, 5, 16, marks=pytest.mark.soak),
+        (False, 1, 64, (4.0,)),
+        pytest.param(False, 2, 32, (3.0, 2.0), marks=pytest.mark.soak),
+        pytest.param(True, 1, 32, initialization.WINDOWS, marks=pytest.mark.soak),
+        pytest.param(False, 5, 16, initialization.WINDOWS, marks=pytest.mark.soak),
     ],
 )
 def test_it_finds_the_local_minima_of_its_twin(
-    known: bool, starts: int, together: int, monkeypatch: pytest.MonkeyPatch
+    known: bool, starts: int, together: int, windows: tuple[float, ...], monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(profile, "_TASKS", together)
+    for module in (profile, initialization):
+        monkeypatch.setattr(module, "WINDOWS", windows)
     kernel, one = parse("rbf"), torch.ones(TASKS, dtype=torch.float64, device=DEVICE)
     within = limits(kernel, Units(one[:, None], one[:, None], one, one), None, None, known)
     grid_GP, axes = initialization.grid(kernel, within)
@@ -68,6 +71,7 @@ def test_it_finds_the_local_minima_of_its_twin(
 
     def scored(index_L: Tensor, theta_LP: Tensor) -> tuple[Tensor, Tensor]:
         evaluated.append(len(index_L))
+        theta_LP = initialization.clamp_to_bounds(theta_LP, within.select(index_L))
         return theta_LP, height(index_L, theta_LP)
 
     wanted_TSP, wanted_T = initialization.profile_minima(grid_TGP, score_TG, grid_GP, axes, every, scored, starts)

@@ -187,7 +187,8 @@ def search(
     scales_P = scales_all(kernel, limits)
     unsure = sum(level < _SURE for level in NOISES)
     scales_P = scales_P.to(device, torch.int8) if scales_P.any() else None
-    if scales_P is None:  # the noise is known, and there may be none
+    rounds = scales_P is not None  # else the noise is known, and there may be none
+    if not rounds:
         unsure = levels
     starts = min(options.starts, len(grid_GP))
     starts_TSP = torch.empty(T, starts, P, dtype=torch.float64, device=device)
@@ -203,7 +204,7 @@ def search(
         if has_profile(axes):
             profile.refine(
                 theta_LP, score_L, rows_GP.view(across, levels, P), bounds, first, active,
-                lambda index_L, theta_LP: scored(index_L, theta_LP, len(index_L)), starts_TSP, count_T,
+                lambda index_L, theta_LP: scored(index_L, theta_LP, 0 if rounds else len(index_L)), starts_TSP, count_T,
             )  # fmt: skip
             continue
         run[(-(-active // _TASKS),)](

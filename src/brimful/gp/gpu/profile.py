@@ -2,7 +2,7 @@
 
 The twin of `initialization.profile_minima`, where the method is explained. Between two evaluations of a list one kernel
 decides for every task where its profile is wanted next, and appends those points to the list; what torch does in a
-hundred small operations takes three launches per round. Where a list has which task is not the same in every run; what
+hundred small operations takes a few launches per round. Where a list has which task is not the same in every run; what
 is evaluated for a task depends on that task alone.
 
 Legend: T tasks, P parameters, U lengthscales and N noises of the grid, L points of a list, S starts. `places` are
@@ -20,9 +20,9 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from ..optimize.initialization import BEYOND, WINDOWS, WORTH
+from ..optimize.initialization import BEYOND, CORRECTED, NEAR_BY, WINDOWS, WORTH
 
-_TASKS = 32  # of a program
+_TASKS, _WIDTH = 32, 256  # of a program: tasks, and points of a list
 ScoreList = Callable[[Tensor, Tensor], Tensor]
 """From an index of tasks and their parameters, inside the bounds: the scores at the best common factors, to which the
 parameters are moved."""
@@ -44,16 +44,17 @@ def _add(
     F: tl.constexpr, U: tl.constexpr, N: tl.constexpr, P: tl.constexpr,
 ):  # fmt: skip
     """Writes a place to the list, where it is wanted; the position of the next."""
-    u = tl.minimum(place // F, U - 2)
-    along = (place - u * F).to(tl.float64) / F
-    for p in tl.static_range(P):
-        value = _between(grid, u, along, level, p, U, N, P)
-        least = tl.load(low + task * P + p, mask=wanted, other=0.0)
-        most = tl.load(high + task * P + p, mask=wanted, other=0.0)
-        bounded = tl.minimum(tl.maximum(value, least), most)
-        tl.store(out_theta + at * P + p, tl.where(tl.load(fixed + p) != 0, value, bounded), mask=wanted)
-    tl.store(out_index + at, task.to(tl.int32), mask=wanted)
-    tl.store(out_place + at, place * T + t, mask=wanted)
+    if tl.max(wanted.to(tl.int32), axis=0) > 0:
+        u = tl.minimum(place // F, U - 2)
+        along = (place - u * F).to(tl.float64) / F
+        for p in tl.static_range(P):
+            value = _between(grid, u, along, level, p, U, N, P)
+            least = tl.load(low + task * P + p, mask=wanted, other=0.0)
+            most = tl.load(high + task * P + p, mask=wanted, other=0.0)
+            bounded = tl.minimum(tl.maximum(value, least), most)
+            tl.store(out_theta + at * P + p, tl.where(tl.load(fixed + p) != 0, value, bounded), mask=wanted)
+        tl.store(out_index + at, task.to(tl.int32), mask=wanted)
+        tl.store(out_place + at, place * T + t, mask=wanted)
     return at + wanted.to(tl.int64)
 
 
@@ -159,6 +160,70 @@ def _absorb(
         tl.store(kept + (to // T * P + p) * T + to % T, moved, mask=takes)
 
 
+@triton.jit
+def _least(value, t, here, T, H: tl.constexpr, S: tl.constexpr):
+    """The lowest value of every task."""
+    least = tl.full([S], float("inf"), tl.float64)
+    for h in range(H):
+        own = tl.load(value + h * T + t, mask=here, other=float("inf"))
+        least = tl.minimum(least, tl.where(own == own, own, float("inf")))
+    return least
+
+
+@triton.jit(do_not_specialize=["first", "T"])
+def _around(
+    grid, low, high, fixed, value, level, out_theta, out_index, out_place, count, first, T,
+    WINDOW: tl.constexpr, NEAR_BY: tl.constexpr, H: tl.constexpr, F: tl.constexpr, U: tl.constexpr, N: tl.constexpr,
+    P: tl.constexpr, S: tl.constexpr,
+):  # fmt: skip
+    """Two more noises, one below and one above, of every place within a window of the least: side by side."""
+    t = tl.program_id(0).to(tl.int64) * S + tl.arange(0, S)
+    here = t < T
+    task = first + t
+    bar = _least(value, t, here, T, H, S) + WINDOW
+    number = tl.zeros([S], tl.int32)
+    for h in range(H):
+        own = tl.load(value + h * T + t, mask=here, other=float("inf"))
+        number += 2 * (here & (own < bar)).to(tl.int32)
+    at = _reserve(number, count)
+    for h in range(H):
+        wanted = here & (tl.load(value + h * T + t, mask=here, other=float("inf")) < bar)
+        own_level, place = tl.load(level + h * T + t, mask=here, other=0.0), tl.zeros([S], tl.int64) + h
+        at = _add(wanted, place, own_level - NEAR_BY, grid, low, high, fixed, out_theta, out_index, out_place, at,
+                  task, t, T, F, U, N, P)  # fmt: skip
+        at = _add(wanted, place, own_level + NEAR_BY, grid, low, high, fixed, out_theta, out_index, out_place, at,
+                  task, t, T, F, U, N, P)  # fmt: skip
+
+
+@triton.jit(do_not_specialize=["T", "L"])
+def _correct(
+    score, theta, place, value, level, kept, T, L, NEAR_BY: tl.constexpr, P: tl.constexpr, W: tl.constexpr
+):  # fmt: skip
+    """The lowest of the parabola through three noises: those of a place, and two from the list side by side."""
+    pair = tl.program_id(0).to(tl.int64) * W + tl.arange(0, W)
+    here = 2 * pair < L
+    to = tl.load(place + 2 * pair, mask=here, other=0)
+    center = tl.load(value + to, mask=here, other=0.0)
+    below = tl.load(score + 2 * pair, mask=here, other=0.0)
+    above = tl.load(score + 2 * pair + 1, mask=here, other=0.0)
+    known = here & (tl.abs(below) < float("inf")) & (tl.abs(above) < float("inf"))
+    below, above = tl.where(known, below, center), tl.where(known, above, center)
+    curvature = below - 2.0 * center + above
+    side = tl.where(below > above, 1.0, tl.where(below < above, -1.0, 0.0))
+    bent = curvature > 1e-9
+    off = tl.where(bent, (below - above) / tl.where(bent, 2.0 * curvature, 1.0), side)
+    off = tl.minimum(tl.maximum(off, -2.0), 2.0)
+    other = tl.minimum(below, above)
+    least = tl.minimum(center, other)
+    inner = center + 0.5 * off * (above - below) + 0.5 * off * off * curvature
+    tl.store(value + to, tl.where(tl.abs(off) <= 1.0, tl.minimum(inner, least), least), mask=known)
+    tl.store(level + to, tl.load(level + to, mask=known, other=0.0) + NEAR_BY * off, mask=known)
+    source, takes = 2 * pair + tl.where(below <= above, 0, 1), known & (other < center)
+    for p in tl.static_range(P):
+        moved = tl.load(theta + source * P + p, mask=takes, other=0.0)
+        tl.store(kept + (to // T * P + p) * T + to % T, moved, mask=takes)
+
+
 @triton.jit(do_not_specialize=["first", "T"])
 def _halve(
     grid, low, high, fixed, value, level, out_theta, out_index, out_place, count, first, T,
@@ -169,11 +234,7 @@ def _halve(
     t = tl.program_id(0).to(tl.int64) * S + tl.arange(0, S)
     here = t < T
     task = first + t
-    least = tl.full([S], float("inf"), tl.float64)
-    for h in range(H):
-        own = tl.load(value + h * T + t, mask=here, other=float("inf"))
-        least = tl.minimum(least, tl.where(own == own, own, float("inf")))
-    bar = least + WINDOW
+    bar = _least(value, t, here, T, H, S) + WINDOW
     number = tl.zeros([S], tl.int32)
     last = tl.full([S], float("inf"), tl.float64)
     for h in range(H):
@@ -246,33 +307,41 @@ def refine(
     """
     (U, N, P), device = grid_UNP.shape, theta_LP.device
     F = 2 ** len(WINDOWS)
-    H, programs, most = F * (U - 1) + 1, -(-T // _TASKS), max(2 * U - 1, F // 2 * (U - 1)) * T
+    H, programs, most = F * (U - 1) + 1, -(-T // _TASKS), max(2 * (2 * U - 1), F // 2 * (U - 1)) * T
     like: dict[str, Any] = {"dtype": torch.float64, "device": device}
     value_HT, level_HT = torch.full((H, T), torch.nan, **like), torch.zeros(H, T, **like)
     kept_HPT, lowest_UT = torch.empty(H, P, T, **like), torch.empty(U, T, **like)
     nearest_UT = torch.empty(U, T, dtype=torch.int32, device=device)
     listed_LP, place_L = torch.empty(most, P, **like), torch.empty(most, dtype=torch.int64, device=device)
     index_L = torch.empty(most, dtype=torch.int32, device=device)
-    counts = torch.zeros(len(WINDOWS), dtype=torch.int32, device=device)
+    counts = torch.zeros(1 + len(WINDOWS), dtype=torch.int32, device=device)
     grid, steps = (grid_UNP, *bounds), {"F": F, "U": U, "N": N, "P": P, "S": _TASKS, "num_warps": 1}
-    listed = listed_LP, index_L, place_L
-    for number, window in enumerate(WINDOWS):
-        count = counts[number : number + 1]
-        if number == 0:
-            _begin[(programs,)](
-                score_L, theta_LP, *grid, value_HT, level_HT, kept_HPT, lowest_UT, nearest_UT, *listed, count, first,
-                T, WINDOW=window, BEYOND=BEYOND, **steps,
-            )  # fmt: skip
-        else:
-            _halve[(programs,)](*grid, value_HT, level_HT, *listed, count, first, T, WINDOW=window, H=H, **steps)
+    listed, places = (listed_LP, index_L, place_L), (value_HT, level_HT, kept_HPT)
+
+    def scored(count: Tensor) -> tuple[int, tuple[Tensor, ...]]:
+        """How long the list is; the scores of what is on it, where it came to, and its places."""
         L = int(count)
-        if L == 0:
-            continue
-        moved_LP = listed_LP[:L]
-        _absorb[(-(-L // 256),)](
-            score(index_L[:L], moved_LP), moved_LP, place_L, lowest_UT, nearest_UT, value_HT, level_HT, kept_HPT, T, L,
-            GRID=number == 0, F=F, P=P, W=256,
+        return L, (score(index_L[:L], listed_LP[:L]), listed_LP, place_L) if L else ()
+
+    first_count, around_count, *halved = counts.split(1)
+    _begin[(programs,)](
+        score_L, theta_LP, *grid, *places, lowest_UT, nearest_UT, *listed, first_count, first, T, WINDOW=WINDOWS[0],
+        BEYOND=BEYOND, **steps,
+    )  # fmt: skip
+    L, found = scored(first_count)
+    if L:
+        _absorb[(-(-L // _WIDTH),)](*found, lowest_UT, nearest_UT, *places, T, L, GRID=True, F=F, P=P, W=_WIDTH)
+        _around[(programs,)](
+            *grid, value_HT, level_HT, *listed, around_count, first, T, WINDOW=CORRECTED, NEAR_BY=NEAR_BY, H=H, **steps
         )  # fmt: skip
+        L, found = scored(around_count)
+    if L:
+        _correct[(-(-L // (2 * _WIDTH)),)](*found, *places, T, L, NEAR_BY=NEAR_BY, P=P, W=_WIDTH)
+    for count, window in zip(halved, WINDOWS[1:], strict=True):
+        _halve[(programs,)](*grid, value_HT, level_HT, *listed, count, first, T, WINDOW=window, H=H, **steps)
+        L, found = scored(count)
+        if L:
+            _absorb[(-(-L // _WIDTH),)](*found, lowest_UT, nearest_UT, *places, T, L, GRID=False, F=F, P=P, W=_WIDTH)
     _choose[(programs,)](
         value_HT, kept_HPT, starts_TSP, count_T, first, T, WORTH=WORTH, H=H, P=P, STARTS=starts_TSP.shape[1], S=_TASKS,
         num_warps=1,

@@ -6,8 +6,10 @@ levels of the noise, L evaluations, S starts.
 Every point is scored with the best common factor for all its variances, which has a closed form. Where the grid is one
 of lengthscales by noises, what counts is the profile: the lowest score at each lengthscale. Its local minima may lie a
 fifth of an octave apart, closer than any grid of a few dozen points is spaced. So parabolas through the noises give the
-profile at the lengthscales of the grid, and between those that are within a few nats of the best it is evaluated again,
-twice as densely each time. Elsewhere the local minima of the grid itself (points without a better neighbor) are taken.
+profile at the lengthscales of the grid; there and halfway between it is evaluated, where it is within some nats of the
+best. The noises of the best of these are corrected by parabolas through two more, near by, and between neighbors the
+profile is evaluated again, twice as densely each time. Elsewhere the local minima of the grid itself (points without a
+better neighbor) are taken.
 """
 
 import itertools
@@ -31,8 +33,10 @@ NO_NOISE = -690.0
 """The logarithm of a noise variance that is as good as none."""
 SECOND_START = 3.0
 """Nats above the only local minimum at which another grid point, not beside it, still starts a descent."""
-WINDOWS = (3.0, 2.0)
+WINDOWS = (12.0, 6.0, 1.0)
 """Nats above the best: how near a neighbor must be for the profile to be evaluated beside it, round by round."""
+CORRECTED, NEAR_BY = 3.0, 0.25
+"""Nats above the best within which noises are corrected, and how near by, of the distance between two of the grid."""
 WORTH = 3.0
 """Nats: a local minimum of the profile this much above the best starts no descent."""
 BEYOND = 0.3
@@ -162,6 +166,7 @@ def profile_minima(
         (at_TU, profile_TU, level_TU, theta_TUP),
         (torch.where(beside_TU, middle_TU, math.inf), score_TU[:, U:], between_TU, there_TUP[:, U:]),
     )
+    points = _with_better_noises(points, evaluated)
     for window in WINDOWS[1:]:
         at_TU, profile_TU, level_TU, _ = points
         beside_TU = torch.minimum(profile_TU[:, :-1], profile_TU[:, 1:])
@@ -180,6 +185,37 @@ def profile_minima(
     return theta_TUP.gather(1, index_TS[:, :, None].expand(-1, -1, P)), near_TS.sum(1)
 
 
+def _with_better_noises(
+    points: tuple[Tensor, ...], evaluated: Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]
+) -> tuple[Tensor, ...]:
+    """Points along the lengthscale at the lowest of parabolas through three noises."""
+    at_TU, here_TU, level_TU, theta_TUP = points
+    wanted_TU = (here_TU < here_TU.amin(1, keepdim=True) + CORRECTED) & torch.isfinite(at_TU)
+    levels = torch.cat([level_TU - NEAR_BY, level_TU + NEAR_BY], 1)
+    score_TU, there_TUP = evaluated(torch.cat([wanted_TU] * 2, 1), torch.cat([at_TU] * 2, 1), levels)
+    (below_TU, above_TU), (below_TUP, above_TUP) = score_TU.chunk(2, 1), there_TUP.chunk(2, 1)
+    curvature_TU = below_TU - 2 * here_TU + above_TU
+    known_TU, lowest_TU = wanted_TU & torch.isfinite(curvature_TU), torch.minimum(below_TU, above_TU)
+    off_TU = torch.where(curvature_TU > 1e-9, (below_TU - above_TU) / (2 * curvature_TU), _side(below_TU, above_TU))
+    off_TU = off_TU.clamp(-2, 2)
+    least_TU = torch.minimum(here_TU, lowest_TU)
+    inner_TU = here_TU + 0.5 * off_TU * (above_TU - below_TU) + 0.5 * off_TU.square() * curvature_TU
+    value_TU = torch.where(off_TU.abs() <= 1, torch.minimum(inner_TU, least_TU), least_TU)
+    other_TUP = torch.where((below_TU <= above_TU)[:, :, None], below_TUP, above_TUP)
+    takes_TU = known_TU & (lowest_TU < here_TU)
+    return (
+        at_TU,
+        torch.where(known_TU, value_TU, here_TU),
+        torch.where(known_TU, level_TU + NEAR_BY * off_TU, level_TU),
+        torch.where(takes_TU[:, :, None], other_TUP, theta_TUP),
+    )
+
+
+def _side(before: Tensor, after: Tensor) -> Tensor:
+    """Where it goes down: 1 after, -1 before."""
+    return torch.sign(before - after)
+
+
 def _merged(points: tuple[Tensor, ...], others: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
     """Points along the lengthscale, with what belongs to them, in their order."""
     both = [torch.cat(pair, 1) for pair in zip(points, others, strict=True)]
@@ -195,7 +231,7 @@ def _lowest_between(score_TUN: Tensor) -> tuple[Tensor, Tensor]:
     before, here, after = (score_TUN.gather(2, (middle_TU + move)[:, :, None])[:, :, 0] for move in (-1, 0, 1))
     curvature_TU = before - 2 * here + after
     finite_TU = torch.isfinite(curvature_TU)
-    off_TU = torch.where(curvature_TU > 1e-9, (before - after) / (2 * curvature_TU), torch.sign(before - after))
+    off_TU = torch.where(curvature_TU > 1e-9, (before - after) / (2 * curvature_TU), _side(before, after))
     off_TU = torch.where(finite_TU, off_TU, 0.0).clamp(-1 - BEYOND, 1 + BEYOND)
     lowest_TU = here + 0.5 * off_TU * (after - before) + 0.5 * off_TU.square() * curvature_TU
     lowest_TU = torch.where(finite_TU, lowest_TU, score_TUN.amin(2))
