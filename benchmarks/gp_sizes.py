@@ -8,9 +8,10 @@ ragged (half of the points to all), or in 2 dimensions with a lengthscale each (
 arrays to parameters in host memory, to convergence; "fit" is the same of data that are on the device already; GPyTorch
 makes 30 steps of Adam at 0.1 for all tasks at once, padded to one length, its data on the device, which does not
 converge. "predict" is `Fit.predict` at 100 new points, mean and variance, and "loo" `Fit.loo`, from host to host;
-GPyTorch predicts at the same parameters, its data on the device, and its leave-one-out pseudo-likelihood is one number.
-Of each one run is not timed, and the fastest of some counts. The gap is that of the likelihood, with its priors, to the
-best of descents from every initial value of the grid, on some of the tasks, in nats.
+GPyTorch predicts at the same parameters, its data on the device, its results in host memory at the end, and its
+leave-one-out pseudo-likelihood is one number. "alone" are the same of data that are on the device, with results that
+stay there, on both sides. Of each one run is not timed, and the fastest of some counts. The gap is that of the
+likelihood, with its priors, to the best of descents from every initial value of the grid, on some of the tasks, in nats.
 """
 
 # pyright: reportArgumentType=false, reportCallIssue=false, reportAttributeAccessIssue=false
@@ -30,7 +31,7 @@ import torch
 from brimful import gp
 from brimful.core.base.formatting import format_table
 from brimful.core.memory import devices
-from brimful.gp.batch_functions import GPModel, fit_batch
+from brimful.gp.batch_functions import GPModel, fit_batch, loo_batch, predict_batch
 from brimful.gp.fit import model_for
 from brimful.gp.model.priors import limits
 from brimful.gp.optimize import initialization, scoring
@@ -91,15 +92,28 @@ def measure(points: int, tasks: int, device: torch.device, options: argparse.Nam
     peer = posterior_peer(host, solution, device) if importlib.util.find_spec("gpytorch") else None
     at = np.linspace(0, 1, NEW)
     new = at if options.case != "ard" else np.stack([at, at], 1)
-    for part, run in (("predict", lambda: solution.predict(new)), ("loo", solution.loo)):
-        if part in options.only:
-            run()
-            result[f"{part}_us"] = timed(run, options.rounds)[0] / tasks * 1e6
+    batch = {name: host[name].to(device) for name in ("x", "y")}
+    batch["parameters"] = torch.from_numpy(np.stack([solution.params[name] for name in solution.model.names], 1)).to(
+        device
+    )
+    at_new = torch.from_numpy(new.reshape(NEW, -1))
+    runs = {
+        "predict": (
+            lambda: solution.predict(new),
+            lambda: predict_batch(batch, model=solution.model, at=at_new),
+        ),
+        "loo": (solution.loo, lambda: loo_batch(batch, model=solution.model, width=points)),
+    }
+    for part in (part for part in runs if part in options.only):
+        for name, run, to_host in zip((part, f"{part}_alone"), runs[part], (True, False), strict=True):
+            with torch.no_grad():
+                run()
+                result[f"{name}_us"] = timed(run, options.rounds)[0] / tasks * 1e6
             if peer is not None:
-                theirs = peer(part, torch.from_numpy(new.reshape(NEW, -1)))
+                theirs = peer(part, at_new, to_host)
                 theirs()
-                result[f"gpytorch_{part}_us"] = timed(theirs, options.rounds)[0] / tasks * 1e6
-                result[f"{part}_ratio"] = result[f"gpytorch_{part}_us"] / result[f"{part}_us"]
+                result[f"gpytorch_{name}_us"] = timed(theirs, options.rounds)[0] / tasks * 1e6
+                result[f"{name}_ratio"] = result[f"gpytorch_{name}_us"] / result[f"{name}_us"]
     return result
 
 
@@ -131,7 +145,7 @@ def measure_fit(
 
 def posterior_peer(
     host: dict[str, torch.Tensor], solution: gp.Fit, device: torch.device
-) -> Callable[[str, torch.Tensor], Callable[[], Any]]:
+) -> Callable[[str, torch.Tensor, bool], Callable[[], Any]]:
     """GPyTorch's posterior and leave-one-out of all tasks, at the parameters of our solution."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -164,19 +178,22 @@ def posterior_peer(
         likelihood.noise = params["noise"][:, None]
         model.mean_module.constant.copy_(params["mean_0"])
 
-    def predict(at: torch.Tensor) -> Any:
+    def predict(at: torch.Tensor) -> tuple[torch.Tensor, ...]:
         model.train()  # forgets what it cached
         model.eval()
-        with torch.no_grad():
-            there = model(at.to(device).expand(len(y), -1, -1))
-            return there.mean.cpu(), there.variance.cpu()
+        there = model(at.to(device).expand(len(y), -1, -1))
+        return there.mean, there.variance
 
-    def leave_one_out() -> Any:
+    def leave_one_out(_: torch.Tensor) -> tuple[torch.Tensor, ...]:
         model.train()
-        with torch.no_grad():
-            return gpytorch.mlls.LeaveOneOutPseudoLikelihood(likelihood, model)(model(x), y).cpu()
+        return (gpytorch.mlls.LeaveOneOutPseudoLikelihood(likelihood, model)(model(x), y),)
 
-    return lambda part, at: (lambda: predict(at)) if part == "predict" else leave_one_out
+    def run(part: str, at: torch.Tensor, to_host: bool) -> Any:
+        with torch.no_grad():
+            values = (predict if part == "predict" else leave_one_out)(at)
+            return [value.cpu() if to_host else value for value in values]
+
+    return lambda part, at, to_host: lambda: run(part, at, to_host)
 
 
 def main() -> None:
@@ -203,7 +220,8 @@ def main() -> None:
 
 def show(results: dict[str, Any]) -> str:
     columns = ("points", "tasks", "fit_us", "whole_us", "gpytorch_us", "ratio", "converged", "gap", "over_0.1")
-    columns += tuple(name for part in PARTS[1:] for name in (f"{part}_us", f"gpytorch_{part}_us", f"{part}_ratio"))
+    names = [name for part in PARTS[1:] for name in (part, f"{part}_alone")]
+    columns += tuple(column for name in names for column in (f"{name}_us", f"gpytorch_{name}_us", f"{name}_ratio"))
     columns = tuple(name for name in columns if any(name in row for row in results["sizes"]))
     cells = [tuple(f"{row[name]:,.4g}" if name in row else "" for name in columns) for row in results["sizes"]]
     about = f"{results['threads']} threads; {results['kernel']}, {results['case']} inputs; µs per task"
