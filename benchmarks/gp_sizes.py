@@ -11,7 +11,7 @@ converge. "predict" is `Fit.predict` at 100 new points, mean and variance, and "
 GPyTorch predicts at the same parameters, its data on the device, its results in host memory at the end, and its
 leave-one-out pseudo-likelihood is one number. "alone" are the same of data that are on the device, with results that
 stay there, on both sides. Of each one run is not timed, and the fastest of some counts. The gap is that of the
-likelihood, with its priors, to the best of descents from every initial value of the grid, on some of the tasks, in nats.
+likelihood, with its priors, to the best of descents from every initial value of the grid, on some of the tasks.
 """
 
 # pyright: reportArgumentType=false, reportCallIssue=false, reportAttributeAccessIssue=false
