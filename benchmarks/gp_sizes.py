@@ -178,13 +178,13 @@ def posterior_peer(
         likelihood.noise = params["noise"][:, None]
         model.mean_module.constant.copy_(params["mean_0"])
 
-    def predict(at: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    def predict(at: torch.Tensor) -> tuple[Any, ...]:
         model.train()  # forgets what it cached
         model.eval()
         there = model(at.to(device).expand(len(y), -1, -1))
         return there.mean, there.variance
 
-    def leave_one_out(_: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    def leave_one_out(_: torch.Tensor) -> tuple[Any, ...]:
         model.train()
         return (gpytorch.mlls.LeaveOneOutPseudoLikelihood(likelihood, model)(model(x), y),)
 
