@@ -9,6 +9,7 @@ from .options import TrainConfig
 from .report import report
 from .result import CrossValidationResult, GPCMResult
 from .store import load, save
+from .training.learning_rate import find_lr
 from .training.train import train
 
 __all__ = [
@@ -20,6 +21,7 @@ __all__ = [
     "OrdinalScores",
     "Students",
     "TrainConfig",
+    "find_lr",
     "load",
     "read",
     "read_folder",

@@ -40,6 +40,7 @@ class GPCMKeywords(TrainOptionKeywords, total=False):
     gamma: float
     predict_by: str
     monitor: str
+    best: bool
     int8: bool
     categories: int | None
     partial_credit: bool

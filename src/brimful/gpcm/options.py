@@ -56,6 +56,7 @@ class TrainConfig(ModelOptions, TableOptions, TrainOptions, SeedOptions, DeviceO
     gamma: float = option(2.0, help="of the focal loss", ge=0)
     predict_by: str = option("argmax", help="category from probabilities: argmax or rounded mean", choices=PREDICTIONS)
     monitor: str = option("valid_loss", help="what decides the best epoch", choices=tuple(MONITORS))
+    best: bool = option(True, help="keep the weights of the best epoch; else those of the last")
     int8: bool = option(False, help="store the model with 8-bit weights too, and report the loss of kappa")
     categories: int | None = option(None, help="number of categories; by default inferred from the data", ge=2)
     partial_credit: bool = option(False, help="responses are scores from 0 to 1; by default inferred from the data")

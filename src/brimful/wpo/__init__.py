@@ -7,6 +7,7 @@ from .model.score_model import ScoreModel
 from .report import report
 from .result import WPOResult
 from .store import load, save
+from .training.learning_rate import find_lr
 from .training.train import plan_train, train
 
 __all__ = [
@@ -15,6 +16,7 @@ __all__ = [
     "Scores",
     "WPOResult",
     "dataset",
+    "find_lr",
     "load",
     "memorization",
     "nearest_neighbors",

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from brimful import BudgetError, ChangedError, ConfigError, InputError, gpcm
+from brimful import BudgetError, ChangedError, ConfigError, InputError, data, gpcm, wpo
 from brimful.core.base.errors import CancelledError
 from brimful.core.runs.events import EpochDone
 from brimful.gpcm.data.synthetic import write
@@ -177,6 +177,34 @@ def test_students_of_unequal_length_are_bucketed_where_asked():
     assert bucket([30, 4, 17, 25, 9, 12, 30, 8]) == 0
     assert bucket([30, 4, 17, 25, 9, 12, 30, 8], bucket=8) == 8
     assert bucket([12] * 8, bucket=8) == 0  # the order of batches is what it would be without
+
+
+def test_an_answer_weighs_the_same_in_batches_of_short_sequences_as_in_those_of_long_ones():
+    rows = students([2, 2, 8, 8, 2, 8, 2, 8], questions=5, categories=3)
+    dataset = gpcm.Dataset(train=rows, test=rows, name="made")
+    setup = set_up(dataset, TrainConfig(dataset="", bucket=2, batch_size=2))
+
+    def weight(length: int) -> float:
+        chosen = tensors(setup.train.select(np.flatnonzero(setup.train.lengths == length)[:1]))
+        (batch,) = data.loader(chosen, batch_size=1, pad=-1, device="cpu")
+        return float(setup.loss(setup.model, batch).weight)
+
+    assert weight(2) == weight(8) == pytest.approx(setup.train.lengths.mean())
+    setup.model.eval()  # a loss that is reported is the mean over the answers
+    assert (weight(2), weight(8)) == (2.0, 8.0)
+
+
+@pytest.mark.parametrize("find", ["gpcm", "wpo"])
+def test_a_learning_rate_is_suggested_for_the_workloads_too(find: str):
+    if find == "gpcm":
+        rates = gpcm.find_lr(NAME, steps=20, batch_size=16, optimizer="sgd", device="cpu")
+    else:
+        rows = torch.randn(200, 2, generator=torch.Generator().manual_seed(0))
+        model = wpo.ScoreModel(rows[:40])
+        before = {name: value.clone() for name, value in model.state_dict().items()}
+        rates = wpo.find_lr(model, rows[40:], steps=20, batch_size=40, device="cpu")
+        assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
+    assert len(rates.lr) <= 20 and 1e-5 <= rates.suggestion <= 1
 
 
 def test_it_takes_what_train_takes(trained: gpcm.GPCMResult):

@@ -69,6 +69,7 @@ def set_up(dataset: Dataset, config: TrainConfig) -> TrainingSetup:
         "accumulation_steps": config.accumulation_steps if config.accumulation_steps > 1 else None,
         "monitor": config.monitor,
         "mode": MONITORS[config.monitor],
+        "best": config.best,
         "loader": {
             "transform": add_dropout_seeds,
             "pad": PADDING,

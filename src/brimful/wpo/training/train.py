@@ -83,14 +83,14 @@ def train(
     config = build(ScoreTrainOptions, dict(options))
     if config.add_training_points and not config.calibrate:
         raise ConfigError("add_training_points needs calibrate: the learned width is that of fewer centers")
-    overlap, prepared = _prepare(model, samples, held_out, budget, device, seed, config)
+    overlap, prepared = prepare(model, samples, held_out, budget, device, seed, config)
     samples_Nd, held_out_Md, plan, accumulation_steps = prepared
     if callable(progress) and is_first_rank():
         progress(Planned(plan=plan.to_dict()))
     centers_Kd = model.centers
     known_Nd = torch.cat((samples_Nd, centers_Kd.cpu()))
     calibration = calibrate(model, held_out_Md) if config.calibrate else Calibration()
-    result = _call_engine(
+    result = call_engine(
         train_model,
         model,
         config,
@@ -164,17 +164,17 @@ def plan_train(
             it is not measured.
     """
     config = build(ScoreTrainOptions, dict(options))
-    _, prepared = _prepare(model, samples, held_out, budget, device, seed, config)
+    _, prepared = prepare(model, samples, held_out, budget, device, seed, config)
     plan = prepared[2]
     if not probe or len(plan.devices) > 1:
         return plan
-    measured = _call_engine(plan_model, model, config, *prepared, budget=budget, device=device)
+    measured = call_engine(plan_model, model, config, *prepared, budget=budget, device=device)
     growing = plan.cost.per_unit * plan.batch
     cost = Cost(max(0.0, measured.predicted - growing), plan.cost.per_unit, source="probe")
     return replace(plan, predicted=measured.predicted, cost=cost)
 
 
-def _prepare(
+def prepare(
     model: ScoreModel,
     samples: Any,
     held_out: Any,
@@ -222,7 +222,7 @@ def _prepare(
     return overlap, (samples_Nd, held_out_Md, plan, accumulation_steps)
 
 
-def _call_engine(
+def call_engine(
     engine: Callable[..., Any],
     model: ScoreModel,
     config: ScoreTrainOptions,
