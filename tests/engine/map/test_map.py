@@ -18,7 +18,7 @@ import brimful
 from brimful import Batch, ConfigError, Cost, InputError, MapResult, Status
 from brimful.core.base.errors import BrimfulWarning, BudgetError, DeviceError
 from brimful.core.memory.plan import Plan
-from brimful.core.runs.events import BatchDone, Finished, Planned, Started
+from brimful.core.runs.events import BatchDone, Finished, MemoryMeasured, Planned, Started
 from brimful.engine.map import plan_map
 
 from ...helpers.memory import pages
@@ -482,6 +482,19 @@ def test_a_function_hears_typed_events():
     assert log[-1] is ended[0]
     assert log.of(Planned)
     assert Plan.from_dict(log.of(Planned)[0].plan).items == 100
+
+
+def test_what_a_batch_carries_in_and_out_is_predicted_and_observed():
+    log = EventLog()
+    result = run(double, rows(4000), progress=log, budget="100MB")
+    parts = log.of(MemoryMeasured)[-1].parts
+    per_item = rows(1).nbytes
+    assert parts["input of a batch"] == parts["results of a batch"]
+    assert parts["input of a batch"] % per_item == 0 and 0 < parts["input of a batch"] <= 4000 * per_item
+    planned = dict(result.plan.parts)
+    assert planned["input of a batch"] == planned["results of a batch"] == result.plan.capacity * per_item
+    assert planned["working memory"] == max(0, result.plan.predicted - 2 * planned["input of a batch"])
+    assert log.of(Planned)[-1].plan["parts"]
 
 
 def test_a_listener_that_breaks_does_not_break_the_run():

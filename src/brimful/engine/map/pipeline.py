@@ -304,7 +304,7 @@ class Pipeline:
             probe=batch.probe,
             trial=batch.trial,
             beside=batch.beside,
-            input_bytes=pytree.nbytes(loaded.tree) if batch.probe and loaded.tree is not None else None,
+            input_bytes=pytree.nbytes(loaded.tree) if looked and loaded.tree is not None else None,
         )
         self._scheduler.done(done, measurement)
         if looked:

@@ -11,7 +11,7 @@ from ...core.base.errors import BudgetError, CancelledError
 from ...core.base.formatting import format_bytes, format_count
 from ...core.memory.cost import Cost
 from ...core.memory.plan import Candidate, Plan, choose
-from ...core.runs.events import BatchDone, Events, NodesDone, Planned, Warned
+from ...core.runs.events import BatchDone, Events, MemoryMeasured, NodesDone, Planned, Warned
 from .batch import BatchResult, is_bad
 from .batch_spans import BatchSizer, BatchSpan
 from .hosts.blocks import FinishedBatches
@@ -74,6 +74,8 @@ class Scheduler:
         self._results = ResultBytes(beside, gathers, limit, items.length, weight)
         self._write, self._writer = write, BackgroundWriter(self._land)
         self._steady = 0  # batches of the chosen size so far, on a CPU
+        self._carried = dict[str, float]()  # bytes per unit of weight, by part of the plan, in the batch counted last
+        self._parts = dict[str, int]()  # bytes by part, of the batch that had the most
 
     def next(self, available: int, busy: bool = False, kind: str | None = None) -> BatchSpan | None:
         """The next batch under that many bytes; None at the end, or where those under way must come back first. `busy`:
@@ -137,7 +139,7 @@ class Scheduler:
         left = 0.0
         if self._results.gathers and self.items.length:  # results that are yet to come stay in memory
             left = self._sizer.state.memory.results * max(0.0, 1 - self._results.count / self.items.length)
-        self.plan = replace(self.plan, predicted=measurement.peak + int(left))
+        self.plan = self._with_peak(measurement.peak + int(left))
         self._events.emit(Planned(plan=self.plan.to_dict()))
 
     def _land(self, done: BatchResult, measurement: BatchMeasurement) -> None:
@@ -163,7 +165,8 @@ class Scheduler:
         outward, varies = done.value_bytes, done.varies
         if outward is None:
             return
-        weight, inward = measurement.weight, measurement.input_bytes
+        weight, inward = measurement.weight, measurement.input_bytes if measurement.probe else None
+        self._measure_parts(measurement, outward)
         self._results = self._results.after(done.count, weight, outward, inward is not None)
         memory = self._results.update(self._sizer.of(kind).memory, weight, outward, inward, varies)
         self._sizer.observe(ResultsMeasured(memory.transfers, memory.results, memory.growth), kind)
@@ -173,6 +176,26 @@ class Scheduler:
                 f"the results of {count:,} items take {format_bytes(memory.results)}; the budget is "
                 f"{format_bytes(self._limit)}. Pass out= to write them to disk as they come."
             )
+
+    def _measure_parts(self, measurement: BatchMeasurement, outward: int) -> None:
+        """Emits the bytes of a batch's input and results, where they are more than before."""
+        if measurement.input_bytes is None:
+            return
+        sizes = {"input of a batch": measurement.input_bytes, "results of a batch": outward}
+        self._carried = {name: size / measurement.weight for name, size in sizes.items()}
+        if self._sizer.state.settled and not self.plan.parts:  # by a cost that was remembered, without a probe
+            self.plan = self._with_peak(self.plan.predicted)
+            self._events.emit(Planned(plan=self.plan.to_dict()))
+        largest = {name: max(size, self._parts.get(name, 0)) for name, size in sizes.items()}
+        if largest != self._parts:
+            self._parts = largest
+            self._events.emit(MemoryMeasured(parts=largest))
+
+    def _with_peak(self, predicted: int) -> Plan:
+        """The plan with another peak, and what of it a batch carries in and out, as far as that is known."""
+        named = tuple((name, round(size * self.plan.capacity)) for name, size in self._carried.items())
+        rest = ("working memory", max(0, predicted - sum(size for _, size in named)))
+        return replace(self.plan, predicted=predicted, parts=(*named, rest) if named else ())
 
     def observe(self, seen: Observation, kind: str | None = None) -> None:
         """Learns from a batch, or from something else that batch sizes depend on."""
@@ -218,7 +241,7 @@ class Scheduler:
             predicted = max(self.plan.predicted, cost.at(largest))
             if self.plan.devices == ("cpu",) and size <= largest:  # measured, where a formula may be far off
                 predicted = state.memory.largest_peak
-            self.plan = replace(self.plan, predicted=predicted)
+            self.plan = self._with_peak(predicted)
         self._events.emit(Planned(plan=self.plan.to_dict()))
 
     def _devices(self, kind: str, size: float) -> tuple[str, ...]:
@@ -238,7 +261,8 @@ class Scheduler:
         if self._steady < _STEADY and memory.alone and self.plan.devices == ("cpu",):
             # All that it ran were probes, with nothing beside them.
             peaks = (*memory.alone.values(), *memory.overlapped.values())
-            self.plan = replace(self.plan, predicted=max(peaks))
+            self.plan = self._with_peak(max(peaks))
+            self._events.emit(Planned(plan=self.plan.to_dict()))
 
     def flush(self) -> None:
         """Waits until what was finished has been written, and its memory is free again."""

@@ -47,7 +47,7 @@ class BatchMeasurement:
         peak: the highest memory seen so far.
         available: the bytes that the next batch may use.
         probe, trial, beside: as in its `BatchSpan`.
-        input_bytes: the bytes of its items, where it is a probe.
+        input_bytes: the bytes of its items, where they were counted: of a probe, and of others now and then.
     """
 
     weight: float
