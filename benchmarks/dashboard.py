@@ -119,6 +119,21 @@ class Tabs:
         page.close()
         return {"open_seconds": seconds, "of_which_answer_seconds": answered}
 
+    def first_visit_times(self, job: str, count: int) -> dict[str, Any]:
+        """Seconds from the request of a job's page to its drawn curve, for someone who has never been here: with an
+        empty cache, and no other page before it."""
+        seconds = []
+        for _ in range(count):
+            context = self.browser.new_context()
+            page = context.new_page()
+            begin = time.perf_counter()
+            page.goto(f"{self.url}/jobs/{job}", wait_until="commit")
+            page.wait_for_function(DRAWN)
+            seconds.append(round(time.perf_counter() - begin, 3))
+            print(f"first visit: {seconds[-1]} s, load average {psutil.getloadavg()[0]:.1f}", flush=True)
+            context.close()
+        return {"first_visit_seconds": seconds}
+
     @contextlib.contextmanager
     def live_job(self) -> Iterator[str]:
         body = {"job_name": "live", "workload": "wpo", "command": "train", "cores": 1}
@@ -184,7 +199,7 @@ def measure(url: str, server: psutil.Process, job: str | None, asked: argparse.N
         tabs = Tabs(browser, url, server)
         found: dict[str, Any] = {"server_mb_before": tabs.megabytes()}
         if job is not None:
-            found |= tabs.open_times(job, asked.opens)
+            found |= tabs.first_visit_times(job, asked.opens) | tabs.open_times(job, asked.opens)
         if asked.only != "open":
             with tabs.live_job() as live:
                 if asked.only != "hour":

@@ -25,7 +25,9 @@ def read_report(folder: Path, summary: dict[str, Any] | None) -> dict[str, Any]:
         with contextlib.suppress(OSError, ValueError):
             metrics = json.loads((place / METRICS).read_bytes())
         pictures += [file.relative_to(root).as_posix() for file in sorted(place.glob("*.png"))]
-        for file in sorted(place.glob("*.parquet"))[:_MOST_TABLES]:
+        files = [file for file in sorted(place.glob("*.parquet")) if not file.name.startswith("shard-")]
+        shards = sorted(place.glob("shard-*.parquet"))[: 0 if files else 1]  # where nothing else is there, the first
+        for file in (files + shards)[:_MOST_TABLES]:
             if not file.is_symlink() and file.stat().st_size <= _LARGEST:
                 with contextlib.suppress(Exception):  # one that cannot be read is left out
                     tables[file.stem] = _rows(file)

@@ -58,7 +58,8 @@ def test_a_page_outlives_its_server_and_misses_nothing(server: DashboardServer, 
     numbers = page.eval_on_selector_all("[data-event]", "items => items.map(item => Number(item.dataset.event))")
     answer = server.api.get(f"/api/jobs/{id}/events", params={"follow": "false"}).text
     events = [json.loads(line.removeprefix("data: ")) for line in answer.splitlines() if line.startswith("data: ")]
-    shown = [one["id"] for one in events if one.get("kind", "batch_done") not in ("batch_done", "metric", "sampled")]
+    quiet = ("batch_done", "memory_measured", "metric", "sampled")
+    shown = [one["id"] for one in events if one.get("kind", "batch_done") not in quiet]
     assert numbers == shown
     stored = server.api.get(f"/api/jobs/{id}/metrics", params={"name": "loss"}).json()["metrics"]["loss"]["step"]
     assert last_step(page) == stored[-1] and len(stored) == len(set(stored))
@@ -97,6 +98,10 @@ def test_a_finished_job_shows_its_plan_options_files_and_picture(server: Dashboa
     picture.wait_for()
     page.wait_for_function("document.querySelector('figure img').naturalWidth > 100")
     assert page.locator("section[aria-label=Plan] >> text=Memory by part").count() > 0
+    memory = page.locator("[aria-label='Memory by part, table'] tbody tr")
+    shown = {row.locator("th").inner_text(): row.locator("td").all_inner_texts() for row in memory.all()}
+    assert set(shown) == {"input of a batch", "results of a batch", "working memory", "Peak"}
+    assert all(observed for _, _, observed in shown.values())
     differing = page.locator("[aria-label='Options that differ from the default, table']")
     differing.wait_for()
     assert differing.locator("tr:has-text('count') >> text=40").count() == 1

@@ -2,24 +2,29 @@
 
 import asyncio
 import shlex
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from brimful.core.declare import registry
+from brimful.service.child.job_dir import RUN
 from brimful.service.dashboard.commands import as_command_line, as_curl, as_python, changed_options
 from brimful.service.dashboard.examples import EXAMPLES
 from brimful.service.dashboard.headers import content_policy
 from brimful.service.dashboard.login import _own_path
 from brimful.service.dashboard.pages import devices
-from brimful.service.dashboard.pages.compare import of_all
+from brimful.service.dashboard.pages.compare import _numbers, of_all
 from brimful.service.dashboard.parts.curves import _rounded
 from brimful.service.dashboard.parts.job_head import _facts
 from brimful.service.dashboard.parts.plan_view import observed_parts
 from brimful.service.dashboard.values import fraction, rate, seconds_left, short
 from brimful.service.jobs.job import Job, JobRequest, Progress
 from brimful.service.jobs.state import JobState
+from brimful.service.report_files import read_report
 
 SCHEMA: dict[str, Any] = {
     "properties": {
@@ -71,6 +76,21 @@ def test_memory_of_devices_is_kept_for_half_an_hour_in_few_bytes(monkeypatch: py
     rows = samples.rows["cpu"]
     assert len(rows) == devices._KEPT and rows[-1][1:] == (7, (("1", "a", 5),))
     assert len({id(row[2]) for row in rows}) == 1
+
+
+def test_a_report_shows_tables_and_not_how_items_are_stored(tmp_path: Path):
+    place = tmp_path / RUN
+    place.mkdir()
+    for name in ("shard-000000000000-000000000002", "shard-000000000002-000000000004"):
+        pq.write_table(pa.table({"x": [1, 2]}), place / f"{name}.parquet")
+    assert list(read_report(tmp_path, None)["tables"]) == ["shard-000000000000-000000000002"]
+    pq.write_table(pa.table({"x": [1]}), place / "results.parquet")
+    assert list(read_report(tmp_path, None)["tables"]) == ["results"]
+
+
+def test_results_are_compared_by_name_and_what_every_run_has_comes_last():
+    summary = {"seconds": 1.0, "loss": 2.0, "budget_bytes": 3, "accuracy": 4.0}
+    assert list(_numbers(job(summary=summary))) == ["state", "accuracy", "loss", "seconds", "budget_bytes"]
 
 
 def test_points_of_a_curve_are_not_lists_which_would_each_get_an_observer():

@@ -8,6 +8,7 @@ from nicegui import core, ui
 from ..security.policy import SecurityPolicy
 from ..service import Service
 from . import login
+from .compression import StoredGzip
 from .headers import PageHeaders
 from .pages import compare, data, devices, job, jobs, missing, new
 from .schemas import Schemas
@@ -35,6 +36,7 @@ def mount(app: FastAPI, service: Service, policy: SecurityPolicy) -> None:
     core.sio.eio.transports = ["websocket"]  # a request of another transport passes for one that changes nothing
     core.app.config.socket_io_js_transports = ["websocket"]
     core.app.add_middleware(PageHeaders)
+    core.app.add_middleware(StoredGzip)
     ui.run_with(
         app,
         root=missing.build,
@@ -46,5 +48,6 @@ def mount(app: FastAPI, service: Service, policy: SecurityPolicy) -> None:
         binding_refresh_interval=None,
         reconnect_timeout=_RECONNECT,
         message_history_length=_HISTORY,
+        gzip_middleware_factory=None,
         show_welcome_message=False,
     )

@@ -106,7 +106,7 @@ def job_row(job: Job, now: float | None = None) -> dict[str, Any]:
         "left": "" if left is None else format_seconds(max(1.0, left)).replace(".0", ""),
         "rate": rate_text(rate(job, now)) if job.state.active else "",
         "memory": memory_text(job),
-        "took": format_seconds(worked) if worked >= 0.5 else "",
+        "took": format_seconds(worked) if worked else "",
         "message": job.message,
         "created": job.created,
     }

@@ -18,11 +18,14 @@ _MOST = 8
 _OFFERED = 30
 
 
+_OF_ANY_RUN = ("seconds", "compiling_seconds", "predicted_peak_bytes", "observed_peak_bytes", "budget_bytes")
+
+
 def install(dashboard: Dashboard) -> None:
     @ui.page("/compare", title="Compare", response_timeout=PATIENCE)
     async def page(jobs: str = "") -> None:
         ids = list(dict.fromkeys(id for id in jobs.split(",") if id))[:_MOST]
-        with frame(dashboard, "Compare", "/compare"):
+        with frame(dashboard, "Compare", "/compare", plots=True):
             await _build(dashboard, ids)
 
 
@@ -73,7 +76,10 @@ def of_all(values: list[dict[str, Any]], mixed: bool) -> list[dict[str, Any]]:
 
 
 def _numbers(job: Job) -> dict[str, Any]:
-    shown = {"state": job.state.value, **(job.summary or {})}
+    summary = job.summary or {}  # the database keeps no order of names
+    last = [name for name in _OF_ANY_RUN if name in summary]
+    names = [*sorted(summary.keys() - set(last)), *last]
+    shown = {"state": job.state.value, **{name: summary[name] for name in names}}
     return {name: value for name, value in shown.items() if not isinstance(value, dict | list)}
 
 

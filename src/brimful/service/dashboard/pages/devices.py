@@ -51,7 +51,7 @@ def install(dashboard: Dashboard) -> None:
 
     @ui.page("/devices", title="Devices", response_timeout=PATIENCE)
     async def page() -> None:
-        with frame(dashboard, "Devices", "/devices"):
+        with frame(dashboard, "Devices", "/devices", plots=True):
             await _DevicesView(dashboard, samples).build()
 
 

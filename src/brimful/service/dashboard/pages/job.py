@@ -16,7 +16,7 @@ from ..parts.config_view import commands_view, config_view
 from ..parts.curves import CLOSER, LIVE, POINTS, Curves
 from ..parts.history_view import MOST_EVENTS, MOST_LOG, History, event_entries, log_text
 from ..parts.job_head import JobHead
-from ..parts.plan_view import plan_view
+from ..parts.plan_view import Observe, plan_view
 from ..parts.report_view import artifacts_view, report_view
 from ..shell import frame
 from ..threads import ask
@@ -41,7 +41,7 @@ def install(dashboard: Dashboard) -> None:
         except NotFound:
             missing.build()
             return
-        with frame(dashboard, job.request.name):
+        with frame(dashboard, job.request.name, plots=True):
             view = _JobView(dashboard, job)
             await view.build()
         view.follow(context.client)
@@ -62,6 +62,7 @@ class _JobView:
         self.last: int | None = None
         self.sample: dict | None = None
         self.plan: dict | None = None
+        self.observe: Observe = lambda peak, parts: None
         self.waited, self.trained = 0.0, 0.0
 
     async def build(self) -> None:
@@ -153,8 +154,10 @@ class _JobView:
         self.byte = after
         self.log.append([log_text(text)] if text else [])
         self._show_head()
-        if ended or any(event.kind in ("planned", "memory_measured") for event in events):
+        if any(event.kind == "planned" for event in events):
             self._show_plan()
+        else:
+            self._show_observed()
         if ended:
             await self._zoom(self.first, self.last)
             await self._show_results()
@@ -193,8 +196,12 @@ class _JobView:
             if self.plan is None:
                 Tag("p", "It has made no plan yet, or has nothing to plan.", "muted")
             else:
-                peak = (self.job.summary or {}).get("observed_peak_bytes") or self.job.progress.peak
-                plan_view(self.plan, peak, self.job.progress.parts)
+                self.observe = plan_view(self.plan)
+        self._show_observed()
+
+    def _show_observed(self) -> None:
+        peak = (self.job.summary or {}).get("observed_peak_bytes") or self.job.progress.peak
+        self.observe(peak, self.job.progress.parts)
 
     def _show_config(self, declared: dict | None) -> None:
         schema = None if declared is None else declared["schema"]

@@ -4,6 +4,7 @@ const COLOURS = {
   light: ["#0b6e66", "#b4540a", "#5b4bb3", "#1d5fb0", "#a3245e", "#5c6b00", "#7a4a2b", "#3c5a6b"],
   dark: ["#4cc2b5", "#f2a65a", "#a99bf5", "#84b6f4", "#f08bb4", "#c3d34a", "#d7a583", "#9fc0d3"],
 };
+const COMPACT = Intl.NumberFormat("en", { notation: "compact" }); // made once: that takes longer than to use it
 const MOST = 3000; // points of a curve before it is read again, fewer
 
 function smooth(points, weight) {
@@ -200,7 +201,7 @@ export default {
       return this.from === "" && min > 0 && min < 0.3 * max ? 0 : min;
     },
     tick(value) {
-      if (!this.byTime) return Intl.NumberFormat("en", { notation: "compact" }).format(value);
+      if (!this.byTime) return COMPACT.format(value);
       return value < 120 ? Math.round(value) + " s" : value < 7200 ? Math.round(value / 60) + " min" : (value / 3600).toFixed(1) + " h";
     },
     hint(items) {

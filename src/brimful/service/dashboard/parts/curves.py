@@ -4,12 +4,9 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from nicegui.element import Element
-from nicegui.elements import echart
 from nicegui.events import GenericEventArguments
 
 from ...service import Series
-
-assert echart  # registers the library of the plots
 
 POINTS = 600
 """Points of a curve when it is opened."""

@@ -1,9 +1,6 @@
 """Memory of a device over time, by job."""
 
 from nicegui.element import Element
-from nicegui.elements import echart
-
-assert echart  # registers the library of the plots
 
 Look = tuple[float, int, tuple[tuple[str, str, int], ...]]
 """Seconds since 1970, bytes in use, and id, name and bytes of each job; tuples, since NiceGUI makes an observer of

@@ -27,7 +27,7 @@ export default {
       return new Date(seconds * 1000).toISOString();
     },
     moment(seconds) {
-      return new Date(seconds * 1000).toLocaleTimeString([], { hour12: false });
+      return new Date(seconds * 1000).toTimeString().slice(0, 8); // by far the quickest, and there may be hundreds
     },
   },
 };

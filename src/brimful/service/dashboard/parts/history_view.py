@@ -9,8 +9,8 @@ from ...jobs.job import StoredEvent
 from ...security.redact import redact, redact_values
 from ..values import exact, short
 
-_QUIET = {"batch_done", "metric", "sampled"}
-"""Events that there are thousands of; progress and curves show them."""
+_QUIET = {"batch_done", "memory_measured", "metric", "sampled"}
+"""Events that progress, curves and the plan show."""
 
 _EPOCH_VALUES = 4
 MOST_EVENTS = 300
@@ -53,8 +53,6 @@ def event_text(event: StoredEvent) -> str:
             return (
                 f"{data.get('work', '')}, {short(data.get('done', 0))} of {'?' if items is None else short(items)} done"
             )
-        case "memory_measured":
-            return ", ".join(f"{name} {format_bytes(size)}" for name, size in (data.get("parts") or {}).items())
         case "epoch_done":
             return f"epoch {data.get('epoch')} of {data.get('epochs')}: {_epoch_values(data.get('values') or {})}"
         case "warned":

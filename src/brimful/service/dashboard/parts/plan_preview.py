@@ -1,6 +1,7 @@
 """The plan of what a form says, made again while someone types."""
 
 import asyncio
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -15,6 +16,7 @@ from ..threads import ask
 from ..viewer import message_of
 from .plan_view import plan_view
 
+_DASHES = re.compile(r"(?<!\S)--(?=\w)")  # options have none in a form
 _PAUSE = 0.4
 """Seconds without typing after which a plan is made."""
 
@@ -62,8 +64,8 @@ class PlanPreview:
         except Invalid as error:
             self._checked(error.problems)
             self._status.set_text("The plan appears once the options are right.")
-            rest = [one.message for one in error.problems if one.path == "config"]
-            self._show(lambda: [Tag("p", message, "message failed") for message in rest])
+            rest = [_DASHES.sub("", one.message) for one in error.problems if one.path == "config"]
+            self._show(lambda: [Tag("p", message, "message") for message in rest])
         except BrimfulError as refused:
             message = message_of(refused)
             self._checked(())
@@ -89,4 +91,4 @@ class PlanPreview:
         ]
         table("What the job will lease", ("It will lease", "How much"), rows, "table plain")
         if planned["plan"]:
-            plan_view(planned["plan"])
+            plan_view(planned["plan"])(None, None)

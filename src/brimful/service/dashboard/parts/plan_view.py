@@ -1,21 +1,20 @@
 """A plan as tables: what will be done, and the memory of each part, predicted beside observed."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from ....core.base.formatting import format_bytes, format_count
 from ..elements import Tag, table
 
-_REST = "working memory"
+_REST, _PEAK = "working memory", "Peak"
 
 
-def plan_view(plan: dict[str, Any], peak: int | None = None, observed: Mapping[str, int] | None = None) -> None:
-    """The tables of a plan, as `Plan.to_dict()` has it.
+Observe = Callable[[int | None, Mapping[str, int] | None], None]
+"""Shows the most bytes that were used so far, and those of the parts of it that are known."""
 
-    Args:
-        peak: the most bytes that were used, where the work has begun.
-        observed: bytes of those parts of it that are known.
-    """
+
+def plan_view(plan: dict[str, Any]) -> Observe:
+    """The tables of a plan, as `Plan.to_dict()` has it; what is called with what is observed of it."""
     cost, steps = plan["cost"], plan.get("steps")
     batch = f"{format_count(plan['batch'])} items" + (f", {steps:,} step{'s' * (steps > 1)}" if steps else "")
     rows = [
@@ -29,7 +28,7 @@ def plan_view(plan: dict[str, Any], peak: int | None = None, observed: Mapping[s
         ("Budget", format_bytes(plan["budget"])),
     ]
     table("The plan", ("What", "How"), [row for row in rows if row[1]], "table plain")
-    _memory(plan, peak, observed or {})
+    observe = _memory(plan)
     if plan["rejected"]:
         with Tag("details"):
             Tag("summary", "Not chosen")
@@ -38,9 +37,10 @@ def plan_view(plan: dict[str, Any], peak: int | None = None, observed: Mapping[s
                 for other in plan["rejected"]
             ]
             table("Strategies that were not chosen", ("Strategy", "Needs", "Why"), rejected)
+    return observe
 
 
-def _memory(plan: dict[str, Any], peak: int | None, observed: Mapping[str, int]) -> None:
+def _memory(plan: dict[str, Any]) -> Observe:
     budget = max(1, plan["budget"])
     parts = [(name, size) for name, size in plan["parts"]] or [("all of it", plan["predicted"])]
     Tag("h3", "Memory by part")
@@ -49,21 +49,29 @@ def _memory(plan: dict[str, Any], peak: int | None, observed: Mapping[str, int])
     with Tag("div", classes="meter", role="img", aria_label=text):
         for share in shares:
             Tag("span").style(f"width: {share:.2f}%")
-    seen = observed_parts([name for name, _ in parts], peak, observed)
-    rows = [(name, size, seen.get(name)) for name, size in (*parts, ("Peak", plan["predicted"]))]
-    table(
-        "Memory by part",
-        ("Part", "Predicted", "Of budget", "Observed"),
-        [
-            (name, format_bytes(size), f"{size / budget:.1%}", "" if bytes is None else format_bytes(bytes))
-            for name, size, bytes in rows
-        ],
-        "table numbers",
-    )
-    if _REST in seen:
+    cells: dict[str, Tag] = {}
+
+    def observed(name: str) -> Callable[[], None]:
+        return lambda: cells.update({name: Tag("span")})
+
+    rows = [
+        (name, format_bytes(size), f"{size / budget:.1%}", observed(name))
+        for name, size in (*parts, (_PEAK, plan["predicted"]))
+    ]
+    table("Memory by part", ("Part", "Predicted", "Of budget", "Observed"), rows, "table numbers")
+    note = Tag("p", "", "muted")
+
+    def observe(peak: int | None, known: Mapping[str, int] | None) -> None:
+        seen = observed_parts([name for name, _ in parts], peak, known or {})
+        for name, size in seen.items():
+            if cells[name].text != (text := format_bytes(size)):
+                cells[name].set_text(text)
         unknown = [name for name, _ in parts if name not in seen]
         more = f", with {' and '.join(unknown)}" if unknown else ""
-        Tag("p", f"Observed {_REST} is what the other parts leave of the peak{more}.", "muted")
+        note.set_text(f"Observed {_REST} is what the other parts leave of the peak{more}." if _REST in seen else "")
+        note.set_visibility(_REST in seen)
+
+    return observe
 
 
 def observed_parts(names: list[str], peak: int | None, observed: Mapping[str, int]) -> dict[str, int]:
@@ -72,4 +80,4 @@ def observed_parts(names: list[str], peak: int | None, observed: Mapping[str, in
         return {}
     known = {name: observed[name] for name in names if name in observed}
     rest = {_REST: max(0, peak - sum(known.values()))} if known and _REST in names else {}
-    return known | rest | {"Peak": peak}
+    return known | rest | {_PEAK: peak}

@@ -1,5 +1,6 @@
 """What a job has made: pictures in place, numbers, tables, and its files."""
 
+import re
 from typing import Any
 from urllib.parse import quote
 
@@ -9,6 +10,7 @@ from ...jobs.job import Artifact
 from ..elements import Tag, link, table
 from ..values import exact, result_value
 
+_SHARD = re.compile(r"^shard-(\d+)-(\d+)$")
 _ROWS = 20
 _FILES = 200
 
@@ -26,7 +28,8 @@ def report_view(id: str, report: dict[str, Any]) -> None:
         if rows:
             with Tag("details"):
                 shown = rows[:_ROWS]
-                Tag("summary", f"{name.replace('_', ' ')} ({len(rows):,} rows)")
+                title = _SHARD.sub(lambda found: f"items {int(found[1]):,} to {int(found[2]) - 1:,}", name)
+                Tag("summary", f"{title.replace('_', ' ')} ({len(rows):,} row{'s' * (len(rows) != 1)})")
                 values = [[exact(value) for value in row.values()] for row in shown]
                 table(f"Table {name}", tuple(shown[0]), values)
 
