@@ -29,7 +29,7 @@ def summary_rows(summary: Mapping[str, Any], skip: bool = True) -> list[tuple[st
     """
     rows = []
     for key, value in summary.items():
-        if skip and (value is None or value == [] or _is_table(value)):
+        if skip and (value is None or value in ([], {}) or _is_table(value)):
             continue
         if value is None:
             rows.append((key, ""))

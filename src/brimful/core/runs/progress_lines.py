@@ -59,7 +59,8 @@ class Lines:
 
     def _epoch(self, text: str, first_or_last: bool) -> None:
         if first_or_last or self._clock() - self._last >= self._every:
-            self._print(f"{self._run.work}: {text}, {self._left()}")
+            left = f", {self._left()}" if self._rate() > 0 else ""
+            self._print(f"{self._run.work}: {text}{left}")
 
     def _print(self, line: str) -> None:
         self._last = self._clock()
