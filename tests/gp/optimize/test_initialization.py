@@ -12,7 +12,7 @@ from brimful.gp.model import likelihood
 from brimful.gp.model.kernels import parse
 from brimful.gp.model.priors import limits
 from brimful.gp.model.tasks import Units
-from brimful.gp.optimize import initialization
+from brimful.gp.optimize import initialization, wave_search
 
 from ..helpers.drawn import problem, waves
 
@@ -87,3 +87,25 @@ def test_large_tasks_start_from_subsets_whatever_is_beside_them(monkeypatch: pyt
             one, used = compiled._starts(alone.kernel, alone.tasks, alone.limits, 3, pool)
             assert used[0] == count[task] > 0
             assert torch.equal(one[0, : used[0]], begin[task, : used[0]])
+
+
+def test_a_narrow_minimum_beside_a_period_of_the_grid_is_where_it_starts():
+    kernel = parse("periodic")
+    theta = torch.tensor([[0.0, -math.log(5.0), -1.0, -3.0]], dtype=torch.float64)
+    candidates = torch.cat([theta, theta, theta, theta])[None]
+    candidates[0, 1, 1], candidates[0, 2, 1] = -math.log(5.06), -math.log(9.0)  # one valley, and another place
+    candidates[0, 3, 2] += 2.0  # the same period, smoother
+
+    def scored(index_L: Tensor, theta_LP: Tensor) -> tuple[Tensor, Tensor]:
+        assert index_L.tolist() == [7] * len(theta_LP)
+        off = torch.exp(-theta_LP[:, 1]) - 5.12
+        return theta_LP, 10 - 8 * torch.exp(-(off / 0.05).square()) + (theta_LP[:, 2] + 1).square()
+
+    first = scored(torch.full((4,), 7), candidates[0])[1][None]
+    first[0, 2] = 9.9
+    begin, score = wave_search.refined(kernel, candidates, first, torch.tensor([7]), scored)
+    assert abs(float(torch.exp(-begin[0, 0, 1])) - 5.12) < 0.01 and score[0, 0] < 2.2 < first.min()
+    assert torch.isfinite(score[0]).tolist() == [True, True, True, False]  # two led to one valley
+    assert sorted(round(float(torch.exp(-row[1])), 1) for row in begin[0, 1:3]) == [5.1, 9.0]
+    nothing = torch.full_like(first, math.inf)
+    assert torch.isinf(wave_search.refined(kernel, candidates, nothing, torch.tensor([7]), scored)[1]).all()

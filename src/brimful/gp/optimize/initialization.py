@@ -9,7 +9,7 @@ fifth of an octave apart, closer than any grid of a few dozen points is spaced. 
 profile at the lengthscales of the grid; there and halfway between it is evaluated, where it is within some nats of the
 best. The noises of the best of these are corrected by parabolas through two more, near by, and between neighbors the
 profile is evaluated again, twice as densely each time. Elsewhere the local minima of the grid itself (points without a
-better neighbor) are taken.
+better neighbor) are taken; those of waves are looked at more closely first (`wave_search.py`).
 """
 
 import itertools
@@ -24,6 +24,7 @@ from torch import Tensor
 
 from ..model.kernels import Kernel
 from ..model.priors import Limits
+from . import wave_search
 
 NOISES = (1e-6, 4e-5, 1.6e-3, 6.4e-2, 2.56)
 """Initial values of the noise variance, where that of the signal is 1."""
@@ -90,10 +91,10 @@ def grid_search(kernel: Kernel, limits: Limits, most: int, scored: Scored, perio
 def _grid_search(
     kernel: Kernel, limits: Limits, most: int, index_T: Tensor, scored: Scored, periods_TFW: Tensor | None
 ) -> Starts:
-    grid_GP, axes = grid(kernel, limits)
+    (grid_GP, axes), waves = grid(kernel, limits), bool(kernel.periods)
     T, (G, P) = len(index_T), grid_GP.shape
     grid_TGP = grid_GP.expand(T, G, P)
-    if periods_TFW is not None and kernel.periods:
+    if periods_TFW is not None and waves:
         row_G = torch.arange(G, device=index_T.device) // axes[-1] % periods_TFW.shape[1]
         grid_TGP = grid_TGP.clone()
         grid_TGP[:, :, kernel.periods] = periods_TFW.to(grid_GP.dtype)[:, row_G]
@@ -101,7 +102,10 @@ def _grid_search(
     theta_TGP, score_TG = theta_LP.view(T, G, P), score_L.view(T, G)
     if has_profile(axes):
         return profile_minima(theta_TGP, score_TG, grid_GP, axes, index_T, scored, most)
-    return _local_minima(theta_TGP, score_TG, axes, most)
+    begin_TSP, score_TS = _local_minima(theta_TGP, score_TG, axes, max(most, wave_search.CANDIDATES * waves))
+    if waves:
+        begin_TSP, score_TS = wave_search.refined(kernel, begin_TSP, score_TS, index_T, scored)
+    return begin_TSP[:, :most], torch.isfinite(score_TS[:, :most]).sum(1)
 
 
 def has_profile(axes: list[int]) -> bool:
@@ -247,8 +251,9 @@ def _interpolated(grid_UNP: Tensor, at_L: Tensor, level_L: Tensor) -> Float[Tens
     return along_LP + grid_UNP[0, under_L] - grid_UNP[0, 0] + step_LP * (level_L - under_L)[:, None]
 
 
-def _local_minima(theta_TGP: Tensor, score_TG: Tensor, axes: list[int], most: int) -> Starts:
-    """The points of a grid that have no better neighbor along any axis."""
+def _local_minima(theta_TGP: Tensor, score_TG: Tensor, axes: list[int], most: int) -> tuple[Tensor, Tensor]:
+    """The points of a grid that have no better neighbor along any axis, best first, and their scores, which are
+    infinite where there are no more."""
     minimum_TG = torch.isfinite(score_TG)
     cube = score_TG.reshape(-1, *axes)
     for axis in range(1, len(axes) + 1):
@@ -259,9 +264,8 @@ def _local_minima(theta_TGP: Tensor, score_TG: Tensor, axes: list[int], most: in
         minimum_TG = minimum_TG & ((cube < before) & (cube <= after)).reshape(minimum_TG.shape)
     minimum_TG = minimum_TG | _second_starts(score_TG, minimum_TG, axes)
     S, P = min(most, score_TG.shape[1]), theta_TGP.shape[2]
-    order_TS = torch.where(minimum_TG, score_TG, math.inf).topk(S, dim=1, largest=False).indices
-    picked_TSP = theta_TGP.gather(1, order_TS[:, :, None].expand(-1, -1, P))
-    return picked_TSP, minimum_TG.sum(1).clamp(max=most)
+    score_TS, order_TS = torch.where(minimum_TG, score_TG, math.inf).topk(S, dim=1, largest=False)
+    return theta_TGP.gather(1, order_TS[:, :, None].expand(-1, -1, P)), score_TS
 
 
 def _second_starts(score_TG: Tensor, minimum_TG: Tensor, axes: list[int]) -> Tensor:
