@@ -15,7 +15,7 @@ from ..model.kernels import Kernel
 
 CANDIDATES = 16
 """Of each task, that are looked at more closely."""
-_CYCLES = (0.0, -0.3, -0.2, -0.12, -0.06, -0.03, 0.03, 0.06, 0.12, 0.2, 0.3)  # more or less, over the extent
+_CYCLES = (0.0, -0.3, -0.2, -0.12, -0.06, -0.03, -0.012, 0.012, 0.03, 0.06, 0.12, 0.2, 0.3)  # more or less
 _LENGTHS = (1.0, 1.45)  # times the lengthscales of the waves
 _APART, _OTHER = 0.02, 0.5  # cycles, and logarithms of any parameter: candidates that come closer than both are one
 
