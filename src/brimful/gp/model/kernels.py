@@ -28,8 +28,8 @@ _SUBSETS, _LONGER = 10, 6.0  # dimensions up to which some of them begin longer 
 _FEW_LENGTHS = (0.06, 0.2, 0.7)  # where there are more than two such dimensions
 FREQUENCIES = [(0.7 + 0.038 * position) ** 2 for position in range(100)]
 """Initial values of how often a wave fits into the inputs' extent, of a task that is not known."""
-# Lengthscales of a wave alone, and of what it is multiplied or added with.
-_WAVES, _ENVELOPES = (0.15, 0.5, 1.5), (0.1, 0.5, 2.0)
+# Lengthscales of a wave alone, of what it is multiplied or added with, and of a wave beside that.
+_WAVES, _ENVELOPES, _BESIDE = (0.15, 0.5, 1.5), (0.1, 0.5, 2.0), 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +159,7 @@ class Kernel:
             values = {"variance": 1 / terms, "lengthscale": length, "alpha": 1.0, "period": period}
             row = [math.log(values[kind] * spread.get(position, 1.0)) for position, kind in enumerate(self.kinds)]
             for position in waves:
-                row[position] = row[position] if self.kinds[position] == "period" or not long else 0.0
+                row[position] = row[position] if self.kinds[position] == "period" or not long else math.log(_BESIDE)
             for position in longer:
                 row[position] += math.log(_LONGER)
             rows.append(row)

@@ -16,7 +16,7 @@ from ..model.kernels import Kernel
 CANDIDATES = 16
 """Of each task, that are looked at more closely."""
 _CYCLES = (0.0, -0.3, -0.2, -0.12, -0.06, -0.03, -0.012, 0.012, 0.03, 0.06, 0.12, 0.2, 0.3)  # more or less
-_LENGTHS = (1.0, 1.45)  # times the lengthscales of the waves
+_LENGTHS, _LENGTHS_BESIDE = (1.0, 1.45), (1.0, 0.4, 2.5)  # times that of the waves, alone and beside other lengthscales
 _APART, _OTHER = 0.02, 0.5  # cycles, and logarithms of any parameter: candidates that come closer than both are one
 
 
@@ -30,8 +30,10 @@ def refined(
     """Candidates, the best first, each at the best of the frequencies near by. What leads to the same as a better one
     has an infinite score, as have those that had one before."""
     waves = [factor for factor in kernel.factors if factor.shape == "periodic"]
-    for factor in waves:
-        trial_TMOP = _near_by(theta_TMP, factor.start, list(range(factor.start + 1, factor.stop)))
+    own = [list(range(factor.start + 1, factor.stop)) for factor in waves]
+    alone = kernel.kinds.count("lengthscale") == sum(map(len, own))
+    for factor, lengths in zip(waves, own, strict=True):
+        trial_TMOP = _near_by(theta_TMP, factor.start, lengths, _LENGTHS if alone else _LENGTHS_BESIDE)
         use_TMO = torch.isfinite(score_TM)[:, :, None].expand(trial_TMOP.shape[:3])
         moved_LP, score_L = scored(index_T[torch.nonzero(use_TMO)[:, 0]], trial_TMOP[use_TMO])
         score_TMO = trial_TMOP.new_full(use_TMO.shape, math.inf).masked_scatter(use_TMO, score_L)
@@ -49,9 +51,9 @@ def refined(
     return _sorted(theta_TMP, torch.where((~apart_TMM & earlier_MM).any(2), math.inf, score_TM))
 
 
-def _near_by(theta_TMP: Tensor, period: int, lengths: list[int]) -> Tensor:
-    """Every candidate at other frequencies, and at longer lengthscales."""
-    offsets_O2 = theta_TMP.new_tensor([(cycles, math.log(by)) for by, cycles in itertools.product(_LENGTHS, _CYCLES)])
+def _near_by(theta_TMP: Tensor, period: int, lengths: list[int], times: tuple[float, ...]) -> Tensor:
+    """Every candidate at other frequencies, and at other lengthscales."""
+    offsets_O2 = theta_TMP.new_tensor([(cycles, math.log(by)) for by, cycles in itertools.product(times, _CYCLES)])
     trial_TMOP = theta_TMP[:, :, None].repeat(1, 1, len(offsets_O2), 1)
     frequency_TMO = torch.exp(-trial_TMOP[..., period])
     moved_TMO = torch.maximum(frequency_TMO + offsets_O2[:, 0], 0.5 * frequency_TMO)
