@@ -36,7 +36,7 @@ def draw(fit: Fit, run: Path | None = None) -> Any:
     names = list(params)[:_PARAMETERS]
     tasks = _choose(fit).tolist()
     rows, above_rows = math.ceil((len(names) + 1 + _RUN) / _WIDE), max(1, math.ceil(len(tasks) / _COLUMNS))
-    figure = figure_of(15, 3.9 * above_rows + 3.2 * rows)
+    figure = figure_of(15, 1.4 + 3.2 * (above_rows + rows))
     grid = figure.add_gridspec(above_rows + rows, 1, height_ratios=(*[1] * above_rows, *[0.9] * rows))
     above = grid[:above_rows].subgridspec(above_rows, _COLUMNS)
     for position, task in enumerate(tasks):
