@@ -11,8 +11,9 @@ from typing import Any
 
 from brimful import programs
 from brimful.programs.data.tasks import Grid, Sample, samples_of
+from brimful.programs.execution.arguments import Arguments
 from brimful.programs.execution.failures import Category
-from brimful.programs.execution.sequential import Arguments, Sequential
+from brimful.programs.execution.sequential import Sequential
 from brimful.programs.language.graph import Graph
 from brimful.programs.language.program import Kind
 from brimful.programs.language.types import constant_empty

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from brimful import programs
+from brimful.programs.execution.arguments import Arguments
 from brimful.programs.execution.encoding import encode
-from brimful.programs.execution.sequential import Arguments, Sequential
+from brimful.programs.execution.sequential import Sequential
 from brimful.programs.generate import SOLVERS
 from brimful.programs.language.program import Form
 

@@ -3,7 +3,7 @@
 import pytest
 
 from brimful import programs
-from brimful.programs.execution.sequential import Arguments
+from brimful.programs.execution.arguments import Arguments
 from brimful.programs.executors.choice import CPU
 from brimful.programs.executors.comparison import first_difference
 from brimful.programs.executors.runner import Runner

@@ -19,7 +19,7 @@ from .batched.machine import Usage
 from .compiled import compile
 from .data.read import read_tasks
 from .data.tasks import samples_of
-from .execution.sequential import Arguments
+from .execution.arguments import Arguments
 from .executors.operation_table import measured_usage, operation_table
 from .executors.usage import RunUsage
 from .generate import generate

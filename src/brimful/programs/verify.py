@@ -11,9 +11,9 @@ import torch
 from ..core.base.errors import BrimfulError
 from .compiled import compile
 from .data.tasks import Sample
+from .execution.arguments import Arguments
 from .execution.encoding import decode, encode
 from .execution.failures import Category, ProgramStatus
-from .execution.sequential import Arguments
 from .executors.comparison import first_difference
 from .executors.rows import Rows
 from .executors.runner import Runner, programs_for

@@ -6,7 +6,10 @@ import pytest
 
 from brimful import programs
 from brimful.programs.batched.executor import Batched
-from brimful.programs.execution.sequential import Arguments, Sequential
+from brimful.programs.batched.results import copied_rows
+from brimful.programs.batched.results.sample_batch import run_batch
+from brimful.programs.execution.arguments import Arguments
+from brimful.programs.execution.sequential import Sequential
 from brimful.programs.generate import generate
 
 from .helpers import random_grid
@@ -30,3 +33,16 @@ def test_a_generated_batt_agrees(seed):
         for node, step in batch.steps.items():
             if not callable(expected.values[node]):
                 assert step.decode([at]) == [expected.values[node]], graph.nodes[node].label
+
+
+@pytest.mark.parametrize("kernel", [True, False])
+def test_results_of_a_batch_have_the_same_bytes(kernel, monkeypatch: pytest.MonkeyPatch):
+    if not kernel:
+        monkeypatch.setattr(copied_rows, "_kernel_works", lambda device: False)
+    graph, rng = programs.loads(generate(300, 3)).merge(), random.Random(3)
+    grids = [random_grid(rng, rng.randint(1, 30), rng.randint(1, 30)) for _ in range(40)]
+    samples = [Arguments("task", ((one, one),), one, one) for one in [*grids, ((300, -1),), ((5,) * 200,) * 3]]
+    there, here = (run_batch(Batched(graph, device=name), samples, [None] * len(samples)) for name in ("cuda", "cpu"))
+    for one, other in zip(there[:4], here[:4], strict=True):
+        assert (one == other).all()
+    assert (there[4].offsets == here[4].offsets).all() and (there[4].flat == here[4].flat).all()

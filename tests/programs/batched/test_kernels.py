@@ -6,7 +6,8 @@ import pytest
 
 from brimful.programs.batched.executor import Batched
 from brimful.programs.batched.kernels import KERNELS, kernel_of, meaning
-from brimful.programs.execution.sequential import Arguments, Sequential
+from brimful.programs.execution.arguments import Arguments
+from brimful.programs.execution.sequential import Sequential
 from brimful.programs.language.operation import declared
 from brimful.programs.loading import loads
 from brimful.programs.vocabulary.arc import ARC

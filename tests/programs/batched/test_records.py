@@ -7,20 +7,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from brimful import programs
-from brimful.programs.batched import records
 from brimful.programs.batched.columns import Grids
 from brimful.programs.batched.convert import encode as columns_of
 from brimful.programs.batched.executor import Batched
 from brimful.programs.batched.flags import Step
 from brimful.programs.batched.loops import records as loops
-from brimful.programs.batched.records import value_bytes
-from brimful.programs.batched.sample_batch import run_batch
+from brimful.programs.batched.results import copied_rows, on_device, on_host
+from brimful.programs.batched.results.on_host import value_bytes
+from brimful.programs.batched.results.sample_batch import run_batch
+from brimful.programs.batched.results.template import Part
+from brimful.programs.execution.arguments import Arguments
 from brimful.programs.execution.encoded import Encoded
 from brimful.programs.execution.encoding import decode, encode
-from brimful.programs.execution.sequential import Arguments
 
 from .helpers import GRIDS, _step
 
+CPU = torch.device("cpu")
 WIDE = tuple(tuple(range(200)) for _ in range(3))
 HIGH = ((7,),) * 20_000
 VALUES = st.one_of(
@@ -44,6 +46,11 @@ def compare(values, failed):
         data = flat[offsets[row] : offsets[row + 1]].tobytes()
         assert data == (b"" if failed[row] else encode(value))
         assert failed[row] or decode(data) == value
+    some = np.arange(len(values)) % 3 != 1
+    parts: list[Part] = [(b"first", None), (4, None), (b"", None), (b"between", some), (4, some), (b"end", ~some)]
+    here = on_host.record_bytes(parts, {4: written}, len(values))
+    there = on_device.record_bytes(parts, {4: on_device.value_bytes(step, len(values), CPU)}, len(values), CPU)
+    assert np.array_equal(here.offsets, there.offsets) and np.array_equal(here.flat, there.flat)
 
 
 @given(st.lists(st.tuples(VALUES, st.sampled_from([0, 0, 0, 3])), min_size=1, max_size=8))
@@ -113,7 +120,7 @@ def test_large_values_are_written_in_shares(monkeypatch: pytest.MonkeyPatch):
     samples = [Arguments("big", (), grid, grid) for grid in grids]
     executor = Batched(batt.merge())
     whole = run_batch(executor, samples, [None] * len(samples))[4]
-    monkeypatch.setattr(records, "_SHARE", 700)
+    monkeypatch.setattr(on_host, "_SHARE", 700)
     shared = run_batch(executor, samples, [None] * len(samples))[4]
     assert len(whole.flat) > 20 * 700
     assert np.array_equal(whole.flat, shared.flat) and np.array_equal(whole.offsets, shared.offsets)
@@ -122,9 +129,33 @@ def test_large_values_are_written_in_shares(monkeypatch: pytest.MonkeyPatch):
 @given(st.lists(st.integers(0, 3_000), max_size=30))
 def test_shares_have_all_samples_once(lengths):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(records, "_SHARE", 1_000)
-        shares = records._shares(np.array(lengths, np.int64))
+        patch.setattr(on_host, "_SHARE", 1_000)
+        shares = on_host._shares(np.array(lengths, np.int64))
     if shares != [None]:
         covered = [at for share in shares if share is not None for at in range(len(lengths))[share]]
         assert covered == list(range(len(lengths)))
     assert (shares == [None]) == (sum(lengths) <= 1_000)
+
+
+@given(st.lists(st.tuples(st.lists(st.integers(0, 255), max_size=5), st.booleans()), min_size=1))
+def test_rows_are_copied_to_their_places(rows):
+    offsets = torch.tensor(np.cumsum([0, *(len(row) for row, _ in rows)]))
+    source = torch.tensor([number for row, _ in rows for number in row], dtype=torch.int32)
+    at = torch.where(torch.tensor([wanted for _, wanted in rows]), offsets[:-1] + 1, 0)
+    out, expected = torch.full((2, len(source) + 1), 7, dtype=torch.uint8)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(copied_rows, "_AT_ONCE", 3)
+        copied_rows.copy_rows(out, at, source, offsets)
+    for (row, wanted), start in zip(rows, offsets.tolist(), strict=False):
+        if wanted:
+            expected[start + 1 : start + 1 + len(row)] = torch.tensor(row, dtype=torch.uint8)
+    assert torch.equal(out[1:], expected[1:])
+
+
+def test_fixed_bytes_are_written_in_groups(monkeypatch: pytest.MonkeyPatch):
+    values = {0: on_device.value_bytes(_step([1, 2, 3]), 3, CPU)}
+    parts: list[Part] = [(b"text", None), (0, None), (b"more", None), (0, None), (b"end", None)]
+    whole = on_device.record_bytes(parts, values, 3, CPU)
+    monkeypatch.setattr(on_device, "_AT_ONCE", 5)
+    assert np.array_equal(on_device.record_bytes(parts, values, 3, CPU).flat, whole.flat)
+    assert whole[1] == b"text" + encode(2) + b"more" + encode(2) + b"end"

@@ -1,7 +1,8 @@
 """Safe operations yield their default for whatever they raise, also where a program lists exceptions."""
 
 from brimful import programs
-from brimful.programs.execution.sequential import Arguments, Sequential
+from brimful.programs.execution.arguments import Arguments
+from brimful.programs.execution.sequential import Sequential
 
 SOURCE = """
 from safe_dsl import _get_safe_default

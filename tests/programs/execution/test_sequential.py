@@ -5,8 +5,9 @@ from typing import Any
 import pytest
 
 from brimful import ConfigError
+from brimful.programs.execution.arguments import Arguments
 from brimful.programs.execution.failures import Category, ProgramStatus, category_of
-from brimful.programs.execution.sequential import ENDED, Arguments, Evaluation, Outcome, Sequential
+from brimful.programs.execution.sequential import ENDED, Evaluation, Outcome, Sequential
 from brimful.programs.language.graph import Graph
 from brimful.programs.language.types import constant_empty
 from brimful.programs.vocabulary import bound

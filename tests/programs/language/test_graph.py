@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from brimful.programs.execution.arguments import Arguments
 from brimful.programs.execution.encoding import encode
-from brimful.programs.execution.sequential import Arguments, Sequential
+from brimful.programs.execution.sequential import Sequential
 from brimful.programs.language.graph import Graph, Level
 from brimful.programs.language.program import Kind
 

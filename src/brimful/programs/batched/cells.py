@@ -89,7 +89,7 @@ def _component(grids: Grids, grid: Tensor, present: Tensor, one_color: Tensor, c
         return other, exists & present & present[other] & (~one_color | (cells == cells[other]))
 
     _, left = connected(1, j > 0)
-    parent = torch.where(left, 0, index).cummax(0).values
+    parent = (~left).nonzero()[:, 0][(~left).cumsum(0) - 1]  # where the run of every cell begins
     above = i > 0
     edges = (
         connected(width, above),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,14 +11,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ..execution.arguments import SampleArguments
 from ..execution.failures import Category, category_of
-from ..execution.sequential import Arguments, Sequential, unpacked
+from ..execution.sequential import Sequential, unpacked
 from ..language.graph import Graph, Level
 from ..language.operation import Operation, declared, default_of
 from ..language.program import Kind, Node
 from ..vocabulary.arc import ARC
 from ..vocabulary.bound import SizeError
 from . import operations as _operations  # noqa: F401  # registers the kernels
+from .arguments import encode_argument
 from .columns import Values
 from .convert import encode
 from .flags import Step, first_failure
@@ -45,7 +47,8 @@ class BatchEvaluation:
     """All samples of a batch.
 
     Attributes:
-        steps: by node what it gave for every sample; only nodes that a program returns are kept.
+        steps: by node what it gave for every sample; only nodes that a program returns are kept. Where these were
+            handed over while the rest was computed, there are none.
         failed: (nodes, samples) int8: the category of a failure; 0 where there is none.
         ended: (nodes, samples): whether that failure ended the program.
     """
@@ -78,7 +81,7 @@ class Batched:
             for record in of
             for node in record
         }
-        self._returned, self._last = returned, self._last_uses(returned)
+        self._returned, self._last = returned, self._last_uses()
         codes = torch.arange(ENDED + 1, dtype=torch.int8, device=self.device)
         self.own_failure = codes.masked_fill(codes == ENDED, 0)
         """By the failure of a row, that of the step itself."""
@@ -100,7 +103,7 @@ class Batched:
             self._end_after[caught] = ends.to(self.device)
         return self._end_after[caught]
 
-    def _last_uses(self, returned: set[int]) -> list[list[int]]:
+    def _last_uses(self) -> list[list[int]]:
         """For every node, those that are not needed any more once it is computed."""
         last = list(range(len(self.graph.nodes)))
         for index, node in enumerate(self.graph.nodes):
@@ -108,15 +111,21 @@ class Batched:
                 last[parent] = index
         freed: list[list[int]] = [[] for _ in self.graph.nodes]
         for node, at in enumerate(last):
-            if node not in returned:
-                freed[at].append(node)
+            freed[at].append(node)
         return freed
 
-    def evaluate(self, samples: Sequence[Arguments], keep: bool = False) -> BatchEvaluation:
+    def evaluate(
+        self,
+        samples: Sequence[SampleArguments],
+        keep: bool = False,
+        finished: Callable[[int, Step], None] | None = None,
+    ) -> BatchEvaluation:
         """Computes all nodes for all samples.
 
         Args:
             keep: the values of all nodes, and not only of those that a program returns.
+            finished: is given each node that a program returns, and its step, once no other node needs it; that is then
+                not kept.
         """
         count, nodes = len(samples), len(self.graph.nodes)
         run = _Run(self, samples)
@@ -133,22 +142,23 @@ class Batched:
                     flags = run.spread(step.failed, self.graph.levels[index]).numpy(force=True)
                     ended[index] = (flags == ENDED) & (spread != 0)
             for gone in () if keep else self._last[index]:
-                run.known.pop(gone, None)
-        steps = dict[int, Step]()
-        for index in list(run.known):
-            value = run.at(index, Level.SAMPLE)
-            if isinstance(value, Step):
-                steps[index] = value
-            elif index in self._returned:
-                functions = Values(tuple(value.pythons(list(range(count)))))
-                steps[index] = Step(functions, first_failure(value.failed()))
+                if gone not in self._returned:
+                    run.known.pop(gone, None)
+                elif finished is not None:
+                    finished(gone, run.returned(gone))
+                    del run.known[gone]
+        steps = {
+            index: run.returned(index)
+            for index, value in run.known.items()
+            if index in self._returned or isinstance(value, Step)
+        }
         return BatchEvaluation(steps, failed, ended)
 
 
 class _Run:
     """One batch in the making."""
 
-    def __init__(self, executor: Batched, samples: Sequence[Arguments]) -> None:
+    def __init__(self, executor: Batched, samples: Sequence[SampleArguments]) -> None:
         self.executor, self.samples, self.device = executor, samples, executor.device
         self.machine, self.levels = executor.machine, executor.graph.levels
         numbers: dict[tuple[str, int], int] = {}
@@ -175,6 +185,14 @@ class _Run:
         index = self.index(self.levels[node], level)
         return self.known[node] if index is None else self.known[node].take(index)
 
+    def returned(self, node: int) -> Step:
+        """A node's value for every sample; a function as Python has it."""
+        value = self.at(node, Level.SAMPLE)
+        if isinstance(value, Step):
+            return value
+        functions = Values(tuple(value.pythons(list(range(len(self.samples))))))
+        return Step(functions, first_failure(value.failed()))
+
     def spread(self, flags: Tensor, level: Level) -> Tensor:
         index = self.index(level, Level.SAMPLE)
         return flags if index is None else flags[index]
@@ -185,7 +203,7 @@ class _Run:
         match node.kind:
             case Kind.INPUT:
                 of = self.tasks if level is Level.TASK else self.samples
-                column, boxed = encode([getattr(sample, node.name) for sample in of], self.device)
+                column, boxed = encode_argument(of, node.name, self.device)
                 self.known[index] = Step(column, None, boxed)
                 return
             case Kind.CONSTANT:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 from ...core.base.errors import CorruptError
@@ -116,7 +117,7 @@ def _encode(value: Any, out: bytearray) -> None:
             raise TypeError(f"a program gave a {type(value).__name__}; operations must give numbers, tuples and sets")
 
 
-_WHOLE_NUMBERS = {int}  # True and False are none
+_TUPLES, _WHOLE_NUMBERS = {tuple}, {int}  # True and False are no whole numbers
 
 
 def _cells(value: tuple[Any, ...]) -> bytes | None:
@@ -124,12 +125,13 @@ def _cells(value: tuple[Any, ...]) -> bytes | None:
     first = value[0] if value else None
     if type(first) is not tuple or not first:
         return None
-    width = len(first)
-    for row in value:
-        if type(row) is not tuple or len(row) != width or set(map(type, row)) != _WHOLE_NUMBERS:
-            return None
+    if set(map(type, value)) != _TUPLES or len(set(map(len, value))) > 1:
+        return None
+    cells = tuple(chain.from_iterable(value))
+    if set(map(type, cells)) != _WHOLE_NUMBERS:
+        return None
     try:
-        return b"".join(map(bytes, value))
+        return bytes(cells)
     except (ValueError, OverflowError):  # a number that is no byte
         return None
 

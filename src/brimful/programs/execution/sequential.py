@@ -14,25 +14,10 @@ from ..language.graph import Graph, GraphProgram, Level
 from ..language.operation import default_of
 from ..language.program import Kind, Node, ancestors
 from ..vocabulary import bound
+from .arguments import SampleArguments
 from .failures import Category, Failure, ProgramStatus
 
 ON_ERROR = ("default", "propagate")
-
-
-class Arguments(NamedTuple):
-    """What a program is given for one sample.
-
-    Attributes:
-        task_id: of the task.
-        S: its demonstration pairs, ((input, output), ...).
-        I: the input grid.
-        C: the reference grid: the output that belongs to I where it is known, else ().
-    """
-
-    task_id: str
-    S: tuple[Any, ...]
-    I: tuple[Any, ...]  # noqa: E741
-    C: tuple[Any, ...]
 
 
 class _Ended:
@@ -142,7 +127,7 @@ class Sequential:
         assert node.operation is not None
         return _Step(index, node.operation.function, node.args, node.operation.default, node.fallback, catches)
 
-    def evaluate(self, arguments: Arguments) -> Evaluation:
+    def evaluate(self, arguments: SampleArguments) -> Evaluation:
         """Computes all nodes for one sample. Those that depend on its task alone are kept for the next sample."""
         task = self._of_task(arguments).copy()
         for node, name in self._inputs:
@@ -150,7 +135,7 @@ class Sequential:
         self._compute(Level.SAMPLE, task)
         return task
 
-    def _of_task(self, arguments: Arguments) -> Evaluation:
+    def _of_task(self, arguments: SampleArguments) -> Evaluation:
         if self._task is None or self._task[0] != arguments.task_id or self._task[1] is not arguments.S:
             task = self._constants.copy()
             for node, name in self._inputs:

@@ -9,9 +9,10 @@ import torch
 
 from ..batched.executor import Batched, BatchEvaluation
 from ..batched.machine import ENDED as ENDED_FLAG
+from ..execution.arguments import SampleArguments
 from ..execution.encoding import encode
 from ..execution.failures import Category
-from ..execution.sequential import ENDED, Arguments, Evaluation, Sequential
+from ..execution.sequential import ENDED, Evaluation, Sequential
 from ..language.graph import Graph
 
 _SHOWN = 200  # characters of a value
@@ -31,7 +32,7 @@ class Difference(NamedTuple):
 
 
 def first_difference(
-    graph: Graph, on_error: str, samples: Sequence[Arguments], device: torch.device
+    graph: Graph, on_error: str, samples: Sequence[SampleArguments], device: torch.device
 ) -> Difference | None:
     """The first step, in the order in which they are computed, that is not the same for a sample in both executors: its
     value, whether it failed, with which category, and whether that ended the program."""

@@ -14,7 +14,7 @@ from ..batched import compiled
 from ..batched.executor import Batched
 from ..batched.kernels import kernel_of, meaning
 from ..batched.machine import Usage
-from ..execution.sequential import Arguments
+from ..execution.arguments import SampleArguments
 from ..language.graph import Graph
 from ..language.operation import Operation
 from ..language.program import Kind
@@ -111,7 +111,7 @@ def _names(code: Any) -> set[str]:
     return set(code.co_names).union(*(_names(part) for part in code.co_consts if hasattr(part, "co_names")))
 
 
-def measured_usage(graph: Graph, samples: Sequence[Arguments], device: torch.device) -> dict[str, Usage]:
+def measured_usage(graph: Graph, samples: Sequence[SampleArguments], device: torch.device) -> dict[str, Usage]:
     """Where the time goes on some samples, once everything is compiled."""
     executor = Batched(graph, device=device)
     executor.evaluate(samples[:1])

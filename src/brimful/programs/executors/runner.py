@@ -15,11 +15,12 @@ import torch
 
 from ..batched.executor import Batched
 from ..batched.machine import Usage
-from ..batched.sample_batch import run_batch
+from ..batched.results.sample_batch import run_batch
+from ..execution.arguments import SampleArguments
 from ..execution.encoded import Encoded
 from ..execution.encoding import encode_returned
 from ..execution.failures import Category, ProgramStatus
-from ..execution.sequential import Arguments, Outcome, Sequential
+from ..execution.sequential import Outcome, Sequential
 from ..language.graph import Graph
 from ..loading import Programs
 from .rows import Rows
@@ -49,7 +50,7 @@ class Runner:
         self._batched: dict[tuple[tuple[int, ...], torch.device], Batched] = {}
         self.usage: dict[str, Usage] = defaultdict(Usage)
 
-    def sequential(self, samples: Sequence[Arguments], problems: Sequence[str | None]) -> Rows:
+    def sequential(self, samples: Sequence[SampleArguments], problems: Sequence[str | None]) -> Rows:
         """Samples, one after the other."""
         rows = [self._sample(sample, problem) for sample, problem in zip(samples, problems, strict=True)]
         outcomes = np.array([[tuple(outcome) for outcome in of] for of, _, _ in rows], np.int32)
@@ -63,7 +64,7 @@ class Runner:
             list(problems),
         )
 
-    def _sample(self, sample: Arguments, problem: str | None) -> tuple[list[Outcome], list[int], bytes]:
+    def _sample(self, sample: SampleArguments, problem: str | None) -> tuple[list[Outcome], list[int], bytes]:
         """Runs all programs that are meant for a sample: what became of the candidates, which of them are the target,
         and what they return."""
         outcomes, equal = [_NOT_RUN] * self.candidates, [-1] * self.candidates
@@ -84,7 +85,7 @@ class Runner:
                     records[program] = evaluation.records(of.outputs), evaluation.records(of.scores)
         return outcomes, equal, encode_returned(records)
 
-    def batched(self, samples: Sequence[Arguments], problems: Sequence[str | None], device: torch.device) -> Rows:
+    def batched(self, samples: Sequence[SampleArguments], problems: Sequence[str | None], device: torch.device) -> Rows:
         """Samples, all at once; those that other programs are meant for apart."""
         if not self._pair_by_name:
             return Rows(*run_batch(self._batched_of(self._all, device), samples, list(problems)))

@@ -18,8 +18,8 @@ from ...core.memory.devices import kept_heap
 from ...core.runs import fingerprint
 from ...engine.map.batch import Batch
 from ..data.tasks import Sample
+from ..execution.arguments import EncodedArguments
 from ..execution.encoding import decode, encode
-from ..execution.sequential import Arguments
 from ..language.operation import Operation
 from ..loading import Programs, SourceText, reload
 from ..vocabulary.registered import install, registered
@@ -68,12 +68,15 @@ class SampleFunction:
         used = {node.name for program in programs for node in program.nodes if node.operation is not None}
         self.operations: dict[str, Operation] = {name: own for name, own in registered().items() if name in used}
         self.on_error, self.pair_by_name, self.merged, self.executor = on_error, pair_by_name, merged, executor
-        tasks = dict.fromkeys((sample.task, sample.S) for sample in samples)
-        numbers = {task: number for number, task in enumerate(tasks)}
-        self.tasks = tuple(name for name, _ in tasks)
-        self.demonstrations = tuple(encode(shown) for _, shown in tasks)
+        numbers = dict[tuple[str, Any], int]()
+        seen = dict[tuple[str, int], int]()  # by the identity of the demonstrations: they are looked at once per task
+        for sample in samples:
+            if (sample.task, id(sample.S)) not in seen:
+                seen[sample.task, id(sample.S)] = numbers.setdefault((sample.task, sample.S), len(numbers))
+        self.tasks = tuple(name for name, _ in numbers)
+        self.demonstrations = tuple(encode(shown) for _, shown in numbers)
         self.samples = tuple(
-            EncodedSample(numbers[sample.task, sample.S], encode(sample.I), encode(sample.C), sample.problem)
+            EncodedSample(seen[sample.task, id(sample.S)], encode(sample.I), encode(sample.C), sample.problem)
             for sample in samples
         )
         self.timings: Mapping[str, Timing] = {}
@@ -132,9 +135,7 @@ class SampleFunction:
             self._usage = RunUsage(self._runner.usage)
         samples = [self.samples[number] for number in numbers]
         shown = {task: decode(self.demonstrations[task]) for task in {sample.task for sample in samples}}
-        arguments = [
-            Arguments(self.tasks[of.task], shown[of.task], decode(of.grid), decode(of.reference)) for of in samples
-        ]
+        arguments = [EncodedArguments(self.tasks[of.task], shown[of.task], of.grid, of.reference) for of in samples]
         problems = [sample.problem for sample in samples]
         started = time.perf_counter()
         if executor == "batched":

@@ -10,9 +10,9 @@ import torch
 
 from ...core.memory.devices import resolve
 from ..batched.executor import Batched, BatchEvaluation
-from ..batched.outcomes import outcomes_of
+from ..batched.results.outcomes import outcomes_of
+from ..execution.arguments import Arguments
 from ..execution.failures import ProgramStatus
-from ..execution.sequential import Arguments
 from ..language.graph import Graph
 from ..language.graph_text import graph_of
 from ..language.program import Form

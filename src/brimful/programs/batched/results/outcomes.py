@@ -5,19 +5,21 @@ Legend: N samples, K candidate outputs.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 
-from ..execution.failures import ProgramStatus
-from ..language.graph import Graph
-from ..language.program import ancestors
-from .columns import Column
-from .convert import encode
-from .executor import BatchEvaluation
-from .flags import Step
-from .operations.scalars import equal as equal_rows
+from ...execution.arguments import SampleArguments
+from ...execution.failures import ProgramStatus
+from ...language.graph import Graph
+from ...language.program import ancestors
+from ..arguments import encode_argument
+from ..columns import Column, Grids
+from ..executor import BatchEvaluation
+from ..flags import Step
+from ..operations.scalars import equal as equal_rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,16 +69,28 @@ def _first(flags: np.ndarray, nodes: list[int]) -> np.ndarray:
 
 @dataclass(frozen=True, slots=True)
 class Targets:
-    """What the outputs of all samples should be: as a column of grids, and as Python has them."""
+    """What the outputs of all samples should be, as a column of grids.
+
+    Attributes:
+        known: (N,) for which samples that is known.
+    """
 
     step: Step
-    values: list[object]
+    known: np.ndarray
+    _samples: Sequence[SampleArguments]
 
     @classmethod
-    def of(cls, values: list[object], device: torch.device) -> Targets:
+    def of(cls, samples: Sequence[SampleArguments], device: torch.device) -> Targets:
         """The targets of all samples."""
-        column, boxed = encode(values, device, "grid")
-        return cls(Step(column, None, boxed), values)
+        column, boxed = encode_argument(samples, "C", device, "grid")
+        assert isinstance(column, Grids)
+        known = column.height.numpy(force=True) > 0
+        known[list(boxed)] = True
+        return cls(Step(column, None, boxed), known, samples)
+
+    def value(self, sample: int) -> object:
+        """The target of a sample as Python has it."""
+        return self._samples[sample].C
 
 
 def equal_to(step: Step, targets: Targets) -> np.ndarray:
@@ -112,4 +126,4 @@ def _mark_equal(
         single = np.isin(wanted, list(targets.step.boxed)) if targets.step.boxed else np.zeros(len(wanted), bool)
     values = Step(column).decode(place[single].tolist())
     for sample, value in zip(wanted[single].tolist(), values, strict=True):
-        flags[sample] = value == targets.values[sample]
+        flags[sample] = value == targets.value(sample)

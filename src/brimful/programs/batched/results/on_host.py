@@ -1,4 +1,4 @@
-"""The results of a batch as bytes, as `encode` writes them one by one: all grids of all samples at once.
+"""The results of a batch as bytes, as `encode` writes them one by one: all grids of all samples at once, by threads.
 
 What a program returns for a sample is a few fixed bytes with values between them. How long every value is decides where
 each is written: once, into the one array of all samples.
@@ -6,7 +6,7 @@ each is written: once, into the one array of all samples.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from typing import NamedTuple
@@ -15,18 +15,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..execution.encoded import Encoded
-from ..execution.encoding import encode, tuple_header
-from ..language.graph import GraphProgram
-from .columns import Column, Grids, Ints, Lists, Pairs, Values
-from .compiled import on_host
-from .flags import Step
-from .loops import records as loops
+from ...execution.encoded import Encoded
+from ...execution.encoding import encode
+from ..columns import Column, Grids, Ints, Lists, Pairs, Values
+from ..compiled import on_host
+from ..flags import Step
+from ..loops import records as loops
+from .template import Part
 
 _SHARE = 4_000_000  # bytes that a thread writes at a time
-
-Places = tuple[Sequence[int], int]
-"""The numbers of some programs, and how many there are of all."""
 
 
 class Piece(NamedTuple):
@@ -131,24 +128,18 @@ def _constants(column: Values, wanted: np.ndarray) -> Piece:
     return Piece(None, loops.write_constants, (np.frombuffer(b"".join(table), np.uint8), offsets, numbers), lengths)
 
 
-def record_bytes(
-    programs: tuple[GraphProgram, ...], values: dict[int, ValueBytes], ended: np.ndarray, places: Places | None = None
-) -> Encoded:
+def record_bytes(parts: list[Part], values: dict[int, ValueBytes], samples: int) -> Encoded:
     """What all programs return, for every sample.
 
     Args:
+        parts: what is written.
         values: by node.
-        ended: (programs, samples): which programs ended, and return None.
-        places: where they are among more programs, the others of which return None.
     """
-    samples = ended.shape[1]
     lengths_of = {node: of.lengths for node, of in values.items()}
-    numbers, total = (range(len(programs)), len(programs)) if places is None else places
-    at = {number: position for position, number in enumerate(numbers)}
-    parts = list(_parts(programs, ended, np.ones(samples, bool), at, total))
     lengths = np.empty((len(parts), samples), np.int64)  # of what is written, for every sample
     for number, (part, there) in enumerate(parts):
-        lengths[number] = np.where(there, lengths_of[part] if isinstance(part, int) else len(part), 0)
+        length = lengths_of[part] if isinstance(part, int) else len(part)
+        lengths[number] = length if there is None else np.where(there, length, 0)
     where = np.cumsum(lengths, axis=0)
     offsets = np.concatenate([[0], np.cumsum(where[-1])])
     where += offsets[:-1] - lengths
@@ -198,33 +189,3 @@ def _shares(lengths: np.ndarray) -> list[slice | None]:
     cuts = np.searchsorted(ends, np.arange(_SHARE, ends[-1], _SHARE)) + 1
     bounds = np.unique(np.concatenate([[0], cuts, [len(ends)]])).tolist()
     return [slice(start, stop) for start, stop in pairwise(bounds)]
-
-
-def _parts(
-    programs: tuple[GraphProgram, ...], ended: np.ndarray, everywhere: np.ndarray, at: dict[int, int], total: int
-) -> Iterator[tuple[bytes | int, np.ndarray]]:
-    """What is written, bytes or the value of a node, in order; and for which samples."""
-    yield tuple_header(total), everywhere
-    for number in range(total):
-        if number not in at:
-            yield b"N", everywhere
-            continue
-        for part in _template(programs[at[number]]):
-            yield part, ~ended[at[number]]
-        yield b"N", ended[at[number]]
-
-
-def _template(program: GraphProgram) -> list[bytes | int]:
-    """The fixed bytes of what a program returns, and between them nodes."""
-    parts: list[bytes | int] = [tuple_header(2)]
-    for records in (program.outputs, program.scores):
-        parts.append(tuple_header(len(records)))
-        for record in records:
-            parts += [tuple_header(len(record)), *record]
-    joined: list[bytes | int] = []
-    for part in parts:
-        if joined and isinstance(part, bytes) and isinstance(joined[-1], bytes):
-            joined[-1] += part
-        else:
-            joined.append(part)
-    return joined

@@ -1,0 +1,1 @@
+"""What a batch gives: the bytes of what programs return, and what became of every candidate."""
