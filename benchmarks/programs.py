@@ -143,7 +143,8 @@ def sizes(bench: Bench) -> Part:
     --sequential-limit samples, and auto, which knows by then what the others take, runs to --auto-limit."""
     report, rows, per_sample = dict[str, Any](), list[tuple[str, ...]](), bench.baseline()
     with tempfile.TemporaryDirectory() as cache, _environment("BRIMFUL_CACHE_DIR", cache):
-        for name in dict.fromkeys(["cpu", *bench.on]):  # auto considers the CPU as well
+        considered = ["cpu"] if min(bench.options.sizes) <= bench.options.auto_limit else []  # by auto
+        for name in dict.fromkeys([*considered, *bench.on]):
             alone = {"workers": 1} if name == "cpu" else {}
             bench.run(chosen(bench.samples, 64, 1), executor="batched", device=name, **alone)
         few = chosen(bench.samples, bench.options.sequential_limit, bench.options.seed)

@@ -4,7 +4,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from brimful.programs.batched import compiled, layout, segments
+from brimful.programs.batched import compiled, extents, layout, segments
 from brimful.programs.batched.columns import Grids, Patches, column_of, row_of
 from brimful.programs.batched.convert import build
 from brimful.programs.batched.loops import distances
@@ -39,7 +39,7 @@ def patches_of(values, form) -> Patches:
 @given(st.lists(st.tuples(st.one_of(OBJECTS, NEAR_OBJECTS), STEPS, STEPS), min_size=1, max_size=6))
 def test_boxes_and_moves(rows):
     column = patches_of([patch for patch, _, _ in rows], "object")
-    assert all(map(torch.equal, patches.extent(column), patches.extent_plain(column)))
+    assert all(map(torch.equal, extents.extent(column), extents.extent_plain(column)))
     di, dj = (torch.tensor([row[at] for row in rows]) for at in (1, 2))
     moved, far = patches.shifted(column, di, dj)
     plain, plain_far = in_plain_torch(patches, patches.shifted, column, di, dj)
@@ -113,7 +113,7 @@ def test_periods(rows, upright):
         return frozenset([*lines, (7, (0, 1) if upright else (1, 0))] if broken else lines)
 
     column = patches_of([striped(*row) for row in rows], "object")
-    reach = patches.extent(column)
+    reach = extents.extent(column)
     long, first = (reach.height, reach.top) if upright else (reach.width, reach.left)
     given_ = (column.keys, column.offsets, first, long, upright)
     result = periods.periods(*given_)
@@ -127,7 +127,7 @@ CELLS = st.frozensets(st.tuples(st.integers(0, 2), st.tuples(st.integers(0, 4), 
 @given(st.lists(CELLS, min_size=1, max_size=5), st.booleans())
 def test_periods_of_any_cells(values, upright):
     column = patches_of(values, "object")
-    reach = patches.extent(column)
+    reach = extents.extent(column)
     long, first = (reach.height, reach.top) if upright else (reach.width, reach.left)
     given_ = (column.keys, column.offsets, first, long, upright)
     result = periods.periods(*given_)

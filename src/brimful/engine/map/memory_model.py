@@ -56,6 +56,14 @@ class MemoryModel:
         return self.prior is not None and self.prior.source == "remembered"
 
     @property
+    def confirmed(self) -> bool:
+        """Whether a probe took what an earlier run makes one expect: another size need not be measured then."""
+        prior = self.prior
+        if prior is None or not self.remembered:
+            return False
+        return any(0.8 * prior.at(weight) <= peak <= 1.05 * prior.at(weight) for weight, peak in self.alone.items())
+
+    @property
     def cost_alone(self) -> Cost | None:
         """The cost of a batch that runs alone. One probe cannot tell what is fixed: it takes two to replace a prior."""
         if not self.alone or (self.prior is not None and len(self.alone) < 2):

@@ -282,7 +282,7 @@ def _choose(state: SizerState, weight: float, rate: float, available: int) -> Si
     if state.fixed:
         return replace(state, phase=Steady())
     room, size = state.room(available), state.size
-    if len(state.memory.alone) == 1 and room < 2 * size and weight >= 2:
+    if len(state.memory.alone) == 1 and room < 2 * size and weight >= 2 and not state.memory.confirmed:
         # The first call of a function is slow and takes memory that it keeps. A second, smaller size tells what an
         # item really takes.
         return replace(state, phase=Probing(), size=float(weight // 2), rates=((weight, rate),), first=weight)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 import torch
@@ -62,7 +63,7 @@ class Step:
 
     def with_constant(self, rows: Tensor, value: Any) -> Step:
         """The same with one value for some rows."""
-        column, _ = encode([value], rows.device)
+        column = _constant(value, rows.device)
         return self.replaced(rows, Step(column.take(torch.zeros_like(rows)))).promoted()
 
     def replaced(self, rows: Tensor, part: Step) -> Step:
@@ -141,6 +142,16 @@ class _Later(Step):
     def decode(self, rows: Sequence[int]) -> list[Any]:
         at = self._index[torch.tensor(rows, dtype=torch.int64, device=self._index.device)]
         return self._source.decode(at.tolist())
+
+
+def _constant(value: Any, device: torch.device) -> Column:
+    """One row with a value. Defaults are needed often, and copied to a GPU once."""
+    return _default(type(value), device) if value in ((), frozenset(), 0) else encode([value], device)[0]
+
+
+@cache
+def _default(kind: type, device: torch.device) -> Column:
+    return encode([kind()], device)[0]
 
 
 def _encoded(values: Sequence[Any], device: torch.device, form: str | None) -> tuple[Column, None, Others]:

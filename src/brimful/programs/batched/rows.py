@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from .compiled import call, usable
+from .gpu import has_kernels
 from .loops import rows as loops
+
+
+def kernels() -> Any:
+    """Those for a GPU."""
+    from .gpu import rows
+
+    return rows
 
 
 def offsets_of(sizes: Tensor) -> Tensor:
@@ -35,7 +44,9 @@ def groups(counts: Tensor, most: int) -> Iterator[tuple[int, int]]:
 
 def owners(offsets: Tensor, numbers: int | None = None) -> Tensor:
     """The row that every number belongs to. Where it is known how many numbers there are, a GPU need not be asked."""
-    return call(loops.owners, offsets) if usable(offsets) else owners_plain(offsets, numbers)
+    if usable(offsets):
+        return call(loops.owners, offsets)
+    return kernels().owners(offsets, numbers) if has_kernels(offsets) else owners_plain(offsets, numbers)
 
 
 def owners_plain(offsets: Tensor, numbers: int | None = None) -> Tensor:
@@ -44,7 +55,9 @@ def owners_plain(offsets: Tensor, numbers: int | None = None) -> Tensor:
 
 def repeated(values: Tensor, offsets: Tensor) -> Tensor:
     """The value of its row for every number."""
-    return call(loops.repeated, values.contiguous(), offsets) if usable(values) else repeated_plain(values, offsets)
+    if usable(values):
+        return call(loops.repeated, values.contiguous(), offsets)
+    return kernels().repeated(values, offsets) if has_kernels(values) else repeated_plain(values, offsets)
 
 
 def repeated_plain(values: Tensor, offsets: Tensor) -> Tensor:
@@ -55,6 +68,8 @@ def gathered(offsets: Tensor, index: Tensor) -> tuple[Tensor, Tensor]:
     """Where the numbers of some rows are, one row after the other, and the offsets of those rows."""
     if usable(offsets) and index.dtype == torch.int64:
         return call(loops.gathered, offsets, index)
+    if has_kernels(offsets) and index.dtype == torch.int64:
+        return kernels().gathered(offsets, index)
     return gathered_plain(offsets, index)
 
 
@@ -69,6 +84,8 @@ def taken(flat: Tensor, offsets: Tensor, index: Tensor) -> tuple[Tensor, Tensor]
     """The numbers of some rows, one row after the other, and the offsets of those rows."""
     if usable(flat) and index.dtype == torch.int64:
         return call(loops.taken, flat, offsets, index)
+    if has_kernels(flat) and index.dtype == torch.int64:
+        return kernels().taken(flat, offsets, index)
     return taken_plain(flat, offsets, index)
 
 
@@ -81,6 +98,8 @@ def same_rows(a: Tensor, a_offsets: Tensor, b: Tensor, b_offsets: Tensor) -> Ten
     """Whether rows have the same numbers, and as many of them."""
     if usable(a):
         return call(loops.same_rows, a, a_offsets, b, b_offsets)
+    if has_kernels(a) and a.dtype == b.dtype:
+        return kernels().same_rows(a.contiguous(), a_offsets, b.contiguous(), b_offsets)
     return same_rows_plain(a, a_offsets, b, b_offsets)
 
 

@@ -5,30 +5,56 @@ On a CPU the compiled loops of `loops/sets.py` do what torch does slowly there.
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
 from .columns import Cells, Column, Grids, Ints, Lists, Pairs, Patches, PatchKind, Tuples, key_of
 from .compiled import call, usable
+from .gpu import has_kernels
 from .loops import sets as loops
 from .rows import offsets_of, owners
 
 FAR = 1 << 62
 
 
+def kernels() -> Any:
+    """Those for a GPU."""
+    from .gpu import segments
+
+    return segments
+
+
 def totals(values: Tensor, offsets: Tensor) -> Tensor:
     """The sum of every row."""
+    return kernels().totals(values, offsets) if has_kernels(values) else totals_plain(values, offsets)
+
+
+def totals_plain(values: Tensor, offsets: Tensor) -> Tensor:
     return offsets_of(values)[offsets].diff()
 
 
 def minima(values: Tensor, offsets: Tensor, empty: int = FAR) -> Tensor:
     """The smallest number of every row; `empty` for a row without any."""
+    if has_kernels(values):
+        return kernels().minima(values, offsets, empty)
+    return minima_plain(values, offsets, empty)
+
+
+def minima_plain(values: Tensor, offsets: Tensor, empty: int) -> Tensor:
     start = torch.full((len(offsets) - 1,), empty, dtype=values.dtype, device=values.device)
     return start.scatter_reduce(0, owners(offsets, len(values)), values, "amin", include_self=False)
 
 
 def maxima(values: Tensor, offsets: Tensor, empty: int = -FAR) -> Tensor:
     """The greatest number of every row; `empty` for a row without any."""
+    if has_kernels(values):
+        return kernels().maxima(values, offsets, empty)
+    return maxima_plain(values, offsets, empty)
+
+
+def maxima_plain(values: Tensor, offsets: Tensor, empty: int) -> Tensor:
     start = torch.full((len(offsets) - 1,), empty, dtype=values.dtype, device=values.device)
     return start.scatter_reduce(0, owners(offsets, len(values)), values, "amax", include_self=False)
 

@@ -1,6 +1,8 @@
 """The weight of the first batch on a kind of device: small where nothing is known, and where an earlier run came to
 otherwise."""
 
+import math
+
 import numpy as np
 
 from ....core.memory.cost import Cost
@@ -8,7 +10,7 @@ from ..sources import ItemSource
 
 _FIRST = 64  # items in the first batch when nothing is known of the cost
 _FIRST_KNOWN = 1024  # and the most when it is
-_GROWTH = 4  # times the size that an earlier run came to, where it was too short to tell whether larger are faster
+_GROWTH = 8  # times the size that an earlier run came to, where it was too short to tell whether larger are faster
 
 
 def first_size(items: ItemSource, cost: Cost, known: bool, budget: int) -> float:
@@ -23,8 +25,15 @@ def first_size(items: ItemSource, cost: Cost, known: bool, budget: int) -> float
     mean, heaviest, room = float(weights.mean()), float(weights.max()), cost.capacity(budget)
     size = max(mean * min(_FIRST_KNOWN if known else _FIRST, room / mean / 16), mean, min(heaviest, room))
     if known:  # an earlier run has come further than that
-        size = max(size, min(_once(items, cost.fastest * (_GROWTH if cost.growing else 1)), room))
+        size = max(size, _evenly(items, min(_once(items, cost.fastest * (_GROWTH if cost.growing else 1)), room)))
     return size
+
+
+def _evenly(items: ItemSource, size: float) -> float:
+    """That size, or a smaller one where batches of it leave a small one at the end."""
+    if items.length is None or items.weights is not None or not 0 < size < items.length:
+        return size
+    return math.ceil(items.length / math.ceil(items.length / size))
 
 
 def _once(items: ItemSource, size: float) -> float:

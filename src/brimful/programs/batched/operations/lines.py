@@ -23,13 +23,14 @@ from ..columns import (
     key_of,
 )
 from ..compiled import call, usable
+from ..extents import extent
 from ..kernels import Computed, batched
 from ..layout import layout
 from ..loops import lines as loops
 from ..rows import offsets_of, owners
 from ..segments import filtered, member, sort_unique
 from .grids import failures, flagged
-from .patches import as_patch, as_set, extent, is_blank, locations
+from .patches import as_patch, as_set, is_blank, locations
 
 _SIDES = ((-1, 0), (0, -1), (0, 1), (1, 0))
 _CORNERS = ((-1, -1), (-1, 1), (1, -1), (1, 1))

@@ -26,6 +26,7 @@ from ..columns import (
     row_of,
 )
 from ..compiled import call, usable
+from ..gpu import has_kernels
 from ..kernels import Computed, batched
 from ..loops import patches as loops
 from ..rows import owners
@@ -62,9 +63,13 @@ def _reserved(grid: Grids, column: Column, patch: Patches) -> Tensor:
 
 def filled(grid: Grids, patch: Patches, value: Tensor) -> Tensor:
     """The cells of grids, with a value at the locations of patches."""
+    parts = (grid.cells, grid.offsets, grid.height, grid.width, patch.keys, patch.offsets, value)
     if usable(grid.cells):
-        parts = (grid.cells, grid.offsets, grid.height, grid.width, patch.keys, patch.offsets, value)
         return call(loops.filled, *(part.contiguous() for part in parts))
+    if has_kernels(grid.cells):
+        from ..gpu import patches
+
+        return patches.filled(*(part.contiguous() for part in parts))
     return filled_plain(grid, patch, value)
 
 

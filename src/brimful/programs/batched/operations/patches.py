@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -27,11 +27,12 @@ from ..columns import (
     row_of,
 )
 from ..compiled import call, usable
+from ..extents import extent
 from ..kernels import Computed, batched
 from ..loops import patches as loops
 from ..others import Others, Part
 from ..rows import offsets_of, owners
-from ..segments import maxima, minima, sort_unique, totals
+from ..segments import sort_unique, totals
 from . import grids
 from .grids import colors, cropped, failures, flagged
 
@@ -59,40 +60,6 @@ def as_patch(column: Column) -> Patches | None:
         case Lists(elements=Cells(keys=keys), unordered=False):
             return Patches(*sort_unique(keys, column.offsets), PatchKind.OBJECT)
     return as_set(column)
-
-
-class Extent(NamedTuple):
-    """The bounding boxes of patches; 0 for an empty one, which `empty` names."""
-
-    top: Tensor
-    left: Tensor
-    bottom: Tensor
-    right: Tensor
-    empty: Tensor
-
-    @property
-    def height(self) -> Tensor:
-        return torch.where(self.empty, 0, self.bottom - self.top + 1)
-
-    @property
-    def width(self) -> Tensor:
-        return torch.where(self.empty, 0, self.right - self.left + 1)
-
-
-def extent(patch: Patches) -> Extent:
-    """The bounding box of every patch."""
-    if usable(patch.keys):
-        top, left, bottom, right = call(loops.extents, patch.keys, patch.offsets)
-        return Extent(top, left, bottom, right, patch.sizes == 0)
-    return extent_plain(patch)
-
-
-def extent_plain(patch: Patches) -> Extent:
-    """The twin of `loops.extents`."""
-    i, j = row_of(patch.keys), column_of(patch.keys)
-    rows = (minima(i, patch.offsets, 0), maxima(i, patch.offsets, 0))
-    columns = (minima(j, patch.offsets, 0), maxima(j, patch.offsets, 0))
-    return Extent(rows[0], columns[0], rows[1], columns[1], patch.sizes == 0)
 
 
 def locations(patch: Patches) -> Patches:

@@ -11,12 +11,13 @@ from ...execution.failures import Category
 from ...vocabulary.bound import ELEMENTS
 from ..columns import BITS, Column, Ints, PatchKind, column_of, row_of
 from ..compiled import call, usable
+from ..extents import extent
 from ..kernels import Computed, batched
 from ..loops import distances
 from ..rows import gathered, owners
 from ..segments import any_of, filtered, member, sorted_rows
 from .grids import failures
-from .patches import as_set, extent
+from .patches import as_set
 
 _PLACES = 62  # of a line that are the bits of a number
 _BLOCK = 1 << 22  # numbers that are compared at a time

@@ -10,12 +10,13 @@ from torch import Tensor
 from ...execution.failures import Category
 from ..columns import Column, Grids, Ints, Pairs, Patches, column_of, row_of
 from ..compiled import call, usable
+from ..extents import extent
 from ..kernels import Computed, batched
 from ..loops import distances as loops
 from ..rows import owners
 from ..segments import any_of, filtered, member, sort_unique
 from .grids import failures, flagged
-from .patches import _flag, as_patch, as_set, centers, extent, locations, sides
+from .patches import _flag, as_patch, as_set, centers, locations, sides
 
 _STEPS = 42
 _MOST_PAIRS = 1 << 22  # of locations of one row, above which the sequential form is quicker

@@ -1,0 +1,150 @@
+"""Rows of unequal length, one program per row: twins of the functions of `batched.rows`, and of `copied_rows`."""
+
+# pyright: reportArgumentType=false, reportCallIssue=false, reportOperatorIssue=false, reportAttributeAccessIssue=false
+# pyright: reportGeneralTypeIssues=false, reportIndexIssue=false
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+_BLOCK = 1024
+_ROWS = 256
+
+
+@triton.jit(do_not_specialize=["rows"])
+def _sizes(out, offsets, index, rows, BLOCK: tl.constexpr):
+    row = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    real = row < rows
+    of = tl.load(index + row, mask=real, other=0)
+    size = tl.load(offsets + of + 1, mask=real, other=0) - tl.load(offsets + of, mask=real, other=0)
+    tl.store(out + row + 1, size, mask=real)
+
+
+@triton.jit
+def _taken(out, new, source, offsets, index, BLOCK: tl.constexpr):
+    row = tl.program_id(0).to(tl.int64)
+    to, end = tl.load(new + row), tl.load(new + row + 1)
+    shift = tl.load(offsets + tl.load(index + row)) - to
+    for first in range(to, end, BLOCK):
+        place = first + tl.arange(0, BLOCK)
+        real = place < end
+        tl.store(out + place, tl.load(source + place + shift, mask=real), mask=real)
+
+
+@triton.jit
+def _gathered(out, new, offsets, index, BLOCK: tl.constexpr):
+    row = tl.program_id(0).to(tl.int64)
+    to, end = tl.load(new + row), tl.load(new + row + 1)
+    shift = tl.load(offsets + tl.load(index + row)) - to
+    for first in range(to, end, BLOCK):
+        place = first + tl.arange(0, BLOCK)
+        tl.store(out + place, place + shift, mask=place < end)
+
+
+@triton.jit
+def _owners(out, offsets, BLOCK: tl.constexpr):
+    row = tl.program_id(0).to(tl.int64)
+    end = tl.load(offsets + row + 1)
+    for first in range(tl.load(offsets + row), end, BLOCK):
+        place = first + tl.arange(0, BLOCK)
+        tl.store(out + place, tl.zeros((BLOCK,), tl.int64) + row, mask=place < end)
+
+
+@triton.jit
+def _repeated(out, values, offsets, BLOCK: tl.constexpr):
+    row = tl.program_id(0).to(tl.int64)
+    value, end = tl.load(values + row), tl.load(offsets + row + 1)
+    for first in range(tl.load(offsets + row), end, BLOCK):
+        place = first + tl.arange(0, BLOCK)
+        tl.store(out + place, tl.zeros((BLOCK,), value.dtype) + value, mask=place < end)
+
+
+@triton.jit
+def _copied(out, at, source, offsets, BLOCK: tl.constexpr):
+    row = tl.program_id(0).to(tl.int64)
+    to, start, end = tl.load(at + row), tl.load(offsets + row), tl.load(offsets + row + 1)
+    if to > 0:
+        for first in range(start, end, BLOCK):
+            place = first + tl.arange(0, BLOCK)
+            real = place < end
+            value = tl.load(source + place, mask=real)
+            tl.store(out + place + (to - start), value.to(tl.uint8), mask=real)
+
+
+@triton.jit
+def _same(out, a, a_offsets, b, b_offsets, BLOCK: tl.constexpr):
+    row = tl.program_id(0).to(tl.int64)
+    start, end = tl.load(a_offsets + row), tl.load(a_offsets + row + 1)
+    shift = tl.load(b_offsets + row) - start
+    differing = (tl.load(b_offsets + row + 1) - end != shift).to(tl.int32)
+    if differing == 0:
+        for first in range(start, end, BLOCK):
+            place = first + tl.arange(0, BLOCK)
+            real = place < end
+            one, other = tl.load(a + place, mask=real, other=0), tl.load(b + place + shift, mask=real, other=0)
+            differing += tl.sum((one != other).to(tl.int32), 0)
+    tl.store(out + row, (differing == 0).to(tl.uint8))
+
+
+def _offsets(offsets: Tensor, index: Tensor) -> Tensor:
+    """The offsets of some rows, one after the other."""
+    new = torch.zeros(len(index) + 1, dtype=torch.int64, device=offsets.device)
+    if len(index):
+        _sizes[(triton.cdiv(len(index), _ROWS),)](new, offsets, index, len(index), _ROWS)
+        torch.cumsum(new, 0, out=new)
+    return new
+
+
+def taken(flat: Tensor, offsets: Tensor, index: Tensor) -> tuple[Tensor, Tensor]:
+    """See `batched.rows.taken`."""
+    index = index.contiguous()
+    new = _offsets(offsets, index)
+    out = flat.new_empty(int(new[-1]))
+    if len(out):
+        _taken[(len(index),)](_numbers(out), new, _numbers(flat), offsets, index, _BLOCK)
+    return out, new
+
+
+def gathered(offsets: Tensor, index: Tensor) -> tuple[Tensor, Tensor]:
+    """See `batched.rows.gathered`."""
+    index = index.contiguous()
+    new = _offsets(offsets, index)
+    out = offsets.new_empty(int(new[-1]))
+    if len(out):
+        _gathered[(len(index),)](out, new, offsets, index, _BLOCK)
+    return out, new
+
+
+def owners(offsets: Tensor, numbers: int | None = None) -> Tensor:
+    """See `batched.rows.owners`."""
+    out = offsets.new_empty(int(offsets[-1]) if numbers is None else numbers)
+    if len(out):
+        _owners[(len(offsets) - 1,)](out, offsets, _BLOCK)
+    return out
+
+
+def repeated(values: Tensor, offsets: Tensor) -> Tensor:
+    """See `batched.rows.repeated`."""
+    out = values.new_empty(int(offsets[-1]))
+    if len(out):
+        _repeated[(len(values),)](_numbers(out), _numbers(values.contiguous()), offsets, _BLOCK)
+    return out
+
+
+def same_rows(a: Tensor, a_offsets: Tensor, b: Tensor, b_offsets: Tensor) -> Tensor:
+    """See `batched.rows.same_rows`."""
+    out = torch.empty(len(a_offsets) - 1, dtype=torch.bool, device=a.device)
+    if len(out):
+        _same[(len(out),)](_numbers(out), _numbers(a), a_offsets, _numbers(b), b_offsets, _BLOCK)
+    return out
+
+
+def copy_rows(out: Tensor, at: Tensor, source: Tensor, offsets: Tensor) -> None:
+    """See `copied_rows.copy_rows`."""
+    if len(source):
+        _copied[(len(at),)](out, at, source, offsets, _BLOCK)
+
+
+def _numbers(values: Tensor) -> Tensor:
+    """Flags as the numbers that they are in memory."""
+    return values.view(torch.uint8) if values.dtype == torch.bool else values
