@@ -22,6 +22,7 @@ import argparse
 import contextlib
 import os
 import random
+import statistics
 import sys
 import tempfile
 import threading
@@ -58,6 +59,7 @@ from saving import save
 
 PARTS = ("calls", "sizes", "operations", "solvers", "memory", "flat")
 SIZES = (10, 100, 1_000, 3_500, 35_000)
+_SMALL = 100  # samples of runs that are so short that they are timed several times
 
 Part = tuple[dict[str, Any], str]
 """What was measured, as JSON values and as text."""
@@ -139,8 +141,9 @@ def calls(bench: Bench) -> Part:
 
 
 def sizes(bench: Bench) -> Part:
-    """Every executor once at every size, in a process that has compiled everything; sequential runs are scaled from
-    --sequential-limit samples, and auto, which knows by then what the others take, runs to --auto-limit."""
+    """Every executor at every size, in a process that has compiled everything; small runs are the median of
+    --small-rounds, sequential runs of more than --sequential-limit samples are scaled from so many, and auto, which
+    knows by then what the others take, runs to --auto-limit."""
     report, rows, per_sample = dict[str, Any](), list[tuple[str, ...]](), bench.baseline()
     with tempfile.TemporaryDirectory() as cache, _environment("BRIMFUL_CACHE_DIR", cache):
         considered = ["cpu"] if min(bench.options.sizes) <= bench.options.auto_limit else []  # by auto
@@ -163,21 +166,43 @@ def sizes(bench: Bench) -> Part:
                 bench.save("sizes", report, _size_table(bench, rows))
 
             line("baseline (scaled)", per_sample * size)
-            line("sequential (scaled)", sequential * size)
-            for name in bench.on:
-                line(f"batched {name}", bench.run(samples, executor="batched", device=name)[1])
+            runs: dict[str, dict[str, Any]] = {
+                f"batched {name}": {"executor": "batched", "device": name} for name in bench.on
+            }
+            if size <= bench.options.sequential_limit:
+                runs["sequential"] = {"executor": "sequential", "device": "cpu", "workers": 1}
+            else:
+                line("sequential (scaled)", sequential * size)
+            rounds = bench.options.small_rounds if size <= _SMALL else 1
+            for name, seconds in _in_turns(bench, samples, runs, rounds)[0].items():
+                line(name, seconds)
             if size <= bench.options.auto_limit:
                 best = min(seconds for name, seconds in spent.items() if not name.startswith("baseline"))
-                result, seconds = bench.run(samples)
-                report[str(size)] |= {"auto_chose": result.plan.strategy, "auto_over_best": seconds / best}
-                line(f"auto: {seconds / best:.2f} of the best", seconds)
+                seconds, result = _in_turns(bench, samples, {"auto": {}}, rounds)
+                over = seconds["auto"] / best
+                report[str(size)] |= {"auto_chose": result.plan.strategy, "auto_over_best": over}
+                line(f"auto: {over:.2f} of the best", seconds["auto"])
     return report, _size_table(bench, rows)
+
+
+def _in_turns(
+    bench: Bench, samples: list[Sample], runs: dict[str, dict[str, Any]], rounds: int
+) -> tuple[dict[str, float], programs.ProgramResult]:
+    """The median seconds of some runs, taken in turns; and the last result."""
+    spent: dict[str, list[float]] = {name: [] for name in runs}
+    result = None
+    for _ in range(rounds):
+        for name, options in runs.items():
+            result, seconds = bench.run(samples, **options)
+            spent[name].append(seconds)
+    assert result is not None
+    return {name: statistics.median(seconds) for name, seconds in spent.items()}, result
 
 
 def _size_table(bench: Bench, rows: list[tuple[str, ...]]) -> str:
     options = bench.options
     measured = f"{options.samples} and {options.sequential_limit} samples"
-    title = f"Whole runs; baseline and sequential measured on {measured}, scaled"
+    title = f"Whole runs; baseline and sequential measured on {measured}, scaled to more"
     return f"{title}\n\n{format_table(rows, ('samples', 'executor', 'seconds', 'speed'))}"
 
 
@@ -311,6 +336,9 @@ def main() -> None:
     parser.add_argument("--operations", type=int, default=1620)
     parser.add_argument("--samples", type=int, default=40, help="that the baseline is measured on")
     parser.add_argument("--sequential-limit", type=int, default=40, help="samples that the executor is measured on")
+    parser.add_argument("--small-rounds", type=int, default=3, help="runs of up to 100 samples; the median counts")
+        "--small-rounds", type=int, default=3, help="runs of up to 100 samples, of which the median counts"
+    )
     parser.add_argument("--auto-limit", type=int, default=1_000, help="the largest size at which auto is run")
     parser.add_argument("--sizes", nargs="+", type=int, default=list(SIZES))
     parser.add_argument("--operation-samples", type=int, default=1_000)
