@@ -337,8 +337,6 @@ def main() -> None:
     parser.add_argument("--samples", type=int, default=40, help="that the baseline is measured on")
     parser.add_argument("--sequential-limit", type=int, default=40, help="samples that the executor is measured on")
     parser.add_argument("--small-rounds", type=int, default=3, help="runs of up to 100 samples; the median counts")
-        "--small-rounds", type=int, default=3, help="runs of up to 100 samples, of which the median counts"
-    )
     parser.add_argument("--auto-limit", type=int, default=1_000, help="the largest size at which auto is run")
     parser.add_argument("--sizes", nargs="+", type=int, default=list(SIZES))
     parser.add_argument("--operation-samples", type=int, default=1_000)

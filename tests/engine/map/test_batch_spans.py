@@ -332,6 +332,19 @@ def test_what_an_earlier_run_knew_of_the_flow_holds_until_it_is_measured():
     assert max(sizes) > known.capacity(budget)  # it takes less than it did
 
 
+@pytest.mark.parametrize(("taken", "half"), [(1.0, False), (0.5, True), (1.3, True)])
+def test_a_second_size_is_measured_only_where_the_first_takes_other_than_an_earlier_run_did(taken: float, half: bool):
+    known, budget = Cost(1000, 100, source="remembered"), 10**6
+    sizer = BatchSizer(length=14_000, size=7000.0, cost=known)
+    spans = simulate(
+        sizer,
+        available=lambda step: budget,
+        peak=lambda weight: int(taken * known.at(weight)),
+        seconds=lambda weight: 1.0,
+    )
+    assert (spans[1].stop - spans[1].start < 7000) == half
+
+
 def test_run_after_run_what_is_remembered_of_the_flow_stays():
     """Each run begins from what the one before measured, and grows too fast to measure the flow at two sizes."""
     budget, known = 10**6, None

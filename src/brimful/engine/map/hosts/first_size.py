@@ -25,7 +25,8 @@ def first_size(items: ItemSource, cost: Cost, known: bool, budget: int) -> float
     mean, heaviest, room = float(weights.mean()), float(weights.max()), cost.capacity(budget)
     size = max(mean * min(_FIRST_KNOWN if known else _FIRST, room / mean / 16), mean, min(heaviest, room))
     if known:  # an earlier run has come further than that
-        size = max(size, _evenly(items, min(_once(items, cost.fastest * (_GROWTH if cost.growing else 1)), room)))
+        further = min(_once(items, cost.fastest * (_GROWTH if cost.growing else 1)), room)
+        size = max(size, _evenly(items, further) if cost.growing else further)
     return size
 
 
