@@ -1,8 +1,12 @@
 """Both executors on whole programs: every value, failure, category and status the same, on real grids."""
 
+import numpy as np
 import pytest
 
 from brimful import programs
+from brimful.programs.batched.executor import Batched
+from brimful.programs.batched.results import sample_batch
+from brimful.programs.batched.results.sample_batch import run_batch
 from brimful.programs.execution.arguments import Arguments
 from brimful.programs.executors.choice import CPU
 from brimful.programs.executors.comparison import first_difference
@@ -72,6 +76,29 @@ def test_all_pairs(part: int):
     compare_steps(programs.loads(programs.generate(1_600, seed=part)), samples)
     compare_steps(own_solvers(), samples)
     compare_steps(programs.loads(STORED), samples)
+
+
+def whole_batch(count: int, device: str, operations: int = 400) -> list[np.ndarray]:
+    """What a batch of pairs gives: what became of every candidate, and the bytes of what programs return."""
+    samples = [Arguments(of.task, of.S, of.I, of.C) for of in arc_samples(count, "all")]
+    graph = programs.loads(programs.generate(operations, seed=0)).merge()
+    *became, encoded, _ = run_batch(Batched(graph, device=device), samples, [None] * len(samples))
+    return [*became, encoded.flat, encoded.offsets]
+
+
+def test_results_are_the_same_bytes_as_a_gpu_writes_them(monkeypatch: pytest.MonkeyPatch):
+    """On a CPU, by what torch does in the place of kernels."""
+    here = whole_batch(12, "cpu")
+    monkeypatch.setattr(sample_batch, "writes_on_host", lambda device: False)
+    for one, other in zip(here, whole_batch(12, "cpu"), strict=True):
+        assert np.array_equal(one, other)
+
+
+@pytest.mark.soak
+@pytest.mark.gpu
+def test_all_pairs_on_a_gpu():
+    for one, other in zip(*(whole_batch(10_000, device, 1_600) for device in ("cuda", "cpu")), strict=True):
+        assert np.array_equal(one, other)
 
 
 @pytest.mark.parametrize("seed", [620, 5388])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+import torch
 
 from ...execution.arguments import SampleArguments
 from ...execution.encoded import Encoded
@@ -55,6 +56,11 @@ def run_batch(
     return outcome, step, category, equal, encoded, problems
 
 
+def writes_on_host(device: torch.device) -> bool:
+    """Whether the bytes of a batch on a device are written by the host."""
+    return device.type == "cpu"
+
+
 class _Finished:
     """What programs return, as bytes in the making: made of every step once nothing else needs it.
 
@@ -76,7 +82,7 @@ class _Finished:
             self.equal[node] = equal_to(step, self.targets)
         if node not in self._template.nodes:
             return
-        if self._device.type == "cpu":
+        if writes_on_host(self._device):
             self._on_host[node] = on_host.value_bytes(step, self._samples)
         else:
             self._on_device[node] = on_device.value_bytes(step, self._samples, self._device)
@@ -89,6 +95,6 @@ class _Finished:
             places: where the programs are among more.
         """
         parts = self._template.parts(ended, places)
-        if self._device.type == "cpu":
+        if writes_on_host(self._device):
             return on_host.record_bytes(parts, self._on_host, self._samples)
         return on_device.record_bytes(parts, self._on_device, self._samples, self._device)
