@@ -86,7 +86,7 @@ def test_the_rounded_mean():
 
 def test_shapes_that_do_not_fit():
     for p_TK, answer in ((np.zeros(3), np.zeros(3)), (np.zeros((3, 2)), np.zeros(4)), (np.zeros((3, 1)), np.zeros(3))):
-        with pytest.raises(InputError, match=r"give \(T, K\) and \(T,\)"):
+        with pytest.raises(InputError, match=r"give .*\(T, K\)"):
             metrics.score(p_TK, answer.astype(np.int64))
     with pytest.raises(InputError, match="responses run from 0 to 5; there are 3"):
         metrics.score(np.full((2, 3), 1 / 3), np.array([0, 5]))

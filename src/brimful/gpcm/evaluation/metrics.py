@@ -63,7 +63,7 @@ def score(p_TK: Float[np.ndarray, "T K"], response_T: Int[np.ndarray, " T"], pre
     """
     p_TK = as_numbers(p_TK, "probabilities", "(T, K)").numpy()
     response_T = as_numbers(response_T, "responses", "(T,)").numpy()
-    if p_TK.ndim != 2 or p_TK.shape[:1] != response_T.shape or p_TK.shape[1] < 2:
+    if p_TK.shape[:1] != response_T.shape or p_TK.shape[1] < 2:
         raise InputError(f"probabilities have shape {p_TK.shape}, responses {response_T.shape}; give (T, K) and (T,)")
     table_KK = contingency(response_T, predict_categories(p_TK, predict), p_TK.shape[1])
     return OrdinalScores(
