@@ -24,7 +24,5 @@ class LocateKeywords(TrainOptionKeywords, total=False):
     validation_split: float
     test_split: float
     calibrate: bool
-    preload_to_gpu: bool
     num_workers: int
     accelerator: str
-    graph: bool

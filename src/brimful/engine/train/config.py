@@ -1,6 +1,7 @@
 """The options of `train`, declared once.
 
-    StoppingOptions, BatchOptions, OptimizerOptions, CheckpointOptions    groups that a command line can offer
+    StoppingOptions, BatchOptions, OptimizerOptions, CheckpointOptions, ExecutionOptions    groups that a command line
+                     can offer
     TrainOptions     all of these; a workload's config inherits it, or the groups it honors
     TrainConfig      what `brimful.train` takes: TrainOptions, and what only Python can say
 
@@ -82,7 +83,20 @@ class CheckpointOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrainOptions(StoppingOptions, BatchOptions, OptimizerOptions, CheckpointOptions):
+class ExecutionOptions:
+    """Where the data lives, and how steps run. None of them changes the weights."""
+
+    tier: str = option("auto", help="where the data lives", choices=("auto", *TIERS))
+    preload_to_gpu: bool | None = option(
+        None, help="whether all data is loaded to the device; by default where it fits"
+    )
+    graph: bool = option(False, help="on CUDA, replay steps as graphs, where shapes allow")
+    log_every: int = option(50, help="steps between readings of the losses", ge=1)
+    max_nonfinite: int = option(10, help="steps in a row that may be skipped because they are not finite", ge=0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainOptions(StoppingOptions, BatchOptions, OptimizerOptions, CheckpointOptions, ExecutionOptions):
     """The options of training that a command line can offer."""
 
     def train_options(self) -> dict[str, Any]:
@@ -123,14 +137,7 @@ class TrainConfig(TrainOptions, SeedOptions):
     mode: str = option("min", help="which of them is the best", choices=("min", "max"))
     best: bool = option(True, help="keep the best weights, not the last")
     recompute: Any = "auto"
-    graph: bool = option(False, help="replay steps as CUDA graphs")
-    tier: str = option("auto", help="where the data lives", choices=("auto", *TIERS))
-    preload_to_gpu: bool | None = option(
-        None, help="whether all data is loaded to the device; by default where it fits"
-    )
     loader: Mapping[str, Any] = field(default_factory=dict)
-    log_every: int = option(50, help="steps between readings of the losses", ge=1)
-    max_nonfinite: int = option(10, help="steps in a row that may be skipped", ge=0)
     name: str = option("train", help="name of the run")
 
     def __post_init__(self) -> None:

@@ -37,6 +37,11 @@ class TrainOptionKeywords(TypedDict, total=False):
     ema_span: float
     checkpoint_every: int | None
     checkpoint_seconds: float
+    tier: str
+    preload_to_gpu: bool | None
+    graph: bool
+    log_every: int
+    max_nonfinite: int
 
 
 class TrainKeywords(TrainOptionKeywords, total=False):
@@ -48,10 +53,5 @@ class TrainKeywords(TrainOptionKeywords, total=False):
     mode: str
     best: bool
     recompute: str | Sequence[str] | bool | None
-    graph: bool
-    tier: str
-    preload_to_gpu: bool | None
     loader: Mapping[str, Any]
-    log_every: int
-    max_nonfinite: int
     name: str

@@ -14,10 +14,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from ...core.declare.config import to_dict
+from ...core.declare.config import options_of, to_dict
 from ...core.memory.oom import retry_smaller
 from ...data.ragged import Ragged
 from ...engine.train import train as train_model
+from ...engine.train.config import ExecutionOptions
 from ...engine.train.step.loss import Weighted
 from .. import store
 from ..data.files import Dataset
@@ -130,7 +131,8 @@ def fit(
 
 def settings_of(config: TrainConfig) -> dict[str, Any]:
     """What determines the result, in JSON values."""
-    return {name: value for name, value in to_dict(config).items() if name not in ("out", "device", "budget")}
+    left_out = {"out", "device", "budget", *options_of(config, ExecutionOptions)}
+    return {name: value for name, value in to_dict(config).items() if name not in left_out}
 
 
 def _split(dataset: Dataset, config: TrainConfig) -> tuple[Students, Students, Students]:

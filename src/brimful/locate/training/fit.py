@@ -12,12 +12,13 @@ import torch
 from torch import Tensor, nn
 
 from ...core.base.errors import InputError
-from ...core.declare.config import to_dict
+from ...core.declare.config import options_of, to_dict
 from ...core.memory import devices
 from ...core.runs.progress import sink_for
 from ...data.loading import loader
 from ...data.subset import split
 from ...engine.train import train as train_model
+from ...engine.train.config import ExecutionOptions
 from .. import store
 from ..data.features import Scaling
 from ..data.receiver_set import ReceiverSet
@@ -179,5 +180,5 @@ def fit(
 
 def settings_of(config: TrainConfig) -> dict[str, Any]:
     """What decides the result, in JSON values; the URL of a database may hold a password, and is not among them."""
-    left_out = ("out", "url", "device", "budget", "accelerator", "graph", "preload_to_gpu", "num_workers")
+    left_out = {"out", "url", "device", "budget", "accelerator", "num_workers", *options_of(config, ExecutionOptions)}
     return {name: value for name, value in to_dict(config).items() if name not in left_out}
