@@ -1,6 +1,5 @@
 """The scripts and styles of the pages, as they are sent; no browser is needed."""
 
-import asyncio
 import gzip
 from typing import Any
 
@@ -10,6 +9,8 @@ from nicegui.dependencies import esm_modules
 
 from brimful.service.dashboard.compression import StoredGzip
 from brimful.service.dashboard.preload import preloads
+
+from ...helpers.asynchronous import run_apart
 
 FILES = f"/_nicegui/{__version__}/"
 SCRIPT = b"let a = 1;\n" * 1000
@@ -38,7 +39,7 @@ def ask(app: Any, path: str, query: bytes = b"", **headers: str) -> tuple[int, d
     async def send(message: Any) -> None:
         sent.append(message)
 
-    asyncio.run(app(scope, None, send))
+    run_apart(app(scope, None, send))
     sent[0]["headers"].append((b"cache-control", b"as others do, further out"))
     named = {name.decode().lower(): value.decode() for name, value in sent[0]["headers"]}
     return sent[0]["status"], named, b"".join(message.get("body", b"") for message in sent[1:])

@@ -1,6 +1,5 @@
 """Values as people read them, and jobs as commands; no browser is needed."""
 
-import asyncio
 import shlex
 from pathlib import Path
 from types import SimpleNamespace
@@ -25,6 +24,8 @@ from brimful.service.dashboard.values import fraction, rate, seconds_left, short
 from brimful.service.jobs.job import Job, JobRequest, Progress
 from brimful.service.jobs.state import JobState
 from brimful.service.report_files import read_report
+
+from ...helpers.asynchronous import run_apart
 
 SCHEMA: dict[str, Any] = {
     "properties": {
@@ -72,7 +73,7 @@ def test_memory_of_devices_is_kept_for_half_an_hour_in_few_bytes(monkeypatch: py
         for _ in range(devices._KEPT + 5):
             await samples.read(SimpleNamespace(service=service))  # pyright: ignore[reportArgumentType]
 
-    asyncio.run(read())
+    run_apart(read())
     rows = samples.rows["cpu"]
     assert len(rows) == devices._KEPT and rows[-1][1:] == (7, (("1", "a", 5),))
     assert len({id(row[2]) for row in rows}) == 1

@@ -177,7 +177,9 @@ def test_a_file_of_texts_or_of_rubbish_is_refused_with_a_sentence(tmp_path: Path
     with pytest.raises(InputError, match="cannot be read as numbers"):
         dataset(tmp_path / "texts.npy")
     (tmp_path / "junk.npy").write_bytes(b"junk" * 10)
-    with pytest.raises(InputError, match=r"is not an array that numpy\.save wrote: [^.]*$"):
+    with pytest.raises(
+        InputError, match=r"is not an array that numpy\.save wrote: [^.]*; save it with numpy\.save, as numbers$"
+    ):
         dataset(tmp_path / "junk.npy")
 
 

@@ -63,7 +63,7 @@ def search(train: Any, model: Any, loss: Any, data: Any, low: float, high: float
     if taken := sorted(set(own) & set(options)):
         raise ConfigError(f"{taken[0]} is the search's own; leave it out")
     try:
-        result = train(copy.deepcopy(model), loss, data, **own, max_nonfinite=steps, **options)
+        result = train(copy.deepcopy(model), loss, data, **own, **{**options, "max_nonfinite": steps})
         curve = result.curve[:, 0].astype(np.float64)
     except DivergedError as error:
         raise ConfigError(f"the loss diverged before the search ended ({error}); give a lower high=") from error
