@@ -91,7 +91,6 @@ class ExecutionOptions:
         None, help="whether all data is loaded to the device; by default where it fits"
     )
     graph: bool = option(False, help="on CUDA, replay steps as graphs, where shapes allow")
-    log_every: int = option(50, help="steps between readings of the losses", ge=1)
     max_nonfinite: int = option(10, help="steps in a row that may be skipped because they are not finite", ge=0)
 
 
@@ -138,6 +137,7 @@ class TrainConfig(TrainOptions, SeedOptions):
     best: bool = option(True, help="keep the best weights, not the last")
     recompute: Any = "auto"
     loader: Mapping[str, Any] = field(default_factory=dict)
+    log_every: int = option(50, help="steps between readings of the losses", ge=1)
     name: str = option("train", help="name of the run")
 
     def __post_init__(self) -> None:

@@ -40,7 +40,6 @@ class TrainOptionKeywords(TypedDict, total=False):
     tier: str
     preload_to_gpu: bool | None
     graph: bool
-    log_every: int
     max_nonfinite: int
 
 
@@ -54,4 +53,5 @@ class TrainKeywords(TrainOptionKeywords, total=False):
     best: bool
     recompute: str | Sequence[str] | bool | None
     loader: Mapping[str, Any]
+    log_every: int
     name: str
