@@ -13,7 +13,7 @@ from .gpu import has_kernels
 from .loops import rows as loops
 
 
-def kernels() -> Any:
+def _kernels() -> Any:
     """Those for a GPU."""
     from .gpu import rows
 
@@ -46,7 +46,7 @@ def owners(offsets: Tensor, numbers: int | None = None) -> Tensor:
     """The row that every number belongs to. Where it is known how many numbers there are, a GPU need not be asked."""
     if usable(offsets):
         return call(loops.owners, offsets)
-    return kernels().owners(offsets, numbers) if has_kernels(offsets) else owners_plain(offsets, numbers)
+    return _kernels().owners(offsets, numbers) if has_kernels(offsets) else owners_plain(offsets, numbers)
 
 
 def owners_plain(offsets: Tensor, numbers: int | None = None) -> Tensor:
@@ -57,7 +57,7 @@ def repeated(values: Tensor, offsets: Tensor) -> Tensor:
     """The value of its row for every number."""
     if usable(values):
         return call(loops.repeated, values.contiguous(), offsets)
-    return kernels().repeated(values, offsets) if has_kernels(values) else repeated_plain(values, offsets)
+    return _kernels().repeated(values, offsets) if has_kernels(values) else repeated_plain(values, offsets)
 
 
 def repeated_plain(values: Tensor, offsets: Tensor) -> Tensor:
@@ -69,7 +69,7 @@ def gathered(offsets: Tensor, index: Tensor) -> tuple[Tensor, Tensor]:
     if usable(offsets) and index.dtype == torch.int64:
         return call(loops.gathered, offsets, index)
     if has_kernels(offsets) and index.dtype == torch.int64:
-        return kernels().gathered(offsets, index)
+        return _kernels().gathered(offsets, index)
     return gathered_plain(offsets, index)
 
 
@@ -85,7 +85,7 @@ def taken(flat: Tensor, offsets: Tensor, index: Tensor) -> tuple[Tensor, Tensor]
     if usable(flat) and index.dtype == torch.int64:
         return call(loops.taken, flat, offsets, index)
     if has_kernels(flat) and index.dtype == torch.int64:
-        return kernels().taken(flat, offsets, index)
+        return _kernels().taken(flat, offsets, index)
     return taken_plain(flat, offsets, index)
 
 
@@ -99,7 +99,7 @@ def same_rows(a: Tensor, a_offsets: Tensor, b: Tensor, b_offsets: Tensor) -> Ten
     if usable(a):
         return call(loops.same_rows, a, a_offsets, b, b_offsets)
     if has_kernels(a) and a.dtype == b.dtype:
-        return kernels().same_rows(a.contiguous(), a_offsets, b.contiguous(), b_offsets)
+        return _kernels().same_rows(a.contiguous(), a_offsets, b.contiguous(), b_offsets)
     return same_rows_plain(a, a_offsets, b, b_offsets)
 
 

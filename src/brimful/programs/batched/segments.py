@@ -19,7 +19,7 @@ from .rows import offsets_of, owners
 FAR = 1 << 62
 
 
-def kernels() -> Any:
+def _kernels() -> Any:
     """Those for a GPU."""
     from .gpu import segments
 
@@ -28,7 +28,7 @@ def kernels() -> Any:
 
 def totals(values: Tensor, offsets: Tensor) -> Tensor:
     """The sum of every row."""
-    return kernels().totals(values, offsets) if has_kernels(values) else totals_plain(values, offsets)
+    return _kernels().totals(values, offsets) if has_kernels(values) else totals_plain(values, offsets)
 
 
 def totals_plain(values: Tensor, offsets: Tensor) -> Tensor:
@@ -38,7 +38,7 @@ def totals_plain(values: Tensor, offsets: Tensor) -> Tensor:
 def minima(values: Tensor, offsets: Tensor, empty: int = FAR) -> Tensor:
     """The smallest number of every row; `empty` for a row without any."""
     if has_kernels(values):
-        return kernels().minima(values, offsets, empty)
+        return _kernels().minima(values, offsets, empty)
     return minima_plain(values, offsets, empty)
 
 
@@ -50,7 +50,7 @@ def minima_plain(values: Tensor, offsets: Tensor, empty: int) -> Tensor:
 def maxima(values: Tensor, offsets: Tensor, empty: int = -FAR) -> Tensor:
     """The greatest number of every row; `empty` for a row without any."""
     if has_kernels(values):
-        return kernels().maxima(values, offsets, empty)
+        return _kernels().maxima(values, offsets, empty)
     return maxima_plain(values, offsets, empty)
 
 
