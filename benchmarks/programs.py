@@ -287,8 +287,14 @@ def memory(bench: Bench) -> Part:
             held = "yes" if result.observed <= result.plan.budget else "NO"
             numbers = (format_bytes(result.predicted), format_bytes(result.observed), f"{error:+.1%}")
             rows.append((name, budget, *numbers, held, format_seconds(seconds)))
+            print(*rows[-1], sep="  ", flush=True)
+            bench.save("memory", report, _memory_table(len(samples), rows))
+    return report, _memory_table(len(samples), rows)
+
+
+def _memory_table(samples: int, rows: list[tuple[str, ...]]) -> str:
     header = ("device", "budget", "predicted", "observed", "error", "kept", "seconds")
-    return report, f"{len(samples):,} samples\n\n{format_table(rows, header)}"
+    return f"{samples:,} samples\n\n{format_table(rows, header)}"
 
 
 def flat(bench: Bench) -> Part:
@@ -302,6 +308,7 @@ def flat(bench: Bench) -> Part:
             _, seconds = bench.run(samples, **options, out=Path(out) / "run")
         report[str(size)] = {"seconds": seconds, "resident_bytes": resident.peak}
         rows.append((f"{size:,}", format_bytes(resident.peak), format_seconds(seconds)))
+        print(*rows[-1], sep="  ", flush=True)
         del samples
     return report, f"With out=, on {device}\n\n{format_table(rows, ('samples', 'above the start', 'seconds'))}"
 

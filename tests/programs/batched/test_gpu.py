@@ -13,6 +13,7 @@ from brimful.programs.batched.convert import encode
 from brimful.programs.batched.executor import Batched
 from brimful.programs.batched.extents import extent, extent_plain
 from brimful.programs.batched.operations.painting import filled, filled_plain
+from brimful.programs.batched.results.copied_rows import copy_rows, copy_rows_plain
 from brimful.programs.batched.results.sample_batch import run_batch
 from brimful.programs.execution.arguments import Arguments
 from brimful.programs.execution.sequential import Sequential
@@ -111,3 +112,37 @@ def test_patches_by_kernels_and_by_torch():
     assert torch.equal(filled(grid, patch, value), filled_plain(grid, patch, value))
     for one, other in zip(extent(patch), extent_plain(patch), strict=True):
         assert torch.equal(one, other)
+
+
+def test_tensors_with_gaps():
+    """Offsets of joined rows are every second of others; numbers may be a column of a matrix."""
+    rng = torch.Generator().manual_seed(4)
+    offsets = ragged.offsets_of(torch.randint(0, 30, (400,), generator=rng).cuda())[::2]
+    flat = torch.randint(-100, 100, (int(offsets[-1]), 2), generator=rng).cuda()[:, 1]
+    index = torch.randint(0, len(offsets) - 1, (600,), generator=rng).cuda()[::3]
+    values = torch.randint(-100, 100, (len(offsets) - 1, 2), generator=rng).cuda()[:, 1]
+    changed = torch.stack([flat, flat], 1)[:, 0]
+    changed[::50] += 1
+    pairs = [
+        (ragged.taken(flat, offsets, index), ragged.taken_plain(flat, offsets, index)),
+        (ragged.gathered(offsets, index), ragged.gathered_plain(offsets, index)),
+        ((ragged.owners(offsets),), (ragged.owners_plain(offsets),)),
+        ((ragged.repeated(values, offsets),), (ragged.repeated_plain(values, offsets),)),
+        (
+            (ragged.same_rows(flat, offsets, changed, offsets),),
+            (ragged.same_rows_plain(flat, offsets, changed, offsets),),
+        ),
+        ((segments.totals(flat, offsets),), (segments.totals_plain(flat, offsets),)),
+        ((segments.minima(flat, offsets, 7),), (segments.minima_plain(flat, offsets, 7),)),
+        ((segments.maxima(flat, offsets, 7),), (segments.maxima_plain(flat, offsets, 7),)),
+    ]
+    for ours, plain in pairs:
+        for one, other in zip(ours, plain, strict=True):
+            assert torch.equal(one, other)
+    written = []
+    for copy in (copy_rows, copy_rows_plain):
+        out = torch.full((2 * len(flat) + 1,), 7, dtype=torch.uint8, device="cuda")
+        at = (2 * torch.stack([offsets[:-1], offsets[:-1]], 1) + 1)[:, 0]
+        copy(out, at, flat.abs(), offsets)
+        written.append(out[1:])
+    assert torch.equal(*written)

@@ -99,7 +99,7 @@ def same_rows(a: Tensor, a_offsets: Tensor, b: Tensor, b_offsets: Tensor) -> Ten
     if usable(a):
         return call(loops.same_rows, a, a_offsets, b, b_offsets)
     if has_kernels(a) and a.dtype == b.dtype:
-        return _kernels().same_rows(a.contiguous(), a_offsets, b.contiguous(), b_offsets)
+        return _kernels().same_rows(a, a_offsets, b, b_offsets)
     return same_rows_plain(a, a_offsets, b, b_offsets)
 
 

@@ -54,7 +54,7 @@ def extents(keys: Tensor, offsets: Tensor) -> tuple[Tensor, Tensor, Tensor, Tens
     rows = len(offsets) - 1
     top, left, bottom, right = (torch.empty(rows, dtype=torch.int64, device=keys.device) for _ in range(4))
     if rows:
-        _extents[(rows,)](top, left, bottom, right, keys.contiguous(), offsets, BITS, BIAS, FIELD, _BLOCK)
+        _extents[(rows,)](top, left, bottom, right, keys.contiguous(), offsets.contiguous(), BITS, BIAS, FIELD, _BLOCK)
     return top, left, bottom, right
 
 
@@ -62,7 +62,8 @@ def filled(
     cells: Tensor, offsets: Tensor, height: Tensor, width: Tensor, keys: Tensor, starts: Tensor, values: Tensor
 ) -> Tensor:
     """Cells with the value of its row at the locations of its patch."""
-    out = cells.clone()
+    out = cells.clone(memory_format=torch.contiguous_format)
     if len(height) and len(keys):
-        _filled[(len(height),)](out, offsets, height, width, keys, starts, values, BITS, BIAS, FIELD, _BLOCK)
+        given = [of.contiguous() for of in (offsets, height, width, keys, starts, values)]
+        _filled[(len(height),)](out, *given, BITS, BIAS, FIELD, _BLOCK)
     return out

@@ -1,4 +1,7 @@
-"""Rows of unequal length, one program per row: twins of the functions of `batched.rows`, and of `copied_rows`."""
+"""Rows of unequal length, one program per row: twins of the functions of `batched.rows`, and of `copied_rows`.
+
+Kernels read tensors without gaps; offsets that are every second of others, as those of joined rows, are copied first.
+"""
 
 # pyright: reportArgumentType=false, reportCallIssue=false, reportOperatorIssue=false, reportAttributeAccessIssue=false
 # pyright: reportGeneralTypeIssues=false, reportIndexIssue=false
@@ -87,7 +90,7 @@ def _same(out, a, a_offsets, b, b_offsets, BLOCK: tl.constexpr):
 
 
 def _offsets(offsets: Tensor, index: Tensor) -> Tensor:
-    """The offsets of some rows, one after the other."""
+    """The offsets of some rows, one after the other; both tensors without gaps."""
     new = torch.zeros(len(index) + 1, dtype=torch.int64, device=offsets.device)
     if len(index):
         _sizes[(triton.cdiv(len(index), _ROWS),)](new, offsets, index, len(index), _ROWS)
@@ -97,17 +100,17 @@ def _offsets(offsets: Tensor, index: Tensor) -> Tensor:
 
 def taken(flat: Tensor, offsets: Tensor, index: Tensor) -> tuple[Tensor, Tensor]:
     """See `batched.rows.taken`."""
-    index = index.contiguous()
+    offsets, index = offsets.contiguous(), index.contiguous()
     new = _offsets(offsets, index)
     out = flat.new_empty(int(new[-1]))
     if len(out):
-        _taken[(len(index),)](_numbers(out), new, _numbers(flat), offsets, index, _BLOCK)
+        _taken[(len(index),)](_numbers(out), new, _numbers(flat.contiguous()), offsets, index, _BLOCK)
     return out, new
 
 
 def gathered(offsets: Tensor, index: Tensor) -> tuple[Tensor, Tensor]:
     """See `batched.rows.gathered`."""
-    index = index.contiguous()
+    offsets, index = offsets.contiguous(), index.contiguous()
     new = _offsets(offsets, index)
     out = offsets.new_empty(int(new[-1]))
     if len(out):
@@ -119,7 +122,7 @@ def owners(offsets: Tensor, numbers: int | None = None) -> Tensor:
     """See `batched.rows.owners`."""
     out = offsets.new_empty(int(offsets[-1]) if numbers is None else numbers)
     if len(out):
-        _owners[(len(offsets) - 1,)](out, offsets, _BLOCK)
+        _owners[(len(offsets) - 1,)](out, offsets.contiguous(), _BLOCK)
     return out
 
 
@@ -127,7 +130,7 @@ def repeated(values: Tensor, offsets: Tensor) -> Tensor:
     """See `batched.rows.repeated`."""
     out = values.new_empty(int(offsets[-1]))
     if len(out):
-        _repeated[(len(values),)](_numbers(out), _numbers(values.contiguous()), offsets, _BLOCK)
+        _repeated[(len(values),)](_numbers(out), _numbers(values.contiguous()), offsets.contiguous(), _BLOCK)
     return out
 
 
@@ -135,6 +138,7 @@ def same_rows(a: Tensor, a_offsets: Tensor, b: Tensor, b_offsets: Tensor) -> Ten
     """See `batched.rows.same_rows`."""
     out = torch.empty(len(a_offsets) - 1, dtype=torch.bool, device=a.device)
     if len(out):
+        a, a_offsets, b, b_offsets = (of.contiguous() for of in (a, a_offsets, b, b_offsets))
         _same[(len(out),)](_numbers(out), _numbers(a), a_offsets, _numbers(b), b_offsets, _BLOCK)
     return out
 
@@ -142,7 +146,7 @@ def same_rows(a: Tensor, a_offsets: Tensor, b: Tensor, b_offsets: Tensor) -> Ten
 def copy_rows(out: Tensor, at: Tensor, source: Tensor, offsets: Tensor) -> None:
     """See `copied_rows.copy_rows`."""
     if len(source):
-        _copied[(len(at),)](out, at, source, offsets, _BLOCK)
+        _copied[(len(at),)](out, at.contiguous(), source.contiguous(), offsets.contiguous(), _BLOCK)
 
 
 def _numbers(values: Tensor) -> Tensor:

@@ -44,7 +44,7 @@ def _reduced(out, values, offsets, empty, KIND: tl.constexpr, BLOCK: tl.constexp
 def _reduce(values: Tensor, offsets: Tensor, empty: int, kind: int, dtype: torch.dtype) -> Tensor:
     out = torch.empty(len(offsets) - 1, dtype=dtype, device=values.device)
     if len(out):
-        _reduced[(len(out),)](out, values.contiguous(), offsets, empty, kind, _BLOCK)
+        _reduced[(len(out),)](out, values.contiguous(), offsets.contiguous(), empty, kind, _BLOCK)
     return out
 
 

@@ -199,7 +199,7 @@ def _uneven(a: Column, b: Column) -> Computed | None:
     index = torch.arange(2 * a.rows, device=a.device).reshape(2, -1).T.reshape(-1)
     rows = joined(first, second).take(index)
     assert isinstance(rows, Lists)
-    column = Lists(rows.elements, rows.offsets[::2], False)
+    column = Lists(rows.elements, rows.offsets[::2].contiguous(), False)
     return Computed(column, failures((column.sizes > ELEMENTS, Category.SIZE)), reserved=column.sizes)
 
 
