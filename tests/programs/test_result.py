@@ -3,14 +3,35 @@
 import json
 from typing import Any
 
+import numpy as np
 import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
-from brimful import programs
-from brimful.programs.execution.encoding import FunctionName
-from brimful.programs.table import SCHEMA, as_text
+from brimful import CorruptError, programs
+from brimful.data.ragged import Ragged
+from brimful.programs.encoded_outputs import EncodedOutputs
+from brimful.programs.execution.encoding import FunctionName, encode_returned
+from brimful.programs.table import SCHEMA, _shown, as_text
 
 from .helpers.small import TEXT, mirrored, small, task, tasks
 from .helpers.words import batt, solver
+
+_SCALAR = st.one_of(
+    st.booleans(), st.integers(-(2**70), 2**70), st.integers(-40_000, 40_000), st.floats(-9, 9), st.text()
+)
+_SMALL = st.lists(st.lists(st.integers(-3, 300), min_size=1, max_size=4).map(tuple), min_size=1, max_size=4).map(tuple)
+ANY_VALUE = st.one_of(
+    _SMALL,
+    st.recursive(
+        st.one_of(_SCALAR, _SMALL),
+        lambda inner: st.one_of(
+            st.lists(inner, max_size=4).map(tuple), st.frozensets(st.integers(0, 9)), st.frozensets(_SMALL, max_size=3)
+        ),
+        max_leaves=12,
+    ),
+)
 
 
 @pytest.fixture(scope="module")
@@ -40,6 +61,49 @@ def test_values_that_are_no_grids_are_texts():
     assert [row["output"] for row in rows.to_pylist()] == [None] * 3
     texts = [row["text"] for row in rows.to_pylist()]
     assert texts[0] == "frozenset({(0, 0), (0, 1)})" and texts[1].startswith("<function ") and texts[2] == "(True, 1)"
+
+
+def test_grids_of_rows_of_unequal_length_and_wide_numbers_are_lists():
+    text = solver("x = canvas(NEG_TWO, astuple(TWO, ONE))", "y = canvas(TEN, astuple(ONE, THREE))",
+                  "z = vconcat(x, y)", "z", name="a")  # fmt: skip
+    row = programs.run(programs.loads(text), [("a", (), ((1, 2),), ())], device="cpu", progress=False).table()
+    assert row.to_pylist()[0]["output"] == [[-2], [-2], [10, 10, 10]] and row.to_pylist()[0]["text"] is None
+
+
+def test_a_grid_larger_than_those_of_arc_is_named_by_its_size():
+    text = solver("x = upscale(I, TEN)", "y = upscale(x, TEN)", "y", name="a") + solver(
+        "x = asindices(I)", "x", name="b"
+    )
+    run = programs.run(programs.loads(text), [("a", (), ((1, 2),), ())], device="cpu", progress=False)
+    row = run.table().to_pylist()[0]
+    assert row["output"] is None and row["text"] == "<a grid of 20,000 cells in 100 rows>"
+    assert len(run.outputs[0][0]) == 100
+
+
+@given(values=st.lists(st.one_of(st.none(), ANY_VALUE), min_size=1, max_size=6))
+def test_tables_read_bytes_as_decoding_does(values: list[Any]):
+    """Rows that the table has against what the decoded values say, for any values that programs may return."""
+    loaded = programs.loads("".join(solver("x = hmirror(I)", "x", name=f"p{at}") for at in range(len(values))))
+    encoded = encode_returned([None if value is None else ([(value,)], []) for value in values])
+    flat = torch.frombuffer(bytearray(encoded), dtype=torch.uint8)
+    outputs = EncodedOutputs.of(loaded, Ragged(flat, torch.tensor([0, len(flat)])))
+    shown = _shown(outputs, np.zeros(len(values), np.int64), np.arange(len(values)))
+    for at, value in enumerate(values):
+        grid = bool(value) and type(value) is tuple and all(type(row) is tuple and row for row in value)
+        cells = [cell for row in value for cell in row] if grid else []
+        grid = bool(cells) and all(type(cell) is int and abs(cell) < 1 << 15 for cell in cells)
+        assert outputs.value(0, at) == value
+        assert shown["output"][at].as_py() == ([list(row) for row in value] if grid else None)
+        assert shown["text"][at].as_py() == (None if grid or value is None else as_text(value))
+
+
+@pytest.mark.parametrize("cut", [1, 4, 9])
+def test_damaged_bytes_are_named(cut: int):
+    loaded = programs.loads(solver("x = hmirror(I)", "x"))
+    encoded = encode_returned([([(((1, 2), (3, 4)),)], [])])[:-cut]
+    flat = torch.frombuffer(bytearray(encoded), dtype=torch.uint8)
+    with pytest.raises(CorruptError, match="run it again"):
+        EncodedOutputs.of(loaded, Ragged(flat, torch.tensor([0, len(flat)])))
 
 
 def test_texts_are_in_canonical_order():

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, cast
 
@@ -18,6 +18,7 @@ from ..core.base.errors import InputError
 from ..data.ragged import Ragged
 from ..engine.map.result import MapResult
 from .data.tasks import Sample
+from .encoded_outputs import EncodedOutputs
 from .execution.encoding import decode
 from .execution.failures import Category, ProgramStatus
 from .language.program import Form, Kind, Program
@@ -86,13 +87,21 @@ class Outcomes:
         """What the programs gave, by sample."""
         return Outputs(self.programs, self.values())
 
-    def each_output(self, wanted: Callable[[int], bool]) -> Iterator[tuple[int, list[Any]]]:
-        """What the programs gave for the samples that are wanted, with their indices. Few are in memory at once."""
+    def each_part(self) -> Iterator[tuple[int, EncodedOutputs]]:
+        """All outputs part by part, each with the index of its first sample. One part is in memory at once."""
         start = 0
         for part in [self.values()] if self.parts is None else self.parts():
-            outputs = Outputs(self.programs, part)
-            yield from ((start + at, outputs[at]) for at in range(len(outputs)) if wanted(start + at))
-            start += len(outputs)
+            yield start, EncodedOutputs.of(self.programs, part)
+            start += len(part)
+
+    def some_outputs(self, wanted: Iterable[tuple[int, int]]) -> dict[tuple[int, int], Any]:
+        """The outputs of some samples and candidates; None where there is none."""
+        by_sample, found = sorted(set(wanted)), dict[tuple[int, int], Any]()
+        for start, outputs in self.each_part() if by_sample else ():
+            while by_sample and by_sample[0][0] < start + len(outputs.starts):
+                sample, column = by_sample.pop(0)
+                found[sample, column] = outputs.value(sample - start, column)
+        return found
 
     def failure(self, sample: int, column: int, candidate: Candidate) -> ProgramFailure:
         """Which operation failed for a candidate on a sample."""

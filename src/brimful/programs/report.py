@@ -12,7 +12,6 @@ from ..core.base.arguments import check_type
 from ..core.declare.pictures import BLUE, RED, figure_of
 from ..core.declare.report import Report
 from .execution.failures import ProgramStatus
-from .language.program import Form
 from .outcomes import Outcomes
 from .result import ProgramResult
 
@@ -61,19 +60,17 @@ def chosen_samples(outcomes: Outcomes, count: int = _SHOWN) -> list[tuple[int, i
 def _draw_grids(outcomes: Outcomes) -> Any:
     from matplotlib.colors import ListedColormap
 
-    chosen, names, outputs = chosen_samples(outcomes), outcomes.candidates, outcomes.outputs
+    chosen, names = chosen_samples(outcomes), outcomes.candidates
+    outputs = outcomes.some_outputs(chosen)
     rows = max(1, len(chosen))
     figure = figure_of(7.5, 2.3 * rows)
     axes = figure.subplots(rows, 3, squeeze=False)
     colors = ListedColormap(_COLORS)
     for row, (index, column) in zip(axes, chosen, strict=False):
-        sample, candidate = outcomes.samples[index], names[column]
-        value = outputs[index][candidate.program]
-        if value is not None and outcomes.programs[candidate.program].form is Form.BATT:
-            value = value[0][candidate.output][-1]
+        sample = outcomes.samples[index]
         _draw(row[0], sample.I, f"{sample.task} {sample.kind} {sample.index}: input", colors)
         _draw(row[1], sample.C, "target", colors)
-        _draw(row[2], value, _caption(outcomes, index, column, candidate.name), colors)
+        _draw(row[2], outputs[index, column], _caption(outcomes, index, column, names[column].name), colors)
     for axis in axes.flat:
         axis.set(xticks=[], yticks=[])
     return figure

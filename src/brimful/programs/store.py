@@ -11,6 +11,7 @@ submission.json      the two best attempts for every test input
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from ..core.runs.files import write_atomic
 from ..core.runs.rundir import MANIFEST, read_manifest
 from ..engine.map.result import reopen
 from .data.tasks import Sample
-from .execution.encoding import decode, encode
+from .execution.encoding import decode, encode, tuple_header
 from .executors.usage import RunUsage
 from .loading import SourceText, reload
 from .outcomes import outcomes_of_map
@@ -55,12 +56,20 @@ def write_store(folder: Path, result: ProgramResult, on_error: str, pair_by_name
         "observed": result.observed,
         "seconds": result.seconds,
     }
-    rows = [
-        encode((sample.task, sample.kind, sample.index, sample.S, sample.I, sample.C, sample.problem))
-        for sample in result.samples
-    ]
-    tables = {"samples": pa.table({"sample": pa.array(rows, pa.binary())})}
+    tables = {"samples": pa.table({"sample": pa.array(_encoded(result.samples), pa.binary())})}
     model_store.save(folder, kind=_KIND, version=_VERSION, meta=meta, tensors={}, tables=tables)
+
+
+def _encoded(samples: Sequence[Sample]) -> list[bytes]:
+    """Samples as tuples; demonstrations, which those of a task share, are encoded once."""
+    shown, rows = dict[int, bytes](), list[bytes]()
+    for sample in samples:
+        if id(sample.S) not in shown:
+            shown[id(sample.S)] = encode(sample.S)
+        before, after = (sample.task, sample.kind, sample.index), (sample.I, sample.C, sample.problem)
+        fields = [*map(encode, before), shown[id(sample.S)], *map(encode, after)]
+        rows.append(tuple_header(len(fields)) + b"".join(fields))
+    return rows
 
 
 def _write_table(result: ProgramResult, path: Path) -> None:
