@@ -5,11 +5,14 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 import brimful
 from brimful import BrimfulError, ChangedError, CorruptError, InputError, programs
+from brimful.core.runs import model_store
+from brimful.programs.execution.encoding import encode
 
 from ..helpers.stopping import Orders, wait_for
 from .helpers.run_runner import work
@@ -37,6 +40,17 @@ def test_it_is_opened_again(stored: tuple[Path, programs.ProgramResult]):
         assert same(opened, result) and opened.samples == result.samples
         assert opened.summary() == result.summary()
         assert list(opened.outputs) == list(result.outputs)
+
+
+def test_a_store_of_the_second_version_is_opened(stored: tuple[Path, programs.ProgramResult], tmp_path: Path):
+    out, result = stored
+    shutil.copytree(out, tmp_path / "run")
+    rows = [encode((of.task, of.kind, of.index, of.S, of.I, of.C, of.problem)) for of in result.samples]
+    meta = model_store.load(out, kind="programs", version=3).meta
+    tables = {"samples": pa.table({"sample": pa.array(rows, pa.binary())})}
+    model_store.save(tmp_path / "run", kind="programs", version=2, meta=meta, tensors={}, tables=tables)
+    opened = programs.load_result(tmp_path / "run")
+    assert opened.samples == result.samples and same(opened, result)
 
 
 def test_a_finished_run_is_not_run_again(stored: tuple[Path, programs.ProgramResult]):

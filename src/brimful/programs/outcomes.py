@@ -178,7 +178,8 @@ def outcomes_of_map(programs: Programs, samples: Sequence[Sample], mapped: MapRe
     if mapped.out is None and mapped.values is not None:
         return outcomes_of(programs, samples, cast(Any, mapped.values))
     shape = len(samples), sum(len(program.outputs) for program in programs)
-    kinds = {"status": np.int8, "step": np.int32, "category": np.int8, "equal": np.int8}
+    step = np.int16 if all(len(program.nodes) < 1 << 15 for program in programs) else np.int32
+    kinds = {"status": np.int8, "step": step, "category": np.int8, "equal": np.int8}
     arrays = {name: np.zeros(shape, kind) for name, kind in kinds.items()}
     some = False
     for index, part in mapped.parts():

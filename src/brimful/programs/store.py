@@ -1,7 +1,7 @@
 """A result on disk: the run directory of its map, what was run, and the tables that people read.
 
 model.json           the programs' sources, and how they were run
-samples.parquet      what they were run on, as bytes
+samples.parquet      what they were run on, grids as bytes
 shard-*.parquet      what became of every sample (those of a run of `map`)
 results.parquet      one row per program and sample
 scores.parquet       one row per program and task
@@ -25,14 +25,14 @@ from ..core.runs.files import write_atomic
 from ..core.runs.rundir import MANIFEST, read_manifest
 from ..engine.map.result import reopen
 from .data.tasks import Sample
-from .execution.encoding import decode, encode, tuple_header
+from .execution.encoding import decode, encode
 from .executors.usage import RunUsage
 from .loading import SourceText, reload
 from .outcomes import outcomes_of_map
 from .result import ProgramResult
 from .table import SCHEMA, result_table
 
-_KIND, _VERSION = "programs", 2
+_KIND, _VERSION = "programs", 3
 RESULTS, SCORES, SUBMISSION = "results.parquet", "scores.parquet", "submission.json"
 
 
@@ -56,20 +56,43 @@ def write_store(folder: Path, result: ProgramResult, on_error: str, pair_by_name
         "observed": result.observed,
         "seconds": result.seconds,
     }
-    tables = {"samples": pa.table({"sample": pa.array(_encoded(result.samples), pa.binary())})}
+    tables = {"samples": _sample_table(result.samples)}
     model_store.save(folder, kind=_KIND, version=_VERSION, meta=meta, tensors={}, tables=tables)
 
 
-def _encoded(samples: Sequence[Sample]) -> list[bytes]:
-    """Samples as tuples; demonstrations, which those of a task share, are encoded once."""
-    shown, rows = dict[int, bytes](), list[bytes]()
+def _sample_table(samples: Sequence[Sample]) -> pa.Table:
+    """Samples, their grids as bytes; demonstrations, which those of a task share, are there once."""
+    shown, number = dict[int, int](), list[int]()  # by identity, and then by sample
+    distinct = list[bytes]()
     for sample in samples:
         if id(sample.S) not in shown:
-            shown[id(sample.S)] = encode(sample.S)
-        before, after = (sample.task, sample.kind, sample.index), (sample.I, sample.C, sample.problem)
-        fields = [*map(encode, before), shown[id(sample.S)], *map(encode, after)]
-        rows.append(tuple_header(len(fields)) + b"".join(fields))
-    return rows
+            shown[id(sample.S)] = len(distinct)
+            distinct.append(encode(sample.S))
+        number.append(shown[id(sample.S)])
+    demonstrations = pa.DictionaryArray.from_arrays(pa.array(number, pa.int32()), pa.array(distinct, pa.binary()))
+    return pa.table(
+        {
+            "task": pa.array([sample.task for sample in samples], pa.string()),
+            "kind": pa.array([sample.kind for sample in samples], pa.string()),
+            "pair": pa.array([sample.index for sample in samples], pa.int64()),
+            "demonstrations": demonstrations,
+            "input": pa.array([encode(sample.I) for sample in samples], pa.binary()),
+            "target": pa.array([encode(sample.C) for sample in samples], pa.binary()),
+            "problem": pa.array([sample.problem for sample in samples], pa.string()),
+        }
+    )
+
+
+def _samples_of(table: pa.Table) -> list[Sample]:
+    """The samples of a table."""
+    if table.column_names == ["sample"]:  # of the second version: tuples
+        return [Sample(*decode(row)) for row in table["sample"].to_pylist()]
+    known, samples = dict[bytes, Any](), list[Sample]()
+    for task, kind, pair, shown, grid, target, problem in zip(*table.to_pydict().values(), strict=True):
+        if shown not in known:
+            known[shown] = decode(shown)
+        samples.append(Sample(task, kind, pair, known[shown], decode(grid), decode(target), problem))
+    return samples
 
 
 def _write_table(result: ProgramResult, path: Path) -> None:
@@ -84,7 +107,7 @@ def load_result(path: str | Path) -> ProgramResult:
     stored = model_store.load(folder, kind=_KIND, version=_VERSION, command="brimful programs run FILE --out DIR")
     meta, table = stored.meta, stored.table("samples")
     try:
-        samples = [Sample(*decode(row)) for row in (table or pa.table({"sample": []}))["sample"].to_pylist()]
+        samples = [] if table is None else _samples_of(table)
         programs = reload([SourceText(*source[:3], *map(tuple, source[3:])) for source in meta["sources"]])
         mapped = reopen(folder, read_manifest(folder))
         if mapped is None:
