@@ -73,7 +73,7 @@ class Scheduler:
         weight = None if items.length is None else _total_weight(items)
         self._results = ResultBytes(beside, gathers, limit, items.length, weight)
         self._write, self._writer = write, BackgroundWriter(self._land)
-        self._steady = 0  # batches of the chosen size so far, on a CPU
+        self._steady, self._varies = 0, False  # batches of the chosen size so far; whether lengths of results differ
         self._carried = dict[str, float]()  # bytes per unit of weight, by part of the plan, in the batch counted last
         self._parts = dict[str, int]()  # bytes by part, of the batch that had the most
 
@@ -106,7 +106,8 @@ class Scheduler:
         self._count_bytes(done, measurement, kind)
         self._writer(done, measurement)
         self.observe(measurement, kind)
-        if self._sizer.state.settled and self.plan.devices == ("cpu",):
+        self._varies = self._varies or done.varies
+        if self._sizer.state.settled and self._is_measured:
             self._correct_plan(measurement)
 
     def finished(self, group: FinishedBatches, kind: str | None = None) -> None:
@@ -130,9 +131,14 @@ class Scheduler:
             self._ledger.add_all((other.start, other.stop) for other in spans)
         return spans
 
+    @property
+    def _is_measured(self) -> bool:
+        """Whether the peak of the plan is what batches took: a line through two probes may be far off at a third on a
+        CPU, where memory is not proportional to the size of a batch, and where it depends on what the items are."""
+        return self.plan.devices == ("cpu",) or (self._varies and len(self.plan.devices) == 1)
+
     def _correct_plan(self, measurement: BatchMeasurement) -> None:
-        """After a few batches of the chosen size the plan has their peak: on a CPU memory is not proportional to the
-        size of a batch, and a line through two probes may be far off at a third."""
+        """After a few batches of the chosen size the plan has their peak."""
         self._steady += 1
         if self._steady != _STEADY:
             return
@@ -258,7 +264,7 @@ class Scheduler:
             if not state.settled and state.memory.alone:
                 self._plan_rest(self._limit, kind)
         memory = self._sizer.state.memory
-        if self._steady < _STEADY and memory.alone and self.plan.devices == ("cpu",):
+        if self._steady < _STEADY and memory.alone and self._is_measured:
             # All that it ran were probes, with nothing beside them.
             peaks = (*memory.alone.values(), *memory.overlapped.values())
             self.plan = self._with_peak(max(peaks))

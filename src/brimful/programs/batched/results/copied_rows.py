@@ -34,5 +34,5 @@ def copy_rows_plain(out: Tensor, at: Tensor, source: Tensor, offsets: Tensor) ->
     for start in range(0, len(source), _AT_ONCE):
         some = source[start : start + _AT_ONCE]
         number = torch.arange(start, start + len(some), device=out.device)
-        row = torch.searchsorted(offsets[1:], number, right=True)
+        row = torch.searchsorted(offsets[1:].contiguous(), number, right=True)
         out[(base[row] + number).clamp_(min=0)] = some.to(torch.uint8)
