@@ -107,7 +107,7 @@ def test_samples_that_were_measured_are_not_run_again():
     everything = function(torch.arange(60)).values
     assert sum(map(len, calls)) == 60 - sum(count for _, count in function.ran)
     fresh = SampleFunction(programs.loads(TEXT), [])
-    fresh.__dict__ |= {name: getattr(function, name) for name in ("tasks", "demonstrations", "samples")}
+    fresh.__dict__ |= {name: getattr(function, name) for name in ("tasks", "_shown", "samples")}
     other = fresh(torch.arange(60)).values
     assert all(torch.equal(everything[name], other[name]) for name in ("outcome", "step", "category", "equal"))
     assert torch.equal(everything["values"].values, other["values"].values)

@@ -74,7 +74,8 @@ class SampleFunction:
             if (sample.task, id(sample.S)) not in seen:
                 seen[sample.task, id(sample.S)] = numbers.setdefault((sample.task, sample.S), len(numbers))
         self.tasks = tuple(name for name, _ in numbers)
-        self.demonstrations = tuple(encode(shown) for _, shown in numbers)
+        self._shown: tuple[Any, ...] | None = tuple(shown for _, shown in numbers)  # in this process
+        self._encoded: tuple[bytes, ...] | None = None  # and elsewhere
         self.samples = tuple(
             EncodedSample(seen[sample.task, id(sample.S)], encode(sample.I), encode(sample.C), sample.problem)
             for sample in samples
@@ -87,7 +88,16 @@ class SampleFunction:
         self._usage: RunUsage | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_programs": None, "_runner": None, "_usage": None}
+        here = {"_programs": None, "_runner": None, "_usage": None, "_shown": None}
+        return {**self.__dict__, **here, "_encoded": self.demonstrations}
+
+    @property
+    def demonstrations(self) -> tuple[bytes, ...]:
+        """Those of every task, as bytes."""
+        if self._encoded is None:
+            assert self._shown is not None
+            self._encoded = tuple(map(encode, self._shown))
+        return self._encoded
 
     def __fingerprint__(self, exact: bool) -> Any:
         """What decides the results; where that is not asked, what decides the memory."""
@@ -134,7 +144,8 @@ class SampleFunction:
             self._runner = Runner(self._programs, self.on_error, self.pair_by_name, self.merged)
             self._usage = RunUsage(self._runner.usage)
         samples = [self.samples[number] for number in numbers]
-        shown = {task: decode(self.demonstrations[task]) for task in {sample.task for sample in samples}}
+        tasks = {sample.task for sample in samples}
+        shown = {of: decode(self.demonstrations[of]) if self._shown is None else self._shown[of] for of in tasks}
         arguments = [EncodedArguments(self.tasks[of.task], shown[of.task], of.grid, of.reference) for of in samples]
         problems = [sample.problem for sample in samples]
         started = time.perf_counter()

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from ...execution.failures import Category
 from ...vocabulary.bound import ELEMENTS
-from ..columns import CELL, COORDINATE_LIMIT, Column, Grids, Ints, Lists, Pairs, Values
+from ..columns import CELL, COORDINATE_LIMIT, Cells, Column, Grids, Ints, Lists, Pairs, Patches, Values
 from ..convert import joined
 from ..kernels import Computed, batched
 from ..layout import above, beside, layout, read, scaled, walked
@@ -273,6 +273,8 @@ def cellwise(machine: Any, a: Column, b: Column, fallback: Column) -> Computed |
 
 @batched("replace")
 def replace(machine: Any, grid: Column, replacee: Column, replacer: Column) -> Computed | None:
+    if isinstance(grid, Grids) and isinstance(replacee, Grids | Patches | Pairs | Cells):  # which is no cell of a grid
+        return Computed(grid, None)
     large = colors(replacee, replacer)
     if large is None or not (isinstance(replacee, Ints) and isinstance(replacer, Ints)):
         return None

@@ -10,6 +10,8 @@ content decides too.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache
+from inspect import signature
 from typing import Any
 
 import torch
@@ -47,6 +49,7 @@ _DECIDED = {
     **_unfit(_ANYTHING),
     **_unfit(_NO_LISTS, Lists),
     **_unfit(_NO_CELLS, Lists, Cells),
+    "crop": ((Lists, Pairs, Cells), (Lists,)),
     **dict.fromkeys(["hperiod", "vperiod"], ((Lists, Patches),)),
     **dict.fromkeys(["bordering"], ((Lists, Patches), (Lists,))),
     **dict.fromkeys(["fill", "underfill", "paint", "underpaint", "cover", "move"], ((Lists,), ())),
@@ -109,9 +112,13 @@ def _list_classes(lists: Lists, tuples: bool) -> Tensor | None:
 
 
 def decided(operation: Operation, args: Sequence[Any], alive: Tensor) -> Tensor | None:
-    """How an operation fails, by row, as far as the classes of its arguments decide that: 0 for the other rows."""
+    """How an operation fails, by row, as far as the number and the classes of its arguments decide that: 0 for the
+    other rows."""
+    if len(args) != len(operation.arguments):
+        wrong = not _takes(operation.function, len(args))
+        return torch.where(alive, int(Category.TYPE), 0).to(torch.int8) if wrong else None
     content = _DECIDED.get(meaning(operation) or "")
-    if content is None or not args or len(args) != len(operation.arguments) or not _all_steps(args):
+    if content is None or not args or not _all_steps(args):
         return None
     tuples, parts = meaning(operation) in _TUPLES_TOO, list[Tensor]()
     for number, arg in enumerate(args):
@@ -131,6 +138,18 @@ def decided(operation: Operation, args: Sequence[Any], alive: Tensor) -> Tensor 
     failed = torch.zeros(len(alive), dtype=torch.int8, device=alive.device)
     failed[rows] = torch.tensor(outcomes, dtype=torch.int8, device=alive.device)[inverse]
     return failed
+
+
+@cache
+def _takes(function: Callable[..., Any], count: int) -> bool:
+    """Whether a function can be called with so many arguments."""
+    try:
+        signature(function).bind(*range(count))
+    except TypeError:
+        return False
+    except ValueError:  # one that is not written in Python
+        return True
+    return True
 
 
 def _all_steps(args: Sequence[Any]) -> bool:
