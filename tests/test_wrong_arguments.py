@@ -142,3 +142,12 @@ def test_csv_whose_header_is_no_text_is_refused_by_every_reader() -> None:
     ]
     for call in readers:
         assert "binary.csv" in refused(call, "binary.csv")
+
+
+def test_numbers_that_no_float_or_integer_holds() -> None:
+    """In the place of inputs they are refused; a large one among them is a float, one beyond that infinite."""
+    for number in (10**30, -(10**400)):
+        assert "give x as" in refused(lambda value: gp.fit(value, [1.0, 2.0], **QUIET), number)
+    assert "holds NaN or infinities" in refused(lambda value: gp.fit([value, 1, 2], [1.0, 2, 3], **QUIET), 10**400)
+    fit = gp.fit([0.0, 1.0, 2.0], [-(10**400), 2, 3], **QUIET)  # its task is flagged
+    assert fit.status.tolist() == [gp.TaskStatus.INVALID]

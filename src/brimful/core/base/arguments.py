@@ -72,7 +72,7 @@ def as_numbers(value: Any, name: str, axes: str) -> "Tensor":
 
     try:
         tensor = torch.as_tensor(value)
-    except (TypeError, ValueError, RuntimeError) as error:
+    except (TypeError, ValueError, RuntimeError, OverflowError) as error:
         raise InputError(f"{name} cannot be read as numbers: {error}; give an array of shape {axes}") from error
     if tensor.ndim != axes.count(",") + 1 - axes.count(",)") or tensor.is_complex():
         raise InputError(f"{name} have shape {tuple(tensor.shape)} and type {tensor.dtype}; give numbers, {axes}")

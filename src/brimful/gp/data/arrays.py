@@ -37,7 +37,7 @@ def as_inputs(value: Any, name: str) -> Tensor:
         with contextlib.suppress(TypeError, ValueError):  # `as_tensor` says what is wrong with it
             array = np.asarray(_unmasked(array))
     if isinstance(array, np.ndarray) and array.dtype.kind == "O" and array.size:
-        with contextlib.suppress(pa.ArrowException, TypeError, ValueError):
+        with contextlib.suppress(pa.ArrowException, TypeError, ValueError, OverflowError):
             moments = pa.array([getattr(item, "start_time", item) for item in array.flat], from_pandas=True)
             if is_moment(moments.type):
                 array = days(moments).reshape(array.shape)
@@ -56,7 +56,7 @@ def date_type(value: Any) -> str | None:
         return date_kind(value) if isinstance(value, pa.ChunkedArray) else date_kind(pa.chunked_array([value]))
     if isinstance(value, Tensor):
         return None
-    with contextlib.suppress(TypeError, ValueError, pa.ArrowException):
+    with contextlib.suppress(TypeError, ValueError, OverflowError, pa.ArrowException):
         first = np.asarray(_unmasked(value)).reshape(-1)[:1]
         kind = pa.array([getattr(item, "start_time", item) for item in first], from_pandas=True).type
         return "date32[day]" if first.dtype.kind in "MUO" and (is_moment(kind) or pa.types.is_string(kind)) else None
@@ -70,7 +70,15 @@ def _numbers(array: np.ndarray) -> np.ndarray:
         return array
     if any(isinstance(item, bool | np.bool_ | complex) for item in items):
         return array
-    return np.array([np.nan if item is None else float(item) for item in items]).reshape(array.shape)
+    return np.array([np.nan if item is None else _float(item) for item in items]).reshape(array.shape)
+
+
+def _float(number: Any) -> float:
+    """A number of any kind; one that is too large is infinite, and its task is then flagged."""
+    try:
+        return float(number)
+    except OverflowError:
+        return np.inf if number > 0 else -np.inf
 
 
 def _unmasked(value: Any) -> Any:
