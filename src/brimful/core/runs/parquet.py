@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any, cast
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -24,7 +25,7 @@ def write(table: pa.Table, path: Path) -> None:
     with pq.ParquetWriter(
         path,
         table.schema,
-        compression={name: "lz4" for name in table.column_names if _compresses(table[name])},
+        compression=cast(Any, {name: "lz4" for name in table.column_names if _compresses(table[name])}),
         use_dictionary=False,
         write_statistics=False,
         write_page_checksum=True,

@@ -87,6 +87,9 @@ export default {
       const rank = (name) => (/loss/.test(name) ? 0 : 1);
       return [...names].sort((a, b) => rank(a) - rank(b) || a.localeCompare(b));
     },
+    shown() {
+      return JSON.stringify(this.visible); // a list would be another one after every point, and all be drawn anew
+    },
     visible() {
       return this.all ? this.names : this.names.slice(0, window.innerWidth < 640 ? 4 : 6);
     },
@@ -95,7 +98,7 @@ export default {
     weight() { this.draw(); },
     log() { this.draw(); },
     byTime() { this.draw(); },
-    visible() { this.$nextTick(() => this.draw(true)); },
+    shown() { this.$nextTick(() => this.draw(true)); },
     series(series) { this.replace(series); },
   },
   methods: {
