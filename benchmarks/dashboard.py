@@ -183,9 +183,13 @@ class Tabs:
         open_sockets = sockets(self.url, 50)
         tabs[0].wait_for_function(DRAWN, timeout=200_000)
         begin, memory, first = time.perf_counter(), [], last_step(tabs[0])
+        session, heap = tabs[0].context.new_cdp_session(tabs[0]), []
         while time.perf_counter() - begin < 60 * minutes:
             tabs[0].wait_for_timeout(5000)
             memory.append(self.megabytes())
+            if len(memory) % 60 == 1:  # every five minutes, what a tab holds
+                session.send("HeapProfiler.collectGarbage")
+                heap.append(round(session.send("Runtime.getHeapUsage")["usedSize"] / 1e6, 1))
         middle = last_step(tabs[0])
         tabs[0].wait_for_function(f"() => ({STEP})() > {middle}", timeout=200_000)  # it follows to the end
         for connection in open_sockets:
@@ -201,6 +205,7 @@ class Tabs:
             "server_mb_last_seventh": round(late, 1),
             "server_mb_grown": round(late - early, 1),
             "server_mb_highest": max(memory),
+            "tab_heap_mb_every_5_minutes": heap,
             "watched_steps": middle - first,
         }
 

@@ -17,6 +17,9 @@ POINTS = """name => {
 }"""
 """The last step of a curve."""
 
+MODEL = "getElement(Number(document.querySelector('.curve-part').id.slice(1))).charts.get('loss').getModel()"
+"""What ECharts makes anew where a plot is drawn as a whole."""
+
 
 def last_step(page: Any, name: str = "loss") -> int:
     return page.evaluate(POINTS, name)
@@ -31,12 +34,14 @@ def test_a_curve_grows_while_the_job_is_paused_resumed_and_cancelled(server: Das
     id = server.submit("a long one", epochs=500, pause=0.05)
     page = open_page(f"/jobs/{id}")
     grown(page, grown(page, 0))
+    page.evaluate(f"() => {{ window.modelBefore = {MODEL}; }}")
     page.wait_for_selector("dt:has-text('Stall share')")
     page.click("button:has-text('Pause')")
     page.wait_for_selector("dd.state.paused")
     page.click("button:has-text('Resume')")
     page.wait_for_selector("dd.state.running")
     grown(page, last_step(page))
+    assert page.evaluate(f"() => window.modelBefore === {MODEL}")  # points are added; nothing else is drawn anew
     page.locator(".events >> text=paused").first.wait_for()
     page.click("button:has-text('Cancel')")
     page.wait_for_selector("dd.state.cancelled")
