@@ -80,9 +80,5 @@ class EncodedOutputs:
         on_host(loops.write_grids)(self.flat, starts, ends, shown, row_ends[1:], flat)
         lines = pa.ListArray.from_arrays(pa.array(row_ends), pa.array(flat))
         offsets = np.concatenate([[0], np.cumsum(shown.clip(0))]).astype(np.int32)
-        missing = pa.array(np.append(shown < 0, False))
-        return (
-            pa.ListArray.from_arrays(pa.array(offsets, mask=missing.to_numpy(zero_copy_only=False)), lines),
-            rows,
-            cells,
-        )
+        grids = pa.ListArray.from_arrays(pa.array(offsets, mask=np.append(shown < 0, False)), lines)
+        return grids, rows, cells

@@ -6,7 +6,7 @@ the task is solved when the test pairs with a known target are right too. A flag
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,7 @@ Submission = dict[str, list[dict[str, list[list[int]]]]]
 """Task to, for every test input, attempts by name."""
 
 ATTEMPTS = 2
-_NOTHING, _END = [[0]], object()
+_NOTHING = [[0]]
 _COUNTS = ("demonstrations_right", "demonstrations", "tests_right", "tests")
 
 
@@ -83,15 +83,17 @@ def submission(outcomes: Outcomes) -> Submission:
     return submitted
 
 
-def _attempts(values: Iterator[Any]) -> dict[str, list[list[int]]]:
+def _attempts(values: Iterable[Any]) -> dict[str, list[list[int]]]:
     """The first values that are grids of ARC, as attempts."""
     grids = list[list[list[int]]]()
-    while len(grids) < ATTEMPTS and (value := next(values, _END)) is not _END:
+    for value in values:
         try:
             grid = [list(row) for row in as_grid(value)]
         except (InputError, TypeError):
             continue
         if grid not in grids:
             grids.append(grid)
+        if len(grids) == ATTEMPTS:
+            break
     grids += [grids[-1] if grids else _NOTHING] * (ATTEMPTS - len(grids))
     return {f"attempt_{number}": grid for number, grid in enumerate(grids, 1)}

@@ -31,8 +31,12 @@ def test_bytes_that_get_much_smaller_are_compressed(tmp_path: Path, column: pa.A
         assert groups.row_group(0).column(0).compression == "UNCOMPRESSED"
 
 
-def test_a_slice_is_looked_at_where_it_lies(tmp_path: Path):
-    noise = np.random.default_rng(0).bytes(9_000)
-    table = pa.table({"values": pa.array([noise, b"\x00" * 90_000, noise])}).slice(1, 1)
-    parquet.write(table, tmp_path / "a.parquet")
-    assert pq.read_table(tmp_path / "a.parquet").equals(table)
+@pytest.mark.parametrize("kind", [pa.binary(), pa.large_binary()])
+def test_a_slice_is_looked_at_where_it_lies(tmp_path: Path, kind: pa.DataType):
+    noise = np.random.default_rng(0).bytes(90_000)
+    whole = pa.table({"values": pa.array([noise, b"\x00" * 9_000, noise], kind)})
+    for row, codec in ((0, "UNCOMPRESSED"), (1, "LZ4"), (2, "UNCOMPRESSED")):
+        table = whole.slice(row, 1)
+        parquet.write(table, tmp_path / "a.parquet")
+        assert pq.read_table(tmp_path / "a.parquet").equals(table)
+        assert pq.read_metadata(tmp_path / "a.parquet").row_group(0).column(0).compression == codec

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -43,9 +44,13 @@ def _compresses(column: pa.ChunkedArray) -> bool:
         return False
     some = bytearray()
     for chunk in column.chunks[:4]:
-        data = chunk.buffers()[2]
-        if data is not None:
-            some += data[: _TRIED // 4].to_pybytes() + data[data.size // 2 :][: _TRIED // 4].to_pybytes()
+        _, offsets, data = chunk.buffers()
+        if data is None or not len(chunk):
+            continue
+        places = np.frombuffer(offsets, np.int64 if pa.types.is_large_binary(chunk.type) else np.int32)
+        start, end = (int(places[chunk.offset + row]) for row in (0, len(chunk)))  # of a slice, where it lies
+        for first in (start, (start + end) // 2):
+            some += data[first : min(end, first + _TRIED // 4)].to_pybytes()
     return len(some) >= _WORTHWHILE and 2 * len(pa.compress(bytes(some), "lz4", asbytes=True)) <= len(some)
 
 
