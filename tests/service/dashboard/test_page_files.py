@@ -7,8 +7,8 @@ import pytest
 from nicegui import __version__
 from nicegui.dependencies import esm_modules
 
-from brimful.service.dashboard.compression import StoredGzip
 from brimful.service.dashboard.preload import preloads
+from brimful.service.dashboard.stored_files import StoredFiles
 
 from ...helpers.asynchronous import run_apart
 
@@ -47,7 +47,7 @@ def ask(app: Any, path: str, query: bytes = b"", **headers: str) -> tuple[int, d
 
 def test_a_file_is_compressed_once():
     inner = Answering()
-    app = StoredGzip(inner)
+    app = StoredFiles(inner)
     answers = [ask(app, f"{FILES}static/vue.js", accept_encoding="gzip, br") for _ in range(3)]
     assert inner.count == 1
     for status, headers, body in answers:
@@ -57,9 +57,17 @@ def test_a_file_is_compressed_once():
     assert ask(app, f"{FILES}static/vue.js")[2] == SCRIPT  # by someone who cannot read it compressed
 
 
+def test_the_dashboards_own_files_are_compressed_once_whatever_their_version():
+    inner = Answering()
+    app = StoredFiles(inner)
+    for _ in range(2):
+        assert gzip.decompress(ask(app, "/dashboard/dashboard.css", b"0.1.0", accept_encoding="gzip")[2]) == SCRIPT
+    assert inner.count == 1
+
+
 def test_of_a_visitor_who_leaves_no_half_a_file_stays():
     inner = Answering()
-    inner.interrupted, app = True, StoredGzip(inner)
+    inner.interrupted, app = True, StoredFiles(inner)
     ask(app, f"{FILES}static/vue.js", accept_encoding="gzip")
     inner.interrupted = False
     assert gzip.decompress(ask(app, f"{FILES}static/vue.js", accept_encoding="gzip")[2]) == SCRIPT
@@ -69,14 +77,17 @@ def test_of_a_visitor_who_leaves_no_half_a_file_stays():
     ("path", "query", "headers"),
     [
         ("/jobs/1", b"", {}),
+        (f"{FILES}static/./vue.js", b"", {}),
+        ("/dashboard//dashboard.css", b"", {}),
         (f"{FILES}dynamic_resources/a.css", b"", {}),
         (f"{FILES}static/vue.js", b"v=1", {}),
         (f"{FILES}static/vue.js", b"", {"range": "bytes=0-9"}),
+        (f"{FILES}static/vue.js", b"", {"if_none_match": "a"}),
     ],
 )
 def test_what_may_change_is_made_anew(path: str, query: bytes, headers: dict[str, str]):
     inner = Answering()
-    app = StoredGzip(inner)
+    app = StoredFiles(inner)
     for _ in range(2):
         ask(app, path, query, accept_encoding="gzip", **headers)
     assert inner.count == 2
@@ -84,7 +95,7 @@ def test_what_may_change_is_made_anew(path: str, query: bytes, headers: dict[str
 
 @pytest.mark.parametrize("inner", [Answering(status=404), Answering(kind=b"font/woff2")])
 def test_errors_and_what_is_compressed_already_pass_as_they_are(inner: Answering):
-    app = StoredGzip(inner)
+    app = StoredFiles(inner)
     for _ in range(2):
         status, headers, body = ask(app, f"{FILES}static/a", accept_encoding="gzip")
         assert (status, body) == (inner.status, SCRIPT) and "content-encoding" not in headers

@@ -4,19 +4,24 @@ from pathlib import Path
 
 from fastapi import FastAPI
 from nicegui import core, ui
+from starlette.middleware import Middleware
+from starlette.middleware.gzip import GZipMiddleware
 
 from ..security.policy import SecurityPolicy
 from ..service import Service
 from . import login
-from .compression import StoredGzip
 from .headers import PageHeaders
 from .pages import compare, data, devices, job, jobs, missing, new
 from .schemas import Schemas
+from .stored_files import OWN_FILES, StoredFiles
 from .viewer import Dashboard
 
 STATIC = Path(__file__).parent / "static"
 _RECONNECT = 10.0
 """Seconds for which the server keeps a page whose connection broke; one that comes back later is loaded again."""
+
+_LEVEL = 6
+"""Of the compression of a page."""
 
 _HISTORY = 200
 """Messages that a page which was away for less than that is sent again."""
@@ -30,13 +35,14 @@ def mount(app: FastAPI, service: Service, policy: SecurityPolicy) -> None:
     """
     dashboard = Dashboard(service, app.state.feed, Schemas(service), policy.require_token)
     login.install(app, policy)
-    core.app.add_static_files("/dashboard", STATIC, max_cache_age=0)
+    core.app.add_static_files(OWN_FILES.rstrip("/"), STATIC, max_cache_age=0)
     for page in (jobs, job, new, compare, data, devices):
         page.install(dashboard)
     core.sio.eio.transports = ["websocket"]  # a request of another transport passes for one that changes nothing
     core.app.config.socket_io_js_transports = ["websocket"]
     core.app.add_middleware(PageHeaders)
-    core.app.add_middleware(StoredGzip)
+    core.app.add_middleware(GZipMiddleware, compresslevel=_LEVEL)
+    app.user_middleware.append(Middleware(StoredFiles))  # the innermost: within the guard, before the routes
     ui.run_with(
         app,
         root=missing.build,

@@ -1,35 +1,35 @@
-"""Compressed answers. The files of NiceGUI never change, so each is compressed once and kept: some are a megabyte, and
-compressing them anew for every visitor would keep all others waiting."""
+"""The files of the pages: each is read and compressed once, and answered from memory before any route is looked for.
+Some are a megabyte, and a first visit asks for sixteen of them at once."""
 
 import gzip
-from typing import Any
+import posixpath
 
 import anyio.to_thread
 from nicegui import __version__
 from starlette.datastructures import Headers, MutableHeaders
-from starlette.middleware.gzip import GZipMiddleware
 
 from .headers import App, Message, Receive, Scope, Send
 
+OWN_FILES = "/dashboard/"
 _FILES = f"/_nicegui/{__version__}/"
 _MADE = f"{_FILES}dynamic_resources/"
 _TEXT = ("text/", "application/javascript", "application/json", "image/svg")
 _LEVEL = 6
 
 
-class StoredGzip(GZipMiddleware):
-    """Wraps the application of the pages."""
+class StoredFiles:
+    """Wraps the whole application; what is no file of the pages passes as it is."""
 
     def __init__(self, app: App) -> None:
-        super().__init__(app, compresslevel=_LEVEL)
+        self._app = app
         self._stored: dict[str, tuple[list[tuple[bytes, bytes]], bytes]] = {}
 
-    async def __call__(self, scope: Any, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if not _is_file(scope):
-            return await super().__call__(scope, receive, send)
+            return await self._app(scope, receive, send)
         path = scope["path"]
         if path not in self._stored:
-            start, body = await _collect(self.app, scope, receive)
+            start, body = await _collect(self._app, scope, receive)
             headers = MutableHeaders(raw=start["headers"])
             whole = headers.get("content-length") == str(len(body))  # less where the one who asked has gone meanwhile
             if start["status"] != 200 or not whole or not headers.get("content-type", "").startswith(_TEXT):
@@ -46,11 +46,14 @@ class StoredGzip(GZipMiddleware):
 
 def _is_file(scope: Scope) -> bool:
     """Whether a request is for a whole file that never changes, by someone who can read it compressed."""
-    if scope["type"] != "http" or scope["method"] != "GET" or scope["query_string"]:
+    if scope["type"] != "http" or scope["method"] != "GET":
         return False
     headers, path = Headers(scope=scope), scope["path"]
-    named = path.startswith(_FILES) and not path.startswith(_MADE)
-    return named and "range" not in headers and "gzip" in headers.get("accept-encoding", "")
+    if posixpath.normpath(path) != path:  # one of many ways to write another: each would be kept
+        return False
+    named = path.startswith(_FILES) and not path.startswith(_MADE) and not scope["query_string"]
+    whole = "range" not in headers and "if-none-match" not in headers
+    return (named or path.startswith(OWN_FILES)) and whole and "gzip" in headers.get("accept-encoding", "")
 
 
 async def _collect(app: App, scope: Scope, receive: Receive) -> tuple[Message, bytes]:
@@ -63,5 +66,6 @@ async def _collect(app: App, scope: Scope, receive: Receive) -> tuple[Message, b
         elif message["type"] == "http.response.body":
             body.extend(message.get("body", b""))
 
-    await app(scope, receive, collect)
+    plain = [(name, value) for name, value in scope["headers"] if name.lower() != b"accept-encoding"]
+    await app({**scope, "headers": plain}, receive, collect)
     return start, bytes(body)
