@@ -78,8 +78,8 @@ def fit(
             priors: "weak" keeps tiny tasks from collapsing (see docs/gp.md); None is plain maximum likelihood; or a
             dict of `gp.LogNormal(median, spread)` by parameter.
             steps: the most steps from one start; for a custom kernel, three times as many of Adam before them.
-            starts, tolerance: the most local minima to descend from, and the nats still to be gained at which a task
-            has converged.
+            starts, tolerance: the most starts to descend from, and the nats still to be gained at which a task has
+            converged.
             budget, device, cluster, out, batch_size: as in `brimful.map`.
             approximation, inducing: "sgpr" fits a lower bound of the likelihood by so many inducing points per task,
             for tasks of thousands of points; by default the likelihood is exact, however many there are.
@@ -243,7 +243,7 @@ def model_for(data: GPData, options: FitOptions, bounds: Any = None) -> GPModel:
     scoring = ScoringOptions(
         steps=options.steps,
         tolerance=options.tolerance or (1e-4 if len(kernel.names) <= 2 else 1e-5),
-        starts=options.starts or (3 if kinds == ("variance", "lengthscale") else 6),
+        starts=options.starts or _starts(kinds),
         patience=40 if "period" in kinds else ScoringOptions().patience,  # minima that are narrow, and slow to descend
     )
     return GPModel(
@@ -258,6 +258,13 @@ def model_for(data: GPData, options: FitOptions, bounds: Any = None) -> GPModel:
         inducing=(inducing or INDUCING) if sparse else 0,
         basis_pays=eigenbasis.pays(data.points, data.tasks, devices.resolve_all(options.device)[0]),
     )
+
+
+def _starts(kinds: tuple[str, ...]) -> int:
+    """The most starts by default: one lengthscale has few minima, and of several many that are found cheaply."""
+    if kinds == ("variance", "lengthscale"):
+        return 3
+    return 10 if kinds.count("lengthscale") > 1 and "period" not in kinds else 6
 
 
 def formula(model: GPModel, data: GPData, device: torch.device) -> Cost:

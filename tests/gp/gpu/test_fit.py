@@ -235,9 +235,7 @@ _NARROW = {"variance": (0.5, 2.0), "noise": (1e-3, 0.3)}
         pytest.param(MORE[3], None, _NARROW, False, 30, marks=soak),
     ],
 )
-def test_the_grid_search_finds_the_local_minima_of_its_twin(
-    case: Any, priors: Any, bounds: Any, known: bool, starts: int
-):
+def test_the_grid_search_finds_the_starts_of_its_twin(case: Any, priors: Any, bounds: Any, known: bool, starts: int):
     text, dimensions, ard, mean = case
     kernel, tasks, units, _ = draw(text, dimensions, ard, mean, tasks=3, points=4)
     if known:

@@ -42,8 +42,6 @@ def build_long() -> None:
 
 def build_short() -> None:
     build(grid_search._score, {"P": 3, "SCALED": True, "SURE": -10.4, "W": 256}, "*fp64", 4)
-    grid = {"A": 3, "M": 7, "B": 4, "GB": 128, "P": 3, "STARTS": 2, "SECOND_START": 3.0, "S": 16}
-    build(grid_search._choose, grid, "*fp64", 2)
     chosen = {"REACH": 3, "L": 49, "LB": 64, "STARTS": 2, "WORTH": 3.0, "S": 16}
     build(eigenbasis._begin, chosen, "*fp32", 2, positions="*fp64", starts="*fp64")
     sizes = {"D": 2, "Q": 1, "KNOWN": True, "CENTERED": True, "EACH": False, "SHIFTED": True, "NB": 64, "S": 32}

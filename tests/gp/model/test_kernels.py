@@ -165,18 +165,6 @@ def test_an_unknown_name_is_refused_with_those_there_are(text: str, wrong: str):
     assert all(shape in str(refusal.value) for shape in SHAPES)
 
 
-@pytest.mark.parametrize("text", [*SHAPES, "rbf + rbf", "linear + rbf * periodic", "rbf * rbf + rbf"])
-def test_initial_values_fill_a_grid_and_start_no_two_parts_alike(text: str):
-    kernel = parse(text)
-    rows, axes = kernel.initial_grid()
-    assert len(rows) == math.prod(axes)
-    assert len({tuple(row) for row in rows}) == len(rows)
-    for row in rows:
-        assert len(row) == len(kernel.names)
-        parts = [(entry.shape, *row[entry.start : entry.stop]) for entry in kernel.factors if entry.stop > entry.start]
-        assert len(set(parts)) == len(parts)
-
-
 def bump(x1: Tensor, x2: Tensor, params: dict[str, Tensor]) -> Tensor:
     return params["variance"] * torch.exp(-0.5 * ((x1 - x2.T) / params["lengthscale"]).square())
 

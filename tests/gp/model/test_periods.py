@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from brimful import gp
 from brimful.gp.cpu import fit as compiled
 from brimful.gp.model import periods
-from brimful.gp.model.kernels import FREQUENCIES, parse
+from brimful.gp.model.initial_grid import FREQUENCIES
+from brimful.gp.model.kernels import parse
 from brimful.gp.optimize import scoring
 
 from ..helpers.drawn import Problem, problem, waves

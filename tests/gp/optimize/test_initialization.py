@@ -42,6 +42,33 @@ def test_two_minima_between_points_of_the_grid_are_two_starts():
     assert (begin[0, :2, 2] - begin[0, :2, 0] + 5).abs().max() < 0.5  # and the best noise between two of the grid
 
 
+def test_the_best_rows_start_each_at_its_best_noise_whatever_is_beside_them():
+    score = torch.tensor([[[9.0, 3.0], [5.0, 2.0], [1.0, 4.0], [30.0, 20.0], [math.nan, math.inf]]] * 2).double()
+    score[1] = math.inf
+    theta = torch.arange(20.0).view(1, 5, 2, 2).repeat(2, 1, 1, 1).double()
+    begin, count = initialization.best_rows(theta, score, 4)
+    assert count.tolist() == [3, 0]  # of the fourth too much would have to be gained, and the last has no score
+    assert begin[0, :3].tolist() == [theta[0, row, level].tolist() for row, level in ((2, 0), (1, 1), (0, 1))]
+    few, count = initialization.best_rows(theta, score, 2)
+    assert count.tolist() == [2, 0] and few.equal(begin[:, :2])
+
+
+def test_two_rough_parts_side_by_side_on_the_grid_are_both_started_from():
+    kernel = parse("rbf + matern32")
+    one = torch.ones(1, dtype=torch.float64)
+    within = limits(kernel, Units(one[:, None], one[:, None], one, one), None, None, False)
+    valleys = torch.tensor([[0.05, 0.85], [0.05, 0.33], [0.85, 0.02]], dtype=torch.float64).log()
+
+    def scored(index_L: Tensor, theta_LP: Tensor) -> tuple[Tensor, Tensor]:
+        apart_LV = (theta_LP[:, None, [1, 3]] - valleys).square().sum(2)
+        each_LV = torch.arange(3) + 20 * apart_LV
+        return theta_LP, each_LV.min(1).values + 0.1 * (theta_LP[:, 4] + 5).square()
+
+    begin, count = initialization.grid_search(kernel, within, 6, scored)
+    assert int(count) >= 3
+    torch.testing.assert_close(begin[0, :3, [1, 3]], valleys)
+
+
 def test_points_without_a_score_start_nothing():
     kernel, within = of_one_task()
 

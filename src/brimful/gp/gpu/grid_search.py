@@ -1,7 +1,7 @@
-"""The grid search of many tasks as Triton kernels: the grid is scored, and the local minima of each task are selected.
+"""The grid search of many tasks as Triton kernels: the grid is scored, and the starts of each task are selected.
 
 The twin of `initialization.grid_search`, where the method is explained, for a grid of lengthscales, by dimensions that
-start longer, by noises (or variances, where the noise is known). What torch does in a hundred small operations is three
+start longer, by noises (or variances, where the noise is known). What torch does in many small operations is two
 kernels here, around the evaluation; the profile of a grid of lengthscales by noises is refined by those of
 `profile.py`. The evaluation is bound by memory, so where a grid point has enough noise the stored factor is rounded to
 float32: that amounts to another noise, of 1e-7, in a value that only decides where to start. Grid points that a bound
@@ -23,13 +23,13 @@ from torch import Tensor
 
 from ..model.kernels import Kernel
 from ..model.priors import Limits
-from ..optimize.initialization import NOISES, SECOND_START, Starts, grid, has_profile, scales_all
+from ..optimize.initialization import NOISES, Starts, best_rows, grid, has_profile, scales_all
 from ..optimize.scoring import ScoringOptions
 from . import likelihood, profile
 from .layout import TaskLayout
 
 _TOGETHER = 1 << 19  # initial values scored at a time: a grid takes many times what its task does
-_WIDTH, _TASKS = 256, 16  # of a program: evaluations, and tasks
+_WIDTH = 256  # evaluations of a program
 Score = Callable[[Tensor, Tensor, bool], Tensor]
 """From an index of tasks, their parameters, and whether factors may be rounded: the quadratic form and the log
 determinant of every evaluation."""
@@ -102,69 +102,8 @@ def _score(
         tl.atomic_add(counts + number - 1, tl.sum((code == number).to(tl.int32), axis=0))
 
 
-@triton.jit
-def _beside(score, at, there):
-    value = tl.load(score + at, mask=there, other=float("inf"))
-    return tl.where(value == value, value, float("inf"))
-
-
-@triton.jit
-def _lowest_along(minimum, value, score, at, stride, here, position, LENGTH: tl.constexpr):
-    """Whether there is no better neighbor along an axis either; of a plateau, the first point counts."""
-    minimum = minimum & (value < _beside(score, at - stride, here & (position > 0)[None, :]))
-    return minimum & (value <= _beside(score, at + stride, here & (position < LENGTH - 1)[None, :]))
-
-
-@triton.jit
-def _least(score, scattered, g, GB: tl.constexpr):
-    """The lowest score among some of the grid, and where it is; GB where there is none."""
-    least = tl.min(tl.where(scattered, score, float("inf")), axis=1)
-    return least, tl.min(tl.where(scattered & (score == least[:, None]), g[None, :], GB), axis=1)
-
-
-@triton.jit(do_not_specialize=["first", "T"])
-def _choose(
-    score, theta, starts, counts, first, T,
-    A: tl.constexpr, M: tl.constexpr, B: tl.constexpr, GB: tl.constexpr, P: tl.constexpr, STARTS: tl.constexpr,
-    SECOND_START: tl.constexpr, S: tl.constexpr,
-):  # fmt: skip
-    """Of a grid of B by A by M points: the local minima, best first, and from how many to descend."""
-    t = tl.program_id(0).to(tl.int64) * S + tl.arange(0, S)
-    g = tl.arange(0, GB)
-    column, row, middle = g // (A * M), g // M % A, g % M
-    here = (t < T)[:, None] & (g < A * M * B)[None, :]
-    at = g[None, :] * T + t[:, None]
-    value = _beside(score, at, here)
-    minimum = here & (value < float("inf"))
-    minimum = _lowest_along(minimum, value, score, at, M * T, here, row, A)
-    if M > 1:
-        minimum = _lowest_along(minimum, value, score, at, T, here, middle, M)
-    minimum = _lowest_along(minimum, value, score, at, A * M * T, here, column, B)
-
-    # For tasks with one local minimum: the best point that is not beside it, where it is not much worse.
-    alone = tl.sum(minimum.to(tl.int32), axis=1) == 1
-    least, best = _least(value, minimum, g, GB)
-    far = tl.abs(row[None, :] - (best // M % A)[:, None]) > 1
-    far = far | (tl.abs(middle[None, :] - (best % M)[:, None]) > 1)
-    far = far | (tl.abs(column[None, :] - (best // (A * M))[:, None]) > 1)
-    far = far & here & alone[:, None] & (value <= least[:, None] + SECOND_START)
-    _worse, second = _least(value, far, g, GB)
-    minimum = minimum | (g[None, :] == second[:, None])
-
-    task = first + t
-    result = tl.sum(minimum.to(tl.int32), axis=1)
-    tl.store(counts + task, tl.minimum(result, STARTS), mask=t < T)
-    for s in range(STARTS):
-        _value, best = _least(value, minimum, g, GB)
-        minimum = minimum & (g[None, :] != best[:, None])
-        source = tl.where(best < GB, best, 0) * T + t
-        for p in tl.static_range(P):
-            chosen = tl.load(theta + source * P + p, mask=t < T, other=0.0)
-            tl.store(starts + (task * STARTS + s) * P + p, chosen, mask=t < T)
-
-
 def grid_search(kernel: Kernel, layout: TaskLayout, limits: Limits, options: ScoringOptions) -> Starts:
-    """The local minima of the grid, best first, and from how many of them each task descends."""
+    """Where to start, best first, and from how many of them each task descends."""
 
     def score(index_L: Tensor, theta_LP: Tensor, narrow: bool) -> Tensor:
         return likelihood.evaluate(kernel, layout, index_L, theta_LP, False, narrow).value_L2
@@ -190,11 +129,11 @@ def search(
     rounds = scales_P is not None  # else the noise is known, and there may be none
     if not rounds:
         unsure = levels
-    starts = min(options.starts, len(grid_GP))
+    starts = min(options.starts, len(grid_GP) if has_profile(axes) else across * middle)
     starts_TSP = torch.empty(T, starts, P, dtype=torch.float64, device=device)
     count_T = torch.empty(T, dtype=torch.int32, device=device)
     bounds = limits.low_TP, limits.high_TP, limits.fixed_P.view(torch.int8)
-    scored, run = functools.partial(_scored, score, points_T, limits, scales_P), _choose
+    scored = functools.partial(_scored, score, points_T, limits, scales_P)
     at_once = max(1, _TOGETHER // len(grid_GP))
     for first in range(0, T, at_once):
         active = min(at_once, T - first)
@@ -207,11 +146,9 @@ def search(
                 lambda index_L, theta_LP: scored(index_L, theta_LP, 0 if rounds else len(index_L)), starts_TSP, count_T,
             )  # fmt: skip
             continue
-        run[(-(-active // _TASKS),)](
-            score_L, theta_LP, starts_TSP, count_T, first, active, A=across, M=middle, B=levels,
-            GB=triton.next_power_of_2(len(grid_GP)), P=P, STARTS=starts, SECOND_START=SECOND_START, S=_TASKS,
-            num_warps=2,
-        )  # fmt: skip
+        theta_TRNP = theta_LP.view(levels, -1, active, P).permute(2, 1, 0, 3)
+        begin = best_rows(theta_TRNP, score_L.view(levels, -1, active).permute(2, 1, 0), starts)
+        starts_TSP[first : first + active], count_T[first : first + active] = begin
     return starts_TSP, count_T
 
 

@@ -22,14 +22,6 @@ from .shapes import SHAPES
 
 _ALIASES = {"rq": "rational_quadratic", "matern": "matern52", "se": "rbf"}
 _TINY = 1e-30  # under a square root, so that a distance of 0 divides nothing by 0
-_LENGTHS = (0.017, 0.036, 0.075, 0.156, 0.327, 0.685, 1.43, 3.0)  # initial values, in units of the inputs' extent
-_APART = (1.0, 0.2, 5.0)
-_SUBSETS, _LONGER = 10, 6.0  # dimensions up to which some of them begin longer than others, and how much
-_FEW_LENGTHS = (0.06, 0.2, 0.7)  # where there are more than two such dimensions
-FREQUENCIES = [(0.7 + 0.038 * position) ** 2 for position in range(100)]
-"""Initial values of how often a wave fits into the inputs' extent, of a task that is not known."""
-# Lengthscales of a wave alone, of what it is multiplied or added with, and of a wave beside that.
-_WAVES, _ENVELOPES, _BESIDE = (0.15, 0.5, 1.5), (0.1, 0.5, 2.0), 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,55 +122,6 @@ class Kernel:
     def periods(self) -> list[int]:
         """The indices of the periods of its waves."""
         return [position for position, kind in enumerate(self.kinds) if kind == "period"]
-
-    def initial_grid(self) -> tuple[list[list[float]], list[int]]:
-        """Initial values for inputs of extent 1 and targets of variance 1: rows of a grid, and its axes' lengths. The
-        first axis is a lengthscale, the second the period of a wave (`periods.initial_periods` has better ones, by
-        task) or the dimensions that begin longer."""
-        waves = {
-            position
-            for factor in self.factors
-            if factor.shape == "periodic"
-            for position in range(factor.start, factor.stop)
-        }
-        long = any(kind == "lengthscale" and position not in waves for position, kind in enumerate(self.kinds))
-        subsets = self._subsets() if not waves else [()]
-        lengths, periods = _LENGTHS if len(subsets) <= 3 else _FEW_LENGTHS, [1.0]
-        if waves:
-            lengths, periods = _ENVELOPES if long else _WAVES, [1 / frequency for frequency in FREQUENCIES]
-        elif not long:
-            lengths = (1.0,)
-        terms = 1 + max(factor.term for factor in self.factors)
-        # Two terms of one shape must not begin alike: they would stay alike.
-        spread: dict[int, float] = {}
-        for number, factor in enumerate(self.factors):
-            before = sum(other.shape == factor.shape for other in self.factors[:number])
-            spread |= dict.fromkeys(range(factor.start, factor.stop), _APART[before % len(_APART)])
-        rows = []
-        for length, period, longer in itertools.product(lengths, periods, subsets):
-            values = {"variance": 1 / terms, "lengthscale": length, "alpha": 1.0, "period": period}
-            row = [math.log(values[kind] * spread.get(position, 1.0)) for position, kind in enumerate(self.kinds)]
-            for position in waves:
-                row[position] = row[position] if self.kinds[position] == "period" or not long else math.log(_BESIDE)
-            for position in longer:
-                row[position] += math.log(_LONGER)
-            rows.append(row)
-        # A local minimum along the period may be none along the lengthscale: smoother waves tend to other periods.
-        return rows, [1, len(rows)] if waves else [len(lengths), len(subsets)]
-
-    def _subsets(self) -> list[tuple[int, ...]]:
-        """Lengthscales that begin longer than the others: none; those of one dimension; those of all but one."""
-        if not self.ard and len(self.terms) > 1:
-            lengths = [
-                tuple(place for factor in term for place in range(factor.start, factor.stop)) for term in self.terms
-            ]
-            return [(), *(places for places in lengths if places)] if sum(map(bool, lengths)) > 1 else [()]
-        if not self.ard or not 1 < self.dimensions <= _SUBSETS:
-            return [()]
-        ends = [factor.stop for factor in self.factors if factor.start < factor.stop]
-        own = [tuple(end - self.dimensions + position for end in ends) for position in range(self.dimensions)]
-        others = [tuple(place for dimension in own if dimension is not left for place in dimension) for left in own]
-        return [(), *own] if len(own) == 2 else [(), *own, *others]
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from .kernels import FREQUENCIES, Kernel
+from .initial_grid import FREQUENCIES
+from .kernels import Kernel
 from .priors import Limits
 from .tasks import TaskBatch
 

@@ -9,7 +9,9 @@ fifth of an octave apart, closer than any grid of a few dozen points is spaced. 
 profile at the lengthscales of the grid; there and halfway between it is evaluated, where it is within some nats of the
 best. The noises of the best of these are corrected by parabolas through two more, near by, and between neighbors the
 profile is evaluated again, twice as densely each time. Elsewhere the local minima of the grid itself (points without a
-better neighbor) are taken; those of waves are looked at more closely first (`wave_search.py`).
+better neighbor) are taken; those of waves are looked at more closely first (`wave_search.py`). But a grid of the
+lengthscales of several dimensions or terms is so coarse that a point beside a better one may lead elsewhere: of such a
+grid the best rows are taken, each at its best noise, whatever is beside them.
 """
 
 import itertools
@@ -22,6 +24,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from ..model.initial_grid import initial_grid
 from ..model.kernels import Kernel
 from ..model.priors import Limits
 from . import wave_search
@@ -40,6 +43,7 @@ CORRECTED, NEAR_BY = 3.0, 0.25
 """Nats above the best within which noises are corrected, and how near by, of the distance between two of the grid."""
 WORTH = 3.0
 """Nats: a local minimum of the profile this much above the best starts no descent."""
+_WORTH_OF_ROWS = 10.0  # the same of a row of a grid: at a lengthscale of the grid it may be far above its minimum
 BEYOND = 0.3
 """Of the distance between two noises, that one may lie beyond the first or the last."""
 _AT_ONCE = 1 << 18  # grid points scored at a time: a grid takes many times the memory of its task
@@ -56,7 +60,7 @@ factors, and the scores there, with the priors."""
 
 def grid(kernel: Kernel, limits: Limits) -> tuple[Float[Tensor, "G P"], list[int]]:
     """The initial values, and the lengths of the axes of their grid."""
-    rows, axes = kernel.initial_grid()
+    rows, axes = initial_grid(kernel)
     known = bool(limits.fixed_P[-1])
     levels = _VARIANCES if known else _NOISES_OF_WAVES if kernel.periods else NOISES
     grid = []
@@ -102,6 +106,8 @@ def _grid_search(
     theta_TGP, score_TG = theta_LP.view(T, G, P), score_L.view(T, G)
     if has_profile(axes):
         return profile_minima(theta_TGP, score_TG, grid_GP, axes, index_T, scored, most)
+    if not waves and axes[1] > 1:
+        return best_rows(theta_TGP.view(T, -1, axes[-1], P), score_TG.view(T, -1, axes[-1]), most)
     begin_TSP, score_TS = _local_minima(theta_TGP, score_TG, axes, max(most, wave_search.CANDIDATES * waves))
     if waves:
         begin_TSP, score_TS = wave_search.refined(kernel, begin_TSP, score_TS, index_T, scored)
@@ -111,6 +117,16 @@ def _grid_search(
 def has_profile(axes: list[int]) -> bool:
     """Whether a grid is one of lengthscales by noises."""
     return axes[0] > 1 and axes[1] == 1
+
+
+def best_rows(theta_TRNP: Tensor, score_TRN: Tensor, most: int) -> Starts:
+    """The best rows of a grid, each at its best noise, that are not much worse than the best."""
+    profile_TR, level_TR = torch.where(torch.isfinite(score_TRN), score_TRN, math.inf).min(2)
+    top_TS, row_TS = profile_TR.topk(min(most, score_TRN.shape[1]), dim=1, largest=False)
+    theta_TSNP = theta_TRNP.take_along_dim(row_TS[:, :, None, None], 1)
+    theta_TSP = theta_TSNP.take_along_dim(level_TR.gather(1, row_TS)[:, :, None, None], 2)[:, :, 0]
+    near_TS = (top_TS <= top_TS[:, :1] + _WORTH_OF_ROWS) & torch.isfinite(top_TS)
+    return theta_TSP, near_TS.sum(1)
 
 
 def scored_by(kernel: Kernel, limits: Limits, count_T: Tensor, score: Score) -> Scored:
