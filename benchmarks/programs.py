@@ -20,6 +20,7 @@ Beyond 3,500 samples the pairs come again with other colors.
 
 import argparse
 import contextlib
+import multiprocessing
 import os
 import random
 import statistics
@@ -261,11 +262,13 @@ def solvers(bench: Bench) -> Part:
     kept, left_out = bounded(Sequential(graph), subset)
     call = in_turns({"": lambda of: plain(of.task, of.S, of.I, of.C)}, kept, 1)[""]
     spent = {"baseline (scaled)": call * len(samples)}
+    print(f"{title}: baseline {call:.2f} s per sample, {left_out} of {len(subset)} left out", flush=True)
     for name in bench.on:
         for _ in range(2):  # the second is warm
             started = time.perf_counter()
             programs.run(loaded, samples, executor="batched", device=name, progress=False)
             spent[f"batched {name}"] = time.perf_counter() - started
+            print(f"batched {name}", format_seconds(spent[f"batched {name}"]), flush=True)
     report = {"solvers": len(loaded), "operations": graph.merged, "samples": len(samples), "left_out": left_out}
     whole = spent["baseline (scaled)"]
     rows = [(name, format_seconds(seconds), f"{whole / seconds:.1f}x") for name, seconds in spent.items()]
@@ -298,19 +301,26 @@ def _memory_table(samples: int, rows: list[tuple[str, ...]]) -> str:
 
 
 def flat(bench: Bench) -> Part:
-    """The highest resident set above that before the run, the samples among it."""
+    """The highest resident set of a process above that before the run: every size in a process of its own, which has
+    its samples, and has run a few of them."""
     report, rows = dict[str, Any](), []
-    device = bench.on[-1]
-    for size in bench.options.flat_sizes:
-        samples = chosen(bench.samples, size, bench.options.seed)
-        options = {"executor": "batched", "device": device, "budget": bench.options.budgets[0]}
-        with tempfile.TemporaryDirectory() as out, _Resident() as resident:
-            _, seconds = bench.run(samples, **options, out=Path(out) / "run")
-        report[str(size)] = {"seconds": seconds, "resident_bytes": resident.peak}
-        rows.append((f"{size:,}", format_bytes(resident.peak), format_seconds(seconds)))
-        print(*rows[-1], sep="  ", flush=True)
-        del samples
+    device, budget = bench.on[-1], bench.options.budgets[0]
+    with multiprocessing.get_context("spawn").Pool(1, maxtasksperchild=1) as pool:
+        for size in bench.options.flat_sizes:
+            report[str(size)] = found = pool.apply(_flat_run, (bench.options, size, device, budget))
+            rows.append((f"{size:,}", format_bytes(found["resident_bytes"]), format_seconds(found["seconds"])))
+            print(*rows[-1], sep="  ", flush=True)
     return report, f"With out=, on {device}\n\n{format_table(rows, ('samples', 'above the start', 'seconds'))}"
+
+
+def _flat_run(options: argparse.Namespace, size: int, device: str, budget: str) -> dict[str, Any]:
+    bench = Bench(options)
+    samples = chosen(bench.samples, size, options.seed)
+    asked = {"executor": "batched", "device": device, "budget": budget}
+    bench.run(samples[:64], **asked)
+    with tempfile.TemporaryDirectory() as out, _Resident() as resident:
+        seconds = bench.run(samples, **asked, out=Path(out) / "run")[1]
+    return {"seconds": seconds, "resident_bytes": resident.peak}
 
 
 class _Resident:

@@ -12,7 +12,9 @@ import pytest
 import brimful
 from brimful import BrimfulError, ChangedError, CorruptError, InputError, programs
 from brimful.core.runs import model_store
+from brimful.programs import scoring, store
 from brimful.programs.execution.encoding import encode
+from brimful.programs.report import chosen_samples
 
 from ..helpers.stopping import Orders, wait_for
 from .helpers.run_runner import work
@@ -31,6 +33,32 @@ def test_what_is_written(stored: tuple[Path, programs.ProgramResult]):
     assert pq.read_table(out / "results.parquet").equals(result.table())
     assert pq.read_table(out / "scores.parquet").equals(result.scores)
     assert json.loads((out / "submission.json").read_text()) == result.submission()
+
+
+@pytest.mark.parametrize("size", [1, 4, 15])
+def test_scores_and_submission_do_not_depend_on_parts(size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Samples of the tasks come in turns, so that no task is within a part."""
+    monkeypatch.setattr(scoring, "_AT_ONCE", 2)
+    samples = small().samples
+    mixed = [samples[index] for index in [0, 5, 10, 3, 1, 6, 11, 13, 9, 14, 2, 7, 12, 4, 8]]
+    loaded = programs.loads(TEXT)
+    whole = programs.run(loaded, mixed, device="cpu", progress=False)
+    parts = programs.run(loaded, mixed, device="cpu", progress=False, batch_size=size, out=tmp_path / "run")
+    assert same(parts, whole) and parts.outcomes.failed_by_operation() == whole.outcomes.failed_by_operation()
+    assert whole.outcomes.failed_by_operation() == {"argmax": 5}
+    assert pq.read_table(tmp_path / "run" / "scores.parquet").equals(whole.scores)
+    assert (tmp_path / "run" / "submission.json").read_text() == json.dumps(whole.submission())
+    assert list(whole.submission()) == ["mirror", "blank", "third"]
+    assert chosen_samples(parts.outcomes) == chosen_samples(whole.outcomes)
+    for path in (tmp_path / "run" / "results.parquet", tmp_path / "run" / "scores.parquet"):
+        assert pq.read_table(path).equals(parts.table() if path.stem == "results" else parts.scores)
+
+
+def test_samples_are_written_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(store, "_AT_ONCE", 4)
+    result = small(out=tmp_path / "run")
+    assert pq.read_metadata(tmp_path / "run" / "samples.parquet").num_row_groups == 4
+    assert programs.load_result(tmp_path / "run").samples == result.samples
 
 
 def test_it_is_opened_again(stored: tuple[Path, programs.ProgramResult]):

@@ -62,8 +62,7 @@ def test_what_a_run_has_stored_is_compared(monkeypatch: pytest.MonkeyPatch):
     whole = right.values()
     changed = whole.values.clone()
     changed[-3] ^= 1  # the last cell of the last grid
-    arrays = {name: getattr(right, name) for name in ("status", "step", "category", "equal")}
-    other = Outcomes(right.programs, right.samples, **arrays, values=lambda: Ragged(changed, whole.offsets))
+    other = Outcomes(right.programs, right.samples, [*right.flags()], lambda: Ragged(changed, whole.offsets))
     with pytest.raises(VerificationError, match=r"solve_fails returns .* in the run, and .* sequentially"):
         verify(other, 15)
     assert np.array_equal(right.status, small().outcomes.status)

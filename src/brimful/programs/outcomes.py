@@ -6,9 +6,8 @@ Legend: N samples, K candidate outputs: one per solver, one per output of a batt
 from __future__ import annotations
 
 import functools
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -21,6 +20,7 @@ from .data.tasks import Sample
 from .encoded_outputs import EncodedOutputs
 from .execution.encoding import decode
 from .execution.failures import Category, ProgramStatus
+from .flags import Flags, PackedFlags, joined
 from .language.program import Form, Kind, Program
 from .loading import Programs
 
@@ -52,32 +52,56 @@ class ProgramFailure(NamedTuple):
     ended: bool
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class Outcomes:
     """What became of every candidate on every sample.
 
     Attributes:
         programs: what was run.
         samples: on what.
-        status: (N, K) `ProgramStatus`.
-        step: (N, K) the first step of the program that failed, -1 where none did.
-        category: (N, K) how it failed.
-        equal: (N, K) 1 where the output is the target, 0 where not, -1 where the target is not known.
         values: gives all outputs, as bytes.
-        parts: gives them part by part, in the order of the samples, where they are on disk; None where they are in
-            memory.
     """
 
-    programs: Programs
-    samples: tuple[Sample, ...] = field(repr=False)
-    status: np.ndarray = field(repr=False)
-    step: np.ndarray = field(repr=False)
-    category: np.ndarray = field(repr=False)
-    equal: np.ndarray = field(repr=False)
-    values: Callable[[], Ragged] = field(repr=False)
-    parts: Callable[[], Iterator[Ragged]] | None = field(repr=False, default=None)
+    def __init__(
+        self,
+        programs: Programs,
+        samples: Sequence[Sample],
+        flags: Sequence[Flags | PackedFlags],
+        values: Callable[[], Ragged],
+        parts: Callable[[], Iterator[Ragged]] | None = None,
+    ) -> None:
+        """
+        Args:
+            flags: part by part, in the order of the samples.
+            parts: gives the outputs in the same parts, where they are on disk; None where they are in memory.
+        """
+        self.programs, self.samples, self.values = programs, tuple(samples), values
+        self._flags, self._parts = flags, parts
 
     @property
+    def status(self) -> np.ndarray:
+        """(N, K) `ProgramStatus`."""
+        return self._whole.status
+
+    @property
+    def step(self) -> np.ndarray:
+        """(N, K) the first step of the program that failed, -1 where none did."""
+        return self._whole.step
+
+    @property
+    def category(self) -> np.ndarray:
+        """(N, K) how it failed."""
+        return self._whole.category
+
+    @property
+    def equal(self) -> np.ndarray:
+        """(N, K) 1 where the output is the target, 0 where not, -1 where the target is not known."""
+        return self._whole.equal
+
+    @functools.cached_property
+    def _whole(self) -> Flags:
+        return joined(list(self.flags()))
+
+    @functools.cached_property
     def candidates(self) -> list[Candidate]:
         """The candidate outputs, in the order of the columns."""
         return candidates_of(self.programs)
@@ -87,20 +111,26 @@ class Outcomes:
         """What the programs gave, by sample."""
         return Outputs(self.programs, self.values())
 
-    def each_part(self) -> Iterator[tuple[int, EncodedOutputs]]:
-        """All outputs part by part, each with the index of its first sample. One part is in memory at once."""
-        start = 0
-        for part in [self.values()] if self.parts is None else self.parts():
-            yield start, EncodedOutputs.of(self.programs, part)
-            start += len(part)
+    def flags(self) -> Iterator[Flags]:
+        """What became of the samples, part by part, without the outputs. One part is in memory at once."""
+        for part in self._flags:
+            yield part if isinstance(part, Flags) else part.unpacked()
+
+    def each_part(self) -> Iterator[tuple[Flags, EncodedOutputs]]:
+        """The same with the outputs."""
+        if self._parts is None:
+            yield self._whole, EncodedOutputs.of(self.programs, self.values())
+            return
+        for flags, part in zip(self.flags(), self._parts(), strict=True):
+            yield flags, EncodedOutputs.of(self.programs, part)
 
     def some_outputs(self, wanted: Iterable[tuple[int, int]]) -> dict[tuple[int, int], Any]:
         """The outputs of some samples and candidates; None where there is none."""
         by_sample, found = sorted(set(wanted)), dict[tuple[int, int], Any]()
-        for start, outputs in self.each_part() if by_sample else ():
-            while by_sample and by_sample[0][0] < start + len(outputs.starts):
+        for flags, outputs in self.each_part() if by_sample else ():
+            while by_sample and by_sample[0][0] < flags.stop:
                 sample, column = by_sample.pop(0)
-                found[sample, column] = outputs.value(sample - start, column)
+                found[sample, column] = outputs.value(sample - flags.start, column)
         return found
 
     def failure(self, sample: int, column: int, candidate: Candidate) -> ProgramFailure:
@@ -122,15 +152,37 @@ class Outcomes:
 
     def failed_by_category(self) -> dict[str, int]:
         """How many candidates met a failure first in each category."""
-        counts = Counter(self.category[self.step >= 0].tolist())
+        counts = Counter[int]()
+        for flags in self.flags():
+            counts.update(flags.category[flags.step >= 0].tolist())
         return {Category(code).label: count for code, count in sorted(counts.items())}
 
-    def by_task(self) -> dict[str, list[int]]:
-        """The indices of the samples of every task."""
-        tasks: dict[str, list[int]] = {}
-        for index, sample in enumerate(self.samples):
-            tasks.setdefault(sample.task, []).append(index)
-        return tasks
+    def failed_by_operation(self) -> Counter[str]:
+        """How many candidates met a failure first in each operation."""
+        counts, program_of = Counter[tuple[int, int]](), np.array([candidate.program for candidate in self.candidates])
+        for flags in self.flags():
+            rows, columns = np.nonzero(flags.step >= 0)
+            counts.update(zip(program_of[columns].tolist(), flags.step[rows, columns].tolist(), strict=True))
+        labels = Counter[str]()
+        for (program, step), count in sorted(counts.items()):
+            labels[self.programs[program].nodes[step].label] += count
+        return labels
+
+    def each_task(self) -> Iterator[tuple[str, list[int], Flags]]:
+        """Every task with its samples and what became of them, in the order in which tasks first appear. Where the
+        samples of a task are together, one part and what is left of the one before are in memory at once."""
+        last = {sample.task: index for index, sample in enumerate(self.samples)}
+        waiting, held = deque(last), dict[str, list[tuple[list[int], Flags]]]()
+        for flags in self.flags():
+            of_task = dict[str, list[int]]()
+            for row, sample in enumerate(self.samples[flags.start : flags.stop]):
+                of_task.setdefault(sample.task, []).append(row)
+            for task, rows in of_task.items():
+                held.setdefault(task, []).append(([flags.start + row for row in rows], flags.rows(rows)))
+            while waiting and last[waiting[0]] < flags.stop:
+                task = waiting.popleft()
+                parts = held.pop(task)
+                yield task, [index for rows, _ in parts for index in rows], joined([part for _, part in parts])
 
 
 class Outputs(Sequence[list[Any]]):
@@ -169,23 +221,19 @@ def _returned(form: Form, records: Any) -> Any:
 
 def outcomes_of(programs: Programs, samples: Sequence[Sample], values: Mapping[str, Any]) -> Outcomes:
     """The outcomes that `SampleFunction` returned for all samples."""
-    arrays = {name: np.asarray(values[stored]) for name, stored in _STORED.items()}
-    return Outcomes(programs, tuple(samples), **arrays, values=lambda: values["values"], parts=None)
+    return Outcomes(programs, samples, [Flags.of(0, values)], lambda: values["values"])
 
 
 def outcomes_of_map(programs: Programs, samples: Sequence[Sample], mapped: MapResult) -> Outcomes:
     """The outcomes of a run. Where it is on disk, outputs stay there."""
     if mapped.out is None and mapped.values is not None:
         return outcomes_of(programs, samples, cast(Any, mapped.values))
-    shape = len(samples), sum(len(program.outputs) for program in programs)
-    step = np.int16 if all(len(program.nodes) < 1 << 15 for program in programs) else np.int32
-    kinds = {"status": np.int8, "step": step, "category": np.int8, "equal": np.int8}
-    arrays = {name: np.zeros(shape, kind) for name, kind in kinds.items()}
-    some = False
+    candidates, flags, some = sum(len(program.outputs) for program in programs), list[PackedFlags](), False
     for index, part in mapped.parts():
+        start = int(index[0]) if len(index) else 0
         some = some or part is not None
-        for name, stored in _STORED.items() if part is not None else ():
-            arrays[name][index] = np.asarray(cast(Any, part)[stored])
+        nothing = Flags.nothing(start, len(index), candidates)
+        flags.append(PackedFlags(nothing if part is None else Flags.of(start, cast(Any, part))))
     if not some:
         reason = next(iter(mapped.messages.values()), "there are no samples")
         raise InputError(f"no sample could be run: {reason}")
@@ -195,12 +243,7 @@ def outcomes_of_map(programs: Programs, samples: Sequence[Sample], mapped: MapRe
             nothing = Ragged(torch.zeros(0, dtype=torch.uint8), torch.zeros(len(index) + 1, dtype=torch.int64))
             yield nothing if part is None else cast(Any, part)["values"]
 
-    values = functools.partial(_values, mapped)
-    return Outcomes(programs, tuple(samples), **arrays, values=values, parts=parts)
-
-
-_STORED = {"status": "outcome", "step": "step", "category": "category", "equal": "equal"}
-"""Names of the arrays, here and in what `SampleFunction` returns."""
+    return Outcomes(programs, samples, flags, functools.partial(_values, mapped), parts)
 
 
 def _values(mapped: MapResult) -> Ragged:

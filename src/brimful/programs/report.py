@@ -26,7 +26,7 @@ def report(result: ProgramResult) -> Report:
     samples) and `failures` (where programs first fail)."""
     check_type(result, ProgramResult, "give what programs.run or programs.load_result returned")
     pictures = {"grids": functools.partial(_draw_grids, result.outcomes)}
-    if (result.outcomes.step >= 0).any():
+    if result.outcomes.failed_by_category():
         pictures["failures"] = functools.partial(_draw_failures, result.outcomes)
     operations = result.operations
     tables = {"operations": operations} if operations.num_rows else {}
@@ -36,21 +36,21 @@ def report(result: ProgramResult) -> Report:
 def chosen_samples(outcomes: Outcomes, count: int = _SHOWN) -> list[tuple[int, int]]:
     """Samples to show, with a candidate each: first those that went wrong although the program gets another pair of the
     task right, then solved ones, then others; of different tasks as far as there are."""
-    right, ran = outcomes.equal == 1, outcomes.status != ProgramStatus.NOT_RUN
     near, solved, rest = list[tuple[int, int]](), list[tuple[int, int]](), list[tuple[int, int]]()
-    for samples in outcomes.by_task().values():
-        columns = np.flatnonzero(ran[samples].any(axis=0))
+    for _, samples, flags in outcomes.each_task():
+        ran = flags.status != ProgramStatus.NOT_RUN
+        columns = np.flatnonzero(ran.any(axis=0))
         if not len(columns):
             continue
-        best = int(columns[right[samples][:, columns].sum(axis=0).argmax()])
-        wrong = [index for index in samples if outcomes.equal[index, best] == 0]
-        good = [index for index in samples if right[index, best]]
+        best = int(columns[(flags.equal[:, columns] == 1).sum(axis=0).argmax()])
+        wrong = [index for index, equal in zip(samples, flags.equal[:, best], strict=True) if equal == 0]
+        good = [index for index, equal in zip(samples, flags.equal[:, best], strict=True) if equal == 1]
         if good and wrong:
             near.append((wrong[0], best))
         elif good:
             solved.append((good[0], best))
         else:
-            rest.append(((wrong or [index for index in samples if ran[index, best]])[0], best))
+            rest.append(((wrong or [index for index, has in zip(samples, ran[:, best], strict=True) if has])[0], best))
     half = (count + 1) // 2
     first = near[:half]
     shown = [*first, *solved[: count - len(first)]]
@@ -102,11 +102,10 @@ def _draw(axis: Any, grid: Any, title: str, colors: Any) -> None:
 
 
 def _draw_failures(outcomes: Outcomes) -> Any:
-    failures = outcomes.failures()
     figure = figure_of(10, 4)
     left, right = figure.subplots(1, 2)
-    _bars(left, Counter(failure.operation for failure in failures), "operation that fails first", BLUE)
-    _bars(right, Counter(failure.category for failure in failures), "category", RED)
+    _bars(left, outcomes.failed_by_operation(), "operation that fails first", BLUE)
+    _bars(right, Counter(outcomes.failed_by_category()), "category", RED)
     return figure
 
 

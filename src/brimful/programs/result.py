@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +16,7 @@ from .executors.operation_table import operation_table
 from .executors.usage import RunUsage
 from .loading import Programs
 from .outcomes import Outcomes, Outputs, ProgramFailure
-from .scoring import Submission, scores, submission
+from .scoring import Submission, score_tables, scores, submission
 from .table import result_table
 
 OPERATIONS = pa.schema(
@@ -99,9 +100,11 @@ class ProgramResult(Result):
         return submission(self.outcomes)
 
     def summary(self) -> dict[str, Any]:
-        scored = self.scores.select(["task", "solved"]).to_pydict()
-        solved = {task for task, all_pairs in zip(scored["task"], scored["solved"], strict=True) if all_pairs}
-        run = self.outcomes.status != ProgramStatus.NOT_RUN
+        solved, status = set[str](), Counter[int]()
+        for table in score_tables(self.outcomes):
+            solved.update(table.filter(table["solved"])["task"].unique().to_pylist())
+        for flags in self.outcomes.flags():
+            status.update(dict(enumerate(np.bincount(flags.status.ravel()).tolist())))
         return {
             "programs": len(self.programs),
             "operations": sum(program.operations for program in self.programs),
@@ -112,9 +115,9 @@ class ProgramResult(Result):
             "flagged": len(self.messages),
             "tasks": len({sample.task for sample in self.samples}),
             "solved": len(solved),
-            "outputs": int(run.sum()),
-            "failed": int((self.outcomes.status == ProgramStatus.FAILED).sum()),
-            "defaulted": int((self.outcomes.status == ProgramStatus.DEFAULTED).sum()),
+            "outputs": status.total() - status[ProgramStatus.NOT_RUN],
+            "failed": status[ProgramStatus.FAILED],
+            "defaulted": status[ProgramStatus.DEFAULTED],
             "failed_by_category": self.outcomes.failed_by_category(),
             **Result.summary(self),
         }

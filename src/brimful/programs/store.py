@@ -11,36 +11,39 @@ submission.json      the two best attempts for every test input
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from ..core.base.arguments import as_path
 from ..core.memory.plan import Plan
 from ..core.runs import model_store
 from ..core.runs.files import write_atomic
+from ..core.runs.parquet import write_tables
 from ..core.runs.rundir import MANIFEST, read_manifest
 from ..engine.map.result import reopen
 from .data.tasks import Sample
 from .execution.encoding import decode, encode
 from .executors.usage import RunUsage
 from .loading import SourceText, reload
-from .outcomes import outcomes_of_map
+from .outcomes import Outcomes, outcomes_of_map
 from .result import ProgramResult
-from .table import SCHEMA, result_table
+from .scoring import attempts_by_task, score_tables
+from .table import result_table
 
 _KIND, _VERSION = "programs", 3
+_AT_ONCE = 4096  # samples of a part of their table
 RESULTS, SCORES, SUBMISSION = "results.parquet", "scores.parquet", "submission.json"
 
 
 def write_store(folder: Path, result: ProgramResult, on_error: str, pair_by_name: bool) -> None:
     """Writes what is to be read again, and the tables; the model last, without which there is no result."""
-    write_atomic(folder / RESULTS, lambda path: _write_table(result, path))
-    write_atomic(folder / SCORES, lambda path: pq.write_table(result.scores, path))
-    write_atomic(folder / SUBMISSION, json.dumps(result.submission()).encode())
+    outcomes = result.outcomes
+    write_atomic(folder / RESULTS, lambda path: write_tables(result_table(outcomes), path, "zstd"))
+    write_atomic(folder / SCORES, lambda path: write_tables(score_tables(outcomes), path))
+    write_atomic(folder / SUBMISSION, lambda path: _write_submission(outcomes, path))
     meta: dict[str, Any] = {
         "sources": [
             [source.file, source.text, source.vocabulary, *([] if source.taken is None else [source.taken])]
@@ -56,8 +59,14 @@ def write_store(folder: Path, result: ProgramResult, on_error: str, pair_by_name
         "observed": result.observed,
         "seconds": result.seconds,
     }
-    tables = {"samples": _sample_table(result.samples)}
+    tables = {"samples": _sample_tables(result.samples)}
     model_store.save(folder, kind=_KIND, version=_VERSION, meta=meta, tensors={}, tables=tables)
+
+
+def _sample_tables(samples: Sequence[Sample]) -> Iterator[pa.Table]:
+    """The samples, in parts."""
+    for first in range(0, max(1, len(samples)), _AT_ONCE):
+        yield _sample_table(samples[first : first + _AT_ONCE])
 
 
 def _sample_table(samples: Sequence[Sample]) -> pa.Table:
@@ -95,10 +104,11 @@ def _samples_of(table: pa.Table) -> list[Sample]:
     return samples
 
 
-def _write_table(result: ProgramResult, path: Path) -> None:
-    with pq.ParquetWriter(path, SCHEMA, compression="zstd") as writer:
-        for part in result_table(result.outcomes):
-            writer.write_table(part)
+def _write_submission(outcomes: Outcomes, path: Path) -> None:
+    with path.open("w") as file:
+        for number, (task, attempts) in enumerate(attempts_by_task(outcomes)):
+            file.write(f"{', ' if number else '{'}{json.dumps(task)}: {json.dumps(attempts)}")
+        file.write("}")
 
 
 def load_result(path: str | Path) -> ProgramResult:

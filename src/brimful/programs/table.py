@@ -13,6 +13,7 @@ from .data.tasks import SIDE
 from .encoded_outputs import EncodedOutputs
 from .execution.encoding import FunctionName, decode
 from .execution.failures import Category, ProgramStatus
+from .flags import Flags
 from .outcomes import Outcomes
 from .vocabulary.order import ordered
 
@@ -42,14 +43,13 @@ def result_table(outcomes: Outcomes) -> Iterator[pa.Table]:
     """The rows, in parts. A grid with more cells than the largest of ARC is named by its size, and a long text is cut
     off: `outputs` has them whole."""
     words, any_row = _Words(outcomes), False
-    for start, outputs in outcomes.each_part():
+    for flags, outputs in outcomes.each_part():
         for block in outputs.blocks(_AT_ONCE):
-            samples = slice(start + block.start, start + block.stop)
-            index, columns = np.nonzero(outcomes.status[samples] != ProgramStatus.NOT_RUN)
-            if len(index):
+            rows, columns = np.nonzero(flags.status[block] != ProgramStatus.NOT_RUN)
+            if len(rows):
                 any_row = True
-                found = _shown(outputs, block.start + index, columns)
-                yield pa.table({**words.columns(samples.start + index, columns), **found}, SCHEMA)
+                rows += block.start
+                yield pa.table({**words.columns(flags, rows, columns), **_shown(outputs, rows, columns)}, SCHEMA)
     if not any_row:
         yield SCHEMA.empty_table()
 
@@ -58,7 +58,6 @@ class _Words:
     """The columns that say of which program and sample a row is, and what became of it, from a list of all words."""
 
     def __init__(self, outcomes: Outcomes) -> None:
-        self._outcomes = outcomes
         self._programs = pa.array([candidate.name for candidate in outcomes.candidates], pa.string())
         self._tasks = pa.array([sample.task for sample in outcomes.samples], pa.string())
         self._kinds = pa.array([sample.kind for sample in outcomes.samples], pa.string())
@@ -73,20 +72,19 @@ class _Words:
         lines = [program.lines or (0,) for program in outcomes.programs]
         self._lines = np.array(list(chain.from_iterable(lines)), np.int32)
 
-    def columns(self, samples: np.ndarray, candidates: np.ndarray) -> dict[str, pa.Array]:
-        """Of rows, by sample and candidate."""
-        outcomes = self._outcomes
-        step, equal = outcomes.step[samples, candidates], outcomes.equal[samples, candidates]
+    def columns(self, flags: Flags, rows: np.ndarray, candidates: np.ndarray) -> dict[str, pa.Array]:
+        """Of rows of a part, by sample and candidate."""
+        samples, step, equal = flags.start + rows, flags.step[rows, candidates], flags.equal[rows, candidates]
         where, clean = self._first_step[self._program_of[candidates]] + step.clip(0), step < 0
         return {
             "program": self._programs.take(pa.array(candidates)),
             "task": self._tasks.take(pa.array(samples)),
             "kind": self._kinds.take(pa.array(samples)),
             "pair": pa.array(self._pairs[samples]),
-            "status": self._statuses.take(pa.array(outcomes.status[samples, candidates])),
+            "status": self._statuses.take(pa.array(flags.status[rows, candidates])),
             "operation": self._operations.take(pa.array(where, mask=clean)),
             "line": pa.array(self._lines[where], mask=clean),
-            "category": self._categories.take(pa.array(outcomes.category[samples, candidates], mask=clean)),
+            "category": self._categories.take(pa.array(flags.category[rows, candidates], mask=clean)),
             "equal": pa.array(equal == 1, mask=equal < 0),
         }
 

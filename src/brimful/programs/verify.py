@@ -17,6 +17,7 @@ from .execution.failures import Category, ProgramStatus
 from .executors.comparison import first_difference
 from .executors.rows import Rows
 from .executors.runner import Runner, programs_for
+from .flags import Flags
 from .language.graph import Graph
 from .language.program import Form
 from .outcomes import Outcomes
@@ -101,8 +102,8 @@ def _compare_rows(outcomes: Outcomes, chosen: Sequence[int], runner: Runner) -> 
 
 def outcomes_of_row(outcomes: Outcomes, rows: Rows, at: int) -> Outcomes:
     """One row as the outcomes of its sample."""
-    arrays = (part[at : at + 1] for part in (rows.outcome, rows.step, rows.category, rows.equal))
-    return Outcomes(outcomes.programs, outcomes.samples[:1], *arrays, values=outcomes.values)
+    flags = Flags(0, *(part[at : at + 1] for part in (rows.outcome, rows.step, rows.category, rows.equal)))
+    return Outcomes(outcomes.programs, outcomes.samples[:1], [flags], outcomes.values)
 
 
 def _became(outcomes: Outcomes, sample: int, column: int) -> str:

@@ -13,7 +13,7 @@ import functools
 import json
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,7 @@ from ..base.arguments import as_path
 from ..base.errors import CorruptError, InputError
 from ..base.version import __version__
 from .files import digest, read_sealed, storage_error, write_atomic, write_sealed
-from .parquet import DAMAGE
+from .parquet import DAMAGE, write_tables
 from .tensor_files import save_tensors
 
 MODEL = "model.json"
@@ -75,7 +75,7 @@ def save(
     version: int,
     meta: Mapping[str, Any],
     tensors: Mapping[str, Mapping[str, Tensor]],
-    tables: Mapping[str, pa.Table] | None = None,
+    tables: Mapping[str, pa.Table | Iterator[pa.Table]] | None = None,
 ) -> Path:
     """Writes a model, over one that was there.
 
@@ -83,7 +83,7 @@ def save(
         kind: what it is, such as "gpcm".
         version: of what is written; a later one is refused by `load`.
         meta: JSON values.
-        tensors, tables: each a file of its own, by name.
+        tensors, tables: each a file of its own, by name; a table whole, or in parts.
     """
     folder = as_path(folder, "give a folder to write to")
     try:
@@ -92,7 +92,7 @@ def save(
     except OSError as error:
         raise storage_error(folder, error) from error
     writers = {f"{name}.safetensors": functools.partial(save_tensors, group) for name, group in tensors.items()}
-    writers |= {f"{name}.parquet": functools.partial(pq.write_table, table) for name, table in (tables or {}).items()}
+    writers |= {f"{name}.parquet": functools.partial(_write_table, table) for name, table in (tables or {}).items()}
     checksums = {}
     for name, write in writers.items():
         write_atomic(folder / name, write)
@@ -100,6 +100,10 @@ def save(
     body = {"kind": kind, "version": version, "brimful": __version__, "meta": dict(meta), "checksums": checksums}
     write_sealed(folder / MODEL, _SEAL, body)
     return folder
+
+
+def _write_table(table: pa.Table | Iterator[pa.Table], path: Path) -> None:
+    write_tables([table] if isinstance(table, pa.Table) else table, path)
 
 
 def is_model(folder: str | Path) -> bool:

@@ -1,6 +1,6 @@
 """Parquet files: how they are written and read, and how a shard says whose it is."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, cast
 
@@ -36,6 +36,17 @@ def write(table: pa.Table, path: Path) -> None:
             for group in _groups(table.slice(start, rows)):
                 writer.write_table(group, row_group_size=max(1, group.num_rows))
     pa.default_memory_pool().release_unused()
+
+
+def write_tables(tables: Iterable[pa.Table], path: Path, compression: str = "snappy") -> None:
+    """Writes a table for people to read, in parts of which one is in memory at once. There is at least one."""
+    parts = iter(tables)
+    first = next(parts)
+    with pq.ParquetWriter(path, first.schema, compression=cast(Any, compression)) as writer:
+        writer.write_table(first)
+        del first
+        for part in parts:
+            writer.write_table(part)
 
 
 def _compresses(column: pa.ChunkedArray) -> bool:
