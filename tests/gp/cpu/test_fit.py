@@ -17,7 +17,7 @@ from brimful.core.base.compilers import second_process
 from brimful.gp.cpu import evaluation, scores
 from brimful.gp.cpu import fit as compiled
 from brimful.gp.cpu import simd_lanes as lanes
-from brimful.gp.cpu.borrowed import borrow
+from brimful.gp.cpu.borrowed import Layout
 from brimful.gp.model.tasks import MEANS
 from brimful.gp.optimize import initialization, scoring
 
@@ -179,26 +179,58 @@ def test_lanes_compute_like_numbers():
     assert (out[6] == np.arange(3.0)[:, None]).all()
 
 
-Pair = namedtuple("Pair", "numbers flags scale")
+Pair = namedtuple("Pair", "numbers flags scale counts")
+PAIR = Layout(Pair, "f2 b1 f0 i3")
+pair_at = PAIR.at
 
 
-def test_working_memory_is_lent_by_one_pointer():
-    @lanes.compiled
-    def fill(pair, rows):
-        for i in range(len(pair.numbers)):
-            pair.flags[i] = i % 2 == 1
-            lanes.store(rows, i, lanes.load(pair.numbers, i) + float(i) * pair.scale)
+@lanes.compiled
+def fill(pair, rows):
+    for i in range(len(pair.numbers)):
+        pair.flags[i] = i % 2 == 1
+        lanes.store(rows, i, lanes.load(pair.numbers, i) + float(i) * pair.scale)
+    for i in range(pair.counts.shape[1]):
+        pair.counts[0, i, 1] = 10 * len(pair.counts) + i
 
-    @numba.njit
-    def compute(count):
-        owned = Pair(lanes.zeros((count, lanes.WIDTH), 0.0), lanes.zeros((count,), False), 0.5)
-        fill(borrow(owned), lanes.rows(owned.numbers))
-        return owned.numbers, owned.flags, lanes.zeros((2, 0), 0)
 
-    numbers, flags, empty = compute(5)
-    assert (numbers == 0.5 * np.arange(5)[:, None]).all() and numbers.shape == (5, lanes.WIDTH)
-    assert flags.tolist() == [False, True, False, True, False]
-    assert empty.shape == (2, 0) and empty.dtype == np.int64
+@numba.njit
+def fill_at(address):
+    pair = pair_at(address)
+    fill(pair, lanes.rows(pair.numbers))
+    return pair.counts.size
+
+
+def test_arrays_are_lent_by_one_address():
+    pair = Pair(np.ones((5, lanes.WIDTH)), np.ones(5, bool), 0.5, np.zeros((2, 3, 2), np.int64))
+    lent = PAIR.lend(pair)
+    assert fill_at(lent.address) == 12
+    assert (pair.numbers == 1 + 0.5 * np.arange(5)[:, None]).all()
+    assert pair.flags.tolist() == [False, True, False, True, False]
+    assert pair.counts[0].tolist() == [[0, 20], [0, 21], [0, 22]] and not pair.counts[1].any()
+
+
+def test_working_memory_is_made_of_zeros():
+    lent = PAIR.make([(3, lanes.WIDTH), (3,), 2.0, (1, 0, 4)])
+    assert fill_at(lent.address) == 0
+    _, memory = lent.memory
+    first = -memory.ctypes.data % 64
+    assert memory[first : first + 96].view(float).tolist() == np.repeat([0.0, 2.0, 4.0], lanes.WIDTH).tolist()
+    assert memory[first + 128 : first + 131].tolist() == [0, 1, 0]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"numbers": np.ones((5, lanes.WIDTH), np.float32)},
+        {"numbers": np.ones((5, 2 * lanes.WIDTH))[:, ::2]},
+        {"flags": np.ones((5, 1), bool)},
+        {"counts": np.zeros((1, 1, 1), np.int32)},
+    ],
+)
+def test_arrays_of_other_types_are_not_lent(wrong: dict[str, np.ndarray]):
+    pair = Pair(np.ones((5, lanes.WIDTH)), np.ones(5, bool), 0.5, np.zeros((2, 3, 2), np.int64))
+    with pytest.raises(TypeError, match="an array is"):
+        PAIR.lend(pair._replace(**wrong))
 
 
 def test_what_is_given_is_left_as_it_was():
@@ -214,7 +246,7 @@ def test_what_is_given_is_left_as_it_was():
 def test_what_a_second_process_compiles_needs_no_torch():
     module, program = evaluation.__name__, f"import sys; sys.modules['torch'] = None\n{second_process._PROGRAM}"
     root = str(Path(evaluation.__file__).parents[module.count(".")])
-    command = [sys.executable, "-c", program, root, module, evaluation._workspace.__name__, *sys.path]
+    command = [sys.executable, "-c", program, root, module, evaluation.evaluation_compiling.__name__, *sys.path]
     with subprocess.Popen(command, stdin=subprocess.PIPE) as process:
         assert process.wait() == 0
 

@@ -10,6 +10,7 @@ from ..model.priors import Limits
 from ..model.shapes import SHAPES
 from ..model.tasks import TaskBatch
 from ..optimize import scoring
+from .borrowed import Layout
 from .simd_lanes import inlined
 
 Settings = namedtuple("Settings", "evaluation factors precision fixed steps tolerance max_step patience")
@@ -30,11 +31,15 @@ share."""
 ResultArrays = namedtuple("ResultArrays", "theta nlml iterations norm ending beta")
 """Results, one row per task. `theta` holds the values of fixed parameters before; `ending` as in `scoring`."""
 
+SETTINGS = Layout(Settings, "i0 i2 f1 b1 i0 f0 f0 i0")
+TASKS = Layout(TaskArrays, "f3 f2 b2 f3 f2 f2 f2 f2")
+RESULTS = Layout(ResultArrays, "f2 f1 i1 f1 i1 f2")
+
 
 def factors_of(kernel: Kernel) -> np.ndarray:
     """The shapes of a kernel, as `covariance` takes them."""
     factors = [(SHAPES.index(one.shape), one.term, one.start, one.stop, one.variance) for one in kernel.factors]
-    return np.array(factors)
+    return np.array(factors, np.int64)
 
 
 def settings_of(kernel: Kernel, limits: Limits, options: scoring.ScoringOptions) -> Settings:

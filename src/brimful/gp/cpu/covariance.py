@@ -6,8 +6,10 @@ over pairs of points. `most` is how many pairs there is room for; m, how many th
 
 import math
 
+import numpy as np
+
 from ..model.shapes import SHAPES
-from .simd_lanes import WIDTH, broadcast, compiled, inlined, load, maximum, sqrt, store, times_power
+from .simd_lanes import WIDTH, broadcast, compiled, load, maximum, sqrt, store, times_power
 
 _LOG2E, _LN2, _LN2_REST = 1 / math.log(2), 0.693147180369123816490, 1.90821492927058770002e-10  # ln 2 in two parts
 _ROUND = 6755399441055744.0  # 1.5 * 2^52: a sum with it is a whole number
@@ -53,13 +55,9 @@ def point_pairs(x, n, D, lane, square, product):
         at += i + 1
 
 
-@inlined
-def is_linear(factors):
+def is_linear(factors: np.ndarray) -> bool:
     """Whether a kernel needs inner products."""
-    count = 0
-    for f in range(len(factors)):
-        count += factors[f, 0] == LINEAR
-    return count > 0
+    return bool((factors[:, 0] == LINEAR).any())
 
 
 @compiled

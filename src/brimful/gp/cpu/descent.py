@@ -8,10 +8,11 @@ from collections import namedtuple
 import numpy as np
 
 from .arrays import prior_penalty
+from .borrowed import Layout, Lent
 from .evaluation import ALL, DERIVATIVES, evaluate_at
 from .likelihood import load_task, nlml
 from .linear_algebra import copy, solve_small
-from .simd_lanes import WIDTH, allocating, compiled, inlined, larger, smaller, zeros
+from .simd_lanes import WIDTH, compiled, inlined, larger, smaller
 
 LaneStates = namedtuple(
     "LaneStates",
@@ -34,18 +35,13 @@ Attributes:
 """
 
 
-@allocating
-def make_states(P, Q):
-    W = WIDTH
-    return LaneStates(
-        zeros((W,), 0), zeros((W,), 0), zeros((W,), 0), zeros((W,), 0), zeros((W,), 0),
-        zeros((W,), False), zeros((W,), False), zeros((W,), False), zeros((W,), False),
-        zeros((W,), 0.0), zeros((W,), 0.0), zeros((W,), 0.0), zeros((W,), 0.0), zeros((W,), 0.0), zeros((W,), 0.0),
-        zeros((W,), 0.0),
-        zeros((W, P), 0.0), zeros((W, P), 0.0), zeros((W, P), 0.0), zeros((W, P), 0.0), zeros((W, P, P), 0.0),
-        zeros((W, P + 2, P), 0.0), zeros((W, P + 2, P), 0.0), zeros((W, P), False), zeros((W, Q), 0.0),
-        zeros((P + 2, P + 2), 0.0),
-    )  # fmt: skip
+STATES = Layout(LaneStates, "i1 i1 i1 i1 i1 b1 b1 b1 b1 f1 f1 f1 f1 f1 f1 f1 f2 f2 f2 f2 f3 f3 f3 b2 f2 f2")
+
+
+def make_states(P: int, Q: int) -> Lent:
+    """Memory for them, for P parameters and Q coefficients of the mean."""
+    one, each, pairs = (WIDTH,), (WIDTH, P), (WIDTH, P + 2, P)
+    return STATES.make((*[one] * 16, *[each] * 4, (WIDTH, P, P), pairs, pairs, each, (WIDTH, Q), (P + 2, P + 2)))
 
 
 @inlined

@@ -15,8 +15,7 @@ from numba import extending, types
 
 from ...core.base.compilers.numba_cache import is_missing
 from ...core.base.compilers.second_process import second_process
-from .borrowed import Borrowed
-from .likelihood import Workspace, derivatives, evaluate, evaluate_noise
+from .likelihood import WORKSPACE, derivatives, evaluate, evaluate_noise
 from .simd_lanes import entry_point
 
 ALL, VALUE, NOISE, DERIVATIVES = range(4)
@@ -26,16 +25,7 @@ since; or its derivatives."""
 _extending: Any = extending
 
 
-def _workspace() -> Any:
-    """The type of a `Workspace`."""
-    axes = {1: "count scale right solution", 3: "square H shapes dK A W Z U info cross"}
-    sides = {name: count for count, names in axes.items() for name in names.split()}
-    numbers = {"count": types.int64, "mean_free": types.boolean}
-    arrays = [types.Array(numbers.get(name, types.float64), sides.get(name, 2), "C") for name in Workspace._fields]
-    return types.NamedTuple(arrays, Workspace)
-
-
-_ARGUMENTS = (types.int64, Borrowed(_workspace()), types.Array(types.int64, 2, "C"))
+_ARGUMENTS = (types.int64, WORKSPACE.type, types.Array(types.int64, 2, "C"))
 _SIGNATURE = types.none(*_ARGUMENTS)
 
 

@@ -5,11 +5,13 @@ The twin of `scoring.fit`, where the method is explained; a test holds the two t
 """
 
 import threading
+from collections import namedtuple
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
 import torch
+from numba import types
 from torch import Tensor
 
 from ..model import periods
@@ -18,12 +20,14 @@ from ..model.priors import Limits
 from ..model.tasks import TaskBatch
 from ..optimize import initialization, matrices, scoring, subsets
 from . import scores
-from .arrays import ResultArrays, TaskArrays, arrays_of, factors_of, settings_of, to_array
-from .borrowed import borrow
-from .descent import descend, make_states
+from .arrays import (
+    RESULTS, SETTINGS, TASKS, ResultArrays, Settings, TaskArrays, arrays_of, factors_of, settings_of, to_array,
+)  # fmt: skip
+from .borrowed import Layout
+from .descent import STATES, descend, make_states
 from .evaluation import evaluation_address, evaluation_compiling
-from .likelihood import make_workspace
-from .simd_lanes import WIDTH, compiled, entry_point, zeros
+from .likelihood import WORKSPACE, make_workspace
+from .simd_lanes import WIDTH, entry_point
 
 _WHOLE = 64  # points of a task up to which the initial values are scored with all of them
 _SHARE = 256  # tasks that a thread takes at a time, at the most: handing them over takes as long as fitting a few
@@ -31,35 +35,38 @@ _SHARE = 256  # tasks that a thread takes at a time, at the most: handing them o
 _compiling = threading.Lock()
 
 
-@compiled
-def _reset(tasks, results):
-    for t in tasks:
-        results.nlml[t], results.norm[t], results.iterations[t], results.ending[t] = np.inf, np.inf, 0, 0
+_Share = namedtuple("_Share", "tasks starts counts")
+"""Tasks to fit, where they start, and from how many of those."""
+
+_SHARE_LAYOUT = Layout(_Share, "i1 f3 i1")
+_share_at, _tasks_at, _settings_at, _results_at = _SHARE_LAYOUT.at, TASKS.at, SETTINGS.at, RESULTS.at
+_workspace_at, _states_at = WORKSPACE.at, STATES.at
+_SIGNATURE = types.none(*[types.int64] * 6)
 
 
 @entry_point()
-def _descend(tasks, all_tasks, starts, counts, all_settings, all_results):
-    """Fits some tasks, from so many of their starts as `counts` says."""
-    data, settings, results = borrow(all_tasks), borrow(all_settings), borrow(all_results)
-    P, Q = results.theta.shape[1], data.H.shape[2]
-    owned = make_workspace(data.x.shape[1], data.x.shape[2], P, Q, settings.factors)
-    owned_states = make_states(P, Q)
-    begin, used = zeros((len(tasks), starts.shape[1], P), 0.0), zeros((len(tasks),), 0)
-    _reset(tasks, results)
-    for position in range(len(tasks)):
-        used[position] = counts[tasks[position]]
-        for attempt in range(starts.shape[1]):
-            for p in range(P):
-                begin[position, attempt, p] = starts[tasks[position], attempt, p]
-    descend(borrow(owned), borrow(owned_states), tasks, data, settings, begin, used, results)
-    owned.count[0] = owned_states.task[0] = 0  # in use until here
+def _descend(share, tasks, settings, results, workspace, states):
+    own = _share_at(share)
+    descend(
+        _workspace_at(workspace), _states_at(states), own.tasks, _tasks_at(tasks), _settings_at(settings), own.starts,
+        own.counts, _results_at(results),
+    )  # fmt: skip
 
 
-def _compile(*loops: tuple[Any, tuple[Any, ...]]) -> None:
-    """Compiles loops for the types of some arguments, and the likelihood that they call at the same time."""
-    kinds = [(loop, tuple(loop.typeof_pyval(one) for one in arguments)) for loop, arguments in loops]
+def _fit_share(share: _Share, tasks: TaskArrays, settings: Settings, results: ResultArrays) -> None:
+    """Fits some tasks."""
+    (_, N, D), P, Q = tasks.x.shape, results.theta.shape[1], tasks.H.shape[2]
+    lent = (
+        _SHARE_LAYOUT.lend(share), TASKS.lend(tasks), SETTINGS.lend(settings), RESULTS.lend(results),
+        make_workspace(N, D, P, Q, settings.factors), make_states(P, Q),
+    )  # fmt: skip
+    _descend(*(one.address for one in lent))
+
+
+def _compile(*loops: tuple[Any, Any]) -> None:
+    """Compiles loops, given with their signatures, and the likelihood that they call at the same time."""
     with _compiling:
-        missing = [(loop, signature) for loop, signature in kinds if signature not in loop.overloads]
+        missing = [(loop, signature) for loop, signature in loops if signature.args not in loop.overloads]
         if missing:
             with evaluation_compiling() as wait:
                 for loop, signature in missing:
@@ -76,26 +83,20 @@ def fit(
 ) -> scoring.Optima:
     """What `scoring.fit` does, compiled; on the CPU, in float64."""
     T, P = limits.low_TP.shape
-    settings, arrays = settings_of(kernel, limits, options), arrays_of(tasks, limits)
+    arrays, loops = arrays_of(tasks, limits), [(_descend, _SIGNATURE)]
     results = ResultArrays(
-        np.full((T, P), initialization.NO_NOISE), np.empty(T), np.empty(T, np.int64), np.empty(T),
-        np.empty(T, np.int64), np.zeros((T, tasks.coefficients)),
+        np.full((T, P), initialization.NO_NOISE), np.full(T, np.inf), np.zeros(T, np.int64), np.full(T, np.inf),
+        np.zeros(T, np.int64), np.zeros((T, tasks.coefficients)),
     )  # fmt: skip
+    _compile(*loops, *([(scores.score, scores.SIGNATURE)] if starts is None else []))
+    settings = settings_of(kernel, limits, options)._replace(evaluation=evaluation_address())
     threads, count_T = torch.get_num_threads(), arrays.mask.sum(1)
     with ThreadPoolExecutor(threads) as pool:
         if starts is None:
-            any_starts = np.empty((T, options.starts, P)), np.empty(T, np.int64)
-            any_points = scores.segments_of(torch.zeros(1), limits.low_TP[:1]), _bounded(kernel, limits, True)
-            _compile(
-                (scores.score, (any_points[0].task, arrays, factors_of(kernel), *any_points)),
-                (_descend, (count_T, arrays, *any_starts, settings, results)),
-            )
             starts = _starts(kernel, tasks, limits, options.starts, pool)
-        begin = to_array(starts[0]), np.ascontiguousarray(starts[1].numpy().astype(np.int64))
-        shares = _shares(count_T, threads)
-        _compile((_descend, (count_T, arrays, *begin, settings, results)))
-        settings = settings._replace(evaluation=evaluation_address())
-        list(pool.map(lambda share: _descend(share, arrays, *begin, settings, results), shares))
+        starts_TSP, starts_T = to_array(starts[0]), starts[1].numpy().astype(np.int64)
+        shares = [_Share(index, starts_TSP[index], starts_T[index]) for index in _shares(count_T, threads)]
+        list(pool.map(lambda share: _fit_share(share, arrays, settings, results), shares))
     return scoring.Optima(*(torch.from_numpy(values) for values in results))
 
 
@@ -117,11 +118,9 @@ def _starts(
     return starts_TSP, starts_T
 
 
-def _run(segments: scores.Segments, kernel: Kernel, arrays: TaskArrays, bounded: scores.Bounded, pool: Any) -> None:
-    factors, shares = factors_of(kernel), _shares(arrays.mask.sum(1)[segments.task], torch.get_num_threads())
-    _compile((scores.score, (segments.task, arrays, factors, segments, bounded)))
-    bounded = bounded._replace(evaluation=evaluation_address())
-    list(pool.map(lambda share: scores.score(share, arrays, factors, segments, bounded), shares))
+def _run(segments: scores.Segments, arrays: TaskArrays, bounded: scores.Bounded, pool: Any) -> None:
+    shares = _shares(arrays.mask.sum(1)[segments.task], torch.get_num_threads())
+    list(pool.map(lambda share: scores.evaluate_segments(share, arrays, segments, bounded), shares))
 
 
 def _score(kernel: Kernel, arrays: TaskArrays, limits: Limits, pool: Any) -> initialization.Score:
@@ -130,7 +129,7 @@ def _score(kernel: Kernel, arrays: TaskArrays, limits: Limits, pool: Any) -> ini
 
     def score(index_L: Tensor, theta_LP: Tensor) -> tuple[Tensor, Tensor]:
         segments = scores.segments_of(index_L, theta_LP)
-        _run(segments, kernel, arrays, plain, pool)
+        _run(segments, arrays, plain, pool)
         nlml_L, quadratic_L = torch.from_numpy(segments.value).unbind(1)
         return nlml_L, quadratic_L
 
@@ -144,7 +143,7 @@ def _scored(kernel: Kernel, tasks: TaskBatch, limits: Limits, pool: Any) -> init
 
     def scored(index_L: Tensor, theta_LP: Tensor) -> tuple[Tensor, Tensor]:
         segments = scores.segments_of(index_L, theta_LP)
-        _run(segments, kernel, arrays, bounded, pool)
+        _run(segments, arrays, bounded, pool)
         moved_LP, (score_L, stopped_L) = torch.from_numpy(segments.theta), torch.from_numpy(segments.value).unbind(1)
         stopped = torch.nonzero(stopped_L)[:, 0]
         if len(stopped):  # a bound was in the way of the best factor
@@ -171,7 +170,8 @@ def _thinned(kernel: Kernel, tasks: TaskBatch, limits: Limits, pool: Any) -> ini
 
 def _bounded(kernel: Kernel, limits: Limits, wanted: bool) -> scores.Bounded:
     fixed, scales = limits.fixed_P.numpy(), initialization.scales_all(kernel, limits).numpy()
-    return scores.Bounded(0, wanted, np.ascontiguousarray(fixed), scales, to_array(limits.precision_P))
+    flags = np.ascontiguousarray(fixed), np.ascontiguousarray(scales)
+    return scores.Bounded(evaluation_address(), factors_of(kernel), int(wanted), *flags, to_array(limits.precision_P))
 
 
 def _shares(points: np.ndarray, threads: int) -> list[np.ndarray]:

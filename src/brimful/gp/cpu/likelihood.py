@@ -9,9 +9,10 @@ from collections import namedtuple
 
 import numpy as np
 
+from .borrowed import Layout, Lent
 from .covariance import covariance, is_linear, point_pairs
 from .linear_algebra import axpy, dot, factor, invert, solve_rows, solve_small, symmetric_matvec
-from .simd_lanes import WIDTH, allocating, broadcast, compiled, inlined, larger, load, rows, smaller, store, zeros
+from .simd_lanes import WIDTH, broadcast, compiled, inlined, larger, load, rows, smaller, store
 
 _LOG2PI = math.log(2 * math.pi)
 _FACTORS = 8  # of a determinant, multiplied before a logarithm is taken: it costs as much as twenty products
@@ -31,22 +32,28 @@ times L^-1. U: the derivatives times a, times L^-1. beta: the mean's coefficient
 that is loaded."""
 
 
-@allocating
-def make_workspace(N, D, P, Q, factors):
-    up, side, F = larger(4, -(-N // 4) * 4), larger(P, Q) + 2, len(factors)
+WORKSPACE = Layout(
+    Workspace,
+    "i1 f2 f3 f2 f2 f3 f2 f2 f2 f3 f2 f1 f3 f3 f3 f2 f2 f3 f3 f2 f2 f3 f2 f3 f2 f1 f2 f1 b2 f2",
+)
+
+
+def make_workspace(N: int, D: int, P: int, Q: int, factors: np.ndarray) -> Lent:
+    """Working memory for tasks of up to N points in D dimensions, P parameters and Q coefficients of the mean."""
+    up, side, F = max(4, -(-N // 4) * 4), max(P, Q) + 2, len(factors)
     most = up * (up + 1) // 2
     products = most if is_linear(factors) else 1
-    return Workspace(
-        zeros((WIDTH,), 0), zeros((up, WIDTH), 0.0), zeros((D, most, WIDTH), 0.0), zeros((products, WIDTH), 0.0),
-        zeros((up, WIDTH), 0.0), zeros((Q, up, WIDTH), 0.0), zeros((up, WIDTH), 0.0), zeros((P, WIDTH), 0.0),
-        zeros((most, WIDTH), 0.0), zeros((F, most, WIDTH), 0.0), zeros((D, WIDTH), 0.0), zeros((WIDTH,), 0.0),
-        zeros((P, most, WIDTH), 0.0), zeros((up, up, WIDTH), 0.0), zeros((up, up, WIDTH), 0.0),
-        zeros((most, WIDTH), 0.0), zeros((up, WIDTH), 0.0), zeros((-(-(Q + 1) // 4) * 4, up, WIDTH), 0.0),
-        zeros((-(-P // 4) * 4, up, WIDTH), 0.0), zeros((2, WIDTH), 0.0), zeros((P, WIDTH), 0.0),
-        zeros((P, P, WIDTH), 0.0), zeros((Q, WIDTH), 0.0), zeros((side, side, WIDTH), 0.0), zeros((side, side), 0.0),
-        zeros((side,), 0.0), zeros((side, side), 0.0), zeros((side,), 0.0), zeros((WIDTH, side), False),
-        zeros((N, D), 0.0),
-    )  # fmt: skip
+    return WORKSPACE.make((
+        (WIDTH,), (up, WIDTH), (D, most, WIDTH), (products, WIDTH),
+        (up, WIDTH), (Q, up, WIDTH), (up, WIDTH), (P, WIDTH),
+        (most, WIDTH), (F, most, WIDTH), (D, WIDTH), (WIDTH,),
+        (P, most, WIDTH), (up, up, WIDTH), (up, up, WIDTH),
+        (most, WIDTH), (up, WIDTH), (-(-(Q + 1) // 4) * 4, up, WIDTH),
+        (-(-P // 4) * 4, up, WIDTH), (2, WIDTH), (P, WIDTH),
+        (P, P, WIDTH), (Q, WIDTH), (side, side, WIDTH), (side, side),
+        (side,), (side, side), (side,), (WIDTH, side),
+        (N, D),
+    ))  # fmt: skip
 
 
 @compiled

@@ -6,22 +6,32 @@ from collections import namedtuple
 
 import numpy as np
 import torch
+from numba import types
 from torch import Tensor
 
-from .arrays import prior_penalty
-from .borrowed import borrow
+from .arrays import TASKS, TaskArrays, prior_penalty
+from .borrowed import Layout
 from .evaluation import NOISE, VALUE, evaluate_at
-from .likelihood import load_task, make_workspace, nlml
-from .simd_lanes import WIDTH, compiled, entry_point, inlined, larger, smaller, zeros
+from .likelihood import WORKSPACE, load_task, make_workspace, nlml
+from .simd_lanes import WIDTH, compiled, entry_point, inlined, larger, smaller
 
 Segments = namedtuple("Segments", "task begin stop theta value")
 """What is evaluated: `theta[begin:stop]` of each task, into `value`: the negative log likelihood, and the quadratic
 form in it."""
 
-Bounded = namedtuple("Bounded", "evaluation wanted fixed scales precision")
-"""The address of the compiled likelihood; whether points are moved inside the bounds and to their best factors, `value`
+Bounded = namedtuple("Bounded", "evaluation factors wanted fixed scales precision")
+"""The address of the compiled likelihood; the kernel, as `covariance` takes it; 1 where points are moved inside the bounds and to their best factors, `value`
 then being the score there, and whether a bound was in the way; and what that takes, by parameter: see
 `initialization.scored_by`, of which this is the twin."""
+
+_Share = namedtuple("_Share", "chosen now at")
+"""The segments to evaluate, and which of them, and which point, each lane is at."""
+
+_SEGMENTS = Layout(Segments, "i1 i1 i1 f2 f2")
+_BOUNDED = Layout(Bounded, "i0 i2 i0 b1 b1 f1")
+_SHARE = Layout(_Share, "i1 i1 i1")
+_share_at, _tasks_at, _segments_at = _SHARE.at, TASKS.at, _SEGMENTS.at
+_bounded_at, _workspace_at = _BOUNDED.at, WORKSPACE.at
 
 
 @compiled
@@ -91,17 +101,26 @@ def _score(workspace, now, at, data, factors, segments, chosen, bounded):
                 at[lane] += 1
 
 
+SIGNATURE = types.none(*[types.int64] * 5)
+
+
 @entry_point()
-def score(chosen, all_tasks, factors, all_segments, bounded):
+def score(share, tasks, segments, bounded, workspace):
     """Evaluates some of the segments."""
-    data, segments = borrow(all_tasks), borrow(all_segments)
-    P, Q = segments.theta.shape[1], data.H.shape[2]
-    owned = make_workspace(data.x.shape[1], data.x.shape[2], P, Q, factors)
-    now, at = zeros((WIDTH,), 0), zeros((WIDTH,), 0)
-    for lane in range(WIDTH):
-        now[lane] = -1
-    _score(borrow(owned), now, at, data, factors, segments, chosen, borrow(bounded))
-    owned.count[0] = 0  # in use until here
+    own, given = _share_at(share), _bounded_at(bounded)
+    _score(
+        _workspace_at(workspace), own.now, own.at, _tasks_at(tasks), given.factors, _segments_at(segments), own.chosen,
+        given,
+    )  # fmt: skip
+
+
+def evaluate_segments(chosen: np.ndarray, tasks: TaskArrays, segments: Segments, bounded: Bounded) -> None:
+    """Evaluates some of the segments, by their index."""
+    _, N, D = tasks.x.shape
+    lanes = np.full(WIDTH, -1), np.zeros(WIDTH, np.int64)
+    workspace = make_workspace(N, D, segments.theta.shape[1], tasks.H.shape[2], bounded.factors)
+    lent = _SHARE.lend((chosen, *lanes)), TASKS.lend(tasks), _SEGMENTS.lend(segments), _BOUNDED.lend(bounded), workspace
+    score(*(one.address for one in lent))
 
 
 def segments_of(index_L: Tensor, theta_LP: Tensor) -> Segments:

@@ -16,7 +16,6 @@ from llvmlite import ir
 from numba import extending, types
 from numba.core import cgutils
 from numba.core.typing import templates
-from numba.np import arrayobj
 
 from ...core.base.compilers import numba_parts
 from ...core.base.compilers.numba_cache import cached_njit
@@ -47,19 +46,14 @@ def inlined(function: Any) -> Any:
     return numba_parts.part(error_model="numpy", _nrt=False, forceinline=True)(function)
 
 
-def allocating(function: Any) -> Any:
-    """As `compiled`, for functions that make arrays."""
-    return numba_parts.part(error_model="numpy")(function)
-
-
 def entry_point(**settings: Any) -> Any:
-    """For functions that Python calls, from any thread. Compiles them, or finds them compiled on disk under their name,
+    """For functions that Python calls, with addresses of what is lent to them, from any thread. Compiles them, or finds them compiled on disk under their name,
     which says of which version of all files it is: numba looks only whether the function's own file has changed, and
     not those of what it calls or takes from."""
 
     def compiled(function: Any) -> Any:
         function.__qualname__ += f"_{_VERSION}"
-        return cached_njit(error_model="numpy", nogil=True, no_cfunc_wrapper=True, **settings)(function)
+        return cached_njit(error_model="numpy", nogil=True, no_cfunc_wrapper=True, _nrt=False, **settings)(function)
 
     return compiled
 
@@ -125,38 +119,6 @@ def rows(_context: Any, array: Any) -> Any:
     return ROWS(array), lambda context, builder, signature, given: _first_row(
         context, builder, signature.args[0], given[0]
     )
-
-
-@_intrinsic
-def zeros(_context: Any, shape: Any, number: Any) -> Any:
-    """An array of zeros of the type of `number`. (numpy's own compiles for seconds, again for each shape and type.)"""
-    kind = types.Array(types.unliteral(number), len(shape), "C")
-
-    def make(context: Any, builder: Any, signature: Any, given: Any) -> Any:
-        sides = cgutils.unpack_tuple(builder, given[0], len(shape))
-        item = sides[0].type(context.get_abi_sizeof(context.get_data_type(kind.dtype)))
-        strides = [item]
-        for side in reversed(sides[1:]):
-            strides.insert(0, builder.mul(strides[0], side))
-        size = builder.mul(strides[0], sides[0])
-        align = ir.Constant(_NUMBER, 8 * WIDTH)
-        memory = context.nrt.meminfo_alloc_aligned(builder, size=size, align=align)
-        with cgutils.if_unlikely(builder, cgutils.is_null(builder, memory)):
-            context.call_conv.return_user_exc(builder, MemoryError, ("no memory for the working arrays of a fit",))
-        array = context.make_array(kind)(context, builder)
-        data = context.nrt.meminfo_data(builder, memory)
-        cgutils.memset(builder, data, size, 0)
-        arrayobj.populate_array(
-            array,
-            data=builder.bitcast(data, array.data.type),
-            shape=cgutils.pack_array(builder, sides),
-            strides=cgutils.pack_array(builder, strides),
-            itemsize=item,
-            meminfo=memory,
-        )
-        return array._getvalue()
-
-    return kind(types.UniTuple(types.intp, len(shape)), number), make
 
 
 @_intrinsic
