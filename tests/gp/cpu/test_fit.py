@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from brimful.core.base.compilers import second_process
-from brimful.gp.cpu import evaluation, scores
 from brimful.gp.cpu import fit as compiled
+from brimful.gp.cpu import scores
 from brimful.gp.cpu import simd_lanes as lanes
 from brimful.gp.cpu.borrowed import Layout
 from brimful.gp.model.tasks import MEANS
@@ -244,9 +244,9 @@ def test_what_is_given_is_left_as_it_was():
 
 
 def test_what_a_second_process_compiles_needs_no_torch():
-    module, program = evaluation.__name__, f"import sys; sys.modules['torch'] = None\n{second_process._PROGRAM}"
-    root = str(Path(evaluation.__file__).parents[module.count(".")])
-    command = [sys.executable, "-c", program, root, module, evaluation.evaluation_compiling.__name__, *sys.path]
+    module, program = scores.__name__, f"import sys; sys.modules['torch'] = None\n{second_process._PROGRAM}"
+    root = str(Path(scores.__file__).parents[module.count(".")])
+    command = [sys.executable, "-c", program, root, module, scores.entry_point.__name__, *sys.path]
     with subprocess.Popen(command, stdin=subprocess.PIPE) as process:
         assert process.wait() == 0
 

@@ -1,6 +1,4 @@
-"""The arrays that compiled functions work on: the tasks, what holds for all of them, and their results."""
-
-from collections import namedtuple
+"""The arrays that compiled functions work on, of tensors."""
 
 import numpy as np
 import torch
@@ -10,30 +8,7 @@ from ..model.priors import Limits
 from ..model.shapes import SHAPES
 from ..model.tasks import TaskBatch
 from ..optimize import scoring
-from .borrowed import Layout
-from .simd_lanes import inlined
-
-Settings = namedtuple("Settings", "evaluation factors precision fixed steps tolerance max_step patience")
-"""What holds for every task.
-
-Attributes:
-    evaluation: the address of the compiled likelihood; 0 where it is not known yet.
-    factors: as `covariance` takes them.
-    precision: of the priors.
-    fixed: parameters that stay as given.
-    steps, tolerance, max_step, patience: as `ScoringOptions` has them.
-"""
-
-TaskArrays = namedtuple("TaskArrays", "x y mask H known low high center")
-"""The tasks, their bounds and the centers of their priors: one row per task, or a single row of inputs that all tasks
-share."""
-
-ResultArrays = namedtuple("ResultArrays", "theta nlml iterations norm ending beta")
-"""Results, one row per task. `theta` holds the values of fixed parameters before; `ending` as in `scoring`."""
-
-SETTINGS = Layout(Settings, "i0 i2 f1 b1 i0 f0 f0 i0")
-TASKS = Layout(TaskArrays, "f3 f2 b2 f3 f2 f2 f2 f2")
-RESULTS = Layout(ResultArrays, "f2 f1 i1 f1 i1 f2")
+from .layouts import Settings, TaskArrays
 
 
 def factors_of(kernel: Kernel) -> np.ndarray:
@@ -45,7 +20,6 @@ def factors_of(kernel: Kernel) -> np.ndarray:
 def settings_of(kernel: Kernel, limits: Limits, options: scoring.ScoringOptions) -> Settings:
     """What holds for every task of a fit."""
     return Settings(
-        0,
         factors_of(kernel),
         to_array(limits.precision_P),
         np.ascontiguousarray(limits.fixed_P.numpy()),
@@ -74,13 +48,3 @@ def arrays_of(tasks: TaskBatch, limits: Limits) -> TaskArrays:
 def to_array(tensor: torch.Tensor) -> np.ndarray:
     """A tensor as a contiguous array of float64."""
     return np.ascontiguousarray(tensor.detach().double().numpy())
-
-
-@inlined
-def prior_penalty(theta, center, precision):
-    s = 0.0
-    for p in range(len(theta)):
-        if precision[p] > 0.0:  # the logarithm of a noise that is known to be 0 is not finite
-            distance = theta[p] - center[p]
-            s += precision[p] * (distance * distance)
-    return 0.5 * s

@@ -7,12 +7,13 @@ from collections import namedtuple
 
 import numpy as np
 
-from .arrays import prior_penalty
 from .borrowed import Layout, Lent
-from .evaluation import ALL, DERIVATIVES, evaluate_at
+from .evaluation import ALL, DERIVATIVES
+from .layouts import prior_penalty
 from .likelihood import load_task, nlml
 from .linear_algebra import copy, solve_small
 from .simd_lanes import WIDTH, compiled, inlined, larger, smaller
+from .workspace import call_at
 
 LaneStates = namedtuple(
     "LaneStates",
@@ -210,13 +211,13 @@ def descend(workspace, states, tasks, data, settings, starts, counts, results):
         upcoming = _next_task(states, workspace, lane, tasks, upcoming, data, settings, starts, counts, results)
         going += states.task[lane] >= 0
     while going > 0:
-        evaluate_at(settings.evaluation, ALL, workspace, settings.factors)
+        call_at(workspace.evaluation, ALL, workspace, settings.factors)
         wanted = False
         for lane in range(WIDTH):
             if states.task[lane] >= 0:
                 wanted = _accept(states, workspace, lane, data, settings, results.theta) or wanted
         if wanted:
-            evaluate_at(settings.evaluation, DERIVATIVES, workspace, settings.factors)
+            call_at(workspace.evaluation, DERIVATIVES, workspace, settings.factors)
         for lane in range(WIDTH):
             if states.task[lane] < 0 or not _next_trial(states, workspace, lane, data, settings):
                 continue

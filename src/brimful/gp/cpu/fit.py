@@ -14,20 +14,20 @@ import torch
 from numba import types
 from torch import Tensor
 
+from ...core.base.compilers.second_process import second_process
 from ..model import periods
 from ..model.kernels import Kernel
 from ..model.priors import Limits
 from ..model.tasks import TaskBatch
 from ..optimize import initialization, matrices, scoring, subsets
 from . import scores
-from .arrays import (
-    RESULTS, SETTINGS, TASKS, ResultArrays, Settings, TaskArrays, arrays_of, factors_of, settings_of, to_array,
-)  # fmt: skip
+from .arrays import arrays_of, factors_of, settings_of, to_array
 from .borrowed import Layout
 from .descent import STATES, descend, make_states
-from .evaluation import evaluation_address, evaluation_compiling
-from .likelihood import WORKSPACE, make_workspace
+from .evaluation import COVARIANCE, EVALUATION, make_workspace
+from .layouts import RESULTS, SETTINGS, TASKS, ResultArrays, Settings, TaskArrays
 from .simd_lanes import WIDTH, entry_point
+from .workspace import WORKSPACE
 
 _WHOLE = 64  # points of a task up to which the initial values are scored with all of them
 _SHARE = 256  # tasks that a thread takes at a time, at the most: handing them over takes as long as fitting a few
@@ -63,15 +63,21 @@ def _fit_share(share: _Share, tasks: TaskArrays, settings: Settings, results: Re
     _descend(*(one.address for one in lent))
 
 
-def _compile(*loops: tuple[Any, Any]) -> None:
-    """Compiles loops, given with their signatures, and the likelihood that they call at the same time."""
+def _compile(scored: bool) -> None:
+    """Compiles what fits; with what scores initial values, if `scored`. A second process compiles the likelihood."""
+    loops = [(_descend, _SIGNATURE), *([(scores.score, scores.SIGNATURE)] if scored else [])]
     with _compiling:
-        missing = [(loop, signature) for loop, signature in loops if signature.args not in loop.overloads]
-        if missing:
-            with evaluation_compiling() as wait:
-                for loop, signature in missing:
-                    loop.compile(signature)
+        if all(signature.args in loop.overloads for loop, signature in loops):
+            return
+        if EVALUATION.is_missing():
+            other = scores.compile_with_likelihood if scored else scores.compile_likelihood
+            with second_process(scores.__name__, other.__name__) as wait:
+                _descend.compile(_SIGNATURE)
+                _ = COVARIANCE.address
                 wait()
+        _ = EVALUATION.address, COVARIANCE.address
+        for loop, signature in loops:
+            loop.compile(signature)
 
 
 def fit(
@@ -83,13 +89,13 @@ def fit(
 ) -> scoring.Optima:
     """What `scoring.fit` does, compiled; on the CPU, in float64."""
     T, P = limits.low_TP.shape
-    arrays, loops = arrays_of(tasks, limits), [(_descend, _SIGNATURE)]
+    arrays = arrays_of(tasks, limits)
     results = ResultArrays(
         np.full((T, P), initialization.NO_NOISE), np.full(T, np.inf), np.zeros(T, np.int64), np.full(T, np.inf),
         np.zeros(T, np.int64), np.zeros((T, tasks.coefficients)),
     )  # fmt: skip
-    _compile(*loops, *([(scores.score, scores.SIGNATURE)] if starts is None else []))
-    settings = settings_of(kernel, limits, options)._replace(evaluation=evaluation_address())
+    _compile(scored=starts is None)
+    settings = settings_of(kernel, limits, options)
     threads, count_T = torch.get_num_threads(), arrays.mask.sum(1)
     with ThreadPoolExecutor(threads) as pool:
         if starts is None:
@@ -123,12 +129,20 @@ def _run(segments: scores.Segments, arrays: TaskArrays, bounded: scores.Bounded,
     list(pool.map(lambda share: scores.evaluate_segments(share, arrays, segments, bounded), shares))
 
 
+def _segments(index_L: Tensor, theta_LP: Tensor) -> scores.Segments:
+    """Segments of evaluations of one task each, of tasks by their index."""
+    task, count = torch.unique_consecutive(index_L.long(), return_counts=True)
+    stop = count.cumsum(0)
+    theta = np.array(theta_LP.detach().numpy(), order="C")
+    return scores.Segments(task.numpy(), (stop - count).numpy(), stop.numpy(), theta, np.empty((len(theta), 2)))
+
+
 def _score(kernel: Kernel, arrays: TaskArrays, limits: Limits, pool: Any) -> initialization.Score:
     """The likelihood of tasks, compiled."""
     plain = _bounded(kernel, limits, False)
 
     def score(index_L: Tensor, theta_LP: Tensor) -> tuple[Tensor, Tensor]:
-        segments = scores.segments_of(index_L, theta_LP)
+        segments = _segments(index_L, theta_LP)
         _run(segments, arrays, plain, pool)
         nlml_L, quadratic_L = torch.from_numpy(segments.value).unbind(1)
         return nlml_L, quadratic_L
@@ -142,7 +156,7 @@ def _scored(kernel: Kernel, tasks: TaskBatch, limits: Limits, pool: Any) -> init
     score = _score(kernel, arrays, limits, pool)
 
     def scored(index_L: Tensor, theta_LP: Tensor) -> tuple[Tensor, Tensor]:
-        segments = scores.segments_of(index_L, theta_LP)
+        segments = _segments(index_L, theta_LP)
         _run(segments, arrays, bounded, pool)
         moved_LP, (score_L, stopped_L) = torch.from_numpy(segments.theta), torch.from_numpy(segments.value).unbind(1)
         stopped = torch.nonzero(stopped_L)[:, 0]
@@ -171,7 +185,7 @@ def _thinned(kernel: Kernel, tasks: TaskBatch, limits: Limits, pool: Any) -> ini
 def _bounded(kernel: Kernel, limits: Limits, wanted: bool) -> scores.Bounded:
     fixed, scales = limits.fixed_P.numpy(), initialization.scales_all(kernel, limits).numpy()
     flags = np.ascontiguousarray(fixed), np.ascontiguousarray(scales)
-    return scores.Bounded(evaluation_address(), factors_of(kernel), int(wanted), *flags, to_array(limits.precision_P))
+    return scores.Bounded(factors_of(kernel), int(wanted), *flags, to_array(limits.precision_P))
 
 
 def _shares(points: np.ndarray, threads: int) -> list[np.ndarray]:

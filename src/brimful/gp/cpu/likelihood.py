@@ -5,55 +5,16 @@ neighbors has rows of the identity at the end, which change nothing.
 """
 
 import math
-from collections import namedtuple
 
 import numpy as np
 
-from .borrowed import Layout, Lent
-from .covariance import covariance, is_linear, point_pairs
+from .covariance import point_pairs
 from .linear_algebra import axpy, dot, factor, invert, solve_rows, solve_small, symmetric_matvec
-from .simd_lanes import WIDTH, broadcast, compiled, inlined, larger, load, rows, smaller, store
+from .simd_lanes import WIDTH, broadcast, compiled, inlined, load, rows, smaller, store
+from .workspace import call_at, side
 
 _LOG2PI = math.log(2 * math.pi)
 _FACTORS = 8  # of a determinant, multiplied before a logarithm is taken: it costs as much as twenty products
-
-
-Workspace = namedtuple(
-    "Workspace",
-    "count there square product y H known theta K shapes inverse scale dK A W G a Z U parts gradient info beta cross "
-    "small right C solution mean_free points",
-)
-"""Working memory of one thread, for tasks of up to N points. The last axis is the lanes', but for `count`, `small` and
-what follows it, which serve one lane at a time.
-
-count: points of each lane. there: 1 for a point, 0 for a row that only fills. theta: where to evaluate. parts: the
-quadratic form, and the log determinant. a: the inverse times what is left of the targets. Z: targets and regressors
-times L^-1. U: the derivatives times a, times L^-1. beta: the mean's coefficients. points: those of a task
-that is loaded."""
-
-
-WORKSPACE = Layout(
-    Workspace,
-    "i1 f2 f3 f2 f2 f3 f2 f2 f2 f3 f2 f1 f3 f3 f3 f2 f2 f3 f3 f2 f2 f3 f2 f3 f2 f1 f2 f1 b2 f2",
-)
-
-
-def make_workspace(N: int, D: int, P: int, Q: int, factors: np.ndarray) -> Lent:
-    """Working memory for tasks of up to N points in D dimensions, P parameters and Q coefficients of the mean."""
-    up, side, F = max(4, -(-N // 4) * 4), max(P, Q) + 2, len(factors)
-    most = up * (up + 1) // 2
-    products = most if is_linear(factors) else 1
-    return WORKSPACE.make((
-        (WIDTH,), (up, WIDTH), (D, most, WIDTH), (products, WIDTH),
-        (up, WIDTH), (Q, up, WIDTH), (up, WIDTH), (P, WIDTH),
-        (most, WIDTH), (F, most, WIDTH), (D, WIDTH), (WIDTH,),
-        (P, most, WIDTH), (up, up, WIDTH), (up, up, WIDTH),
-        (most, WIDTH), (up, WIDTH), (-(-(Q + 1) // 4) * 4, up, WIDTH),
-        (-(-P // 4) * 4, up, WIDTH), (2, WIDTH), (P, WIDTH),
-        (P, P, WIDTH), (Q, WIDTH), (side, side, WIDTH), (side, side),
-        (side,), (side, side), (side,), (WIDTH, side),
-        (N, D),
-    ))  # fmt: skip
 
 
 @compiled
@@ -92,15 +53,6 @@ def load_task(workspace, lane, data, t):
             for c in range(Q):
                 workspace.H[c, i, lane] = 0.0
     workspace.count[lane] = n
-
-
-@inlined
-def _side(workspace):
-    """Rows that the lanes need, a multiple of four."""
-    most = 1
-    for lane in range(WIDTH):
-        most = larger(most, workspace.count[lane])
-    return -(-most // 4) * 4
 
 
 @compiled
@@ -175,7 +127,7 @@ def _log_determinant(workspace, n, across):
 @compiled
 def evaluate_noise(workspace):
     """As `evaluate`, where only the noise has changed since."""
-    n, across, Q, tall = _side(workspace), workspace.A.shape[1], len(workspace.H), len(workspace.Z)
+    n, across, Q, tall = side(workspace), workspace.A.shape[1], len(workspace.H), len(workspace.Z)
     A, Z, y, H = rows(workspace.A), rows(workspace.Z), rows(workspace.y), rows(workspace.H)
     _spread(rows(workspace.K), rows(workspace.there), rows(workspace.known), _noise(workspace), n, A, across)
     factor(A, across, n)
@@ -197,12 +149,7 @@ def evaluate_noise(workspace):
 def evaluate(workspace, factors, want):
     """The quadratic form and the log determinant of every lane, at its theta; what `derivatives` needs where they are
     wanted."""
-    n = _side(workspace)
-    covariance(
-        factors, workspace.theta, len(workspace.square), workspace.square, workspace.product, n * (n + 1) // 2,
-        workspace.K, workspace.shapes,
-        workspace.inverse, workspace.scale, workspace.dK, want,
-    )  # fmt: skip
+    call_at(workspace.covariance, want, workspace, factors)
     evaluate_noise(workspace)
 
 
@@ -216,7 +163,7 @@ def nlml(workspace, lane):
 @compiled
 def derivatives(workspace):
     """Gradient and average information of every lane, from the factored covariance."""
-    n, across, Q, P = _side(workspace), workspace.A.shape[1], len(workspace.H), len(workspace.theta)
+    n, across, Q, P = side(workspace), workspace.A.shape[1], len(workspace.H), len(workspace.theta)
     most, tall = len(workspace.K), len(workspace.U)
     A, W, G, Z, U = rows(workspace.A), rows(workspace.W), rows(workspace.G), rows(workspace.Z), rows(workspace.U)
     a, dK, info, there = rows(workspace.a), rows(workspace.dK), rows(workspace.info), rows(workspace.there)

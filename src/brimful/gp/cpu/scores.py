@@ -1,26 +1,25 @@
 """The likelihood of tasks at given parameters on the CPU, compiled: four tasks at a time, one in each SIMD lane; a lane
-that has no further point of its task takes the next."""
+that has no further point of its task takes the next. Nothing here imports torch."""
 
 import math
 from collections import namedtuple
 
 import numpy as np
-import torch
 from numba import types
-from torch import Tensor
 
-from .arrays import TASKS, TaskArrays, prior_penalty
 from .borrowed import Layout
-from .evaluation import NOISE, VALUE, evaluate_at
-from .likelihood import WORKSPACE, load_task, make_workspace, nlml
+from .evaluation import EVALUATION, NOISE, VALUE, make_workspace
+from .layouts import TASKS, TaskArrays, prior_penalty
+from .likelihood import load_task, nlml
 from .simd_lanes import WIDTH, compiled, entry_point, inlined, larger, smaller
+from .workspace import WORKSPACE, call_at
 
 Segments = namedtuple("Segments", "task begin stop theta value")
 """What is evaluated: `theta[begin:stop]` of each task, into `value`: the negative log likelihood, and the quadratic
 form in it."""
 
-Bounded = namedtuple("Bounded", "evaluation factors wanted fixed scales precision")
-"""The address of the compiled likelihood; the kernel, as `covariance` takes it; 1 where points are moved inside the bounds and to their best factors, `value`
+Bounded = namedtuple("Bounded", "factors wanted fixed scales precision")
+"""The kernel, as `covariance` takes it; 1 where points are moved inside the bounds and to their best factors, `value`
 then being the score there, and whether a bound was in the way; and what that takes, by parameter: see
 `initialization.scored_by`, of which this is the twin."""
 
@@ -28,7 +27,7 @@ _Share = namedtuple("_Share", "chosen now at")
 """The segments to evaluate, and which of them, and which point, each lane is at."""
 
 _SEGMENTS = Layout(Segments, "i1 i1 i1 f2 f2")
-_BOUNDED = Layout(Bounded, "i0 i2 i0 b1 b1 f1")
+_BOUNDED = Layout(Bounded, "i2 i0 b1 b1 f1")
 _SHARE = Layout(_Share, "i1 i1 i1")
 _share_at, _tasks_at, _segments_at = _SHARE.at, TASKS.at, _SEGMENTS.at
 _bounded_at, _workspace_at = _BOUNDED.at, WORKSPACE.at
@@ -91,7 +90,7 @@ def _score(workspace, now, at, data, factors, segments, chosen, bounded):
                 workspace.theta[p, lane] = value
         if not going:
             return
-        evaluate_at(bounded.evaluation, VALUE if moved else NOISE, workspace, factors)
+        call_at(workspace.evaluation, VALUE if moved else NOISE, workspace, factors)
         for lane in range(WIDTH):
             if now[lane] >= 0:
                 place, value = segments.theta[at[lane]], segments.value[at[lane]]
@@ -123,9 +122,12 @@ def evaluate_segments(chosen: np.ndarray, tasks: TaskArrays, segments: Segments,
     score(*(one.address for one in lent))
 
 
-def segments_of(index_L: Tensor, theta_LP: Tensor) -> Segments:
-    """Segments of evaluations of one task each, of tasks by their index."""
-    task, count = torch.unique_consecutive(index_L.long(), return_counts=True)
-    stop = count.cumsum(0)
-    theta = np.array(theta_LP.detach().numpy(), order="C")
-    return Segments(task.numpy(), (stop - count).numpy(), stop.numpy(), theta, np.empty((len(theta), 2)))
+def compile_likelihood() -> int:
+    """Compiles the likelihood, unless it is on disk."""
+    return EVALUATION.address
+
+
+def compile_with_likelihood() -> None:
+    """Compiles both, unless they are on disk."""
+    compile_likelihood()
+    score.compile(SIGNATURE)

@@ -47,9 +47,9 @@ def inlined(function: Any) -> Any:
 
 
 def entry_point(**settings: Any) -> Any:
-    """For functions that Python calls, with addresses of what is lent to them, from any thread. Compiles them, or finds them compiled on disk under their name,
-    which says of which version of all files it is: numba looks only whether the function's own file has changed, and
-    not those of what it calls or takes from."""
+    """For functions that Python calls, with addresses of what is lent to them, from any thread. Compiles them, or finds
+    them compiled on disk under their name, which says of which version of all files it is: numba looks only whether the
+    function's own file has changed, and not those of what it calls or takes from."""
 
     def compiled(function: Any) -> Any:
         function.__qualname__ += f"_{_VERSION}"

@@ -4,6 +4,9 @@ By itself numba tries all known forms of an operator, lists, sets, text and date
 one, and it comes across each several times until the types of a function are known. That is a third of what compiling
 takes. Which form it is depends only on the types and the settings, so that it can be looked up.
 
+By itself it also imports and looks through all its modules of built-in functions each time it comes across a function
+for the first time. Once is enough: nothing is added to them meanwhile.
+
 Nor is garbage collected meanwhile: what numba makes lasts until the end, and each look at it takes longer.
 
 This uses numba's compiler from within. Where a version of numba has it otherwise, nothing is remembered.
@@ -20,11 +23,13 @@ def remembered_typing() -> Iterator[None]:
     """Remembers the form that a built-in function has for some types while the block runs; in a block within another,
     the outer one does. Only the compiling thread may enter it: numba's lock keeps the others from compiling."""
     try:
-        from numba.core import targetconfig
+        from numba.core import cpu, targetconfig
         from numba.core.types import functions
 
         kind: Any = functions.BaseFunction
+        target: Any = cpu.CPUContext
         resolve, settings_now = kind.get_call_type, targetconfig.ConfigStack.top_or_none
+        load_modules = target.load_additional_registries
     except (AttributeError, ImportError):
         yield
         return
@@ -43,12 +48,20 @@ def remembered_typing() -> Iterator[None]:
             known[key] = resolve(self, context, args, kws)
         return known[key]
 
+    loaded: list[Any] = []
+
+    def load_additional_registries(self: Any) -> None:
+        if self not in loaded:
+            load_modules(self)
+            loaded.append(self)
+
     get_call_type.remembers = True
     kind.get_call_type, collecting = get_call_type, gc.isenabled()
+    target.load_additional_registries = load_additional_registries
     gc.disable()
     try:
         yield
     finally:
-        kind.get_call_type = resolve
+        kind.get_call_type, target.load_additional_registries = resolve, load_modules
         if collecting:
             gc.enable()
