@@ -111,6 +111,16 @@ print([name for name in ("torch", "numpy", "numba", "pyarrow") if name in sys.mo
     assert done.stdout == "[]\n"
 
 
+def test_importing_a_workload_imports_no_package_that_only_some_inputs_need():
+    script = """
+import sys
+from brimful import gp
+print([name for name in ("pandas", "polars", "pyarrow.dataset", "scipy", "numba") if name in sys.modules])
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
 def test_a_workload_and_a_module_are_there_by_name():
     assert callable(brimful.gp.fit)
     assert callable(brimful.workloads.option)

@@ -1,6 +1,7 @@
 """Whatever has named columns, as Arrow tables or as datasets: frames, also lazy ones, Arrow's own, CSV, and datasets
 that give a dict of columns for a slice of rows, as Hugging Face's do."""
 
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -8,7 +9,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv
-import pyarrow.dataset
 
 from ..core.base.errors import InputError
 from ..core.base.pytree import as_tensor
@@ -23,10 +23,16 @@ CSV = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
 
 def is_table(what: Any) -> bool:
     """Whether it is a frame, also a lazy one, or anything of Arrow that has columns."""
-    arrow = isinstance(what, pyarrow.dataset.Dataset | pa.RecordBatch)
+    arrow = isinstance(what, pa.RecordBatch) or _is_arrow_dataset(what)
     if type(what).__name__ == "Series":  # a column of pandas or polars: an array
         return False
     return arrow or _is_lazy(what) or hasattr(what, "__arrow_c_stream__")
+
+
+def _is_arrow_dataset(what: Any) -> bool:
+    """Without importing what there can then be none of: it imports pandas, where that is installed."""
+    module = sys.modules.get("pyarrow.dataset")
+    return module is not None and isinstance(what, module.Dataset)
 
 
 def _is_lazy(what: Any) -> bool:
@@ -37,7 +43,7 @@ def as_table(what: Any) -> pa.Table:
     """A frame, or anything of Arrow, as a table."""
     if isinstance(what, pa.RecordBatch):
         return pa.Table.from_batches([what])
-    if isinstance(what, pyarrow.dataset.Dataset):
+    if _is_arrow_dataset(what):
         return what.to_table()
     return pa.table(what.collect() if _is_lazy(what) else what)
 
