@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from collections.abc import Sequence
 
 from .kernels import Kernel
 
@@ -9,43 +10,56 @@ _LENGTHS = (0.017, 0.036, 0.075, 0.156, 0.327, 0.685, 1.43, 3.0)  # in units of 
 _APART = (1.0, 0.2, 5.0)
 _SUBSETS, _LONGER = 10, 6.0  # dimensions up to which some of them begin longer than others, and how much
 _FEW_LENGTHS = (0.06, 0.2, 0.7)  # where there are more than two such dimensions
-_PAIRED, _BETWEEN = (0.02, 0.05, 0.13, 0.33, 0.85, 2.2), (1.0, 0.6, 0.36)  # of each of two terms; times, if alike
+_PAIRED = (0.02, 0.05, 0.13, 0.33, 0.85, 2.2)  # of each of two terms or dimensions
+_BETWEEN = (1.0, 0.6, 0.36)  # times that, where terms are of one shape
 FREQUENCIES = [(0.7 + 0.038 * position) ** 2 for position in range(100)]
 """Initial values of how often a wave fits into the inputs' extent, of a task that is not known."""
-# Lengthscales of a wave alone, of what it is multiplied or added with, and of a wave beside that.
-_WAVES, _ENVELOPES, _BESIDE = (0.15, 0.5, 1.5), (0.1, 0.5, 2.0), 0.5
+_WAVES = (0.15, 0.5, 1.5)  # lengthscales of a wave alone
+_BESIDE = ((0.1, 0.5), (0.5, 0.5), (2.0, 0.5), (0.4, 4.0), (2.0, 4.0))
+"""Lengthscales of what a wave is multiplied or added with, and of the wave: sharp ones, and sines, whose period the
+likelihood of a sharp wave does not show."""
 
 
 def initial_grid(kernel: Kernel) -> tuple[list[list[float]], list[int]]:
     """Rows of a grid, the logarithms of the parameters, and the lengths of its axes. The first axis is a lengthscale;
     the second the period of a wave (`periods.initial_periods` has better ones, by task), the dimensions or terms that
-    begin longer, or the lengthscale of the second of two terms."""
+    begin longer, or the lengthscale of the second of two terms or dimensions."""
     waves = {
         position
         for factor in kernel.factors
         if factor.shape == "periodic"
         for position in range(factor.start, factor.stop)
     }
-    long = any(kind == "lengthscale" and position not in waves for position, kind in enumerate(kernel.kinds))
-    terms = _lengths_of_terms(kernel)
-    if not kernel.ard and not waves and len(terms) == 2:
-        return _pairs(kernel, *terms), [len(_PAIRED)] * 2
-    subsets = _subsets(kernel) if not waves else [()]
-    lengths, periods = _LENGTHS if len(subsets) <= 3 else _FEW_LENGTHS, [1.0]
+    alone = all(kind != "lengthscale" or position in waves for position, kind in enumerate(kernel.kinds))
     if waves:
-        lengths, periods = _ENVELOPES if long else _WAVES, [1 / frequency for frequency in FREQUENCIES]
-    elif not long:
-        lengths = (1.0,)
+        return _waves(kernel, waves, [(length, None) for length in _WAVES] if alone else _BESIDE)
+    pair = _dimensions(kernel) if kernel.ard else _lengths_of_terms(kernel)
+    if len(pair) == 2:
+        return _pairs(kernel, *pair), [len(_PAIRED)] * 2
+    subsets = _subsets(kernel)
+    lengths = (1.0,) if alone else _LENGTHS if len(subsets) <= 3 else _FEW_LENGTHS
     rows = []
-    for length, period, longer in itertools.product(lengths, periods, subsets):
-        row = _row(kernel, length, period, _APART)
-        for position in waves:
-            row[position] = row[position] if kernel.kinds[position] == "period" or not long else math.log(_BESIDE)
+    for length, longer in itertools.product(lengths, subsets):
+        row = _row(kernel, length, 1.0, _APART)
         for position in longer:
             row[position] += math.log(_LONGER)
         rows.append(row)
+    return rows, [len(lengths), len(subsets)]
+
+
+def _waves(
+    kernel: Kernel, waves: set[int], lengths: Sequence[tuple[float, float | None]]
+) -> tuple[list[list[float]], list[int]]:
+    """Every period with some lengthscales, and those of the waves where they have others."""
+    rows = []
+    for (length, own), frequency in itertools.product(lengths, FREQUENCIES):
+        row = _row(kernel, length, 1 / frequency, _APART)
+        for position in waves:
+            if own is not None and kernel.kinds[position] == "lengthscale":
+                row[position] = math.log(own)
+        rows.append(row)
     # A local minimum along the period may be none along the lengthscale: smoother waves tend to other periods.
-    return rows, [1, len(rows)] if waves else [len(lengths), len(subsets)]
+    return rows, [1, len(rows)]
 
 
 def _row(kernel: Kernel, length: float, period: float, apart: tuple[float, ...]) -> list[float]:
@@ -60,7 +74,7 @@ def _row(kernel: Kernel, length: float, period: float, apart: tuple[float, ...])
 
 
 def _pairs(kernel: Kernel, first: tuple[int, ...], second: tuple[int, ...]) -> list[list[float]]:
-    """Every lengthscale of one term with every one of another: which of two shapes is the rough part, data decide."""
+    """Every lengthscale of one term, or dimension, with every one of the other: either may be the rough one."""
     rows = []
     for length, other in itertools.product(_PAIRED, repeat=2):
         row = _row(kernel, 1.0, 1.0, _BETWEEN)
@@ -78,14 +92,19 @@ def _lengths_of_terms(kernel: Kernel) -> list[tuple[int, ...]]:
     return [places for places in lengths if places]
 
 
+def _dimensions(kernel: Kernel) -> list[tuple[int, ...]]:
+    """The lengthscales of each dimension."""
+    ends = [factor.stop for factor in kernel.factors if factor.start < factor.stop]
+    if not ends or not 1 < kernel.dimensions <= _SUBSETS:
+        return []
+    return [tuple(end - kernel.dimensions + position for end in ends) for position in range(kernel.dimensions)]
+
+
 def _subsets(kernel: Kernel) -> list[tuple[int, ...]]:
     """Lengthscales that begin longer than the others: none; those of one term, one dimension; of all but one."""
     if not kernel.ard:
         terms = _lengths_of_terms(kernel)
         return [(), *terms] if len(terms) > 1 else [()]
-    if not 1 < kernel.dimensions <= _SUBSETS:
-        return [()]
-    ends = [factor.stop for factor in kernel.factors if factor.start < factor.stop]
-    own = [tuple(end - kernel.dimensions + position for end in ends) for position in range(kernel.dimensions)]
+    own = _dimensions(kernel)
     others = [tuple(place for dimension in own if dimension is not left for place in dimension) for left in own]
-    return [(), *own] if len(own) == 2 else [(), *own, *others]
+    return [(), *own, *others]

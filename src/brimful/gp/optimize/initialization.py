@@ -289,9 +289,9 @@ def _second_starts(score_TG: Tensor, minimum_TG: Tensor, axes: list[int]) -> Ten
     # By NumPy: torch's own imports a system of computer algebra first, which takes seconds.
     grids = np.unravel_index(np.arange(score_TG.shape[1]), axes)
     positions = [torch.from_numpy(grid).to(score_TG.device) for grid in grids]
-    apart_GG = torch.stack([(value[:, None] - value[None]).abs() > 1 for value in positions]).any(0)
     first_T1 = torch.where(minimum_TG, score_TG, math.inf).argmin(1, keepdim=True)
+    apart_TG = torch.stack([(value[first_T1] - value).abs() > 1 for value in positions]).any(0)
     least_T1 = torch.gather(score_TG, 1, first_T1)
-    far_TG = apart_GG[first_T1[:, 0]] & (score_TG <= least_T1 + SECOND_START) & (minimum_TG.sum(1, keepdim=True) == 1)
+    far_TG = apart_TG & (score_TG <= least_T1 + SECOND_START) & (minimum_TG.sum(1, keepdim=True) == 1)
     second_T1 = torch.where(far_TG, score_TG, math.inf).argmin(1, keepdim=True)
     return torch.zeros_like(minimum_TG).scatter(1, second_T1, True) & far_TG
