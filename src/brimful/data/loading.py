@@ -75,8 +75,7 @@ def loader(
         chunk_rows: samples that are read at a time in the window tier; by default the source's own chunks.
         shards: into how many parts the samples are divided, of which ranks hold only their own; ranks divide it.
         reserve: bytes of the budget to leave for the model and its activations.
-        transform: `transform(batch, generator)`, or several, run on the device; the generator is seeded anew for each
-            batch.
+        transform: `transform(batch, generator)`, or several, run on the device; the generator is seeded per batch.
         bucket: over how many batches samples are sorted by length, so that less is padded; 0 for not at all.
         ragged: "pad" for `Padded` batches of ragged fields, "packed" for `Ragged` ones.
         pad: what to fill up with.
@@ -202,6 +201,7 @@ class Loader:
         self._rows, self._fill, self._room, self._options = rows, fill, room, options
         self._transforms, self._part, self._workers, self._known = transforms, part, workers, known
         self._generator = torch.Generator(self.device) if transforms else None
+        self._per_sample = all(getattr(transform, "per_sample", False) for transform in transforms)
         self._next = (0, 0)
         self._restored = False
         self._tier: Tier | None = None
@@ -389,7 +389,7 @@ class Loader:
 
     def _transformed(self, batch: Any, epoch: int, number: int) -> Any:
         if self._generator is not None:
-            position = self._order.position(number, *self._part)
+            position = 0 if self._per_sample else self._order.position(number, *self._part)
             self._generator.manual_seed(transform_seed(self._order.seed, epoch, number, position))
             for transform in self._transforms:
                 batch = transform(batch, self._generator)

@@ -30,6 +30,7 @@ class GPCMKeywords(TrainOptionKeywords, total=False):
     model: str
     use_parallel: bool
     bucket: int
+    ranks: int | None
     num_workers: int
     n_folds: int
     jobs: int | None

@@ -44,6 +44,7 @@ class TrainConfig(ModelOptions, TableOptions, TrainOptions, SeedOptions, DeviceO
     bucket: int = option(
         0, help="batches over which students are sorted by length, so that less is padded; 0 for not at all", ge=0
     )
+    ranks: int | None = option(None, help="processes that train together; by default one per device", ge=1)
     num_workers: int = option(0, help="threads that prepare batches which are not on the device", ge=0)
     n_folds: int = option(0, help="folds of cross-validation; 0 or 1 for a single split", ge=0)
     jobs: int | None = option(None, help="folds trained at the same time; by default as many as fit", ge=1)

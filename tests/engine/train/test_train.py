@@ -406,6 +406,26 @@ def test_recomputing_changes_nothing():
     assert all("forward" not in each.__dict__ for each in model.modules())
 
 
+def test_losses_are_read_as_seldom_as_wanted():
+    often, seldom = fit(), fit(log_every=3)
+    assert torch.equal(weights(seldom.model), weights(often.model))
+    assert np.array_equal(seldom.curve, often.curve)
+
+    def calls_until_seen(log_every: int) -> int:
+        calls = 0
+
+        def broken(model: nn.Module, batch: Any) -> Any:
+            nonlocal calls
+            calls += 1
+            return squares(model, batch) * math.nan
+
+        with pytest.raises(DivergedError):
+            fit(loss=broken, max_nonfinite=0, log_every=log_every)
+        return calls
+
+    assert calls_until_seen(4) == calls_until_seen(1) + 3
+
+
 def test_compiling_changes_nothing():
     compiled = fit(network(0.3), compile={"backend": "eager"}, valid=points(5))
     assert torch.equal(weights(compiled.model), weights(fit(network(0.3), valid=points(5)).model))

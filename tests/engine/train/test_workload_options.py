@@ -9,6 +9,8 @@ from brimful.gpcm.training import fit
 from brimful.wpo.training import train as wpo_train
 
 EXECUTION = {"tier": "window", "max_nonfinite": 2, "graph": False, "preload_to_gpu": False}
+EXECUTION |= {"log_every": 3, "recompute": False}
+ELSEWHERE = {"ranks": 2, "resume": False}
 
 
 class Reached(Exception):
@@ -22,18 +24,19 @@ def _reached(*_, **options):
 def test_gpcm(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(fit, "train_model", _reached)
     with pytest.raises(Reached) as caught:
-        gpcm.train("synthetic_OC_40_5_3", epochs=1, device="cpu", progress=False, **EXECUTION)
+        gpcm.train("synthetic_OC_40_5_3", epochs=1, device="cpu", progress=False, **EXECUTION, **ELSEWHERE)
     given = caught.value.args[0]
-    assert {name: given[name] for name in EXECUTION} == EXECUTION
+    assert {name: given[name] for name in EXECUTION | ELSEWHERE} == EXECUTION | ELSEWHERE
 
 
 def test_wpo(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(wpo_train, "train_model", _reached)
     model = wpo.ScoreModel(torch.randn(8, 2))
     with pytest.raises(Reached) as caught:
-        wpo.train(model, torch.randn(64, 2), steps=2, device="cpu", progress=False, calibrate=False, **EXECUTION)
+        options = {"steps": 2, "device": "cpu", "progress": False, "calibrate": False, **EXECUTION, **ELSEWHERE}
+        wpo.train(model, torch.randn(64, 2), **options)
     given = caught.value.args[0]
-    assert {name: given[name] for name in EXECUTION} == EXECUTION
+    assert {name: given[name] for name in EXECUTION | ELSEWHERE} == EXECUTION | ELSEWHERE
 
 
 def test_what_excludes_each_other():

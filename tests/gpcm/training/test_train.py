@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from brimful import BudgetError, ChangedError, ConfigError, InputError, data, gpcm, wpo
+from brimful import BudgetError, ChangedError, ConfigError, InputError, RunDirError, data, gpcm, wpo
 from brimful.core.base.errors import CancelledError
 from brimful.core.runs.events import EpochDone
 from brimful.gpcm.data.synthetic import write
@@ -70,6 +70,34 @@ def test_the_best_epoch_is_that_of_the_monitored_metric():
     found = train(monitor="qwk", epochs=4, lr=0.05)
     values = [row["qwk"] for row in found.history]
     assert found.best_epoch == int(np.argmax(values))
+
+
+def test_a_folder_with_a_run_is_refused_where_it_is_not_to_be_resumed(tmp_path: Path):
+    train(out=tmp_path / "run", epochs=1, resume=False)
+    with pytest.raises(RunDirError):
+        train(out=tmp_path / "run", epochs=1, resume=False)
+    train(out=tmp_path / "folds", epochs=1, n_folds=2, jobs=1, resume=False)
+    with pytest.raises(RunDirError, match="holds folds already, and resume=False"):
+        train(out=tmp_path / "folds", epochs=1, n_folds=2, jobs=1, resume=False)
+
+
+def test_neither_recomputing_nor_seldom_readings_change_the_model(trained: gpcm.GPCMResult):
+    names = [name for name, _ in trained.model.named_children()]
+    assert torch.equal(weights(train(recompute=names, log_every=7)), weights(trained))
+    with pytest.raises(ConfigError, match="recompute names 'nothing'"):
+        train(recompute=["nothing"])
+
+
+@pytest.mark.soak
+def test_ranks_train_the_same_model_together(trained: gpcm.GPCMResult):
+    together = train(ranks=2)
+    assert torch.allclose(weights(together), weights(trained), atol=2e-4)
+    assert together.scores.count == trained.scores.count
+
+
+def test_folds_are_trained_by_several_processes_or_several_at_a_time():
+    with pytest.raises(ConfigError, match="jobs is 2 and ranks 2"):
+        train(n_folds=2, jobs=2, ranks=2)
 
 
 def test_an_interrupted_run_resumes(tmp_path: Path, trained: gpcm.GPCMResult):

@@ -84,7 +84,12 @@ class CheckpointOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class ExecutionOptions:
-    """Where the data lives, and how steps run. None of them changes the weights."""
+    """Where the data lives, and how steps run. None of them changes the weights.
+
+    Attributes:
+        recompute: names of submodules to recompute in the backward pass; "auto" for those that `model.recomputable()`
+            names, where nothing else fits. From Python alone.
+    """
 
     tier: str = option("auto", help="where the data lives", choices=("auto", *TIERS))
     preload_to_gpu: bool | None = option(
@@ -92,6 +97,10 @@ class ExecutionOptions:
     )
     graph: bool = option(False, help="on CUDA, replay steps as graphs, where shapes allow")
     max_nonfinite: int = option(10, help="steps in a row that may be skipped because they are not finite", ge=0)
+    log_every: int | None = option(
+        None, help="steps between readings of the losses; by default 1 on a CPU, 50 elsewhere", ge=1
+    )
+    recompute: Any = "auto"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,7 +135,7 @@ class TrainConfig(TrainOptions, SeedOptions):
         tier: where the data lives.
         preload_to_gpu: True for all of it on the device or an error, False for any other tier, None for either.
         loader: further options of `brimful.data.loader`, such as {"drop_last": True, "transform": f}.
-        log_every: steps between readings of the losses, on CUDA.
+        log_every: steps between readings of the losses; by default 1 on a CPU, 50 elsewhere, where steps would wait.
         max_nonfinite: steps in a row that may be skipped because the loss or its gradient is not finite.
         name: the run's, in progress, log and run directory.
     """
@@ -135,9 +144,7 @@ class TrainConfig(TrainOptions, SeedOptions):
     monitor: str = option("train_loss", help="what decides the best epoch")
     mode: str = option("min", help="which of them is the best", choices=("min", "max"))
     best: bool = option(True, help="keep the best weights, not the last")
-    recompute: Any = "auto"
     loader: Mapping[str, Any] = field(default_factory=dict)
-    log_every: int = option(50, help="steps between readings of the losses", ge=1)
     name: str = option("train", help="name of the run")
 
     def __post_init__(self) -> None:

@@ -41,6 +41,8 @@ class TrainOptionKeywords(TypedDict, total=False):
     preload_to_gpu: bool | None
     graph: bool
     max_nonfinite: int
+    log_every: int | None
+    recompute: str | Sequence[str] | bool | None
 
 
 class TrainKeywords(TrainOptionKeywords, total=False):
@@ -51,7 +53,5 @@ class TrainKeywords(TrainOptionKeywords, total=False):
     monitor: str
     mode: str
     best: bool
-    recompute: str | Sequence[str] | bool | None
     loader: Mapping[str, Any]
-    log_every: int
     name: str

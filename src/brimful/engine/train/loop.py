@@ -29,6 +29,7 @@ from .step.precision import LossScale
 from .task import TrainTask
 
 _REPORT_EVERY = 0.5  # seconds between two reports of progress
+_READ_EVERY = 50  # steps, by default, between two readings of losses where steps would wait for them
 _MAX_WARNINGS = 20
 
 
@@ -65,7 +66,7 @@ class TrainLoop:
         self._group, self._events, self._stop, self._peak = group, events, stop, peak
         self._clock = clock
         self._device, loader.warn = loader.device, self._warn
-        self._read_every = 1 if self._device.type == "cpu" else config.log_every
+        self._read_every = config.log_every or (1 if self._device.type == "cpu" else _READ_EVERY)
         self.state = TrainState(micro_batches=prepared.micro_batches)
         self.epochs, self.steps = config.planned(len(loader))
         self._schedule = config.rate_schedule()

@@ -100,7 +100,7 @@ def prepare(
     if device.type == "cpu" and given is None:
         memory_limit.baseline += _start_up(task, batch, precision, device)
     room = memory_limit.bytes - sum(state.values())
-    forced = config.recompute not in ("auto", False)
+    forced = config.recompute not in ("auto", False, None)
     measured = given is None and not forced
     plain = _measure(task, batch, precision, device, (), room, together) if measured else given
     needs_less = given is None and (plain is None or plain.at(1) > room)

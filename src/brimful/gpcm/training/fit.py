@@ -86,7 +86,11 @@ def set_up(dataset: Dataset, config: TrainConfig) -> TrainingSetup:
 
 
 def fit(
-    dataset: Dataset, config: TrainConfig, progress: Any = False, cancel: threading.Event | None = None
+    dataset: Dataset,
+    config: TrainConfig,
+    progress: Any = False,
+    cancel: threading.Event | None = None,
+    resume: bool = True,
 ) -> GPCMResult:
     """Trains one model on the training students and tests it on the others. With `out` it is also stored there."""
     setup, true_parameters = set_up(dataset, config), dataset.true_parameters
@@ -98,7 +102,9 @@ def fit(
         metrics=Validation(setup.valid, config.predict_by),
         budget=config.budget,
         device=config.device,
+        ranks=config.ranks,
         out=config.out,
+        resume=resume,
         progress=progress,
         cancel=cancel,
         **setup.settings,
@@ -131,7 +137,7 @@ def fit(
 
 def settings_of(config: TrainConfig) -> dict[str, Any]:
     """What determines the result, in JSON values."""
-    left_out = {"out", "device", "budget", *options_of(config, ExecutionOptions)}
+    left_out = {"out", "device", "budget", "ranks", *options_of(config, ExecutionOptions)}
     return {name: value for name, value in to_dict(config).items() if name not in left_out}
 
 
@@ -156,9 +162,12 @@ def tensors(students: Students) -> dict[str, Any]:
 
 
 def add_dropout_seeds(batch: Mapping[str, Any], generator: torch.Generator) -> dict[str, Any]:
-    """Adds the seed of each student's dropout to a batch, so that the split into micro-batches does not change it; the
-    generator's seed is that of the epoch and the batch."""
+    """Adds the seed of each student's dropout to a batch, so that the split into micro-batches and over ranks does
+    not change it; the generator's seed is that of the epoch and the batch."""
     return {**batch, "dropout_seed": dropout.student_seeds(generator.initial_seed(), 0, batch["student"])}
+
+
+add_dropout_seeds.per_sample = True  # the same on every rank
 
 
 def batch_loss(

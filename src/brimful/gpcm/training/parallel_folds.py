@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from ...core.base.background import cores
-from ...core.base.errors import WorkerError
+from ...core.base.errors import ConfigError, WorkerError
 from ...core.memory import devices
 from ...core.memory.limit import MemoryLimit
 from ...core.runs.context import stop_request
@@ -31,12 +31,18 @@ _GRACE = 30.0  # seconds for the other folds to write a checkpoint, where one fa
 
 def count_parallel_folds(parts: Sequence[Dataset], config: TrainConfig) -> int:
     """How many folds to train at the same time."""
+    together = config.ranks or 1
+    if together > 1 and (config.jobs or 1) > 1:
+        raise ConfigError(
+            f"jobs is {config.jobs} and ranks {together}: processes train several folds at a time, or one fold "
+            "together. Leave one of them out"
+        )
     if config.jobs is not None:
         return min(config.jobs, len(parts))
     used = devices.resolve_all(config.device)
     train = parts[0].train
-    if len(used) > 1 or train.steps * config.epochs < _WORTH:
-        return 1  # each fold is trained by all devices, or too short
+    if len(used) > 1 or together > 1 or train.steps * config.epochs < _WORTH:
+        return 1  # each fold is trained by all devices or ranks, or too short
     longest = int(train.segments(config.segment_length).lengths.max(initial=1))
     model = config.model_config(len(train.questions), train.categories)
     needed = train_bytes(model, config.batch_size * config.accumulation_steps, longest) + 8 * train.steps

@@ -36,6 +36,7 @@ def train(
     *,
     budget: BudgetLike = None,
     device: DeviceLike = "auto",
+    resume: bool = True,
     progress: Any = None,
     callbacks: Any = (),
     cancel: threading.Event | None = None,
@@ -46,6 +47,7 @@ def train(
     Args:
         source: a folder, a file, a table, `Students`, or the name of synthetic data; see `datasets.load_dataset`.
         budget, device: see `brimful.train`.
+        resume: go on with a run that `out` holds; False refuses such a folder.
         progress: None or True shows it, False is silent, a function gets the events.
         callbacks: see `brimful.train`.
         cancel: an event that, set from any thread, stops the run after the step at hand; see `brimful.train`.
@@ -62,24 +64,32 @@ def train(
     """
     name = str(source) if isinstance(source, str | Path) else type(source).__name__
     config = replace(build(TrainConfig, {"dataset": name, **options}), budget=budget, device=device)
-    return run(source, config, with_callbacks(progress, callbacks), cancel)
+    return run(source, config, with_callbacks(progress, callbacks), cancel, resume)
 
 
 def run(
-    source: Any, config: TrainConfig, progress: Any = None, cancel: threading.Event | None = None
+    source: Any,
+    config: TrainConfig,
+    progress: Any = None,
+    cancel: threading.Event | None = None,
+    resume: bool = True,
 ) -> GPCMResult | CrossValidationResult:
     """The same, from a config."""
     train_one = cross_validate if config.n_folds > 1 else fit
-    return train_one(load_dataset(source, config), config, progress, cancel)
+    return train_one(load_dataset(source, config), config, progress, cancel, resume)
 
 
 def cross_validate(
-    dataset: Dataset, config: TrainConfig, progress: Any = False, cancel: threading.Event | None = None
+    dataset: Dataset,
+    config: TrainConfig,
+    progress: Any = False,
+    cancel: threading.Event | None = None,
+    resume: bool = True,
 ) -> CrossValidationResult:
     """Trains a model for each fold of the training students; the test file's students are in none of them."""
     started = time.monotonic()
     if config.out is not None:
-        _check_folder(config.out)
+        _check_folder(config.out, resume)
     parts = fold_datasets(dataset, config)
     jobs = count_parallel_folds(parts, config)
     with tempfile.TemporaryDirectory(prefix="brimful-folds-") as scratch:
@@ -110,11 +120,13 @@ def fold_datasets(dataset: Dataset, config: TrainConfig) -> list[Dataset]:
     return [replace(dataset, train=train, test=test, valid=None) for train, test in parts]
 
 
-def _check_folder(out: Path) -> None:
+def _check_folder(out: Path, resume: bool) -> None:
     if model_store.is_model(out):
         raise RunDirError(f"{out} holds a single model; choose another directory for the folds")
     if out.is_file():
         raise RunDirError(f"{out} is a file; folds need a directory. Choose another name")
     names = sorted(file.name for file in out.iterdir()) if out.exists() else []
+    if names and not resume:
+        raise RunDirError(f"{out} holds folds already, and resume=False. Choose another directory, or leave resume out")
     if names and not any(name.startswith("fold-") for name in names):
         raise RunDirError(f"{out} holds other files ({', '.join(names[:3])}). Choose an empty directory")

@@ -13,7 +13,7 @@ from ....core.base.errors import ConfigError
 def recomputable(model: nn.Module, spec: Any) -> tuple[str, ...]:
     """The names of the submodules that may be recomputed: those of a `recompute=` argument, or of the model's method
     `recomputable()`."""
-    if spec is False:
+    if spec is False or spec is None:
         return ()
     if spec == "auto" or spec is True:
         method = getattr(model, "recomputable", None)
