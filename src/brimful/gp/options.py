@@ -81,7 +81,7 @@ class FitConfig(FitOptions):
     )
     y: str | None = option(None, help="column of the target")
     noise: str | None = option(None, help="column of the known noise variance, if there is one")
-    at: str | None = option(None, help=f"points of --keep predictions: {_AT}", files=True)
+    at: str | None = option(None, help=f"where to predict, with keep=predictions: {_AT}", files=True)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -31,33 +31,38 @@ def report(fit: Fit, run: Path | None = None) -> Report:
 
 
 def draw(fit: Fit, run: Path | None = None) -> Any:
-    """The picture of a fit."""
+    """The picture of a fit; with how it ran, where its directory has a log."""
+    events = list(read_log(run / LOG)) if run is not None and (run / LOG).exists() else []
     params = {name: values for name, values in fit.params.items() if name in fit.model.names and (values > 0).any()}
     names = list(params)[:_PARAMETERS]
     tasks = _choose(fit).tolist()
-    rows, above_rows = math.ceil((len(names) + 1 + _RUN) / _WIDE), max(1, math.ceil(len(tasks) / _COLUMNS))
+    rows, above_rows = (
+        math.ceil((len(names) + 1 + (_RUN if events else 0)) / _WIDE),
+        max(1, math.ceil(len(tasks) / _COLUMNS)),
+    )
     figure = figure_of(15, 1.4 + 3.2 * (above_rows + rows))
     grid = figure.add_gridspec(above_rows + rows, 1, height_ratios=(*[1] * above_rows, *[0.9] * rows))
     above = grid[:above_rows].subgridspec(above_rows, _COLUMNS)
     for position, task in enumerate(tasks):
         _task(figure.add_subplot(above[position]), fit, task, legend=position == 0)
-    cells = _cells(figure, [grid[above_rows + row] for row in range(rows)], len(names))
+    cells = _cells(figure, [grid[above_rows + row] for row in range(rows)], len(names), bool(events))
     for axes, name in zip(cells, names, strict=False):
         _histogram(axes, f"log10 {name}", np.log10(params[name][params[name] > 0]), BLUE)
     name = "lower bound of the LML, nats" if fit.model.inducing else "NLML, nats"
-    _histogram(cells[-2], name, fit.lml_lower_bound if fit.model.inducing else fit.nlml, RED)
-    draw_run(cells[-1], list(read_log(run / LOG)) if run is not None and (run / LOG).exists() else [], "tasks")
+    _histogram(cells[len(names)], name, fit.lml_lower_bound if fit.model.inducing else fit.nlml, RED)
+    if events:
+        draw_run(cells[-1], events, "tasks")
     more = f"\nthe first {len(names)} of {len(params)} parameters" if len(params) > len(names) else ""
     figure.suptitle(f"{fit}{more}", fontsize=11)
     return figure
 
 
-def _cells(figure: Any, rows: list[Any], names: int) -> list[Any]:
+def _cells(figure: Any, rows: list[Any], names: int, has_run: bool) -> list[Any]:
     """Axes below the tasks, equally many a row: one per parameter, one of the likelihood, and the run in the rest."""
-    wide = math.ceil((names + 1 + _RUN) / len(rows))
+    wide = math.ceil((names + 1 + (_RUN if has_run else 0)) / len(rows))
     below = [row.subgridspec(1, wide) for row in rows]
     cells = [figure.add_subplot(below[position // wide][position % wide]) for position in range(names + 1)]
-    return [*cells, figure.add_subplot(below[-1][(names + 1) % wide :])]
+    return [*cells, figure.add_subplot(below[-1][(names + 1) % wide :])] if has_run else cells
 
 
 def _choose(fit: Fit) -> np.ndarray:

@@ -28,7 +28,7 @@ class TrainConfig(ModelOptions, TableOptions, TrainOptions, SeedOptions, DeviceO
         unnamed=True,
     )
     model: str = option("parallel", help="the same model, all steps at once or step by step (slow)", choices=MODELS)
-    use_parallel: bool = option(False, help="the same as --model parallel, whatever --model is")
+    use_parallel: bool = option(False, help="the same as model=parallel, whatever model is")
     epochs: int = 30
     batch_size: int = 64
     accumulation_steps: int = option(

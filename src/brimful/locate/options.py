@@ -28,7 +28,9 @@ class GenerateConfig(Scenario, SeedOptions, DatabaseOptions):
     """The options of `locate generate`."""
 
     samples: int = option(10_000, help="recordings to generate", ge=1, aliases=("count", "n"))
-    name: str | None = option(None, help="what to call the dataset; without --out it is written to the database")
+    name: str | None = option(
+        None, help="what to call the dataset, which is written to the database unless out names a file"
+    )
     out: Path | None = option(None, help="a .parquet file for the recordings, instead of the database")
 
     def scenario(self) -> Scenario:
@@ -91,7 +93,7 @@ class TrainConfig(DatasetOptions, NetworkConfig, TrainOptions, SeedOptions, Devi
     preload_to_gpu: bool = option(True, help="all samples on the device, where they fit; otherwise copied ahead")
     num_workers: int = option(0, help="threads that prepare batches which are not on the device", ge=0)
     device: str = option("auto", help="auto, cpu, cuda, cuda:1")
-    accelerator: str = option("auto", help="kind of device; --device names a single one", choices=ACCELERATORS)
+    accelerator: str = option("auto", help="kind of device; device names a single one", choices=ACCELERATORS)
     graph: bool = option(True, help="on CUDA, replay whole steps as graphs")
 
     @property

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from brimful.core.runs.events import BatchDone, Event, Finished, Sampled, Started, Warned
+from brimful.core.runs.events import BatchDone, EpochDone, Event, Finished, Sampled, Started, Warned
 from brimful.core.runs.progress import Bar, sink_for
 from brimful.core.runs.progress_lines import Lines
 
@@ -64,6 +64,20 @@ def test_a_whole_run_in_a_pipe_is_plain_lines():
     assert printed[-2] == "warning: the disk is slow"
     assert printed[-1] == "gp fit: finished, 1,000 items, 3 flagged in 1m20s. see out/"
     assert len(printed) == 3 + 80 // 5
+
+
+def test_nothing_is_left_after_the_last_epoch():
+    stream, clock = io.StringIO(), Clock()
+    lines = Lines(stream, clock=clock)
+    lines(Started(work="train", items=1000, done=0, budget=0))
+    for epoch in (1, 2):
+        clock.now += 1
+        lines(batch(499 * epoch))
+        lines(EpochDone(epoch=epoch, epochs=2, step=epoch, values={"train_loss": 0.5}, seconds=1.0))
+    assert stream.getvalue().splitlines()[1:] == [
+        "train: epoch 1 of 2: train_loss 0.5, 1.0 s left",
+        "train: epoch 2 of 2: train_loss 0.5",
+    ]
 
 
 def test_a_stream_has_no_share_and_no_end():

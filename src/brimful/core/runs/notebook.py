@@ -39,9 +39,9 @@ class NotebookBar(Lines):
         if self._clock() - self._shown >= _EVERY:
             self._show()
 
-    def _epoch(self, text: str, first_or_last: bool) -> None:
+    def _epoch(self, text: str, first: bool, last: bool) -> None:
         self._label = f"{self._run.work}: {text}"
-        if first_or_last or self._clock() - self._shown >= _EVERY:
+        if first or last or self._clock() - self._shown >= _EVERY:
             self._show()
 
     def _print(self, line: str) -> None:

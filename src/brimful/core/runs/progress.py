@@ -60,7 +60,7 @@ class Bar(Lines):
     def _update(self, parts: tuple[str, ...]) -> None:
         self._bar.update(self._task, completed=self._done, status="  ".join(parts))
 
-    def _epoch(self, text: str, first_or_last: bool) -> None:
+    def _epoch(self, text: str, first: bool, last: bool) -> None:
         self._bar.update(self._task, description=f"{self._run.work}: {text}")
 
     def _print(self, line: str) -> None:

@@ -31,7 +31,7 @@ class Lines:
             case NodesDone():
                 self._nodes = (_by_node(event.nodes, max(self._clock() - self._started, 1e-9)),)
             case EpochDone():
-                self._epoch(_epoch(event), event.epoch in (1, event.epochs))
+                self._epoch(_epoch(event), event.epoch == 1, event.epoch == event.epochs)
             case Warned():
                 self._print(f"warning: {event.message}")
             case Compiled():
@@ -57,9 +57,9 @@ class Lines:
         if self._clock() - self._last >= self._every:
             self._print(f"{self._run.work}: {', '.join(parts)}")
 
-    def _epoch(self, text: str, first_or_last: bool) -> None:
-        if first_or_last or self._clock() - self._last >= self._every:
-            left = f", {self._left()}" if self._rate() > 0 else ""
+    def _epoch(self, text: str, first: bool, last: bool) -> None:
+        if first or last or self._clock() - self._last >= self._every:
+            left = f", {self._left()}" if self._rate() > 0 and not last else ""
             self._print(f"{self._run.work}: {text}{left}")
 
     def _print(self, line: str) -> None:
