@@ -223,7 +223,7 @@ def objectives(fit: gp.Fit, tasks: list[Problem], shift: np.ndarray) -> np.ndarr
 def measure(
     name: str, category: Category, options: argparse.Namespace, references: Callable[[list[Problem]], np.ndarray]
 ) -> dict[str, Any]:
-    generator, gaps, seconds, kept = np.random.default_rng(category.seed), [], 0.0, []
+    generator, gaps, seconds, kept = np.random.default_rng(category.seed + options.shift), [], 0.0, []
     count = max(24, category.tasks // 8) if options.quick and category.starts else category.tasks
     for points in category.points:
         x, y = category.make(generator, count // len(category.points), points)
@@ -277,6 +277,9 @@ def main() -> None:
     parser.add_argument("--device", default="auto")
     parser.add_argument("--quick", action="store_true", help="an eighth of the tasks that have references")
     parser.add_argument("--only", nargs="+", default=[], help="categories whose names contain one of these")
+    parser.add_argument(
+        "--shift", type=int, default=0, help="added to the seeds, for draws on which nothing was chosen"
+    )
     parser.add_argument("--workers", type=int, default=1, help="processes for the references")
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
