@@ -233,6 +233,7 @@ _NARROW = {"variance": (0.5, 2.0), "noise": (1e-3, 0.3)}
         pytest.param(LINEAR, "weak", _NARROW, False, 30, marks=soak),
         pytest.param(MORE[3], "weak", None, False, 5, marks=soak),
         pytest.param(MORE[3], None, _NARROW, False, 30, marks=soak),
+        pytest.param(("rbf", 2, True, "constant"), "weak", None, False, 10, marks=soak),
     ],
 )
 def test_the_grid_search_finds_the_starts_of_its_twin(case: Any, priors: Any, bounds: Any, known: bool, starts: int):
