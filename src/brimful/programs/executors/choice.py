@@ -136,9 +136,8 @@ class Measurement:
         self, function: SampleFunction, operations: int, devices: Sequence[torch.device], workers: int | None
     ) -> None:
         self._function, self._operations, self._devices, self._workers = function, operations, devices, workers
-        usable = [at for at, sample in enumerate(function.samples) if sample.problem is None]
-        step = max(1, len(usable) // (_FIRST + 3 * _LARGEST))
-        self._waiting = usable[::step]  # spread over all tasks
+        step = max(1, len(function.usable) // (_FIRST + 3 * _LARGEST))
+        self._waiting = function.usable[::step]  # spread over all tasks
         self._left, self._seconds = len(function.samples), 0.0
 
     def choose(self) -> Choice:

@@ -1,14 +1,16 @@
 """Programs as a function of a batch of samples, for `map`: it is given the samples' indices.
 
-It holds sources and samples as text and bytes, and reads them where it runs, so that it is small on the way to a
-worker process and has a fingerprint. Which executor runs a batch is no part of that: both give the same bits.
+It sends sources and samples as text and bytes, which are read where it runs, so that it is small on the way to a
+worker process; here they are made into bytes batch by batch. Which executor runs a batch is no part of the fingerprint:
+both give the same bits.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import astuple, dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +30,8 @@ from .runner import Runner
 from .timing import Timing
 from .usage import RunUsage
 
+_AT_ONCE = 1024  # samples whose digest is taken together
+
 
 @dataclass(frozen=True, slots=True)
 class EncodedSample:
@@ -37,6 +41,25 @@ class EncodedSample:
     grid: bytes
     reference: bytes
     problem: str | None
+
+
+class _Samples(Sequence[EncodedSample]):
+    """Samples as bytes: in the process that has them each is encoded when it is asked for, elsewhere all are there."""
+
+    def __init__(self, samples: Sequence[Sample], tasks: Sequence[int]) -> None:
+        self._samples, self._tasks = samples, tasks
+
+    def __len__(self) -> int:
+        return len(self._samples)
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return [self[at] for at in range(*index.indices(len(self)))]
+        of = self._samples[index]
+        return EncodedSample(self._tasks[index], encode(of.I), encode(of.C), of.problem)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return tuple, (list(self),)
 
 
 class SampleFunction:
@@ -51,6 +74,7 @@ class SampleFunction:
         executor: "sequential", "batched", or "auto": the one that is quicker for a batch, by the timings.
 
     Attributes:
+        usable: the indices of the samples without a problem.
         timings: by executor what a batch takes; for "auto".
         usage_folder: where every process writes what it did; None for nowhere.
     """
@@ -75,11 +99,10 @@ class SampleFunction:
                 seen[sample.task, id(sample.S)] = numbers.setdefault((sample.task, sample.S), len(numbers))
         self.tasks = tuple(name for name, _ in numbers)
         self._shown: tuple[Any, ...] | None = tuple(shown for _, shown in numbers)  # in this process
-        self._encoded: tuple[bytes, ...] | None = None  # and elsewhere
-        self.samples = tuple(
-            EncodedSample(seen[sample.task, id(sample.S)], encode(sample.I), encode(sample.C), sample.problem)
-            for sample in samples
-        )
+        self._encoded: tuple[bytes, ...] = ()  # and elsewhere
+        numbered = [seen[sample.task, id(sample.S)] for sample in samples]
+        self.samples: Sequence[EncodedSample] = _Samples(tuple(samples), numbered)
+        self.usable = [at for at, sample in enumerate(samples) if sample.problem is None]
         self.timings: Mapping[str, Timing] = {}
         self.usage_folder: Path | None = None
         self._known: tuple[dict[int, int], Rows] | None = None  # rows of samples that were run before, by their index
@@ -89,21 +112,15 @@ class SampleFunction:
 
     def __getstate__(self) -> dict[str, Any]:
         here = {"_programs": None, "_runner": None, "_usage": None, "_shown": None}
-        return {**self.__dict__, **here, "_encoded": self.demonstrations}
-
-    @property
-    def demonstrations(self) -> tuple[bytes, ...]:
-        """Those of every task, as bytes."""
-        if self._encoded is None:
-            assert self._shown is not None
-            self._encoded = tuple(map(encode, self._shown))
-        return self._encoded
+        shown = self._encoded if self._shown is None else tuple(map(encode, self._shown))
+        return {**self.__dict__, **here, "_encoded": shown}
 
     def __fingerprint__(self, exact: bool) -> Any:
         """What decides the results; where that is not asked, what decides the memory."""
         if not exact:
             return self.digest, self.executor
-        return self.digest, self.operations, self.tasks, self.demonstrations, self.samples
+        shown = self._encoded if self._shown is None else map(encode, self._shown)
+        return self.digest, self.operations, self.tasks, _digests(shown), _digests(map(astuple, self.samples))
 
     @property
     def digest(self) -> str:
@@ -145,7 +162,7 @@ class SampleFunction:
             self._usage = RunUsage(self._runner.usage)
         samples = [self.samples[number] for number in numbers]
         tasks = {sample.task for sample in samples}
-        shown = {of: decode(self.demonstrations[of]) if self._shown is None else self._shown[of] for of in tasks}
+        shown = {of: decode(self._encoded[of]) if self._shown is None else self._shown[of] for of in tasks}
         arguments = [EncodedArguments(self.tasks[of.task], shown[of.task], of.grid, of.reference) for of in samples]
         problems = [sample.problem for sample in samples]
         started = time.perf_counter()
@@ -167,3 +184,9 @@ class SampleFunction:
         if self.executor != "auto":
             return self.executor
         return min(self.timings, key=lambda name: self.timings[name].at(count), default="sequential")
+
+
+def _digests(values: Iterable[Any]) -> list[str]:
+    """Of values, some at a time: all of them are never in memory."""
+    waiting = iter(values)
+    return [fingerprint.of(some) for some in iter(lambda: list(islice(waiting, _AT_ONCE)), [])]
