@@ -149,8 +149,8 @@ def sizes(bench: Bench) -> Part:
     with tempfile.TemporaryDirectory() as cache, _environment("BRIMFUL_CACHE_DIR", cache):
         considered = ["cpu"] if min(bench.options.sizes) <= bench.options.auto_limit else []  # by auto
         for name in dict.fromkeys([*considered, *bench.on]):
-            alone = {"workers": 1} if name == "cpu" else {}
-            bench.run(chosen(bench.samples, 64, 1), executor="batched", device=name, **alone)
+            for workers in ({"workers": 1}, {"workers": 2}) if name == "cpu" else ({},):  # loops of one thread, and all
+                bench.run(chosen(bench.samples, 64, 1), executor="batched", device=name, **workers)
         few = chosen(bench.samples, bench.options.sequential_limit, bench.options.seed)
         result = bench.run(few, executor="sequential", device="cpu", workers=1)[0]
         sequential = sum(batch.seconds for batch in result.usage.batches) / len(few)
@@ -174,22 +174,25 @@ def sizes(bench: Bench) -> Part:
                 runs["sequential"] = {"executor": "sequential", "device": "cpu", "workers": 1}
             else:
                 line("sequential (scaled)", sequential * size)
-            rounds = bench.options.small_rounds if size <= _SMALL else 1
-            for name, seconds in _in_turns(bench, samples, runs, rounds)[0].items():
-                line(name, seconds)
             if size <= bench.options.auto_limit:
+                runs["auto"] = {}  # the last of each turn
+            rounds = bench.options.small_rounds if size <= _SMALL else 1
+            medians, result = _in_turns(bench, samples, runs, rounds)
+            chosen_by_auto = medians.pop("auto", None)
+            for name, seconds in medians.items():
+                line(name, seconds)
+            if chosen_by_auto is not None:
                 best = min(seconds for name, seconds in spent.items() if not name.startswith("baseline"))
-                seconds, result = _in_turns(bench, samples, {"auto": {}}, rounds)
-                over = seconds["auto"] / best
+                over = chosen_by_auto / best
                 report[str(size)] |= {"auto_chose": result.plan.strategy, "auto_over_best": over}
-                line(f"auto: {over:.2f} of the best", seconds["auto"])
+                line(f"auto: {over:.2f} of the best", chosen_by_auto)
     return report, _size_table(bench, rows)
 
 
 def _in_turns(
     bench: Bench, samples: list[Sample], runs: dict[str, dict[str, Any]], rounds: int
 ) -> tuple[dict[str, float], programs.ProgramResult]:
-    """The median seconds of some runs, taken in turns; and the last result."""
+    """The median seconds of some runs, taken in turns, since a machine is not always as fast; and the last result."""
     spent: dict[str, list[float]] = {name: [] for name in runs}
     result = None
     for _ in range(rounds):
