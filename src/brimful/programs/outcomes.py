@@ -171,18 +171,30 @@ class Outcomes:
     def each_task(self) -> Iterator[tuple[str, list[int], Flags]]:
         """Every task with its samples and what became of them, in the order in which tasks first appear. Where the
         samples of a task are together, one part and what is left of the one before are in memory at once."""
-        last = {sample.task: index for index, sample in enumerate(self.samples)}
-        waiting, held = deque(last), dict[str, list[tuple[list[int], Flags]]]()
+        ended, held = EndedTasks(self.samples), dict[str, list[tuple[list[int], Flags]]]()
         for flags in self.flags():
             of_task = dict[str, list[int]]()
             for row, sample in enumerate(self.samples[flags.start : flags.stop]):
                 of_task.setdefault(sample.task, []).append(row)
             for task, rows in of_task.items():
                 held.setdefault(task, []).append(([flags.start + row for row in rows], flags.rows(rows)))
-            while waiting and last[waiting[0]] < flags.stop:
-                task = waiting.popleft()
+            for task in ended.before(flags.stop):
                 parts = held.pop(task)
                 yield task, [index for rows, _ in parts for index in rows], joined([part for _, part in parts])
+
+
+class EndedTasks:
+    """The tasks of samples that are gone through in order: each as soon as its last sample has been seen, and every
+    task that appeared before it has ended, so that their order does not depend on how the samples are cut."""
+
+    def __init__(self, samples: Sequence[Sample]) -> None:
+        self._last = {sample.task: index for index, sample in enumerate(samples)}
+        self._waiting = deque(self._last)
+
+    def before(self, stop: int) -> Iterator[str]:
+        """Those that have ended, and were not given yet, where all samples before an index have been seen."""
+        while self._waiting and self._last[self._waiting[0]] < stop:
+            yield self._waiting.popleft()
 
 
 class Outputs(Sequence[list[Any]]):

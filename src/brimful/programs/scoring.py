@@ -6,7 +6,6 @@ the task is solved when the test pairs with a known target are right too. A flag
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -17,7 +16,7 @@ from ..core.base.errors import InputError
 from .data.tasks import Sample, as_grid
 from .execution.failures import ProgramStatus
 from .flags import Flags
-from .outcomes import Outcomes
+from .outcomes import EndedTasks, Outcomes
 
 Attempts = dict[str, list[list[int]]]
 """Grids for one test input, by name."""
@@ -42,14 +41,13 @@ def scores(outcomes: Outcomes) -> pa.Table:
 def score_tables(outcomes: Outcomes) -> Iterator[pa.Table]:
     """The same in parts."""
     names = pa.array([candidate.name for candidate in outcomes.candidates], pa.string())
-    rows, tasks = _Rows(), list[str]()
+    rows = _Rows(names)
     for task, samples, flags in outcomes.each_task():
-        rows.add(_score(flags, [outcomes.samples[index] for index in samples]))
-        tasks.append(task)
+        rows.add(task, _score(flags, [outcomes.samples[index] for index in samples]))
         if rows.count >= _AT_ONCE:
-            yield rows.table(names, tasks)
-            rows, tasks = _Rows(), list[str]()
-    yield rows.table(names, tasks)
+            yield rows.table()
+            rows = _Rows(names)
+    yield rows.table()
 
 
 def _score(flags: Flags, samples: Sequence[Sample]) -> list[np.ndarray]:
@@ -67,22 +65,24 @@ def _score(flags: Flags, samples: Sequence[Sample]) -> list[np.ndarray]:
 class _Rows:
     """Rows of the scores that are being collected."""
 
-    def __init__(self) -> None:
-        self.count, self._tasks = 0, list[list[np.ndarray]]()
+    def __init__(self, names: pa.Array) -> None:
+        self._names, self.count = names, 0
+        self._tasks, self._columns = list[str](), list[list[np.ndarray]]()
 
-    def add(self, columns: list[np.ndarray]) -> None:
+    def add(self, task: str, columns: list[np.ndarray]) -> None:
         """Those of one task."""
-        self._tasks.append(columns)
+        self._tasks.append(task)
+        self._columns.append(columns)
         self.count += len(columns[0])
 
-    def table(self, names: pa.Array, tasks: list[str]) -> pa.Table:
+    def table(self) -> pa.Table:
         """All that were collected."""
         nothing = [np.zeros(0, np.int64)] * (1 + len(_COLUMNS))
-        ran, *values = (np.concatenate(of) for of in zip(nothing, *self._tasks, strict=True))
-        of_task = np.repeat(np.arange(len(tasks)), [len(columns[0]) for columns in self._tasks])
+        ran, *values = (np.concatenate(of) for of in zip(nothing, *self._columns, strict=True))
+        of_task = np.repeat(np.arange(len(self._tasks)), [len(columns[0]) for columns in self._columns])
         table = {
-            "program": names.take(pa.array(ran)),
-            "task": pa.array(tasks, pa.string()).take(pa.array(of_task)),
+            "program": self._names.take(pa.array(ran)),
+            "task": pa.array(self._tasks, pa.string()).take(pa.array(of_task)),
         }
         for (name, kind), of in zip(_COLUMNS.items(), values, strict=True):
             table[name] = pa.array(of.astype(np.int32 if kind == pa.int32() else bool), kind)
@@ -112,16 +112,14 @@ def attempts_by_task(outcomes: Outcomes) -> Iterator[tuple[str, list[Attempts]]]
     tested = {sample.task for sample in outcomes.samples if sample.kind == "test"}
     kind = np.min_scalar_type(len(outcomes.candidates))
     orders = {task: order.astype(kind) for task, order in rankings(outcomes) if task in tested}
-    last = {sample.task: index for index, sample in enumerate(outcomes.samples)}
-    waiting, made = deque(last), dict[str, list[Attempts]]()
+    ended, made = EndedTasks(outcomes.samples), dict[str, list[Attempts]]()
     for flags, outputs in outcomes.each_part():
         for at in range(len(flags)):
             sample = outcomes.samples[flags.start + at]
             if sample.kind == "test":
                 values = (outputs.value(at, int(column)) for column in orders[sample.task])
                 made.setdefault(sample.task, []).append(_attempts(values))
-        while waiting and last[waiting[0]] < flags.stop:
-            task = waiting.popleft()
+        for task in ended.before(flags.stop):
             yield task, made.pop(task, [])
 
 

@@ -106,8 +106,9 @@ def _samples_of(table: pa.Table) -> list[Sample]:
 
 def _write_submission(outcomes: Outcomes, path: Path) -> None:
     with path.open("w") as file:
+        file.write("{")
         for number, (task, attempts) in enumerate(attempts_by_task(outcomes)):
-            file.write(f"{', ' if number else '{'}{json.dumps(task)}: {json.dumps(attempts)}")
+            file.write(f"{', ' if number else ''}{json.dumps(task)}: {json.dumps(attempts)}")
         file.write("}")
 
 
