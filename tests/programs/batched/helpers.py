@@ -8,7 +8,7 @@ import torch
 from hypothesis import strategies as st
 
 from brimful.programs.batched import operations as _operations  # noqa: F401  # registers the kernels
-from brimful.programs.batched.columns import Cells, Column, Grids, Ints, Lists, Pairs, Patches, Tuples, Values
+from brimful.programs.batched.columns import Cells, Column, Grids, Ints, Lists, Pairs, Patches, Triples, Tuples, Values
 from brimful.programs.batched.convert import build, encode, form_of_column
 from brimful.programs.batched.flags import Step
 from brimful.programs.batched.functions import FunctionValue, closure, named_function
@@ -89,6 +89,7 @@ def compare(
     name: str | Operation,
     *arguments: Sequence[Any] | Operation | FunctionValue,
     forms: Sequence[str | None] | None = None,
+    safe: bool = False,
 ) -> int:
     """Runs an operation of arc-dsl over columns and row by row, and asserts that they agree in value, type and category
     of failure, and that the columns are as columns have to be.
@@ -97,12 +98,13 @@ def compare(
         name: of the operation; or one of another vocabulary.
         arguments: per argument a list with a value per row, or a function (see `function`).
         forms: of the columns, where the most frequent one of the values is not the one to test.
+        safe: whether operations inside of functions yield defaults, as those of a batt do.
 
     Returns:
         The number of rows that ran sequentially: 0 where a kernel did them all.
     """
     operation = ARC[name] if isinstance(name, str) else name
-    machine = Machine(DEVICE, ARC["equality"])
+    machine = Machine(DEVICE, ARC["equality"], safe)
     given, python = list[Step | FunctionValue](), list[Callable[[int], Any]]()
     for number, argument in enumerate(arguments):
         if isinstance(argument, FunctionValue | Operation):
@@ -220,7 +222,7 @@ def _tensors(column: Column) -> list[torch.Tensor]:
             return [column.values]
         case Pairs():
             return [column.first, column.second]
-        case Cells():
+        case Cells() | Triples():
             return [column.keys]
         case Grids():
             return [column.cells, column.offsets, column.height, column.width]

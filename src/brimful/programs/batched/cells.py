@@ -18,6 +18,7 @@ from .columns import (
     column_of,
     key_of,
     row_of,
+    triples,
 )
 from .compiled import call, usable
 from .loops import objects as loops
@@ -77,26 +78,37 @@ def group_plain(
     return *_sorted_objects(grids, grid, labels, present.nonzero()[:, 0]), left_out
 
 
-def _component(grids: Grids, grid: Tensor, present: Tensor, one_color: Tensor, corners: Tensor) -> Tensor:
-    """The connected component of every cell: runs are hooked to those above them, and pointers jump, until nothing
-    changes."""
+def _edges(
+    grids: Grids, grid: Tensor, present: Tensor, one_color: Tensor, corners: Tensor
+) -> list[tuple[Tensor, Tensor]]:
+    """For every cell its neighbors before it, to the left, above, above to the left and to the right; and whether the
+    two are connected."""
     cells, (i, j) = grids.cells, places(grids)
     index, width = torch.arange(len(cells), device=cells.device), grids.width[grid]
+    above = i > 0
 
     def connected(step: Tensor | int, exists: Tensor) -> tuple[Tensor, Tensor]:
-        """The cell that many before every cell, and whether it is connected to it."""
         other = torch.where(exists, index - step, index)
         return other, exists & present & present[other] & (~one_color | (cells == cells[other]))
 
-    _, left = connected(1, j > 0)
-    parent = (~left).nonzero()[:, 0][(~left).cumsum(0) - 1]  # where the run of every cell begins
-    above = i > 0
-    edges = (
+    return [
+        connected(1, j > 0),
         connected(width, above),
         connected(width + 1, above & corners & (j > 0)),
         connected(width - 1, above & corners & (j < width - 1)),
+    ]
+
+
+def _component(grids: Grids, grid: Tensor, present: Tensor, one_color: Tensor, corners: Tensor) -> Tensor:
+    """The connected component of every cell: runs are hooked to those above them, and pointers jump, until nothing
+    changes."""
+    index, edges = (
+        torch.arange(len(grids.cells), device=grids.cells.device),
+        _edges(grids, grid, present, one_color, corners),
     )
-    a, b = index.repeat(3), torch.cat([torch.where(linked, other, index) for other, linked in edges])
+    _, left = edges[0]
+    parent = (~left).nonzero()[:, 0][(~left).cumsum(0) - 1]  # where the run of every cell begins
+    a, b = index.repeat(3), torch.cat([torch.where(linked, other, index) for other, linked in edges[1:]])
     while True:
         low, high = torch.minimum(parent[a], parent[b]), torch.maximum(parent[a], parent[b])
         hooked = parent.scatter_reduce(0, high, low, "amin")
@@ -124,6 +136,50 @@ def _sorted_objects(grids: Grids, grid: Tensor, labels: Tensor, member: Tensor) 
     counts = torch.zeros(grids.rows, dtype=torch.int64, device=keys.device)
     counts.index_add_(0, grid[root], torch.ones_like(root))
     return keys[by_color], offsets_of(size[root]), offsets_of(counts)
+
+
+def by_distance(
+    grids: Grids, background: Tensor, without: Tensor, univalued: Tensor, diagonal: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The components of grids by their first cells in reading order; the cells of each by their steps from the first
+    one, and those at one distance in reading order. Large grids are left out.
+
+    Returns:
+        The keys of triples (i, j, color), where components begin, and where grids begin among the components.
+    """
+    given = (background, without, univalued, diagonal)
+    if usable(grids.cells):
+        return call(loops.by_distance, grids.cells, grids.offsets, grids.width, *given)
+    return by_distance_plain(grids, *given)
+
+
+def by_distance_plain(
+    grids: Grids, background: Tensor, without: Tensor, univalued: Tensor, diagonal: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The twin of `loops.by_distance`: distances spread from the first cells until nothing changes."""
+    grid = owners(grids.offsets, len(grids.cells))
+    present = ~(without[grid] & (grids.cells == background[grid])) & (grids.offsets.diff() <= LIMIT)[grid]
+    linked = (present, univalued[grid], diagonal[grid])
+    index, labels = torch.arange(len(grid), device=grid.device), _component(grids, grid, *linked)
+    edges = _edges(grids, grid, *linked)
+    here = torch.cat([index[flags] for _, flags in edges])
+    there = torch.cat([other[flags] for other, flags in edges])
+    source, target = torch.cat([here, there]), torch.cat([there, here])
+    distance = torch.where(index == labels, 0, len(index))
+    while True:
+        nearer = distance.scatter_reduce(0, target, distance[source] + 1, "amin")
+        if torch.equal(nearer, distance):
+            break
+        distance = nearer
+    member = present.nonzero()[:, 0]
+    member = member[distance[member].argsort(stable=True)]
+    member = member[labels[member].argsort(stable=True)]
+    size = torch.zeros_like(index).index_add_(0, labels[member], torch.ones_like(member))
+    root = (size > 0).nonzero()[:, 0]
+    counts = torch.zeros_like(grids.height).index_add_(0, grid[root], torch.ones_like(root))
+    i, j = places(grids)
+    cells = triples(i[member], j[member], grids.cells[member].to(torch.int64))
+    return cells.keys, offsets_of(size[root]), offsets_of(counts)
 
 
 def color_counts(colors: Tensor, offsets: Tensor) -> tuple[Tensor, Tensor, Tensor]:

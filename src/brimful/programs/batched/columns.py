@@ -1,6 +1,7 @@
 """Columns: the values of one step for all rows, flat in a few tensors.
 
     Ints       whole numbers, or booleans                      Pairs    two whole numbers, a location or a vector
+    Triples    three whole numbers, a cell as batts have it    Cells    a color and a location
     Grids      rectangles of colors, of any sizes              Patches  sets of locations, or of cells: objects
     Lists      tuples or sets of anything that is a column     Tuples   tuples of several columns, one per place
     Values     anything, as Python holds it
@@ -11,6 +12,7 @@ always: two equal sets are the same numbers.
 
 A location or a cell is one 64-bit key, (color, i, j) in 24, 20 and 20 bits, each biased to be positive: the order of
 keys is the canonical order, moving is adding, and set operations are those of sorted numbers. Locations have color 0.
+The cells of a batt, (i, j, color), are triples: their keys hold the three numbers in that order.
 The cells of grids, of which there are most, are numbers of 32 bits; all others have 64, and columns see to it.
 
 Legend: R rows, M numbers of all rows together.
@@ -145,6 +147,41 @@ class Cells(Column):
 
     def decode(self, rows: Sequence[int]) -> list[Any]:
         return _cells(_host(self.keys)[list(rows)]) if len(rows) else []
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Triples(Column):
+    """Tuples of three whole numbers (a, b, c), such as the cells (i, j, color) of a batt. Sets of them are `Lists`.
+
+    Attributes:
+        keys: (R,) int64: that of the cell (a, (b, c)), so that the order of keys is that of triples.
+    """
+
+    keys: Tensor
+
+    @property
+    def rows(self) -> int:
+        return len(self.keys)
+
+    @property
+    def device(self) -> torch.device:
+        return self.keys.device
+
+    @property
+    def numbers(self) -> tuple[Tensor, Tensor, Tensor]:
+        """The first numbers, the second, and the third."""
+        return color_of(self.keys), row_of(self.keys), column_of(self.keys)
+
+    def take(self, index: Tensor) -> Triples:
+        return Triples(self.keys[index])
+
+    def decode(self, rows: Sequence[int]) -> list[Any]:
+        return _triples(_host(self.keys)[list(rows)]) if len(rows) else []
+
+
+def triples(first: Tensor, second: Tensor, third: Tensor) -> Triples:
+    """Triples of numbers."""
+    return Triples(key_of(second, third, first))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -329,3 +366,8 @@ def _locations(keys: Any) -> list[tuple[int, int]]:
 
 def _cells(keys: Any) -> list[tuple[int, tuple[int, int]]]:
     return list(zip(((keys >> 2 * BITS) - COLOR_BIAS).tolist(), _locations(keys), strict=True))
+
+
+def _triples(keys: Any) -> list[tuple[int, int, int]]:
+    first, rest = ((keys >> 2 * BITS) - COLOR_BIAS).tolist(), _locations(keys)
+    return [(one, two, three) for one, (two, three) in zip(first, rest, strict=True)]

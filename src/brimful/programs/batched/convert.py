@@ -24,14 +24,16 @@ from .columns import (
     Pairs,
     Patches,
     PatchKind,
+    Triples,
     Tuples,
     Values,
     key_of,
+    triples,
 )
 from .others import Others, Part
 from .segments import canonical, sort_unique
 
-_NUMBERS, _TUPLES, _PAIRS = {int}, {tuple}, {2}
+_NUMBERS, _TUPLES, _PAIRS, _THREE = {int}, {tuple}, {2}, {3}
 _FAR = 1 << 62
 _LONGEST = 3  # places of a tuple that each have a column of their own
 
@@ -46,6 +48,13 @@ def _are_small(values: Any) -> bool:
 def _are_locations(values: Any) -> bool:
     """Whether values are tuples of two small numbers, at least one."""
     if set(map(type, values)) != _TUPLES or set(map(len, values)) != _PAIRS:
+        return False
+    return _are_small(list(chain.from_iterable(values)))
+
+
+def _are_triples(values: Any) -> bool:
+    """Whether values are tuples of three small numbers, at least one."""
+    if set(map(type, values)) != _TUPLES or set(map(len, values)) != _THREE:
         return False
     return _are_small(list(chain.from_iterable(values)))
 
@@ -81,6 +90,8 @@ def form_of(value: Any) -> str:
         if not value:
             return "empty tuple"
         if type(value[0]) is int:
+            if len(value) == 3:
+                return "triple" if _are_small(value) else _list_form("tuple", value)
             return (
                 "pair" if _are_locations((value,)) else "cell" if _are_cells((value,)) else _list_form("tuple", value)
             )
@@ -126,6 +137,8 @@ def fits(value: Any, form: str) -> bool:
             return _are_locations((value,))
         case "cell":
             return _are_cells((value,))
+        case "triple":
+            return _are_triples((value,))
         case "grid":
             return kind is tuple and (not value or _is_grid(value))
         case "indices":
@@ -185,11 +198,17 @@ def blank_of(form: str) -> Any:
             return (0, 0)
         case "cell":
             return (0, (0, 0))
+        case "triple":
+            return (0, 0, 0)
         case "indices" | "object":
             return frozenset()
     if form.startswith("("):
         return tuple(map(blank_of, _places(form)))
     return () if form == "grid" or form.startswith("tuple") else frozenset()
+
+
+_SORTED = ("int", "triple", "indices", "object", "set of triple")
+"""Elements whose sets are put into order as columns."""
 
 
 def build(values: Sequence[Any], form: str, device: torch.device) -> Column:
@@ -212,6 +231,9 @@ def build(values: Sequence[Any], form: str, device: torch.device) -> Column:
             return Pairs(tensor([value[0] for value in values]), tensor([value[1] for value in values]))
         case "cell":
             return Cells(_keys(list(values), True).to(device))
+        case "triple":
+            flat = np.fromiter(chain.from_iterable(values), np.int64, 3 * len(values)).reshape(-1, 3)
+            return triples(*(torch.from_numpy(flat[:, place].copy()).to(device) for place in range(3)))
         case "grid":
             height = [len(value) for value in values]
             width = [len(value[0]) if value else 0 for value in values]
@@ -227,10 +249,10 @@ def build(values: Sequence[Any], form: str, device: torch.device) -> Column:
         places = enumerate(_places(form))
         return Tuples(tuple(build([value[at] for value in values], place, device) for at, place in places))
     container, _, of = form.partition(" of ")
-    if container == "set" and of not in ("int", "indices", "object"):
+    if container == "set" and of not in _SORTED:
         values = [ordered(value) for value in values]
     lists = Lists(build(list(chain.from_iterable(values)), of, device), offsets(), container == "set")
-    if container == "set" and of in ("int", "indices", "object"):
+    if container == "set" and of in _SORTED:
         lists = canonical(lists)
         assert lists is not None
     return lists
@@ -255,6 +277,8 @@ def form_of_column(column: Column) -> str:
             return "pair"
         case Cells():
             return "cell"
+        case Triples():
+            return "triple"
         case Grids():
             return "grid"
         case Patches(kind=kind):
@@ -275,6 +299,8 @@ def joined(first: Column, second: Column) -> Column:
             return Pairs(torch.cat([first.first, second.first]), torch.cat([first.second, second.second]))
         case Cells(), Cells():
             return Cells(torch.cat([first.keys, second.keys]))
+        case Triples(), Triples():
+            return Triples(torch.cat([first.keys, second.keys]))
         case Grids(), Grids():
             cells, height = torch.cat([first.cells, second.cells]), torch.cat([first.height, second.height])
             return Grids(cells, _after(first, second), height, torch.cat([first.width, second.width]))
@@ -303,6 +329,8 @@ def blank_like(column: Column) -> Column:
             return Pairs(zero, zero)
         case Cells():
             return Cells(zero + ORIGIN)
+        case Triples():
+            return Triples(zero + ORIGIN)
         case Grids():
             return Grids(zero[:0], zero.repeat(2), zero, zero)
         case Patches():
@@ -319,7 +347,7 @@ def truth(column: Column) -> Tensor | None:
     match column:
         case Ints(values=values):
             return values != 0
-        case Pairs(first=tensor) | Cells(keys=tensor):
+        case Pairs(first=tensor) | Cells(keys=tensor) | Triples(keys=tensor):
             return torch.ones_like(tensor, dtype=torch.bool)
         case Grids(height=height):
             return height > 0
@@ -363,6 +391,8 @@ def overwritten(column: Column, rows: Tensor, part: Column) -> Column:
             return Pairs(column.first.index_copy(0, rows, part.first), column.second.index_copy(0, rows, part.second))
         case Cells(), Cells():
             return Cells(column.keys.index_copy(0, rows, part.keys))
+        case Triples(), Triples():
+            return Triples(column.keys.index_copy(0, rows, part.keys))
     empty, before = blank_rows(part), blank_rows(column)
     if empty is not None and before is not None and bool(empty.all()) and bool(before[rows].all()):
         return column

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .columns import Cells, Column, Grids, Ints, Lists, Pairs, Patches, PatchKind, Tuples, key_of
+from .columns import Cells, Column, Grids, Ints, Lists, Pairs, Patches, PatchKind, Triples, Tuples, key_of
 from .compiled import call, usable
 from .gpu import has_kernels
 from .loops import sets as loops
@@ -146,7 +146,7 @@ def sort_keys(column: Column, offsets: Tensor) -> Tensor | None:
             return values
         case Pairs(first=first, second=second):
             return key_of(first, second)
-        case Cells(keys=keys):
+        case Cells(keys=keys) | Triples(keys=keys):
             return keys
         case Patches():
             return ranks(column.keys, column.offsets, offsets, True)
@@ -175,6 +175,9 @@ def canonical(lists: Lists) -> Column | None:
             return Patches(*sort_unique(key_of(first, second), lists.offsets), PatchKind.INDICES)
         case Cells(keys=keys):
             return Patches(*sort_unique(keys, lists.offsets), PatchKind.OBJECT)
+        case Triples(keys=keys):
+            keys, offsets = sort_unique(keys, lists.offsets)
+            return Lists(Triples(keys), offsets, True)
     keys = sort_keys(lists.elements, lists.offsets)
     if keys is None:
         return None

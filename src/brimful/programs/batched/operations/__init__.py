@@ -17,8 +17,12 @@ from . import (
     sets,
 )
 
+from . import batt  # isort: skip  # made of the others
+
+
 __all__ = [
     "all_pairs",
+    "batt",
     "colors",
     "containers",
     "grids",

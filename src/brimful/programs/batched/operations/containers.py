@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from ...execution.failures import Category
-from ..columns import Cells, Column, Grids, Ints, Lists, Pairs, Patches, Tuples, color_of, column_of, row_of
+from ..columns import Cells, Column, Grids, Ints, Lists, Pairs, Patches, Triples, Tuples, color_of, column_of, row_of
 from ..functions import FunctionValue
 from ..kernels import Computed, batched
 from ..rows import offsets_of
@@ -26,6 +26,8 @@ def _count(column: Column) -> Tensor | None:
             return height
         case Pairs(first=tensor) | Cells(keys=tensor):
             return torch.full_like(tensor, 2)
+        case Triples(keys=tensor):
+            return torch.full_like(tensor, 3)
         case Tuples(places=places):
             return torch.full((column.rows,), len(places), device=column.device)
     return None
@@ -47,6 +49,8 @@ def _at(machine: Any, container: Column, last: bool) -> Computed | None:
             return Computed(Ints(second if last else first))
         case Cells(keys=keys):
             return Computed(Pairs(row_of(keys), column_of(keys)) if last else Ints(color_of(keys)))
+        case Triples(numbers=numbers):
+            return Computed(Ints(numbers[-1 if last else 0]))
         case Tuples(places=places):
             return Computed(places[-1 if last else 0])
     lists = as_list(container)
@@ -74,7 +78,7 @@ def totuple(machine: Any, container: Column) -> Computed | None:
     match container:
         case Ints():
             return wrong(machine, container.rows)
-        case Grids() | Pairs() | Cells() | Tuples() | Lists(unordered=False):
+        case Grids() | Pairs() | Cells() | Triples() | Tuples() | Lists(unordered=False):
             return Computed(container)
     lists = as_list(container)
     return None if lists is None else Computed(Lists(lists.elements, lists.offsets, False))

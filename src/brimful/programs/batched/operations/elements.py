@@ -18,6 +18,7 @@ from ..columns import (
     Pairs,
     Patches,
     PatchKind,
+    Triples,
     Tuples,
     column_of,
     row_of,
@@ -43,6 +44,9 @@ def as_list(column: Column) -> Lists | None:
         case Pairs(first=first, second=second):
             offsets = 2 * torch.arange(column.rows + 1, device=first.device)
             return Lists(Ints(torch.stack([first, second], 1).reshape(-1)), offsets, False)
+        case Triples(numbers=numbers):
+            offsets = 3 * torch.arange(column.rows + 1, device=column.device)
+            return Lists(Ints(torch.stack(numbers, 1).reshape(-1)), offsets, False)
     return None
 
 
@@ -89,7 +93,7 @@ def taken(lists: Lists, index: Tensor, failed: Tensor | None) -> Computed | None
 def comparable(column: Column) -> bool:
     """Whether Python compares values as the canonical order does: sets it compares by inclusion."""
     match column:
-        case Ints() | Pairs() | Cells() | Grids():
+        case Ints() | Pairs() | Cells() | Triples() | Grids():
             return True
         case Lists(unordered=False):
             return comparable(column.elements)

@@ -96,16 +96,26 @@ def _no_color(grid: Grids) -> tuple[Tensor, Category]:
     return grid.offsets.diff() == 0, Category.VALUE
 
 
+def background_of(grid: Grids) -> Tensor:
+    """The most common color of every grid."""
+    return extreme_color(grid.cells, grid.offsets, True)
+
+
+def underfilled(grid: Grids, patch: Patches, value: Tensor) -> Tensor:
+    """The cells of grids, with a value at those locations of patches that are background."""
+    at, background = targets(grid, patch.keys, patch.offsets), background_of(grid)
+    there = grid.cells[at.cell]
+    cells = grid.cells.clone()
+    cells[at.cell] = torch.where(there == background[at.row], value[at.row], there).to(cells.dtype)
+    return cells
+
+
 @batched("underfill")
 def underfill(machine: Any, grid: Column, value: Column, patch: Column) -> Computed | None:
     large, where = colors(value), as_patch(patch)
     if large is None or where is None or not (isinstance(grid, Grids) and isinstance(value, Ints)):
         return None
-    background = extreme_color(grid.cells, grid.offsets, True)
-    at = targets(grid, where.keys, where.offsets)
-    there = grid.cells[at.cell]
-    cells = grid.cells.clone()
-    cells[at.cell] = torch.where(there == background[at.row], value.values[at.row], there).to(cells.dtype)
+    cells = underfilled(grid, where, value.values)
     reserved = _reserved(grid, patch, where)
     failed = failures((grid.height == 0, Category.INDEX), _no_color(grid), (reserved > ELEMENTS, Category.SIZE))
     return Computed(_with(grid, cells), failed, flagged(large & (where.sizes > 0)), reserved)
@@ -179,24 +189,30 @@ def paint(machine: Any, grid: Column, obj: Column) -> Computed | None:
     )
 
 
+def underpainted(grid: Grids, obj: Painted, background: Tensor) -> Grids:
+    """Grids with those cells on them that are background there. Of several at one location, the first one is seen that
+    is no background itself."""
+    at = targets(grid, obj.keys, obj.offsets)
+    color = color_of(obj.keys[at.kept])
+    seen = (grid.cells[at.cell] == background[at.row]) & (color != background[at.row])
+    cells = grid.cells.clone()
+    _put(cells, at.cell[seen], color[seen], last=False)
+    return _with(grid, cells)
+
+
 @batched("underpaint")
 def underpaint(machine: Any, grid: Column, obj: Column) -> Computed | None:
     if not isinstance(grid, Grids) or (offered := paintable(obj)) is None:
         return None
-    background = extreme_color(grid.cells, grid.offsets, True)
-    at = targets(grid, offered.keys, offered.offsets)
-    color = color_of(offered.keys[at.kept])
-    seen = (grid.cells[at.cell] == background[at.row]) & (color != background[at.row])
-    cells = grid.cells.clone()
-    _put(cells, at.cell[seen], color[seen], last=False)
+    column = underpainted(grid, offered, background_of(grid))
     size = grid.offsets.diff() > ELEMENTS, Category.SIZE
     failed = failures((grid.height == 0, Category.INDEX), _no_color(grid), size, (offered.others, Category.TYPE))
-    return Computed(_with(grid, cells), failed, reserved=grid.offsets.diff())
+    return Computed(column, failed, reserved=grid.offsets.diff())
 
 
 def covered(grid: Grids, patch: Patches) -> Grids:
     """Grids with background at the locations of patches."""
-    return _with(grid, filled(grid, patch, extreme_color(grid.cells, grid.offsets, True)))
+    return _with(grid, filled(grid, patch, background_of(grid)))
 
 
 @batched("cover")

@@ -9,7 +9,20 @@ import torch
 from torch import Tensor
 
 from ...execution.failures import Category
-from ..columns import COORDINATE_LIMIT, Cells, Column, Grids, Ints, Lists, Pairs, Patches, Tuples, Values, key_of
+from ..columns import (
+    COORDINATE_LIMIT,
+    Cells,
+    Column,
+    Grids,
+    Ints,
+    Lists,
+    Pairs,
+    Patches,
+    Triples,
+    Tuples,
+    Values,
+    key_of,
+)
 from ..convert import form_of_column, joined, truth
 from ..functions import FunctionValue
 from ..kernels import Computed, batched
@@ -238,7 +251,7 @@ def equal(a: Column, b: Column) -> Tensor | None:
             return a.values == b.values
         case Pairs(), Pairs():
             return (a.first == b.first) & (a.second == b.second)
-        case Cells(), Cells():
+        case (Cells(), Cells()) | (Triples(), Triples()):
             return a.keys == b.keys
         case Grids(), Grids():
             same = (a.height == b.height) & (a.width == b.width)
@@ -274,7 +287,7 @@ def _container(column: Column) -> type | None:
     match column:
         case Patches() | Lists(unordered=True):
             return frozenset
-        case Pairs() | Cells() | Grids() | Lists():
+        case Pairs() | Cells() | Triples() | Grids() | Lists():
             return tuple
     return None
 

@@ -19,6 +19,7 @@ from ..columns import (
     Pairs,
     Patches,
     PatchKind,
+    Triples,
     Tuples,
     Values,
     key_of,
@@ -92,7 +93,7 @@ def _is_set(column: Column) -> bool:
 def insert(machine: Any, value: Any, container: Column) -> Computed | None:
     if isinstance(value, FunctionValue) or isinstance(container, FunctionValue):
         return None
-    if isinstance(container, Ints | Pairs | Cells | Grids | Lists) and not _is_set(container):
+    if isinstance(container, Ints | Pairs | Cells | Triples | Grids | Lists) and not _is_set(container):
         return wrong(machine, container.rows, Category.ATTRIBUTE)
     single, lists = initset(machine, value), as_list(container)
     one = None if single is None else as_list(single.column)
@@ -115,7 +116,7 @@ def _inside(a: Lists, b: Lists) -> Tensor | None:
         return torch.zeros(a.elements.rows, dtype=torch.bool, device=a.offsets.device)
     if not _alike(a, b):
         return None
-    flat = isinstance(a.elements, Ints | Pairs | Cells)
+    flat = isinstance(a.elements, Ints | Pairs | Cells | Triples)
     if flat and a.unordered and b.unordered:
         ours, theirs = sort_keys(a.elements, a.offsets), sort_keys(b.elements, b.offsets)
         assert ours is not None and theirs is not None
