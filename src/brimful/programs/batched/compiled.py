@@ -49,8 +49,8 @@ def compiles() -> bool:
 
 
 def call(loop: Callable[..., Any], *args: Any) -> Any:
-    """A compiled loop over tensors; what it returns as tensors."""
-    result = loop(*(arg.numpy() if isinstance(arg, Tensor) else arg for arg in args))
+    """A compiled loop over tensors, without gaps, for which it would be compiled anew; what it returns as tensors."""
+    result = loop(*(arg.contiguous().numpy() if isinstance(arg, Tensor) else arg for arg in args))
     return tuple(map(torch.from_numpy, result)) if isinstance(result, tuple) else torch.from_numpy(result)
 
 

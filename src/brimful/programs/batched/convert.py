@@ -34,6 +34,7 @@ from .others import Others, Part
 from .segments import canonical, sort_unique
 
 _NUMBERS, _TUPLES, _PAIRS, _THREE = {int}, {tuple}, {2}, {3}
+_CONTAINERS = frozenset([tuple, frozenset])
 _FAR = 1 << 62
 _LONGEST = 3  # places of a tuple that each have a column of their own
 
@@ -85,6 +86,10 @@ def form_of(value: Any) -> str:
             return "empty set"
         if _are_locations(value):
             return "indices"
+        if _are_triples(value):
+            return "set of triple"
+        if _holds_floats(value):
+            return "value"
         return "object" if _are_cells(value) else _list_form("set", value)
     if kind is tuple:
         if not value:
@@ -95,8 +100,18 @@ def form_of(value: Any) -> str:
             return (
                 "pair" if _are_locations((value,)) else "cell" if _are_cells((value,)) else _list_form("tuple", value)
             )
-        return "grid" if _is_grid(value) else _list_form("tuple", value)
+        return "grid" if _is_grid(value) else "value" if _holds_floats(value) else _list_form("tuple", value)
     return "value"
+
+
+def _holds_floats(value: Any) -> bool:
+    """Whether one of the numbers of tuples or sets of numbers, or of sets of such, is NaN or infinite: no other is
+    held as a float."""
+    for _ in range(2):
+        if not _CONTAINERS.issuperset(map(type, value)):
+            return float in set(map(type, value))
+        value = list(chain.from_iterable(value))
+    return float in set(map(type, value))
 
 
 def _list_form(container: str, value: Any) -> str:

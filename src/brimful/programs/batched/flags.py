@@ -58,7 +58,7 @@ class Step:
     def placed(self, rows: Sequence[int], values: Sequence[Any], device: torch.device) -> Step:
         """The same with other values for some rows: in the column where they have its form, else boxed."""
         form = form_of_column(self.column)
-        part = Step(*_encoded(values, device, None if form == "value" else form))
+        part = Step(*encoded(values, device, None if form == "value" else form))
         return self.replaced(torch.tensor(rows, dtype=torch.int64, device=device), part)
 
     def with_constant(self, rows: Tensor, value: Any) -> Step:
@@ -154,7 +154,8 @@ def _default(kind: type, device: torch.device) -> Column:
     return encode([kind()], device)[0]
 
 
-def _encoded(values: Sequence[Any], device: torch.device, form: str | None) -> tuple[Column, None, Others]:
+def encoded(values: Sequence[Any], device: torch.device, form: str | None) -> tuple[Column, None, Others]:
+    """The parts of a step that has some values; of the most frequent form by default."""
     column, boxed = encode(values, device, form)
     return column, None, boxed
 

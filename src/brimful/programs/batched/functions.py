@@ -145,6 +145,8 @@ def by_choice(function: FunctionValue) -> list[tuple[Tensor, FunctionValue]]:
 
 def members(function: FunctionValue) -> list[FunctionValue] | None:
     """The functions of a set of functions, in canonical order; None where they depend on the sample."""
+    if function.arity == NOT_CALLED and meaning(function.operation) == "initset":
+        return [function.parts[0]]  # pyright: ignore[reportReturnType]
     if function.arity != NOT_CALLED or function.failed():
         return None
     inside = list[FunctionValue]()

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import repeat
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
@@ -21,8 +21,8 @@ from ..execution.failures import Category, category_of
 from ..language.operation import Operation
 from ..vocabulary import bound
 from .columns import Ints
-from .convert import encode, expanded
-from .flags import Step, combined, first_failure
+from .convert import expanded, form_of_column
+from .flags import Step, combined, encoded, first_failure
 from .functions import FunctionValue, by_choice, closure
 from .kernels import Computed, kernel_of, meaning
 from .operations.wrong import decided
@@ -255,42 +255,38 @@ class Machine:
     ) -> Step:
         """Runs a function row by row, for some rows, and puts its values into the result."""
         columns = [arg.decode(rows) if isinstance(arg, Step) else arg.pythons(rows) for arg in args]
-        values, good, categories = list[Any](), list[int](), dict[int, int]()
-        known: dict[Any, tuple[bool, Any, int]] = {}  # by arguments, where all of them are small
-        reserved = list[int]()
+        known: dict[Any, _Outcome] = {}  # by arguments, where all of them are small
+        values, good, numbers = list[Any](), list[int](), list[int]()  # which of the values a good row has
+        categories, reserved = dict[int, int](), list[int]()
         keys = [list(map(_small_key, column)) for column in columns]
         for row, key, *given in zip(rows, zip(*keys, strict=True) if keys else repeat(()), *columns, strict=False):
             outcome = known.get(key)
             if outcome is None:
-                bound.begin()
-                try:
-                    value = function(*given)
-                    outcome = True, value, bound.reserved() or 0
-                except MemoryError:
-                    raise
-                except Exception as error:
-                    outcome = False, int(category_of(error)), bound.reserved() or 0
+                outcome = _called(function, given, values)
                 if None not in key:
                     known[key] = outcome
-            reserved.append(outcome[2])
-            if outcome[0]:
-                values.append(outcome[1])
-                good.append(row)
+            reserved.append(outcome.reserved)
+            if outcome.category:
+                categories[row] = outcome.category
             else:
-                categories[row] = outcome[1]
+                good.append(row)
+                numbers.append(outcome.number)
         bound.end()
         if self._reserved and any(reserved):
             elements = torch.zeros(count, dtype=torch.int64, device=self.device)
             elements[torch.tensor(rows, device=self.device)] = torch.tensor(reserved, device=self.device)
             self._reserve(elements)
         where = torch.tensor(good, dtype=torch.int64, device=self.device)
-        if result is not None:
-            result = result.placed(good, values, self.device) if good else result
-        elif good:
-            column, boxed = encode(values, self.device)
-            boxed = Others([Part(where[part.rows], part.column) for part in boxed.parts])
-            result = Step(expanded(column, where, count), failed, boxed)
-        else:
+        if good:
+            each = torch.tensor(numbers, dtype=torch.int64, device=self.device)
+            form = None if result is None else form_of_column(result.column)
+            part = Step(*encoded(values, self.device, None if form == "value" else form)).take(each)
+            if result is None:
+                boxed = Others([Part(where[of.rows], of.column) for of in part.boxed.parts])
+                result = Step(expanded(part.column, where, count), failed, boxed)
+            else:
+                result = result.replaced(where, part)
+        elif result is None:
             result = Step(Ints(torch.zeros(count, dtype=torch.int64, device=self.device)), failed)
         if categories:
             new = torch.zeros(count, dtype=torch.int8, device=self.device)
@@ -339,12 +335,43 @@ def _closed_over(arg: Step | FunctionValue) -> list[Step]:
     return [arg] if isinstance(arg, Step) else arg.failed()
 
 
+class _Outcome(NamedTuple):
+    """What a call gave: the number of its value, or how it failed; and what it reserved."""
+
+    number: int
+    category: int
+    reserved: int
+
+
+def _called(function: Any, given: Sequence[Any], values: list[Any]) -> _Outcome:
+    """Calls a function, and puts its value to the others."""
+    bound.begin()
+    try:
+        value = function(*given)
+    except MemoryError:
+        raise
+    except Exception as error:
+        return _Outcome(-1, int(category_of(error)), bound.reserved() or 0)
+    values.append(value)
+    return _Outcome(len(values) - 1, 0, bound.reserved() or 0)
+
+
+_SMALL = 3  # elements of a tuple that is worth a key
+
+
 def _small_key(value: Any) -> Any:
     """A key that only equal values of one type have; None for a value that is not worth one."""
     kind = type(value)
     if kind is int or kind is bool:
         return kind, value
-    return kind if (kind is tuple or kind is frozenset) and not value else None
+    if (kind is tuple and len(value) <= _SMALL) or (kind is frozenset and len(value) <= 1):
+        parts = tuple(map(_small_key, value))
+        return None if None in parts else (kind, parts)
+    if kind is float:
+        return kind, id(value) if value != value else repr(value)  # one NaN equals itself only
+    if value is None or callable(value):
+        return kind, id(value)
+    return None
 
 
 def _alive(failed: Tensor | None, rows: int) -> set[int]:

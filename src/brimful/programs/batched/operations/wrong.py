@@ -34,8 +34,9 @@ _ANYTHING = (
     "vupscale upscale hmirror vmirror dmirror cmirror uppermost lowermost leftmost rightmost ulcorner urcorner "
     "llcorner lrcorner corners height width shape portrait square vline hline center centerofmass toindices recolor "
     "shift normalize dneighbors ineighbors neighbors connect shoot vfrontier hfrontier backdrop delta inbox outbox box "
-    "hmatching vmatching manhattan adjacent position gravitate add subtract multiply invert double halve increment "
-    "decrement crement sign even positive color mostcolor leastcolor palette numcolors colorcount asindices ofcolor"
+    "hmatching vmatching manhattan adjacent position gravitate rapply add subtract multiply invert double halve "
+    "increment decrement crement sign even positive color mostcolor leastcolor palette numcolors colorcount asindices "
+    "ofcolor"
 )
 _NO_LISTS = "cellwise downscale vsplit fill underfill paint underpaint cover move toobject"
 _NO_CELLS = "canvas index divide"

@@ -26,7 +26,7 @@ def objects(grid: Grid, univalued: Boolean, diagonal: Boolean, without_bg: Boole
     if grid == ():
         return frozenset()
     background = mostcolor_t(grid) if without_bg else None
-    if _plain(grid):
+    if rectangular(grid) and background == background:  # of a color that equals nothing, every cell is an object
         return frozenset(map(frozenset, components(grid, background, univalued, diagonal, _cells)))
     found = set()
     for loc, reached in _flood(grid, univalued, diagonal, background):
