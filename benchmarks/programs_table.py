@@ -20,13 +20,13 @@ from brimful.programs.vocabulary.batt import BATT
 ROOT = Path(__file__).resolve().parents[1]
 DOCS, RESULTS = ROOT / "docs" / "programs.md", ROOT / "benchmarks" / "results"
 BEGIN, END = "<!-- made by benchmarks/programs_table.py -->\n", "<!-- end -->\n"
-_MEASURED = ("programs-cpu.json", "programs-h200.json")
+_MEASURED = {"CPU": "programs-operations-cpu.json", "H200": "programs-operations-h200.json"}
 
 
 def table() -> str:
     """The table, as Markdown."""
-    shares = {file.removesuffix(".json"): found for file in _MEASURED if (found := measured(RESULTS / file))}
-    lines = [f"| form | vocabulary | operations |{''.join(f' share, {name} |' for name in shares)}"]
+    shares = {device: found for device, file in _MEASURED.items() if (found := measured(RESULTS / file))}
+    lines = [f"| form | vocabulary | operations |{''.join(f' share of time, {name} |' for name in shares)}"]
     lines.append("|---" * (3 + len(shares)) + "|")
     for form in Form:
         for vocabulary in (ARC, BATT):

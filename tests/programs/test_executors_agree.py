@@ -12,6 +12,7 @@ from brimful.programs.executors.choice import CPU
 from brimful.programs.executors.comparison import first_difference
 from brimful.programs.executors.runner import Runner
 
+from .helpers.random_batts import random_batt
 from .helpers.small import arc_samples, own_solvers
 from .helpers.words import batt, guarded
 
@@ -62,6 +63,22 @@ def test_a_generated_batt_of_1600_operations():
 def test_a_batt_as_they_are_stored():
     compare_steps(programs.loads(STORED), arc_samples(60, "all"))
     compare_steps(programs.loads(STORED), arc_samples(20), on_error="propagate")
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_batts_of_random_calls(seed: int):
+    loaded = programs.loads(random_batt(120, seed))
+    compare_steps(loaded, arc_samples(8, "all", cells=150, seed=seed), "propagate" if seed == 3 else "default")
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("part", range(20))
+def test_many_batts_of_random_calls(part: int):
+    """Two thousand batts of 20 to 120 operations."""
+    samples = arc_samples(8, "all", cells=200, seed=part)
+    for seed in range(1_000 + part * 100, 1_100 + part * 100):
+        loaded = programs.loads(random_batt(20 + seed % 101, seed))
+        compare_steps(loaded, samples, "default" if seed % 4 else "propagate")
 
 
 def test_our_solvers():

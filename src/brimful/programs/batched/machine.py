@@ -79,6 +79,8 @@ class Machine:
     def call(self, function: FunctionValue, args: Sequence[Value]) -> Value:
         """A function value for all rows. What it closes over has a row for each of them."""
         if len(args) != function.arity:
+            if self.safe and not function.parts:  # some arguments may be optional; otherwise it gives its default
+                return self._one_by_one(function, args)
             return self._all_failed(args, Category.TYPE)
         if not function.parts:
             made = closure(function.operation, list(args))

@@ -103,6 +103,7 @@ def _calls_loops(kernel: Callable[..., Any]) -> bool:
             elif str(getattr(value, "__name__", "")).startswith(_BATCHED):  # a module: what is named of it
                 waiting += [vars(value)[part] for part in _names(function.__code__) if part in vars(value)]
         waiting += [cell.cell_contents for cell in function.__closure__ or () if callable(cell.cell_contents)]
+        waiting += [value for value in function.__defaults__ or () if callable(value)]
     return False
 
 

@@ -19,9 +19,10 @@ from .views import is_tuple, plain
 
 def _as(*names: str, arc: str) -> None:
     """Registers arc-dsl's kernel as that of operations which differ from it in what failures give."""
+    known = KERNELS[arc]
 
     def kernel(machine: Any, *columns: Any) -> Computed | None:
-        return plain(KERNELS[arc](machine, *columns))
+        return plain(known(machine, *columns))
 
     batched(*(f"batt.{name}" for name in names))(kernel)
 
@@ -33,14 +34,16 @@ _as("extract", arc="extract")
 _as("mfilter", arc="mfilter")
 _as("mpapply", arc="mpapply")
 _as("remove_f", arc="remove")
+_as("other", "other_t", "other_f", arc="other")
 
 
 def _only_tuples(name: str, arc: str) -> None:
     """Registers arc-dsl's kernel as that of an operation of tuples."""
+    known = KERNELS[arc]
 
     @batched(f"batt.{name}")
     def kernel(machine: Any, container: Column) -> Computed | None:
-        return plain(KERNELS[arc](machine, container)) if isinstance(container, Column) and is_list(container) else None
+        return plain(known(machine, container)) if isinstance(container, Column) and is_list(container) else None
 
 
 def is_list(column: Column) -> bool:
@@ -207,16 +210,6 @@ def _as_tuple(column: Column) -> Column | None:
     """Sets as tuples, in canonical order."""
     lists = as_list(column)
     return None if lists is None else as_container(Lists(lists.elements, lists.offsets, False))
-
-
-@batched("batt.other")
-def other(machine: Any, container: Column, value: Any) -> Computed | None:
-    return plain(KERNELS["other"](machine, container, value))
-
-
-@batched("batt.other_t", "batt.other_f")
-def other_of(machine: Any, container: Column, value: Any) -> Computed | None:
-    return plain(KERNELS["other"](machine, container, value))
 
 
 @batched("batt.combine_t")
