@@ -1,5 +1,8 @@
 """Both executors on whole programs: every value, failure, category and status the same, on real grids."""
 
+from collections.abc import Callable
+from functools import partial
+
 import numpy as np
 import pytest
 
@@ -95,26 +98,30 @@ def test_all_pairs(part: int):
     compare_steps(programs.loads(STORED), samples)
 
 
-def whole_batch(count: int, device: str, operations: int = 400) -> list[np.ndarray]:
+def whole_batch(count: int, device: str, text: str) -> list[np.ndarray]:
     """What a batch of pairs gives: what became of every candidate, and the bytes of what programs return."""
     samples = [Arguments(of.task, of.S, of.I, of.C) for of in arc_samples(count, "all")]
-    graph = programs.loads(programs.generate(operations, seed=0)).merge()
+    graph = programs.loads(text).merge()
     *became, encoded, _ = run_batch(Batched(graph, device=device), samples, [None] * len(samples))
     return [*became, encoded.flat, encoded.offsets]
 
 
-def test_results_are_the_same_bytes_as_a_gpu_writes_them(monkeypatch: pytest.MonkeyPatch):
+@pytest.mark.parametrize("write", [partial(programs.generate, 400, 0), partial(random_batt, 150, 1)])
+def test_results_are_the_same_bytes_as_a_gpu_writes_them(monkeypatch: pytest.MonkeyPatch, write: Callable[[], str]):
     """On a CPU, by what torch does in the place of kernels."""
-    here = whole_batch(12, "cpu")
+    text = write()
+    here = whole_batch(12, "cpu", text)
     monkeypatch.setattr(sample_batch, "writes_on_host", lambda device: False)
-    for one, other in zip(here, whole_batch(12, "cpu"), strict=True):
+    for one, other in zip(here, whole_batch(12, "cpu", text), strict=True):
         assert np.array_equal(one, other)
 
 
 @pytest.mark.soak
 @pytest.mark.gpu
-def test_all_pairs_on_a_gpu():
-    for one, other in zip(*(whole_batch(10_000, device, 1_600) for device in ("cuda", "cpu")), strict=True):
+@pytest.mark.parametrize("write", [partial(programs.generate, 1_600, 0), partial(random_batt, 300, 1)])
+def test_all_pairs_on_a_gpu(write: Callable[[], str]):
+    text = write()
+    for one, other in zip(*(whole_batch(10_000, device, text) for device in ("cuda", "cpu")), strict=True):
         assert np.array_equal(one, other)
 
 
