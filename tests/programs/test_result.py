@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from brimful import CorruptError, programs
 from brimful.data.ragged import Ragged
+from brimful.programs.batched import compiled
 from brimful.programs.encoded_outputs import EncodedOutputs
 from brimful.programs.execution.encoding import FunctionName, encode_returned
 from brimful.programs.table import SCHEMA, _shown, as_text
@@ -88,6 +89,10 @@ def test_tables_read_bytes_as_decoding_does(values: list[Any]):
     flat = torch.frombuffer(bytearray(encoded), dtype=torch.uint8)
     outputs = EncodedOutputs.of(loaded, Ragged(flat, torch.tensor([0, len(flat)])))
     shown = _shown(outputs, np.zeros(len(values), np.int64), np.arange(len(values)))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(compiled, "compiles", lambda: False)
+        again = EncodedOutputs.of(loaded, Ragged(flat, torch.tensor([0, len(flat)])))
+        assert shown == _shown(again, np.zeros(len(values), np.int64), np.arange(len(values)))
     for at, value in enumerate(values):
         grid = bool(value) and type(value) is tuple and all(type(row) is tuple and row for row in value)
         cells = [cell for row in value for cell in row] if grid else []
@@ -97,8 +102,10 @@ def test_tables_read_bytes_as_decoding_does(values: list[Any]):
         assert shown["text"][at].as_py() == (None if grid or value is None else as_text(value))
 
 
+@pytest.mark.parametrize("compiles", [True, False])
 @pytest.mark.parametrize("cut", [1, 4, 9])
-def test_damaged_bytes_are_named(cut: int):
+def test_damaged_bytes_are_named(monkeypatch: pytest.MonkeyPatch, cut: int, compiles: bool):
+    monkeypatch.setattr(compiled, "compiles", lambda: compiles)
     loaded = programs.loads(solver("x = hmirror(I)", "x"))
     encoded = encode_returned([([(((1, 2), (3, 4)),)], [])])[:-cut]
     flat = torch.frombuffer(bytearray(encoded), dtype=torch.uint8)

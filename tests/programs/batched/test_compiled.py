@@ -1,5 +1,6 @@
 """Compiled loops, and machines where nothing can be compiled."""
 
+import numpy as np
 import pytest
 import torch
 
@@ -33,3 +34,23 @@ def test_a_compiler_that_fails_is_no_failure_of_the_run(monkeypatch):
     monkeypatch.setattr(compiled, "_one_more", broken)
     with pytest.warns(UserWarning, match="no code for this processor; the batched executor runs in plain torch"):
         assert not compiled.usable(torch.zeros(1))
+
+
+@compiled.jit
+def _named(number):
+    return globals()["np"].int64(number)  # nothing that numba compiles
+
+
+@compiled.jit
+def _of_all(numbers):
+    out = np.empty_like(numbers)
+    for at in range(len(numbers)):
+        out[at] = -_named(numbers[at])
+    return out
+
+
+def test_python_runs_a_loop_with_all_that_it_calls_and_numbers_wrap_around(monkeypatch):
+    monkeypatch.setattr(compiled, "numba", None)
+    least = -(2**63)
+    with pytest.warns(UserWarning, match="numba is not installed"):
+        assert compiled.on_host(_of_all)(np.array([1, least])).tolist() == [-1, least]

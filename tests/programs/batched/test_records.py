@@ -7,11 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from brimful import programs
-from brimful.programs.batched.columns import Grids
+from brimful.programs.batched import compiled
 from brimful.programs.batched.convert import encode as columns_of
 from brimful.programs.batched.executor import Batched
 from brimful.programs.batched.flags import Step
-from brimful.programs.batched.loops import records as loops
 from brimful.programs.batched.results import copied_rows, on_device, on_host
 from brimful.programs.batched.results.on_host import value_bytes
 from brimful.programs.batched.results.sample_batch import run_batch
@@ -91,18 +90,11 @@ def test_columns_of_numbers():
         compare(values, [2, 2, 2, 2])
 
 
-@given(st.lists(st.tuples(st.one_of(GRIDS, st.sampled_from([WIDE, ((300, 1),), ()])), st.booleans()), min_size=1))
-def test_loops_are_the_same_when_python_runs_them(rows):
-    column, wanted = _step([grid for grid, _ in rows]).column, np.array([wanted for _, wanted in rows])
-    assert isinstance(column, Grids)
-    parts = [part.numpy() for part in (column.cells, column.offsets, column.height, column.width)]
-    lengths = loops.grid_lengths(*parts, wanted)
-    assert np.array_equal(lengths, loops.grid_lengths.py_func(*parts, wanted))
-    at = np.where(wanted, np.cumsum([0, *lengths])[:-1], -1)
-    written = [np.zeros(lengths.sum(), np.uint8) for _ in range(2)]
-    loops.write_grids(*parts, lengths, written[0], at)
-    loops.write_grids.py_func(*parts, lengths, written[1], at)
-    assert np.array_equal(written[0], written[1])
+@given(st.lists(st.tuples(st.one_of(VALUES, ROWS), st.sampled_from([0, 0, 3])), min_size=1, max_size=8))
+def test_python_writes_the_same_bytes(rows):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(compiled, "compiles", lambda: False)
+        compare(*map(list, zip(*rows, strict=True)))
 
 
 def test_results_of_many_samples():

@@ -3,8 +3,6 @@
 import os
 import random
 import signal
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +13,7 @@ import pytest
 from brimful import programs
 from brimful.core.runs.events import BatchDone, Event, Warned
 
-from ...helpers.paths import environment
+from ...helpers import forking
 from ...helpers.stopping import Orders, wait_for
 from ..helpers.run_runner import work
 from ..helpers.small import TEXT, small, task
@@ -91,13 +89,24 @@ numba.njit = njit
 """
 
 
-@pytest.mark.soak
-@pytest.mark.parametrize(("broken", "said"), [(MISSING, "numba is not installed"), (BROKEN, "no compiler here")])
+REFUSES = """
+from numba.core import dispatcher
+def refuse(*given):
+    raise RuntimeError("no code for this processor")
+dispatcher.Dispatcher.compile = refuse
+"""
+
+
+@pytest.mark.parametrize(
+    ("broken", "said"),
+    [
+        pytest.param(MISSING, "numba is not installed", id="missing"),
+        pytest.param(REFUSES, "numba cannot compile here: no code for this processor", id="refuses"),
+        pytest.param(BROKEN, "numba cannot compile here: no compiler here", id="broken", marks=pytest.mark.soak),
+    ],
+)
 def test_without_numba_plain_torch_gives_the_same_bits(broken: str, said: str):
-    script = WITHOUT.format(broken=broken)
-    done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, env=environment(), check=False
-    )
+    done = forking.completed(forking.run_text, WITHOUT.format(broken=broken))
     assert done.returncode == 0, done.stderr
     assert said in done.stdout and "plain torch" in done.stdout
 

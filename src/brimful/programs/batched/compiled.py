@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from functools import cache
+from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -19,9 +20,15 @@ except Exception:  # not installed, or not for this version of Python or NumPy: 
     numba = None
 
 
+_WRITTEN: dict[int, tuple[Any, Callable[..., Any]]] = {}
+"""Loops by their `id`, each with the function that was compiled."""
+
+
 def jit(function: Callable[..., Any]) -> Callable[..., Any]:
     """A loop, compiled when it is first called and kept on disk."""
-    return function if numba is None else cached_njit(nogil=True)(function)
+    loop = function if numba is None else cached_njit(nogil=True)(function)
+    _WRITTEN[id(loop)] = loop, function
+    return loop
 
 
 def usable(tensor: Tensor) -> bool:
@@ -56,4 +63,15 @@ def call(loop: Callable[..., Any], *args: Any) -> Any:
 
 def on_host(loop: Callable[..., Any]) -> Callable[..., Any]:
     """A loop over NumPy arrays, as Python runs it where nothing can be compiled."""
-    return loop if compiles() else getattr(loop, "py_func", loop)
+    return loop if compiles() else _written(loop)
+
+
+@cache
+def _written(loop: Callable[..., Any]) -> Callable[..., Any]:
+    """A loop as it was written, and with it all that it calls: by the names of its module it would call compiled ones.
+    Numbers wrap around without a warning, as in compiled loops."""
+    function: Any = _WRITTEN[id(loop)][1]
+    names = {name: function.__globals__.get(name) for name in function.__code__.co_names}
+    called = {name: _written(value) for name, value in names.items() if id(value) in _WRITTEN}
+    written = FunctionType(function.__code__, {**function.__globals__, **called}, function.__name__)
+    return np.errstate(over="ignore")(written)

@@ -1,5 +1,6 @@
 """Compilers that report, and runs that say it and count it apart."""
 
+import sys
 import threading
 from types import SimpleNamespace
 from typing import Any
@@ -115,11 +116,18 @@ def test_hooks_that_others_set_stay_in_use(clock: SimpleNamespace):
 
 
 def test_without_triton_nothing_is_connected(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setitem(__import__("sys").modules, "triton", None)
+    monkeypatch.setitem(sys.modules, "triton", None)
     made: list[Any] = []
     monkeypatch.setattr(activity, "TritonHooks", made.append)
     activity.connect_triton.__wrapped__()
     assert made == []
+
+
+def test_a_compiler_that_may_not_be_imported_is_none_to_listen_to(monkeypatch: pytest.MonkeyPatch):
+    for module in ("numba", "triton", "torch._dynamo"):
+        monkeypatch.setitem(sys.modules, module, None)
+    with watch_compiling(Events()):
+        pass
 
 
 def test_a_result_counts_compiling_apart_from_its_seconds(clock: SimpleNamespace, monkeypatch: pytest.MonkeyPatch):

@@ -31,7 +31,7 @@ _listeners: list[Listener] = []
 def listening(listener: Listener) -> Iterator[None]:
     """Has a listener receive what is reported while the block runs."""
     for module, connect in (("numba", connect_numba), ("triton", connect_triton), ("torch._dynamo", connect_dynamo)):
-        if module in sys.modules:
+        if sys.modules.get(module) is not None:  # None: it may not be imported
             connect()
     _listeners.append(listener)
     try:

@@ -11,6 +11,7 @@ from ...execution.arguments import SampleArguments
 from ...execution.encoded import Encoded
 from ...execution.encoding import encode_returned
 from ...execution.failures import ProgramStatus
+from ..compiled import compiles
 from ..executor import Batched
 from ..flags import Step
 from . import on_device, on_host
@@ -57,8 +58,8 @@ def run_batch(
 
 
 def writes_on_host(device: torch.device) -> bool:
-    """Whether the bytes of a batch on a device are written by the host."""
-    return device.type == "cpu"
+    """Whether the bytes of a batch on a device are written by compiled loops of the host, and not by torch."""
+    return device.type == "cpu" and compiles()
 
 
 class _Finished:
