@@ -4,10 +4,14 @@ A worker of `LocalWorkers` is a new interpreter, which takes seconds to import w
 pays for that once, and every worker is a process of its own as before: it may be killed, hang or fail.
 """
 
+import contextlib
 import os
+from collections.abc import Iterator
 from multiprocessing.connection import Connection
 
-from brimful.engine.distributed.workers import run_worker
+import pytest
+
+from brimful.engine.distributed import workers
 
 from . import forking
 
@@ -18,6 +22,21 @@ def forked_worker(messages: Connection, control: Connection, threads: int) -> fo
     return forking.warm().start(_run, fds=(messages.fileno(), control.fileno()), env=environment)
 
 
+@contextlib.contextmanager
+def worker_pids() -> Iterator[list[int]]:
+    """The pids of the workers that are started while the block runs, in the order of starting."""
+    started: list[int] = []
+
+    def start(messages: Connection, control: Connection, threads: int) -> forking.ForkedProcess:
+        process = forked_worker(messages, control, threads)
+        started.append(process.pid)
+        return process
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(workers, "_spawn", start)
+        yield started
+
+
 def _run(messages: int, control: int) -> None:
     os.setsid()
     connection = Connection(messages)
@@ -25,4 +44,4 @@ def _run(messages: int, control: int) -> None:
         first = connection.recv_bytes()
     except EOFError:  # its parent was killed before it said what to do
         return
-    run_worker(connection, Connection(control), first)
+    workers.run_worker(connection, Connection(control), first)

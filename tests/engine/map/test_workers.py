@@ -21,7 +21,7 @@ from brimful.engine.distributed import workers
 from brimful.engine.map.sources import DatasetSource
 
 from ...helpers.forking import ForkedProcess
-from ...helpers.worker_processes import forked_worker
+from ...helpers.worker_processes import worker_pids
 from .mapping import EventLog, double, rows, run, same, stamped, stream
 
 TWO = ["cpu", "cpu"]
@@ -63,17 +63,10 @@ def sleepy(x: torch.Tensor) -> torch.Tensor:
 
 
 @pytest.fixture
-def pids(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
+def pids() -> Iterator[list[int]]:
     """The pids of the workers, in the order of starting; none of them is left when the test ends."""
-    started: list[int] = []
-
-    def start(*arguments: Any) -> ForkedProcess:
-        process = forked_worker(*arguments)
-        started.append(process.pid)
-        return process
-
-    monkeypatch.setattr(workers, "_spawn", start)
-    yield started
+    with worker_pids() as started:
+        yield started
     assert not [pid for pid in started if psutil.pid_exists(pid)]
 
 

@@ -7,7 +7,6 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
-import psutil
 import pytest
 
 from brimful import programs
@@ -15,6 +14,7 @@ from brimful.core.runs.events import BatchDone, Event, Warned
 
 from ...helpers import forking
 from ...helpers.stopping import Orders, wait_for
+from ...helpers.worker_processes import worker_pids
 from ..helpers.run_runner import work
 from ..helpers.small import TEXT, small, task
 from ..test_run import same
@@ -53,13 +53,12 @@ def test_a_worker_that_is_killed_loses_nothing(tmp_path: Path):
         if isinstance(event, Warned):
             warnings.append(event.message)
         if isinstance(event, BatchDone) and not killed.is_set():
-            children = psutil.Process().children(recursive=True)
-            workers = [child for child in children if "brimful" in " ".join(child.cmdline()) or child.num_threads() > 1]
-            os.kill(workers[-1].pid, signal.SIGKILL)
+            os.kill(pids[-1], signal.SIGKILL)
             killed.set()
 
     options = {"executor": "batched", "device": "cpu", "workers": 2, "batch_size": 20, "out": tmp_path / "run"}
-    result = programs.run(loaded, many, progress=kill, **options)
+    with worker_pids() as pids:
+        result = programs.run(loaded, many, progress=kill, **options)
     assert killed.is_set() and any("died" in message for message in warnings)
     assert same(result, programs.run(loaded, many, executor="sequential", device="cpu", progress=False))
 
