@@ -192,3 +192,12 @@ def test_keys_of_any_form_do_not_run_row_by_row():
     for called in ("ulcorner", "size", "leftmost", "portrait"):
         for name in ("argmax", "argmin", "order", "valmax", "valmin"):
             assert compare(name, objects, function(called)) == 0
+
+
+def test_a_condition_that_stops_an_iteration_fails_otherwise():
+    """Inside of a generator a StopIteration is a RuntimeError."""
+    lists = [((),), ((0,), ()), ((), (1,)), ()]
+    for called in ("first", "last"):
+        assert compare("extract", lists, function(called)) == 0
+    sets = [frozenset({frozenset()}), frozenset({frozenset({(0, 1)})}), frozenset()]
+    assert compare("extract", sets, function("first")) == 0

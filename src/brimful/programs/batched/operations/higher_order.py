@@ -31,6 +31,7 @@ def extract(machine: Any, container: Column, condition: Any) -> Computed | None:
     if holds is None or step.boxed:
         return None
     failed = torch.zeros_like(holds, dtype=torch.int8) if step.failed is None else step.failed
+    failed = torch.where(failed == Category.STOP_ITERATION, int(Category.OTHER), failed).to(torch.int8)
     position = torch.arange(len(holds), device=holds.device)
     end = len(holds)
     first = minima(torch.where(holds | (failed != 0), position, end), lists.offsets, end)
