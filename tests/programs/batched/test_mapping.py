@@ -201,3 +201,34 @@ def test_a_condition_that_stops_an_iteration_fails_otherwise():
         assert compare("extract", lists, function(called)) == 0
     sets = [frozenset({frozenset()}), frozenset({frozenset({(0, 1)})}), frozenset()]
     assert compare("extract", sets, function("first")) == 0
+
+
+INNER = st.lists(st.integers(-1, 4), max_size=5)
+OF_INNER = ["extract", "argmax", "argmin", "order", "valmax", "valmin", "sfilter", "mfilter", "apply", "mapply"]
+
+
+@pytest.mark.parametrize("name", OF_INNER)
+@given(
+    st.lists(st.lists(INNER, max_size=4), min_size=1, max_size=4),
+    st.sampled_from([tuple, frozenset]),
+    st.sampled_from([tuple, frozenset]),
+    st.integers(0, 3),
+    st.integers(0, 60),
+)
+def test_what_functions_reserve_is_counted_up_to_where_they_fail(name, lists, outer, inner, number, most):
+    three = function("compose", function("size"), function("lbind", function("repeat"), [3], rows=len(lists)))
+    called = (
+        function("positive"),
+        three,  # reserves as many elements as its argument says
+        function("compose", function("even"), function("fork", function("divide"), three, function("identity"))),
+        function("compose", function("positive"), function("compose", function("decrement"), three)),
+    )[number]
+    first = name in ("apply", "mapply")
+    each = function("lbind" if first else "rbind", function(name), called)
+    one, many = [inner(*row[:1]) for row in lists], [outer(map(inner, row)) for row in lists]
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (bound, all_pairs, mapping, sets):
+            patch.setattr(module, "ELEMENTS", most)
+        compare(name, *((called, one) if first else (one, called)))
+        compare("apply", each, many)
+        compare("mapply", each, many)

@@ -58,17 +58,26 @@ def mfilter(container: Container, function: Callable) -> FrozenSet:
 
 
 def extract(container: Container, condition: Callable) -> Any:
-    """The first element for which a condition holds."""
-    if type(container) is not frozenset:
+    """The first element for which a condition holds. Only what the condition reserves up to there counts."""
+    matches = _matches(container, condition) if type(container) is frozenset else None
+    if matches is None:
         return next(element for element in ordered(container) if condition(element))
+    return least(matches)
+
+
+def _matches(container: frozenset, condition: Callable) -> list[Any] | None:
+    """The elements of a set for which a condition holds; None where it fails for one of them, or reserves anything:
+    which elements come before the first then matters."""
     count = reserved()
     try:
         reserve_calls(condition, len(container))
+        called = reserved()
         matches = [element for element in container if condition(element)]
+        return matches if reserved() == called else None
     except Exception:
+        return None
+    finally:
         rewind(count)
-        return next(element for element in ordered(container) if condition(element))
-    return least(matches)
 
 
 def compose(outer: Callable, inner: Callable) -> Callable:

@@ -13,10 +13,10 @@ from ..convert import truth
 from ..flags import Step
 from ..functions import FunctionValue
 from ..kernels import Computed, batched
-from ..segments import minima, sort_keys, sorted_rows
+from ..segments import sort_keys, sorted_rows
 from .containers import first_extreme
 from .elements import as_list, comparable, concatenated, taken
-from .mapping import Mapped, mapped, wrong
+from .mapping import Mapped, first_where, mapped, or_beyond, totals_until, wrong
 
 
 @batched("extract")
@@ -26,17 +26,17 @@ def extract(machine: Any, container: Column, condition: Any) -> Computed | None:
     lists = as_list(container)
     if lists is None or not isinstance(condition, FunctionValue):
         return None
-    step, _ = machine.metered(condition.take(lists.owner()), [Step(lists.elements)])
+    step, used = machine.metered(condition.take(lists.owner()), [Step(lists.elements)])
     holds = truth(step.column) if isinstance(step, Step) else None
     if holds is None or step.boxed:
         return None
     failed = torch.zeros_like(holds, dtype=torch.int8) if step.failed is None else step.failed
     failed = torch.where(failed == Category.STOP_ITERATION, int(Category.OTHER), failed).to(torch.int8)
-    position = torch.arange(len(holds), device=holds.device)
-    end = len(holds)
-    first = minima(torch.where(holds | (failed != 0), position, end), lists.offsets, end)
-    codes = torch.cat([failed, failed.new_full((1,), int(Category.STOP_ITERATION))])[first]
-    return taken(lists, first, codes)
+    first = first_where(holds | (failed != 0), lists.offsets)
+    codes: Tensor | None = torch.cat([failed, failed.new_full((1,), int(Category.STOP_ITERATION))])[first]
+    reserved = None if used is None else totals_until(first, used, lists.offsets)
+    chosen = taken(lists, first, codes if reserved is None else or_beyond(codes, reserved))
+    return None if chosen is None else Computed(chosen.column, chosen.failed, None, reserved)
 
 
 def _keys(machine: Any, function: Any, lists: Lists) -> tuple[Tensor, Mapped] | None:
@@ -84,14 +84,20 @@ def _extreme_key(machine: Any, container: Column, function: Any, greatest: bool)
     values = Lists(result.step.column, lists.offsets, False)
     empty = lists.sizes == 0
     blank = empty.to(torch.int8) * int(Category.VALUE)
-    chosen = taken(values, first_extreme(keys, lists, greatest), blank)
+    first = first_extreme(keys, lists, greatest)
+    chosen, failed, reserved = taken(values, first, blank), result.failed, result.reserved
+    if result.used is not None:  # the function is called once more, for the element that is chosen
+        again = torch.cat([result.used, result.used.new_zeros(1)])[first]
+        reserved = reserved + (again if failed is None else again.masked_fill(failed != 0, 0))
+        failed = or_beyond(failed, reserved)
+    own = None if chosen is None else Computed(chosen.column, failed, result.sequential, reserved)
     if not bool(empty.any()):
-        return chosen if chosen is None else Computed(chosen.column, result.failed, result.sequential, result.reserved)
+        return own
     rows, index = empty.nonzero()[:, 0], (~empty).nonzero()[:, 0]
     zero = Lists(Ints(torch.zeros_like(rows)), torch.arange(len(rows) + 1, device=machine.device), False)
     called = function.take(rows)
     of_zero = mapped(machine, called, zero.offsets, zero.elements, generator=False, counted=False)
-    parts = [None if chosen is None else Computed(chosen.column, result.failed, result.sequential).take(index)]
+    parts = [None if own is None else own.take(index)]
     parts.append(None if of_zero is None else of_zero.computed(of_zero.step.column))
     both = concatenated(parts, [len(index), len(rows)], machine.device)
     order = torch.empty_like(lists.sizes)

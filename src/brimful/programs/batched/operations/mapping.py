@@ -22,7 +22,7 @@ from ..flags import Step, first_failure
 from ..functions import FunctionValue, members
 from ..kernels import Computed, batched
 from ..rows import offsets_of, owners
-from ..segments import FAR, canonical, minima, totals
+from ..segments import canonical, minima, totals
 from .elements import as_container, as_grids, as_list, selected
 
 
@@ -34,13 +34,15 @@ class Mapped:
         step: its values.
         failed: by row how it fails; None where it does not.
         sequential: rows that have to run sequentially; None where there are none.
-        reserved: by row the elements that it reserves.
+        reserved: by row the elements that it reserves, up to where it fails.
+        used: those that its operations reserve, by element; None where they reserve none.
     """
 
     step: Step
     failed: Tensor | None
     sequential: Tensor | None
     reserved: Tensor
+    used: Tensor | None
 
     def computed(self, column: Column | None) -> Computed | None:
         """The same with the column of the rows."""
@@ -90,40 +92,43 @@ def mapped(
     failed = None if step.failed is None else first_of_row(step.failed, offsets)
     if generator and failed is not None:
         failed = torch.where(failed == Category.STOP_ITERATION, int(Category.OTHER), failed).to(torch.int8)
-    total = reserved if used is None else reserved + totals(used, offsets)
-    over = total > ELEMENTS
-    if bool(over.any()):
-        failed = _beyond(reserved, used, step.failed, failed, over, offsets)
+    if used is not None and step.failed is None:
+        reserved = reserved + totals(used, offsets)
+    elif used is not None:
+        reserved = reserved + totals_until(first_where(step.failed != 0, offsets), used, offsets)
+    failed = or_beyond(failed, reserved)
     sequential = None
     if step.boxed:
         sequential = torch.zeros(len(sizes), dtype=torch.bool, device=offsets.device)
         sequential[owner[torch.tensor(sorted(step.boxed), device=offsets.device)]] = True
-    return Mapped(step, failed, sequential, total)
+    return Mapped(step, failed, sequential, reserved, used)
 
 
-def _beyond(
-    reserved: Tensor, used: Tensor | None, elements: Tensor | None, failed: Tensor | None, over: Tensor, offsets: Tensor
-) -> Tensor:
-    """How rows fail where some reserve too much: those that do so before another element fails."""
-    codes = torch.zeros(len(reserved), dtype=torch.int8, device=offsets.device) if failed is None else failed.clone()
-    if used is not None and elements is not None:
-        sums, owner = used.cumsum(0), owners(offsets)
-        sums = reserved[owner] + sums - (sums - used)[offsets[:-1].clamp(max=len(used) - 1)][owner]
-        position = torch.arange(len(used), device=offsets.device)
-        first_over = minima(torch.where(sums > ELEMENTS, position, FAR), offsets)
-        first_failed = minima(torch.where(elements != 0, position, FAR), offsets)
-        over = (reserved > ELEMENTS) | (over & (first_over <= first_failed))
-    codes[over] = int(Category.SIZE)
-    return codes
+def or_beyond(failed: Tensor | None, reserved: Tensor) -> Tensor | None:
+    """How rows fail, where some of them reserve too much."""
+    over = reserved > ELEMENTS
+    if not bool(over.any()):
+        return failed
+    return torch.where(over, int(Category.SIZE), 0 if failed is None else failed).to(torch.int8)
+
+
+def first_where(flags: Tensor, offsets: Tensor) -> Tensor:
+    """The first element of every row that has a flag; one beyond all elements where none has."""
+    position = torch.arange(len(flags), device=flags.device)
+    return minima(torch.where(flags, position, len(flags)), offsets, len(flags))
+
+
+def totals_until(last: Tensor, values: Tensor, offsets: Tensor) -> Tensor:
+    """The sum of every row up to one of its elements, and with it; of the whole row where that is beyond all."""
+    sums = torch.cat([values.new_zeros(1), values.cumsum(0)])
+    return sums[torch.where(last < len(values), last + 1, offsets[1:])] - sums[offsets[:-1]]
 
 
 def first_of_row(failed: Tensor, offsets: Tensor) -> Tensor | None:
     """The first failure of the elements of every row; 0 where none failed."""
     if not bool((failed != 0).any()):
         return None
-    position = torch.arange(len(failed), device=failed.device)
-    first = minima(torch.where(failed != 0, position, len(failed)), offsets, len(failed))
-    return torch.cat([failed, failed.new_zeros(1)])[first]
+    return torch.cat([failed, failed.new_zeros(1)])[first_where(failed != 0, offsets)]
 
 
 @batched("apply")
@@ -175,11 +180,9 @@ def _merged_after(machine: Any, before: Mapped | Computed, lists: Lists) -> Comp
         return None
     own, reserved = united.failed, before.reserved
     if reserved is not None and united.reserved is not None:
-        reserved = reserved + united.reserved
-        over = reserved > ELEMENTS
-        if bool(over.any()):
-            size = over.to(torch.int8) * int(Category.SIZE)
-            own = size if own is None else torch.where(own != 0, own, size)
+        more = united.reserved if before.failed is None else united.reserved.masked_fill(before.failed != 0, 0)
+        reserved = reserved + more
+        own = or_beyond(own, reserved)
     if before.failed is not None:
         own = before.failed if own is None else torch.where(before.failed != 0, before.failed, own)
     return Computed(united.column, own, before.sequential, reserved)
