@@ -125,6 +125,43 @@ def test_all_pairs_on_a_gpu(write: Callable[[], str]):
         assert np.array_equal(one, other)
 
 
+MAKES_A_FUNCTION = """
+def solve_x(I):
+    x1 = objects(I, T, F, T)
+    x2 = lbind(colorfilter, x1)
+    x3 = lbind(rbind, gravitate)
+    x4 = chain(x3, first, x2)
+    x5 = x4(EIGHT)
+    x6 = branch(F, x5, I)
+    return x6
+"""
+
+DIVIDES = """
+def solve_x(I):
+    x1 = shape(I)
+    x2 = astuple(THREE, THREE)
+    x3 = subtract(x1, x2)
+    x4 = divide(TEN, x3)
+    return x4
+"""
+
+DIFFER = """
+def solve_x(I):
+    x1 = canvas(ONE, THREE_BY_THREE)
+    x2 = cellwise(I, x1, TEN)
+    return x2
+"""
+
+
+@pytest.mark.parametrize("text", [MAKES_A_FUNCTION, DIVIDES, DIFFER])
+def test_samples_of_which_some_fail(text: str):
+    """A call that makes a function fails where it is called; what fails for one row of a form need not for another."""
+    inputs = [((1,) * size,) * size for size in (2, 3, 4, 5)] + [((8, 2), (3, 8))]
+    given = [Arguments(str(number), (), grid, ()) for number, grid in enumerate(inputs)]
+    for on_error in ("default", "propagate"):
+        assert first_difference(programs.loads(text).merge(), on_error, given, CPU) is None
+
+
 @pytest.mark.parametrize("seed", [620, 5388])
 def test_a_function_that_closes_over_what_failed_is_no_value(seed: int):
     """Programs that return it, of the soak below."""

@@ -114,9 +114,13 @@ def compare(
         else:
             given.append(_step(argument, forms[number] if forms else None))
             python.append(argument.__getitem__)
-    step = machine.operation(operation, given)
-    expected = [_outcome(operation, [argument(row) for argument in python]) for row in range(step.rows)]
+    step, counted = machine.counted(lambda: machine.operation(operation, given))
+    outcomes = [_outcome(operation, [argument(row) for argument in python]) for row in range(step.rows)]
+    expected = [outcome[:2] for outcome in outcomes]
     check(step, expected, operation.name)
+    reserved = [0] * step.rows if counted is None else counted.tolist()
+    for row, (category, _, elements) in enumerate(outcomes):
+        assert category is not Category.NONE or reserved[row] == elements, (operation.name, row, "elements reserved")
     return machine.usage[operation.name].sequential
 
 
@@ -138,12 +142,13 @@ def _step(values: Sequence[Any], form: str | None = None) -> Step:
     return Step(column, None, boxed)
 
 
-def _outcome(operation: Operation, args: list[Any]) -> tuple[Category, Any]:
+def _outcome(operation: Operation, args: list[Any]) -> tuple[Category, Any, int]:
+    """How an operation fails, what it gives, and the elements that it reserves."""
     bound.begin()
     try:
-        return Category.NONE, operation.function(*args)
+        return Category.NONE, operation.function(*args), bound.reserved() or 0
     except Exception as error:
-        return category_of(error), None
+        return category_of(error), None, 0
     finally:
         bound.end()
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from brimful.programs.batched import cells
@@ -104,6 +104,10 @@ BY_TYPE = {
 """Arguments by the type that an operation declares; any container for all other types."""
 
 
+FEW = settings(max_examples=max(5, settings().max_examples // 3))
+"""There are many operations."""
+
+
 @st.composite
 def calls(draw: Any, name: str) -> list[Any]:
     of = OWN[name]
@@ -115,6 +119,7 @@ def calls(draw: Any, name: str) -> list[Any]:
 
 
 @pytest.mark.parametrize("name", sorted(OWN))
+@FEW
 @given(data=st.data())
 def test_random_arguments(name, data):
     compare(BATT[name], *data.draw(calls(name)), safe=True)

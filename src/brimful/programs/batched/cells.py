@@ -21,6 +21,7 @@ from .columns import (
     triples,
 )
 from .compiled import call, usable
+from .loops import layers
 from .loops import objects as loops
 from .rows import offsets_of, owners
 from .segments import canonical, filtered, minima, sort_unique, totals
@@ -149,14 +150,14 @@ def by_distance(
     """
     given = (background, without, univalued, diagonal)
     if usable(grids.cells):
-        return call(loops.by_distance, grids.cells, grids.offsets, grids.width, *given)
+        return call(layers.by_distance, grids.cells, grids.offsets, grids.width, *given)
     return by_distance_plain(grids, *given)
 
 
 def by_distance_plain(
     grids: Grids, background: Tensor, without: Tensor, univalued: Tensor, diagonal: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """The twin of `loops.by_distance`: distances spread from the first cells until nothing changes."""
+    """The twin of `layers.by_distance`: distances spread from the first cells until nothing changes."""
     grid = owners(grids.offsets, len(grids.cells))
     present = ~(without[grid] & (grids.cells == background[grid])) & (grids.offsets.diff() <= LIMIT)[grid]
     linked = (present, univalued[grid], diagonal[grid])

@@ -227,8 +227,10 @@ class _Run:
         elif node.kind is Kind.CALL and isinstance(args[0], FunctionValue):
             step = self.machine.call(args[0], args[1:])
             if isinstance(step, FunctionValue):
-                self.known[index] = step
-                return
+                if not _fails(step):
+                    self.known[index] = step
+                    return
+                step = self.machine.one_by_one(args[0], args[1:])
         else:
             step = self.machine.operation(_operation_of(node), args)
         if step.rows != self.rows(level):  # an operation without any column among its arguments
@@ -264,6 +266,12 @@ class _Run:
 
     def levels_of(self, node: Node) -> Level:
         return max((self.levels[parent] for parent in node.parents), default=Level.CONSTANT)
+
+
+def _fails(function: FunctionValue) -> bool:
+    """Whether what a call made of functions fails for a row: then it is that call which fails, and not what uses it."""
+    failed = first_failure(function.failed())
+    return failed is not None and bool(((failed != 0) & (failed != ENDED)).any())
 
 
 def _raised_by(kinds: tuple[type[BaseException], ...]) -> list[Exception]:

@@ -80,7 +80,7 @@ class Machine:
         """A function value for all rows. What it closes over has a row for each of them."""
         if len(args) != function.arity:
             if self.safe and not function.parts:  # some arguments may be optional; otherwise it gives its default
-                return self._one_by_one(function, args)
+                return self.one_by_one(function, args)
             return self._all_failed(args, Category.TYPE)
         if not function.parts:
             made = closure(function.operation, list(args))
@@ -113,7 +113,7 @@ class Machine:
                 for _ in range(function.times):
                     value = self.call(parts[0], [value])
                 return value
-        return self._one_by_one(function, args)
+        return self.one_by_one(function, args)
 
     def _chosen(self, function: FunctionValue, args: Sequence[Value]) -> Value:
         """A branch between two functions: each for its rows."""
@@ -123,9 +123,9 @@ class Machine:
             if not len(index):
                 continue
             run = partial(self.call, part.take(index), [arg.take(index) for arg in args])
-            value, reserved = self._counted(run)
+            value, reserved = self.counted(run)
             if isinstance(value, FunctionValue):
-                return self._one_by_one(function, args)
+                return self.one_by_one(function, args)
             result = result.replaced(index, value)
             if reserved is not None:
                 self._reserve(torch.zeros_like(condition.column.values).index_copy(0, index, reserved))
@@ -133,9 +133,9 @@ class Machine:
 
     def metered(self, function: FunctionValue, args: Sequence[Value]) -> tuple[Value, Tensor | None]:
         """A function value for all rows, and the elements that its operations reserve; None where they reserve none."""
-        return self._counted(lambda: self.call(function, args))
+        return self.counted(lambda: self.call(function, args))
 
-    def _counted(self, run: Callable[[], _Value]) -> tuple[_Value, Tensor | None]:
+    def counted(self, run: Callable[[], _Value]) -> tuple[_Value, Tensor | None]:
         """What runs over rows of its own, and the elements that it reserves."""
         self._reserved.append(None)
         try:
@@ -180,7 +180,7 @@ class Machine:
             if code > 0:
                 index = (codes == code).nonzero()[:, 0]
                 given = [arg.take(index) for arg in args]
-                part, reserved = self._counted(partial(self._of_one_form, operation, given, len(index), None))
+                part, reserved = self.counted(partial(self._of_one_form, operation, given, len(index), None))
                 result = result.replaced(index, part)
                 if reserved is not None:
                     self._reserve(torch.zeros_like(codes).index_copy(0, index, reserved))
@@ -298,7 +298,7 @@ class Machine:
             result.failed = new if result.failed is None else torch.where(result.failed != 0, result.failed, new)
         return result
 
-    def _one_by_one(self, function: FunctionValue, args: Sequence[Value]) -> Step:
+    def one_by_one(self, function: FunctionValue, args: Sequence[Value]) -> Step:
         """A function value that has no batched form, row by row."""
         steps = [step for arg in (function, *args) for step in _closed_over(arg)]
         rows = max((step.rows for step in steps), default=1)

@@ -21,7 +21,7 @@ def vupscale(grid: Grid, factor: Integer) -> Grid:
     """The grid, every row several times."""
     rows = ordered(grid)
     if isinstance(factor, int):
-        reserve(sum([len(row) if isinstance(row, tuple) else 1 for row in rows]) * factor)
+        reserve(sum([max(1, len(row)) if isinstance(row, tuple) else 1 for row in rows]) * factor)
     return tuple([row for row in rows for _ in range(factor)])
 
 

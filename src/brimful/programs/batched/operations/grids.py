@@ -335,35 +335,35 @@ def index(machine: Any, grid: Column, loc: Column) -> Computed | None:
     return Computed(Ints(flat[at]), failures((empty, Category.INDEX)), boxed=nothing)
 
 
-def _scaled(grid: Grids, down: Tensor, across: Tensor, rounds: int) -> Computed:
-    """Every cell as a rectangle of cells, made in one round, or in two: first wider, then higher."""
-    down, across = down.clamp(min=0), across.clamp(min=0)
-    area = grid.height.double() * grid.width.double() * across.double() * down.double()
-    first = grid.height.double() * grid.width.double() * across.double() if rounds == 2 else 0
-    reserved = (area + first).clamp(max=4 * ELEMENTS).to(torch.int64)
+def _scaled(grid: Grids, down: Tensor | None, across: Tensor | None) -> Computed:
+    """Every cell as a rectangle of cells: first wider, then higher, as far as a factor is given for that."""
+    one = torch.ones_like(grid.height)
+    down_by, across_by = ((one if by is None else by.clamp(min=0)) for by in (down, across))
+    height, width = grid.height.double(), grid.width.double() * across_by.double()
+    wider = height * width if across is not None else 0
+    higher = height * width.clamp(min=1) * down_by.double() if down is not None else 0
+    reserved = (torch.zeros_like(height) + wider + higher).clamp(max=4 * ELEMENTS).to(torch.int64)
     too_large = reserved > ELEMENTS
-    many = (grid.width * (across > 0) == 0) & (grid.height.double() * down.double() > ELEMENTS)
-    keep = ~(too_large | many)
     failed = failures((too_large, Category.SIZE))
-    return Computed(scaled(grid, down, across, keep), failed, flagged(many & ~too_large), reserved)
+    return Computed(scaled(grid, down_by, across_by, ~too_large), failed, reserved=reserved)
 
 
 @batched("hupscale")
 def hupscale(machine: Any, grid: Column, factor: Column) -> Computed | None:
     if not (isinstance(grid, Grids) and isinstance(factor, Ints)):
         return None
-    return _scaled(grid, torch.ones_like(factor.values), factor.values, 1)
+    return _scaled(grid, None, factor.values)
 
 
 @batched("vupscale")
 def vupscale(machine: Any, grid: Column, factor: Column) -> Computed | None:
     if not (isinstance(grid, Grids) and isinstance(factor, Ints)):
         return None
-    return _scaled(grid, factor.values, torch.ones_like(factor.values), 1)
+    return _scaled(grid, factor.values, None)
 
 
 def upscaled(grid: Grids, factor: Ints) -> Computed:
-    return _scaled(grid, factor.values, factor.values, 2)
+    return _scaled(grid, factor.values, factor.values)
 
 
 @batched("downscale")

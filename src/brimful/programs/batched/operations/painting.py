@@ -184,9 +184,8 @@ def paint(machine: Any, grid: Column, obj: Column) -> Computed | None:
     if not isinstance(grid, Grids) or (cells := paintable(obj)) is None:
         return None
     size = grid.offsets.diff() > ELEMENTS, Category.SIZE
-    return Computed(
-        painted(grid, cells), failures((grid.height == 0, Category.INDEX), size, (cells.others, Category.TYPE))
-    )
+    failed = failures((grid.height == 0, Category.INDEX), size, (cells.others, Category.TYPE))
+    return Computed(painted(grid, cells), failed, reserved=grid.offsets.diff())
 
 
 def underpainted(grid: Grids, obj: Painted, background: Tensor) -> Grids:

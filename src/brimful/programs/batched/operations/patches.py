@@ -352,9 +352,8 @@ def upscale(machine: Any, element: Column, factor: Column) -> Computed | None:
     down = torch.div(within, by[source], rounding_mode="floor")
     keys = key_of(i[source] + down, j[source] + within - down * by[source], color_of(element.keys)[source])
     column = Patches(*sort_unique(keys, offsets), PatchKind.OBJECT)
-    return Computed(
-        column, failures((too_large, Category.SIZE), (colorless, Category.TYPE)), flagged(away & ~too_large)
-    )
+    failed = failures((too_large, Category.SIZE), (colorless, Category.TYPE))
+    return Computed(column, failed, flagged(away & ~too_large), reserved)
 
 
 @batched("subgrid")

@@ -38,8 +38,8 @@ _ANYTHING = (
     "increment decrement crement sign even positive color mostcolor leastcolor palette numcolors colorcount asindices "
     "ofcolor"
 )
-_NO_LISTS = "cellwise downscale vsplit fill underfill paint underpaint cover move toobject"
-_NO_CELLS = "canvas index divide"
+_NO_LISTS = "downscale vsplit fill underfill paint underpaint cover move toobject"
+_NO_CELLS = "canvas index"
 
 
 def _unfit(names: str, *kinds: type[Column]) -> dict[str, tuple[tuple[type[Column], ...], ...]]:
@@ -50,6 +50,7 @@ _DECIDED = {
     **_unfit(_ANYTHING),
     **_unfit(_NO_LISTS, Lists),
     **_unfit(_NO_CELLS, Lists, Cells),
+    **_unfit("divide", Lists, Cells, Pairs),
     "crop": ((Lists, Pairs, Cells), (Lists,)),
     **dict.fromkeys(["hperiod", "vperiod"], ((Lists, Patches),)),
     **dict.fromkeys(["bordering"], ((Lists, Patches), (Lists,))),

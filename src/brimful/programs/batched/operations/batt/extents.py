@@ -179,7 +179,6 @@ of_arc("outbox", arc="outbox", patches=(0,))
 of_arc("hmatching", arc="hmatching", patches=(0, 1), empty=False)
 of_arc("vmatching", arc="vmatching", patches=(0, 1), empty=False)
 of_arc("manhattan", arc="manhattan", patches=(0, 1))
-of_arc("adjacent", arc="adjacent", patches=(0, 1))
 of_arc("gravitate", arc="gravitate", patches=(0, 1))
 of_arc("position", arc="position", patches=(0, 1))
 of_arc("bordering", arc="bordering", patches=(0,))
@@ -189,6 +188,15 @@ of_arc("hfrontier", arc="hfrontier")
 of_arc("dneighbors", arc="dneighbors")
 of_arc("ineighbors", arc="ineighbors")
 of_arc("neighbors", arc="neighbors")
+
+
+@batched("batt.adjacent")
+def adjacent(machine: Any, a: Column, b: Column) -> Computed | None:
+    apart = KERNELS["batt.manhattan"](machine, a, b)
+    if apart is None or not isinstance(apart.column, Ints):
+        return None
+    touch = Ints((apart.column.values == 1).to(torch.int64), True)
+    return Computed(touch, None, apart.sequential, apart.reserved)
 
 
 @batched("batt.delta")

@@ -67,7 +67,8 @@ def patch_of(column: Column) -> Patch | None:
             return Patch(i, j, None, column.offsets, False)
     if (isinstance(column, Grids) and is_blank(column)) or (isinstance(column, Lists) and not column.elements.rows):
         none = column.offsets[:0]
-        return Patch(none, none, None, torch.zeros_like(column.offsets), not isinstance(column, Grids))
+        unordered = isinstance(column, Lists) and column.unordered
+        return Patch(none, none, None, torch.zeros_like(column.offsets), unordered)
     return None
 
 
