@@ -93,6 +93,34 @@ def test_steps_are_exact_when_someone_looks_closer(server: DashboardServer, open
     page.get_by_label("Smoothing").fill("0.9")
 
 
+def test_plots_that_appear_later_are_drawn_and_each_drag_zooms_once(server: DashboardServer, open_page: Open):
+    id = server.add_curve("dragged", 1000)
+    page = open_page(f"/jobs/{id}", width=500)
+    grown(page, 900)
+    part = "getElement(Number(document.querySelector('.curve-part').id.slice(1)))"
+    added = {f"metric {name}": [[0, 0, 1], [5, 1, 2]] for name in "abcde"}
+    page.evaluate(f"([id, added]) => {part}.append(id, added)", [id, added])
+    sizes = "() => [...document.querySelectorAll('.plot canvas')].map(one => Math.min(one.width, one.height))"
+    page.wait_for_function(f"() => ({sizes})().length === 4 && ({sizes})().every(size => size > 100)")
+    page.set_viewport_size({"width": 1300, "height": 900})
+    page.wait_for_function(f"() => ({sizes})().length === 6 && ({sizes})().every(size => size > 100)")
+    painted = "one => one.getContext('2d').getImageData(0, 0, one.width, one.height).data.some(value => value)"
+    page.wait_for_function(f"() => [...document.querySelectorAll('.plot canvas')].every({painted})")
+    page.evaluate(f"() => {{ window.zooms = []; {part}.$watch('note', note => note && zooms.push(note)); }}")
+    for number in (1, 2):
+        box = page.locator("[data-metric=loss] .plot").bounding_box()
+        y, left, right = box["y"] + 80, box["x"] + 0.3 * box["width"], box["x"] + 0.7 * box["width"]
+        page.mouse.move(left, y)
+        page.mouse.down()
+        page.mouse.move(right, y, steps=4)
+        page.mouse.up()
+        page.wait_for_function(f"number => window.zooms.length >= number && {part}.note === ''", arg=number)
+        page.wait_for_timeout(200)
+        assert page.evaluate("window.zooms.length") == number
+    first, last = (int(page.get_by_label(label, exact=True).input_value()) for label in ("Steps from", "to"))
+    assert 100 < last - first < 250  # two fifths of two fifths of 1,000
+
+
 def test_a_finished_job_shows_its_plan_options_files_and_picture(server: DashboardServer, open_page: Open):
     body = {"job_name": "tiny", "workload": "nets", "command": "train", "budget": "1GB"}
     config = {"count": 40, "device": "cpu", "seed": 3}

@@ -64,13 +64,13 @@ export default {
     this.data = JSON.parse(JSON.stringify(this.series)); // not observed by Vue: there may be many points
     this.charts = new Map();
     this.drawn = new WeakSet();
-    return { weight: 0, log: false, byTime: false, from: "", to: "", all: false, note: "", version: 0, colours: COLOURS.light };
+    this.observer = new ResizeObserver((entries) => entries.forEach(({ target }) => this.resized(target)));
+    return { wide: window.innerWidth >= 640, weight: 0, log: false, byTime: false, from: "", to: "", all: false, note: "", version: 0, colours: COLOURS.light };
   },
   mounted() {
     this.scheme = window.matchMedia("(prefers-color-scheme: dark)");
     this.onScheme = () => this.draw(true);
     this.scheme.addEventListener("change", this.onScheme);
-    this.observer = new ResizeObserver(() => this.charts.forEach((chart) => chart.resize()));
     this.observer.observe(this.$el);
     this.draw(true);
   },
@@ -91,7 +91,7 @@ export default {
       return JSON.stringify(this.visible); // a list would be another one after every point, and all be drawn anew
     },
     visible() {
-      return this.all ? this.names : this.names.slice(0, window.innerWidth < 640 ? 4 : 6);
+      return this.all ? this.names : this.names.slice(0, this.wide ? 6 : 4);
     },
   },
   watch: {
@@ -105,21 +105,55 @@ export default {
     place(name, element) {
       if (element && !this.charts.has(name)) this.charts.set(name, this.open(element));
       if (!element && this.charts.has(name)) {
-        this.charts.get(name).dispose();
+        const chart = this.charts.get(name);
+        this.observer.unobserve(chart.getDom());
+        chart.dispose();
         this.charts.delete(name);
       }
     },
     open(element) {
-      const chart = echarts.init(element, null, { renderer: "canvas" });
-      chart.on("datazoom", (event) => {
-        const range = event.batch ? event.batch[0] : event;
-        if (range.startValue === undefined || this.byTime) return;
-        this.from = Math.max(0, Math.floor(range.startValue));
-        this.to = Math.ceil(range.endValue);
-        this.apply();
-      });
+      // It is not in the page yet, and has no size: the observer tells both.
+      const chart = echarts.init(element, null, { renderer: "canvas", width: 1, height: 1 });
+      this.observer.observe(element);
+      this.selectable(element, chart);
       chart.getZr().on("dblclick", () => this.reset());
       return chart;
+    },
+    resized(element) {
+      this.wide = window.innerWidth >= 640;
+      const { clientWidth: width, clientHeight: height } = element;
+      if (width && height) echarts.getInstanceByDom(element)?.resize({ width, height });
+    },
+    selectable(element, chart) {
+      // Dragging over a plot chooses its steps. A finger scrolls the page.
+      let begin = null, mark = null;
+      const place = (event) => event.clientX - element.getBoundingClientRect().left;
+      const steps = (pixels) => chart.convertFromPixel({ xAxisIndex: 0 }, pixels);
+      element.addEventListener("pointerdown", (event) => {
+        const inside = chart.containPixel("grid", [place(event), event.clientY - element.getBoundingClientRect().top]);
+        if (event.button || event.pointerType === "touch" || this.byTime || !inside) return;
+        begin = place(event);
+        element.setPointerCapture(event.pointerId);
+        mark = Object.assign(document.createElement("div"), { className: "dragged" });
+        element.append(mark);
+      });
+      element.addEventListener("pointermove", (event) => {
+        if (!mark) return;
+        mark.style.left = Math.min(begin, place(event)) + "px";
+        mark.style.width = Math.abs(place(event) - begin) + "px";
+      });
+      const end = (event) => {
+        if (!mark) return;
+        mark.remove();
+        mark = null;
+        const [low, high] = [begin, place(event)].sort((a, b) => a - b);
+        if (event.type !== "pointerup" || high - low < 5) return;
+        this.from = Math.max(0, Math.floor(steps(low)));
+        this.to = Math.max(this.from, Math.ceil(steps(high)));
+        this.apply();
+      };
+      element.addEventListener("pointerup", end);
+      element.addEventListener("pointercancel", end);
     },
     apply() {
       const number = (text) => (text === "" || text === null ? null : Math.max(0, Math.floor(Number(text))));
@@ -192,11 +226,9 @@ export default {
           tooltip: { trigger: "axis", renderMode: "richText", confine: true, backgroundColor: of("--surface"),
             borderColor: of("--line"), textStyle: { color: of("--ink"), fontSize: 12 },
             formatter: (items) => this.hint(items) },
-          toolbox: { show: true, itemSize: 0, feature: { dataZoom: { yAxisIndex: "none" } } },
           series,
         }, whole ? { notMerge: true } : {});
         this.drawn.add(chart);
-        if (whole) chart.dispatchAction({ type: "takeGlobalCursor", key: "dataZoomSelect", dataZoomSelectActive: !this.byTime });
       }
     },
     begin({ min, max }) {
