@@ -20,6 +20,7 @@ def service(tmp_path: Path) -> FakeService:
     folder.mkdir()
     (folder / "a.txt").write_text("a")
     (folder / "page.html").write_text("<script>alert(1)</script>")
+    (folder / "picture.png").write_bytes(b"\x89PNG")
     (tmp_path / "secret.txt").write_text("secret")
     (folder / "link.txt").symlink_to(tmp_path / "secret.txt")
     return FakeService(folder)

@@ -24,6 +24,12 @@ def test_artifacts_are_listed_and_downloaded(client: TestClient, service: FakeSe
     assert answer.headers["content-disposition"].startswith("attachment")
 
 
+def test_a_picture_is_shown_where_it_is_opened(client: TestClient, service: FakeService):
+    answer = client.get(f"{JOBS}/{service.add().id}/artifacts/picture.png")
+    assert answer.headers["content-disposition"].startswith("inline")
+    assert answer.headers["x-content-type-options"] == "nosniff"
+
+
 def test_a_page_that_a_job_wrote_is_not_shown_as_one(client: TestClient, service: FakeService):
     answer = client.get(f"{JOBS}/{service.add().id}/artifacts/page.html")
     assert answer.headers["content-type"] == "application/octet-stream"

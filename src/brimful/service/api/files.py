@@ -44,7 +44,9 @@ def artifacts(service: ServiceOf, job_id: JobId) -> Response:
 def artifact(service: ServiceOf, job_id: JobId, name: str) -> Response:
     """One of the files that the job wrote."""
     path = service.artifact(job_id, name)
-    return FileResponse(path, filename=path.name, media_type=_SHOWN.get(path.suffix, "application/octet-stream"))
+    kind = _SHOWN.get(path.suffix, "application/octet-stream")
+    how = "inline" if kind == "image/png" else "attachment"  # a picture can do nothing where it is opened
+    return FileResponse(path, filename=path.name, media_type=kind, content_disposition_type=how)
 
 
 @router.get("/{job_id}/report", responses=answer("Report"))
