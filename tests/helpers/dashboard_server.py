@@ -3,13 +3,14 @@
 import os
 import signal
 import socket
+import time
 from pathlib import Path
 from typing import Any
 
 import httpx
 
 from brimful.data.database.connection import Database
-from brimful.service.jobs.job import JobRequest
+from brimful.service.jobs.job import new_id
 from brimful.service.runner import processes
 from brimful.service.security import tokens
 from brimful.service.store import Store
@@ -97,16 +98,25 @@ class DashboardServer:
 
     def add_curve(self, name: str, steps: int) -> str:
         """A finished job with a long curve, written into the database; its id."""
-        id = self.store.jobs.add(JobRequest(name=name, workload="steps", command="train"), None).id
+        id = self.add_finished(name)
         names, values = ["loss"] * steps, [1 / (1 + step) for step in range(steps)]
         given = {"job": id, "names": names, "steps": list(range(steps)), "times": values, "values": values}
 
-        def add(connection: Any) -> None:
-            connection.execute(ADD, {**given, "levels": list(LEVELS)})
-            connection.execute("UPDATE job SET state = 'finished' WHERE id = %s", (id,))
-
-        self.store.pool.call(add)
+        self.store.pool.call(lambda connection: connection.execute(ADD, {**given, "levels": list(LEVELS)}))
         return id
+
+    def add_finished(self, name: str, count: int = 1) -> str:
+        """Finished jobs that never ran, written into the database at once; the id of the first."""
+        query = """
+            INSERT INTO job (id, name, workload, command, config, priority, state, created, queued)
+            SELECT %(id)s || CASE number WHEN 0 THEN '' ELSE '-' || number END,
+                %(name)s || CASE number WHEN 0 THEN '' ELSE ' ' || number END,
+                'steps', 'train', '{}', 0, 'finished', %(now)s, %(now)s
+            FROM generate_series(0, %(count)s - 1) AS number
+        """
+        given = {"id": new_id(), "name": name, "count": count, "now": time.time()}
+        self.store.pool.call(lambda connection: connection.execute(query, given))
+        return given["id"]
 
     def job(self, id: str) -> dict[str, Any]:
         return self.api.get(f"/api/jobs/{id}").json()

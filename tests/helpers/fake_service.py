@@ -98,17 +98,18 @@ class FakeService(Service):
         with self.lock:
             del self.stored[id], self.emitted[id]
 
-    def metrics(
+    def curves(
         self,
         id: str,
         names: Sequence[str] | None = None,
         points: int = 1000,
         first: int | None = None,
         last: int | None = None,
-    ) -> Series:
+    ) -> tuple[Series, dict[str, int]]:
         self.job(id)
         self.asked = (names, points, first, last)
-        return self.series.get(id, {})
+        series = self.series.get(id, {})
+        return series, {name: len(curve) for name, curve in series.items()}
 
     def events(self, id: str, after: int = 0, limit: int = 1000) -> list[StoredEvent]:
         self.job(id)

@@ -225,8 +225,19 @@ class Service:
         last: int | None = None,
     ) -> Series:
         """Metrics by name, between two steps, down-sampled to at most that many points each; the extremes stay."""
+        return self.curves(id, names, points, first, last)[0]
+
+    def curves(
+        self,
+        id: str,
+        names: Sequence[str] | None = None,
+        points: int = 1000,
+        first: int | None = None,
+        last: int | None = None,
+    ) -> tuple[Series, dict[str, int]]:
+        """The same, and how many points each metric has between those steps."""
         self.store.history.latest(id)
-        return self.store.history.metrics(id, names, points, first, last)
+        return self.store.history.curves(id, names, points, first, last)
 
     def events(self, id: str, after: int = 0, limit: int = 1000) -> list[StoredEvent]:
         """Events whose id is greater than `after`, oldest first."""

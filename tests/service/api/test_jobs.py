@@ -144,6 +144,7 @@ def test_metrics_are_columns_in_utc_and_a_number_that_is_none_is_null(client: Te
     service.series[job.id] = {"loss": [(1, 0.0, 0.5), (2, 1.0, math.nan), (3, 2.0, math.inf)]}
     answer = client.get(f"{JOBS}/{job.id}/metrics", params={"name": ["loss"], "points": 10, "first": 1, "last": 3})
     assert answer.json()["metrics"]["loss"]["value"] == [0.5, None, None]
+    assert answer.json()["metrics"]["loss"]["total"] == 3
     assert answer.json()["metrics"]["loss"]["time"][1] == "1970-01-01T00:00:01.000000Z"
     assert service.asked == (["loss"], 10, 1, 3)
     for query in ("points=1", "points=1000000", "first=-1", "last=99999999999999999999"):

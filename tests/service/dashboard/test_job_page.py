@@ -87,10 +87,36 @@ def test_steps_are_exact_when_someone_looks_closer(server: DashboardServer, open
     with page.expect_download() as download:
         page.click("[aria-label='Save loss as PNG']")
     assert download.value.path().read_bytes().startswith(b"\x89PNG")
+    page.get_by_label("Steps from").fill("900")
+    page.get_by_label("Steps from").press("Enter")
+    page.wait_for_selector("text=The first step, 900, is after the last, 80.")
+    page.get_by_label("to", exact=True).fill("2000000")
+    page.get_by_label("Steps from").fill("1000000")
+    page.get_by_label("Steps from").press("Enter")
+    page.wait_for_selector("text=No metric has points in these steps.")
+    assert last_step(page) == 1199  # what was there stays
     page.click("text=All steps")
     grown(page, 1000)
+    page.wait_for_selector(".caption:has-text('of 1,200 points; zoom in for all')")
     page.check("text=Log scale")
     page.get_by_label("Smoothing").fill("0.9")
+
+
+def test_all_of_a_long_curve_is_saved_and_a_refusal_is_said(server: DashboardServer, open_page: Open):
+    rows = 120_000
+    id = server.add_curve("a long curve", rows)
+    page = open_page(f"/jobs/{id}")
+    grown(page, 1000)
+    with page.expect_download() as download:
+        page.click("[aria-label='Save loss as CSV']")
+    saved = download.value.path().read_text().splitlines()[1:]
+    assert len(saved) == rows and [int(line.split(",")[1]) for line in saved[:: rows // 10]] == list(
+        range(0, rows, rows // 10)
+    )
+    page.wait_for_selector("text=120,000 rows of loss are saved.")
+    page.route("**/metrics?*", lambda route: route.fulfill(status=503, json={"detail": "the database is away"}))
+    page.click("[aria-label='Save loss as CSV']")
+    page.wait_for_selector(".fault:has-text('No file was saved: the database is away')")
 
 
 def test_plots_that_appear_later_are_drawn_and_each_drag_zooms_once(server: DashboardServer, open_page: Open):
@@ -130,6 +156,10 @@ def test_a_finished_job_shows_its_plan_options_files_and_picture(server: Dashboa
     picture = page.locator("figure img").first
     picture.wait_for()
     page.wait_for_function("document.querySelector('figure img').naturalWidth > 100")
+    with page.expect_popup() as popup:
+        picture.click()
+    popup.value.wait_for_function("document.images[0]?.naturalWidth > 100")  # shown, not downloaded
+    popup.value.close()
     assert page.locator("section[aria-label=Plan] >> text=Memory by part").count() > 0
     memory = page.locator("[aria-label='Memory by part, table'] tbody tr")
     shown = {row.locator("th").inner_text(): row.locator("td").all_inner_texts() for row in memory.all()}

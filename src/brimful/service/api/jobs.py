@@ -93,13 +93,15 @@ def metrics(
     first: Annotated[int | None, Query(description="from this step on", ge=0, le=_LAST)] = None,
     last: Annotated[int | None, Query(description="up to this step", ge=0, le=_LAST)] = None,
 ) -> Response:
-    """Metrics by name, down-sampled on the server; the extremes stay."""
-    series = service.metrics(job_id, name or None, points, first, last)
-    return json_response({"metrics": {name: _columns(points) for name, points in series.items()}})
+    """Metrics by name, down-sampled on the server; the extremes stay. `total` is how many points there are between
+    those steps: where fewer are given, ask for fewer steps at a time to have all."""
+    series, totals = service.curves(job_id, name or None, points, first, last)
+    return json_response({"metrics": {name: _columns(points, totals[name]) for name, points in series.items()}})
 
 
-def _columns(points: list[tuple[int, float, float]]) -> dict[str, list[Any]]:
+def _columns(points: list[tuple[int, float, float]], total: int) -> dict[str, Any]:
     return {
+        "total": total,
         "step": [step for step, _, _ in points],
         "time": [utc(time) for _, time, _ in points],
         "value": [value for _, _, value in points],

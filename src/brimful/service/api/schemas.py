@@ -131,6 +131,7 @@ SCHEMAS: dict[str, Any] = {
                 "type": "object",
                 "additionalProperties": _object(
                     {
+                        "total": _COUNT,
                         "step": _list({"type": "integer"}),
                         "time": _list(_TIME),
                         "value": _list(_or_null({"type": "number"})),

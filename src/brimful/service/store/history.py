@@ -30,7 +30,7 @@ WITH numbered AS (
            row_number() OVER (PARTITION BY name, bucket ORDER BY value DESC, step) AS greatest
     FROM bucketed
 )
-SELECT name, step, time, value FROM ranked
+SELECT name, step, time, value, number FROM ranked
 WHERE number <= %(points)s OR least = 1 OR greatest = 1 OR place = 1 OR place = number
 ORDER BY name, step
 """
@@ -81,6 +81,12 @@ class History:
         self, id: str, names: Sequence[str] | None, points: int, first: int | None, last: int | None
     ) -> dict[str, list[tuple[int, float, float]]]:
         """By name, at most so many points each: of every stretch the least and the greatest, and both ends."""
+        return self.curves(id, names, points, first, last)[0]
+
+    def curves(
+        self, id: str, names: Sequence[str] | None, points: int, first: int | None, last: int | None
+    ) -> tuple[dict[str, list[tuple[int, float, float]]], dict[str, int]]:
+        """The same, and how many points each has in those steps: of a long one, up to 31 more at either end."""
         values = {
             "job": id,
             "names": None if names is None else [name.replace("\x00", "") for name in names],
@@ -90,12 +96,13 @@ class History:
             "last": 2**62 if last is None else last,
         }
 
-        def read(connection: "Connection") -> dict[str, list[tuple[int, float, float]]]:
-            series, short = long_curves(connection, values)
+        def read(connection: "Connection") -> tuple[dict[str, list[tuple[int, float, float]]], dict[str, int]]:
+            series, short, totals = long_curves(connection, values)
             if short:
                 rows = connection.execute(_POINTS, {**values, "names": short}).fetchall()
-                for name, step, time, value in rows:
+                for name, step, time, value, number in rows:
                     series.setdefault(name, []).append((step, time, value))
-            return dict(sorted(series.items()))
+                    totals[name] = number
+            return dict(sorted(series.items())), totals
 
         return self._pool.call(read)

@@ -60,8 +60,11 @@ UNION ALL
 Points = list[tuple[int, float, float]]
 
 
-def long_curves(connection: "Connection", values: dict[str, Any]) -> tuple[dict[str, Points], list[str]]:
-    """The curves that have too many points to look at each, and the names of the others.
+def long_curves(
+    connection: "Connection", values: dict[str, Any]
+) -> tuple[dict[str, Points], list[str], dict[str, int]]:
+    """The curves that have too many points to look at each, the names of the others, and how many points the former
+    have.
 
     Args:
         values: job, names, points, first and last, as for a query.
@@ -72,7 +75,8 @@ def long_curves(connection: "Connection", values: dict[str, Any]) -> tuple[dict[
     finest = {name: levels.get(LEVELS[0], (0, 0))[1] for name, levels in counts.items()}  # none: all lie outside
     short = [name for name, points in finest.items() if points <= max(MOST_ROWS, values["points"])]
     long = [name for name in counts if name not in short]
-    return {name: _curve(connection, name, counts[name], values) for name in long}, short
+    curves = {name: _curve(connection, name, counts[name], values) for name in long}
+    return curves, short, {name: finest[name] for name in long}
 
 
 def _curve(connection: "Connection", name: str, counts: dict[int, tuple[int, int]], values: dict[str, Any]) -> Points:

@@ -56,16 +56,18 @@ async def _build(dashboard: Dashboard, ids: list[str]) -> None:
 
 
 async def _curves(dashboard: Dashboard, runs: list[Job], mixed: bool) -> None:
-    async def read(first: int | None, last: int | None) -> dict[str, Any]:
+    async def read(first: int | None, last: int | None) -> tuple[dict[str, Any], dict[str, dict[str, int]]]:
         points = POINTS if first is None and last is None else CLOSER
-        found = [await ask(dashboard.service.metrics, job.id, None, points, first, last) for job in runs]
-        return {job.id: curves for job, curves in zip(runs, of_all(found, mixed), strict=True)}
+        found = [await ask(dashboard.service.curves, job.id, None, points, first, last) for job in runs]
+        series = of_all([curves for curves, _ in found], mixed)
+        ids = [job.id for job in runs]
+        return dict(zip(ids, series, strict=True)), dict(zip(ids, [totals for _, totals in found], strict=True))
 
     async def zoom(first: int | None, last: int | None) -> None:
-        curves.replace(await read(first, last))
+        curves.replace(*await read(first, last), (first, last))
 
     curves = Curves([(job.id, job.request.name) for job in runs], zoom)
-    curves.show(await read(None, None))
+    curves.show(*await read(None, None))
 
 
 def of_all(values: list[dict[str, Any]], mixed: bool) -> list[dict[str, Any]]:

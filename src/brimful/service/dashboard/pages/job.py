@@ -68,8 +68,8 @@ class _JobView:
     async def build(self) -> None:
         service, id = self.service, self.id
         latest = await ask(service.latest_event, id)
-        series, events, self.plan, (log, self.byte) = await asyncio.gather(
-            ask(service.metrics, id, None, POINTS),
+        (series, totals), events, self.plan, (log, self.byte) = await asyncio.gather(
+            ask(service.curves, id, None, POINTS),
             ask(service.recent_events, id, MOST_EVENTS),
             ask(service.job_plan, id),
             ask(service.log, id, -MOST_LOG),
@@ -79,7 +79,7 @@ class _JobView:
         self.head = JobHead(service, self.job, self._changed)
         self._show_head()
         self.curves = Curves([(id, self.job.request.name)], self._zoom)
-        self.curves.show({id: series})
+        self.curves.show({id: series}, {id: totals})
         self.curves.set_visibility(bool(series) or not self.job.state.ended)
         self.report_section = Tag("section", classes="section", aria_label="Result")
         with self.report_section:
@@ -185,10 +185,10 @@ class _JobView:
         """Reads the curves again, for a part of the steps; few enough of them are exact."""
         self.first, self.last = first, last
         points = POINTS if first is None and last is None else CLOSER
-        series = await ask(self.service.metrics, self.id, None, points, first, last)
+        series, totals = await ask(self.service.curves, self.id, None, points, first, last)
         if last is None:
             self._note(series, [])
-        self.curves.replace({self.id: series})
+        self.curves.replace({self.id: series}, {self.id: totals}, (first, last))
 
     def _show_plan(self) -> None:
         self.plan_place.clear()

@@ -4,8 +4,11 @@ const COLOURS = {
   light: ["#0b6e66", "#b4540a", "#5b4bb3", "#1d5fb0", "#a3245e", "#5c6b00", "#7a4a2b", "#3c5a6b"],
   dark: ["#4cc2b5", "#f2a65a", "#a99bf5", "#84b6f4", "#f08bb4", "#c3d34a", "#d7a583", "#9fc0d3"],
 };
-const COMPACT = Intl.NumberFormat("en", { notation: "compact" }); // made once: that takes longer than to use it
+const COMPACT = Array.from({ length: 9 }, (_, digits) => // made once: that takes longer than to use one
+  Intl.NumberFormat("en", { notation: "compact", maximumSignificantDigits: digits + 1 }));
 const MOST = 3000; // points of a curve before it is read again, fewer
+const AT_ONCE = 100000; // rows of one answer; so many steps have no more
+const MOST_ROWS = 2000000; // of a run in a file
 
 function smooth(points, weight) {
   if (!weight) return points;
@@ -25,6 +28,30 @@ function short(value) {
   return String(+value.toPrecision(5));
 }
 
+function digitsFor(value, span) {
+  // So many that marks of an axis which is `span` long differ.
+  return Math.min(9, Math.max(2, Math.ceil(Math.log10(Math.abs(value) / span || 1)) + 2));
+}
+
+function logMarks(low, high) {
+  // Round numbers between two, as their logarithms: decades where there are three of them, else steps of the last one.
+  const first = Math.ceil(low - 1e-9), last = Math.floor(high + 1e-9);
+  if (last - first >= 2) {
+    const every = Math.ceil((last - first) / 6);
+    return Array.from({ length: Math.floor((last - first) / every) + 1 }, (_, place) => first + place * every);
+  }
+  const rough = (10 ** high - 10 ** low) / 5, decade = 10 ** Math.floor(Math.log10(rough));
+  const step = high - low > 1 ? 0 : decade * ([1, 2, 5].find((one) => one * decade >= rough) ?? 10);
+  const marks = step
+    ? Array.from({ length: 12 }, (_, place) => (Math.ceil(10 ** low / step) + place) * step)
+    : [-2, -1, 0, 1, 2].flatMap((place) => [1, 2, 5].map((one) => one * 10 ** (Math.floor(low) + place)));
+  return marks.map(Math.log10).filter((mark) => mark >= low - 1e-9 && mark <= high + 1e-9);
+}
+
+function rangeOf(values) {
+  return values.reduce(([low, high], value) => [Math.min(low, value), Math.max(high, value)], [Infinity, -Infinity]);
+}
+
 export default {
   template: `
     <section class="curve-part" aria-label="Curves">
@@ -36,7 +63,7 @@ export default {
           @change="apply"></label><label>to <input class="input" type="number" min="0" v-model="to"
           @change="apply"></label>
           <button type="button" class="button" @click="reset" :disabled="from === '' && to === ''">All steps</button></span>
-        <span class="muted" role="status">{{ note }}</span>
+        <span :class="fault ? 'fault' : 'muted'" role="status">{{ note }}</span>
       </div>
       <p v-if="!names.length" class="empty">No metrics yet. They appear here as the job reports them.</p>
       <ul v-if="runs.length > 1" class="legend" aria-label="Runs">
@@ -54,18 +81,21 @@ export default {
                 @click="csv(name)">CSV</button></span>
           </div>
           <div class="plot" role="img" :aria-label="summary(name)" :ref="(element) => place(name, element)"></div>
+          <p v-if="caption(name)" class="caption">{{ caption(name) }}</p>
         </div>
       </div>
       <button v-if="names.length > visible.length" type="button" class="button" @click="all = true">
         Show all {{ names.length }} curves</button>
     </section>`,
-  props: { runs: Array, series: Object },
+  props: { runs: Array, series: Object, totals: Object },
   data() {
     this.data = JSON.parse(JSON.stringify(this.series)); // not observed by Vue: there may be many points
+    this.counts = this.totals ?? {};
+    this.range = ["", ""]; // of the steps that are shown
     this.charts = new Map();
     this.drawn = new WeakSet();
     this.observer = new ResizeObserver((entries) => entries.forEach(({ target }) => this.resized(target)));
-    return { wide: window.innerWidth >= 640, weight: 0, log: false, byTime: false, from: "", to: "", all: false, note: "", version: 0, colours: COLOURS.light };
+    return { wide: window.innerWidth >= 640, weight: 0, log: false, byTime: false, from: "", to: "", all: false, note: "", fault: false, version: 0, colours: COLOURS.light };
   },
   mounted() {
     this.scheme = window.matchMedia("(prefers-color-scheme: dark)");
@@ -155,29 +185,49 @@ export default {
       element.addEventListener("pointerup", end);
       element.addEventListener("pointercancel", end);
     },
+    say(note, fault = false) {
+      this.note = note;
+      this.fault = fault;
+    },
     apply() {
       const number = (text) => (text === "" || text === null ? null : Math.max(0, Math.floor(Number(text))));
-      this.note = "reading these steps";
-      this.$emit("zoom", [number(this.from), number(this.to)]);
+      const first = number(this.from), last = number(this.to);
+      if (first !== null && last !== null && first > last) {
+        this.say(`The first step, ${first}, is after the last, ${last}.`, true);
+        return;
+      }
+      this.range = [first ?? "", last ?? ""];
+      this.say("reading these steps");
+      this.$emit("zoom", [first, last]);
     },
     reset() {
       this.from = this.to = "";
       this.apply();
     },
-    replace(series) {
+    replace(series, totals, asked = null) {
+      const known = JSON.stringify(this.range.map((text) => (text === "" || text === null ? null : Number(text))));
+      if (asked && JSON.stringify(asked) !== known) return; // an answer to a question before the last one
+      const empty = !Object.values(series).some((curves) => Object.keys(curves).length);
+      if (empty && this.names.length) {
+        this.say("No metric has points in these steps.", true);
+        return;
+      }
       this.data = JSON.parse(JSON.stringify(series));
-      this.note = "";
+      this.counts = totals ?? {};
+      this.say("");
       this.version++;
       this.$nextTick(() => this.draw(true));
     },
     append(run, series) {
-      if (this.to !== "") return; // someone looks at a part that has ended
+      if (this.range[1] !== "") return; // someone looks at a part that has ended
       const curves = (this.data[run] ??= {});
       let crowded = false;
       for (const [name, points] of Object.entries(series)) {
         const curve = (curves[name] ??= []);
         const last = curve.length ? curve[curve.length - 1][0] : -1;
-        curve.push(...points.filter(([step]) => step > last));
+        const fresh = points.filter(([step]) => step > last);
+        curve.push(...fresh);
+        if (this.counts[run]?.[name]) this.counts[run][name] += fresh.length;
         crowded ||= curve.length > MOST;
       }
       this.version++;
@@ -188,7 +238,7 @@ export default {
       const points = this.data[run.id]?.[name] ?? [];
       const begin = points.length ? points[0][1] : 0;
       const drawn = points.map(([step, time, value]) => [this.byTime ? time - begin : step, value]);
-      return this.log ? drawn.filter(([, y]) => y > 0) : drawn;
+      return this.log ? drawn.filter(([, y]) => y > 0).map(([x, y]) => [x, Math.log10(y)]) : drawn;
     },
     lines(name) {
       return this.runs.flatMap((run) => {
@@ -201,48 +251,80 @@ export default {
       // New points alone: axes, colours and hints stay as they are. A plot that is new is drawn whole.
       const charts = names.map((name) => [name, this.charts.get(name)]).filter(([, chart]) => chart);
       if (charts.some(([, chart]) => !this.drawn.has(chart))) return this.draw(true);
-      charts.forEach(([name, chart]) => chart.setOption({ series: this.lines(name) }));
+      charts.forEach(([name, chart]) => chart.setOption({ series: this.lines(name), ...(this.log ? { yAxis: this.logAxis(name) } : {}) }));
     },
     draw(whole = false) {
-      const style = getComputedStyle(document.documentElement), of = (name) => style.getPropertyValue(name).trim();
-      const colours = (this.colours = this.scheme?.matches ? COLOURS.dark : COLOURS.light);
-      const text = { color: of("--soft"), fontFamily: "inherit", fontSize: 11 };
+      this.colours = this.scheme?.matches ? COLOURS.dark : COLOURS.light;
       for (const name of this.visible) {
         const chart = this.charts.get(name);
         if (!chart) continue;
-        const series = this.lines(name).map((line, place) => {
-          const run = this.runs[place >> 1], color = colours[(place >> 1) % colours.length];
-          const base = { type: "line", showSymbol: false, symbolSize: 5, animation: false, name: run.name, color, ...line };
-          if (place % 2) return { ...base, lineStyle: { width: 1.6, color } };
-          return { ...base, silent: true, tooltip: { show: false }, lineStyle: { width: 1, color, opacity: 0.25 } };
-        });
-        chart.setOption({
-          grid: { left: 8, right: 14, top: 14, bottom: 4, containLabel: true },
-          textStyle: text,
-          xAxis: { type: "value", min: (range) => this.begin(range), max: "dataMax", axisLabel: { ...text, formatter: (v) => this.tick(v), hideOverlap: true },
-            splitLine: { show: false }, axisLine: { lineStyle: { color: of("--strong") } } },
-          yAxis: { type: this.log ? "log" : "value", scale: true, axisLabel: { ...text, formatter: short },
-            splitLine: { lineStyle: { color: of("--line") } } },
-          tooltip: { trigger: "axis", renderMode: "richText", confine: true, backgroundColor: of("--surface"),
-            borderColor: of("--line"), textStyle: { color: of("--ink"), fontSize: 12 },
-            formatter: (items) => this.hint(items) },
-          series,
-        }, whole ? { notMerge: true } : {});
+        chart.setOption(this.option(name), whole ? { notMerge: true } : {});
         this.drawn.add(chart);
       }
+    },
+    option(name) {
+      const style = getComputedStyle(document.documentElement), of = (name) => style.getPropertyValue(name).trim();
+      const text = { color: of("--soft"), fontFamily: "inherit", fontSize: 11 };
+      const series = this.lines(name).map((line, place) => {
+        const run = this.runs[place >> 1], color = this.colours[(place >> 1) % this.colours.length];
+        const base = { type: "line", showSymbol: false, symbolSize: 5, animation: false, name: run.name, color, ...line };
+        if (place % 2) return { ...base, lineStyle: { width: 1.6, color } };
+        return { ...base, silent: true, tooltip: { show: false }, lineStyle: { width: 1, color, opacity: 0.25 } };
+      });
+      const steps = rangeOf(this.runs.flatMap((run) => this.curve(run, name).map(([x]) => x)));
+      return {
+        grid: { left: 8, right: 14, top: 14, bottom: 20, containLabel: true },
+        textStyle: text,
+        xAxis: { type: "value", min: (range) => this.begin(range), max: "dataMax", name: this.byTime ? "time since the first point" : "step",
+          nameLocation: "middle", nameGap: 22, nameTextStyle: text, minInterval: this.byTime ? 0 : 1,
+          axisLabel: { ...text, formatter: (v) => this.tick(v, steps[1] - steps[0]), hideOverlap: true },
+          splitLine: { show: false }, axisLine: { lineStyle: { color: of("--strong") } } },
+        yAxis: { type: "value", scale: true, min: null, max: null, splitLine: { lineStyle: { color: of("--line") } },
+          axisLabel: { ...text, formatter: (v) => (this.log ? short(10 ** v) : short(v)), customValues: null },
+          axisTick: { customValues: null }, ...(this.log ? this.logAxis(name, text) : {}) },
+        tooltip: { trigger: "axis", renderMode: "richText", confine: true, backgroundColor: of("--surface"),
+          borderColor: of("--line"), textStyle: { color: of("--ink"), fontSize: 12 },
+          formatter: (items) => this.hint(items) },
+        series,
+      };
+    },
+    logAxis(name, text = {}) {
+      // Logarithms on an even axis: one of whole decades would show a curve from 2.4 to 2.8 flat.
+      let [min, max] = rangeOf(this.runs.flatMap((run) => this.curve(run, name).map(([, y]) => y)).filter(Number.isFinite));
+      if (!Number.isFinite(min)) return {};
+      if (max - min < 1e-6) [min, max] = [min - 0.05, max + 0.05];
+      const marks = logMarks(min, max);
+      if (!marks.length) return { min, max };
+      return { min, max, axisLabel: { ...text, formatter: (v) => short(10 ** v), customValues: marks }, axisTick: { customValues: marks } };
+    },
+    caption(name, hint = "; zoom in for all") {
+      // What the plot does not show.
+      this.version;
+      const parts = [];
+      let drawn = 0, all = 0, dropped = 0;
+      for (const run of this.runs) {
+        const points = this.data[run.id]?.[name] ?? [];
+        drawn += points.length;
+        all += Math.max(points.length, this.counts[run.id]?.[name] ?? 0);
+        if (this.log) dropped += points.filter(([, , y]) => y <= 0).length;
+      }
+      if (all > drawn) parts.push(`${drawn.toLocaleString("en")} of ${all.toLocaleString("en")} points${hint}`);
+      if (dropped) parts.push(`${dropped.toLocaleString("en")} values of zero or less have no place on a log scale`);
+      return parts.join(". ");
     },
     begin({ min, max }) {
       // From zero, where little is wasted by that: the first epoch's end is an odd number to begin with.
       return this.from === "" && min > 0 && min < 0.3 * max ? 0 : min;
     },
-    tick(value) {
-      if (!this.byTime) return COMPACT.format(value);
+    tick(value, span) {
+      if (!this.byTime) return COMPACT[digitsFor(value, span) - 1].format(value);
       return value < 120 ? Math.round(value) + " s" : value < 7200 ? Math.round(value / 60) + " min" : (value / 3600).toFixed(1) + " h";
     },
     hint(items) {
       if (!items.length) return "";
-      const lines = items.map((item) => (this.runs.length > 1 ? item.seriesName + "  " : "") + short(item.value[1]));
-      return [(this.byTime ? "" : "step ") + this.tick(items[0].value[0]), ...lines].join("\n");
+      const lines = items.map((item) => (this.runs.length > 1 ? item.seriesName + "  " : "") + short(this.log ? 10 ** item.value[1] : item.value[1]));
+      const at = items[0].value[0];
+      return [this.byTime ? this.tick(at) : "step " + at.toLocaleString("en"), ...lines].join("\n");
     },
     latest(name) {
       this.version;
@@ -271,22 +353,67 @@ export default {
       anchor.click();
     },
     png(name) {
-      const ground = getComputedStyle(document.documentElement).getPropertyValue("--surface").trim();
-      this.save(this.charts.get(name).getDataURL({ pixelRatio: 2, backgroundColor: ground }), name + ".png");
+      // Drawn anew, with all that the page says beside a plot.
+      const style = getComputedStyle(document.documentElement), of = (name) => style.getPropertyValue(name).trim();
+      const font = { fontFamily: getComputedStyle(document.body).fontFamily }, text = { ...font, color: of("--ink") };
+      const option = this.option(name), many = this.runs.length > 1, place = document.createElement("div");
+      const chart = echarts.init(place, null, { renderer: "canvas", width: 1000, height: 560 });
+      const subtext = [many ? "" : this.runs[0].name, this.caption(name, "")].filter(Boolean).join("\n");
+      chart.setOption({
+        ...option, textStyle: font, animation: false, backgroundColor: of("--surface"),
+        title: { text: name, subtext, left: 16, top: 12, textStyle: { ...text, fontSize: 18 }, subtextStyle: { ...font, color: of("--soft"), lineHeight: 17, width: 960, overflow: "truncate" } },
+        legend: { show: many, type: "scroll", left: 16, right: 16, bottom: 8, textStyle: text, icon: "roundRect", itemHeight: 4,
+          data: [...new Set(this.runs.map((run) => run.name))] },
+        grid: { ...option.grid, left: 20, right: 28, top: subtext.includes("\n") ? 88 : subtext ? 70 : 52, bottom: many ? 62 : 32 },
+      });
+      this.save(chart.getDataURL({ pixelRatio: 2 }), name + ".png");
+      chart.dispose();
     },
     async csv(name) {
       const cell = (text) => `"${String(text).replaceAll('"', '""')}"`, lines = ["run,step,time,value"];
-      for (const run of this.runs) {
-        const query = new URLSearchParams({ name, points: "100000" });
-        if (this.from !== "") query.set("first", this.from);
-        if (this.to !== "") query.set("last", this.to);
-        const answer = await (await fetch(`/api/training/jobs/${run.id}/metrics?${query}`)).json();
-        const curve = answer.metrics?.[name];
-        curve?.step.forEach((step, place) => lines.push([cell(run.name), step, curve.time[place], curve.value[place] ?? ""].join(",")));
+      let left = "";
+      try {
+        for (const run of this.runs) {
+          const wanted = await this.rows(run, name, (row) => lines.push([cell(run.name), ...row].join(",")));
+          if (wanted > MOST_ROWS) left += ` The file has the first ${MOST_ROWS.toLocaleString("en")} of ${wanted.toLocaleString("en")} rows of ${run.name}.`;
+        }
+      } catch (error) {
+        this.say(`No file was saved: ${error.message}`, true);
+        return;
       }
       const url = URL.createObjectURL(new Blob([lines.join("\n") + "\n"], { type: "text/csv" }));
       this.save(url, name + ".csv");
+      this.say(`${(lines.length - 1).toLocaleString("en")} rows of ${name} are saved.${left}`);
       setTimeout(() => URL.revokeObjectURL(url), 10000);
+    },
+    async rows(run, name, add) {
+      // Every point of the steps that are shown, in parts that the server does not down-sample; how many there are.
+      const [from, to] = this.range, whole = await this.part(run, name, from, to);
+      if (!whole) return 0;
+      let first = whole.step[0], width = Infinity, written = 0;
+      const last = whole.step[whole.step.length - 1];
+      while (first <= last && written < MOST_ROWS) {
+        const end = Math.min(last, first + width - 1), part = width === Infinity ? whole : await this.part(run, name, first, end);
+        const count = part?.step.length ?? 0;
+        if (part && part.total > count) {
+          width = Math.max(AT_ONCE, Math.floor((0.7 * AT_ONCE * (end - first + 1)) / part.total));
+          if (width > end - first) throw new Error(`the server gave ${count} of ${part.total} points`);
+          continue;
+        }
+        for (let place = 0; place < count && written < MOST_ROWS; place++, written++)
+          add([part.step[place], part.time[place], part.value[place] ?? ""]);
+        first = end + 1;
+        this.say(`reading ${written.toLocaleString("en")} of ${whole.total.toLocaleString("en")} rows`);
+      }
+      return whole.total;
+    },
+    async part(run, name, first, last) {
+      const query = new URLSearchParams({ name, points: AT_ONCE });
+      if (first !== "") query.set("first", first);
+      if (last !== "") query.set("last", last);
+      const answer = await fetch(`/api/training/jobs/${run.id}/metrics?${query}`);
+      if (!answer.ok) throw new Error((await answer.json().catch(() => ({}))).detail ?? `the server answered ${answer.status}`);
+      return (await answer.json()).metrics[name];
     },
   },
 };

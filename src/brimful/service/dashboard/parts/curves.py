@@ -34,7 +34,7 @@ class Curves(Element, component="curves.js"):
     def __init__(self, runs: Sequence[tuple[str, str]], on_zoom: Zoom) -> None:
         super().__init__()
         self._props["runs"] = [{"id": id, "name": name} for id, name in runs]
-        self._props["series"] = {}
+        self._props["series"], self._props["totals"] = {}, {}
 
         async def zoom(event: GenericEventArguments) -> None:
             first, last = event.args
@@ -42,13 +42,27 @@ class Curves(Element, component="curves.js"):
 
         self.on("zoom", zoom)
 
-    def show(self, series: Mapping[str, Series]) -> None:
-        """Shows curves by run, in place of those that were there."""
+    def show(self, series: Mapping[str, Series], totals: Mapping[str, Mapping[str, int]]) -> None:
+        """Shows curves by run, in place of those that were there.
+
+        Args:
+            totals: how many points each has that was down-sampled or not, by run.
+        """
+        self._props["totals"] = totals
         self._props["series"] = {run: _rounded(curves) for run, curves in series.items()}
 
-    def replace(self, series: Mapping[str, Series]) -> None:
-        """The same while the page is open, without keeping a second copy here."""
-        self.run_method("replace", {run: _rounded(curves) for run, curves in series.items()})
+    def replace(
+        self,
+        series: Mapping[str, Series],
+        totals: Mapping[str, Mapping[str, int]],
+        steps: tuple[int | None, int | None],
+    ) -> None:
+        """The same while the page is open, without keeping a second copy here.
+
+        Args:
+            steps: the first and the last that were asked for; where others have been since, nothing happens.
+        """
+        self.run_method("replace", {run: _rounded(curves) for run, curves in series.items()}, totals, steps)
 
     def append(self, run: str, series: Series) -> None:
         """Adds points to the ends of a run's curves."""
