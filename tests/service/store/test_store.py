@@ -4,12 +4,15 @@ import contextlib
 import json
 import math
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from brimful.core.base.errors import ConfigError
 from brimful.service.child.job_dir import EVENTS, METRICS
 from brimful.service.jobs.job import Job, JobRequest
+from brimful.service.jobs.lease import Demand, Lease
+from brimful.service.jobs.state import JobState
 from brimful.service.store import Store
 from brimful.service.store.ingest import ingest, ingest_all
 from brimful.service.store.migrate import FOLDER, migrate, migrations
@@ -97,6 +100,29 @@ def test_lines_are_taken_in_once_and_torn_ones_later(store: Store, job: Job, tmp
     progress = store.jobs.get(job.id).progress
     assert (progress.done, progress.items, progress.bad) == (7, 10, 1)
     assert [step for step, _, _ in store.history.metrics(job.id, None, 10, None, None)["loss"]] == [1, 2]
+
+
+def test_time_is_counted_from_lease_to_lease_and_work_without_what_was_compiled(
+    store: Store, job: Job, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    clock = [1000.0]
+    monkeypatch.setattr("brimful.service.store.jobs.time", SimpleNamespace(time=lambda: clock[0]))
+    store.jobs.set_demand(job.id, Demand(device="cpu", cores=1))
+    store.jobs.start(Lease(job=job.id, devices=("cpu",), demand=Demand(device="cpu", cores=1), since=1000.0))
+    text = '{"event": "started", "time": 1010, "done": 0, "items": 10, "seconds": 0}\n'
+    text += '{"event": "compiled", "time": 1010, "loops": 0, "seconds": 0}\n'
+    text += '{"event": "compiled", "time": 1018, "loops": 3, "seconds": 8}\n'
+    (tmp_path / EVENTS).write_text(text)
+    ingest_all(store.pool, job.id, tmp_path)
+    progress = store.jobs.get(job.id).progress
+    assert (progress.began, progress.compiling, progress.wall) == (1018.0, 8.0, 0.0)
+    with (tmp_path / EVENTS).open("a") as file:
+        file.write('{"event": "finished", "time": 1022, "state": "finished", "done": 10, "bad": 0, "seconds": 4}\n')
+    ingest_all(store.pool, job.id, tmp_path)
+    clock[0] = 1022.0
+    store.jobs.move(job.id, JobState.FINISHED, {JobState.RUNNING}, ended=1022.0)
+    progress = store.jobs.get(job.id).progress
+    assert (progress.wall, progress.seconds, progress.compiling, progress.began) == (22.0, 4.0, 8.0, None)
 
 
 def test_the_newest_events_are_read_without_those_that_come_by_the_thousand(store: Store, job: Job, tmp_path: Path):

@@ -21,15 +21,22 @@ def fraction(job: Job) -> float | None:
     return None
 
 
-def seconds_worked(job: Job, now: float) -> float:
-    """Seconds of all its parts, the one that runs now among them."""
+def seconds_taken(job: Job, now: float) -> float:
+    """Seconds on the clock for which it had a lease, imports and compiling included."""
     since = (job.lease or {}).get("since")
     running = max(0.0, now - since) if since is not None and job.state.active else 0.0
-    return job.progress.seconds + running
+    return job.progress.wall + running
+
+
+def seconds_worked(job: Job, now: float) -> float:
+    """Seconds of work, of all its parts: without imports, and without what was compiled."""
+    since, began = (job.lease or {}).get("since"), job.progress.began
+    working = job.state.active and since is not None and began is not None and began >= since
+    return job.progress.seconds + (max(0.0, now - began) if working and began is not None else 0.0)
 
 
 def rate(job: Job, now: float) -> float | None:
-    """Items per second, over all the time it has worked."""
+    """Items per second of work."""
     seconds = seconds_worked(job, now)
     return job.progress.done / seconds if seconds > 0 and job.progress.done else None
 
@@ -95,7 +102,7 @@ def memory_text(job: Job) -> str:
 def job_row(job: Job, now: float | None = None) -> dict[str, Any]:
     """A job as a row of the table of jobs."""
     now = time.time() if now is None else now
-    left, worked = seconds_left(job, now), seconds_worked(job, now)
+    left, took = seconds_left(job, now), seconds_taken(job, now)
     return {
         "id": job.id,
         "name": job.request.name,
@@ -106,7 +113,7 @@ def job_row(job: Job, now: float | None = None) -> dict[str, Any]:
         "left": "" if left is None else format_seconds(max(1.0, left)).replace(".0", ""),
         "rate": rate_text(rate(job, now)) if job.state.active else "",
         "memory": memory_text(job),
-        "took": format_seconds(worked) if worked else "",
+        "took": format_seconds(took) if took else "",
         "message": job.message,
         "created": job.created,
     }

@@ -72,7 +72,10 @@ class JobRequest:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
     """How far it is, from its last events. `items` is None where nobody knows how many there are; `peak` is the most
-    memory that it has used, in bytes, and `parts` what is known of it by part of the plan."""
+    memory that it has used, in bytes, and `parts` what is known of it by part of the plan. `seconds` are those of work,
+    of parts of the run that have ended; `began` is when the work of the part at hand began (seconds since 1970),
+    put off by what was compiled since; `wall` are seconds with a lease, imports and compiling included, up to the last
+    time it was given back; `compiling` those in which loops and kernels were compiled."""
 
     done: int = 0
     items: int | None = None
@@ -82,6 +85,9 @@ class Progress:
     seconds: float = 0.0
     peak: int | None = None
     parts: dict[str, int] | None = None
+    began: float | None = None
+    wall: float = 0.0
+    compiling: float = 0.0
 
     def to_dict(self) -> dict[str, Any]:
         return {part.name: getattr(self, part.name) for part in fields(self)}

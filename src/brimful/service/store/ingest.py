@@ -54,8 +54,8 @@ def _ingest(connection: "Connection", id: str, folder: Path) -> bool:
     rows = [(line, _time(data), str(data.pop("event")), data) for line, data in numbered]
     add_events(connection, id, rows)
     progress = {name: value for name, value in progress.items() if name in _PROGRESS}
-    for _, _, kind, data in rows:
-        progress |= _progress(kind, data, progress.get("peak"))
+    for _, moment, kind, data in rows:
+        progress |= _progress(kind, moment, data, progress)
     connection.execute(
         "UPDATE job SET event_lines = event_lines + %s, event_bytes = event_bytes + %s, "
         "metric_bytes = metric_bytes + %s, progress = %s WHERE id = %s",
@@ -106,11 +106,16 @@ def _add_metrics(connection: "Connection", id: str, content: bytes) -> None:
         connection.execute(ADD.encode(), added)
 
 
-def _progress(kind: str, data: dict[str, Any], peak: int | None) -> dict[str, Any]:
-    """What an event says of how far the job is."""
+def _progress(kind: str, moment: float, data: dict[str, Any], before: dict[str, Any]) -> dict[str, Any]:
+    """What an event says of how far the job is, and was before."""
+    peak = before.get("peak")
     match kind:
         case "started":
-            return _chosen(data, done="done", items="items", seconds="seconds")
+            return _chosen(data, done="done", items="items", seconds="seconds") | {"began": moment}
+        case "compiled" if isinstance(took := data.get("seconds"), int | float) and took > 0:
+            began = before.get("began")
+            later = {} if began is None else {"began": min(moment, began + took)}
+            return later | {"compiling": (before.get("compiling") or 0.0) + took}
         case "batch_done":
             batch = _chosen(data, done="done", flagged="bad", peak="peak")
             return batch | {"peak": max(peak or 0, batch.get("peak") or 0) or None}
@@ -119,7 +124,7 @@ def _progress(kind: str, data: dict[str, Any], peak: int | None) -> dict[str, An
         case "epoch_done":
             return _chosen(data, epoch="epoch", epochs="epochs")
         case "finished":
-            return _chosen(data, done="done", bad="bad", seconds="seconds")
+            return _chosen(data, done="done", bad="bad", seconds="seconds") | {"began": None}
     return {}
 
 

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from psycopg.types.json import Jsonb
@@ -16,7 +17,18 @@ from .rows import COLUMNS, job_of, lease_of, plain, waiting_of
 if TYPE_CHECKING:
     from .pool import Connection, Pool
 
-_CHANGES = ("message", "summary", "exit_code", "ended", "started", "queued", "attempt", "devices", "lease_since")
+_CHANGES = (
+    "message",
+    "summary",
+    "exit_code",
+    "ended",
+    "started",
+    "queued",
+    "attempt",
+    "devices",
+    "lease_since",
+    "progress",
+)
 
 
 class Jobs:
@@ -179,15 +191,18 @@ def update(connection: "Connection", job: Job, after: JobState, **changes: Any) 
     """Takes a job that is locked to another state; a state without a process has no lease."""
     if not may(job.state, after):
         raise AssertionError(f"a job cannot go from {job.state} to {after}")
+    now = time.time()
     if after not in ACTIVE:
         changes |= {"devices": None, "lease_since": None}
+        if job.lease is not None:
+            wall = job.progress.wall + max(0.0, now - job.lease["since"])
+            changes["progress"] = Jsonb(replace(job.progress, wall=wall, began=None).to_dict())
     if unknown := set(changes) - set(_CHANGES):
         raise AssertionError(f"no columns: {unknown}")
     if changes.get("summary") is not None:
         changes["summary"] = Jsonb(plain(changes["summary"]))
     if "message" in changes:
         changes["message"] = plain(changes["message"])
-    now = time.time()
     columns = "".join(f", {name} = %s" for name in changes)
     query = f"UPDATE job SET state = %s{columns} WHERE id = %s RETURNING {COLUMNS}"
     row = connection.execute(query.encode(), (after.value, *changes.values(), job.id)).fetchone()

@@ -12,7 +12,7 @@ from ...jobs.state import REQUESTS, JobState
 from ...service import Service
 from ..elements import Tag, button, link, set_attributes
 from ..notices import notify
-from ..values import fraction, memory_text, progress_text, rate, rate_text, seconds_left, seconds_worked
+from ..values import fraction, memory_text, progress_text, rate, rate_text, seconds_left, seconds_taken
 from ..viewer import change, may_change
 
 _DONE = {"pause": "Pausing", "resume": "Queued again", "retry": "Queued again", "cancel": "Cancelling"}
@@ -111,14 +111,15 @@ def _facts(
     job: Job, sample: dict[str, Any] | None = None, tier: str | None = None, stall: float | None = None
 ) -> dict[str, str]:
     now, sample, lease = time.time(), sample or {}, job.lease or {}
-    left, worked = seconds_left(job, now), seconds_worked(job, now)
+    left, took, compiling = seconds_left(job, now), seconds_taken(job, now), job.progress.compiling
     share, stall = sample.get("utilisation"), (job.summary or {}).get("stall_share", stall)
     return {
         "State": job.state.value,
         "Progress": progress_text(job),
         "Left": "" if left is None else format_seconds(max(1.0, left)).replace(".0", ""),
         "Rate": rate_text(rate(job, now)),
-        "Took": format_seconds(worked) if worked >= 0.05 else "",
+        "Took": format_seconds(took) if took >= 0.05 else "",
+        "Of which compiling": format_seconds(compiling) if compiling >= 0.05 else "",
         "Memory": memory_text(job),
         "Device": str(lease.get("device", "")),
         "Cores": str(lease.get("cores", "")),
