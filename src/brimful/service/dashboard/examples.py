@@ -1,6 +1,7 @@
 """An example of each workload that ends within a minute on two cores."""
 
 import io
+import itertools
 import json
 import math
 import random
@@ -8,8 +9,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from ..jobs.job import LARGEST_PAGE, JobFilter
 from ..service import Service
 
+_PREFIX = "Example: "
 _PROGRAMS = """def solve_mirror(I):
     O = vmirror(I)
     return O
@@ -76,14 +79,25 @@ class Example:
     def request(self, service: Service) -> dict[str, Any]:
         """As it is submitted, its files uploaded."""
         config = dict(self.config)
+        if "dataset" in config and self.command == "import":  # there may be one from the last time
+            config["dataset"] = _unused(config["dataset"], service)
         for option, (name, make) in self.files.items():
             config[option] = f"upload:{service.upload(name, io.BytesIO(make().encode())).id}"  # pyright: ignore
-        values = {"job_name": f"Example: {self.title}", "workload": self.workload, "command": self.command}
+        values = {"job_name": f"{_PREFIX}{self.title}", "workload": self.workload, "command": self.command}
         return {**values, "config": config}
 
     def start(self, service: Service) -> str:
         """Submits it; the id of the job."""
         return service.submit(self.request(service)).id
+
+
+def _unused(name: str, service: Service) -> str:
+    """A name that neither a dataset has nor one that another job makes at the moment."""
+    begun = service.jobs(JobFilter(workload="data", text=_PREFIX, limit=LARGEST_PAGE)).jobs
+    taken = {one["name"] for one in service.datasets()}
+    taken |= {job.request.config.get("dataset") for job in begun if not job.state.ended}
+    others = (f"{name}-{number}" for number in itertools.count(2))
+    return next(one for one in itertools.chain([name], others) if one not in taken)
 
 
 EXAMPLES: tuple[Example, ...] = (
@@ -103,10 +117,10 @@ EXAMPLES: tuple[Example, ...] = (
     ),
     Example(
         "What students know",
-        "Train ordinal knowledge tracing on 100 made-up students, and see curves of its items.",
+        "Train ordinal knowledge tracing on 300 made-up students, and see curves of its items.",
         "gpcm",
         "train",
-        {"dataset": "100_10_3", "epochs": 3, "device": "cpu"},
+        {"dataset": "300_20_3", "epochs": 10, "device": "cpu"},
     ),
     Example(
         "Programs on grids",
