@@ -48,7 +48,8 @@ class Planner:
         try:
             made, demand = self._plan(checked)
         except ConfigError as error:
-            raise Invalid(FieldProblem("config", str(error))) from error
+            path = "config" if error.option is None else f"config.{error.option}"
+            raise Invalid(FieldProblem(path, str(error))) from error
         return {"plan": made.get("plan"), "text": made.get("text"), "lease": demand.to_dict()}
 
     def _checked(self, request: JobRequest, id: str = "new") -> _Checked:

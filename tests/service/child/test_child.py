@@ -137,3 +137,5 @@ def test_the_smallest_good_budget_keeps_the_strategy():
     whole, bytes = smallest_good(plan, 16 * 10**9)
     assert plan(bytes).strategy == whole.strategy and bytes < 16 * 10**9
     assert plan(bytes).batch * 8 >= plan(16 * 10**9).batch
+    assert whole.to_dict() == plan(bytes).to_dict()  # what is shown is what the job plans with its lease
+    assert smallest_good(plan, 10**9)[0].to_dict() == plan(smallest_good(plan, 10**9)[1]).to_dict()

@@ -1,5 +1,7 @@
 """The form for a new job."""
 
+from typing import Any
+
 import pytest
 
 from ...helpers.dashboard_server import DashboardServer
@@ -36,6 +38,12 @@ def test_what_is_missing_is_named_beside_its_field(server: DashboardServer, open
     page.click("button:has-text('Submit')")
     page.locator("#field-dataset-fault:has-text('missing')").wait_for()
     assert page.evaluate("document.activeElement.id") == "field-dataset"
+    before = server.api.get("/api/jobs").json()["total"]
+    page.goto(f"{server.url}/new?workload=gp&command=fit")
+    page.fill("#field-job_name", "no data either")
+    page.click("button:has-text('Submit')")
+    page.locator("#field-data-fault:has-text('give one of data FILE')").wait_for()
+    assert server.api.get("/api/jobs").json()["total"] == before
 
 
 def test_a_file_is_uploaded_and_taken(server: DashboardServer, open_page: Open):
@@ -46,6 +54,18 @@ def test_a_file_is_uploaded_and_taken(server: DashboardServer, open_page: Open):
     assert server.api.get("/api/uploads").json()["uploads"][0]["name"] == "points.csv"
     page.set_input_files("#upload", {"name": "points.exe", "mimeType": "text/plain", "buffer": content})
     page.locator("#upload-note.fault").wait_for()
+
+
+def press(page: Any, name: str, key: str) -> None:
+    """Goes to a control of that name by Tab alone, from the top of the page, and presses a key."""
+    page.evaluate("document.activeElement.blur()")
+    for _ in range(60):
+        page.keyboard.press("Tab")
+        label = "document.activeElement.getAttribute('aria-label') ?? document.activeElement.textContent"
+        if page.evaluate(label) == name:
+            page.keyboard.press(key)
+            return
+    raise AssertionError(f"no Tab leads to {name}")
 
 
 def test_with_the_keyboard_alone(server: DashboardServer, open_page: Open):
@@ -69,3 +89,15 @@ def test_with_the_keyboard_alone(server: DashboardServer, open_page: Open):
     page.wait_for_selector("h1:has-text('typed alone')")
     server.wait(page.url.rpartition("/")[2], "finished")
     page.wait_for_selector("dd.state.finished")
+    id = server.submit("steered by keys", "wait", seconds=60)
+    server.wait(id, "running")
+    page.goto(f"{server.url}/jobs/{id}")
+    page.wait_for_function("window.did_handshake")
+    press(page, "Pause", "Enter")
+    page.wait_for_selector("dd.state.paused")
+    press(page, "Cancel", "Enter")
+    page.wait_for_selector("dd.state.cancelled")
+    page.goto(f"{server.url}/?text=steered by keys")
+    page.wait_for_function("window.did_handshake")
+    press(page, "Select steered by keys", "Space")
+    page.wait_for_selector("text=1 selected")

@@ -19,7 +19,7 @@ _LEAST = 512_000_000  # bytes: what a plan does not see, such as libraries' work
 
 
 def smallest_good(plan: Callable[[int], Plan], most: int) -> tuple[Plan, int]:
-    """The plan, and bytes to lease for it.
+    """Bytes to lease, and the plan that a job with that lease makes.
 
     Args:
         plan: gives the plan for a budget, or raises `BrimfulError` where nothing fits.
@@ -36,7 +36,8 @@ def smallest_good(plan: Callable[[int], Plan], most: int) -> tuple[Plan, int]:
         if kind != (whole.strategy, whole.tier, whole.recompute) or smaller.batch * _SMALLER < whole.batch:
             break
         best, bytes = smaller, bytes // 2
-    return best, min(most, max(_LEAST, int(_MARGIN * bytes)))
+    leased = min(most, max(_LEAST, int(_MARGIN * bytes)))
+    return (best if leased == bytes else plan(leased)), leased
 
 
 def plan(

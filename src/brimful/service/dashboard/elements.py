@@ -37,20 +37,38 @@ def button(text: str, on_click: Callable[..., Any], classes: str = "button", **a
     return Tag("button", text, classes, type="button", **attributes).on("click", on_click, [])
 
 
+def careful_button(text: str, sure: str, on_sure: Callable[..., Any], label: str, classes: str) -> Tag:
+    """A button that does something for good: at the first click it asks, at the second it does it."""
+
+    def click() -> Any:
+        if made.text == sure:
+            return on_sure()
+        made.set_text(sure)
+        return set_attributes(made, aria_label=f"{sure}: {label}")
+
+    made = button(text, click, classes, aria_label=label)
+    return made
+
+
 def link(text: str, href: str, classes: str = "", **attributes: Any) -> Tag:
     return Tag("a", text, classes, href=href, **attributes)
+
+
+class Number(str):
+    """A number as a text, which stands to the right in a table."""
 
 
 def table(caption: str, header: Iterable[str], rows: Iterable[Iterable[Any]], classes: str = "table") -> Tag:
     """A table of texts; a cell that is a function makes its own content, one that is a number stands to the right. With
     the class `carded`, each row is a card of its own on a narrow screen."""
-    header = tuple(header)
+    header, rows = tuple(header), [tuple(row) for row in rows]
     region = Tag("div", classes="scroll", role="region", aria_label=f"{caption}, table", tabindex="0")
     with region, Tag("table", classes=classes):
         Tag("caption", caption, "unseen")
         with Tag("thead"), Tag("tr"):
-            for name in header:
-                Tag("th", name, scope="col")
+            for place, name in enumerate(header):
+                right = any(_is_number(row[place]) for row in rows)
+                Tag("th", name, "number" if right else "", scope="col")
         with Tag("tbody"):
             for row in rows:
                 with Tag("tr"):
@@ -65,10 +83,9 @@ def _cell(cell: Any, column: str, *, first: bool) -> None:
         with Tag(tag, **attributes):
             cell()
     else:
-        number = isinstance(cell, int | float) and not isinstance(cell, bool)
-        Tag(
-            tag,
-            f"{cell:,}" if isinstance(cell, int) and number else str(cell),
-            "number" if number else "",
-            **attributes,
-        )
+        text = f"{cell:,}" if isinstance(cell, int) and not isinstance(cell, bool) else str(cell)
+        Tag(tag, text, "number" if _is_number(cell) else "", **attributes)
+
+
+def _is_number(cell: Any) -> bool:
+    return isinstance(cell, int | float | Number) and not isinstance(cell, bool)

@@ -1,12 +1,15 @@
 """Values of jobs as people read them."""
 
 import math
+import re
 import time
 from typing import Any
 
 from ...core.base.formatting import format_bytes, format_seconds
 from ..jobs.job import Job
 from ..jobs.state import JobState
+
+_RECORDINGS = re.compile(r"locate-(\d+)-\d+")  # and the version of their rows
 
 
 def fraction(job: Job) -> float | None:
@@ -25,7 +28,7 @@ def seconds_taken(job: Job, now: float) -> float:
     """Seconds on the clock for which it had a lease, imports and compiling included."""
     since = (job.lease or {}).get("since")
     running = max(0.0, now - since) if since is not None and job.state.active else 0.0
-    return job.progress.wall + running
+    return (job.progress.wall or job.progress.seconds) + running  # an earlier version did not count the former
 
 
 def seconds_worked(job: Job, now: float) -> float:
@@ -74,6 +77,11 @@ def short(number: float) -> str:
     return f"{number:.3g}" if isinstance(number, float) and not number.is_integer() else f"{number:.0f}"
 
 
+def counted(number: int, what: str) -> str:
+    """`1 item`, `1,200 items`."""
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
 def exact(value: Any) -> str:
     """A value of a config or a result, as it is written on the command line."""
     if value is None:
@@ -86,8 +94,36 @@ def exact(value: Any) -> str:
 
 
 def result_value(name: str, value: Any) -> str:
-    """A value of a result; its name says where it is an amount of memory."""
-    return format_bytes(value) if name.endswith("_bytes") and isinstance(value, int) else exact(value)
+    """A value of a result, to read; the end of its name says its unit."""
+    if value is None:
+        return "–"
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return exact(value)
+    if not math.isfinite(value):
+        return "not finite"
+    unit = name.rpartition("_")[2]
+    if unit == "bytes":
+        return format_bytes(value)
+    if unit == "seconds":
+        return format_seconds(value)
+    if unit == "share":
+        return f"{value:.1%}"
+    text = f"{value:,}" if isinstance(value, int) else f"{value:,.0f}" if 1000 <= abs(value) < 1e7 else f"{value:.4g}"
+    return f"{text} m" if unit == "m" else text
+
+
+def result_name(name: str) -> str:
+    """The name of a result, without the unit that its value shows."""
+    words = name.split("_")
+    if len(words) > 1 and words[-1] in ("bytes", "seconds", "share", "m"):
+        words.pop()
+    return " ".join(words)
+
+
+def recordings_number(dataset: str) -> str | None:
+    """The number by which `locate` knows its recordings, of a dataset that holds them; None for others."""
+    found = _RECORDINGS.fullmatch(dataset)
+    return found[1] if found else None
 
 
 def memory_text(job: Job) -> str:

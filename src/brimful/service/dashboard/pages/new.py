@@ -1,5 +1,6 @@
 """A new job: a form made from the options of a command, and its plan while it is filled in."""
 
+import contextlib
 import json
 from typing import Any
 from urllib.parse import urlencode
@@ -7,15 +8,16 @@ from urllib.parse import urlencode
 from nicegui import background_tasks, context, ui
 
 from ....core.base.errors import BrimfulError
-from ...errors import FieldProblem, Forbidden, Invalid, NotFound
+from ...errors import FieldProblem, Forbidden, Invalid, NotFound, Unavailable
 from ..commands import changed_options
 from ..elements import VALUE, Tag
 from ..notices import notify
-from ..parts.form_fields import Field, file_choices
+from ..parts.form_fields import Field, by_field, in_a_form, suggestions
 from ..parts.plan_preview import PlanPreview
 from ..parts.upload import upload_field
 from ..shell import frame
 from ..threads import ask
+from ..values import recordings_number
 from ..viewer import PATIENCE, Dashboard, may_change, message_of
 
 _JOB: dict[str, dict[str, Any]] = {
@@ -69,6 +71,8 @@ class _Form:
                 self.values["job_name"] = f"{job.request.name} (copy)"[:200]
                 self._take_over(job.request.config)
                 more = {"priority": job.request.priority or None, "cores": job.request.cores}
+                if self._has("budget"):  # whether it was given as an option or beside them
+                    more["config.budget"] = job.request.budget
                 self.values |= {name: str(value) for name, value in more.items() if value is not None}
         if self.workload not in self.workloads:
             self.workload, self.command = _FIRST if _FIRST[0] in self.workloads else (next(iter(self.workloads)), "")
@@ -77,6 +81,10 @@ class _Form:
         if dataset:
             required = self._schema()["required"]
             self.values |= {f"config.{required[0]}": dataset} if required else {}
+
+    def _has(self, option: str) -> bool:
+        there = self.workload in self.workloads and self.command in self._commands()
+        return there and option in self._schema()["properties"]
 
     def _take_over(self, config: dict[str, Any]) -> None:
         if self.workload in self.workloads and self.command in self._commands():
@@ -112,7 +120,14 @@ class _Form:
             if self.copied:
                 Tag("span", f"copied from {self.copied}", "muted")
         uploads = await ask(self.service.uploads)
-        self.files = file_choices([(f"upload:{one.id}", one.name) for one in uploads])
+        datasets: list[dict[str, Any]] = []
+        with contextlib.suppress(BrimfulError):
+            datasets = await ask(self.service.datasets)
+        numbers = [(number, one) for one in datasets if (number := recordings_number(one["name"])) is not None]
+        files = [(f"upload:{one.id}", one.name) for one in uploads]
+        recordings = [(number, f"dataset of {one['rows']:,} recordings") for number, one in numbers]
+        self.files = suggestions("files", files), suggestions("recordings", [*recordings, *files])
+        suggestions("datasets", [(one["name"], f"dataset of {one['rows']:,} rows") for one in datasets])
         with Tag("div", classes="form"):
             with Tag("form", classes="section stack", novalidate=True) as self.form:
                 self._choices()
@@ -183,6 +198,10 @@ class _Form:
                         self._field(name, name, about)
 
     def _field(self, path: str, name: str, schema: dict[str, Any], *, required: bool = False) -> None:
+        if self.workload == "data" and path == "config.name":
+            schema = {**schema, "suggest": "datasets"}
+        if self.workload == "locate" and schema.get("format") == "path":
+            schema = {**schema, "suggest": "recordings"}
         value = self.values.get(path, "")
         if not value and schema["type"] == "boolean":
             value = json.dumps(bool(schema.get("default")))
@@ -196,8 +215,9 @@ class _Form:
 
     def _uploaded(self, reference: str, name: str) -> None:
         """A file was uploaded: it is offered, and taken where one is required and still missing."""
-        with self.files:
-            Tag("option", name, value=reference)
+        for files in self.files:
+            with files:
+                Tag("option", name, value=reference)
         properties, required = self._schema()["properties"], self._schema()["required"]
         paths = [one for one in [*required, *properties] if properties[one].get("format") == "path"]
         empty = next((f"config.{one}" for one in paths if not self.values.get(f"config.{one}")), None)
@@ -219,7 +239,7 @@ class _Form:
 
     def _show_faults(self, problems: tuple[FieldProblem, ...], everything: bool = False) -> None:
         """What is wrong, beside the fields; of those that nobody has touched yet, only once it is submitted."""
-        faults = {one.path.replace("webhook.url", "webhook"): one.message for one in problems}
+        faults = {field: message for problem in problems for field, message in by_field(problem, self.fields)}
         for path, field in self.fields.items():
             field.show_fault(faults.get(path, "") if everything or path in self.touched else "")
 
@@ -229,11 +249,16 @@ class _Form:
                 raise Forbidden("your token may only read; log in with one that may write")
             if not self.values.get("job_name", "").strip():
                 raise Invalid(FieldProblem("job_name", "job_name is missing; it is what people know the job by"))
-            job = await ask(self.service.submit, self.request())
+            request = self.request()
+            if not self.preview.fits(request):
+                notify("Planning")
+                with contextlib.suppress(Unavailable):  # it is planned again before it starts
+                    await ask(self.service.plan, request)
+            job = await ask(self.service.submit, request)
         except Invalid as error:
             self._show_faults(error.problems, everything=True)
-            notify(message_of(error), "error")
-            first = next((one.path for one in error.problems if one.path in self.fields), None)
+            notify(in_a_form(message_of(error)), "error")
+            first = next((field for one in error.problems for field, _ in by_field(one, self.fields)), None)
             if first is not None:
                 self.fields[first].focus()
         except BrimfulError as error:

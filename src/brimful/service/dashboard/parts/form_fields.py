@@ -1,14 +1,17 @@
 """Fields of a form, made from a JSON schema: native inputs with their help, their range and what is wrong with them."""
 
 import json
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from nicegui import ui
 
+from ...errors import FieldProblem
 from ..elements import VALUE, Tag, set_attributes
 from ..values import exact
 
+_OPTION = re.compile(r"(?<!\S)--([a-z][a-z0-9_-]*)")
 _CHECKED = "(event) => emit(event.target.checked ? 'true' : 'false')"
 
 
@@ -83,15 +86,32 @@ class Field:
             attributes |= {"inputmode": "numeric" if "integer" in kinds else "decimal"}
         if schema.get("format") == "path":
             attributes |= {"list": "files"}
+        if "suggest" in schema:
+            attributes |= {"list": schema["suggest"]}
         return Tag("input", classes="input", type="text", value=value or None, autocomplete="off", **attributes)
 
 
-def file_choices(choices: Sequence[tuple[str, str]]) -> Tag:
-    """What fields that name files suggest: a value and what it is."""
-    with Tag("datalist", id="files") as made:
+def suggestions(id: str, choices: Sequence[tuple[str, str]]) -> Tag:
+    """What fields suggest: values, and what each is."""
+    with Tag("datalist", id=id) as made:
         for value, label in choices:
             Tag("option", label, value=value)
     return made
+
+
+def in_a_form(message: str) -> str:
+    """A message without the dashes of the command line: options have none in a form."""
+    return _OPTION.sub(lambda found: found[1].replace("-", "_"), message)
+
+
+def by_field(problem: FieldProblem, fields: Collection[str]) -> list[tuple[str, str]]:
+    """(field, message) of each field that a problem is about: the one that it names, or those whose options its
+    sentence names."""
+    path, message = problem.path.replace("webhook.url", "webhook"), in_a_form(problem.message)
+    if path in fields:
+        return [(path, message)]
+    named = [f"config.{name.replace('-', '_')}" for name in _OPTION.findall(problem.message)]
+    return [(name, message) for name in dict.fromkeys(named) if name in fields]
 
 
 def _label(name: str, required: bool) -> str:

@@ -1,7 +1,6 @@
 """The plan of what a form says, made again while someone types."""
 
 import asyncio
-import re
 from collections.abc import Callable
 from typing import Any
 
@@ -14,9 +13,9 @@ from ...service import Service
 from ..elements import Tag, table
 from ..threads import ask
 from ..viewer import message_of
+from .form_fields import in_a_form
 from .plan_view import plan_view
 
-_DASHES = re.compile(r"(?<!\S)--(?=\w)")  # options have none in a form
 _PAUSE = 0.4
 """Seconds without typing after which a plan is made."""
 
@@ -38,6 +37,7 @@ class PlanPreview:
         self._service, self._request, self._checked = service, request, checked
         self._client = context.client
         self._wanted = asyncio.Event()
+        self._planned: dict[str, Any] | None = None
         with Tag("section", classes="section aside", aria_label="Plan"):
             Tag("h2", "Plan")
             self._status = Tag("p", "", "muted", role="status")
@@ -46,6 +46,10 @@ class PlanPreview:
     def request(self) -> None:
         """Asks for a plan of what the form says now."""
         self._wanted.set()
+
+    def fits(self, request: dict[str, Any]) -> bool:
+        """Whether the plan of that request was made, whatever its name."""
+        return self._planned == _without_name(request)
 
     async def follow(self) -> None:
         """Makes plans until the page is closed."""
@@ -64,7 +68,7 @@ class PlanPreview:
         except Invalid as error:
             self._checked(error.problems)
             self._status.set_text("The plan appears once the options are right.")
-            rest = [_DASHES.sub("", one.message) for one in error.problems if one.path == "config"]
+            rest = [in_a_form(one.message) for one in error.problems if one.path == "config"]
             self._show(lambda: [Tag("p", message, "message") for message in rest])
         except BrimfulError as refused:
             message = message_of(refused)
@@ -72,6 +76,7 @@ class PlanPreview:
             self._status.set_text("")
             self._show(lambda: Tag("p", message, "message failed"))
         else:
+            self._planned = _without_name(request)
             self._checked(())
             self._status.set_text("" if planned["plan"] else "There is nothing to plan for this command.")
             self._show(lambda: self._fill(planned))
@@ -92,3 +97,7 @@ class PlanPreview:
         table("What the job will lease", ("It will lease", "How much"), rows, "table plain")
         if planned["plan"]:
             plan_view(planned["plan"])(None, None)
+
+
+def _without_name(request: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in request.items() if name != "job_name"}
