@@ -1,7 +1,7 @@
 """The dashboard under load: a job with a million metric rows opened, followed live, with other tabs and sockets open.
 
 Needs Chromium. It starts a server of its own on an embedded database. `--only hour --minutes 70` watches its memory for
-an hour after a warm-up; `--only open` and `--only traffic` do the other parts.
+an hour after a warm-up; `--only open`, `--only jobs` and `--only traffic` do the other parts.
 """
 
 import argparse
@@ -25,12 +25,14 @@ from brimful.data.database.connection import Database
 from brimful.service.jobs.job import JobRequest
 from brimful.service.store import Store
 from brimful.service.store.metric_ranges import ADD, LEVELS
+from page_clients import PageClient
 
 LABEL = "(document.querySelector('[data-metric=loss] .plot')?.getAttribute('aria-label') ?? '')"
 DRAWN = f"() => /at step \\d+/.test({LABEL})"
 ANSWERED = "() => performance.getEntriesByType('navigation')[0].responseStart"
 STEP = f"() => Number({LABEL}.match(/at step (\\d+)/)?.[1] ?? -1)"
 
+CLIENTS = 50
 VISITS = 120  # before memory is watched
 
 
@@ -53,18 +55,17 @@ def fill(store: Store, rows: int) -> str:
     return job
 
 
-def sockets(url: str, count: int) -> list[socket.socket]:
-    """Connections to the pages' websocket, left open."""
-    host, port = url.removeprefix("http://").split(":")
-    head = f"Host: {host}:{port}\r\nOrigin: {url}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
-    head += "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n"
-    opened = []
-    for _ in range(count):
-        connection = socket.create_connection((host, int(port)))
-        connection.sendall(f"GET /_nicegui_ws/socket.io/?EIO=4&transport=websocket HTTP/1.1\r\n{head}".encode())
-        assert b" 101 " in connection.recv(1000)
-        opened.append(connection)
-    return opened
+JOBS = """
+    INSERT INTO job (id, name, workload, command, config, priority, state, created, queued)
+    SELECT 'job-' || number, 'run ' || number * 7919 %% 100003 || ' of a sweep', 'nets', 'train', '{}', 0,
+        (ARRAY['finished', 'failed', 'cancelled', 'paused'])[1 + number %% 4], 1.7e9 + number, 1.7e9 + number
+    FROM generate_series(1, %s) AS number
+"""
+
+
+def fill_jobs(store: Store, count: int) -> None:
+    """So many jobs that have ended, or are paused."""
+    store.pool.call(lambda connection: connection.execute(JOBS.encode(), (count,)))
 
 
 class Traffic:
@@ -129,6 +130,33 @@ class Tabs:
         page.close()
         return {"open_seconds": seconds, "of_which_answer_seconds": answered}
 
+    def list_times(self, rounds: int) -> dict[str, Any]:
+        """Seconds of what people do with a long list of jobs, from the click or key until the page shows it: opened,
+        sorted by name, the next page, and searched (which waits 0.3 s for more to be typed)."""
+        first = "document.querySelector('tbody th a')?.textContent"
+        found: dict[str, list[float]] = {"open": [], "sort": [], "next_page": [], "search": []}
+        page = self.browser.new_page()
+
+        def timed(what: str, act: Any, until: str) -> None:
+            begin = time.perf_counter()
+            act()
+            page.wait_for_function(until)
+            found[what].append(round(time.perf_counter() - begin, 3))
+
+        for number in range(rounds):
+            timed("open", lambda: page.goto(self.url), f"window.did_handshake && {first}")
+            newest = page.evaluate(first)
+            timed("sort", lambda: page.click("button.sort:has-text('Name')"), f"{first} !== {json.dumps(newest)}")
+            least = page.evaluate(first)
+            timed("next_page", lambda: page.click("button:has-text('Next')"), f"{first} !== {json.dumps(least)}")
+            wanted = f"run {(1000 + number) * 7919 % 100003} of"
+            timed(
+                "search", lambda text=wanted: page.fill("#search", text), f"{first}?.startsWith({json.dumps(wanted)})"
+            )
+            print({name: seconds[-1] for name, seconds in found.items()}, flush=True)
+        page.close()
+        return {f"jobs_{name}_seconds": seconds for name, seconds in found.items()}
+
     def first_visit_times(self, job: str, count: int) -> dict[str, Any]:
         """Seconds from the request of a job's page to its drawn curve, for someone who has never been here: with an
         empty cache, and no other page before it."""
@@ -174,10 +202,10 @@ class Tabs:
         return {"live_kb_per_second": found, "live_seconds": seconds, "live_steps_followed": steps}
 
     def watch(self, live: str, minutes: float) -> dict[str, Any]:
-        """The server's memory while 4 tabs and 50 sockets are open. The page is opened many times before, since what a
-        server takes depends on how many pages it had at once: one that is gone is kept for a while. The first seventh
-        of the time is part of that warm-up: its growth is that from the second to the last, from minutes 10 to 20 to
-        minutes 60 to 70 of 70."""
+        """The server's memory while 4 tabs and 50 clients of the websocket are open, each with a page of its own; all
+        of them must be at the end. A page is opened many times before, since what a server takes depends on how many
+        it had at once: one that is gone is kept for a while. The first seventh of the time is warm-up too: the growth
+        is that from the second to the last, from minutes 10 to 20 to minutes 60 to 70 of 70."""
         tabs = [self.browser.new_page() for _ in range(4)]
         visited = []
         for visit in range(VISITS):
@@ -188,7 +216,7 @@ class Tabs:
                 print(f"{visit + 1} visits: {visited[-1]} MB", flush=True)
         for tab, path in zip(tabs, (f"/jobs/{live}", f"/jobs/{live}", "/", "/devices"), strict=True):
             tab.goto(self.url + path)
-        open_sockets = sockets(self.url, 50)
+        clients = [PageClient(self.url, path) for path in (f"/jobs/{live}", "/") for _ in range(CLIENTS // 2)]
         tabs[0].wait_for_function(DRAWN, timeout=200_000)
         begin, memory, first = time.perf_counter(), [], last_step(tabs[0])
         session, heap = tabs[0].context.new_cdp_session(tabs[0]), []
@@ -200,14 +228,20 @@ class Tabs:
                 heap.append(round(session.send("Runtime.getHeapUsage")["usedSize"] / 1e6, 1))
         middle = last_step(tabs[0])
         tabs[0].wait_for_function(f"() => ({STEP})() > {middle}", timeout=200_000)  # it follows to the end
-        for connection in open_sockets:
-            connection.close()
+        lost = [client.ended for client in clients if not client.open]
+        assert not lost, f"{len(lost)} of {len(clients)} clients were cut off: {lost[0]}"
+        answered = min(client.pings for client in clients), sum(client.messages for client in clients)
+        for client in clients:
+            client.close()
         part = max(1, len(memory) // 7)
         early, late = statistics.median(memory[part : 2 * part] or memory), statistics.median(memory[-part:])
         print(f"the server's memory: {early} MB in the second seventh, {late} MB in the last", flush=True)
         return {
             "server_mb_after_each_20_visits": visited,
             "minutes": minutes,
+            "clients_open_at_the_end": len(clients),
+            "pings_answered_by_each_at_least": answered[0],
+            "messages_to_clients": answered[1],
             "server_mb_over_time": memory[:: max(1, len(memory) // 70)],
             "server_mb_second_seventh": round(early, 1),
             "server_mb_last_seventh": round(late, 1),
@@ -226,7 +260,9 @@ def measure(url: str, server: psutil.Process, job: str | None, asked: argparse.N
         if job is not None:
             found["seconds_until_quiet"] = tabs.wait_until_quiet()
             found |= tabs.first_visit_times(job, asked.opens) | tabs.open_times(job, asked.opens)
-        if asked.only != "open":
+        if asked.only in (None, "jobs"):
+            found |= {"jobs": asked.jobs, "seconds_until_quiet": tabs.wait_until_quiet()} | tabs.list_times(asked.opens)
+        if asked.only not in ("open", "jobs"):
             with tabs.live_job() as live:
                 if asked.only != "hour":
                     found |= tabs.traffic(live, asked.seconds)
@@ -242,7 +278,8 @@ def main() -> None:
     parser.add_argument("--opens", type=int, default=5, help="how many times the page with those rows is opened")
     parser.add_argument("--seconds", type=float, default=60.0, help="over which the traffic of a tab is measured")
     parser.add_argument("--minutes", type=float, default=0.5, help="for which memory is watched: 70 for the hour")
-    parser.add_argument("--only", choices=("open", "traffic", "hour"))
+    parser.add_argument("--only", choices=("open", "jobs", "traffic", "hour"))
+    parser.add_argument("--jobs", type=int, default=5000, help="in the list of jobs")
     parser.add_argument("--out", type=Path)
     asked = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="bf-", dir="/tmp"))
@@ -252,6 +289,8 @@ def main() -> None:
     store = Store(Database.at(home=folder / "postgres"))
     store.migrate()
     job = fill(store, asked.rows) if asked.only in (None, "open") else None
+    if asked.only in (None, "jobs"):
+        fill_jobs(store, asked.jobs)
     command = [sys.executable, "-m", "brimful", "serve", "--state", str(folder), "--port", str(port), "--cores", "2"]
     with (folder / "log").open("wb") as log:
         server = subprocess.Popen(command, stderr=log)

@@ -1,7 +1,8 @@
 """The security headers of the pages: where scripts, styles and connections may come from.
 
-Every script in a page carries a number used once, so that markup that got into a page by mistake runs nothing. What
-NiceGUI does not work without: `unsafe-eval`, because Vue compiles templates in the browser, and inline styles.
+The scripts of NiceGUI's own template carry a number used once, and no others, so that markup which got into a page by
+mistake runs nothing. What NiceGUI does not work without: `unsafe-eval`, because Vue compiles templates in the browser,
+and inline styles.
 """
 
 import re
@@ -9,13 +10,37 @@ import secrets
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
+from jinja2 import BaseLoader, Environment
+
 Message = MutableMapping[str, Any]
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
-_SCRIPT = re.compile(rb"<script\b")
+_SCRIPT = re.compile(r"<script\b")
+_MARK = secrets.token_urlsafe(24)
+"""Stands for the number in the template, until an answer has one; nobody else knows it, and it is never sent."""
+
+
+class _MarkedScripts(BaseLoader):
+    """Templates whose own scripts are marked, before any value is put into them."""
+
+    def __init__(self, inner: BaseLoader) -> None:
+        self._inner = inner
+
+    def get_source(self, environment: Environment, template: str) -> Any:
+        source, *rest = self._inner.get_source(environment, template)
+        return _SCRIPT.sub(f'<script nonce="{_MARK}"', source), *rest
+
+
+def mark_scripts(environment: Environment) -> None:
+    """Has scripts in the templates of an environment carry the number of each answer."""
+    if not isinstance(environment.loader, _MarkedScripts):
+        assert environment.loader is not None
+        environment.loader = _MarkedScripts(environment.loader)
+        if environment.cache is not None:
+            environment.cache.clear()
 
 
 def content_policy(nonce: str) -> str:
@@ -68,7 +93,7 @@ def _is_page(message: Message) -> bool:
 
 async def _send_page(send: Send, start: Message, body: bytes) -> None:
     nonce = secrets.token_urlsafe(16)
-    body = _SCRIPT.sub(f'<script nonce="{nonce}"'.encode(), body)
+    body = body.replace(_MARK.encode(), nonce.encode())
     headers = [(name, value) for name, value in start["headers"] if name.lower() != b"content-length"]
     headers += [
         (b"content-length", str(len(body)).encode()),

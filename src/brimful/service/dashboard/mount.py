@@ -3,14 +3,14 @@
 from pathlib import Path
 
 from fastapi import FastAPI
-from nicegui import core, ui
+from nicegui import client, core, ui
 from starlette.middleware import Middleware
 from starlette.middleware.gzip import GZipMiddleware
 
 from ..security.policy import SecurityPolicy
 from ..service import Service
 from . import login
-from .headers import PageHeaders
+from .headers import PageHeaders, mark_scripts
 from .pages import compare, data, devices, job, jobs, missing, new
 from .schemas import Schemas
 from .stored_files import OWN_FILES, StoredFiles
@@ -35,6 +35,7 @@ def mount(app: FastAPI, service: Service, policy: SecurityPolicy) -> None:
     """
     dashboard = Dashboard(service, app.state.feed, Schemas(service), policy.require_token)
     login.install(app, policy)
+    mark_scripts(client.templates.env)
     core.app.add_static_files(OWN_FILES.rstrip("/"), STATIC, max_cache_age=0)
     for page in (jobs, job, new, compare, data, devices):
         page.install(dashboard)
@@ -45,7 +46,7 @@ def mount(app: FastAPI, service: Service, policy: SecurityPolicy) -> None:
     app.user_middleware.append(Middleware(StoredFiles))  # the innermost: within the guard, before the routes
     ui.run_with(
         app,
-        root=missing.build,
+        root=lambda: missing.build(dashboard),
         title="Brimful",
         favicon=STATIC / "icon.svg",
         dark=None,

@@ -1,17 +1,16 @@
 """For addresses that there are not."""
 
-from nicegui import context, ui
+from nicegui import context
 
-from ....core.base.version import __version__
 from ..elements import Tag, link
+from ..shell import frame
+from ..viewer import Dashboard
 
 
-def build() -> None:
-    """A page that says so, with the way back."""
+def build(dashboard: Dashboard) -> None:
+    """A page that says so, with the ways to others."""
     context.client.status_code = 404
-    ui.page_title("Nothing here · Brimful")
-    ui.add_head_html(f'<link rel="stylesheet" href="/dashboard/dashboard.css?{__version__}">')
-    with Tag("div", classes="content", id="main"):
+    with frame(dashboard, "Nothing here"):
         Tag("h1", "There is nothing at this address")
         with Tag("p"):
             link("All jobs", "/")
