@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from .jobs.job import Job
 from .jobs.lease import CPU, total
 from .jobs.state import ACTIVE
 from .runner.inventory import Inventory
@@ -12,7 +13,7 @@ def list_devices(inventory: Inventory, store: Store) -> list[dict[str, Any]]:
     """One object per device; see `Service.devices`."""
     present = inventory.devices()
     capacity, leases = inventory.capacity(present), store.jobs.leases()
-    names = {job.id: job.request.name for job in store.jobs.in_states(ACTIVE)}
+    jobs = {job.id: job for job in store.jobs.in_states(ACTIVE)}
     used = total(lease.amount for lease in leases)
     listed = []
     for device in present:
@@ -26,9 +27,14 @@ def list_devices(inventory: Inventory, store: Store) -> list[dict[str, Any]]:
             "leased_bytes": used.bytes.get(device.name, 0),
             "utilisation": device.utilisation,
             "watts": device.watts,
-            "jobs": [{"id": id, "job_name": names.get(id, ""), "bytes": size} for id, size in amounts if size],
+            "jobs": [_of_job(id, jobs.get(id), size) for id, size in amounts if size],
         }
         if device.name == CPU:
             values |= {"cores": capacity.cores, "leased_cores": used.cores}
         listed.append(values)
     return listed
+
+
+def _of_job(id: str, job: Job | None, leased: int) -> dict[str, Any]:
+    used = None if job is None else job.progress.used
+    return {"id": id, "job_name": "" if job is None else job.request.name, "bytes": leased, "used_bytes": used}

@@ -34,14 +34,12 @@ from .runner.webhooks import WebhookDelivery, check_webhook
 from .runner.workloads import Workloads
 from .security import tokens
 from .store import Store
+from .store.history import Counted, Names, Series, Step
 from .store.job_list import list_jobs
 from .store.server_lock import ServerLock
 
 _LOG = logging.getLogger("brimful.service")
 _NOT_STARTED = "the service is not started, or stops; try again later"
-
-Series = dict[str, list[tuple[int, float, float]]]
-"""Metrics by name: (step, seconds since 1970, value)."""
 
 
 class Service:
@@ -217,24 +215,14 @@ class Service:
     # What jobs have said and written.
 
     def metrics(
-        self,
-        id: str,
-        names: Sequence[str] | None = None,
-        points: int = 1000,
-        first: int | None = None,
-        last: int | None = None,
+        self, id: str, names: Names = None, points: int = 1000, first: Step = None, last: Step = None
     ) -> Series:
         """Metrics by name, between two steps, down-sampled to at most that many points each; the extremes stay."""
         return self.curves(id, names, points, first, last)[0]
 
     def curves(
-        self,
-        id: str,
-        names: Sequence[str] | None = None,
-        points: int = 1000,
-        first: int | None = None,
-        last: int | None = None,
-    ) -> tuple[Series, dict[str, int]]:
+        self, id: str, names: Names = None, points: int = 1000, first: Step = None, last: Step = None
+    ) -> Counted:
         """The same, and how many points each metric has between those steps."""
         self.store.history.latest(id)
         return self.store.history.curves(id, names, points, first, last)
@@ -247,6 +235,10 @@ class Service:
         """The newest events, oldest first, less those that come by the thousand (progress, metrics, all looks at the
         device but the last)."""
         return self.store.history.recent(id, limit)
+
+    def samples(self, id: str, most: int) -> list[StoredEvent]:
+        """Looks at the job's device, at most so many, evenly over the newest tens of thousands of events."""
+        return self.store.history.samples(id, most)
 
     def latest_event(self, id: str) -> int:
         """The id of the newest event; 0 where there is none. Cheap: it is asked often."""
@@ -274,9 +266,8 @@ class Service:
         return self.files.artifact(id, name)
 
     def report(self, id: str) -> dict[str, Any]:
-        """{"metrics": {...}, "tables": {name: [rows as objects]}, "pictures": [names of artifacts]}."""
-        job = self.store.jobs.get(id)
-        return read_report(self.files.job(id), job.summary)
+        """Metrics, tables, and the names and captions of pictures, as `read_report` gives them."""
+        return read_report(self.files.job(id), self.store.jobs.get(id).summary)
 
     # Datasets and uploads.
 
@@ -328,8 +319,8 @@ class Service:
 
     def devices(self) -> list[dict[str, Any]]:
         """{"device": "cuda:0" or "cpu", "name", "memory_bytes", "free_bytes", "budget_bytes", "leased_bytes",
-        "utilisation" (0 to 1 or None), "watts" (or None), "jobs": [{"id", "job_name", "bytes"}]}; the CPU has "cores"
-        and "leased_cores" too."""
+        "utilisation" (0 to 1 or None), "watts" (or None), "jobs": [{"id", "job_name", "bytes", "used_bytes"}]}: leased,
+        and in use at the last look (None before that); the CPU has "cores" and "leased_cores" too."""
         return list_devices(self.inventory, self.store)
 
     def workloads(self) -> list[dict[str, Any]]:

@@ -85,7 +85,7 @@ def test_the_sampler_sees_memory_grow():
     assert max(sample.used for sample in samples) - samples[0].used > BLOCK * 0.9
     times = [sample.time for sample in samples]
     assert times == sorted(times)
-    assert samples[0].utilisation is None
+    assert samples[0].utilisation is not None and samples[0].watts is None
 
 
 @pytest.mark.timeout(300)
@@ -173,3 +173,12 @@ def test_a_real_gpu_is_seen():
     sample = Sampler(print, device).sample()
     assert peak.bytes >= BLOCK
     assert sample.utilisation is None or 0 <= sample.utilisation <= 1
+
+
+def test_a_cpu_has_a_utilisation_and_no_power():
+    sampler = Sampler(lambda sample: None, CPU)
+    until = time.process_time() + 0.1
+    while time.process_time() < until:
+        pass
+    sample = sampler.sample()
+    assert sample.utilisation is not None and 0 < sample.utilisation <= 1 and sample.watts is None

@@ -6,12 +6,14 @@ under 1% of a run (benchmarks/monitor.py measures it).
 """
 
 import contextlib
+import os
 import threading
 import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Self
 
+import psutil
 import torch
 
 from ..base.errors import BrimfulWarning
@@ -80,17 +82,19 @@ class Sampler:
         self, emit: Callable[[Sampled], None], device: torch.device, baseline: int = 0, interval: float = 0.5
     ) -> None:
         self._emit, self._device, self._baseline, self._interval = emit, device, baseline, interval
-        self._gpu = _nvml(device)
+        self._use = _nvml(device) if device.type == "cuda" else _processor()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="brimful-sampler", daemon=True)
 
     def sample(self) -> Sampled:
-        """One sample, now. Utilisation and power are None where they cannot be read."""
+        """One sample, now. Utilisation and power are None where they cannot be read; of a CPU, utilisation is the share
+        of its cores that this process has used since the sample before."""
         process = devices.resident_bytes()
         if self._device.type == "cuda":
-            used, (utilisation, watts) = torch.cuda.memory_reserved(self._device), self._gpu()
+            used = torch.cuda.memory_reserved(self._device)
         else:
-            used, utilisation, watts = max(0, process - self._baseline), None, None
+            used = max(0, process - self._baseline)
+        utilisation, watts = self._use()
         return Sampled(used=used, process=process, utilisation=utilisation, watts=watts)
 
     def _run(self) -> None:
@@ -108,6 +112,23 @@ class Sampler:
     def __exit__(self, *error: object) -> None:
         self._stop.set()
         self._thread.join()
+
+
+def _processor() -> Callable[[], tuple[float | None, float | None]]:
+    """A reader of (utilisation, None) of this process on the cores that it may use."""
+    process = psutil.Process()
+    process.cpu_percent()  # from here on
+
+    def read() -> tuple[float | None, float | None]:
+        share = _try(lambda: process.cpu_percent() / 100 / cores())
+        return None if share is None else min(1.0, share), None
+
+    return read
+
+
+def cores() -> int:
+    """Those that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _nvml(device: torch.device) -> Callable[[], tuple[float | None, float | None]]:

@@ -100,7 +100,8 @@ class Metric(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sampled(Event):
-    """A look at the device while it works."""
+    """A look at the device while it works: bytes in use of it and of the process, the share of it that is busy (of a
+    CPU, that of its cores which the process uses), and power."""
 
     used: int
     process: int

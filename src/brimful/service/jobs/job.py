@@ -71,11 +71,18 @@ class JobRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """How far it is, from its last events. `items` is None where nobody knows how many there are; `peak` is the most
-    memory that it has used, in bytes, and `parts` what is known of it by part of the plan. `seconds` are those of work,
-    of parts of the run that have ended; `began` is when the work of the part at hand began (seconds since 1970),
-    put off by what was compiled since; `wall` are seconds with a lease, imports and compiling included, up to the last
-    time it was given back; `compiling` those in which loops and kernels were compiled."""
+    """How far it is, from its last events.
+
+    Attributes:
+        items: None where nobody knows how many there are.
+        seconds: of work, of parts of the run that have ended.
+        peak: the most memory that it has used, in bytes.
+        parts: what is known of that by part of the plan.
+        began: when the work of the part at hand began (seconds since 1970), put off by what was compiled since.
+        wall: seconds with a lease, imports and compiling included, up to the last time it was given back.
+        compiling: seconds in which loops and kernels were compiled.
+        used: device memory in use when it was last looked at.
+    """
 
     done: int = 0
     items: int | None = None
@@ -88,6 +95,7 @@ class Progress:
     began: float | None = None
     wall: float = 0.0
     compiling: float = 0.0
+    used: int | None = None
 
     def to_dict(self) -> dict[str, Any]:
         return {part.name: getattr(self, part.name) for part in fields(self)}

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 _NOTABLE = "kind NOT IN ('batch_done', 'metric', 'sampled')"  # as the index has it
 _LONG_AGO = 2000  # events
+_SAMPLED_IN = 50_000  # events
 
 _POINTS = """
 WITH numbered AS (
@@ -34,6 +35,12 @@ SELECT name, step, time, value, number FROM ranked
 WHERE number <= %(points)s OR least = 1 OR greatest = 1 OR place = 1 OR place = number
 ORDER BY name, step
 """
+
+Series = dict[str, list[tuple[int, float, float]]]
+"""Metrics by name: (step, seconds since 1970, value)."""
+
+Counted = tuple[Series, dict[str, int]]
+Names, Step = Sequence[str] | None, int | None
 
 
 class History:
@@ -62,6 +69,22 @@ class History:
         rows = self._pool.call(lambda connection: connection.execute(query.encode(), given).fetchall())
         return [StoredEvent(id=row[0], time=row[1], kind=row[2], data=row[3]) for row in rows]
 
+    def samples(self, id: str, most: int) -> list[StoredEvent]:
+        """At most so many looks at the device, evenly over those of the newest events."""
+        query = f"""
+        WITH numbered AS (
+            SELECT id, time, kind, data, row_number() OVER (ORDER BY id DESC) - 1 AS place, count(*) OVER () AS number
+            FROM event
+            WHERE job = %(job)s AND kind = 'sampled'
+              AND id > (SELECT events FROM job WHERE id = %(job)s) - {_SAMPLED_IN}
+        )
+        SELECT id, time, kind, data FROM numbered WHERE place %% greatest(1, (number + %(most)s - 1) / %(most)s) = 0
+        ORDER BY id
+        """
+        given = {"job": id, "most": most}
+        rows = self._pool.call(lambda connection: connection.execute(query.encode(), given).fetchall())
+        return [StoredEvent(id=row[0], time=row[1], kind=row[2], data=row[3]) for row in rows]
+
     def last_plan(self, id: str) -> StoredEvent | None:
         query = (
             f"SELECT id, time, kind, data FROM event WHERE job = %s AND {_NOTABLE} AND kind = 'planned' "
@@ -77,15 +100,11 @@ class History:
             raise NotFound(f"there is no job {id!r}; it may have been deleted")
         return row[0]
 
-    def metrics(
-        self, id: str, names: Sequence[str] | None, points: int, first: int | None, last: int | None
-    ) -> dict[str, list[tuple[int, float, float]]]:
+    def metrics(self, id: str, names: Names, points: int, first: Step, last: Step) -> Series:
         """By name, at most so many points each: of every stretch the least and the greatest, and both ends."""
         return self.curves(id, names, points, first, last)[0]
 
-    def curves(
-        self, id: str, names: Sequence[str] | None, points: int, first: int | None, last: int | None
-    ) -> tuple[dict[str, list[tuple[int, float, float]]], dict[str, int]]:
+    def curves(self, id: str, names: Names, points: int, first: Step, last: Step) -> Counted:
         """The same, and how many points each has in those steps: of a long one, up to 31 more at either end."""
         values = {
             "job": id,
@@ -96,7 +115,7 @@ class History:
             "last": 2**62 if last is None else last,
         }
 
-        def read(connection: "Connection") -> tuple[dict[str, list[tuple[int, float, float]]], dict[str, int]]:
+        def read(connection: "Connection") -> Counted:
             series, short, totals = long_curves(connection, values)
             if short:
                 rows = connection.execute(_POINTS, {**values, "names": short}).fetchall()

@@ -121,6 +121,8 @@ def _progress(kind: str, moment: float, data: dict[str, Any], before: dict[str, 
             return batch | {"peak": max(peak or 0, batch.get("peak") or 0) or None}
         case "memory_measured" if isinstance(parts := data.get("parts"), dict):
             return {"parts": {str(name): size for name, size in parts.items() if isinstance(size, int)}}
+        case "sampled":
+            return _chosen(data, used="used")
         case "epoch_done":
             return _chosen(data, epoch="epoch", epochs="epochs")
         case "finished":

@@ -1,11 +1,14 @@
 """Devices: memory by job over time, leases, and who waits for what."""
 
+import asyncio
+import contextlib
 import time
 from collections import deque
 from typing import Any
 
-from nicegui import ui
+from nicegui import background_tasks, core, ui
 
+from ....core.base.errors import BrimfulError
 from ....core.base.formatting import format_bytes
 from ...jobs.job import JobFilter
 from ...jobs.state import JobState
@@ -21,7 +24,7 @@ _QUEUE = 25
 
 
 class _Samples:
-    """Memory of devices over the last half hour, looked at once for all who watch, while someone does.
+    """Memory of devices over the last half hour, looked at once for all who watch, and while nobody does.
 
     Attributes:
         rows: of each device, the oldest first.
@@ -39,15 +42,23 @@ class _Samples:
             self.devices, self._last = await ask(dashboard.service.devices), now
             for one in self.devices:
                 rows = self.rows.setdefault(one["device"], deque(maxlen=_KEPT))
-                jobs = tuple((job["id"], job["job_name"], job["bytes"]) for job in one["jobs"])
+                jobs = tuple((job["id"], job["job_name"], job["used_bytes"] or 0) for job in one["jobs"])
                 if rows and rows[-1][2] == jobs:
                     jobs = rows[-1][2]  # the same one: mostly nothing has changed
                 rows.append((round(now, 1), one["memory_bytes"] - one["free_bytes"], jobs))
         return self.devices
 
+    async def follow(self, dashboard: Dashboard) -> None:
+        """Looks at the devices until the server stops."""
+        while True:
+            with contextlib.suppress(BrimfulError):  # the database is away
+                await self.read(dashboard)
+            await asyncio.sleep(_PACE)
+
 
 def install(dashboard: Dashboard) -> None:
     samples = _Samples()
+    core.app.on_startup(lambda: background_tasks.create(samples.follow(dashboard), name="sample devices"))
 
     @ui.page("/devices", title="Devices", response_timeout=PATIENCE)
     async def page() -> None:
@@ -132,8 +143,11 @@ def _facts(device: dict[str, Any]) -> None:
         def job(one: dict[str, Any]) -> Any:
             return lambda: link(one["job_name"], f"/jobs/{one['id']}")
 
-        rows = [(job(one), format_bytes(one["bytes"])) for one in device["jobs"]]
-        table(f"Leases of {device['device']}", ("Job", "Leased"), rows)
+        rows = [
+            (job(one), format_bytes(one["bytes"]), "" if one["used_bytes"] is None else format_bytes(one["used_bytes"]))
+            for one in device["jobs"]
+        ]
+        table(f"Leases of {device['device']}", ("Job", "Leased", "In use"), rows, "table numbers")
     else:
         Tag("p", "No job has leased any of it.", "muted")
 

@@ -9,11 +9,11 @@ from nicegui.client import Client
 
 from ....core.base.errors import BrimfulError
 from ...errors import NotFound
-from ...jobs.job import Job
+from ...jobs.job import Job, StoredEvent
 from ...service import Series
 from ..elements import Tag
 from ..parts.config_view import commands_view, config_view
-from ..parts.curves import CLOSER, LIVE, POINTS, Curves
+from ..parts.curves import CLOSER, LIVE, POINTS, Curves, use_of_device
 from ..parts.history_view import MOST_EVENTS, MOST_LOG, History, event_entries, log_text
 from ..parts.job_head import JobHead
 from ..parts.plan_view import Observe, plan_view
@@ -39,7 +39,7 @@ def install(dashboard: Dashboard) -> None:
         try:
             job = await ask(dashboard.service.job, id)
         except NotFound:
-            missing.build()
+            missing.build(dashboard)
             return
         with frame(dashboard, job.request.name, plots=True):
             view = _JobView(dashboard, job)
@@ -99,6 +99,11 @@ class _JobView:
                 with Tag("section", classes="section", aria_label="Log"):
                     Tag("h2", "Log")
                     self.log = History("Log", "log", [log_text(log)] if log else [])
+        self.use_section = Tag("section", classes="section", aria_label="Device")
+        self.use_section.set_visibility(False)
+        with self.use_section:
+            Tag("h2", "Device")
+            self.use = Curves([(id, self.job.request.name)], None)
         with Tag("section", classes="section", aria_label="Files"):
             Tag("h2", "Files")
             self.files_place = Tag("div")
@@ -117,8 +122,10 @@ class _JobView:
     async def _follow(self, client: Client) -> None:
         await client.connected(timeout=60)
         declared = await self.dashboard.schemas.command(self.job.request.workload, self.job.request.command)
+        samples = await ask(self.service.samples, self.id, POINTS)
         with client:
             self._show_config(declared)
+            self._show_use(samples)
         with self.dashboard.feed.reading(self.id):
             while not self.dashboard.feed.closing:
                 await self.dashboard.feed.wait(self.id, self.event, _QUIET)
@@ -150,6 +157,7 @@ class _JobView:
             if series and not ended:
                 self.curves.append(id, series)
             self.events.append(event_entries(events))
+            self._show_use([event for event in events if event.kind == "sampled"])
         text, after = await ask(service.log, id, self.byte, _LOG_BYTES)
         self.byte = after
         self.log.append([log_text(text)] if text else [])
@@ -203,6 +211,11 @@ class _JobView:
         peak = (self.job.summary or {}).get("observed_peak_bytes") or self.job.progress.peak
         self.observe(peak, self.job.progress.parts)
 
+    def _show_use(self, samples: list[StoredEvent]) -> None:
+        if series := use_of_device(samples):
+            self.use_section.set_visibility(True)
+            self.use.append(self.id, series)
+
     def _show_config(self, declared: dict | None) -> None:
         schema = None if declared is None else declared["schema"]
         for place in (self.config_place, self.commands_place):
@@ -210,10 +223,12 @@ class _JobView:
         with self.config_place:
             config_view(self.job, schema)
         with self.commands_place:
-            commands_view(self.job, schema, str(context.client.request.base_url).rstrip("/"))
+            commands_view(
+                self.job, schema, str(context.client.request.base_url).rstrip("/"), self.dashboard.require_token
+            )
 
     async def _show_results(self) -> None:
-        report, artifacts = {"pictures": [], "metrics": {}, "tables": {}}, []
+        report, artifacts = {"pictures": [], "metrics": {}, "tables": {}, "rows": {}}, []
         with contextlib.suppress(BrimfulError):
             artifacts = await ask(self.service.artifacts, self.id)
             if self.job.state.ended:

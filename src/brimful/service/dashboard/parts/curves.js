@@ -54,8 +54,8 @@ function rangeOf(values) {
 
 export default {
   template: `
-    <section class="curve-part" aria-label="Curves">
-      <div class="curve-tools" role="group" aria-label="How curves are drawn">
+    <section class="curve-part" :aria-label="plain ? 'Use of the device' : 'Curves'">
+      <div v-if="!plain" class="curve-tools" role="group" aria-label="How curves are drawn">
         <label>Smoothing <input type="range" min="0" max="0.98" step="0.02" v-model.number="weight"></label>
         <label><input type="checkbox" v-model="log"> Log scale</label>
         <label><input type="checkbox" v-model="byTime"> By time</label>
@@ -65,7 +65,7 @@ export default {
           <button type="button" class="button" @click="reset" :disabled="from === '' && to === ''">All steps</button></span>
         <span :class="fault ? 'fault' : 'muted'" role="status">{{ note }}</span>
       </div>
-      <p v-if="!names.length" class="empty">No metrics yet. They appear here as the job reports them.</p>
+      <p v-if="!names.length && !plain" class="empty">No metrics yet. They appear here as the job reports them.</p>
       <ul v-if="runs.length > 1" class="legend" aria-label="Runs">
         <li v-for="(run, place) in runs" :key="run.id"><span class="swatch" aria-hidden="true"
           :style="{ background: colours[place % colours.length] }"></span>{{ run.name }}</li>
@@ -73,11 +73,11 @@ export default {
       <div class="curves">
         <div v-for="name in visible" :key="name" class="curve" :data-metric="name">
           <div class="curve-head">
-            <h2>{{ name }}</h2>
+            <component :is="plain ? 'h3' : 'h2'">{{ name }}</component>
             <span class="buttons"><span class="muted">{{ latest(name) }}</span>
               <button type="button" class="button quiet small" :aria-label="'Save ' + name + ' as PNG'"
                 @click="png(name)">PNG</button>
-              <button type="button" class="button quiet small" :aria-label="'Save ' + name + ' as CSV'"
+              <button v-if="!plain" type="button" class="button quiet small" :aria-label="'Save ' + name + ' as CSV'"
                 @click="csv(name)">CSV</button></span>
           </div>
           <div class="plot" role="img" :aria-label="summary(name)" :ref="(element) => place(name, element)"></div>
@@ -87,7 +87,7 @@ export default {
       <button v-if="names.length > visible.length" type="button" class="button" @click="all = true">
         Show all {{ names.length }} curves</button>
     </section>`,
-  props: { runs: Array, series: Object, totals: Object },
+  props: { runs: Array, series: Object, totals: Object, plain: Boolean },
   data() {
     this.data = JSON.parse(JSON.stringify(this.series)); // not observed by Vue: there may be many points
     this.counts = this.totals ?? {};
@@ -95,7 +95,7 @@ export default {
     this.charts = new Map();
     this.drawn = new WeakSet();
     this.observer = new ResizeObserver((entries) => entries.forEach(({ target }) => this.resized(target)));
-    return { wide: window.innerWidth >= 640, weight: 0, log: false, byTime: false, from: "", to: "", all: false, note: "", fault: false, version: 0, colours: COLOURS.light };
+    return { wide: window.innerWidth >= 640, weight: 0, log: false, byTime: this.plain, from: "", to: "", all: false, note: "", fault: false, version: 0, colours: COLOURS.light };
   },
   mounted() {
     this.scheme = window.matchMedia("(prefers-color-scheme: dark)");
@@ -308,7 +308,7 @@ export default {
         all += Math.max(points.length, this.counts[run.id]?.[name] ?? 0);
         if (this.log) dropped += points.filter(([, , y]) => y <= 0).length;
       }
-      if (all > drawn) parts.push(`${drawn.toLocaleString("en")} of ${all.toLocaleString("en")} points${hint}`);
+      if (all > drawn && !this.plain) parts.push(`${drawn.toLocaleString("en")} of ${all.toLocaleString("en")} points${hint}`);
       if (dropped) parts.push(`${dropped.toLocaleString("en")} values of zero or less have no place on a log scale`);
       return parts.join(". ");
     },

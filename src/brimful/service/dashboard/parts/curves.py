@@ -1,11 +1,12 @@
 """Curves of metrics, drawn in the browser: few points are sent, and exact ones when someone looks closer."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from nicegui.element import Element
 from nicegui.events import GenericEventArguments
 
+from ...jobs.job import StoredEvent
 from ...service import Series
 
 POINTS = 600
@@ -28,15 +29,19 @@ class Curves(Element, component="curves.js"):
 
     Args:
         runs: id and name of each run.
-        on_zoom: called with the first and the last step that are to be shown; None for all.
+        on_zoom: called with the first and the last step that are to be shown; None for all. Without it, curves are
+            drawn over time as they are, and there is nothing to choose.
     """
 
-    def __init__(self, runs: Sequence[tuple[str, str]], on_zoom: Zoom) -> None:
+    def __init__(self, runs: Sequence[tuple[str, str]], on_zoom: Zoom | None) -> None:
         super().__init__()
+        self._props["plain"] = on_zoom is None
         self._props["runs"] = [{"id": id, "name": name} for id, name in runs]
         self._props["series"], self._props["totals"] = {}, {}
 
         async def zoom(event: GenericEventArguments) -> None:
+            if on_zoom is None:
+                return
             first, last = event.args
             await on_zoom(None if first is None else int(first), None if last is None else int(last))
 
@@ -75,3 +80,14 @@ def _rounded(series: Series) -> dict[str, Points]:
         name: tuple((step, round(time, 1), float(f"{value:.6g}")) for step, time, value in points)
         for name, points in series.items()
     }
+
+
+def use_of_device(samples: Iterable[StoredEvent]) -> Series:
+    """Looks at a device as curves: memory in use, utilisation and power, each where it is known."""
+    known = {"memory, GB": ("used", 1e-9), "utilisation, %": ("utilisation", 100.0), "power, W": ("watts", 1.0)}
+    series: Series = {}
+    for event in samples:
+        for name, (key, scale) in known.items():
+            if isinstance(value := event.data.get(key), int | float):
+                series.setdefault(name, []).append((event.id, event.time, value * scale))
+    return series

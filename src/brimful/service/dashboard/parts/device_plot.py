@@ -3,8 +3,8 @@
 from nicegui.element import Element
 
 Look = tuple[float, int, tuple[tuple[str, str, int], ...]]
-"""Seconds since 1970, bytes in use, and id, name and bytes of each job; tuples, since NiceGUI makes an observer of
-every list that it is given."""
+"""Seconds since 1970, bytes in use, and id, name and bytes in use of each job; tuples, since NiceGUI makes an
+observer of every list that it is given."""
 
 
 class DevicePlot(Element, component="device_plot.js"):

@@ -42,6 +42,7 @@ class JobHead:
                     link("Copy and change", f"/new?copy={job.id}", "button")
         self._message = Tag("p", "", "message", role="status")
         self._bar = Tag("progress", max="1", aria_label="Progress of this job")
+        self._shown = ""
         self._list = Tag("dl", classes="facts")
         self.show(job)
 
@@ -66,6 +67,9 @@ class JobHead:
         self._message.classes(replace="message failed" if job.state is JobState.FAILED else "message")
         done = fraction(job)
         self._bar.set_visibility(done is not None and job.state is not JobState.FINISHED)
+        if self._shown != job.state.value:
+            self._bar.classes(remove=self._shown, add=job.state.value)
+            self._shown = job.state.value
         if done is not None and self._bar._props.get("value") != round(done, 4):
             set_attributes(self._bar, value=round(done, 4) or "0")
         for name, text in _facts(job, sample, tier, stall).items():
@@ -73,8 +77,6 @@ class JobHead:
 
     def _fact(self, name: str, text: str) -> None:
         if name not in self._facts:
-            if not text:
-                return
             with self._list, Tag("div") as group:
                 Tag("dt", name)
                 self._facts[name] = (group, Tag("dd", text, f"state {text}" if name == "State" else ""))
