@@ -1,5 +1,6 @@
 """Datasets in the database and uploaded files: what there is, imported, verified and removed."""
 
+import json
 from collections.abc import Callable
 from typing import Any
 from urllib.parse import urlencode
@@ -7,14 +8,14 @@ from urllib.parse import urlencode
 from nicegui import ui
 
 from ....core.base.errors import BrimfulError
-from ....core.base.formatting import format_bytes, format_count
-from ...jobs.job import JobFilter, Upload
-from ..elements import VALUE, Tag, button, link, table
+from ....core.base.formatting import format_bytes
+from ...jobs.job import Job, JobFilter, Upload
+from ..elements import VALUE, Number, Tag, button, careful_button, link, table
 from ..notices import notify
 from ..parts.upload import upload_field
 from ..shell import frame
 from ..threads import ask
-from ..values import fraction, progress_text
+from ..values import fraction, progress_text, recordings_number
 from ..viewer import PATIENCE, Dashboard, change, may_change, message_of
 
 _PACE = 2.0
@@ -34,7 +35,7 @@ class _DataView:
     def __init__(self, dashboard: Dashboard) -> None:
         self.service = dashboard.service
         self.chosen: str | None = None
-        self.name = ""
+        self.name, self.typed = "", False
         self.seen: Any = None
 
     async def build(self) -> None:
@@ -65,15 +66,16 @@ class _DataView:
 
     def _type(self, event: Any) -> None:
         self.name = str(event.args)[:200]
+        self.typed = bool(self.name)
 
     def _uploaded(self, reference: str, name: str) -> None:
         self._choose(reference.removeprefix("upload:"), name)
 
     def _choose(self, id: str, name: str) -> None:
         self.chosen = id
-        if not self.name:
+        if not self.typed:
             self.name = name.rpartition(".")[0].replace(" ", "-")
-            self.entry._props["value"] = self.name
+            ui.run_javascript(f"document.getElementById('dataset-name').value = {json.dumps(self.name)}")
         self.files_note.set_text(f"{name} will be imported.")
 
     async def _import(self) -> None:
@@ -116,18 +118,19 @@ class _DataView:
                 with Tag("div", classes="buttons"):
                     if may_change():
                         button("Verify", lambda: self._verify(name), "button small", aria_label=f"Verify {name}")
-                        button("Delete", lambda: self._delete(name), "button small danger", aria_label=f"Delete {name}")
-                    given = urlencode({"workload": "locate", "command": "train", "dataset": name})
-                    link("Train on it", f"/new?{given}", "button small", aria_label=f"Train on {name}")
+                        _delete_button(name, lambda: self._delete(name))
+                    if (number := recordings_number(name)) is not None:
+                        given = urlencode({"workload": "locate", "command": "train", "dataset": number})
+                        link("Locate from it", f"/new?{given}", "button small", aria_label=f"Locate from {name}")
 
             return make
 
         rows = [
             (
                 one["name"],
-                format_count(one["rows"]),
-                format_bytes(one["bytes"]),
-                format_count(one["chunks"]) if one.get("chunks") is not None else "",
+                one["rows"],
+                Number(format_bytes(one["bytes"])),
+                one["chunks"] if one.get("chunks") is not None else "",
                 ", ".join(one["fields"]),
                 actions(one["name"]),
             )
@@ -146,13 +149,12 @@ class _DataView:
                     with Tag("div", classes="buttons"):
                         choose = button("Import", lambda: self._choose(one.id, one.name), "button small")
                         choose._props["aria-label"] = f"Import {one.name}"
-                        label = f"Delete {one.name}"
-                        button("Delete", lambda: self._remove(one.id), "button small danger", aria_label=label)
+                        _delete_button(one.name, lambda: self._remove(one.id))
 
             return make
 
         rows = [
-            (one.name, format_bytes(one.bytes), lambda one=one: Tag("code", f"upload:{one.id}"), actions(one))
+            (one.name, Number(format_bytes(one.bytes)), lambda one=one: Tag("code", f"upload:{one.id}"), actions(one))
             for one in uploads
         ]
         table("Uploaded files", ("Name", "Size", "Option value", "Actions"), rows, "table carded")
@@ -171,13 +173,19 @@ class _DataView:
         def progress(job: Any) -> Callable[[], Any]:
             def make() -> None:
                 if (done := fraction(job)) is not None:
-                    Tag("progress", max="1", value=round(done, 3) or "0", aria_label=f"Progress of {job.request.name}")
+                    Tag(
+                        "progress",
+                        classes=job.state.value,
+                        max="1",
+                        value=round(done, 3) or "0",
+                        aria_label=f"Progress of {job.request.name}",
+                    )
                 Tag("span", progress_text(job), "sub")
 
             return make
 
-        rows = [(name(job), state(job), progress(job), job.message) for job in jobs]
-        table("Imports and checks", ("Job", "State", "Progress", "Message"), rows, "table carded")
+        rows = [(name(job), state(job), progress(job), result_of(job)) for job in jobs]
+        table("Imports and checks", ("Job", "State", "Progress", "Result"), rows, "table carded")
 
     async def _verify(self, name: str) -> None:
         if await change(self.service.verify_dataset, name) is not None:
@@ -198,3 +206,20 @@ class _DataView:
     def _deleted(method: Callable[[str], None], what: str) -> bool:
         method(what)
         return True
+
+
+def _delete_button(name: str, on_sure: Callable[..., Any]) -> None:
+    careful_button("Delete", "Delete for good", on_sure, f"Delete {name}", "button small danger")
+
+
+def result_of(job: Job) -> str:
+    """What an import or a check came to, in a sentence."""
+    summary = job.summary or {}
+    if job.message or not summary:
+        return job.message
+    rows = f"{summary['rows']:,} rows" if isinstance(summary.get("rows"), int) else ""
+    if (faults := summary.get("faults")) is None:
+        return rows
+    count = len(faults) if isinstance(faults, list) else faults
+    said = f": {faults[0]}" if count and isinstance(faults, list) else ""
+    return f"{rows}, {count or 'no'} fault{'s' * (count != 1)}{said}"

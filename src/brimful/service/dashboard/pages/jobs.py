@@ -18,6 +18,7 @@ from ..shell import frame
 from ..threads import ask
 from ..values import job_row
 from ..viewer import PATIENCE, Dashboard, change, may_change
+from .compare import MOST_RUNS
 
 PAGE_ROWS = 25
 _REFRESH = 2.0
@@ -73,6 +74,7 @@ class _JobsView:
         page = await self.read()
         if page.total == 0 and not (self.group or self.workload or self.text):
             await first_visit(self.service)
+            ui.timer(_REFRESH, self._wait_for_the_first, immediate=False)
             return
         with Tag("div", classes="title"):
             Tag("h1", "Jobs")
@@ -84,14 +86,16 @@ class _JobsView:
             self.count = Tag("span", "")
             if may_change():
                 button("Cancel", self._cancel)
-            button("Compare", self._compare)
+            self.compare = button("Compare", self._compare)
+            button("Clear", lambda: self.table.clear(), "button quiet")
         self.bar.set_visibility(False)
         rows = [job_row(job) for job in page.jobs]
         self.table = JobsTable(rows, self.sort, self._sort, self._select)
         self.empty = Tag("p", "No job matches.", "empty")
         with Tag("nav", classes="pages", aria_label="Pages of jobs"):
-            self.back = button("Newer" if self.sort == "-created" else "Previous", self._previous)
-            self.forth = button("Older" if self.sort == "-created" else "Next", self._next)
+            self.place = Tag("span", "", "muted", role="status")
+            self.back = button("Previous", self._previous)
+            self.forth = button("Next", self._next)
         self._show(page, rows)
         ui.timer(_REFRESH, self._refresh, immediate=False)
 
@@ -160,6 +164,11 @@ class _JobsView:
         text = f"{page.total:,} {'job' if page.total == 1 else 'jobs'}"
         if self.total.text != text:
             self.total.set_text(text)
+        first = PAGE_ROWS * (len(self.cursors) - 1)
+        place = f"{first + 1:,} to {first + len(rows):,}, page {len(self.cursors):,} of {-(-page.total // PAGE_ROWS):,}"
+        if self.place.text != place:
+            self.place.set_text(place)
+        self.place.set_visibility(page.total > PAGE_ROWS)
         self.empty.set_visibility(not rows)
         self.back.set_visibility(len(self.cursors) > 1)
         self.forth.set_visibility(page.next is not None)
@@ -167,7 +176,14 @@ class _JobsView:
     def _select(self, ids: list[str]) -> None:
         self.selected = ids
         self.bar.set_visibility(bool(ids))
-        self.count.set_text(f"{len(ids)} selected")
+        too_many = f"; {MOST_RUNS} at most can be compared" if len(ids) > MOST_RUNS else ""
+        self.count.set_text(f"{len(ids):,} selected{too_many}")
+        set_attributes(self.compare, disabled=bool(too_many) or None)
+
+    async def _wait_for_the_first(self) -> None:
+        """Shows the list as soon as there is a job, wherever it came from."""
+        if (await self.read()).total:
+            ui.navigate.to("/")
 
     async def _cancel(self) -> None:
         cancelled = [id for id in self.selected if await change(self.service.cancel, id) is not None]

@@ -10,7 +10,7 @@ export default {
       <caption class="unseen">Jobs</caption>
       <thead><tr>
         <th scope="col" class="check"><input type="checkbox" aria-label="Select all jobs on this page"
-          :checked="all" :indeterminate.prop="chosen.size > 0 && !all" @change="selectAll"></th>
+          :checked="all" :indeterminate.prop="some && !all" @change="selectAll"></th>
         <th v-for="[name, key, kind] in columns" :key="name" scope="col" :class="kind" :aria-sort="order(key)">
           <button v-if="key" type="button" class="sort" @click="sortBy(key)">{{ name }}<span aria-hidden="true"
             class="arrow">{{ arrow(key) }}</span></button>
@@ -26,7 +26,7 @@ export default {
             <span v-if="row.message" class="why">{{ row.message }}</span></th>
           <td data-label="State"><span class="state" :class="row.state">{{ row.state }}</span></td>
           <td data-label="Progress" class="progress-cell">
-            <progress v-if="row.fraction !== null && row.state !== 'finished'" :value="row.fraction" max="1"
+            <progress v-if="row.fraction !== null && row.state !== 'finished'" :value="row.fraction" max="1" :class="row.state"
               :aria-label="'Progress of ' + row.name"></progress>
             <span class="sub">{{ row.progress }}</span></td>
           <td data-label="Left" class="number">{{ row.left }}</td>
@@ -50,12 +50,13 @@ export default {
     all() {
       return this.items.length > 0 && this.items.every((row) => this.chosen.has(row.id));
     },
+    some() {
+      return this.items.some((row) => this.chosen.has(row.id));
+    },
   },
   watch: {
     rows(rows) {
-      this.items = [...rows];
-      this.chosen = new Set(rows.map((row) => row.id).filter((id) => this.chosen.has(id)));
-      this.report();
+      this.items = [...rows]; // what was selected on another page stays selected
     },
   },
   methods: {
@@ -73,7 +74,10 @@ export default {
       return this.sort === key ? "↑" : this.sort === "-" + key ? "↓" : "";
     },
     sortBy(key) {
-      this.$emit("sort", this.sort === "-" + key ? key : "-" + key);
+      // The first click sorts as one reads: names from A, times from the newest.
+      const first = key === "created" ? "-created" : key;
+      const other = first.startsWith("-") ? key : "-" + key;
+      this.$emit("sort", this.sort === first ? other : first);
     },
     toggle(id) {
       const chosen = new Set(this.chosen);
@@ -82,7 +86,13 @@ export default {
       this.report();
     },
     selectAll() {
-      this.chosen = this.all ? new Set() : new Set(this.items.map((row) => row.id));
+      const chosen = new Set(this.chosen), all = this.all;
+      this.items.forEach((row) => (all ? chosen.delete(row.id) : chosen.add(row.id)));
+      this.chosen = chosen;
+      this.report();
+    },
+    clear() {
+      this.chosen = new Set();
       this.report();
     },
     report() {

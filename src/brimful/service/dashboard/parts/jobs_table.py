@@ -35,6 +35,10 @@ class JobsTable(Element, component="jobs_table.js"):
         self.on("sort", sorted_by)
         self.on("select", selected)
 
+    def clear(self) -> None:
+        """Selects none."""
+        self.run_method("clear")
+
     def show(self, rows: list[dict[str, Any]], sort: str | None = None) -> None:
         """Shows these rows; where they are the same jobs, only those that changed are sent."""
         shown, self._shown = self._shown, {row["id"]: row for row in rows}
