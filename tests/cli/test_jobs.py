@@ -61,7 +61,7 @@ def test_a_command_is_submitted_with_its_own_options(service: FakeService, monke
     sent: list[Any] = []
     submit = service.submit
     monkeypatch.setattr(service, "submit", lambda request: sent.append(dict(request)) or submit(request))
-    options = "--job-name tiny --priority 5 --lease 1GB --webhook https://example.org/x"
+    options = "--job-name tiny --priority 5 --lease 1GB --cores 2 --webhook https://example.org/x"
     job = ok_json("submit", *options.split(), *["nets", "train", "--count", "4", "--steps", "200"])
     assert job["job_name"] == "tiny"
     assert sent == [
@@ -72,6 +72,7 @@ def test_a_command_is_submitted_with_its_own_options(service: FakeService, monke
             "config": {"count": 4},  # 200 steps are the default
             "priority": 5,
             "budget": "1GB",
+            "cores": 2,
             "webhook": {"url": "https://example.org/x"},
         }
     ]

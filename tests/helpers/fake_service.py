@@ -144,7 +144,7 @@ class FakeService(Service):
 
     def report(self, id: str) -> dict[str, Any]:
         self.job(id)
-        return {"metrics": {"loss": float("nan")}, "tables": {}, "pictures": []}
+        return {"metrics": {"loss": float("nan")}, "tables": {}, "rows": {}, "pictures": [], "captions": {}}
 
     def datasets(self) -> list[dict[str, Any]]:
         return list(self.sets.values())

@@ -65,12 +65,13 @@ def before_the_command(
             metavar="TEXT", help='device memory to lease, such as "8GB"; by default the budget, or the plan\'s'
         ),
     ] = None,
+    cores: Annotated[int | None, typer.Option(help="CPU cores to lease", min=1, metavar="INT")] = None,
     webhook: Annotated[
         str | None, typer.Option(metavar="URL", help="url that gets a signed request when the job ends")
     ] = None,
     watch: Annotated[bool, typer.Option("--watch", help="then watch it, as `jobs watch`")] = False,
 ) -> None:
-    ctx.obj = Submission(url, job_name, priority, lease, webhook, watch)
+    ctx.obj = Submission(url, job_name, priority, lease, webhook, watch, cores)
 
 
 @jobs.command("list")

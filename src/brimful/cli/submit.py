@@ -34,6 +34,7 @@ class Submission:
     lease: str | None = None
     webhook: str | None = None
     watch: bool = False
+    cores: int | None = None
 
 
 class Submissions(Workloads):
@@ -76,6 +77,7 @@ def _submit(workload: str, command: registry.Command, *, ctx: typer.Context, jso
             priority=said.priority,
             budget=said.lease,
             webhook=said.webhook,
+            cores=said.cores,
         )
         if said.watch:
             show_watched(client, job.id, json)

@@ -27,7 +27,11 @@ def report(fit: Fit, run: Path | None = None) -> Report:
     check_type(fit, Fit, "give what gp.fit or gp.load returned")
     finite = {name: values[np.isfinite(values)] for name, values in fit.params.items()}
     medians = {f"median_{name}": float(np.median(values)) for name, values in finite.items() if len(values)}
-    return Report(metrics=fit.quality() | medians, pictures={"gp": lambda: draw(fit, run)})
+    return Report(
+        metrics=fit.quality() | medians,
+        pictures={"gp": lambda: draw(fit, run)},
+        captions={"gp": "Some of the fits with their 95% bands, and the run"},
+    )
 
 
 def draw(fit: Fit, run: Path | None = None) -> Any:

@@ -19,6 +19,10 @@ from .evaluation.metrics import contingency, predict_categories
 from .model.partial_credit import probabilities
 from .result import CrossValidationResult, GPCMResult
 
+_CAPTIONS = {
+    "gpcm": "Training, held-out answers and their probabilities, curves of some items, and what was recovered",
+    "students": "Ability of some held-out students over time, and what one of them knows",
+}
 _GRAY = "#8a8a8a"
 _QUESTIONS = 6  # with category curves
 _STUDENTS = 4  # with ability over time
@@ -36,7 +40,7 @@ def report(result: GPCMResult | CrossValidationResult) -> Report:
         which = f"fold {result.best_fold + 1} of {len(result.folds)}, the best, "
     drawn = {"gpcm": _overview, "students": _students}
     pictures = {name: functools.partial(draw, best, which) for name, draw in drawn.items()}
-    return Report(result.summary(), {"history": pa.Table.from_pylist(list(best.history))}, pictures)
+    return Report(result.summary(), {"history": pa.Table.from_pylist(list(best.history))}, pictures, _CAPTIONS)
 
 
 def _overview(result: GPCMResult, which: str) -> Any:

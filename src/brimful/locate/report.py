@@ -24,6 +24,11 @@ from .evaluation.metrics import ELLIPSE, calibration_curve, score
 from .result import HeldOut, LocateResult
 
 _GRAY, _GREEN = "#8a8a8a", "#4b8f5a"
+_CAPTIONS = {
+    "training": "Losses, and how the device was used, over the training",
+    "map": "Held-out recordings from the best to the worst, with where the transmitter was and was found",
+    "errors": "Errors of held-out recordings beside those of other methods, and whether the model knows them",
+}
 _MAPS = 6  # recordings that are drawn
 _BINS = 10
 _COLORS = {"network": BLUE, "posterior": _GREEN, "least squares": RED}
@@ -41,14 +46,18 @@ def report(result: LocateResult, comparison: Comparison | None = None) -> Report
     if len(result.held_out):
         pictures["map"] = functools.partial(_map, result)
         pictures["errors"] = functools.partial(_errors, result, comparison)
-    return Report(metrics, {"history": pa.Table.from_pylist(list(result.history))}, pictures)
+    return Report(metrics, {"history": pa.Table.from_pylist(list(result.history))}, pictures, _CAPTIONS)
 
 
 def _map(result: LocateResult) -> Any:
     held_out, figure = result.held_out, figure_of(15, 10)
     for axes, index in zip(figure.subplots(2, 3).flat, _spread_out(held_out), strict=False):
         _recording(axes, result, int(index))
-    return add_legends(figure, f"{len(held_out):,} held-out recordings, some of them from the best to the worst")
+    add_legends(figure, f"{len(held_out):,} held-out recordings, some of them from the best to the worst")
+    for axes in figure.axes[1:]:  # they are all of one kind
+        if (legend := axes.get_legend()) is not None:
+            legend.remove()
+    return figure
 
 
 def _spread_out(held_out: HeldOut) -> np.ndarray:

@@ -20,7 +20,11 @@ def report(result: NetsResult, run: Path) -> Report:
     Args:
         run: the run directory, for its log.
     """
-    return Report(result.summary(), pictures={"nets": functools.partial(_draw, result.loss, run)})
+    return Report(
+        result.summary(),
+        pictures={"nets": functools.partial(_draw, result.loss, run)},
+        captions={"nets": "How each network ended, by its two learning rates, and the run"},
+    )
 
 
 def _draw(loss: np.ndarray, run: Path) -> Any:

@@ -18,6 +18,10 @@ from .result import ProgramResult
 _COLORS = ["#000000", "#0074d9", "#ff4136", "#2ecc40", "#ffdc00", "#aaaaaa", "#f012be", "#ff851b", "#7fdbff", "#870c25"]
 """The ten colors, as ARC's own page shows them."""
 
+_CAPTIONS = {
+    "grids": "Some samples: what went in, what was wanted, and what came out",
+    "failures": "The operations at which programs first fail",
+}
 _SHOWN, _BARS = 6, 12
 
 
@@ -30,7 +34,7 @@ def report(result: ProgramResult) -> Report:
         pictures["failures"] = functools.partial(_draw_failures, result.outcomes)
     operations = result.operations
     tables = {"operations": operations} if operations.num_rows else {}
-    return Report(result.summary(), tables=tables, pictures=pictures)
+    return Report(result.summary(), tables=tables, pictures=pictures, captions=_CAPTIONS)
 
 
 def chosen_samples(outcomes: Outcomes, count: int = _SHOWN) -> list[tuple[int, int]]:

@@ -14,13 +14,19 @@ _LARGEST = 64 << 20  # bytes of a table that is shown
 
 
 def read_report(folder: Path, summary: dict[str, Any] | None) -> dict[str, Any]:
-    """{"metrics", "tables", "pictures"} of a job's directory; the summary stands in where no report was written."""
+    """The report of a job's directory; the summary stands in where no report was written.
+
+    Returns:
+        {"metrics": {...}, "tables": {name: [its first `MOST_ROWS` rows as objects]}, "rows": {name: how many},
+        "pictures": [names of artifacts], "captions": {name of a picture: what it shows}}.
+    """
+    from ..core.declare.captions import caption_of
     from ..core.declare.report import METRICS  # with pyarrow, which a server that shows no report has no use for
 
     root = folder / RUN
     places = [place for place in (root, root / "report") if place.is_dir()]
     metrics: dict[str, Any] = summary or {}
-    tables, pictures = {}, []
+    tables, rows, pictures = {}, {}, []
     for place in places:
         with contextlib.suppress(OSError, ValueError):
             metrics = json.loads((place / METRICS).read_bytes())
@@ -30,13 +36,14 @@ def read_report(folder: Path, summary: dict[str, Any] | None) -> dict[str, Any]:
         for file in (files + shards)[:_MOST_TABLES]:
             if not file.is_symlink() and file.stat().st_size <= _LARGEST:
                 with contextlib.suppress(Exception):  # one that cannot be read is left out
-                    tables[file.stem] = _rows(file)
-    return {"metrics": plain(metrics), "tables": tables, "pictures": pictures}
+                    tables[file.stem], rows[file.stem] = _rows(file)
+    captions = {name: caption for name in pictures if (caption := caption_of(root / name))}
+    return {"metrics": plain(metrics), "tables": tables, "rows": rows, "pictures": pictures, "captions": captions}
 
 
-def _rows(file: Path) -> list[dict[str, Any]]:
+def _rows(file: Path) -> tuple[list[dict[str, Any]], int]:
     import pyarrow.parquet as pq
 
     with pq.ParquetFile(file) as parquet:
-        batch = next(parquet.iter_batches(MOST_ROWS), None)
-    return [] if batch is None else plain(batch.to_pylist())
+        batch, total = next(parquet.iter_batches(MOST_ROWS), None), parquet.metadata.num_rows
+    return ([] if batch is None else plain(batch.to_pylist())), total

@@ -23,7 +23,12 @@ def report(result: WPOResult) -> Report:
     """The report: the summary as metrics, the history as a table, and the picture `wpo`."""
     check_type(result, WPOResult, "give what wpo.train or wpo.load returned")
     history = pa.Table.from_pylist(list(result.history))
-    return Report(result.summary(), {"history": history}, {"wpo": functools.partial(_draw, result)})
+    return Report(
+        result.summary(),
+        {"history": history},
+        {"wpo": functools.partial(_draw, result)},
+        {"wpo": "Samples beside held-out data, the model, its training and its memory"},
+    )
 
 
 def _draw(result: WPOResult) -> Any:
@@ -118,8 +123,9 @@ def _draw_score(axes: Any, result: WPOResult, low: np.ndarray, high: np.ndarray,
     norm = np.linalg.norm(s, axis=1)
     arrows = s / np.maximum(norm, 1e-12)[:, None] * np.sqrt(norm / max(norm.max(), 1e-12))[:, None]
     axes.quiver(*points.T, *arrows.T, norm, cmap="viridis", scale=22, width=0.004)
-    title = ("score" if t == 0 else f"score at t = {t:.2g}") + " (arrow length: square root of its norm)"
-    axes.set(title=title, xlim=(low[0], high[0]), ylim=(low[1], high[1]))
+    title = ("score" if t == 0 else f"score at t = {t:.2g}") + ", arrows of length √norm"
+    axes.set_title(title, fontsize=10)  # panels are narrow
+    axes.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]))
 
 
 def _draw_images(axes: Any, rows_nd: Tensor, image_shape: tuple[int, int, int], title: str) -> None:

@@ -8,6 +8,7 @@ import matplotlib.image
 import numpy as np
 import pytest
 
+from brimful.core.declare.captions import caption_of
 from brimful.core.declare.pictures import add_legends, draw_run, figure_of, save
 from brimful.core.runs.events import BatchDone, Event, Sampled, Warned
 
@@ -18,6 +19,18 @@ def batch(time: float, items: int, seconds: float, peak: int) -> BatchDone:
 
 def sample(time: float, used: int) -> Sampled:
     return Sampled(time=time, used=used, process=used, utilisation=None, watts=None)
+
+
+@pytest.mark.parametrize("caption", ["", "What it shows, in a sentence", "a \N{GREEK SMALL LETTER BETA} of 0.5"])
+def test_a_picture_says_what_it_shows(tmp_path: Path, caption: str):
+    assert caption_of(save(figure_of(2, 2), tmp_path / "a.png", caption)) == caption
+
+
+def test_what_is_no_picture_has_no_caption(tmp_path: Path):
+    for content in (b"", b"text", b"\x89PNG\r\n\x1a\n", b"\x89PNG\r\n\x1a\n\xff\xff\xff\xfftEXt"):
+        (tmp_path / "a.png").write_bytes(content)
+        assert caption_of(tmp_path / "a.png") == ""
+    assert caption_of(tmp_path / "none.png") == ""
 
 
 @pytest.mark.parametrize("events", [[], [Warned(message="nothing yet")], [sample(3.0, 10**6)]])

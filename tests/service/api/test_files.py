@@ -54,4 +54,4 @@ def test_no_name_leads_out_of_the_job(client: TestClient, service: FakeService):
 
 def test_a_report_has_no_number_that_json_has_not(client: TestClient, service: FakeService):
     answer = client.get(f"{JOBS}/{service.add().id}/report")
-    assert answer.json() == {"metrics": {"loss": None}, "tables": {}, "pictures": []}
+    assert answer.json() == {"metrics": {"loss": None}, "tables": {}, "rows": {}, "pictures": [], "captions": {}}

@@ -36,6 +36,7 @@ def test_a_curve_grows_while_the_job_is_paused_resumed_and_cancelled(server: Das
     grown(page, grown(page, 0))
     page.evaluate(f"() => {{ window.modelBefore = {MODEL}; }}")
     page.wait_for_selector("dt:has-text('Stall share')")
+    page.wait_for_selector("[data-metric='utilisation, %'] .plot canvas")  # sampled on a CPU too
     page.click("button:has-text('Pause')")
     page.wait_for_selector("dd.state.paused")
     page.click("button:has-text('Resume')")
@@ -46,7 +47,9 @@ def test_a_curve_grows_while_the_job_is_paused_resumed_and_cancelled(server: Das
     page.click("button:has-text('Cancel')")
     page.wait_for_selector("dd.state.cancelled")
     assert server.job(id)["state"] == "cancelled"
-    page.wait_for_selector("button:has-text('Retry')")
+    page.click("button:has-text('Retry')")
+    page.wait_for_selector("dd.state.running")
+    server.api.post(f"/api/jobs/{id}/cancel")
 
 
 def test_a_page_outlives_its_server_and_misses_nothing(server: DashboardServer, open_page: Open):
@@ -172,3 +175,4 @@ def test_a_finished_job_shows_its_plan_options_files_and_picture(server: Dashboa
     assert page.locator("section[aria-label=Files] a").count() > 0
     page.click("a:has-text('Copy and change')")
     page.wait_for_function("document.querySelector('#field-seed')?.value === '3'")
+    assert page.input_value("#field-budget") == "1GB"

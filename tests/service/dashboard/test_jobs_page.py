@@ -16,6 +16,9 @@ def test_jobs_are_searched_sorted_selected_and_cancelled(server: DashboardServer
     page.wait_for_function("performance.getEntriesByType('resource').some(one => one.name.includes('/esm/'))")  # plots
     assert page.locator("tbody tr").count() == 2
     page.click("button.sort:has-text('Name')")
+    page.wait_for_selector("th[aria-sort=ascending] >> text=Name")
+    assert page.locator("tbody th a").first.inner_text() == "apple one"
+    page.click("button.sort:has-text('Name')")
     page.wait_for_selector("th[aria-sort=descending] >> text=Name")
     assert page.locator("tbody th a").first.inner_text() == "apple two"
     assert "sort=-name" in page.url
@@ -30,6 +33,27 @@ def test_jobs_are_searched_sorted_selected_and_cancelled(server: DashboardServer
     page.check("input[name=state][value=finished]", force=True)
     page.wait_for_selector("text=No job matches.")
     server.api.post(f"/api/jobs/{ids[2]}/cancel")
+
+
+def test_thousands_of_jobs_are_paged_and_what_is_selected_stays(server: DashboardServer, open_page: Open):
+    server.add_finished("row", 5000)
+    page = open_page("/?text=row")
+    page.wait_for_selector("text=1 to 25, page 1 of 200")
+    page.locator("tbody input[type=checkbox]").first.check()
+    page.click("button:has-text('Next')")
+    page.wait_for_selector("text=26 to 50, page 2 of 200")
+    page.locator("tbody input[type=checkbox]").first.check()
+    page.wait_for_selector("text=2 selected")
+    page.check("[aria-label='Select all jobs on this page']")
+    page.wait_for_selector("text=26 selected; 8 at most can be compared")
+    assert page.locator(".selection button:has-text('Compare')").is_disabled()
+    page.click("button:has-text('Previous')")
+    page.wait_for_selector("text=1 to 25, page 1 of 200")
+    assert page.locator("tbody input:checked").count() == 1
+    page.click(".selection button:has-text('Clear')")
+    page.wait_for_function("document.querySelectorAll('tbody input:checked').length === 0")
+    page.click("button.sort:has-text('Name')")
+    page.wait_for_selector("tbody th a >> text=/^row$/")
 
 
 def test_a_name_with_markup_is_text_on_every_page(server: DashboardServer, open_page: Open):

@@ -29,6 +29,18 @@ def test_two_runs_are_compared(server: DashboardServer, open_page: Open, two_run
     assert differing.all_inner_texts() == ["seed\t2\t1"] or differing.all_inner_texts() == ["seed\t1\t2"]
     assert page.locator("section[aria-label=Results] >> text=weights").count() == 1
     page.check("text=By time")
+    many = ",".join([*two_runs, *(server.add_finished(f"another {number}") for number in range(7))])
+    page.goto(f"{server.url}/compare?jobs={many}")
+    page.wait_for_selector("text=8 runs can be compared; these are the first of 9.")
+    running = server.submit("run that goes on", epochs=100, pause=0.05)
+    page.goto(f"{server.url}/compare?jobs={running},{two_runs[0]}")
+    label = "document.querySelector('[data-metric=loss] .plot')?.getAttribute('aria-label')"
+    grows = f"() => Number({label}?.match(/goes on: .*? at step (\\d+)/)?.[1] ?? 0)"
+    page.wait_for_function(f"() => ({grows})() > 0")
+    before = page.evaluate(grows)
+    page.wait_for_function(f"before => ({grows})() > before", arg=before)
+    server.api.post(f"/api/jobs/{running}/cancel")
+    page.wait_for_selector("section[aria-label=Results] >> text=cancelled")
 
 
 def test_a_file_becomes_a_dataset(server: DashboardServer, open_page: Open):
@@ -38,8 +50,17 @@ def test_a_file_becomes_a_dataset(server: DashboardServer, open_page: Open):
     page.wait_for_selector("text=numbers.csv will be imported")
     page.click("section[aria-label=Import] button:has-text('Import')")
     page.wait_for_selector("section[aria-label=Datasets] th:has-text('numbers')", timeout=60_000)
+    form = open_page("/new?workload=data&command=verify")
+    form.wait_for_selector("#datasets option[value=numbers]", state="attached")
+    assert form.get_attribute("#field-name", "list") == "datasets"
     page.click("[aria-label='Verify numbers']")
-    page.wait_for_selector("text=verify numbers")
+    page.wait_for_selector("tr:has-text('verify numbers') >> text=20 rows, no faults", timeout=60_000)
+    page.set_input_files("#upload", {"name": "more.csv", "mimeType": "text/csv", "buffer": rows.encode()})
+    page.wait_for_function("document.querySelector('#dataset-name').value === 'more'")
+    assert page.locator("text=Locate from it").count() == 0  # there are no recordings in it
+    page.click("[aria-label='Delete numbers']")
+    page.click("[aria-label='Delete for good: Delete numbers']")
+    page.wait_for_selector("text=numbers is deleted")
 
 
 def test_devices_show_leases_and_who_waits(server: DashboardServer, open_page: Open):
@@ -80,11 +101,15 @@ def test_pages_are_accessible_in_both_themes_and_fit_a_phone(
         assert page.evaluate("document.documentElement.scrollWidth") <= 390, path
         page.emulate_media(color_scheme="light")
         found[path] = axe.run(page).response["violations"]
-        page.emulate_media(color_scheme="dark")
+        page.set_viewport_size({"width": 1440, "height": 900})
+        page.evaluate("document.querySelectorAll('details').forEach(one => one.open = true)")
         found[path] += axe.run(page, options=colours).response["violations"]
-    serious = {
+        page.emulate_media(color_scheme="dark")
+        found[path] += axe.run(page).response["violations"]
+        page.set_viewport_size({"width": 390, "height": 900})
+    violations = {
         path: [(one["id"], one["impact"], [node["html"][:150] for node in one["nodes"]][:3]) for one in violations]
         for path, violations in found.items()
-        if any(one["impact"] in ("serious", "critical", "moderate") for one in violations)
+        if violations
     }
-    assert serious == {}
+    assert violations == {}

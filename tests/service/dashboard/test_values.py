@@ -1,6 +1,8 @@
 """Values as people read them, and jobs as commands; no browser is needed."""
 
+import re
 import shlex
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -8,20 +10,36 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from jinja2 import DictLoader, Environment
 
 from brimful.core.declare import registry
 from brimful.service.child.job_dir import RUN
 from brimful.service.dashboard.commands import as_command_line, as_curl, as_python, changed_options
 from brimful.service.dashboard.examples import EXAMPLES
-from brimful.service.dashboard.headers import content_policy
+from brimful.service.dashboard.headers import PageHeaders, content_policy, mark_scripts
 from brimful.service.dashboard.login import _own_path
 from brimful.service.dashboard.pages import devices
-from brimful.service.dashboard.pages.compare import _numbers, of_all
-from brimful.service.dashboard.parts.curves import _rounded
+from brimful.service.dashboard.pages.compare import _numbers, of_all, run_names
+from brimful.service.dashboard.pages.data import result_of
+from brimful.service.dashboard.parts.curves import _rounded, use_of_device
+from brimful.service.dashboard.parts.form_fields import by_field
+from brimful.service.dashboard.parts.history_view import event_entries
 from brimful.service.dashboard.parts.job_head import _facts
 from brimful.service.dashboard.parts.plan_view import observed_parts
-from brimful.service.dashboard.values import fraction, rate, seconds_left, short
-from brimful.service.jobs.job import Job, JobRequest, Progress
+from brimful.service.dashboard.values import (
+    counted,
+    fraction,
+    rate,
+    recordings_number,
+    result_name,
+    result_value,
+    seconds_left,
+    seconds_taken,
+    seconds_worked,
+    short,
+)
+from brimful.service.errors import FieldProblem
+from brimful.service.jobs.job import Job, JobRequest, Progress, StoredEvent
 from brimful.service.jobs.state import JobState
 from brimful.service.report_files import read_report
 
@@ -44,10 +62,14 @@ def job(**values: Any) -> Job:
 
 def test_how_long_a_job_will_take():
     lease = {"since": 100.0, "device_bytes": 8}
-    half = job(state=JobState.RUNNING, progress=Progress(done=50, items=100, seconds=10.0), lease=lease)
+    progress = Progress(done=50, items=100, seconds=10.0, wall=15.0, began=120.0)  # it imports for 20 seconds
+    half = job(state=JobState.RUNNING, progress=progress, lease=lease)
     assert fraction(half) == 0.5
-    assert rate(half, 130.0) == 50 / 40
-    assert seconds_left(half, 130.0) == pytest.approx(40.0)
+    assert rate(half, 130.0) == 50 / 20
+    assert seconds_left(half, 130.0) == pytest.approx(20.0)
+    assert seconds_taken(half, 130.0) == 45.0
+    resumed = job(state=JobState.RUNNING, progress=replace(progress, began=90.0), lease=lease)
+    assert seconds_worked(resumed, 130.0) == 10.0  # its part at hand has not begun
     assert seconds_left(job(progress=Progress(done=5, items=10)), 1.0) is None
     assert fraction(job(state=JobState.RUNNING)) is None
 
@@ -64,7 +86,7 @@ def test_what_is_known_of_the_peak_by_part():
 
 def test_memory_of_devices_is_kept_for_half_an_hour_in_few_bytes(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(devices, "_PACE", 0.0)
-    leases = [{"id": "1", "job_name": "a", "bytes": 5}]
+    leases = [{"id": "1", "job_name": "a", "bytes": 7, "used_bytes": 5}]
     device = {"device": "cpu", "memory_bytes": 10, "free_bytes": 3, "jobs": leases}
     service = SimpleNamespace(devices=lambda: [{**device, "jobs": [dict(lease) for lease in leases]}])
     samples = devices._Samples()
@@ -86,7 +108,10 @@ def test_a_report_shows_tables_and_not_how_items_are_stored(tmp_path: Path):
         pq.write_table(pa.table({"x": [1, 2]}), place / f"{name}.parquet")
     assert list(read_report(tmp_path, None)["tables"]) == ["shard-000000000000-000000000002"]
     pq.write_table(pa.table({"x": [1]}), place / "results.parquet")
-    assert list(read_report(tmp_path, None)["tables"]) == ["results"]
+    pq.write_table(pa.table({"x": list(range(1024))}), place / "results.parquet")
+    report = read_report(tmp_path, None)
+    assert list(report["tables"]) == ["results"] and report["rows"] == {"results": 1024}
+    assert len(report["tables"]["results"]) == 1000
 
 
 def test_results_are_compared_by_name_and_what_every_run_has_comes_last():
@@ -111,6 +136,72 @@ def test_a_job_as_commands_has_what_differs_and_no_more():
     assert words == ["brimful", "jobs", "submit", "--job-name", "it's <b>", "gp", "fit", "upload:1", "--no-fast"]
     assert shlex.split(as_curl(job(), options, "http://here"))[3] == "http://here/api/training/jobs"
     compile(as_python(job(), options, "http://here"), "job", "exec")
+    with_cores = replace(job(), request=replace(job().request, cores=2))
+    assert shlex.split(as_command_line(with_cores, options, SCHEMA))[5:7] == ["--cores", "2"]
+    assert "cores=2" in as_python(with_cores, options, "http://here")
+    told = shlex.split(as_curl(job(), options, "http://here", token=True))
+    assert told[told.index("Authorization: Bearer $BRIMFUL_TOKEN") - 1] == "-H"
+
+
+def test_results_are_written_with_their_units():
+    shown = {"seconds": 75.0, "p50_m": 5765.43, "stall_share": 0.031, "peak_bytes": 8 * 10**9, "loss": 8.28038}
+    texts = [f"{result_name(name)} {result_value(name, value)}" for name, value in shown.items()]
+    assert texts == ["seconds 1m15s", "p50 5,765 m", "stall 3.1%", "peak 8.00 GB", "loss 8.28"]
+    assert result_value("best", None) == "–" and result_value("items", 123456) == "123,456"
+    assert [counted(1, "item"), counted(1200, "row")] == ["1 item", "1,200 rows"]
+
+
+def test_of_plans_that_follow_one_another_the_last_is_shown():
+    kinds = ["state", "planned", "planned", "batch_done", "planned", "started", "planned"]
+    events = [StoredEvent(id=number, time=0.0, kind=kind, data={}) for number, kind in enumerate(kinds)]
+    assert [entry["id"] for entry in event_entries(events)] == [0, 4, 5, 6]
+    assert event_entries([]) == []
+
+
+def test_a_problem_belongs_to_the_fields_that_it_names():
+    fields = ("config.data", "config.synthetic", "config.batch_size", "webhook")
+    problem = FieldProblem("config", "give one of --data FILE, and --synthetic N or --batch-size 3")
+    text = "give one of data FILE, and synthetic N or batch_size 3"
+    assert by_field(problem, fields) == [(f"config.{name}", text) for name in ("data", "synthetic", "batch_size")]
+    assert by_field(FieldProblem("webhook.url", "no"), fields) == [("webhook", "no")]
+    assert by_field(FieldProblem("config", "no"), fields) == []
+
+
+def test_the_example_of_a_dataset_can_be_started_again():
+    [example] = [one for one in EXAMPLES if one.workload == "data"]
+    running = job(state=JobState.RUNNING)
+    running.request.config["dataset"] = "example-numbers-2"
+    service = SimpleNamespace(
+        upload=lambda name, stream: SimpleNamespace(id="1"),
+        datasets=lambda: [{"name": "example-numbers"}],
+        jobs=lambda asked: SimpleNamespace(jobs=[running]),
+    )
+    asked = example.request(service)  # pyright: ignore[reportArgumentType]
+    assert asked["config"]["dataset"] == "example-numbers-3"
+
+
+def test_what_a_check_of_a_dataset_came_to():
+    assert result_of(job(summary={"rows": 1200, "faults": []})) == "1,200 rows, no faults"
+    assert result_of(job(summary={"rows": 3, "faults": ["chunk 1 is torn"]})) == "3 rows, 1 fault: chunk 1 is torn"
+    assert result_of(job(message="waits")) == "waits" and result_of(job()) == ""
+    assert recordings_number("locate-3-12") == "3" and recordings_number("numbers") is None
+
+
+def test_runs_of_one_name_are_told_apart_and_a_result_does_not_hide_the_state():
+    runs = [replace(job(), id=f"000000-{number}") for number in ("aaaaaa", "bbbbbb")]
+    assert run_names(runs) == ["it's <b> (aaaaaa)", "it's <b> (bbbbbb)"]
+    assert run_names(runs[:1]) == ["it's <b>"]
+    assert _numbers(job(state=JobState.FINISHED, summary={"state": "of a dataset"}))["state"] == "finished"
+
+
+def test_looks_at_a_device_are_curves_of_what_is_known():
+    looks = [
+        StoredEvent(id=3, time=5.0, kind="sampled", data={"used": 2 * 10**9, "utilisation": 0.5, "watts": None}),
+        StoredEvent(id=9, time=7.0, kind="sampled", data={"used": 10**9, "utilisation": None, "watts": 300.0}),
+    ]
+    series = use_of_device(looks)
+    assert series["memory, GB"] == [(3, 5.0, 2.0), (9, 7.0, 1.0)]
+    assert series["utilisation, %"] == [(3, 5.0, 50.0)] and series["power, W"] == [(9, 7.0, 300.0)]
 
 
 def test_there_is_an_example_of_every_workload():
@@ -121,6 +212,28 @@ def test_there_is_an_example_of_every_workload():
 def test_logging_in_leads_nowhere_else(path: str):
     assert _own_path(path) == "/"
     assert _own_path("/jobs/1?a=b") == "/jobs/1?a=b"
+
+
+def test_a_script_that_got_into_a_page_has_no_number_that_lets_it_run():
+    environment = Environment(loader=DictLoader({"page": "<script>ours()</script>{{ value }}"}))
+    environment.get_template("page")  # kept from before
+    mark_scripts(environment)
+    mark_scripts(environment)
+    page = environment.get_template("page").render(value='<script>theirs()</script><script nonce="">x</script>')
+    sent: list[Any] = []
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", b"text/html")]})
+        await send({"type": "http.response.body", "body": page.encode()})
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    run_apart(PageHeaders(app)({"type": "http"}, None, send))  # pyright: ignore[reportArgumentType]
+    body, headers = sent[1]["body"].decode(), dict(sent[0]["headers"])
+    nonce = re.findall(r'<script nonce="([^"]+)">(.*?)</script>', body)
+    assert [script for _, script in nonce] == ["ours()"]
+    assert f"'nonce-{nonce[0][0]}'" in headers[b"content-security-policy"].decode()
 
 
 def test_the_policy_names_every_source():

@@ -36,9 +36,9 @@ def add_legends(figure: Any, title: str = "") -> Any:
     return figure
 
 
-def save(figure: Any, path: Path) -> Path:
-    """Writes a figure as PNG."""
-    figure.savefig(path, dpi=110, format="png")
+def save(figure: Any, path: Path, caption: str = "") -> Path:
+    """Writes a figure as PNG, with a caption in it that `core.declare.captions` reads."""
+    figure.savefig(path, dpi=110, format="png", metadata={"Description": caption} if caption else None)
     return path
 
 

@@ -25,11 +25,13 @@ class Report:
         metrics: JSON values by name.
         tables: by name; each becomes a Parquet file.
         pictures: by name; each a function that draws a figure of matplotlib when it is asked for.
+        captions: what a picture shows, in a sentence, by its name; written into its file.
     """
 
     metrics: Mapping[str, Any]
     tables: Mapping[str, pa.Table] = field(default_factory=dict)
     pictures: Mapping[str, Callable[[], Any]] = field(default_factory=dict)
+    captions: Mapping[str, str] = field(default_factory=dict)
 
     def save(self, folder: str | Path) -> list[Path]:
         """Writes metrics as JSON, tables as Parquet and pictures as PNG; the files' paths, pictures first."""
@@ -51,7 +53,7 @@ class Report:
         figure = self.pictures[name]()
 
         def write(temporary: Path) -> None:
-            pictures.save(figure, temporary)
+            pictures.save(figure, temporary, self.captions.get(name, ""))
 
         write_atomic(path, write)
         return path

@@ -144,7 +144,7 @@ SCHEMAS: dict[str, Any] = {
     "Plan": _object({"plan": _or_null(_ANY), "text": _or_null(_TEXT), "lease": _or_null(_ANY)}),
     "Artifact": _object({"name": _TEXT, "bytes": _COUNT, "modified": _TIME, "media_type": _TEXT}),
     "Artifacts": _object({"artifacts": _list("Artifact")}),
-    "Report": _object({"metrics": _ANY, "tables": _ANY, "pictures": _list(_TEXT)}),
+    "Report": _object({"metrics": _ANY, "tables": _ANY, "rows": _ANY, "pictures": _list(_TEXT), "captions": _ANY}),
     "Dataset": {"type": "object", "properties": {"name": _TEXT, "rows": _COUNT}, "required": ["name"]},
     "Datasets": _object({"datasets": _list("Dataset")}),
     "DatasetImport": _object(

@@ -69,8 +69,9 @@ class AsyncClient:
         priority: int | None = None,
         budget: str | None = None,
         webhook: str | Mapping[str, Any] | None = None,
+        cores: int | None = None,
     ) -> Job:
-        body = requests.submission(workload, command, config, job_name, priority, budget, webhook)
+        body = requests.submission(workload, command, config, job_name, priority, budget, webhook, cores)
         return await self._send(requests.submit(body))
 
     async def plan(

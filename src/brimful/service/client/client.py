@@ -75,6 +75,7 @@ class Client:
         priority: int | None = None,
         budget: str | None = None,
         webhook: str | Mapping[str, Any] | None = None,
+        cores: int | None = None,
     ) -> Job:
         """Queues a job. What is None is left to the server.
 
@@ -83,8 +84,9 @@ class Client:
             priority: from -100 to 100; those with more start first.
             budget: device memory to lease, such as "8GB".
             webhook: a URL that is called at the end of the job, or {"url": ..., "secret": ...}.
+            cores: CPU cores to lease.
         """
-        body = requests.submission(workload, command, config, job_name, priority, budget, webhook)
+        body = requests.submission(workload, command, config, job_name, priority, budget, webhook, cores)
         return self._send(requests.submit(body))
 
     def plan(

@@ -46,6 +46,7 @@ def submission(
     priority: int | None,
     budget: str | None,
     webhook: str | Mapping[str, Any] | None,
+    cores: int | None = None,
 ) -> dict[str, Any]:
     """The body of a job's request; what is None is left to the server."""
     given = {
@@ -55,6 +56,7 @@ def submission(
         "config": dict(config or {}),
         "priority": priority,
         "budget": budget,
+        "cores": cores,
         "webhook": {"url": webhook} if isinstance(webhook, str) else webhook,
     }
     return {name: value for name, value in given.items() if value is not None}

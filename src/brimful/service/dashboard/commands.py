@@ -33,6 +33,8 @@ def as_command_line(job: Job, options: dict[str, Any], schema: dict[str, Any] | 
         words += ["--priority", str(job.request.priority)]
     if job.request.budget and "budget" not in options:
         words += ["--lease", job.request.budget]
+    if job.request.cores is not None:
+        words += ["--cores", str(job.request.cores)]
     words += [job.request.workload, job.request.command]
     properties = (schema or {}).get("properties", {})
     for name, value in sorted(options.items(), key=lambda option: not properties.get(option[0], {}).get("positional")):
@@ -46,17 +48,19 @@ def as_command_line(job: Job, options: dict[str, Any], schema: dict[str, Any] | 
     return shlex.join(words)
 
 
-def as_curl(job: Job, options: dict[str, Any], url: str) -> str:
+def as_curl(job: Job, options: dict[str, Any], url: str, token: bool = False) -> str:
+    """With `token`, it has the one of $BRIMFUL_TOKEN."""
+    head = '  -H "Authorization: Bearer $BRIMFUL_TOKEN" \\\n' if token else ""
     body = json.dumps(request_of(job, options), ensure_ascii=False)
     return (
-        f"curl -X POST {shlex.quote(url + '/api/training/jobs')} -H 'Content-Type: application/json' \\\n"
+        f"curl -X POST {shlex.quote(url + '/api/training/jobs')} -H 'Content-Type: application/json' \\\n{head}"
         f"  -d {shlex.quote(body)}"
     )
 
 
 def as_python(job: Job, options: dict[str, Any], url: str) -> str:
     asked = request_of(job, options)
-    named = {key: asked[key] for key in ("job_name", "priority", "budget") if key in asked}
+    named = {key: asked[key] for key in ("job_name", "priority", "budget", "cores") if key in asked}
     arguments = "".join(f", {name}={value!r}" for name, value in named.items())
     return (
         "import brimful\n\n"

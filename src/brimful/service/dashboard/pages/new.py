@@ -56,6 +56,7 @@ class _Form:
         self.values: dict[str, str] = {}
         self.fields: dict[str, Field] = {}
         self.touched: set[str] = set()
+        self.submitted = False
 
     async def prepare(self, workload: str, command: str, copy: str, dataset: str) -> None:
         """Chooses the command, and takes over the options of a job that is copied."""
@@ -158,7 +159,7 @@ class _Form:
     def _choose(self, event: Any) -> None:
         self.workload, _, self.command = str(event.args).partition(" ")
         kept = {path: value for path, value in self.values.items() if not path.startswith("config.")}
-        self.values, self.touched = kept, set()
+        self.values, self.touched, self.submitted = kept, set(), False
         ui.navigate.history.replace(self._address())
         self._fill()
         self.preview.request()
@@ -237,13 +238,14 @@ class _Form:
         webhook = {"webhook": {"url": typed["webhook"]}} if "webhook" in typed else {}
         return {**request, **webhook, "config": config}
 
-    def _show_faults(self, problems: tuple[FieldProblem, ...], everything: bool = False) -> None:
+    def _show_faults(self, problems: tuple[FieldProblem, ...]) -> None:
         """What is wrong, beside the fields; of those that nobody has touched yet, only once it is submitted."""
         faults = {field: message for problem in problems for field, message in by_field(problem, self.fields)}
         for path, field in self.fields.items():
-            field.show_fault(faults.get(path, "") if everything or path in self.touched else "")
+            field.show_fault(faults.get(path, "") if self.submitted or path in self.touched else "")
 
     async def _submit(self) -> None:
+        self.submitted = True
         try:
             if not may_change():
                 raise Forbidden("your token may only read; log in with one that may write")
@@ -256,7 +258,7 @@ class _Form:
                     await ask(self.service.plan, request)
             job = await ask(self.service.submit, request)
         except Invalid as error:
-            self._show_faults(error.problems, everything=True)
+            self._show_faults(error.problems)
             notify(in_a_form(message_of(error)), "error")
             first = next((field for one in error.problems for field, _ in by_field(one, self.fields)), None)
             if first is not None:

@@ -5,7 +5,7 @@ from typing import Any
 from ...jobs.job import Job
 from ..commands import as_command_line, as_curl, as_python, changed_options
 from ..elements import Tag, table
-from ..values import exact
+from ..values import counted, exact
 
 _COPY = """(event) => {
   const button = event.target, text = button.closest(".copy").querySelector("pre").textContent;
@@ -30,18 +30,20 @@ def config_view(job: Job, schema: dict[str, Any] | None) -> None:
     rest = [name for name in job.request.config if name not in changed]
     if rest:
         with Tag("details"):
-            Tag("summary", f"{len(rest)} options with their defaults" if schema else f"{len(rest)} options")
+            Tag("summary", counted(len(rest), "option") + (" as by default" if schema else ""))
             table("Other options", ("Option", "Value", "Default"), rows(rest))
 
 
-def commands_view(job: Job, schema: dict[str, Any] | None, url: str) -> None:
-    """The job as a command line, as curl and as Python."""
+def commands_view(job: Job, schema: dict[str, Any] | None, url: str, token: bool) -> None:
+    """The job as a command line, as curl and as Python; `token` says whether the server requires one."""
     options = changed_options(job.request.config, schema) if schema else dict(job.request.config)
     forms = {
         "Command line": as_command_line(job, options, schema),
-        "curl": as_curl(job, options, url),
+        "curl": as_curl(job, options, url, token),
         "Python": as_python(job, options, url),
     }
+    if token:
+        Tag("p", "Each reads a token from the environment variable BRIMFUL_TOKEN.", "muted")
     for name, text in forms.items():
         with Tag("div", classes="copy"):
             with Tag("div", classes="curve-head"):

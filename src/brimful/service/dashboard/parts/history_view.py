@@ -30,12 +30,21 @@ class History(Element, component="history.js"):
 
 
 def event_entries(events: list[StoredEvent]) -> list[dict[str, Any]]:
-    """The events that are shown."""
+    """The events that are shown; of plans that follow one another, as one is refined, the last."""
+    shown = [event for event in events if event.kind not in _QUIET]
+    last = [
+        event
+        for event, after in zip(shown, [*shown[1:], None][: len(shown)], strict=True)
+        if not after or not _refined(event, after)
+    ]
     return [
         {"id": event.id, "time": event.time, "kind": event.kind.replace("_", " "), "text": event_text(event)}
-        for event in events
-        if event.kind not in _QUIET
+        for event in last
     ]
+
+
+def _refined(event: StoredEvent, after: StoredEvent) -> bool:
+    return event.kind == after.kind == "planned"
 
 
 def event_text(event: StoredEvent) -> str:

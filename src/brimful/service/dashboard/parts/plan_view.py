@@ -5,6 +5,7 @@ from typing import Any
 
 from ....core.base.formatting import format_bytes, format_count
 from ..elements import Tag, table
+from ..values import counted
 
 _REST, _PEAK = "working memory", "Peak"
 
@@ -16,7 +17,7 @@ Observe = Callable[[int | None, Mapping[str, int] | None], None]
 def plan_view(plan: dict[str, Any]) -> Observe:
     """The tables of a plan, as `Plan.to_dict()` has it; what is called with what is observed of it."""
     cost, steps = plan["cost"], plan.get("steps")
-    batch = f"{format_count(plan['batch'])} items" + (f", {steps:,} step{'s' * (steps > 1)}" if steps else "")
+    batch = counted(plan["batch"], "item") + (f", {counted(steps, 'step')}" if steps else "")
     rows = [
         ("Strategy", plan["strategy"]),
         ("Devices", ", ".join(plan["devices"])),
