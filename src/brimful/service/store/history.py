@@ -40,7 +40,8 @@ Series = dict[str, list[tuple[int, float, float]]]
 """Metrics by name: (step, seconds since 1970, value)."""
 
 Counted = tuple[Series, dict[str, int]]
-Names, Step = Sequence[str] | None, int | None
+Names = Sequence[str] | None
+Step = int | None
 
 
 class History:
