@@ -33,7 +33,6 @@ ANSWERED = "() => performance.getEntriesByType('navigation')[0].responseStart"
 STEP = f"() => Number({LABEL}.match(/at step (\\d+)/)?.[1] ?? -1)"
 
 CLIENTS = 50
-VISITS = 120  # before memory is watched
 
 
 def fill(store: Store, rows: int) -> str:
@@ -201,14 +200,14 @@ class Tabs:
             page.close()
         return {"live_kb_per_second": found, "live_seconds": seconds, "live_steps_followed": steps}
 
-    def watch(self, live: str, minutes: float) -> dict[str, Any]:
+    def watch(self, live: str, minutes: float, visits: int) -> dict[str, Any]:
         """The server's memory while 4 tabs and 50 clients of the websocket are open, each with a page of its own; all
         of them must be at the end. A page is opened many times before, since what a server takes depends on how many
         it had at once: one that is gone is kept for a while. The first seventh of the time is warm-up too: the growth
         is that from the second to the last, from minutes 10 to 20 to minutes 60 to 70 of 70."""
         tabs = [self.browser.new_page() for _ in range(4)]
         visited = []
-        for visit in range(VISITS):
+        for visit in range(visits):
             tabs[0].goto(f"{self.url}/jobs/{live}")
             tabs[0].wait_for_function(DRAWN, timeout=200_000)
             if visit % 20 == 19:
@@ -267,7 +266,7 @@ def measure(url: str, server: psutil.Process, job: str | None, asked: argparse.N
                 if asked.only != "hour":
                     found |= tabs.traffic(live, asked.seconds)
                 if asked.only != "traffic":
-                    found |= tabs.watch(live, asked.minutes)
+                    found |= tabs.watch(live, asked.minutes, asked.visits)
         browser.close()
     return found
 
@@ -278,6 +277,7 @@ def main() -> None:
     parser.add_argument("--opens", type=int, default=5, help="how many times the page with those rows is opened")
     parser.add_argument("--seconds", type=float, default=60.0, help="over which the traffic of a tab is measured")
     parser.add_argument("--minutes", type=float, default=0.5, help="for which memory is watched: 70 for the hour")
+    parser.add_argument("--visits", type=int, default=120, help="before memory is watched")
     parser.add_argument("--only", choices=("open", "jobs", "traffic", "hour"))
     parser.add_argument("--jobs", type=int, default=5000, help="in the list of jobs")
     parser.add_argument("--out", type=Path)
@@ -303,7 +303,8 @@ def main() -> None:
             except httpx.TransportError:
                 pass
             time.sleep(0.1)
-        found = {"rows": asked.rows, **measure(url, psutil.Process(server.pid), job, asked)}
+        found = {} if job is None else {"rows": asked.rows}
+        found |= measure(url, psutil.Process(server.pid), job, asked)
     finally:
         server.terminate()
         server.wait(60)

@@ -71,7 +71,7 @@ class _Form:
                 self.workload, self.command, self.copied = job.request.workload, job.request.command, job.request.name
                 self.values["job_name"] = f"{job.request.name} (copy)"[:200]
                 self._take_over(job.request.config)
-                more = {"priority": job.request.priority or None, "cores": job.request.cores}
+                more: dict[str, Any] = {"priority": job.request.priority or None, "cores": job.request.cores}
                 if self._has("budget"):  # whether it was given as an option or beside them
                     more["config.budget"] = job.request.budget
                 self.values |= {name: str(value) for name, value in more.items() if value is not None}
