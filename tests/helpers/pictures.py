@@ -10,7 +10,7 @@ import matplotlib.image
 import numpy as np
 
 
-def save_blank(figure: Any, path: Path) -> Path:
+def save_blank(figure: Any, path: Path, caption: str = "") -> Path:
     """In place of `core.declare.pictures.save`."""
     width, height = (110 * figure.get_size_inches()).astype(int)
     matplotlib.image.imsave(path, np.ones((height, width, 3)), format="png")

