@@ -15,7 +15,7 @@ pytestmark = pytest.mark.usefixtures("one_thread")
     ("d", "image_shape", "titles"),
     [
         (1, None, ["held-out data and samples", "", ""]),
-        (2, None, ["density", "score (arrow"]),
+        (2, None, ["density", "score, arrows"]),
         (6, None, ["first two principal components", "columns 0 and 1", "columns 2 and 3"]),
         (8, (1, 2, 4), ["training image or center nearest"]),
         (12, (3, 2, 2), ["training image or center nearest"]),
