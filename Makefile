@@ -27,7 +27,7 @@ check: $(STAMP)          ## lint, format and types
 
 docs: $(STAMP)           ## the documentation site, without warnings; nothing in it is fetched from elsewhere
 	rm -rf site
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict >$(VENV)/docs.log 2>&1 || { grep -v '^INFO' $(VENV)/docs.log; exit 1; }
 	! grep -rlE '<(script|img|link)[^>]+(src|href)="?https?://' site --include='*.html'
 
 wheel: $(STAMP)          ## a wheel and a source distribution in dist/; with BRIMFUL_REPOSITORY=URL, links for an index

@@ -1,5 +1,6 @@
 """The public surface: these names, and no others; imported when they are used; typed."""
 
+import inspect
 import json
 import re
 import subprocess
@@ -150,10 +151,33 @@ def inside(source: str) -> list[str]:
 
 def test_docs_and_examples_import_nothing_from_inside():
     assert inside("from brimful.core.memory import budget\nfrom brimful.gp.model.kernels import parse") != []
-    sources = {file: file.read_text() for file in (ROOT / "examples").glob("*.py")}
-    for page in (ROOT / "README.md", *(ROOT / "docs").glob("*.md")):
-        sources[page] = "\n".join(re.findall(r"^```python\n(.*?)^```", page.read_text(), re.DOTALL | re.MULTILINE))
+    pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
+    sources = {file: file.read_text() for file in [*(ROOT / "examples").rglob("*.py"), *pages]}
+    for notebook in (ROOT / "docs").rglob("*.ipynb"):
+        cells = json.loads(notebook.read_text())["cells"]
+        sources[notebook] = "\n".join("".join(cell["source"]) for cell in cells)
     assert {file.name: found for file, source in sources.items() if (found := inside(source))} == {}
+
+
+def test_the_guide_of_map_shows_its_signature():
+    shown = re.search(r"^brimful\.map\((.*?)\) ->", (ROOT / "docs" / "map.md").read_text(), re.DOTALL | re.MULTILINE)
+    assert shown is not None
+    names = [part.partition("=")[0].strip() for part in shown[1].split(",")]
+    assert sorted(set(names) - {"*"}) == sorted(inspect.signature(brimful.map).parameters)
+
+
+def test_what_pages_name_by_its_path_is_public():
+    found = set()
+    for page in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md"), *(ROOT / "docs").rglob("*.ipynb")]:
+        for path in re.findall(r"(?<!::: )(?<!-m )\bbrimful(?:\.\w+){2,}", page.read_text()):
+            parts, value = path.split(".")[1:], brimful
+            for part in parts:
+                public = getattr(value, "__all__", None)
+                if (public is not None and part not in public) or not hasattr(value, part):
+                    found.add((page.name, path))
+                    break
+                value = getattr(value, part)
+    assert found == set()
 
 
 USER_SCRIPT = """

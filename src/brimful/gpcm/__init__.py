@@ -2,7 +2,7 @@
 
 from .data.files import Dataset, read, read_folder
 from .data.students import Students
-from .data.synthetic import synthetic, synthetic_by_name
+from .data.synthetic import synthetic, synthetic_by_name, write
 from .evaluation.metrics import OrdinalScores, score
 from .model.deep_gpcm import DeepGPCM, DeepGPCMConfig
 from .options import TrainConfig
@@ -31,4 +31,5 @@ __all__ = [
     "synthetic",
     "synthetic_by_name",
     "train",
+    "write",
 ]
