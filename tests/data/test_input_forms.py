@@ -1,6 +1,7 @@
 """Every form of input that users of torch, pandas, polars, Arrow and Hugging Face have, in `map` and in `train`."""
 
 import pickle
+import re
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -342,3 +343,71 @@ def test_scripted_traced_and_compiled_modules_run_and_resume(tmp_path: Path):
         result: Any = brimful.map(fn, X, **run)  # pyright: ignore[reportArgumentType]
         torch.testing.assert_close(result.values, expected)
         assert brimful.map(fn, X, **run).done == 0  # pyright: ignore[reportArgumentType]
+
+
+class WithBadSamples(torch_data.Dataset):
+    """Sample 5 cannot be read, however often one asks, and sample 7 is longer than the others."""
+
+    def __len__(self) -> int:
+        return 20
+
+    def __getitem__(self, index: int) -> torch.Tensor:
+        if index == 5:
+            raise OSError("no such file")
+        return torch.full((4 if index == 7 else 3,), float(index))
+
+
+def number_of(text: str) -> torch.Tensor:
+    return torch.tensor(float(text))
+
+
+class OneMissing(Samples):
+    def take(self, index: np.ndarray) -> Any:
+        if 3 in index:
+            raise OSError("no such file")
+        return super().take(index)
+
+
+BAD_SAMPLES: dict[str, tuple[Any, dict[int, str]]] = {
+    "Dataset": (
+        WithBadSamples(),
+        {
+            5: "sample 5 of the WithBadSamples could not be read: OSError: no such file",
+            7: r"sample 7 of the WithBadSamples is float32 \(4,\) and others are float32 \(3,\); all must be alike",
+        },
+    ),
+    "decoded": (
+        Decoded(["x", "1", "2", "y"], number_of),
+        {n: rf"sample {n} \('{t}'\) could not be decoded: ValueError" for n, t in ((0, "x"), (3, "y"))},
+    ),
+    "own": (OneMissing(), {3: "sample 3 could not be read: OSError: no such file"}),
+    "subset": (Subset(WithBadSamples(), [6, 5, 4]), {1: "sample 5 of the WithBadSamples could not be read"}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("form", BAD_SAMPLES)
+@pytest.mark.parametrize("batch_size", ["auto", 1])
+def test_a_sample_that_cannot_be_read_is_one_flagged_item(form: str, batch_size: Any):
+    items, reasons = BAD_SAMPLES[form]
+    result = brimful.map(lambda x: x.reshape(len(x), -1).sum(1), items, device="cpu", batch_size=batch_size)
+    assert np.flatnonzero(~result.ok).tolist() == list(reasons)
+    for item, words in reasons.items():
+        assert re.search(words, result.messages[item]) and result.status[item] == brimful.Status.FAILED
+    assert result.values[result.ok].isfinite().all() and result.values[~result.ok].isnan().all()
+
+
+@pytest.mark.parametrize("form", sorted(BAD_SAMPLES.keys() - {"own"}))  # whose error is the user's
+@pytest.mark.parametrize("tier", ["device", "pinned", "window"])
+def test_training_names_the_sample_that_cannot_be_read(form: str, tier: str):
+    items, reasons = BAD_SAMPLES[form]
+    model = torch.nn.Linear(1, 1)
+    with pytest.raises(InputError, match="|".join(reasons.values())):
+        brimful.train(model, lambda m, x: m(x.reshape(-1, 1)).mean(), items, epochs=1, batch_size=2, device="cpu",
+                      tier=tier)  # fmt: skip
+
+
+def test_a_dataset_none_of_whose_first_samples_can_be_read_is_refused():
+    with pytest.raises(
+        InputError, match=r"sample 0 \(None\) could not be decoded: it is a NoneType that cannot become"
+    ):
+        brimful.map(torch.square, Decoded([None] * 100, lambda item: item), device="cpu")

@@ -17,7 +17,7 @@ from ..core.base import arrow
 from ..core.base.errors import BrimfulWarning, InputError
 from ..core.runs import fingerprint, parquet
 from .array_dataset import ArrayDataset, DeferredDataset
-from .dataset import Field, Fields, chosen, collect
+from .dataset import Field, Fields, chosen, collect, null_error
 from .ragged import by_lengths
 
 
@@ -149,8 +149,3 @@ def _convert(table: pa.Table, fields: dict[str, Field]) -> tuple[Fields, dict[in
         for row in nulls.tolist():
             bad.setdefault(row, f"column {name!r} is null")
     return converted, bad
-
-
-def null_error(reason: str, row: int) -> InputError:
-    """The error where every row must be whole."""
-    return InputError(f"{reason} in row {row}, and its numbers have no NaN; fill the nulls, or drop those rows")

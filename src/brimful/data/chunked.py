@@ -11,7 +11,7 @@ import torch
 
 from ..core.base.rows import rows_of
 from .array_dataset import DeferredDataset
-from .arrow_tables import ParquetDataset, null_error
+from .arrow_tables import ParquetDataset
 from .dataset import Dataset, Field, Fields
 
 _CHUNK = 2**20  # bytes
@@ -87,7 +87,7 @@ class DatasetChunks:
         else:
             fields, bad = self._rows.load(rows)
         for row in sorted(bad):
-            raise null_error(bad[row], rows.start + row)
+            raise self._rows.row_error(bad[row], rows.start + row)
         return {name: rows_of(part).change(_own) for name, part in fields.items()}
 
     def fingerprint(self) -> str:

@@ -14,6 +14,7 @@ import numpy as np
 import torch
 
 from ..core.base.errors import InputError
+from ..core.memory.oom import error_line, is_out_of_memory
 from .ragged import Padded, Ragged, by_lengths
 
 Fields = dict[str, Any]
@@ -94,8 +95,12 @@ class Dataset:
 
     def load(self, rows: slice | np.ndarray) -> tuple[Fields, dict[int, str]]:
         """Samples on whichever device they are, without a copy where possible; and the reason for each row, by its
-        position among these, that holds a null for which there is no NaN."""
+        position among these, that holds a null for which there is no NaN, or cannot be read."""
         return self.gather(np.arange(rows.start, rows.stop) if isinstance(rows, slice) else rows), {}
+
+    def row_error(self, reason: str, row: int) -> InputError:
+        """The error where every row must be whole, for a reason that `load` gave."""
+        return null_error(reason, row)
 
     def take(self, index: Any) -> Any:
         """The samples of an index on the CPU, in the form of the dataset; ragged fields stay ragged."""
@@ -144,6 +149,11 @@ def collect(fields: dict[str, Field], samples: int, parts: Iterable[Fields], dev
             columns[name][filled[name] : filled[name] + len(values)] = values
             filled[name] += len(values)
     return {name: by_lengths(columns[name], field.lengths) for name, field in fields.items()}
+
+
+def null_error(reason: str, row: int) -> InputError:
+    """The error of a row that holds a null."""
+    return InputError(f"{reason} in row {row}, and its numbers have no NaN; fill the nulls, or drop those rows")
 
 
 def unpack(tree: Any, what: str = "the source") -> tuple[Fields, Callable[[Fields], Any]]:
@@ -223,6 +233,39 @@ class CustomDataset(Dataset):
                 "shapes must be the same in all"
             )
         return {name: part.detach().cpu() for name, part in taken.items()}
+
+    def load(self, rows: slice | np.ndarray) -> tuple[Fields, dict[int, str]]:
+        """As of any dataset; where reading fails, the rows are read one by one, and those that fail have the reason."""
+        index = np.arange(rows.start, rows.stop) if isinstance(rows, slice) else rows
+        try:
+            return self.gather(index), {}
+        except Exception as error:
+            if is_out_of_memory(error):
+                raise
+            taken, bad = self._one_by_one(index)
+            if len(bad) == len(index) > 1:  # it is the source that fails, and not a sample
+                raise
+            good = (
+                next(iter(taken.values()))
+                if taken
+                else {name: torch.zeros((1, *field.shape), dtype=field.dtype) for name, field in self.fields.items()}
+            )
+            samples = [taken.get(row, good) for row in range(len(index))]
+            return {name: torch.cat([part[name] for part in samples]) for name in self.fields}, bad
+
+    def _one_by_one(self, index: np.ndarray) -> tuple[dict[int, Fields], dict[int, str]]:
+        taken, bad = {}, {}
+        for row in range(len(index)):
+            try:
+                taken[row] = self.gather(index[row : row + 1])
+            except Exception as error:
+                if is_out_of_memory(error):
+                    raise
+                bad[row] = f"sample {index[row]} could not be read: {error_line(error)}"
+        return taken, bad
+
+    def row_error(self, reason: str, row: int) -> InputError:
+        return InputError(reason)
 
     def fingerprint(self) -> str:
         known = getattr(self._source, "fingerprint", None)

@@ -10,8 +10,8 @@ import torch
 from ..core.base.errors import InputError
 from . import numpy_files, tables, torch_datasets
 from .array_dataset import ArrayDataset
-from .arrow_tables import ParquetDataset, null_error, table_dataset
-from .dataset import CustomDataset, Dataset, Source, chosen, some
+from .arrow_tables import ParquetDataset, table_dataset
+from .dataset import CustomDataset, Dataset, Source, chosen, null_error, some
 from .ragged import Ragged
 
 

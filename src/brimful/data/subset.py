@@ -73,7 +73,7 @@ class Subset(Dataset):
         more than them."""
         index = self.index[rows]
         if not self._rows.sequential or not len(index) or np.ptp(index) >= _SPREAD * len(index):
-            return self.gather(np.arange(len(self))[rows]), {}
+            return (self.gather(np.arange(len(self))[rows]), {}) if self._rows.sequential else self._rows.load(index)
         start = int(index.min())
         fields, bad = self._rows.load(slice(start, int(index.max()) + 1))
         within = torch.from_numpy(index - start)
@@ -82,6 +82,9 @@ class Subset(Dataset):
             {name: rows_of_part(part).take_rows(within) for name, part in fields.items()},
             {row: bad[number] for number, row in positions.items()},
         )
+
+    def row_error(self, reason: str, row: int) -> InputError:
+        return self._rows.row_error(reason, row)
 
     @contextlib.contextmanager
     def reading(self, workers: int, pin: bool = False) -> Iterator[Gather]:

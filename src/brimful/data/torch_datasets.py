@@ -40,8 +40,13 @@ def by_index(what: Any) -> Dataset:
 class IndexedDataset(Decoded):
     """A map-style dataset: one sample per index, a tensor, array or number, or a tuple, list or dict of them."""
 
+    _unread, _unlike = "could not be read", "crop or pad them in __getitem__"
+
     def __init__(self, samples: Any) -> None:
         super().__init__(samples, as_sample)
+
+    def _called(self, number: int) -> str:
+        return f"sample {number} of the {type(self._samples).__name__}"
 
     def __reduce__(self) -> tuple[Any, ...]:
         return IndexedDataset, (self._samples,)

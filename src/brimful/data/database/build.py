@@ -14,7 +14,6 @@ from ...core.base.errors import CancelledError, InputError, StorageError
 from ...core.base.extras import require
 from ...core.runs.context import RunContext
 from ...core.runs.events import BatchDone, Finished, Started
-from ..arrow_tables import null_error
 from ..dataset import Dataset, Fields
 from . import catalogue, chunk_format
 from .catalogue import ChunkSet, Entry
@@ -89,7 +88,7 @@ def _parts(rows: Dataset) -> Iterator[Fields]:
     for start in range(0, len(rows), step):
         part, bad = rows.load(slice(start, min(len(rows), start + step)))
         for row in sorted(bad):
-            raise null_error(bad[row], start + row)
+            raise rows.row_error(bad[row], start + row)
         yield {_named(name): tensor.cpu() for name, tensor in part.items()}
 
 

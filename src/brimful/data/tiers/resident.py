@@ -15,7 +15,6 @@ from torch import Tensor
 
 from ...core.base import pytree
 from ...core.base.ragged import Ragged, native, pick
-from ..arrow_tables import null_error
 from ..dataset import Dataset, Fields, collect
 from ..shuffle.ahead import EpochParts, EpochPartsOnDevice
 from .tier import Reading
@@ -126,5 +125,5 @@ def load(rows: Dataset, start: int, stop: int, device: torch.device, workers: in
 def _checked(rows: Dataset, start: int, stop: int) -> Fields:
     fields, bad = rows.load(slice(start, stop))
     for row in sorted(bad):
-        raise null_error(bad[row], start + row)
+        raise rows.row_error(bad[row], start + row)
     return fields

@@ -180,7 +180,9 @@ class DatasetSource(ItemSource):
 
     def load(self, start: int, stop: int, capacity: float | None = None) -> LoadedBatch:
         fields, bad = self.dataset.load(slice(start, stop) if self._order is None else self._order[start:stop])
-        tree = self.dataset.pack({name: _dense(part) for name, part in fields.items()})
+        tree = None
+        if len(bad) < stop - start or not bad:
+            tree = self.dataset.pack({name: _dense(part) for name, part in fields.items()})
         weights = None if self.weights is None else self.weights[start:stop]
         return LoadedBatch(start, stop - start, tree, bad, weights)
 
