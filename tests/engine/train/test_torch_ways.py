@@ -126,16 +126,87 @@ def test_a_scheduler_of_torchs_gives_its_rates(name: str, made: bool):
 def test_reduce_on_plateau_is_our_plateau_and_a_function_of_two_is_a_factor():
     optimizer = torch.optim.SGD(network().parameters(), lr=0.1)
     given = lr_scheduler.ReduceLROnPlateau(optimizer, factor=0.5, patience=3, min_lr=0.01)
-    plateau: Any = schedule(given, 0.1)
+    plateau: Any = schedule(given)
     assert (plateau.factor, plateau.patience, plateau.threshold) == (0.5, 3, 1e-4)
     assert plateau.min_factor == pytest.approx(0.1)
     with pytest.raises(ConfigError, match="cooldown"):
-        schedule(lr_scheduler.ReduceLROnPlateau(optimizer, cooldown=2), 0.1)
+        schedule(lr_scheduler.ReduceLROnPlateau(optimizer, cooldown=2))
     by_step: Any = schedule(lambda step, steps: step / steps)
     assert by_step.at(1, 4, 2) == 0.25
     with pytest.raises(ConfigError, match="schedule made a int"):
-        wrong: Any = schedule(lambda optimizer: 3)
-        wrong.at(0, 1, 1)
+        fit(schedule=lambda optimizer: 3)
+
+
+TWO_GROUPS: dict[str, tuple[Any, bool]] = {
+    "two lambdas": (
+        functools.partial(lr_scheduler.LambdaLR, lr_lambda=[lambda n: 0.5**n, lambda n: 1 / (n + 1)]),
+        False,
+    ),
+    "eta_min": (functools.partial(lr_scheduler.CosineAnnealingLR, T_max=3, eta_min=0.01), False),
+    "one cycle": (functools.partial(lr_scheduler.OneCycleLR, max_lr=[0.1, 0.03], total_steps=13), True),
+    "cyclic": (functools.partial(lr_scheduler.CyclicLR, base_lr=0.01, max_lr=0.1, step_size_up=3), True),
+    "cosine by step": (functools.partial(lr_scheduler.CosineAnnealingLR, T_max=12), True),
+}
+
+
+def two_groups(model: nn.Linear, kind: str) -> torch.optim.Optimizer:
+    groups = [{"params": [model.weight], "lr": 0.05}, {"params": [model.bias], "lr": 0.02}]
+    return torch.optim.Adam(groups) if kind == "adam" else torch.optim.SGD(groups, momentum=0.8)
+
+
+@pytest.mark.filterwarnings("ignore:Detected call of `lr_scheduler.step:UserWarning", "ignore:The epoch parameter")
+@pytest.mark.parametrize("made", [False, True])
+@pytest.mark.parametrize("kind", ["sgd", "adam"])
+@pytest.mark.parametrize("name", TWO_GROUPS)
+def test_each_group_has_the_rate_and_the_momentum_that_torchs_loop_gives_it(
+    name: str, kind: str, made: bool, tmp_path: Path
+):
+    factory, by_step = TWO_GROUPS[name]
+    model = network()
+    optimizer = two_groups(model, kind)
+    expected = plain(optimizer, model, factory(optimizer), by_step=by_step)
+    every = {"schedule_every": "step"} if name == "cosine by step" else {}
+
+    def run(epochs: int, out: Path | None = None) -> Tensor:
+        own = network()
+        optimizer = two_groups(own, kind)
+        given = factory(optimizer) if made else factory
+        own_name = {"fingerprint": "the same"} if out else {}
+        return weights(fit(own, optimizer=optimizer, schedule=given, epochs=epochs, out=out, **every, **own_name).model)
+
+    torch.testing.assert_close(run(4), expected, rtol=1e-4, atol=1e-6)
+    run(2, tmp_path / "run")
+    torch.testing.assert_close(run(4, tmp_path / "run"), expected, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("form", ["class", "partial", "function"])
+def test_a_plateau_of_torchs_in_every_form_follows_the_monitored_number(form: str):
+    options: dict[str, Any] = (
+        {} if form == "class" else {"factor": 0.5, "patience": 0, "threshold": 0.5, "min_lr": [0.01, 0.015]}
+    )
+    make = functools.partial(lr_scheduler.ReduceLROnPlateau, **options)
+    forms = {"class": lr_scheduler.ReduceLROnPlateau, "partial": make, "function": lambda optimizer: make(optimizer)}
+    own = network()
+    result = fit(own, optimizer=two_groups(own, "sgd"), schedule=forms[form])
+    order = (epoch["train_loss"] for epoch in result.history)
+    replay = network()
+    optimizer = two_groups(replay, "sgd")
+    scheduler: Any = make(optimizer)
+    scheduler.step = functools.partial(lambda step: step(next(order)), scheduler.step)  # with the same numbers
+    torch.testing.assert_close(weights(own), plain(optimizer, replay, scheduler), rtol=1e-4, atol=1e-6)
+
+
+def test_a_scheduler_that_cannot_be_made_is_refused_in_a_sentence():
+    with pytest.raises(
+        ConfigError, match=r"StepLR, which needs step_size; give functools.partial\(StepLR, step_size=...\)"
+    ):
+        fit(schedule=lr_scheduler.StepLR)
+    with pytest.raises(ConfigError, match=r"LambdaLR could not be made for an optimizer with 1 parameter group"):
+        fit(schedule=functools.partial(lr_scheduler.LambdaLR, lr_lambda=[abs, abs]))
+    with pytest.raises(ConfigError, match="is of an optimizer with other groups or rates"):
+        fit(schedule=lr_scheduler.StepLR(torch.optim.SGD(network().parameters(), lr=3.0), 1))
+    with pytest.raises(ConfigError, match="schedule_every is of torch's schedulers"):
+        fit(schedule="cosine", schedule_every="step")
 
 
 def test_warm_restarts_can_be_named_in_words():

@@ -135,6 +135,8 @@ class TrainConfig(TrainOptions, SeedOptions):
         tier: where the data lives.
         preload_to_gpu: True for all of it on the device or an error, False for any other tier, None for either.
         loader: further options of `brimful.data.loader`, such as {"drop_last": True, "transform": f}.
+        schedule_every: when a scheduler of torch's advances: "step" or "epoch"; by default at every step where it is
+            OneCycleLR or CyclicLR, and once an epoch where it is another.
         log_every: steps between readings of the losses; by default 1 on a CPU, 50 elsewhere, where steps would wait.
         max_nonfinite: steps in a row that may be skipped because the loss or its gradient is not finite.
         name: the run's, in progress, log and run directory.
@@ -145,6 +147,11 @@ class TrainConfig(TrainOptions, SeedOptions):
     mode: str = option("min", help="which of them is the best", choices=("min", "max"))
     best: bool = option(True, help="keep the best weights, not the last")
     loader: Mapping[str, Any] = field(default_factory=dict)
+    schedule_every: str | None = option(
+        None,
+        help="when a scheduler of torch's advances; by default as its documentation says",
+        choices=("step", "epoch"),
+    )
     name: str = option("train", help="name of the run")
 
     def __post_init__(self) -> None:
@@ -167,6 +174,7 @@ class TrainConfig(TrainOptions, SeedOptions):
             **{name: _json(getattr(self, name), given) for name in _IDENTITY},
             "precision": NAMES.get(self.precision, self.precision),
             "schedule": _json(getattr(schedule, "function", schedule), given),
+            **({} if self.schedule_every is None else {"schedule_every": self.schedule_every}),
             "loader": {
                 name: _json(value, given) for name, value in sorted(self.loader.items()) if name != "num_workers"
             },
@@ -178,8 +186,7 @@ class TrainConfig(TrainOptions, SeedOptions):
             if self.schedule != "cosine":
                 raise ConfigError(f"first_cycle and cycle_mult are of schedule='cosine', and it is {self.schedule!r}")
             return schedules.Cosine(first_cycle=self.first_cycle, cycle_mult=self.cycle_mult)
-        groups = getattr(self.optimizer, "param_groups", [{"lr": self.lr}])
-        return schedules.schedule(self.schedule, float(groups[0]["lr"]))
+        return schedules.schedule(self.schedule, self.schedule_every)
 
     def planned(self, batches: int) -> tuple[int, int]:
         """Epochs, the last of which may end early, and steps in all, where an epoch has so many batches."""

@@ -4,7 +4,7 @@ A test holds the two together.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypedDict
+from typing import Any, Literal, TypedDict
 
 from torch import nn
 from torch.optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
@@ -54,4 +54,5 @@ class TrainKeywords(TrainOptionKeywords, total=False):
     mode: str
     best: bool
     loader: Mapping[str, Any]
+    schedule_every: Literal["step", "epoch"] | None
     name: str

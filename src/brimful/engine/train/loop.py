@@ -69,7 +69,6 @@ class TrainLoop:
         self._read_every = config.log_every or (1 if self._device.type == "cpu" else _READ_EVERY)
         self.state = TrainState(micro_batches=prepared.micro_batches)
         self.epochs, self.steps = config.planned(len(loader))
-        self._schedule = config.rate_schedule()
         self._warmup = schedules.warmup_steps(config.warmup, self.steps)
         parameters, captured = optimizers.trainable(task.model), config.graph and self._device.type == "cuda"
         optimizer = optimizers.build(
@@ -80,6 +79,7 @@ class TrainLoop:
             capturable=captured,
         )
         self._optimizer = optimizer
+        self._schedule = schedules.bound(config.rate_schedule(), optimizer)
         self._initial_lr = schedules.initial_rates(self._schedule, optimizer.param_groups)
         decay = decay_of_span(config.ema_span, self.steps) if config.ema is None else config.ema
         self._average = MovingAverage(parameters, decay, warmup=config.ema is not None, captured=captured)
@@ -100,7 +100,11 @@ class TrainLoop:
             trim=prepared.trims,
             free=loader.step_down,
         )
-        self._take_step = GraphedStep(self.step, self._warn) if config.graph else self.step
+        graphed = config.graph
+        if graphed and getattr(self._schedule, "cycles_momentum", False):  # a graph holds it as it is
+            self._warn("graph=True and a schedule that cycles momentum exclude each other; steps run one by one")
+            graphed = False
+        self._take_step = GraphedStep(self.step, self._warn) if graphed else self.step
         self._evaluator = None
         if prepared.valid is not None:
             self._evaluator = Evaluator(self._model, task.loss, prepared.valid, prepared.precision, group)
@@ -161,12 +165,13 @@ class TrainLoop:
         """The learning rate of the step to come, and the decay of the average."""
         self._average.begin_step(self.state.step)
         progress = self.state.step, self.steps, len(self._loader)
-        factor = schedules.factor(self._schedule, *progress, self._warmup, self.state.plateau)
-        for group, lr in zip(self._optimizer.param_groups, self._initial_lr, strict=True):
-            if isinstance(group["lr"], torch.Tensor):  # a graph reads it from the device
-                group["lr"].fill_(lr * factor)
-            else:
-                group["lr"] = lr * factor
+        chosen = schedules.settings(self._schedule, self._initial_lr, *progress, self._warmup, self.state.plateau)
+        for group, settings in zip(self._optimizer.param_groups, chosen, strict=True):
+            for name, value in settings.items():
+                if isinstance(group[name], torch.Tensor):  # a graph reads it from the device
+                    group[name].fill_(value)
+                else:
+                    group[name] = value
 
     def _read_rows(self) -> None:
         """Adds up the steps since the last reading."""

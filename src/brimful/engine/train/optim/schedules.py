@@ -12,13 +12,14 @@ All but Plateau are pure, so a resumed run has nothing to restore; Plateau's sta
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, cast
 
+from torch.optim import Optimizer
 from torch.optim.lr_scheduler import ReduceLROnPlateau
 
 from ....core.base.errors import ConfigError
-from .torch_schedules import TorchSchedule, is_scheduler, torch_schedule
+from .torch_schedules import GroupSchedule, Settings, TorchSchedule, is_scheduler, torch_schedule
 
 __all__ = ["Constant", "Cosine", "OneCycle", "Plateau"]
 
@@ -101,12 +102,14 @@ class Plateau:
         patience: epochs without improvement that are allowed.
         threshold: the least relative improvement that counts.
         min_factor: the least factor of the full rate.
+        group_min_factors: that of each parameter group, where they differ.
     """
 
     factor: float = 0.1
     patience: int = 10
     threshold: float = 1e-4
     min_factor: float = 0.0
+    group_min_factors: tuple[float, ...] = field(default=(), repr=False)
 
     def __post_init__(self) -> None:
         if not 0 < self.factor < 1 or self.patience < 0:
@@ -155,16 +158,22 @@ NAMED: dict[str, Schedule] = {
 }
 
 
-def schedule(spec: Any, lr: float = 1.0) -> Schedule:
-    """What a `schedule=` argument asks for; some of torch's schedulers need to know the rate."""
+BoundSchedule = Constant | Cosine | OneCycle | Plateau | FunctionSchedule | GroupSchedule
+"""A schedule of an optimizer."""
+
+
+def schedule(spec: Any, every: str | None = None) -> Schedule:
+    """What a `schedule=` argument asks for; `every`: when a scheduler of torch's advances."""
+    if every is not None and (not is_scheduler(spec) or isinstance(spec, ReduceLROnPlateau)):
+        raise ConfigError("schedule_every is of torch's schedulers that advance by themselves; leave it out")
     if isinstance(spec, str) and spec in NAMED:
         return NAMED[spec]
     if isinstance(spec, Schedule):
         return spec
     if isinstance(spec, ReduceLROnPlateau):
-        return _plateau(spec, lr)
+        return _plateau(spec)
     if is_scheduler(spec):
-        return torch_schedule(spec, lr)
+        return torch_schedule(spec, every)
     if callable(spec):
         return FunctionSchedule(cast(Callable[[int, int], float], spec))
     raise ConfigError(
@@ -173,20 +182,32 @@ def schedule(spec: Any, lr: float = 1.0) -> Schedule:
     )
 
 
-def _plateau(scheduler: ReduceLROnPlateau, lr: float) -> Plateau:
+def bound(chosen: Schedule, optimizer: Optimizer) -> BoundSchedule:
+    """A schedule for the parameter groups of an optimizer."""
+    if not isinstance(chosen, TorchSchedule):
+        return chosen
+    made = chosen.around(optimizer)
+    return _plateau(made) if isinstance(made, ReduceLROnPlateau) else GroupSchedule.of(chosen, optimizer, made)
+
+
+def _plateau(scheduler: ReduceLROnPlateau) -> Plateau:
     if scheduler.cooldown or scheduler.threshold_mode != "rel":
         raise ConfigError("ReduceLROnPlateau with cooldown, or an absolute threshold, is not supported; leave them out")
+    rates = [float(group["lr"]) for group in scheduler.optimizer.param_groups]
+    least = [float(rate) for rate in scheduler.min_lrs]
+    factors = tuple(one / rate if rate else 0.0 for one, rate in zip(least, rates, strict=True))
     return Plateau(
         factor=scheduler.factor,
         patience=scheduler.patience,
         threshold=scheduler.threshold,
-        min_factor=float(scheduler.min_lrs[0]) / lr,
+        min_factor=min(factors),
+        group_min_factors=factors if len(set(factors)) > 1 else (),
     )
 
 
-def initial_rates(chosen: Schedule, groups: list[dict[str, Any]]) -> list[float]:
+def initial_rates(chosen: BoundSchedule, groups: list[dict[str, Any]]) -> list[float]:
     """The rates that the factors are of. A scheduler of torch's has set others already, and kept the first."""
-    kept = isinstance(chosen, TorchSchedule)
+    kept = isinstance(chosen, GroupSchedule)
     return [float(group.get("initial_lr", group["lr"]) if kept else group["lr"]) for group in groups]
 
 
@@ -195,9 +216,39 @@ def warmup_steps(warmup: float, steps: int) -> int:
     return round(warmup * steps) if 0 < warmup < 1 else int(warmup)
 
 
+def settings(
+    chosen: BoundSchedule,
+    rates: list[float],
+    step: int,
+    steps: int,
+    per_epoch: int,
+    warmup: int = 0,
+    plateau: PlateauState = PlateauState(),
+) -> list[Settings]:
+    """What each parameter group, with those full rates, is set to for the step that follows."""
+    if isinstance(chosen, GroupSchedule):
+        groups = chosen.settings(step, per_epoch)
+        return [group | {"lr": group["lr"] * _warmed(step, warmup)} for group in groups]
+    by = factor(chosen, step, steps, per_epoch, warmup, plateau)
+    if isinstance(chosen, Plateau) and chosen.group_min_factors:
+        least = chosen.group_min_factors
+        by = [max(plateau.factor, one) * _warmed(step, warmup) for one in least]
+        return [{"lr": rate * one} for rate, one in zip(rates, by, strict=True)]
+    return [{"lr": rate * by} for rate in rates]
+
+
 def factor(
-    chosen: Schedule, step: int, steps: int, per_epoch: int, warmup: int = 0, plateau: PlateauState = PlateauState()
+    chosen: Constant | Cosine | OneCycle | Plateau | FunctionSchedule,
+    step: int,
+    steps: int,
+    per_epoch: int,
+    warmup: int = 0,
+    plateau: PlateauState = PlateauState(),
 ) -> float:
     """The factor of the learning rate for the step that follows: the schedule's, times (n + 1) / warmup at first."""
     base = plateau.factor if isinstance(chosen, Plateau) else chosen.at(step, steps, per_epoch)
-    return base * min(1.0, (step + 1) / warmup) if warmup else base
+    return base * _warmed(step, warmup)
+
+
+def _warmed(step: int, warmup: int) -> float:
+    return min(1.0, (step + 1) / warmup) if warmup else 1.0
