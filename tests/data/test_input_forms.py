@@ -288,6 +288,8 @@ SPARSE = torch.eye(3).to_sparse()
         (torch.nested.nested_tensor([torch.ones(2)], layout=torch.jagged), "is a nested tensor; give a data.Ragged"),
         (torch.ones(3, device="meta"), "is on the meta device and holds no data"),
         (np.array(["2020-01-01"], "datetime64[D]"), "it holds dates or durations"),
+        (np.ma.masked_array([1, 2], mask=[0, 1]), "it is masked, and int64 has no NaN: use .filled"),
+        ([np.ma.masked_array([1, 2], mask=[0, 1])] * 2, "it is masked, and int64 has no NaN: use .filled"),
         (np.zeros(3, [("a", "f4")]), "it holds records: give a dict with one array per field"),
         (pd.DataFrame({"t": ["a", "b"]}), "none of the columns t holds numbers"),
         (STACK(["a", "b"]), "texts"),
@@ -296,6 +298,16 @@ SPARSE = torch.eye(3).to_sparse()
 def test_what_is_not_supported_is_refused_before_anything_runs(items: Any, words: str):
     with pytest.raises(InputError, match=words):
         brimful.map(never, items, device="cpu", progress=False)
+
+
+def test_masked_numbers_are_nan():
+    masked = np.ma.masked_array([[1.0, 2.0], [3.0, 4.0]], mask=[[False, True], [False, False]])
+    result = brimful.map(lambda x: x.sum(1), masked, device="cpu", progress=False)
+    assert result.values.isnan().tolist() == [True, False] and result.ok.tolist() == [False, True]
+    found = brimful.map(lambda x: x, list(masked), device="cpu", progress=False, nonfinite="allow").values
+    assert found.isnan().tolist() == masked.mask.tolist()
+    whole = np.ma.masked_array([1, 2], mask=False)
+    assert brimful.map(lambda x: x, whole, device="cpu", progress=False).values.tolist() == [1, 2]
 
 
 def test_scipy_matrices_are_refused():

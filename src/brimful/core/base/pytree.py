@@ -101,7 +101,7 @@ def as_tensor(data: Any, name: str) -> torch.Tensor:
             raise InputError(f"{name} {reason}")
         return data.detach().resolve_conj().resolve_neg()
     try:
-        array = np.asarray(data)
+        array = np.asarray(_without_mask(data) if isinstance(data, np.ma.MaskedArray) else data)
         if array.dtype.hasobject:
             dense = hasattr(data, "toarray")
             raise TypeError("it is sparse: use .toarray()" if dense else "it holds Python objects")
@@ -119,6 +119,17 @@ def as_tensor(data: Any, name: str) -> torch.Tensor:
             f"{name} is a {type(data).__name__} that cannot become a tensor ({error}); give numbers, for samples of "
             "unequal length a data.Ragged, for anything else a data.Decoded"
         ) from error
+
+
+def _without_mask(data: np.ma.MaskedArray) -> np.ndarray:
+    """A masked array as numbers: NaN where it is masked."""
+    if not np.ma.is_masked(data):
+        return data.data
+    if data.dtype.kind not in "fc":
+        raise TypeError(
+            f"it is masked, and {data.dtype} has no NaN: use .filled(...), or .astype(float) for NaN in those places"
+        )
+    return data.filled(np.nan)
 
 
 def rows(tree: Tree, what: str = "items") -> int:
