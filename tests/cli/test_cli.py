@@ -253,6 +253,17 @@ def test_help_lists_are_not_cut_off():
         assert registry.load(name).help.partition(". ")[0] in text
 
 
+def test_an_interrupt_before_the_command_begins_is_said_once(monkeypatch: pytest.MonkeyPatch, capsys: Any):
+    def interrupted(name: str) -> Any:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(registry, "load", interrupted)
+    monkeypatch.setattr(sys, "argv", ["brimful", "made", "fit", "--points", "10"])
+    with pytest.raises(SystemExit) as caught:
+        main()
+    assert caught.value.code == 130 and capsys.readouterr().err == "brimful: interrupted\n"
+
+
 LIGHT = """
 import json, os, sys
 from brimful.cli.app import main

@@ -96,3 +96,7 @@ def main() -> None:
         guarded(app)(arguments, prog_name="brimful")
     except typer.Exit as stop:
         sys.exit(stop.exit_code)
+    except SystemExit as stop:
+        if isinstance(getattr(stop.__context__, "__cause__", None), KeyboardInterrupt):  # before a command began
+            print("brimful: interrupted", file=sys.stderr)
+        raise
