@@ -97,7 +97,7 @@ def test_numbers_of_every_kind_become_tensors():
             "matrix": pa.array([[[1.0], [2.0]]] * 3, pa.list_(pa.list_(pa.float32(), 1), 2)),
         }
     )
-    found, bad = to_tensors(table)
+    found, bad = open_dataset(table, table.column_names).load(slice(0, 3))
     assert not bad
     assert {name: (tensor.dtype, tuple(tensor.shape[1:])) for name, tensor in found.items()} == {
         "int": (torch.int16, ()),

@@ -423,3 +423,75 @@ def test_a_dataset_none_of_whose_first_samples_can_be_read_is_refused():
         InputError, match=r"sample 0 \(None\) could not be decoded: it is a NoneType that cannot become"
     ):
         brimful.map(torch.square, Decoded([None] * 100, lambda item: item), device="cpu")
+
+
+FRAMES: dict[str, tuple[Callable[[], Any], str]] = {
+    "mixed": (lambda: pd.DataFrame({"a": [1, "x"], "b": [1, 2]}), "column 'a', of object, cannot become .*: Could not conv"),
+    "complex": (lambda: pd.DataFrame({"b": [1, 2], "a": np.ones(2, complex)}), "column 'a', of complex128, cannot become"),
+    "long double": (lambda: pd.DataFrame({"a": np.ones(2, np.longdouble)}), "column 'a', of float128, cannot become"),
+    "sparse": (lambda: pd.DataFrame({"a": pd.arrays.SparseArray([0.0, 1])}), "column 'a', of Sparse.*, cannot become"),
+    "the same name": (lambda: pd.DataFrame([[1, 2]], columns=["a", "a"]), "several columns are named 'a'; rename them"),
+    "the same name in Arrow": (
+        lambda: pa.table([pa.array([1]), pa.array([2])], names=["a", "a"]),
+        "several columns are named 'a'; rename them",
+    ),
+    "128 bits": (
+        lambda: pl.DataFrame({"b": [1], "a": pl.Series([1], dtype=pl.Int128)}),
+        "column 'a', of Int128, cannot become a column of an Arrow table",
+    ),
+    "lazy": (lambda: pl.DataFrame({"a": [1]}).lazy().select("z"), "the lazy frame cannot be computed: ColumnNotFoundError"),
+    "dates alone": (lambda: pd.DataFrame({"a": pd.date_range("2020", periods=3)}), "none of the columns a holds numbers"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("form", FRAMES)
+def test_a_frame_that_is_refused_names_its_column(form: str):
+    make, words = FRAMES[form]
+    with pytest.raises(InputError, match=words):
+        brimful.map(never, make(), device="cpu", progress=False)
+    with pytest.raises(InputError, match=words):
+        weights(make(), batch_size=1)
+
+
+B = {"b": [1.5, 2.5, 3.5]}
+LEFT_OUT: dict[str, Callable[[], Any]] = {
+    "dates": lambda: pd.DataFrame({"a": pd.date_range("2020", periods=3), **B}),
+    "dates of polars": lambda: pl.DataFrame({"a": pl.date_range(pl.date(2020, 1, 1), pl.date(2020, 1, 3), eager=True), **B}),
+    "durations": lambda: pd.DataFrame({"a": pd.to_timedelta([1, 2, 3]), **B}),
+    "an enumeration": lambda: pl.DataFrame({"a": pl.Series(["x", "y", "x"], dtype=pl.Enum(["x", "y"])), **B}),
+    "categories": lambda: pd.DataFrame({"a": pd.Categorical(["x", "y", "x"]), **B}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("form", LEFT_OUT)
+def test_columns_without_numbers_are_left_out_with_a_warning(form: str):
+    with pytest.warns(brimful.BrimfulWarning, match="columns that are not numbers are left out of the batch: a$"):
+        found: Any = brimful.map(lambda batch: batch, LEFT_OUT[form](), device="cpu", progress=False).values
+    assert {name: column.tolist() for name, column in found.items()} == B
+
+
+TAKEN: dict[str, tuple[Callable[[], Any], Any]] = {
+    "big-endian": (lambda: pd.DataFrame({"b": np.array(B["b"], ">f8")}), B),
+    "an index of strings": (lambda: pd.DataFrame(B, index=["x", "y", "z"]), B),
+    "an index of numbers": (lambda: pd.DataFrame(B, index=[4, 7, 9]), B),
+    "an index with a name": (lambda: pd.DataFrame(B, index=pd.Index([4, 7, 9], name="n")), {**B, "n": [4, 7, 9]}),
+    "a frame in a dict": (lambda: {"f": pd.DataFrame(B), "y": np.zeros(3)}, {"f": B, "y": [0.0] * 3}),
+    "chunks of Arrow": (lambda: pa.chunked_array([[1.5], [2.5, 3.5]]), B["b"]),
+    "tensors of Arrow": (
+        lambda: pa.table({"t": pa.FixedShapeTensorArray.from_numpy_ndarray(np.arange(12.0).reshape(3, 2, 2))}),
+        {"t": np.arange(12.0).reshape(3, 2, 2).tolist()},
+    ),
+}
+
+
+@pytest.mark.parametrize("form", TAKEN)
+def test_what_frames_and_columns_hold_besides_is_read(form: str):
+    make, expected = TAKEN[form]
+    found: Any = brimful.map(lambda batch: batch, make(), device="cpu", progress=False).values
+    if isinstance(expected, dict):
+        assert set(found) == set(expected)
+    assert plain_values(found) == expected
+
+
+def plain_values(tree: Any) -> Any:
+    return {name: plain_values(part) for name, part in tree.items()} if isinstance(tree, dict) else tree.tolist()

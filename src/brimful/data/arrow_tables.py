@@ -104,9 +104,12 @@ def _fields(schema: pa.Schema, columns: Sequence[str] | None, where: str, lists:
     for name in chosen(schema.names, columns, where):
         kind: Any = schema.field(name).type
         listed = pa.types.is_list(kind) or pa.types.is_large_list(kind)
+        if columns is None and _is_date(kind.value_type if listed else kind):
+            skipped.append(name)
+            continue
         try:
             values, _ = arrow.numbers(pa.array([], kind.value_type if listed else kind))
-        except TypeError:
+        except (TypeError, NotImplementedError, pa.ArrowException):
             skipped.append(name)
             continue
         shape, lengths = tuple(values.shape[1:]), None
@@ -125,6 +128,10 @@ def _fields(schema: pa.Schema, columns: Sequence[str] | None, where: str, lists:
             f"columns that are not numbers are left out of the batch: {left_out}", BrimfulWarning, stacklevel=4
         )
     return fields
+
+
+def _is_date(kind: Any) -> bool:
+    return pa.types.is_timestamp(kind) or pa.types.is_date(kind) or pa.types.is_duration(kind)
 
 
 def _list_lengths(column: Any) -> np.ndarray:

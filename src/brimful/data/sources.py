@@ -75,7 +75,21 @@ def open_dataset(what: Any, columns: Sequence[str] | None = None) -> Dataset:
         return open_dataset(torch_datasets.loader_parts(what).dataset)
     if _is_one_pass(what):
         return torch_datasets.collected(what)
-    return ArrayDataset(what)
+    return ArrayDataset(_with_columns(what))
+
+
+def _with_columns(tree: Any) -> Any:
+    """A tuple or dict in which tables and frames are dicts of their columns."""
+    if isinstance(tree, Mapping):
+        return {key: _with_columns(part) for key, part in tree.items()}
+    if isinstance(tree, tuple) and not hasattr(tree, "_fields"):
+        return tuple(_with_columns(part) for part in tree)
+    if not tables.is_table(tree):
+        return tree
+    table = table_dataset(tables.as_table(tree), None)
+    if table.bad:
+        raise null_error(table.bad[min(table.bad)], min(table.bad))
+    return {name: table.column(name) for name in table.fields}
 
 
 def _file(path: Path, columns: Sequence[str] | None) -> Dataset:

@@ -2,7 +2,8 @@
 that give a dict of columns for a slice of rows, as Hugging Face's do."""
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pyarrow.csv
 
 from ..core.base.errors import InputError
 from ..core.base.pytree import as_tensor
+from ..core.memory.oom import error_line
 from ..core.runs.function_fingerprint import of_function
 from .array_dataset import ArrayDataset
 from .arrow_tables import table_dataset
@@ -24,7 +26,7 @@ CSV = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
 def is_table(what: Any) -> bool:
     """Whether it is a frame, also a lazy one, or anything of Arrow that has columns."""
     arrow = isinstance(what, pa.RecordBatch) or _is_arrow_dataset(what)
-    if type(what).__name__ == "Series":  # a column of pandas or polars: an array
+    if type(what).__name__ == "Series" or isinstance(what, pa.ChunkedArray):  # a column of pandas or polars: an array
         return False
     return arrow or _is_lazy(what) or hasattr(what, "__arrow_c_stream__")
 
@@ -40,12 +42,88 @@ def _is_lazy(what: Any) -> bool:
 
 
 def as_table(what: Any) -> pa.Table:
-    """A frame, or anything of Arrow, as a table."""
+    """A frame, or anything of Arrow, as a table; a column that cannot become one of Arrow's is named."""
     if isinstance(what, pa.RecordBatch):
-        return pa.Table.from_batches([what])
-    if _is_arrow_dataset(what):
-        return what.to_table()
-    return pa.table(what.collect() if _is_lazy(what) else what)
+        table = pa.Table.from_batches([what])
+    elif _is_arrow_dataset(what):
+        table = what.to_table()
+    else:
+        frame = _collected(what) if _is_lazy(what) else what
+        pandas = type(frame).__module__.partition(".")[0] == "pandas"
+        _check_names(frame.columns if hasattr(frame, "columns") and not isinstance(frame, pa.Table) else ())
+        table = _of_pandas(frame) if pandas else _of_columns(frame)
+    _check_names(table.column_names)
+    for position, field in enumerate(table.schema):
+        if isinstance(field.type, pa.FixedShapeTensorType):
+            table = table.set_column(position, field.name, _unpacked(table.column(position)))
+    return table
+
+
+def _collected(lazy: Any) -> Any:
+    try:
+        return lazy.collect()
+    except Exception as error:
+        raise InputError(f"the lazy frame cannot be computed: {error_line(error)}") from error
+
+
+def _check_names(names: Any) -> None:
+    counts = Counter(map(str, names))
+    if twice := [name for name, count in counts.items() if count > 1]:
+        raise InputError(f"several columns are named {', '.join(map(repr, twice))}; rename them, or leave some out")
+
+
+def _of_pandas(frame: Any) -> pa.Table:
+    """A frame of pandas, with its index where that has a name."""
+    swapped = {
+        name: dtype.newbyteorder("=")
+        for name, dtype in frame.dtypes.items()
+        if isinstance(dtype, np.dtype) and not dtype.isnative
+    }
+    frame = frame.astype(swapped) if swapped else frame
+    try:
+        table = pa.Table.from_pandas(frame)
+    except Exception as error:
+        raise _of_column(frame, frame.columns, error) from error
+    columns = set(map(str, frame.columns))
+    return table.drop_columns(
+        [name for name in table.column_names if name.startswith("__index_level_") and name not in columns]
+    )
+
+
+def _of_columns(frame: Any) -> pa.Table:
+    """A frame of polars, or of another package that hands its columns to Arrow."""
+    try:
+        return pa.table(frame)
+    except Exception as error:
+        raise _of_column(frame, getattr(frame, "columns", ()), error) from error
+
+
+def _of_column(frame: Any, names: Iterable[Any], error: Exception) -> InputError:
+    """What to say where a frame cannot become a table: which column is the reason."""
+    for name in names:
+        try:
+            pa.table(frame[[name]])
+        except Exception as reason:
+            words = str(next(iter(reason.args), "")).strip().rstrip(".")
+            return InputError(
+                f"column {str(name)!r}, of {frame[name].dtype}, cannot become a column of an Arrow table: {words}. Turn it "
+                "into numbers of one type, or leave it out"
+            )
+    return InputError(f"the {type(frame).__name__} cannot become an Arrow table: {error_line(error)}")
+
+
+def _unpacked(column: pa.ChunkedArray) -> Any:
+    """A column of tensors of one shape as lists of lists of fixed size, where none is null and their axes in order."""
+    kind: Any = column.type
+    if column.null_count or (kind.permutation or list(range(len(kind.shape)))) != list(range(len(kind.shape))):
+        return column
+    chunks = []
+    for chunk in column.chunks:
+        values: Any = chunk.storage.flatten()
+        for size in reversed(kind.shape):
+            values = pa.FixedSizeListArray.from_arrays(values, size)
+        chunks.append(values)
+    return pa.chunked_array(chunks) if chunks else column
 
 
 def read_csv(path: Path) -> pa.Table:
