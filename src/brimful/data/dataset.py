@@ -14,6 +14,7 @@ import numpy as np
 import torch
 
 from ..core.base.errors import InputError
+from ..core.base.formatting import a_kind
 from ..core.memory.oom import error_line, is_out_of_memory
 from .ragged import Padded, Ragged, by_lengths
 
@@ -212,9 +213,10 @@ class CustomDataset(Dataset):
 
     def __init__(self, source: Source) -> None:
         self._source = source
+        self._taker = getattr(source, "taker", "take")
         some(len(source))
-        first, self.pack = unpack(source.take(np.zeros(1, np.int64)), "take")
-        self.fields = {name: _form(name, part, 1) for name, part in first.items()}
+        first, self.pack = unpack(source.take(np.zeros(1, np.int64)), self._taker)
+        self.fields = {name: _form(self._taker, name, part, 1) for name, part in first.items()}
 
     def __reduce__(self) -> tuple[Any, ...]:
         return CustomDataset, (self._source,)
@@ -225,12 +227,12 @@ class CustomDataset(Dataset):
     def gather(self, index: np.ndarray, pin: bool = False) -> Fields:
         if not len(index):  # a rank without samples; a source need not know of such
             return {name: torch.empty((0, *form.shape), dtype=form.dtype) for name, form in self.fields.items()}
-        taken, _ = unpack(self._source.take(index), "take")
-        forms = {name: _form(name, part, len(index)) for name, part in taken.items()}
+        taken, _ = unpack(self._source.take(index), self._taker)
+        forms = {name: _form(self._taker, name, part, len(index)) for name, part in taken.items()}
         if _shown(forms) != _shown(self.fields):
             raise InputError(
-                f"take gave {_shown(forms)} for one index and {_shown(self.fields)} for another; names, dtypes and "
-                "shapes must be the same in all"
+                f"{self._taker} gave {_shown(forms)} for one index and {_shown(self.fields)} for another; names, "
+                "dtypes and shapes must be the same in all: pad to one length, or give a data.Ragged"
             )
         return {name: part.detach().cpu() for name, part in taken.items()}
 
@@ -240,7 +242,7 @@ class CustomDataset(Dataset):
         try:
             return self.gather(index), {}
         except Exception as error:
-            if is_out_of_memory(error):
+            if is_out_of_memory(error) or isinstance(error, InputError):  # that is of the form of a whole batch
                 raise
             taken, bad = self._one_by_one(index)
             if len(bad) == len(index) > 1:  # it is the source that fails, and not a sample
@@ -277,12 +279,12 @@ class CustomDataset(Dataset):
         return str(known())
 
 
-def _form(name: str, part: Any, rows: int) -> Field:
+def _form(taker: str, name: str, part: Any, rows: int) -> Field:
     if not isinstance(part, torch.Tensor):
-        raise InputError(f"take gave a {type(part).__name__} for {called(name)}; give tensors: torch.as_tensor(...)")
+        raise InputError(f"{taker} gave {a_kind(part)} for {called(name)}; give tensors: torch.as_tensor(...)")
     if part.ndim == 0 or len(part) != rows:
         raise InputError(
-            f"take gave {called(name)} with shape {tuple(part.shape)} for {rows} samples; give one row per sample"
+            f"{taker} gave {called(name)} with shape {tuple(part.shape)} for {rows} samples; give one row per sample"
         )
     return Field(part.dtype, tuple(part.shape[1:]))
 

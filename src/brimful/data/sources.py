@@ -44,11 +44,16 @@ def is_dataset(what: Any) -> bool:
 def read_once(what: Any) -> Any:
     """The same, or the dataset of what can be read only once, or is computed each time: an iterator, a lazy frame."""
     lazy = tables.is_table(what) and not hasattr(what, "__len__")
-    return open_dataset(what) if lazy or _is_one_pass(what) else what
+    return open_dataset(what) if lazy or _is_one_pass(what) or _is_samples(what) else what
 
 
 def _is_one_pass(what: Any) -> TypeGuard[Iterable[Any]]:
     return isinstance(what, Iterable) and not (hasattr(what, "__len__") or is_dataset(what))
+
+
+def _is_samples(what: Any) -> bool:
+    """Whether it is a list of samples, and not of numbers."""
+    return isinstance(what, list) and bool(what) and isinstance(what[0], tuple | dict | torch.Tensor | np.ndarray)
 
 
 def open_dataset(what: Any, columns: Sequence[str] | None = None) -> Dataset:
@@ -74,6 +79,8 @@ def open_dataset(what: Any, columns: Sequence[str] | None = None) -> Dataset:
     if isinstance(what, torch.utils.data.DataLoader):
         return open_dataset(torch_datasets.loader_parts(what).dataset)
     if _is_one_pass(what):
+        return torch_datasets.collected(what)
+    if _is_samples(what):
         return torch_datasets.collected(what)
     return ArrayDataset(_with_columns(what))
 

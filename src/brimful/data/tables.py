@@ -106,8 +106,8 @@ def _of_column(frame: Any, names: Iterable[Any], error: Exception) -> InputError
         except Exception as reason:
             words = str(next(iter(reason.args), "")).strip().rstrip(".")
             return InputError(
-                f"column {str(name)!r}, of {frame[name].dtype}, cannot become a column of an Arrow table: {words}. Turn it "
-                "into numbers of one type, or leave it out"
+                f"column {str(name)!r}, of {frame[name].dtype}, cannot become a column of an Arrow table: {words}. "
+                "Turn it into numbers of one type, or leave it out"
             )
     return InputError(f"the {type(frame).__name__} cannot become an Arrow table: {error_line(error)}")
 

@@ -11,7 +11,7 @@ from torch.utils.data.sampler import BatchSampler, RandomSampler, SequentialSamp
 
 from ..core.base import pytree
 from ..core.base.errors import InputError
-from ..core.base.formatting import format_bytes
+from ..core.base.formatting import a_kind, format_bytes
 from ..core.memory.devices import memory
 from ..core.runs.function_fingerprint import of_function
 from .array_dataset import ArrayDataset
@@ -118,6 +118,11 @@ class LoaderParts:
 def loader_parts(loader: torch_data.DataLoader) -> LoaderParts:
     """The parts of a `DataLoader`; one whose order or batches are not its own is refused."""
     own = loader.collate_fn is not torch_data.default_collate
+    if loader.batch_size is None and loader.batch_sampler is not None:
+        raise InputError(
+            f"the DataLoader's batch_sampler, {a_kind(loader.batch_sampler)}, decides which samples come together, "
+            "which is decided here, so that every run can be resumed; give its dataset, and batch_size="
+        )
     if loader.batch_size is None:
         raise InputError(
             "the DataLoader has no batch_size of its own; give its dataset, and batch_size= where it is wanted"
@@ -153,6 +158,11 @@ class Collated:
 
     samples: Any
     collate: Callable[[list[Any]], Any]
+
+    @property
+    def taker(self) -> str:
+        """What gives its batches, for messages."""
+        return f"the DataLoader's collate_fn {getattr(self.collate, '__name__', type(self.collate).__name__)}"
 
     def __len__(self) -> int:
         return len(self.samples)

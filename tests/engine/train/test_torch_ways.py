@@ -209,6 +209,60 @@ def test_a_scheduler_that_cannot_be_made_is_refused_in_a_sentence():
         fit(schedule="cosine", schedule_every="step")
 
 
+@pytest.mark.parametrize(
+    ("optimizer", "words"),
+    [
+        (torch.optim.LBFGS, "optimizer is LBFGS, whose step evaluates the loss again by a closure"),
+        (lambda parameters: torch.optim.LBFGS(parameters), "optimizer is LBFGS"),
+        (torch.optim.SparseAdam, "optimizer is SparseAdam, which takes sparse gradients only"),
+        (None, r"optimizer is None; give a name \(adamw"),
+        (3, r"optimizer is 3; give a name \(adamw"),
+    ],
+)
+def test_an_optimizer_that_does_not_fit_is_refused(optimizer: Any, words: str):
+    with pytest.raises(ConfigError, match=words):
+        fit(optimizer=optimizer)
+
+
+@pytest.mark.parametrize("wrong", [nn.MSELoss(), nn.functional.mse_loss, None])
+def test_a_loss_of_outputs_and_targets_is_refused_with_the_form_it_has_to_have(wrong: Any):
+    with pytest.raises(
+        brimful.InputError, match=r"has to be a function of the model and a batch(.|\n)*def loss\(model"
+    ):
+        brimful.train(network(), wrong, DATA, epochs=1, device="cpu")
+
+
+def test_a_list_of_samples_is_data():
+    model = network()
+    samples = [{"x": x, "y": y} for x, y in zip(DATA["x"], DATA["y"], strict=True)]
+    given = {"epochs": 4, "batch_size": 8, "device": "cpu", "progress": False, "best": False}
+    brimful.train(model, loss, samples, **given)
+    assert torch.equal(weights(model), weights(fit().model))
+
+
+def test_a_callback_that_is_a_class_is_refused():
+    class Callback:
+        def on_epoch_end(self, epoch: int, values: dict[str, float]) -> None: ...
+
+    with pytest.raises(ConfigError, match=r"callbacks has the class Callback; give an object of it: Callback\(\)"):
+        fit(callbacks=Callback)
+    with pytest.raises(ConfigError, match="callbacks has the class Callback"):
+        fit(callbacks=[Callback])
+
+
+def test_a_tracker_that_refuses_parameters_still_gets_the_metrics():
+    def refuses(parameters: dict[str, Any]) -> None:
+        raise RuntimeError("they were logged before")
+
+    logged: list[int] = []
+    sink = metric_sinks.MetricSink(lambda values, step: logged.append(step), lambda: None, refuses)
+    with pytest.warns(brimful.BrimfulWarning, match="parameters of the run were not logged: they were logged before"):
+        fit(callbacks=[sink])
+    assert logged == [3, 6, 9, 12]
+    with pytest.raises(ConfigError, match=r"wandb\(run\) was given a str; give a run"):
+        metric_sinks.wandb("name")
+
+
 def test_warm_restarts_can_be_named_in_words():
     cycles = fit(schedule="cosine", first_cycle=1, cycle_mult=2)
     assert torch.equal(

@@ -57,6 +57,12 @@ def format_seconds(seconds: float) -> str:
     return f"{hours}h{rest:02d}m"
 
 
+def a_kind(value: object) -> str:
+    """What a value is, for a message: `an int`, `a list`."""
+    name = type(value).__name__
+    return f"{'an' if name[0].lower() in 'aeiou' else 'a'} {name}"
+
+
 def format_count(count: float) -> str:
     """A whole number with separators, or three significant digits where it is not whole."""
     return f"{count:,.0f}" if float(count).is_integer() or abs(count) >= 1000 else f"{count:.3g}"

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 from .errors import InputError
+from .formatting import a_kind
 from .ragged import Where
 from .rows import LEAVES, Leaf, not_a_leaf, rows_of
 from .supported import refusal
@@ -116,7 +117,7 @@ def as_tensor(data: Any, name: str) -> torch.Tensor:
             return torch.from_numpy(array if min(array.strides, default=0) >= 0 else np.ascontiguousarray(array))
     except (TypeError, ValueError) as error:
         raise InputError(
-            f"{name} is a {type(data).__name__} that cannot become a tensor ({error}); give numbers, for samples of "
+            f"{name} is {a_kind(data)} that cannot become a tensor ({error}); give numbers, for samples of "
             "unequal length a data.Ragged, for anything else a data.Decoded"
         ) from error
 

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from .errors import InputError
+from .formatting import a_kind
 from .ragged import Ragged, Where, native, pick
 
 Leaf = Tensor | Ragged
@@ -128,4 +129,4 @@ def rows_of(leaf: Leaf, name: str = "a batch") -> "TensorRows | Ragged":
 
 def not_a_leaf(part: object, name: str) -> InputError:
     """The error about a part of another type."""
-    return InputError(f"{name} is a {type(part).__name__}; it must be a tensor, or a tuple or dict of tensors")
+    return InputError(f"{name} is {a_kind(part)}; it must be a tensor, or a tuple or dict of tensors")

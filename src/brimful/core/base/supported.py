@@ -13,11 +13,6 @@ def refusal(tensor: torch.Tensor) -> str | None:
         return "is a quantized tensor; use .dequantize(), or .int_repr()"
     if tensor.is_meta:
         return "is on the meta device and holds no data; give a tensor that does"
-    return None
-
-
-def result_refusal(tensor: torch.Tensor) -> str | None:
-    """The same for a tensor that a function returned."""
     if tensor.dtype.is_floating_point and tensor.element_size() == 1:
-        return f"is of {tensor.dtype}, which torch can store and not compute with; return .to(torch.float16)"
-    return refusal(tensor)
+        return f"is of {tensor.dtype}, which torch can store and not compute with; use .to(torch.float16)"
+    return None

@@ -66,6 +66,10 @@ def sinks_of(callbacks: Any) -> list[Sink]:
         several = list(callbacks)
     sinks: list[Sink] = []
     for callback in several:
+        if isinstance(callback, type):
+            raise ConfigError(
+                f"callbacks has the class {callback.__name__}; give an object of it: {callback.__name__}()"
+            )
         if any(callable(getattr(callback, name, None)) for name in _NAMES):
             sinks.append(MethodCallback(callback))
         elif callable(callback):

@@ -5,10 +5,12 @@
 Each epoch's loss, learning rate, norms and metrics are logged under their names, by the number of steps that are done.
 """
 
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from ..base.errors import BrimfulWarning, ConfigError
 from ..base.extras import require
 from .events import EpochDone, Event, Finished, Started
 
@@ -35,12 +37,20 @@ class MetricSink:
     def __call__(self, event: Event) -> None:
         match event:
             case Started() if self._begin is not None:
-                self._begin({"work": event.work, "items": event.items, "budget": event.budget})
+                self._log_parameters(self._begin, event)
             case EpochDone():
                 numbers = {name: float(value) for name, value in event.values.items()}
                 self._log({**numbers, "epoch": float(event.epoch)}, event.step)
             case Finished():
                 self._end()
+
+    @staticmethod
+    def _log_parameters(begin: Callable[[dict[str, Any]], Any], event: Started) -> None:
+        """As well as it goes: a tracker refuses, for one, other values of a run that has some already."""
+        try:
+            begin({"work": event.work, "items": event.items, "budget": event.budget})
+        except Exception as error:
+            warnings.warn(f"the parameters of the run were not logged: {error}", BrimfulWarning, stacklevel=2)
 
 
 def tensorboard(log_dir: str | Path) -> MetricSink:
@@ -73,6 +83,11 @@ def wandb(run: Any = None, **options: Any) -> MetricSink:
     """Metrics of a Weights & Biases run: one that is given, or a new one, by `wandb.init(**options)`, which ends with
     the training. Needs the extra `wandb`."""
     own = run is None
+    if not own and not callable(getattr(run, "log", None)):
+        raise ConfigError(
+            f"wandb(run) was given a {type(run).__name__}; give a run of Weights & Biases, or options of a new one: "
+            "wandb(name=..., project=...)"
+        )
     target = require("wandb", "wandb").init(**options) if own else run
     log = target.log
     return MetricSink(lambda values, step: log(values, step=step), target.finish if own else _nothing)

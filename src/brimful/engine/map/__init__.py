@@ -203,6 +203,8 @@ def _checked(
         parts = loader_parts(items)
         if parts.drop_last:
             raise InputError("the DataLoader has drop_last=True, and map runs all items; use drop_last=False")
+        if batch_size not in ("auto", parts.batch_size):
+            raise ConfigError(f"batch_size is {batch_size} and the DataLoader's is {parts.batch_size}; leave one out")
         items = parts.dataset
         batch_size = parts.batch_size if batch_size == "auto" and weight is None else batch_size
     if cluster is None:

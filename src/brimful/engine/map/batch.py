@@ -10,8 +10,9 @@ import torch
 
 from ...core.base import pytree
 from ...core.base.errors import InputError
+from ...core.base.formatting import a_kind
 from ...core.base.rows import Leaf
-from ...core.base.supported import result_refusal
+from ...core.base.supported import refusal
 
 
 class Status(IntEnum):
@@ -147,7 +148,7 @@ def _result(part: Any) -> Any:
     """A part of a result, an array as a tensor; what cannot be stored is refused."""
     if isinstance(part, np.ndarray | np.generic):
         return pytree.as_tensor(part, RESULT)
-    if isinstance(part, torch.Tensor) and (reason := result_refusal(part)):
+    if isinstance(part, torch.Tensor) and (reason := refusal(part)):
         raise InputError(f"{RESULT} {reason}")
     return part
 
@@ -157,10 +158,14 @@ def check(returned: Any, count: int) -> Batch:
     batch = returned if isinstance(returned, Batch) else Batch(returned)
     if not isinstance(batch.values, Leaf | np.ndarray | tuple | list | Mapping):
         raise InputError(
-            f"the function returned a {type(batch.values).__name__}; it must return a tensor, a NumPy array or a "
+            f"the function returned {a_kind(batch.values)}; it must return a tensor, a NumPy array or a "
             "Ragged, or a tuple or dict of them"
         )
     values = pytree.checked(pytree.map_leaves(batch.values, _result), RESULT)
+    if isinstance(values, torch.Tensor) and values.ndim == 0:
+        raise InputError(
+            f"the function returned a single number for {count} items; return one row per item, as batch.sum(1) does"
+        )
     rows = pytree.rows(values, RESULT)
     if rows != count:
         raise InputError(

@@ -28,6 +28,7 @@ from ...core.memory.oom import (
 )
 from .batch import OWN_CODES, RESULT, Batch, BatchResult, Status, check
 from .bisect import find_bad, find_exhausting, find_first, group_size
+from .functions.composition import SetupFailed
 from .sources import LoadedBatch
 
 _SAMPLED = 64  # single items that must all fail before the function itself is held to be wrong
@@ -203,6 +204,8 @@ class Executor:
                 returned = self.fn(staged.take())
         except (DeviceError, CancelledError):
             raise
+        except SetupFailed as failed:
+            raise failed.error from None
         except (Exception, SystemExit, asyncio.CancelledError) as error:
             if self._says_device_is_full(error):
                 raise

@@ -7,6 +7,7 @@ a position is not the item's index: `index` maps one to the other. Everything el
 import contextlib
 import math
 from abc import ABC, abstractmethod
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
@@ -17,6 +18,7 @@ import torch
 
 from ...core.base import pytree
 from ...core.base.errors import InputError
+from ...core.base.formatting import a_kind
 from ...core.runs import fingerprint
 from ...data.dataset import Dataset
 from ...data.ragged import Ragged, padded
@@ -143,7 +145,7 @@ def item_source(data: Any, weight: Any = None) -> ItemSource:
         _check_readable(data)
         return StreamSource(data, weight)
     raise InputError(
-        f"items is a {type(data).__name__}; give a tensor, an array, a tuple or dict of them, a table or frame, the "
+        f"items is {a_kind(data)}; give a tensor, an array, a tuple or dict of them, a table or frame, the "
         "path of a .npy, .npz, CSV or Parquet file, a torch dataset or DataLoader, or an iterator"
     )
 
@@ -220,10 +222,12 @@ class StreamSource(ItemSource):
         self.length = len(source) if isinstance(source, Sequence) else None
         self._iterator: Iterator[Any] = iter(source)
         self._read = 0
-        self._ahead: list[Any] = []
+        self._ahead: deque[Any] = deque()
+        self._looked = False
         self._form: Any = None
 
     def load(self, start: int, stop: int, capacity: float | None = None) -> LoadedBatch:
+        self._look()
         if start < 0:
             start, stop = self._read, self._read + stop - start
         self._skip_to(start)
@@ -235,28 +239,46 @@ class StreamSource(ItemSource):
     def _take(self, most: int, capacity: float) -> tuple[list[Any], np.ndarray | None]:
         """The next items, and their weights where they are weighed."""
         if self._weigh is None:
-            taken, self._ahead = self._ahead[:most], self._ahead[most:]
+            taken = [self._ahead.popleft() for _ in range(min(most, len(self._ahead)))]
             return taken + list(islice(self._iterator, most - len(taken))), None
         taken, weights, total = [], [], 0.0
         while len(taken) < most and (item := self._next()) is not _END:
             weight = float(self._weigh(item))
             total += weight
             if taken and total > capacity:
-                self._ahead.append(item)
+                self._ahead.appendleft(item)
                 break
             taken.append(item)
             weights.append(weight)
         return taken, np.array(weights)
 
     def _next(self) -> Any:
-        return self._ahead.pop() if self._ahead else next(self._iterator, _END)
+        return self._ahead.popleft() if self._ahead else next(self._iterator, _END)
 
     def item_bytes(self) -> int:
         if (item := self._next()) is not _END:
-            self._ahead.append(item)
+            self._ahead.appendleft(item)
             with contextlib.suppress(InputError):
                 return pytree.nbytes(pytree.tensors(item))
         return 0
+
+    def _look(self) -> None:
+        """Refuses a stream none of whose first items can become tensors; it is read ahead only while none can."""
+        if self._looked:
+            return
+        self._looked, seen = True, list[Any]()
+        error: InputError | None = None
+        while len(seen) < _LOOKED_AT and (item := self._next()) is not _END:
+            seen.append(item)
+            try:
+                pytree.tensors(item, "the item")
+                break
+            except InputError as reason:
+                error = error or reason
+        else:
+            if error is not None:
+                raise InputError(str(error).replace("the item", "item 0", 1))
+        self._ahead.extendleft(reversed(seen))
 
     def _skip_to(self, start: int) -> None:
         if start < self._read:

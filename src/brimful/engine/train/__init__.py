@@ -9,9 +9,10 @@ from typing import Any, Unpack
 
 import torch
 from torch import nn
+from torch.nn.modules.loss import _Loss
 from torch.utils.data import DataLoader
 
-from ...core.base.errors import ConfigError, LockedError
+from ...core.base.errors import ConfigError, InputError, LockedError
 from ...core.declare.config import build
 from ...core.memory import devices
 from ...core.memory.cost import Cost
@@ -35,6 +36,7 @@ from .checkpoints import CheckpointDir
 from .config import TrainConfig
 from .keywords import TrainKeywords
 from .learning_rate import LearningRates, search
+from .optim import optimizers
 from .result import TrainResult
 from .step.optimizer_step import LossFunction
 from .task import MetricsFunction, TrainTask
@@ -178,6 +180,8 @@ def plan_train(
 
 
 def _task(model: Any, loss: Any, data: Any, valid: Any, metrics: Any, options: Mapping[str, Any]) -> TrainTask:
+    _check_loss(loss)
+    optimizers.check(options.get("optimizer", "adamw"))
     if isinstance(data, DataLoader):
         data, options = _from_dataloader(data, options)
     data, valid = read_once(data), read_once(valid)
@@ -186,6 +190,19 @@ def _task(model: Any, loss: Any, data: Any, valid: Any, metrics: Any, options: M
     if options.get("monitor") is None:
         options = {**options, "monitor": "train_loss" if valid is None else "valid_loss"}
     return TrainTask(model, loss, data, valid, metrics, build(TrainConfig, dict(options)))
+
+
+def _check_loss(loss: Any) -> None:
+    """Refuses losses of an output and a target, which torch has, before anything is called."""
+    of_outputs = isinstance(loss, _Loss) or getattr(loss, "__module__", None) == "torch.nn.functional"
+    if of_outputs or not callable(loss):
+        name = getattr(loss, "__name__", type(loss).__name__)
+        raise InputError(
+            f"loss is {name}, and has to be a function of the model and a batch, such as\n"
+            "    def loss(model, batch):\n"
+            "        x, y = batch\n"
+            f"        return {'torch.nn.functional.mse_loss' if not of_outputs else 'criterion'}(model(x), y)"
+        )
 
 
 def _from_dataloader(given: DataLoader, options: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:

@@ -83,3 +83,16 @@ def test_a_plan_has_a_short_repr_and_html():
     plan = brimful.plan_map(double, X, device="cpu", budget="1GB")
     assert repr(plan).startswith("Plan('map', ") and len(repr(plan)) < 120
     assert "predicted peak" in plan._repr_html_() and plan._repr_html_().startswith("<pre>")
+
+
+def test_a_setup_that_fails_is_called_once_and_named():
+    calls = []
+
+    def setup(device: torch.device) -> Any:
+        calls.append(device)
+        raise ValueError("no such model")
+
+    with pytest.raises(ValueError, match="no such model") as caught:
+        brimful.map(lambda batch, made: batch, torch.ones(500), setup=setup, device="cpu", progress=False)
+    assert len(calls) == 1
+    assert "setup= failed" in " ".join(caught.value.__notes__)

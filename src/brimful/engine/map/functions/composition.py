@@ -38,14 +38,29 @@ class WithSetup:
 
     def __call__(self, batch: Any) -> Any:
         if self not in _made:
-            prepare(self, rows_of(pytree.row_leaves(batch)[0][1]).elements.device)
+            try:
+                prepare(self, rows_of(pytree.row_leaves(batch)[0][1]).elements.device)
+            except Exception as error:
+                raise SetupFailed(error) from error
         return self.function(batch, _made[self])
+
+
+class SetupFailed(Exception):
+    """A setup raised an error: it is no item's."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__(error)
+        self.error = error
 
 
 def prepare(function: Any, device: torch.device) -> None:
     """Calls the setup of a function that has one, before the first batch is there."""
     if isinstance(function, WithSetup) and function not in _made:
-        _made[function] = function.setup(device)
+        try:
+            _made[function] = function.setup(device)
+        except Exception as error:
+            error.add_note("brimful.map: setup= failed, which is no item's fault; mend it and run again.")
+            raise
 
 
 def composed(fn: Any, setup: Callable[[torch.device], Any] | None) -> Callable[[Any], Any]:

@@ -1,5 +1,7 @@
 """Optimizers: torch's by name, by class or as they are, or by a function; and their state as plain tensors."""
 
+import functools
+import inspect
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -28,6 +30,33 @@ _NOT_SAVED = ("params", "lr", "fused", "foreach", "capturable")  # the schedule'
 OptimizerFactory = Callable[[Iterable[nn.Parameter]], torch.optim.Optimizer]
 OptimizerLike = str | type[torch.optim.Optimizer] | torch.optim.Optimizer | OptimizerFactory
 """Whatever `build` makes an optimizer of."""
+
+
+def check(spec: Any) -> None:
+    """Refuses what is no optimizer, and those whose step needs more than a gradient."""
+    made_by = spec.func if isinstance(spec, functools.partial) else spec
+    kind = made_by if isinstance(made_by, type) else type(made_by)
+    if not isinstance(spec, str | torch.optim.Optimizer) and not callable(spec):
+        raise ConfigError(
+            f"optimizer is {spec!r}; give a name ({', '.join(NAMED)}), a class of torch.optim, an optimizer of the "
+            "model's parameters, or a function of them that makes one"
+        )
+    if issubclass(kind, torch.optim.Optimizer):
+        _check_step(kind)
+
+
+def _check_step(kind: type[torch.optim.Optimizer]) -> None:
+    closure = inspect.signature(kind.step).parameters.get("closure")
+    if issubclass(kind, torch.optim.LBFGS) or (closure is not None and closure.default is inspect.Parameter.empty):
+        raise ConfigError(
+            f"optimizer is {kind.__name__}, whose step evaluates the loss again by a closure; here each batch has one "
+            "gradient, so choose one that needs no more, such as adamw"
+        )
+    if issubclass(kind, torch.optim.SparseAdam):
+        raise ConfigError(
+            "optimizer is SparseAdam, which takes sparse gradients only, and gradients are dense here; choose adamw, "
+            "and embeddings with sparse=False"
+        )
 
 
 def trainable(model: nn.Module) -> list[nn.Parameter]:
@@ -69,6 +98,7 @@ def build(
         optimizer = spec(parameters)
     if not isinstance(optimizer, torch.optim.Optimizer):
         raise ConfigError(f"optimizer made a {type(optimizer).__name__}; it must return a torch.optim.Optimizer")
+    _check_step(type(optimizer))
     given = {id(parameter) for parameter in parameters}
     if any(id(parameter) not in given for group in optimizer.param_groups for parameter in group["params"]):
         if isinstance(spec, torch.optim.Optimizer):
