@@ -60,6 +60,76 @@ class Columnar:
         return {name: [values[number] for number in index] for name, values in self.columns.items()}
 
 
+class Formatted(Columnar):
+    """The same with types of columns and a format, as `with_format` and `with_transform` set it."""
+
+    def __init__(self, table: pa.Table, kind: str | None = None, columns: Any = None, change: Any = None) -> None:
+        self.table, self.column_names = table, table.column_names
+        self.format, self.shown, self.change = {"type": kind}, columns or table.column_names, change
+
+    def __len__(self) -> int:
+        return self.table.num_rows
+
+    def with_format(self, kind: str | None, columns: Any = None) -> "Formatted":
+        return Formatted(self.table, kind, columns)
+
+    def with_transform(self, change: Any) -> "Formatted":
+        return Formatted(self.table, "custom", change=change)
+
+    def __getitem__(self, key: Any) -> Any:
+        rows = self.table.slice(key.start or 0, key.stop - (key.start or 0)) if isinstance(key, slice) else (
+            self.table.take(key)
+        )  # fmt: skip
+        rows = rows.select(self.shown)
+        lists = {name: rows[name].to_pylist() for name in self.shown}
+        match self.format["type"]:
+            case "arrow":
+                return rows
+            case "polars":
+                return pl.from_arrow(rows)
+            case "torch":
+                return {name: torch.tensor(values) for name, values in lists.items()}
+            case "custom":
+                return self.change(lists)
+        return lists
+
+
+TYPED = pa.table(
+    {
+        "x": pa.FixedSizeListArray.from_arrays(pa.array(X.reshape(-1)), 3),
+        "y": pa.array(Y),
+        "n": pa.array(np.arange(N), pa.int32()),
+        "half": pa.array(np.arange(N).astype(np.float16)),
+    }
+)
+
+
+@pytest.mark.parametrize(
+    ("form", "dtypes"),
+    [
+        (None, {"x": torch.float32, "y": torch.float32, "n": torch.int32, "half": torch.float16}),
+        ("polars", {"x": torch.float32, "y": torch.float32, "n": torch.int32}),
+        ("torch", {"y": torch.float32}),
+        ("custom", {"twice": torch.float64}),
+    ],
+)
+def test_a_dataset_with_a_format_is_read_in_it_and_one_without_by_its_types(form: Any, dtypes: dict[str, Any]):
+    given = {
+        None: lambda: Formatted(TYPED),
+        "polars": lambda: Formatted(TYPED.drop_columns("half")).with_format("polars"),
+        "torch": lambda: Formatted(TYPED).with_format("torch", columns=["y"]),
+        "custom": lambda: Formatted(TYPED).with_transform(lambda rows: {"twice": [2 * y for y in rows["y"]]}),
+    }[form]()
+    dataset = source(given)
+    assert {name: field.dtype for name, field in dataset.fields.items()} == dtypes
+    found = dataset.take([3, 0])
+    name, by = ("twice", 2) if form == "custom" else ("y", 1)
+    np.testing.assert_allclose(found[name], by * Y[[3, 0]], rtol=1e-6)
+    assert "x" not in dtypes or np.array_equal(found["x"], X[[3, 0]])
+    result: Any = brimful.map(lambda rows: rows[name], given, device="cpu", progress=False)
+    np.testing.assert_allclose(result.values, by * Y, rtol=1e-6)
+
+
 def padded(samples: list[Any]) -> dict[str, Any]:
     """A collate_fn of the user's."""
     return {"x": torch.stack([x for x, _ in samples]), "y": np.array([y for _, y in samples], np.float32)}

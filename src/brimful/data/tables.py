@@ -9,8 +9,10 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv
 
+from ..core.base import arrow
 from ..core.base.errors import InputError
 from ..core.base.pytree import as_tensor
 from ..core.memory.oom import error_line
@@ -25,10 +27,10 @@ CSV = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
 
 def is_table(what: Any) -> bool:
     """Whether it is a frame, also a lazy one, or anything of Arrow that has columns."""
-    arrow = isinstance(what, pa.RecordBatch) or _is_arrow_dataset(what)
+    of_arrow = isinstance(what, pa.RecordBatch) or _is_arrow_dataset(what)
     if type(what).__name__ == "Series" or isinstance(what, pa.ChunkedArray):  # a column of pandas or polars: an array
         return False
-    return arrow or _is_lazy(what) or hasattr(what, "__arrow_c_stream__")
+    return of_arrow or _is_lazy(what) or hasattr(what, "__arrow_c_stream__")
 
 
 def _is_arrow_dataset(what: Any) -> bool:
@@ -151,25 +153,53 @@ def check_one_split(what: Mapping[str, Any]) -> None:
 
 def columnar_dataset(what: Any, columns: Sequence[str] | None) -> Dataset:
     """Columns of numbers of one shape are read as they are needed. Others, such as lists of unequal length, texts to be
-    left out and nulls, are read into an Arrow table."""
-    names = chosen(what.column_names, columns)
-    head = what[: min(len(what), _HEAD)]
-    if all(_is_numeric(head[name]) for name in names) and len(what):
-        return CustomDataset(Columns(what, tuple(names)))
-    parts = [_table(what[start : start + _CHUNK], names) for start in range(0, len(what), _CHUNK)]
+    left out and nulls, are read into an Arrow table. One that has no format of its own is read as Arrow's tables, which
+    know the types of their columns."""
+    rows, count = _as_arrow(what, columns), len(what)
+    head = _part(rows, 0, min(count, _HEAD))
+    names = chosen(head.column_names if isinstance(head, pa.Table) else head, columns)
+    if count and all(_is_numeric(head[name]) for name in names):
+        return CustomDataset(Columns(rows, tuple(names)))
+    parts = [_table(_part(rows, start, start + _CHUNK), names) for start in range(0, count, _CHUNK)]
     if not parts:
         return ArrayDataset({name: np.zeros(0) for name in names})
     return table_dataset(pa.concat_tables(parts, promote_options="permissive"), columns)
 
 
+def _as_arrow(what: Any, columns: Sequence[str] | None) -> Any:
+    """A dataset that has no format, as one that gives Arrow's tables, where those can be read here; others as they
+    are."""
+    formatted = getattr(what, "format", None)
+    if not isinstance(formatted, Mapping) or formatted.get("type", "") is not None or not len(what):
+        return what
+    rows = what.with_format("arrow")
+    head = _part(rows, 0, min(len(what), _HEAD))
+    names = chosen(head.column_names, columns)
+    return what if any(_is_deep(head.schema.field(name).type) for name in names) else rows
+
+
+def _is_deep(kind: Any) -> bool:
+    """Whether it is of lists of lists, or another type of its own."""
+    inner = kind.value_type if hasattr(kind, "value_type") and not pa.types.is_dictionary(kind) else kind
+    return pa.types.is_nested(inner) or isinstance(kind, pa.BaseExtensionType)
+
+
+def _part(rows: Any, start: int, stop: int) -> Any:
+    """Some rows: a dict of columns, or a table."""
+    part = rows[start:stop]
+    return as_table(part) if is_table(part) else part
+
+
 def _is_numeric(values: Any) -> bool:
     try:
-        return np.asarray(values).dtype.kind in "biufc"
-    except ValueError:  # of unequal length
+        return np.asarray(_array(values)).dtype.kind in "biufc"
+    except (ValueError, TypeError):  # of unequal length, or no numbers
         return False
 
 
-def _table(rows: Mapping[str, Any], names: Sequence[str]) -> pa.Table:
+def _table(rows: Any, names: Sequence[str]) -> pa.Table:
+    if isinstance(rows, pa.Table):
+        return rows.select(list(names))
     return pa.table({name: _as_list(rows[name]) for name in names})
 
 
@@ -193,9 +223,10 @@ class Columns:
     def take(self, index: np.ndarray) -> Any:
         start, count = int(index[0]), len(index)
         if int(index[-1]) - start == count - 1 and (np.diff(index) == 1).all():
-            rows = self.rows[start : start + count]
+            rows = _part(self.rows, start, start + count)
         else:
             rows = self.rows[index.tolist()]
+            rows = as_table(rows) if is_table(rows) else rows
         return {name: as_tensor(_array(rows[name]), name) for name in self.names}
 
     def fingerprint(self) -> str:
@@ -204,4 +235,17 @@ class Columns:
 
 
 def _array(values: Any) -> Any:
-    return values if hasattr(values, "dtype") else np.asarray(values)
+    """A column as an array; a TypeError where one of Arrow's holds no numbers, or nulls that it cannot show."""
+    if not isinstance(values, pa.ChunkedArray):
+        return values if hasattr(values, "dtype") else np.asarray(values)
+    column: Any = arrow.whole(values)
+    if not (pa.types.is_list(column.type) or pa.types.is_large_list(column.type)):
+        numbers, nulls = arrow.numbers(column)
+    else:
+        numbers, nulls = arrow.numbers(column.flatten())
+        numbers = numbers.reshape(len(column), -1)
+        if len(set(pc.call_function("list_value_length", [column]).to_pylist())) > 1:
+            raise ValueError("of unequal length")
+    if len(nulls):
+        raise TypeError(f"it holds a null in row {nulls[0]}")
+    return numbers.numpy()
