@@ -130,6 +130,12 @@ def test_a_dataset_with_a_format_is_read_in_it_and_one_without_by_its_types(form
     np.testing.assert_allclose(result.values, by * Y, rtol=1e-6)
 
 
+def test_lists_of_unequal_length_of_a_dataset_with_types_are_ragged():
+    dataset = source(Formatted(pa.table({"tokens": [[1, 2, 3], [4], []], "z": [1.0, None, 3.0]})))
+    assert dataset.column("tokens").lengths.tolist() == [3, 1, 0]
+    assert dataset.column("z").isnan().tolist() == [False, True, False]
+
+
 def padded(samples: list[Any]) -> dict[str, Any]:
     """A collate_fn of the user's."""
     return {"x": torch.stack([x for x, _ in samples]), "y": np.array([y for _, y in samples], np.float32)}

@@ -180,8 +180,13 @@ def _as_arrow(what: Any, columns: Sequence[str] | None) -> Any:
 
 def _is_deep(kind: Any) -> bool:
     """Whether it is of lists of lists, or another type of its own."""
-    inner = kind.value_type if hasattr(kind, "value_type") and not pa.types.is_dictionary(kind) else kind
-    return pa.types.is_nested(inner) or isinstance(kind, pa.BaseExtensionType)
+    if isinstance(kind, pa.BaseExtensionType):
+        return True
+    return pa.types.is_nested(kind.value_type if _is_list(kind) else kind)
+
+
+def _is_list(kind: Any) -> bool:
+    return pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
 
 
 def _part(rows: Any, start: int, stop: int) -> Any:
@@ -239,13 +244,13 @@ def _array(values: Any) -> Any:
     if not isinstance(values, pa.ChunkedArray):
         return values if hasattr(values, "dtype") else np.asarray(values)
     column: Any = arrow.whole(values)
-    if not (pa.types.is_list(column.type) or pa.types.is_large_list(column.type)):
+    if not _is_list(column.type) or pa.types.is_fixed_size_list(column.type):
         numbers, nulls = arrow.numbers(column)
     else:
-        numbers, nulls = arrow.numbers(column.flatten())
-        numbers = numbers.reshape(len(column), -1)
         if len(set(pc.call_function("list_value_length", [column]).to_pylist())) > 1:
             raise ValueError("of unequal length")
+        numbers, nulls = arrow.numbers(column.flatten())
+        numbers = numbers.reshape(len(column), -1)
     if len(nulls):
         raise TypeError(f"it holds a null in row {nulls[0]}")
     return numbers.numpy()
