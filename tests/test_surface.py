@@ -184,7 +184,7 @@ USER_SCRIPT = """
 import numpy as np
 import torch
 import brimful
-from brimful import gp, schedules
+from brimful import gp, gpcm, schedules, wpo
 
 result = brimful.map(torch.linalg.inv, torch.eye(3).expand(9, 3, 3), budget="1GB", device=["cpu", "cpu"])
 status: int = int(result.status[0])
@@ -197,6 +197,15 @@ trained: brimful.TrainResult = brimful.train(
 )
 fit = gp.fit(np.arange(9.0), np.ones((3, 9)), kernel="rbf", steps=20)
 peak: int = fit.observed
+shape = result.values.shape
+trained_students = gpcm.train("5000_200_4", epochs=30)
+kappa: float = trained_students.scores.qwk
+folds = gpcm.train("5000_200_4", n_folds=5).folds
+gpcm.load("model/").best.predict("new.csv")
+
+def density(model: wpo.ScoreModel) -> torch.Tensor:
+    return model.score(model.sample(np.int64(3)), t=torch.tensor(0.1))
+
 plan: brimful.Plan = brimful.plan_map(torch.square, torch.ones(3))
 """
 

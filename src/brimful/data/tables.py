@@ -133,9 +133,12 @@ def read_csv(path: Path) -> pa.Table:
     tabs = ".tsv" in path.suffixes
     try:
         table = pyarrow.csv.read_csv(path, parse_options=pyarrow.csv.ParseOptions(delimiter="\t" if tabs else ","))
-        return table.rename_columns(table.column_names)  # names that are no text raise here
+        table = table.rename_columns(table.column_names)  # names that are no text raise here
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise InputError(f"{path} cannot be read as CSV: {error}. Mend it, or convert it to Parquet") from error
+    if not table.num_rows:
+        raise InputError(f"{path} has a header and no rows; check what wrote it")
+    return table
 
 
 def has_columns(what: Any) -> bool:

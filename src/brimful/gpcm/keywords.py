@@ -5,8 +5,8 @@ from pathlib import Path
 from ..engine.train.keywords import TrainOptionKeywords
 
 
-class GPCMKeywords(TrainOptionKeywords, total=False):
-    """Those of `TrainConfig`."""
+class OneModelKeywords(TrainOptionKeywords, total=False):
+    """Those of `TrainConfig` that do not decide how many models there are."""
 
     out: str | Path | None
     seed: int
@@ -32,7 +32,6 @@ class GPCMKeywords(TrainOptionKeywords, total=False):
     bucket: int
     ranks: int | None
     num_workers: int
-    n_folds: int
     jobs: int | None
     valid_fraction: float
     test_fraction: float
@@ -45,3 +44,9 @@ class GPCMKeywords(TrainOptionKeywords, total=False):
     int8: bool
     categories: int | None
     partial_credit: bool
+
+
+class GPCMKeywords(OneModelKeywords, total=False):
+    """Those of `TrainConfig`."""
+
+    n_folds: int

@@ -55,8 +55,8 @@ def test_a_shown_size_never_has_four_digits_before_the_point_below_the_largest_u
 @pytest.mark.parametrize(
     ("seconds", "text"),
     [
-        (0, "0 us"),
-        (0.0000015, "1.5 us"),
+        (0, "0 µs"),
+        (0.0000015, "1.5 µs"),
         (0.0012, "1.2 ms"),
         (0.00099999, "1 ms"),
         (0.99999, "1.0 s"),
@@ -77,8 +77,8 @@ def test_seconds_are_shown(seconds: float, text: str):
 @given(st.floats(1e-6, 1e6))
 def test_shown_seconds_are_near_the_truth(seconds: float):
     text = format_seconds(seconds)
-    units = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
-    shown = sum(float(number) * units[unit] for number, unit in re.findall(r"([\d.]+) ?(us|ms|s|m|h)", text))
+    units = {"µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
+    shown = sum(float(number) * units[unit] for number, unit in re.findall(r"([\d.]+) ?(µs|ms|s|m|h)", text))
     assert shown == pytest.approx(seconds, rel=0.06)
     assert "e+" not in text
 

@@ -265,3 +265,11 @@ def test_a_real_allocator_refuses_past_the_budget():
         torch.empty(2 * GB, dtype=torch.uint8, device=device)
     assert torch.cuda.get_per_process_memory_fraction(device) == before
     assert torch.empty(2 * GB, dtype=torch.uint8, device=device).numel() == 2 * GB
+
+
+def test_only_a_number_without_a_unit_is_taken_for_gigabytes():
+    with pytest.raises(BudgetError, match='Did you mean "8GB"'):
+        Budget.parse("8")
+    with pytest.raises(BudgetError) as caught:
+        Budget.parse("1KB")
+    assert "Did you mean" not in str(caught.value)

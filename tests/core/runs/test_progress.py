@@ -98,7 +98,7 @@ def test_nothing_to_do_does_not_divide_by_nothing():
     lines(Started(work="map", items=0, done=0, budget=GB))
     lines(batch(0))
     lines(Finished(state="finished", done=0, bad=0, seconds=0.0))
-    assert stream.getvalue().splitlines()[-1] == "map: finished, 0 items in 0 us"
+    assert stream.getvalue().splitlines()[-1] == "map: finished, 0 items in 0 µs"
 
 
 @pytest.mark.parametrize("items", [100, 0, None])

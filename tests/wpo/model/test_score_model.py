@@ -4,6 +4,7 @@ import math
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from hypothesis import given, settings
@@ -245,7 +246,7 @@ def test_invalid_arguments_are_refused():
 
 def test_inputs_of_other_kinds_are_taken_or_refused_with_a_sentence():
     model = ScoreModel(torch.randn(8, 2, generator=torch.Generator().manual_seed(0)), hidden=4, depth=1)
-    assert model.sample(np.int64(3), seed=0).shape == (3, 2)  # pyright: ignore[reportArgumentType]
+    assert model.sample(np.int64(3), seed=0).shape == (3, 2)
     time = torch.tensor(0.5)
     assert torch.equal(model.log_prob([[0.1, 0.2]], t=time), model.log_prob([[0.1, 0.2]], t=0.5))  # pyright: ignore[reportArgumentType]
     with pytest.raises(InputError, match=r"samples are a str; give numbers of shape \(samples, 2\)"):
@@ -254,6 +255,11 @@ def test_inputs_of_other_kinds_are_taken_or_refused_with_a_sentence():
         with pytest.raises(InputError, match=r"give numbers of shape \(samples, 2\)"):
             model.score(nothing)
     assert model.sample(torch.tensor(3), seed=0).shape == (3, 2)  # pyright: ignore[reportArgumentType]
+    frame = pd.DataFrame({"a": [0.1, 0.3], "b": [0.2, 0.4]})
+    assert torch.equal(model.log_prob(frame), model.log_prob([[0.1, 0.2], [0.3, 0.4]]))
+    for refused in (torch.ones(3, 2).to_sparse(), pd.DataFrame({"a": ["x"], "b": [1.0]})):
+        with pytest.raises(InputError, match="give numbers of shape"):
+            model.log_prob(refused)
     for wrong in (2.0, "abc", True, torch.ones(2), torch.tensor(2.0)):
         with pytest.raises(InputError, match="give a number of samples, 0 or more"):
             model.sample(wrong)  # pyright: ignore[reportArgumentType]

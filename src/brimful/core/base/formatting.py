@@ -45,7 +45,7 @@ def format_seconds(seconds: float) -> str:
     if not math.isfinite(seconds):
         return "?"
     if seconds < 0.9995e-3:
-        return f"{seconds * 1e6:.3g} us"
+        return f"{seconds * 1e6:.3g} µs"
     if seconds < 0.9995:
         return f"{seconds * 1e3:.3g} ms"
     if seconds < 59.5:
@@ -55,6 +55,11 @@ def format_seconds(seconds: float) -> str:
         return f"{minutes}m{rest:02d}s"
     hours, rest = divmod(round(seconds / 60), 60)
     return f"{hours}h{rest:02d}m"
+
+
+def plural(count: int, name: str) -> str:
+    """`1 row`, `2,000 rows`."""
+    return f"{format_count(count)} {name}{'' if count == 1 else 's'}"
 
 
 def a_kind(value: object) -> str:

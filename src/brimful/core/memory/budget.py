@@ -135,6 +135,6 @@ def _amount(spec: Any) -> int:
     if amount is None:
         raise BudgetError(f"budget {spec!r} is not an amount of memory. {_FORMS}")
     if amount < SMALLEST:
-        hint = f' Did you mean "{amount}GB"?' if 0 < amount <= 1024 else ""
+        hint = f' Did you mean "{amount}GB"?' if 0 < amount <= 1024 and str(spec).strip().isdigit() else ""
         raise BudgetError(f"budget {spec!r} is {amount} bytes; the least is 1MB.{hint} {_FORMS}")
     return amount

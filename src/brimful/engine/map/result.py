@@ -69,7 +69,7 @@ class MapResult(Result):
         return len(self.status) / self.seconds if self.seconds else 0.0
 
     @property
-    def values(self) -> pytree.Tree | None:
+    def values(self) -> Any:
         """The results as the function gave them, all items along the leading axis, on the CPU. Those of a failed
         item are NaN, 0 where there is no NaN, and empty in a `Ragged`. With `out` they are read from disk. None when
         there is not one."""

@@ -376,7 +376,7 @@ def _ending(
         with contextlib.suppress(Exception):
             backend.land()
             scheduler.close()
-        state, message = "interrupted", "nothing was kept"
+        state, message = "interrupted", "nothing was kept; with out= (--out) it would be"
         if rundir is not None:
             message = f"run the same command again to go on from {rundir.path}"
         if isinstance(error, GeneratorExit):

@@ -161,7 +161,9 @@ def _emit_finished(
     try:
         yield loops
     except (KeyboardInterrupt, StopRequested):
-        advice = "nothing was kept" if group.is_first else "the first rank says what was kept"
+        advice = (
+            "nothing was kept; with out= (--out) it would be" if group.is_first else "the first rank says what was kept"
+        )
         if folder is not None:
             advice = f"run the same command again to go on from {folder}"
         finished("interrupted", advice)

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from ...core.base.background import cores
 from ...core.base.errors import BrimfulWarning, InputError
+from ...core.base.formatting import plural
 
 _BLOCK = 1 << 17  # rows that are looked through at a time
 _FACTORS = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD6E8FEB86659FD93))
@@ -40,8 +41,9 @@ def check_rows(counts: np.ndarray, x_ND: np.ndarray, y_N: np.ndarray, ids: pa.Ar
         tasks = np.unique(np.searchsorted(ends, again, side="right"))
         first = ids[int(np.searchsorted(ends, again.min(), side="right"))].as_py()
         warnings.warn(
-            f"{len(again)} rows in {len(tasks)} tasks repeat another row (the same task, inputs and target), the first "
-            f"of them in task {first!r}; they count as further observations. Drop them if they are copies.",
+            f"{plural(len(again), 'row')} in {plural(len(tasks), 'task')} repeat another row (the same task, "
+            f"inputs and target), the first of them in task {first!r}; they count as further observations. "
+            f"Drop them if they are copies.",
             BrimfulWarning,
             stacklevel=5,
         )

@@ -10,7 +10,7 @@ import threading
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Any, Literal, Unpack, overload
 
 from ...core.base.errors import RunDirError
 from ...core.declare.config import build
@@ -23,12 +23,56 @@ from ...core.runs.rundir import LOG
 from .. import store
 from ..data.files import Dataset
 from ..data.splits import folds as split_folds
-from ..keywords import GPCMKeywords
+from ..keywords import GPCMKeywords, OneModelKeywords
 from ..options import TrainConfig
 from ..result import CrossValidationResult, GPCMResult
 from .datasets import load_dataset
 from .fit import fit
 from .parallel_folds import count_parallel_folds, train_in_parallel
+
+
+@overload
+def train(
+    source: Any,
+    *,
+    budget: BudgetLike = None,
+    device: DeviceLike = "auto",
+    resume: bool = True,
+    progress: Any = None,
+    callbacks: Any = (),
+    cancel: threading.Event | None = None,
+    **options: Unpack[OneModelKeywords],
+) -> GPCMResult: ...
+
+
+@overload
+def train(
+    source: Any,
+    *,
+    n_folds: Literal[0, 1],
+    budget: BudgetLike = None,
+    device: DeviceLike = "auto",
+    resume: bool = True,
+    progress: Any = None,
+    callbacks: Any = (),
+    cancel: threading.Event | None = None,
+    **options: Unpack[OneModelKeywords],
+) -> GPCMResult: ...
+
+
+@overload
+def train(
+    source: Any,
+    *,
+    n_folds: int,
+    budget: BudgetLike = None,
+    device: DeviceLike = "auto",
+    resume: bool = True,
+    progress: Any = None,
+    callbacks: Any = (),
+    cancel: threading.Event | None = None,
+    **options: Unpack[OneModelKeywords],
+) -> CrossValidationResult: ...
 
 
 def train(

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from ...core.base.errors import ConfigError, InputError
 from ...core.base.extras import require
+from ...data.tables import as_table, is_table
 from . import cifar
 from .toys import TOYS, toy
 
@@ -167,7 +168,15 @@ def _dequantize(rows: np.ndarray, levels: int, rng: np.random.Generator) -> np.n
 
 
 def native(rows: Any) -> Any:
-    """An array of another machine's byte order in this one's; anything else as it is."""
+    """A frame's numbers, or an array of another machine's byte order in this one's; anything else as it is."""
+    if is_table(rows):
+        table = as_table(rows)
+        try:
+            rows = np.column_stack([column.to_numpy() for column in table.columns])
+        except (ValueError, pa.ArrowException) as error:
+            raise TypeError(f"its columns cannot be stacked: {error}") from error
+        if rows.dtype.kind not in "biufc":
+            raise TypeError("a column holds no numbers")
     if isinstance(rows, np.ndarray) and not rows.dtype.isnative:
         return rows.astype(rows.dtype.newbyteorder("="))
     return rows

@@ -15,7 +15,7 @@ the data, and no axis weighs more in the loss for being narrow. Points, densitie
 import math
 import numbers
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, SupportsIndex
 
 import torch
 import torch.distributed as dist
@@ -121,17 +121,17 @@ class ScoreModel(nn.Module):
         s_Bd, A_B = mean_BV[:, : self.d], mean_BV[:, self.d]
         return 2 * A_B - s_Bd.square().sum(-1)
 
-    def log_prob(self, x: Any, t: float = 0.0) -> Float[Tensor, " B"]:
+    def log_prob(self, x: Any, t: float | Tensor = 0.0) -> Float[Tensor, " B"]:
         """The log-density at noise level t; differentiable."""
         return self._density(x, t)[0]
 
-    def score(self, x: Any, t: float = 0.0) -> Float[Tensor, "B d"]:
+    def score(self, x: Any, t: float | Tensor = 0.0) -> Float[Tensor, "B d"]:
         """The gradient of `log_prob` with respect to x."""
         return self._density(x, t)[1]
 
     forward = log_prob
 
-    def _density(self, x: Any, t: float) -> tuple[Tensor, Tensor]:
+    def _density(self, x: Any, t: float | Tensor) -> tuple[Tensor, Tensor]:
         variance, term = self._noise_variance(t), self.term
         if variance:
             term = NoisyMixtureTerm(self.term.network, self.factor, variance / self.scale_d.square())
@@ -140,7 +140,7 @@ class ScoreModel(nn.Module):
         constant = math.log(count) + 0.5 * self.d * math.log(2 * math.pi) + self.scale_d.log().sum()
         return lse_B - constant, mean_BV[:, : self.d] / self.scale_d
 
-    def _noise_variance(self, t: float) -> float:
+    def _noise_variance(self, t: float | Tensor) -> float:
         """In the data's units."""
         try:
             time = float(t)
@@ -174,6 +174,8 @@ class ScoreModel(nn.Module):
         """Rows of the data in standardized units."""
         try:
             x_Bd = torch.as_tensor(native(x), device=self.shift_d.device)
+            if x_Bd.layout != torch.strided:
+                raise TypeError("sparse")
             if x_Bd.is_complex():
                 raise TypeError("complex numbers")
             x_Bd = x_Bd.to(self.dtype)
@@ -185,7 +187,12 @@ class ScoreModel(nn.Module):
 
     @torch.no_grad()
     def sample(
-        self, n: int, t: float = 0.0, *, seed: int | None = None, generator: torch.Generator | None = None
+        self,
+        n: SupportsIndex,
+        t: float | Tensor = 0.0,
+        *,
+        seed: int | None = None,
+        generator: torch.Generator | None = None,
     ) -> Float[Tensor, "n d"]:
         """Samples of the mixture at noise level t: a center uniformly, then a normal sample around it.
 
@@ -195,8 +202,9 @@ class ScoreModel(nn.Module):
         """
         if isinstance(n, Tensor) and n.ndim == 0 and not n.is_floating_point():
             n = int(n)
-        if not isinstance(n, numbers.Integral) or isinstance(n, bool) or n < 0:
+        if not isinstance(n, numbers.Integral) or isinstance(n, bool) or int(n) < 0:
             raise InputError(f"n is {n!r}; give a number of samples, 0 or more")
+        n = int(n)
         n = int(n)
         if generator is None:
             generator = torch.Generator()
