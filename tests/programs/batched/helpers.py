@@ -170,12 +170,12 @@ def check(step: Step, expected: Sequence[tuple[Category, Any]], name: str = "") 
 
 
 def exact(value: Any) -> Any:
-    """A value in which True and 1 differ."""
+    """A value in which True and 1 differ, and NaN is NaN."""
     if isinstance(value, tuple):
         return ("tuple", *map(exact, value))
     if isinstance(value, frozenset):
         return ("set", frozenset(map(exact, value)))
-    return (type(value), value)
+    return (type(value), value if value == value else "NaN")
 
 
 def well_formed(column: Column) -> None:
