@@ -69,7 +69,7 @@ def check_seed(server: ServerProcess, url: str, epochs: int) -> None:
         ended = now()["progress"]["epoch"]
         assert min(epochs, job["config"]["patience"]) <= ended <= epochs  # it may stop early
         losses = client.get(f"{jobs}/{job['id']}/metrics", params={"name": "train_loss", "points": 2000}).json()
-        assert len(losses["metrics"]["train_loss"]) == ended
+        assert len(losses["metrics"]["train_loss"]["step"]) == losses["metrics"]["train_loss"]["total"] == ended
         names = {one["name"] for one in client.get(f"{jobs}/{job['id']}/artifacts").json()["artifacts"]}
         assert "history.parquet" in names
         assert client.get(f"{jobs}/{job['id']}/report").json()["metrics"]

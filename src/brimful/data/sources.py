@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeGuard
+from typing import Any, TypeGuard, cast
 
 import numpy as np
 import torch
@@ -78,10 +78,8 @@ def open_dataset(what: Any, columns: Sequence[str] | None = None) -> Dataset:
         return torch_datasets.by_index(what)
     if isinstance(what, torch.utils.data.DataLoader):
         return open_dataset(torch_datasets.loader_parts(what).dataset)
-    if _is_one_pass(what):
-        return torch_datasets.collected(what)
-    if _is_samples(what):
-        return torch_datasets.collected(what)
+    if _is_one_pass(what) or _is_samples(what):
+        return torch_datasets.collected(cast(Iterable[Any], what))
     return ArrayDataset(_with_columns(what))
 
 

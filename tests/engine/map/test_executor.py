@@ -115,7 +115,7 @@ def test_codes_that_are_nobodys_are_refused(code: int):
     ("returned", "words"),
     [
         (lambda x: x[:2], "got 3 items and returned 2 rows"),
-        (lambda x: x.sum(), "leading axis"),
+        (lambda x: x.sum(), "a single number"),
         (lambda x: (x, x[:1]), "leading axis"),
         (lambda x: None, "NoneType"),
         (lambda x: {}, "no tensors"),

@@ -222,9 +222,16 @@ def test_the_first_item_decides_the_form_even_if_it_was_read_by_an_earlier_run()
 
 
 def test_a_batch_with_nothing_readable_has_no_tree():
-    loaded = made(iter(["a", "b"])).load(-1, 5)
+    items = made(iter([1.0, "a", "b"]))
+    assert items.load(-1, 0).tree is not None
+    loaded = items.load(-1, 5)
     assert loaded.tree is None
     assert sorted(loaded.bad) == [0, 1]
+
+
+def test_a_stream_of_what_cannot_be_read_is_refused():
+    with pytest.raises(InputError, match="item 0 is a str"):
+        made(iter(["a", "b"])).load(-1, 5)
 
 
 def test_fingerprints_know_the_data_and_streams_have_none():

@@ -11,6 +11,7 @@ from brimful import ConfigError
 from brimful.engine.train.optim.schedules import (
     Constant,
     Cosine,
+    FunctionSchedule,
     OneCycle,
     Plateau,
     PlateauState,
@@ -87,6 +88,7 @@ def test_by_name_and_by_function():
     assert schedule("cosine") == Cosine()
     assert schedule(OneCycle(pct_start=0.5)) == OneCycle(pct_start=0.5)
     half = schedule(lambda step, steps: 1 - step / steps)
+    assert isinstance(half, FunctionSchedule)
     assert factor(half, 21, 84, 7) == 0.75
     for wrong in ("steps", 3, None):
         with pytest.raises(ConfigError, match="schedule is"):

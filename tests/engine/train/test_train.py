@@ -200,7 +200,7 @@ def test_an_error_of_the_loss_is_the_users_own():
         ({"model": nn.Tanh()}, InputError, "0 parameter"),
         ({"model": network().requires_grad_(False)}, InputError, "none that requires a gradient"),
         ({"model": "resnet"}, InputError, "model is a str"),
-        ({"loss": 3}, InputError, "loss is a int"),
+        ({"loss": 3}, InputError, "loss is int"),
     ],
 )
 def test_a_wrong_option_is_refused_before_anything_runs(options: dict[str, Any], kind: type, told: str):

@@ -94,7 +94,7 @@ class QueryDataset(DeferredDataset):
                 table = cursor.fetch_arrow_table()
         except adbc.Error as error:
             raise StorageError(f"{self._database} did not answer the query: {error}. Try again") from error
-        read = table_dataset(table, None)
+        read = table_dataset(table, list(self.fields))
         if table.num_rows != len(self) or read.bad:
             raise StorageError(
                 f"the query gave {table.num_rows:,} rows where {len(self):,} were counted before, or new nulls: the "
