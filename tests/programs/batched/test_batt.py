@@ -145,3 +145,9 @@ def test_most_operations_of_a_batt_have_a_batched_form():
     shapes = {"o_g": [plain, [5, 5]], "o_g_t": [plain, [7, 7]], "get_color_rank_t": [plain, [0, -1]], "p_g": [plain]}
     for name, arguments in shapes.items():
         assert compare(BATT[name], *arguments) == 0
+
+
+@pytest.mark.parametrize("name", ["normalize", "normalize_i", "toindices", "shift"])
+def test_a_tuple_without_elements_is_no_set(name):
+    others = {"shift": [[(1, 1), (2, 2)]]}
+    compare(BATT[name], [(), ()], *others.get(name, []), forms=["tuple of pair", *[None] * len(others.get(name, []))])

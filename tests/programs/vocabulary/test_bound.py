@@ -2,6 +2,7 @@
 
 import pytest
 
+from brimful.programs.vocabulary import scaling
 from brimful.programs.vocabulary.bound import ELEMENTS, SizeError, begin, bounded, end, reserve, reserved, rewind
 
 
@@ -49,3 +50,10 @@ def test_larger_integers_raise(value):
     with pytest.raises(SizeError, match="an integer of 64 bits"):
         bounded(value)
     assert issubclass(SizeError, ValueError)
+
+
+@pytest.mark.parametrize("enlarge", [scaling.vupscale, scaling.upscale])
+def test_rows_without_cells_are_counted(enlarge):
+    with pytest.raises(SizeError):
+        enlarge(((), ()), 10**10)
+    assert enlarge(((), ()), 2) == ((),) * 4

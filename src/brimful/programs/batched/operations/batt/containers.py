@@ -149,19 +149,24 @@ def apply_f(machine: Any, function: Any, container: Any) -> Computed | None:
     return plain(result.computed(as_container(Lists(result.step.column, lists.offsets, lists.unordered))))
 
 
-def _united(machine: Any, function: Any, container: Any, unordered: bool | None) -> Computed | None:
-    """A function of all elements of containers, merged; in a container of the kind given, or of the one at hand."""
+def _united(
+    machine: Any, function: Any, container: Any, unordered: bool | None, distinct: bool = True
+) -> Computed | None:
+    """A function of all elements of containers, merged.
+
+    Args:
+        unordered: whether the result is a set; by default what the container is.
+        distinct: whether values of a set that are equal are merged, and reserved, once.
+    """
     found = _applied(machine, function, container)
     if found is None:
         return None
     lists, result = found
-    kind = lists.unordered if unordered is None else unordered
-    inner = Lists(result.step.column, lists.offsets, kind)
-    if kind:  # equal values are merged once
-        distinct = canonical(inner)
-        if distinct is None or (elements := as_list(distinct)) is None:
+    inner = Lists(result.step.column, lists.offsets, lists.unordered if unordered is None else unordered)
+    if inner.unordered and distinct:
+        values = canonical(inner)
+        if values is None or (inner := as_list(values)) is None:
             return None
-        inner = elements
     union = merged(machine, inner)
     if union is None:
         return None
@@ -187,15 +192,7 @@ def mapply_f(machine: Any, function: Any, container: Any) -> Computed | None:
 def mapply(machine: Any, function: Any, container: Any) -> Computed | None:
     if isinstance(container, Column) and is_list(container):
         return plain(KERNELS["mapply"](machine, function, container))
-    found = _applied(machine, function, container)
-    if found is None:
-        return None
-    lists, result = found
-    union = merged(machine, Lists(result.step.column, lists.offsets, True))
-    if union is None:
-        return None
-    known = result.reserved if union.reserved is None else result.reserved + union.reserved
-    return plain(Computed(union.column, union.failed, result.sequential, known), _flags(result.failed))
+    return _united(machine, function, container, True, distinct=False)
 
 
 @batched("batt.remove_t")

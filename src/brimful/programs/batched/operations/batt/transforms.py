@@ -137,12 +137,10 @@ def mir_rot_f(machine: Any, column: Column, type: Column) -> Computed | None:
     patch = patch_of(column)
     if patch is None or not isinstance(type, Ints):
         return None
-    turned = [_mirrored(patch, kind) for kind in "hdvc"]
-    present = type.values.unique().tolist()
-    if len(present) == 1:
-        only = present[0]
-        return turned[only] if 0 <= only < len(turned) else Computed(column)
-    return None
+    present, kinds = type.values.unique().tolist(), "hdvc"
+    if len(present) != 1:
+        return None
+    return _mirrored(patch, kinds[present[0]]) if 0 <= present[0] < len(kinds) else Computed(column)
 
 
 @batched("batt.upscale_t")
