@@ -63,10 +63,6 @@ class Posterior:
         if self.inducing or isinstance(kernel, CustomKernel) or self.backend == "torch":
             plain = functools.partial(sgpr.leave_one_out, most=self.inducing) if self.inducing else None
             return (plain or posterior.leave_one_out)(kernel, tasks, theta_TP)
-        if self.backend == "matrices":
-            from .gpu import matrix_posterior
-
-            return matrix_posterior.leave_one_out(kernel, tasks, theta_TP)
         from .gpu import leave_one_out
 
         return leave_one_out.leave_one_out(kernel, tasks, theta_TP)

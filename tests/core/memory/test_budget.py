@@ -189,8 +189,9 @@ class Allocator:
         monkeypatch.setattr(torch.cuda, "get_per_process_memory_fraction", lambda device: self.fraction)
         monkeypatch.setattr(torch.cuda, "set_per_process_memory_fraction", self.set)
         monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (self.total - self.reserved, self.total))
-        monkeypatch.setattr(torch.cuda, "memory_reserved", lambda device: self.reserved)
-        monkeypatch.setattr(torch.cuda, "memory_allocated", lambda device: reserved if allocated is None else allocated)
+        held = {"reserved_bytes": self.reserved, "allocated_bytes": reserved if allocated is None else allocated}
+        stats = {name: {"all": {"current": number}} for name, number in held.items()}
+        monkeypatch.setattr(torch.cuda, "memory_stats_as_nested_dict", lambda device: stats)
         monkeypatch.setattr(torch.cuda, "empty_cache", self.empty)
 
     def set(self, fraction: float, device: torch.device) -> None:

@@ -78,7 +78,7 @@ class MemoryLimit:
 
     def __enter__(self) -> Self:
         if self.device.type == "cuda":
-            if (held := torch.cuda.memory_allocated(self.device)) >= self.bytes:
+            if (held := devices.allocated(self.device)) >= self.bytes:
                 raise BudgetError(
                     f"this process holds {format_bytes(held)} of {self.device} already, and the budget of "
                     f"{format_bytes(self.bytes)} counts that too. Delete the tensors that are not needed, or name a "
@@ -101,7 +101,7 @@ def _cuda_limit(limit: int, device: torch.device) -> Iterator[int]:
     thread. When the last ends, the limit is what it was before the first."""
     total = torch.cuda.mem_get_info(device)[1]
     fraction = math.nextafter(min(1.0, limit / total), 0.0)
-    if torch.cuda.memory_reserved(device) > limit:
+    if devices.reserved(device) > limit:
         devices.release_cache(device)
     with _limits_lock:
         limits = _open_limits.setdefault(device, [torch.cuda.get_per_process_memory_fraction(device)])

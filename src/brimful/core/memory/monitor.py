@@ -55,7 +55,7 @@ class Peak:
     def read(self) -> int:
         """The peak so far."""
         if self.device.type == "cuda":
-            return torch.cuda.max_memory_reserved(self.device)
+            return devices.reserved(self.device, "peak")
         return max(0, _high_water() - self.baseline)
 
 
@@ -90,10 +90,8 @@ class Sampler:
         """One sample, now. Utilisation and power are None where they cannot be read; of a CPU, utilisation is the share
         of its cores that this process has used since the sample before."""
         process = devices.resident_bytes()
-        if self._device.type == "cuda":
-            used = torch.cuda.memory_reserved(self._device)
-        else:
-            used = max(0, process - self._baseline)
+        on_gpu = self._device.type == "cuda"
+        used = devices.reserved(self._device) if on_gpu else max(0, process - self._baseline)
         utilisation, watts = self._use()
         return Sampled(used=used, process=process, utilisation=utilisation, watts=watts)
 

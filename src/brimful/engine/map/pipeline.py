@@ -336,7 +336,7 @@ class Pipeline:
         self._shrinks += 1
 
     def _count_retries(self) -> int:
-        return 0 if self._on_cpu else torch.cuda.memory_stats(self._device).get("num_alloc_retries", 0)
+        return 0 if self._on_cpu else devices.allocator_retries(self._device)
 
 
 def _ready(loaded: LoadedBatch) -> Future[LoadedBatch]:

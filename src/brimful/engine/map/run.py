@@ -80,6 +80,7 @@ class MapRun:
     warm_up: Callable[[], None] | None = None
     cluster: str | None = None
     resumable: bool = True
+    _described: str = ""  # what is run, once that was asked for
 
     def hosts(self, out: Path | None = None) -> LocalHosts | ClusterHosts:
         """Where it runs; those of a cluster are asked when they are entered.
@@ -271,9 +272,10 @@ class MapRun:
         return WorkerPool(executor, self.items, hosts, scheduler, cost, reserve, self.timeout, **options)
 
     def _key(self, model: str) -> cost_cache.Key:
-        weighed = "" if self.items.weights is None else " by weight"  # bytes an item, or a unit of weight
-        described = f"map {signature(self.fn)} {self.items.spec()}{weighed}"
-        return cost_cache.Key(described, model, str(torch.get_default_dtype()))
+        if not self._described or self.items.forward:  # what comes of a stream may not be known yet
+            weighed = "" if self.items.weights is None else " by weight"  # bytes an item, or a unit of weight
+            self._described = f"map {signature(self.fn)} {self.items.spec()}{weighed}"
+        return cost_cache.Key(self._described, model, str(torch.get_default_dtype()))
 
     def _known(self, model: str, limit: int) -> Cost | None:
         """What was measured before, or else the formula; None when there is neither. A measurement by which nothing

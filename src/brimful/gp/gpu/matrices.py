@@ -1,7 +1,7 @@
 """What of `optimize/matrices.py` is other on a GPU: the matrices of many tasks at once, and two Triton kernels.
 
-One kernel writes the covariance. K = L L^T and W = L^-1 are batched calls, and K^-1 = W^T W is one product, which is
-faster than the library's own inverse. A second kernel reads K^-1 once, for the gradient and for dK weights by each
+One kernel writes the covariance. K = L L^T, W = L^-1 and K^-1 = W^T W are made by blocks (`elimination.py`), several
+times faster than by libraries. A second kernel reads K^-1 once, for the gradient and for dK weights by each
 lengthscale; dK is made from the inputs where it is used, and never stored.
 
 Legend: T tasks, L evaluations, N points, D input dimensions, P parameters, S lengthscales.
@@ -16,9 +16,11 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from ..model.kernels import Kernel
 from ..model.shapes import SHAPES
 from ..optimize import matrices
 from .cholesky import value_of
+from .elimination import BlockFactor, squared
 from .likelihood import size
 
 _BLOCK = 32  # rows and columns of one program's part of a matrix
@@ -109,10 +111,16 @@ class MatrixEvaluator(matrices.MatrixEvaluator):
         )  # fmt: skip
         return K_LNN, None
 
-    def _invert(self, L_LNN: Tensor) -> matrices.InvertedFactor:
-        eye_NN = torch.eye(L_LNN.shape[1], dtype=L_LNN.dtype, device=L_LNN.device)
-        W_LNN = torch.linalg.solve_triangular(L_LNN, eye_NN.expand_as(L_LNN), upper=False)
-        return matrices.InvertedFactor(W_LNN.mT @ W_LNN, lambda B_LNK: W_LNN @ B_LNK, lambda B_LNK: W_LNN.mT @ B_LNK)
+    def _factored(self, K_LNN: Tensor) -> tuple[BlockFactor, Tensor, Tensor]:
+        factor = BlockFactor.of_(K_LNN)
+        return factor, factor.logdet_T, factor.good_T
+
+    def _solve(self, factor: BlockFactor, B_LNK: Tensor) -> Tensor:
+        return factor.solve_rows_(B_LNK.mT.contiguous()).mT
+
+    def _invert(self, factor: BlockFactor) -> matrices.InvertedFactor:
+        W_LNN = factor.invert_()
+        return matrices.InvertedFactor(squared(W_LNN), lambda B_LNK: W_LNN @ B_LNK, lambda B_LNK: W_LNN.mT @ B_LNK)
 
     def _contract(
         self, index_L: Tensor, theta_LP: Tensor, n: int, inverse_LNN: Tensor, weights_LN: Tensor, kept: None
@@ -127,6 +135,10 @@ class MatrixEvaluator(matrices.MatrixEvaluator):
         return parts_LRS.sum(1), moved_LSN
 
     def _constants(self, theta_LP: Tensor) -> dict[str, Any]:
-        P = theta_LP.shape[1]
-        shape = SHAPES.index(self.kernel.factors[0].shape)
-        return {"D": self._x_TND.shape[2], "P": P, "SHAPE": shape, "ARD": int(P > 3), "B": _BLOCK}
+        return constants(self.kernel, self._x_TND.shape[2], theta_LP.shape[1]) | {"B": _BLOCK}
+
+
+def constants(kernel: Kernel, dimensions: int, parameters: int) -> dict[str, Any]:
+    """What a kernel that makes covariances has compiled in."""
+    shape = SHAPES.index(kernel.factors[0].shape)
+    return {"D": dimensions, "P": parameters, "SHAPE": shape, "ARD": int(parameters > 3)}

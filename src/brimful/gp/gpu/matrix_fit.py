@@ -14,7 +14,7 @@ from .likelihood import Evaluations
 from .matrices import MatrixEvaluator
 from .subsets import search
 
-FEWEST = 85
+FEWEST = 65
 """Points from which on whole matrices are faster than one lane per task."""
 _WIDER = 1.25  # times the points of the smallest task of a part, that its largest may have
 

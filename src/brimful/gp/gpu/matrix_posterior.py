@@ -1,6 +1,6 @@
-"""Predictions and leave-one-out of tasks of many points on a GPU, by whole matrices.
+"""Predictions of tasks of many points on a GPU, by whole matrices.
 
-The twins of `posterior.predict` and `posterior.leave_one_out`, for the models that `matrices.serves`. Kernels write the
+The twin of `posterior.predict`, for the models that `matrices.serves`. Kernels write the
 covariances of a task's points with each other and with new ones, once and where the solver reads them; a third reads
 what was solved once, for mean and variance.
 
@@ -16,7 +16,6 @@ import triton.language as tl
 from torch import Tensor
 
 from ..model.kernels import Kernel
-from ..model.posterior import left_out
 from ..model.tasks import TaskBatch, regressors
 from ..optimize.matrices import fit_mean
 from .cholesky import value_of
@@ -69,18 +68,13 @@ def _moments(solved, residual, out_mean, out_squares, N, M, R, NB, B: tl.constex
 class _Posterior(MatrixEvaluator):
     """The posterior of tasks from one to another, at their parameters."""
 
-    def _factor_of(self, some: slice, theta_TP: Tensor) -> tuple[Tensor, Tensor]:
-        """The factors of covariances, and whether there are any."""
-        index_T = torch.arange(some.start, some.stop, dtype=torch.int32, device=theta_TP.device)
-        L_TNN, _, good_T, _ = self._factor(index_T, theta_TP[some], self._x_TND.shape[1])
-        return L_TNN, good_T
-
     def predict(self, some: slice, theta_TP: Tensor, new_TMD: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """At new points: the mean less the mean function, and the variance; of each task the mean's coefficients, and
         whether its covariance is positive definite."""
         (T, M, _), N, own = new_TMD[some].shape, self._x_TND.shape[1], self._columns_TNR.shape[2]
         like = {"dtype": torch.float64, "device": theta_TP.device}
-        L_TNN, good_T = self._factor_of(some, theta_TP)
+        index_T = torch.arange(some.start, some.stop, dtype=torch.int32, device=theta_TP.device)
+        factor, _, good_T, _ = self._factor(index_T, theta_TP[some], N)
         columns_TRN, cross, moments = torch.empty(T, own + M, N, **like), _cross, _moments
         columns_TRN[:, :own] = self._columns_TNR[some].mT
         across, along = -(-M // _BLOCK), -(-N // _BLOCK)
@@ -88,27 +82,13 @@ class _Posterior(MatrixEvaluator):
             self._x_TND, self._known_TN, theta_TP, new_TMD, columns_TRN, N, M, own + M, some.start,
             **self._constants(theta_TP) | {"B": _BLOCK},
         )  # fmt: skip
-        solved_TRN = torch.linalg.solve_triangular(L_TNN, columns_TRN.mT, upper=False).mT.contiguous()
+        solved_TRN = factor.solve_rows_(columns_TRN)
         few_TRN = solved_TRN[:, :own]
         _, beta_TQ, _ = fit_mean(few_TRN @ few_TRN.mT)
         residual_TN = (few_TRN[:, :1] - beta_TQ[:, None] @ few_TRN[:, 1:])[:, 0].contiguous()
         mean_TM, squares_TM = torch.empty(T, M, **like), torch.empty(T, M, **like)
         moments[(T, across)](solved_TRN, residual_TN, mean_TM, squares_TM, N, M, own + M, size(along), B=_BLOCK)
         return mean_TM, torch.exp(theta_TP[some, :1]) - squares_TM, beta_TQ, good_T
-
-    def leave_one_out(self, some: slice, theta_TP: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Of every point: K^-1 times the residuals, the diagonal of K^-1, and that less what the mean's coefficients
-        take up; of each task, whether its covariance is positive definite."""
-        L_TNN, good_T = self._factor_of(some, theta_TP)
-        eye_NN = torch.eye(L_TNN.shape[1], dtype=L_TNN.dtype, device=L_TNN.device)
-        W_TNN = torch.linalg.solve_triangular(L_TNN, eye_NN.expand_as(L_TNN), upper=False)
-        Z_TNR = W_TNN @ self._columns_TNR[some]
-        _, beta_TQ, normal_TQQ = fit_mean(Z_TNR.mT @ Z_TNR)
-        back_TNR = W_TNN.mT @ Z_TNR
-        weights_TN = (back_TNR[:, :, :1] - back_TNR[:, :, 1:] @ beta_TQ[:, :, None])[:, :, 0]
-        taken_TN = ((back_TNR[:, :, 1:] @ normal_TQQ) * back_TNR[:, :, 1:]).sum(2)
-        precision_TN = torch.linalg.vector_norm(W_TNN, dim=1).square_()
-        return weights_TN, precision_TN, precision_TN - taken_TN, good_T
 
 
 def _parts(tasks: TaskBatch) -> list[slice]:
@@ -127,11 +107,3 @@ def predict(
     level_TM = (regressors(new_TMD, mean) @ own_TQ[:, :, None])[:, :, 0]
     variance_TM = torch.where(good_T[:, None], variance_TM.clamp_(min=0), torch.nan)
     return level_TM + torch.where(good_T[:, None], mean_TM, 0.0), variance_TM
-
-
-def leave_one_out(kernel: Kernel, tasks: TaskBatch, theta_TP: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Mean, variance and log density of each observation given the task's others, at the same parameters."""
-    whole, theta_TP = _Posterior(kernel, tasks), theta_TP.double().contiguous()
-    parts = [whole.leave_one_out(some, theta_TP) for some in _parts(tasks)]
-    *rows, good_T = parts[0] if len(parts) == 1 else map(torch.cat, zip(*parts, strict=True))
-    return left_out(tasks.y_TN, *rows, tasks.mask_TN & good_T[:, None])

@@ -80,8 +80,8 @@ class MatrixEvaluator:
 
     def _evaluate(self, index_L: Tensor, theta_LP: Tensor) -> MatrixEvaluations:
         n = int(self.last_T[index_L].max())
-        L_LNN, logdet_L, good_L, kept = self._factor(index_L, theta_LP, n)
-        inverse_LNN, forward, back = self._invert(L_LNN)
+        factor, logdet_L, good_L, kept = self._factor(index_L, theta_LP, n)
+        inverse_LNN, forward, back = self._invert(factor)
         columns_LNR = self._columns_TNR[index_L, :n]
         Z_LNR = forward(columns_LNR)
         quadratic_L, beta_LQ, normal_LQQ = fit_mean(Z_LNR.mT @ Z_LNR)
@@ -108,19 +108,27 @@ class MatrixEvaluator:
 
     def _score(self, index_L: Tensor, theta_LP: Tensor) -> Tensor:
         n = int(self.last_T[index_L].max())
-        L_LNN, logdet_L, good_L, _ = self._factor(index_L, theta_LP, n)
-        Z_LNR = torch.linalg.solve_triangular(L_LNN, self._columns_TNR[index_L, :n], upper=False)
+        factor, logdet_L, good_L, _ = self._factor(index_L, theta_LP, n)
+        Z_LNR = self._solve(factor, self._columns_TNR[index_L, :n])
         quadratic_L, _, _ = fit_mean(Z_LNR.mT @ Z_LNR)
         return torch.stack([quadratic_L, logdet_L], 1).masked_fill(~good_L[:, None], math.inf)
 
-    def _factor(self, index_L: Tensor, theta_LP: Tensor, n: int) -> tuple[Tensor, Tensor, Tensor, Any]:
+    def _factor(self, index_L: Tensor, theta_LP: Tensor, n: int) -> tuple[Any, Tensor, Tensor, Any]:
         """The factor, its log determinant, whether there is one, and what `_contract` needs again."""
         K_LNN, kept = self._covariance(index_L, theta_LP, n)
+        return *self._factored(K_LNN), kept
+
+    def _factored(self, K_LNN: Tensor) -> tuple[Any, Tensor, Tensor]:
+        """The factor of matrices, its log determinant, and whether there is one."""
         L_LNN, failed_L = torch.linalg.cholesky_ex(K_LNN)
         diagonal_LN = L_LNN.diagonal(dim1=1, dim2=2)
         good_L = (failed_L == 0) & torch.isfinite(diagonal_LN).all(1)
         diagonal_LN.copy_(torch.where(good_L[:, None], diagonal_LN, 1.0))
-        return L_LNN, 2 * diagonal_LN.log().sum(1), good_L, kept
+        return L_LNN, 2 * diagonal_LN.log().sum(1), good_L
+
+    def _solve(self, factor: Any, B_LNK: Tensor) -> Tensor:
+        """L^-1 times right-hand sides."""
+        return torch.linalg.solve_triangular(factor, B_LNK, upper=False)
 
     def _covariance(self, index_L: Tensor, theta_LP: Tensor, n: int) -> tuple[Tensor, Any]:
         """The covariance of the first n points, and its derivatives by the logarithms of the lengthscales."""
@@ -142,14 +150,14 @@ class MatrixEvaluator:
         K_LNN.diagonal(dim1=1, dim2=2).copy_(torch.where(missing_LN, 1.0, lifted_LN))
         return K_LNN, dK
 
-    def _invert(self, L_LNN: Tensor) -> InvertedFactor:
+    def _invert(self, factor: Any) -> InvertedFactor:
         def forward(B_LNK: Tensor) -> Tensor:
-            return torch.linalg.solve_triangular(L_LNN, B_LNK, upper=False)
+            return torch.linalg.solve_triangular(factor, B_LNK, upper=False)
 
         def back(B_LNK: Tensor) -> Tensor:
-            return torch.linalg.solve_triangular(L_LNN.mT, B_LNK, upper=True)
+            return torch.linalg.solve_triangular(factor.mT, B_LNK, upper=True)
 
-        return InvertedFactor(torch.cholesky_inverse(L_LNN), forward, back)
+        return InvertedFactor(torch.cholesky_inverse(factor), forward, back)
 
     def _contract(
         self, index_L: Tensor, theta_LP: Tensor, n: int, inverse_LNN: Tensor, weights_LN: Tensor, kept: Any
