@@ -20,7 +20,7 @@ def test_threads_and_blocks_do_not_change_what_is_drawn(shared: bool, monkeypatc
     monkeypatch.setattr(synthetic, "cores", lambda: 1)
     alone = tasks.load(100, 2900).tree, tasks.observe(100, 2900, at)
     monkeypatch.setattr(synthetic, "cores", lambda: 3)
-    monkeypatch.setattr(synthetic, "_SERIAL", 64)
+    monkeypatch.setattr(synthetic, "_BLOCKS", 2)
     together = tasks.load(100, 2900).tree, tasks.observe(100, 2900, at)
     assert isinstance(alone[0], dict) and isinstance(together[0], dict)
     assert alone[0].keys() == together[0].keys() == ({"y"} if shared else {"x", "y"})

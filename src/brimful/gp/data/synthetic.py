@@ -8,6 +8,7 @@ import math
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -15,8 +16,7 @@ from ...core.base.background import cores
 from ...engine.map.sources import ItemSource, LoadedBatch
 
 _BLOCK = 256  # tasks of one generator
-_SERIAL = 1 << 14  # numbers that torch works on in one thread: the blocks are spread over the threads already
-_BLOCKS = 4  # per thread, at the least
+_BLOCKS = 8  # that a thread draws at a time
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,66 +59,66 @@ class SyntheticTasks(ItemSource):
         return there[:, :, 0], there[:, :, 1]
 
     def _draw(self, start: int, stop: int, at: Tensor | None) -> _Drawn:
-        count, blocks = stop - start, range(start // _BLOCK, max(start, stop - 1) // _BLOCK + 1)
+        count = stop - start
+        jobs = range(start // _BLOCK, max(start, stop - 1) // _BLOCK + 1, _BLOCKS)
         out = _Drawn(
             None if self.shared else torch.empty(count, self.points),
             torch.empty(count, self.points),
             None if at is None else torch.empty(count, len(at), 2, dtype=torch.float64),
         )
-        threads = max(1, min(cores(), len(blocks) // _BLOCKS))
-
-        def fill(first: int) -> None:
-            for block in blocks[first::threads]:
-                self._fill(block, start, stop, at, out)
-
-        if threads == 1:
-            fill(0)
+        points = None if at is None else at.numpy()
+        threads = min(cores(), len(jobs))
+        if threads < 2:
+            for first in jobs:
+                self._fill(first, start, stop, points, out)
         else:
             with ThreadPoolExecutor(threads, "brimful-draw") as pool:
-                list(pool.map(fill, range(threads)))
+                list(pool.map(lambda first: self._fill(first, start, stop, points, out), jobs))
         return out
 
-    def _fill(self, block: int, start: int, stop: int, at: Tensor | None, out: _Drawn) -> None:
-        """Draws a block, and puts those of its tasks that are asked for where they belong."""
-        generator = torch.Generator().manual_seed(self.seed * 1_000_003 + block)
+    def _fill(self, first: int, start: int, stop: int, at: np.ndarray | None, out: _Drawn) -> None:
+        """Draws some blocks, and puts those of their tasks that are asked for where they belong. By few calls for many
+        tasks, and NumPy's where they are not draws: threads take turns at the interpreter, and torch's own at the
+        cores."""
+        blocks, columns = range(first, min(first + _BLOCKS, -(-stop // _BLOCK))), 7 + self.points
+        uniform, noise = torch.empty(2, len(blocks), columns * _BLOCK, dtype=torch.float64)
+        fresh = torch.zeros(len(blocks), _BLOCK, 0 if at is None else len(at), dtype=torch.float64)
+        for row, block in enumerate(blocks):
+            generator = torch.Generator().manual_seed(self.seed * 1_000_003 + block)
+            torch.rand(columns * _BLOCK, generator=generator, out=uniform[row])
+            torch.randn(self.points * _BLOCK, generator=generator, out=noise[row, : self.points * _BLOCK])
+            if at is not None:
+                torch.randn(fresh.shape[1:], generator=generator, out=fresh[row])
 
-        def uniform(low: float, high: float, columns: int) -> Tensor:
-            drawn = torch.rand(_BLOCK, columns, generator=generator, dtype=torch.float64)
-            return drawn.mul_(high - low).add_(low)
+        low, high = max(start, first * _BLOCK), min(stop, blocks.stop * _BLOCK)
+        to, rows = slice(low - start, high - start), slice(low - first * _BLOCK, high - first * _BLOCK)
 
-        def normal(columns: int) -> Tensor:
-            return torch.randn(_BLOCK, columns, generator=generator, dtype=torch.float64)
+        def drawn(begin: int, width: int, source: Tensor = uniform) -> np.ndarray:
+            """Columns of every block, which has them one after the other; of the tasks that are asked for."""
+            part = source[:, begin * _BLOCK : (begin + width) * _BLOCK].numpy()
+            return part.reshape(len(blocks) * _BLOCK, width)[rows]
 
-        frequency, phase, height = uniform(1, 4, 2), uniform(0, 2 * math.pi, 2), uniform(0.3, 1, 2)
-        sigma = torch.exp(uniform(math.log(0.02), math.log(0.3), 1))
-        own = uniform(0, 1, self.points)  # drawn for shared inputs too: tasks have the same noise either way
-        noise = normal(self.points)
-        first = block * _BLOCK
-        low, high = max(start, first) - first, min(stop, first + _BLOCK) - first
-        waves = 2 * math.pi * frequency, phase, height
+        frequency, phase, height = 1 + 3 * drawn(0, 2), 2 * np.pi * drawn(2, 2), 0.3 + 0.7 * drawn(4, 2)
+        sigma = np.exp(math.log(0.02) + (math.log(0.3) - math.log(0.02)) * drawn(6, 1))
 
-        def sines(points: Tensor, rows: slice) -> Tensor:
-            """The sum of both, of some tasks."""
-            parts = []
-            for angle, shift, factor in zip(*(value[rows].unbind(1) for value in waves), strict=True):
-                part = torch.mul(angle[:, None], points).add_(shift[:, None])
-                parts.append(part.sin_().mul_(factor[:, None]))
-            return parts[0].add_(parts[1])
+        def sines(points: np.ndarray) -> np.ndarray:
+            """The sum of both."""
+            total = np.zeros(())
+            for wave in range(2):
+                part = 2 * np.pi * frequency[:, wave : wave + 1] * points
+                np.sin(np.add(part, phase[:, wave : wave + 1], out=part), out=part)
+                total = total + np.multiply(part, height[:, wave : wave + 1], out=part)
+            return total
 
-        at_once = max(1, _SERIAL // max(1, self.points, 0 if at is None else len(at)))
-        shared = self.inputs()[:, 0]
-        for row in range(low, high, at_once):
-            rows = slice(row, min(high, row + at_once))
-            to = slice(first + rows.start - start, first + rows.stop - start)
-            x = shared if out.x is None else own[rows].sort(1).values
-            out.y[to] = sines(x, rows).add_(noise[rows].mul_(sigma[rows]))
-            if out.x is not None:
-                out.x[to] = x
-            if at is not None and out.there is not None:
-                out.there[to, :, 0] = sines(at, rows)
+        # Their own inputs are drawn for shared ones too: tasks have the same noise either way.
+        x = self.inputs()[:, 0].numpy() if out.x is None else np.sort(drawn(7, self.points), 1)
+        out.y.numpy()[to] = sines(x) + drawn(0, self.points, noise) * sigma
+        if out.x is not None:
+            out.x.numpy()[to] = x
         if at is not None and out.there is not None:
-            rows, to = slice(low, high), slice(first + low - start, first + high - start)
-            out.there[to, :, 1] = out.there[to, :, 0] + (sigma * normal(len(at)))[rows]
+            there = out.there.numpy()
+            there[to, :, 0] = truth = sines(at)
+            there[to, :, 1] = truth + sigma * fresh.numpy().reshape(-1, len(at))[rows]
 
     def item_bytes(self) -> int:
         return 8 * self.points
