@@ -1,5 +1,6 @@
 """`brimful programs` as a user meets it."""
 
+import csv
 import json
 import runpy
 from dataclasses import replace
@@ -68,6 +69,21 @@ def test_compile_writes_a_module(folder: Path):
     module = runpy.run_path(summary["module"])
     assert summary["operations_merged"] == 6
     assert module["batt"]("a", (), ((1, 2),), ())[0][0] == (0, False, "solve_mirror", ((2, 1),))
+    assert "is a file; name the folder" in fails("compile", str(folder / "solvers.py"), "--out", summary["module"])
+
+
+def test_compile_writes_how_operations_run(folder: Path, tmp_path: Path):
+    arguments = ["compile", str(folder / "solvers.py"), "--out", str(tmp_path), "--device", "cpu"]
+    tables = []
+    for more in ([], ["--data", str(folder / "tasks"), "--samples", "5"]):
+        with Path(invoke(*arguments, *more)["table"]).open() as file:
+            tables.append({row["operation"]: row for row in csv.DictReader(file)})
+    plain, timed = tables
+    assert plain.keys() == timed.keys() and plain["vmirror"]["form"] == "compiled loop"
+    assert plain["vmirror"]["fallback"] == "torch; row by row"
+    assert {row["rows"] for row in plain.values()} == {"0"}
+    assert sum(float(row["time_share"]) for row in timed.values()) == pytest.approx(1)
+    assert int(timed["vmirror"]["rows"]) >= 5
 
 
 def test_run_scores_verifies_and_writes(folder: Path):

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from ..core.base.errors import InputError
 from ..core.declare.report import with_report
 from ..core.declare.result import measured
 from ..core.memory.devices import resolve
@@ -20,10 +21,10 @@ from .compiled import compile
 from .data.read import read_tasks
 from .data.tasks import samples_of
 from .execution.arguments import Arguments
-from .executors.operation_table import measured_usage, operation_table
+from .executors.operation_table import csv_of, measured_usage, operation_table
 from .executors.usage import RunUsage
 from .generate import generate
-from .language.graph import Level
+from .language.graph import Graph, Level
 from .language.problems import ProgramError
 from .loading import load, loads, problems_of
 from .options import CheckConfig, CompileConfig, ExplainConfig, GenerateConfig, ProgramsReportConfig, RunConfig
@@ -57,15 +58,31 @@ def run_check(config: CheckConfig, context: RunContext) -> Mapping[str, Any]:
 
 
 def run_compile(config: CompileConfig, context: RunContext) -> Mapping[str, Any]:
-    with measured(_CPU) as summary:
+    device = resolve(config.device)
+    with measured(device) as summary:
         compiled = compile(load(config.file, config.vocabulary))
+        graph, module = compiled.graph, compiled.save(config.out)
+        table = operation_table(graph, _usage(graph, config, device))
+        write_atomic(module.with_name("operations.csv"), csv_of(table).encode())
         summary |= {
-            "programs": len(compiled.graph.programs),
-            "operations": compiled.graph.operations,
-            "operations_merged": compiled.graph.merged,
-            "module": str(compiled.save(config.out)),
+            "programs": len(graph.programs),
+            "operations": graph.operations,
+            "operations_merged": graph.merged,
+            "module": str(module),
+            "table": str(module.with_name("operations.csv")),
         }
     return summary
+
+
+def _usage(graph: Graph, config: CompileConfig | ExplainConfig, device: torch.device) -> Mapping[str, Usage]:
+    """Where the time goes on random samples; nothing where none are wanted."""
+    if not config.samples:
+        return {}
+    samples = [one for one in samples_of(read_tasks(config.data, config.split)) if one.problem is None]
+    if not samples:
+        raise InputError(f"no pair of the split {config.split!r} in {config.data} can be read: nothing to measure on")
+    chosen = random.Random(config.seed).sample(samples, min(config.samples, len(samples)))
+    return measured_usage(graph, [Arguments(of.task, of.S, of.I, of.C) for of in chosen], device)
 
 
 def _arguments(config: RunConfig) -> dict[str, Any]:
@@ -102,11 +119,7 @@ def run_explain(config: ExplainConfig, context: RunContext) -> Mapping[str, Any]
     device = resolve(config.device)
     with measured(device) as summary:
         graph = load(config.file, config.vocabulary).merge()
-        usage: Mapping[str, Usage] = {}
-        if config.samples:
-            samples = [one for one in samples_of(read_tasks(config.data, config.split)) if one.problem is None]
-            chosen = random.Random(config.seed).sample(samples, min(config.samples, len(samples)))
-            usage = measured_usage(graph, [Arguments(of.task, of.S, of.I, of.C) for of in chosen], device)
+        usage = _usage(graph, config, device)
         table = operation_table(graph, usage)
         summary |= {
             "operations_merged": graph.merged,

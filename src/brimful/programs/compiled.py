@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ..core.base.errors import ConfigError
+from ..core.base.errors import ConfigError, InputError
 from ..core.runs.files import write_atomic
 from .language.emit import emit
 from .language.graph import Graph
@@ -45,6 +45,8 @@ class Compiled:
     def save(self, folder: str | Path, name: str = "batt") -> Path:
         """Writes the module `NAME.py` to a folder."""
         path = Path(folder)
+        if path.exists() and not path.is_dir():
+            raise InputError(f"{path} is a file; name the folder that {name}.py is written to")
         path.mkdir(parents=True, exist_ok=True)
         write_atomic(path / f"{name}.py", self.source.encode())
         return path / f"{name}.py"

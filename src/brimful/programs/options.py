@@ -27,10 +27,22 @@ class CheckConfig(FileOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class CompileConfig(FileOptions):
+class MeasureOptions(SeedOptions):
+    """Samples that operations are measured on, and where."""
+
+    data: str = option(
+        "arcagi", help="arcagi, arcagi2, a folder of JSON tasks, or a JSON file", metavar="NAME|DIR", files=True
+    )
+    split: str = option("training", help="which tasks of the data", choices=SPLITS)
+    device: str = option("auto", help="auto, cpu or cuda")
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompileConfig(FileOptions, MeasureOptions):
     """The options of `programs compile`."""
 
-    out: Path = option(Path(), help="folder that the module batt.py is written to")
+    samples: int = option(0, help="random samples to measure the time of each operation on; 0 measures none", ge=0)
+    out: Path = option(Path(), help="folder that the module batt.py and the table operations.csv are written to")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,15 +70,10 @@ class RunConfig(FileOptions, DeviceOptions, ClusterOptions, OutOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ExplainConfig(FileOptions, SeedOptions):
+class ExplainConfig(FileOptions, MeasureOptions):
     """The options of `programs explain`."""
 
-    data: str = option(
-        "arcagi", help="arcagi, arcagi2, a folder of JSON tasks, or a JSON file", metavar="NAME|DIR", files=True
-    )
-    split: str = option("training", help="which tasks of the data", choices=SPLITS)
     samples: int = option(20, help="random samples to measure it on; 0 only says how operations run", ge=0)
-    device: str = option("auto", help="auto, cpu or cuda")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
@@ -59,6 +61,19 @@ class OperationUse(NamedTuple):
     time_share: float
     problem: str
 
+    @property
+    def fallback(self) -> str:
+        """What does the work of rows that no column holds, or where a kernel cannot be compiled."""
+        return _FALLBACK[Form(self.form)]
+
+
+_FALLBACK = {
+    Form.LOOP: "torch; row by row",
+    Form.TORCH: "row by row",
+    Form.CLOSURE: "row by row, where functions differ from row to row",
+    Form.ROWS: "",
+}
+
 
 def form_of(operation: Operation) -> Form:
     """How an operation runs in the batched executor."""
@@ -83,6 +98,15 @@ def operation_table(graph: Graph, usage: Mapping[str, Usage]) -> list[OperationU
         numbers = (used.rows, used.sequential, used.seconds, used.seconds / whole)
         rows.append(OperationUse(name, counts[name], form, *numbers, used.problem))
     return sorted(rows, key=lambda row: (-row.seconds, row.operation))
+
+
+def csv_of(table: Sequence[OperationUse]) -> str:
+    """The table as CSV."""
+    out, numbers = io.StringIO(), ("rows", "rows_sequential", "seconds", "time_share")
+    writer = csv.DictWriter(out, ["operation", "count", "form", "fallback", *numbers, "problem"], lineterminator="\n")
+    writer.writeheader()
+    writer.writerows({"fallback": row.fallback} | row._asdict() for row in table)
+    return out.getvalue()
 
 
 def _calls_loops(kernel: Callable[..., Any]) -> bool:
