@@ -310,9 +310,10 @@ def test_no_tasks_and_more_than_the_kernels_can_number():
     within, options = limits(kernel, units, None, None, False), scoring.ScoringOptions(steps=0, starts=1)
     none = fit.fit(kernel, tasks.select(torch.arange(0)), within.select(torch.arange(0)), options)
     assert [len(values) for values in none] == [0] * 6
-    whole = fit.fit(kernel, tasks, within, options)
+    places = within.center_TP[:, None], torch.ones(3, dtype=torch.int64, device=DEVICE)
+    whole = fit.fit(kernel, tasks, within, options, places)
     with patch.object(fit, "_INDEXED", 2 * (4 + 4)):
-        parts = fit.fit(kernel, tasks, within, options)
+        parts = fit.fit(kernel, tasks, within, options, places)
     for ours, wanted in zip(parts, whole, strict=True):
         torch.testing.assert_close(ours, wanted, rtol=1e-12, atol=1e-12)
 

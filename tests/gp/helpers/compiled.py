@@ -7,7 +7,17 @@ import sys
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource, compile
 
-from brimful.gp.gpu import eigenbasis, grid_search, likelihood, predict, scoring_step, standardize, stragglers
+from brimful.gp.gpu import (
+    eigenbasis,
+    elimination,
+    grid_search,
+    leave_one_out,
+    likelihood,
+    predict,
+    scoring_step,
+    standardize,
+    stragglers,
+)
 
 _WHOLE = dict.fromkeys(("begin", "L", "T", "XT", "XN", "NB", "NP", "workspace", "M", "N", "limit", "wide"), "i32")
 _WHOLE |= dict.fromkeys(("NT", "own", "groups", "item"), "i32")
@@ -41,6 +51,12 @@ def build_long() -> None:
 
 
 def build_short() -> None:
+    for rows, warps in elimination.WARPS.items():
+        build(elimination._invert_block, {"B": rows}, "*fp64", warps, good="*i8", width="i32")
+    held = {name: value for name, value in _TASK.items() if name != "INTERPRETED"} | {"B": 32}
+    for pair in (False, True):
+        whole = dict.fromkeys(("second", "XD", "YT", "YN"), "i32")
+        build(leave_one_out._without_itself, held | {"PAIR": pair}, "*fp64", 1, **whole)
     build(grid_search._score, {"P": 3, "SCALED": True, "SURE": -10.4, "W": 256}, "*fp64", 4)
     chosen = {"REACH": 3, "L": 49, "LB": 64, "STARTS": 2, "WORTH": 3.0, "S": 16}
     build(eigenbasis._begin, chosen, "*fp32", 2, positions="*fp64", starts="*fp64")
