@@ -110,7 +110,8 @@ def _without_itself(
     floor = tl.load(known + t * N + i, mask=i < N, other=float("-inf"))
     below = tl.load(known + t * N + j, mask=j < N, other=float("-inf"))
     K = _covariance(x, theta, i, i, floor, floor, XN, XD, D, P, SHAPE, ARD)
-    eliminated, good, logdet = eliminate(K, tl.load(theta) > float("-inf"), first, B)
+    good = tl.load(theta) > float("-inf")  # not of a task that could not be fitted: NaN
+    eliminated, good, logdet = eliminate(K, good, first, B)
     W = inverse_factor(eliminated, B)
     W21, W22 = W, W
     if PAIR:
@@ -129,7 +130,6 @@ def _without_itself(
     a, b = _forward(W, W21, W22, tl.load(y + i * YN, mask=i < N, other=0.0),
                     tl.load(y + j * YN, mask=j < N, other=0.0), PAIR)  # fmt: skip
     weights, lower = _back(W, W21, W22, a, b, PAIR)
-    left, left_last = precision, last
     zero = logdet * 0.0
     y0, y1, h00, h01, h11 = zero, zero, zero, zero, zero
     s0, t0, s1, t1 = weights * 0.0, lower * 0.0, weights * 0.0, lower * 0.0
@@ -148,12 +148,12 @@ def _without_itself(
     to = t * N + i
     tl.store(out_weights + to, weights - c0 * s0 - c1 * s1, mask=i < N)
     tl.store(out_precision + to, precision, mask=i < N)
-    tl.store(out_left + to, left - (n00 * s0 * s0 + 2.0 * n01 * s0 * s1 + n11 * s1 * s1), mask=i < N)
+    tl.store(out_left + to, precision - (n00 * s0 * s0 + 2.0 * n01 * s0 * s1 + n11 * s1 * s1), mask=i < N)
     if PAIR:
         to += B
         tl.store(out_weights + to, lower - c0 * t0 - c1 * t1, mask=j < N)
         tl.store(out_precision + to, last, mask=j < N)
-        tl.store(out_left + to, left_last - (n00 * t0 * t0 + 2.0 * n01 * t0 * t1 + n11 * t1 * t1), mask=j < N)
+        tl.store(out_left + to, last - (n00 * t0 * t0 + 2.0 * n01 * t0 * t1 + n11 * t1 * t1), mask=j < N)
 
 
 class _Whole(MatrixEvaluator):
