@@ -16,10 +16,10 @@ from typer.testing import CliRunner, Result
 
 from brimful.cli import output
 from brimful.cli.app import app, main
-from brimful.cli.commands import command_that_runs
 from brimful.core.base import version
 from brimful.core.declare import registry
-from brimful.core.declare.config import to_dict
+from brimful.core.declare.config import FieldInfo, Option, describe, to_dict
+from brimful.core.declare.option_outline import read_options
 from brimful.core.memory.plan import Plan
 from brimful.core.runs.events import Finished, Started
 from brimful.core.runs.rundir import RunDir
@@ -314,14 +314,52 @@ def test_what_is_listed_of_a_workload_is_what_it_registers(name: str):
 
 @pytest.mark.usefixtures("real_workloads")
 @pytest.mark.parametrize("name", ["data", "gp", "gpcm", "locate", "nets", "programs", "wpo"])
-def test_what_completion_offers_is_what_a_command_takes(name: str):
+def test_the_options_that_help_and_completion_show_are_those_that_a_command_takes(name: str):
     for command in registry.load(name).commands:
-        offered = registry.option_outline(name, command.name)
-        assert offered is not None, command.name
-        parameters = command_that_runs(command).params
-        taken = {flag for option in parameters for flag in (*option.opts, *option.secondary_opts)}
-        flags = {flag for option in offered for flag in option.flags}
-        assert flags == {flag for flag in taken if flag.startswith("-")} - {"--json", "--help", "-h"}
+        assert registry.options(name, command.name) == describe(command.config)
+
+
+def test_options_that_are_not_written_out_are_those_of_the_imported_class(tmp_path: Path):
+    written = tmp_path / "workload.py"
+    written.write_text("""
+MOST = 3
+class Config:
+    points: int = option(MOST, help="points", ge=1)
+    tasks: int = option(len("abc"), help="tasks")
+class Plain:
+    points: int = option(MOST, help="points", ge=1)
+WORKLOAD = Workload("made", "", (Command("fit", "", Config, fit), Command("see", "", Plain, see)))
+""")
+    assert read_options(written, "see") == [FieldInfo("points", int, False, 3, Option("points", ge=1))]
+    assert read_options(written, "fit") is read_options(written, "none") is None
+    assert registry.options("made", "fit") == describe(Fit)
+
+
+HELP_OF_EVERY_COMMAND = """
+import contextlib, io, sys
+from brimful.cli.app import main
+from brimful.core.declare import registry
+
+lines = [["doctor"], ["runs"], ["open"], ["serve"], ["jobs", "list"], ["jobs", "submit"]]
+for name in registry.names():
+    for command in registry.outline(name).commands:
+        lines.append([name, command.name])
+        lines += [["plan", name, command.name]] if command.planned else []
+        lines += [["jobs", "submit", name, command.name]] if command.job else []
+for line in lines:
+    sys.argv, text = ["brimful", *line, "-h"], io.StringIO()
+    with contextlib.redirect_stdout(text), contextlib.suppress(SystemExit):
+        main()
+    heavy = [module for module in ("torch", "numpy", "pyarrow", "numba", "rich") if module in sys.modules]
+    assert "Usage: brimful " + " ".join(line) in text.getvalue() and not heavy, (line, heavy, text.getvalue())
+print(len(lines), "lines")
+"""
+
+
+def test_the_help_of_every_command_imports_nothing_heavy():
+    done = subprocess.run([sys.executable, "-c", HELP_OF_EVERY_COMMAND], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout.split()[0]) > 40
 
 
 def test_an_interrupt_has_its_own_exit_code():

@@ -3,19 +3,21 @@
 import functools
 import inspect
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
 import typer
 import typer.main
 
 from ..core.base.errors import ConfigError
-from ..core.declare.config import FieldInfo, build, describe, flag
+from ..core.declare import registry
+from ..core.declare.config import FieldInfo, build, flag
+from ..core.declare.outline import CommandOutline
 from ..core.declare.registry import Command
 from ..core.declare.summary_text import format_summary
 from ..core.runs.context import RunContext
 from ..core.runs.events import Event, Events, Finished
-from ..core.runs.progress import sink_for
 from .output import UsageProblem, emit, guarded
 
 _UNNAMED = "unnamed_argument"
@@ -25,17 +27,38 @@ _METAVARS = {int: "INT", float: "FLOAT", str: "TEXT", Path: "PATH"}
 _SETTINGS = {"token_normalize_func": lambda token: token.replace("_", "-")}
 
 
-def command_that_runs(command: Command) -> Any:
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A command of a workload as its help shows it.
+
+    Attributes:
+        load: imports the workload, and gives the command itself.
+    """
+
+    name: str
+    help: str
+    options: list[FieldInfo]
+    load: Callable[[], Command]
+
+    @classmethod
+    def of(cls, workload: str, outline: CommandOutline) -> Self:
+        options = registry.options(workload, outline.name)
+        return cls(outline.name, outline.help, options, lambda: registry.load(workload).command(outline.name))
+
+
+def command_that_runs(command: Shown) -> Any:
     """A command of a workload, with its options."""
-    return typer_command(command, _run, describe(command.config))
+    return typer_command(command, _run)
 
 
-def command_that_explains(command: Command) -> Any:
+def command_that_explains(command: Shown) -> Any:
     """The same, planned and not run."""
-    return typer_command(command, _explain, describe(command.config), boolean("probe", "measure two small steps first"))
+    return typer_command(command, _explain, boolean("probe", "measure two small steps first"))
 
 
 def _run(command: Command, *, json: bool, **options: Any) -> None:
+    from ..core.runs.progress import sink_for  # it imports rich, and help does without
+
     config = build(command.config, options, flag)
     endings: list[Finished] = []
 
@@ -50,7 +73,7 @@ def _run(command: Command, *, json: bool, **options: Any) -> None:
             if any(event.state == "interrupted" for event in endings):
                 raise typer.Exit(130) from None  # the progress display has said what was kept
             raise
-    from ..engine.distributed.environment import is_first_rank  # it imports torch, and help does without
+    from ..engine.distributed.environment import is_first_rank  # torch, likewise
 
     if is_first_rank():
         emit(summary, format_summary, json)
@@ -62,13 +85,11 @@ def _explain(command: Command, *, json: bool, probe: bool, **options: Any) -> No
     emit(plan.to_dict(), lambda _: plan.explain(), json)
 
 
-def typer_command(
-    command: Command, body: Callable[..., None], options: list[FieldInfo], *more: inspect.Parameter
-) -> Any:
+def typer_command(command: Shown, body: Callable[..., None], *more: inspect.Parameter) -> Any:
     """A command line that calls `body(command, **options)`, for which a wrong option is an error of usage."""
     as_json = boolean("json", "print one JSON object instead of a table")
     function = functools.partial(_checked, body, command)
-    return made_from(command.name, command.help, options, function, *more, as_json)
+    return made_from(command.name, command.help, command.options, function, *more, as_json)
 
 
 def made_from(
@@ -113,8 +134,9 @@ def _unnamed(options: list[FieldInfo]) -> inspect.Parameter | None:
     return None
 
 
-def _checked(body: Callable[..., None], command: Command, **options: Any) -> None:
+def _checked(body: Callable[..., None], shown: Shown, **options: Any) -> None:
     """The command, for which a wrong option is an error of usage."""
+    command = shown.load()
     try:
         body(command, **options)
     except ConfigError as error:

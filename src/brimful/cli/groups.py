@@ -1,22 +1,18 @@
 """Groups of commands: their help in full, and workloads that are imported when one of their commands is resolved, not
 when it is listed."""
 
-import inspect
-import os
 from collections.abc import Callable, Iterable
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
 import typer.core
-import typer.main
 
 from ..core.base.errors import ConfigError
 from ..core.declare import registry
-from ..core.declare.option_outline import OptionOutline
 from ..core.declare.outline import CommandOutline, Outline
 from .output import guarded
 
-_COMPLETING = "_BRIMFUL_COMPLETE"  # a shell sets it when it asks how a line may go on
+if TYPE_CHECKING:
+    from .commands import Shown
 
 HELP = {"help_option_names": ["-h", "--help"]}
 """Settings of the root, which its commands inherit."""
@@ -43,11 +39,11 @@ def _first_sentence(text: str) -> str:
 
 
 class WorkloadGroup(FullHelpGroup):
-    """`brimful NAME ...`: commands of a workload, listed by their outlines; one that is called gets its options.
+    """`brimful NAME ...`: commands of a workload, listed by their outlines; one that is called gets its options. The
+    workload is imported when a command runs, not when its help is shown.
 
     Args:
         with_options: gives a command with its options.
-        explains: whether commands are explained and not run.
     """
 
     def __init__(
@@ -55,12 +51,10 @@ class WorkloadGroup(FullHelpGroup):
         name: str,
         help: str,
         outlines: Iterable[CommandOutline],
-        with_options: Callable[[registry.Command], Any],
-        explains: bool = False,
+        with_options: "Callable[[Shown], Any]",
     ) -> None:
         super().__init__(name=name, help=help, no_args_is_help=True, rich_markup_mode=None)
         self._outlines, self._with_options = {outline.name: outline for outline in outlines}, with_options
-        self._explains = explains
 
     def list_commands(self, ctx: Any) -> list[str]:
         return list(self._outlines)
@@ -75,32 +69,9 @@ class WorkloadGroup(FullHelpGroup):
         name, listed, rest = super().resolve_command(ctx, args)
         if listed is None or name is None:
             return name, listed, rest
-        if _COMPLETING in os.environ and (options := registry.option_outline(str(self.name), name)) is not None:
-            return name, _with_names(listed, options, self._explains), rest
-        return name, self._with_options(registry.load(str(self.name)).command(name)), rest
+        from .commands import Shown
 
-
-def _with_names(listed: Any, options: Iterable[OptionOutline], explains: bool) -> Any:
-    """A command whose options have their names and help, and no more: for a shell that completes them."""
-    own = [OptionOutline(("--json",), "print one JSON object instead of a table", True)]
-    own += [OptionOutline(("--probe",), "measure two small steps first", True)] if explains else []
-    parameters = [
-        inspect.Parameter(
-            f"option_{number}",
-            inspect.Parameter.KEYWORD_ONLY,
-            default=None,
-            annotation=Annotated[(bool if option.flag else str) | None, typer.Option(*option.flags, help=option.help)],
-        )
-        for number, option in enumerate([*options, *own])
-    ]
-
-    def nothing(**_: Any) -> None: ...
-
-    nothing.__dict__["__signature__"] = inspect.Signature(parameters)
-    nothing.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-    group = typer.Typer(rich_markup_mode=None, add_completion=False)
-    group.command(listed.name, help=listed.help)(nothing)
-    return typer.main.get_command(group)
+        return name, self._with_options(Shown.of(str(self.name), self._outlines[name])), rest
 
 
 class Workloads(FullHelpGroup):
@@ -120,7 +91,7 @@ class Workloads(FullHelpGroup):
     def group_of(self, name: str, outline: Outline) -> WorkloadGroup:
         """The workload's commands, run."""
 
-        def with_options(command: registry.Command) -> Any:
+        def with_options(command: "Shown") -> Any:
             from .commands import command_that_runs
 
             return command_that_runs(command)
@@ -157,15 +128,13 @@ class Plans(Workloads):
     """`brimful plan`: the same workloads and options, explained and not run."""
 
     def group_of(self, name: str, outline: Outline) -> WorkloadGroup:
-        def with_options(command: registry.Command) -> Any:
+        def with_options(command: "Shown") -> Any:
             from .commands import command_that_explains
 
             return command_that_explains(command)
 
         planned = [command for command in outline.commands if command.planned]
-        return WorkloadGroup(
-            name, f"Explain a command of {name} without running it.", planned, with_options, explains=True
-        )
+        return WorkloadGroup(name, f"Explain a command of {name} without running it.", planned, with_options)
 
 
 def _unavailable(name: str, error: ConfigError) -> typer.core.TyperCommand:

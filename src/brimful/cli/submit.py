@@ -4,6 +4,7 @@ Options are those of the command itself, but for those that a job's server sets.
 machine has them uploaded first.
 """
 
+import functools
 import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -22,6 +23,7 @@ from .server_client import open_client, show_watched
 if TYPE_CHECKING:
     from ..core.declare.config import FieldInfo
     from ..service.client import Client
+    from .commands import Shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,13 +43,14 @@ class Submissions(Workloads):
     """The workloads that have a command which can be a job."""
 
     def group_of(self, name: str, outline: Outline) -> WorkloadGroup:
-        def with_options(command: registry.Command) -> Any:
+        def with_options(command: "Shown") -> Any:
             from ..service.jobs.request import offered
             from .commands import typer_command
 
-            options = [_with_default(info) for info in offered(command)]
+            options = [_with_default(info) for info in offered(command.options)]
             context = inspect.Parameter("ctx", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)
-            return typer_command(command, lambda *args, **given: _submit(name, *args, **given), options, context)
+            submit = functools.partial(_submit, name)
+            return typer_command(replace(command, options=options), submit, context)
 
         commands = [command for command in outline.commands if command.job]
         return WorkloadGroup(name, f"Submit a command of {name} as a job.", commands, with_options)
@@ -59,10 +62,11 @@ def _with_default(info: "FieldInfo") -> "FieldInfo":
 
 
 def _submit(workload: str, command: registry.Command, *, ctx: typer.Context, json: bool, **options: Any) -> None:
+    from ..core.declare.config import describe
     from ..service.jobs.request import offered
 
     said: Submission = ctx.find_object(Submission) or Submission()
-    infos = {info.name: info for info in offered(command)}
+    infos = {info.name: info for info in offered(describe(command.config))}
     config = _given(command, infos, options)
     with open_client(said.url) as client:
         for name, value in config.items():

@@ -7,7 +7,7 @@ import difflib
 import math
 import types
 import typing
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import MISSING, dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -131,7 +131,7 @@ class ReportConfig(TrainedModelOptions):
     out: Path | None = option(None, help="folder of the report; by default that of the model")
 
 
-_PLAIN = {int: "a whole number", float: "a number", bool: "true or false", str: "a text", Path: "a path"}
+PLAIN = {int: "a whole number", float: "a number", bool: "true or false", str: "a text", Path: "a path"}
 _SHARED = (SeedOptions, DeviceOptions, ClusterOptions, OutOptions)
 _LAST = [option.name for kind in _SHARED for option in dataclasses.fields(kind)]
 
@@ -161,16 +161,22 @@ def describe(config: type) -> list[FieldInfo]:
     hints = typing.get_type_hints(config)
     infos = []
     fields = {field.name: field for field in dataclasses.fields(config)}
-    for name in [*(name for name in fields if name not in _LAST), *(name for name in _LAST if name in fields)]:
+    for name in in_order(fields):
         union = typing.get_origin(hints[name]) in (types.UnionType, typing.Union)
         parts = typing.get_args(hints[name]) if union else (hints[name],)
-        declared, plain = _declared(config, name), [part for part in parts if part in _PLAIN]
+        declared, plain = _declared(config, name), [part for part in parts if part in PLAIN]
         if plain:
-            nullable, wide = type(None) in parts, any(part not in (*_PLAIN, type(None)) for part in parts)
+            nullable, wide = type(None) in parts, any(part not in (*PLAIN, type(None)) for part in parts)
             infos.append(FieldInfo(name, plain[0], nullable, fields[name].default, declared or Option(""), wide))
         elif declared is not None:
             raise TypeError(f"{config.__name__}.{name}: options are int, float, str, bool or Path, not {parts[0]}")
     return infos
+
+
+def in_order(names: Iterable[str]) -> list[str]:
+    """The names of options as they are listed: a command's own, then those that many share."""
+    names = list(names)
+    return [*(name for name in names if name not in _LAST), *(name for name in _LAST if name in names)]
 
 
 def _declared(config: type, name: str) -> Option | None:
@@ -249,8 +255,8 @@ def _check(info: FieldInfo, value: Any, name: str) -> Any:
     if value is None:
         if info.nullable:
             return None
-        raise ConfigError(f"{name} is None; it must be {_PLAIN[info.type]}")
-    if info.wide and not isinstance(value, tuple(_PLAIN)):
+        raise ConfigError(f"{name} is None; it must be {PLAIN[info.type]}")
+    if info.wide and not isinstance(value, tuple(PLAIN)):
         return value
     value = _convert(info, value, name)
     limits = info.option
@@ -285,7 +291,7 @@ def _convert(info: FieldInfo, value: Any, name: str) -> Any:
             raise ValueError
         return info.type(value)
     except (KeyError, TypeError, ValueError, OverflowError) as error:
-        raise ConfigError(f"{name} is {value!r}; it must be {_PLAIN[info.type]}") from error
+        raise ConfigError(f"{name} is {value!r}; it must be {PLAIN[info.type]}") from error
 
 
 def to_dict(config: Any) -> dict[str, Any]:

@@ -1,84 +1,166 @@
-"""The options of a command, read from the source of the classes that declare them: completion needs their names, and
-not what the workload computes with."""
+"""The options of a command, read from the source of the classes that declare them: help and completion need what they
+declare, and not what the workload computes with."""
 
 import ast
-import contextlib
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass, field
 from pathlib import Path
+from typing import Any
 
+from ..base.background import cores
+from .config import PLAIN, FieldInfo, Option, in_order, option
 from .outline import arguments_of, calls_of
 
-
-@dataclass(frozen=True, slots=True)
-class OptionOutline:
-    """One option as it is typed.
-
-    Attributes:
-        flags: its spellings, such as "--out".
-        help: what it is for; empty where the source does not say it as a text.
-        flag: whether it stands alone, without a value.
-    """
-
-    flags: tuple[str, ...]
-    help: str
-    flag: bool
+_CALLS = {"Path": Path, "cores": cores, "max": max, "min": min, "tuple": tuple}
+"""What a default or the choices may be computed with."""
 
 
-def read_options(workload: Path, command: str) -> list[OptionOutline] | None:
-    """The options, but for those given by their place, of a command of the `WORKLOAD` that a module defines; None where
-    they are not written out."""
+def read_options(workload: Path, command: str) -> list[FieldInfo] | None:
+    """The options of a command of the `WORKLOAD` that a module defines, as `describe` gives them; None where they are
+    not written out."""
+    modules: dict[Path, _Module] = {}
     try:
-        for call in calls_of(_tree(workload), "Command"):
+        module = _module(workload, modules)
+        for call in calls_of(module.tree, "Command"):
             given = arguments_of(call, "name", "help", "config", "run", "plan", "job")
             if ast.literal_eval(given["name"]) == command:
-                options = _fields(workload, _name(given["config"]))
-                return [option for option in options.values() if option is not None]
-    except (OSError, SyntaxError, LookupError, ValueError):
+                infos = _fields(module, _name(given["config"]))
+                return [infos[name] for name in in_order(infos)]
+    except (OSError, SyntaxError, LookupError, TypeError, ValueError):
         pass
     return None
 
 
-def _tree(file: Path) -> ast.Module:
-    return ast.parse(file.read_text(encoding="utf-8"))
+@dataclass(frozen=True, slots=True)
+class _Module:
+    """The source of a module, and of those that were read with it."""
+
+    file: Path
+    tree: ast.Module
+    others: dict[Path, "_Module"] = field(repr=False)
+
+    def definition(self, name: str) -> "tuple[_Module, ast.AST | None]":
+        """The class or value that a name stands for, and the module it is in; None for a module itself.
+
+        Raises:
+            LookupError: it is neither defined here nor imported from a module beside this one.
+        """
+        for node in self.tree.body:
+            match node:
+                case ast.ClassDef() if node.name == name:
+                    return self, node
+                case ast.AnnAssign(target=ast.Name(id=target), value=ast.expr() as value) if target == name:
+                    return self, value
+                case ast.Assign(targets=[ast.Name(id=target)], value=value) if target == name:
+                    return self, value
+                case ast.Assign(targets=[ast.Tuple(elts=targets)], value=ast.Tuple(elts=values)):
+                    for target, value in zip(targets, values, strict=True):
+                        if isinstance(target, ast.Name) and target.id == name:
+                            return self, value
+                case ast.ImportFrom(level=level) if level:
+                    for alias in node.names:
+                        if (alias.asname or alias.name) == name:
+                            return self._imported(node, alias.name)
+                case _:
+                    pass
+        raise LookupError(name)
+
+    def _imported(self, node: ast.ImportFrom, name: str) -> "tuple[_Module, ast.AST | None]":
+        place = self.file.parents[node.level - 1].joinpath(*(node.module or "").split("."))
+        if (submodule := place / f"{name}.py").exists():
+            return _module(submodule, self.others), None
+        source = place.with_suffix(".py")
+        return _module(source if source.exists() else place / "__init__.py", self.others).definition(name)
 
 
-def _fields(file: Path, name: str) -> dict[str, OptionOutline | None]:
-    """The fields of a class and of those it is derived from; None for one that is given by its place."""
-    file, found = _class(file, name)
-    options: dict[str, OptionOutline | None] = {}
+def _module(file: Path, read: dict[Path, _Module]) -> _Module:
+    if file not in read:
+        read[file] = _Module(file, ast.parse(file.read_text(encoding="utf-8")), read)
+    return read[file]
+
+
+def _fields(module: _Module, name: str) -> dict[str, FieldInfo]:
+    """The options that a class and those it is derived from declare."""
+    module, found = module.definition(name)
+    if not isinstance(found, ast.ClassDef):
+        raise LookupError(name)
+    infos: dict[str, FieldInfo] = {}
     for base in reversed(found.bases):
-        options |= _fields(file, _name(base))
+        infos |= _fields(module, _name(base))
     for node in found.body:
-        if isinstance(node, ast.AnnAssign) and isinstance(node.value, ast.Call) and _name(node.value.func) == "option":
-            options[_name(node.target)] = _option(_name(node.target), node.annotation, node.value)
-    return options
+        if isinstance(node, ast.AnnAssign):
+            name, kinds = _name(node.target), _kinds(module, node.annotation)
+            if plain := [kind for kind in kinds if kind in PLAIN]:
+                inherited = infos[name].option if name in infos else Option("")
+                default, declared = _declared(module, node.value, inherited)
+                wide = any(kind is object for kind in kinds)
+                infos[name] = FieldInfo(name, plain[0], None in kinds, default, declared, wide)
+    return infos
 
 
-def _option(name: str, kind: ast.expr, call: ast.Call) -> OptionOutline | None:
-    given, text = arguments_of(call, "default"), ""
-    if "positional" in given and ast.literal_eval(given["positional"]):
-        return None
-    aliases = ast.literal_eval(given["aliases"]) if "aliases" in given else ()
-    with contextlib.suppress(ValueError):
-        text = str(ast.literal_eval(given["help"]))
-    alone = ast.unparse(kind).partition(" | ")[0] == "bool"  # in Python it may be more than that
-    own = "--" + name.replace("_", "-")
-    flags = [own, *(["--no-" + own[2:]] if alone else []), *([f"-{name}"] if len(name) == 1 else [])]
-    return OptionOutline((*flags, *("--" + alias.replace("_", "-") for alias in aliases)), text, alone)
+def _declared(module: _Module, value: ast.expr | None, inherited: Option) -> tuple[Any, Option]:
+    """The default of a field, and what it declares."""
+    if value is None:
+        return MISSING, inherited
+    if not isinstance(value, ast.Call) or ast.unparse(value.func) != "option":
+        return _value(module, value), inherited
+    given = {name: _value(module, argument) for name, argument in arguments_of(value, "default").items()}
+    made = option(**given)
+    return made.default, made.metadata["option"]
 
 
-def _class(file: Path, name: str) -> tuple[Path, ast.ClassDef]:
-    """The definition of a class that a module defines or imports, and the file it is in."""
-    for node in _tree(file).body:
-        if isinstance(node, ast.ClassDef) and node.name == name:
-            return file, node
-        if isinstance(node, ast.ImportFrom) and node.level and node.module:
-            for alias in node.names:
-                if (alias.asname or alias.name) == name:
-                    module = file.parents[node.level - 1].joinpath(*node.module.split("."))
-                    source = module.with_suffix(".py")
-                    return _class(source if source.exists() else module / "__init__.py", alias.name)
-    raise LookupError(name)
+def _kinds(module: _Module, annotation: ast.expr) -> list[type | None]:
+    """The members of a union of types: plain ones as they are, every other one as `object`."""
+    match annotation:
+        case ast.BinOp(left=left, op=ast.BitOr(), right=right):
+            return [*_kinds(module, left), *_kinds(module, right)]
+        case ast.Constant(value=None):
+            return [None]
+        case ast.Name(id=name):
+            if plain := [kind for kind in PLAIN if kind.__name__ == name]:
+                return [*plain]
+            try:
+                where, named = module.definition(name)
+            except LookupError:
+                return [object]
+            return _kinds(where, named) if isinstance(named, ast.BinOp) else [object]
+        case _:
+            return [object]
+
+
+def _value(module: _Module, node: ast.AST | None) -> Any:
+    """What an expression of literals, names and a few functions gives; a mapping, its keys.
+
+    Raises:
+        LookupError, ValueError: it is more than that.
+    """
+    match node:
+        case ast.Constant(value=value):
+            return value
+        case ast.UnaryOp(op=ast.USub(), operand=operand):
+            return -_value(module, operand)
+        case ast.Name(id=name):
+            return _value(*module.definition(name))
+        case ast.Attribute(value=ast.Name(id=name), attr=attribute):
+            return _value(*module.definition(name)[0].definition(attribute))
+        case ast.Tuple(elts=parts):
+            return tuple(_parts(module, parts))
+        case ast.Dict(keys=keys):
+            return dict.fromkeys(_value(module, key) for key in keys)
+        case ast.JoinedStr(values=parts):
+            return "".join(str(_value(module, part)) for part in parts)
+        case ast.FormattedValue(value=value, conversion=-1, format_spec=None):
+            return _value(module, value)
+        case ast.Call(func=ast.Name(id=name), args=arguments, keywords=[]):
+            return _CALLS[name](*_parts(module, arguments))
+        case _:
+            raise ValueError(f"{ast.unparse(node) if node else 'a module'} is not written out")
+
+
+def _parts(module: _Module, nodes: list[ast.expr]) -> list[Any]:
+    parts = []
+    for node in nodes:
+        parts += _value(module, node.value) if isinstance(node, ast.Starred) else [_value(module, node)]
+    return parts
 
 
 def _name(node: ast.expr) -> str:

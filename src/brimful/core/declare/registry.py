@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..base.errors import ConfigError
-from .option_outline import OptionOutline, read_options
+from .config import FieldInfo, describe
+from .option_outline import read_options
 from .outline import CommandOutline, Outline, read_outline
 
 if TYPE_CHECKING:  # what is listed needs no torch
@@ -132,10 +133,16 @@ def _source(name: str) -> Path | None:
     return Path(__file__).parents[2].joinpath(*parts).with_suffix(".py")
 
 
-def option_outline(name: str, command: str) -> list[OptionOutline] | None:
-    """The options of a command of one of ours, read from its source; None where that does not tell."""
+def options(name: str, command: str) -> list[FieldInfo]:
+    """The options of a command. Those of one of ours are read from its source, and the workload is not imported.
+
+    Raises:
+        ConfigError: there is no such command, or its workload cannot be imported.
+    """
     path = _source(name)
-    return None if path is None else read_options(path, command)
+    if path is not None and (written := read_options(path, command)) is not None:
+        return written
+    return describe(load(name).command(command).config)
 
 
 def load(name: str) -> Workload:

@@ -6,7 +6,7 @@ uploaded, "job:ID" or "job:ID/NAME", what another job wrote, or a plain name, wh
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -63,16 +63,15 @@ def describe(workload: str, command: Command) -> CommandDescription:
     )
 
 
-def offered(command: Command) -> list[FieldInfo]:
-    """The options of a command that a job may set."""
-    infos = declared.describe(command.config)
+def offered(infos: Iterable[FieldInfo]) -> list[FieldInfo]:
+    """The options of a command that a job may set, of all that it has."""
     return [info for info in infos if not info.option.local and not (info.name == "out" and info.option.job == "")]
 
 
 def job_schema(command: Command) -> dict[str, Any]:
     """The JSON schema of a job's config; other spellings of an option are its "aliases"."""
     schema = declared.schema(command.config)
-    infos = {info.name: info for info in offered(command)}
+    infos = {info.name: info for info in offered(declared.describe(command.config))}
     required = [name for name in schema["required"] if name in infos and infos[name].option.job is None]
     properties = {name: schema["properties"][name] | _of_job(info) for name, info in infos.items()}
     return {**schema, "properties": properties, "required": required}
@@ -187,7 +186,7 @@ def _config(command: Command, given: Any, problems: list[FieldProblem]) -> dict[
     except BrimfulError as error:
         problems.append(FieldProblem("config", str(error)))
         return {}
-    kept = {info.name for info in offered(command)}
+    kept = {info.name for info in offered(declared.describe(command.config))}
     return {name: value for name, value in full.items() if name in kept}
 
 
