@@ -81,7 +81,7 @@ def test_the_help_of_a_command_shows_each_option_with_range_choices_and_default(
         "--points",
         "points per task [>= 1, <= 1000]",
         "40",
-        "[rbf|matern]",
+        "[rbf | matern]",
         "--no-fused",
         "--budget",
         "--json",
@@ -89,6 +89,17 @@ def test_the_help_of_a_command_shows_each_option_with_range_choices_and_default(
         assert part in text
     assert "--train-kernel-size" in text
     assert "--model" in ok("made", "predict", "--help")
+
+
+@pytest.mark.usefixtures("real_workloads")
+@pytest.mark.parametrize("width", [80, 60])
+def test_lists_of_choices_break_between_choices(width: int):
+    for name in registry.names():
+        for command in registry.outline(name).commands:
+            text = CliRunner().invoke(app, [name, command.name, "-h"], terminal_width=width, max_content_width=width)
+            words = re.sub(r"[][|]", " ", text.stdout).split()
+            choices = {choice for info in registry.options(name, command.name) for choice in info.option.choices}
+            assert choices <= set(words), (command.name, choices - set(words))
 
 
 def test_doctor_has_its_documented_keys():

@@ -150,7 +150,7 @@ def boolean(name: str, help: str) -> inspect.Parameter:
 
 
 def _parameter(info: FieldInfo) -> inspect.Parameter:
-    allowed = f" [{'|'.join(info.option.choices)}]" if info.option.choices else ""
+    allowed = f" [{' | '.join(info.option.choices)}]" if info.option.choices else ""
     span = _range(info)
     words = info.option.help + allowed + (f" [{span}]" if span else "")
     optional = not info.required or not info.option.positional  # a missing option is reported by `_named`
