@@ -14,12 +14,14 @@ import numpy as np
 import torch
 
 from ..core.base.errors import InputError
-from ..core.base.formatting import a_kind
+from ..core.base.formatting import a_kind, format_bytes, plural
 from ..core.memory.oom import error_line, is_out_of_memory
 from .ragged import Padded, Ragged, by_lengths
 
 Fields = dict[str, Any]
 """Tensors, or `Ragged`, by the names of their fields."""
+
+_SHOWN = 6  # fields of a repr
 
 Gather = Callable[[np.ndarray], Fields]
 
@@ -89,6 +91,16 @@ class Dataset:
 
     def __len__(self) -> int:
         raise NotImplementedError
+
+    def __repr__(self) -> str:
+        fields = [
+            f"{name} {field.dtype}{list(field.shape) if field.shape else ''}".replace("torch.", "").strip()
+            + ("" if field.lengths is None else " ragged")
+            for name, field in self.fields.items()
+        ]
+        more = [f"{len(fields) - _SHOWN} more fields"] if len(fields) > _SHOWN else []
+        parts = [plural(len(self), "sample"), *fields[:_SHOWN], *more, format_bytes(self.nbytes)]
+        return f"{type(self).__name__}({', '.join(parts)})"
 
     def gather(self, index: np.ndarray, pin: bool = False) -> Fields:
         """The samples of an index on the CPU; in pinned memory if asked, where that costs no further copy."""

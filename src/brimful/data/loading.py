@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from ..core.base.errors import BrimfulWarning, BudgetError, ConfigError, InputError
-from ..core.base.formatting import parse_bytes
+from ..core.base.formatting import format_count, parse_bytes, plural
 from ..core.memory import devices
 from ..core.memory.budget import BudgetLike
 from ..core.memory.oom import clear_frames, error_line, is_out_of_memory
@@ -211,6 +211,13 @@ class Loader:
 
     def __len__(self) -> int:
         return self._order.batches
+
+    def __repr__(self) -> str:
+        order, (epoch, batch) = self._order, self._next
+        batches = f"{plural(len(self), 'batch', 'batches')} of {format_count(order.batch_size)}"
+        shuffled = "shuffled" if order.shuffle else "in order"
+        place = f"tier {self.plan.tier!r} on {self.device}, at epoch {epoch}, batch {batch}"
+        return f"Loader({plural(order.samples, 'sample')} in {batches}, {shuffled}, {place})"
 
     @property
     def position(self) -> tuple[int, int]:

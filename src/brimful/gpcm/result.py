@@ -13,8 +13,9 @@ import numpy as np
 import pyarrow as pa
 
 from ..core.base.errors import InputError
-from ..core.base.formatting import format_table
+from ..core.base.formatting import format_table, plural
 from ..core.declare.result import Result
+from ..core.declare.summary_text import html_table
 from .data import files
 from .data.students import Students
 from .data.true_parameters import TrueParameters
@@ -221,6 +222,16 @@ class CrossValidationResult(Result):
         metrics = {"answers": self.scores.count, **metric_values(self.scores)}
         return self.best.summary() | metrics | own | Result.summary(self)
 
+    def __repr__(self) -> str:
+        scores = ((name, getattr(self.scores, name), getattr(self.deviation, name)) for name in ("qwk", "accuracy"))
+        means = ", ".join(f"{name}={mean:.4f} ± {deviation:.4f}" for name, mean, deviation in scores)
+        sizes = f"{plural(len(self.folds), 'fold')}, {plural(self.scores.count, 'answer')}"
+        return f"CrossValidationResult({sizes}, {means}, best fold {self.best_fold + 1})"
+
+    def _repr_html_(self) -> str:
+        header, rows = FoldTable(self).cells()
+        return html_table(type(self).__name__, rows, header)
+
 
 class FoldTable(dict):
     """The folds' metrics: rows for programs, a text table for people."""
@@ -231,13 +242,18 @@ class FoldTable(dict):
         rows |= {} if result.test is None else {"test file": result.test}
         super().__init__({name: metric_values(scores) for name, scores in rows.items()})
 
-    def __str__(self) -> str:
+    def cells(self) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+        """The header and the rows, as text, of the metrics that are defined."""
         names = [name for name, value in self["mean"].items() if value is not None]
-        cells = [
+        rows = [
             (row, *("" if values[name] is None else f"{values[name]:.4f}" for name in names))
             for row, values in self.items()
         ]
-        return "\n" + format_table(cells, header=("", *names), indent="    ")
+        return ("", *names), rows
+
+    def __str__(self) -> str:
+        header, rows = self.cells()
+        return "\n" + format_table(rows, header=header, indent="    ")
 
 
 _THREE = ("alpha", "beta", "theta")

@@ -57,9 +57,9 @@ def format_seconds(seconds: float) -> str:
     return f"{hours}h{rest:02d}m"
 
 
-def plural(count: int, name: str) -> str:
-    """`1 row`, `2,000 rows`."""
-    return f"{format_count(count)} {name}{'' if count == 1 else 's'}"
+def plural(count: int, name: str, several: str | None = None) -> str:
+    """`1 row`, `2,000 rows`; of `several` where that is not the name with an s."""
+    return f"{format_count(count)} {name if count == 1 else several or name + 's'}"
 
 
 def a_kind(value: object) -> str:

@@ -10,9 +10,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from ..base.formatting import plural
 from ..runs.files import storage_error, write_atomic
 from . import pictures
-from .summary_text import format_summary
+from .summary_text import format_summary, html_table, summary_rows
 
 METRICS = "metrics.json"
 
@@ -57,6 +58,14 @@ class Report:
 
         write_atomic(path, write)
         return path
+
+    def __repr__(self) -> str:
+        named = (("tables", self.tables), ("pictures", self.pictures))
+        parts = [plural(len(self.metrics), "metric"), *(f"{name}: {', '.join(of)}" for name, of in named if of)]
+        return f"Report({'; '.join(parts)})"
+
+    def _repr_html_(self) -> str:
+        return html_table("Report", summary_rows(self.metrics))
 
     def __str__(self) -> str:
         return format_summary(self.metrics)

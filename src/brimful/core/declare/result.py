@@ -1,7 +1,6 @@
 """What a run gives back: the part that is the same for every workload."""
 
 import contextlib
-import html
 import math
 import time
 from collections.abc import Iterator, Mapping
@@ -15,7 +14,7 @@ from ..base.field_types import fits
 from ..memory import devices
 from ..memory.monitor import Peak
 from ..memory.plan import Plan
-from .summary_text import summary_rows
+from .summary_text import html_table, summary_rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -55,11 +54,7 @@ class Result:
         return f"{type(self).__name__}({parts})"
 
     def _repr_html_(self) -> str:
-        cells = (
-            f"<tr><th>{html.escape(name)}</th><td>{html.escape(text)}</td></tr>"
-            for name, text in summary_rows(self.summary())
-        )
-        return f"<table><caption>{type(self).__name__}</caption>{''.join(cells)}</table>"
+        return html_table(type(self).__name__, summary_rows(self.summary()))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,7 @@
 """Summaries of results as people read them; it needs nothing that computes."""
 
-from collections.abc import Mapping
+import html
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ..base.formatting import format_bytes, format_count, format_seconds, format_table
@@ -15,6 +16,15 @@ def format_summary(summary: Mapping[str, Any]) -> str:
             header = [name for name, _ in summary_rows(value[0], skip=False)]
             text += f"\n\n{key.replace('_', ' ')}\n{format_table(rows, header=header)}"
     return text
+
+
+def html_table(caption: str, rows: Iterable[Sequence[str]], header: Sequence[str] = ()) -> str:
+    """Rows as a table of a notebook; the first cell of each is its name."""
+    lines = ["".join(f"<th>{html.escape(name)}</th>" for name in header)] if header else []
+    for name, *cells in rows:
+        lines.append(f"<th>{html.escape(name)}</th>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in cells))
+    body = "".join(f"<tr>{line}</tr>" for line in lines)
+    return f"<table><caption>{html.escape(caption)}</caption>{body}</table>"
 
 
 def _is_table(value: Any) -> bool:

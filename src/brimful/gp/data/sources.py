@@ -17,6 +17,7 @@ from torch import Tensor
 
 from ...core.base import arrow
 from ...core.base.errors import ConfigError, InputError, raise_first
+from ...core.base.formatting import plural
 from ...data.array_dataset import ArrayDataset
 from ...data.ragged import Ragged, by_lengths, padded
 from ...engine.map.sources import DatasetSource, ItemSource, LoadedBatch, item_source
@@ -53,6 +54,10 @@ class GPData:
     @property
     def tasks(self) -> int:
         return self.items.length or 0
+
+    def __repr__(self) -> str:
+        inputs = plural(self.dimensions, "input dimension") + (" in common" if self.shared is not None else "")
+        return f"GPData({plural(self.tasks, 'task')}, at most {plural(self.points, 'point')}, {inputs})"
 
     @property
     def inputs(self) -> tuple[str, ...] | None:

@@ -16,6 +16,7 @@ from jaxtyping import Int
 from torch import Tensor
 
 from ...core.base.errors import ConfigError
+from ...core.base.formatting import plural
 
 PADDING = -1
 """Fills questions and responses after the end of a sequence."""
@@ -47,6 +48,10 @@ class Students:
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
+
+    def __repr__(self) -> str:
+        vocabulary = f"{plural(len(self.questions), 'question')}, {self.categories} categories"
+        return f"Students({plural(self.distinct, 'student')}, {plural(self.steps, 'answer')}, {vocabulary})"
 
     @property
     def steps(self) -> int:

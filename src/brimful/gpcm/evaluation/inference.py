@@ -15,6 +15,7 @@ from jaxtyping import Float
 from torch import nn
 
 from ...core.base.errors import InputError
+from ...core.base.formatting import plural
 from ..data.students import Students, batch, flatten
 from ..model.deep_gpcm import DeepGPCM, ModelOutput
 from ..model.memory import states
@@ -33,6 +34,10 @@ class Predictions:
     theta_T: Float[np.ndarray, " T"]
     alpha_T: Float[np.ndarray, " T"]
     beta_TH: Float[np.ndarray, "T H"]
+
+    def __repr__(self) -> str:
+        answers = f"{plural(self.students.steps, 'answer')} of {plural(self.students.distinct, 'student')}"
+        return f"Predictions({answers}, {self.probability_TK.shape[1]} categories)"
 
     def scores(self, predict_by: str = "argmax") -> OrdinalScores:
         """The metrics of these predictions."""

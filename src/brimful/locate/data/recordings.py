@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ...core.base.formatting import plural
 from ..physics import tangent_plane
 from ..physics.dilution import gdop
 
@@ -113,6 +114,11 @@ class Recordings:
 
     def __len__(self) -> int:
         return len(self.mask)
+
+    def __repr__(self) -> str:
+        located = int(self.transmitter.isfinite().all(1).sum())
+        sizes = f"{plural(len(self), 'recording')}, at most {plural(self.receivers, 'receiver')}"
+        return f"Recordings({sizes}, {located:,} with a known transmitter)"
 
     @property
     def receivers(self) -> int:

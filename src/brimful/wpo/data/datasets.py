@@ -18,6 +18,7 @@ from torch import Tensor
 
 from ...core.base.errors import ConfigError, InputError
 from ...core.base.extras import require
+from ...core.base.formatting import plural
 from ...data.tables import as_table, is_table
 from . import cifar
 from .toys import TOYS, toy
@@ -46,6 +47,10 @@ class DataSplits:
     centers_Kd: Float[Tensor, "K d"]
     image_shape: ImageShape | None = None
     duplicates: int = 0
+
+    def __repr__(self) -> str:
+        sizes = f"{len(self.train_Nd):,} training, {len(self.held_out_Md):,} held out, {len(self.centers_Kd):,} centers"
+        return f"DataSplits({self.name!r}: rows of {plural(self.train_Nd.shape[1], 'number')}: {sizes})"
 
     def to(self, dtype: torch.dtype) -> "DataSplits":
         parts = {name: getattr(self, name).to(dtype) for name in ("train_Nd", "held_out_Md", "centers_Kd")}
