@@ -19,7 +19,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from brimful import ConfigError, InputError, gp
-from brimful.gp.data.long_table import ColumnNames, days, plain
+from brimful.data.dates import days
+from brimful.gp.data.long_table import ColumnNames, plain
 from brimful.gp.data.sources import RaggedTasks, read
 
 from ..helpers.small import fit, long, rows, same

@@ -284,7 +284,7 @@ def test_missing_entries_are_refused_or_dropped(column: str):
     [
         ({"response": [1, 0, -1, 0, 0]}, "row 3: the response -1 is negative"),
         ({"response": ["a", "b", "c", "d", "e"]}, "responses are numbers: it holds texts, such as 'a'"),
-        ({"order": ["a", "b", "c", "d", "e"]}, "give numbers or dates to sort by"),
+        ({"order": ["a", "b", "c", "d", "e"]}, "give numbers or dates, such as 2024-01-31, to sort by"),
         ({"response": [0, 1, 2, 9999, 1]}, "row 4: the response 9999 would make 10000 categories"),
         (
             {"response": [0.0, 0.5, float("nan"), 1.0, 0.0]},
@@ -296,6 +296,56 @@ def test_what_is_wrong_with_a_table_is_named(change: dict[str, Any], message: st
     with pytest.raises(InputError) as error:
         read(pa.table(ROWS | change))
     assert message in str(error.value)
+
+
+ANSWERS = {"student": ["a", "b", "a"], "order": [2, 1, 1], "question": ["q", "q", "r"], "response": [1, 0, 2]}
+IN_ORDER = [(["r", "q"], [2, 1]), (["q"], [0])]
+
+
+@pytest.mark.parametrize("lazy", [False, True])
+def test_frames_of_polars(lazy: bool):
+    pl = pytest.importorskip("polars")
+    frame = pl.LazyFrame(ANSWERS) if lazy else pl.DataFrame(ANSWERS)
+    assert listed(read(frame)) == IN_ORDER
+    dates = frame.with_columns(order=pl.Series(["2024-01-02", "2024-01-01", "2024-01-01"]))
+    assert listed(read(dates)) == IN_ORDER
+
+
+def test_numbers_of_another_byte_order():
+    frame = pd.DataFrame(ANSWERS).astype({"order": ">f8", "response": ">i4"})
+    assert listed(read(frame)) == IN_ORDER
+
+
+@pytest.mark.parametrize("form", ["pandas", "arrow", "csv", "parquet"])
+def test_two_columns_of_one_name_are_refused(tmp_path: Path, form: str):
+    names = [*ANSWERS, "response"]
+    table = pa.Table.from_arrays([pa.array(ANSWERS[name]) for name in names], names)
+    source: Any = table
+    if form == "pandas":
+        source = pd.DataFrame(list(zip(*table.columns, strict=True)), columns=pd.Index(names))
+    elif form == "csv":
+        source = put(tmp_path, ",".join(names) + "\na,2,q,1,1\n", "answers.csv")
+    elif form == "parquet":
+        pq.write_table(table, source := tmp_path / "answers.parquet")
+    with pytest.raises(InputError, match=r"columns (are named|called) 'response'.*rename"):
+        read(source)
+
+
+@pytest.mark.parametrize(
+    "order",
+    [
+        ["2024-10-02", "2024-01-01", "2024-09-30"],
+        ["2024-01-31T12:30:00.5", "2024-01-31", "2024-01-31 12:30"],
+        ["2024-01-31T12:00:00Z", "2024-01-31T00:00:00Z", "2024-01-31T12:30:00+02:00"],
+    ],
+    ids=["days", "times", "offsets"],
+)
+def test_dates_that_are_texts_are_sorted_as_dates(tmp_path: Path, order: list[str]):
+    table = pa.table(ANSWERS | {"order": order})
+    assert listed(read(table)) == IN_ORDER
+    assert listed(read(table.set_column(1, "order", pa.array(order, pa.large_string())))) == IN_ORDER
+    table.to_pandas().to_csv(tmp_path / "answers.csv", index=False)
+    assert listed(read(tmp_path / "answers.csv")) == IN_ORDER
 
 
 def test_a_table_without_rows():

@@ -12,7 +12,8 @@ from torch import Tensor
 
 from ...core.base import pytree
 from ...core.base.errors import InputError
-from .long_table import date_kind, days, is_moment, parsed, plain
+from ...data.dates import days, is_moment, parsed
+from .long_table import date_kind, plain
 
 
 def as_tensor(value: Any, name: str) -> Tensor:

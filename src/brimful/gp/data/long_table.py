@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from ...core.base.errors import ConfigError, InputError, raise_first
+from ...data.dates import days, is_moment, is_text, parsed
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,12 +162,6 @@ def _starts(column: Any, frequency: str, name: str) -> pa.Array:
         ) from error
 
 
-def days(moments: pa.Array | pa.ChunkedArray) -> np.ndarray:
-    """Days since 1970-01-01, which are near enough to 1."""
-    whole = pc.cast(pc.cast(moments, pa.timestamp("us"), safe=False), pa.int64())
-    return pc.cast(whole, pa.float64(), safe=False).to_numpy(zero_copy_only=False) / 86_400e6
-
-
 def moments(days_N: np.ndarray) -> pa.Array:
     """Days since 1970-01-01 as dates, or with the time of day, in UTC, where there is one; null where it is NaN."""
     there = np.isfinite(days_N)
@@ -175,38 +170,17 @@ def moments(days_N: np.ndarray) -> pa.Array:
     return result if (moment % 86_400_000_000).any() else result.cast(pa.date32())
 
 
-def is_moment(kind: pa.DataType) -> bool:
-    """Whether a column of that kind holds dates."""
-    return pa.types.is_timestamp(kind) or pa.types.is_date(kind)
-
-
-def _is_text(kind: pa.DataType) -> bool:
-    return pa.types.is_string(kind) or pa.types.is_large_string(kind)
-
-
-def parsed(texts: Any) -> Any:
-    """Dates written as ISO 8601 texts, such as 2024-01-31 or 2024-01-31T12:30; those with an offset in UTC.
-
-    Raises:
-        pa.ArrowInvalid: a text is not a date.
-    """
-    try:
-        return pc.cast(texts, pa.timestamp("us"))
-    except pa.ArrowInvalid:
-        return pc.cast(texts, pa.timestamp("us", "UTC"))
-
-
 def date_kind(column: pa.ChunkedArray) -> str | None:
     """Arrow's name of the type of a column's dates; None where it holds none. Of texts, the type of their dates."""
     kind = column.type
-    if _is_text(kind) and column.null_count < len(column):
+    if is_text(kind) and column.null_count < len(column):
         return "date32[day]"  # with a time of day where there is one
     return str(kind) if is_moment(kind) else None
 
 
 def inputs_of(column: pa.ChunkedArray, name: str) -> np.ndarray:
     """An input column as float64: numbers, dates, or texts that are dates; NaN where it is null."""
-    if not _is_text(column.type):
+    if not is_text(column.type):
         return numbers(column, name)
     try:
         return days(parsed(column))
@@ -222,7 +196,7 @@ def numbers(column: pa.ChunkedArray, name: str) -> np.ndarray:
     try:
         if is_moment(kind):
             return days(column)
-        if _is_text(kind):
+        if is_text(kind):
             raise pa.ArrowInvalid("it holds texts")
         return pc.cast(column, pa.float64()).to_numpy()
     except (pa.ArrowException, NotImplementedError) as error:

@@ -53,7 +53,7 @@ def read(
     """Students of one file, in the three-line format or as a long table, whichever it is.
 
     Args:
-        path: a file, or an Arrow or pandas table.
+        path: a file, an Arrow table, or a frame of pandas or polars, also a lazy one.
         like: the training students, when reading others: their vocabulary and categories are used.
         categories: K; by default inferred from the responses. See `encode.to_categories` for scores.
         partial_credit: whether responses are scores from 0 to 1; by default inferred.

@@ -18,6 +18,8 @@ import pyarrow.parquet as pq
 from ...core.base.arrow import whole
 from ...core.base.errors import InputError
 from ...core.declare.config import option
+from ...data.dates import is_moment, is_text, microseconds, parsed
+from ...data.tables import as_table, is_table
 from .encode import ParsedSteps
 
 USUAL = {
@@ -48,7 +50,7 @@ class TableOptions:
 
 
 def parse(source: Any, options: TableOptions) -> ParsedSteps:
-    """Reads a table: a path to a CSV or Parquet file, or an Arrow or pandas table."""
+    """Reads a table: a path to a CSV or Parquet file, an Arrow table, or a frame of pandas or polars."""
     name = str(source) if isinstance(source, str | Path) else "the table"
     table, used = _load(source, options, name)
     if table.num_rows == 0:
@@ -58,7 +60,7 @@ def parse(source: Any, options: TableOptions) -> ParsedSteps:
     value = _numbers(table[used["response"]], f"{name}: column {used['response']!r}", "responses are numbers")
     time = row.astype(np.float64)
     if "order" in used:
-        time = _numbers(table[used["order"]], f"{name}: column {used['order']!r}", "give numbers or dates to sort by")
+        time = _times(table[used["order"]], f"{name}: column {used['order']!r}")
     nulls = [texts.is_null().to_numpy(zero_copy_only=False) for texts in (student, question)]
     incomplete = nulls[0] | nulls[1] | np.isnan(value) | np.isnan(time)
     if options.missing == "error" and incomplete.any():
@@ -95,11 +97,11 @@ def parse(source: Any, options: TableOptions) -> ParsedSteps:
 def _load(source: Any, options: TableOptions, name: str) -> tuple[pa.Table, dict[str, str]]:
     try:
         if not isinstance(source, str | Path):
-            if not hasattr(source, "columns") and not hasattr(source, "__arrow_c_stream__"):
+            if not is_table(source):
                 raise InputError(
                     f"the data is a {type(source).__name__}; give a path, an Arrow, pandas or polars table, or students"
                 )
-            table = pa.table(source) if hasattr(source, "__arrow_c_stream__") else pa.Table.from_pandas(source)
+            table = as_table(source)
             return table, _find_columns(table.column_names, options, name)
         path = Path(source)
         if path.suffix.lower() in (".parquet", ".pq"):
@@ -127,6 +129,8 @@ def _find_columns(names: list[str], options: TableOptions, name: str) -> dict[st
         if given is not None and given not in names:
             raise InputError(f"{name} has no column {given!r}; it has {', '.join(names)}")
         match = given or next((candidate for candidate in usual if candidate in names), None)
+        if match is not None and names.count(match) > 1:
+            raise InputError(f"{name} has {names.count(match)} columns called {match!r}; rename all but one")
         if match is not None:
             used[role] = match
         elif role != "order":
@@ -146,14 +150,25 @@ def _texts(column: pa.ChunkedArray) -> pa.Array:
     return pc.cast(array, pa.string())
 
 
+def _times(column: pa.ChunkedArray, name: str) -> np.ndarray:
+    """What answers are sorted by: numbers, dates, or texts that are dates."""
+    advice = "give numbers or dates, such as 2024-01-31, to sort by"
+    if is_text(column.type):
+        try:
+            column = parsed(column)
+        except pa.ArrowException as error:
+            raise InputError(f"{name} holds texts that are not dates: {error}; {advice}") from error
+    return _numbers(column, name, advice)
+
+
 def _numbers(column: pa.ChunkedArray, name: str, advice: str) -> np.ndarray:
     """A column of numbers, truth values or dates as floats."""
     dtype = column.type
     try:
-        if pa.types.is_string(dtype) or pa.types.is_large_string(dtype):
+        if is_text(dtype):
             raise pa.ArrowInvalid(f"it holds texts, such as {column.drop_null()[0].as_py()!r}")
-        if pa.types.is_timestamp(dtype) or pa.types.is_date(dtype):
-            column = pc.cast(pc.cast(column, pa.timestamp("us"), safe=False), pa.int64())
+        if is_moment(dtype):
+            column = microseconds(column)
         elif pa.types.is_boolean(dtype):
             column = pc.cast(column, pa.int64())
         return pc.cast(column, pa.float64(), safe=False).to_numpy()
