@@ -63,6 +63,7 @@ def test_a_whole_run_in_a_pipe_is_plain_lines():
     assert printed[1] == "gp fit: 250 of 1,000 (25%), 10/s, 1m15s left, 3.00 GB of 8.00 GB"
     assert printed[-2] == "warning: the disk is slow"
     assert printed[-1] == "gp fit: finished, 1,000 items, 3 flagged in 1m20s. see out/"
+    assert printed[-3] == "gp fit: 1,000 of 1,000 (100%), 10/s, 3.00 GB of 8.00 GB"
     assert len(printed) == 3 + 80 // 5
 
 

@@ -27,7 +27,8 @@ class Lines:
             case BatchDone():
                 self._done = event.done
                 memory = (f"{format_bytes(event.peak)} of {format_bytes(event.budget)}",) if event.budget else ()
-                self._update((self._share(), f"{format_count(self._rate())}/s", self._left(), *memory, *self._nodes))
+                rate = f"{format_count(self._rate())}/s"
+                self._update((self._share(), rate, *self._left(), *memory, *self._nodes))
             case NodesDone():
                 self._nodes = (_by_node(event.nodes, max(self._clock() - self._started, 1e-9)),)
             case EpochDone():
@@ -59,8 +60,8 @@ class Lines:
 
     def _epoch(self, text: str, first: bool, last: bool) -> None:
         if first or last or self._clock() - self._last >= self._every:
-            left = f", {self._left()}" if self._rate() > 0 and not last else ""
-            self._print(f"{self._run.work}: {text}{left}")
+            left = self._left() if self._rate() > 0 and not last else ()
+            self._print(f"{self._run.work}: {', '.join((text, *left))}")
 
     def _print(self, line: str) -> None:
         self._last = self._clock()
@@ -77,9 +78,12 @@ class Lines:
         share = f" of {format_count(self._run.items)} ({self._done / self._run.items:.0%})" if self._run.items else ""
         return "nothing" if self._run.items == 0 else f"{format_count(self._done)}{share}"
 
-    def _left(self) -> str:
-        known = self._run.items is not None and self._rate() > 0
-        return f"{format_seconds(((self._run.items or 0) - self._done) / self._rate()) if known else '?'} left"
+    def _left(self) -> tuple[str, ...]:
+        """The time left; nothing once all is done."""
+        items, rate = self._run.items, self._rate()
+        if items is not None and self._done >= items:
+            return ()
+        return (f"{'?' if items is None or rate <= 0 else format_seconds((items - self._done) / rate)} left",)
 
 
 def _by_node(done: dict[str, int], seconds: float) -> str:
