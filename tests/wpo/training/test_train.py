@@ -9,6 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
 import torch
 
@@ -22,6 +25,31 @@ from ..helpers.oracle import assert_near, gradients, make_model, make_samples
 from ..helpers.training import KilledModel, fit, model, small, weights
 
 pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+def test_frames_and_tables_train_like_arrays():
+    rows = make_samples(60, 2).float().numpy()
+    columns = {"a": rows[:, 0], "b": rows[:, 1]}
+    frame = pd.DataFrame(columns)
+    forms = [frame, frame.astype(">f4"), pl.DataFrame(columns), pl.LazyFrame(columns), pa.table(columns)]
+    expected, splits = weights(_quick(rows)), wpo.dataset(rows, 10)
+    for form in forms:
+        assert all(map(torch.equal, weights(_quick(form)), expected)), type(form)
+        assert torch.equal(wpo.dataset(form, 10).train_Nd, splits.train_Nd)
+    for refused in (frame.assign(b="x"), pl.DataFrame({"a": rows[:, 0], "b": ["x"] * 60})):
+        for call in (_quick, wpo.dataset, wpo.ScoreModel):
+            with pytest.raises(InputError, match=r"cannot be read as numbers: column 'b' holds no numbers"):
+                call(refused)
+    with pytest.raises(InputError, match="several columns are named 'a'; rename them"):
+        _quick(pd.DataFrame(rows, columns=pd.Index(["a", "a"])))
+    with pytest.raises(InputError, match="samples have 1 columns and the centers 2"):
+        _quick(frame[["a"]])
+
+
+def _quick(samples: Any) -> wpo.WPOResult:
+    torch.manual_seed(0)
+    centers = torch.randn(8, 2, generator=torch.Generator().manual_seed(1))
+    return wpo.train(wpo.ScoreModel(centers), samples, steps=2, batch_size=20, device="cpu", progress=False)
 
 
 SPLITS: list[dict[str, Any]] = [

@@ -128,8 +128,8 @@ def _read_rows(source: Any) -> tuple[np.ndarray, str, int, ImageShape | None]:
             raise InputError(f"{path} holds several arrays; save the one that is meant with numpy.save")
         name = path.stem
     try:
-        rows = np.asarray(rows)
-    except ValueError as error:  # lists of different lengths
+        rows = np.asarray(native(rows))
+    except (TypeError, ValueError) as error:  # lists of different lengths, columns of texts
         raise InputError(f"{name} cannot be read as numbers: {error}; give an array of shape (rows, d)") from error
     if rows.ndim > 2:
         rows = rows.reshape(len(rows), -1)
@@ -178,11 +178,13 @@ def native(rows: Any) -> Any:
     if is_table(rows):
         table = as_table(rows)
         try:
-            rows = np.column_stack([column.to_numpy() for column in table.columns])
+            columns = {name: table[name].to_numpy() for name in table.column_names}
+            for name, column in columns.items():
+                if column.dtype.kind not in "biufc":
+                    raise TypeError(f"column {name!r} holds no numbers")
+            rows = np.column_stack(list(columns.values()))
         except (ValueError, pa.ArrowException) as error:
             raise TypeError(f"its columns cannot be stacked: {error}") from error
-        if rows.dtype.kind not in "biufc":
-            raise TypeError("a column holds no numbers")
     if isinstance(rows, np.ndarray) and not rows.dtype.isnative:
         return rows.astype(rows.dtype.newbyteorder("="))
     return rows
