@@ -104,7 +104,7 @@ def arguments(sample: Sample) -> Arguments:
 
 
 def read_samples(tasks: str, split: str = "all") -> list[Sample]:
-    """The pairs of tasks: a data set by its name, or JSON files (see `programs.read_tasks`)."""
+    """The pairs of tasks: a dataset by its name, or JSON files (see `programs.read_tasks`)."""
     return [sample for sample in samples_of(programs.read_tasks(tasks, split)) if sample.problem is None]
 
 

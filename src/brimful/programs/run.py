@@ -64,7 +64,7 @@ def run(
     Args:
         programs: what `load` gave, or a file of programs.
         samples: "arcagi", "arcagi2", a folder or file of JSON tasks; or tasks, or (task_id, S, I, C) per sample.
-        split: of a data set: "training", "evaluation" or "all".
+        split: of a dataset: "training", "evaluation" or "all".
         executor: "sequential" runs one sample after the other; "batched" every operation once over a batch of samples;
             "auto" measures both on a few samples, and chooses. All give the same bits.
         on_error: "default": an operation that fails yields its safe default, and the program goes on. "propagate": the

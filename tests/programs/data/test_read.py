@@ -1,4 +1,4 @@
-"""Tasks by the name of a data set, from folders and from files, and what is refused."""
+"""Tasks by the name of a dataset, from folders and from files, and what is refused."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Data sets: their parts are disjoint, and reading a file runs nothing that is in it."""
+"""Datasets: their parts are disjoint, and reading a file runs nothing that is in it."""
 
 import pickle
 from pathlib import Path

