@@ -89,7 +89,7 @@ def _fields(module: _Module, name: str) -> dict[str, FieldInfo]:
     for node in found.body:
         if isinstance(node, ast.AnnAssign):
             name, kinds = _name(node.target), _kinds(module, node.annotation)
-            if plain := [kind for kind in kinds if kind in PLAIN]:
+            if plain := [kind for kind in kinds if kind is not None and kind in PLAIN]:
                 inherited = infos[name].option if name in infos else Option("")
                 default, declared = _declared(module, node.value, inherited)
                 wide = any(kind is object for kind in kinds)
