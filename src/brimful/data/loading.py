@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from ..core.base.errors import BrimfulWarning, BudgetError, ConfigError, InputError
-from ..core.base.formatting import format_count, parse_bytes, plural
+from ..core.base.formatting import parse_bytes
 from ..core.memory import devices
 from ..core.memory.budget import BudgetLike
 from ..core.memory.oom import clear_frames, error_line, is_out_of_memory
@@ -22,7 +22,7 @@ from .shuffle.order import Order, Padding
 from .shuffle.permutation import transform_seed
 from .sources import source as rows_of
 from .stall import Stall, StallClock
-from .tiers.fill import Fill
+from .tiers.fill import Fill, holds
 from .tiers.pinned import Pinned
 from .tiers.resident import Resident
 from .tiers.tier import Reading, Tier
@@ -101,7 +101,7 @@ def loader(
     if bucket and not lengths:
         raise ConfigError(f"bucket={bucket} sorts by length, and no field is ragged; leave it out, or give a Ragged")
     for field in rows.fields.values():
-        if field.lengths is not None and not _holds(field.dtype, pad):
+        if field.lengths is not None and not holds(field.dtype, pad):
             raise ConfigError(f"pad is {pad!r}, which a field of {field.dtype} cannot hold; give another number")
     size = _chunk_rows(rows, chunk_rows)
     order = Order(
@@ -159,13 +159,6 @@ def whole_number(name: str, value: Any, least: int, most: int | None = None) -> 
         raise ConfigError(f"{name} is {value!r}; give a whole number, {span}")
 
 
-def _holds(dtype: torch.dtype, number: float) -> bool:
-    try:
-        return dtype.is_floating_point or dtype.is_complex or torch.full((), number, dtype=dtype).item() == number
-    except (RuntimeError, TypeError, ValueError, OverflowError):
-        return False
-
-
 class Loader:
     """Batches of a dataset, epoch after epoch; made by `loader`.
 
@@ -213,11 +206,8 @@ class Loader:
         return self._order.batches
 
     def __repr__(self) -> str:
-        order, (epoch, batch) = self._order, self._next
-        batches = f"{plural(len(self), 'batch', 'batches')} of {format_count(order.batch_size)}"
-        shuffled = "shuffled" if order.shuffle else "in order"
-        place = f"tier {self.plan.tier!r} on {self.device}, at epoch {epoch}, batch {batch}"
-        return f"Loader({plural(order.samples, 'sample')} in {batches}, {shuffled}, {place})"
+        tier, (epoch, batch) = self.plan.tier, self._next
+        return f"Loader({self._order}, tier {tier!r} on {self.device}, at epoch {epoch}, batch {batch})"
 
     @property
     def position(self) -> tuple[int, int]:

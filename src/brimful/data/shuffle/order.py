@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 
 from ...core.base.errors import ConfigError
+from ...core.base.formatting import format_count, plural
 from .permutation import bucket_permutation
 from .window import WindowShuffle
 
@@ -93,6 +94,10 @@ class Order:
     def batches(self) -> int:
         whole, rest = divmod(self.samples, self.batch_size)
         return whole + bool(rest and not self.drop_last)
+
+    def __str__(self) -> str:
+        batches = f"{plural(self.batches, 'batch', 'batches')} of {format_count(self.batch_size)}"
+        return f"{plural(self.samples, 'sample')} in {batches}, {'shuffled' if self.shuffle else 'in order'}"
 
     @property
     def edges(self) -> np.ndarray:

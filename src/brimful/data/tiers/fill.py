@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from ...core.base.ragged import Ragged
@@ -21,3 +22,11 @@ class Fill:
         if self.packed:
             return packed(values, starts_B, lengths_B, int(host_B.sum()))
         return padded(values, starts_B, lengths_B, int(host_B.max(initial=0)), self.pad)
+
+
+def holds(dtype: torch.dtype, number: float) -> bool:
+    """Whether a number stays what it is in that type, or is rounded as floats are."""
+    try:
+        return dtype.is_floating_point or dtype.is_complex or torch.full((), number, dtype=dtype).item() == number
+    except (RuntimeError, TypeError, ValueError, OverflowError):
+        return False
