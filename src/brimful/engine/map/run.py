@@ -391,12 +391,5 @@ def _ending(
         raise
     finally:
         with contextlib.suppress(Exception) if state == "failed" else contextlib.nullcontext():
-            ended = Finished(
-                state=state,
-                done=tally.done,
-                bad=tally.bad,
-                seconds=clock.seconds(),
-                message=message,
-                compiling=clock.compiling,
-            )
-            events.emit(ended)
+            took = {"seconds": clock.seconds(), "compiling": clock.compiling}
+            events.emit(Finished(state=state, done=tally.done, bad=tally.bad, message=message, **took))
