@@ -53,7 +53,10 @@ TINY: dict[tuple[str, str], list[dict[str, Any]]] = {
     ("locate", "report"): [{"directory": "locate", "out": "report"}],
     ("nets", "train"): [{"count": 4, "steps": 2, "out": "nets", "device": "cpu"}],
     ("programs", "check"): [{"file": "solvers.py", "vocabulary": "auto"}],
-    ("programs", "compile"): [{"file": "solvers.py", "vocabulary": "arc-dsl", "out": "compiled"}],
+    ("programs", "compile"): [
+        {"file": "solvers.py", "vocabulary": "arc-dsl", "out": "compiled"},
+        {"file": "solvers.py", "data": "tasks", "split": "all", "samples": 2, "out": "compiled", "device": "cpu"},
+    ],
     ("programs", "explain"): [
         {"file": "solvers.py", "data": "tasks", "split": "all", "samples": 2, "device": "cpu"},
         {"file": "solvers.py", "samples": 0},

@@ -14,6 +14,7 @@ from brimful.core.memory.devices import Memory
 from brimful.core.memory.limit import MemoryLimit
 
 from ...helpers.memory import pages
+from .allocator import holds
 
 GB = 10**9
 CPU = torch.device("cpu")
@@ -189,9 +190,7 @@ class Allocator:
         monkeypatch.setattr(torch.cuda, "get_per_process_memory_fraction", lambda device: self.fraction)
         monkeypatch.setattr(torch.cuda, "set_per_process_memory_fraction", self.set)
         monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (self.total - self.reserved, self.total))
-        held = {"reserved_bytes": self.reserved, "allocated_bytes": reserved if allocated is None else allocated}
-        stats = {name: {"all": {"current": number}} for name, number in held.items()}
-        monkeypatch.setattr(torch.cuda, "memory_stats_as_nested_dict", lambda device: stats)
+        holds(monkeypatch, reserved, reserved if allocated is None else allocated)
         monkeypatch.setattr(torch.cuda, "empty_cache", self.empty)
 
     def set(self, fraction: float, device: torch.device) -> None:

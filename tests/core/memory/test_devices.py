@@ -8,6 +8,7 @@ from brimful.core.base.errors import DeviceError
 from brimful.core.memory import cgroup, devices
 
 from ...helpers.memory import pages
+from .allocator import holds
 
 
 @pytest.fixture
@@ -89,7 +90,7 @@ def test_the_host_counts_where_the_container_allows_more(monkeypatch: pytest.Mon
 
 def test_cuda_memory_leaves_out_the_context(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (60, 100))
-    monkeypatch.setattr(torch.cuda, "memory_reserved", lambda device: 30)
+    holds(monkeypatch, 30)
     assert devices.memory(torch.device("cuda", 0)) == devices.Memory(total=100, free=60, own=30)
 
 
@@ -128,8 +129,7 @@ def test_what_a_matrix_product_keeps_goes_where_it_holds_much_more(
 ):
     done: list[str] = []
     monkeypatch.setattr(torch.cuda, "empty_cache", lambda: done.append("emptied"))
-    monkeypatch.setattr(torch.cuda, "memory_allocated", lambda device: 33_000_000)
-    monkeypatch.setattr(torch.cuda, "memory_reserved", lambda device: 33_000_000 + kept)
+    holds(monkeypatch, 33_000_000 + kept, 33_000_000)
     monkeypatch.setattr(torch.cuda, "memory_snapshot", lambda: [{"segment_pool_id": pool}])
     monkeypatch.setattr(torch._C, "_cuda_clearCublasWorkspaces", lambda: done.append("cleared"), raising=False)
     devices.release_cache(torch.device("cuda", 0))

@@ -16,6 +16,7 @@ from brimful.core.memory.monitor import Peak, Sampler
 from brimful.core.runs.events import Sampled
 
 from ...helpers.memory import pages
+from .allocator import holds
 
 CPU = torch.device("cpu")
 CUDA = torch.device("cuda", 0)
@@ -62,7 +63,7 @@ def test_a_peak_is_never_below_nothing():
 def test_a_peak_on_cuda_is_the_allocators_own(monkeypatch: pytest.MonkeyPatch):
     resets: list[torch.device] = []
     monkeypatch.setattr(torch.cuda, "reset_peak_memory_stats", resets.append)
-    monkeypatch.setattr(torch.cuda, "max_memory_reserved", lambda device: 123)
+    holds(monkeypatch, 7, peak=123)
     with Peak(CUDA) as peak:
         assert resets == [CUDA]
     assert peak.bytes == 123
@@ -138,7 +139,7 @@ class FakeNvml(types.ModuleType):
 
 @pytest.fixture
 def card(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch.cuda, "memory_reserved", lambda device: 4096)
+    holds(monkeypatch, 4096)
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: types.SimpleNamespace(uuid="12ab-34cd"))
 
 
