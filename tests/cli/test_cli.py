@@ -92,7 +92,7 @@ def test_the_help_of_a_command_shows_each_option_with_range_choices_and_default(
 
 
 @pytest.mark.usefixtures("real_workloads")
-@pytest.mark.parametrize("width", [80, 60])
+@pytest.mark.parametrize("width", [80, pytest.param(60, marks=pytest.mark.soak)])
 def test_lists_of_choices_break_between_choices(width: int):
     for name in registry.names():
         for command in registry.outline(name).commands:

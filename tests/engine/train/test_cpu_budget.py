@@ -37,7 +37,7 @@ def measure(width: int, budget: str, out: str = "", epochs: int = 2, **options: 
 
 
 @pytest.mark.parametrize("width", [1200, *(pytest.param(width, marks=pytest.mark.soak) for width in (1500, 2000))])
-@pytest.mark.parametrize("kept", [False, True])
+@pytest.mark.parametrize("kept", [True, pytest.param(False, marks=pytest.mark.soak)])
 def test_what_is_predicted_is_what_is_used(width: int, kept: bool, tmp_path: Any):
     _check(measure(width, "2GB", str(tmp_path / str(number)) if kept else "") for number in range(3))
 

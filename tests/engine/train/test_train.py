@@ -379,14 +379,14 @@ class Wide(nn.Module):
 
 
 def test_batches_are_cut_to_fit_the_budget():
-    samples = points(256)
-    whole = plan_train(Wide(), squares, samples, epochs=1, batch_size=256, device="cpu", budget="2GB")
-    cut = plan_train(Wide(), squares, samples, epochs=1, batch_size=256, device="cpu", budget="100MB")
+    samples = points(64)
+    whole = plan_train(Wide(), squares, samples, epochs=1, batch_size=64, device="cpu", budget="2GB")
+    cut = plan_train(Wide(), squares, samples, epochs=1, batch_size=64, device="cpu", budget="100MB")
     assert whole.steps == 1
     assert cut.steps is not None and cut.steps > 2
     assert cut.cost.guarded(cut.batch) <= cut.budget
     with pytest.raises(BudgetError, match=r"one sample needs.*recompute="):
-        plan_train(Wide(), squares, samples, epochs=1, batch_size=256, device="cpu", budget="1MB")
+        plan_train(Wide(), squares, samples, epochs=1, batch_size=64, device="cpu", budget="1MB")
 
 
 def test_recomputation_is_taken_where_nothing_else_fits():
