@@ -18,6 +18,8 @@ from brimful.programs import verify
 from .helpers.small import written, written_tasks
 from .helpers.words import batt, guarded, solver
 
+CPU = ("--device", "cpu")
+
 
 def invoke(*arguments: str) -> dict[str, Any]:
     result = CliRunner().invoke(app, ["programs", *arguments, "--json"])
@@ -148,6 +150,20 @@ def test_a_damaged_task_is_a_flagged_sample(folder: Path, tmp_path: Path):
         (tmp_path / f"{name}.json").write_text(json.dumps(task))
     summary = invoke("run", str(folder / "solvers.py"), "--data", str(tmp_path), "--device", "cpu")
     assert (summary["samples"], summary["flagged"], summary["solved"]) == (2, 1, 1)
+    result = CliRunner().invoke(app, ["programs", "run", str(folder / "solvers.py"), "--data", str(tmp_path), *CPU])
+    said = " ".join(result.stderr.split())
+    assert "1 of 2 samples are flagged, and not run; the first, of task b: " in said and "12" in said
+
+
+def test_a_run_of_other_programs_is_not_gone_on_with(folder: Path, tmp_path: Path):
+    solver = tmp_path / "solver.py"
+    for name in ("vmirror", "hmirror"):
+        solver.write_text(f"def solve_x(I):\n    O = {name}(I)\n    return O\n")
+        arguments = ("run", str(solver), "--data", str(folder / "tasks"), *CPU, "--out", str(tmp_path / "run"))
+        if name == "vmirror":
+            invoke(*arguments)
+    assert "cannot be resumed: the programs, the samples, on_error or pair_by_name are not" in fails(*arguments)
+    assert "holds no run of programs (check the path" in fails("report", str(tmp_path / "nothing"))
 
 
 @pytest.mark.parametrize("command", ["check", "compile", "run", "report", "generate"])

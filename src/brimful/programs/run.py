@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
+import re
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from ..core.base.errors import ConfigError, DeviceError, InputError
+from ..core.base.errors import ChangedError, ConfigError, DeviceError, InputError
 from ..core.memory.budget import BudgetLike
 from ..core.memory.devices import DeviceLike, resolve_all
 from ..core.memory.plan import Plan
@@ -111,7 +113,8 @@ def run(
         arguments = prepared.arguments(choice)
         shown = False if sink is None else explained
         began = time.time()
-        mapped = map(**arguments, batch_invariant=True, out=out, resume=resume, progress=shown, cancel=cancel)
+        with _named_changes():
+            mapped = map(**arguments, batch_invariant=True, out=out, resume=resume, progress=shown, cancel=cancel)
         usage = read_usage(Path(folder))
     remember_run(prepared.function, usage, choice, began)
     result = prepared.result(mapped, choice, usage)
@@ -236,6 +239,16 @@ class _Prepared:
         )
 
 
+@contextlib.contextmanager
+def _named_changes() -> Iterator[None]:
+    """What is the function to `map` is programs and samples to the user."""
+    try:
+        yield
+    except ChangedError as error:
+        others = "the programs, the samples, on_error or pair_by_name are not what they were"
+        raise ChangedError(re.sub(r"fn was '.*?' and is now '.*?'", others, str(error))) from error
+
+
 def _prepare(
     programs: Programs | str | Path, samples: str | Path | Sequence[Any], options: _Options, sink: Sink | None
 ) -> _Prepared:
@@ -246,6 +259,10 @@ def _prepare(
     chosen = samples_of(read_tasks(samples, options.split)) if isinstance(samples, str | Path) else as_samples(samples)
     if not chosen:
         raise InputError("no samples; give at least one")
+    flagged = [sample for sample in chosen if sample.problem is not None]
+    if flagged and sink is not None:
+        said = f"{len(flagged):,} of {len(chosen):,} samples are flagged, and not run"
+        sink(Warned(message=f"{said}; the first, of task {flagged[0].task}: {flagged[0].problem}"))
     function = SampleFunction(loaded, chosen, options.on_error, options.pair_by_name)
     devices = _devices(options, sink)
     return _Prepared(loaded, tuple(chosen), options, devices, function, loaded.merge())

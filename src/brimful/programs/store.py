@@ -115,7 +115,8 @@ def _write_submission(outcomes: Outcomes, path: Path) -> None:
 def load_result(path: str | Path) -> ProgramResult:
     """The result of a run of programs that has finished, from its folder."""
     folder = as_path(path, "give the folder of a run of programs")
-    stored = model_store.load(folder, kind=_KIND, version=_VERSION, command="brimful programs run FILE --out DIR")
+    command = "brimful programs run FILE"
+    stored = model_store.load(folder, kind=_KIND, version=_VERSION, command=command, what="run of programs")
     meta, table = stored.meta, stored.table("samples")
     try:
         samples = [] if table is None else _samples_of(table)

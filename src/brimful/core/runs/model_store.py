@@ -135,22 +135,23 @@ def _body(folder: Path) -> dict[str, Any]:
     return body
 
 
-def load(folder: str | Path, *, kind: str, version: int, command: str = "") -> StoredModel:
+def load(folder: str | Path, *, kind: str, version: int, command: str = "", what: str = "trained model") -> StoredModel:
     """Reads a model; its tensors and tables when they are asked for.
 
     Args:
         kind: what it must be.
         version: the latest that the caller can read.
         command: the command that makes such a folder, for the message where there is none.
+        what: what it is, likewise.
 
     Raises:
         InputError: the folder holds no model, one of another kind, or one that a later version wrote.
         CorruptError: it is damaged.
     """
-    folder = as_path(folder, "give the folder of a trained model")
+    folder = as_path(folder, f"give the folder of a {what}")
     if not is_model(folder):
         advice = f"; `{command} --out {folder}` makes one" if command else ""
-        raise InputError(f"{folder} holds no trained model (check the path{advice})")
+        raise InputError(f"{folder} holds no {what} (check the path{advice})")
     body = _body(folder)
     if body["kind"] != kind:
         raise InputError(
