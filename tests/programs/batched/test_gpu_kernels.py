@@ -67,6 +67,16 @@ def test_rows_by_kernels_and_by_torch(kind, rows):
             assert one.dtype == other.dtype and torch.equal(one, other)
 
 
+def test_parts_of_longer_tensors():
+    """Rows that begin at addresses that are no multiple of 16 bytes."""
+    offsets = ragged.offsets_of(torch.tensor([3, 0, 5, 1], device=DEVICE))
+    index = torch.tensor([0, 9, 2, 0, 3, 1], device=DEVICE)[2:]
+    for kind in (torch.int64, torch.int32, torch.int8):
+        flat = torch.arange(20, device=DEVICE).to(kind)[1:10]
+        assert torch.equal(ragged.taken(flat, offsets, index)[0], ragged.taken_plain(flat, offsets, index)[0])
+        assert torch.equal(segments.totals(flat, offsets), segments.totals_plain(flat, offsets))
+
+
 @pytest.mark.parametrize("rows", [0, 1, 5, MANY])
 def test_sums_extremes_and_equality_of_rows(rows):
     random = torch.Generator().manual_seed(rows)

@@ -167,33 +167,46 @@ def form_of_column(column: Column) -> str:
     return "value"
 
 
-def joined(first: Column, second: Column) -> Column:
-    """The rows of one column, then those of another of the same form."""
-    match first, second:
-        case Ints(), Ints():
-            return Ints(torch.cat([first.values, second.values]), first.boolean)
-        case Pairs(), Pairs():
-            return Pairs(torch.cat([first.first, second.first]), torch.cat([first.second, second.second]))
-        case Cells(), Cells():
-            return Cells(torch.cat([first.keys, second.keys]))
-        case Triples(), Triples():
-            return Triples(torch.cat([first.keys, second.keys]))
-        case Grids(), Grids():
-            cells, height = torch.cat([first.cells, second.cells]), torch.cat([first.height, second.height])
-            return Grids(cells, _after(first, second), height, torch.cat([first.width, second.width]))
-        case Patches(), Patches():
-            return Patches(torch.cat([first.keys, second.keys]), _after(first, second), first.kind)
-        case Lists(), Lists():
-            return Lists(joined(first.elements, second.elements), _after(first, second), first.unordered)
-        case Tuples(), Tuples():
-            return Tuples(tuple(map(joined, first.places, second.places)))
-        case Values(), Values():
-            return Values(first.values + second.values)
-    raise TypeError(f"a column of {form_of_column(first)} and one of {form_of_column(second)} cannot be joined")
+def joined(*all_columns: Column) -> Column:
+    """The rows of columns of one form, one after the other."""
+    columns = list[Any](all_columns)
+    first = all_columns[0]
+
+    def all_of(name: str) -> Tensor:
+        return torch.cat([getattr(column, name) for column in columns])
+
+    if any(type(column) is not type(first) for column in columns):
+        forms = ", ".join(map(form_of_column, columns))
+        raise TypeError(f"columns of several forms ({forms}) cannot be joined")
+    match first:
+        case Ints():
+            return Ints(all_of("values"), first.boolean)
+        case Pairs():
+            return Pairs(all_of("first"), all_of("second"))
+        case Cells() | Triples():
+            return type(first)(all_of("keys"))
+        case Grids():
+            return Grids(all_of("cells"), _one_after_another(columns), all_of("height"), all_of("width"))
+        case Patches():
+            return Patches(all_of("keys"), _one_after_another(columns), first.kind)
+        case Lists():
+            elements = joined(*(column.elements for column in columns))
+            return Lists(elements, _one_after_another(columns), first.unordered)
+        case Tuples():
+            places = zip(*(column.places for column in columns), strict=True)
+            return Tuples(tuple(joined(*own) for own in places))
+        case Values():
+            return Values(tuple(chain.from_iterable(column.values for column in columns)))
+    raise TypeError(f"columns of {form_of_column(first)} cannot be joined")
 
 
-def _after(first: Any, second: Any) -> Tensor:
-    return torch.cat([first.offsets, second.offsets[1:] + first.offsets[-1]])
+def _one_after_another(columns: Sequence[Any]) -> Tensor:
+    """The offsets of joined columns."""
+    offsets, after = [columns[0].offsets], columns[0].offsets[-1]
+    for column in columns[1:]:
+        offsets.append(column.offsets[1:] + after)
+        after = offsets[-1][-1] if len(column.offsets) > 1 else after
+    return torch.cat(offsets)
 
 
 def blank_like(column: Column) -> Column:

@@ -1,4 +1,4 @@
-"""A graph over many samples at once: every node once, freed after its last use."""
+"""A graph over many samples at once: every node once, equal ones side by side, each freed after its last use."""
 
 from __future__ import annotations
 
@@ -24,9 +24,11 @@ from .arguments import encode_argument
 from .columns import Values
 from .convert import encode
 from .flags import Step, first_failure
-from .functions import FunctionValue, closure, named_function
+from .functions import FunctionValue, closure, may_make_functions, named_function
 from .kernels import meaning
 from .machine import ENDED, Machine
+from .schedule import calls_of, last_uses
+from .side_by_side import apart, in_parts, united
 
 _EXCEPTIONS = (
     TypeError,
@@ -81,7 +83,8 @@ class Batched:
             for record in of
             for node in record
         }
-        self._returned, self._last = returned, self._last_uses()
+        self._returned, self._calls = returned, calls_of(graph)
+        self._freed = last_uses(graph, self._calls)
         codes = torch.arange(ENDED + 1, dtype=torch.int8, device=self.device)
         self.own_failure = codes.masked_fill(codes == ENDED, 0)
         """By the failure of a row, that of the step itself."""
@@ -103,17 +106,6 @@ class Batched:
             self._end_after[caught] = ends.to(self.device)
         return self._end_after[caught]
 
-    def _last_uses(self) -> list[list[int]]:
-        """For every node, those that are not needed any more once it is computed."""
-        last = list(range(len(self.graph.nodes)))
-        for index, node in enumerate(self.graph.nodes):
-            for parent in node.parents:
-                last[parent] = index
-        freed: list[list[int]] = [[] for _ in self.graph.nodes]
-        for node, at in enumerate(last):
-            freed[at].append(node)
-        return freed
-
     def evaluate(
         self,
         samples: Sequence[SampleArguments],
@@ -131,17 +123,18 @@ class Batched:
         run = _Run(self, samples)
         failed = np.zeros((nodes, count), np.int8)
         ended = np.zeros((nodes, count), bool)
-        for index, node in enumerate(self.graph.nodes):
-            run.compute(index, node)
-            step = run.known[index]
-            own = run.failures.pop(index, None)
-            if own is not None:
+        for call, freed in zip(self._calls, self._freed, strict=True):
+            run.compute(call)
+            for index in call:
+                step, own = run.known[index], run.failures.pop(index, None)
+                if own is None:
+                    continue
                 spread = run.spread(own, self.graph.levels[index]).numpy(force=True)
                 failed[index] = spread
                 if isinstance(step, Step) and step.failed is not None:
                     flags = run.spread(step.failed, self.graph.levels[index]).numpy(force=True)
                     ended[index] = (flags == ENDED) & (spread != 0)
-            for gone in () if keep else self._last[index]:
+            for gone in () if keep else freed:
                 if gone not in self._returned:
                     run.known.pop(gone, None)
                 elif finished is not None:
@@ -160,7 +153,7 @@ class _Run:
 
     def __init__(self, executor: Batched, samples: Sequence[SampleArguments]) -> None:
         self.executor, self.samples, self.device = executor, samples, executor.device
-        self.machine, self.levels = executor.machine, executor.graph.levels
+        self.machine, self.nodes, self.levels = executor.machine, executor.graph.nodes, executor.graph.levels
         numbers: dict[tuple[str, int], int] = {}
         of_sample = [numbers.setdefault((sample.task_id, id(sample.S)), len(numbers)) for sample in samples]
         first = {number: at for at, number in reversed(list(enumerate(of_sample)))}
@@ -197,9 +190,52 @@ class _Run:
         index = self.index(level, Level.SAMPLE)
         return flags if index is None else flags[index]
 
-    def compute(self, index: int, node: Node) -> None:
+    def compute(self, call: tuple[int, ...]) -> None:
+        """Some nodes, equal operations where there are several: side by side where their arguments have one form."""
+        for part in self._side_by_side(call):
+            if len(part) > 1:
+                self._compute_together(part)
+            else:
+                self._compute_one(part[0])
+
+    def _side_by_side(self, call: tuple[int, ...]) -> list[list[int]]:
+        """The nodes of a call in parts, each of which is computed at once."""
+        operation = self.nodes[call[0]].operation
+        if len(call) == 1 or operation is None or may_make_functions(operation):
+            return [[index] for index in call]
+        arguments = {index: [(self.known[arg], self.levels[arg]) for arg in self.nodes[index].args] for index in call}
+        return in_parts(arguments, self.rows(self.levels[call[0]]), self.rows, self.device)
+
+    def _compute_together(self, indices: list[int]) -> None:
+        """Equal operations of arguments of one form, in one call."""
+        nodes = [self.nodes[index] for index in indices]
+        level, count = self.levels[indices[0]], len(indices)
+        args = [self._united(arguments, level) for arguments in zip(*(node.args for node in nodes), strict=True)]
+        assert nodes[0].operation is not None
+        step = self.machine.operation(nodes[0].operation, args)
+        if nodes[0].fallback is not None or len({node.caught for node in nodes}) > 1:
+            for index, own in zip(indices, apart(step, count), strict=True):
+                self._settle(index, own)
+            return
+        step, failed = self._settled(nodes[0], step)
+        self.known.update(zip(indices, apart(step, count), strict=True))
+        if failed is not None:
+            by_node = failed.reshape(count, -1)
+            fails = by_node.any(1).tolist()
+            self.failures.update({index: by_node[at] for at, index in enumerate(indices) if fails[at]})
+
+    def _united(self, arguments: tuple[int, ...], level: Level) -> Step | FunctionValue:
+        """What some nodes gave, with the rows of a level, one after the other."""
+        own = self.levels[arguments[0]]
+        value, index = united([self.known[arg] for arg in arguments]), self.index(own, level)
+        if index is None:
+            return value
+        starts = torch.arange(len(arguments), device=self.device) * self.rows(own)
+        return value.take((starts[:, None] + index).reshape(-1))
+
+    def _compute_one(self, index: int) -> None:
         """One node, for all rows of its level."""
-        level = self.levels[index]
+        node, level = self.nodes[index], self.levels[index]
         match node.kind:
             case Kind.INPUT:
                 of = self.tasks if level is Level.TASK else self.samples
@@ -235,21 +271,26 @@ class _Run:
             step = self.machine.operation(_operation_of(node), args)
         if step.rows != self.rows(level):  # an operation without any column among its arguments
             step = step.take(torch.zeros(self.rows(level), dtype=torch.int64, device=self.device))
-        self.known[index] = self._settled(index, node, step)
+        self._settle(index, step)
 
-    def _settled(self, index: int, node: Node, step: Step) -> Step:
-        """What failed with its default, or marked as the end of its programs; and noted either way."""
+    def _settle(self, index: int, step: Step) -> None:
+        """Notes what a node gave, and how it failed."""
+        self.known[index], failed = self._settled(self.nodes[index], step)
+        if failed is not None:
+            self.failures[index] = failed
+
+    def _settled(self, node: Node, step: Step) -> tuple[Step, Tensor | None]:
+        """What failed with its default, or marked as the end of its programs; and by row how it failed, if it did."""
         if step.failed is None:
-            return step
+            return step, None
         code = step.failed.to(torch.int64)
         own, ended = self.executor.own_failure[code], self.executor.end_after(node.caught)[code]
         fails, ends = torch.stack([own.any(), ended.any()]).tolist()
         if not fails:
-            return step
-        self.failures[index] = own
+            return step, None
         result = Step(step.column, ended if ends else None, step.boxed)
         rows = ((own != 0) & (ended == 0)).nonzero()[:, 0]
-        return self._with_defaults(node, rows, result) if len(rows) else result
+        return (self._with_defaults(node, rows, result) if len(rows) else result), own
 
     def _with_defaults(self, node: Node, rows: Tensor, step: Step) -> Step:
         fallback = node.fallback

@@ -82,6 +82,12 @@ NOT_CALLED = -1
 """The number of arguments of a set of functions."""
 
 _FUNCTIONS_ONLY = {"compose": 2, "chain": 3, "fork": 3}
+_MAY_MAKE = {*_FUNCTIONS_ONLY, "identity", "initset", "insert", "branch", "matcher", "rbind", "lbind", "power"}
+
+
+def may_make_functions(operation: Operation) -> bool:
+    """Whether an operation can give a function; see `closure`."""
+    return meaning(operation) in _MAY_MAKE
 
 
 def named_function(operation: Operation) -> FunctionValue:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...core.memory.cost import Cost
+from ..batched.schedule import calls_of, last_uses
 from ..data.tasks import Sample
 from ..language.graph import Graph, Level
 from ..language.program import Kind, Node
@@ -25,16 +26,25 @@ def batched_cost(graph: Graph, samples: Sequence[Sample]) -> Cost:
     """What a batch takes by the number of its samples."""
     sizes = [len(sample.I) * len(sample.I[0]) for sample in samples if sample.I]
     cells = sum(sizes) / max(1, len(sizes))
+    calls = calls_of(graph)
+    returned = {
+        node
+        for program in graph.programs
+        for of in (program.outputs, program.scores)
+        for record in of
+        for node in record
+    }
     peak = live = 0.0
-    last = _last_uses(graph)
     alive: dict[int, float] = {}
-    for index, node in enumerate(graph.nodes):
-        size = column_bytes(node, cells) if graph.levels[index] is Level.SAMPLE else 0.0
-        alive[index] = size
-        live += size
-        peak = max(peak, live + _TEMPORARY * size)
-        for gone in last[index]:
-            live -= alive.pop(gone)
+    for call, freed in zip(calls, last_uses(graph, calls), strict=True):
+        for index in call:
+            size = column_bytes(graph.nodes[index], cells) if graph.levels[index] is Level.SAMPLE else 0.0
+            alive[index] = size
+            live += size
+        peak = max(peak, live + _TEMPORARY * max(alive[index] for index in call))
+        for gone in freed:
+            if gone not in returned:
+                live -= alive.pop(gone)
     flags = 2.0 * len(graph.nodes)
     return Cost(_FIXED, peak + flags)
 
@@ -46,19 +56,3 @@ def column_bytes(node: Node, cells: float) -> float:
     if node.type in _SMALL:
         return 2.0 * _NUMBER
     return _NUMBER * (2 * cells if node.type in _NESTED else cells) + 4 * _NUMBER
-
-
-def _last_uses(graph: Graph) -> list[list[int]]:
-    """For every node, those that no later one needs; what a program returns is needed to the end."""
-    last = list(range(len(graph.nodes)))
-    for index, node in enumerate(graph.nodes):
-        for parent in node.parents:
-            last[parent] = index
-    for program in graph.programs:
-        for record in (*program.outputs, *program.scores):
-            for node in record:
-                last[node] = len(graph.nodes) - 1
-    freed: list[list[int]] = [[] for _ in graph.nodes]
-    for node, at in enumerate(last):
-        freed[at].append(node)
-    return freed

@@ -3,16 +3,16 @@
 # pyright: reportArgumentType=false, reportCallIssue=false, reportOperatorIssue=false, reportAttributeAccessIssue=false
 # pyright: reportGeneralTypeIssues=false, reportIndexIssue=false
 import torch
-import triton
 import triton.language as tl
 from torch import Tensor
 
 from ..key_bits import BIAS, BITS, FIELD
+from .jit import kernel
 
 _BLOCK = 256
 
 
-@triton.jit
+@kernel
 def _extents(top, left, bottom, right, keys, offsets, BITS: tl.constexpr, BIAS: tl.constexpr, FIELD: tl.constexpr,
              BLOCK: tl.constexpr):  # fmt: skip
     row = tl.program_id(0).to(tl.int64)
@@ -33,7 +33,7 @@ def _extents(top, left, bottom, right, keys, offsets, BITS: tl.constexpr, BIAS: 
     tl.store(right + row, (tl.max(high_j, 0) - BIAS) * there)
 
 
-@triton.jit
+@kernel
 def _filled(cells, offsets, height, width, keys, starts, values, BITS: tl.constexpr, BIAS: tl.constexpr,
             FIELD: tl.constexpr, BLOCK: tl.constexpr):  # fmt: skip
     row = tl.program_id(0).to(tl.int64)

@@ -10,11 +10,13 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from .jit import kernel
+
 _BLOCK = 1024
 _ROWS = 256
 
 
-@triton.jit(do_not_specialize=["rows"])
+@kernel
 def _sizes(out, offsets, index, rows, BLOCK: tl.constexpr):
     row = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     real = row < rows
@@ -23,7 +25,7 @@ def _sizes(out, offsets, index, rows, BLOCK: tl.constexpr):
     tl.store(out + row + 1, size, mask=real)
 
 
-@triton.jit
+@kernel
 def _taken(out, new, source, offsets, index, BLOCK: tl.constexpr):
     row = tl.program_id(0).to(tl.int64)
     to, end = tl.load(new + row), tl.load(new + row + 1)
@@ -34,7 +36,7 @@ def _taken(out, new, source, offsets, index, BLOCK: tl.constexpr):
         tl.store(out + place, tl.load(source + place + shift, mask=real), mask=real)
 
 
-@triton.jit
+@kernel
 def _gathered(out, new, offsets, index, BLOCK: tl.constexpr):
     row = tl.program_id(0).to(tl.int64)
     to, end = tl.load(new + row), tl.load(new + row + 1)
@@ -44,7 +46,7 @@ def _gathered(out, new, offsets, index, BLOCK: tl.constexpr):
         tl.store(out + place, place + shift, mask=place < end)
 
 
-@triton.jit
+@kernel
 def _owners(out, offsets, BLOCK: tl.constexpr):
     row = tl.program_id(0).to(tl.int64)
     end = tl.load(offsets + row + 1)
@@ -53,7 +55,7 @@ def _owners(out, offsets, BLOCK: tl.constexpr):
         tl.store(out + place, tl.zeros((BLOCK,), tl.int64) + row, mask=place < end)
 
 
-@triton.jit
+@kernel
 def _repeated(out, values, offsets, BLOCK: tl.constexpr):
     row = tl.program_id(0).to(tl.int64)
     value, end = tl.load(values + row), tl.load(offsets + row + 1)
@@ -62,7 +64,7 @@ def _repeated(out, values, offsets, BLOCK: tl.constexpr):
         tl.store(out + place, tl.zeros((BLOCK,), value.dtype) + value, mask=place < end)
 
 
-@triton.jit
+@kernel
 def _copied(out, at, source, offsets, BLOCK: tl.constexpr):
     row = tl.program_id(0).to(tl.int64)
     to, start, end = tl.load(at + row), tl.load(offsets + row), tl.load(offsets + row + 1)
@@ -74,7 +76,7 @@ def _copied(out, at, source, offsets, BLOCK: tl.constexpr):
             tl.store(out + place + (to - start), value.to(tl.uint8), mask=real)
 
 
-@triton.jit
+@kernel
 def _same(out, a, a_offsets, b, b_offsets, BLOCK: tl.constexpr):
     row = tl.program_id(0).to(tl.int64)
     start, end = tl.load(a_offsets + row), tl.load(a_offsets + row + 1)

@@ -3,15 +3,16 @@
 # pyright: reportArgumentType=false, reportCallIssue=false, reportOperatorIssue=false, reportAttributeAccessIssue=false
 # pyright: reportGeneralTypeIssues=false, reportIndexIssue=false
 import torch
-import triton
 import triton.language as tl
 from torch import Tensor
+
+from .jit import kernel
 
 _BLOCK = 256
 _SUM, _LEAST, _GREATEST = range(3)
 
 
-@triton.jit(do_not_specialize=["empty"])
+@kernel
 def _reduced(out, values, offsets, empty, KIND: tl.constexpr, BLOCK: tl.constexpr):
     row = tl.program_id(0).to(tl.int64)
     start, end = tl.load(offsets + row), tl.load(offsets + row + 1)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import reduce
 
 import torch
 from torch import Tensor
@@ -140,11 +139,4 @@ def concatenated(parts: Sequence[Computed | None], rows: Sequence[int], device: 
             columns.append(part.column)
         failed.append(own)
         sequential.append(flags)
-    return Computed(_joined(columns), torch.cat(failed), torch.cat(sequential), torch.cat(reserved))
-
-
-def _joined(columns: list[Column]) -> Column:
-    """Neighbors are joined until one is left, so that no row is copied more often than their number doubles."""
-    while len(columns) > 1:
-        columns = [reduce(joined, columns[at : at + 2]) for at in range(0, len(columns), 2)]
-    return columns[0]
+    return Computed(joined(*columns), torch.cat(failed), torch.cat(sequential), torch.cat(reserved))

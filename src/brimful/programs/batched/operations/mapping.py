@@ -8,7 +8,6 @@ that reserves more than the bound fails at the element that goes over it.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import reduce
 from typing import Any
 
 import torch
@@ -235,7 +234,7 @@ def rapply(machine: Any, functions: Any, value: Any) -> Computed | None:
         return None
     count, rows = len(steps), value.rows
     index = torch.arange(count * rows, device=machine.device).reshape(count, rows).T.reshape(-1)
-    elements = reduce(joined, (step.column for step in steps)).take(index)
+    elements = joined(*(step.column for step in steps)).take(index)
     column = canonical(Lists(elements, count * torch.arange(rows + 1, device=machine.device), True))
     failed = first_failure(steps)
     if failed is not None:
