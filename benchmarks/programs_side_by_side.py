@@ -19,8 +19,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from brimful import programs
 from brimful.core.base.formatting import format_table
 from brimful.core.memory import devices
-from brimful.programs.batched import compiled, side_by_side
-from brimful.programs.batched.executor import Batched
+from brimful.programs.batched import compiled
+from brimful.programs.batched.evaluation import side_by_side
+from brimful.programs.batched.evaluation.executor import Batched
 from programs_baseline import arguments, chosen, read_samples
 from saving import save
 

@@ -12,7 +12,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
 
-from brimful.programs.batched import executor as _executor  # noqa: F401  # registers the kernels
+from brimful.programs.batched.evaluation import executor as _executor  # noqa: F401  # registers the kernels
 from brimful.programs.executors.operation_table import Form, form_of
 from brimful.programs.vocabulary.arc import ARC
 from brimful.programs.vocabulary.batt import BATT

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from brimful import programs
-from brimful.programs.batched.executor import Batched
+from brimful.programs.batched.evaluation.executor import Batched
 from brimful.programs.batched.results import sample_batch
 from brimful.programs.batched.results.sample_batch import run_batch
 from brimful.programs.execution.arguments import Arguments

@@ -6,7 +6,7 @@ import pytest
 
 from brimful import programs
 from brimful.programs.batched import gpu
-from brimful.programs.batched.executor import Batched
+from brimful.programs.batched.evaluation.executor import Batched
 from brimful.programs.batched.results.sample_batch import run_batch
 from brimful.programs.execution.arguments import Arguments
 from brimful.programs.execution.sequential import Sequential

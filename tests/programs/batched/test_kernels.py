@@ -4,7 +4,7 @@ import functools
 
 import pytest
 
-from brimful.programs.batched.executor import Batched
+from brimful.programs.batched.evaluation.executor import Batched
 from brimful.programs.batched.kernels import KERNELS, kernel_of, meaning
 from brimful.programs.execution.arguments import Arguments
 from brimful.programs.execution.sequential import Sequential

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from brimful import programs
 from brimful.programs.batched import compiled
 from brimful.programs.batched.convert import encode as columns_of
-from brimful.programs.batched.executor import Batched
+from brimful.programs.batched.evaluation.executor import Batched
 from brimful.programs.batched.flags import Step
 from brimful.programs.batched.results import copied_rows, on_device, on_host
 from brimful.programs.batched.results.on_host import value_bytes

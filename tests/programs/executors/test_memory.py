@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from brimful import programs
-from brimful.programs.batched.executor import Batched
+from brimful.programs.batched.evaluation.executor import Batched
 from brimful.programs.batched.machine import Machine
 from brimful.programs.data.tasks import Pair, Task, samples_of
 from brimful.programs.execution.arguments import Arguments

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from ..batched.executor import Batched, BatchEvaluation
+from ..batched.evaluation.executor import Batched, BatchEvaluation
 from ..batched.machine import ENDED as ENDED_FLAG
 from ..execution.arguments import SampleArguments
 from ..execution.encoding import encode

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...core.memory.cost import Cost
-from ..batched.schedule import calls_of, last_uses
+from ..batched.evaluation.schedule import calls_of, last_uses
 from ..data.tasks import Sample
 from ..language.graph import Graph, Level
 from ..language.program import Kind, Node

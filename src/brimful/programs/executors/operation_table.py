@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import torch
 
 from ..batched import compiled
-from ..batched.executor import Batched
+from ..batched.evaluation.executor import Batched
 from ..batched.kernels import kernel_of, meaning
 from ..batched.machine import Usage
 from ..execution.arguments import SampleArguments

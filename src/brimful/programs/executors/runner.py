@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from ..batched.executor import Batched
+from ..batched.evaluation.executor import Batched
 from ..batched.machine import Usage
 from ..batched.results.sample_batch import run_batch
 from ..execution.arguments import SampleArguments

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from ...core.memory.devices import resolve
-from ..batched.executor import Batched, BatchEvaluation
+from ..batched.evaluation.executor import Batched, BatchEvaluation
 from ..batched.results.outcomes import outcomes_of
 from ..execution.arguments import Arguments
 from ..execution.failures import ProgramStatus

@@ -15,9 +15,9 @@ from ...execution.arguments import SampleArguments
 from ...execution.failures import ProgramStatus
 from ...language.graph import Graph
 from ...language.program import ancestors
-from ..arguments import encode_argument
 from ..columns import Column, Grids
-from ..executor import BatchEvaluation
+from ..evaluation.arguments import encode_argument
+from ..evaluation.executor import BatchEvaluation
 from ..flags import Step
 from ..operations.scalars import equal as equal_rows
 

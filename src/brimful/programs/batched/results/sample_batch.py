@@ -12,7 +12,7 @@ from ...execution.encoded import Encoded
 from ...execution.encoding import encode_returned
 from ...execution.failures import ProgramStatus
 from ..compiled import compiles
-from ..executor import Batched
+from ..evaluation.executor import Batched
 from ..flags import Step
 from . import on_device, on_host
 from .outcomes import Targets, equal_to, outcomes_of

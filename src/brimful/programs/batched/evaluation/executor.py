@@ -11,22 +11,22 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..execution.arguments import SampleArguments
-from ..execution.failures import Category, category_of
-from ..execution.sequential import Sequential, unpacked
-from ..language.graph import Graph, Level
-from ..language.operation import Operation, declared, default_of
-from ..language.program import Kind, Node
-from ..vocabulary.arc import ARC
-from ..vocabulary.bound import SizeError
-from . import operations as _operations  # noqa: F401  # registers the kernels
+from ...execution.arguments import SampleArguments
+from ...execution.failures import Category, category_of
+from ...execution.sequential import Sequential, unpacked
+from ...language.graph import Graph, Level
+from ...language.operation import Operation, declared, default_of
+from ...language.program import Kind, Node
+from ...vocabulary.arc import ARC
+from ...vocabulary.bound import SizeError
+from .. import operations as _operations  # noqa: F401  # registers the kernels
+from ..columns import Values
+from ..convert import encode
+from ..flags import Step, first_failure
+from ..functions import FunctionValue, closure, may_make_functions, named_function
+from ..kernels import meaning
+from ..machine import ENDED, Machine
 from .arguments import encode_argument
-from .columns import Values
-from .convert import encode
-from .flags import Step, first_failure
-from .functions import FunctionValue, closure, may_make_functions, named_function
-from .kernels import meaning
-from .machine import ENDED, Machine
 from .schedule import calls_of, last_uses
 from .side_by_side import apart, in_parts, united
 

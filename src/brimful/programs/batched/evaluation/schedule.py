@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Hashable
 
-from ..language.graph import Graph
-from ..language.program import Kind
+from ...language.graph import Graph
+from ...language.program import Kind
 
 
 def calls_of(graph: Graph) -> list[tuple[int, ...]]:

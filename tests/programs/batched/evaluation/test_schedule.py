@@ -3,7 +3,7 @@
 import pytest
 
 from brimful import programs
-from brimful.programs.batched.schedule import calls_of, last_uses
+from brimful.programs.batched.evaluation.schedule import calls_of, last_uses
 from brimful.programs.language.graph import Graph
 
 

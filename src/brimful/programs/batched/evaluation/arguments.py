@@ -7,11 +7,11 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
-from ..execution.arguments import EncodedArguments, SampleArguments
-from .columns import CELL, Column, Grids
-from .convert import encode
-from .others import Others
-from .rows import offsets_of
+from ...execution.arguments import EncodedArguments, SampleArguments
+from ..columns import CELL, Column, Grids
+from ..convert import encode
+from ..others import Others
+from ..rows import offsets_of
 
 _GRID = ord("G")
 _HEAD = 3  # bytes before the cells of a grid with fewer than 128 rows and columns

@@ -8,19 +8,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from brimful import programs
-from brimful.programs.batched import side_by_side
 from brimful.programs.batched.convert import encode
-from brimful.programs.batched.executor import Batched
+from brimful.programs.batched.evaluation import side_by_side
+from brimful.programs.batched.evaluation.executor import Batched
+from brimful.programs.batched.evaluation.side_by_side import apart, in_parts, shape_of, united
 from brimful.programs.batched.flags import Step
 from brimful.programs.batched.functions import FunctionValue, named_function
 from brimful.programs.batched.machine import Machine
-from brimful.programs.batched.side_by_side import apart, in_parts, shape_of, united
 from brimful.programs.execution.arguments import Arguments
 from brimful.programs.execution.sequential import Sequential
 from brimful.programs.language.graph import Level
 from brimful.programs.vocabulary.arc import ARC
 
-from .helpers import DEVICE, INDICES, INTEGERS, LOCATIONS, OBJECTS, ODD
+from ..helpers import DEVICE, INDICES, INTEGERS, LOCATIONS, OBJECTS, ODD
 
 GRIDS = st.tuples(st.integers(1, 4), st.integers(1, 4)).map(lambda size: ((size[0],) * size[1],) * size[0])
 ROWS = st.one_of(INTEGERS, LOCATIONS, INDICES, OBJECTS, ODD, GRIDS)

@@ -9,12 +9,12 @@ from itertools import pairwise
 import torch
 from torch import Tensor
 
-from ..language.graph import Level
-from .columns import Cells, Column, Grids, Ints, Lists, Pairs, Patches, Triples, Tuples, Values
-from .convert import form_of_column, joined
-from .flags import Step
-from .functions import FunctionValue
-from .others import Others, Part
+from ...language.graph import Level
+from ..columns import Cells, Column, Grids, Ints, Lists, Pairs, Patches, Triples, Tuples, Values
+from ..convert import form_of_column, joined
+from ..flags import Step
+from ..functions import FunctionValue
+from ..others import Others, Part
 
 Value = Step | FunctionValue
 

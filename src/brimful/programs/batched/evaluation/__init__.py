@@ -1,0 +1,1 @@
+"""A graph over the samples of a batch: in which order, and how."""
