@@ -6,11 +6,12 @@ import time
 import types
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
 from brimful.core.base.errors import BrimfulWarning
-from brimful.core.memory import monitor
+from brimful.core.memory import host, monitor
 from brimful.core.memory.devices import resident_bytes
 from brimful.core.memory.monitor import Peak, Sampler
 from brimful.core.runs.events import Sampled
@@ -43,15 +44,31 @@ def test_a_peak_sees_what_was_freed_before_the_end_and_forgets_it_afterwards():
 
 
 def test_a_peak_without_the_kernels_help_reads_the_level(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
-    monkeypatch.setattr(monitor, "_STATUS", tmp_path / "status")
+    monkeypatch.setattr(host, "_STATUS", tmp_path / "status")
     monkeypatch.setattr(monitor, "_CLEAR", tmp_path / "no" / "clear_refs")
     with Peak(CPU) as peak:
         pass
     assert peak.bytes > 1_000_000
-    (tmp_path / "status").write_text("VmHWM: 7 kB\n")
+    parts = "RssAnon: 3 kB\nRssFile: 2 kB\nRssShmem: 1 kB\n"
+    (tmp_path / "status").write_text(f"VmHWM: 9 kB\n{parts}")
     assert peak.read() == 7 * 1024
-    (tmp_path / "status").write_text("VmHWM: garbage\n")
+    (tmp_path / "status").write_text(f"VmHWM: 5 kB\n{parts}")  # files were mapped after the peak
+    assert peak.read() == 4 * 1024
+    (tmp_path / "status").write_text(f"VmHWM: garbage\n{parts}")
+    assert peak.read() == 4 * 1024
+    (tmp_path / "status").write_text("VmHWM: 9 kB\n")
     assert peak.read() > 1_000_000
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="only Linux says what is mapped from files")
+def test_the_pages_of_mapped_files_do_not_count(tmp_path: Path):
+    np.arange(BLOCK // 8, dtype=np.float64).tofile(tmp_path / "data")
+    before = resident_bytes()
+    with Peak(CPU, baseline=before) as peak:
+        mapped = np.memmap(tmp_path / "data", dtype=np.float64)
+        assert mapped.sum() > 0
+        assert resident_bytes() - before < BLOCK * 0.2
+    assert peak.bytes < BLOCK * 0.2
 
 
 def test_a_peak_is_never_below_nothing():

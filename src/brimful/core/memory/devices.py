@@ -9,6 +9,7 @@ import torch
 
 from ..base.errors import DeviceError
 from .host import Memory, host_memory, processor_name
+from .host import peak_resident_bytes as peak_resident_bytes
 from .host import resident_bytes as resident_bytes
 from .host import trim_heap as trim_heap
 

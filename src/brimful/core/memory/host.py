@@ -4,11 +4,13 @@ import contextlib
 import ctypes
 import os
 from dataclasses import dataclass
+from pathlib import Path
 
 import psutil
 
 from . import cgroup
 
+_STATUS = Path("/proc/self/status")
 _ARENA_MAX = -8  # as glibc's malloc.h numbers it
 
 
@@ -20,7 +22,7 @@ class Memory:
         total: what the device has. On a CPU, the host's or the container's, whichever is smaller.
         free: what nobody holds now.
         own: what this process holds: on CUDA the allocator's reserved bytes (the driver's context excluded),
-            on a CPU the resident set.
+            on a CPU its resident memory, mapped files excluded.
     """
 
     total: int
@@ -40,8 +42,31 @@ def host_memory() -> Memory:
 
 
 def resident_bytes() -> int:
-    """The resident set of this process in bytes."""
-    return psutil.Process().memory_info().rss
+    """The resident memory of this process in bytes, without the pages of mapped files: libraries, and data that is read
+    through a memory map. The kernel takes those back when memory is short, and maps as many at a time as it likes, some
+    2 MB for one instruction, so that a process would seem to grow by its use of libraries alone."""
+    try:
+        text = _STATUS.read_text()
+        return _field(text, "RssAnon") + _field(text, "RssShmem")
+    except (OSError, ValueError):  # not Linux
+        return psutil.Process().memory_info().rss
+
+
+def peak_resident_bytes() -> int:
+    """The most that `resident_bytes` was since the kernel's high-water mark was reset; its level where there is none.
+    The mark counts mapped files too: it is taken that those mapped by now were mapped at the peak."""
+    try:
+        text = _STATUS.read_text()
+        return max(
+            _field(text, "VmHWM") - _field(text, "RssFile"), _field(text, "RssAnon") + _field(text, "RssShmem")
+        )
+    except (OSError, ValueError):
+        return resident_bytes()
+
+
+def _field(status: str, name: str) -> int:
+    start = status.index(f"{name}:") + len(name) + 1
+    return int(status[start : status.index("kB", start)]) * 1024
 
 
 def trim_heap() -> None:

@@ -1,6 +1,6 @@
 """The peak of a stretch of work, and a sampler of memory, utilisation and power.
 
-CUDA keeps a high-water mark itself. On Linux the kernel keeps one of a process's resident set, which can be
+CUDA keeps a high-water mark itself. On Linux the kernel keeps one of a process's resident memory, which can be
 reset; elsewhere the level before and after has to do. The sampler is a thread that sleeps: it costs well
 under 1% of a run (benchmarks/monitor.py measures it).
 """
@@ -20,7 +20,7 @@ from ..base.errors import BrimfulWarning
 from ..runs.events import Sampled
 from . import devices
 
-_STATUS, _CLEAR = Path("/proc/self/status"), Path("/proc/self/clear_refs")
+_CLEAR = Path("/proc/self/clear_refs")
 
 
 class Peak:
@@ -56,16 +56,7 @@ class Peak:
         """The peak so far."""
         if self.device.type == "cuda":
             return devices.reserved(self.device, "peak")
-        return max(0, _high_water() - self.baseline)
-
-
-def _high_water() -> int:
-    try:
-        text = _STATUS.read_text()
-        start = text.index("VmHWM:") + 6
-        return int(text[start : text.index("kB", start)]) * 1024
-    except (OSError, ValueError):
-        return devices.resident_bytes()
+        return max(0, devices.peak_resident_bytes() - self.baseline)
 
 
 class Sampler:
