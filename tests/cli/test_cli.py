@@ -65,6 +65,15 @@ def fails(*arguments: str, code: int = 1) -> str:
     return result.stderr
 
 
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [(("doctro",), "doctor"), (("gcpm", "train"), "gpcm"), (("gpcm", "trian"), "train"), (("plan", "gpp"), "gp"),
+     (("srve",), "serve"), (("jobs", "sumbit"), "submit")],
+)  # fmt: skip
+def test_a_misspelt_command_is_answered_by_the_nearest(typed: tuple[str, ...], meant: str, real_workloads: None):
+    assert f"Did you mean '{meant}'?" in fails(*typed, code=2)
+
+
 def test_the_version():
     assert ok("--version") == f"brimful {version.__version__}\n"
 

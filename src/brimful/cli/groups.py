@@ -1,6 +1,7 @@
 """Groups of commands: their help in full, and workloads that are imported when one of their commands is resolved, not
 when it is listed."""
 
+import difflib
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -17,9 +18,21 @@ if TYPE_CHECKING:
 HELP = {"help_option_names": ["-h", "--help"]}
 """Settings of the root, which its commands inherit."""
 
+_UsageError: Any = typer.BadParameter.__base__
+
 
 class FullHelpGroup(typer.core.TyperGroup):
-    """A group whose list of commands says all that the help of each begins with: its first sentence, wrapped."""
+    """A group whose list of commands says all that the help of each begins with: its first sentence, wrapped. A
+    misspelt command is answered by the nearest name, of commands too that are not imported yet."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        try:
+            return super().resolve_command(ctx, args)
+        except _UsageError as error:
+            near = difflib.get_close_matches(args[0], self.list_commands(ctx), 1) if args else []
+            if near and "Did you mean" not in error.message:
+                error.message = f"{error.message.rstrip('.')}. Did you mean {near[0]!r}?"
+            raise
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         rows = []
