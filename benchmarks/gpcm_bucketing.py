@@ -1,5 +1,6 @@
-"""What padding costs: the same training with it computed, with real answers alone (the default on a CPU), and with
-students sorted by length over a few batches (`bucket`), on students of many lengths.
+"""What padding costs: the same training with it computed (as on a GPU) and with real answers alone (as on a CPU), each
+with students in random batches and sorted by length over a few batches (`bucket`, the default), on students of many
+lengths.
 
     python benchmarks/gpcm_bucketing.py [--quick] [--data ../shared/data] [--students 4151] [--epochs 4] [--out RESULTS]
 
@@ -32,8 +33,13 @@ from brimful.gpcm.training.datasets import load_dataset
 from brimful.gpcm.training.fit import set_up, tensors
 from saving import save
 
-PADDED = "padding computed"
-WAYS = {PADDED: 0, "real answers alone": 0, "the same, bucket=4": 4, "the same, bucket=8": 8}
+WAYS = {
+    "padding computed, bucket=0": (True, 0),
+    "padding computed, bucket=8": (True, 8),
+    "real answers alone, bucket=0": (False, 0),
+    "real answers alone, bucket=8": (False, 8),
+}
+"""Whether padding is computed, and over how many batches students are sorted."""
 
 
 def drawn(folder: Path, students: int, into: Path) -> Path:
@@ -52,7 +58,7 @@ def padding(source: str, bucket: int) -> float:
     """The share of padding in the batches of an epoch."""
     config = TrainConfig(dataset=source, bucket=bucket, device="cpu")
     setup = set_up(load_dataset(source, config), config)
-    settings = {"pad": -1, "bucket": bucket, "device": "cpu"}
+    settings = setup.settings["loader"] | {"transform": (), "device": "cpu"}
     batches = loading.loader(tensors(setup.train), batch_size=setup.settings["batch_size"], **settings)
     return batches.padding().share
 
@@ -65,10 +71,11 @@ def trained(source: str, way: str, epochs: int, seed: int) -> dict[str, Any]:
             ends.append(time.process_time())
 
     forward = gpcm.DeepGPCM.forward
-    if way == PADDED:  # another engine than "auto" is given all steps
+    padded, bucket = WAYS[way]
+    if padded:  # another engine than "auto" is given all steps
         gpcm.DeepGPCM.forward = functools.partialmethod(forward, engine="native")  # pyright: ignore
     try:
-        options: Any = {"bucket": WAYS[way], "epochs": epochs, "seed": seed, "device": "cpu", "progress": False}
+        options: Any = {"bucket": bucket, "epochs": epochs, "seed": seed, "device": "cpu", "progress": False}
         result = gpcm.train(source, callbacks=note, **options)
     finally:
         gpcm.DeepGPCM.forward = forward
@@ -95,7 +102,7 @@ def measure(source: str, epochs: int, rounds: int) -> list[dict[str, Any]]:
             "auc": float(np.mean([one["auc"] for one in parts[name]])),
             "cross_entropy": float(np.mean([one["cross_entropy"] for one in parts[name]])),
         }
-        for name, bucket in WAYS.items()
+        for name, (_, bucket) in WAYS.items()
     ]
 
 

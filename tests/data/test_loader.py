@@ -15,6 +15,8 @@ from hypothesis import strategies as st
 import brimful
 from brimful import BudgetError, ConfigError, InputError
 from brimful.data import Decoded, Padded, Ragged, Subset
+from brimful.data.shuffle.order import Order
+from brimful.data.shuffle.permutation import transform_seed
 
 from .datasets import none_left, parts, run, same, small, threads, unpadded
 
@@ -30,13 +32,15 @@ pytestmark = pytest.mark.usefixtures("one_thread")
     ranks=st.integers(1, 5),
     shuffle=st.booleans(),
     bucket=st.integers(0, 3),
+    balance=st.booleans(),
     ragged=st.sampled_from(["pad", "packed"]),
 )
 def test_the_same_batches_in_both_tiers_and_from_all_ranks_together(
-    samples, size, seed, epoch, ranks, shuffle, bucket, ragged
+    samples, size, seed, epoch, ranks, shuffle, bucket, balance, ragged
 ):
     data = small(samples)
     options = {"batch_size": size, "seed": seed, "shuffle": shuffle, "bucket": bucket, "ragged": ragged}
+    options |= {"balance": balance and bucket > 0}
     whole = run(data, tier="device", **options)
     expected = [whole.index(epoch, batch).tolist() for batch in range(len(whole))]
     together = [[] for _ in range(len(whole))]
@@ -65,10 +69,13 @@ def test_the_same_batches_in_both_tiers_and_from_all_ranks_together(
     ranks=st.integers(1, 4),
     tiers=st.tuples(*[st.sampled_from(["device", "pinned"])] * 2),
     bucket=st.integers(0, 2),
+    balance=st.booleans(),
 )
-def test_a_state_resumes_at_any_batch_in_another_tier_and_number_of_ranks(samples, size, stop, ranks, tiers, bucket):
+def test_a_state_resumes_at_any_batch_in_another_tier_and_number_of_ranks(
+    samples, size, stop, ranks, tiers, bucket, balance
+):
     data = small(samples)
-    options = {"batch_size": size, "seed": 5, "bucket": bucket}
+    options = {"batch_size": size, "seed": 5, "bucket": bucket, "balance": balance and bucket > 0}
     first = run(data, tier=tiers[0], ranks=1, **options)
     stop = stop % (2 * len(first))  # in the first epoch or the second
     reference = [set(batch["y"].tolist()) for epoch in range(3) for batch in first.epoch(epoch)]
@@ -103,6 +110,7 @@ def test_a_position_is_the_next_batch():
         "batch_size": 4,
         "shuffle": True,
         "bucket": 0,
+        "balance": False,
         "window": None,
         "chunk_rows": None,
         "shards": 1,
@@ -142,6 +150,7 @@ def test_an_epoch_asked_for_is_whole_and_a_restored_one_is_its_rest_once():
         ({"batch_size": 5}, ConfigError, "batch_size=4, this loader batch_size=5"),
         ({"shuffle": False}, ConfigError, "shuffle"),
         ({"bucket": 2}, ConfigError, "bucket"),
+        ({"bucket": 2, "balance": True}, ConfigError, "bucket"),
         ({"fingerprint": "mine"}, InputError, "another dataset.*'mine'"),
     ],
 )
@@ -281,6 +290,30 @@ def test_ranks_without_a_sample_get_empty_batches():
 def test_options_out_of_range_are_refused(wrong: dict[str, Any]):
     with pytest.raises(ConfigError, match=next(iter(wrong))):
         run(torch.arange(10), **wrong)
+
+
+def test_random_transforms_are_seeded_by_where_a_rank_begins_in_a_balanced_batch():
+    def seeds(rank: int, ranks: int) -> list[int]:
+        options: dict[str, Any] = {"batch_size": 4, "bucket": 3, "balance": True, "rank": rank, "ranks": ranks}
+        note: list[int] = []
+
+        def transform(batch: Any, generator: torch.Generator) -> Any:
+            note.append(generator.initial_seed())
+            return batch
+
+        for _ in run(small(30), transform=transform, **options).epoch(1):
+            pass
+        return note
+
+    order = Order(30, 4, 0, bucket=3, lengths=(small(30)["words"].lengths.numpy(),), balance=True)
+    places = order.positions(1, 1, 2)
+    assert seeds(1, 2) == [transform_seed(0, 1, batch, int(places[batch])) for batch in range(order.batches)]
+    assert seeds(0, 2) == seeds(0, 1)
+
+
+def test_balancing_needs_bucketing():
+    with pytest.raises(ConfigError, match="bucket"):
+        run(small(10), balance=True)
 
 
 def test_bucketing_needs_lengths_and_epochs_are_counted_from_0():

@@ -49,6 +49,7 @@ def loader(
     reserve: int | str = 0,
     transform: Transform | Sequence[Transform] = (),
     bucket: int = 0,
+    balance: bool = False,
     ragged: str = "pad",
     pad: float = 0,
     rank: int = 0,
@@ -77,6 +78,8 @@ def loader(
         reserve: bytes of the budget to leave for the model and its activations.
         transform: `transform(batch, generator)`, or several, run on the device; the generator is seeded per batch.
         bucket: over how many batches samples are sorted by length, so that less is padded; 0 for not at all.
+        balance: with `bucket`, batches of about as many values of ragged fields each, and `batch_size` samples on
+            average, rather than of `batch_size` samples each.
         ragged: "pad" for `Padded` batches of ragged fields, "packed" for `Ragged` ones.
         pad: what to fill up with.
         rank, ranks: which part of each batch to read, of how many.
@@ -100,6 +103,8 @@ def loader(
     lengths = tuple(field.lengths for field in rows.fields.values() if field.lengths is not None)
     if bucket and not lengths:
         raise ConfigError(f"bucket={bucket} sorts by length, and no field is ragged; leave it out, or give a Ragged")
+    if balance and not bucket:
+        raise ConfigError("balance divides batches that are sorted by length; give bucket= as well, or leave it out")
     for field in rows.fields.values():
         if field.lengths is not None and not holds(field.dtype, pad):
             raise ConfigError(f"pad is {pad!r}, which a field of {field.dtype} cannot hold; give another number")
@@ -109,6 +114,7 @@ def loader(
         chunk_rows=size,
         window=_chunks_of_window(window, rows, size),
         shards=int(shards),
+        balance=bool(balance),
     )
     if not order.batches:
         raise ConfigError(
@@ -196,6 +202,7 @@ class Loader:
         self._generator = torch.Generator(self.device) if transforms else None
         self._per_sample = all(getattr(transform, "per_sample", False) for transform in transforms)
         self._next = (0, 0)
+        self._positions: tuple[int, np.ndarray] | None = None  # of an epoch
         self._restored = False
         self._tier: Tier | None = None
         self._running: list[Generator[Any, None, None]] = []  # the batches of the tier that are being read
@@ -251,12 +258,12 @@ class Loader:
 
         Raises:
             InputError: it is of another dataset, or no state at all.
-            ConfigError: it is of another seed, batch size, shuffle, bucket, window or number of shards.
+            ConfigError: it is of another seed, batch size, shuffle, bucket, balance, window or number of shards.
             BudgetError: its window does not fit.
         """
         own = self._identity()
-        if isinstance(state, dict):  # of a version that knew no windows
-            state = {"window": None, "chunk_rows": None, "shards": 1, **state}
+        if isinstance(state, dict):  # of a version that did not know them
+            state = {"window": None, "chunk_rows": None, "shards": 1, "balance": False, **state}
         if not isinstance(state, dict) or own.keys() | {"epoch", "seen"} != state.keys():
             raise InputError(f"{state!r} is not a loader's state; give what Loader.state() returned")
         if self._options.any_window and state["window"] != own["window"]:
@@ -295,6 +302,7 @@ class Loader:
             "batch_size": order.batch_size,
             "shuffle": order.shuffle,
             "bucket": order.bucket,
+            "balance": order.balance,
             "window": order.window * order.chunk_rows or None,
             "chunk_rows": order.chunk_rows if order.window or order.shards > 1 else None,
             "shards": order.shards,
@@ -386,11 +394,17 @@ class Loader:
 
     def _transformed(self, batch: Any, epoch: int, number: int) -> Any:
         if self._generator is not None:
-            position = 0 if self._per_sample else self._order.position(number, *self._part)
+            position = 0 if self._per_sample else self._position(epoch, number)
             self._generator.manual_seed(transform_seed(self._order.seed, epoch, number, position))
             for transform in self._transforms:
                 batch = transform(batch, self._generator)
         return batch
+
+    def _position(self, epoch: int, number: int) -> int:
+        """How many samples of a batch come before this rank's."""
+        if self._positions is None or self._positions[0] != epoch:
+            self._positions = epoch, self._order.positions(epoch, *self._part)
+        return int(self._positions[1][number])
 
 
 def _warn(message: str) -> None:

@@ -62,13 +62,19 @@ SIZES = {
 
 
 @settings(max_examples=20)
-@given(**SIZES, shuffle=st.booleans(), bucket=st.integers(0, 3), ragged=st.sampled_from(["pad", "packed"]))
+@given(
+    **SIZES,
+    shuffle=st.booleans(),
+    bucket=st.integers(0, 3),
+    balance=st.booleans(),
+    ragged=st.sampled_from(["pad", "packed"]),
+)
 def test_the_same_batches_in_every_tier_and_from_all_ranks(
-    samples, size, rows, window, seed, ranks, shuffle, bucket, ragged
+    samples, size, rows, window, seed, ranks, shuffle, bucket, balance, ragged
 ):
     data = small(samples)
     options = {"batch_size": size, "seed": seed, "shuffle": shuffle, "bucket": bucket, "ragged": ragged}
-    options |= {"window": window, "chunk_rows": rows}
+    options |= {"window": window, "chunk_rows": rows, "balance": balance and bucket > 0}
     whole = run(data, tier="device", **options)
     expected = [[whole.index(epoch, batch).tolist() for batch in range(len(whole))] for epoch in range(2)]
     together: list[list[list[int]]] = [[[] for _ in range(len(whole))] for _ in range(2)]
@@ -86,11 +92,17 @@ def test_the_same_batches_in_every_tier_and_from_all_ranks(
 
 
 @settings(max_examples=12)
-@given(**SIZES, bucket=st.integers(0, 2), tiers=st.tuples(*[st.sampled_from(TIERS)] * 2), drop=st.booleans())
-def test_a_state_resumes_at_every_batch(samples, size, rows, window, seed, ranks, bucket, tiers, drop):
+@given(
+    **SIZES,
+    bucket=st.integers(0, 2),
+    balance=st.booleans(),
+    tiers=st.tuples(*[st.sampled_from(TIERS)] * 2),
+    drop=st.booleans(),
+)
+def test_a_state_resumes_at_every_batch(samples, size, rows, window, seed, ranks, bucket, balance, tiers, drop):
     data, size = small(samples), min(size, samples)
     options = {"batch_size": size, "seed": seed, "bucket": bucket, "window": window, "chunk_rows": rows}
-    options |= {"drop_last": drop}
+    options |= {"drop_last": drop, "balance": balance and bucket > 0}
     reference = [list(run(data, tier="device", **options).epoch(epoch)) for epoch in range(3)]
     first = run(data, tier=tiers[0], **options)
     states = []

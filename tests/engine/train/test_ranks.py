@@ -114,9 +114,17 @@ def test_torchrun_starts_ranks_too(tmp_path: Path):
         torch.testing.assert_close(state[name], value, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize(("batch_size", "accumulation_steps"), [(5, None), (4, 4), (10, None)])
-def test_ranks_that_hold_parts_of_one_model_want_equal_shares(batch_size: int, accumulation_steps: int | None):
-    config = TrainConfig(epochs=1, batch_size=batch_size, accumulation_steps=accumulation_steps)
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"batch_size": 5},
+        {"batch_size": 4, "accumulation_steps": 4},
+        {"batch_size": 10},
+        {"batch_size": 4, "loader": {"bucket": 2, "balance": True}},
+    ],
+)
+def test_ranks_that_hold_parts_of_one_model_want_equal_shares(options: dict[str, Any]):
+    config = TrainConfig(epochs=1, **options)
     with pytest.raises(ConfigError, match="equal shares"):
         _check_equal_shares(config, Group(0, 2), 24)
     _check_equal_shares(TrainConfig(epochs=1, batch_size=4), Group(0, 2), 24)

@@ -198,30 +198,27 @@ def test_students_as_the_loader_takes_them():
     assert found["question"].lengths.tolist() == [2, 0, 3]
 
 
-def test_students_of_unequal_length_are_bucketed_where_asked():
+def test_students_of_unequal_length_are_bucketed_by_default():
     def bucket(lengths: list[int], **options: Any) -> int:
         rows = students(lengths, questions=5, categories=3)
         dataset = gpcm.Dataset(train=rows, test=rows, name="made")
         return set_up(dataset, TrainConfig(dataset="", **options)).settings["loader"]["bucket"]
 
-    assert bucket([30, 4, 17, 25, 9, 12, 30, 8]) == 0
-    assert bucket([30, 4, 17, 25, 9, 12, 30, 8], bucket=8) == 8
-    assert bucket([12] * 8, bucket=8) == 0  # the order of batches is what it would be without
+    assert bucket([30, 4, 17, 25, 9, 12, 30, 8]) == 8
+    assert bucket([30, 4, 17, 25, 9, 12, 30, 8], bucket=0) == 0
+    assert bucket([12] * 8) == 0  # the order of batches is what it would be without
 
 
-def test_an_answer_weighs_the_same_in_batches_of_short_sequences_as_in_those_of_long_ones():
-    rows = students([2, 2, 8, 8, 2, 8, 2, 8], questions=5, categories=3)
+def test_every_batch_has_about_as_many_answers():
+    lengths = np.random.default_rng(0).geometric(1 / 40, 700).clip(max=200).tolist()
+    rows = students(lengths, questions=5, categories=3)
     dataset = gpcm.Dataset(train=rows, test=rows, name="made")
-    setup = set_up(dataset, TrainConfig(dataset="", bucket=2, batch_size=2))
-
-    def weight(length: int) -> float:
-        chosen = tensors(setup.train.select(np.flatnonzero(setup.train.lengths == length)[:1]))
-        (batch,) = data.loader(chosen, batch_size=1, pad=-1, device="cpu")
-        return float(setup.loss(setup.model, batch).weight)
-
-    assert weight(2) == weight(8) == pytest.approx(setup.train.lengths.mean())
-    setup.model.eval()  # a loss that is reported is the mean over the answers
-    assert (weight(2), weight(8)) == (2.0, 8.0)
+    setup = set_up(dataset, TrainConfig(dataset="", batch_size=32))
+    options: dict[str, Any] = {"batch_size": 32, "device": "cpu"} | setup.settings["loader"]
+    batches = data.loader(tensors(setup.train), **options)
+    answers = np.array([int(batch["question"].lengths.sum()) for batch in batches])[: 8 * (len(batches) // 8)]
+    assert answers.max() < 1.5 * answers.mean()
+    assert batches.padding().share < 0.2 < 0.6 < batches.padding().unsorted_share
 
 
 @pytest.mark.parametrize("find", ["gpcm", "wpo"])

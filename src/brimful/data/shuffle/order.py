@@ -9,6 +9,9 @@ With shards, the samples are V ranges of consecutive chunks, each shuffled by it
 each, one after the other: shard v has given `e[v + 1] x // N - e[v] x // N` of the first x samples, where it begins at
 sample e[v]. Batches depend on V and not on R. Where R divides V, a rank takes the samples of V / R shards, and never
 reads another.
+
+With length bucketing, each run of `bucket` batches is sorted by length and divided anew: into batches of `batch_size`
+samples, or with `balance` into as many batches of about as many values.
 """
 
 from dataclasses import dataclass
@@ -62,6 +65,7 @@ class Order:
         shuffle: whether to shuffle at all.
         drop_last: whether a last, shorter batch is left out.
         bucket: over how many batches samples are sorted by length; 0 for not at all.
+        balance: whether those batches have about as many values as each other, and not as many samples.
         lengths: (N,) for each ragged field.
         chunk_rows, window: samples of a chunk, and chunks within which they are shuffled; 0 for all of them.
         shards: ranges of chunks that are shuffled by themselves.
@@ -77,6 +81,7 @@ class Order:
     chunk_rows: int = 0
     window: int = 0
     shards: int = 1
+    balance: bool = False
 
     def __post_init__(self) -> None:
         if self.shards == 1:
@@ -127,11 +132,14 @@ class Order:
 
     def of(self, epoch: int) -> np.ndarray:
         """The samples' numbers in the order of an epoch."""
-        plain = self._plain(epoch)
-        return self._bucketed(plain, epoch) if self.bucket else plain
+        return self._bucketed(epoch)[0] if self.bucket else self._plain(epoch)
 
     def part(self, epoch: int, rank: int = 0, ranks: int = 1, first: int = 0) -> tuple[np.ndarray, np.ndarray]:
         """What a rank reads from batch `first` on: sample numbers, and the bounds of the batches among them."""
+        if self.bucket:
+            order, bounds = self._bucketed(epoch)
+            low, high = _share(bounds[first:], rank, ranks)
+            return order[_ranges(low, high)], _bounds(high - low)
         places, bounds = self.places(rank, ranks, first)
         order = self._shards(epoch, self.shards_of(rank, ranks)) if self.shards > 1 else self.of(epoch)
         return order[places], bounds
@@ -177,36 +185,43 @@ class Order:
         """All that a rank reads, as places in the orders of its shards one after the other, and the bounds of the
         batches among them."""
         low, high = self.cuts(rank, ranks, first)
-        bounds = np.concatenate([[0], np.cumsum((high - low).sum(0))]).astype(np.int64)
+        bounds = _bounds((high - low).sum(0))
         if self.shards == ranks == 1:
             return slice(first * self.batch_size, first * self.batch_size + int(bounds[-1])), bounds
         shifts = self.edges[:-1, None] - self.rows_of(rank, ranks)[0]
-        starts, counts = (low + shifts).T.reshape(-1), (high - low).T.reshape(-1)
-        return np.repeat(starts - (np.cumsum(counts) - counts), counts) + np.arange(bounds[-1]), bounds
+        return _ranges((low + shifts).T.reshape(-1), (high + shifts).T.reshape(-1)), bounds
 
-    def position(self, batch: int, rank: int, ranks: int) -> int:
-        """How many samples of a batch come before the rank's."""
-        return int(self._divide(np.array([batch * self.batch_size]), rank, ranks)[2][0])
+    def positions(self, epoch: int, rank: int, ranks: int) -> np.ndarray:
+        """(B,) how many samples of each batch come before the rank's."""
+        if self.bucket:
+            bounds = self._bucketed(epoch)[1]
+            return _share(bounds, rank, ranks)[0] - bounds[:-1]
+        return self._divide(np.arange(self.batches) * self.batch_size, rank, ranks)[2] + np.zeros(self.batches, int)
 
     def padding(self, epoch: int) -> Padding:
         """What padding costs in an epoch, with and without bucketing, in batches that are not divided among ranks."""
-        kept = min(self.samples, self.batches * self.batch_size)
-        order, plain = self.of(epoch)[:kept], self._plain(epoch)[:kept]
+        plain = self._plain(epoch), np.minimum(np.arange(self.batches + 1) * self.batch_size, self.samples)
+        order, bounds = self._bucketed(epoch) if self.bucket else plain
         return Padding(
-            sum(int(lengths[order].sum()) for lengths in self.lengths),
-            sum(self._positions(lengths[order]) for lengths in self.lengths),
-            sum(self._positions(lengths[plain]) for lengths in self.lengths),
+            sum(int(lengths[order[: bounds[-1]]].sum()) for lengths in self.lengths),
+            sum(_positions(lengths[order], bounds) for lengths in self.lengths),
+            sum(_positions(lengths[plain[0]], plain[1]) for lengths in self.lengths),
         )
 
-    def bucket_index(self, epoch: int, number: int, lengths: np.ndarray) -> np.ndarray:
-        """The order of the samples of `bucket` batches, the `number`-th of such, by their lengths: sorted, then their
-        batches in random order, so that training does not go from short to long. A last, shorter batch is left as it
-        is, so that leaving it out drops nobody for their length."""
-        full = len(lengths) // self.batch_size
-        part = np.argsort(lengths[: full * self.batch_size], kind="stable").reshape(full, self.batch_size)
+    def bucket_index(self, epoch: int, number: int, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The order of the samples of `bucket` batches, the `number`-th of such, by their lengths, and how many samples
+        each batch has: sorted, then their batches in random order, so that training does not go from short to long. A
+        last, shorter batch is left as it is, so that leaving it out drops nobody for their length."""
+        full, rest = divmod(len(lengths), self.batch_size)
+        index = np.argsort(lengths[: full * self.batch_size], kind="stable")
+        bounds = np.arange(full + 1) * self.batch_size
+        if self.balance and full:
+            bounds = balanced(lengths[index], full)
         if self.shuffle and full:
-            part = part[bucket_permutation(full, self.seed, epoch, number)]
-        return np.concatenate([part.reshape(-1), np.arange(full * self.batch_size, len(lengths))])
+            order = bucket_permutation(full, self.seed, epoch, number)
+            index, bounds = index[_ranges(bounds[order], bounds[order + 1])], _bounds(np.diff(bounds)[order])
+        sizes = np.diff(bounds)
+        return np.append(index, np.arange(len(lengths) - rest, len(lengths))), np.append(sizes, [rest][: bool(rest)])
 
     def _shards(self, epoch: int, shards: range) -> np.ndarray:
         """The orders of some shards, one after the other."""
@@ -224,12 +239,50 @@ class Order:
         order = self._shards(epoch, range(self.shards))
         return order if self.shards == 1 else order[self.places(0, 1)[0]]
 
-    def _positions(self, lengths: np.ndarray) -> int:
-        starts = np.arange(0, len(lengths), self.batch_size)
-        sizes = np.minimum(self.batch_size, len(lengths) - starts)
-        return int((np.maximum.reduceat(lengths, starts) * sizes).sum()) if len(lengths) else 0
+    def _bucketed(self, epoch: int) -> tuple[np.ndarray, np.ndarray]:
+        """The samples' numbers in the order of an epoch, and the bounds of the batches among them."""
+        plain, width = self._plain(epoch), self.bucket * self.batch_size
+        lengths, parts, sizes = np.sum(self.lengths, axis=0), [], []
+        for number, start in enumerate(range(0, self.samples, width)):
+            part = plain[start : start + width]
+            index, counts = self.bucket_index(epoch, number, lengths[part])
+            parts.append(part[index])
+            sizes.append(counts)
+        return np.concatenate(parts), _bounds(np.concatenate(sizes)[: self.batches])
 
-    def _bucketed(self, plain: np.ndarray, epoch: int) -> np.ndarray:
-        lengths, width = np.sum(self.lengths, axis=0), self.bucket * self.batch_size
-        parts = [plain[start : start + width] for start in range(0, self.samples, width)]
-        return np.concatenate([part[self.bucket_index(epoch, at, lengths[part])] for at, part in enumerate(parts)])
+
+def balanced(lengths: np.ndarray, batches: int) -> np.ndarray:
+    """The bounds of batches of about as many values each, and at least one sample, among samples sorted by length.
+
+    Example:
+        >>> balanced(np.array([1, 1, 1, 1, 2, 2, 4]), 3)
+        array([0, 4, 6, 7])
+    """
+    values = np.cumsum(lengths)
+    shares = values[-1] * np.arange(1, batches) / batches
+    inner = np.searchsorted(values - lengths / 2, shares)
+    steps = np.arange(1, batches)
+    inner = np.maximum.accumulate(np.maximum(inner, steps) - steps) + steps
+    inner = np.minimum(inner, len(lengths) - batches + steps)
+    return np.concatenate([[0], inner, [len(lengths)]])
+
+
+def _share(bounds: np.ndarray, rank: int, ranks: int) -> tuple[np.ndarray, np.ndarray]:
+    """Where a rank's part of each batch begins and ends, by the bounds of the batches."""
+    sizes = np.diff(bounds)
+    return bounds[:-1] + sizes * rank // ranks, bounds[:-1] + sizes * (rank + 1) // ranks
+
+
+def _bounds(sizes: np.ndarray) -> np.ndarray:
+    return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+
+
+def _ranges(starts: np.ndarray, ends: np.ndarray) -> np.ndarray:
+    """The whole numbers of several ranges, one after the other."""
+    counts = ends - starts
+    return np.repeat(starts - (np.cumsum(counts) - counts), counts) + np.arange(counts.sum())
+
+
+def _positions(lengths: np.ndarray, bounds: np.ndarray) -> int:
+    """How many positions batches have that are filled up to their longest."""
+    return int((np.maximum.reduceat(lengths, bounds[:-1]) * np.diff(bounds)).sum()) if len(bounds) > 1 else 0

@@ -38,7 +38,7 @@ class Window(Staged):
         self._readers = reading.workers or _READERS
         self._size = ChunkSize.of(reading.rows.fields, self._order.chunk_rows)
         self._streams: dict[int, WindowStream] = {}
-        self._block: tuple[int, Fields, np.ndarray] | None = None
+        self._block: tuple[int, Fields, tuple[np.ndarray, np.ndarray]] | None = None
 
     def _open_streams(self) -> dict[int, WindowStream]:
         order, edges = self._order, self._order.edges
@@ -85,9 +85,9 @@ class Window(Staged):
             fields = gather([(0, start, stop)])
             lengths = np.sum([part.lengths.numpy() for part in fields.values() if isinstance(part, Ragged)], axis=0)
             self._block = number, fields, order.bucket_index(epoch, number, lengths)
-        _, fields, index = self._block
-        batch_index = index[within * order.batch_size : (within + 1) * order.batch_size]
-        count = len(batch_index)
+        _, fields, (index, sizes) = self._block
+        start, count = int(sizes[:within].sum()), int(sizes[within])
+        batch_index = index[start : start + count]
         own = torch.from_numpy(batch_index[count * rank // ranks : count * (rank + 1) // ranks])
         return {name: rows_of(part).take_rows(own) for name, part in fields.items()}
 

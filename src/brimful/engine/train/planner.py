@@ -150,6 +150,11 @@ def _kept_gradients(plan: Plan, gradients: int) -> int:
 
 def _check_equal_shares(config: TrainConfig, group: Group, samples: int) -> None:
     """Ranks that hold parts of one model must call its loss equally often, so have as many samples as each other."""
+    if config.loader.get("balance"):
+        raise ConfigError(
+            "the ranks hold parts of one model (sharded = True) and must have equal shares of every batch, and "
+            "balanced batches have any number of samples; leave balance= out of loader="
+        )
     size, multiple = config.batch_size or 0, group.ranks * (config.accumulation_steps or 1)
     if size % multiple or not (config.loader.get("drop_last") or samples % size == 0):
         raise ConfigError(

@@ -65,6 +65,7 @@ def set_up(dataset: Dataset, config: TrainConfig) -> TrainingSetup:
         torch.manual_seed(config.seed)
         model = DeepGPCM(config.model_config(len(train.questions), train.categories))
     loss = Loss(config.loss, class_weights(torch.from_numpy(train.counts)), config.gamma)
+    bucket = config.bucket if len(np.unique(train.lengths)) > 1 else 0  # of one length, nothing is padded
     settings = config.train_options() | {
         "batch_size": min(config.batch_size * config.accumulation_steps, len(train)),
         "accumulation_steps": config.accumulation_steps if config.accumulation_steps > 1 else None,
@@ -74,14 +75,14 @@ def set_up(dataset: Dataset, config: TrainConfig) -> TrainingSetup:
         "loader": {
             "transform": add_dropout_seeds,
             "pad": PADDING,
-            "bucket": config.bucket if len(np.unique(train.lengths)) > 1 else 0,  # of one length, nothing is padded
+            "bucket": bucket,
+            "balance": bucket > 0,
             "num_workers": config.num_workers,
         },
         "seed": config.seed,
         "name": NAME,
     }
-    mean_length = float(train.lengths.mean()) if settings["loader"]["bucket"] else None
-    batch = functools.partial(batch_loss, loss=loss, parallel=config.parallel, mean_length=mean_length)
+    batch = functools.partial(batch_loss, loss=loss, parallel=config.parallel)
     return TrainingSetup(train, valid, test, model, batch, settings)
 
 
@@ -170,23 +171,13 @@ def add_dropout_seeds(batch: Mapping[str, Any], generator: torch.Generator) -> d
 add_dropout_seeds.per_sample = True  # the same on every rank
 
 
-def batch_loss(
-    model: nn.Module, batch: Mapping[str, Any], *, loss: Loss, parallel: bool, mean_length: float | None = None
-) -> Weighted:
-    """The loss of a batch, with all steps at once or step by step.
-
-    Args:
-        mean_length: of the training students, where batches are of similar length: an answer then has the same weight
-            in a batch of short sequences as in one of long ones. Over an epoch the mean is that over all answers.
-    """
+def batch_loss(model: nn.Module, batch: Mapping[str, Any], *, loss: Loss, parallel: bool) -> Weighted:
+    """The loss of a batch, with all steps at once or step by step."""
     question, response = batch["question"], batch["response"]
     steps: tuple[Tensor, ...] = (question.values.long(), response.values.long(), question.lengths)
     seed = batch.get("dropout_seed")
     output = model(*steps, seed) if parallel else baseline(model, *steps, seed)  # pyright: ignore[reportArgumentType]
-    of_batch = loss(output.logits_BSK, steps[1], steps[2])
-    if mean_length is None or not model.training:
-        return of_batch
-    return Weighted(of_batch.sum, torch.full_like(of_batch.weight, len(steps[2]) * mean_length))
+    return loss(output.logits_BSK, steps[1], steps[2])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
