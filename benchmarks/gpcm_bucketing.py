@@ -35,9 +35,9 @@ from saving import save
 
 WAYS = {
     "padding computed, bucket=0": (True, 0),
-    "padding computed, bucket=8": (True, 8),
+    "padding computed, bucket=4": (True, 4),
     "real answers alone, bucket=0": (False, 0),
-    "real answers alone, bucket=8": (False, 8),
+    "real answers alone, bucket=4": (False, 4),
 }
 """Whether padding is computed, and over how many batches students are sorted."""
 

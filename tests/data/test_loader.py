@@ -311,6 +311,26 @@ def test_random_transforms_are_seeded_by_where_a_rank_begins_in_a_balanced_batch
     assert seeds(0, 2) == seeds(0, 1)
 
 
+@pytest.mark.parametrize("tier", ["device", "pinned"])
+def test_one_batch_and_the_position_stays(tier: str):
+    batches = run(small(30), tier=tier, batch_size=4, bucket=2, balance=True)
+    next(running := batches.epoch(1))
+    whole = list(run(small(30), tier=tier, batch_size=4, bucket=2, balance=True).epoch(0))
+    assert same([batches.batch(0, number) for number in range(len(whole))], whole)
+    assert batches.position == (1, 1)
+    assert same(list(running), list(run(small(30), batch_size=4, bucket=2, balance=True).epoch(1))[1:])
+
+
+def test_the_heaviest_batches():
+    assert run(torch.arange(10)).heaviest() == [0]
+    words = [list(range(length)) for length in np.random.default_rng(0).geometric(0.1, 200)]
+    for options in ({}, {"bucket": 10}, {"bucket": 10, "balance": True}):
+        batches = run(Ragged.of(words), batch_size=8, **options)
+        whole = list(batches.epoch(0))
+        samples, positions = [len(each.lengths) for each in whole], [each.values.numel() for each in whole]
+        assert set(batches.heaviest()) == {samples.index(max(samples)), positions.index(max(positions))}
+
+
 def test_balancing_needs_bucketing():
     with pytest.raises(ConfigError, match="bucket"):
         run(small(10), balance=True)

@@ -1,5 +1,6 @@
 """`loader`: the batches of a dataset, epoch after epoch, from wherever its rows fit best."""
 
+import contextlib
 import gc
 import time
 import warnings
@@ -177,6 +178,8 @@ class Loader:
     | `loader.state()`, `restore`     | that position as a small dict, and back to it                         |
     | `loader.plan`                   | where the rows live, and why                                          |
     | `loader.index(epoch, batch)`    | the numbers of a batch's samples                                      |
+    | `loader.batch(epoch, number)`   | one batch                                                             |
+    | `loader.heaviest(epoch)`        | the batches that may need the most memory                             |
     | `loader.padding(epoch)`         | what padding costs, with and without length bucketing                 |
     | `loader.stall`                  | how long the last epoch waited for batches                            |
     | `loader.step_down(reason)`      | on to the next tier, where the device is short of memory              |
@@ -238,6 +241,22 @@ class Loader:
         whole_number("batch", batch, 0, len(self) - 1)
         numbers, bounds = self._order.part(epoch, *self._part, first=batch)
         return numbers[: bounds[1]]
+
+    def batch(self, epoch: int, number: int) -> Any:
+        """One batch of an epoch. The position stays what it was."""
+        whole_number("epoch", epoch, 0, 2**64 - 1)
+        whole_number("batch", number, 0, len(self) - 1)
+        kept, self._next, self._restored = (self._next, self._restored), (int(epoch), int(number)), True
+        try:
+            with contextlib.closing(self._run(int(epoch), int(number))) as batches:
+                return next(batches)
+        finally:
+            self._next, self._restored = kept
+
+    def heaviest(self, epoch: int = 0) -> list[int]:
+        """The batches of an epoch that may need the most memory: of most samples, and of most positions where samples
+        are of unequal length."""
+        return self._order.heaviest(epoch)
 
     def padding(self, epoch: int = 0) -> Padding:
         """What filling up to the longest costs in an epoch, with and without length bucketing."""
@@ -347,7 +366,7 @@ class Loader:
             self._tier = _KINDS[self.plan.tier](Reading(self._rows, self._order, *self._part, *shared))
         return self._tier
 
-    def _run(self, epoch: int, first: int) -> Iterator[Any]:
+    def _run(self, epoch: int, first: int) -> Generator[Any, None, None]:
         began = time.perf_counter()
         self._opened()
         self._clock.begin(time.perf_counter() - began)

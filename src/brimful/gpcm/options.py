@@ -42,7 +42,7 @@ class TrainConfig(ModelOptions, TableOptions, TrainOptions, SeedOptions, DeviceO
     ema_span: float = 0.2
     precision: str = "float32"  # less is no faster for a model this small
     bucket: int = option(
-        8, help="batches over which students are sorted by length, so that less is padded; 0 for not at all", ge=0
+        4, help="batches over which students are sorted by length, so that less is padded; 0 for not at all", ge=0
     )
     ranks: int | None = option(None, help="processes that train together; by default one per device", ge=1)
     num_workers: int = option(0, help="threads that prepare batches which are not on the device", ge=0)

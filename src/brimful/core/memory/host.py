@@ -57,9 +57,7 @@ def peak_resident_bytes() -> int:
     The mark counts mapped files too: it is taken that those mapped by now were mapped at the peak."""
     try:
         text = _STATUS.read_text()
-        return max(
-            _field(text, "VmHWM") - _field(text, "RssFile"), _field(text, "RssAnon") + _field(text, "RssShmem")
-        )
+        return max(_field(text, "VmHWM") - _field(text, "RssFile"), _field(text, "RssAnon") + _field(text, "RssShmem"))
     except (OSError, ValueError):
         return resident_bytes()
 

@@ -204,9 +204,17 @@ class Order:
         order, bounds = self._bucketed(epoch) if self.bucket else plain
         return Padding(
             sum(int(lengths[order[: bounds[-1]]].sum()) for lengths in self.lengths),
-            sum(_positions(lengths[order], bounds) for lengths in self.lengths),
-            sum(_positions(lengths[plain[0]], plain[1]) for lengths in self.lengths),
+            sum(int(_padded(lengths[order], bounds).sum()) for lengths in self.lengths),
+            sum(int(_padded(lengths[plain[0]], plain[1]).sum()) for lengths in self.lengths),
         )
+
+    def heaviest(self, epoch: int) -> list[int]:
+        """The batches that may need the most memory: of most samples, and of most positions of ragged samples."""
+        if not self.lengths:
+            return [0]
+        order, bounds = self.part(epoch)
+        positions = sum(_padded(lengths[order], bounds) for lengths in self.lengths)
+        return sorted({int(np.argmax(np.diff(bounds))), int(np.argmax(positions))})
 
     def bucket_index(self, epoch: int, number: int, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The order of the samples of `bucket` batches, the `number`-th of such, by their lengths, and how many samples
@@ -283,6 +291,8 @@ def _ranges(starts: np.ndarray, ends: np.ndarray) -> np.ndarray:
     return np.repeat(starts - (np.cumsum(counts) - counts), counts) + np.arange(counts.sum())
 
 
-def _positions(lengths: np.ndarray, bounds: np.ndarray) -> int:
-    """How many positions batches have that are filled up to their longest."""
-    return int((np.maximum.reduceat(lengths, bounds[:-1]) * np.diff(bounds)).sum()) if len(bounds) > 1 else 0
+def _padded(lengths: np.ndarray, bounds: np.ndarray) -> np.ndarray:
+    """(B,) how many positions each batch has when its samples are filled up to the longest."""
+    if len(bounds) < 2:
+        return np.zeros(0, np.int64)
+    return np.maximum.reduceat(lengths, bounds[:-1]) * np.diff(bounds)

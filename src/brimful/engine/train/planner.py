@@ -1,6 +1,6 @@
 """The plan of a training run: where the data lives, how many micro-batches, whether to recompute, in what precision."""
 
-import contextlib
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -88,8 +88,7 @@ def prepare(
     valid = _validation_loader(task, device, sum(state.values()))
     state["validation data"] = 0 if valid is None else valid.plan.predicted
     loaders, rejected = _loaders(task, device, group)
-    batch = _first_batch(loaders[-1])
-    count = count_samples(batch)
+    batches = [loaders[-1].batch(0, number) for number in loaders[-1].heaviest()]
     if device.type == "cuda":
         devices.release_cache(device)
         state["parameters"] = memory_limit.used()  # and whatever else is there
@@ -98,14 +97,17 @@ def prepare(
     if together:
         _check_equal_shares(config, group, loaders[-1].plan.items or 0)
     if device.type == "cpu" and given is None:
-        memory_limit.baseline += _start_up(task, batch, precision, device)
+        memory_limit.baseline += _start_up(task, batches[0], precision, device)
     room = memory_limit.bytes - sum(state.values())
     forced = config.recompute not in ("auto", False, None)
-    measured = given is None and not forced
-    plain = _measure(task, batch, precision, device, (), room, together) if measured else given
+    batch, plain = batches[-1], given
+    if given is None and not forced:
+        costs = [_measure(task, each, precision, device, (), room, together) for each in batches]
+        batch, plain = max(zip(batches, costs, strict=True), key=_bytes_of_batch)
+    count = count_samples(batch)
     needs_less = given is None and (plain is None or plain.at(1) > room)
     recomputed = _measure(task, batch, precision, device, names, room, together) if names and needs_less else None
-    del batch
+    del batch, batches
     if plain is None and recomputed is None:
         raise BudgetError(
             f"{config.name}: even one sample does not fit into the budget of {format_bytes(memory_limit.bytes)}, of "
@@ -246,9 +248,9 @@ def _loaders(task: TrainTask, device: torch.device, group: Group) -> tuple[list[
     return loaders, tuple(rejected)
 
 
-def _first_batch(loader: Loader) -> Any:
-    with contextlib.closing(loader.epoch(0)) as batches:  # pyright: ignore[reportArgumentType]
-        return next(batches)
+def _bytes_of_batch(measured: tuple[Any, Cost | None]) -> float:
+    batch, cost = measured
+    return math.inf if cost is None else cost.at(count_samples(batch))
 
 
 def _first_samples(count: int) -> int:
