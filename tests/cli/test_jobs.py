@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shlex
 import signal
 import sys
 import threading
@@ -15,10 +16,13 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from brimful.cli.app import app, main
+from brimful.core.declare import registry
 from brimful.core.runs.events import Finished, Started
 from brimful.service import address
 from brimful.service.client import local_server
+from brimful.service.dashboard.commands import as_command_line, changed_options
 from brimful.service.errors import Unavailable
+from brimful.service.jobs.request import job_schema
 from brimful.service.jobs.state import JobState
 
 from ..helpers import forking
@@ -76,6 +80,17 @@ def test_a_command_is_submitted_with_its_own_options(service: FakeService, monke
             "webhook": {"url": "https://example.org/x"},
         }
     ]
+
+
+def test_the_command_line_of_a_jobs_page_makes_the_same_job(service: FakeService):
+    config = {"data": "moons", "grad_clip": None, "steps": None, "centers": 7, "best": False, "lr": 1e-5}
+    request = {"job_name": "a 'b' -c", "workload": "wpo", "command": "train", "priority": -5, "cores": 2}
+    job = service.submit({**request, "config": config})
+    schema = job_schema(registry.load("wpo").command("train"))
+    words = shlex.split(as_command_line(job, changed_options(job.request.config, schema), schema))
+    assert words[:3] == ["brimful", "jobs", "submit"] and words.count("none") == 2
+    again = ok_json(*words[2:])
+    assert service.job(again["id"]).request == job.request
 
 
 def test_a_wrong_option_never_leaves_this_machine(service: FakeService):

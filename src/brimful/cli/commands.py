@@ -151,7 +151,7 @@ def boolean(name: str, help: str) -> inspect.Parameter:
 
 def _parameter(info: FieldInfo) -> inspect.Parameter:
     allowed = f" [{' | '.join(info.option.choices)}]" if info.option.choices else ""
-    span = _range(info)
+    span = ", ".join([*_range(info), *(["or none"] if info.can_be_off else [])])
     words = info.option.help + allowed + (f" [{span}]" if span else "")
     optional = not info.required or not info.option.positional  # a missing option is reported by `_named`
     if info.option.positional:
@@ -177,10 +177,10 @@ def _parameter(info: FieldInfo) -> inspect.Parameter:
     )
 
 
-def _range(info: FieldInfo) -> str:
+def _range(info: FieldInfo) -> list[str]:
     names = {"ge": ">=", "gt": ">", "le": "<=", "lt": "<"}
-    return ", ".join(
+    return [
         f"{sign} {getattr(info.option, name):g}"
         for name, sign in names.items()
         if getattr(info.option, name) is not None
-    )
+    ]

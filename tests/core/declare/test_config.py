@@ -42,6 +42,19 @@ def test_a_config_is_the_same_after_being_typed_as_text(config: Fit):
     assert build(Fit, typed) == config
 
 
+def test_a_number_that_may_be_none_is_typed_as_none():
+    @dataclass(frozen=True, kw_only=True)
+    class Clipped:
+        grad_clip: float | None = 1.0
+        name: str | None = "a"
+        steps: int = 3
+
+    assert build(Clipped, {"grad_clip": "none", "name": "none"}) == Clipped(grad_clip=None, name="none")
+    assert [info.name for info in describe(Clipped) if info.can_be_off] == ["grad_clip"]
+    with pytest.raises(ConfigError, match="steps is 'none'; it must be a whole number"):
+        build(Clipped, {"steps": "none"})
+
+
 def test_what_is_not_said_keeps_its_default():
     assert build(Fit, {}) == Fit()
     assert build(Predict, {"model": "m"}) == Predict(model=Path("m"))

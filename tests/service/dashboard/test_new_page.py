@@ -22,11 +22,17 @@ def test_the_plan_is_shown_before_the_job_is_submitted(server: DashboardServer, 
     page.fill("#field-count", "50")
     page.locator("section[aria-label=Plan] tr:has-text('Batch') >> text=50 items").wait_for()
     assert page.locator("#field-count-fault").inner_text() == ""
+    page.click("summary:has-text('How it is queued')")
+    for text in ("--5", "²"):
+        page.fill("#field-priority", text)
+        page.locator(f"#field-priority-fault:has-text('priority is {text}; give a whole number')").wait_for()
+    page.fill("#field-priority", "-5")
+    page.wait_for_selector("#field-priority-fault", state="hidden")
     assert server.api.get("/api/jobs").json()["total"] == before
     page.click("button:has-text('Submit')")
     page.wait_for_selector("h1:has-text('from the form')")
     id = page.url.rpartition("/")[2]
-    assert server.job(id)["config"]["count"] == 50
+    assert server.job(id)["config"]["count"] == 50 and server.job(id)["priority"] == -5
     server.api.post(f"/api/jobs/{id}/cancel")
 
 

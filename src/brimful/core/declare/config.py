@@ -131,6 +131,9 @@ class ReportConfig(TrainedModelOptions):
     out: Path | None = option(None, help="folder of the report; by default that of the model")
 
 
+NONE = "none"
+"""None, where an option's value is a text: on the command line, or in a form."""
+
 PLAIN = {int: "a whole number", float: "a number", bool: "true or false", str: "a text", Path: "a path"}
 _SHARED = (SeedOptions, DeviceOptions, ClusterOptions, OutOptions)
 _LAST = [option.name for kind in _SHARED for option in dataclasses.fields(kind)]
@@ -150,6 +153,11 @@ class FieldInfo:
     @property
     def required(self) -> bool:
         return self.default is MISSING
+
+    @property
+    def can_be_off(self) -> bool:
+        """Whether it is a number that may be None where its default is not, which a text says as "none"."""
+        return self.nullable and self.type in (int, float) and not self.required and self.default is not None
 
 
 def describe(config: type) -> list[FieldInfo]:
@@ -252,7 +260,7 @@ def _unknown(name: str, spellings: dict[str, str], infos: dict[str, FieldInfo]) 
 
 
 def _check(info: FieldInfo, value: Any, name: str) -> Any:
-    if value is None:
+    if value is None or (value == NONE and info.nullable and info.type in (int, float)):
         if info.nullable:
             return None
         raise ConfigError(f"{name} is None; it must be {PLAIN[info.type]}")

@@ -4,6 +4,7 @@ import json
 import shlex
 from typing import Any
 
+from ...core.declare.config import NONE
 from ..jobs.job import Job
 
 
@@ -43,8 +44,8 @@ def as_command_line(job: Job, options: dict[str, Any], schema: dict[str, Any] | 
             words.append(str(value))
         elif isinstance(value, bool):
             words.append(flag if value else f"--no-{flag[2:]}")
-        elif value is not None:
-            words += [flag, str(value)]
+        elif value is not None or name in properties:
+            words += [flag, NONE if value is None else str(value)]
     return shlex.join(words)
 
 

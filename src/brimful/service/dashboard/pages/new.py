@@ -8,6 +8,7 @@ from urllib.parse import urlencode
 from nicegui import background_tasks, context, ui
 
 from ....core.base.errors import BrimfulError
+from ....core.declare.config import NONE
 from ...errors import FieldProblem, Forbidden, Invalid, NotFound, Unavailable
 from ..commands import changed_options
 from ..elements import VALUE, Tag
@@ -90,8 +91,8 @@ class _Form:
     def _take_over(self, config: dict[str, Any]) -> None:
         if self.workload in self.workloads and self.command in self._commands():
             for name, value in changed_options(config, self._schema()).items():
-                if value is not None:
-                    self.values[f"config.{name}"] = json.dumps(value) if isinstance(value, bool) else str(value)
+                text = NONE if value is None else json.dumps(value) if isinstance(value, bool) else str(value)
+                self.values[f"config.{name}"] = text
 
     def take_typed(self, given: str) -> None:
         """What was typed before the page was loaded again, as its address has it."""
@@ -231,10 +232,9 @@ class _Form:
         """What the form says; what was left empty has its default."""
         typed = {path: value.strip() for path, value in self.values.items() if value.strip()}
         config = {path.removeprefix("config."): value for path, value in typed.items() if path.startswith("config.")}
-        request = {"job_name": typed.get("job_name", "a job"), "workload": self.workload, "command": self.command}
-        for name in ("priority", "cores"):
-            if name in typed:
-                request[name] = int(typed[name]) if typed[name].lstrip("-").isdigit() else typed[name]
+        request: dict[str, Any] = {"job_name": typed.get("job_name", "a job")}
+        request |= {"workload": self.workload, "command": self.command}
+        request |= {name: _whole(typed[name]) for name in ("priority", "cores") if name in typed}
         webhook = {"webhook": {"url": typed["webhook"]}} if "webhook" in typed else {}
         return {**request, **webhook, "config": config}
 
@@ -267,3 +267,11 @@ class _Form:
             notify(message_of(error), "error")
         else:
             ui.navigate.to(f"/jobs/{job.id}")
+
+
+def _whole(text: str) -> int | str:
+    """The number that a text says; the text where it says none, for the service to refuse."""
+    try:
+        return int(text)
+    except ValueError:
+        return text

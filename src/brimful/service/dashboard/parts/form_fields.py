@@ -7,6 +7,7 @@ from typing import Any
 
 from nicegui import ui
 
+from ....core.declare.config import NONE
 from ...errors import FieldProblem
 from ..elements import VALUE, Tag, set_attributes
 from ..values import exact
@@ -121,5 +122,7 @@ def _label(name: str, required: bool) -> str:
 def _help(schema: dict[str, Any]) -> str:
     limits = {"minimum": "at least", "exclusiveMinimum": "above", "maximum": "at most", "exclusiveMaximum": "below"}
     said = [f"{word} {exact(schema[key])}" for key, word in limits.items() if key in schema]
+    if schema.get("default") is not None and "null" in schema["type"]:
+        said.append(f"or {NONE}")
     parts = [schema.get("description", ""), ", ".join(said)]
     return "; ".join(part for part in parts if part)
