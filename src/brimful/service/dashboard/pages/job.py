@@ -52,12 +52,14 @@ class _JobView:
 
     Attributes:
         event, step, byte: up to where events, metrics and the log were shown.
+        ended: whether its end was shown.
         waited, trained: of the epochs that it has seen, the seconds without a batch, and all.
     """
 
     def __init__(self, dashboard: Dashboard, job: Job) -> None:
         self.dashboard, self.service, self.job, self.id = dashboard, dashboard.service, job, job.id
         self.event, self.step, self.byte = 0, -1, 0
+        self.ended = job.state.ended
         self.first: int | None = None
         self.last: int | None = None
         self.sample: dict | None = None
@@ -145,11 +147,11 @@ class _JobView:
 
     async def _update(self) -> None:
         service, id = self.service, self.id
-        before, self.job = self.job, await ask(service.job, id)
+        self.job = await ask(service.job, id)
         latest = await ask(service.latest_event, id)
         start = max(self.event, latest - _EVENTS)
         events = await ask(service.events, id, start, _EVENTS)
-        ended = self.job.state.ended and not before.state.ended
+        ended = self.job.state.ended and not self.ended
         if events:
             self.event = events[-1].id
             series = await ask(service.metrics, id, None, LIVE, self.step)  # others may have come for that step
@@ -169,6 +171,7 @@ class _JobView:
         if ended:
             await self._zoom(self.first, self.last)
             await self._show_results()
+        self.ended = self.job.state.ended
 
     def _changed(self, job: Job) -> None:
         self.job = job

@@ -10,7 +10,7 @@ from ....core.base.formatting import format_bytes, format_seconds
 from ...jobs.job import Job
 from ...jobs.state import REQUESTS, JobState
 from ...service import Service
-from ..elements import Tag, button, link, set_attributes
+from ..elements import Tag, button, careful_button, link, set_attributes
 from ..notices import notify
 from ..values import fraction, memory_text, progress_text, rate, rate_text, seconds_left, seconds_taken
 from ..viewer import change, may_change
@@ -36,9 +36,10 @@ class JobHead:
                 if may_change():
                     for name in ("pause", "resume", "retry", "cancel"):
                         self._buttons[name] = button(name.capitalize(), self._action(name))
-                    self._delete = button("Delete", self._ask_to_delete, "button danger")
-                    self._sure = button("Delete for good", self._really_delete, "button danger")
-                    self._sure.set_visibility(False)
+                    label = f"Delete {job.request.name}, its metrics and its files"
+                    self._delete = careful_button(
+                        "Delete", "Delete for good", self._really_delete, label, "button danger"
+                    )
                     link("Copy and change", f"/new?copy={job.id}", "button")
         self._message = Tag("p", "", "message", role="status")
         self._bar = Tag("progress", max="1", aria_label="Progress of this job")
@@ -61,7 +62,7 @@ class JobHead:
             made.set_visibility(job.state in REQUESTS[name])
         if self._buttons:
             ended = job.state.ended or job.state is JobState.PAUSED
-            self._delete.set_visibility(ended and not self._sure.visible)
+            self._delete.set_visibility(ended)
         _set_text(self._message, job.message)
         self._message.set_visibility(bool(job.message))
         self._message.classes(replace="message failed" if job.state is JobState.FAILED else "message")
@@ -94,11 +95,6 @@ class JobHead:
                 self._changed(job)
 
         return act
-
-    def _ask_to_delete(self) -> None:
-        self._delete.set_visibility(False)
-        self._sure.set_visibility(True)
-        notify("Delete the job, its metrics and its files? Press “Delete for good”.")
 
     async def _really_delete(self) -> None:
         if await change(self._deleted, self._job.id):
