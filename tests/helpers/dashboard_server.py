@@ -3,6 +3,7 @@
 import os
 import signal
 import socket
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -14,17 +15,28 @@ from brimful.service.jobs.job import new_id
 from brimful.service.runner import processes
 from brimful.service.security import tokens
 from brimful.service.store import Store
+from brimful.service.store.jobs import add_events
 from brimful.service.store.metric_ranges import ADD, LEVELS
 
 from . import forking, job_workload
+from .driver_library import GB, Card, driver_library
 from .service_processes import ForkedForkServer
 from .stopping import wait_for
+
+CARD = "card"
+"""While there is a file of that name in the state's folder, the machine has a GPU."""
 
 
 def _serve(values: dict[str, Any]) -> None:
     from brimful.service.options import ServeOptions
+    from brimful.service.runner import inventory
     from brimful.service.server import serve
 
+    card = Path(values["state"]) / CARD
+    library = driver_library([Card("GPU-a", 80 * GB)])
+    library.nvmlDeviceGetCount = lambda: int(card.exists())
+    sys.modules["pynvml"] = library  # pyright: ignore[reportArgumentType]
+    inventory._uses_cuda = lambda: True
     job_workload.register()
     processes.launch = ForkedForkServer  # pyright: ignore[reportAttributeAccessIssue]
     forking.begin()
@@ -32,20 +44,22 @@ def _serve(values: dict[str, Any]) -> None:
 
 
 class DashboardServer:
-    """A server that requires a token.
+    """A server that requires a token, unless it is told not to.
 
     Attributes:
         url: where it listens, also after it was started again.
+        state: its folder.
         token, reader: tokens to write, and to read.
         api: a client that may write.
         store: its database.
     """
 
-    def __init__(self, database: str, state: Path) -> None:
+    def __init__(self, database: str, state: Path, *, require_token: bool = True) -> None:
         with socket.create_server(("127.0.0.1", 0)) as free:
             port = free.getsockname()[1]
         self.url = f"http://127.0.0.1:{port}"
-        self._options = {"port": port, "state": state, "database": database, "require_token": True}
+        self.state = state
+        self._options = {"port": port, "state": state, "database": database, "require_token": require_token}
         self._options |= {"cores": 4, "budget": "8GB", "grace": 5.0}
         self.store = Store(Database.at(database))
         self.token, self.reader = self._token(["read", "write"]), self._token(["read"])
@@ -96,14 +110,19 @@ class DashboardServer:
         assert answer.status_code == 201, answer.text
         return answer.json()["id"]
 
-    def add_curve(self, name: str, steps: int) -> str:
+    def add_curve(self, name: str, steps: int, metric: str = "loss") -> str:
         """A finished job with a long curve, written into the database; its id."""
         id = self.add_finished(name)
-        names, values = ["loss"] * steps, [1 / (1 + step) for step in range(steps)]
+        names, values = [metric] * steps, [1 / (1 + step) for step in range(steps)]
         given = {"job": id, "names": names, "steps": list(range(steps)), "times": values, "values": values}
 
         self.store.pool.call(lambda connection: connection.execute(ADD, {**given, "levels": list(LEVELS)}))
         return id
+
+    def add_events(self, id: str, kind: str, *data: dict[str, Any]) -> None:
+        """Events of a job, written into the database."""
+        new = [(None, time.time(), kind, one) for one in data]
+        self.store.pool.call(lambda connection: add_events(connection, id, new))
 
     def add_finished(self, name: str, count: int = 1) -> str:
         """Finished jobs that never ran, written into the database at once; the id of the first."""

@@ -33,6 +33,15 @@ def server(template: NewDatabase) -> Iterator[DashboardServer]:
     shutil.rmtree(state, ignore_errors=True)
 
 
+@pytest.fixture
+def empty_server(template: NewDatabase, tmp_path: Path) -> Iterator[DashboardServer]:
+    """One that has no jobs and asks for no token, as the first time that someone starts it."""
+    with template.copy() as database:
+        started = DashboardServer(database.url, tmp_path, require_token=False)
+        yield started
+        started.stop()
+
+
 @pytest.fixture(scope="package")
 def browser() -> Iterator[Any]:
     """For this folder alone: while it is there, an event loop runs in the tests' thread, and others cannot."""

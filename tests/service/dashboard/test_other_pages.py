@@ -2,7 +2,8 @@
 
 import pytest
 
-from ...helpers.dashboard_server import DashboardServer
+from ...helpers.dashboard_server import CARD, DashboardServer
+from ...helpers.driver_library import GB
 from .conftest import Open
 
 pytestmark = pytest.mark.browser
@@ -71,9 +72,35 @@ def test_devices_show_leases_and_who_waits(server: DashboardServer, open_page: O
     page = open_page("/devices")
     page.wait_for_selector("section[aria-label='Device cpu'] >> text=takes most")
     page.wait_for_selector("section[aria-label=Queue] tr:has-text('must wait')")
+    plot = "getElement(Number(document.querySelector('[aria-label=\"Device cpu\"] .plot').id.slice(1))).chart"
+    drawn = f"{plot}.getOption().series.map(one => one.name)"
+    page.wait_for_function(f"() => ({drawn}).includes('takes most')")  # its memory over time
+    jobs = open_page("/?text=must wait")
+    jobs.wait_for_selector(".why:has-text('waits for')")
     for id in (second, first):
         server.api.post(f"/api/jobs/{id}/cancel")
     page.wait_for_selector("section[aria-label=Queue] >> text=No job waits.")
+
+
+def test_a_gpu_that_appears_is_shown_with_its_utilisation_and_power(server: DashboardServer, open_page: Open):
+    page = open_page("/devices")
+    page.wait_for_selector("section[aria-label='Device cpu']")
+    (server.state / CARD).touch()
+    device = page.locator("section[aria-label='Device cuda:0']")
+    device.locator("text=A card").wait_for()
+    facts = device.locator("dl > div").all_inner_texts()
+    assert {"Memory\n80.00 GB", "Utilisation\n50%", "Power\n300 W"} <= set(facts)
+    (server.state / CARD).unlink()
+    device.wait_for(state="detached")
+    id = server.add_finished("ran on a card")
+    look = {"used": 2 * GB, "process": 3 * GB}
+    server.add_events(id, "sampled", *({**look, "utilisation": share, "watts": 700 * share} for share in (0.2, 0.9)))
+    page.goto(f"{server.url}/jobs/{id}")
+    page.wait_for_selector("dt:has-text('Power') + dd:has-text('630 W')")
+    page.wait_for_selector("dt:has-text('Utilisation') + dd:has-text('90%')")
+    for name, last in (("memory, GB", "2"), ("utilisation, %", "90"), ("power, W", "630")):
+        label = page.locator(f"[data-metric='{name}'] .plot").get_attribute("aria-label")
+        assert f": {last} at step" in (label or "")
 
 
 def test_an_address_that_there_is_not(server: DashboardServer, open_page: Open):

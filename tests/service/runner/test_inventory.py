@@ -1,42 +1,13 @@
 """Devices as the server sees them: added, lost, and named by what stays the same."""
 
 import sys
-from dataclasses import dataclass
-from types import SimpleNamespace
 
 import pytest
 
 from brimful.service.runner import inventory
 from brimful.service.runner.inventory import Inventory
 
-GB = 10**9
-
-
-@dataclass
-class Card:
-    uuid: str
-    total: int
-    lost: bool = False
-
-
-def memory(card: Card) -> SimpleNamespace:
-    if card.lost:
-        raise RuntimeError("GPU is lost")
-    return SimpleNamespace(total=card.total, free=card.total)
-
-
-def driver_library(cards: list[Card]) -> SimpleNamespace:
-    """NVIDIA's library with some cards."""
-    return SimpleNamespace(
-        nvmlInit=lambda: None,
-        nvmlDeviceGetCount=lambda: len(cards),
-        nvmlDeviceGetHandleByIndex=lambda index: cards[index],
-        nvmlDeviceGetMemoryInfo=memory,
-        nvmlDeviceGetUtilizationRates=lambda card: SimpleNamespace(gpu=50),
-        nvmlDeviceGetPowerUsage=lambda card: 300_000,
-        nvmlDeviceGetName=lambda card: b"A card",
-        nvmlDeviceGetUUID=lambda card: card.uuid,
-    )
+from ...helpers.driver_library import GB, Card, driver_library
 
 
 @pytest.fixture

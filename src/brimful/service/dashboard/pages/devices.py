@@ -95,13 +95,15 @@ class _DevicesView:
 
     async def _refresh(self) -> None:
         devices = await self.samples.read(self.dashboard)
+        if [one["device"] for one in devices] != list(self.plots):
+            ui.navigate.reload()  # one was added or lost
+            return
         waiting = await ask(
             self.dashboard.service.jobs, JobFilter(states=(JobState.QUEUED,), sort="created", limit=_QUEUE)
         )
         for device in devices:
             name = device["device"]
-            if name in self.plots:
-                self.plots[name].add(self.samples.rows[name][-1])
+            self.plots[name].add(self.samples.rows[name][-1])
         seen = (
             [
                 (one["leased_bytes"], one["budget_bytes"], one["jobs"], one["utilisation"], one["watts"])
@@ -113,10 +115,10 @@ class _DevicesView:
             return
         self.seen = seen
         for device in devices:
-            if (place := self.places.get(device["device"])) is not None:
-                place.clear()
-                with place:
-                    _facts(device)
+            place = self.places[device["device"]]
+            place.clear()
+            with place:
+                _facts(device)
         self.queue.clear()
         with self.queue:
             _queue(waiting.jobs, waiting.total)
