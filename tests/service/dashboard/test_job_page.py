@@ -1,6 +1,7 @@
 """The page of one job, while it runs and after."""
 
 import json
+import math
 from typing import Any
 
 import pytest
@@ -17,7 +18,9 @@ POINTS = """name => {
 }"""
 """The last step of a curve."""
 
-MODEL = "getElement(Number(document.querySelector('.curve-part').id.slice(1))).charts.get('loss').getModel()"
+CHART = "getElement(Number(document.querySelector('.curve-part').id.slice(1))).charts.get('loss')"
+
+MODEL = f"{CHART}.getModel()"
 """What ECharts makes anew where a plot is drawn as a whole."""
 
 
@@ -36,6 +39,8 @@ def test_a_curve_grows_while_the_job_is_paused_resumed_and_cancelled(server: Das
     grown(page, grown(page, 0))
     page.evaluate(f"() => {{ window.modelBefore = {MODEL}; }}")
     page.wait_for_selector("dt:has-text('Stall share')")
+    page.wait_for_selector("dt:has-text('Data tier') + dd:text-matches('.')")
+    page.wait_for_selector("[aria-label=Log]:has-text('epoch')")
     page.wait_for_selector("[data-metric='utilisation, %'] .plot canvas")  # sampled on a CPU too
     page.click("button:has-text('Pause')")
     page.wait_for_selector("dd.state.paused")
@@ -102,7 +107,14 @@ def test_steps_are_exact_when_someone_looks_closer(server: DashboardServer, open
     grown(page, 1000)
     page.wait_for_selector(".caption:has-text('of 1,200 points; zoom in for all')")
     page.check("text=Log scale")
-    page.get_by_label("Smoothing").fill("0.9")
+    drawn = page.evaluate(f"{CHART}.getOption().series.map(one => one.data)")
+    assert drawn[0] == [] and all(y == pytest.approx(-math.log10(1 + x), abs=1e-5) for x, y in drawn[1])
+    page.uncheck("text=Log scale")
+    page.get_by_label("Smoothing").fill("0.5")
+    (_, first), (_, second), *_ = raw = page.evaluate(f"{CHART}.getOption().series[0].data")
+    smooth = page.evaluate(f"{CHART}.getOption().series[1].data")
+    assert len(smooth) == len(raw) == len(drawn[1])
+    assert smooth[1][1] == pytest.approx((0.5 * first + second) / 1.5, rel=1e-5)  # both without the bias of the start
 
 
 def test_all_of_a_long_curve_is_saved_and_a_refusal_is_said(server: DashboardServer, open_page: Open):
@@ -171,7 +183,12 @@ def test_a_finished_job_shows_its_plan_options_files_and_picture(server: Dashboa
     differing = page.locator("[aria-label='Options that differ from the default, table']")
     differing.wait_for()
     assert differing.locator("tr:has-text('count') >> text=40").count() == 1
-    assert "brimful jobs submit" in page.locator("[aria-label='This job as Command line']").inner_text()
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    for name in ("Command line", "curl", "Python"):
+        page.click(f"[aria-label='Copy as {name}']")
+        page.wait_for_selector(f"[aria-label='Copy as {name}']:has-text('Copied')")
+        text = page.locator(f"[aria-label='This job as {name}']").inner_text()
+        assert page.evaluate("navigator.clipboard.readText()") == text and "40" in text
     assert page.locator("section[aria-label=Files] a").count() > 0
     page.click("a:has-text('Copy and change')")
     page.wait_for_function("document.querySelector('#field-seed')?.value === '3'")

@@ -1,5 +1,8 @@
 """The list of jobs."""
 
+import json
+from urllib.parse import quote
+
 import pytest
 
 from ...helpers.dashboard_server import DashboardServer
@@ -56,10 +59,22 @@ def test_thousands_of_jobs_are_paged_and_what_is_selected_stays(server: Dashboar
     page.wait_for_selector("tbody th a >> text=/^row$/")
 
 
-def test_a_name_with_markup_is_text_on_every_page(server: DashboardServer, open_page: Open):
-    name = "<img src=x onerror=alert(1)>`${alert(2)}`{{alert(3)}}</script><script>alert(4)</script>"
+HOSTILE = "<img src=x onerror=alert(1)>`${alert(2)}`{{alert(3)}}"
+
+
+def test_names_with_markup_are_text_on_every_page(server: DashboardServer, open_page: Open):
+    name = f"{HOSTILE}</script><script>alert(4)</script>"
     ids = [server.submit(f"{name} {one}", epochs=1) for one in "ab"]
-    upload = server.upload("rows.csv", "a\n1\n")
+    metric, file = f"metric {HOSTILE}", f"{HOSTILE} file.csv"
+    curve = server.add_curve(name, 3, metric)
+    server.add_events(curve, "warned", {"message": f"event {name}"})
+    server.add_events(curve, f"kind {HOSTILE}", {f"key {HOSTILE}": f"value {HOSTILE}"})
+    folder = server.state / "jobs" / curve
+    (folder / "run").mkdir(parents=True)
+    (folder / "run" / f"{HOSTILE}.png").write_bytes(b"")
+    (folder / "run" / "metrics.json").write_text(json.dumps({f"result {HOSTILE}": f"is {HOSTILE}"}))
+    (folder / "log.txt").write_text(f"log {name}")
+    upload = server.upload(file, "a\n1\n")
     config = {"dataset": "none", "source": f"upload:{upload}"}
     body = {"job_name": name, "workload": "data", "command": "import", "config": config}
     assert server.api.post("/api/jobs", json=body).status_code == 201
@@ -70,10 +85,23 @@ def test_a_name_with_markup_is_text_on_every_page(server: DashboardServer, open_
     shown: list[str] = []
     page = open_page("/?text=onerror")
     page.on("dialog", lambda dialog: (shown.append(dialog.message), dialog.dismiss()))
-    for path in ("/?text=onerror", f"/jobs/{ids[0]}", f"/compare?jobs={','.join(ids)}", "/data", "/devices"):
+    pages = {
+        "/?text=onerror": (name,),
+        f"/jobs/{ids[0]}": (name,),
+        f"/jobs/{curve}": (metric, f"event {name}", f"value {HOSTILE}", f"result {HOSTILE}", f"log {name}"),
+        f"/compare?jobs={ids[0]},{ids[1]},{curve}": (name,),
+        f"/compare?jobs={curve}": (metric,),
+        "/data": (name, file),
+        "/devices": (name,),
+        f"/new?workload=gp&command=fit&given={quote(json.dumps({'config.id': HOSTILE}))}": (),
+    }
+    for path, texts in pages.items():
         page.goto(server.url + path)
-        page.get_by_text(name).first.wait_for()
+        page.wait_for_function("window.did_handshake")
+        for text in texts:
+            page.get_by_text(text).first.wait_for(state="attached")
         assert page.locator("img[src=x]").count() == 0, path
+    assert page.input_value("#field-id") == HOSTILE
     page.goto(f"{server.url}/new?copy={ids[0]}")
     page.wait_for_function("name => document.querySelector('#field-job_name')?.value.startsWith(name)", arg=name)
     assert shown == [] and page.locator("img[src=x]").count() == 0

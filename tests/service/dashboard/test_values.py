@@ -29,6 +29,7 @@ from brimful.service.dashboard.parts.plan_view import observed_parts
 from brimful.service.dashboard.values import (
     counted,
     fraction,
+    job_row,
     rate,
     recordings_number,
     result_name,
@@ -68,6 +69,17 @@ def test_how_long_a_job_will_take():
     assert rate(half, 130.0) == 50 / 20
     assert seconds_left(half, 130.0) == pytest.approx(20.0)
     assert seconds_taken(half, 130.0) == 45.0
+    busy = replace(half, progress=replace(progress, peak=6), message="waits for memory")
+    row = job_row(busy, 130.0)
+    shown = {name: row[name] for name in ("progress", "left", "rate", "memory", "took", "message")}
+    assert shown == {
+        "progress": "50 of 100",
+        "left": "20 s",
+        "rate": "2.5/s",
+        "memory": "6 B of 8 B",
+        "took": "45.0 s",
+        "message": "waits for memory",
+    }
     resumed = job(state=JobState.RUNNING, progress=replace(progress, began=90.0), lease=lease)
     assert seconds_worked(resumed, 130.0) == 10.0  # its part at hand has not begun
     assert seconds_left(job(progress=Progress(done=5, items=10)), 1.0) is None
