@@ -13,7 +13,7 @@ from ...errors import FieldProblem, Forbidden, Invalid, NotFound, Unavailable
 from ..commands import changed_options
 from ..elements import VALUE, Tag
 from ..notices import notify
-from ..parts.form_fields import Field, by_field, in_a_form, suggestions
+from ..parts.form_fields import WHAT_IS_TYPED, Field, by_field, in_a_form, suggestions
 from ..parts.plan_preview import PlanPreview
 from ..parts.upload import upload_field
 from ..shell import frame
@@ -137,7 +137,7 @@ class _Form:
                 with Tag("div", classes="buttons"):
                     self.submit = Tag("button", "Submit", "button primary", type="submit")
                     Tag("span", "" if may_change() else "Your token may only read.", "muted")
-                self.form.on("submit.prevent", self._submit, [])
+                self.form.on("submit.prevent", self._submit, js_handler=WHAT_IS_TYPED)
             self.preview = PlanPreview(self.service, self.request, self._show_faults)
         self._fill()
         client = context.client
@@ -244,8 +244,9 @@ class _Form:
         for path, field in self.fields.items():
             field.show_fault(faults.get(path, "") if self.submitted or path in self.touched else "")
 
-    async def _submit(self) -> None:
+    async def _submit(self, event: Any) -> None:
         self.submitted = True
+        self.values |= {path: str(event.args.get(self.fields[path].id, "")) for path in self.touched & set(self.fields)}
         try:
             if not may_change():
                 raise Forbidden("your token may only read; log in with one that may write")

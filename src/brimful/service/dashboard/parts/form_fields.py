@@ -16,8 +16,18 @@ _OPTION = re.compile(r"(?<!\S)--([a-z][a-z0-9_-]*)")
 _CHECKED = "(event) => emit(event.target.checked ? 'true' : 'false')"
 
 
+WHAT_IS_TYPED = """(event) => emit(Object.fromEntries([...event.target.querySelectorAll("[name]")]
+  .map((one) => [one.id, one.type === "checkbox" ? String(one.checked) : one.value])))"""
+"""Has an event of a form tell what its inputs say at that moment, by their ids: what was typed last may not have been
+told yet."""
+
+
 class Field:
-    """One input. What is typed is passed on as text; the declaration of the option converts and checks it."""
+    """One input. What is typed is passed on as text; the declaration of the option converts and checks it.
+
+    Attributes:
+        id: of the input in the page.
+    """
 
     def __init__(
         self,
@@ -30,7 +40,7 @@ class Field:
         required: bool,
     ) -> None:
         self.path = path
-        self._id = f"field-{name}"
+        self.id = f"field-{name}"
         kinds = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
         boolean = "boolean" in kinds
         with Tag("div", classes="field tick" if boolean else "field"):
@@ -39,12 +49,12 @@ class Field:
                 with Tag("div"):
                     self._texts(name, schema, required)
             else:
-                Tag("label", _label(name, required), for_=self._id)
+                Tag("label", _label(name, required), for_=self.id)
                 choices = [one for one in schema.get("enum", ()) if one is not None]
                 self._input = self._choice(choices, schema, value) if choices else self._entry(kinds, schema, value)
                 self._texts(None, schema, required)
-        described = f"{self._id}-help {self._id}-fault"
-        set_attributes(self._input, id=self._id, aria_describedby=described, required=required, name=name)
+        described = f"{self.id}-help {self.id}-fault"
+        set_attributes(self._input, id=self.id, aria_describedby=described, required=required, name=name)
         event, tell = ("change", _CHECKED) if boolean else ("input", VALUE)
         self._input.on(event, lambda event: changed(path, str(event.args)), js_handler=tell, throttle=0.15)
 
@@ -55,18 +65,18 @@ class Field:
             set_attributes(self._input, aria_invalid="true" if text else None)
 
     def set(self, value: str) -> None:
-        ui.run_javascript(f"document.getElementById({json.dumps(self._id)}).value = {json.dumps(value)}")
+        ui.run_javascript(f"document.getElementById({json.dumps(self.id)}).value = {json.dumps(value)}")
 
     def focus(self) -> None:
         """Puts the cursor there, unfolding what it is in."""
-        found = f"const field = document.getElementById({json.dumps(self._id)});"
+        found = f"const field = document.getElementById({json.dumps(self.id)});"
         ui.run_javascript(f"{found} field.closest('details')?.setAttribute('open', ''); field.focus()")
 
     def _texts(self, name: str | None, schema: dict[str, Any], required: bool) -> None:
         if name is not None:
-            Tag("label", _label(name, required), for_=self._id)
-        Tag("span", _help(schema), "help", id=f"{self._id}-help")
-        self._fault = Tag("span", "", "fault", id=f"{self._id}-fault", role="alert")
+            Tag("label", _label(name, required), for_=self.id)
+        Tag("span", _help(schema), "help", id=f"{self.id}-help")
+        self._fault = Tag("span", "", "fault", id=f"{self.id}-fault", role="alert")
 
     def _tick(self, value: bool) -> Tag:
         return Tag("input", type="checkbox", checked=value)
