@@ -44,7 +44,7 @@ def _serve(values: dict[str, Any]) -> None:
 
 
 class DashboardServer:
-    """A server that requires a token, unless it is told not to.
+    """A server that requires a token.
 
     Attributes:
         url: where it listens, also after it was started again.
@@ -54,12 +54,12 @@ class DashboardServer:
         store: its database.
     """
 
-    def __init__(self, database: str, state: Path, *, require_token: bool = True) -> None:
+    def __init__(self, database: str, state: Path) -> None:
         with socket.create_server(("127.0.0.1", 0)) as free:
             port = free.getsockname()[1]
         self.url = f"http://127.0.0.1:{port}"
         self.state = state
-        self._options = {"port": port, "state": state, "database": database, "require_token": require_token}
+        self._options = {"port": port, "state": state, "database": database, "require_token": True}
         self._options |= {"cores": 4, "budget": "8GB", "grace": 5.0}
         self.store = Store(Database.at(database))
         self.token, self.reader = self._token(["read", "write"]), self._token(["read"])
@@ -136,6 +136,12 @@ class DashboardServer:
         given = {"id": new_id(), "name": name, "count": count, "now": time.time()}
         self.store.pool.call(lambda connection: connection.execute(query, given))
         return given["id"]
+
+    def delete_all(self) -> None:
+        """Deletes all jobs, once those that are about to end have."""
+        active = "SELECT count(*) FROM job WHERE state IN ('queued', 'running', 'pausing', 'cancelling')"
+        wait_for(lambda: self.store.pool.call(lambda connection: connection.execute(active).fetchone()) == (0,), 100)
+        self.store.pool.call(lambda connection: connection.execute("DELETE FROM job"))
 
     def job(self, id: str) -> dict[str, Any]:
         return self.api.get(f"/api/jobs/{id}").json()

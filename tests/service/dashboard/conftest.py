@@ -12,6 +12,8 @@ from ...helpers.dashboard_server import DashboardServer
 from ...helpers.postgres import NewDatabase
 
 CHROMIUM = Path("/usr/bin/chromium")
+FLAGS = ["--no-sandbox", "--disable-gpu-compositing", "--disable-accelerated-2d-canvas"]
+"""Without a GPU, standing in for one takes a fifth of a page's time."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -33,22 +35,13 @@ def server(template: NewDatabase) -> Iterator[DashboardServer]:
     shutil.rmtree(state, ignore_errors=True)
 
 
-@pytest.fixture
-def empty_server(template: NewDatabase, tmp_path: Path) -> Iterator[DashboardServer]:
-    """One that has no jobs and asks for no token, as the first time that someone starts it."""
-    with template.copy() as database:
-        started = DashboardServer(database.url, tmp_path, require_token=False)
-        yield started
-        started.stop()
-
-
 @pytest.fixture(scope="package")
 def browser() -> Iterator[Any]:
     """For this folder alone: while it is there, an event loop runs in the tests' thread, and others cannot."""
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
-        launched = playwright.chromium.launch(executable_path=str(CHROMIUM), args=["--no-sandbox"])
+        launched = playwright.chromium.launch(executable_path=str(CHROMIUM), args=FLAGS)
         yield launched
         launched.close()
 
@@ -56,48 +49,66 @@ def browser() -> Iterator[Any]:
 Open = Callable[..., Any]
 
 
+class Tabs:
+    """One session of the browser for most pages. A tab is used again, since a new one is a new process."""
+
+    def __init__(self, context: Any) -> None:
+        self._context, self._free = context, []
+
+    def take(self) -> Any:
+        return self._free.pop() if self._free else self._context.new_page()
+
+    def give_back(self, page: Any) -> None:
+        page.goto("about:blank")
+        page.unroute_all()
+        page.emulate_media(color_scheme="null")
+        self._free.append(page)
+
+
 @pytest.fixture(scope="package")
-def logged_in(server: DashboardServer, browser: Any) -> Iterator[Any]:
-    """One session of the browser for most pages: what they load is in its cache."""
+def tabs(server: DashboardServer, browser: Any) -> Iterator[Tabs]:
     context = browser.new_context()
     context.add_cookies([server.cookie])
-    yield context
+    yield Tabs(context)
     context.close()
 
 
 @pytest.fixture
-def open_page(server: DashboardServer, browser: Any, logged_in: Any) -> Iterator[Open]:
+def open_page(server: DashboardServer, browser: Any, tabs: Tabs) -> Iterator[Open]:
     """Opens a page of the server, logged in unless `token` is None. Errors of scripts, and requests that leave this
     machine, fail the test."""
-    opened, faults = [], []
+    contexts, pages, taken, faults = [], [], [], []
 
-    def watch(page: Any) -> None:
-        page.on("pageerror", lambda error: faults.append(str(error)))
-        page.on("request", lambda request: faults.append(request.url) if not _own(request.url) else None)
-        page.on("console", lambda line: faults.append(line.text) if "Content Security" in line.text else None)
+    def own(url: str) -> bool:
+        return url.startswith((server.url, "data:", "blob:", "about:"))
 
-    def _own(url: str) -> bool:
-        return url.startswith((server.url, "data:", "blob:"))
+    watched = {
+        "pageerror": lambda error: faults.append(str(error)),
+        "request": lambda request: faults.append(request.url) if not own(request.url) else None,
+        "console": lambda line: faults.append(line.text) if "Content Security" in line.text else None,
+    }
 
-    def session(token: str | None) -> Any:
-        if token == "":
-            return logged_in
-        context = browser.new_context()
-        opened.append(context)
+    def with_token(token: str | None) -> Any:
+        contexts.append(browser.new_context())
         if token is not None:
-            context.add_cookies([{**server.cookie, "value": token}])
-        return context
+            contexts[-1].add_cookies([{**server.cookie, "value": token}])
+        return contexts[-1].new_page()
 
     def open_one(path: str = "/", token: str | None = "", width: int = 1280) -> Any:
-        page = session(token).new_page()
-        opened.append(page)
+        page = tabs.take() if token == "" else with_token(token)
+        (taken if token == "" else pages).append(page)
         page.set_default_timeout(30_000)
         page.set_viewport_size({"width": width, "height": 900})
-        watch(page)
+        for event, note in watched.items():
+            page.on(event, note)
         page.goto(server.url + path)
         return page
 
     yield open_one
-    for one in reversed(opened):
+    for one in (*pages, *contexts):
         one.close()
+    for page in taken:
+        for event, note in watched.items():
+            page.remove_listener(event, note)
+        tabs.give_back(page)
     assert faults == []

@@ -2,7 +2,6 @@
 
 import re
 import socket
-from typing import Any
 
 import pytest
 
@@ -34,20 +33,19 @@ def test_a_browser_without_a_token_is_asked_for_one_and_gets_where_it_wanted(ser
     assert page.context.cookies() == []
 
 
-def test_a_first_visit_offers_an_example_of_each_workload_with_one_click(empty_server: DashboardServer, browser: Any):
-    page = browser.new_page()
-    page.goto(empty_server.url)
+def test_a_first_visit_offers_an_example_of_each_workload_with_one_click(server: DashboardServer, open_page: Open):
+    server.delete_all()
+    page = open_page("/")
     page.wait_for_selector("h1:has-text('No jobs yet')")
     assert page.locator(".card h2").all_inner_texts() == [example.title for example in EXAMPLES]
     page.wait_for_function("window.did_handshake")
     page.click("[aria-label='Start the example Tiny networks']")
     page.wait_for_selector("h1:has-text('Example: Tiny networks')")
     id = page.url.rpartition("/")[2]
-    assert empty_server.job(id)["command"] == "train"
-    page.goto(empty_server.url)
+    assert server.job(id)["command"] == "train"
+    server.api.post(f"/api/jobs/{id}/cancel")
+    page.goto(server.url)
     page.wait_for_selector(f"tr[data-job='{id}']")
-    empty_server.api.post(f"/api/jobs/{id}/cancel")
-    page.close()
 
 
 def test_a_token_that_reads_changes_nothing(server: DashboardServer, open_page: Open):

@@ -53,6 +53,7 @@ class _JobsView:
         self.group, self.workload, self.text, self.sort = group, workload, text, sort
         self.cursors: list[str | None] = [None]
         self.selected: list[str] = []
+        self.starting = False
 
     async def read(self) -> JobPage:
         filter = JobFilter(
@@ -73,7 +74,7 @@ class _JobsView:
     async def build(self) -> None:
         page = await self.read()
         if page.total == 0 and not (self.group or self.workload or self.text):
-            await first_visit(self.service)
+            await first_visit(self.service, starting=self._starting)
             ui.timer(_REFRESH, self._wait_for_the_first, immediate=False)
             return
         with Tag("div", classes="title"):
@@ -182,8 +183,12 @@ class _JobsView:
 
     async def _wait_for_the_first(self) -> None:
         """Shows the list as soon as there is a job, wherever it came from."""
-        if (await self.read()).total:
+        if (await self.read()).total and not self.starting:
             ui.navigate.to("/")
+
+    def _starting(self, begun: bool) -> None:
+        """Someone starts an example: its own page follows, and not the list."""
+        self.starting = begun
 
     async def _cancel(self) -> None:
         cancelled = [id for id in self.selected if await change(self.service.cancel, id) is not None]
