@@ -118,7 +118,7 @@ def test_steps_are_exact_when_someone_looks_closer(server: DashboardServer, open
 
 
 def test_all_of_a_long_curve_is_saved_and_a_refusal_is_said(server: DashboardServer, open_page: Open):
-    rows = 120_000
+    rows = 101_000  # more than one answer has
     id = server.add_curve("a long curve", rows)
     page = open_page(f"/jobs/{id}")
     grown(page, 1000)
@@ -128,7 +128,7 @@ def test_all_of_a_long_curve_is_saved_and_a_refusal_is_said(server: DashboardSer
     assert len(saved) == rows and [int(line.split(",")[1]) for line in saved[:: rows // 10]] == list(
         range(0, rows, rows // 10)
     )
-    page.wait_for_selector("text=120,000 rows of loss are saved.")
+    page.wait_for_selector("text=101,000 rows of loss are saved.")
     page.route("**/metrics?*", lambda route: route.fulfill(status=503, json={"detail": "the database is away"}))
     page.click("[aria-label='Save loss as CSV']")
     page.wait_for_selector(".fault:has-text('No file was saved: the database is away')")
@@ -170,7 +170,12 @@ def test_a_finished_job_shows_its_plan_options_files_and_picture(server: Dashboa
     page = open_page(f"/jobs/{id}")
     picture = page.locator("figure img").first
     picture.wait_for()
-    page.wait_for_function("document.querySelector('figure img').naturalWidth > 100")
+    page.wait_for_function("document.querySelector('figure img').naturalWidth > 1000")
+    page.set_viewport_size({"width": 390, "height": 800})  # where it is scrolled, and its panels can be read
+    assert picture.bounding_box()["width"] > 900
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    page.set_viewport_size({"width": 1280, "height": 800})
+    assert picture.bounding_box()["width"] < 1280
     with page.expect_popup() as popup:
         picture.click()
     popup.value.wait_for_function("document.images[0]?.naturalWidth > 100")  # shown, not downloaded

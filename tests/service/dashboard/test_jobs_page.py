@@ -87,10 +87,8 @@ def test_names_with_markup_are_text_on_every_page(server: DashboardServer, open_
     page.on("dialog", lambda dialog: (shown.append(dialog.message), dialog.dismiss()))
     pages = {
         "/?text=onerror": (name,),
-        f"/jobs/{ids[0]}": (name,),
-        f"/jobs/{curve}": (metric, f"event {name}", f"value {HOSTILE}", f"result {HOSTILE}", f"log {name}"),
-        f"/compare?jobs={ids[0]},{ids[1]},{curve}": (name,),
-        f"/compare?jobs={curve}": (metric,),
+        f"/jobs/{curve}": (name, metric, f"event {name}", f"value {HOSTILE}", f"result {HOSTILE}", f"log {name}"),
+        f"/compare?jobs={ids[0]},{curve}": (name, metric),
         "/data": (name, file),
         "/devices": (name,),
         f"/new?workload=gp&command=fit&given={quote(json.dumps({'config.id': HOSTILE}))}": (),

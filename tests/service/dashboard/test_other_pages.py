@@ -98,7 +98,7 @@ def test_a_gpu_that_appears_is_shown_with_its_utilisation_and_power(server: Dash
     page.goto(f"{server.url}/jobs/{id}")
     page.wait_for_selector("dt:has-text('Power') + dd:has-text('630 W')")
     page.wait_for_selector("dt:has-text('Utilisation') + dd:has-text('90%')")
-    for name, last in (("memory, GB", "2"), ("utilisation, %", "90"), ("power, W", "630")):
+    for name, last in (("memory, MB", "2000"), ("utilisation, %", "90"), ("power, W", "630")):
         label = page.locator(f"[data-metric='{name}'] .plot").get_attribute("aria-label")
         assert f": {last} at step" in (label or "")
 

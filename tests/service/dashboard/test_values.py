@@ -21,7 +21,7 @@ from brimful.service.dashboard.login import _own_path
 from brimful.service.dashboard.pages import devices
 from brimful.service.dashboard.pages.compare import _numbers, of_all, run_names
 from brimful.service.dashboard.pages.data import result_of
-from brimful.service.dashboard.parts.curves import _rounded, use_of_device
+from brimful.service.dashboard.parts.curves import _rounded, memory_unit, use_of_device
 from brimful.service.dashboard.parts.form_fields import by_field
 from brimful.service.dashboard.parts.history_view import event_entries
 from brimful.service.dashboard.parts.job_head import _facts
@@ -211,8 +211,9 @@ def test_looks_at_a_device_are_curves_of_what_is_known():
         StoredEvent(id=3, time=5.0, kind="sampled", data={"used": 2 * 10**9, "utilisation": 0.5, "watts": None}),
         StoredEvent(id=9, time=7.0, kind="sampled", data={"used": 10**9, "utilisation": None, "watts": 300.0}),
     ]
-    series = use_of_device(looks)
+    series = use_of_device(looks, memory_unit(80 * 10**9))
     assert series["memory, GB"] == [(3, 5.0, 2.0), (9, 7.0, 1.0)]
+    assert use_of_device(looks[1:], memory_unit(10**9))["memory, MB"] == [(9, 7.0, 1000.0)]
     assert series["utilisation, %"] == [(3, 5.0, 50.0)] and series["power, W"] == [(9, 7.0, 300.0)]
 
 

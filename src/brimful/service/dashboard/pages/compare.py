@@ -160,7 +160,7 @@ def _differences(
     ]
     shown = rows if same else [row for row in rows if len(set(row[1:])) > 1]
     if shown:
-        table(f"{title} by run", ("Name", *runs), shown, "table plain")
+        table(f"{title} by run", ("Name", *runs), shown, "table plain runs")
     else:
         Tag("p", nothing, "muted")
 

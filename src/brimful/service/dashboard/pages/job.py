@@ -13,7 +13,7 @@ from ...jobs.job import Job, StoredEvent
 from ...service import Series
 from ..elements import Tag
 from ..parts.config_view import commands_view, config_view
-from ..parts.curves import CLOSER, LIVE, POINTS, Curves, use_of_device
+from ..parts.curves import CLOSER, LIVE, POINTS, Curves, memory_unit, use_of_device
 from ..parts.history_view import MOST_EVENTS, MOST_LOG, History, event_entries, log_text
 from ..parts.job_head import JobHead
 from ..parts.plan_view import Observe, plan_view
@@ -54,6 +54,7 @@ class _JobView:
         event, step, byte: up to where events, metrics and the log were shown.
         ended: whether its end was shown.
         waited, trained: of the epochs that it has seen, the seconds without a batch, and all.
+        memory: the unit in which that of the device is drawn; None before any of it was.
     """
 
     def __init__(self, dashboard: Dashboard, job: Job) -> None:
@@ -66,6 +67,7 @@ class _JobView:
         self.plan: dict | None = None
         self.observe: Observe = lambda peak, parts: None
         self.waited, self.trained = 0.0, 0.0
+        self.memory: tuple[str, float] | None = None
 
     async def build(self) -> None:
         service, id = self.service, self.id
@@ -215,7 +217,10 @@ class _JobView:
         self.observe(peak, self.job.progress.parts)
 
     def _show_use(self, samples: list[StoredEvent]) -> None:
-        if series := use_of_device(samples):
+        if self.memory is None:
+            leased = (self.job.lease or {}).get("device_bytes") or 0
+            self.memory = memory_unit(max([leased, *(event.data.get("used") or 0 for event in samples)]))
+        if series := use_of_device(samples, self.memory):
             self.use_section.set_visibility(True)
             self.use.append(self.id, series)
 

@@ -276,7 +276,7 @@ export default {
         grid: { left: 8, right: 14, top: 14, bottom: 20, containLabel: true },
         textStyle: text,
         xAxis: { type: "value", min: (range) => this.begin(range), max: "dataMax", name: this.byTime ? "time since the first point" : "step",
-          nameLocation: "middle", nameGap: 22, nameTextStyle: text, minInterval: this.byTime ? 0 : 1,
+          nameLocation: "middle", nameGap: 22, nameTextStyle: text, minInterval: 1,
           axisLabel: { ...text, formatter: (v) => this.tick(v, steps[1] - steps[0]), hideOverlap: true },
           splitLine: { show: false }, axisLine: { lineStyle: { color: of("--strong") } } },
         yAxis: { type: "value", scale: true, min: null, max: null, splitLine: { lineStyle: { color: of("--line") } },

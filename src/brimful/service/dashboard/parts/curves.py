@@ -82,9 +82,19 @@ def _rounded(series: Series) -> dict[str, Points]:
     }
 
 
-def use_of_device(samples: Iterable[StoredEvent]) -> Series:
-    """Looks at a device as curves: memory in use, utilisation and power, each where it is known."""
-    known = {"memory, GB": ("used", 1e-9), "utilisation, %": ("utilisation", 100.0), "power, W": ("watts", 1.0)}
+def memory_unit(most: int) -> tuple[str, float]:
+    """The unit in which so many bytes are drawn, and how many of it a byte is."""
+    return ("GB", 1e-9) if most >= 10**10 else ("MB", 1e-6)
+
+
+def use_of_device(samples: Iterable[StoredEvent], memory: tuple[str, float]) -> Series:
+    """Looks at a device as curves: memory in use, utilisation and power, each where it is known.
+
+    Args:
+        memory: the unit in which it is drawn, as `memory_unit` gives it.
+    """
+    unit, scale = memory
+    known = {f"memory, {unit}": ("used", scale), "utilisation, %": ("utilisation", 100.0), "power, W": ("watts", 1.0)}
     series: Series = {}
     for event in samples:
         for name, (key, scale) in known.items():

@@ -65,7 +65,7 @@ export default {
       const begin = Math.min(now - SHORTEST, this.rows.length ? this.rows[0][0] * 1000 : now);
       this.chart.setOption({
         grid: { left: 8, right: 14, top: 30, bottom: 4, containLabel: true },
-        legend: { top: 0, left: 0, icon: "roundRect", itemWidth: 10, itemHeight: 10, textStyle: text, type: "scroll" },
+        legend: { data: ["in use", ...new Set(jobs.values())], top: 0, left: 0, icon: "roundRect", itemWidth: 10, itemHeight: 10, textStyle: text, type: "scroll" },
         xAxis: { type: "time", min: begin, max: now, axisLabel: { ...text, hideOverlap: true }, axisLine: { lineStyle: { color: of("--strong") } } },
         yAxis: { type: "value", min: 0, max: Math.max(this.memory, this.budget), axisLabel: { ...text, formatter: (v) => (v / 1e9).toFixed(0) + " GB" },
           splitLine: { lineStyle: { color: of("--line") } } },

@@ -48,8 +48,8 @@ def _pictures(id: str, names: list[str], captions: dict[str, str]) -> None:
         for name in names:
             with Tag("figure"):
                 address = _address(id, name)
-                with link("", address, target="_blank", rel="noopener"):
-                    caption = captions.get(name) or _title(name)
+                caption = captions.get(name) or _title(name)
+                with Tag("div", classes="scroll"), link("", address, target="_blank", rel="noopener"):
                     Tag("img", src=address, alt=f"Picture of the report: {caption}", loading="lazy")
                 Tag("figcaption", caption)
 
