@@ -1,7 +1,7 @@
 """The dashboard under load: a job with a million metric rows opened, followed live, with other tabs and sockets open.
 
 Needs Chromium. It starts a server of its own on an embedded database. `--only hour --minutes 70` watches its memory for
-an hour after a warm-up; `--only open`, `--only jobs` and `--only traffic` do the other parts.
+an hour after a warm-up; `--only open`, `--only jobs`, `--only examples` and `--only traffic` do the other parts.
 """
 
 import argparse
@@ -171,6 +171,34 @@ class Tabs:
             context.close()
         return {"first_visit_seconds": seconds}
 
+    def processor_seconds(self) -> float:
+        """Of the server, its database and all processes of jobs so far."""
+        spent = 0.0
+        for process in (self.server, *self.server.children(recursive=True)):
+            with contextlib.suppress(psutil.NoSuchProcess):
+                spent += sum(process.cpu_times()[:4])  # those of its children that have ended too
+        return spent
+
+    def example_times(self) -> dict[str, Any]:
+        """Seconds from the click on each example until its page says that it has finished, and those of the processor
+        that the server and the job took in that time."""
+        found: dict[str, Any] = {"example_seconds": {}, "example_processor_seconds": {}, "example_load_average": {}}
+        page = self.browser.new_page()
+        page.goto(f"{self.url}/examples")
+        for title in page.locator(".card h2").all_inner_texts():
+            page.goto(f"{self.url}/examples")
+            page.wait_for_function("window.did_handshake")
+            begin, before = time.perf_counter(), self.processor_seconds()
+            page.click(f"[aria-label='Start the example {title}']")
+            page.wait_for_selector("dd.state:is(.finished, .failed)", timeout=600_000)
+            assert page.locator("dd.state.finished").count() == 1, f"{title} failed"
+            values = time.perf_counter() - begin, self.processor_seconds() - before, psutil.getloadavg()[0]
+            for name, value in zip(found, values, strict=True):
+                found[name][title] = round(value, 1)
+            print(title, {name: values[title] for name, values in found.items()}, flush=True)
+        page.close()
+        return found
+
     @contextlib.contextmanager
     def live_job(self) -> Iterator[str]:
         body = {"job_name": "live", "workload": "wpo", "command": "train", "cores": 1}
@@ -261,7 +289,9 @@ def measure(url: str, server: psutil.Process, job: str | None, asked: argparse.N
             found |= tabs.first_visit_times(job, asked.opens) | tabs.open_times(job, asked.opens)
         if asked.only in (None, "jobs"):
             found |= {"jobs": asked.jobs, "seconds_until_quiet": tabs.wait_until_quiet()} | tabs.list_times(asked.opens)
-        if asked.only not in ("open", "jobs"):
+        if asked.only in (None, "examples"):
+            found |= tabs.example_times()
+        if asked.only not in ("open", "jobs", "examples"):
             with tabs.live_job() as live:
                 if asked.only != "hour":
                     found |= tabs.traffic(live, asked.seconds)
@@ -278,7 +308,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=60.0, help="over which the traffic of a tab is measured")
     parser.add_argument("--minutes", type=float, default=0.5, help="for which memory is watched: 70 for the hour")
     parser.add_argument("--visits", type=int, default=120, help="before memory is watched")
-    parser.add_argument("--only", choices=("open", "jobs", "traffic", "hour"))
+    parser.add_argument("--only", choices=("open", "jobs", "examples", "traffic", "hour"))
     parser.add_argument("--jobs", type=int, default=5000, help="in the list of jobs")
     parser.add_argument("--out", type=Path)
     asked = parser.parse_args()
