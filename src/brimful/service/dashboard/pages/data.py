@@ -30,13 +30,18 @@ def install(dashboard: Dashboard) -> None:
 
 
 class _DataView:
-    """The page in one browser."""
+    """The page in one browser.
+
+    Attributes:
+        away: whether the last look found no database: that is said once.
+    """
 
     def __init__(self, dashboard: Dashboard) -> None:
         self.service = dashboard.service
         self.chosen: str | None = None
         self.name, self.typed = "", False
         self.seen: Any = None
+        self.away = False
 
     async def build(self) -> None:
         Tag("h1", "Data")
@@ -93,8 +98,11 @@ class _DataView:
             uploads = await ask(self.service.uploads)
             page = await ask(self.service.jobs, JobFilter(workload="data", limit=_JOBS))
         except BrimfulError as error:
-            notify(message_of(error), "error")
+            if not self.away:
+                notify(message_of(error), "error")
+            self.away = True
             return
+        self.away = False
         seen = (datasets, uploads, [(job.id, job.state, job.progress, job.message) for job in page.jobs])
         if seen == self.seen:
             return
