@@ -13,6 +13,7 @@ pytestmark = pytest.mark.browser
 def test_the_plan_is_shown_before_the_job_is_submitted(server: DashboardServer, open_page: Open):
     page = open_page("/new?workload=nets&command=train")
     before = server.api.get("/api/jobs").json()["total"]
+    assert page.locator("#field-count-help").inner_text().endswith("; at least 1")
     page.fill("#field-job_name", "from the form")
     page.fill("#field-count", "30")
     page.locator("section[aria-label=Plan] tr:has-text('Batch') >> text=30 items").wait_for()
@@ -46,6 +47,8 @@ def test_what_is_missing_is_named_beside_its_field(server: DashboardServer, open
     assert page.evaluate("document.activeElement.id") == "field-dataset"
     before = server.api.get("/api/jobs").json()["total"]
     page.goto(f"{server.url}/new?workload=gp&command=fit")
+    assert page.locator("#field-storage option").all_text_contents() == ["float32", "float16"]
+    assert not page.is_visible("#field-storage")  # it is not required, and folded
     page.fill("#field-job_name", "no data either")
     page.click("button:has-text('Submit')")
     page.locator("#field-data-fault:has-text('give one of data FILE')").wait_for()

@@ -37,18 +37,20 @@ def install(dashboard: Dashboard) -> None:
     @ui.page("/jobs/{id}", response_timeout=PATIENCE)
     async def page(id: str) -> None:
         try:
+            latest = await ask(dashboard.service.latest_event, id)
             job = await ask(dashboard.service.job, id)
         except NotFound:
             missing.build(dashboard)
             return
         with frame(dashboard, job.request.name, plots=True):
-            view = _JobView(dashboard, job)
+            view = _JobView(dashboard, job, latest)
             await view.build()
         view.follow(context.client)
 
 
 class _JobView:
-    """The page of a job in one browser.
+    """The page of a job in one browser. Events are read before the job that they tell of, so that it is as new as they
+    are: after the last one nothing would show it anew.
 
     Attributes:
         event, step, byte: up to where events, metrics and the log were shown.
@@ -57,9 +59,9 @@ class _JobView:
         memory: the unit in which that of the device is drawn; None before any of it was.
     """
 
-    def __init__(self, dashboard: Dashboard, job: Job) -> None:
+    def __init__(self, dashboard: Dashboard, job: Job, event: int) -> None:
         self.dashboard, self.service, self.job, self.id = dashboard, dashboard.service, job, job.id
-        self.event, self.step, self.byte = 0, -1, 0
+        self.event, self.step, self.byte = event, -1, 0
         self.ended = job.state.ended
         self.first: int | None = None
         self.last: int | None = None
@@ -71,14 +73,12 @@ class _JobView:
 
     async def build(self) -> None:
         service, id = self.service, self.id
-        latest = await ask(service.latest_event, id)
         (series, totals), events, self.plan, (log, self.byte) = await asyncio.gather(
             ask(service.curves, id, None, POINTS),
             ask(service.recent_events, id, MOST_EVENTS),
             ask(service.job_plan, id),
             ask(service.log, id, -MOST_LOG),
         )
-        self.event = latest
         self._note(series, events)
         self.head = JobHead(service, self.job, self._changed)
         self._show_head()
@@ -149,20 +149,21 @@ class _JobView:
 
     async def _update(self) -> None:
         service, id = self.service, self.id
-        self.job = await ask(service.job, id)
         latest = await ask(service.latest_event, id)
         start = max(self.event, latest - _EVENTS)
         events = await ask(service.events, id, start, _EVENTS)
+        # From the last step on: others may have come for it.
+        series = await ask(service.metrics, id, None, LIVE, self.step) if events else {}
+        text, after = await ask(service.log, id, self.byte, _LOG_BYTES)
+        self.job = await ask(service.job, id)
         ended = self.job.state.ended and not self.ended
         if events:
             self.event = events[-1].id
-            series = await ask(service.metrics, id, None, LIVE, self.step)  # others may have come for that step
             self._note(series, events)
             if series and not ended:
                 self.curves.append(id, series)
             self.events.append(event_entries(events))
             self._show_use([event for event in events if event.kind == "sampled"])
-        text, after = await ask(service.log, id, self.byte, _LOG_BYTES)
         self.byte = after
         self.log.append([log_text(text)] if text else [])
         self._show_head()
