@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from brimful.core.base.compilers import second_process
+from brimful.gp.cpu import covariance, scores
 from brimful.gp.cpu import fit as compiled
-from brimful.gp.cpu import scores
 from brimful.gp.cpu import simd_lanes as lanes
 from brimful.gp.cpu.borrowed import Layout
 from brimful.gp.model.tasks import MEANS
@@ -177,6 +177,26 @@ def test_lanes_compute_like_numbers():
     for position, value in enumerate(wanted):
         np.testing.assert_allclose(out[position], value, rtol=1e-15)
     assert (out[6] == np.arange(3.0)[:, None]).all()
+
+
+@pytest.mark.parametrize("most", [3.0, 1e4, 1e9])
+def test_sines_of_lanes_are_those_of_numbers_however_many_turns(most: float):
+    angle = np.random.default_rng(0).uniform(0, most, (500, lanes.WIDTH))
+    angle[:5] *= 1e-9 / most
+    out = np.zeros((2, 500, lanes.WIDTH))
+
+    @numba.njit(error_model="numpy")
+    def compute(angle, out):
+        for row in range(len(angle)):
+            within = covariance._within_half_turn(lanes.load(angle, row))
+            sine, cosine = covariance._sine(within), covariance._cosine(within)
+            lanes.store(out, row, sine * sine)
+            lanes.store(out, len(angle) + row, sine * cosine)
+
+    compute(angle, out)
+    np.testing.assert_allclose(out[0], np.sin(angle) ** 2, rtol=2e-15, atol=1e-15)
+    np.testing.assert_allclose(out[0, :5], np.sin(angle[:5]) ** 2, rtol=2e-15)
+    np.testing.assert_allclose(out[1], np.sin(2 * angle) / 2, atol=2e-15)
 
 
 Pair = namedtuple("Pair", "numbers flags scale counts")

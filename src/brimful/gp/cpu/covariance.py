@@ -12,6 +12,7 @@ from ..model.shapes import SHAPES
 from .simd_lanes import WIDTH, broadcast, compiled, load, maximum, sqrt, store, times_power
 
 _LOG2E, _LN2, _LN2_REST = 1 / math.log(2), 0.693147180369123816490, 1.90821492927058770002e-10  # ln 2 in two parts
+_PI = 3.1415926534682512, 1.2154201012607932e-10, 4.044532497591901e-21  # in parts of 33 bits, for exact products
 _ROUND = 6755399441055744.0  # 1.5 * 2^52: a sum with it is a whole number
 
 RBF, MATERN12, MATERN32, MATERN52, RATIONAL, PERIODIC, LINEAR, CONSTANT = range(len(SHAPES))
@@ -32,6 +33,37 @@ def _exp(x):
     middle = (x * (1.0 / 120) + 1.0 / 24) + x2 * (x * (1.0 / 5040) + 1.0 / 720)
     high = (x * (1.0 / 362880) + 1.0 / 40320) + x2 * (x * (1.0 / 39916800) + 1.0 / 3628800)
     return times_power(low + x4 * (middle + x4 * high), power)
+
+
+@compiled
+def _within_half_turn(angle):
+    """Angles less the nearest number of half turns: the square of their sine is the same, and its derivative."""
+    whole = angle * (1 / math.pi) + _ROUND - _ROUND
+    return angle - whole * _PI[0] - whole * _PI[1] - whole * _PI[2]
+
+
+@compiled
+def _sine(x):
+    """The sine of angles of at most a quarter turn, by its series: within 1e-15."""
+    x2 = x * x
+    x4 = x2 * x2
+    low = x2 * (-1.0 / 6) + 1.0 + x4 * (x2 * (-1.0 / 5040) + 1.0 / 120)
+    middle = x2 * (-1.0 / 39916800) + 1.0 / 362880 + x4 * (x2 * (-1.0 / 1307674368000) + 1.0 / 6227020800)
+    high = x2 * (-1.0 / 121645100408832000) + 1.0 / 355687428096000 + x4 * (1.0 / 5.109094217170944e19)
+    x8 = x4 * x4
+    return x * (low + x8 * (middle + x8 * high))
+
+
+@compiled
+def _cosine(x):
+    """The cosine of such angles."""
+    x2 = x * x
+    x4 = x2 * x2
+    low = x2 * -0.5 + 1.0 + x4 * (x2 * (-1.0 / 720) + 1.0 / 24)
+    middle = x2 * (-1.0 / 3628800) + 1.0 / 40320 + x4 * (x2 * (-1.0 / 87178291200) + 1.0 / 479001600)
+    high = x2 * (-1.0 / 6402373705728000) + 1.0 / 20922789888000 + x4 * (1.0 / 2432902008176640000)
+    x8 = x4 * x4
+    return low + x8 * (middle + x8 * high)
 
 
 @compiled
@@ -114,30 +146,33 @@ def _rational(theta, first, at, ard, D, square, m, inverse, scale, out, dK, want
 
 
 @compiled
-def _periodic(theta, first, at, ard, D, square, m, inverse, scale, out, dK, want):
+def _periodic(theta, first, at, ard, D, square, most, m, inverse, scale, out, dK, want):
+    variance = load(scale, 0)
     for lane in range(WIDTH):
-        rate = math.pi * math.exp(-theta[first, lane])
-        for q in range(m):
-            waves, turned = 0.0, 0.0
+        scale[lane] = math.pi * math.exp(-theta[first, lane])
+    rate = load(scale, 0)
+    for q in range(m):
+        waves, turned = broadcast(0.0), broadcast(0.0)
+        for d in range(D):
+            angle = sqrt(load(square, d * most + q)) * rate
+            within = _within_half_turn(angle)
+            sine = _sine(within)
+            wave = sine * sine * load(inverse, d)
+            waves += wave
+            if want:
+                turned += sine * _cosine(within) * angle * load(inverse, d)
+                if ard > 1:
+                    store(dK, (at + d) * most + q, wave)
+        value = _exp(waves * -2.0) * variance
+        store(out, q, value)
+        if not want:
+            continue
+        store(dK, first * most + q, turned * value * 4.0)
+        if ard == 1:
+            store(dK, at * most + q, waves * value * 4.0)
+        else:
             for d in range(D):
-                angle = math.sqrt(square[d, q, lane]) * rate
-                sine = math.sin(angle)
-                wave = sine * sine * inverse[d, lane]
-                waves += wave
-                if want:
-                    turned += 2.0 * math.sin(2.0 * angle) * angle * inverse[d, lane]
-                    if ard > 1:
-                        dK[at + d, q, lane] = 4.0 * wave
-            value = math.exp(-2.0 * waves) * scale[lane]
-            out[q, lane] = value
-            if not want:
-                continue
-            dK[first, q, lane] = turned * value
-            if ard == 1:
-                dK[at, q, lane] = 4.0 * waves * value
-            else:
-                for d in range(D):
-                    dK[at + d, q, lane] *= value
+                store(dK, (at + d) * most + q, load(dK, (at + d) * most + q) * value * 4.0)
 
 
 @compiled
@@ -158,7 +193,7 @@ def _shape(kind, theta, first, stop, D, square, product, m, inverse, scale, out,
         for lane in range(WIDTH):
             inverse[d, lane] = math.exp(-2.0 * theta[at + (d if ard > 1 else 0), lane])
     if kind == PERIODIC:
-        _periodic(theta, first, at, ard, D, square, m, inverse, scale, out, dK, want)
+        _periodic(theta, first, at, ard, D, square, square.shape[1], m, inverse, scale, out, dK, want)
     elif kind == RATIONAL:
         _rational(theta, first, at, ard, D, square, m, inverse, scale, out, dK, want)
     else:
