@@ -34,6 +34,7 @@ from .store.models import Store, write_data, write_model
 from .store.points import write_points
 
 _COPIES = 8  # of matrices that an evaluation with inducing points has in memory, and two per parameter
+_OF_WAVES: dict[str, Any] = {"patience": 40, "optimism": 30.0}  # minima that are narrow, and slow to descend
 _RESERVED = re.compile(
     r"item|task|status|message|noise|points|nlml|lml_lower_bound|gradient|iterations|mean_\d+"
     r"|predicted_(mean|variance)"
@@ -244,7 +245,7 @@ def model_for(data: GPData, options: FitOptions, bounds: Any = None) -> GPModel:
         steps=options.steps,
         tolerance=options.tolerance or (1e-4 if len(kernel.names) <= 2 else 1e-5),
         starts=options.starts or _starts(kinds),
-        patience=40 if "period" in kinds else ScoringOptions().patience,  # minima that are narrow, and slow to descend
+        **(_OF_WAVES if "period" in kinds else {}),
     )
     return GPModel(
         kernel=kernel,
@@ -264,7 +265,7 @@ def _starts(kinds: tuple[str, ...]) -> int:
     """The most starts by default: one lengthscale has few minima, and of several many that are found cheaply."""
     if kinds == ("variance", "lengthscale"):
         return 3
-    return 10 if kinds.count("lengthscale") > 1 and "period" not in kinds else 6
+    return 10 if kinds.count("lengthscale") > 1 or "period" in kinds else 6
 
 
 def formula(model: GPModel, data: GPData, device: torch.device) -> Cost:

@@ -37,7 +37,7 @@ class FitOptions(SeedOptions, DeviceOptions, ClusterOptions, OutOptions):
     steps: int = option(100, help="the most steps from one start", ge=1, aliases=("iterations", "training_iterations"))
     starts: int | None = option(
         None, help="the most starts of descents; 3 for one shape with one lengthscale, 10 for several lengthscales "
-        "and no period, else 6", ge=1, le=64,
+        "or a period, else 6", ge=1, le=64,
     )  # fmt: skip
     tolerance: float | None = option(
         None, help="nats still to be gained at which a task has converged; 1e-4, or 1e-5 for more than two parameters",

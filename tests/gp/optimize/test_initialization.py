@@ -136,3 +136,28 @@ def test_a_narrow_minimum_beside_a_period_of_the_grid_is_where_it_starts():
     assert sorted(round(float(torch.exp(-row[1])), 1) for row in begin[0, 1:3]) == [5.1, 9.0]
     nothing = torch.full_like(first, math.inf)
     assert torch.isinf(wave_search.refined(kernel, candidates, nothing, torch.tensor([7]), scored)[1]).all()
+
+
+@pytest.mark.parametrize("text", ["periodic", "rbf * periodic"])
+@pytest.mark.parametrize("known", [False, True])
+def test_beside_an_optimum_neighbors_and_multiples_of_its_period_are_starts(text: str, known: bool):
+    kernel, one = parse(text), torch.ones(2, dtype=torch.float64)
+    within = limits(kernel, Units(one[:, None], one[:, None], one, one), None, None, known)
+    period, own = kernel.periods[0], kernel.periods[0] + 1
+    optimum = torch.zeros(2, len(kernel.names) + 1, dtype=torch.float64)
+    optimum[:, period], optimum[:, -1] = -math.log(5.0), initialization.NO_NOISE if known else -3.0
+    valleys = torch.tensor([5.05, 10.0], dtype=torch.float64)
+
+    def scored(index_L: Tensor, theta_LP: Tensor) -> tuple[Tensor, Tensor]:
+        assert set(index_L.tolist()) == {1}
+        assert not known or (theta_LP[:, -1] == initialization.NO_NOISE).all()
+        off_LV = (torch.exp(-theta_LP[:, None, period]) - valleys).abs()
+        steep_L = (theta_LP[:, own] + theta_LP[:, period] + math.log(5.0)).square()
+        return theta_LP, off_LV.min(1).values + steep_L + theta_LP.square().sum(1) / 1e9
+
+    nlml = torch.tensor([math.inf, 0.0], dtype=torch.float64)
+    begin, count = wave_search.beside(kernel, within, optimum, nlml, 5, scored)
+    assert count.tolist() == [0, 5]
+    assert {round(float(torch.exp(-row[period])), 2) for row in begin[1]} >= {5.05, 10.0}
+    gaps = (begin[1, :, None] - begin[1]).abs().amax(2) + torch.eye(5)
+    assert (gaps > 1e-3).all()  # no two alike

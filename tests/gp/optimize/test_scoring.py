@@ -259,3 +259,17 @@ def test_no_tasks_are_no_trouble(fit: Fit):
     fitted = run(fit, problem("rbf", x[:0], y[:0]))
     assert fitted.theta_TP.shape == (0, 3)
     assert fitted.nlml_T.shape == (0,)
+
+
+@slow_in_torch
+def test_a_better_period_some_hundredths_of_a_cycle_from_a_visited_one_is_reached(fit: Fit):
+    generator = np.random.default_rng(4)
+    x = np.sort(generator.uniform(0, 1, (6, 40)), 1)
+    y = ((x / generator.uniform(0.1, 0.4, (6, 1))) % 1 < 0.4) + 0.01 * generator.normal(size=x.shape)
+    some = problem("rbf * periodic", torch.from_numpy(x[:, :, None]), torch.from_numpy(y), priors="weak")
+    ends = [
+        fit(some.kernel, some.tasks, some.limits, scoring.ScoringOptions(starts=starts, patience=40))
+        for starts in (10, 40)
+    ]
+    usual, thorough = (end.nlml_T + some.limits.prior_penalty(end.theta_TP) for end in ends)
+    assert (usual < thorough + 0.1).all()

@@ -23,10 +23,12 @@ def settings_of(kernel: Kernel, limits: Limits, options: scoring.ScoringOptions)
         factors_of(kernel),
         to_array(limits.precision_P),
         np.ascontiguousarray(limits.fixed_P.numpy()),
+        np.isin(np.arange(limits.low_TP.shape[1]), kernel.periods),
         options.steps,
         options.tolerance,
         options.max_step,
         options.patience,
+        options.optimism,
     )
 
 

@@ -3,6 +3,7 @@
 The twin of the loop in `scoring.fit`, where the method is explained, with the same names.
 """
 
+import math
 from collections import namedtuple
 
 import numpy as np
@@ -102,7 +103,10 @@ def _accept(states, workspace, lane, data, settings, theta):
         for p in range(P):
             moved[p] = trial[p] - now[p] if states.free[lane, p] else 0.0
             if not settings.fixed[p]:
-                distance = larger(distance, abs(trial[p] - theta[t, p]))
+                apart = abs(trial[p] - theta[t, p])
+                if settings.periods[p]:  # in cycles
+                    apart *= 10.0 * math.exp(-theta[t, p])
+                distance = larger(distance, apart)
         for p in range(P):
             predicted -= states.gradient[lane, p] * moved[p]
             for o in range(P):
@@ -165,7 +169,7 @@ def _next_trial(states, workspace, lane, data, settings):
         elif states.gain[lane] < 1e-13 * (1.0 + abs(objective)):
             states.ended[lane] = True
             states.converged[lane] = left < 1e3 * settings.tolerance
-        elif objective - 3.0 * left > states.best[lane] + 0.2:
+        elif objective - settings.optimism * left > states.best[lane] + 0.2:
             states.ended[lane] = True
     if states.ended[lane] or states.done[lane] >= settings.steps:
         return True
@@ -237,7 +241,8 @@ def _next_task(states, workspace, lane, tasks, upcoming, data, settings, starts,
     while upcoming < len(tasks) and states.task[lane] < 0:
         if counts[upcoming] > 0:
             states.task[lane], states.position[lane], states.attempt[lane] = tasks[upcoming], upcoming, 0
-            states.best[lane] = np.inf
+            visited = prior_penalty(results.theta[tasks[upcoming]], data.center[tasks[upcoming]], settings.precision)
+            states.best[lane] = results.nlml[tasks[upcoming]] + visited
             load_task(workspace, lane, data, tasks[upcoming])
             _begin(states, workspace, lane, data, settings, starts, results.theta)
         upcoming += 1

@@ -19,7 +19,7 @@ from ..model import periods
 from ..model.kernels import Kernel
 from ..model.priors import Limits
 from ..model.tasks import TaskBatch
-from ..optimize import initialization, matrices, scoring, subsets
+from ..optimize import initialization, matrices, scoring, subsets, wave_search
 from . import scores
 from .arrays import arrays_of, factors_of, settings_of, to_array
 from .borrowed import Layout
@@ -98,11 +98,17 @@ def fit(
     settings = settings_of(kernel, limits, options)
     threads, count_T = torch.get_num_threads(), arrays.mask.sum(1)
     with ThreadPoolExecutor(threads) as pool:
-        if starts is None:
-            starts = _starts(kernel, tasks, limits, options.starts, pool)
-        starts_TSP, starts_T = to_array(starts[0]), starts[1].numpy().astype(np.int64)
-        shares = [_Share(index, starts_TSP[index], starts_T[index]) for index in _shares(count_T, threads)]
-        list(pool.map(lambda share: _fit_share(share, arrays, settings, results), shares))
+
+        def descend(starts: initialization.Starts) -> None:
+            starts_TSP, starts_T = to_array(starts[0]), starts[1].numpy().astype(np.int64)
+            shares = [_Share(index, starts_TSP[index], starts_T[index]) for index in _shares(count_T, threads)]
+            list(pool.map(lambda share: _fit_share(share, arrays, settings, results), shares))
+
+        descend(starts or _starts(kernel, tasks, limits, options.starts, pool))
+        if starts is None and kernel.periods:
+            theta_TP, nlml_T = torch.from_numpy(results.theta), torch.from_numpy(results.nlml)
+            scored = _scored(kernel, tasks, limits, pool)
+            descend(wave_search.beside(kernel, limits, theta_TP, nlml_T, options.starts, scored))
     return scoring.Optima(*(torch.from_numpy(values) for values in results))
 
 

@@ -6,14 +6,14 @@ from collections import namedtuple
 from .borrowed import Layout
 from .simd_lanes import inlined
 
-Settings = namedtuple("Settings", "factors precision fixed steps tolerance max_step patience")
+Settings = namedtuple("Settings", "factors precision fixed periods steps tolerance max_step patience optimism")
 """What holds for every task.
 
 Attributes:
     factors: as `covariance` takes them.
     precision: of the priors.
-    fixed: parameters that stay as given.
-    steps, tolerance, max_step, patience: as `ScoringOptions` has them.
+    fixed, periods: which parameters stay as given, and which are periods.
+    steps, tolerance, max_step, patience, optimism: as `ScoringOptions` has them.
 """
 
 TaskArrays = namedtuple("TaskArrays", "x y mask H known low high center")
@@ -23,7 +23,7 @@ share."""
 ResultArrays = namedtuple("ResultArrays", "theta nlml iterations norm ending beta")
 """Results, one row per task. `theta` holds the values of fixed parameters before; `ending` as in `scoring`."""
 
-SETTINGS = Layout(Settings, "i2 f1 b1 i0 f0 f0 i0")
+SETTINGS = Layout(Settings, "i2 f1 b1 b1 i0 f0 f0 i0 f0")
 TASKS = Layout(TaskArrays, "f3 f2 b2 f3 f2 f2 f2 f2")
 RESULTS = Layout(ResultArrays, "f2 f1 i1 f1 i1 f2")
 

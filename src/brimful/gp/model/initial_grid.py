@@ -14,10 +14,11 @@ _PAIRED = (0.02, 0.05, 0.13, 0.33, 0.85, 2.2)  # of each of two terms or dimensi
 _BETWEEN = (1.0, 0.6, 0.36)  # times that, where terms are of one shape
 FREQUENCIES = [(0.7 + 0.038 * position) ** 2 for position in range(100)]
 """Initial values of how often a wave fits into the inputs' extent, of a task that is not known."""
-_WAVES = (0.15, 0.5, 1.5)  # lengthscales of a wave alone
-_BESIDE = ((0.1, 0.5), (0.5, 0.5), (2.0, 0.5), (0.4, 4.0), (2.0, 4.0))
+_WAVES = ((0.15, None, 1), (0.5, None, 1), (1.5, None, 1))  # lengthscales of a wave alone
+_BESIDE = ((0.1, 0.5, 1), (0.5, 0.5, 1), (2.0, 0.5, 1), (0.4, 4.0, 1), (2.0, 4.0, 1), (0.13, 3.0, 4))
 """Lengthscales of what a wave is multiplied or added with, and of the wave: sharp ones, and sines, whose period the
-likelihood of a sharp wave does not show."""
+likelihood of a sharp wave does not show. The last number: with every how many of the frequencies they are tried; a sine
+that is lost within an eighth of the inputs has no sharp frequency."""
 
 
 def initial_grid(kernel: Kernel) -> tuple[list[list[float]], list[int]]:
@@ -32,7 +33,7 @@ def initial_grid(kernel: Kernel) -> tuple[list[list[float]], list[int]]:
     }
     alone = all(kind != "lengthscale" or position in waves for position, kind in enumerate(kernel.kinds))
     if waves:
-        return _waves(kernel, waves, [(length, None) for length in _WAVES] if alone else _BESIDE)
+        return _waves(kernel, waves, _WAVES if alone else _BESIDE)
     pair = _dimensions(kernel) if kernel.ard else _lengths_of_terms(kernel)
     if len(pair) == 2:
         return _pairs(kernel, *pair), [len(_PAIRED)] * 2
@@ -48,16 +49,17 @@ def initial_grid(kernel: Kernel) -> tuple[list[list[float]], list[int]]:
 
 
 def _waves(
-    kernel: Kernel, waves: set[int], lengths: Sequence[tuple[float, float | None]]
+    kernel: Kernel, waves: set[int], lengths: Sequence[tuple[float, float | None, int]]
 ) -> tuple[list[list[float]], list[int]]:
-    """Every period with some lengthscales, and those of the waves where they have others."""
+    """Periods with some lengthscales, and those of the waves where they have others."""
     rows = []
-    for (length, own), frequency in itertools.product(lengths, FREQUENCIES):
-        row = _row(kernel, length, 1 / frequency, _APART)
-        for position in waves:
-            if own is not None and kernel.kinds[position] == "lengthscale":
-                row[position] = math.log(own)
-        rows.append(row)
+    for length, own, every in lengths:
+        for frequency in FREQUENCIES[::every]:
+            row = _row(kernel, length, 1 / frequency, _APART)
+            for position in waves:
+                if own is not None and kernel.kinds[position] == "lengthscale":
+                    row[position] = math.log(own)
+            rows.append(row)
     # A local minimum along the period may be none along the lengthscale: smoother waves tend to other periods.
     return rows, [1, len(rows)]
 

@@ -24,7 +24,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from ..model.initial_grid import initial_grid
+from ..model.initial_grid import FREQUENCIES, initial_grid
 from ..model.kernels import Kernel
 from ..model.priors import Limits
 from . import wave_search
@@ -99,9 +99,10 @@ def _grid_search(
     T, (G, P) = len(index_T), grid_GP.shape
     grid_TGP = grid_GP.expand(T, G, P)
     if periods_TFW is not None and waves:
-        row_G = torch.arange(G, device=index_T.device) // axes[-1] % periods_TFW.shape[1]
+        spacing_GF = grid_GP[:, kernel.periods[:1]] + grid_GP.new_tensor(FREQUENCIES).log()
+        frequency_G = spacing_GF.abs().argmin(1)
         grid_TGP = grid_TGP.clone()
-        grid_TGP[:, :, kernel.periods] = periods_TFW.to(grid_GP.dtype)[:, row_G]
+        grid_TGP[:, :, kernel.periods] = periods_TFW.to(grid_GP.dtype)[:, frequency_G]
     theta_LP, score_L = scored(index_T.repeat_interleave(G), grid_TGP.reshape(T * G, P))
     theta_TGP, score_TG = theta_LP.view(T, G, P), score_L.view(T, G)
     if has_profile(axes):

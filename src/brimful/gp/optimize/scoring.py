@@ -23,10 +23,11 @@ from ..model import likelihood, periods
 from ..model.kernels import Kernel
 from ..model.priors import Limits
 from ..model.tasks import TaskBatch
+from . import wave_search
 from .initialization import Starts, clamp_to_bounds, grid_search, scored_by
 
-_NEAR = 0.2  # from a visited optimum in every logarithm: a descent that comes so near leads to the same
-_OPTIMISM = 3  # times the predicted gain that a descent may still have
+# From a visited optimum in every logarithm, of a period in cycles: a descent that comes so near leads to the same.
+_NEAR, _NEAR_CYCLES = 0.2, 0.02
 _WORSE = 0.2  # nats: a descent that cannot come closer to the best than that is given up
 _MOST_DAMPING = 1e8  # no step is short enough to be a gain
 _STUCK_TOLERANCE = 1e3  # times the tolerance: a descent that is stuck so near to its end has converged
@@ -43,6 +44,7 @@ class ScoringOptions:
         max_step: the most a logarithm may change in one step.
         starts: the most local minima of the grid to descend from.
         patience: steps after which a further start that is still worse than what is known is given up.
+        optimism: times the predicted gain that a further start is expected to gain at the most.
     """
 
     steps: int = 100
@@ -50,6 +52,7 @@ class ScoringOptions:
     max_step: float = 2.0
     starts: int = 3
     patience: int = 12
+    optimism: float = 3.0
 
 
 class Optima(NamedTuple):
@@ -99,27 +102,41 @@ def fit(
         return torch.cat([value[0] for value in result]), torch.cat([value[1] for value in result])
 
     count_T = tasks.mask_TN.sum(1).to(tasks.y_TN.dtype)
-    starts_TSP, starts_T = starts or grid_search(
-        kernel, limits, options.starts, scored_by(kernel, limits, count_T, score),
-        periods.initial_periods(kernel, tasks, limits),
-    )  # fmt: skip
+    scored = scored_by(kernel, limits, count_T, score)
+    begin = starts or grid_search(
+        kernel, limits, options.starts, scored, periods.initial_periods(kernel, tasks, limits)
+    )
 
     def evaluate(index: Tensor, theta_TP: Tensor) -> Evaluation:
         return likelihood.evaluate(kernel, tasks.select(index), theta_TP)
 
-    return descend(evaluate, limits, options, (starts_TSP, starts_T), tasks.coefficients)
+    best = descend(evaluate, limits, options, begin, tasks.coefficients, kernel.periods)
+    if starts is not None or not kernel.periods:
+        return best
+    begin = wave_search.beside(kernel, limits, best.theta_TP, best.nlml_T, options.starts, scored)
+    return descend(evaluate, limits, options, begin, tasks.coefficients, kernel.periods, best)
 
 
-def descend(evaluate: Evaluate, limits: Limits, options: ScoringOptions, starts: Starts, coefficients: int) -> Optima:
-    """The best end of descents from each start of every task."""
+def descend(
+    evaluate: Evaluate,
+    limits: Limits,
+    options: ScoringOptions,
+    starts: Starts,
+    coefficients: int,
+    waves: Sequence[int] = (),
+    visited: Optima | None = None,
+) -> Optima:
+    """The best end of descents from each start of every task, or what was visited before, where that is better. `waves`
+    are the parameters that are periods."""
     starts_TSP, starts_T = starts
-    best = Optima.unfitted(limits, coefficients)
-    objective_T = best.nlml_T.clone()
+    best = Optima(*(value.clone() for value in visited or Optima.unfitted(limits, coefficients)))
+    objective_T = best.nlml_T + limits.prior_penalty(best.theta_TP)
+    objective_T = torch.where(torch.isfinite(objective_T), objective_T, math.inf)
     for attempt in range(int(starts_T.max()) if len(starts_T) else 0):
         index = torch.nonzero(starts_T > attempt)[:, 0]
         result, reached_T = _descend(
             evaluate, index, limits.select(index), options, starts_TSP[index, attempt], objective_T[index],
-            best.theta_TP[index],
+            best.theta_TP[index], waves,
         )  # fmt: skip
         best.iterations_T[index] += result.iterations_T
         takes_T = reached_T < objective_T[index]
@@ -138,6 +155,7 @@ def _descend(
     theta_TP: Tensor,
     best_T: Tensor,
     best_TP: Tensor,
+    waves: Sequence[int],
 ) -> tuple[Optima, Tensor]:
     """From one start each of the tasks `index_T` down to a minimum, and the objective there. A task that comes near
     `best_TP`, or cannot get below `best_T`, is given up."""
@@ -151,7 +169,8 @@ def _descend(
     iterations_T = torch.zeros_like(ending_T)
     left_T = _remaining_gain(info_TPP, gradient_TP, free_parameters(now_TP, gradient_TP, limits))
     ending_T = torch.where((ending_T == UNFINISHED) & (left_T < options.tolerance), CONVERGED, ending_T)
-    active = torch.nonzero((ending_T == UNFINISHED) & ~(objective_T - _OPTIMISM * left_T > best_T + _WORSE))[:, 0]
+    beaten_T = objective_T - options.optimism * left_T > best_T + _WORSE
+    active = torch.nonzero((ending_T == UNFINISHED) & ~beaten_T)[:, 0]
     for _ in range(options.steps):
         if len(active) == 0:
             break
@@ -189,9 +208,11 @@ def _descend(
         stuck = (~better & (damping_T[active] > _MOST_DAMPING)) | level
         done = (better & (left < options.tolerance)) | (stuck & (left < _STUCK_TOLERANCE * options.tolerance))
         apart = torch.where(limits.fixed_P, 0.0, (now_TP[active] - best_TP[active]).abs())
+        for period in waves:
+            apart[:, period] *= _NEAR / _NEAR_CYCLES * torch.exp(-best_TP[active, period])
         near = apart.amax(1) < _NEAR  # False against NaN
         patience = (iterations_T[active] >= options.patience) & (objective_T[active] > best_T[active])
-        beaten = objective_T[active] - _OPTIMISM * left > best_T[active] + _WORSE
+        beaten = objective_T[active] - options.optimism * left > best_T[active] + _WORSE
         hopeless = better & (patience | (near & (reached > best_T[active])) | beaten)
         ending_T[active[done]] = CONVERGED
         active = active[~(done | stuck | hopeless)]
