@@ -57,6 +57,18 @@ def test_leave_one_out_equals_the_plain_one(
         torch.testing.assert_close(own, plain, rtol=1e-8, atol=1e-8, equal_nan=True)
 
 
+def test_leave_one_out_of_tasks_that_lie_column_by_column():
+    kernel, tasks, _, theta = draw("rbf", 1, False, "constant", 20)
+
+    def by_column(rows: torch.Tensor) -> torch.Tensor:
+        return rows.transpose(0, 1).contiguous().transpose(0, 1)
+
+    turned = {name: by_column(getattr(tasks, name)) for name in ("x_TND", "y_TN", "mask_TN", "known_TN")}
+    ours = Posterior(kernel, "constant", 0, "fused").leave_one_out(replace(tasks, **turned), theta)
+    for own, plain in zip(ours, posterior.leave_one_out(kernel, tasks, theta), strict=True):
+        torch.testing.assert_close(own, plain, rtol=1e-8, atol=1e-8, equal_nan=True)
+
+
 @pytest.mark.parametrize(("text", "dimensions", "ard", "mean"), CASES)
 def test_predictions_by_matrices_equal_the_plain_ones(
     text: str, dimensions: int, ard: bool, mean: str, monkeypatch: pytest.MonkeyPatch

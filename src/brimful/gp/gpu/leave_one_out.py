@@ -89,7 +89,7 @@ def _inner(a, b, c, d, PAIR: tl.constexpr):
     return tl.sum(a * c, axis=0)
 
 
-@triton.jit(do_not_specialize=["T", "N", "first", "second"])
+@triton.jit(do_not_specialize=["T", "N", "first", "second", "XT", "XN", "XD", "YT", "YN"])
 def _without_itself(
     x, y, known, theta, out_weights, out_precision, out_left, out_good, T, N, first, second, XT, XN, XD, YT, YN,
     D: tl.constexpr, P: tl.constexpr, Q: tl.constexpr, SHAPE: tl.constexpr, ARD: tl.constexpr, B: tl.constexpr,
@@ -103,6 +103,7 @@ def _without_itself(
         first, second: points of the first half, and of the second.
     """
     t, i = tl.program_id(0).to(tl.int64), tl.arange(0, B)
+    XN, XD, YN = XN.to(tl.int64), XD.to(tl.int64), YN.to(tl.int64)
     theta += t * P
     x += t * XT
     y += t * YT
@@ -185,7 +186,7 @@ def leave_one_out(kernel: Kernel, tasks: TaskBatch, theta_TP: Tensor) -> tuple[T
     like, run = {"dtype": torch.float64, "device": theta_TP.device}, _without_itself
     weights_TN, precision_TN, left_TN = torch.empty(3, T, N, **like)
     good_T = torch.empty(T, dtype=torch.int8, device=theta_TP.device)
-    known_TN = torch.where(tasks.mask_TN, tasks.known_TN, -torch.inf)
+    known_TN = torch.where(tasks.mask_TN, tasks.known_TN, -torch.inf).contiguous()
     if T and N:
         B = min(_ROWS, max(16, triton.next_power_of_2(N)))
         run[(T,)](
