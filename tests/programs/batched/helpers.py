@@ -1,5 +1,6 @@
 """Operations over columns, compared with the same operations row by row; and values to compare them on."""
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -104,7 +105,7 @@ def compare(
         The number of rows that ran sequentially: 0 where a kernel did them all.
     """
     operation = ARC[name] if isinstance(name, str) else name
-    machine = Machine(DEVICE, ARC["equality"], safe)
+    machine = Machine(DEVICE, ARC["equality"], safe, nan=True)
     given, python = list[Step | FunctionValue](), list[Callable[[int], Any]]()
     for number, argument in enumerate(arguments):
         if isinstance(argument, FunctionValue | Operation):
@@ -170,12 +171,12 @@ def check(step: Step, expected: Sequence[tuple[Category, Any]], name: str = "") 
 
 
 def exact(value: Any) -> Any:
-    """A value in which True and 1 differ, and NaN is NaN."""
+    """A value in which True and 1 differ, and of which NaN is that of `math`, or another one."""
     if isinstance(value, tuple):
         return ("tuple", *map(exact, value))
     if isinstance(value, frozenset):
         return ("set", frozenset(map(exact, value)))
-    return (type(value), value if value == value else "NaN")
+    return (type(value), value if value == value else f"NaN {value is math.nan}")
 
 
 def well_formed(column: Column) -> None:

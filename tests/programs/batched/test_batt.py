@@ -2,6 +2,7 @@
 on random patches, grids and ranks."""
 
 import itertools
+import math
 import random
 from typing import Any
 
@@ -29,6 +30,7 @@ FORMS: list[Any] = [
     *(((1, 2), (3, 4), (5, 6)), (CELL, (1, 0, 0)), frozenset({OBJECT}), frozenset({frozenset({(1, 1)})})),
     *((GRID, GRID), ((0, 1, 2), (0, 2, 2), (5, 5, 5)), (tuple(OBJECT), (CELL,)), (1, (2, 3), 4), (GRID, 1), ((), ())),
     *(frozenset({1, 2}), (7, (1, 2)), frozenset({(1, (0, 0))}), (OBJECT, OBJECT), None, float("nan")),
+    *(math.nan, ((math.nan, 1), (2, math.nan)), frozenset({frozenset({(0, 0, math.nan), (1, 1, 2)})}), (1, math.nan)),
 ]
 CALLED = ["size", "height_f", "color", "first_f", "normalize", "p_g", "mostcolor_t", "toindices", "identity", "width_t"]
 

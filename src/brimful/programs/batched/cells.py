@@ -11,6 +11,7 @@ from torch import Tensor
 from .columns import (
     BITS,
     COORDINATE_LIMIT,
+    NAN_COLOR,
     Grids,
     Lists,
     Patches,
@@ -41,7 +42,13 @@ def places(grids: Grids) -> tuple[Tensor, Tensor]:
 
 
 def grouped(
-    grids: Grids, by: int, background: Tensor, without: Tensor, univalued: Tensor, diagonal: Tensor
+    grids: Grids,
+    by: int,
+    background: Tensor,
+    without: Tensor,
+    univalued: Tensor,
+    diagonal: Tensor,
+    apart: int = NAN_COLOR,
 ) -> tuple[Lists, Tensor]:
     """Cells of grids as objects, and the grids that are left out: large ones, and those with a wide span of colors.
 
@@ -50,17 +57,24 @@ def grouped(
         by: what makes cells one object: `COMPONENTS`, `COLORS` or `GRIDS`.
         background: (R,) the color that `without` leaves out.
         without, univalued, diagonal: (R,) bool; the last two are for components.
+        apart: a color that does not equal itself: of one color, every cell of it is a component.
     """
     if usable(grids.cells):
-        given = (grids.cells, grids.offsets, grids.width, by, background, without, univalued, diagonal)
+        given = (grids.cells, grids.offsets, grids.width, by, background, without, univalued, diagonal, apart)
         keys, offsets, lists, left_out = call(loops.group, *given)
     else:
-        keys, offsets, lists, left_out = group_plain(grids, by, background, without, univalued, diagonal)
+        keys, offsets, lists, left_out = group_plain(grids, by, background, without, univalued, diagonal, apart)
     return Lists(Patches(keys, offsets, PatchKind.OBJECT), lists, True), left_out
 
 
 def group_plain(
-    grids: Grids, by: int, background: Tensor, without: Tensor, univalued: Tensor, diagonal: Tensor
+    grids: Grids,
+    by: int,
+    background: Tensor,
+    without: Tensor,
+    univalued: Tensor,
+    diagonal: Tensor,
+    apart: int = NAN_COLOR,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """The twin of `loops.group`: a label for every cell, the index of the first cell of its object; then sorted.
 
@@ -70,7 +84,7 @@ def group_plain(
     left_out = grids.offsets.diff() > LIMIT
     present = ~(without[grid] & (grids.cells == background[grid])) & ~left_out[grid]
     if by == COMPONENTS:
-        labels = _component(grids, grid, present, univalued[grid], diagonal[grid])
+        labels = _component(grids, grid, present, univalued[grid], diagonal[grid], apart)
     else:
         of = (grid << BITS) + grids.cells + COORDINATE_LIMIT if by == COLORS else grid
         index = torch.arange(len(grid), device=grid.device)
@@ -80,7 +94,7 @@ def group_plain(
 
 
 def _edges(
-    grids: Grids, grid: Tensor, present: Tensor, one_color: Tensor, corners: Tensor
+    grids: Grids, grid: Tensor, present: Tensor, one_color: Tensor, corners: Tensor, apart: int = NAN_COLOR
 ) -> list[tuple[Tensor, Tensor]]:
     """For every cell its neighbors before it, to the left, above, above to the left and to the right; and whether the
     two are connected."""
@@ -90,7 +104,8 @@ def _edges(
 
     def connected(step: Tensor | int, exists: Tensor) -> tuple[Tensor, Tensor]:
         other = torch.where(exists, index - step, index)
-        return other, exists & present & present[other] & (~one_color | (cells == cells[other]))
+        alike = (cells == cells[other]) & (cells != apart)
+        return other, exists & present & present[other] & (~one_color | alike)
 
     return [
         connected(1, j > 0),
@@ -100,12 +115,14 @@ def _edges(
     ]
 
 
-def _component(grids: Grids, grid: Tensor, present: Tensor, one_color: Tensor, corners: Tensor) -> Tensor:
+def _component(
+    grids: Grids, grid: Tensor, present: Tensor, one_color: Tensor, corners: Tensor, apart: int = NAN_COLOR
+) -> Tensor:
     """The connected component of every cell: runs are hooked to those above them, and pointers jump, until nothing
     changes."""
     index, edges = (
         torch.arange(len(grids.cells), device=grids.cells.device),
-        _edges(grids, grid, present, one_color, corners),
+        _edges(grids, grid, present, one_color, corners, apart),
     )
     _, left = edges[0]
     parent = (~left).nonzero()[:, 0][(~left).cumsum(0) - 1]  # where the run of every cell begins

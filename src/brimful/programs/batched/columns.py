@@ -15,11 +15,16 @@ keys is the canonical order, moving is adding, and set operations are those of s
 The cells of a batt, (i, j, color), are triples: their keys hold the three numbers in that order.
 The cells of grids, of which there are most, are numbers of 32 bits; all others have 64, and columns see to it.
 
+NaN is `math.nan`, the one object: the operations of a batt give it where there is no color or no element. Numbers that
+no value has stand for it, as a whole number, as a color of a grid or of a triple (a, b, color); they are larger than
+all others, as NaN is in canonical order. In tuples and sets it equals itself, since Python looks at identity first.
+
 Legend: R rows, M numbers of all rows together.
 """
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -31,6 +36,8 @@ from torch import Tensor
 
 from .key_bits import BIAS, BITS, COLOR_BIAS, FIELD
 from .key_bits import COORDINATE_LIMIT as COORDINATE_LIMIT
+from .key_bits import NAN as NAN
+from .key_bits import NAN_COLOR as NAN_COLOR
 from .rows import gathered, owners, taken
 
 ORIGIN = (COLOR_BIAS << 2 * BITS) | (BIAS << BITS) | BIAS
@@ -103,7 +110,7 @@ class Ints(Column):
 
     def decode(self, rows: Sequence[int]) -> list[Any]:
         chosen = _pick(self.values, rows)
-        return list(map(bool, chosen)) if self.boolean else chosen
+        return list(map(bool, chosen)) if self.boolean else _numbers(chosen, NAN)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -220,7 +227,7 @@ class Grids(Column):
         grids = []
         for row in rows:
             flat, start, across = cells, int(offsets[row]), int(width[row])
-            part = flat[start : start + int(height[row]) * across].tolist()
+            part = _numbers(flat[start : start + int(height[row]) * across].tolist(), NAN_COLOR)
             grids.append(tuple(tuple(part[at * across : (at + 1) * across]) for at in range(int(height[row]))))
         return grids
 
@@ -368,6 +375,11 @@ def _cells(keys: Any) -> list[tuple[int, tuple[int, int]]]:
     return list(zip(((keys >> 2 * BITS) - COLOR_BIAS).tolist(), _locations(keys), strict=True))
 
 
-def _triples(keys: Any) -> list[tuple[int, int, int]]:
-    first, rest = ((keys >> 2 * BITS) - COLOR_BIAS).tolist(), _locations(keys)
-    return [(one, two, three) for one, (two, three) in zip(first, rest, strict=True)]
+def _triples(keys: Any) -> list[tuple[Any, ...]]:
+    first, second = ((keys >> 2 * BITS) - COLOR_BIAS).tolist(), ((keys >> BITS & FIELD) - BIAS).tolist()
+    return list(zip(first, second, _numbers(((keys & FIELD) - BIAS).tolist(), NAN_COLOR), strict=True))
+
+
+def _numbers(values: list[Any], nan: int) -> list[Any]:
+    """Numbers, with NaN where one stands for it."""
+    return [math.nan if value == nan else value for value in values] if nan in values else values

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 from itertools import chain
@@ -14,6 +15,8 @@ from torch import Tensor
 from ..vocabulary.order import ordered
 from .columns import (
     CELL,
+    NAN,
+    NAN_COLOR,
     ORIGIN,
     Cells,
     Column,
@@ -103,18 +106,20 @@ def build(values: Sequence[Any], form: str, device: torch.device) -> Column:
         case "value":
             return Values(tuple(values))
         case "int" | "bool":
-            return Ints(tensor(list(map(int, values))), form == "bool")
+            return Ints(tensor(list(map(int, _coded(values, NAN)))), form == "bool")
         case "pair":
             return Pairs(tensor([value[0] for value in values]), tensor([value[1] for value in values]))
         case "cell":
             return Cells(_keys(list(values), True).to(device))
         case "triple":
-            flat = np.fromiter(chain.from_iterable(values), np.int64, 3 * len(values)).reshape(-1, 3)
+            numbers = _coded(list(chain.from_iterable(values)), NAN_COLOR)
+            flat = np.array(numbers, np.int64).reshape(-1, 3)
             return triples(*(torch.from_numpy(flat[:, place].copy()).to(device) for place in range(3)))
         case "grid":
             height = [len(value) for value in values]
             width = [len(value[0]) if value else 0 for value in values]
-            cells = torch.tensor(list(chain.from_iterable(chain.from_iterable(values))), dtype=CELL, device=device)
+            colors = _coded(list(chain.from_iterable(chain.from_iterable(values))), NAN_COLOR)
+            cells = torch.tensor(colors, dtype=CELL, device=device)
             starts = torch.zeros(len(values) + 1, dtype=torch.int64, device=device)
             torch.cumsum(tensor(height) * tensor(width), 0, out=starts[1:])
             return Grids(cells, starts, tensor(height), tensor(width))
@@ -133,6 +138,13 @@ def build(values: Sequence[Any], form: str, device: torch.device) -> Column:
         lists = canonical(lists)
         assert lists is not None
     return lists
+
+
+def _coded(values: Sequence[Any], nan: int) -> Sequence[Any]:
+    """Numbers, with one that stands for NaN in its place."""
+    if float not in set(map(type, values)):
+        return values
+    return [nan if value is math.nan else value for value in values]
 
 
 def _keys(elements: list[Any], cells: bool) -> Tensor:

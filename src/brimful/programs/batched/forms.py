@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from itertools import chain
 from typing import Any
 
-from .columns import COORDINATE_LIMIT
+from .columns import COORDINATE_LIMIT, NAN
 
 EMPTY = {"empty set": "indices", "empty tuple": "grid"}
 """The forms in which empty values go, where no others are there."""
 
 _NUMBERS, _TUPLES, _PAIRS, _THREE = {int}, {tuple}, {2}, {3}
 _CONTAINERS = frozenset([tuple, frozenset])
-_FAR = 1 << 62
+_FAR = NAN
 _LONGEST = 3  # places of a tuple that each have a column of their own
 
 
@@ -24,6 +25,14 @@ def _are_small(values: Any) -> bool:
     return min(values) >= -COORDINATE_LIMIT and max(values) < COORDINATE_LIMIT
 
 
+def _are_colors(values: list[Any]) -> bool:
+    """Whether values are small whole numbers or NaN, at least one."""
+    if float not in set(map(type, values)):
+        return _are_small(values)
+    others = [value for value in values if value is not math.nan]
+    return not others or _are_small(others)
+
+
 def _are_locations(values: Any) -> bool:
     """Whether values are tuples of two small numbers, at least one."""
     if set(map(type, values)) != _TUPLES or set(map(len, values)) != _PAIRS:
@@ -32,10 +41,13 @@ def _are_locations(values: Any) -> bool:
 
 
 def _are_triples(values: Any) -> bool:
-    """Whether values are tuples of three small numbers, at least one."""
+    """Whether values are tuples of three small numbers, at least one; the third may be NaN."""
     if set(map(type, values)) != _TUPLES or set(map(len, values)) != _THREE:
         return False
-    return _are_small(list(chain.from_iterable(values)))
+    flat = list(chain.from_iterable(values))
+    if float not in set(map(type, flat)):
+        return _are_small(flat)
+    return _are_small(flat[::3] + flat[1::3]) and _are_colors(flat[2::3])
 
 
 def _are_cells(values: Any) -> bool:
@@ -49,7 +61,7 @@ def _are_cells(values: Any) -> bool:
 def _is_grid(value: tuple[Any, ...]) -> bool:
     if set(map(type, value)) != _TUPLES or len(set(map(len, value))) != 1:
         return False
-    return not value[0] or _are_small(list(chain.from_iterable(value)))
+    return not value[0] or _are_colors(list(chain.from_iterable(value)))
 
 
 def form_of(value: Any) -> str:
@@ -59,6 +71,8 @@ def form_of(value: Any) -> str:
         return "bool"
     if kind is int:
         return "int" if -_FAR <= value < _FAR else "value"
+    if value is math.nan:
+        return "int"
     if kind is frozenset:
         if not value:
             return "empty set"
@@ -74,7 +88,7 @@ def form_of(value: Any) -> str:
             return "empty tuple"
         if type(value[0]) is int:
             if len(value) == 3:
-                return "triple" if _are_small(value) else _list_form("tuple", value)
+                return "triple" if _are_triples((value,)) else _list_form("tuple", value)
             return (
                 "pair" if _are_locations((value,)) else "cell" if _are_cells((value,)) else _list_form("tuple", value)
             )
@@ -83,13 +97,13 @@ def form_of(value: Any) -> str:
 
 
 def _holds_floats(value: Any) -> bool:
-    """Whether one of the numbers of tuples or sets of numbers, or of sets of such, is NaN or infinite: no other is
-    held as a float."""
+    """Whether one of the numbers of tuples or sets of numbers, or of sets of such, is infinite, or another NaN than
+    `math.nan`: no other is held as a float."""
     for _ in range(2):
         if not _CONTAINERS.issuperset(map(type, value)):
-            return float in set(map(type, value))
+            break
         value = list(chain.from_iterable(value))
-    return float in set(map(type, value))
+    return float in set(map(type, value)) and any(type(part) is float and part is not math.nan for part in value)
 
 
 def _list_form(container: str, value: Any) -> str:
@@ -123,7 +137,7 @@ def fits(value: Any, form: str) -> bool:
     kind = type(value)
     match form:
         case "int":
-            return kind is int and -_FAR <= value < _FAR
+            return value is math.nan or (kind is int and -_FAR <= value < _FAR)
         case "bool":
             return kind is bool
         case "pair":

@@ -6,7 +6,7 @@ under other names or in a safe version. An operation of the same name with anoth
 A kernel gets the machine, and for every argument a column (or a function value), all with the same rows. It returns a
 `Computed`, or None where it has no form for such columns. For rows that other arguments failed on, or that a column
 cannot hold, it is given something harmless, and what it returns there is not looked at: it must not raise for any
-content of its columns.
+content of its columns. Unless it is listed as one that knows NaN, it is given no row that holds it.
 """
 
 from __future__ import annotations
@@ -74,6 +74,15 @@ def meaning(operation: Operation) -> str | None:
 def kernel_of(operation: Operation) -> Kernel | None:
     """The batched form of an operation."""
     return KERNELS.get(meaning(operation) or "")
+
+
+KNOWS_NAN: dict[str, frozenset[int]] = {}
+"""By meaning, the arguments in which a kernel knows NaN. Rows with NaN in any other one run sequentially."""
+
+
+def known_nan(operation: Operation) -> frozenset[int]:
+    """The arguments in which an operation's batched form knows NaN."""
+    return frozenset() if operation.batched else KNOWS_NAN.get(meaning(operation) or "", frozenset())
 
 
 def batched(*names: str) -> Callable[[Kernel], Kernel]:

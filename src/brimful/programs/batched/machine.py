@@ -7,9 +7,8 @@ import time
 import warnings
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import repeat
 from typing import Any, NamedTuple, TypeVar
 
 import torch
@@ -22,11 +21,14 @@ from ..language.operation import Operation
 from ..vocabulary import bound
 from .columns import Ints
 from .convert import expanded, form_of_column
+from .equal_rows import distinct
 from .flags import Step, combined, encoded, first_failure
 from .functions import FunctionValue, by_choice, closure
-from .kernels import Computed, kernel_of, meaning
+from .kernels import Computed, kernel_of, known_nan, meaning
+from .nan import elsewhere, nan_rows
 from .operations.wrong import decided
 from .others import Others, Part
+from .segments import together
 
 Value = Step | FunctionValue
 _Value = TypeVar("_Value", Step, Step | FunctionValue)
@@ -74,6 +76,8 @@ class Machine:
     usage: dict[str, Usage] = field(default_factory=lambda: defaultdict(Usage))
     _reserved: list[Tensor | None] = field(default_factory=list)
     """Elements that the calls under way reserve, by row; of the innermost mapped function last."""
+    nan: bool = False
+    """Whether NaN may be among the values of columns: no row is looked at before there was one."""
     inside: float = field(default=0.0, init=False)  # seconds of the operations that the one at hand has called
 
     def call(self, function: FunctionValue, args: Sequence[Value]) -> Value:
@@ -201,7 +205,7 @@ class Machine:
             alive &= ~skipped
         if computed is None:
             wanted, result = alive, None
-            own = decided(operation, args, alive)
+            own = decided(operation, args, self._without_nan(args, alive))
             if own is not None:
                 wanted = alive & (own == 0)
                 failed = combined(failed, own)
@@ -212,7 +216,7 @@ class Machine:
             wanted = wanted if wanted is None else wanted & alive
             undone = ~alive if wanted is None else ~alive | wanted
             own = own if own is None else own.masked_fill(undone, 0)
-            wrong = None if wanted is None else decided(operation, args, wanted)
+            wrong = None if wanted is None else decided(operation, args, self._without_nan(args, wanted))
             if wanted is not None and wrong is not None:
                 wanted, own = wanted & (wrong == 0), combined(wrong, own)
             result = Step(computed.column, combined(failed, own), computed.boxed.kept(alive)).promoted()
@@ -234,7 +238,15 @@ class Machine:
         if kernel is None or used.problem or len(args) != len(operation.arguments):
             return None
         try:
-            return kernel(self, *(arg.column if isinstance(arg, Step) else arg for arg in args))
+            unknown = self._nan_rows(args, known_nan(operation))
+            if unknown is None:
+                return kernel(self, *(arg.column if isinstance(arg, Step) else arg for arg in args))
+            if bool(unknown.all()):
+                return None
+            index = elsewhere(unknown)
+            others = (arg.take(index) for arg in args)
+            computed = kernel(self, *(arg.column if isinstance(arg, Step) else arg for arg in others))
+            return None if computed is None else replace(computed, sequential=together(computed.sequential, unknown))
         except Exception as error:
             if is_out_of_memory(error) or is_device_lost(error):
                 raise
@@ -246,6 +258,18 @@ class Machine:
             )
             return None
 
+    def _nan_rows(self, args: Sequence[Value], known: frozenset[int] = frozenset()) -> Tensor | None:
+        """Rows with NaN in an argument, but for some of them; None where there are none."""
+        if not self.nan:
+            return None
+        columns = (arg.column for at, arg in enumerate(args) if at not in known and isinstance(arg, Step))
+        return together(*map(nan_rows, columns))
+
+    def _without_nan(self, args: Sequence[Value], rows: Tensor) -> Tensor:
+        """Some rows, without those with NaN in an argument: what a number is for, NaN need not be."""
+        found = self._nan_rows(args)
+        return rows if found is None else rows & ~found
+
     def _sequential(
         self,
         function: Any,
@@ -256,17 +280,14 @@ class Machine:
         failed: Tensor | None,
     ) -> Step:
         """Runs a function row by row, for some rows, and puts its values into the result."""
-        columns = [arg.decode(rows) if isinstance(arg, Step) else arg.pythons(rows) for arg in args]
-        known: dict[Any, _Outcome] = {}  # by arguments, where all of them are small
-        values, good, numbers = list[Any](), list[int](), list[int]()  # which of the values a good row has
+        first, equal = distinct(args, rows)
+        columns = [arg.decode(first) if isinstance(arg, Step) else arg.pythons(first) for arg in args]
+        values, outcomes = list[Any](), list[_Outcome]()
+        for given in zip(*columns, strict=True) if columns else [()] * len(first):
+            outcomes.append(_called(function, given, values))
+        good, numbers = list[int](), list[int]()  # which of the values a good row has
         categories, reserved = dict[int, int](), list[int]()
-        keys = [list(map(_small_key, column)) for column in columns]
-        for row, key, *given in zip(rows, zip(*keys, strict=True) if keys else repeat(()), *columns, strict=False):
-            outcome = known.get(key)
-            if outcome is None:
-                outcome = _called(function, given, values)
-                if None not in key:
-                    known[key] = outcome
+        for row, outcome in zip(rows, map(outcomes.__getitem__, equal.tolist()), strict=True):
             reserved.append(outcome.reserved)
             if outcome.category:
                 categories[row] = outcome.category
@@ -282,7 +303,10 @@ class Machine:
         if good:
             each = torch.tensor(numbers, dtype=torch.int64, device=self.device)
             form = None if result is None else form_of_column(result.column)
-            part = Step(*encoded(values, self.device, None if form == "value" else form)).take(each)
+            part = Step(*encoded(values, self.device, None if form == "value" else form))
+            columns = (part.column, *(of.column for of in part.boxed.parts))
+            self.nan = self.nan or any(nan_rows(column) is not None for column in columns)
+            part = part.take(each)
             if result is None:
                 boxed = Others([Part(where[of.rows], of.column) for of in part.boxed.parts])
                 result = Step(expanded(part.column, where, count), failed, boxed)
@@ -356,24 +380,6 @@ def _called(function: Any, given: Sequence[Any], values: list[Any]) -> _Outcome:
         return _Outcome(-1, int(category_of(error)), bound.reserved() or 0)
     values.append(value)
     return _Outcome(len(values) - 1, 0, bound.reserved() or 0)
-
-
-_SMALL = 3  # elements of a tuple that is worth a key
-
-
-def _small_key(value: Any) -> Any:
-    """A key that only equal values of one type have; None for a value that is not worth one."""
-    kind = type(value)
-    if kind is int or kind is bool:
-        return kind, value
-    if (kind is tuple and len(value) <= _SMALL) or (kind is frozenset and len(value) <= 1):
-        parts = tuple(map(_small_key, value))
-        return None if None in parts else (kind, parts)
-    if kind is float:
-        return kind, id(value) if value != value else repr(value)  # one NaN equals itself only
-    if value is None or callable(value):
-        return kind, id(value)
-    return None
 
 
 def _alive(failed: Tensor | None, rows: int) -> set[int]:

@@ -10,7 +10,21 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .columns import Cells, Column, Grids, Ints, Lists, Pairs, Patches, PatchKind, Triples, Tuples, key_of
+from .columns import (
+    NAN,
+    NAN_COLOR,
+    Cells,
+    Column,
+    Grids,
+    Ints,
+    Lists,
+    Pairs,
+    Patches,
+    PatchKind,
+    Triples,
+    Tuples,
+    key_of,
+)
 from .compiled import call, usable
 from .gpu import has_kernels
 from .loops import sets as loops
@@ -62,6 +76,12 @@ def maxima_plain(values: Tensor, offsets: Tensor, empty: int) -> Tensor:
 def any_of(flags: Tensor, offsets: Tensor) -> Tensor:
     """Whether a flag is set in a row."""
     return totals(flags.to(torch.int64), offsets) > 0
+
+
+def together(*flags: Tensor | None) -> Tensor | None:
+    """Rows that one of some flags names."""
+    given = [flag for flag in flags if flag is not None]
+    return torch.stack(given).any(0) if given else None
 
 
 def filtered(flat: Tensor, offsets: Tensor, keep: Tensor) -> tuple[Tensor, Tensor]:
@@ -130,7 +150,17 @@ def rows_of(grids: Grids) -> Lists:
     """Grids as what they are in Python: tuples of tuples of numbers."""
     height = grids.height
     lengths = torch.repeat_interleave(grids.width, height)
-    return Lists(Lists(Ints(grids.cells), offsets_of(lengths), False), offsets_of(height), False)
+    return Lists(Lists(Ints(as_numbers(grids.cells)), offsets_of(lengths), False), offsets_of(height), False)
+
+
+def as_numbers(colors: Tensor) -> Tensor:
+    """Colors as whole numbers, which have another one that stands for NaN."""
+    return torch.where(colors == NAN_COLOR, NAN, colors.to(torch.int64))
+
+
+def as_colors(numbers: Tensor) -> Tensor:
+    """Whole numbers as colors."""
+    return torch.where(numbers == NAN, NAN_COLOR, numbers)
 
 
 def sort_keys(column: Column, offsets: Tensor) -> Tensor | None:

@@ -20,11 +20,11 @@ from ...language.program import Kind, Node
 from ...vocabulary.arc import ARC
 from ...vocabulary.bound import SizeError
 from .. import operations as _operations  # noqa: F401  # registers the kernels
-from ..columns import Values
+from ..columns import Tuples, Values
 from ..convert import encode
 from ..flags import Step, first_failure
 from ..functions import FunctionValue, closure, may_make_functions, named_function
-from ..kernels import meaning
+from ..kernels import Computed, meaning
 from ..machine import ENDED, Machine
 from .arguments import encode_argument
 from .schedule import calls_of, last_uses
@@ -321,12 +321,18 @@ def _raised_by(kinds: tuple[type[BaseException], ...]) -> list[Exception]:
 
 
 def _operation_of(node: Node) -> Operation:
-    """A call of a value, or the unpacking of one, as an operation without a batched form."""
+    """A call of a value, without a batched form, or the unpacking of one, as an operation."""
     if node.kind is Kind.ITEM:
         index, count = node.value
-        return declared(lambda whole: unpacked(whole, index, count), "unpacking")
+        operation = declared(lambda whole: unpacked(whole, index, count), "unpacking")
+        return replace(operation, batched=lambda machine, whole: _place(whole, index, count))
     names = {0: _call0, 1: _call1, 2: _call2, 3: _call3, 4: _call4}
     return declared(names[len(node.args) - 1], "a function value")
+
+
+def _place(whole: Any, index: int, count: int) -> Computed | None:
+    """One part of tuples of so many."""
+    return Computed(whole.places[index]) if isinstance(whole, Tuples) and len(whole.places) == count else None
 
 
 def _call0(function: Any) -> Any:

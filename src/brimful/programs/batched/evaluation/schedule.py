@@ -37,16 +37,21 @@ def calls_of(graph: Graph) -> list[tuple[int, ...]]:
         return -len(ready[kind]) / coming[kind], min(ready[kind])
 
     calls = list[tuple[int, ...]]()
-    while ready:
-        kind = min(ready, key=waiting)
+    order = {kind: waiting(kind) for kind in ready}
+    while order:
+        kind = min(order, key=order.__getitem__)
         call = sorted(ready.pop(kind))
+        del order[kind]
         coming[kind] -= len(call)
         calls.append(tuple(call))
+        changed = set[Hashable]()
         for index in call:
             for user in users[index]:
                 missing[user] -= 1
                 if not missing[user]:
                     ready[kinds[user]].append(user)
+                    changed.add(kinds[user])
+        order.update((kind, waiting(kind)) for kind in changed)
     return calls
 
 

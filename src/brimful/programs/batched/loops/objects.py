@@ -9,9 +9,9 @@ import numpy as np
 from ..compiled import jit
 from ..key_bits import BIAS, BITS, COLOR_BIAS, COORDINATE_LIMIT, FIELD
 
-LIMIT = 100_000
+LIMIT = 1_000_000
 """The most cells of a grid here; larger ones run sequentially, where the bound on size decides."""
-_POSITION = 17
+_POSITION = 20
 """Bits of a position in a row of at most `LIMIT` cells."""
 TABLE = 1024
 """The colors, from the lowest one of a grid, that are counted in a table."""
@@ -47,7 +47,7 @@ def _hook(parent, a, b):
 
 
 @jit
-def _find_runs(cells, start, height, width, omit, omitted, hooks, by_color, reach, run_keys, begin, end, parent):
+def _find_runs(cells, start, height, width, omit, omitted, apart, hooks, by_color, reach, run_keys, begin, end, parent):
     """The runs of one grid, and their trees: neighbours in a row that have one color, hooked to those they touch.
 
     Returns:
@@ -59,7 +59,7 @@ def _find_runs(cells, start, height, width, omit, omitted, hooks, by_color, reac
         line, line_begin, j = start + i * width, count, 0
         while j < width:
             value, after = np.int64(cells[line + j]), j + 1
-            while after < width and cells[line + after] == value:
+            while after < width and cells[line + after] == value and value != apart:
                 after += 1
             if not (omit and value == omitted):
                 run_keys[count] = ((value + COLOR_BIAS) << (2 * BITS)) + (i << BITS) + j + _ORIGIN
@@ -72,7 +72,7 @@ def _find_runs(cells, start, height, width, omit, omitted, hooks, by_color, reac
                         above += 1
                     other = above
                     while other < above_end and begin[other] < after + reach:
-                        if not by_color or _same_color(run_keys[other], run_keys[count]):
+                        if not by_color or (_same_color(run_keys[other], run_keys[count]) and value != apart):
                             _hook(parent, count, other)
                         other += 1
                 count += 1
@@ -139,13 +139,14 @@ def _rank_objects(run_keys, parent, order, count, sizes, places, ranks):
 
 
 @jit
-def group(cells, offsets, width, by, background, without, univalued, diagonal):
+def group(cells, offsets, width, by, background, without, univalued, diagonal, apart):
     """Groups of the cells of every grid as objects in canonical order.
 
     Objects do not overlap, so that a larger size, then the smallest cell decide their order.
 
     Args:
         by: `COMPONENTS`, which hook runs to those that touch them; `COLORS`, or `GRIDS` for one object per grid.
+        apart: a color that does not equal itself.
 
     Returns:
         The keys of all objects, where objects begin, where grids begin among the objects, and the grids that are left
@@ -167,7 +168,9 @@ def group(cells, offsets, width, by, background, without, univalued, diagonal):
             continue
         one_color, reach = univalued[grid], 1 if diagonal[grid] else 0
         trees = (by == COMPONENTS, one_color, reach, run_keys, begin, end, parent)
-        count, low, high = _find_runs(cells, start, size // across, across, without[grid], background[grid], *trees)
+        count, low, high = _find_runs(
+            cells, start, size // across, across, without[grid], background[grid], apart, *trees
+        )
         if high - low >= TABLE:
             left_out[grid] = True
             continue
@@ -329,11 +332,11 @@ def line_objects(cells, offsets, row_offsets, column_offsets, rows, columns):
             i, j = (max(number - width, 0), 0) if row else (0, number - 1)
             if rows[down + i] if row else columns[along + j] and size > 1:
                 color, length = cells[start + i * width + j] + COORDINATE_LIMIT, width if row else height
-                ranks[count] = ((LIMIT - min(length, LIMIT)) << 36) | (color << 18) | number
+                ranks[count] = ((LIMIT - min(length, LIMIT)) << (18 + _POSITION)) | (color << _POSITION) | number
                 count += 1
         ranks[begin:count].sort()
         for at in range(begin, count):
-            number = ranks[at] & ((1 << 18) - 1)
+            number = ranks[at] & ((1 << _POSITION) - 1)
             row = number == 0 or number > width
             i, j = (max(number - width, 0), 0) if row else (0, number - 1)
             color, step = cells[start + i * width + j], 1 if row else 1 << BITS

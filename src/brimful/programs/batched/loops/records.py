@@ -1,13 +1,18 @@
 """Results as bytes, compiled for the CPU. Where nothing can be compiled, Python runs the same loops."""
 
+import math
+import struct
+
 import numpy as np
 
 from ..compiled import jit
+from ..key_bits import NAN_COLOR
 
 LARGE = 1 << 60
 """Numbers from which on values are encoded one by one."""
 
 _GRID, _TUPLE, _NUMBER, _TRUE, _FALSE = ord("G"), ord("("), ord("i"), ord("T"), ord("F")
+_NAN = np.frombuffer(b"d" + struct.pack("<d", math.nan), np.uint8)
 
 
 @jit
@@ -108,7 +113,7 @@ def grid_lengths(cells, offsets, height, width, wanted):
             continue
         total = 1 + number_length(height[row]) + height[row] * (1 + number_length(width[row]))
         for cell in part:
-            total += 1 + number_length(_unsigned(np.int64(cell)))
+            total += 9 if cell == NAN_COLOR else 1 + number_length(_unsigned(np.int64(cell)))
         lengths[row] = total
     return lengths
 
@@ -132,8 +137,12 @@ def write_grids(cells, offsets, height, width, lengths, out, at):
             out[place] = _TUPLE
             place = write_number(out, place + 1, width[row])
             for _ in range(width[row]):
-                out[place] = _NUMBER
-                place = write_number(out, place + 1, _unsigned(np.int64(cells[cell])))
+                if cells[cell] == NAN_COLOR:
+                    out[place : place + 9] = _NAN
+                    place += 9
+                else:
+                    out[place] = _NUMBER
+                    place = write_number(out, place + 1, _unsigned(np.int64(cells[cell])))
                 cell += 1
 
 

@@ -18,6 +18,7 @@ from . import (
 )
 
 from . import batt  # isort: skip  # made of the others
+from . import knows_nan  # isort: skip
 
 
 __all__ = [
@@ -27,6 +28,7 @@ __all__ = [
     "containers",
     "grids",
     "higher_order",
+    "knows_nan",
     "lines",
     "mapping",
     "objects",

@@ -12,7 +12,7 @@ from ..columns import Cells, Column, Grids, Ints, Lists, Pairs, Patches, Triples
 from ..functions import FunctionValue
 from ..kernels import Computed, batched
 from ..rows import offsets_of
-from ..segments import maxima, minima, sort_keys, sort_unique_index, sorted_rows
+from ..segments import as_numbers, maxima, minima, sort_keys, sort_unique_index, sorted_rows
 from .elements import as_list, comparable, selected, taken
 from .mapping import nothing, wrong
 from .scalars import equal
@@ -50,7 +50,7 @@ def _at(machine: Any, container: Column, last: bool) -> Computed | None:
         case Cells(keys=keys):
             return Computed(Pairs(row_of(keys), column_of(keys)) if last else Ints(color_of(keys)))
         case Triples(numbers=numbers):
-            return Computed(Ints(numbers[-1 if last else 0]))
+            return Computed(Ints(as_numbers(numbers[2]) if last else numbers[0]))
         case Tuples(places=places):
             return Computed(places[-1 if last else 0])
     lists = as_list(container)

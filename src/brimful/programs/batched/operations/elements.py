@@ -9,6 +9,7 @@ from torch import Tensor
 
 from ..columns import (
     COORDINATE_LIMIT,
+    NAN,
     Cells,
     Column,
     Grids,
@@ -25,7 +26,7 @@ from ..columns import (
 from ..convert import blank_of, build, form_of_column, joined
 from ..kernels import Computed
 from ..rows import offsets_of
-from ..segments import canonical, filtered, maxima, minima, rows_of, totals
+from ..segments import as_colors, as_numbers, canonical, filtered, maxima, minima, rows_of, totals
 
 
 def as_list(column: Column) -> Lists | None:
@@ -45,7 +46,9 @@ def as_list(column: Column) -> Lists | None:
             return Lists(Ints(torch.stack([first, second], 1).reshape(-1)), offsets, False)
         case Triples(numbers=numbers):
             offsets = 3 * torch.arange(column.rows + 1, device=column.device)
-            return Lists(Ints(torch.stack(numbers, 1).reshape(-1)), offsets, False)
+            first, second, color = numbers
+            flat = torch.stack([first, second, as_numbers(color)], 1).reshape(-1)
+            return Lists(Ints(flat), offsets, False)
     return None
 
 
@@ -63,12 +66,13 @@ def as_grids(lists: Lists) -> Column:
     if not isinstance(cells, Ints) or cells.boolean:
         return lists
     narrow, width = minima(rows.sizes, lists.offsets, 0), maxima(rows.sizes, lists.offsets, 0)
-    fits = (narrow == width).all()
-    if len(cells.values):
-        fits &= (cells.values.min() >= -COORDINATE_LIMIT) & (cells.values.max() < COORDINATE_LIMIT)
+    fits, numbers = (narrow == width).all(), as_colors(cells.values)
+    if len(numbers):
+        small = (cells.values < COORDINATE_LIMIT) | (cells.values == NAN)
+        fits &= (numbers.min() >= -COORDINATE_LIMIT) & small.all()
     if not bool(fits):
         return lists
-    return Grids(cells.values, rows.offsets[lists.offsets], lists.sizes, width)
+    return Grids(numbers, rows.offsets[lists.offsets], lists.sizes, width)
 
 
 def selected(column: Column, lists: Lists, keep: Tensor) -> Column:
@@ -99,12 +103,6 @@ def comparable(column: Column) -> bool:
         case Tuples(places=places):
             return all(map(comparable, places))
     return False
-
-
-def together(*flags: Tensor | None) -> Tensor | None:
-    """Rows that one of some flags names."""
-    given = [flag for flag in flags if flag is not None]
-    return torch.stack(given).any(0) if given else None
 
 
 def concatenated(parts: Sequence[Computed | None], rows: Sequence[int], device: torch.device) -> Computed | None:

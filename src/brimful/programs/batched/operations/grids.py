@@ -7,20 +7,20 @@ comes from. Grids may have no rows, or rows without cells.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from ...execution.failures import Category
 from ...vocabulary.bound import ELEMENTS
-from ..columns import CELL, COORDINATE_LIMIT, Cells, Column, Grids, Ints, Lists, Pairs, Patches, Values
+from ..columns import CELL, COORDINATE_LIMIT, NAN, Cells, Column, Grids, Ints, Lists, Pairs, Patches, Values
 from ..convert import joined
 from ..kernels import Computed, batched
 from ..layout import above, beside, layout, read, scaled, walked
 from ..others import Others, Part
 from ..rows import offsets_of, owners, repeated
-from ..segments import any_of, minima
+from ..segments import any_of, as_colors, as_numbers, minima
 
 MOST = 100_000  # elements of one row; more are left to the bound on size
 
@@ -174,7 +174,7 @@ def _as_rows(grid: Column) -> Lists | None:
     if not isinstance(grid, Grids):
         return None
     offsets = offsets_of(torch.repeat_interleave(grid.width, grid.height))
-    return Lists(Lists(Ints(grid.cells), offsets, False), offsets_of(grid.height), False)
+    return Lists(Lists(Ints(as_numbers(grid.cells)), offsets, False), offsets_of(grid.height), False)
 
 
 @batched("vconcat")
@@ -257,6 +257,21 @@ def colors(*columns: Column) -> Tensor | None:
     return torch.stack(flags).any(0)
 
 
+class Paint(NamedTuple):
+    """What cells are filled with, by row, and the rows in which it is too large to be a color."""
+
+    values: Tensor
+    large: Tensor
+
+
+def paint_of(column: Column) -> Paint | None:
+    """Whole numbers, or NaN, as colors; None where a column has no numbers."""
+    if not isinstance(column, Ints) or column.boolean:
+        return None
+    large = (column.values.abs() >= COORDINATE_LIMIT) & (column.values != NAN)
+    return Paint(as_colors(column.values), large)
+
+
 @batched("cellwise")
 def cellwise(machine: Any, a: Column, b: Column, fallback: Column) -> Computed | None:
     large = colors(fallback)
@@ -275,12 +290,13 @@ def cellwise(machine: Any, a: Column, b: Column, fallback: Column) -> Computed |
 def replace(machine: Any, grid: Column, replacee: Column, replacer: Column) -> Computed | None:
     if isinstance(grid, Grids) and isinstance(replacee, Grids | Patches | Pairs | Cells):  # which is no cell of a grid
         return Computed(grid, None)
-    large = colors(replacee, replacer)
-    if large is None or not (isinstance(replacee, Ints) and isinstance(replacer, Ints)):
+    large, paint = colors(replacee), paint_of(replacer)
+    if large is None or paint is None or not (isinstance(replacee, Ints) and isinstance(replacer, Ints)):
         return None
+    large |= paint.large
     if not isinstance(grid, Grids):
         return _replaced_rows(grid, replacee, replacer, large)
-    old, new = (repeated(column.values.to(CELL), grid.offsets) for column in (replacee, replacer))
+    old, new = (repeated(values.to(CELL), grid.offsets) for values in (replacee.values, paint.values))
     values = torch.where(grid.cells == old, new, grid.cells)
     return Computed(Grids(values, grid.offsets, grid.height, grid.width), None, flagged(large))
 

@@ -20,8 +20,9 @@ from ..convert import form_of_column, joined, truth
 from ..flags import Step, first_failure
 from ..functions import FunctionValue, members
 from ..kernels import Computed, batched
+from ..nan import nan_rows
 from ..rows import offsets_of, owners
-from ..segments import canonical, minima, totals
+from ..segments import any_of, canonical, minima, together, totals
 from .elements import as_container, as_grids, as_list, selected
 
 
@@ -62,6 +63,7 @@ def mapped(
     generator: bool = True,
     counted: bool = True,
     before: Tensor | int = 0,
+    compared: bool = True,
 ) -> Mapped | None:
     """A function of the elements of all rows; None where it is not known before anything is computed.
 
@@ -73,6 +75,7 @@ def mapped(
         generator: whether a StopIteration of the function becomes another error, as inside of a generator.
         counted: whether the calls are reserved before they are made.
         before: what rows have reserved already.
+        compared: whether its values are compared with each other, which is left to Python where one of them is NaN.
     """
     owner, sizes = owners(offsets), offsets.diff()
     used: Tensor | None = None
@@ -100,6 +103,9 @@ def mapped(
     if step.boxed:
         sequential = torch.zeros(len(sizes), dtype=torch.bool, device=offsets.device)
         sequential[owner[torch.tensor(sorted(step.boxed), device=offsets.device)]] = True
+    nan = nan_rows(step.column) if compared and machine.nan else None
+    if nan is not None:
+        sequential = together(sequential, any_of(nan, offsets))
     return Mapped(step, failed, sequential, reserved, used)
 
 
@@ -135,7 +141,7 @@ def apply(machine: Any, function: Any, container: Column) -> Computed | None:
     if isinstance(container, Ints):
         return wrong(machine, container.rows)
     lists = as_list(container)
-    if lists is None or (result := mapped(machine, function, lists.offsets, lists.elements)) is None:
+    if lists is None or (result := mapped(machine, function, lists.offsets, lists.elements, compared=False)) is None:
         return None
     return result.computed(as_container(Lists(result.step.column, lists.offsets, lists.unordered)))
 
@@ -192,7 +198,7 @@ def mapply(machine: Any, function: Any, container: Column) -> Computed | None:
     if isinstance(container, Ints):
         return wrong(machine, container.rows)
     lists = as_list(container)
-    if lists is None or (result := mapped(machine, function, lists.offsets, lists.elements)) is None:
+    if lists is None or (result := mapped(machine, function, lists.offsets, lists.elements, compared=False)) is None:
         return None
     return _merged_after(machine, result, Lists(result.step.column, lists.offsets, lists.unordered))
 
@@ -202,7 +208,7 @@ def sfilter(machine: Any, container: Column, condition: Any) -> Computed | None:
     if isinstance(container, Ints):
         return wrong(machine, container.rows)
     lists = as_list(container)
-    if lists is None or (result := mapped(machine, condition, lists.offsets, lists.elements)) is None:
+    if lists is None or (result := mapped(machine, condition, lists.offsets, lists.elements, compared=False)) is None:
         return None
     keep = truth(result.step.column)
     return None if keep is None else result.computed(selected(container, lists, keep))
@@ -253,7 +259,7 @@ def _zipped(machine: Any, function: Any, a: Column, b: Column) -> tuple[Mapped, 
     row = owners(offsets)
     within = torch.arange(len(row), device=row.device) - offsets[row]
     columns = (left.elements.take(left.offsets[row] + within), right.elements.take(right.offsets[row] + within))
-    result = mapped(machine, function, offsets, *columns)
+    result = mapped(machine, function, offsets, *columns, compared=False)
     return None if result is None else (result, offsets)
 
 

@@ -101,9 +101,9 @@ def background_of(grid: Grids) -> Tensor:
     return extreme_color(grid.cells, grid.offsets, True)
 
 
-def underfilled(grid: Grids, patch: Patches, value: Tensor) -> Tensor:
+def underfilled(grid: Grids, patch: Patches, value: Tensor, background: Tensor) -> Tensor:
     """The cells of grids, with a value at those locations of patches that are background."""
-    at, background = targets(grid, patch.keys, patch.offsets), background_of(grid)
+    at = targets(grid, patch.keys, patch.offsets)
     there = grid.cells[at.cell]
     cells = grid.cells.clone()
     cells[at.cell] = torch.where(there == background[at.row], value[at.row], there).to(cells.dtype)
@@ -115,7 +115,7 @@ def underfill(machine: Any, grid: Column, value: Column, patch: Column) -> Compu
     large, where = colors(value), as_patch(patch)
     if large is None or where is None or not (isinstance(grid, Grids) and isinstance(value, Ints)):
         return None
-    cells = underfilled(grid, where, value.values)
+    cells = underfilled(grid, where, value.values, background_of(grid))
     reserved = _reserved(grid, patch, where)
     failed = failures((grid.height == 0, Category.INDEX), _no_color(grid), (reserved > ELEMENTS, Category.SIZE))
     return Computed(_with(grid, cells), failed, flagged(large & (where.sizes > 0)), reserved)

@@ -11,6 +11,7 @@ from torch import Tensor
 from ...execution.failures import Category
 from ..columns import (
     COORDINATE_LIMIT,
+    NAN,
     Cells,
     Column,
     Grids,
@@ -29,7 +30,7 @@ from ..kernels import Computed, batched
 from ..others import Others, Part
 from ..rows import same_rows
 from ..segments import totals
-from .elements import as_list
+from .elements import as_grids, as_list
 
 _LARGE = 1 << 31  # products of smaller numbers fit 64 bits
 
@@ -190,12 +191,16 @@ def _pair(a: Column, b: Column) -> Computed | None:
         return None
     if type(a) is not type(b) and not (isinstance(a, Ints) and isinstance(b, Pairs)):
         return Computed(Tuples((a, b)))
+    if isinstance(a, Grids | Lists | Patches) and form_of_column(a) == form_of_column(b):
+        index = torch.arange(2 * a.rows, device=a.device)
+        elements = joined(a, b).take(index // 2 + index % 2 * a.rows)
+        return Computed(as_grids(Lists(elements, 2 * torch.arange(a.rows + 1, device=a.device), False)))
     if not isinstance(a, Ints) or a.boolean:
         return None
     match b:
         case Ints(boolean=False):
             column: Column = Pairs(a.values, b.values)
-            return Computed(column, None, _outside(column))
+            return Computed(column, None, _outside(column))  # among those outside is what stands for NaN
         case Pairs():
             outside = (a.values.abs() >= COORDINATE_LIMIT) | (b.first.abs() >= COORDINATE_LIMIT)
             outside |= b.second.abs() >= COORDINATE_LIMIT
@@ -307,4 +312,6 @@ def equality(machine: Any, a: Column, b: Column) -> Computed | None:
     if isinstance(a, FunctionValue) or isinstance(b, FunctionValue):
         return None
     same = equal(a, b)
+    if same is not None and isinstance(a, Ints) and isinstance(b, Ints):  # by itself, NaN does not equal itself
+        same = same & (a.values != NAN)
     return None if same is None else Computed(Ints(same.to(torch.int64), True))

@@ -19,6 +19,7 @@ from ...execution.encoded import Encoded
 from ...execution.encoding import encode
 from ..columns import Column, Grids, Ints, Lists, Pairs, Values
 from ..compiled import on_host
+from ..equal_rows import distinct
 from ..flags import Step
 from ..loops import records as loops
 from .template import Part
@@ -83,10 +84,13 @@ def value_bytes(step: Step, samples: int) -> ValueBytes:
             pieces.append(piece._replace(rows=rows))
         left = np.flatnonzero(own & ~written)
         single += (left if rows is None else rows[left]).tolist()
-    apart = dict(zip(single, map(encode, step.decode(single)), strict=True))
+    single.sort()
+    first, equal = distinct([step], single)
+    encoded = list(map(encode, step.decode(first)))
+    apart = [encoded[number] for number in equal.tolist()]
     lengths = np.zeros(samples, np.int64)
-    lengths[single] = [len(data) for data in apart.values()]
-    flat = np.frombuffer(b"".join(apart[row] for row in sorted(apart)), np.uint8)
+    lengths[single] = list(map(len, apart))
+    flat = np.frombuffer(b"".join(apart), np.uint8)
     return ValueBytes(flat, np.concatenate([[0], np.cumsum(lengths)]), tuple(pieces))
 
 

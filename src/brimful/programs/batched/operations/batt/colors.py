@@ -8,10 +8,10 @@ import torch
 from torch import Tensor
 
 from ...cells import color_counts, extreme_color
-from ...columns import Column, Grids, Ints, Lists
+from ...columns import NAN, Column, Grids, Ints, Lists
 from ...kernels import Computed, batched
 from ...rows import offsets_of, owners
-from ...segments import any_of, canonical, sorted_rows, totals
+from ...segments import any_of, as_numbers, canonical, sorted_rows, totals
 from .views import colors_of, is_tuple, objects_of, patch_of, plain
 
 Colors = tuple[Tensor, Tensor]
@@ -34,17 +34,19 @@ def _of_either(column: Column) -> Colors | None:
 _KINDS = {"_t": _of_grid, "_f": _of_object, "": _of_either}
 
 
-def _extreme(colors: Colors | None, greatest: bool) -> Computed | None:
+def _extreme(machine: Any, colors: Colors | None, greatest: bool) -> Computed | None:
     if colors is None:
         return None
-    return plain(Computed(Ints(extreme_color(*colors, greatest))), colors[1].diff() == 0)
+    empty = colors[1].diff() == 0
+    machine.nan = machine.nan or bool(empty.any())
+    return Computed(Ints(torch.where(empty, NAN, as_numbers(extreme_color(*colors, greatest)))))
 
 
 def _palette(colors: Colors | None, unordered: bool) -> Computed | None:
     if colors is None:
         return None
     distinct, _, offsets = color_counts(*colors)
-    return Computed(Lists(Ints(distinct), offsets, unordered))
+    return Computed(Lists(Ints(as_numbers(distinct)), offsets, unordered))
 
 
 def _count(colors: Colors | None) -> Computed | None:
@@ -55,12 +57,13 @@ def _how_often(colors: Colors | None, value: Column) -> Computed | None:
     if colors is None or not isinstance(value, Ints):
         return None
     distinct, counts, offsets = color_counts(*colors)
+    distinct = as_numbers(distinct)
     return Computed(Ints(totals(torch.where(distinct == value.values[owners(offsets)], counts, 0), offsets)))
 
 
 for _ending, _of in _KINDS.items():
-    batched(f"batt.mostcolor{_ending}")(lambda machine, column, of=_of: _extreme(of(column), True))
-    batched(f"batt.leastcolor{_ending}")(lambda machine, column, of=_of: _extreme(of(column), False))
+    batched(f"batt.mostcolor{_ending}")(lambda machine, column, of=_of: _extreme(machine, of(column), True))
+    batched(f"batt.leastcolor{_ending}")(lambda machine, column, of=_of: _extreme(machine, of(column), False))
     batched(f"batt.palette{_ending}")(lambda machine, column, of=_of: _palette(of(column), True))
     batched(f"batt.numcolors{_ending}")(lambda machine, column, of=_of: _count(of(column)))
     batched(f"batt.colorcount{_ending}")(lambda machine, column, value, of=_of: _how_often(of(column), value))
@@ -91,7 +94,7 @@ def _by_count(colors: Colors | None, rank: Column) -> Computed | None:
     if not len(start):
         return plain(_nothing(rank), none)
     chosen = value[start[by_rank]][(starts[:-1] + torch.where(none, 0, at)).clamp(max=len(start) - 1)]
-    return plain(Computed(Ints(chosen)), none)
+    return plain(Computed(Ints(as_numbers(chosen))), none)
 
 
 def _nothing(rank: Ints) -> Computed:
@@ -117,7 +120,7 @@ def _heads(column: Column) -> tuple[Tensor, Tensor] | None:
 @batched("batt.color")
 def color(machine: Any, obj: Column) -> Computed | None:
     heads = _heads(obj)
-    return None if heads is None else plain(Computed(Ints(heads[0])), heads[1])
+    return None if heads is None else plain(Computed(Ints(as_numbers(heads[0]))), heads[1])
 
 
 def _filtered(objs: Column, value: Column, unordered: bool) -> Computed | None:
@@ -125,7 +128,7 @@ def _filtered(objs: Column, value: Column, unordered: bool) -> Computed | None:
     if not isinstance(objs, Lists) or not isinstance(value, Ints) or (heads := _heads(objs.elements)) is None:
         return None
     colors, empty = heads
-    keep = (colors == value.values[objs.owner()]) & ~empty
+    keep = (as_numbers(colors) == value.values[objs.owner()]) & ~empty
     offsets = offsets_of(totals(keep.to(torch.int64), objs.offsets))
     kept = Lists(objs.elements.take(keep.nonzero()[:, 0]), offsets, objs.unordered)
     column = canonical(kept) if unordered and not objs.unordered else Lists(kept.elements, offsets, unordered)

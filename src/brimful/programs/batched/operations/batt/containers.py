@@ -7,9 +7,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ...columns import Cells, Column, Ints, Lists, Patches, Tuples
+from ...columns import NAN, Cells, Column, Ints, Lists, Patches, Tuples
 from ...convert import blank_like, joined, truth
 from ...kernels import KERNELS, Computed, batched
+from ...others import Others, Part
 from ...rows import offsets_of
 from ...segments import canonical, sort_keys, sorted_rows, totals
 from ..elements import as_container, as_list, comparable
@@ -70,16 +71,27 @@ def _element(column: Column, rank: Ints) -> Computed | None:
     at = torch.where(rank.values < 0, rank.values + lists.sizes, rank.values)
     none = (at < 0) | (at >= lists.sizes)
     if not bool(none.any()):
-        return Computed(lists.elements.take(lists.offsets[:-1] + at), None, none)
+        return Computed(lists.elements.take(lists.offsets[:-1] + at))
     index = torch.where(none, lists.elements.rows, lists.offsets[:-1] + at)
     return Computed(joined(lists.elements, blank_like(lists.elements)).take(index), None, none)
 
 
 @batched("batt.get_nth_t")
 def get_nth_t(machine: Any, container: Column, rank: Column) -> Computed | None:
+    if isinstance(container, Ints | Patches) or (isinstance(container, Lists) and container.unordered):
+        machine.nan = True
+        return Computed(Ints(torch.full((container.rows,), NAN, device=machine.device)))  # of what is no tuple
     if not isinstance(rank, Ints) or not isinstance(container, Column) or not is_list(container):
         return None
-    return plain(_element(container, rank))
+    chosen = _element(container, rank)
+    if chosen is None or chosen.sequential is None:
+        return plain(chosen)
+    none = chosen.sequential  # where there is no such element, it gives NaN
+    machine.nan = True
+    if isinstance(chosen.column, Ints) and not chosen.column.boolean:
+        return Computed(Ints(torch.where(none, NAN, chosen.column.values)))
+    rows = none.nonzero()[:, 0]
+    return Computed(chosen.column, boxed=Others([Part(rows, Ints(torch.full_like(rows, NAN)))]))
 
 
 @batched("batt.get_nth_f")
@@ -92,10 +104,14 @@ def get_nth_f(machine: Any, container: Column, rank: Column) -> Computed | None:
     return Computed(chosen.column)  # where there is none, the empty set is what it gives
 
 
+def _mapped(machine: Any, function: Any, lists: Lists, compared: bool = False) -> Mapped | None:
+    return mapped(machine, function, lists.offsets, lists.elements, counted=False, compared=compared)
+
+
 def _kept(machine: Any, container: Column, condition: Any) -> tuple[Lists, Tensor, Mapped] | None:
     """The elements of containers, and which of them satisfy a condition."""
     lists = as_list(container)
-    result = None if lists is None else mapped(machine, condition, lists.offsets, lists.elements, counted=False)
+    result = None if lists is None else _mapped(machine, condition, lists)
     keep = None if result is None else truth(result.step.column)
     return None if lists is None or result is None or keep is None else (lists, keep, result)
 
@@ -122,12 +138,12 @@ def sfilter_t(machine: Any, container: Any, condition: Any) -> Computed | None:
     return _filtered(machine, container, condition, False)
 
 
-def _applied(machine: Any, function: Any, container: Any) -> tuple[Lists, Mapped] | None:
+def _applied(machine: Any, function: Any, container: Any, compared: bool = False) -> tuple[Lists, Mapped] | None:
     """A function of all elements of containers."""
     if isinstance(container, Ints) or not isinstance(container, Column):
         return None
     lists = as_list(container)
-    result = None if lists is None else mapped(machine, function, lists.offsets, lists.elements, counted=False)
+    result = None if lists is None else _mapped(machine, function, lists, compared)
     return None if lists is None or result is None else (lists, result)
 
 
@@ -237,7 +253,7 @@ def get_arg_rank(machine: Any, container: Any, function: Any, rank: Any) -> Comp
 
 def _by_key(machine: Any, container: Any, function: Any, rank: Any) -> Computed | None:
     """The element at a rank by a function of it, the largest first, ties in canonical order."""
-    found = _applied(machine, function, container)
+    found = _applied(machine, function, container, compared=True)
     if found is None or not isinstance(rank, Ints) or not comparable(found[1].step.column):
         return None
     lists, result = found

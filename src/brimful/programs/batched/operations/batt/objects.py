@@ -18,16 +18,19 @@ from ...cells import (
     places,
     single_colored,
 )
-from ...columns import Column, Grids, Ints, Lists, Patches, Triples, triples
+from ...columns import BITS, NAN_COLOR, Column, Grids, Ints, Lists, Patches, Triples, color_of, triples
 from ...kernels import KERNELS, Computed, batched
+from ...nan import nan_rows
 from ...rows import offsets_of
-from ...segments import totals
+from ...segments import any_of, totals
 from ..painting import background_of
 from ..periods import periods
-from .views import as_arc, colors_of, objects_of, objects_of_arc, plain, reach
+from .views import as_arc, colors_of, equal_to_itself, objects_of, objects_of_arc, plain, reach
 
 _NUMBERS = 8
 """Kinds of objects."""
+_APART = 1_000
+"""The color in the place of NaN while objects are found: the colors of a grid may not lie far apart there."""
 _PERIODS = 1 << 20
 """Cells times periods of a row that are tried here at most; where there are more, the bound on size decides."""
 _COMPARED = 1 << 24
@@ -48,12 +51,25 @@ def _flags(*columns: Column) -> tuple[Tensor, ...] | None:
     return tuple(flags) if len(flags) == len(columns) else None
 
 
-def _sets(grid: Column, flags: tuple[Tensor, ...] | None, odd: Tensor | None = None) -> Computed | None:
+def _sets(machine: Any, grid: Column, flags: tuple[Tensor, ...] | None, odd: Tensor | None = None) -> Computed | None:
     """The objects of grids as sets."""
     if flags is None or not isinstance(grid, Grids):
         return None
     univalued, diagonal, without = flags
-    found, left_out = grouped(grid, COMPONENTS, background_of(grid), without, univalued, diagonal)
+    background = equal_to_itself(background_of(grid))
+    if not machine.nan or nan_rows(grid) is None:
+        found, left_out = grouped(grid, COMPONENTS, background, without, univalued, diagonal)
+    else:
+        cells = torch.where(grid.cells == NAN_COLOR, _APART, grid.cells)
+        like = any_of((grid.cells >= _APART) & (grid.cells != NAN_COLOR), grid.offsets)
+        odd = like if odd is None else odd | like
+        low = Grids(cells, grid.offsets, grid.height, grid.width)
+        found, left_out = grouped(low, COMPONENTS, background, without, univalued, diagonal, _APART)
+        patches = found.elements
+        assert isinstance(patches, Patches)
+        nan = color_of(patches.keys) == _APART
+        keys = patches.keys + torch.where(nan, NAN_COLOR - _APART << 2 * BITS, 0)
+        found = Lists(Patches(keys, patches.offsets, patches.kind), found.offsets, True)
     column = objects_of_arc(found)
     return None if column is None else plain(Computed(column), left_out, _hollow(grid), odd)
 
@@ -79,7 +95,7 @@ def _large(grid: Grids) -> Tensor:
 
 @batched("batt.objects")
 def objects(machine: Any, grid: Column, univalued: Column, diagonal: Column, without_bg: Column) -> Computed | None:
-    return _sets(grid, _flags(univalued, diagonal, without_bg))
+    return _sets(machine, grid, _flags(univalued, diagonal, without_bg))
 
 
 @batched("batt.objects_t")
@@ -90,7 +106,7 @@ def objects_t(machine: Any, grid: Column, univalued: Column, diagonal: Column, w
 @batched("batt.o_g")
 def o_g(machine: Any, grid: Column, type: Column) -> Computed | None:
     kinds = _kinds(type)
-    return None if kinds is None else _sets(grid, *kinds)
+    return None if kinds is None else _sets(machine, grid, *kinds)
 
 
 @batched("batt.o_g_t")

@@ -8,13 +8,13 @@ import torch
 from torch import Tensor
 
 from ...cells import located, looked_up
-from ...columns import COORDINATE_LIMIT, Column, Grids, Ints, Lists, Pairs, key_of
+from ...columns import COORDINATE_LIMIT, Column, Grids, Ints, Lists, Pairs, Patches, PatchKind, Values, key_of
 from ...kernels import Computed, batched
 from ...layout import walked
 from ...rows import offsets_of, owners
-from ..grids import colors, flagged
+from ..grids import flagged, paint_of
 from ..painting import Painted, background_of, covered, filled, painted, underfilled, underpainted
-from .views import Patch, cells_of_arc, colors_of, objects_of, patch_of, places, plain, reach
+from .views import Patch, cells_of_arc, colors_of, equal_to_itself, objects_of, patch_of, places, plain, reach
 
 _PARTS = 1 << 12
 """The most parts of a grid here; more run sequentially, where the bound on size decides."""
@@ -30,20 +30,20 @@ def _no_cells(grid: Grids) -> Tensor:
 
 @batched("batt.fill")
 def fill(machine: Any, grid: Column, color: Column, column: Column) -> Computed | None:
-    large, patch = colors(color), patch_of(column)
-    if large is None or patch is None or not (isinstance(grid, Grids) and isinstance(color, Ints)):
+    paint, patch = paint_of(color), patch_of(column)
+    if paint is None or patch is None or not isinstance(grid, Grids):
         return None
-    cells = filled(grid, places(patch), color.values)
-    return plain(Computed(Grids(cells, grid.offsets, grid.height, grid.width)), _no_rows(grid), large)
+    cells = filled(grid, places(patch), paint.values)
+    return plain(Computed(Grids(cells, grid.offsets, grid.height, grid.width)), _no_rows(grid), paint.large)
 
 
 @batched("batt.underfill")
 def underfill(machine: Any, grid: Column, color: Column, column: Column) -> Computed | None:
-    large, patch = colors(color), patch_of(column)
-    if large is None or patch is None or not (isinstance(grid, Grids) and isinstance(color, Ints)):
+    paint, patch = paint_of(color), patch_of(column)
+    if paint is None or patch is None or not isinstance(grid, Grids):
         return None
-    cells = underfilled(grid, places(patch), color.values)
-    return plain(Computed(Grids(cells, grid.offsets, grid.height, grid.width)), _no_cells(grid), large)
+    cells = underfilled(grid, places(patch), paint.values, equal_to_itself(background_of(grid)))
+    return plain(Computed(Grids(cells, grid.offsets, grid.height, grid.width)), _no_cells(grid), paint.large)
 
 
 def _offered(patch: Patch) -> Painted:
@@ -127,9 +127,12 @@ def toobject(machine: Any, column: Column, grid: Column) -> Computed | None:
 
 @batched("batt.f_ofcolor")
 def f_ofcolor(machine: Any, grid: Column, color: Column) -> Computed | None:
-    if not (isinstance(grid, Grids) and isinstance(color, Ints)):
+    if not isinstance(grid, Grids) or not isinstance(color, Column) or isinstance(color, Values):
         return None
-    return Computed(located(grid, color.values))
+    if not isinstance(color, Ints):  # no cell of a grid equals a tuple or a set
+        none = torch.zeros(grid.rows + 1, dtype=torch.int64, device=machine.device)
+        return Computed(Patches(none[:0], none, PatchKind.INDICES))
+    return Computed(located(grid, equal_to_itself(color.values)))
 
 
 def _split(grid: Column, n: Column, across: bool) -> Computed | None:

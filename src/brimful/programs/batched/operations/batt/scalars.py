@@ -8,7 +8,7 @@ import torch
 
 from ...columns import COORDINATE_LIMIT, Cells, Column, Ints, Pairs, Triples, triples
 from ...kernels import KERNELS, Computed, batched
-from ..elements import together
+from ...segments import together
 from ..patches import is_blank
 from ..scalars import astuple
 from .views import plain

@@ -28,7 +28,7 @@ from ...layout import layout, read, walked
 from ...rows import owners
 from ...segments import any_of, sort_unique
 from ..grids import cmirror as cmirror_grid
-from ..grids import colors, dmirror, flagged, upscaled
+from ..grids import colors, dmirror, flagged, paint_of, upscaled
 from ..grids import hmirror as hmirror_grid
 from ..grids import vmirror as vmirror_grid
 from .views import Patch, as_arc, cells_of_arc, flag, indices_of, is_tuple, objects_of, patch_of, places, plain, reach
@@ -171,14 +171,14 @@ def upscale(machine: Any, element: Column, factor: Column) -> Computed | None:
 
 def _recolored(color: Column, patch: Patch | None, where: bool) -> Computed | None:
     """Patches in one color; `where` says whether they are cells of which only the locations count."""
-    large = colors(color)
-    if patch is None or large is None or not isinstance(color, Ints):
+    paint = paint_of(color)
+    if patch is None or paint is None:
         return None
     at = places(patch) if where else None
     i, j, offsets = (patch.i, patch.j, patch.offsets) if at is None else (*_locations(at), at.offsets)
-    value = torch.where(large, 0, color.values)[owners(offsets, len(i))]
+    value = torch.where(paint.large, 0, paint.values)[owners(offsets, len(i))]
     keys, offsets = sort_unique(triples(i, j, value).keys, offsets)
-    return plain(Computed(Lists(Triples(keys), offsets, True)), large)
+    return plain(Computed(Lists(Triples(keys), offsets, True)), paint.large)
 
 
 def _locations(patch: Patches) -> tuple[Tensor, Tensor]:

@@ -12,6 +12,8 @@ import torch
 from torch import Tensor
 
 from ...columns import (
+    NAN,
+    NAN_COLOR,
     Column,
     Grids,
     Ints,
@@ -28,8 +30,7 @@ from ...columns import (
 from ...columns import color_of as color_of_key
 from ...extents import Extent, extent
 from ...kernels import KERNELS, Computed, batched
-from ...segments import canonical, sort_unique
-from ..elements import together
+from ...segments import canonical, sort_unique, together
 from ..patches import is_blank
 
 
@@ -115,6 +116,11 @@ def objects_of_arc(objects: Lists) -> Column | None:
     """Sets of objects of arc-dsl as a batt has them."""
     assert isinstance(objects.elements, Patches)
     return canonical(Lists(cells_of_arc(objects.elements), objects.offsets, True))
+
+
+def equal_to_itself(colors: Tensor) -> Tensor:
+    """Colors that are compared with those of cells, and equal none of them where they are NaN."""
+    return torch.where(colors == NAN_COLOR, NAN, colors)
 
 
 def plain(computed: Computed | None, *odd: Tensor | None, column: Column | None = None) -> Computed | None:
