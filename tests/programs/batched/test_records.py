@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from brimful import programs
 from brimful.programs.batched import compiled
+from brimful.programs.batched.columns import Tuples
 from brimful.programs.batched.convert import encode as columns_of
 from brimful.programs.batched.evaluation.executor import Batched
 from brimful.programs.batched.flags import Step
@@ -26,11 +27,17 @@ from .helpers import GRIDS, _step
 CPU = torch.device("cpu")
 WIDE = tuple(tuple(range(200)) for _ in range(3))
 HIGH = ((7,),) * 20_000
+CELLS_OF_A_BATT = st.frozensets(
+    st.tuples(st.integers(-70, 70), st.integers(-3, 9), st.sampled_from([0, 9, 131_070, math.nan])), max_size=4
+)
 VALUES = st.one_of(
     GRIDS,
     st.sampled_from([math.nan, ((math.nan, 1),), ((1, 2), (3, math.nan)), (math.nan, (1, math.nan))]),
     st.sampled_from([WIDE, HIGH, (), ((),), ((300, 1),), ((-1,),), frozenset(), frozenset({(1, 2)}), "text", None]),
     st.integers(-300, 300),
+    CELLS_OF_A_BATT,
+    st.tuples(st.sampled_from([3, 2**61]), CELLS_OF_A_BATT),
+    st.tuples(st.booleans(), st.tuples(st.integers(0, 200), CELLS_OF_A_BATT)),
     st.sampled_from([2**60, -(2**60), 2**60 - 1, 2**70]),
     st.booleans(),
     st.tuples(st.integers(-5, 200), st.integers(-5, 200)),
@@ -98,6 +105,14 @@ def test_python_writes_the_same_bytes(rows):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(compiled, "compiles", lambda: False)
         compare(*map(list, zip(*rows, strict=True)))
+
+
+def test_a_tuple_of_tuples_that_is_a_grid():
+    rows, numbers = columns_of([(1, 2, 3), (4, 5, 6)], CPU)[0], columns_of([(7, 8, 9), (1, 2)], CPU, "tuple of int")[0]
+    written = value_bytes(Step(Tuples((rows, numbers))), 2)
+    flat = np.empty(written.lengths.sum(), np.uint8)
+    written.write(flat, np.cumsum([0, written.lengths[0]]))
+    assert flat.tobytes() == encode(((1, 2, 3), (7, 8, 9))) + encode(((4, 5, 6), (1, 2)))
 
 
 def test_results_of_many_samples():

@@ -1,7 +1,8 @@
 """Which rows of columns are equal, as a number per row: an operation that runs row by row runs once for all of those.
 
 Two rows have one number where Python could not tell their values apart: a whole number and a boolean have two, though
-they are equal. Values that only Python holds are one where they are one object.
+they are equal. Values that only Python holds are one where they are one object. For operations that read patches,
+numbers are no cells whatever they are, so that only their count tells tuples and sets of numbers apart.
 """
 
 from __future__ import annotations
@@ -17,16 +18,40 @@ from .columns import BITS, Cells, Column, Grids, Ints, Lists, Pairs, Patches, Tr
 from .flags import Step
 from .functions import FunctionValue
 
+_PATCHES = (
+    "center box backdrop inbox outbox delta corners uppermost lowermost leftmost rightmost ulcorner urcorner llcorner "
+    "lrcorner height_f width_f shape_f portrait_f toindices"
+)
+OF_PATCHES = frozenset(f"batt.{name}" for name in _PATCHES.split())
+"""Operations of one patch that unpack its elements as locations or cells, and do nothing else with them."""
 
-def distinct(args: Sequence[Step | FunctionValue], rows: Sequence[int]) -> tuple[list[int], np.ndarray]:
-    """The first of some rows for every combination of values, and for each of the rows which of them it is."""
+
+def distinct(
+    args: Sequence[Step | FunctionValue], rows: Sequence[int], of_patches: bool = False
+) -> tuple[list[int], np.ndarray]:
+    """The first of some rows for every combination of values, and for each of the rows which of them it is.
+
+    Args:
+        of_patches: whether tuples and sets of so many numbers are all alike.
+    """
     wanted = np.asarray(rows, np.int64)
+    if of_patches:
+        args = [_without_numbers(arg) for arg in args]
     numbers = _together([_of_argument(arg, wanted) for arg in args], len(wanted))
     _, first, inverse = np.unique(numbers, return_index=True, return_inverse=True)
     order = np.argsort(first, kind="stable")
     place = np.empty_like(order)
     place[order] = np.arange(len(order))
     return wanted[first[order]].tolist(), place[inverse]
+
+
+def _without_numbers(arg: Step | FunctionValue) -> Step | FunctionValue:
+    """Tuples and sets of numbers with one and the same number in them."""
+    match arg:
+        case Step(column=Lists(elements=Ints(values=values), offsets=offsets, unordered=unordered), boxed=boxed):
+            if not boxed:
+                return Step(Lists(Ints(values.new_zeros(len(values))), offsets, unordered), arg.failed)
+    return arg
 
 
 def _of_argument(arg: Step | FunctionValue, rows: np.ndarray) -> np.ndarray:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from itertools import chain
 from typing import Any
 
@@ -108,14 +107,21 @@ def _holds_floats(value: Any) -> bool:
 
 def _list_form(container: str, value: Any) -> str:
     """A list of one form of elements; those of empty lists go with any other list."""
-    forms = Counter(map(form_of, value))
+    if set(map(type, value)) == _NUMBERS and min(value) >= -_FAR and max(value) < _FAR:
+        return f"{container} of int"
+    forms = dict[str, None]()
+    for element in value:
+        form = form_of(element)
+        if form == "value":
+            return form
+        forms[form] = None
     if len(forms) == 1:
         form = next(iter(forms))
-        return "value" if form == "value" else f"{container} of {EMPTY.get(form, form)}"
+        return f"{container} of {EMPTY.get(form, form)}"
     for form in [*(form for form in forms if form not in EMPTY), *map(EMPTY.__getitem__, forms.keys() & EMPTY)]:
-        if form != "value" and all(fits(element, form) for element in value):
+        if all(fits(element, form) for element in value):
             return f"{container} of {form}"
-    if container == "tuple" and 2 <= len(value) <= _LONGEST and "value" not in forms:
+    if container == "tuple" and 2 <= len(value) <= _LONGEST:
         return f"({', '.join(EMPTY.get(form, form) for form in map(form_of, value))})"
     return "value"
 

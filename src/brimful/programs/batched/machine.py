@@ -21,7 +21,7 @@ from ..language.operation import Operation
 from ..vocabulary import bound
 from .columns import Ints
 from .convert import expanded, form_of_column
-from .equal_rows import distinct
+from .equal_rows import OF_PATCHES, distinct
 from .flags import Step, combined, encoded, first_failure
 from .functions import FunctionValue, by_choice, closure
 from .kernels import Computed, kernel_of, known_nan, meaning
@@ -226,7 +226,8 @@ class Machine:
             assert result is not None
             return result
         begun, numbers = time.perf_counter(), wanted.nonzero()[:, 0].tolist()
-        result = self._sequential(operation.function, args, numbers, rows, result, failed)
+        of_patches = meaning(operation) in OF_PATCHES
+        result = self._sequential(operation.function, args, numbers, rows, result, failed, of_patches)
         used = self.usage[operation.name]
         used.sequential += len(numbers)
         used.sequential_seconds += time.perf_counter() - begun
@@ -278,9 +279,10 @@ class Machine:
         count: int,
         result: Step | None,
         failed: Tensor | None,
+        of_patches: bool = False,
     ) -> Step:
         """Runs a function row by row, for some rows, and puts its values into the result."""
-        first, equal = distinct(args, rows)
+        first, equal = distinct(args, rows, of_patches)
         columns = [arg.decode(first) if isinstance(arg, Step) else arg.pythons(first) for arg in args]
         values, outcomes = list[Any](), list[_Outcome]()
         for given in zip(*columns, strict=True) if columns else [()] * len(first):

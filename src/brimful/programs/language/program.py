@@ -83,7 +83,8 @@ class Node:
     def renumbered(self, new: dict[int, int] | list[int]) -> Node:
         """The same step over other numbers of its parents."""
         fallback = None if self.fallback is None else new[self.fallback]
-        return replace(self, args=tuple(new[arg] for arg in self.args), fallback=fallback)
+        args = tuple([new[arg] for arg in self.args])
+        return self if (args, fallback) == (self.args, self.fallback) else replace(self, args=args, fallback=fallback)
 
     def key(self) -> tuple[Any, ...]:
         """Equal for steps that compute the same. True and 1 are not: they print differently."""

@@ -6,12 +6,12 @@ import struct
 import numpy as np
 
 from ..compiled import jit
-from ..key_bits import NAN_COLOR
+from ..key_bits import BIAS, BITS, COLOR_BIAS, FIELD, NAN_COLOR
 
 LARGE = 1 << 60
 """Numbers from which on values are encoded one by one."""
 
-_GRID, _TUPLE, _NUMBER, _TRUE, _FALSE = ord("G"), ord("("), ord("i"), ord("T"), ord("F")
+_GRID, _TUPLE, _SET, _NUMBER, _TRUE, _FALSE = map(ord, "G({iTF")
 _NAN = np.frombuffer(b"d" + struct.pack("<d", math.nan), np.uint8)
 
 
@@ -205,6 +205,52 @@ def write_tuples(values, inner, offsets, lengths, out, at):
             for number in range(inner[part], inner[part + 1]):
                 out[place] = _NUMBER
                 place = write_number(out, place + 1, _unsigned(values[number]))
+
+
+@jit
+def _color(key):
+    """The third number of a triple."""
+    return (key & FIELD) - BIAS
+
+
+@jit
+def set_lengths(keys, offsets, wanted):
+    """The bytes of every set of triples that is wanted; 0 for others."""
+    lengths = np.zeros(len(offsets) - 1, np.int64)
+    for row in range(len(lengths)):
+        if not wanted[row]:
+            continue
+        total = 1 + number_length(offsets[row + 1] - offsets[row])
+        for at in range(offsets[row], offsets[row + 1]):
+            key = keys[at]
+            total += 4 + number_length(_unsigned((key >> 2 * BITS) - COLOR_BIAS))
+            total += number_length(_unsigned((key >> BITS & FIELD) - BIAS))
+            total += 9 if _color(key) == NAN_COLOR else 1 + number_length(_unsigned(_color(key)))
+        lengths[row] = total
+    return lengths
+
+
+@jit
+def write_sets(keys, offsets, lengths, out, at):
+    """Writes sets of triples, each where `at` says; not those of no length, nor those whose place is negative."""
+    for row in range(len(lengths)):
+        place = at[row]
+        if lengths[row] == 0 or place < 0:
+            continue
+        out[place] = _SET
+        place = write_number(out, place + 1, offsets[row + 1] - offsets[row])
+        for number in range(offsets[row], offsets[row + 1]):
+            key = keys[number]
+            out[place], out[place + 1], out[place + 2] = _TUPLE, 3, _NUMBER
+            place = write_number(out, place + 3, _unsigned((key >> 2 * BITS) - COLOR_BIAS))
+            out[place] = _NUMBER
+            place = write_number(out, place + 1, _unsigned((key >> BITS & FIELD) - BIAS))
+            if _color(key) == NAN_COLOR:
+                out[place : place + 9] = _NAN
+                place += 9
+            else:
+                out[place] = _NUMBER
+                place = write_number(out, place + 1, _unsigned(_color(key)))
 
 
 @jit

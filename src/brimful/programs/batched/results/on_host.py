@@ -6,7 +6,7 @@ each is written: once, into the one array of all samples.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from typing import NamedTuple
@@ -16,8 +16,8 @@ import torch
 from torch import Tensor
 
 from ...execution.encoded import Encoded
-from ...execution.encoding import encode
-from ..columns import Column, Grids, Ints, Lists, Pairs, Values
+from ...execution.encoding import encode, tuple_header
+from ..columns import Column, Grids, Ints, Lists, Pairs, Triples, Tuples, Values
 from ..compiled import on_host
 from ..equal_rows import distinct
 from ..flags import Step
@@ -42,13 +42,40 @@ class Piece(NamedTuple):
     parts: tuple[np.ndarray | bool, ...]
     lengths: np.ndarray
 
+    def write(self, out: np.ndarray, at: np.ndarray) -> None:
+        """Writes each where `at` says, but for those for which it is negative."""
+        on_host(self.loop)(*self.parts, self.lengths, out, at)
+
+
+class TuplePiece(NamedTuple):
+    """Tuples, of which loops write every place.
+
+    Attributes:
+        rows, lengths: as for `Piece`.
+        places: the values at every place.
+    """
+
+    rows: np.ndarray | None
+    places: tuple[Piece | TuplePiece, ...]
+    lengths: np.ndarray
+
+    def write(self, out: np.ndarray, at: np.ndarray) -> None:
+        """Writes each where `at` says, but for those for which it is negative."""
+        wanted = (self.lengths > 0) & (at >= 0)
+        head = np.frombuffer(tuple_header(len(self.places)), np.uint8)
+        out[at[wanted][:, None] + np.arange(len(head))] = head
+        start = np.where(wanted, at + len(head), -1)
+        for place in self.places:
+            place.write(out, start)
+            start = np.where(wanted, start + place.lengths, -1)
+
 
 class ValueBytes(NamedTuple):
     """The values of a step for all samples: encoded already, or yet to be written."""
 
     flat: np.ndarray
     offsets: np.ndarray
-    pieces: tuple[Piece, ...]
+    pieces: tuple[Piece | TuplePiece, ...]
 
     @property
     def lengths(self) -> np.ndarray:
@@ -64,7 +91,7 @@ class ValueBytes(NamedTuple):
             on_host(loops.write_rows)(self.flat, self.offsets, out, at)
         for piece in self.pieces:
             places = at if piece.rows is None else at[piece.rows]
-            on_host(piece.loop)(*piece.parts, piece.lengths, out, places)
+            piece.write(out, places)
 
 
 def value_bytes(step: Step, samples: int) -> ValueBytes:
@@ -74,7 +101,7 @@ def value_bytes(step: Step, samples: int) -> ValueBytes:
     wanted = alive.copy()
     for rows, _ in boxed:
         wanted[rows] = False
-    pieces: list[Piece] = []
+    pieces: list[Piece | TuplePiece] = []
     single: list[int] = []  # samples whose values are encoded one by one
     for rows, column in ((None, step.column), *boxed):
         own = wanted if rows is None else alive[rows]
@@ -94,7 +121,7 @@ def value_bytes(step: Step, samples: int) -> ValueBytes:
     return ValueBytes(flat, np.concatenate([[0], np.cumsum(lengths)]), tuple(pieces))
 
 
-def _piece(column: Column, wanted: np.ndarray) -> Piece | None:
+def _piece(column: Column, wanted: np.ndarray) -> Piece | TuplePiece | None:
     """The values of a column that are wanted; None where they are encoded one by one."""
 
     def of(lengths: Callable[..., np.ndarray], write: Callable[..., None], *read: Tensor | bool) -> Piece:
@@ -113,9 +140,28 @@ def _piece(column: Column, wanted: np.ndarray) -> Piece | None:
         case Lists(elements=Lists(elements=Ints(values=values, boolean=False), unordered=False) as rows):
             if not column.unordered:
                 return of(loops.tuple_lengths, loops.write_tuples, values, rows.offsets, column.offsets)
+        case Lists(elements=Triples(keys=keys), unordered=True):
+            return of(loops.set_lengths, loops.write_sets, keys, column.offsets)
+        case Tuples(places=places):
+            return _tuples(places, wanted)
         case Values():
             return _constants(column, wanted)
     return None
+
+
+def _tuples(places: Sequence[Column], wanted: np.ndarray) -> TuplePiece | None:
+    """Tuples of which a loop can write every place; the others have no length. Tuples of tuples may be grids."""
+    if all(isinstance(of, Pairs | Triples | Tuples) or (isinstance(of, Lists) and not of.unordered) for of in places):
+        return None
+    made = list[Piece | TuplePiece]()
+    for place in places:
+        piece = _piece(place, wanted)
+        if piece is None:
+            return None
+        made.append(piece)
+    whole = np.logical_and.reduce([piece.lengths > 0 for piece in made])
+    head = len(tuple_header(len(places)))
+    return TuplePiece(None, tuple(made), np.where(whole, head + sum(piece.lengths for piece in made), 0))
 
 
 def _constants(column: Values, wanted: np.ndarray) -> Piece:
