@@ -12,6 +12,7 @@ from brimful.programs.batched import cells, segments
 from brimful.programs.batched.columns import Grids, Ints, Lists, Patches
 from brimful.programs.batched.convert import build, encode
 from brimful.programs.batched.kernels import KERNELS
+from brimful.programs.vocabulary.arc import ARC
 from tests.programs.batched.helpers import (
     DEVICE,
     GRIDS,
@@ -155,11 +156,20 @@ def test_objects_are_chosen_without_running_row_by_row():
 
 @pytest.mark.parametrize("name", ["asindices", "partition", "asobject", "frontiers", "ofcolor"])
 def test_a_grid_beyond_the_limit_runs_row_by_row(name):
-    grids = build([((1,) * 400,) * 251, ((1, 2),)], "grid", DEVICE)
+    grids = build([((1,) * 1_000,) * 1_001, ((1, 2),)], "grid", DEVICE)
     computed = KERNELS[name](None, grids, *[Ints(torch.ones(2, dtype=torch.int64))] * (name == "ofcolor"))
     assert computed is not None and computed.sequential is not None
     assert computed.sequential.tolist() == [True, False]
     well_formed(computed.column)
+
+
+def test_a_grid_of_many_cells():
+    grid = tuple((1,) * 150 + (row // 90,) * 200 for row in range(360))
+    flags = [Ints(torch.ones(1, dtype=torch.int64), True)] * 3
+    computed = KERNELS["objects"](None, build([grid], "grid", DEVICE), *flags)
+    assert computed is not None and computed.sequential is not None
+    assert not bool(computed.sequential.any())
+    assert computed.column.decode([0]) == [ARC["objects"].function(grid, True, True, True)]
 
 
 @given(st.lists(st.one_of(GRIDS, st.just(())), min_size=1, max_size=6), st.integers(0, 2**32))
