@@ -5,14 +5,14 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from brimful import programs
 from brimful.programs.batched import cells
 from brimful.programs.batched.columns import NAN_COLOR, Grids
 from brimful.programs.batched.convert import encode, form_of_column
-from brimful.programs.batched.kernels import KNOWS_NAN, meaning
+from brimful.programs.batched.kernels import KNOWS_NAN, known_nan, meaning
 from brimful.programs.batched.nan import nan_rows
 from brimful.programs.language.types import Type
 from brimful.programs.vocabulary.batt import BATT
@@ -66,10 +66,21 @@ def calls(draw: Any, name: str) -> list[Any]:
     return arguments
 
 
-@pytest.mark.parametrize("name", sorted(set(BATT) - MAKERS))
+OPERATIONS = sorted(set(BATT) - MAKERS)
+KNOW_IT = [name for name in OPERATIONS if known_nan(BATT[name])]
+
+
+@settings(FEW, max_examples=12 * FEW.max_examples)
+@given(st.sampled_from(KNOW_IT), st.data())
+def test_random_arguments(name, data):
+    compare(BATT[name], *data.draw(calls(name)), safe=True)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("name", OPERATIONS)
 @FEW
 @given(data=st.data())
-def test_random_arguments(name, data):
+def test_random_arguments_of_every_operation(name, data):
     compare(BATT[name], *data.draw(calls(name)), safe=True)
 
 
