@@ -8,10 +8,11 @@ import pytest
 
 from brimful import programs
 from brimful.programs.batched.evaluation.executor import Batched
+from brimful.programs.batched.evaluation.live_bytes import column_bytes
 from brimful.programs.batched.machine import Machine
 from brimful.programs.data.tasks import Pair, Task, samples_of
 from brimful.programs.execution.arguments import Arguments
-from brimful.programs.executors.memory import batched_cost, column_bytes
+from brimful.programs.executors.memory import batched_cost
 
 
 def chain(length: int) -> str:

@@ -51,7 +51,9 @@ class _Vectorized:
             no operation that the output depends on failed.
         """
         where = resolve(device)
-        executor = self._executors.setdefault(where, Batched(self._graph, device=where))
+        if where not in self._executors:
+            self._executors[where] = Batched(self._graph, device=where)
+        executor = self._executors[where]
         samples = [Arguments(*sample) for sample in inputs]
         results, ok = list[Returned | None](), [np.zeros((0, self._count), bool)]
         for start in range(0, len(samples), batch_size):

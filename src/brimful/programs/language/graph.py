@@ -81,6 +81,17 @@ class Graph:
         return cls(tuple(builder.nodes), tuple(builder.levels), tuple(merged), operations, builder.dead)
 
     @property
+    def returned(self) -> set[int]:
+        """The nodes that programs return."""
+        return {
+            node
+            for program in self.programs
+            for of in (program.outputs, program.scores)
+            for record in of
+            for node in record
+        }
+
+    @property
     def merged(self) -> int:
         """How many operations are left."""
         return sum(node.computed for node in self.nodes)

@@ -1,9 +1,11 @@
 """The order in which a batch computes the nodes of a graph, and which of them in one call."""
 
+from collections.abc import Callable
+
 import pytest
 
 from brimful import programs
-from brimful.programs.batched.evaluation.schedule import calls_of, last_uses
+from brimful.programs.batched.evaluation.schedule import Schedule, calls_of, in_source_order, last_uses, side_by_side
 from brimful.programs.language.graph import Graph
 
 
@@ -11,10 +13,11 @@ def graph(operations: int, seed: int) -> Graph:
     return programs.loads(programs.generate(operations, seed)).merge()
 
 
+@pytest.mark.parametrize("of", [in_source_order, side_by_side])
 @pytest.mark.parametrize(("operations", "seed"), [(3, 0), (60, 1), (400, 2)])
-def test_every_node_once_and_after_what_it_needs(operations: int, seed: int):
+def test_every_node_once_and_after_what_it_needs(operations: int, seed: int, of: Callable[[Graph], Schedule]):
     merged = graph(operations, seed)
-    calls = calls_of(merged)
+    calls = [call for call, _ in of(merged)]
     done = set[int]()
     for call in calls:
         for index in call:

@@ -17,6 +17,7 @@ from brimful.programs.batched.functions import FunctionValue, named_function
 from brimful.programs.batched.machine import Machine
 from brimful.programs.execution.arguments import Arguments
 from brimful.programs.execution.sequential import Sequential
+from brimful.programs.executors.comparison import first_difference
 from brimful.programs.language.graph import Level
 from brimful.programs.vocabulary.arc import ARC
 
@@ -111,6 +112,39 @@ def test_equal_operations_run_in_one_call(monkeypatch: pytest.MonkeyPatch):
     last = graph.programs[0].outputs[0][-1]
     sequential = Sequential(graph)
     assert found.steps[last].decode(range(3)) == [sequential.evaluate(sample).values[last] for sample in samples]
+
+
+GUARDED = [
+    "    try:",
+    "        {name} = divide({of}, ZERO)",
+    "    except Exception:",
+    "        {name} = _get_safe_default({default})",
+]
+PLAIN = ["    {name} = divide({of}, ZERO)"]
+
+
+@pytest.mark.parametrize("first", [PLAIN, GUARDED], ids=["plain", "guarded"])
+@pytest.mark.parametrize("second", [PLAIN, GUARDED], ids=["plain", "guarded"])
+@pytest.mark.parametrize("defaults", [("height", "divide"), ("divide", "height")])
+def test_each_step_of_a_call_yields_its_own_default(first: list[str], second: list[str], defaults: tuple[str, str]):
+    steps = [
+        line.format(name=name, of=of, default=default)
+        for lines, name, of, default in ((first, "a", "w", defaults[0]), (second, "b", "h", defaults[1]))
+        for line in lines
+    ]
+    head = ["def solve_x(I):", "    w = width(I)", "    h = height(I)"]
+    text = "\n".join([*head, *steps, "    c = astuple(a, b)", "    return c"])
+    samples = [Arguments("a", (), grid, ()) for grid in (((0, 1),), ((1,), (2,)))]
+    assert first_difference(programs.loads(text).merge(), "default", samples, DEVICE) is None
+
+
+def test_a_large_batch_is_computed_in_the_order_of_the_source():
+    graph = programs.loads(programs.generate(60, 1)).merge()
+    grid = ((1,) * 20,) * 20
+    executor, sample = Batched(graph), Arguments("a", (), grid, ())
+    small, large = executor.schedule([sample]), executor.schedule([sample] * 5_000)
+    assert len(small) < len(large) == len(graph.nodes)
+    assert [call for call, _ in large] == [(index,) for index in range(len(graph.nodes))]
 
 
 def _chain(count: int) -> list[str]:

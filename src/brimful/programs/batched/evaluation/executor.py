@@ -27,7 +27,8 @@ from ..functions import FunctionValue, closure, may_make_functions, named_functi
 from ..kernels import Computed, meaning
 from ..machine import ENDED, Machine
 from .arguments import encode_argument
-from .schedule import calls_of, last_uses
+from .live_bytes import peak_bytes
+from .schedule import Schedule, in_source_order, side_by_side
 from .side_by_side import apart, in_parts, united
 
 _EXCEPTIONS = (
@@ -42,6 +43,9 @@ _EXCEPTIONS = (
     OverflowError,
     RuntimeError,
 )
+
+_SMALL = 128e6  # bytes of a batch in which equal operations run side by side, by what is predicted
+_SMALL_SHARE = 1 / 16  # of what may be used of a GPU: there a batch is small for longer
 
 
 @dataclass(slots=True, eq=False)
@@ -76,19 +80,23 @@ class Batched:
         operations = [node.operation for node in graph.nodes if node.operation is not None]
         safe = any(operation.value is not operation.function for operation in operations)
         self.machine = Machine(self.device, ARC["equality"], safe and not self._propagate)
-        returned = {
-            node
-            for program in graph.programs
-            for of in (program.outputs, program.scores)
-            for record in of
-            for node in record
-        }
-        self._returned, self._calls = returned, calls_of(graph)
-        self._freed = last_uses(graph, self._calls)
+        self._returned = graph.returned
+        self._in_source_order, self._side_by_side = in_source_order(graph), side_by_side(graph)
         codes = torch.arange(ENDED + 1, dtype=torch.int8, device=self.device)
         self.own_failure = codes.masked_fill(codes == ENDED, 0)
         """By the failure of a row, that of the step itself."""
         self._end_after: dict[frozenset[str], Tensor] = {}
+
+    def schedule(self, samples: Sequence[SampleArguments]) -> Schedule:
+        """Equal operations side by side where the batch is small, so that what is kept for that is; else the order of
+        the source."""
+        cells = sum(len(sample.I) * len(sample.I[0]) for sample in samples if sample.I and sample.I[0])
+        needed = len(samples) * peak_bytes(self.graph, self._side_by_side, cells / max(1, len(samples)))
+        small = _SMALL
+        if self.device.type == "cuda":
+            allowed = torch.cuda.get_per_process_memory_fraction(self.device)
+            small = max(small, _SMALL_SHARE * allowed * torch.cuda.mem_get_info(self.device)[1])
+        return self._side_by_side if needed <= small else self._in_source_order
 
     def end_after(self, caught: frozenset[str]) -> Tensor:
         """By the failure of a row, `ENDED` where its program ends with it, and 0 where the step yields its default.
@@ -123,7 +131,7 @@ class Batched:
         run = _Run(self, samples)
         failed = np.zeros((nodes, count), np.int8)
         ended = np.zeros((nodes, count), bool)
-        for call, freed in zip(self._calls, self._freed, strict=True):
+        for call, freed in self.schedule(samples):
             run.compute(call)
             for index in call:
                 step, own = run.known[index], run.failures.pop(index, None)
@@ -213,7 +221,7 @@ class _Run:
         args = [self._united(arguments, level) for arguments in zip(*(node.args for node in nodes), strict=True)]
         assert nodes[0].operation is not None
         step = self.machine.operation(nodes[0].operation, args)
-        if nodes[0].fallback is not None or len({node.caught for node in nodes}) > 1:
+        if any(node.fallback is not None for node in nodes) or len({node.caught for node in nodes}) > 1:
             for index, own in zip(indices, apart(step, count), strict=True):
                 self._settle(index, own)
             return

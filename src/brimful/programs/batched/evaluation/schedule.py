@@ -2,16 +2,35 @@
 
 Equal operations that do not need each other can run side by side, over the rows of all of them: a batt of 1,700
 operations calls `fill` for 140 of them, and most of what a small batch takes is what every call takes. So an operation
-waits for others of its kind, as long as anything else can be done.
+waits for others of its kind, as long as anything else can be done. More columns live together then, so a large batch,
+which gains nothing by it, is computed in the order of the source.
 """
 
 from __future__ import annotations
 
+import heapq
 from collections import Counter, defaultdict
 from collections.abc import Hashable
 
 from ...language.graph import Graph
 from ...language.program import Kind
+
+Schedule = list[tuple[tuple[int, ...], list[int]]]
+"""The nodes of each call, and those that no later call needs."""
+
+
+def in_source_order(graph: Graph) -> Schedule:
+    """One node after the other."""
+    return _with_last_uses(graph, [(index,) for index in range(len(graph.nodes))])
+
+
+def side_by_side(graph: Graph) -> Schedule:
+    """Equal operations in one call."""
+    return _with_last_uses(graph, calls_of(graph))
+
+
+def _with_last_uses(graph: Graph, calls: list[tuple[int, ...]]) -> Schedule:
+    return list(zip(calls, last_uses(graph, calls), strict=True))
 
 
 def calls_of(graph: Graph) -> list[tuple[int, ...]]:
@@ -27,31 +46,32 @@ def calls_of(graph: Graph) -> list[tuple[int, ...]]:
     for index, node in enumerate(nodes):
         for parent in set(node.parents):
             users[parent].append(index)
-    coming = Counter(kinds)
-    ready = defaultdict[Hashable, list[int]](list)
+    coming, ready = Counter(kinds), defaultdict[Hashable, list[int]](list)
+    complete = list[tuple[int, int]]()  # of the kinds of which all that still come are ready, the first node, and one
+
+    def add(index: int) -> None:
+        own = ready[kinds[index]]
+        own.append(index)
+        if len(own) == coming[kinds[index]]:
+            heapq.heappush(complete, (min(own), index))
+
     for index, count in enumerate(missing):
         if not count:
-            ready[kinds[index]].append(index)
-
-    def waiting(kind: Hashable) -> tuple[float, int]:
-        return -len(ready[kind]) / coming[kind], min(ready[kind])
-
+            add(index)
     calls = list[tuple[int, ...]]()
-    order = {kind: waiting(kind) for kind in ready}
-    while order:
-        kind = min(order, key=order.__getitem__)
+    while ready:
+        if complete:
+            kind = kinds[heapq.heappop(complete)[1]]
+        else:
+            kind = min(ready, key=lambda kind: (-len(ready[kind]) / coming[kind], min(ready[kind])))
         call = sorted(ready.pop(kind))
-        del order[kind]
         coming[kind] -= len(call)
         calls.append(tuple(call))
-        changed = set[Hashable]()
         for index in call:
             for user in users[index]:
                 missing[user] -= 1
                 if not missing[user]:
-                    ready[kinds[user]].append(user)
-                    changed.add(kinds[user])
-        order.update((kind, waiting(kind)) for kind in changed)
+                    add(user)
     return calls
 
 

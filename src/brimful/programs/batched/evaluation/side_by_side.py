@@ -22,8 +22,9 @@ Value = Step | FunctionValue
 _NUMBERS = (1 << 17, 1 << 24)
 """How many numbers the arguments have of operations that run in one call, on a CPU and on a GPU: with more, what every
 call takes by itself counts for nothing."""
-_NUMBERS_PER_ROW = 2048
+NUMBERS_PER_ROW = 2048
 """And per row, so that what is joined is small beside the other columns of a batch."""
+_FEWEST = 1 << 15  # that may be joined, however few rows there are
 
 
 def in_parts(
@@ -39,7 +40,7 @@ def in_parts(
         rows: of the operations.
         rows_of: a level.
     """
-    most = min(_NUMBERS[device.type != "cpu"], _NUMBERS_PER_ROW * rows)
+    most = min(_NUMBERS[device.type != "cpu"], max(NUMBERS_PER_ROW * rows, _FEWEST))
     parts, growing = list[list[int]](), dict[Hashable, tuple[list[int], int]]()
     for index, own in arguments.items():
         shapes = tuple((shape_of(value), level) for value, level in own)
