@@ -7,9 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from brimful.programs.batched.equal_rows import distinct
+from brimful.programs.batched.machine import Machine
 from brimful.programs.language.operation import declared
+from brimful.programs.vocabulary.arc import ARC
 
-from .helpers import GRIDS, INDICES, OBJECTS, ODD, _step, compare, exact, function
+from .helpers import DEVICE, GRIDS, INDICES, OBJECTS, ODD, _step, compare, exact, function
 
 VALUES = st.one_of(st.integers(0, 2), st.booleans(), GRIDS, INDICES, OBJECTS, ODD, st.just(math.nan), st.just((1, ())))
 
@@ -29,6 +31,18 @@ def test_functions_are_one_where_what_they_close_over_is():
     made = function("rbind", function("add"), [1, 2, 1, 1])
     first, number = distinct([made], [0, 1, 2])
     assert (first, number.tolist()) == ([0, 1], [0, 1, 0])
+
+
+def test_functions_that_are_made_row_by_row_are_one_per_row():
+    """As in Python, where two functions are equal only if they are one."""
+
+    def making(value: Any) -> Any:
+        return lambda: value
+
+    machine = Machine(DEVICE, ARC["equality"], True)
+    made = machine.operation(declared(making, "making"), [_step([1, 2, 1])]).decode(range(3))
+    assert len(set(made)) == 3
+    assert [function() for function in made] == [1, 2, 1]
 
 
 def test_what_is_equal_is_called_once():

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -283,10 +284,9 @@ class Machine:
     ) -> Step:
         """Runs a function row by row, for some rows, and puts its values into the result."""
         first, equal = distinct(args, rows, of_patches)
-        columns = [arg.decode(first) if isinstance(arg, Step) else arg.pythons(first) for arg in args]
-        values, outcomes = list[Any](), list[_Outcome]()
-        for given in zip(*columns, strict=True) if columns else [()] * len(first):
-            outcomes.append(_called(function, given, values))
+        values, outcomes = _results(function, args, first)
+        if len(first) < len(rows) and any(map(callable, values)):  # Python makes another function for every row
+            equal, (values, outcomes) = np.arange(len(rows)), _results(function, args, rows)
         good, numbers = list[int](), list[int]()  # which of the values a good row has
         categories, reserved = dict[int, int](), list[int]()
         for row, outcome in zip(rows, map(outcomes.__getitem__, equal.tolist()), strict=True):
@@ -369,6 +369,15 @@ class _Outcome(NamedTuple):
     number: int
     category: int
     reserved: int
+
+
+def _results(function: Any, args: Sequence[Value], rows: list[int]) -> tuple[list[Any], list[_Outcome]]:
+    """What a function gives for some rows: its values, and how each call ended."""
+    columns = [arg.decode(rows) if isinstance(arg, Step) else arg.pythons(rows) for arg in args]
+    values, outcomes = list[Any](), list[_Outcome]()
+    for given in zip(*columns, strict=True) if columns else [()] * len(rows):
+        outcomes.append(_called(function, given, values))
+    return values, outcomes
 
 
 def _called(function: Any, given: Sequence[Any], values: list[Any]) -> _Outcome:
