@@ -57,6 +57,32 @@ def test_a_file_is_compressed_once():
     assert ask(app, f"{FILES}static/vue.js")[2] == SCRIPT  # by someone who cannot read it compressed
 
 
+def test_large_files_are_compressed_when_the_server_has_started():
+    class Starting(Answering):
+        async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+            if scope["type"] == "lifespan":
+                return await send({"type": "lifespan.startup.complete"})
+            return await super().__call__(scope, receive, send)
+
+    inner = Starting()
+    app = StoredFiles(inner, [f"{FILES}esm/large.js", f"{FILES}esm/other.js"])
+    sent: list[Any] = []
+
+    async def started() -> None:
+        async def send(message: Any) -> None:
+            sent.append(message)
+
+        await app({"type": "lifespan"}, None, send)  # pyright: ignore[reportArgumentType]
+        assert app._preparing is not None
+        await app._preparing
+
+    run_apart(started())
+    assert sent == [{"type": "lifespan.startup.complete"}]
+    assert inner.count == 2
+    assert gzip.decompress(ask(app, f"{FILES}esm/large.js", accept_encoding="gzip")[2]) == SCRIPT
+    assert inner.count == 2
+
+
 def test_the_dashboards_own_files_are_compressed_once_whatever_their_version():
     inner = Answering()
     app = StoredFiles(inner)

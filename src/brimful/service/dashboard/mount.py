@@ -12,6 +12,7 @@ from ..service import Service
 from . import login
 from .headers import PageHeaders, mark_scripts
 from .pages import compare, data, devices, job, jobs, missing, new
+from .preload import plot_library
 from .schemas import Schemas
 from .stored_files import OWN_FILES, StoredFiles
 from .viewer import Dashboard
@@ -43,7 +44,9 @@ def mount(app: FastAPI, service: Service, policy: SecurityPolicy) -> None:
     core.app.config.socket_io_js_transports = ["websocket"]
     core.app.add_middleware(PageHeaders)
     core.app.add_middleware(GZipMiddleware, compresslevel=_LEVEL)
-    app.user_middleware.append(Middleware(StoredFiles))  # the innermost: within the guard, before the routes
+    app.user_middleware.append(
+        Middleware(StoredFiles, prepared=plot_library())
+    )  # the innermost: within the guard, before the routes
     ui.run_with(
         app,
         root=lambda: missing.build(dashboard),

@@ -18,13 +18,13 @@ def preloads(*, plots: bool) -> str:
     Args:
         plots: whether it has any.
     """
-    urls = (f"{_FILES}/static/dompurify.mjs", *(_plot_library() if plots else ()))
+    urls = (f"{_FILES}/static/dompurify.mjs", *(plot_library() if plots else ()))
     return "".join(f'<link rel="modulepreload" href="{url}">' for url in urls)
 
 
 @functools.cache
-def _plot_library() -> tuple[str, ...]:
-    """The script that is imported by the name of the library, and those that it imports."""
+def plot_library() -> tuple[str, ...]:
+    """The script that is imported by the name of the library of the plots, and those that it imports."""
     key, module = next((key, module) for key, module in esm_modules.items() if module.name == "nicegui-echart")
     imported = re.findall(r'from\s*"\./([\w.-]+)"', (module.path / "index.js").read_text())
     return tuple(f"{_FILES}/esm/{key}/{name}" for name in ("index.js", *imported))

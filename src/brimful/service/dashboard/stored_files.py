@@ -1,8 +1,11 @@
 """The files of the pages: each is read and compressed once, and answered from memory before any route is looked for.
 Some are a megabyte, and a first visit asks for sixteen of them at once."""
 
+import asyncio
+import contextlib
 import gzip
 import posixpath
+from collections.abc import Sequence
 
 import anyio.to_thread
 from nicegui import __version__
@@ -18,13 +21,35 @@ _LEVEL = 6
 
 
 class StoredFiles:
-    """Wraps the whole application; what is no file of the pages passes as it is."""
+    """Wraps the whole application; what is no file of the pages passes as it is.
 
-    def __init__(self, app: App) -> None:
-        self._app = app
+    Args:
+        app: the application.
+        prepared: paths of large files, which are compressed as soon as the server has started.
+    """
+
+    def __init__(self, app: App, prepared: Sequence[str] = ()) -> None:
+        self._app, self._prepared = app, prepared
         self._stored: dict[str, tuple[list[tuple[bytes, bytes]], bytes]] = {}
+        self._preparing: asyncio.Task[None] | None = None
+
+    async def _prepare(self) -> None:
+        headers = [(b"host", b"localhost"), (b"accept-encoding", b"gzip")]
+        for path in self._prepared:
+            raw = {"raw_path": path.encode(), "root_path": "", "scheme": "http", "http_version": "1.1", "client": None}
+            scope = {"type": "http", "method": "GET", "path": path, "query_string": b"", "headers": headers, **raw}
+            with contextlib.suppress(Exception):  # then it is compressed when it is asked for
+                await self(scope, _one_request(), _dropped)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+
+            async def started(message: Message) -> None:
+                await send(message)
+                if message["type"] == "lifespan.startup.complete":
+                    self._preparing = asyncio.create_task(self._prepare())
+
+            return await self._app(scope, receive, started)
         if not _is_file(scope):
             return await self._app(scope, receive, send)
         path = scope["path"]
@@ -54,6 +79,24 @@ def _is_file(scope: Scope) -> bool:
     named = path.startswith(_FILES) and not path.startswith(_MADE) and not scope["query_string"]
     whole = "range" not in headers and "if-none-match" not in headers
     return (named or path.startswith(OWN_FILES)) and whole and "gzip" in headers.get("accept-encoding", "")
+
+
+def _one_request() -> Receive:
+    """A request without a body, by someone who stays until the answer has come."""
+    begun = False
+
+    async def receive() -> Message:
+        nonlocal begun
+        if begun:
+            await asyncio.Event().wait()
+        begun = True
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    return receive
+
+
+async def _dropped(message: Message) -> None:
+    pass
 
 
 async def _collect(app: App, scope: Scope, receive: Receive) -> tuple[Message, bytes]:
