@@ -1,13 +1,15 @@
 """The scripts and styles of the pages, as they are sent; no browser is needed."""
 
 import gzip
+from pathlib import Path
 from typing import Any
 
+import nicegui
 import pytest
 from nicegui import __version__
 from nicegui.dependencies import esm_modules
 
-from brimful.service.dashboard.preload import preloads
+from brimful.service.dashboard.preload import large_files, preloads
 from brimful.service.dashboard.stored_files import StoredFiles
 
 from ...helpers.asynchronous import run_apart
@@ -135,3 +137,15 @@ def test_the_library_of_the_plots_is_asked_for_at_the_top_of_a_page():
     assert len(names) >= 2
     for key, name in (name.split("/") for name in names):
         assert (esm_modules[key].path / name).is_file()
+
+
+def test_the_files_that_a_first_visit_waits_for_are_there():
+    static = Path(nicegui.__file__).parent / "static"
+    for url in large_files():
+        name = url.removeprefix(f"{FILES}static/")
+        found = static / name if name != url else _library() / url.rpartition("/")[2]
+        assert found.is_file()
+
+
+def _library() -> Path:
+    return next(module.path for module in esm_modules.values() if module.name == "nicegui-echart")

@@ -12,7 +12,7 @@ from ..service import Service
 from . import login
 from .headers import PageHeaders, mark_scripts
 from .pages import compare, data, devices, job, jobs, missing, new
-from .preload import plot_library
+from .preload import large_files
 from .schemas import Schemas
 from .stored_files import OWN_FILES, StoredFiles
 from .viewer import Dashboard
@@ -45,7 +45,7 @@ def mount(app: FastAPI, service: Service, policy: SecurityPolicy) -> None:
     core.app.add_middleware(PageHeaders)
     core.app.add_middleware(GZipMiddleware, compresslevel=_LEVEL)
     app.user_middleware.append(
-        Middleware(StoredFiles, prepared=plot_library())
+        Middleware(StoredFiles, prepared=large_files())
     )  # the innermost: within the guard, before the routes
     ui.run_with(
         app,

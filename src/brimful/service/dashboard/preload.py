@@ -10,6 +10,7 @@ from nicegui.elements import echart
 assert echart  # registers the library of the plots
 
 _FILES = f"/_nicegui/{__version__}"
+_EVERY_PAGE = ("vue.esm-browser.prod.js", "quasar.umd.prod.js", "quasar.unimportant.prod.css", "socket.io.min.js")
 
 
 def preloads(*, plots: bool) -> str:
@@ -18,12 +19,17 @@ def preloads(*, plots: bool) -> str:
     Args:
         plots: whether it has any.
     """
-    urls = (f"{_FILES}/static/dompurify.mjs", *(plot_library() if plots else ()))
+    urls = (f"{_FILES}/static/dompurify.mjs", *(_plot_library() if plots else ()))
     return "".join(f'<link rel="modulepreload" href="{url}">' for url in urls)
 
 
+def large_files() -> tuple[str, ...]:
+    """The files that a first visit waits for."""
+    return (*(f"{_FILES}/static/{name}" for name in _EVERY_PAGE), *_plot_library())
+
+
 @functools.cache
-def plot_library() -> tuple[str, ...]:
+def _plot_library() -> tuple[str, ...]:
     """The script that is imported by the name of the library of the plots, and those that it imports."""
     key, module = next((key, module) for key, module in esm_modules.items() if module.name == "nicegui-echart")
     imported = re.findall(r'from\s*"\./([\w.-]+)"', (module.path / "index.js").read_text())
