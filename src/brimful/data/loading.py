@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import torch
 
+from ..core.base.arguments import whole_number
 from ..core.base.errors import BrimfulWarning, BudgetError, ConfigError, InputError
-from ..core.base.formatting import parse_bytes
 from ..core.memory import devices
 from ..core.memory.budget import BudgetLike
 from ..core.memory.oom import clear_frames, error_line, is_out_of_memory
@@ -20,7 +20,8 @@ from .chunked import DatasetChunks, chunked
 from .dataset import Dataset
 from .residency import Room, TierOptions, plan_tier, room
 from .shuffle.order import Order, Padding
-from .shuffle.permutation import transform_seed
+from .shuffle.seeded_transforms import SeededTransforms, Transform
+from .shuffle.window import chunks_of_window
 from .sources import source as rows_of
 from .stall import Stall, StallClock
 from .tiers.fill import Fill, holds
@@ -29,7 +30,6 @@ from .tiers.resident import Resident
 from .tiers.tier import Reading, Tier
 from .tiers.window import Window
 
-Transform = Callable[[Any, torch.Generator], Any]
 _KINDS: dict[str | None, Callable[[Reading], Tier]] = {"device": Resident, "pinned": Pinned, "window": Window}
 
 
@@ -113,7 +113,7 @@ def loader(
     order = Order(
         *(len(rows), int(batch_size), int(seed), bool(shuffle), drop_last, int(bucket), lengths),
         chunk_rows=size,
-        window=_chunks_of_window(window, rows, size),
+        window=chunks_of_window(window, len(rows), rows.nbytes, size),
         shards=int(shards),
         balance=bool(balance),
     )
@@ -143,27 +143,6 @@ def _chunk_rows(rows: Dataset, given: int | None) -> int:
     if given is not None and own != min(given, len(rows)):
         raise ConfigError(f"chunk_rows is {given}, and the source has chunks of {own} rows; leave it out")
     return own
-
-
-def _chunks_of_window(window: int | str | None, rows: Dataset, chunk_rows: int) -> int:
-    """The chunks of a window; 0 for one that holds all samples."""
-    if window is None:
-        return 0
-    if isinstance(window, str):
-        if (count := parse_bytes(window)) is None:
-            raise ConfigError(f'window is {window!r}; give samples, or bytes as a text such as "2GB"')
-        window = max(1, count * len(rows) // max(1, rows.nbytes))
-    whole_number("window", window, 1)
-    chunks = max(1, int(window) // chunk_rows)
-    return 0 if window >= len(rows) or chunks * chunk_rows >= len(rows) else chunks
-
-
-def whole_number(name: str, value: Any, least: int, most: int | None = None) -> None:
-    """Refuses an option that is not a whole number in its range."""
-    good = isinstance(value, int | np.integer) and not isinstance(value, bool)
-    if not good or value < least or (most is not None and value > most):
-        span = f"at least {least}" if most is None else f"from {least} to {most}"
-        raise ConfigError(f"{name} is {value!r}; give a whole number, {span}")
 
 
 class Loader:
@@ -201,16 +180,14 @@ class Loader:
         self.device = room.device
         self.warn: Callable[[str], None] = _warn
         self._rows, self._fill, self._room, self._options = rows, fill, room, options
-        self._transforms, self._part, self._workers, self._known = transforms, part, workers, known
-        self._generator = torch.Generator(self.device) if transforms else None
-        self._per_sample = all(getattr(transform, "per_sample", False) for transform in transforms)
+        self._part, self._workers, self._known = part, workers, known
         self._next = (0, 0)
-        self._positions: tuple[int, np.ndarray] | None = None  # of an epoch
         self._restored = False
         self._tier: Tier | None = None
         self._running: list[Generator[Any, None, None]] = []  # the batches of the tier that are being read
         self._clock = StallClock()
         self.plan, self._order = plan_tier(rows, order, room, options, part[1])
+        self._transformed = SeededTransforms(transforms, self.device, self._order, *part)
 
     def __len__(self) -> int:
         return self._order.batches
@@ -343,6 +320,7 @@ class Loader:
                 "begin anew without the state"
             ) from error
         self.plan, self._order, self._tier = plan, order, None
+        self._transformed = self._transformed.of(order)
 
     def step_down(self, reason: str) -> bool:
         """Goes on with the next tier that fits, in the same order, and warns; whether there is one. Rows that are on
@@ -410,20 +388,6 @@ class Loader:
             raise error
         gc.collect()
         devices.release_cache(self.device)
-
-    def _transformed(self, batch: Any, epoch: int, number: int) -> Any:
-        if self._generator is not None:
-            position = 0 if self._per_sample else self._position(epoch, number)
-            self._generator.manual_seed(transform_seed(self._order.seed, epoch, number, position))
-            for transform in self._transforms:
-                batch = transform(batch, self._generator)
-        return batch
-
-    def _position(self, epoch: int, number: int) -> int:
-        """How many samples of a batch come before this rank's."""
-        if self._positions is None or self._positions[0] != epoch:
-            self._positions = epoch, self._order.positions(epoch, *self._part)
-        return int(self._positions[1][number])
 
 
 def _warn(message: str) -> None:

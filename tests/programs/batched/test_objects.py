@@ -177,11 +177,11 @@ def test_compiled_loops_and_their_plain_twins(given_grids, seed):
     grids, _ = encode([*given_grids, ((7, 1000, -20, 7),)], DEVICE, "grid")
     assert isinstance(grids, Grids)
     rng = random.Random(seed)
-    flags = [torch.tensor([rng.random() < 0.5 for _ in range(grids.rows)]) for _ in range(3)]
+    without, univalued, diagonal = (torch.tensor([rng.random() < 0.5 for _ in range(grids.rows)]) for _ in range(3))
     background = cells.extreme_color(grids.cells, grids.offsets, True)
     for by in (cells.COMPONENTS, cells.COLORS, cells.GRIDS):
-        lists, left_out = cells.grouped(grids, by, background, *flags)
-        plain = cells.group_plain(grids, by, background, *flags)
+        lists, left_out = cells.grouped(grids, by, background, without, univalued, diagonal)
+        plain = cells.group_plain(grids, by, background, without, univalued, diagonal)
         for left, right in zip([*_numbers(lists), left_out], plain, strict=True):
             assert torch.equal(left, right)
         ordered = segments.canonical(lists)

@@ -1,6 +1,7 @@
 """What a caller gave, checked before it is used: a wrong type is answered with what belongs there."""
 
 import os
+from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
@@ -77,3 +78,11 @@ def as_numbers(value: Any, name: str, axes: str) -> "Tensor":
     if tensor.ndim != axes.count(",") + 1 - axes.count(",)") or tensor.is_complex():
         raise InputError(f"{name} have shape {tuple(tensor.shape)} and type {tensor.dtype}; give numbers, {axes}")
     return tensor
+
+
+def whole_number(name: str, value: Any, least: int, most: int | None = None) -> None:
+    """Refuses an option that is not a whole number in its range."""
+    good = issubclass(type(value), Integral) and type(value) is not bool
+    if not good or value < least or (most is not None and value > most):
+        span = f"at least {least}" if most is None else f"from {least} to {most}"
+        raise ConfigError(f"{name} is {value!r}; give a whole number, {span}")

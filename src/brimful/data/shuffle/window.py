@@ -15,6 +15,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ...core.base.arguments import whole_number
+from ...core.base.errors import ConfigError
+from ...core.base.formatting import parse_bytes
 from .permutation import CHUNKS, ORDER, STEPS, permutation, permutation_on, shuffled, sort_keys
 from .philox import Stream
 
@@ -120,3 +123,16 @@ def _scaled(words: np.ndarray, count: np.ndarray) -> np.ndarray:
     words *= count.astype(np.uint64)
     words >>= np.uint64(32)
     return words.view(np.int64)
+
+
+def chunks_of_window(window: int | str | None, samples: int, nbytes: int, chunk_rows: int) -> int:
+    """The chunks of a window that is given by its samples or bytes; 0 for one that holds all samples."""
+    if window is None:
+        return 0
+    if isinstance(window, str):
+        if (count := parse_bytes(window)) is None:
+            raise ConfigError(f'window is {window!r}; give samples, or bytes as a text such as "2GB"')
+        window = max(1, count * samples // max(1, nbytes))
+    whole_number("window", window, 1)
+    chunks = max(1, int(window) // chunk_rows)
+    return 0 if window >= samples or chunks * chunk_rows >= samples else chunks

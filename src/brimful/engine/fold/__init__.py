@@ -7,12 +7,12 @@ from jaxtyping import Float
 from torch import Tensor
 
 from ...core.base import pytree
+from ...core.base.arguments import whole_number
 from ...core.base.errors import ConfigError, InputError
 from ...core.base.pytree import Tree
 from ...core.memory.budget import Budget, BudgetLike
 from ...core.memory.oom import retry_smaller
 from ...core.memory.plan import Plan
-from ...data.loading import whole_number
 from .autograd import apply_fold, is_transformed
 from .online_softmax import softmax_mean
 from .passes import Passes

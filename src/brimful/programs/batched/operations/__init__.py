@@ -18,7 +18,6 @@ from . import (
 )
 
 from . import batt  # isort: skip  # made of the others
-from . import knows_nan  # isort: skip
 
 
 __all__ = [
@@ -28,7 +27,6 @@ __all__ = [
     "containers",
     "grids",
     "higher_order",
-    "knows_nan",
     "lines",
     "mapping",
     "objects",

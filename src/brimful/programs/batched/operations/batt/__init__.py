@@ -2,4 +2,6 @@
 
 from . import colors, containers, extents, objects, painting, samples, scalars, transforms
 
-__all__ = ["colors", "containers", "extents", "objects", "painting", "samples", "scalars", "transforms"]
+from . import knows_nan  # isort: skip  # of those that are registered
+
+__all__ = ["colors", "containers", "extents", "knows_nan", "objects", "painting", "samples", "scalars", "transforms"]

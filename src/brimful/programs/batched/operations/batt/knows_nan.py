@@ -7,7 +7,7 @@ smaller nor greater than any, and what is calculated of it is another NaN.
 
 from __future__ import annotations
 
-from ..kernels import KERNELS, KNOWS_NAN
+from ...kernels import KERNELS, KNOWS_NAN
 
 _MOVED = (
     "identity rot90 rot180 rot270 trim tophalf bottomhalf lefthalf righthalf hupscale vupscale downscale batt.crop "
