@@ -351,3 +351,24 @@ def test_networks_with_equal_hooks_are_equal_whatever_torch_counted_before():
         network.register_forward_hook(_doubled)
     one, two, without = (of_function(network) for network in networks)
     assert one == two != without
+
+
+@pytest.mark.parametrize("folder", ["site-packages", "dist-packages", "mine"])
+def test_packages_of_another_folder_are_packages(folder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Those of the user, of the system, or on a path: `sysconfig` knows the interpreter's own alone."""
+    name = f"elsewhere_{folder.partition('-')[0]}"
+    package = tmp_path / "lib" / folder / f"{name}.py"
+    package.parent.mkdir(parents=True)
+    package.write_text("import re\n\nPATTERN = re.compile('a')\n\ndef inner(x):\n    return x if PATTERN else None\n")
+    monkeypatch.syspath_prepend(str(package.parent))
+    inner = importlib.import_module(name).inner
+    monkeypatch.setitem(sys.modules, name, sys.modules[name])
+
+    def function(x):
+        return inner(x)
+
+    if folder == "mine":
+        with pytest.raises(InputError, match="PATTERN is a Pattern"):
+            of_function(function)
+    else:
+        assert of_function(function)

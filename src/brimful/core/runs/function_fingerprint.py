@@ -30,6 +30,7 @@ from ..base.errors import InputError
 from . import fingerprint
 
 _LIBRARIES = tuple({sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")})
+_PACKAGES = {"site-packages", "dist-packages"}
 _OURS = __name__.partition(".")[0]
 _PLAIN = {type(None), bool, int, float, complex, str, bytes, type(Ellipsis), type(NotImplemented), range}
 _CONTAINERS = {list, tuple, dict, set, frozenset, types.MappingProxyType}
@@ -324,7 +325,13 @@ def _installed(module: Any) -> bool:
     if root == _OURS or (root in sys.stdlib_module_names and root != "__main__"):
         return True
     file = getattr(sys.modules.get(module), "__file__", None)
-    return file is not None and file.startswith(_LIBRARIES)
+    return file is not None and _of_library(file)
+
+
+def _of_library(file: str) -> bool:
+    """Whether a file is Python's or an installed package's: of this interpreter, of the user, or of another that a path
+    leads to."""
+    return file.startswith(_LIBRARIES) or not _PACKAGES.isdisjoint(Path(file).parts)
 
 
 @functools.cache
@@ -341,7 +348,7 @@ def _source(module: str) -> str:
         spec = importlib.util.find_spec(module)
     except (ImportError, ValueError, AttributeError):
         spec = None
-    if spec is None or spec.origin is None or not Path(spec.origin).is_file() or spec.origin.startswith(_LIBRARIES):
+    if spec is None or spec.origin is None or not Path(spec.origin).is_file() or _of_library(spec.origin):
         return ""
     return fingerprint.of(Path(spec.origin))
 
