@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from brimful.data import Decoded, Padded, Ragged, Subset
-from brimful.data.shuffle.order import Order
+from brimful.data.shuffle.ahead import EpochPartsOnDevice
 
 from .datasets import run, same, small
 
@@ -168,13 +168,13 @@ def test_waiting_is_measured_on_the_device():
 def test_the_next_epochs_order_is_made_during_this_one(monkeypatch: pytest.MonkeyPatch):
     loader = run(torch.arange(5000), device="cuda", tier="device", batch_size=1000)
     expected = [[batch.cpu() for batch in run(torch.arange(5000), batch_size=1000).epoch(epoch)] for epoch in range(3)]
-    made, part_on = list[int](), Order.part_on
+    made, sort = list[int](), EpochPartsOnDevice._sort
 
-    def counted(self: Order, device: Any, epoch: int, *rest: Any) -> Any:
+    def counted(self: EpochPartsOnDevice, epoch: int) -> torch.Tensor:
         made.append(epoch)
-        return part_on(self, device, epoch, *rest)
+        return sort(self, epoch)
 
-    monkeypatch.setattr(Order, "part_on", counted)
+    monkeypatch.setattr(EpochPartsOnDevice, "_sort", counted)
     for epoch in range(3):
         batches = loader.epoch(epoch)
         assert torch.equal(next(batches).cpu(), expected[epoch][0]) and made == list(range(epoch + 1))

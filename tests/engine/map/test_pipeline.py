@@ -1,11 +1,13 @@
 """The pipeline on one device, with memory and other processes that do as the test says."""
 
+import itertools
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
+from brimful.core.base.compilers import activity
 from brimful.core.base.errors import BudgetError
 from brimful.core.memory.cost import Cost
 from brimful.core.memory.devices import Memory, resident_bytes
@@ -44,6 +46,7 @@ class BareScheduler(Scheduler):
         self.results: dict[int, BatchResult] = {}
         self.begun: list[tuple[int, int]] = []
         self.warnings: list[str] = []
+        self.measured: list[BatchMeasurement] = []
 
     def next(self, available: int) -> BatchSpan | None:
         return self.sizer.next(available)
@@ -59,6 +62,7 @@ class BareScheduler(Scheduler):
     def done(self, done: BatchResult, measurement: BatchMeasurement) -> None:
         assert done.start not in self.results
         self.results[done.start] = done
+        self.measured.append(measurement)
         self.observe(measurement)
 
     def observe(self, seen: Observation) -> None:
@@ -101,6 +105,26 @@ def test_all_work_is_done_once_and_each_batch_is_announced_before_it_runs():
     assert scheduler.values == [x + 1 for x in range(30)]
     assert [(done.start, done.start + done.count) for done in scheduler.results.values()] == scheduler.begun
     assert scheduler.warnings == []
+
+
+def test_a_batch_during_which_something_is_compiled_tells_no_speed():
+    def timed(compiles: set[int]) -> list[bool]:
+        calls = itertools.count()
+
+        def function(x: torch.Tensor) -> torch.Tensor:
+            if next(calls) in compiles:
+                with activity.compiling():
+                    pass
+            return x
+
+        scheduler = BareScheduler(torch.arange(32.0))
+        run_pipeline(function, scheduler)
+        return [seen.timed for seen in scheduler.measured]
+
+    usual = timed(set())
+    assert usual == [True, False, True, True, True, True, True, False]  # nothing runs before or behind two of them
+    assert timed({0}) == [False, *usual[1:]]
+    assert timed({5}) == [*usual[:4], False, *usual[5:]]  # the fifth is measured until the sixth is computed
 
 
 def test_batches_that_were_read_ahead_are_split_when_the_ceiling_has_fallen():

@@ -16,6 +16,7 @@ import torch
 
 from ...core.base import pytree
 from ...core.base.background import BackgroundThread
+from ...core.base.compilers.activity import Count, listening
 from ...core.base.errors import BudgetError
 from ...core.base.formatting import format_bytes, format_count
 from ...core.base.rng import preserve_rng
@@ -92,6 +93,7 @@ class Pipeline:
         self._last_done, self._last_look, self._last_peak, self._last_weight = time.perf_counter(), 0.0, 0, 0.0
         self._item_cost, self._in_a_row = item_cost, 0
         self._heaviest = 0.0  # of all that ran
+        self._compiled, self._compiled_before = Count(), 0
         self._retries = self._count_retries()
         self._shrinks = 0  # times that batches were made smaller, short of an error
         self._prompt, self._landed = prompt, False
@@ -107,7 +109,7 @@ class Pipeline:
 
     def steps(self) -> Generator[None]:
         """Runs batch after batch. Between two the caller may do as it likes: that time is not counted."""
-        with BackgroundThread() as reader, self._peak:
+        with BackgroundThread() as reader, self._peak, listening(self._compiled):
             while (batch := self._take(reader)) is not None:
                 if batch.loaded.count:
                     self._run(batch, reader)
@@ -291,6 +293,8 @@ class Pipeline:
     def _hand_over(self, loaded: LoadedBatch, done: BatchResult, batch: _Batch) -> None:
         now = time.perf_counter()
         seconds, self._last_done = now - self._last_done, now
+        compiled = self._compiled.functions > self._compiled_before  # meanwhile: how long it took tells no speed
+        self._compiled_before = self._compiled.functions
         looked = batch.probe or batch.trial > 0 or now - self._last_look >= LOOK
         if looked:
             self._last_look, self._last_peak = now, self._peak.read()
@@ -298,7 +302,7 @@ class Pipeline:
         measurement = BatchMeasurement(
             weight=loaded.weight,
             seconds=seconds,
-            timed=not done.reran and (batch.probe or batch.overlaps),
+            timed=not (done.reran or compiled) and (batch.probe or batch.overlaps),
             peak=self._last_peak,
             available=self._limit.available(),
             probe=batch.probe,

@@ -24,6 +24,19 @@ class Listener(Protocol):
         ...
 
 
+class Count:
+    """A listener that counts what was compiled."""
+
+    def __init__(self) -> None:
+        self.functions = 0
+
+    def begin(self, certain: bool) -> None:
+        pass
+
+    def end(self, compiled: bool) -> None:
+        self.functions += compiled
+
+
 _listeners: list[Listener] = []
 
 

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ....core.memory import devices
 from ...execution.arguments import SampleArguments
 from ...execution.failures import Category, category_of
 from ...execution.sequential import Sequential, unpacked
@@ -75,7 +76,7 @@ class Batched:
 
     def __init__(self, graph: Graph, on_error: str = "default", device: torch.device | str = "cpu") -> None:
         self.graph, self._propagate = graph, on_error == "propagate"
-        self.device = torch.device(device)
+        self.device = devices.resolve(str(device))
         self._sequential = Sequential(graph, on_error)
         operations = [node.operation for node in graph.nodes if node.operation is not None]
         safe = any(operation.value is not operation.function for operation in operations)
