@@ -4,8 +4,6 @@ Legend: T tasks, N points, M new points, D input dimensions, P parameters (the n
 """
 
 import functools
-import importlib
-from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any
@@ -133,7 +131,7 @@ class GPModel:
         fast, most = self.fastest(device)
         if points <= most:
             return fast
-        has_matrices = device.type == "cpu" or _has_kernels(device)
+        has_matrices = device.type == "cpu" or has_kernels(device)
         return "matrices" if has_matrices and matrices.serves(self.kernel, self.regressors) else "torch"
 
     def fastest(self, device: torch.device) -> tuple[str, int]:
@@ -142,7 +140,7 @@ class GPModel:
             return "torch", 0
         if device.type == "cpu":
             return "native", _COMPILED
-        if _has_kernels(device):
+        if has_kernels(device):
             from .gpu import likelihood, matrix_fit
 
             if likelihood.serves(self.kernel, 1, self.regressors):
@@ -163,7 +161,7 @@ class GPModel:
     def standardized(self, batch: dict[str, Tensor], for_kernels: bool = False) -> tuple[TaskBatch, Units, Tensor]:
         """A batch of data in its own units; only for fused kernels, where there are some, if `for_kernels`."""
         y_TN, x_TND = batch["y"], self.inputs(batch)
-        if isinstance(self.kernel, Kernel) and _has_kernels(y_TN.device):
+        if isinstance(self.kernel, Kernel) and has_kernels(y_TN.device):
             from .gpu import standardize as fused
 
             if fused.serves(self.kernel, y_TN.shape[1]):
@@ -172,30 +170,15 @@ class GPModel:
         return standardize(x_TND, y_TN, self.kernel, self.mean, batch.get("noise"))
 
 
-def _has_kernels(device: torch.device) -> bool:
+def has_kernels(device: torch.device) -> bool:
     return device.type == "cuda" and find_spec("triton") is not None
-
-
-def compilation(model: GPModel, device: torch.device, points: int) -> Callable[[], None] | None:
-    """Loads the compiled loop, or compiles it, by a fit of one small task; None where there is none."""
-    if isinstance(model.kernel, CustomKernel) or model.backend(device, points) != "native":
-        return None
-    importlib.import_module("numba")  # so that it can be watched from the start
-    return functools.partial(_fit_small, model, model.kernel.dimensions)
-
-
-def _fit_small(model: GPModel, dimensions: int) -> None:
-    N = 4 if model.shared is None else len(model.shared)
-    x_1ND = torch.linspace(0, 1, N, dtype=torch.float64)[None, :, None].expand(1, N, dimensions)
-    y_1N = torch.sin(9 * x_1ND[:, :, 0])
-    fit_batch({"x": x_1ND, "y": y_1N} | ({"noise": torch.ones_like(y_1N)} if model.known else {}), model=model)
 
 
 def fit_batch(batch: dict[str, Tensor], *, model: GPModel, at: Tensor | None = None, storage: str = "float64") -> Batch:
     """Fits a batch of tasks. With `at`, predicts there too. A storage of "float16" gives logarithms of parameters,
     which lose nothing that matters."""
     tasks, units, flag_T = model.standardized(batch, for_kernels=True)
-    bounds = _limits(model, tasks, units)
+    bounds = limits_of(model, tasks, units)
     index = torch.nonzero(flag_T == 0)[:, 0]
     whole = len(index) == len(tasks)
     fitted = _fit(model, tasks if whole else tasks.select(index), bounds if whole else bounds.select(index))
@@ -242,7 +225,7 @@ def _packed(values: dict[str, Tensor], names: tuple[str, ...], storage: str) -> 
     }
 
 
-def _limits(model: GPModel, tasks: TaskBatch, units: Units) -> Limits:
+def limits_of(model: GPModel, tasks: TaskBatch, units: Units) -> Limits:
     result = limits(model.kernel, units, model.priors, model.bounds, model.known)
     if isinstance(model.kernel, CustomKernel):
         return adam.default_bounds(result, model.kernel, tasks, model.bounds or ())
@@ -276,7 +259,7 @@ def _optimize(
 ) -> scoring.Optima:
     device, points = tasks.y_TN.device, tasks.y_TN.shape[1]
     starts, search = None, eigenbasis.search
-    if in_eigenbasis and _has_kernels(device):
+    if in_eigenbasis and has_kernels(device):
         from .gpu import eigenbasis as fused
 
         search = fused.search if fused.serves(points, tasks.coefficients) else search

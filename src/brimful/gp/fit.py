@@ -18,7 +18,8 @@ from ..core.memory.plan import Plan, Rejected
 from ..core.runs.events import Event
 from ..core.runs.rundir import identity_of, read_manifest
 from ..engine.map import map, plan_map
-from .batch_functions import GPModel, compilation, fit_batch
+from .batch_functions import GPModel, fit_batch
+from .compilation import compilation
 from .data.arrays import as_points, date_type
 from .data.long_table import ColumnNames
 from .data.sources import GPData, read, unweighted
@@ -147,7 +148,7 @@ def fit_data(
         cancel=cancel,
         cost=formula(model, data, device),
         name="gp fit",
-        warm_up=compilation(model, device, data.points) if options.cluster is None else None,
+        warm_up=compilation(model, device, data) if options.cluster is None else None,
     )
     values: Any = result.values if out is None else None
     store = None
@@ -183,7 +184,7 @@ def fit_data(
 def plan_fit(data: GPData, options: FitOptions, probe: bool) -> Plan:
     """The plan of a fit, without the run."""
     model, device = model_for(data, options), _device(options)
-    compiling = compilation(model, device, data.points)
+    compiling = compilation(model, device, data)
     if probe and compiling is not None:
         compiling()
     plan = plan_map(

@@ -84,7 +84,7 @@ def test_what_is_shown_while_it_runs(monkeypatch: pytest.MonkeyPatch):
         now[0] += 0.01
         bar(BatchDone(items=1, bad=0, done=count + 1, seconds=0.01, peak=500_000, budget=1_000_000))
     assert len(handle.shown) <= 2 + 4
-    assert "compiling loops" in handle.shown[0]["text/plain"]
+    assert "compiling, once" in handle.shown[0]["text/plain"]
     assert '<progress value="100" max="200"' in handle.shown[-1]["text/html"]
     assert "100 of 200 (50%)" in handle.shown[-1]["text/plain"]
     bar(Warned(message="<b>careful</b>"))

@@ -113,7 +113,7 @@ def test_whole_matrices_equal_their_plain_twin(text: str, dimensions: int, ard: 
 def test_a_fit_by_whole_matrices_is_that_of_its_twin(mean: str, steps: int):
     kernel, tasks, units, _ = draw("rbf", 1, False, mean, tasks=steps, points=5)
     within, options = limits(kernel, units, "weak", None, False), scoring.ScoringOptions(steps=steps)
-    with patch.multiple(subsets, POINTS=4, _STARTS=2), patch.object(matrix_fit, "_WIDER", 1.0):
+    with patch.multiple(subsets, POINTS=4, STARTS=2), patch.object(matrix_fit, "_WIDER", 1.0):
         plain, fused = (fitter.fit(kernel, tasks, within, options) for fitter in (subsets, matrix_fit))
     torch.testing.assert_close(fused.nlml_T, plain.nlml_T, rtol=1e-6, atol=1e-4)
     torch.testing.assert_close(fused.theta_TP, plain.theta_TP, rtol=1e-3, atol=1e-3)

@@ -10,7 +10,7 @@ from .events import Compiled, Events
 from .log_state import RunClock
 
 _SHORTEST = 1.0  # seconds of compiling that are worth a word
-_DELAY = 0.5  # seconds after which what may be read from disk is taken to be compiled
+_DELAY = 1.5  # seconds after which what may be read from disk is taken to be compiled
 
 
 @contextlib.contextmanager

@@ -103,7 +103,7 @@ def _epoch(event: EpochDone) -> str:
 
 def _compiling(event: Compiled) -> str:
     if not event.loops:
-        return "compiling loops, once on this machine, which may take half a minute; they are kept for the next run"
+        return "compiling, once on this machine, which may take half a minute; the next run finds it compiled"
     return f"compiled {event.loops} functions in {format_seconds(event.seconds)}"
 
 

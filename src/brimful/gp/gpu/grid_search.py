@@ -53,7 +53,7 @@ def _initialize(
         tl.store(theta + slot * P + p, tl.where(tl.load(fixed + p) != 0, value, bounded), mask=here)
 
 
-@triton.jit(do_not_specialize=["wide", "L"])
+@triton.jit(do_not_specialize=["wide", "L"], do_not_specialize_on_alignment=["value", "theta", "index"])
 def _score(
     value, theta, index, points, low, high, center, precision, fixed, scales, score, again, counts, wide, L,
     P: tl.constexpr, SCALED: tl.constexpr, SURE: tl.constexpr, W: tl.constexpr,

@@ -219,7 +219,12 @@ def _one(
                 NP, c0, c1, n00, n01, n11, D, P, Q, SHAPE, ARD)  # fmt: skip
 
 
-@triton.jit(do_not_specialize=SIZES)
+@triton.jit(
+    do_not_specialize=SIZES,
+    do_not_specialize_on_alignment=[
+        "theta", "index", "out_value", "out_beta", "out_gradient", "out_info",
+    ],
+)  # fmt: skip
 def _evaluate(
     x, y, known, last, theta, index, count, scratch, out_value, out_beta, out_gradient, out_info, begin, T, XT, XN, NB,
     NP, workspace,

@@ -43,7 +43,7 @@ def _along(x, scale, d, i, j, n, D: tl.constexpr):
     return gap * gap * scale
 
 
-@triton.jit(do_not_specialize=["n", "N"])
+@triton.jit(do_not_specialize=["n", "N"], do_not_specialize_on_alignment=["theta", "index"])
 def _covariance(
     x, known, theta, index, out, n, N,
     D: tl.constexpr, P: tl.constexpr, SHAPE: tl.constexpr, ARD: tl.constexpr, B: tl.constexpr,
@@ -66,7 +66,7 @@ def _covariance(
     tl.store(out + at, K, mask=(i < n)[:, None] & (j < n)[None, :])
 
 
-@triton.jit(do_not_specialize=["n", "N", "NB"])
+@triton.jit(do_not_specialize=["n", "N", "NB"], do_not_specialize_on_alignment=["theta", "index"])
 def _contract(
     x, known, theta, index, inverse, weights, out_gradient, out_moved, n, N, NB,
     D: tl.constexpr, P: tl.constexpr, SHAPE: tl.constexpr, ARD: tl.constexpr, B: tl.constexpr,

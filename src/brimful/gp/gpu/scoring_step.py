@@ -250,7 +250,10 @@ def step(
     tl.store(going + t, tl.where(~stop | more, 1, 0), mask=here)
 
 
-@triton.jit(do_not_specialize=["begin", "limit"])
+@triton.jit(
+    do_not_specialize=["begin", "limit"],
+    do_not_specialize_on_alignment=["index", "count", "value", "beta", "gradient", "info", "points"],
+)
 def _advance(
     index, count, value, beta, gradient, info, starts, counts, start, made, trial, now, kept_gradient, kept_info,
     kept_beta, steps, changes, numbers, best, best_beta, best_numbers, iterations, ending, going, low, high, center,

@@ -29,7 +29,8 @@ POINTS, CENTERS = 48, (1 / 4, 3 / 4)  # of a subset; whose neighbors make one, a
 COUNT = 1 + len(CENTERS)
 """Subsets of a task."""
 _TOLERANCE, _STEPS = 1e-2, 10  # nats, and steps: all points have the last word
-_STARTS = 4  # at the least: of the subsets they cost little
+STARTS = 4
+"""At the least: of the subsets they cost little."""
 _APART = 0.1  # in some logarithm: a start that is closer to a better one leads to the same
 
 
@@ -98,7 +99,7 @@ class WholeTasks(Protocol):
 
 def starts(limits: Limits, options: ScoringOptions, search: SubsetSearch, whole: WholeTasks) -> Starts:
     """Where to start, best first, and how many of them to use."""
-    begin_TSP, count_T = search.grid(limits, replace(options, starts=max(options.starts, _STARTS)))
+    begin_TSP, count_T = search.grid(limits, replace(options, starts=max(options.starts, STARTS)))
     S = begin_TSP.shape[1]
     used_TS = torch.arange(S, device=count_T.device) < count_T[:, None]
     task_V = torch.nonzero(used_TS)[:, 0]
