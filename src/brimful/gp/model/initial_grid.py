@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from .kernels import Kernel
 
-_LENGTHS = (0.017, 0.036, 0.075, 0.156, 0.327, 0.685, 1.43, 3.0)  # in units of the inputs' extent
+_LENGTHS = (0.009, 0.0186, 0.0384, 0.0795, 0.164, 0.34, 0.702, 1.45, 3.0)  # in units of the inputs' extent
 _APART = (1.0, 0.2, 5.0)
 _SUBSETS, _LONGER = 10, 6.0  # dimensions up to which some of them begin longer than others, and how much
 _FEW_LENGTHS = (0.06, 0.2, 0.7)  # where there are more than two such dimensions
