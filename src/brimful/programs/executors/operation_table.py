@@ -67,7 +67,7 @@ def operation_table(graph: Graph, usage: Mapping[str, Usage]) -> list[OperationU
         used, operation = usage.get(name, Usage()), known.get(name) or called.get(name)
         forms = Forms(Form.ROWS, Form.ROWS) if operation is None else forms_of(operation)
         numbers = (used.rows, used.sequential, used.seconds, used.seconds / whole)
-        rows.append(OperationUse(name, counts[name], *(form.value for form in forms), *numbers, used.problem))
+        rows.append(OperationUse(name, counts[name], forms.cpu.value, forms.gpu.value, *numbers, used.problem))
     return sorted(rows, key=lambda row: (-row.seconds, row.operation))
 
 
