@@ -12,8 +12,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
 
-from brimful.programs.batched.evaluation import executor as _executor  # noqa: F401  # registers the kernels
-from brimful.programs.executors.operation_table import Form, form_of
+from brimful.programs.executors.operation_forms import Form, forms_of
 from brimful.programs.vocabulary.arc import ARC
 from brimful.programs.vocabulary.batt import BATT
 
@@ -30,7 +29,7 @@ def table() -> str:
     lines.append("|---" * (3 + len(shares)) + "|")
     for form in Form:
         for vocabulary in (ARC, BATT):
-            names = sorted(name for name, operation in vocabulary.items() if form_of(operation) is form)
+            names = sorted(name for name, operation in vocabulary.items() if forms_of(operation).cpu is form)
             if not names:
                 continue
             cells = [f" {of.get(form.value, 0.0):.1%} |" if vocabulary is ARC else " |" for of in shares.values()]

@@ -78,11 +78,15 @@ def test_compile_writes_how_operations_run(folder: Path, tmp_path: Path):
     arguments = ["compile", str(folder / "solvers.py"), "--out", str(tmp_path), "--device", "cpu"]
     tables = []
     for more in ([], ["--data", str(folder / "tasks"), "--samples", "5"]):
-        with Path(invoke(*arguments, *more)["table"]).open() as file:
+        summary = invoke(*arguments, *more)
+        with Path(summary["table"]).open() as file:
             tables.append({row["operation"]: row for row in csv.DictReader(file)})
+        assert [row["operation"] for row in summary["plan"]] == list(tables[-1])
+        assert all((row["time_share"] is None) == (not more) for row in summary["plan"])
     plain, timed = tables
     assert plain.keys() == timed.keys() and plain["vmirror"]["form"] == "compiled loop"
     assert plain["vmirror"]["fallback"] == "torch; row by row"
+    assert plain["vmirror"]["gpu_form"] in ("torch", "Triton")
     assert {row["rows"] for row in plain.values()} == {"0"}
     assert sum(float(row["time_share"]) for row in timed.values()) == pytest.approx(1)
     assert int(timed["vmirror"]["rows"]) >= 5

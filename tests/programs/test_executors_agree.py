@@ -175,5 +175,5 @@ def test_generated_programs(part: int):
     """Ten thousand batts of 5 to 40 operations, with many mutations."""
     samples = arc_samples(8, "all", cells=200, seed=part)
     for seed in range(part * 500, part * 500 + 500):
-        text = programs.generate(5 + seed % 36, seed=seed, mutation_rate=0.3)
+        text = programs.generate(5 + seed % 36, seed=seed, mutation_rate=0.3, programs=own_solvers())
         compare_steps(programs.loads(text), samples, "default" if seed % 4 else "propagate")

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Mapping
 from typing import Any
 
 import torch
 
-from ..core.base.errors import InputError
 from ..core.declare.report import with_report
 from ..core.declare.result import measured
 from ..core.memory.devices import resolve
@@ -17,11 +15,8 @@ from ..core.runs.context import RunContext
 from ..core.runs.events import Warned
 from ..core.runs.files import write_atomic
 from .batched.machine import Usage
-from .compiled import compile
-from .data.read import read_tasks
-from .data.tasks import samples_of
-from .execution.arguments import Arguments
-from .executors.operation_table import csv_of, measured_usage, operation_table
+from .compiled import TABLE, compile
+from .executors.operation_table import measured_usage, operation_table, plan_rows, random_samples
 from .executors.usage import RunUsage
 from .generate import generate
 from .language.graph import Graph, Level
@@ -60,29 +55,26 @@ def run_check(config: CheckConfig, context: RunContext) -> Mapping[str, Any]:
 def run_compile(config: CompileConfig, context: RunContext) -> Mapping[str, Any]:
     device = resolve(config.device)
     with measured(device) as summary:
-        compiled = compile(load(config.file, config.vocabulary))
-        graph, module = compiled.graph, compiled.save(config.out)
-        table = operation_table(graph, _usage(graph, config, device))
-        write_atomic(module.with_name("operations.csv"), csv_of(table).encode())
+        samples = config.data if config.samples else None
+        options: dict[str, Any] = {"split": config.split, "count": config.samples or 1, "seed": config.seed}
+        compiled = compile(load(config.file, config.vocabulary), samples, **options, device=device)
+        module = compiled.save(config.out)
         summary |= {
-            "programs": len(graph.programs),
-            "operations": graph.operations,
-            "operations_merged": graph.merged,
+            "programs": len(compiled.graph.programs),
+            "operations": compiled.graph.operations,
+            "operations_merged": compiled.graph.merged,
             "module": str(module),
-            "table": str(module.with_name("operations.csv")),
+            "table": str(module.with_name(TABLE)),
+            "plan": plan_rows(compiled.operations),
         }
     return summary
 
 
-def _usage(graph: Graph, config: CompileConfig | ExplainConfig, device: torch.device) -> Mapping[str, Usage]:
+def _usage(graph: Graph, config: ExplainConfig, device: torch.device) -> Mapping[str, Usage]:
     """Where the time goes on random samples; nothing where none are wanted."""
     if not config.samples:
         return {}
-    samples = [one for one in samples_of(read_tasks(config.data, config.split)) if one.problem is None]
-    if not samples:
-        raise InputError(f"no pair of the split {config.split!r} in {config.data} can be read: nothing to measure on")
-    chosen = random.Random(config.seed).sample(samples, min(config.samples, len(samples)))
-    return measured_usage(graph, [Arguments(of.task, of.S, of.I, of.C) for of in chosen], device)
+    return measured_usage(graph, random_samples(config.data, config.split, config.samples, config.seed), device)
 
 
 def _arguments(config: RunConfig) -> dict[str, Any]:

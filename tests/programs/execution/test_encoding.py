@@ -1,5 +1,6 @@
 """Values as bytes: back again as they were, the same bytes for equal values, and damage is noticed."""
 
+import math
 from typing import Any
 
 import pytest
@@ -8,6 +9,7 @@ from hypothesis import strategies as st
 
 from brimful import CorruptError
 from brimful.programs.execution.encoding import FunctionName, decode, encode
+from brimful.programs.execution.same_value import same_value
 
 scalars = st.none() | st.booleans() | st.integers() | st.text(max_size=5) | st.builds(FunctionName, st.text(max_size=5))
 grids = st.integers(1, 6).flatmap(
@@ -44,6 +46,20 @@ def test_equal_sets_have_equal_bytes_however_they_came_about(parts: list[Any]):
     for part in reversed(parts):
         grown |= {part}
     assert encode(grown) == encode(frozenset(parts))
+
+
+@given(one=values, other=values)
+def test_values_are_the_same_where_their_bytes_are(one: Any, other: Any):
+    assert same_value(one, other) == (encode(one) == encode(other))
+    assert same_value(one, decode(encode(one))) and same_value((one, other), decode(encode((one, other))))
+
+
+def test_what_is_equal_need_not_be_the_same_value():
+    nested = frozenset({frozenset({(0, (1, 2)), (3, (4, 62))}), frozenset({(62, (62, 62)), (1, (1, 1))})})
+    again = frozenset(frozenset(sorted(part, reverse=True)) for part in sorted(nested, key=repr))
+    assert same_value((nested, 62), (again, 62)) and not same_value((nested, 1), (again, True))
+    assert not same_value(frozenset({1, 2}), frozenset({True, 2})) and not same_value(1, 1.0)
+    assert same_value((math.nan, len), (math.nan, len)) and not same_value(len, max)
 
 
 @given(value=values, data=st.data())

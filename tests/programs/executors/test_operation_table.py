@@ -1,25 +1,46 @@
 """How operations run in the batched executor, and where its time goes."""
 
 import json
+import re
+import runpy
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
-from brimful import programs
+from brimful import InputError, programs
 from brimful.cli.app import app
 from brimful.core.declare.summary_text import format_summary
-from brimful.programs.executors.operation_table import Form, form_of, operation_table
+from brimful.programs.executors.operation_forms import Form, forms_of
+from brimful.programs.executors.operation_table import operation_table
 from brimful.programs.language.operation import declared
 from brimful.programs.vocabulary.arc import ARC
 
-from ..helpers.small import TEXT, small, written, written_tasks
+from ..helpers.small import TEXT, small, tasks, written, written_tasks
 
 
 def test_forms_come_from_the_kernels():
-    assert form_of(ARC["objects"]) is Form.LOOP and form_of(ARC["add"]) is Form.TORCH
-    assert form_of(ARC["compose"]) is Form.CLOSURE
-    assert form_of(declared(lambda grid: grid, "objects")) is Form.ROWS  # by what it means, not by its name
+    assert forms_of(ARC["objects"]) == (Form.LOOP, Form.TRITON) and forms_of(ARC["add"]) == (Form.TORCH, Form.TORCH)
+    assert forms_of(ARC["compose"]) == (Form.CLOSURE, Form.CLOSURE)
+    by_rows = forms_of(declared(lambda grid: grid, "objects"))  # by what it means, not by its name
+    assert by_rows == (Form.ROWS, Form.ROWS) and by_rows.fallback == ""
+    assert forms_of(ARC["fill"]).fallback == "torch; row by row" and forms_of(ARC["add"]).fallback == "row by row"
+
+
+def test_a_compiled_module_says_how_it_runs(tmp_path: Path):
+    loaded = programs.loads(TEXT)
+    plain = programs.compile(loaded)
+    assert re.search(r"vmirror +1 +compiled loop +(torch|Triton) +torch; row by row\n", plain.source)
+    assert "measured" not in plain.source and all(of.time_share == 0 for of in plain.operations)
+    timed = programs.compile(loaded, tasks(), count=4, device="cpu")
+    assert "time measured on 4 samples, cpu:" in timed.source
+    shares = re.findall(r"^  \w+ .* (\d+\.\d)%$", timed.source, re.MULTILINE)
+    assert len(shares) == len(timed.operations) and sum(map(float, shares)) == pytest.approx(100, abs=0.5)
+    doc = runpy.run_path(str(timed.save(tmp_path)))["__doc__"]
+    assert all(of.operation in doc for of in timed.operations)
+    assert len((tmp_path / "operations.csv").read_text().splitlines()) == 1 + len(timed.operations)
+    with pytest.raises(InputError, match="none of the samples can be read: nothing to measure on"):
+        programs.compile(loaded, [("a", (), ((1, 2), (3,)), ())])
 
 
 def test_a_table_of_a_run():

@@ -10,8 +10,8 @@ import torch
 from ..batched.evaluation.executor import Batched, BatchEvaluation
 from ..batched.machine import ENDED as ENDED_FLAG
 from ..execution.arguments import SampleArguments
-from ..execution.encoding import encode
 from ..execution.failures import Category
+from ..execution.same_value import same_value
 from ..execution.sequential import ENDED, Evaluation, Sequential
 from ..language.graph import Graph
 
@@ -43,13 +43,21 @@ def first_difference(
         batched = _values(evaluation, node, len(samples))
         for sample, one in enumerate(plain):
             here, there = _sequential_text(one, node), _batched_text(evaluation, node, sample, batched)
-            if there is not None and here[:2] != there[:2]:
+            if there is not None and not _same(here, there):
                 return Difference(sample, node, of.label or of.kind.value, _readable(here), _readable(there))
     return None
 
 
-Described = tuple[str, bytes, Any]
-"""How a step ended, its value as bytes (two are equal where these are), and the value."""
+class Described(NamedTuple):
+    """How a step ended, whether it has a value, and which."""
+
+    status: str
+    there: bool
+    value: Any
+
+
+def _same(one: Described, other: Described) -> bool:
+    return one[:2] == other[:2] and same_value(one.value, other.value)
 
 
 def _values(evaluation: BatchEvaluation, node: int, samples: int) -> dict[int, Any] | None:
@@ -83,11 +91,10 @@ def _failed(category: int, ended: bool) -> str:
 
 
 def _described(status: str, there: bool, value: Any) -> Described:
-    return (status, encode(value), value) if there else (status, b"", "no value")
+    return Described(status, there, value if there else "no value")
 
 
 def _readable(described: Described) -> str:
-    status, _, value = described
-    text = repr(value)
+    text = repr(described.value)
     shown = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
-    return f"{shown} after {status}" if status else shown
+    return f"{shown} after {described.status}" if described.status else shown

@@ -4,38 +4,25 @@ from __future__ import annotations
 
 import csv
 import io
+import random
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from enum import Enum
-from types import FunctionType
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
 
-from ..batched import compiled
+from ...core.base.arguments import as_count
+from ...core.base.errors import InputError
+from ...core.base.formatting import format_table
 from ..batched.evaluation.executor import Batched
-from ..batched.kernels import kernel_of, meaning
 from ..batched.machine import Usage
-from ..execution.arguments import SampleArguments
+from ..data.read import read_tasks
+from ..data.tasks import as_samples, samples_of
+from ..execution.arguments import Arguments, SampleArguments
 from ..language.graph import Graph
-from ..language.operation import Operation
 from ..language.program import Kind
-
-_CLOSURES = frozenset({"compose", "chain", "fork", "matcher", "rbind", "lbind", "power"})
-_BATCHED = compiled.__name__.rpartition(".")[0]
-
-
-class Form(Enum):
-    """How an operation runs."""
-
-    LOOP = "compiled loop"
-    """Over all rows, by loops that numba compiles; in torch on a GPU, and where there is no numba."""
-    TORCH = "torch"
-    """Over all rows."""
-    CLOSURE = "closure"
-    """It makes a function: that is known before anything is computed, and what it calls runs over all rows."""
-    ROWS = "row by row"
-    """In plain Python."""
+from .operation_forms import Form, Forms, forms_of
 
 
 class OperationUse(NamedTuple):
@@ -44,7 +31,8 @@ class OperationUse(NamedTuple):
     Attributes:
         operation: its name.
         count: how often it is in the merged programs.
-        form: how it runs, on a CPU.
+        form: how it runs on a CPU.
+        gpu_form: how it runs on a GPU.
         rows: rows that it ran for: samples, and the elements of lists that it was mapped over.
         rows_sequential: those among them that ran one by one.
         seconds: that it took, without the operations that it calls.
@@ -55,6 +43,7 @@ class OperationUse(NamedTuple):
     operation: str
     count: int
     form: str
+    gpu_form: str
     rows: int
     rows_sequential: int
     seconds: float
@@ -63,26 +52,8 @@ class OperationUse(NamedTuple):
 
     @property
     def fallback(self) -> str:
-        """What does the work of rows that no column holds, or where a kernel cannot be compiled."""
-        return _FALLBACK[Form(self.form)]
-
-
-_FALLBACK = {
-    Form.LOOP: "torch; row by row",
-    Form.TORCH: "row by row",
-    Form.CLOSURE: "row by row, where functions differ from row to row",
-    Form.ROWS: "",
-}
-
-
-def form_of(operation: Operation) -> Form:
-    """How an operation runs in the batched executor."""
-    kernel = operation.batched or kernel_of(operation)
-    if meaning(operation) in _CLOSURES:
-        return Form.CLOSURE
-    if kernel is None:
-        return Form.ROWS
-    return Form.LOOP if _calls_loops(kernel) else Form.TORCH
+        """What takes over where it cannot run so, and for rows that no column holds."""
+        return Forms(Form(self.form), Form(self.gpu_form)).fallback
 
 
 def operation_table(graph: Graph, usage: Mapping[str, Usage]) -> list[OperationUse]:
@@ -94,46 +65,47 @@ def operation_table(graph: Graph, usage: Mapping[str, Usage]) -> list[OperationU
     rows = list[OperationUse]()
     for name in {*counts, *called, *usage}:
         used, operation = usage.get(name, Usage()), known.get(name) or called.get(name)
-        form = (Form.ROWS if operation is None else form_of(operation)).value
+        forms = Forms(Form.ROWS, Form.ROWS) if operation is None else forms_of(operation)
         numbers = (used.rows, used.sequential, used.seconds, used.seconds / whole)
-        rows.append(OperationUse(name, counts[name], form, *numbers, used.problem))
+        rows.append(OperationUse(name, counts[name], forms.cpu.value, forms.gpu.value, *numbers, used.problem))
     return sorted(rows, key=lambda row: (-row.seconds, row.operation))
 
 
 def csv_of(table: Sequence[OperationUse]) -> str:
     """The table as CSV."""
     out, numbers = io.StringIO(), ("rows", "rows_sequential", "seconds", "time_share")
-    writer = csv.DictWriter(out, ["operation", "count", "form", "fallback", *numbers, "problem"], lineterminator="\n")
+    names = ["operation", "count", "form", "gpu_form", "fallback", *numbers, "problem"]
+    writer = csv.DictWriter(out, names, lineterminator="\n")
     writer.writeheader()
     writer.writerows({"fallback": row.fallback} | row._asdict() for row in table)
     return out.getvalue()
 
 
-def _calls_loops(kernel: Callable[..., Any]) -> bool:
-    """Whether a kernel, or something that it calls, runs compiled loops: whether it asks if they are usable."""
-    seen, waiting = set[int](), [kernel]
-    while waiting:
-        function = waiting.pop()
-        if function is compiled.usable:
-            return True
-        if id(function) in seen or not isinstance(function, FunctionType):
-            continue
-        seen.add(id(function))
-        names = function.__globals__
-        for name in _names(function.__code__):
-            value = names.get(name)
-            if value is not None and str(getattr(value, "__module__", "")).startswith(_BATCHED):
-                waiting.append(value)
-            elif str(getattr(value, "__name__", "")).startswith(_BATCHED):  # a module: what is named of it
-                waiting += [vars(value)[part] for part in _names(function.__code__) if part in vars(value)]
-        waiting += [cell.cell_contents for cell in function.__closure__ or () if callable(cell.cell_contents)]
-        waiting += [value for value in function.__defaults__ or () if callable(value)]
-    return False
+def plan_rows(table: Sequence[OperationUse]) -> list[dict[str, Any]]:
+    """How operations run, as rows with names; the share of the time is None where nothing was measured."""
+    measured = any(row.rows for row in table)
+    return [
+        {
+            "operation": row.operation,
+            "count": row.count,
+            "cpu": row.form,
+            "gpu": row.gpu_form,
+            "fallback": row.fallback,
+            "time_share": row.time_share if measured else None,
+        }
+        for row in table
+    ]
 
 
-def _names(code: Any) -> set[str]:
-    """The names that code uses, with those of the code inside it."""
-    return set(code.co_names).union(*(_names(part) for part in code.co_consts if hasattr(part, "co_names")))
+def plan_text(table: Sequence[OperationUse], measured: str = "") -> str:
+    """The same as text."""
+    rows = [["" if value is None else str(value) for value in row.values()] for row in plan_rows(table)]
+    for row, of in zip(rows, table, strict=True):
+        row[-1] = f"{of.time_share:.1%}" if row[-1] else ""
+    header = ["operation", "count", "on a CPU", "on a GPU", "where that cannot be", "time"]
+    kept = len(header) if any(row[-1] for row in rows) else -1
+    text = format_table([row[:kept] for row in rows], header=header[:kept])
+    return f"How operations run in `batt_vectorized`{measured}:\n\n{text}\n"
 
 
 def measured_usage(graph: Graph, samples: Sequence[SampleArguments], device: torch.device) -> dict[str, Usage]:
@@ -143,3 +115,19 @@ def measured_usage(graph: Graph, samples: Sequence[SampleArguments], device: tor
     executor.machine.usage.clear()
     executor.evaluate(samples)
     return executor.machine.usage
+
+
+def random_samples(given: str | Path | Sequence[Any], split: str, count: int, seed: int) -> list[SampleArguments]:
+    """Random samples to measure on: of a dataset, a folder or file of tasks, or of what `run` takes besides.
+
+    Raises:
+        InputError: none of them can be run.
+    """
+    named = isinstance(given, str | Path)
+    every = samples_of(read_tasks(given, split)) if named else as_samples(given)
+    usable = [of for of in every if of.problem is None]
+    if not usable:
+        where = f"no pair of the split {split!r} in {given}" if named else "none of the samples"
+        raise InputError(f"{where} can be read: nothing to measure on")
+    chosen = random.Random(seed).sample(usable, min(as_count(count, "count"), len(usable)))
+    return [Arguments(of.task, of.S, of.I, of.C) for of in chosen]

@@ -19,7 +19,7 @@ from .types import constant_empty
 _HEADER = '''"""{title}
 
 Emitted by brimful: {programs} programs, {operations} operations. Regenerate it rather than edit it.
-"""
+{plan}"""
 
 from functools import cache
 
@@ -65,17 +65,19 @@ def may_name(name: str) -> bool:
     return usable and name not in _TAKEN and not re.fullmatch(r"t\d+", name)
 
 
-def emit(graph: Graph, vocabulary: str, title: str = "Programs over grids.") -> str:
+def emit(graph: Graph, vocabulary: str, title: str = "Programs over grids.", plan: str = "") -> str:
     """The text of a module that computes a graph.
 
     Args:
         vocabulary: the name of the vocabulary that its operations are from.
         title: the first line of the module's docstring.
+        plan: how the operations run, as a text for the docstring.
     """
     lines = [
         _HEADER.format(
             imported=", ".join(_IMPORTED),
-            title=title.replace("\\", "/").replace('"""', ""),
+            title=_in_docstring(title),
+            plan=f"\n{_in_docstring(plan)}" if plan else "",
             programs=len(graph.programs),
             operations=graph.merged,
             names=_imports(graph, vocabulary),
@@ -87,6 +89,10 @@ def emit(graph: Graph, vocabulary: str, title: str = "Programs over grids.") -> 
     nodes, programs = ("\n".join(f"    {one!r}," for one in part) for part in graph_values(graph))
     footer = _FOOTER.format(nodes=nodes, programs=programs, vocabulary=vocabulary)
     return "\n".join([*lines, "    return o, s", footer])
+
+
+def _in_docstring(text: str) -> str:
+    return text.replace("\\", "/").replace('"""', "")
 
 
 def _imports(graph: Graph, vocabulary: str) -> str:
