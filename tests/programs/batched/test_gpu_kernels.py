@@ -4,6 +4,7 @@ import os
 import random
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -19,10 +20,15 @@ from brimful.programs.batched import rows as ragged
 from brimful.programs.batched.columns import Grids, Patches
 from brimful.programs.batched.convert import encode
 from brimful.programs.batched.extents import extent, extent_plain
+from brimful.programs.batched.flags import Step
 from brimful.programs.batched.operations import painting
 from brimful.programs.batched.operations.painting import filled, filled_plain
+from brimful.programs.batched.results import on_device
 from brimful.programs.batched.results.copied_rows import copy_rows, copy_rows_plain
+from brimful.programs.batched.results.template import Part
+from brimful.programs.execution import encoding
 
+from ...helpers.forking import completed, run_module
 from .helpers import random_grid
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
@@ -40,7 +46,7 @@ def kernels(monkeypatch: pytest.MonkeyPatch) -> None:
             scope.set_attr(tensor, "__index__", lambda self: int(self.handle.data.item()))
 
         monkeypatch.setattr(interpreter, "_patch_lang_tensor", patched)
-    for module in (gpu, ragged, segments, extents, painting):
+    for module in (gpu, ragged, segments, extents, painting, on_device):
         monkeypatch.setattr(module, "has_kernels", lambda tensor: True)
 
 
@@ -144,3 +150,37 @@ def test_tensors_with_gaps():
         copy(out, at, flat.abs(), offsets)
         written.append(out[1:])
     assert torch.equal(*written)
+
+
+NUMBERS = [0, 1, -1, 63, 64, -64, -65, 127, 128, 2**13, 2**42 - 1, 2**60 - 1, 2**60, 1 - 2**60, -(2**60), 2**62]
+
+
+@pytest.mark.parametrize("kind", ["numbers", "flags", "pairs", "grids", "several"])
+def test_values_as_bytes(kind: str):
+    """Numbers of all lengths, those that only the host writes, grids of all sizes, and failures between them."""
+    rng = random.Random(kind)
+    grids = [random_grid(rng, rng.randint(1, 30), rng.randint(1, 30)) for _ in range(9)]
+    values: dict[str, list[Any]] = {
+        "numbers": NUMBERS,
+        "flags": [rng.random() < 0.5 for _ in range(40)],
+        "pairs": [(one, other) for one in NUMBERS for other in NUMBERS[::5]],
+        "grids": [*grids, (), ((),), ((300, 1),), tuple(tuple(range(200)) for _ in range(9)), ((7,),) * 20_000],
+        "several": [*NUMBERS, *grids, True, (1, 2), "text", frozenset(), (), (2**60, 3)],
+    }
+    rows, device = values[kind] * 2, torch.device(DEVICE)
+    failed = torch.tensor([rng.random() < 0.2 for _ in rows], dtype=torch.int8, device=device)
+    some = np.array([rng.random() < 0.7 for _ in rows])
+    column, boxed = encode(rows, device)
+    written = on_device.value_bytes(Step(column, failed, boxed), len(rows), device)
+    parts: list[Part] = [(b"first", None), (0, None), (b"between", some), (0, some)]
+    records = on_device.record_bytes(parts, {0: written}, len(rows), device)
+    for row, (value, fails) in enumerate(zip(rows, failed.tolist(), strict=True)):
+        text = b"" if fails else encoding.encode(value)
+        wanted = b"first" + text + (b"between" + text) * bool(some[row])
+        assert records[row] == wanted
+
+
+def test_the_kernels_of_records_compile_for_a_card():
+    around = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
+    ended = completed(run_module, "tests.programs.batched.compiled_kernels", env=around)
+    assert ended.stdout.strip() == "compiled", ended.stderr[-2000:]

@@ -83,10 +83,7 @@ class Batched:
         self.machine = Machine(self.device, ARC["equality"], safe and not self._propagate)
         self._returned = graph.returned
         self._in_source_order, self._side_by_side = in_source_order(graph), side_by_side(graph)
-        codes = torch.arange(ENDED + 1, dtype=torch.int8, device=self.device)
-        self.own_failure = codes.masked_fill(codes == ENDED, 0)
-        """By the failure of a row, that of the step itself."""
-        self._end_after: dict[frozenset[str], Tensor] = {}
+        self._after: dict[frozenset[str], Tensor] = {}
 
     def schedule(self, samples: Sequence[SampleArguments]) -> Schedule:
         """Equal operations side by side where the batch is small, so that what is kept for that is; else the order of
@@ -99,21 +96,24 @@ class Batched:
             small = max(small, _SMALL_SHARE * allowed * torch.cuda.mem_get_info(self.device)[1])
         return self._side_by_side if needed <= small else self._in_source_order
 
-    def end_after(self, caught: frozenset[str]) -> Tensor:
-        """By the failure of a row, `ENDED` where its program ends with it, and 0 where the step yields its default.
+    def after(self, caught: frozenset[str]) -> Tensor:
+        """By the failure of a row: that of the step itself; and `ENDED` where its program ends with it, 0 where the step
+        yields its default.
 
         Args:
             caught: the names of the exceptions that the step catches.
         """
-        if caught not in self._end_after:
-            ends = torch.full((ENDED + 1,), ENDED, dtype=torch.int8)
+        if caught not in self._after:
+            own = torch.arange(ENDED + 1, dtype=torch.int8)
+            own[ENDED] = 0
+            ends = torch.full_like(own, ENDED)
             ends[0] = 0
             if not self._propagate:
                 kinds = tuple(getattr(builtins, name) for name in caught)
                 for kind in Category if Exception in kinds else map(category_of, _raised_by(kinds)):
                     ends[int(kind)] = 0
-            self._end_after[caught] = ends.to(self.device)
-        return self._end_after[caught]
+            self._after[caught] = torch.stack([own, ends]).to(self.device)
+        return self._after[caught]
 
     def evaluate(
         self,
@@ -292,9 +292,8 @@ class _Run:
         """What failed with its default, or marked as the end of its programs; and by row how it failed, if it did."""
         if step.failed is None:
             return step, None
-        code = step.failed.to(torch.int64)
-        own, ended = self.executor.own_failure[code], self.executor.end_after(node.caught)[code]
-        fails, ends = torch.stack([own.any(), ended.any()]).tolist()
+        own, ended = both = self.executor.after(node.caught)[:, step.failed.to(torch.int64)]
+        fails, ends = both.any(1).tolist()
         if not fails:
             return step, None
         result = Step(step.column, ended if ends else None, step.boxed)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -19,6 +19,7 @@ from torch import Tensor
 from ...execution.encoded import Encoded
 from ..columns import Column, Grids, Ints, Pairs
 from ..flags import Step
+from ..gpu import has_kernels
 from ..loops.records import LARGE
 from ..rows import offsets_of
 from . import on_host
@@ -59,7 +60,7 @@ class ValueBytes(NamedTuple):
         """Writes every sample's value where `at` says."""
         for piece in self.pieces:
             places = at if piece.rows is None else at[piece.rows]
-            piece.write(out, torch.where(piece.lengths != 0, places, 0))
+            piece.write(out, places * (piece.lengths != 0))
 
 
 def value_bytes(step: Step, samples: int, device: torch.device) -> ValueBytes:
@@ -110,58 +111,102 @@ def _piece(column: Column, wanted: Tensor) -> _Piece | None:
     """The values of a column that are wanted; None where the host encodes them."""
     match column:
         case Ints(boolean=True):
-            return _Piece(None, wanted.to(torch.int64), lambda out, at: _write_flags(out, at, column.values))
+            return _Piece(None, wanted.to(torch.int64), lambda out, at: write_flags(out, at, column.values))
         case Ints():
-            return _numbers([column.values], wanted, b"")
+            return _numbers([column.values], wanted)
         case Pairs():
-            return _numbers([column.first, column.second], wanted, b"(\x02")
+            return _numbers([column.first, column.second], wanted)
         case Grids() if not bool((column.cells >> 8).any()):
             return _grids(column, wanted)
     return None
 
 
-def _write_flags(out: Tensor, at: Tensor, values: Tensor) -> None:
-    out[at] = torch.where(values != 0, _TRUE, _FALSE).to(torch.uint8)
-
-
-def _numbers(values: list[Tensor], wanted: Tensor, head: bytes) -> _Piece:
-    """Whole numbers, one after the other behind some fixed bytes."""
-    small = wanted
-    for numbers in values:
-        small = small & (numbers > -LARGE) & (numbers < LARGE)
-    unsigned = [torch.where(numbers >= 0, numbers << 1, (-numbers << 1) - 1) for numbers in values]
-    digits = [_digits(numbers) for numbers in unsigned]
-    length = sum(digits, torch.full_like(values[0], len(head) + len(values)))
-
-    def write(out: Tensor, at: Tensor) -> None:
-        for byte in head:
-            out[at] = byte
-            at = _moved(at, 1)
-        for numbers, count in zip(unsigned, digits, strict=True):
-            out[at] = _NUMBER
-            at = _moved(at, 1)
-            _write_number(out, at, numbers, count)
-            at = _moved(at, count)
-
-    return _Piece(None, torch.where(small, length, 0), write)
+def _numbers(values: list[Tensor], wanted: Tensor) -> _Piece:
+    """Whole numbers, or pairs of them."""
+    return _Piece(None, number_lengths(values, wanted), lambda out, at: write_numbers(out, at, values))
 
 
 def _grids(column: Grids, wanted: Tensor) -> _Piece:
     """Grids of cells of one byte, and those without rows."""
-    height, width, offsets, sizes = column.height, column.width, column.offsets, column.offsets.diff()
+    height, width, offsets = column.height, column.width, column.offsets
     cells = column.cells.to(torch.uint8)  # a fourth of the memory, and the column itself is not needed any more
-    of_height, of_width = _digits(height), _digits(width)
-    length = torch.where(sizes > 0, 1 + of_height + of_width + sizes, torch.where(height == 0, 2, 0))
+    lengths = grid_lengths(height, width, offsets, wanted)
+    return _Piece(None, lengths, lambda out, at: write_grids(out, at, cells, offsets, height, width))
 
-    def write(out: Tensor, at: Tensor) -> None:
-        out[at] = torch.where(sizes > 0, _GRID, _TUPLE).to(torch.uint8)
+
+def _kernels() -> Any:
+    from ..gpu import records
+
+    return records
+
+
+def write_flags(out: Tensor, at: Tensor, values: Tensor) -> None:
+    """Writes booleans."""
+    if has_kernels(out):
+        _kernels().write_flags(out, at, values)
+    else:
+        out[at] = torch.where(values != 0, _TRUE, _FALSE).to(torch.uint8)
+
+
+def number_lengths(values: list[Tensor], wanted: Tensor) -> Tensor:
+    """The bytes of whole numbers, or of pairs; 0 where one is not wanted, or is too large."""
+    head = len(_head(values))
+    if has_kernels(wanted):
+        return _kernels().number_lengths(values, wanted, head)
+    small = wanted
+    for numbers in values:
+        small = small & (numbers > -LARGE) & (numbers < LARGE)
+    length = torch.full_like(values[0], head + len(values))
+    return torch.where(small, sum((_digits(_unsigned(numbers)) for numbers in values), length), 0)
+
+
+def write_numbers(out: Tensor, at: Tensor, values: list[Tensor]) -> None:
+    """Writes whole numbers, or pairs of them."""
+    if has_kernels(out):
+        _kernels().write_numbers(out, at, values)
+        return
+    for byte in _head(values):
+        out[at] = byte
         at = _moved(at, 1)
-        _write_number(out, at, height, of_height)
-        at = torch.where(sizes > 0, _moved(at, of_height), 0)
-        _write_number(out, at, width, of_width)
-        copy_rows(out, _moved(at, of_width), cells, offsets)
+    for numbers in map(_unsigned, values):
+        out[at] = _NUMBER
+        at = _moved(at, 1)
+        count = _digits(numbers)
+        _write_number(out, at, numbers, count)
+        at = _moved(at, count)
 
-    return _Piece(None, torch.where(wanted, length, 0), write)
+
+def grid_lengths(height: Tensor, width: Tensor, offsets: Tensor, wanted: Tensor) -> Tensor:
+    """The bytes of grids; 0 where one is not wanted, or has rows of width 0."""
+    if has_kernels(wanted):
+        return _kernels().grid_lengths(height, width, offsets, wanted)
+    sizes = offsets.diff()
+    length = torch.where(sizes > 0, 1 + _digits(height) + _digits(width) + sizes, torch.where(height == 0, 2, 0))
+    return torch.where(wanted, length, 0)
+
+
+def write_grids(out: Tensor, at: Tensor, cells: Tensor, offsets: Tensor, height: Tensor, width: Tensor) -> None:
+    """Writes grids: their height, their width and their cells."""
+    if has_kernels(out):
+        _kernels().write_grids(out, at, cells, offsets, height, width)
+        return
+    sizes, of_height, of_width = offsets.diff(), _digits(height), _digits(width)
+    out[at] = torch.where(sizes > 0, _GRID, _TUPLE).to(torch.uint8)
+    at = _moved(at, 1)
+    _write_number(out, at, height, of_height)
+    at = torch.where(sizes > 0, _moved(at, of_height), 0)
+    _write_number(out, at, width, of_width)
+    copy_rows(out, _moved(at, of_width), cells, offsets)
+
+
+def _head(values: list[Tensor]) -> bytes:
+    """What is before the numbers."""
+    return b"(\x02" if len(values) == 2 else b""
+
+
+def _unsigned(numbers: Tensor) -> Tensor:
+    """Whole numbers in turn: 0, -1, 1, -2, ..."""
+    return torch.where(numbers >= 0, numbers << 1, (-numbers << 1) - 1)
 
 
 def _encoded(step: Step, rows: Tensor) -> _Piece:
