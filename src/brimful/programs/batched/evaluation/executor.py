@@ -97,7 +97,7 @@ class Batched:
         return self._side_by_side if needed <= small else self._in_source_order
 
     def after(self, caught: frozenset[str]) -> Tensor:
-        """By the failure of a row: that of the step itself; and `ENDED` where its program ends with it, 0 where the step
+        """By the failure of a row: that of the step; and `ENDED` where its program ends with it, 0 where the step
         yields its default.
 
         Args:
