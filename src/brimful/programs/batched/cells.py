@@ -209,7 +209,7 @@ def color_counts(colors: Tensor, offsets: Tensor) -> tuple[Tensor, Tensor, Tenso
 
 def color_counts_plain(colors: Tensor, offsets: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """The twin of `loops.count_colors`."""
-    row = owners(offsets)
+    row = owners(offsets, len(colors))
     both, counts = ((row << 2 * BITS) + colors + (1 << BITS)).unique(return_counts=True)
     row, distinct = both >> 2 * BITS, (both & (1 << 2 * BITS) - 1) - (1 << BITS)
     sizes = torch.zeros(len(offsets) - 1, dtype=torch.int64, device=colors.device)
@@ -321,7 +321,7 @@ def look_up_plain(
     keys: Tensor, offsets: Tensor, cells: Tensor, grid_offsets: Tensor, height: Tensor, width: Tensor
 ) -> tuple[Tensor, Tensor]:
     """The twin of `loops.look_up`."""
-    i, j, row = row_of(keys), column_of(keys), owners(offsets)
+    i, j, row = row_of(keys), column_of(keys), owners(offsets, len(keys))
     inside = (i >= 0) & (i < height[row]) & (j >= 0) & (j < width[row])
     at = (grid_offsets[row] + i * width[row] + j)[inside]
     return key_of(i[inside], j[inside], cells[at]), offsets_of(totals(inside.to(torch.int64), offsets))

@@ -69,18 +69,24 @@ class Step:
     def replaced(self, rows: Tensor, part: Step) -> Step:
         """The same with another step, and how it failed, in some rows."""
         column, failed = self.column, self.failed
-        untouched = torch.ones(self.rows, dtype=torch.bool, device=rows.device)
-        untouched[rows] = False
-        boxed = self.boxed.kept(untouched) if self.boxed else Others()
-        alive = torch.ones_like(rows, dtype=torch.bool)
-        if part.failed is not None:
-            alive = part.failed == 0
-            failed = torch.zeros(self.rows, dtype=torch.int8, device=rows.device) if failed is None else failed
-            failed = failed.index_copy(0, rows, part.failed)
-        others = part.boxed.kept(alive) if part.boxed else part.boxed
-        alive[[at for other in others.parts for at in other.rows.tolist()]] = False
-        main = alive.nonzero()[:, 0]
-        pieces = [] if not len(main) else [Part(rows[main], _some(part.column, main))]
+        boxed = self.boxed
+        if boxed.parts:
+            untouched = torch.ones(self.rows, dtype=torch.bool, device=rows.device)
+            untouched[rows] = False
+            boxed = boxed.kept(untouched)
+        others, pieces = part.boxed, [Part(rows, part.column)]
+        if part.failed is not None or others.parts:
+            alive = torch.ones_like(rows, dtype=torch.bool)
+            if part.failed is not None:
+                alive = part.failed == 0
+                failed = torch.zeros(self.rows, dtype=torch.int8, device=rows.device) if failed is None else failed
+                failed = failed.index_copy(0, rows, part.failed)
+                others = others.kept(alive)
+            for other in others.parts:
+                alive[other.rows] = False
+            main = alive.nonzero()[:, 0]
+            pieces = [Part(rows[main], _some(part.column, main))]
+        pieces = [piece for piece in pieces if len(piece.rows)]
         parts = {form_of_column(own.column): own for own in boxed.parts}
         for own, values in (*pieces, *(Part(rows[other.rows], other.column) for other in others.parts)):
             fitting = adapted(values, column)

@@ -201,10 +201,9 @@ class Machine:
     ) -> Step:
         """An operation of columns that hold all rows but those to be skipped."""
         computed = self._computed(operation, args)
-        alive = torch.ones(rows, dtype=torch.bool, device=self.device) if failed is None else failed == 0
-        if skipped is not None:
-            alive &= ~skipped
+        passed = together(None if failed is None else failed != 0, skipped)
         if computed is None:
+            alive = torch.ones(rows, dtype=torch.bool, device=self.device) if passed is None else ~passed
             wanted, result = alive, None
             own = decided(operation, args, self._without_nan(args, alive))
             if own is not None:
@@ -213,16 +212,19 @@ class Machine:
                 if not bool(wanted.any()):
                     result = Step(Ints(torch.zeros(rows, dtype=torch.int64, device=self.device)), failed)
         else:
-            wanted, own = computed.sequential, computed.failed
-            wanted = wanted if wanted is None else wanted & alive
-            undone = ~alive if wanted is None else ~alive | wanted
-            own = own if own is None else own.masked_fill(undone, 0)
+            wanted, own, boxed, reserved = computed.sequential, computed.failed, computed.boxed, computed.reserved
+            undone = together(passed, wanted)
+            if passed is not None:
+                wanted = wanted if wanted is None else wanted & ~passed
+                boxed = boxed.kept(~passed) if boxed.parts else boxed
+            if undone is not None:
+                own = own if own is None else own.masked_fill(undone, 0)
             wrong = None if wanted is None else decided(operation, args, self._without_nan(args, wanted))
             if wanted is not None and wrong is not None:
                 wanted, own = wanted & (wrong == 0), combined(wrong, own)
-            result = Step(computed.column, combined(failed, own), computed.boxed.kept(alive)).promoted()
-            if self._reserved and computed.reserved is not None:
-                self._reserve(computed.reserved.masked_fill(undone, 0))
+            result = Step(computed.column, combined(failed, own), boxed).promoted()
+            if self._reserved and reserved is not None:
+                self._reserve(reserved if undone is None else reserved.masked_fill(undone, 0))
         if wanted is None or (result is not None and not bool(wanted.any())):
             assert result is not None
             return result

@@ -232,7 +232,7 @@ def ranks(keys: Tensor, offsets: Tensor, list_offsets: Tensor, larger_first: boo
 def ranks_plain(keys: Tensor, offsets: Tensor, list_offsets: Tensor, larger_first: bool) -> Tensor:
     """The twin of `loops.ranks`: sequences that agree so far are ranked by the first keys in which some of them differ,
     until none does."""
-    lists, sizes = owners(list_offsets), offsets.diff()
+    lists, sizes = owners(list_offsets, len(offsets) - 1), offsets.diff()
     rank = _dense(lists, -sizes if larger_first else torch.zeros_like(sizes))
     open_ = torch.arange(len(lists), device=keys.device)
     while len(open_):

@@ -168,6 +168,7 @@ class _Run:
         first = {number: at for at, number in reversed(list(enumerate(of_sample)))}
         self.tasks = [samples[first[number]] for number in range(len(numbers))]
         self.task_of = torch.tensor(of_sample, dtype=torch.int64, device=self.device)
+        self._first: dict[Level, Tensor] = {}  # what every row of a level takes of a constant
         self.known: dict[int, Step | FunctionValue] = {}
         self.failures: dict[int, Tensor] = {}
 
@@ -179,7 +180,9 @@ class _Run:
         if level == to:
             return None
         if level is Level.CONSTANT:
-            return torch.zeros(self.rows(to), dtype=torch.int64, device=self.device)
+            if to not in self._first:
+                self._first[to] = torch.zeros(self.rows(to), dtype=torch.int64, device=self.device)
+            return self._first[to]
         return self.task_of
 
     def at(self, node: int, level: Level) -> Step | FunctionValue:

@@ -88,4 +88,6 @@ def colorcount(machine: Any, element: Column, value: Column) -> Computed | None:
     if colors is None or not isinstance(value, Ints):
         return None
     distinct, counts, offsets = color_counts(*colors)
-    return Computed(Ints(totals(torch.where(distinct == value.values[owners(offsets)], counts, 0), offsets)))
+    return Computed(
+        Ints(totals(torch.where(distinct == value.values[owners(offsets, len(distinct))], counts, 0), offsets))
+    )

@@ -306,7 +306,7 @@ def _replaced_rows(grid: Column, replacee: Ints, replacer: Ints, large: Tensor) 
     if rows is None or not isinstance(rows.elements, Lists) or not isinstance(rows.elements.elements, Ints):
         return None
     flat, offsets = rows.elements.elements.values, rows.elements.offsets
-    row = owners(offsets[rows.offsets])
+    row = owners(offsets[rows.offsets], len(flat))
     values = torch.where(flat == replacee.values[row], replacer.values[row], flat)
     return Computed(Lists(Lists(Ints(values), offsets, False), rows.offsets, False), None, flagged(large))
 
@@ -316,7 +316,7 @@ def switch(machine: Any, grid: Column, a: Column, b: Column) -> Computed | None:
     large = colors(a, b)
     if large is None or not (isinstance(grid, Grids) and isinstance(a, Ints) and isinstance(b, Ints)):
         return None
-    row = owners(grid.offsets)
+    row = owners(grid.offsets, len(grid.cells))
     first, second = a.values.to(CELL)[row], b.values.to(CELL)[row]
     values = torch.where(grid.cells == first, second, torch.where(grid.cells == second, first, grid.cells))
     return Computed(Grids(values, grid.offsets, grid.height, grid.width), None, flagged(large))

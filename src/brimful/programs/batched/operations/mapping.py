@@ -77,7 +77,7 @@ def mapped(
         before: what rows have reserved already.
         compared: whether its values are compared with each other, which is left to Python where one of them is NaN.
     """
-    owner, sizes = owners(offsets), offsets.diff()
+    owner, sizes = owners(offsets, columns[0].rows), offsets.diff()
     used: Tensor | None = None
     calls: int | Tensor = 1
     if isinstance(function, FunctionValue):

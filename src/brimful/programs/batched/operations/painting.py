@@ -43,7 +43,7 @@ class Targets(NamedTuple):
 
 
 def targets(grid: Grids, keys: Tensor, offsets: Tensor) -> Targets:
-    row = owners(offsets)
+    row = owners(offsets, len(keys))
     i, j = row_of(keys), column_of(keys)
     on = (i >= 0) & (j >= 0) & (i < grid.height[row]) & (j < grid.width[row])
     kept = on.nonzero()[:, 0]

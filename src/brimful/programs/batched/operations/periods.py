@@ -31,7 +31,7 @@ def periods(keys: Tensor, offsets: Tensor, first: Tensor, long: Tensor, upright:
         first, long: (R,) where every set begins, and how long it is.
         upright: whether it is shifted by rows, and not by columns.
     """
-    place = (row_of if upright else column_of)(keys) - first[owners(offsets)]
+    place = (row_of if upright else column_of)(keys) - first[owners(offsets, len(keys))]
     given = (keys, offsets, place, long, 1 << BITS if upright else 1)
     return call(distances.periods, *given) if usable(keys) else periods_plain(*given)
 

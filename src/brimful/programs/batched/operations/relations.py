@@ -93,7 +93,9 @@ def _empty(a: Patches, b: Patches) -> Tensor | None:
 
 def _without(patches: Patches, rows: Tensor) -> Patches:
     """Patches that are empty in some rows."""
-    return Patches(*filtered(patches.keys, patches.offsets, ~rows[owners(patches.offsets)]), patches.kind)
+    return Patches(
+        *filtered(patches.keys, patches.offsets, ~rows[owners(patches.offsets, len(patches.keys))]), patches.kind
+    )
 
 
 def _many(a: Patches, b: Patches) -> Tensor | None:

@@ -92,8 +92,8 @@ def _inside(column: Column, tuples: bool) -> Tensor | None:
 
 def _combined(parts: list[Tensor]) -> Tensor:
     """The class of several values together: -1 where one of them is of none."""
-    codes = torch.zeros_like(parts[0])
-    for part in parts:
+    codes, *others = parts
+    for part in others:
         _, own = torch.cat([part, part.new_full((1,), -1)]).unique(return_inverse=True)  # 0 is that of no class
         codes = torch.where((codes < 0) | (own[:-1] == 0), -1, codes * (int(own.max()) + 1) + own[:-1])
     return codes
@@ -127,7 +127,8 @@ def decided(operation: Operation, args: Sequence[Any], alive: Tensor) -> Tensor 
         own = None if isinstance(arg.column, content[min(number, len(content) - 1)]) else classes(arg.column, tuples)
         if own is None:
             return None
-        parts.append(own)
+        if not isinstance(arg.column, Pairs | Cells) or (number == len(args) - 1 and not parts):  # of one class
+            parts.append(own)
     codes = _combined(parts)
     rows = (alive & (codes >= 0)).nonzero()[:, 0]
     distinct, inverse = codes[rows].unique(return_inverse=True)

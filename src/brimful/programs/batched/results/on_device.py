@@ -57,7 +57,10 @@ class ValueBytes(NamedTuple):
     pieces: tuple[_Piece, ...]
 
     def write(self, out: Tensor, at: Tensor) -> None:
-        """Writes every sample's value where `at` says."""
+        """Writes every sample's value where `at` says: at 0, where nothing is read, for one without a byte."""
+        if len(self.pieces) == 1 and self.pieces[0].rows is None:
+            self.pieces[0].write(out, at)
+            return
         for piece in self.pieces:
             places = at if piece.rows is None else at[piece.rows]
             piece.write(out, places * (piece.lengths != 0))
@@ -66,19 +69,21 @@ class ValueBytes(NamedTuple):
 def value_bytes(step: Step, samples: int, device: torch.device) -> ValueBytes:
     """A step's values; nothing for samples that have none."""
     alive = torch.ones(samples, dtype=torch.bool, device=device) if step.failed is None else step.failed == 0
-    wanted, lengths = alive.clone(), torch.zeros(samples, dtype=torch.int64, device=device)
+    wanted = alive.clone() if step.boxed.parts else alive
     for part in step.boxed.parts:
         wanted[part.rows] = False
-    pieces = list[_Piece]()
-    for rows, column in ((None, step.column), *((part.rows, part.column) for part in step.boxed.parts)):
-        piece = _piece(column, wanted if rows is None else alive[rows])
+    main = _piece(step.column, wanted)
+    pieces = [] if main is None else [main]
+    lengths = torch.zeros(samples, dtype=torch.int64, device=device) if main is None else main.lengths
+    for part in step.boxed.parts:
+        piece = _piece(part.column, alive[part.rows])
         if piece is not None:
-            pieces.append(piece._replace(rows=rows))
-            lengths[slice(None) if rows is None else rows] += piece.lengths
+            pieces.append(piece._replace(rows=part.rows))
+            lengths = lengths.index_add(0, part.rows, piece.lengths)
     left = (alive & (lengths == 0)).nonzero()[:, 0]
     if len(left):
         pieces.append(_encoded(step, left))
-        lengths[left] = pieces[-1].lengths
+        lengths = lengths.index_copy(0, left, pieces[-1].lengths)
     return ValueBytes(lengths, tuple(pieces))
 
 
@@ -89,11 +94,16 @@ def record_bytes(parts: list[Part], values: dict[int, ValueBytes], samples: int,
         parts: what is written.
         values: by node.
     """
-    where = torch.empty(len(parts), samples, dtype=torch.int64, device=device)
-    for number, (part, there) in enumerate(parts):
-        where[number] = values[part].lengths if isinstance(part, int) else len(part)
-        if there is not None:
-            where[number] *= torch.from_numpy(there).to(device)
+    fixed = torch.tensor([0 if isinstance(part, int) else len(part) for part, _ in parts], device=device)
+    rows = [
+        fixed[number].expand(samples) if isinstance(part, bytes) else values[part].lengths
+        for number, (part, _) in enumerate(parts)
+    ]
+    where = torch.stack(rows)
+    some = [number for number, (_, there) in enumerate(parts) if there is not None]
+    if some:
+        there = torch.from_numpy(np.stack([of for _, of in parts if of is not None])).to(device)
+        where[torch.tensor(some, device=device)] *= there
     written = where != 0
     ends = where.cumsum(0)
     offsets = offsets_of(ends[-1])

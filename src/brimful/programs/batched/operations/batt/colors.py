@@ -58,7 +58,9 @@ def _how_often(colors: Colors | None, value: Column) -> Computed | None:
         return None
     distinct, counts, offsets = color_counts(*colors)
     distinct = as_numbers(distinct)
-    return Computed(Ints(totals(torch.where(distinct == value.values[owners(offsets)], counts, 0), offsets)))
+    return Computed(
+        Ints(totals(torch.where(distinct == value.values[owners(offsets, len(distinct))], counts, 0), offsets))
+    )
 
 
 for _ending, _of in _KINDS.items():
