@@ -38,6 +38,12 @@ def test_missing_points_are_in_no_subset_while_there_are_others(there: int):
     assert chosen.mask_TN[3:].sum(1).tolist() == [min(there, 5)] * 3
 
 
+def test_a_mean_without_coefficients_has_sums_too():
+    for width in (0, 2):
+        summed = subsets.summed(torch.ones(2 * subsets.COUNT, width))
+        assert summed.tolist() == [[subsets.COUNT] * width] * 2
+
+
 def test_noise_that_is_known_goes_along():
     x, y = waves(1, 2, 20)
     known = torch.rand(2, 20, dtype=torch.float64)

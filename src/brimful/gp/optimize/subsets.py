@@ -81,7 +81,7 @@ def of_task(index_L: Tensor) -> Tensor:
 
 def summed(values: Tensor) -> Tensor:
     """Over the subsets of every task."""
-    return values.view(-1, COUNT, *values.shape[1:]).sum(1)
+    return values.view(len(values) // COUNT, COUNT, *values.shape[1:]).sum(1)
 
 
 def looser(options: ScoringOptions) -> ScoringOptions:
