@@ -128,6 +128,6 @@ def points_of(fit: Fit, task: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _histogram(axes: Any, title: str, values: np.ndarray, color: str) -> None:
-    axes.hist(values[np.isfinite(values)], bins=60, color=color)
+    axes.hist(values[np.isfinite(values)], bins=60, color=color, histtype="stepfilled")  # one shape: drawn at once
     axes.set_title(title, fontsize=min(12, 300 / len(title)), parse_math=False)
     axes.set(yticks=[], ylabel="tasks")
