@@ -10,7 +10,7 @@ import numba
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from brimful.core.base.compilers import second_process
@@ -31,6 +31,7 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 @settings(max_examples=25)
+@example(("rbf", 2, True), "linear", None, False, 26)  # two points for a mean of three coefficients
 @given(
     st.sampled_from(KINDS),
     st.sampled_from(MEANS),

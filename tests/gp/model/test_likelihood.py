@@ -13,7 +13,7 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process import kernels as sk
 
 from brimful.gp.model.kernels import custom, parse
-from brimful.gp.model.likelihood import evaluate, solve, with_noise
+from brimful.gp.model.likelihood import evaluate, pseudo_inverse, solve, with_noise
 from brimful.gp.model.tasks import MEANS, TaskBatch, standardize
 
 from ..helpers.drawn import TEXTS, nlml, plain, thetas, waves
@@ -21,6 +21,24 @@ from ..helpers.drawn import TEXTS, nlml, plain, thetas, waves
 Peer: Any = GaussianProcessRegressor  # its types know no `optimizer=None`
 logpdf: Any = multivariate_normal.logpdf
 texts, means, seeds = st.sampled_from(TEXTS), st.sampled_from(MEANS), st.integers(0, 10**6)
+
+
+@pytest.mark.parametrize("Q", [0, 1, 2, 3, 7])
+def test_normal_matrices_are_inverted(Q: int):
+    B_TNQ = torch.randn(4, 9, Q, dtype=torch.float64, generator=torch.Generator().manual_seed(Q))
+    A_TQQ = B_TNQ.mT @ B_TNQ
+    torch.testing.assert_close(pseudo_inverse(A_TQQ), torch.linalg.inv(A_TQQ), rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("which", [0, 1, 3])
+def test_a_regressor_that_others_before_it_tell_gets_nothing(which: int):
+    B_TNQ = torch.randn(4, 9, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(which))
+    B_TNQ[1:, :, which] = 3 * B_TNQ[1:, :, :which].sum(2)
+    inverse_TQQ, left = pseudo_inverse(B_TNQ.mT @ B_TNQ), [q for q in range(4) if q != which]
+    assert (inverse_TQQ[1:, which] == 0).all() and (inverse_TQQ[1:, :, which] == 0).all()
+    some_TNQ = B_TNQ[:, :, left]
+    torch.testing.assert_close(inverse_TQQ[1:, left][:, :, left], torch.linalg.inv(some_TNQ.mT @ some_TNQ)[1:])
+    torch.testing.assert_close(inverse_TQQ[0], torch.linalg.inv((B_TNQ.mT @ B_TNQ)[0]))
 
 
 def holed(seed: int, text: str, mean: str, tasks: int = 3) -> TaskBatch:

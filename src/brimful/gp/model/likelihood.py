@@ -18,6 +18,7 @@ from .kernels import CustomKernel, Kernel
 from .tasks import TaskBatch
 
 _MOST = 65_535  # matrices in one call: more is a known limit of the batched solvers on CUDA
+_TOLD = 1e-10  # of the square of a regressor, what those before it must leave of it
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,13 +83,21 @@ def solve(K_TNN: Float[Tensor, "T N N"], tasks: TaskBatch) -> FactoredCovariance
 
 
 def pseudo_inverse(A_TQQ: Tensor) -> Tensor:
-    """The inverse of normal matrices, 0 along a combination of regressors that the points cannot tell."""
+    """The inverse of normal matrices; 0 for a regressor that the points cannot tell from those before it."""
     Q = A_TQQ.shape[1]
-    if Q == 0:
-        return A_TQQ
     if Q == 1:
         return torch.where(A_TQQ > 0, 1 / A_TQQ.clamp(min=1e-300), 0.0)
-    return torch.linalg.pinv(A_TQQ, hermitian=True, rtol=1e-12)
+    out_TQQ = A_TQQ
+    for own_Q in torch.eye(Q, dtype=A_TQQ.dtype, device=A_TQQ.device):
+        others_Q = 1 - own_Q
+        pivot_T, whole_T = (of_TQQ @ own_Q @ own_Q for of_TQQ in (out_TQQ, A_TQQ))
+        told_T = pivot_T > _TOLD * whole_T
+        over_T = torch.where(told_T, 1 / torch.where(told_T, pivot_T, 1.0), 0.0)
+        column_TQ, row_TQ = (out_TQQ @ own_Q) * others_Q, (own_Q @ out_TQQ) * others_Q
+        rest_TQQ = out_TQQ - over_T[:, None, None] * column_TQ[:, :, None] * row_TQ[:, None]
+        cross_TQQ = (own_Q - column_TQ)[:, :, None] * own_Q + own_Q[:, None] * row_TQ[:, None]
+        out_TQQ = rest_TQQ * (others_Q[:, None] * others_Q) + over_T[:, None, None] * cross_TQQ
+    return out_TQQ
 
 
 def nlml_of(solved: FactoredCovariance, tasks: TaskBatch) -> tuple[Float[Tensor, " T"], Float[Tensor, " T"]]:

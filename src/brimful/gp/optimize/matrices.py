@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from ..model.kernels import Kernel, stationary
+from ..model.likelihood import pseudo_inverse
 from ..model.tasks import TaskBatch
 
 _STATIONARY = ("rbf", "matern12", "matern32", "matern52")
@@ -172,17 +173,8 @@ class MatrixEvaluator:
 
 def fit_mean(products_LRR: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """From the products of L^-1 y and L^-1 H with themselves: the quadratic form of what the mean leaves, its
-    coefficients, and the inverse of their normal matrix, 0 for a regressor that the points cannot tell."""
+    coefficients, and the inverse of their normal matrix, as `pseudo_inverse` gives it."""
     quadratic_L, right_LQ, normal_LQQ = products_LRR[:, 0, 0], products_LRR[:, 1:, 0], products_LRR[:, 1:, 1:]
-    inverse_LQQ = torch.zeros_like(normal_LQQ)
-    if normal_LQQ.shape[1] > 0:
-        first_L = normal_LQQ[:, 0, 0]
-        inverse_LQQ[:, 0, 0] = torch.where(first_L > 0, 1 / first_L, 0.0)
-    if normal_LQQ.shape[1] > 1:
-        a_L, b_L, c_L = normal_LQQ[:, 0, 0], normal_LQQ[:, 0, 1], normal_LQQ[:, 1, 1]
-        whole_L = a_L * c_L - b_L * b_L
-        determined_L = whole_L > 1e-10 * a_L * c_L
-        both_LQQ = torch.stack([c_L, -b_L, -b_L, a_L], 1).view(-1, 2, 2) / whole_L[:, None, None]
-        inverse_LQQ = torch.where(determined_L[:, None, None], both_LQQ, inverse_LQQ)
+    inverse_LQQ = pseudo_inverse(normal_LQQ)
     beta_LQ = (inverse_LQQ @ right_LQ[:, :, None])[:, :, 0]
     return quadratic_L - (right_LQ * beta_LQ).sum(1), beta_LQ, inverse_LQQ
