@@ -27,6 +27,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn, Self
 
+from brimful.core.declare import registry
+from brimful.service.child import fork_server
+
 _MESSAGE, _FDS = 1 << 17, 8  # the most bytes of a request, and the most files that come with it
 
 
@@ -130,6 +133,7 @@ _PRELOADED = [
     "brimful.service.child.methods",
     "tests.helpers.worker_processes",
 ]
+_JOBS = [*registry.WORKLOADS.values(), fork_server.FIRST_USE]
 _SERVING = ["brimful.service.server"]
 _servers: dict[str, ForkServer] = {}
 
@@ -174,10 +178,17 @@ def warm() -> ForkServer:
     return _servers["warm"]
 
 
+def jobs() -> ForkServer:
+    """Its processes have imported all that the processes of the service's jobs are forked with."""
+    if "jobs" not in _servers:
+        _servers["jobs"] = warm().with_imports(_JOBS)
+    return _servers["jobs"]
+
+
 def serving() -> ForkServer:
     """Its processes have imported `brimful serve` as well."""
     if "serving" not in _servers:
-        _servers["serving"] = warm().with_imports(_SERVING)
+        _servers["serving"] = jobs().with_imports(_SERVING)
     return _servers["serving"]
 
 
