@@ -1,7 +1,6 @@
 """`brimful serve` in a process of its own, with the tests' workload, that can be killed and started again."""
 
 import os
-import signal
 import socket
 import sys
 import time
@@ -93,9 +92,9 @@ class DashboardServer:
         self._process.kill()
         self._process.wait(60)
 
-    def stop(self) -> None:
-        self._process.send_signal(signal.SIGTERM)
-        self._process.wait(60)
+    def end(self) -> None:
+        """Nothing of it is wanted any more."""
+        self.kill()
         self.api.close()
         self.store.close()
 

@@ -2,7 +2,8 @@
 
 `begin` forks a server from the process of the tests before any of them has run, and the server forks a process on every
 request. So a process has all that was imported by then and nothing that a test did: no thread, no memory in use, no
-patch. It has its own environment, arguments, standard streams and exit code, as one that `subprocess` starts.
+patch. It has its own environment, arguments, standard streams and exit code, as one that `subprocess` starts. Servers
+that have imported more serve all processes of a run of the tests: the first one that needs it starts it.
 """
 
 import atexit
@@ -12,6 +13,7 @@ import importlib
 import os
 import pickle
 import runpy
+import select
 import signal
 import socket
 import subprocess
@@ -26,6 +28,9 @@ import weakref
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn, Self
+
+from brimful.core.declare import registry
+from brimful.service.child import fork_server
 
 _MESSAGE, _FDS = 1 << 17, 8  # the most bytes of a request, and the most files that come with it
 
@@ -112,12 +117,21 @@ class ForkServer:
         """Ends the server."""
         self._connection.close()
 
-    def with_imports(self, modules: list[str]) -> "ForkServer":
-        """A server of which every process has these modules as well."""
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self.start(_serve_with, modules, fds=(theirs.fileno(),))
-        theirs.close()
-        return ForkServer(ours)
+    def with_imports(self, name: str, modules: list[str]) -> "ForkServer":
+        """A server of which every process has these modules as well; the one of that name, where this run of the tests
+        has one."""
+        run = os.environ.get("PYTEST_XDIST_TESTRUNUID", str(os.getpid()))
+        address = f"\0brimful-tests-{run}-{name}"
+        while True:
+            connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            with contextlib.suppress(ConnectionRefusedError):
+                connection.connect(address)
+                return ForkServer(connection)
+            connection.close()
+            with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener, contextlib.suppress(OSError):
+                listener.bind(address)  # it is another's, where two are as quick
+                listener.listen(64)
+                self.start(_serve_with, modules, fds=(listener.fileno(),))
 
 
 _PRELOADED = [
@@ -130,6 +144,7 @@ _PRELOADED = [
     "brimful.service.child.methods",
     "tests.helpers.worker_processes",
 ]
+_JOBS = [*registry.WORKLOADS.values(), fork_server.FIRST_USE]
 _SERVING = ["brimful.service.server"]
 _servers: dict[str, ForkServer] = {}
 
@@ -170,14 +185,21 @@ def imported() -> ForkServer:
 def warm() -> ForkServer:
     """Its processes have imported all that training and the workloads do."""
     if "warm" not in _servers:
-        _servers["warm"] = imported().with_imports(_PRELOADED)
+        _servers["warm"] = imported().with_imports("warm", _PRELOADED)
     return _servers["warm"]
+
+
+def jobs() -> ForkServer:
+    """Its processes have imported all that the processes of the service's jobs are forked with."""
+    if "jobs" not in _servers:
+        _servers["jobs"] = warm().with_imports("jobs", _JOBS)
+    return _servers["jobs"]
 
 
 def serving() -> ForkServer:
     """Its processes have imported `brimful serve` as well."""
     if "serving" not in _servers:
-        _servers["serving"] = warm().with_imports(_SERVING)
+        _servers["serving"] = jobs().with_imports("serving", _SERVING)
     return _servers["serving"]
 
 
@@ -185,23 +207,47 @@ def _serve(connection: socket.socket) -> NoReturn:
     """In the server: a process for every request, until the tests have ended."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
-    while True:
-        message, fds, _, _ = socket.recv_fds(connection, _MESSAGE, _FDS)
-        if not message:
-            os._exit(0)
-        if os.fork() == 0:
-            connection.close()
-            _watch(message, fds)
-        for fd in fds:
-            os.close(fd)
+    while _fork_one(connection, [connection]):
+        pass
+    os._exit(0)
+
+
+def _fork_one(connection: socket.socket, others: list[socket.socket]) -> bool:
+    """Answers one request; False where there are no more.
+
+    Args:
+        others: what a forked process has nothing to do with.
+    """
+    message, fds, _, _ = socket.recv_fds(connection, _MESSAGE, _FDS)
+    if not message:
+        return False
+    if os.fork() == 0:
+        for one in others:
+            one.close()
+        _watch(message, fds)
+    for fd in fds:
+        os.close(fd)
+    return True
 
 
 def _serve_with(modules: list[str], fd: int) -> None:
+    """In a server that listens: forks for all who are connected, until none is any more."""
     for module in modules:
         importlib.import_module(module)
     gc.collect()
     gc.freeze()
-    _serve(socket.socket(fileno=fd))
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    listener = socket.socket(fileno=fd)
+    connected = [listener.accept()[0]]
+    while connected:
+        for one in select.select([listener, *connected], [], [])[0]:
+            if one is listener:
+                connected.append(listener.accept()[0])
+            elif not _fork_one(one, [listener, *connected]):
+                connected.remove(one)
+                one.close()
+    os._exit(0)
 
 
 def _watch(message: bytes, fds: list[int]) -> NoReturn:

@@ -25,7 +25,7 @@ class ForkedForkServer:
         self.orders, theirs = socket.socketpair()
         received, theirs_out = os.pipe()
         with theirs:
-            self._process = forking.warm().start(_fork_server, stdin=theirs.fileno(), stdout=theirs_out)
+            self._process = forking.jobs().start(_fork_server, stdin=theirs.fileno(), stdout=theirs_out)
         os.close(theirs_out)
         self.answers: IO[bytes] = os.fdopen(received, "rb")
 

@@ -2,6 +2,7 @@
 
 import re
 import tomllib
+from pathlib import Path
 
 import pytest
 
@@ -32,6 +33,14 @@ def test_a_missing_module_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch
     assert extras.missing("made") == ["surely_not_installed"]
     with pytest.raises(MissingExtraError, match=r"surely_not_installed.*pip install 'brimful\[made\]'"):
         extras.require("made", "surely_not_installed")
+
+
+def test_what_an_installed_module_misses_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    (tmp_path / "drawn_tasks.py").write_text("import surely_not_drawn")
+    monkeypatch.syspath_prepend(tmp_path)
+    message = r"'drawn_tasks', which is installed, and imports 'surely_not_drawn'.*pip install 'brimful\[arc\]'"
+    with pytest.raises(MissingExtraError, match=message):
+        extras.require("arc", "drawn_tasks")
 
 
 def test_a_module_that_is_there_is_imported():

@@ -31,7 +31,7 @@ def server(template: NewDatabase) -> Iterator[DashboardServer]:
     with template.copy() as database:
         started = DashboardServer(database.url, state)
         yield started
-        started.stop()
+        started.end()
     shutil.rmtree(state, ignore_errors=True)
 
 

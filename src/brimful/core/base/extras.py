@@ -47,10 +47,12 @@ def missing(extra: str) -> list[str]:
 
 
 def require(extra: str, module: str) -> ModuleType:
-    """Imports a module of an extra, or says how to install it."""
+    """Imports a module of an extra, or says how to install it, and which module that it imports itself is missing."""
     try:
         return importlib.import_module(module)
     except ModuleNotFoundError as error:
+        itself = error.name is None or f"{module}.".startswith(f"{error.name}.")
+        missing = "which is" if itself else f"which is installed, and imports {error.name!r}, which is"
         raise MissingExtraError(
-            f"this needs {module!r}, which is not installed. Install it with: pip install 'brimful[{extra}]'"
+            f"this needs {module!r}, {missing} not installed. Install it with: pip install 'brimful[{extra}]'"
         ) from error

@@ -30,6 +30,9 @@ _MESSAGE, _MOST_FILES = 1 << 16, 1024
 METHODS = "brimful.service.child.methods"
 """Imported by name: a job needs none of it."""
 
+FIRST_USE = "brimful.service.child.first_use"
+"""So is what a job uses of libraries."""
+
 
 def main() -> int:
     """Serves until standard input, a socket, ends."""
@@ -37,7 +40,7 @@ def main() -> int:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     import torch  # noqa: F401  what takes seconds
 
-    imports = [METHODS, *registry.WORKLOADS.values()]
+    imports = [METHODS, *registry.WORKLOADS.values(), FIRST_USE]
     with socket.socket(fileno=os.dup(0)) as orders:
         return serve(orders, sys.stdout, imports)
 
