@@ -11,6 +11,9 @@ from brimful.data import Ragged
 from brimful.programs.batched import kernels
 from brimful.programs.batched.columns import Ints
 from brimful.programs.batched.kernels import Computed
+from brimful.programs.execution.arguments import Arguments
+from brimful.programs.executors import comparison
+from brimful.programs.executors.choice import CPU
 from brimful.programs.outcomes import Outcomes
 from brimful.programs.verify import VerificationError, verify
 
@@ -43,6 +46,17 @@ def test_a_wrong_value_is_named(monkeypatch: pytest.MonkeyPatch):
     with pytest.raises(VerificationError, match=expected) as raised:
         verify(outcomes, 15)
     assert "sequentially, and ((" in str(raised.value) and "batched" in str(raised.value)
+
+
+def test_a_difference_among_later_samples_names_its_sample(monkeypatch: pytest.MonkeyPatch):
+    same_both_ways, other = ((1, 2, 1),), ((1, 2, 3),)
+    samples = [Arguments(str(number), (), grid, ()) for number, grid in enumerate([same_both_ways] * 5 + [other])]
+    graph = programs.loads("def solve_x(I):\n    x1 = vmirror(I)\n    return x1\n").merge()
+    monkeypatch.setattr(comparison, "_AT_ONCE", 2)
+    assert comparison.first_difference(graph, "default", samples, CPU) is None
+    monkeypatch.setitem(kernels.KERNELS, "vmirror", wrong_cells)
+    found = comparison.first_difference(graph, "default", samples, CPU)
+    assert found is not None and (found.sample, found.operation) == (5, "vmirror")
 
 
 def test_a_wrong_failure_is_named(monkeypatch: pytest.MonkeyPatch):

@@ -16,6 +16,7 @@ from ..execution.sequential import ENDED, Evaluation, Sequential
 from ..language.graph import Graph
 
 _SHOWN = 200  # characters of a value
+_AT_ONCE = 64  # samples of which every step is kept
 
 
 class Difference(NamedTuple):
@@ -35,14 +36,26 @@ def first_difference(
     graph: Graph, on_error: str, samples: Sequence[SampleArguments], device: torch.device
 ) -> Difference | None:
     """The first step, in the order in which they are computed, that is not the same for a sample in both executors: its
-    value, whether it failed, with which category, and whether that ended the program."""
-    sequential = Sequential(graph, on_error)
+    value, whether it failed, with which category, and whether that ended the program. Some samples at a time, since all
+    of their steps are kept."""
+    executors = Sequential(graph, on_error), Batched(graph, on_error, device)
+    for start in range(0, len(samples), _AT_ONCE):
+        found = _difference(graph, *executors, samples[start : start + _AT_ONCE])
+        if found is not None:
+            return found._replace(sample=start + found.sample)
+    return None
+
+
+def _difference(
+    graph: Graph, sequential: Sequential, batched: Batched, samples: Sequence[SampleArguments]
+) -> Difference | None:
+    """The first difference of samples that are compared at once."""
     plain = [sequential.evaluate(sample) for sample in samples]
-    evaluation = Batched(graph, on_error, device).evaluate(samples, keep=True)
+    evaluation = batched.evaluate(samples, keep=True)
     for node, of in enumerate(graph.nodes):
-        batched = _values(evaluation, node, len(samples))
+        values = _values(evaluation, node, len(samples))
         for sample, one in enumerate(plain):
-            here, there = _sequential_text(one, node), _batched_text(evaluation, node, sample, batched)
+            here, there = _sequential_text(one, node), _batched_text(evaluation, node, sample, values)
             if there is not None and not _same(here, there):
                 return Difference(sample, node, of.label or of.kind.value, _readable(here), _readable(there))
     return None
