@@ -4,7 +4,7 @@ import pytest
 
 from ...helpers.dashboard_server import CARD, DashboardServer
 from ...helpers.driver_library import GB
-from .conftest import Open
+from .conftest import LISTENS, Open
 
 pytestmark = pytest.mark.browser
 
@@ -127,7 +127,7 @@ def test_pages_are_accessible_in_both_themes_and_fit_a_phone(
         if path != "/login":
             page.goto(server.url + path)
             page.wait_for_selector(".content h1")
-            page.wait_for_function("window.did_handshake")
+            page.wait_for_function(LISTENS)
         assert shown.evaluate("document.documentElement.scrollWidth") <= 390, path
         shown.evaluate("document.querySelectorAll('details').forEach(one => one.open = true)")
         shown.emulate_media(color_scheme="light")
