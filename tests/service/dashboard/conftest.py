@@ -48,6 +48,9 @@ def browser() -> Iterator[Any]:
 
 Open = Callable[..., Any]
 
+LISTENS = "window.did_handshake || document.querySelector('form[method=post] #token')"
+"""Whether a page passes on what is clicked; before, that is lost. The page to log in has no script."""
+
 
 class Tabs:
     """One session of the browser for most pages. A tab is used again, since a new one is a new process."""
@@ -102,6 +105,7 @@ def open_page(server: DashboardServer, browser: Any, tabs: Tabs) -> Iterator[Ope
         for event, note in watched.items():
             page.on(event, note)
         page.goto(server.url + path)
+        page.wait_for_function(LISTENS)
         return page
 
     yield open_one

@@ -6,7 +6,7 @@ from urllib.parse import quote
 import pytest
 
 from ...helpers.dashboard_server import DashboardServer
-from .conftest import Open
+from .conftest import LISTENS, Open
 
 pytestmark = pytest.mark.browser
 
@@ -95,7 +95,7 @@ def test_names_with_markup_are_text_on_every_page(server: DashboardServer, open_
     }
     for path, texts in pages.items():
         page.goto(server.url + path)
-        page.wait_for_function("window.did_handshake")
+        page.wait_for_function(LISTENS)
         for text in texts:
             page.get_by_text(text).first.wait_for(state="attached")
         assert page.locator("img[src=x]").count() == 0, path

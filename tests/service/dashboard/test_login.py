@@ -8,7 +8,7 @@ import pytest
 from brimful.service.dashboard.examples import EXAMPLES
 
 from ...helpers.dashboard_server import DashboardServer
-from .conftest import Open
+from .conftest import LISTENS, Open
 
 pytestmark = pytest.mark.browser
 
@@ -38,7 +38,7 @@ def test_a_first_visit_offers_an_example_of_each_workload_with_one_click(server:
     page = open_page("/")
     page.wait_for_selector("h1:has-text('No jobs yet')")
     assert page.locator(".card h2").all_inner_texts() == [example.title for example in EXAMPLES]
-    page.wait_for_function("window.did_handshake")
+    page.wait_for_function(LISTENS)
     page.click("[aria-label='Start the example Tiny networks']")
     page.wait_for_selector("h1:has-text('Example: Tiny networks')")
     id = page.url.rpartition("/")[2]

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from ...helpers.dashboard_server import DashboardServer
-from .conftest import Open
+from .conftest import LISTENS, Open
 
 pytestmark = pytest.mark.browser
 
@@ -47,6 +47,7 @@ def test_what_is_missing_is_named_beside_its_field(server: DashboardServer, open
     assert page.evaluate("document.activeElement.id") == "field-dataset"
     before = server.api.get("/api/jobs").json()["total"]
     page.goto(f"{server.url}/new?workload=gp&command=fit")
+    page.wait_for_function(LISTENS)
     assert page.locator("#field-storage option").all_text_contents() == ["float32", "float16"]
     assert not page.is_visible("#field-storage")  # it is not required, and folded
     page.fill("#field-job_name", "no data either")
@@ -88,6 +89,7 @@ def test_with_the_keyboard_alone(server: DashboardServer, open_page: Open):
             break
     page.keyboard.press("Enter")
     page.wait_for_selector("#what")
+    page.wait_for_function(LISTENS)
     page.focus("#what")
     page.keyboard.type("steps wait")
     page.wait_for_selector("#field-seconds", state="attached")
@@ -100,12 +102,12 @@ def test_with_the_keyboard_alone(server: DashboardServer, open_page: Open):
     id = server.submit("steered by keys", "wait", seconds=60)
     server.wait(id, "running")
     page.goto(f"{server.url}/jobs/{id}")
-    page.wait_for_function("window.did_handshake")
+    page.wait_for_function(LISTENS)
     press(page, "Pause", "Enter")
     page.wait_for_selector("dd.state.paused")
     press(page, "Cancel", "Enter")
     page.wait_for_selector("dd.state.cancelled")
     page.goto(f"{server.url}/?text=steered by keys")
-    page.wait_for_function("window.did_handshake")
+    page.wait_for_function(LISTENS)
     press(page, "Select steered by keys", "Space")
     page.wait_for_selector("text=1 selected")

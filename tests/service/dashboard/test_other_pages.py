@@ -112,34 +112,24 @@ def test_an_address_that_there_is_not(server: DashboardServer, open_page: Open):
 
 AXE = """options => axe.run(document, options).then(result => result.violations)"""
 
+PAGES = ["/login", "/", "/jobs/{0}", "/new?workload=steps&command=train", "/compare?jobs={0},{1}"]
+PAGES += ["/examples", "/data", "/devices", "/nowhere"]
 
-def test_pages_are_accessible_in_both_themes_and_fit_a_phone(
-    server: DashboardServer, open_page: Open, two_runs: list[str]
-):
+
+@pytest.mark.parametrize("path", PAGES)
+def test_a_page_is_accessible_in_both_themes_and_fits_a_phone(open_page: Open, two_runs: list[str], path: str):
     from axe_playwright_python.base import AXE_SCRIPT
 
-    found = {}
+    page = open_page(path.format(*two_runs), token=None if path == "/login" else "", width=390)
+    page.wait_for_selector("h1")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    page.evaluate("document.querySelectorAll('details').forEach(one => one.open = true)")
+    page.evaluate(AXE_SCRIPT)
     options = {"resultTypes": ["violations"], "preload": False}  # its own requests would show NiceGUI's loading bar
-    paths = ["/", f"/jobs/{two_runs[0]}", "/new?workload=steps&command=train", f"/compare?jobs={','.join(two_runs)}"]
-    page, visitor = open_page(width=390), open_page("/login", token=None, width=390)
-    for path in ["/login", *paths, "/examples", "/data", "/devices", "/nowhere"]:
-        shown = visitor if path == "/login" else page
-        if path != "/login":
-            page.goto(server.url + path)
-            page.wait_for_selector(".content h1")
-            page.wait_for_function("window.did_handshake")
-        assert shown.evaluate("document.documentElement.scrollWidth") <= 390, path
-        shown.evaluate("document.querySelectorAll('details').forEach(one => one.open = true)")
-        shown.emulate_media(color_scheme="light")
-        shown.evaluate(AXE_SCRIPT)
-        found[path] = shown.evaluate(AXE, options)
-        shown.set_viewport_size({"width": 1440, "height": 900})
-        shown.emulate_media(color_scheme="dark")
-        found[path] += shown.evaluate(AXE, options)
-        shown.set_viewport_size({"width": 390, "height": 900})
-    violations = {
-        path: [(one["id"], one["impact"], [node["html"][:150] for node in one["nodes"]][:3]) for one in violations]
-        for path, violations in found.items()
-        if violations
-    }
-    assert violations == {}
+    page.emulate_media(color_scheme="light")
+    found = page.evaluate(AXE, options)
+    page.set_viewport_size({"width": 1440, "height": 900})
+    page.emulate_media(color_scheme="dark")
+    found += page.evaluate(AXE, options)
+    violations = [(one["id"], one["impact"], [node["html"][:150] for node in one["nodes"]][:3]) for one in found]
+    assert violations == []

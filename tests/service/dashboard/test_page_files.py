@@ -59,7 +59,7 @@ def test_a_file_is_compressed_once():
     assert ask(app, f"{FILES}static/vue.js")[2] == SCRIPT  # by someone who cannot read it compressed
 
 
-def test_large_files_are_compressed_when_the_server_has_started():
+def test_large_files_are_compressed_and_pages_made_once_when_the_server_has_started():
     class Starting(Answering):
         async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
             if scope["type"] == "lifespan":
@@ -67,7 +67,11 @@ def test_large_files_are_compressed_when_the_server_has_started():
             return await super().__call__(scope, receive, send)
 
     inner = Starting()
-    app = StoredFiles(inner, [f"{FILES}esm/large.js", f"{FILES}esm/other.js"])
+
+    async def pages() -> list[str]:
+        return ["/", "/jobs/1"]
+
+    app = StoredFiles(inner, [f"{FILES}esm/large.js", f"{FILES}esm/other.js"], pages)
     sent: list[Any] = []
 
     async def started() -> None:
@@ -80,9 +84,9 @@ def test_large_files_are_compressed_when_the_server_has_started():
 
     run_apart(started())
     assert sent == [{"type": "lifespan.startup.complete"}]
-    assert inner.count == 2
+    assert inner.count == 4
     assert gzip.decompress(ask(app, f"{FILES}esm/large.js", accept_encoding="gzip")[2]) == SCRIPT
-    assert inner.count == 2
+    assert inner.count == 4
 
 
 def test_the_dashboards_own_files_are_compressed_once_whatever_their_version():

@@ -7,6 +7,7 @@ from nicegui import client, core, ui
 from starlette.middleware import Middleware
 from starlette.middleware.gzip import GZipMiddleware
 
+from ..jobs.job import JobFilter
 from ..security.policy import SecurityPolicy
 from ..service import Service
 from . import login
@@ -15,6 +16,7 @@ from .pages import compare, data, devices, job, jobs, missing, new
 from .preload import large_files
 from .schemas import Schemas
 from .stored_files import OWN_FILES, StoredFiles
+from .threads import ask
 from .viewer import Dashboard
 
 STATIC = Path(__file__).parent / "static"
@@ -34,6 +36,12 @@ def mount(app: FastAPI, service: Service, policy: SecurityPolicy) -> None:
     Args:
         app: with `state.feed`, which says when a job has new events.
     """
+
+    async def first_pages() -> list[str]:
+        """Those that someone may open first, with the newest job's."""
+        newest = await ask(service.jobs, JobFilter(limit=1))
+        return ["/", "/devices", *(f"/jobs/{job.id}" for job in newest.jobs)]
+
     dashboard = Dashboard(service, app.state.feed, Schemas(service), policy.require_token)
     login.install(app, policy)
     mark_scripts(client.templates.env)
@@ -45,7 +53,7 @@ def mount(app: FastAPI, service: Service, policy: SecurityPolicy) -> None:
     core.app.add_middleware(PageHeaders)
     core.app.add_middleware(GZipMiddleware, compresslevel=_LEVEL)
     app.user_middleware.append(
-        Middleware(StoredFiles, prepared=large_files())
+        Middleware(StoredFiles, prepared=large_files(), pages=first_pages)
     )  # the innermost: within the guard, before the routes
     ui.run_with(
         app,

@@ -5,7 +5,7 @@ import asyncio
 import contextlib
 import gzip
 import posixpath
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 import anyio.to_thread
 from nicegui import __version__
@@ -26,16 +26,22 @@ class StoredFiles:
     Args:
         app: the application.
         prepared: paths of large files, which are compressed as soon as the server has started.
+        pages: gives paths of pages, which are then made once: what that does for the first time takes longer.
     """
 
-    def __init__(self, app: App, prepared: Sequence[str] = ()) -> None:
-        self._app, self._prepared = app, prepared
+    def __init__(
+        self, app: App, prepared: Sequence[str] = (), pages: Callable[[], Awaitable[Sequence[str]]] | None = None
+    ) -> None:
+        self._app, self._prepared, self._pages = app, prepared, pages
         self._stored: dict[str, tuple[list[tuple[bytes, bytes]], bytes]] = {}
         self._preparing: asyncio.Task[None] | None = None
 
     async def _prepare(self) -> None:
-        headers = [(b"host", b"localhost"), (b"accept-encoding", b"gzip")]
-        for path in self._prepared:
+        headers = [(b"host", b"localhost"), (b"accept-encoding", b"gzip"), (b"sec-purpose", b"prefetch")]
+        paths = [*self._prepared]
+        with contextlib.suppress(Exception):  # the database is away
+            paths += await self._pages() if self._pages else ()
+        for path in paths:
             raw = {"raw_path": path.encode(), "root_path": "", "scheme": "http", "http_version": "1.1", "client": None}
             scope = {"type": "http", "method": "GET", "path": path, "query_string": b"", "headers": headers, **raw}
             with contextlib.suppress(Exception):  # then it is compressed when it is asked for
