@@ -69,6 +69,7 @@ def test_how_long_a_job_will_take():
     assert rate(half, 130.0) == 50 / 20
     assert seconds_left(half, 130.0) == pytest.approx(20.0)
     assert seconds_taken(half, 130.0) == 45.0
+    assert job_row(half, 130.0)["memory"] == "up to 8 B"
     busy = replace(half, progress=replace(progress, peak=6), message="waits for memory")
     row = job_row(busy, 130.0)
     shown = {name: row[name] for name in ("progress", "left", "rate", "memory", "took", "message")}

@@ -127,12 +127,12 @@ def recordings_number(dataset: str) -> str | None:
 
 
 def memory_text(job: Job) -> str:
-    """The most memory that it has used, against what it may use."""
+    """The most memory that it has used, against what it may use; that alone where nothing is known yet."""
     leased = (job.lease or {}).get("device_bytes")
     peak = job.progress.peak
     if peak and leased:
         return f"{format_bytes(peak)} of {format_bytes(leased)}"
-    return format_bytes(peak) if peak else f"of {format_bytes(leased)}" if leased else ""
+    return format_bytes(peak) if peak else f"up to {format_bytes(leased)}" if leased else ""
 
 
 def job_row(job: Job, now: float | None = None) -> dict[str, Any]:
