@@ -162,6 +162,20 @@ def test_samples_of_which_some_fail(text: str):
         assert first_difference(programs.loads(text).merge(), on_error, given, CPU) is None
 
 
+CALLED_WRONGLY = [
+    [*guarded("t1", "rbind(height_f, F0)", "rbind"), *guarded("t2", "compose(size, t1)", "compose"),
+     *guarded("t3", "apply_t(t2, I)", "apply_t")],
+    guarded("t3", "toivec(height_f)", "toivec"),
+    guarded("t3", "tojvec(height_f)", "tojvec"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("steps", CALLED_WRONGLY)
+def test_functions_that_are_called_wrongly(steps: list[str]):
+    """Inside of a function, what is given no value is not called, and yields no default."""
+    compare_steps(programs.loads(batt(*steps, "o.append((3, False, 'a', t3))")), arc_samples(4, "all"))
+
+
 @pytest.mark.parametrize("seed", [620, 5388])
 def test_a_function_that_closes_over_what_failed_is_no_value(seed: int):
     """Programs that return it, of the soak below."""

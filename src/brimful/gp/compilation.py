@@ -18,6 +18,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ..core.base.compilers import activity
+from ..core.memory import devices
 from .batch_functions import GPModel, fit_batch, has_kernels, limits_of
 from .data.sources import GPData
 from .model.kernels import CustomKernel, Kernel
@@ -64,12 +66,26 @@ def _compile_kernels(model: GPModel, device: torch.device, data: GPData) -> None
         if key in _launched:
             return
         _launched.add(key)
-    launches = kernel_launches(model, device, data.points, dtypes)
-    _hash_sources()
-    with ThreadPoolExecutor(len(launches)) as pool:
+    try:
+        launches = kernel_launches(model, device, data.points, dtypes)
+        _hash_sources()
+        _launch_all(launches, device)
+    except BaseException:
+        with _lock:
+            _launched.discard(key)
+        raise
+    devices.release_cache(device)
+
+
+def _launch_all(launches: list[Launch], device: torch.device) -> None:
+    """Each on a thread of its own."""
+    pool = ThreadPoolExecutor(len(launches))
+    try:
         for done in [pool.submit(_launch, launch, device) for launch in launches]:
             # What cannot be compiled here cannot be in the fit, which says so.
             done.exception()
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
 
 
 def types_of(data: GPData) -> dict[str, torch.dtype]:
@@ -91,8 +107,11 @@ def _hash_sources() -> None:
 
 
 def _launch(launch: Launch, device: torch.device) -> None:
-    with torch.cuda.device(device) if device.type == "cuda" else contextlib.nullcontext():
-        launch()
+    try:
+        with torch.cuda.device(device) if device.type == "cuda" else contextlib.nullcontext():
+            launch()
+    finally:
+        activity.thread_ends()
 
 
 def kernel_launches(
@@ -154,8 +173,8 @@ def _search_in_eigenbasis(model: GPModel, tasks: TaskBatch, limits: Limits) -> N
 def _evaluate_matrices(kernel: Kernel, tasks: TaskBatch, limits: Limits) -> None:
     from .gpu.matrices import MatrixEvaluator
 
-    index_T = torch.arange(len(tasks), dtype=torch.int32, device=tasks.y_TN.device)
-    MatrixEvaluator(kernel, tasks).evaluate(index_T, _middle(kernel, limits))
+    first = torch.zeros(1, dtype=torch.int32, device=tasks.y_TN.device)  # of many points, one task takes long enough
+    MatrixEvaluator(kernel, tasks).evaluate(first, _middle(kernel, limits)[:1])
 
 
 def _middle(kernel: Kernel, limits: Limits) -> Tensor:

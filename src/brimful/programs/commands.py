@@ -15,7 +15,7 @@ from ..core.runs.context import RunContext
 from ..core.runs.events import Warned
 from ..core.runs.files import write_atomic
 from .batched.machine import Usage
-from .compiled import TABLE, compile
+from .compiled import compile
 from .executors.operation_table import measured_usage, operation_table, plan_rows, random_samples
 from .executors.usage import RunUsage
 from .generate import generate
@@ -64,7 +64,7 @@ def run_compile(config: CompileConfig, context: RunContext) -> Mapping[str, Any]
             "operations": compiled.graph.operations,
             "operations_merged": compiled.graph.merged,
             "module": str(module),
-            "table": str(module.with_name(TABLE)),
+            "table": str(module.with_suffix(".csv")),
             "plan": plan_rows(compiled.operations),
         }
     return summary

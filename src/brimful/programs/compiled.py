@@ -26,9 +26,6 @@ from .language.emit import emit
 from .language.graph import Graph
 from .loading import Programs, load
 
-TABLE = "operations.csv"
-"""The file beside a module that says how its operations run."""
-
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
@@ -61,13 +58,13 @@ class Compiled:
     operations: tuple[OperationUse, ...] = field(repr=False)
 
     def save(self, folder: str | Path, name: str = "batt") -> Path:
-        """Writes the module `NAME.py` to a folder, and beside it `operations.csv`."""
+        """Writes the module `NAME.py` to a folder, and beside it the table of its operations, `NAME.csv`."""
         path = Path(folder)
         if path.exists() and not path.is_dir():
             raise InputError(f"{path} is a file; name the folder that {name}.py is written to")
         path.mkdir(parents=True, exist_ok=True)
         write_atomic(path / f"{name}.py", self.source.encode())
-        write_atomic(path / TABLE, csv_of(self.operations).encode())
+        write_atomic(path / f"{name}.csv", csv_of(self.operations).encode())
         return path / f"{name}.py"
 
 

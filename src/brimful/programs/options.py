@@ -42,7 +42,7 @@ class CompileConfig(FileOptions, MeasureOptions):
     """The options of `programs compile`."""
 
     samples: int = option(0, help="random samples to measure the time of each operation on; 0 measures none", ge=0)
-    out: Path = option(Path(), help="folder that the module batt.py and the table operations.csv are written to")
+    out: Path = option(Path(), help="folder that the module batt.py and the table batt.csv are written to")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -113,6 +113,20 @@ def test_the_size_grows_while_that_is_faster_and_then_settles():
     assert [span.probe for span in spans[-5:]] == [False] * 5
 
 
+def test_the_size_grows_where_every_batch_compiles_something():
+    sizer, spans = BatchSizer(length=10**5, size=8.0), list[BatchSpan]()
+    while (span := sizer.next(GB)) is not None:
+        spans.append(span)
+        weight = weight_of(span, None)
+        sizer.observe(
+            BatchMeasurement(
+                weight, 0.05 + weight * 1e-6, False, int(1e4 * weight), GB, span.probe, span.trial, compiled=True
+            )
+        )
+    assert spans[-2].stop - spans[-2].start >= 4096
+    assert len(spans) < 60  # six of every size: perhaps the next of them compiles nothing
+
+
 def test_the_size_stops_growing_where_it_gains_nothing():
     sizer = BatchSizer(length=10**5, size=64.0)
     spans = simulate(sizer, seconds=lambda weight: weight * 1e-3)

@@ -1,6 +1,7 @@
 """On a CPU the plan that a run ends with is within 15% of what it took, whatever a formula said."""
 
 import gc
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -47,3 +48,13 @@ def test_what_a_compiler_leaves_behind_is_not_freed_while_batches_are_measured()
     finally:
         gc.enable()
     assert result.predicted > 10_000_000
+
+
+def test_a_run_that_has_nothing_left_to_do_is_not_warmed_up(tmp_path: Path):
+    calls = list[int]()
+    for _ in range(2):
+        items = torch.arange(50.0)
+        brimful.map(
+            torch.sin, items, device="cpu", warm_up=lambda: calls.append(1), out=tmp_path / "run", progress=False
+        )
+    assert calls == [1]

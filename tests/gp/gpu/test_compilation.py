@@ -19,6 +19,8 @@ from brimful.gp.data.sources import read
 from brimful.gp.fit import fit_data, model_for
 from brimful.gp.options import FitOptions
 
+from ..helpers.drawn import problem, waves
+
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 OWN, SHARED, KNOWN = {"points": 4}, {"points": 4, "shared": True}, {"points": 4, "known": True, "mean": "linear"}
 soak = pytest.mark.soak  # the interpreter takes its time
@@ -76,3 +78,18 @@ def test_a_fit_compiles_no_kernel_besides(tasks: dict[str, Any]):
     with activity.listening(count):
         fit_data(data, FitOptions.from_python({"device": "cuda"}), progress=False)
     assert count.functions == 0
+
+
+def test_of_many_points_one_task_is_evaluated(monkeypatch: pytest.MonkeyPatch):
+    """Its matrices are made before the budget is kept."""
+    tasks, seen = problem("rbf", *waves(0, 5, 9)), list[tuple[int, int]]()
+
+    class Recorded:
+        def __init__(self, *given: Any) -> None: ...
+
+        def evaluate(self, index_L: torch.Tensor, theta_LP: torch.Tensor) -> None:
+            seen.append((len(index_L), len(theta_LP)))
+
+    monkeypatch.setattr("brimful.gp.gpu.matrices.MatrixEvaluator", Recorded)
+    compilation._evaluate_matrices(tasks.kernel, tasks.tasks, tasks.limits)
+    assert seen == [(1, 1)]

@@ -38,7 +38,7 @@ def test_a_compiled_module_says_how_it_runs(tmp_path: Path):
     assert len(shares) == len(timed.operations) and sum(map(float, shares)) == pytest.approx(100, abs=0.5)
     doc = runpy.run_path(str(timed.save(tmp_path)))["__doc__"]
     assert all(of.operation in doc for of in timed.operations)
-    assert len((tmp_path / "operations.csv").read_text().splitlines()) == 1 + len(timed.operations)
+    assert len((tmp_path / "batt.csv").read_text().splitlines()) == 1 + len(timed.operations)
     with pytest.raises(InputError, match="none of the samples can be read: nothing to measure on"):
         programs.compile(loaded, [("a", (), ((1, 2), (3,)), ())])
 

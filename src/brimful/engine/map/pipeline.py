@@ -295,6 +295,7 @@ class Pipeline:
         seconds, self._last_done = now - self._last_done, now
         compiled = self._compiled.functions > self._compiled_before  # meanwhile: how long it took tells no speed
         self._compiled_before = self._compiled.functions
+        tells = not done.reran and (batch.probe or batch.overlaps)
         looked = batch.probe or batch.trial > 0 or now - self._last_look >= LOOK
         if looked:
             self._last_look, self._last_peak = now, self._peak.read()
@@ -302,7 +303,8 @@ class Pipeline:
         measurement = BatchMeasurement(
             weight=loaded.weight,
             seconds=seconds,
-            timed=not (done.reran or compiled) and (batch.probe or batch.overlaps),
+            timed=tells and not compiled,
+            compiled=tells and compiled,
             peak=self._last_peak,
             available=self._limit.available(),
             probe=batch.probe,

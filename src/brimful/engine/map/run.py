@@ -160,7 +160,7 @@ class MapRun:
             ledger = Ledger(rundir.path / LEDGER)
             replay, position = ledger.unfinished(spans)
         before, device = tally.done, hosts.device
-        if self.warm_up is not None:  # before memory is counted
+        if self.warm_up is not None and tally.done != self.items.length:  # before memory is counted
             with watch_compiling(events, self.name, clock):
                 self.warm_up()
             if clock.compiling:

@@ -44,6 +44,7 @@ class BatchMeasurement:
         weight: what it weighed.
         seconds: since the batch before it was finished.
         timed: whether those seconds tell its speed: other batches ran before and beside it, and it ran once.
+        compiled: whether they would, if nothing had been compiled meanwhile: it is at least as fast.
         peak: the highest memory seen so far.
         available: the bytes that the next batch may use.
         probe, trial, beside: as in its `BatchSpan`.
@@ -58,6 +59,7 @@ class BatchMeasurement:
     probe: bool = False
     trial: int = 0
     beside: bool = False
+    compiled: bool = False
     input_bytes: int | None = None
 
 
@@ -129,6 +131,7 @@ class Timing:
         rate_alone: the probe's weight per second, where it ran long enough to tell; overlapped it is no slower.
         issued, finished: batches handed out, and come back.
         rates: weight per second of those that were timed.
+        least: the same of those during which something was compiled, for where that never ends.
     """
 
     number: int
@@ -138,6 +141,7 @@ class Timing:
     issued: int = 0
     finished: int = 0
     rates: tuple[float, ...] = ()
+    least: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,10 +261,13 @@ def _after_probe(state: SizerState, seen: BatchMeasurement) -> SizerState:
 
 def _after_trial(state: SizerState, timing: Timing, seen: BatchMeasurement) -> SizerState:
     """Its speed is known, once there are enough timings. Where there are none, the size is doubled a few times."""
-    rates = (*timing.rates, seen.weight / max(seen.seconds, 1e-9)) if seen.timed else timing.rates
+    rate = seen.weight / max(seen.seconds, 1e-9)
+    rates = (*timing.rates, rate) if seen.timed else timing.rates
+    least = (*timing.least, rate) if seen.compiled else timing.least
     finished = timing.finished + 1
     if len(rates) < timing.wanted and finished < _MAX_TRIALS:
-        return replace(state, phase=replace(timing, finished=finished, rates=rates))
+        return replace(state, phase=replace(timing, finished=finished, rates=rates, least=least))
+    rates = rates or least
     state = replace(state, memory=state.memory.with_trials(timing.weight, seen.peak))
     if rates:
         return _choose(state, seen.weight, max(*rates, timing.rate_alone), seen.available)

@@ -90,7 +90,7 @@ class Machine:
         if not function.parts:
             made = closure(function.operation, list(args))
             return (
-                self._with_default(function.operation, self.operation(function.operation, args))
+                self._with_default(function.operation, self.operation(function.operation, args), args)
                 if made is None
                 else made
             )
@@ -349,11 +349,15 @@ class Machine:
         blank = Ints(torch.zeros(rows, dtype=torch.int64, device=self.device))
         return Step(blank, first_failure([*steps, Step(blank, own)]))
 
-    def _with_default(self, operation: Operation, step: Step) -> Step:
-        """What failed with its default, where operations are safe inside of function values."""
+    def _with_default(self, operation: Operation, step: Step, args: Sequence[Value]) -> Step:
+        """What failed with its default, where operations are safe inside of function values. Where an argument failed
+        it was not called, and the failure stays."""
         if not self.safe or step.failed is None:
             return step
         kept = (step.failed == ENDED) | (step.failed == int(Category.SIZE))  # too large: it ends all
+        before = first_failure([own for arg in args for own in _closed_over(arg)])
+        if before is not None:
+            kept |= before != 0
         rows = ((step.failed != 0) & ~kept).nonzero()[:, 0]
         if not len(rows):
             return step

@@ -1,5 +1,6 @@
 """Compilers that report, and runs that say it and count it apart."""
 
+import contextlib
 import sys
 import threading
 from types import SimpleNamespace
@@ -100,6 +101,34 @@ def test_a_kernel_that_fails_to_compile_does_not_count_what_follows(clock: Simpl
         clock.seconds += 50.0
         triton.launch(compile_seconds)
     assert (run.compiling, run.seconds()) == (3.0, 50.0)
+
+
+def test_a_kernel_that_failed_on_a_thread_which_ended_counts_no_longer(
+    clock: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+):
+    fake, run = FakeTriton(), RunClock()
+    hooks = activity.TritonHooks(fake)
+    hooks.install()
+    monkeypatch.setattr(activity, "connect_triton", lambda: hooks)
+
+    def fail() -> None:
+        clock.seconds += 3.0
+        raise RuntimeError("out of registers")
+
+    def launch() -> None:
+        with contextlib.suppress(RuntimeError):
+            fake.launch(fail)
+        activity.thread_ends()
+
+    with watch_compiling(Events(), clock=run):
+        thread = threading.Thread(target=launch)
+        thread.start()
+        thread.join()
+        clock.seconds += 50.0
+    assert (run.compiling, run.seconds()) == (0.0, 53.0)  # it was not compiled
+    with watch_compiling(Events(), clock=run):
+        fake.launch(lambda: setattr(clock, "seconds", clock.seconds + 2.0))
+    assert (run.compiling, run.seconds()) == (2.0, 53.0)
 
 
 def test_hooks_that_others_set_stay_in_use(clock: SimpleNamespace):

@@ -106,13 +106,22 @@ def _dynamo_ends(*_arguments: Any) -> None:
 
 
 @functools.cache
-def connect_triton() -> None:
+def connect_triton() -> "TritonHooks | None":
     """Has Triton report, where it is installed and has the hooks; those that are set stay in use."""
     try:
         from triton import knobs
     except ImportError:
-        return
-    TritonHooks(knobs).install()
+        return None
+    hooks = TritonHooks(knobs)
+    hooks.install()
+    return hooks
+
+
+def thread_ends() -> None:
+    """Tells that nothing more is compiled on this thread: what it has begun to compile has failed."""
+    hooks = connect_triton()
+    if hooks is not None:
+        hooks.close()
 
 
 class TritonHooks:
@@ -137,11 +146,16 @@ class TritonHooks:
     def _begins(self, *arguments: Any, **options: Any) -> Any:
         if self._before is not None and (skips := self._before(*arguments, **options)):
             return skips  # nothing is compiled
-        if getattr(self._thread, "open", False):  # the last one failed
-            _end(False)
+        self.close()
         self._thread.open, self._thread.cached = True, False
         _begin(certain=False)
         return None
+
+    def close(self) -> None:
+        """Ends what was begun on this thread, which failed."""
+        if getattr(self._thread, "open", False):
+            self._thread.open = False
+            _end(False)
 
     def _compiled(self, *arguments: Any, **options: Any) -> None:
         self._thread.cached = bool(options.get("cache_hit"))

@@ -8,6 +8,10 @@ from typing import Any
 
 import triton
 
+from ....core.base.compilers.activity import connect_triton
+
+connect_triton()
+
 
 def kernel(function: Callable[..., Any]) -> Any:
     """A kernel that is compiled once for the types of its tensors.

@@ -172,11 +172,15 @@ def greater(machine: Any, a: Column, b: Column) -> Computed | None:
 
 @batched("toivec")
 def toivec(machine: Any, i: Column) -> Computed | None:
+    if isinstance(i, FunctionValue):
+        return None
     return _pair(i, Ints(torch.zeros(i.rows, dtype=torch.int64, device=machine.device)))
 
 
 @batched("tojvec")
 def tojvec(machine: Any, j: Column) -> Computed | None:
+    if isinstance(j, FunctionValue):
+        return None
     return _pair(Ints(torch.zeros(j.rows, dtype=torch.int64, device=machine.device)), j)
 
 
