@@ -48,6 +48,7 @@ def test_a_curve_grows_while_the_job_is_paused_resumed_and_cancelled(server: Das
     page.wait_for_selector("dd.state.running")
     grown(page, last_step(page))
     assert page.evaluate(f"() => window.modelBefore === {MODEL}")  # points are added; nothing else is drawn anew
+    assert page.evaluate(f"{CHART}.getOption().animation") is False  # nor does an axis move for a while
     page.locator(".events >> text=paused").first.wait_for()
     page.click("button:has-text('Cancel')")
     page.wait_for_selector("dd.state.cancelled")

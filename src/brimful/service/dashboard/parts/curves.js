@@ -267,12 +267,13 @@ export default {
       const text = { color: of("--soft"), fontFamily: "inherit", fontSize: 11 };
       const series = this.lines(name).map((line, place) => {
         const run = this.runs[place >> 1], color = this.colours[(place >> 1) % this.colours.length];
-        const base = { type: "line", showSymbol: false, symbolSize: 5, animation: false, name: run.name, color, ...line };
+        const base = { type: "line", showSymbol: false, symbolSize: 5, name: run.name, color, ...line };
         if (place % 2) return { ...base, lineStyle: { width: 1.6, color } };
         return { ...base, silent: true, tooltip: { show: false }, lineStyle: { width: 1, color, opacity: 0.25 } };
       });
       const steps = rangeOf(this.runs.flatMap((run) => this.curve(run, name).map(([x]) => x)));
       return {
+        animation: false, // of axes too: their labels would move with every new point
         grid: { left: 8, right: 14, top: 14, bottom: 20, containLabel: true },
         textStyle: text,
         xAxis: { type: "value", min: (range) => this.begin(range), max: "dataMax", name: this.byTime ? "time since the first point" : "step",

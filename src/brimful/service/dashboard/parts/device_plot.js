@@ -50,20 +50,21 @@ export default {
       this.rows.forEach(([, , list]) => list.forEach(([id, name]) => jobs.set(id, name)));
       jobs.forEach((_, id) => this.places.has(id) || this.places.set(id, this.places.size));
       const series = [...jobs].map(([id, name]) => ({
-        id, name, type: "line", step: "end", stack: "jobs", showSymbol: false, animation: false,
+        id, name, type: "line", step: "end", stack: "jobs", showSymbol: false,
         lineStyle: { width: 0 }, areaStyle: { opacity: 0.5 }, color: colours[this.places.get(id) % colours.length],
         data: this.rows.map(([time, , list]) => [time * 1000, list.find((job) => job[0] === id)?.[2] ?? 0]),
       }));
       series.push({
-        id: "used", name: "in use", type: "line", showSymbol: this.rows.length < 2, animation: false, color: of("--soft"),
+        id: "used", name: "in use", type: "line", showSymbol: this.rows.length < 2, color: of("--soft"),
         lineStyle: { width: 1.6, color: of("--soft") }, data: this.rows.map(([time, used]) => [time * 1000, used]),
-        markLine: { silent: true, symbol: "none", animation: false, lineStyle: { color: of("--warn"), type: "dashed" },
+        markLine: { silent: true, symbol: "none", lineStyle: { color: of("--warn"), type: "dashed" },
           label: { formatter: "for jobs", position: "insideEndTop", color: of("--warn"), fontSize: 11 },
           data: [{ yAxis: this.budget }] },
       });
       const now = this.rows.length ? this.rows[this.rows.length - 1][0] * 1000 : Date.now();
       const begin = Math.min(now - SHORTEST, this.rows.length ? this.rows[0][0] * 1000 : now);
       this.chart.setOption({
+        animation: false,
         grid: { left: 8, right: 14, top: 30, bottom: 4, containLabel: true },
         legend: { data: ["in use", ...new Set(jobs.values())], top: 0, left: 0, icon: "roundRect", itemWidth: 10, itemHeight: 10, textStyle: text, type: "scroll" },
         xAxis: { type: "time", min: begin, max: now, axisLabel: { ...text, hideOverlap: true }, axisLine: { lineStyle: { color: of("--strong") } } },
