@@ -9,20 +9,17 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from ...core.base.errors import BrimfulWarning
 from ...core.memory.oom import error_line, is_device_lost, is_out_of_memory
-from ..execution.failures import Category, category_of
+from ..execution.failures import Category
 from ..language.operation import Operation
-from ..vocabulary import bound
 from .columns import Ints
 from .convert import expanded, form_of_column
-from .equal_rows import OF_PATCHES, distinct
 from .flags import Step, combined, encoded, first_failure
 from .functions import FunctionValue, by_choice, closure
 from .kernels import Computed, kernel_of, known_nan, meaning
@@ -30,6 +27,8 @@ from .nan import elsewhere, nan_rows
 from .operations.wrong import decided
 from .others import Others, Part
 from .segments import together
+from .sequential.calls import called
+from .sequential.equal_rows import OF_PATCHES
 
 Value = Step | FunctionValue
 _Value = TypeVar("_Value", Step, Step | FunctionValue)
@@ -285,20 +284,16 @@ class Machine:
         of_patches: bool = False,
     ) -> Step:
         """Runs a function row by row, for some rows, and puts its values into the result."""
-        first, equal = distinct(args, rows, of_patches)
-        values, outcomes = _results(function, args, first)
-        if len(first) < len(rows) and any(map(callable, values)):  # Python makes another function for every row
-            equal, (values, outcomes) = np.arange(len(rows)), _results(function, args, rows)
+        values, outcomes = called(function, args, rows, of_patches)
         good, numbers = list[int](), list[int]()  # which of the values a good row has
         categories, reserved = dict[int, int](), list[int]()
-        for row, outcome in zip(rows, map(outcomes.__getitem__, equal.tolist()), strict=True):
+        for row, outcome in zip(rows, outcomes, strict=True):
             reserved.append(outcome.reserved)
             if outcome.category:
                 categories[row] = outcome.category
             else:
                 good.append(row)
                 numbers.append(outcome.number)
-        bound.end()
         if self._reserved and any(reserved):
             elements = torch.zeros(count, dtype=torch.int64, device=self.device)
             elements[torch.tensor(rows, device=self.device)] = torch.tensor(reserved, device=self.device)
@@ -367,36 +362,6 @@ class Machine:
 
 def _closed_over(arg: Step | FunctionValue) -> list[Step]:
     return [arg] if isinstance(arg, Step) else arg.failed()
-
-
-class _Outcome(NamedTuple):
-    """What a call gave: the number of its value, or how it failed; and what it reserved."""
-
-    number: int
-    category: int
-    reserved: int
-
-
-def _results(function: Any, args: Sequence[Value], rows: list[int]) -> tuple[list[Any], list[_Outcome]]:
-    """What a function gives for some rows: its values, and how each call ended."""
-    columns = [arg.decode(rows) if isinstance(arg, Step) else arg.pythons(rows) for arg in args]
-    values, outcomes = list[Any](), list[_Outcome]()
-    for given in zip(*columns, strict=True) if columns else [()] * len(rows):
-        outcomes.append(_called(function, given, values))
-    return values, outcomes
-
-
-def _called(function: Any, given: Sequence[Any], values: list[Any]) -> _Outcome:
-    """Calls a function, and puts its value to the others."""
-    bound.begin()
-    try:
-        value = function(*given)
-    except MemoryError:
-        raise
-    except Exception as error:
-        return _Outcome(-1, int(category_of(error)), bound.reserved() or 0)
-    values.append(value)
-    return _Outcome(len(values) - 1, 0, bound.reserved() or 0)
 
 
 def _alive(failed: Tensor | None, rows: int) -> set[int]:

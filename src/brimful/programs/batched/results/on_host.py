@@ -19,9 +19,9 @@ from ...execution.encoded import Encoded
 from ...execution.encoding import encode, tuple_header
 from ..columns import Column, Grids, Ints, Lists, Pairs, Triples, Tuples, Values
 from ..compiled import on_host
-from ..equal_rows import distinct
 from ..flags import Step
 from ..loops import records as loops
+from ..sequential.equal_rows import distinct
 from .template import Part
 
 _SHARE = 4_000_000  # bytes that a thread writes at a time

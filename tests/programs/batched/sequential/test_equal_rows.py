@@ -6,12 +6,12 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from brimful.programs.batched.equal_rows import distinct
 from brimful.programs.batched.machine import Machine
+from brimful.programs.batched.sequential.equal_rows import distinct
 from brimful.programs.language.operation import declared
 from brimful.programs.vocabulary.arc import ARC
 
-from .helpers import DEVICE, GRIDS, INDICES, OBJECTS, ODD, _step, compare, exact, function
+from ..helpers import DEVICE, GRIDS, INDICES, OBJECTS, ODD, _step, compare, exact, function
 
 VALUES = st.one_of(st.integers(0, 2), st.booleans(), GRIDS, INDICES, OBJECTS, ODD, st.just(math.nan), st.just((1, ())))
 

@@ -14,9 +14,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .columns import BITS, Cells, Column, Grids, Ints, Lists, Pairs, Patches, Triples, Tuples, Values
-from .flags import Step
-from .functions import FunctionValue
+from ..columns import BITS, Cells, Column, Grids, Ints, Lists, Pairs, Patches, Triples, Tuples, Values
+from ..flags import Step
+from ..functions import FunctionValue
 
 _PATCHES = (
     "center box backdrop inbox outbox delta corners uppermost lowermost leftmost rightmost ulcorner urcorner llcorner "

@@ -1,0 +1,1 @@
+"""Rows that Python runs one by one."""
