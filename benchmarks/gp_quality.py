@@ -285,7 +285,7 @@ def main() -> None:
     options = parser.parse_args()
     device = devices.resolve_all(options.device)[0]
     results: dict[str, Any] = {"device": devices.model_name(device), "torch": torch.__version__, "categories": []}
-    results |= {"threads": torch.get_num_threads()}
+    results |= {"threads": torch.get_num_threads(), "shift": options.shift}
     os.environ |= dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
     with ProcessPoolExecutor(options.workers, get_context("spawn")) as pool:
 
