@@ -1,5 +1,6 @@
 """`brimful serve` in a process of its own, with the tests' workload, that can be killed and started again."""
 
+import json
 import os
 import socket
 import sys
@@ -109,9 +110,9 @@ class DashboardServer:
         assert answer.status_code == 201, answer.text
         return answer.json()["id"]
 
-    def add_curve(self, name: str, steps: int, metric: str = "loss") -> str:
+    def add_curve(self, name: str, steps: int, metric: str = "loss", **job: Any) -> str:
         """A finished job with a long curve, written into the database; its id."""
-        id = self.add_finished(name)
+        id = self.add_finished(name, **job)
         names, values = [metric] * steps, [1 / (1 + step) for step in range(steps)]
         given = {"job": id, "names": names, "steps": list(range(steps)), "times": values, "values": values}
 
@@ -123,16 +124,19 @@ class DashboardServer:
         new = [(None, time.time(), kind, one) for one in data]
         self.store.pool.call(lambda connection: add_events(connection, id, new))
 
-    def add_finished(self, name: str, count: int = 1) -> str:
+    def add_finished(
+        self, name: str, count: int = 1, *, config: dict[str, Any] | None = None, summary: dict[str, Any] | None = None
+    ) -> str:
         """Finished jobs that never ran, written into the database at once; the id of the first."""
         query = """
-            INSERT INTO job (id, name, workload, command, config, priority, state, created, queued)
+            INSERT INTO job (id, name, workload, command, config, priority, state, created, queued, summary)
             SELECT %(id)s || CASE number WHEN 0 THEN '' ELSE '-' || number END,
                 %(name)s || CASE number WHEN 0 THEN '' ELSE ' ' || number END,
-                'steps', 'train', '{}', 0, 'finished', %(now)s, %(now)s
+                'steps', 'train', %(config)s, 0, 'finished', %(now)s, %(now)s, %(summary)s
             FROM generate_series(0, %(count)s - 1) AS number
         """
         given = {"id": new_id(), "name": name, "count": count, "now": time.time()}
+        given |= {"config": json.dumps(config or {}), "summary": json.dumps(summary)}
         self.store.pool.call(lambda connection: connection.execute(query, given))
         return given["id"]
 

@@ -12,8 +12,19 @@ from ...helpers.dashboard_server import DashboardServer
 from ...helpers.postgres import NewDatabase
 
 CHROMIUM = Path("/usr/bin/chromium")
-FLAGS = ["--no-sandbox", "--disable-gpu-compositing", "--disable-accelerated-2d-canvas"]
-"""Without a GPU, standing in for one takes a fifth of a page's time."""
+OFF = ("WebUIOmniboxPopup", "WebUIOmniboxAimPopup", "WebUIOmniboxFullPopup")
+"""What the browser's own window would do in the background: a second of the processor for every new one."""
+
+NO_REQUESTS = ("AimEnabled", "HttpsUpgrades", "NetworkTimeServiceQuerying", "OptimizationHints", "PreconnectToSearch")
+"""What Playwright turns off too, and would not any more: a list of features takes the place of its own."""
+
+FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu-compositing",  # without a GPU, standing in for one takes a fifth of a page's time
+    "--disable-accelerated-2d-canvas",
+    "--renderer-process-limit=1",  # tabs share what one of them has compiled
+    f"--disable-features={','.join((*OFF, *NO_REQUESTS))}",
+]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -52,35 +63,56 @@ LISTENS = "window.did_handshake || document.querySelector('form[method=post] #to
 """Whether a page passes on what is clicked; before, that is lost. The page to log in has no script."""
 
 
-class Tabs:
-    """One session of the browser for most pages. A tab is used again, since a new one is a new process."""
+def until(page: Any, condition: str, arg: Any = None) -> None:
+    """Waits until a page says so. It is asked now and then: once per frame takes a tenth of a core."""
+    page.wait_for_function(condition, arg=arg, polling=50)
 
-    def __init__(self, context: Any) -> None:
-        self._context, self._free = context, []
+
+def go(page: Any, url: str) -> None:
+    """Opens another page in a tab, and waits until it listens."""
+    page.goto(url)
+    until(page, LISTENS)
+
+
+class Tabs:
+    """One session of the browser. A tab is used again, from one page to the next: a new one is a new process, which
+    compiles all scripts anew."""
+
+    def __init__(self, context: Any, rest: str) -> None:
+        self._context, self._rest = context, rest
+        self._free: list[Any] = []
+
+    def log_in(self, cookies: list[dict[str, str]]) -> None:
+        self._context.clear_cookies()
+        self._context.add_cookies(cookies)
 
     def take(self) -> Any:
         return self._free.pop() if self._free else self._context.new_page()
 
     def give_back(self, page: Any) -> None:
-        page.goto("about:blank")
         page.unroute_all()
         page.emulate_media(color_scheme="null")
+        if self._free:  # it may not be taken for long, and would go on asking the server
+            page.goto(self._rest)
         self._free.append(page)
 
 
 @pytest.fixture(scope="package")
-def tabs(server: DashboardServer, browser: Any) -> Iterator[Tabs]:
-    context = browser.new_context()
-    context.add_cookies([server.cookie])
-    yield Tabs(context)
-    context.close()
+def sessions(server: DashboardServer, browser: Any) -> Iterator[tuple[Tabs, Tabs]]:
+    """The session of one who is logged in, and that of others."""
+    contexts = browser.new_context(), browser.new_context()
+    own, others = (Tabs(context, f"{server.url}/login") for context in contexts)
+    own.log_in([server.cookie])
+    yield own, others
+    for context in contexts:
+        context.close()
 
 
 @pytest.fixture
-def open_page(server: DashboardServer, browser: Any, tabs: Tabs) -> Iterator[Open]:
+def open_page(server: DashboardServer, sessions: tuple[Tabs, Tabs]) -> Iterator[Open]:
     """Opens a page of the server, logged in unless `token` is None. Errors of scripts, and requests that leave this
     machine, fail the test."""
-    contexts, pages, taken, faults = [], [], [], []
+    taken, faults = [], []
 
     def own(url: str) -> bool:
         return url.startswith((server.url, "data:", "blob:", "about:"))
@@ -91,27 +123,21 @@ def open_page(server: DashboardServer, browser: Any, tabs: Tabs) -> Iterator[Ope
         "console": lambda line: faults.append(line.text) if "Content Security" in line.text else None,
     }
 
-    def with_token(token: str | None) -> Any:
-        contexts.append(browser.new_context())
-        if token is not None:
-            contexts[-1].add_cookies([{**server.cookie, "value": token}])
-        return contexts[-1].new_page()
-
     def open_one(path: str = "/", token: str | None = "", width: int = 1280) -> Any:
-        page = tabs.take() if token == "" else with_token(token)
-        (taken if token == "" else pages).append(page)
+        tabs = sessions[token != ""]
+        if token != "":
+            tabs.log_in([{**server.cookie, "value": token}] if token else [])
+        page = tabs.take()
+        taken.append((tabs, page))
         page.set_default_timeout(30_000)
         page.set_viewport_size({"width": width, "height": 900})
         for event, note in watched.items():
             page.on(event, note)
-        page.goto(server.url + path)
-        page.wait_for_function(LISTENS)
+        go(page, server.url + path)
         return page
 
     yield open_one
-    for one in (*pages, *contexts):
-        one.close()
-    for page in taken:
+    for tabs, page in taken:
         for event, note in watched.items():
             page.remove_listener(event, note)
         tabs.give_back(page)

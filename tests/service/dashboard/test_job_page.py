@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from ...helpers.dashboard_server import DashboardServer
-from .conftest import Open
+from .accessibility import check_accessible
+from .conftest import Open, go, until
 
 pytestmark = pytest.mark.browser
 
@@ -29,7 +30,7 @@ def last_step(page: Any, name: str = "loss") -> int:
 
 
 def grown(page: Any, beyond: int) -> int:
-    page.wait_for_function(f"beyond => ({POINTS})('loss') > beyond", arg=beyond)
+    until(page, f"beyond => ({POINTS})('loss') > beyond", arg=beyond)
     return last_step(page)
 
 
@@ -61,7 +62,7 @@ def test_a_curve_grows_while_the_job_is_paused_resumed_and_cancelled(server: Das
 def test_a_page_outlives_its_server_and_misses_nothing(server: DashboardServer, open_page: Open):
     form = open_page("/new?workload=steps&command=train")
     form.fill("#field-job_name", "half typed")
-    form.wait_for_function("location.search.includes('half')")
+    until(form, "location.search.includes('half')")
     id = server.submit("a survivor", epochs=12, pause=0.05)
     page = open_page(f"/jobs/{id}")
     grown(page, 0)
@@ -77,7 +78,7 @@ def test_a_page_outlives_its_server_and_misses_nothing(server: DashboardServer, 
     assert numbers == shown
     stored = server.api.get(f"/api/jobs/{id}/metrics", params={"name": "loss"}).json()["metrics"]["loss"]["step"]
     assert last_step(page) == stored[-1] and len(stored) == len(set(stored))
-    form.wait_for_function("document.querySelector('#field-job_name')?.value === 'half typed'")
+    until(form, "document.querySelector('#field-job_name')?.value === 'half typed'")
 
 
 def test_steps_are_exact_when_someone_looks_closer(server: DashboardServer, open_page: Open):
@@ -87,7 +88,7 @@ def test_steps_are_exact_when_someone_looks_closer(server: DashboardServer, open
     page.get_by_label("Steps from").fill("40")
     page.get_by_label("to", exact=True).fill("80")
     page.get_by_label("to", exact=True).press("Enter")
-    page.wait_for_function(f"() => ({POINTS})('loss') === 80")
+    until(page, f"() => ({POINTS})('loss') === 80")
     with page.expect_download() as download:
         page.click("[aria-label='Save loss as CSV']")
     rows = download.value.path().read_text().splitlines()
@@ -129,7 +130,7 @@ def test_all_of_a_long_curve_is_saved_and_a_refusal_is_said(server: DashboardSer
     id = server.add_curve("a long curve", rows)
     page = open_page("/login")
     page.route("**/curves.js", lambda route: route.fulfill(response=(asked := route.fetch()), body=less(asked.text())))
-    page.goto(f"{server.url}/jobs/{id}")
+    go(page, f"{server.url}/jobs/{id}")
     grown(page, 1000)
     with page.expect_download() as download:
         page.click("[aria-label='Save loss as CSV']")
@@ -151,11 +152,11 @@ def test_plots_that_appear_later_are_drawn_and_each_drag_zooms_once(server: Dash
     added = {f"metric {name}": [[0, 0, 1], [5, 1, 2]] for name in "abcde"}
     page.evaluate(f"([id, added]) => {part}.append(id, added)", [id, added])
     sizes = "() => [...document.querySelectorAll('.plot canvas')].map(one => Math.min(one.width, one.height))"
-    page.wait_for_function(f"() => ({sizes})().length === 4 && ({sizes})().every(size => size > 100)")
+    until(page, f"() => ({sizes})().length === 4 && ({sizes})().every(size => size > 100)")
     page.set_viewport_size({"width": 1300, "height": 900})
-    page.wait_for_function(f"() => ({sizes})().length === 6 && ({sizes})().every(size => size > 100)")
+    until(page, f"() => ({sizes})().length === 6 && ({sizes})().every(size => size > 100)")
     painted = "one => one.getContext('2d').getImageData(0, 0, one.width, one.height).data.some(value => value)"
-    page.wait_for_function(f"() => [...document.querySelectorAll('.plot canvas')].every({painted})")
+    until(page, f"() => [...document.querySelectorAll('.plot canvas')].every({painted})")
     page.evaluate(f"() => {{ window.zooms = []; {part}.$watch('note', note => note && zooms.push(note)); }}")
     for number in (1, 2):
         box = page.locator("[data-metric=loss] .plot").bounding_box()
@@ -164,7 +165,7 @@ def test_plots_that_appear_later_are_drawn_and_each_drag_zooms_once(server: Dash
         page.mouse.down()
         page.mouse.move(right, y, steps=4)
         page.mouse.up()
-        page.wait_for_function(f"number => window.zooms.length >= number && {part}.note === ''", arg=number)
+        until(page, f"number => window.zooms.length >= number && {part}.note === ''", arg=number)
         page.wait_for_timeout(200)
         assert page.evaluate("window.zooms.length") == number
     first, last = (int(page.get_by_label(label, exact=True).input_value()) for label in ("Steps from", "to"))
@@ -179,7 +180,7 @@ def test_a_finished_job_shows_its_plan_options_files_and_picture(server: Dashboa
     page = open_page(f"/jobs/{id}")
     picture = page.locator("figure img").first
     picture.wait_for()
-    page.wait_for_function("document.querySelector('figure img').naturalWidth > 1000")
+    until(page, "document.querySelector('figure img').naturalWidth > 1000")
     page.set_viewport_size({"width": 390, "height": 800})  # where it is scrolled, and its panels can be read
     assert picture.bounding_box()["width"] > 900
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
@@ -187,7 +188,7 @@ def test_a_finished_job_shows_its_plan_options_files_and_picture(server: Dashboa
     assert picture.bounding_box()["width"] < 1280
     with page.expect_popup() as popup:
         picture.click()
-    popup.value.wait_for_function("document.images[0]?.naturalWidth > 100")  # shown, not downloaded
+    until(popup.value, "document.images[0]?.naturalWidth > 100")  # shown, not downloaded
     popup.value.close()
     assert page.locator("section[aria-label=Plan] >> text=Memory by part").count() > 0
     memory = page.locator("[aria-label='Memory by part, table'] tbody tr")
@@ -204,6 +205,7 @@ def test_a_finished_job_shows_its_plan_options_files_and_picture(server: Dashboa
         text = page.locator(f"[aria-label='This job as {name}']").inner_text()
         assert page.evaluate("navigator.clipboard.readText()") == text and "40" in text
     assert page.locator("section[aria-label=Files] a").count() > 0
+    check_accessible(page)
     page.click("a:has-text('Copy and change')")
-    page.wait_for_function("document.querySelector('#field-seed')?.value === '3'")
+    until(page, "document.querySelector('#field-seed')?.value === '3'")
     assert page.input_value("#field-budget") == "1GB"

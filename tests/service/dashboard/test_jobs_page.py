@@ -6,7 +6,7 @@ from urllib.parse import quote
 import pytest
 
 from ...helpers.dashboard_server import DashboardServer
-from .conftest import LISTENS, Open
+from .conftest import Open, go, until
 
 pytestmark = pytest.mark.browser
 
@@ -16,7 +16,7 @@ def test_jobs_are_searched_sorted_selected_and_cancelled(server: DashboardServer
     ids = [server.submit(name, "wait", seconds=60) for name in names]
     page = open_page("/?text=apple")
     page.wait_for_selector("text=2 jobs")
-    page.wait_for_function("performance.getEntriesByType('resource').some(one => one.name.includes('/esm/'))")  # plots
+    until(page, "performance.getEntriesByType('resource').some(one => one.name.includes('/esm/'))")  # plots
     assert page.locator("tbody tr").count() == 2
     page.click("button.sort:has-text('Name')")
     page.wait_for_selector("th[aria-sort=ascending] >> text=Name")
@@ -54,7 +54,7 @@ def test_thousands_of_jobs_are_paged_and_what_is_selected_stays(server: Dashboar
     page.wait_for_selector("text=1 to 25, page 1 of 200")
     assert page.locator("tbody input:checked").count() == 1
     page.click(".selection button:has-text('Clear')")
-    page.wait_for_function("document.querySelectorAll('tbody input:checked').length === 0")
+    until(page, "document.querySelectorAll('tbody input:checked').length === 0")
     page.click("button.sort:has-text('Name')")
     page.wait_for_selector("tbody th a >> text=/^row$/")
 
@@ -64,9 +64,8 @@ HOSTILE = "<img src=x onerror=alert(1)>`${alert(2)}`{{alert(3)}}"
 
 def test_names_with_markup_are_text_on_every_page(server: DashboardServer, open_page: Open):
     name = f"{HOSTILE}</script><script>alert(4)</script>"
-    ids = [server.submit(f"{name} {one}", epochs=1) for one in "ab"]
     metric, file = f"metric {HOSTILE}", f"{HOSTILE} file.csv"
-    curve = server.add_curve(name, 3, metric)
+    copied, curve = server.add_finished(f"{name} a"), server.add_curve(name, 3, metric)
     server.add_events(curve, "warned", {"message": f"event {name}"})
     server.add_events(curve, f"kind {HOSTILE}", {f"key {HOSTILE}": f"value {HOSTILE}"})
     folder = server.state / "jobs" / curve
@@ -80,27 +79,24 @@ def test_names_with_markup_are_text_on_every_page(server: DashboardServer, open_
     assert server.api.post("/api/jobs", json=body).status_code == 201
     waiting = server.submit(name, "wait", budget="7GB", seconds=60)
     server.wait(waiting, "running")
-    for id in ids:
-        server.wait(id, "finished")
     shown: list[str] = []
     page = open_page("/?text=onerror")
     page.on("dialog", lambda dialog: (shown.append(dialog.message), dialog.dismiss()))
     pages = {
         "/?text=onerror": (name,),
         f"/jobs/{curve}": (name, metric, f"event {name}", f"value {HOSTILE}", f"result {HOSTILE}", f"log {name}"),
-        f"/compare?jobs={ids[0]},{curve}": (name, metric),
+        f"/compare?jobs={copied},{curve}": (name, metric),
         "/data": (name, file),
         "/devices": (name,),
         f"/new?workload=gp&command=fit&given={quote(json.dumps({'config.id': HOSTILE}))}": (),
     }
     for path, texts in pages.items():
-        page.goto(server.url + path)
-        page.wait_for_function(LISTENS)
+        go(page, server.url + path)
         for text in texts:
             page.get_by_text(text).first.wait_for(state="attached")
         assert page.locator("img[src=x]").count() == 0, path
     assert page.input_value("#field-id") == HOSTILE
-    page.goto(f"{server.url}/new?copy={ids[0]}")
-    page.wait_for_function("name => document.querySelector('#field-job_name')?.value.startsWith(name)", arg=name)
+    page.goto(f"{server.url}/new?copy={copied}")
+    until(page, "name => document.querySelector('#field-job_name')?.value.startsWith(name)", arg=name)
     assert shown == [] and page.locator("img[src=x]").count() == 0
     server.api.post(f"/api/jobs/{waiting}/cancel")

@@ -8,7 +8,8 @@ import pytest
 from brimful.service.dashboard.examples import EXAMPLES
 
 from ...helpers.dashboard_server import DashboardServer
-from .conftest import LISTENS, Open
+from .accessibility import check_accessible
+from .conftest import Open, go
 
 pytestmark = pytest.mark.browser
 
@@ -16,6 +17,7 @@ pytestmark = pytest.mark.browser
 def test_a_browser_without_a_token_is_asked_for_one_and_gets_where_it_wanted(server: DashboardServer, open_page: Open):
     page = open_page("/?state=finished", token=None)
     assert "/login" in page.url
+    check_accessible(page)
     page.fill("#token", "brimful_000000000000_" + "x" * 43)
     page.click("text=Log in")
     page.wait_for_selector("text=not one of this server's")
@@ -38,14 +40,17 @@ def test_a_first_visit_offers_an_example_of_each_workload_with_one_click(server:
     page = open_page("/")
     page.wait_for_selector("h1:has-text('No jobs yet')")
     assert page.locator(".card h2").all_inner_texts() == [example.title for example in EXAMPLES]
-    page.wait_for_function(LISTENS)
     page.click("[aria-label='Start the example Tiny networks']")
     page.wait_for_selector("h1:has-text('Example: Tiny networks')")
     id = page.url.rpartition("/")[2]
     assert server.job(id)["command"] == "train"
     server.api.post(f"/api/jobs/{id}/cancel")
-    page.goto(server.url)
+    go(page, server.url)
     page.wait_for_selector(f"tr[data-job='{id}']")
+    page.click("a:has-text('Examples')")
+    page.wait_for_selector("h1:has-text('Examples')")
+    assert page.locator(".card h2").all_inner_texts() == [example.title for example in EXAMPLES]
+    check_accessible(page)
 
 
 def test_a_token_that_reads_changes_nothing(server: DashboardServer, open_page: Open):

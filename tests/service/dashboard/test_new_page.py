@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from ...helpers.dashboard_server import DashboardServer
-from .conftest import LISTENS, Open
+from .accessibility import check_accessible
+from .conftest import LISTENS, Open, go, until
 
 pytestmark = pytest.mark.browser
 
@@ -23,7 +24,7 @@ def test_the_plan_is_shown_before_the_job_is_submitted(server: DashboardServer, 
     page.fill("#field-count", "50")
     page.locator("section[aria-label=Plan] tr:has-text('Batch') >> text=50 items").wait_for()
     assert page.locator("#field-count-fault").inner_text() == ""
-    page.click("summary:has-text('How it is queued')")
+    check_accessible(page)
     for text in ("--5", "²"):
         page.fill("#field-priority", text)
         page.locator(f"#field-priority-fault:has-text('priority is {text}; give a whole number')").wait_for()
@@ -46,8 +47,7 @@ def test_what_is_missing_is_named_beside_its_field(server: DashboardServer, open
     page.locator("#field-dataset-fault:has-text('missing')").wait_for()
     assert page.evaluate("document.activeElement.id") == "field-dataset"
     before = server.api.get("/api/jobs").json()["total"]
-    page.goto(f"{server.url}/new?workload=gp&command=fit")
-    page.wait_for_function(LISTENS)
+    go(page, f"{server.url}/new?workload=gp&command=fit")
     assert page.locator("#field-storage option").all_text_contents() == ["float32", "float16"]
     assert not page.is_visible("#field-storage")  # it is not required, and folded
     page.fill("#field-job_name", "no data either")
@@ -60,22 +60,26 @@ def test_a_file_is_uploaded_and_taken(server: DashboardServer, open_page: Open):
     page = open_page("/new?workload=gp&command=predict")
     content = b"x\n0.1\n0.2\n"
     page.set_input_files("#upload", {"name": "points.csv", "mimeType": "text/csv", "buffer": content})
-    page.wait_for_function("document.querySelector('#field-directory').value.startsWith('upload:')")
+    until(page, "document.querySelector('#field-directory').value.startsWith('upload:')")
     assert server.api.get("/api/uploads").json()["uploads"][0]["name"] == "points.csv"
     page.set_input_files("#upload", {"name": "points.exe", "mimeType": "text/plain", "buffer": content})
     page.locator("#upload-note.fault").wait_for()
 
 
+def tab_to(page: Any, what: str, wanted: str) -> None:
+    """Goes on by Tab alone until what has the focus is the one."""
+    for _ in range(60):
+        page.keyboard.press("Tab")
+        if page.evaluate(what) == wanted:
+            return
+    raise AssertionError(f"no Tab leads to {wanted}")
+
+
 def press(page: Any, name: str, key: str) -> None:
     """Goes to a control of that name by Tab alone, from the top of the page, and presses a key."""
     page.evaluate("document.activeElement.blur()")
-    for _ in range(60):
-        page.keyboard.press("Tab")
-        label = "document.activeElement.getAttribute('aria-label') ?? document.activeElement.textContent"
-        if page.evaluate(label) == name:
-            page.keyboard.press(key)
-            return
-    raise AssertionError(f"no Tab leads to {name}")
+    tab_to(page, "document.activeElement.getAttribute('aria-label') ?? document.activeElement.textContent", name)
+    page.keyboard.press(key)
 
 
 def test_with_the_keyboard_alone(server: DashboardServer, open_page: Open):
@@ -83,31 +87,29 @@ def test_with_the_keyboard_alone(server: DashboardServer, open_page: Open):
     page.wait_for_selector("nav[aria-label=Pages]")
     page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.textContent") == "Skip to content"
-    for _ in range(20):
-        page.keyboard.press("Tab")
-        if page.evaluate("document.activeElement.textContent") == "New job":
-            break
+    tab_to(page, "document.activeElement.textContent", "New job")
     page.keyboard.press("Enter")
     page.wait_for_selector("#what")
-    page.wait_for_function(LISTENS)
+    until(page, LISTENS)
     page.focus("#what")
     page.keyboard.type("steps wait")
     page.wait_for_selector("#field-seconds", state="attached")
     page.keyboard.press("Tab")
     page.keyboard.type("typed alone")
+    tab_to(page, "document.activeElement.tagName", "SUMMARY")
+    page.keyboard.press("Enter")
+    tab_to(page, "document.activeElement.id", "field-seconds")
+    page.keyboard.type("60")
     page.keyboard.press("Enter")  # before the last letters were told
     page.wait_for_selector("h1:has-text('typed alone')")
-    server.wait(page.url.rpartition("/")[2], "finished")
-    page.wait_for_selector("dd.state.finished")
-    id = server.submit("steered by keys", "wait", seconds=60)
+    id = page.url.rpartition("/")[2]
+    assert server.job(id)["config"]["seconds"] == 60
     server.wait(id, "running")
-    page.goto(f"{server.url}/jobs/{id}")
-    page.wait_for_function(LISTENS)
+    page.wait_for_selector("dd.state.running")
     press(page, "Pause", "Enter")
     page.wait_for_selector("dd.state.paused")
     press(page, "Cancel", "Enter")
     page.wait_for_selector("dd.state.cancelled")
-    page.goto(f"{server.url}/?text=steered by keys")
-    page.wait_for_function(LISTENS)
-    press(page, "Select steered by keys", "Space")
+    go(page, f"{server.url}/?text=typed alone")
+    press(page, "Select typed alone", "Space")
     page.wait_for_selector("text=1 selected")

@@ -4,23 +4,19 @@ import pytest
 
 from ...helpers.dashboard_server import CARD, DashboardServer
 from ...helpers.driver_library import GB
-from .conftest import Open
+from .accessibility import check_accessible
+from .conftest import Open, go, until
 
 pytestmark = pytest.mark.browser
 
 
-@pytest.fixture(scope="module")
-def two_runs(server: DashboardServer) -> list[str]:
-    ids = [server.submit(f"run with seed {seed}", epochs=8, seed=seed) for seed in (1, 2)]
-    for id in ids:
-        server.wait(id, "finished")
-    return ids
-
-
-def test_two_runs_are_compared(server: DashboardServer, open_page: Open, two_runs: list[str]):
+def test_two_runs_are_compared(server: DashboardServer, open_page: Open):
+    runs = {seed: {"config": {"seed": seed}, "summary": {"weights": f"{seed}a", "steps": 8}} for seed in (1, 2)}
+    two = [server.add_curve(f"run with seed {seed}", 8, **run) for seed, run in runs.items()]
     page = open_page("/?text=run with seed")
     page.check("[aria-label='Select run with seed 1']")
     page.check("[aria-label='Select run with seed 2']")
+    check_accessible(page)
     page.click("button:has-text('Compare')")
     label = page.locator("[data-metric=loss] .plot")
     label.wait_for()
@@ -30,16 +26,17 @@ def test_two_runs_are_compared(server: DashboardServer, open_page: Open, two_run
     assert differing.all_inner_texts() == ["seed\t2\t1"] or differing.all_inner_texts() == ["seed\t1\t2"]
     assert page.locator("section[aria-label=Results] >> text=weights").count() == 1
     page.check("text=By time")
-    many = ",".join([*two_runs, *(server.add_finished(f"another {number}") for number in range(7))])
-    page.goto(f"{server.url}/compare?jobs={many}")
+    check_accessible(page)
+    many = ",".join([*two, *(server.add_finished(f"another {number}") for number in range(7))])
+    go(page, f"{server.url}/compare?jobs={many}")
     page.wait_for_selector("text=8 runs can be compared; these are the first of 9.")
     running = server.submit("run that goes on", epochs=100, pause=0.05)
-    page.goto(f"{server.url}/compare?jobs={running},{two_runs[0]}")
+    page.goto(f"{server.url}/compare?jobs={running},{two[0]}")
     label = "document.querySelector('[data-metric=loss] .plot')?.getAttribute('aria-label')"
     grows = f"() => Number({label}?.match(/goes on: \\S+ at step (\\d+)/)?.[1] ?? 0)"
-    page.wait_for_function(f"() => ({grows})() > 0")
+    until(page, f"() => ({grows})() > 0")
     before = page.evaluate(grows)
-    page.wait_for_function(f"before => ({grows})() > before", arg=before)
+    until(page, f"before => ({grows})() > before", arg=before)
     server.api.post(f"/api/jobs/{running}/cancel")
     page.wait_for_selector("section[aria-label=Results] >> text=cancelled")
 
@@ -56,8 +53,9 @@ def test_a_file_becomes_a_dataset(server: DashboardServer, open_page: Open):
     assert form.get_attribute("#field-name", "list") == "datasets"
     page.click("[aria-label='Verify numbers']")
     page.wait_for_selector("tr:has-text('verify numbers') >> text=20 rows, no faults", timeout=60_000)
+    check_accessible(page)
     page.set_input_files("#upload", {"name": "more.csv", "mimeType": "text/csv", "buffer": rows.encode()})
-    page.wait_for_function("document.querySelector('#dataset-name').value === 'more'")
+    until(page, "document.querySelector('#dataset-name').value === 'more'")
     assert page.locator("text=Locate from it").count() == 0  # there are no recordings in it
     page.click("[aria-label='Delete numbers']")
     page.click("[aria-label='Delete for good: Delete numbers']")
@@ -69,14 +67,15 @@ def test_devices_show_leases_and_who_waits(server: DashboardServer, open_page: O
     first = server.api.post("/api/jobs", json={**body, "job_name": "takes most", "budget": "6GB"}).json()["id"]
     server.wait(first, "running")
     second = server.api.post("/api/jobs", json={**body, "job_name": "must wait", "budget": "6GB"}).json()["id"]
-    page = open_page("/devices")
+    page = open_page("/?text=must wait")
+    page.wait_for_selector(".why:has-text('waits for')")
+    go(page, f"{server.url}/devices")
     page.wait_for_selector("section[aria-label='Device cpu'] >> text=takes most")
     page.wait_for_selector("section[aria-label=Queue] tr:has-text('must wait')")
     plot = "getElement(Number(document.querySelector('[aria-label=\"Device cpu\"] .plot').id.slice(1))).chart"
     drawn = f"{plot}.getOption().series.map(one => one.name)"
-    page.wait_for_function(f"() => ({drawn}).includes('takes most')")  # its memory over time
-    jobs = open_page("/?text=must wait")
-    jobs.wait_for_selector(".why:has-text('waits for')")
+    until(page, f"() => ({drawn}).includes('takes most')")  # its memory over time
+    check_accessible(page)
     for id in (second, first):
         server.api.post(f"/api/jobs/{id}/cancel")
     page.wait_for_selector("section[aria-label=Queue] >> text=No job waits.")
@@ -106,30 +105,6 @@ def test_a_gpu_that_appears_is_shown_with_its_utilisation_and_power(server: Dash
 def test_an_address_that_there_is_not(server: DashboardServer, open_page: Open):
     page = open_page("/jobs/nothing")
     page.wait_for_selector("text=There is nothing at this address")
+    check_accessible(page)
     assert server.api.get("/nowhere", headers={"accept": "text/html"}).status_code == 404
     assert server.api.get("/api/nowhere").headers["content-type"] == "application/problem+json"
-
-
-AXE = """options => axe.run(document, options).then(result => result.violations)"""
-
-PAGES = ["/login", "/", "/jobs/{0}", "/new?workload=steps&command=train", "/compare?jobs={0},{1}"]
-PAGES += ["/examples", "/data", "/devices", "/nowhere"]
-
-
-@pytest.mark.parametrize("path", PAGES)
-def test_a_page_is_accessible_in_both_themes_and_fits_a_phone(open_page: Open, two_runs: list[str], path: str):
-    from axe_playwright_python.base import AXE_SCRIPT
-
-    page = open_page(path.format(*two_runs), token=None if path == "/login" else "", width=390)
-    page.wait_for_selector("h1")
-    assert page.evaluate("document.documentElement.scrollWidth") <= 390
-    page.evaluate("document.querySelectorAll('details').forEach(one => one.open = true)")
-    page.evaluate(AXE_SCRIPT)
-    options = {"resultTypes": ["violations"], "preload": False}  # its own requests would show NiceGUI's loading bar
-    page.emulate_media(color_scheme="light")
-    found = page.evaluate(AXE, options)
-    page.set_viewport_size({"width": 1440, "height": 900})
-    page.emulate_media(color_scheme="dark")
-    found += page.evaluate(AXE, options)
-    violations = [(one["id"], one["impact"], [node["html"][:150] for node in one["nodes"]][:3]) for one in found]
-    assert violations == []
