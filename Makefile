@@ -14,8 +14,9 @@ demo: $(STAMP)           ## run the main job and show its result and picture
 	$(BIN)/brimful gp fit --synthetic 50000 --budget 500MB --out demo-out
 	@echo "  open demo-out/gp.png to see some of the processes, and the parameters of all"
 
+# What tests import is compiled once, also where the environment says not to keep it: they start many processes.
 test: $(STAMP)           ## the tests, as CI runs them, on all cores
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist worksteal
+	PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist worksteal
 
 soak: $(STAMP)           ## long fault rounds and large property tests
 	BRIMFUL_SOAK=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m soak -n auto --dist worksteal --timeout=3600
