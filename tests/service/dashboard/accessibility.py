@@ -4,6 +4,8 @@ from typing import Any
 
 from axe_playwright_python.base import AXE_SCRIPT
 
+from .conftest import until
+
 _AXE = "options => axe.run(document, options).then(result => result.violations)"
 _OPTIONS = {"resultTypes": ["violations"], "preload": False}  # its own requests would show NiceGUI's loading bar
 
@@ -12,7 +14,7 @@ def check_accessible(page: Any) -> None:
     """Fails where axe-core finds anything on a page as it is now, in the light theme at 390 px and in the dark one at
     1440 px, or where it is wider than a phone."""
     page.set_viewport_size({"width": 390, "height": 900})
-    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    until(page, "document.documentElement.scrollWidth <= 390")  # plots are drawn anew
     page.evaluate("document.querySelectorAll('details').forEach(one => one.open = true)")
     page.evaluate(AXE_SCRIPT)
     page.emulate_media(color_scheme="light")

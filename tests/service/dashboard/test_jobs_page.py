@@ -80,7 +80,7 @@ def test_names_with_markup_are_text_on_every_page(server: DashboardServer, open_
     waiting = server.submit(name, "wait", budget="7GB", seconds=60)
     server.wait(waiting, "running")
     shown: list[str] = []
-    page = open_page("/?text=onerror")
+    page = open_page("/login")
     page.on("dialog", lambda dialog: (shown.append(dialog.message), dialog.dismiss()))
     pages = {
         "/?text=onerror": (name,),

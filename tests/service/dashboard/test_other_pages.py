@@ -27,11 +27,10 @@ def test_two_runs_are_compared(server: DashboardServer, open_page: Open):
     assert page.locator("section[aria-label=Results] >> text=weights").count() == 1
     page.check("text=By time")
     check_accessible(page)
-    many = ",".join([*two, *(server.add_finished(f"another {number}") for number in range(7))])
+    running = server.submit("run that goes on", epochs=200, pause=0.02)
+    many = ",".join([running, *two, *(server.add_finished(f"another {number}") for number in range(6))])
     go(page, f"{server.url}/compare?jobs={many}")
     page.wait_for_selector("text=8 runs can be compared; these are the first of 9.")
-    running = server.submit("run that goes on", epochs=100, pause=0.05)
-    page.goto(f"{server.url}/compare?jobs={running},{two[0]}")
     label = "document.querySelector('[data-metric=loss] .plot')?.getAttribute('aria-label')"
     grows = f"() => Number({label}?.match(/goes on: \\S+ at step (\\d+)/)?.[1] ?? 0)"
     until(page, f"() => ({grows})() > 0")
@@ -62,7 +61,7 @@ def test_a_file_becomes_a_dataset(server: DashboardServer, open_page: Open):
     page.wait_for_selector("text=numbers is deleted")
 
 
-def test_devices_show_leases_and_who_waits(server: DashboardServer, open_page: Open):
+def test_devices_show_leases_who_waits_and_a_gpu_that_appears(server: DashboardServer, open_page: Open):
     body = {"workload": "steps", "command": "wait", "cores": 1, "config": {"seconds": 60}}
     first = server.api.post("/api/jobs", json={**body, "job_name": "takes most", "budget": "6GB"}).json()["id"]
     server.wait(first, "running")
@@ -79,11 +78,6 @@ def test_devices_show_leases_and_who_waits(server: DashboardServer, open_page: O
     for id in (second, first):
         server.api.post(f"/api/jobs/{id}/cancel")
     page.wait_for_selector("section[aria-label=Queue] >> text=No job waits.")
-
-
-def test_a_gpu_that_appears_is_shown_with_its_utilisation_and_power(server: DashboardServer, open_page: Open):
-    page = open_page("/devices")
-    page.wait_for_selector("section[aria-label='Device cpu']")
     (server.state / CARD).touch()
     device = page.locator("section[aria-label='Device cuda:0']")
     device.locator("text=A card").wait_for()
@@ -91,10 +85,13 @@ def test_a_gpu_that_appears_is_shown_with_its_utilisation_and_power(server: Dash
     assert {"Memory\n80.00 GB", "Utilisation\n50%", "Power\n300 W"} <= set(facts)
     (server.state / CARD).unlink()
     device.wait_for(state="detached")
+
+
+def test_use_of_a_gpu_is_shown_with_its_utilisation_and_power(server: DashboardServer, open_page: Open):
     id = server.add_finished("ran on a card")
     look = {"used": 2 * GB, "process": 3 * GB}
     server.add_events(id, "sampled", *({**look, "utilisation": share, "watts": 700 * share} for share in (0.2, 0.9)))
-    page.goto(f"{server.url}/jobs/{id}")
+    page = open_page(f"/jobs/{id}")
     page.wait_for_selector("dt:has-text('Power') + dd:has-text('630 W')")
     page.wait_for_selector("dt:has-text('Utilisation') + dd:has-text('90%')")
     for name, last in (("memory, MB", "2000"), ("utilisation, %", "90"), ("power, W", "630")):
