@@ -44,6 +44,13 @@ class MemoryModel:
         peak = max(peak, self.alone[weight], self.overlapped.get(weight, 0))
         return replace(self, overlapped={**self.overlapped, weight: peak})
 
+    def with_denser_results(self, more: float) -> Self:
+        """After a probe with more bytes of results per unit of weight than the one before: what was measured earlier
+        would take as much more today."""
+        alone = {weight: peak + int(more * weight) for weight, peak in self.alone.items()}
+        overlapped = {weight: peak + int(more * weight) for weight, peak in self.overlapped.items()}
+        return replace(self, alone=alone, overlapped=overlapped)
+
     @property
     def largest_peak(self) -> int:
         """The highest peak that batches so far make one expect, of all sizes that were run."""
@@ -78,6 +85,22 @@ class MemoryModel:
             whole = cost and replace(cost, fixed=cost.fixed + self.results, per_unit=cost.per_unit + more)
             self._cost.append(whole)
         return self._cost[0]
+
+    def capacity(self, available: int) -> float:
+        """The weight of a batch that fits into so many bytes.
+
+        Where a cost says that not even its fixed part fits, and batches have run within those bytes all the same, it is
+        a line through peaks that differ by more than the weight (or of an earlier run that had such), and what is
+        fixed is unknown: then all that was measured counts as proportional to the weight.
+        """
+        cost = self.cost
+        if cost is None:
+            return math.inf
+        if cost.guarded(0) <= available or not self.alone or self.largest_peak > available:
+            return cost.capacity(available)
+        alone = {weight: peak + self.transfers * weight for weight, peak in self.alone.items()}
+        dearest = max(peak / weight for weight, peak in (*alone.items(), *self.overlapped.items()) if weight > 0)
+        return Cost(self.results, dearest + self.excess + self.growth, cost.margin).capacity(available)
 
     def _cost_overlapped(self) -> Cost | None:
         """Overlapping costs more than one more input and output: they are carved out of blocks that the next batch

@@ -175,7 +175,8 @@ class Scheduler:
         self._measure_parts(measurement, outward)
         self._results = self._results.after(done.count, weight, outward, inward is not None)
         memory = self._results.update(self._sizer.of(kind).memory, weight, outward, inward, varies)
-        self._sizer.observe(ResultsMeasured(memory.transfers, memory.results, memory.growth), kind)
+        denser = self._results.held * self._results.denser if varies else 0.0
+        self._sizer.observe(ResultsMeasured(memory.transfers, memory.results, memory.growth, denser), kind)
         if self._results.gathers and memory.results > self._limit:
             count = self._results.count if varies or self.items.length is None else self.items.length
             raise BudgetError(

@@ -65,11 +65,17 @@ class BatchMeasurement:
 
 @dataclass(frozen=True, slots=True)
 class ResultsMeasured:
-    """What batches carry in and out, by all that was seen of it so far; the attributes are those of `MemoryModel`."""
+    """What batches carry in and out, by all that was seen of it so far.
+
+    Attributes:
+        transfers, results, growth: those of `MemoryModel`.
+        denser: bytes per unit of weight by which results of this probe exceed those of the one before.
+    """
 
     transfers: float
     results: int
     growth: float
+    denser: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,8 +204,7 @@ class SizerState:
 
     def room(self, available: int) -> float:
         """The weight that fits into so many bytes."""
-        cost = self.memory.cost
-        return min(self.ceiling.weight, cost.capacity(available) if cost else math.inf)
+        return min(self.ceiling.weight, self.memory.capacity(available))
 
     def capacity(self, available: int) -> float:
         """The weight that a batch may have now."""
@@ -228,8 +233,9 @@ def observe(state: SizerState, seen: Observation) -> SizerState:
         case BatchMeasurement(), _:
             ceiling = state.ceiling.after_batch()
             return state if ceiling is state.ceiling else replace(state, ceiling=ceiling)
-        case ResultsMeasured(transfers, results, growth), _:
-            memory = replace(state.memory, transfers=transfers, results=results, growth=growth)
+        case ResultsMeasured(transfers, results, growth, denser), _:
+            memory = state.memory.with_denser_results(denser) if denser else state.memory
+            memory = replace(memory, transfers=transfers, results=results, growth=growth)
             return state if memory == state.memory else replace(state, memory=memory)
         case MemoryExceeded(), _:
             return _after_out_of_memory(state, seen)

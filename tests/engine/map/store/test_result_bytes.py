@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from brimful.core.memory.cost import Cost
 from brimful.engine.map.memory_model import Ceiling, MemoryModel
-from brimful.engine.map.size_search import SizerState, Steady
+from brimful.engine.map.size_search import ResultsMeasured, SizerState, Steady, observe
 from brimful.engine.map.store.result_bytes import ResultBytes
 
 GATHERED = ResultBytes(beside=(2, 3), gathers=True, limit=10_000, items=100, weight=100.0)
@@ -69,3 +69,34 @@ def test_a_light_batch_says_nothing_of_the_heavy_ones():
 
 def test_results_of_one_shape_never_grow():
     assert feed(WRITTEN, MemoryModel(), [(10, 200), (10, 400)], varies=False).growth == 0
+
+
+def test_what_was_measured_before_results_grew_is_what_it_would_take_now():
+    """40 bytes more for each item of the second probe, in four batches: peaks of the first were lower than they are
+    now, and beside those of the second would say that memory does not depend on the size of a batch."""
+    first = WRITTEN.after(20, 20.0, 200, probe=True)
+    second = first.after(10, 10.0, 500, probe=True)
+    assert first.denser == 0
+    assert second.denser == 40
+    assert second.after(10, 10.0, 900, probe=False).denser == 0
+    state = SizerState(size=20.0, memory=MemoryModel().with_probe(20.0, 3000).with_trials(20.0, 4000))
+    memory = observe(state, ResultsMeasured(0.0, 0, 0.0, second.held * second.denser)).memory
+    assert (memory.alone, memory.overlapped) == ({20.0: 3000 + 160 * 20}, {20.0: 4000 + 160 * 20})
+    cost = memory.with_probe(10.0, 3500).with_trials(10.0, 4000).cost
+    assert cost is not None
+    assert cost.per_unit > 0
+
+
+def test_a_fixed_part_that_would_fill_the_budget_is_doubted_where_batches_ran_inside_it():
+    """Of both sizes the peaks are the same, so that it all seems fixed, though 100 items ran within 600 bytes. That of
+    an earlier run is doubted too, once a single item has run."""
+    flat = MemoryModel(results=300).with_probe(50.0, 600).with_probe(100.0, 600)
+    flat = flat.with_trials(50.0, 600).with_trials(100.0, 600)
+    cost = flat.cost
+    assert cost is not None
+    assert cost.capacity(950) == 0  # with the margin
+    assert 40 < flat.capacity(950) < 50
+    earlier = MemoryModel(Cost(600, 1.0, source="remembered"), results=300)
+    assert earlier.capacity(950) == 0
+    assert 9 < earlier.with_probe(1.0, 60).capacity(950) < 10
+    assert flat.capacity(850) == 0  # less than was taken: it is no larger than it has to be

@@ -22,6 +22,7 @@ class ResultBytes:
         items, weight: how many there are in all, and what they weigh; None for a stream of unknown length.
         count, total: items done, and the bytes of their results.
         probed: bytes of results per unit of weight in the last probe.
+        denser: by how many of them that probe exceeded the one before; 0 after any other batch.
         heaviest: the weight of the heaviest batch.
         densest: the most bytes of results per unit of weight, of batches near that weight.
     """
@@ -34,6 +35,7 @@ class ResultBytes:
     count: int = 0
     total: int = 0
     probed: float | None = None
+    denser: float = 0.0
     heaviest: float = 0.0
     densest: float = 0.0
 
@@ -41,14 +43,21 @@ class ResultBytes:
         """After a batch of that many items and that weight, with so many bytes of results."""
         density, heaviest = outward / weight, max(weight, self.heaviest)
         densest = 0.0 if self.heaviest < _ALIKE * weight else self.densest
+        before = density if self.probed is None else self.probed
         return replace(
             self,
             count=self.count + count,
             total=self.total + outward,
             probed=density if probe else self.probed,
+            denser=max(0.0, density - before) if probe else 0.0,
             heaviest=heaviest,
             densest=max(density, densest) if weight >= _ALIKE * heaviest else densest,
         )
+
+    @property
+    def held(self) -> int:
+        """Batches whose results are in memory at once: those beside one, and its own."""
+        return 1 + self.beside[1]
 
     def update(self, memory: MemoryModel, weight: float, outward: int, inward: int | None, varies: bool) -> MemoryModel:
         """The model of memory after that batch.
@@ -70,5 +79,5 @@ class ResultBytes:
             results = max(self.total, predicted) if predicted <= self.limit else self.total
         growth = 0.0
         if varies and self.probed is not None:  # in the batch itself, and in those beside it
-            growth = (1 + self.beside[1]) * max(0.0, self.densest - self.probed)
+            growth = self.held * max(0.0, self.densest - self.probed)
         return replace(memory, transfers=transfers, results=results, growth=growth)
