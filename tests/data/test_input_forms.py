@@ -389,7 +389,6 @@ SPARSE = torch.eye(3).to_sparse()
         ([object(), object()], "it holds Python objects"),
         (np.array([object()]), "it holds Python objects"),
         (SPARSE, r"is a torch.sparse_coo tensor; use .to_dense\(\)"),
-        (torch.nested.nested_tensor([torch.ones(2)], layout=torch.jagged), "is a nested tensor; give a data.Ragged"),
         (torch.ones(3, device="meta"), "is on the meta device and holds no data"),
         (np.array(["2020-01-01"], "datetime64[D]"), "it holds dates or durations"),
         (np.ma.masked_array([1, 2], mask=[False, True]), "it is masked, and int64 has no NaN: use .filled"),
@@ -402,6 +401,11 @@ SPARSE = torch.eye(3).to_sparse()
 def test_what_is_not_supported_is_refused_before_anything_runs(items: Any, words: str):
     with pytest.raises(InputError, match=words):
         brimful.map(never, items, device="cpu", progress=False)
+
+
+def test_a_nested_tensor_is_refused():
+    with pytest.raises(InputError, match=r"is a nested tensor; give a data\.Ragged"):
+        brimful.map(never, torch.nested.nested_tensor([torch.ones(2)], layout=torch.jagged), progress=False)
 
 
 def test_masked_numbers_are_nan():

@@ -19,7 +19,6 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 import torch
-from sklearn.linear_model import Ridge
 
 from brimful.core.base.errors import InputError
 from brimful.core.runs.function_fingerprint import of_function, signature
@@ -49,6 +48,12 @@ def test_a_function_has_the_same_fingerprint_after_it_has_run():
     for _ in range(100):
         function(3.0)
     assert of_function(function) == before
+
+
+def ridge(alpha: float) -> Any:
+    from sklearn.linear_model import Ridge  # slow to import
+
+    return Ridge(alpha)
 
 
 class Color(enum.Enum):
@@ -121,8 +126,8 @@ VALUES: dict[str, tuple[Callable[[], Any], Callable[[], Any]]] = {
     "frame's text": (lambda: pd.DataFrame({"b": ["x", "y"]}), lambda: pd.DataFrame({"b": ["x", "z"]})),
     "frame's index": (lambda: pd.Series([1, 2]), lambda: pd.Series([1, 2], index=[1, 0])),
     "table": (lambda: pa.table({"a": [1]}), lambda: pa.table({"a": [2]})),
-    "estimator": (lambda: Ridge(1.0).fit([[0.0], [1.0]], [0, 1]), lambda: Ridge(1.0).fit([[0.0], [1.0]], [0, 2])),
-    "estimator's option": (lambda: Ridge(1.0), lambda: Ridge(2.0)),
+    "estimator": (lambda: ridge(1.0).fit([[0.0], [1.0]], [0, 1]), lambda: ridge(1.0).fit([[0.0], [1.0]], [0, 2])),
+    "estimator's option": (lambda: ridge(1.0), lambda: ridge(2.0)),
     "vmap": (lambda: torch.vmap(plus), lambda: torch.vmap(minus)),
     "compiled": (lambda: torch.compile(plus), lambda: torch.compile(minus)),
     "compiled module": (lambda: torch.compile(linear(0)), lambda: torch.compile(linear(1))),
@@ -153,8 +158,11 @@ def test_the_elements_of_a_set_count_whatever_their_order():
 
 def module_with(code: str, name: str, folder: Path) -> types.ModuleType:
     """A module of the user's own, from its code."""
-    (folder / f"{name}.py").write_text(code)
-    spec = importlib.util.spec_from_file_location(name, folder / f"{name}.py")
+    file = folder / f"{name}.py"
+    file.write_text(code)
+    # Bytecode of the one before, of the same second and size, would be taken for that of this one.
+    Path(importlib.util.cache_from_source(str(file))).unlink(missing_ok=True)
+    spec = importlib.util.spec_from_file_location(name, file)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module

@@ -42,6 +42,28 @@ def _gather(V, weight, width, first, w, e, a, q, r):
 
 
 @_compiled
+def _assign(target, source):
+    """Writes one array into another of the same length. By itself numba takes seconds to compile an assignment of
+    arrays: it comes with the text of an error that has the shapes of both."""
+    for place in range(len(target)):
+        target[place] = source[place]
+
+
+@_compiled
+def _to_tile(state, values, first, width):
+    """A tile of a student's values into a memory."""
+    for n in range(len(values)):
+        _assign(state[n * _W : n * _W + width], values[n, first : first + width])
+
+
+@_compiled
+def _from_tile(values, state, first, width):
+    """The other way."""
+    for n in range(len(values)):
+        _assign(values[n, first : first + width], state[n * _W : n * _W + width])
+
+
+@_compiled
 def _step(V, weight, before, after):
     """Reads into the first row of V, and writes. Four slots at a time: a value, once read, is used four times. The two
     memories are two, so that the compiler may work on many values at once."""
@@ -98,16 +120,16 @@ def _forward(begin, end, w, e, a, start, question, row, length, offset, saved, r
         b, first = item // tiles, item % tiles * _W
         width = min(_W, D - first)
         V[:], M[:] = 0.0, 0.0
-        M[0].reshape(up, _W)[:N, :width] = start[b % len(start), :, first : first + width]
+        _to_tile(M[0], start[b % len(start)], first, width)
         for t in range(length[b]):
             if saved.shape[1] > 0 and t > 0 and t % STEPS == 0:
-                saved[item, t // STEPS - 1] = M[t % 2]
+                _assign(saved[item, t // STEPS - 1], M[t % 2])
             at = offset[b] + t
             _gather(V, weight, width, first, w, e, a, question[at], row[at])
             _step(V, weight, M[t % 2], M[1 - t % 2])
             for d in range(width):
                 reads[at, first + d] = V[d]
-        final[b, :, first : first + width] = M[length[b] % 2].reshape(up, _W)[:N, :width]
+        _from_tile(final[b], M[length[b] % 2], first, width)
 
 
 @_outer
@@ -124,14 +146,14 @@ def _backward(
         width = min(_W, D - first)
         V[:], G[:] = 0.0, 0.0
         if len(grad_f) > 0:
-            G.reshape(up, _W)[:N, :width] = grad_f[b, :, first : first + width]
+            _to_tile(G, grad_f[b], first, width)
         for segment in range(-(-length[b] // STEPS) - 1, -1, -1):
             low, high = segment * STEPS, min((segment + 1) * STEPS, length[b])
             if segment > 0:
-                states[0] = saved[item, segment - 1]
+                _assign(states[0], saved[item, segment - 1])
             else:
                 states[0, :] = 0.0
-                states[0].reshape(up, _W)[:N, :width] = start[b % len(start), :, first : first + width]
+                _to_tile(states[0], start[b % len(start)], first, width)
             for t in range(low, high - 1):
                 at = offset[b] + t
                 _gather(V, weight, width, first, w, e, a, question[at], row[at])
@@ -149,7 +171,7 @@ def _backward(
                 for d in range(width):
                     grad_e[0, at, first + d] = V[3 * _W + d]
                     grad_a[0, at, first + d] = V[4 * _W + d]
-        grad_s[b, :, first : first + width] = G.reshape(up, _W)[:N, :width]
+        _from_tile(grad_s[b], G, first, width)
 
 
 @_outer

@@ -24,11 +24,30 @@ _WRITTEN: dict[int, tuple[Any, Callable[..., Any]]] = {}
 """Loops by their `id`, each with the function that was compiled."""
 
 
-def jit(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A loop, compiled when it is first called and kept on disk."""
-    loop = function if numba is None else cached_njit(nogil=True)(function)
-    _WRITTEN[id(loop)] = loop, function
+def jit(function: Callable[..., Any], plain: Callable[..., Any] | None = None) -> Callable[..., Any]:
+    """A loop, compiled when it is first called and kept on disk.
+
+    Args:
+        plain: what Python runs in its place where nothing can be compiled; the same loop by default.
+    """
+    written = plain or function
+    loop = written if numba is None else cached_njit(nogil=True)(function)
+    _WRITTEN[id(loop)] = loop, written
     return loop
+
+
+def _assign_each(target, source):
+    for place in range(len(target)):
+        target[place] = source[place]
+
+
+def _assign_all(target, source):
+    target[:] = source
+
+
+assign = jit(_assign_each, plain=_assign_all)
+"""Writes one array into another of the same length. By itself numba takes seconds to compile such an assignment: it
+comes with the text of an error that has the shapes of both."""
 
 
 def usable(tensor: Tensor) -> bool:

@@ -7,7 +7,7 @@ the first row and column, and the number of the step. A line without locations c
 
 import numpy as np
 
-from ..compiled import jit
+from ..compiled import assign, jit
 from ..key_bits import BIAS, BITS, COLOR_BIAS
 
 PLACE_BITS = 15
@@ -76,7 +76,7 @@ def codes(ai, aj, a_offsets, bi, bj, b_offsets, wanted, same):
                         empty = True
             if count + lines + 1 > len(out):
                 larger = np.empty(2 * (count + lines + 1), np.int64)
-                larger[:count] = out[:count]
+                assign(larger[:count], out[:count])
                 out = larger
             before = np.int64(-1)
             for code in np.sort(row_codes[:lines]):

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ..compiled import jit
+from ..compiled import assign, jit
 
 
 @jit
@@ -65,8 +65,8 @@ def beside(a, a_offsets, a_width, b, b_offsets, b_width, offsets, height):
             continue
         first, second = a_offsets[number], b_offsets[number]
         for _ in range(height[number]):
-            out[at : at + left] = a[first : first + left]
-            out[at + left : at + left + right] = b[second : second + right]
+            assign(out[at : at + left], a[first : first + left])
+            assign(out[at + left : at + left + right], b[second : second + right])
             at, first, second = at + left + right, first + left, second + right
     return out
 
@@ -80,6 +80,6 @@ def above(a, a_offsets, b, b_offsets, offsets):
         if at == end:
             continue
         middle = at + a_offsets[number + 1] - a_offsets[number]
-        out[at:middle] = a[a_offsets[number] : a_offsets[number + 1]]
-        out[middle:end] = b[b_offsets[number] : b_offsets[number + 1]]
+        assign(out[at:middle], a[a_offsets[number] : a_offsets[number + 1]])
+        assign(out[middle:end], b[b_offsets[number] : b_offsets[number + 1]])
     return out

@@ -223,7 +223,8 @@ def count_colors(colors, offsets):
                     distinct[made], counts[made] = color, table[color]
                     made += 1
         else:
-            part = np.sort(colors[offsets[row] : end])
+            part = colors[offsets[row] : end].astype(np.int64)  # of other numbers no sort is compiled
+            part.sort()
             for at in range(len(part)):
                 if at == 0 or part[at] != part[at - 1]:
                     distinct[made], counts[made] = part[at], 0

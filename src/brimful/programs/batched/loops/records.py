@@ -5,7 +5,7 @@ import struct
 
 import numpy as np
 
-from ..compiled import jit
+from ..compiled import assign, jit
 from ..key_bits import BIAS, BITS, COLOR_BIAS, FIELD, NAN_COLOR
 
 LARGE = 1 << 60
@@ -129,7 +129,7 @@ def write_grids(cells, offsets, height, width, lengths, out, at):
         if size and lengths[row] == 1 + number_length(height[row]) + number_length(width[row]) + size:
             out[place] = _GRID
             place = write_number(out, write_number(out, place + 1, height[row]), width[row])
-            out[place : place + size] = cells[offsets[row] : offsets[row + 1]]
+            assign(out[place : place + size], cells[offsets[row] : offsets[row + 1]])
             continue
         out[place] = _TUPLE
         place, cell = write_number(out, place + 1, height[row]), offsets[row]
@@ -138,7 +138,7 @@ def write_grids(cells, offsets, height, width, lengths, out, at):
             place = write_number(out, place + 1, width[row])
             for _ in range(width[row]):
                 if cells[cell] == NAN_COLOR:
-                    out[place : place + 9] = _NAN
+                    assign(out[place : place + 9], _NAN)
                     place += 9
                 else:
                     out[place] = _NUMBER
@@ -155,8 +155,10 @@ def _is_grid(values, inner, begin, end):
     for row in range(begin, end):
         if inner[row + 1] - inner[row] != width:
             return False
-    part = values[inner[begin] : inner[end]]
-    return part.min() >= 0 and part.max() < 256
+        for place in range(inner[row], inner[row + 1]):
+            if not 0 <= values[place] < 256:
+                return False
+    return True
 
 
 @jit
@@ -246,7 +248,7 @@ def write_sets(keys, offsets, lengths, out, at):
             out[place] = _NUMBER
             place = write_number(out, place + 1, _unsigned((key >> BITS & FIELD) - BIAS))
             if _color(key) == NAN_COLOR:
-                out[place : place + 9] = _NAN
+                assign(out[place : place + 9], _NAN)
                 place += 9
             else:
                 out[place] = _NUMBER
@@ -259,7 +261,7 @@ def write_rows(flat, offsets, out, at):
     for row in range(len(at)):
         if at[row] >= 0:
             length = offsets[row + 1] - offsets[row]
-            out[at[row] : at[row] + length] = flat[offsets[row] : offsets[row + 1]]
+            assign(out[at[row] : at[row] + length], flat[offsets[row] : offsets[row + 1]])
 
 
 @jit
@@ -270,7 +272,7 @@ def write_fixed(text, starts, numbers, first, last, where, out):
         data = text[starts[part] : starts[part + 1]]
         for place in where[numbers[part]]:
             if place >= 0:
-                out[place : place + len(data)] = data
+                assign(out[place : place + len(data)], data)
 
 
 @jit
@@ -279,4 +281,4 @@ def write_constants(flat, offsets, numbers, lengths, out, at):
     for row in range(len(at)):
         if lengths[row] and at[row] >= 0:
             start = offsets[numbers[row]]
-            out[at[row] : at[row] + lengths[row]] = flat[start : start + lengths[row]]
+            assign(out[at[row] : at[row] + lengths[row]], flat[start : start + lengths[row]])

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ..compiled import jit
+from ..compiled import assign, jit
 
 
 @jit
@@ -42,7 +42,7 @@ def taken(flat, offsets, index):
     new = _offsets(offsets, index)
     out = np.empty(new[-1], flat.dtype)
     for row in range(len(index)):
-        out[new[row] : new[row + 1]] = flat[offsets[index[row]] : offsets[index[row] + 1]]
+        assign(out[new[row] : new[row + 1]], flat[offsets[index[row]] : offsets[index[row] + 1]])
     return out, new
 
 
