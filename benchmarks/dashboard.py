@@ -34,6 +34,10 @@ STEP = f"() => Number({LABEL}.match(/at step (\\d+)/)?.[1] ?? -1)"
 
 CLIENTS = 50
 
+FLAGS = ("--no-sandbox", "--disable-features=WebUIOmniboxPopup,WebUIOmniboxAimPopup,WebUIOmniboxFullPopup")
+"""The window of every new session would prepare its own menus while the first page is opened in it: a second of the
+processor that someone's window has spent long before."""
+
 
 def fill(store: Store, rows: int) -> str:
     """A job with a long curve; its id."""
@@ -281,7 +285,7 @@ class Tabs:
 
 def measure(url: str, server: psutil.Process, job: str | None, asked: argparse.Namespace) -> dict[str, Any]:
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=["--no-sandbox"])
+        browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=FLAGS)
         tabs = Tabs(browser, url, server)
         found: dict[str, Any] = {"server_mb_before": tabs.megabytes()}
         if job is not None:

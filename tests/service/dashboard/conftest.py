@@ -60,7 +60,7 @@ def browser() -> Iterator[Any]:
 Open = Callable[..., Any]
 
 LISTENS = "window.did_handshake || document.querySelector('form[method=post] #token')"
-"""Whether a page passes on what is clicked; before, that is lost. The page to log in has no script."""
+"""Whether what is clicked reaches the server at once; before, the page keeps it. The page to log in has no script."""
 
 
 def until(page: Any, condition: str, arg: Any = None) -> None:

@@ -55,8 +55,9 @@ def test_a_first_visit_offers_an_example_of_each_workload_with_one_click(server:
 
 def test_a_token_that_reads_changes_nothing(server: DashboardServer, open_page: Open):
     id = server.submit("a job to look at", "wait", seconds=30)
-    page = open_page(f"/jobs/{id}", token=server.reader)
+    page = open_page(f"/jobs/{id}", token=server.reader, width=390)
     page.wait_for_selector("text=read only")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
     assert page.locator("button:has-text('Cancel')").count() == 0
     answer = page.evaluate(f"fetch('/api/jobs/{id}/cancel', {{method: 'POST'}}).then(answer => answer.status)")
     assert answer == 403

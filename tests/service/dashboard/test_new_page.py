@@ -57,7 +57,8 @@ def test_what_is_missing_is_named_beside_its_field(server: DashboardServer, open
 
 
 def test_a_file_is_uploaded_and_taken(server: DashboardServer, open_page: Open):
-    page = open_page("/new?workload=gp&command=predict")
+    page = open_page("/new?workload=gp&command=predict", width=390)
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
     content = b"x\n0.1\n0.2\n"
     page.set_input_files("#upload", {"name": "points.csv", "mimeType": "text/csv", "buffer": content})
     until(page, "document.querySelector('#field-directory').value.startsWith('upload:')")
