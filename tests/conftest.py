@@ -43,6 +43,7 @@ from brimful.core.declare import pictures  # noqa: E402
 from brimful.data.database import server  # noqa: E402
 
 from .helpers import forking  # noqa: E402
+from .helpers.interpreter import remember_builtins  # noqa: E402
 from .helpers.pictures import save_blank  # noqa: E402
 from .helpers.postgres import clean_up, shared_home  # noqa: E402
 from .helpers.rank_pool import RankPool  # noqa: E402
@@ -147,6 +148,13 @@ def blank_pictures() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patched:
         if not SOAK:
             patched.setattr(pictures, "save", save_blank)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def quick_interpreter() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patched:
+        remember_builtins(patched)
         yield
 
 
