@@ -82,7 +82,7 @@ def theirs(
             return gpytorch.distributions.MultivariateNormal(self.mean_module(x), self.covar_module(x))
 
     model = Sparse().to(x_ND)
-    objective = gpytorch.mlls.ExactMarginalLogLikelihood(likelihood, model)
+    objective: Any = gpytorch.mlls.ExactMarginalLogLikelihood(likelihood, model)
     optimizer = torch.optim.Adam(model.parameters(), lr=0.1)
     model.train()
     for _ in range(steps):

@@ -4,6 +4,7 @@ kernels interpreted, `on_a_card torch` with what torch does in their place."""
 import importlib
 import pkgutil
 import sys
+from typing import Any
 
 import numpy as np
 import torch
@@ -20,7 +21,7 @@ def connect(device: torch.device, kernels: bool) -> None:
     devices.resolve = lambda name: device if name == str(device) else torch.device(str(name))
     for module in pkgutil.walk_packages(batched.__path__, f"{batched.__name__}."):
         if ".gpu." not in module.name:
-            used = importlib.import_module(module.name)
+            used: Any = importlib.import_module(module.name)
             if hasattr(used, "has_kernels"):
                 used.has_kernels = lambda tensor: kernels and isinstance(tensor, OnCard)
 
