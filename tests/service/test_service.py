@@ -207,7 +207,7 @@ def test_tokens_are_checked_and_stored_hashed(running: Running):
     assert service.check_token("nonsense") is None
     with service.store.pool.session() as connection:
         rows = connection.execute("SELECT * FROM token").fetchall()
-    assert token.encode() not in repr(rows).encode() and token.split("_")[2] not in repr(rows)
+    assert token.encode() not in repr(rows).encode() and token.split("_", 2)[2] not in repr(rows)
 
 
 def test_datasets_are_imported_by_a_job_shown_verified_and_deleted(running: Running):

@@ -45,7 +45,7 @@ def test_what_is_missing_is_named_beside_its_field(server: DashboardServer, open
     page.fill("#field-job_name", "no data")
     page.click("button:has-text('Submit')")
     page.locator("#field-dataset-fault:has-text('missing')").wait_for()
-    assert page.evaluate("document.activeElement.id") == "field-dataset"
+    until(page, "document.activeElement.id === 'field-dataset'")
     before = server.api.get("/api/jobs").json()["total"]
     go(page, f"{server.url}/new?workload=gp&command=fit")
     assert page.locator("#field-storage option").all_text_contents() == ["float32", "float16"]
