@@ -11,7 +11,10 @@ import pytest
 from ...helpers.dashboard_server import DashboardServer
 from ...helpers.postgres import NewDatabase
 
-CHROMIUM = Path("/usr/bin/chromium")
+BROWSERS = Path("/usr/bin/chromium-headless-shell"), Path("/usr/bin/chromium")
+"""Debian's builds: the one without windows takes five sixths of the processor's time."""
+
+CHROMIUM = next((browser for browser in BROWSERS if browser.exists()), BROWSERS[0])
 OFF = ("WebUIOmniboxPopup", "WebUIOmniboxAimPopup", "WebUIOmniboxFullPopup")
 """What the browser's own window would do in the background: a second of the processor for every new one."""
 
@@ -30,7 +33,7 @@ FLAGS = [
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     if CHROMIUM.exists():
         return
-    skip = pytest.mark.skip(reason=f"needs {CHROMIUM}: apt-get install chromium")
+    skip = pytest.mark.skip(reason=f"needs {CHROMIUM}: apt-get install {CHROMIUM.name}")
     for item in items:
         if item.get_closest_marker("browser"):
             item.add_marker(skip)
