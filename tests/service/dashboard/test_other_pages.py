@@ -53,10 +53,12 @@ def test_a_file_becomes_a_dataset(server: DashboardServer, open_page: Open):
     page.click("[aria-label='Verify numbers']")
     page.wait_for_selector("tr:has-text('verify numbers') >> text=20 rows, no faults", timeout=60_000)
     check_accessible(page)
+    page.click("[aria-label='Delete numbers']")
+    page.wait_for_selector("[aria-label='Delete for good: Delete numbers']")  # it waits for the second click meanwhile
     page.set_input_files("#upload", {"name": "more.csv", "mimeType": "text/csv", "buffer": rows.encode()})
     until(page, "document.querySelector('#dataset-name').value === 'more'")
+    page.wait_for_selector("section[aria-label='Uploaded files'] >> text=more.csv")
     assert page.locator("text=Locate from it").count() == 0  # there are no recordings in it
-    page.click("[aria-label='Delete numbers']")
     page.click("[aria-label='Delete for good: Delete numbers']")
     page.wait_for_selector("text=numbers is deleted")
 

@@ -40,7 +40,7 @@ class _DataView:
         self.service = dashboard.service
         self.chosen: str | None = None
         self.name, self.typed = "", False
-        self.seen: Any = None
+        self.seen: dict[Tag, Any] = {}
         self.away = False
 
     async def build(self) -> None:
@@ -103,18 +103,18 @@ class _DataView:
             self.away = True
             return
         self.away = False
-        seen = (datasets, uploads, [(job.id, job.state, job.progress, job.message) for job in page.jobs])
-        if seen == self.seen:
-            return
-        self.seen = seen
-        for place in (self.datasets, self.uploads, self.jobs):
+        jobs = [(job.id, job.state, job.progress, job.message) for job in page.jobs]
+        self._renew(self.datasets, datasets, lambda: self._show_datasets(datasets))
+        self._renew(self.uploads, uploads, lambda: self._show_uploads(uploads))
+        self._renew(self.jobs, jobs, lambda: self._show_jobs(page.jobs))
+
+    def _renew(self, place: Tag, seen: Any, show: Callable[[], None]) -> None:
+        """Shows a part again if it has changed; what someone has begun in the others stays."""
+        if self.seen.get(place) != seen:
+            self.seen[place] = seen
             place.clear()
-        with self.datasets:
-            self._show_datasets(datasets)
-        with self.uploads:
-            self._show_uploads(uploads)
-        with self.jobs:
-            self._show_jobs(page.jobs)
+            with place:
+                show()
 
     def _show_datasets(self, datasets: list[dict[str, Any]]) -> None:
         if not datasets:
