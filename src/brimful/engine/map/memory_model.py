@@ -98,9 +98,13 @@ class MemoryModel:
             return math.inf
         if cost.guarded(0) <= available or not self.alone or self.largest_peak > available:
             return cost.capacity(available)
-        alone = {weight: peak + self.transfers * weight for weight, peak in self.alone.items()}
-        dearest = max(peak / weight for weight, peak in (*alone.items(), *self.overlapped.items()) if weight > 0)
+        peaks = (*self._alone_with_transfers().items(), *self.overlapped.items())
+        dearest = max(peak / weight for weight, peak in peaks if weight > 0)
         return Cost(self.results, dearest + self.excess + self.growth, cost.margin).capacity(available)
+
+    def _alone_with_transfers(self) -> dict[float, float]:
+        """What batches that ran alone would take beside one more input and output, by weight."""
+        return {weight: peak + self.transfers * weight for weight, peak in self.alone.items()}
 
     def _cost_overlapped(self) -> Cost | None:
         """Overlapping costs more than one more input and output: they are carved out of blocks that the next batch
@@ -108,7 +112,7 @@ class MemoryModel:
         cost = self.cost_alone
         if cost is None or cost is self.prior:
             return cost and replace(cost, per_unit=cost.per_unit + (0.0 if self.remembered else self.transfers))
-        predicted = {weight: peak + self.transfers * weight for weight, peak in self.alone.items()}
+        predicted = self._alone_with_transfers()
         largest = max(predicted)
         if len(self.overlapped) >= 2:
             cost = self._fit(self.overlapped)
