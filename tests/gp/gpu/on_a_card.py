@@ -26,6 +26,8 @@ MODELS: dict[str, dict[str, Any]] = {
     "product": {"kernel": parse("rbf * periodic", 1, False)},
 }
 
+NATS = {"torch": 1e-6, "kernels": 1e-4, "matrices": 1e-2}  # from the same starts, by other sums, from fewer starts
+
 
 def drawn(model: GPModel) -> dict[str, Tensor]:
     """Four tasks of eight points: one that lacks two, and one that lacks all."""
@@ -37,8 +39,12 @@ def drawn(model: GPModel) -> dict[str, Tensor]:
     return batch | ({"noise": torch.full_like(y, 0.05)} if model.known else {})
 
 
-def compare(model: GPModel, device: torch.device) -> None:
-    """What a fit, predictions and leave-one-out give on both."""
+def compare(model: GPModel, device: torch.device, nats: float) -> None:
+    """What a fit, predictions and leave-one-out give on both.
+
+    Args:
+        nats: by how much the likelihoods that are reached may differ.
+    """
     batch, new = drawn(model), torch.linspace(0, 3, 5 * model.dimensions).double().reshape(5, -1)
 
     def both(function: Any, batch: dict[str, Tensor], **options: Any) -> list[Any]:
@@ -48,7 +54,7 @@ def compare(model: GPModel, device: torch.device) -> None:
     here, there = both(batch_functions.fit_batch, batch, at=new)
     reached = "lml_lower_bound" if model.inducing else "nlml"
     assert there.status.tolist() == here.status.tolist()
-    torch.testing.assert_close(there.values[reached].cpu(), here.values[reached], rtol=0, atol=1e-2, equal_nan=True)
+    torch.testing.assert_close(there.values[reached].cpu(), here.values[reached], rtol=0, atol=nats, equal_nan=True)
     parameters = {"parameters": torch.stack([here.values[name] for name in model.names], 1)}
     for function, options in ((batch_functions.predict_batch, {"at": new}), (batch_functions.loo_batch, {})):
         here, there = both(function, batch | parameters, **options)
@@ -63,7 +69,7 @@ def main(how: str, *names: str) -> None:
         matrix_fit.FEWEST, matrix_fit._WIDER, subsets.POINTS, subsets.STARTS = 1, 1.0, 4, 2
     with card() as device:
         for name in names or MODELS:
-            compare(GPModel(**MODELS[name]), device)
+            compare(GPModel(**MODELS[name]), device, NATS[how])
     print("the same")
 
 
