@@ -122,6 +122,26 @@ print([name for name in ("pandas", "polars", "pyarrow.dataset", "scipy", "numba"
     assert done.stdout == "[]\n"
 
 
+def test_results_are_written_and_read_without_pandas(tmp_path: Path):
+    """It takes half a second to import, and 40 MB that no budget counts; pyarrow's own conversions import it."""
+    script = f"""
+import sys
+import torch
+import brimful
+
+def fn(x):
+    return brimful.Batch({{"y": x, "good": x[:, 0] > 0}}, status=(x[:, 0] > 1).to(torch.int8), message={{2: "large"}})
+
+values = torch.arange(6.0).reshape(3, 2)
+result = brimful.map(fn, values, out={str(tmp_path / "run")!r}, device="cpu")
+assert torch.equal(result.values["y"], values) and result.messages[2] == "large", result
+result.table()
+print("pandas" in sys.modules)
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert (done.stdout, done.returncode) == ("False\n", 0), done.stderr
+
+
 def test_a_workload_and_a_module_are_there_by_name():
     assert callable(brimful.gp.fit)
     assert callable(brimful.workloads.option)

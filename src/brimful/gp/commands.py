@@ -24,6 +24,7 @@ from ..core.runs.context import RunContext
 from ..core.runs.files import write_atomic
 from ..core.runs.rundir import inspect
 from .batch_functions import loo_batch, predict_batch
+from .compilation import begin_early
 from .data.arrays import as_inputs, date_type
 from .data.labels import Labels, dated
 from .data.long_table import ColumnNames, date_kind, inputs_of, read_table
@@ -54,6 +55,8 @@ def plan(config: FitConfig, probe: bool) -> Plan:
 
 
 def run_fit(config: FitConfig, context: RunContext) -> Mapping[str, Any]:
+    if config.cluster is None:
+        begin_early(config.device)
     if config.out is not None:
         preload()
     data = _data(config)

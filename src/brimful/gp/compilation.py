@@ -13,6 +13,7 @@ import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from importlib.util import find_spec
 from typing import Any
 
 import torch
@@ -20,6 +21,7 @@ from torch import Tensor
 
 from ..core.base.compilers import activity
 from ..core.memory import devices
+from ..core.memory.devices import DeviceLike
 from .batch_functions import GPModel, fit_batch, has_kernels, limits_of
 from .data.sources import GPData
 from .model.kernels import CustomKernel, Kernel
@@ -30,7 +32,7 @@ from .optimize.initialization import grid, has_profile
 
 _TASKS = 16  # that kernels are launched on: as many as sizes of batches are usually multiples of
 _launched = set[Any]()
-_lock = threading.Lock()
+_lock, _hashing = threading.Lock(), threading.Lock()
 
 Launch = Callable[[], Any]
 
@@ -94,11 +96,36 @@ def types_of(data: GPData) -> dict[str, torch.dtype]:
     return {name: column.dtype for name, column in tree.items() if isinstance(column, Tensor)}
 
 
+def begin_early(device: DeviceLike) -> None:
+    """Begins, on a thread of its own, what the first kernels would wait for: making the GPU ready, and the hash of the
+    compiler. For a run that reads its data meanwhile."""
+    if find_spec("triton") is not None:
+        importlib.import_module("triton")  # here: whoever looks for it meanwhile would find a part of it
+    threading.Thread(target=_begin, args=(device,), name="brimful-early", daemon=True).start()
+
+
+def _begin(device: DeviceLike) -> None:
+    with contextlib.suppress(Exception):  # the run itself says what is wrong
+        first = devices.resolve_all(device)[0]
+        if has_kernels(first):
+            torch.zeros(1, device=first)
+            _hash_compiler()
+
+
+def _hash_compiler() -> None:
+    """Triton keeps kernels under the hash of all its own files, half a second's work: once, not on each thread."""
+    with _hashing, contextlib.suppress(ImportError):
+        from triton.runtime.cache import triton_key
+
+        triton_key()
+
+
 def _hash_sources() -> None:
     """Makes the keys under which kernels are kept on disk. Two threads at once can make wrong ones: a key has those of
     the functions that its kernel calls in it, and while one is being made there is another in its place."""
     from triton.runtime import JITFunction
 
+    _hash_compiler()
     package = f"{__package__}.gpu."
     for module in [module for name, module in sys.modules.items() if name.startswith(package)]:
         for value in vars(module).values():

@@ -8,9 +8,9 @@ from dataclasses import replace
 from typing import Any, Unpack
 
 import numpy as np
-import pyarrow as pa
 import torch
 
+from ..core.base import arrow
 from ..core.base.errors import ConfigError, raise_first
 from ..core.memory import devices
 from ..core.memory.cost import Cost
@@ -167,7 +167,7 @@ def fit_data(
         columns={name: value.numpy() for name, value in (values or {}).items()} if store is None else store,
         status=result.status,
         messages=result.messages,
-        ids=data.ids if data.ids is not None else pa.array(np.arange(len(result.status))),
+        ids=data.ids if data.ids is not None else arrow.array_of(np.arange(len(result.status))),
         plan=result.plan,
         observed=result.observed,
         seconds=result.seconds,

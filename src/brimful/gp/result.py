@@ -32,7 +32,7 @@ from .data.long_table import ColumnNames
 from .data.sources import GPData, read, whole
 from .model.kernels import CustomKernel
 from .options import KEEPS
-from .store.lazy import TasksWithParameters
+from .store.lazy import TasksWithParameters, rows_at
 from .store.models import Store, write_data, write_model, write_models
 from .store.points import write_points
 
@@ -117,8 +117,8 @@ class Fit(Result):
         messages = [self.messages.get(task) for task in range(len(self))]
         columns = self.params | {name: self._column(name) for name in names}
         task = self.labels.id_name(("status", "message", *columns))
-        about = {task: self.labels.id_column(self.ids), "status": pa.array(self.status)}
-        about["message"] = pa.array(messages, pa.string())
+        about = {task: self.labels.id_column(self.ids), "status": arrow.array_of(self.status)}
+        about["message"] = arrow.text_array(messages)
         tensors = {name: torch.from_numpy(np.ascontiguousarray(values)) for name, values in columns.items()}
         return pa.table(about | arrow.to_columns(tensors)[0])
 
@@ -198,7 +198,7 @@ class Fit(Result):
         try:
             folder.mkdir(parents=True, exist_ok=True)
             order = data.items.index(0, len(self))
-            models = self.table().take(order).set_column(0, "item", pa.array(order))
+            models = self.table().take(order).set_column(0, "item", arrow.array_of(order))
             identity = fingerprint.of(["gp.Fit.save", self.model.kernel.text, models])
             write_models(folder, models, identity)
             if keep == "params+data":
@@ -243,9 +243,7 @@ class Fit(Result):
             return TasksWithParameters(items, store.parameters, more or {})
         columns = [self._column(name).astype(np.float64) for name in self.model.names]
         stacked = torch.from_numpy(np.stack(columns, axis=1))
-        return TasksWithParameters(
-            items, lambda start, stop: stacked[torch.tensor(items.index(start, stop))], more or {}
-        )
+        return TasksWithParameters(items, lambda start, stop: rows_at(stacked, items.index(start, stop)), more or {})
 
     def _map(
         self,
@@ -368,7 +366,7 @@ def load(
             columns=store,
             status=store.status(),
             messages=store.messages(),
-            ids=store.ids if store.ids is not None else pa.array(np.arange(store.tasks)),
+            ids=store.ids if store.ids is not None else arrow.array_of(np.arange(store.tasks)),
             plan=Plan.from_dict(store.body["plan"]),
             observed=store.body["observed"],
             seconds=store.body["seconds"],

@@ -117,3 +117,31 @@ def test_rows_that_hold_nothing_are_refused():
         arrow.to_columns(torch.zeros(3, 0))
     with pytest.raises(InputError, match="at least one number"):
         arrow.to_columns(Ragged(torch.zeros(3, 0), torch.tensor([0, 3])))
+
+
+@given(st.sampled_from([torch.float16, torch.float64, torch.bool, torch.int8, torch.int64, torch.uint32]), st.data())
+def test_numbers_become_a_column_and_back_as_pyarrow_makes_them(dtype: torch.dtype, data: st.DataObject):
+    values = noise(dtype, (data.draw(st.integers(0, 70)),)).numpy()
+    column = arrow.array_of(values[::-1])
+    expected = pa.array(values[::-1].copy())
+    assert (column.type, len(column), column.null_count) == (expected.type, len(expected), 0)
+    start = data.draw(st.integers(0, len(values)))
+    part = column.slice(start, data.draw(st.integers(0, len(values) - start)))
+    read = arrow.numpy_of(part)
+    assert read.dtype == values.dtype
+    assert read.tobytes() == values[::-1][start : start + len(part)].tobytes()
+    assert not read.flags.writeable
+
+
+@given(st.lists(st.none() | st.text(st.characters(exclude_categories=["Cs"])), max_size=20))
+def test_texts_become_a_column(texts: list[str | None]):
+    column = arrow.text_array(texts)
+    column.validate(full=True)
+    assert column.type == pa.string()
+    assert column.to_pylist() == texts
+
+
+def test_a_null_among_numbers():
+    assert arrow.numpy_of(pa.array([1.0, None])).tolist() == pytest.approx([1.0, float("nan")], nan_ok=True)
+    assert arrow.numpy_of(pa.array([True, None, False])).tolist() == [True, None, False]
+    assert arrow.numpy_of(pa.array(["a"])).tolist() == ["a"]

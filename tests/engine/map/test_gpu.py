@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from brimful import Batch, InputError, Status
+from brimful.core.memory import devices
 from brimful.data import Ragged
 
 from .mapping import EventLog, Recorded, rows, run, same, stream
@@ -276,3 +277,20 @@ def test_offsets_that_do_not_fit_are_an_error_and_no_lost_device():
     with pytest.raises(InputError, match="offsets must rise"):
         run(wild, torch.zeros(2), device="cuda")
     assert torch.ones(3, device="cuda").sum() == 3
+
+
+def test_a_run_of_one_batch_made_again_keeps_its_memory(monkeypatch: pytest.MonkeyPatch):
+    """From the third time on its memory is what that work has left, and is neither handed back nor taken anew."""
+    items, handed_back = torch.randn(2000, 48, 48, dtype=torch.float64), list[int]()
+    release = devices.release_cache
+    monkeypatch.setattr(devices, "release_cache", lambda device: handed_back.append(1) or release(device))
+
+    def again(fn: Any = inverse) -> tuple[int, int, float]:
+        handed_back.clear()
+        result = run(fn, items, device="cuda", budget="2GB", batch_size="auto")
+        return len(handed_back), result.observed, result.plan.batch
+
+    counts = [again() for _ in range(6)]
+    assert counts[-1] == counts[-2] == (0, counts[2][1], 2000)
+    again(torch.cos)  # other work: its memory is another
+    assert again()[0] > 0

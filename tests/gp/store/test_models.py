@@ -476,6 +476,13 @@ def test_names_of_an_earlier_fit_do_not_stay(models: Path):
     assert fit(X, Y, out=models, batch_size=2).ids.equals(load(models).ids)
 
 
+def test_tasks_that_an_earlier_version_drew_are_not_drawn_otherwise(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    fit(gp.synthetic(9, 12), out=tmp_path / "models")
+    monkeypatch.setattr(store, "DRAWN", "float64")
+    with pytest.raises(InputError, match="keeps only the seed of its random tasks"):
+        gp.load(tmp_path / "models")
+
+
 def test_draws_from_a_store_follow_the_seed_of_the_fit(tmp_path: Path):
     fitted = fit(X, Y, seed=3, out=tmp_path / "models")
     np.testing.assert_array_equal(load(tmp_path / "models").sample(NEW), fitted.sample(NEW))

@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -66,7 +66,7 @@ def _tensor(column: pa.Array, dtype: torch.dtype) -> torch.Tensor:
     """All numbers of a column, one after the other."""
     while pa.types.is_fixed_size_list(column.type):
         column = column.flatten()
-    values = column.to_numpy(zero_copy_only=False)
+    values = numpy_of(column)
     tensor = torch.from_numpy(values if values.flags.writeable else values.copy())
     return (torch.view_as_complex(tensor.reshape(-1, 2)) if dtype.is_complex else tensor).to(dtype)
 
@@ -78,7 +78,7 @@ def _ragged(column: Any, dtype: torch.dtype, shape: list[int]) -> Ragged:
         offsets = np.frombuffer(ends, np.int64)[column.offset : column.offset + len(column) + 1]
         values = np.frombuffer(content or b"", np.uint8)[offsets[0] : offsets[-1]]
         return Ragged(torch.from_numpy(values.copy()), torch.from_numpy(offsets - offsets[0]))
-    offsets = column.offsets.to_numpy()
+    offsets = numpy_of(column.offsets)
     width = math.prod(shape) * (2 if dtype.is_complex else 1)
     values = _tensor(column.flatten(), dtype).reshape(-1, *shape)
     return Ragged(values, torch.from_numpy((offsets - offsets[0]) // width))
@@ -99,7 +99,7 @@ def _array(tensor: torch.Tensor, offsets: torch.Tensor | None) -> pa.Array:
         tensor = torch.view_as_real(tensor)
     if tensor.dtype == torch.bfloat16:
         tensor = tensor.float()  # exact; Parquet has no bfloat16
-    flat: Any = pa.array(tensor.contiguous().reshape(-1).numpy())
+    flat: Any = array_of(tensor.contiguous().reshape(-1).numpy())
     if tensor.ndim == 1 and offsets is None:
         return flat
     width = math.prod(tensor.shape[1:])
@@ -109,7 +109,7 @@ def _array(tensor: torch.Tensor, offsets: torch.Tensor | None) -> pa.Array:
     element = pa.field("element", flat.type, nullable=False)
     if offsets is None:
         return pa.FixedSizeListArray.from_arrays(flat, type=pa.list_(element, width))
-    starts: Any = pa.array((offsets * width).numpy())
+    starts: Any = array_of((offsets * width).numpy())
     return pa.LargeListArray.from_arrays(starts, flat, type=pa.large_list(element))
 
 
@@ -161,11 +161,44 @@ def numbers(column: pa.Array) -> tuple[torch.Tensor, np.ndarray]:
     if column.null_count and not pa.types.is_floating(column.type):
         nulls = np.union1d(nulls, _nulls(column) // math.prod(shape))
         column = column.fill_null(False if pa.types.is_boolean(column.type) else 0)
-    values = column.to_numpy(zero_copy_only=False)  # a null among floats becomes NaN
+    values = numpy_of(column)  # a null among floats becomes NaN
     return torch.from_numpy(values if values.flags.writeable else values.copy()).reshape(rows, *shape), nulls
+
+
+def array_of(values: np.ndarray) -> pa.Array:
+    """Numbers in one axis as a column, in their own memory where they are contiguous. `pyarrow.array` would import
+    pandas, where it is installed: half a second, and 40 MB."""
+    values = np.ascontiguousarray(values)
+    kind = pa.from_numpy_dtype(values.dtype)
+    packed = np.packbits(values, bitorder="little") if values.dtype == np.bool_ else values
+    return pa.Array.from_buffers(kind, len(values), [None, pa.py_buffer(packed)])
+
+
+def numpy_of(column: pa.Array) -> np.ndarray:
+    """A column's numbers, which cannot be written to; a null among floats is NaN. `to_numpy` would import pandas."""
+    kind, start, stop = column.type, column.offset, column.offset + len(column)
+    plain = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
+    if column.null_count or not plain:
+        return column.to_numpy(zero_copy_only=False)
+    buffer = column.buffers()[1] or b""
+    if pa.types.is_boolean(kind):
+        values = np.unpackbits(np.frombuffer(buffer, np.uint8), count=stop, bitorder="little")[start:].view(bool)
+    else:
+        values = np.frombuffer(buffer, kind.to_pandas_dtype())[start:stop]
+    values.flags.writeable = False
+    return values
+
+
+def text_array(texts: Sequence[str | None]) -> pa.Array:
+    """Texts as a column, likewise."""
+    encoded = [b"" if text is None else text.encode() for text in texts]
+    offsets = np.cumsum([0, *map(len, encoded)]).astype(np.int64)
+    there = np.packbits(np.array([text is not None for text in texts], bool), bitorder="little")
+    buffers = [pa.py_buffer(part) for part in (there, offsets, b"".join(encoded))]
+    return pa.Array.from_buffers(pa.large_string(), len(texts), buffers).cast(pa.string())
 
 
 def _nulls(column: pa.Array) -> np.ndarray:
     if not column.null_count:
         return np.array([], np.int64)
-    return np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))
+    return np.flatnonzero(numpy_of(column.is_null()))

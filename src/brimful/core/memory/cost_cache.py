@@ -69,8 +69,14 @@ def _alike(one: Cost, other: Cost) -> bool:
     return one.growing == other.growing and all(abs(a - b) <= _ALIKE * max(a, b) for a, b in pairs)
 
 
-def remember(key: Key, cost: Cost, folder: Path | None = None) -> None:
-    """Keeps a measured cost. A cache that cannot be written is no reason to stop: it only warns."""
+def remember(key: Key, cost: Cost, folder: Path | None = None, recalled: Cost | None = None) -> None:
+    """Keeps a measured cost. A cache that cannot be written is no reason to stop: it only warns.
+
+    Args:
+        recalled: what `recall` gave for the key in this run; the file is not read again where that is as good.
+    """
+    if recalled is not None and _alike(recalled, cost):
+        return
     folder = folder or cache_directory()
     with contextlib.suppress(CorruptError, OSError, KeyError, TypeError, ValueError):
         if (before := _read(key, folder)) is not None and _alike(before, cost):

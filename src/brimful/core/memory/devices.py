@@ -135,6 +135,24 @@ def release_cache(device: torch.device) -> None:
         torch.cuda.empty_cache()
 
 
+_left: dict[torch.device, tuple[object, int, int, int]] = {}
+"""The work that used a GPU last, how often in a row, and the allocator's bytes when it ended."""
+
+
+def leave(device: torch.device, work: object) -> None:
+    """Notes that some work has ended which had a GPU's allocator to itself."""
+    if device.type == "cuda":
+        before, times, *_ = _left.get(device, (None, 0))
+        _left[device] = (work, times + 1 if before == work else 1, reserved(device), allocated(device))
+
+
+def is_as_left(device: torch.device, work: object) -> bool:
+    """Whether the allocator has, to the byte, what that work left: it takes just that again, so that its peak is right
+    although nothing was handed back before. Not after the first time, which may have taken what no later one does."""
+    before, times, *held = _left.get(device, (None, 0))
+    return before == work and times > 1 and held == [reserved(device), allocated(device)]
+
+
 def _graphs() -> bool:
     """Whether any memory is that of captured graphs."""
     return any(tuple(segment["segment_pool_id"]) != (0, 0) for segment in torch.cuda.memory_snapshot())

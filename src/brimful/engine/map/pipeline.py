@@ -74,6 +74,7 @@ class Pipeline:
         item_cost: bytes of a single item by its weight: those beyond the budget are not run. None: all are tried.
         sleep: waits some seconds; tests bring their own.
         prompt: hands over every batch before the next is run. By default that is done while the next is computed.
+        work: what is run, by which another run of the same knows it; "": none will.
     """
 
     def __init__(
@@ -84,7 +85,9 @@ class Pipeline:
         item_cost: Cost | None = None,
         sleep: Callable[[float], None] = time.sleep,
         prompt: bool = False,
+        work: str = "",
     ) -> None:
+        self._work, self._batches = work, 0
         self._executor, self._limit, self._scheduler, self._sleep = executor, memory_limit, scheduler, sleep
         self._device, self._on_cpu = memory_limit.device, memory_limit.device.type == "cpu"
         self._waiting: deque[_Batch] = deque()
@@ -119,6 +122,8 @@ class Pipeline:
                     self._last_done += time.perf_counter() - paused
             self.land()
             self.observed = max(self.observed, self._peak.read())
+        if self._work and self._batches == 1:
+            devices.leave(self._device, (self._work, self._heaviest))
 
     def land(self) -> None:
         """Waits for the batch that is still under way, and hands over its results."""
@@ -147,7 +152,7 @@ class Pipeline:
         try:
             self._fit(batch)
             if batch.probe:
-                self._clear_device()
+                self._clear_device(batch.loaded.weight)
             elif self._flying is None or self._flying[0].computed():
                 # The function waits for its own results, so the next batch must be on its way before it is called.
                 self._prefetch(reader, wait=False)
@@ -277,20 +282,21 @@ class Pipeline:
         self._sleep(pause)
         return waited + pause
 
-    def _clear_device(self) -> None:
-        """Leaves nothing on the device but what is about to be measured."""
+    def _clear_device(self, weight: float) -> None:
+        """Leaves nothing on the device but what is about to be measured: a batch of that weight."""
         self.land()
         self._scheduler.flush()
         self.observed = max(self.observed, self._peak.read())
         if self._on_cpu:
             devices.trim_heap()
-        else:
+        elif not devices.is_as_left(self._device, (self._work, weight)):
             torch.cuda.synchronize(self._device)
             devices.release_cache(self._device)
         self._peak.__enter__()
         self._last_done = time.perf_counter()
 
     def _hand_over(self, loaded: LoadedBatch, done: BatchResult, batch: _Batch) -> None:
+        self._batches += 1
         now = time.perf_counter()
         seconds, self._last_done = now - self._last_done, now
         compiled = self._compiled.functions > self._compiled_before  # meanwhile: how long it took tells no speed

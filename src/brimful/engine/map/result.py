@@ -89,9 +89,9 @@ class MapResult(Result):
         """All of it as an Arrow table, one row per item: `item`, `status`, `message`, then the values."""
         count = len(self.status)
         columns: dict[str, pa.Array] = {
-            "item": pa.array(np.arange(count)),
-            "status": pa.array(self.status),
-            "message": pa.array([self.messages.get(item) for item in range(count)], pa.string()),
+            "item": arrow.array_of(np.arange(count)),
+            "status": arrow.array_of(self.status),
+            "message": arrow.text_array([self.messages.get(item) for item in range(count)]),
         }
         values = self.values
         return pa.table(columns | (arrow.to_columns(values)[0] if values is not None else {}))

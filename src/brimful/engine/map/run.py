@@ -5,7 +5,7 @@ import functools
 import threading
 import uuid
 from collections.abc import Callable, Generator, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -81,6 +81,7 @@ class MapRun:
     cluster: str | None = None
     resumable: bool = True
     _described: str = ""  # what is run, once that was asked for
+    _recalled: dict[str, Cost | None] = field(default_factory=dict)  # by the kind of device
 
     def hosts(self, out: Path | None = None) -> LocalHosts | ClusterHosts:
         """Where it runs; those of a cluster are asked when they are entered.
@@ -203,7 +204,7 @@ class MapRun:
                 beside=(2, 3 + (queue is not None)) if device.type == "cpu" else (1, 1),
                 plan=plan,
                 cancel=cancel,
-                on_settled=lambda cost, kind: cost_cache.remember(self._key(kind), cost),
+                on_settled=self._remember,
                 kinds=hosts.kinds if hosts.remote else (),
                 full=lambda: queue is not None and reserve > 0 and queue.full,
             )
@@ -265,7 +266,8 @@ class MapRun:
     ) -> Pipeline | WorkerPool:
         if len(hosts.places) == 1 and self.timeout is None and self.on_crash == "stop" and not hosts.remote:
             executor = make_executor(self.fn, memory_limit.device, fallback=self.fallback, **self._options)
-            return Pipeline(executor, memory_limit, scheduler, cost, prompt=streams and executor.device.type == "cpu")
+            prompt = streams and executor.device.type == "cpu"
+            return Pipeline(executor, memory_limit, scheduler, cost, prompt=prompt, work=self._described)
         fn, fallback = sendable(self.fn), sendable(self.fallback)
         executor = functools.partial(make_executor, fn, fallback=fallback, **self._options)
         options = {"flag_crashes": self.on_crash == "flag", "identity": identity, "apart": streams}
@@ -277,10 +279,13 @@ class MapRun:
             self._described = f"map {signature(self.fn)} {self.items.spec()}{weighed}"
         return cost_cache.Key(self._described, model, str(torch.get_default_dtype()))
 
+    def _remember(self, cost: Cost, model: str) -> None:
+        cost_cache.remember(self._key(model), cost, recalled=self._recalled.get(model))
+
     def _known(self, model: str, limit: int) -> Cost | None:
         """What was measured before, or else the formula; None when there is neither. A measurement by which nothing
         would fit is not believed: it may come from a process that grew for reasons of its own."""
-        remembered = cost_cache.recall(self._key(model))
+        self._recalled[model] = remembered = cost_cache.recall(self._key(model))
         return remembered if remembered and remembered.guarded(1) <= limit else self.cost
 
     def plan(self, probe: bool) -> Plan:

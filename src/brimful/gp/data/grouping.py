@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ...core.base import arrow
 from ...core.base.errors import InputError
 from .long_table import plain
 
@@ -39,13 +40,13 @@ def group_rows(key: pa.Array, name: str) -> TaskRows:
     values = key.indices if categories else key
     starts = _runs(values)
     try:
-        encoded = values.take(pa.array(starts)).dictionary_encode()
+        encoded = values.take(arrow.array_of(starts)).dictionary_encode()
     except pa.ArrowException as error:
         raise InputError(f"column {name!r} is {key.type}; tasks are named by texts or whole numbers") from error
     ids = encoded.dictionary
     if categories:
         ids = plain(key.dictionary, pa.field(name, key.type.value_type)).take(ids)
-    lengths, tasks = np.diff(np.append(starts, len(values))), encoded.indices.to_numpy(zero_copy_only=False)
+    lengths, tasks = np.diff(np.append(starts, len(values))), arrow.numpy_of(encoded.indices)
     if len(ids) == len(starts):
         return TaskRows(ids, lengths, None)
     tasks = np.repeat(tasks, lengths)
@@ -58,4 +59,4 @@ def _runs(values: pa.Array) -> np.ndarray:
         differs = pc.not_equal(values.slice(1), values.slice(0, len(values) - 1))  # pyright: ignore[reportAttributeAccessIssue]
     except (pa.ArrowException, NotImplementedError):
         return np.arange(len(values))
-    return np.concatenate([[0], 1 + np.flatnonzero(differs.to_numpy(zero_copy_only=False))])
+    return np.concatenate([[0], 1 + np.flatnonzero(arrow.numpy_of(arrow.whole(differs)))])

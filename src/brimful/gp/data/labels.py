@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ...core.base import arrow
 from .long_table import moments
 
 _TAKEN = ("mean", "variance")  # columns of predictions
@@ -62,7 +63,7 @@ class Labels:
 def dated(days_N: np.ndarray, kind: str | None) -> pa.Array:
     """Inputs for a result: numbers, or dates of that type where nothing of them is lost in it."""
     if kind is None:
-        return pa.array(days_N)
+        return arrow.array_of(days_N)
     there = moments(days_N)
     timestamp = _TIMESTAMP.fullmatch(kind)
     if timestamp:
@@ -77,4 +78,4 @@ def dated(days_N: np.ndarray, kind: str | None) -> pa.Array:
 def _finer(there: pa.Array, unit: str) -> bool:
     """Whether dates have a part that the unit cannot hold."""
     step = {"s": 1_000_000, "ms": 1_000}[unit]
-    return bool((pc.fill_null(pc.cast(there, pa.int64()), 0).to_numpy() % step).any())
+    return bool((arrow.numpy_of(pc.fill_null(pc.cast(there, pa.int64()), 0)) % step).any())

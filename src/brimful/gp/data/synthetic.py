@@ -5,6 +5,7 @@ changes what a task is, and no more than a batch is ever in memory.
 """
 
 import math
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -15,8 +16,10 @@ from torch import Tensor
 from ...core.base.background import cores
 from ...engine.map.sources import ItemSource, LoadedBatch
 
+DRAWN = "float32"
+"""How they are drawn: a store that keeps only their seed says so, since others would be drawn otherwise."""
 _BLOCK = 256  # tasks of one generator
-_BLOCKS = 8  # that a thread draws at a time
+_BLOCKS, _NUMBERS = 16, 1 << 18  # that a thread draws at a time, and about how many numbers these may have
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +29,17 @@ class _Drawn:
     x: Tensor | None
     y: Tensor
     there: Tensor | None
+
+
+_local = threading.local()
+
+
+def _scratch(name: str, rows: int, columns: int, dtype: torch.dtype = torch.float32) -> Tensor:
+    """Memory that a thread keeps, and is given again under that name."""
+    kept, key = vars(_local), f"{name} {dtype}"
+    if key not in kept or kept[key].numel() < rows * columns:
+        kept[key] = torch.empty(rows * columns, dtype=dtype)
+    return kept[key][: rows * columns].view(rows, columns)
 
 
 class SyntheticTasks(ItemSource):
@@ -43,6 +57,11 @@ class SyntheticTasks(ItemSource):
         self.points, self.seed, self.shared = points, seed, shared
         self.arguments = [count, points, seed, shared]
 
+    @property
+    def _at_once(self) -> int:
+        """Blocks that a thread draws at a time."""
+        return max(1, min(_BLOCKS, _NUMBERS // (_BLOCK * self.points)))
+
     def inputs(self) -> Tensor:
         """The inputs that all tasks share."""
         return torch.linspace(0, 1, self.points, dtype=torch.float64)[:, None]
@@ -56,15 +75,15 @@ class SyntheticTasks(ItemSource):
         """Of some tasks, the noise-free truth at new points, and noisy observations there."""
         there = self._draw(start, stop, at.double().reshape(-1)).there
         assert there is not None
-        return there[:, :, 0], there[:, :, 1]
+        return there[0], there[1]
 
     def _draw(self, start: int, stop: int, at: Tensor | None) -> _Drawn:
         count = stop - start
-        jobs = range(start // _BLOCK, max(start, stop - 1) // _BLOCK + 1, _BLOCKS)
+        jobs = range(start // _BLOCK, max(start, stop - 1) // _BLOCK + 1, self._at_once)
         out = _Drawn(
             None if self.shared else torch.empty(count, self.points),
             torch.empty(count, self.points),
-            None if at is None else torch.empty(count, len(at), 2, dtype=torch.float64),
+            None if at is None else torch.empty(2, count, len(at), dtype=torch.float64),
         )
         points = None if at is None else at.numpy()
         threads = min(cores(), len(jobs))
@@ -78,22 +97,25 @@ class SyntheticTasks(ItemSource):
 
     def _fill(self, first: int, start: int, stop: int, at: np.ndarray | None, out: _Drawn) -> None:
         """Draws some blocks, and puts those of their tasks that are asked for where they belong. By few calls for many
-        tasks, and NumPy's where they are not draws: threads take turns at the interpreter, and torch's own at the
-        cores."""
-        blocks, columns = range(first, min(first + _BLOCKS, -(-stop // _BLOCK))), 7 + self.points
-        uniform, noise = torch.empty(2, len(blocks), columns * _BLOCK, dtype=torch.float64)
-        fresh = torch.zeros(len(blocks), _BLOCK, 0 if at is None else len(at), dtype=torch.float64)
+        tasks, into memory that its thread keeps: threads take turns at the interpreter, and at new pages. What shared
+        and own inputs have in common is drawn first: tasks are the same either way."""
+        blocks, N = range(first, min(first + self._at_once, -(-stop // _BLOCK))), self.points
+        waves, noise = _scratch("waves", len(blocks), 7 * _BLOCK), _scratch("noise", len(blocks), N * _BLOCK)
+        own = _scratch("own", len(blocks), 0 if out.x is None else N * _BLOCK)
+        fresh = _scratch("fresh", len(blocks), 0 if at is None else len(at) * _BLOCK)
         for row, block in enumerate(blocks):
             generator = torch.Generator().manual_seed(self.seed * 1_000_003 + block)
-            torch.rand(columns * _BLOCK, generator=generator, out=uniform[row])
-            torch.randn(self.points * _BLOCK, generator=generator, out=noise[row, : self.points * _BLOCK])
+            waves[row].uniform_(generator=generator)
+            noise[row].normal_(generator=generator)
+            if out.x is not None:
+                own[row].uniform_(generator=generator)
             if at is not None:
-                torch.randn(fresh.shape[1:], generator=generator, out=fresh[row])
+                fresh[row].normal_(generator=generator)
 
         low, high = max(start, first * _BLOCK), min(stop, blocks.stop * _BLOCK)
         to, rows = slice(low - start, high - start), slice(low - first * _BLOCK, high - first * _BLOCK)
 
-        def drawn(begin: int, width: int, source: Tensor = uniform) -> np.ndarray:
+        def drawn(begin: int, width: int, source: Tensor = waves) -> np.ndarray:
             """Columns of every block, which has them one after the other; of the tasks that are asked for."""
             part = source[:, begin * _BLOCK : (begin + width) * _BLOCK].numpy()
             return part.reshape(len(blocks) * _BLOCK, width)[rows]
@@ -101,30 +123,33 @@ class SyntheticTasks(ItemSource):
         frequency, phase, height = 1 + 3 * drawn(0, 2), 2 * np.pi * drawn(2, 2), 0.3 + 0.7 * drawn(4, 2)
         sigma = np.exp(math.log(0.02) + (math.log(0.3) - math.log(0.02)) * drawn(6, 1))
 
-        def sines(points: np.ndarray) -> np.ndarray:
+        def sines(points: np.ndarray, total: np.ndarray) -> None:
             """The sum of both."""
-            total = np.zeros(())
+            part = _scratch("part", *total.shape, dtype=torch.from_numpy(total[:0]).dtype).numpy()
             for wave in range(2):
-                part = 2 * np.pi * frequency[:, wave : wave + 1] * points
+                np.multiply(2 * np.pi * frequency[:, wave : wave + 1], points, out=part)
                 np.sin(np.add(part, phase[:, wave : wave + 1], out=part), out=part)
-                total = total + np.multiply(part, height[:, wave : wave + 1], out=part)
-            return total
+                np.multiply(part, height[:, wave : wave + 1], out=part)
+                np.add(total, part, out=total) if wave else np.copyto(total, part)
 
-        # Their own inputs are drawn for shared ones too: tasks have the same noise either way.
-        x = self.inputs()[:, 0].numpy() if out.x is None else np.sort(drawn(7, self.points), 1)
-        out.y.numpy()[to] = sines(x) + drawn(0, self.points, noise) * sigma
+        y, x = out.y.numpy()[to], self.inputs()[:, 0].float().numpy()
         if out.x is not None:
-            out.x.numpy()[to] = x
+            x = out.x.numpy()[to]
+            np.copyto(x, drawn(0, N, own))
+            x.sort(1)
+        sines(x, y)
+        off = drawn(0, N, noise)
+        np.add(y, np.multiply(off, sigma, out=off), out=y)
         if at is not None and out.there is not None:
-            there = out.there.numpy()
-            there[to, :, 0] = truth = sines(at)
-            there[to, :, 1] = truth + sigma * fresh.numpy().reshape(-1, len(at))[rows]
+            truth, seen = out.there.numpy()[0, to], out.there.numpy()[1, to]
+            sines(at, truth)
+            np.add(truth, sigma * drawn(0, len(at), fresh), out=seen)
 
     def item_bytes(self) -> int:
         return 8 * self.points
 
     def fingerprint(self) -> str:
-        return f"synthetic {self.length} {self.points} {self.seed} {self.shared}"
+        return f"synthetic {DRAWN} {self.length} {self.points} {self.seed} {self.shared}"
 
     def spec(self) -> str:
         return f"synthetic {self.points} {self.shared}"

@@ -106,7 +106,7 @@ class MatrixEvaluator(matrices.MatrixEvaluator):
         K_LNN = torch.empty(len(index_L), n, n, dtype=torch.float64, device=theta_LP.device)
         across, run = -(-n // _BLOCK), _covariance
         run[(len(index_L), across, across)](
-            self._x_TND, self._known_TN, theta_LP.contiguous(), index_L, K_LNN, n, self._x_TND.shape[1],
+            self._x_TND, self._known_TN, theta_LP.contiguous(), index_L.int(), K_LNN, n, self._x_TND.shape[1],
             **self._constants(theta_LP),
         )  # fmt: skip
         return K_LNN, None
@@ -129,7 +129,7 @@ class MatrixEvaluator(matrices.MatrixEvaluator):
         like = {"dtype": torch.float64, "device": theta_LP.device}
         parts_LRS, moved_LSN = torch.empty(L, across, P - 2, **like), torch.empty(L, P - 2, n, **like)
         run[(L, across, P - 2)](
-            self._x_TND, self._known_TN, theta_LP.contiguous(), index_L, inverse_LNN, weights_LN.contiguous(),
+            self._x_TND, self._known_TN, theta_LP.contiguous(), index_L.int(), inverse_LNN, weights_LN.contiguous(),
             parts_LRS, moved_LSN, n, self._x_TND.shape[1], size(across), **self._constants(theta_LP),
         )  # fmt: skip
         return parts_LRS.sum(1), moved_LSN

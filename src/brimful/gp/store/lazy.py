@@ -111,11 +111,12 @@ class StoredTasks(ItemSource):
         return LoadedBatch(start, stop - start, tree)
 
     def index(self, start: int, stop: int) -> np.ndarray:
-        return self._points.read(start, stop)["item"].to_numpy().copy()  # what Arrow gives cannot be written to
+        items = arrow.whole(self._points.read(start, stop)["item"])
+        return arrow.numpy_of(items).copy()  # what Arrow gives cannot be written to
 
     def counts(self, start: int, stop: int) -> np.ndarray:
         """How many points the tasks have."""
-        return np.diff(arrow.whole(self._points.read(start, stop)["y"]).offsets.to_numpy())
+        return np.diff(arrow.numpy_of(arrow.whole(self._points.read(start, stop)["y"]).offsets))
 
     def item_bytes(self) -> int:
         return 1024
@@ -130,8 +131,8 @@ class StoredTasks(ItemSource):
 def _padded(column: pa.ChunkedArray, end: float) -> torch.Tensor:
     """Lists of unequal length as rows of a matrix, filled where a row has ended."""
     lists = arrow.whole(column)
-    lengths = torch.from_numpy(np.diff(lists.offsets.to_numpy()))
-    values = torch.tensor(lists.flatten().to_numpy(zero_copy_only=False))
+    lengths = torch.from_numpy(np.diff(arrow.numpy_of(lists.offsets)))
+    values = torch.tensor(arrow.numpy_of(lists.flatten()))
     return padded(values, lengths.cumsum(0) - lengths, lengths, int(lengths.max()) if len(lengths) else 0, end).values
 
 
@@ -150,9 +151,10 @@ class TasksWithParameters(ItemSource):
 
     def load(self, start: int, stop: int, capacity: float | None = None) -> LoadedBatch:
         loaded = self._items.load(start, stop)
-        index = torch.tensor(self.index(start, stop))
-        extra = {name: value[index] for name, value in self._more.items()}
-        tree = {**(loaded.tree or {}), "parameters": self._parameters(start, stop), "task": index, **extra}
+        index = self.index(start, stop)
+        extra = {name: rows_at(value, index) for name, value in self._more.items()}
+        task = torch.tensor(index)
+        tree = {**(loaded.tree or {}), "parameters": self._parameters(start, stop), "task": task, **extra}
         return LoadedBatch(start, stop - start, tree, weights=loaded.weights)
 
     def index(self, start: int, stop: int) -> np.ndarray:
@@ -169,6 +171,14 @@ class TasksWithParameters(ItemSource):
 
     def spec(self) -> str:
         return f"{self._items.spec()} {sorted(self._more)}"
+
+
+def rows_at(values: torch.Tensor, index: np.ndarray) -> torch.Tensor:
+    """Some rows; those that follow one another are not copied."""
+    first, count = int(index[0]) if len(index) else 0, len(index)
+    if np.array_equal(index, np.arange(first, first + count)):
+        return values[first : first + count]
+    return values[torch.tensor(index)]
 
 
 def parts(items: ItemSource) -> Iterator[tuple[int, int]]:

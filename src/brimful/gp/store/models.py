@@ -29,7 +29,7 @@ from ..batch_functions import LOG, GPModel
 from ..data.duplicates import mixed
 from ..data.labels import Labels
 from ..data.sources import GPData, RaggedTasks
-from ..data.synthetic import SyntheticTasks
+from ..data.synthetic import DRAWN, SyntheticTasks
 from ..model.kernels import CustomKernel, parse
 from ..model.priors import LogNormal
 from ..optimize.scoring import ScoringOptions
@@ -83,7 +83,7 @@ def write_model(
         "labels": asdict(data.labels),
         "noise": data.noise,
         "digest": None if keep == "params+data" else digest(data),
-        "synthetic": source.arguments if isinstance(source, SyntheticTasks) else None,
+        "synthetic": [*source.arguments, DRAWN] if isinstance(source, SyntheticTasks) else None,
         "plan": run[0].to_dict(),
         "observed": run[1],
         "seconds": run[2],
@@ -152,7 +152,7 @@ def _points(data: GPData, start: int, stop: int) -> pa.Table:
     if isinstance(data.items, RaggedTasks | StoredTasks):  # without the padding
         there = np.arange(y.shape[1]) < data.items.counts(start, stop)[:, None]
     offsets = np.concatenate([[0], np.cumsum(there.sum(1))]).astype(np.int64)
-    columns: dict[str, pa.Array] = {"item": pa.array(data.items.index(start, stop))}
+    columns: dict[str, pa.Array] = {"item": arrow.array_of(data.items.index(start, stop))}
     if "x" in tree:
         x = tree["x"].cpu().numpy()
         for dimension in range(x.shape[2]):
@@ -165,8 +165,9 @@ def _points(data: GPData, start: int, stop: int) -> pa.Table:
 
 def _lists(offsets: np.ndarray, values: np.ndarray) -> pa.Array:
     """Lists of unequal length; their elements are called what Parquet calls them, so that they are read as written."""
-    flat = pa.array(values)
-    return pa.LargeListArray.from_arrays(offsets, flat, type=pa.large_list(pa.field("element", flat.type)))
+    flat: Any = arrow.array_of(values)
+    starts: Any = arrow.array_of(offsets)
+    return pa.LargeListArray.from_arrays(starts, flat, type=pa.large_list(pa.field("element", flat.type)))
 
 
 def write_models(folder: Path, table: pa.Table, identity: str) -> None:
@@ -223,7 +224,13 @@ class Store(Mapping[str, np.ndarray]):
         """The tasks' points; None where they were not kept."""
         body, shared = self.body, self.model.shared
         if body["synthetic"] is not None:
-            items = SyntheticTasks(*body["synthetic"])
+            *arguments, drawn = body["synthetic"]
+            if drawn != DRAWN:
+                raise InputError(
+                    f"{self.folder} keeps only the seed of its random tasks, and this version draws others from it: "
+                    "fit again into a new folder"
+                )
+            items = SyntheticTasks(*arguments)
         elif (self.folder / _DATA).is_dir():
             items = StoredTasks(
                 ParquetRows(self.folder / _DATA, "tasks", self.tasks, body["identity"]), shared is not None
@@ -287,11 +294,10 @@ class Store(Mapping[str, np.ndarray]):
         if not self.tasks:
             return {}
         message = self.models.column("message")
-        positions = np.flatnonzero(message.is_valid().to_numpy(zero_copy_only=False))
-        items = self.models.column("item").to_numpy()[positions].tolist()
-        return {
-            task: text for task, text in sorted(zip(items, message.take(positions).to_pylist(), strict=True)) if text
-        }
+        positions = np.flatnonzero(arrow.numpy_of(message.is_valid()))
+        items = _numbers(self.models.column("item"))[positions].tolist()
+        texts = message.take(arrow.array_of(positions)).to_pylist()
+        return {task: text for task, text in sorted(zip(items, texts, strict=True)) if text}
 
     def parameters(self, start: int, stop: int) -> torch.Tensor:
         """The parameters of some positions, in natural units."""
@@ -316,5 +322,5 @@ class Store(Mapping[str, np.ndarray]):
 def _numbers(column: pa.Array | pa.ChunkedArray) -> np.ndarray:
     column = arrow.whole(column)
     if pa.types.is_fixed_size_list(column.type):
-        return column.flatten().to_numpy(zero_copy_only=False).reshape(len(column), column.type.list_size)
-    return column.to_numpy(zero_copy_only=False)
+        return arrow.numpy_of(column.flatten()).reshape(len(column), column.type.list_size)
+    return arrow.numpy_of(column)

@@ -110,7 +110,7 @@ def connect_triton() -> "TritonHooks | None":
     """Has Triton report, where it is installed and has the hooks; those that are set stay in use."""
     try:
         from triton import knobs
-    except ImportError:
+    except (ImportError, AttributeError):  # or another thread is in the middle of importing it
         return None
     hooks = TritonHooks(knobs)
     hooks.install()

@@ -75,7 +75,6 @@ class Shards:
         self._by_stop: dict[int, _Shard] = {}
         self._synced = 0.0
         self._lock = threading.Lock()  # of reading while others are collected
-        pa.array(np.zeros(1))  # brings pandas in where it is installed: 40 MB, before the budget begins to count
 
     def write(self, done: BatchResult, index: np.ndarray) -> None:
         """Writes a finished batch; on disk, whole, when this returns."""
@@ -268,7 +267,7 @@ class Shards:
         """
         index, parts, missing = [], [], []
         for table in self.tables():
-            items = table["item"].to_numpy()
+            items = arrow.numpy_of(arrow.whole(table["item"]))
             if arrow.note_of(table.schema):
                 index.append(items)
                 parts.append(arrow.from_columns(table))
@@ -281,7 +280,7 @@ class Shards:
         """The values shard by shard, in order of their positions: the indices of the items, and their values; None for
         a shard in which all failed."""
         for table in self.tables():
-            items = table["item"].to_numpy()
+            items = arrow.numpy_of(arrow.whole(table["item"]))
             yield items, arrow.from_columns(table) if arrow.note_of(table.schema) else None
 
     def _check_cover(self, index: list[np.ndarray], count: int | None) -> None:
@@ -305,16 +304,16 @@ def table_of(done: BatchResult, index: np.ndarray) -> tuple[pa.Table, bytes]:
     """A finished batch as a table, and the form of its values."""
     texts = [done.messages.get(item) for item in range(done.count)] if done.messages else []
     columns: dict[str, pa.Array] = {
-        "item": pa.array(index.astype(np.int64)),
-        "status": pa.array(done.status),
-        "message": pa.array(texts, pa.string()) if texts else pa.nulls(done.count, pa.string()),
+        "item": arrow.array_of(index.astype(np.int64)),
+        "status": arrow.array_of(done.status),
+        "message": arrow.text_array(texts) if texts else pa.nulls(done.count, pa.string()),
     }
     values, note = ({}, b"") if done.values is None else arrow.to_columns(done.values)
     return pa.table(columns | values), note
 
 
 def _statuses(table: pa.Table) -> ItemStatuses:
-    index, status = table["item"].to_numpy(), table["status"].to_numpy()
+    index, status = (arrow.numpy_of(arrow.whole(table[name])) for name in _OWN[:2])
     flagged = np.flatnonzero(status != Status.OK)
-    texts = zip(flagged, table["message"].take(pa.array(flagged)).to_pylist(), strict=True)
+    texts = zip(flagged, table["message"].take(arrow.array_of(flagged)).to_pylist(), strict=True)
     return index, status, {int(index[row]): text for row, text in texts if text}
