@@ -31,6 +31,9 @@ FLAGS = [
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    # First in a run: they are then all in the share of one of its processes, from which others take the last tests, and
+    # there is one server and one browser.
+    items.sort(key=lambda item: item.get_closest_marker("browser") is None)
     if CHROMIUM.exists():
         return
     skip = pytest.mark.skip(reason=f"needs {CHROMIUM}: apt-get install {CHROMIUM.name}")

@@ -1,11 +1,10 @@
 import { echarts } from "nicegui-echart";
+import { h } from "vue";
 
 const COLOURS = {
   light: ["#0b6e66", "#b4540a", "#5b4bb3", "#1d5fb0", "#a3245e", "#5c6b00", "#7a4a2b", "#3c5a6b"],
   dark: ["#4cc2b5", "#f2a65a", "#a99bf5", "#84b6f4", "#f08bb4", "#c3d34a", "#d7a583", "#9fc0d3"],
 };
-const COMPACT = Array.from({ length: 9 }, (_, digits) => // made once: that takes longer than to use one
-  Intl.NumberFormat("en", { notation: "compact", maximumSignificantDigits: digits + 1 }));
 const MOST = 3000; // points of a curve before it is read again, fewer
 const AT_ONCE = 100000; // rows of one answer; so many steps have no more
 const MOST_ROWS = 2000000; // of a run in a file
@@ -33,6 +32,17 @@ function digitsFor(value, span) {
   return Math.min(9, Math.max(2, Math.ceil(Math.log10(Math.abs(value) / span || 1)) + 2));
 }
 
+function compact(value, digits) {
+  // By hand: before its first number, a browser takes 40 ms to get the formats of languages ready.
+  let short = Number(value.toPrecision(digits)), power = 0;
+  for (; Math.abs(short) >= 1000 && power < 4; power++) short /= 1000;
+  return Number(short.toPrecision(digits)) + ["", "K", "M", "B", "T"][power];
+}
+
+function grouped(count) {
+  return String(count).replace(/\B(?=(\d{3})+$)/g, ",");
+}
+
 function logMarks(low, high) {
   // Round numbers between two, as their logarithms: decades where there are three of them, else steps of the last one.
   const first = Math.ceil(low - 1e-9), last = Math.floor(high + 1e-9);
@@ -53,40 +63,6 @@ function rangeOf(values) {
 }
 
 export default {
-  template: `
-    <section class="curve-part" :aria-label="plain ? 'Use of the device' : 'Curves'">
-      <div v-if="!plain" class="curve-tools" role="group" aria-label="How curves are drawn">
-        <label>Smoothing <input type="range" min="0" max="0.98" step="0.02" v-model.number="weight"></label>
-        <label><input type="checkbox" v-model="log"> Log scale</label>
-        <label><input type="checkbox" v-model="byTime"> By time</label>
-        <span class="steps"><label>Steps from <input class="input" type="number" min="0" v-model="from"
-          @change="apply"></label><label>to <input class="input" type="number" min="0" v-model="to"
-          @change="apply"></label>
-          <button type="button" class="button" @click="reset" :disabled="from === '' && to === ''">All steps</button></span>
-        <span :class="fault ? 'fault' : 'muted'" role="status">{{ note }}</span>
-      </div>
-      <p v-if="!names.length && !plain" class="empty">No metrics yet. They appear here as the job reports them.</p>
-      <ul v-if="runs.length > 1" class="legend" aria-label="Runs">
-        <li v-for="(run, place) in runs" :key="run.id"><span class="swatch" aria-hidden="true"
-          :style="{ background: colours[place % colours.length] }"></span>{{ run.name }}</li>
-      </ul>
-      <div class="curves">
-        <div v-for="name in visible" :key="name" class="curve" :data-metric="name">
-          <div class="curve-head">
-            <component :is="plain ? 'h3' : 'h2'">{{ name }}</component>
-            <span class="buttons"><span class="muted">{{ latest(name) }}</span>
-              <button type="button" class="button quiet small" :aria-label="'Save ' + name + ' as PNG'"
-                @click="png(name)">PNG</button>
-              <button v-if="!plain" type="button" class="button quiet small" :aria-label="'Save ' + name + ' as CSV'"
-                @click="csv(name)">CSV</button></span>
-          </div>
-          <div class="plot" role="img" :aria-label="summary(name)" :ref="(element) => place(name, element)"></div>
-          <p v-if="caption(name)" class="caption">{{ caption(name) }}</p>
-        </div>
-      </div>
-      <button v-if="names.length > visible.length" type="button" class="button" @click="all = true">
-        Show all {{ names.length }} curves</button>
-    </section>`,
   props: { runs: Array, series: Object, totals: Object, plain: Boolean },
   data() {
     this.data = JSON.parse(JSON.stringify(this.series)); // not observed by Vue: there may be many points
@@ -131,7 +107,47 @@ export default {
     shown() { this.$nextTick(() => this.draw(true)); },
     series(series) { this.replace(series); },
   },
+  // Functions in place of a template: Vue's compiler would take longer than all else that a first visit draws.
+  render() {
+    const left = this.names.length > this.visible.length;
+    return h("section", { class: "curve-part", "aria-label": this.plain ? "Use of the device" : "Curves" }, [
+      this.plain ? null : this.tools(),
+      this.names.length || this.plain ? null : h("p", { class: "empty" }, "No metrics yet. They appear here as the job reports them."),
+      this.runs.length > 1 ? h("ul", { class: "legend", "aria-label": "Runs" }, this.runs.map((run, place) => this.entry(run, place))) : null,
+      h("div", { class: "curves" }, this.visible.map((name) => this.plot(name))),
+      left ? h("button", { type: "button", class: "button", onClick: () => (this.all = true) }, `Show all ${this.names.length} curves`) : null,
+    ]);
+  },
   methods: {
+    tools() {
+      const box = (text, key) => h("label", [h("input", { type: "checkbox", checked: this[key], onChange: ({ target }) => (this[key] = target.checked) }), " " + text]);
+      const step = (text, key) => h("label", [text, h("input", { class: "input", type: "number", min: 0, value: this[key], onInput: ({ target }) => (this[key] = target.value), onChange: () => this.apply() })]);
+      const all = this.from === "" && this.to === "";
+      return h("div", { class: "curve-tools", role: "group", "aria-label": "How curves are drawn" }, [
+        h("label", ["Smoothing ", h("input", { type: "range", min: 0, max: 0.98, step: 0.02, value: this.weight, onInput: ({ target }) => (this.weight = Number(target.value)) })]),
+        box("Log scale", "log"),
+        box("By time", "byTime"),
+        h("span", { class: "steps" }, [step("Steps from ", "from"), step("to ", "to"),
+          h("button", { type: "button", class: "button", disabled: all, onClick: () => this.reset() }, "All steps")]),
+        h("span", { class: this.fault ? "fault" : "muted", role: "status" }, this.note),
+      ]);
+    },
+    entry(run, place) {
+      const swatch = { class: "swatch", "aria-hidden": "true", style: { background: this.colours[place % this.colours.length] } };
+      return h("li", { key: run.id }, [h("span", swatch), run.name]);
+    },
+    plot(name) {
+      const save = (kind, act) => h("button", { type: "button", class: "button quiet small", "aria-label": `Save ${name} as ${kind}`, onClick: () => act(name) }, kind);
+      const caption = this.caption(name);
+      return h("div", { key: name, class: "curve", "data-metric": name }, [
+        h("div", { class: "curve-head" }, [
+          h(this.plain ? "h3" : "h2", name),
+          h("span", { class: "buttons" }, [h("span", { class: "muted" }, this.latest(name)), save("PNG", this.png), this.plain ? null : save("CSV", this.csv)]),
+        ]),
+        h("div", { class: "plot", role: "img", "aria-label": this.summary(name), ref: (element) => this.place(name, element) }),
+        caption ? h("p", { class: "caption" }, caption) : null,
+      ]);
+    },
     place(name, element) {
       if (element && !this.charts.has(name)) this.charts.set(name, this.open(element));
       if (!element && this.charts.has(name)) {
@@ -142,7 +158,7 @@ export default {
       }
     },
     open(element) {
-      // It is not in the page yet, and has no size: the observer tells both.
+      // It is not in the page yet, and has no size: that is looked up when it is drawn, and the observer tells of others.
       const chart = echarts.init(element, null, { renderer: "canvas", width: 1, height: 1 });
       this.observer.observe(element);
       this.selectable(element, chart);
@@ -152,7 +168,9 @@ export default {
     resized(element) {
       this.wide = window.innerWidth >= 640;
       const { clientWidth: width, clientHeight: height } = element;
-      if (width && height) echarts.getInstanceByDom(element)?.resize({ width, height });
+      const chart = echarts.getInstanceByDom(element);
+      const other = chart && (chart.getWidth() !== width || chart.getHeight() !== height);
+      if (width && height && other) chart.resize({ width, height });
     },
     selectable(element, chart) {
       // Dragging over a plot chooses its steps. A finger scrolls the page.
@@ -258,6 +276,7 @@ export default {
       for (const name of this.visible) {
         const chart = this.charts.get(name);
         if (!chart) continue;
+        if (!this.drawn.has(chart)) this.resized(chart.getDom()); // else it would be drawn twice
         chart.setOption(this.option(name), whole ? { notMerge: true } : {});
         this.drawn.add(chart);
       }
@@ -309,8 +328,8 @@ export default {
         all += Math.max(points.length, this.counts[run.id]?.[name] ?? 0);
         if (this.log) dropped += points.filter(([, , y]) => y <= 0).length;
       }
-      if (all > drawn && !this.plain) parts.push(`${drawn.toLocaleString("en")} of ${all.toLocaleString("en")} points${hint}`);
-      if (dropped) parts.push(`${dropped.toLocaleString("en")} values of zero or less have no place on a log scale`);
+      if (all > drawn && !this.plain) parts.push(`${grouped(drawn)} of ${grouped(all)} points${hint}`);
+      if (dropped) parts.push(`${grouped(dropped)} values of zero or less have no place on a log scale`);
       return parts.join(". ");
     },
     begin({ min, max }) {
@@ -318,14 +337,14 @@ export default {
       return this.from === "" && min > 0 && min < 0.3 * max ? 0 : min;
     },
     tick(value, span) {
-      if (!this.byTime) return COMPACT[digitsFor(value, span) - 1].format(value);
+      if (!this.byTime) return compact(value, digitsFor(value, span));
       return value < 120 ? Math.round(value) + " s" : value < 7200 ? Math.round(value / 60) + " min" : (value / 3600).toFixed(1) + " h";
     },
     hint(items) {
       if (!items.length) return "";
       const lines = items.map((item) => (this.runs.length > 1 ? item.seriesName + "  " : "") + short(this.log ? 10 ** item.value[1] : item.value[1]));
       const at = items[0].value[0];
-      return [this.byTime ? this.tick(at) : "step " + at.toLocaleString("en"), ...lines].join("\n");
+      return [this.byTime ? this.tick(at) : "step " + grouped(at), ...lines].join("\n");
     },
     latest(name) {
       this.version;
@@ -376,7 +395,7 @@ export default {
       try {
         for (const run of this.runs) {
           const wanted = await this.rows(run, name, (row) => lines.push([cell(run.name), ...row].join(",")));
-          if (wanted > MOST_ROWS) left += ` The file has the first ${MOST_ROWS.toLocaleString("en")} of ${wanted.toLocaleString("en")} rows of ${run.name}.`;
+          if (wanted > MOST_ROWS) left += ` The file has the first ${grouped(MOST_ROWS)} of ${grouped(wanted)} rows of ${run.name}.`;
         }
       } catch (error) {
         this.say(`No file was saved: ${error.message}`, true);
@@ -384,7 +403,7 @@ export default {
       }
       const url = URL.createObjectURL(new Blob([lines.join("\n") + "\n"], { type: "text/csv" }));
       this.save(url, name + ".csv");
-      this.say(`${(lines.length - 1).toLocaleString("en")} rows of ${name} are saved.${left}`);
+      this.say(`${grouped(lines.length - 1)} rows of ${name} are saved.${left}`);
       setTimeout(() => URL.revokeObjectURL(url), 10000);
     },
     async rows(run, name, add) {
@@ -404,7 +423,7 @@ export default {
         for (let place = 0; place < count && written < MOST_ROWS; place++, written++)
           add([part.step[place], part.time[place], part.value[place] ?? ""]);
         first = end + 1;
-        this.say(`reading ${written.toLocaleString("en")} of ${whole.total.toLocaleString("en")} rows`);
+        this.say(`reading ${grouped(written)} of ${grouped(whole.total)} rows`);
       }
       return whole.total;
     },
