@@ -87,7 +87,7 @@ def test_a_long_curve_is_saved_as_a_whole_and_exact_when_someone_looks_closer(
     server: DashboardServer, open_page: Open, at_once: int
 ):
     def less(script: str) -> str:
-        """The script of the curves, with so many rows of one answer."""
+        """The script that saves, with so many rows of one answer."""
         assert "AT_ONCE = 100000;" in script
         return script.replace("AT_ONCE = 100000;", f"AT_ONCE = {at_once};")
 
@@ -99,7 +99,7 @@ def test_a_long_curve_is_saved_as_a_whole_and_exact_when_someone_looks_closer(
     rows = at_once + 1000  # more than one answer has, and than are sent at once
     id = server.add_curve("a long curve", rows)
     page = open_page("/login")
-    page.route("**/curves.js", lambda route: route.fulfill(response=(asked := route.fetch()), body=less(asked.text())))
+    page.route("**/saving.js", lambda route: route.fulfill(response=(asked := route.fetch()), body=less(asked.text())))
     go(page, f"{server.url}/jobs/{id}")
     grown(page, 1000)
     page.wait_for_selector(f".caption:has-text('of {rows:,} points; zoom in for all')")

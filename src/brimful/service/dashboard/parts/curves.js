@@ -6,8 +6,6 @@ const COLOURS = {
   dark: ["#4cc2b5", "#f2a65a", "#a99bf5", "#84b6f4", "#f08bb4", "#c3d34a", "#d7a583", "#9fc0d3"],
 };
 const MOST = 3000; // points of a curve before it is read again, fewer
-const AT_ONCE = 100000; // rows of one answer; so many steps have no more
-const MOST_ROWS = 2000000; // of a run in a file
 
 function smooth(points, weight) {
   if (!weight) return points;
@@ -137,12 +135,12 @@ export default {
       return h("li", { key: run.id }, [h("span", swatch), run.name]);
     },
     plot(name) {
-      const save = (kind, act) => h("button", { type: "button", class: "button quiet small", "aria-label": `Save ${name} as ${kind}`, onClick: () => act(name) }, kind);
+      const save = (kind) => h("button", { type: "button", class: "button quiet small", "aria-label": `Save ${name} as ${kind}`, onClick: () => this.save(name, kind.toLowerCase()) }, kind);
       const caption = this.caption(name);
       return h("div", { key: name, class: "curve", "data-metric": name }, [
         h("div", { class: "curve-head" }, [
           h(this.plain ? "h3" : "h2", name),
-          h("span", { class: "buttons" }, [h("span", { class: "muted" }, this.latest(name)), save("PNG", this.png), this.plain ? null : save("CSV", this.csv)]),
+          h("span", { class: "buttons" }, [h("span", { class: "muted" }, this.latest(name)), save("PNG"), this.plain ? null : save("CSV")]),
         ]),
         h("div", { class: "plot", role: "img", "aria-label": this.summary(name), ref: (element) => this.place(name, element) }),
         caption ? h("p", { class: "caption" }, caption) : null,
@@ -366,74 +364,13 @@ export default {
     points() {
       return Object.fromEntries(this.names.map((name) => [name, this.runs.map((run) => (this.data[run.id]?.[name] ?? []).length)]));
     },
-    save(href, file) {
-      const anchor = document.createElement("a");
-      anchor.href = href;
-      anchor.download = file;
-      anchor.click();
-    },
-    png(name) {
-      // Drawn anew, with all that the page says beside a plot.
-      const style = getComputedStyle(document.documentElement), of = (name) => style.getPropertyValue(name).trim();
-      const font = { fontFamily: getComputedStyle(document.body).fontFamily }, text = { ...font, color: of("--ink") };
-      const option = this.option(name), many = this.runs.length > 1, place = document.createElement("div");
-      const chart = echarts.init(place, null, { renderer: "canvas", width: 1000, height: 560 });
-      const subtext = [many ? "" : this.runs[0].name, this.caption(name, "")].filter(Boolean).join("\n");
-      chart.setOption({
-        ...option, textStyle: font, animation: false, backgroundColor: of("--surface"),
-        title: { text: name, subtext, left: 16, top: 12, textStyle: { ...text, fontSize: 18 }, subtextStyle: { ...font, color: of("--soft"), lineHeight: 17, width: 960, overflow: "truncate" } },
-        legend: { show: many, type: "scroll", left: 16, right: 16, bottom: 8, textStyle: text, icon: "roundRect", itemHeight: 4,
-          data: [...new Set(this.runs.map((run) => run.name))] },
-        grid: { ...option.grid, left: 20, right: 28, top: subtext.includes("\n") ? 88 : subtext ? 70 : 52, bottom: many ? 62 : 32 },
-      });
-      this.save(chart.getDataURL({ pixelRatio: 2 }), name + ".png");
-      chart.dispose();
-    },
-    async csv(name) {
-      const cell = (text) => `"${String(text).replaceAll('"', '""')}"`, lines = ["run,step,time,value"];
-      let left = "";
+    grouped,
+    async save(name, kind) {
       try {
-        for (const run of this.runs) {
-          const wanted = await this.rows(run, name, (row) => lines.push([cell(run.name), ...row].join(",")));
-          if (wanted > MOST_ROWS) left += ` The file has the first ${grouped(MOST_ROWS)} of ${grouped(wanted)} rows of ${run.name}.`;
-        }
+        await (await import("/dashboard/saving.js"))[kind](this, name);
       } catch (error) {
         this.say(`No file was saved: ${error.message}`, true);
-        return;
       }
-      const url = URL.createObjectURL(new Blob([lines.join("\n") + "\n"], { type: "text/csv" }));
-      this.save(url, name + ".csv");
-      this.say(`${grouped(lines.length - 1)} rows of ${name} are saved.${left}`);
-      setTimeout(() => URL.revokeObjectURL(url), 10000);
-    },
-    async rows(run, name, add) {
-      // Every point of the steps that are shown, in parts that the server does not down-sample; how many there are.
-      const [from, to] = this.range, whole = await this.part(run, name, from, to);
-      if (!whole) return 0;
-      let first = whole.step[0], width = Infinity, written = 0;
-      const last = whole.step[whole.step.length - 1];
-      while (first <= last && written < MOST_ROWS) {
-        const end = Math.min(last, first + width - 1), part = width === Infinity ? whole : await this.part(run, name, first, end);
-        const count = part?.step.length ?? 0;
-        if (part && part.total > count) {
-          width = Math.max(AT_ONCE, Math.floor((0.7 * AT_ONCE * (end - first + 1)) / part.total));
-          if (width > end - first) throw new Error(`the server gave ${count} of ${part.total} points`);
-          continue;
-        }
-        for (let place = 0; place < count && written < MOST_ROWS; place++, written++)
-          add([part.step[place], part.time[place], part.value[place] ?? ""]);
-        first = end + 1;
-        this.say(`reading ${grouped(written)} of ${grouped(whole.total)} rows`);
-      }
-      return whole.total;
-    },
-    async part(run, name, first, last) {
-      const query = new URLSearchParams({ name, points: AT_ONCE });
-      if (first !== "") query.set("first", first);
-      if (last !== "") query.set("last", last);
-      const answer = await fetch(`/api/training/jobs/${run.id}/metrics?${query}`);
-      if (!answer.ok) throw new Error((await answer.json().catch(() => ({}))).detail ?? `the server answered ${answer.status}`);
-      return (await answer.json()).metrics[name];
     },
   },
 };
