@@ -23,6 +23,7 @@ NO_REQUESTS = ("AimEnabled", "HttpsUpgrades", "NetworkTimeServiceQuerying", "Opt
 
 FLAGS = [
     "--no-sandbox",
+    "--in-process-gpu",  # it only puts tiles together: one process less
     "--disable-gpu-compositing",  # without a GPU, standing in for one takes a fifth of a page's time
     "--disable-accelerated-2d-canvas",
     "--renderer-process-limit=1",  # tabs share what one of them has compiled
@@ -31,6 +32,9 @@ FLAGS = [
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    # First in a run: they are then all in the share of one of its processes, from which others take the last tests, and
+    # there is one server and one browser.
+    items.sort(key=lambda item: item.get_closest_marker("browser") is None)
     if CHROMIUM.exists():
         return
     skip = pytest.mark.skip(reason=f"needs {CHROMIUM}: apt-get install {CHROMIUM.name}")

@@ -41,6 +41,7 @@ def test_the_plan_is_shown_before_the_job_is_submitted(server: DashboardServer, 
 def test_what_is_missing_is_named_beside_its_field(server: DashboardServer, open_page: Open):
     page = open_page("/new?workload=gpcm&command=train")
     page.click("button:has-text('Submit')")
+    page.wait_for_selector("[role=status]:has-text('once the options are right')")  # the plan, which needs no name
     page.locator("#field-job_name-fault:has-text('missing')").wait_for()
     page.fill("#field-job_name", "no data")
     page.click("button:has-text('Submit')")

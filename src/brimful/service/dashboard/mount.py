@@ -15,6 +15,7 @@ from .headers import PageHeaders, mark_scripts
 from .pages import compare, data, devices, job, jobs, missing, new
 from .preload import large_files
 from .schemas import Schemas
+from .signatures import remember_signatures
 from .stored_files import OWN_FILES, StoredFiles
 from .threads import ask
 from .viewer import Dashboard
@@ -45,6 +46,7 @@ def mount(app: FastAPI, service: Service, policy: SecurityPolicy) -> None:
     dashboard = Dashboard(service, app.state.feed, Schemas(service), policy.require_token)
     login.install(app, policy)
     mark_scripts(client.templates.env)
+    remember_signatures()
     core.app.add_static_files(OWN_FILES.rstrip("/"), STATIC, max_cache_age=0)
     for page in (jobs, job, new, compare, data, devices):
         page.install(dashboard)

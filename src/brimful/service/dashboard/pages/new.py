@@ -27,6 +27,7 @@ _JOB: dict[str, dict[str, Any]] = {
     "webhook": {"type": ["string", "null"], "default": None, "description": "address to notify at the end"},
 }
 _FIRST = "gp", "fit"
+_NAMELESS = FieldProblem("job_name", "job_name is missing; it is what people know the job by")
 
 
 def install(dashboard: Dashboard) -> None:
@@ -239,10 +240,15 @@ class _Form:
         return {**request, **webhook, "config": config}
 
     def _show_faults(self, problems: tuple[FieldProblem, ...]) -> None:
-        """What is wrong, beside the fields; of those that nobody has touched yet, only once it is submitted."""
+        """What is wrong, beside the fields; of those that nobody has touched yet, only once it is submitted. A plan is
+        made without a name too."""
+        problems = (*problems, *(() if self._named() else (_NAMELESS,)))
         faults = {field: message for problem in problems for field, message in by_field(problem, self.fields)}
         for path, field in self.fields.items():
             field.show_fault(faults.get(path, "") if self.submitted or path in self.touched else "")
+
+    def _named(self) -> bool:
+        return bool(self.values.get("job_name", "").strip())
 
     async def _submit(self, event: Any) -> None:
         self.submitted = True
@@ -250,8 +256,8 @@ class _Form:
         try:
             if not may_change():
                 raise Forbidden("your token may only read; log in with one that may write")
-            if not self.values.get("job_name", "").strip():
-                raise Invalid(FieldProblem("job_name", "job_name is missing; it is what people know the job by"))
+            if not self._named():
+                raise Invalid(_NAMELESS)
             request = self.request()
             if not self.preview.fits(request):
                 notify("Planning")

@@ -1,14 +1,11 @@
 import { echarts } from "nicegui-echart";
+import { h } from "vue";
 
 const COLOURS = {
   light: ["#0b6e66", "#b4540a", "#5b4bb3", "#1d5fb0", "#a3245e", "#5c6b00", "#7a4a2b", "#3c5a6b"],
   dark: ["#4cc2b5", "#f2a65a", "#a99bf5", "#84b6f4", "#f08bb4", "#c3d34a", "#d7a583", "#9fc0d3"],
 };
-const COMPACT = Array.from({ length: 9 }, (_, digits) => // made once: that takes longer than to use one
-  Intl.NumberFormat("en", { notation: "compact", maximumSignificantDigits: digits + 1 }));
 const MOST = 3000; // points of a curve before it is read again, fewer
-const AT_ONCE = 100000; // rows of one answer; so many steps have no more
-const MOST_ROWS = 2000000; // of a run in a file
 
 function smooth(points, weight) {
   if (!weight) return points;
@@ -33,6 +30,17 @@ function digitsFor(value, span) {
   return Math.min(9, Math.max(2, Math.ceil(Math.log10(Math.abs(value) / span || 1)) + 2));
 }
 
+function compact(value, digits) {
+  // By hand: before its first number, a browser takes 40 ms to get the formats of languages ready.
+  let short = Number(value.toPrecision(digits)), power = 0;
+  for (; Math.abs(short) >= 1000 && power < 4; power++) short /= 1000;
+  return Number(short.toPrecision(digits)) + ["", "K", "M", "B", "T"][power];
+}
+
+function grouped(count) {
+  return String(count).replace(/\B(?=(\d{3})+$)/g, ",");
+}
+
 function logMarks(low, high) {
   // Round numbers between two, as their logarithms: decades where there are three of them, else steps of the last one.
   const first = Math.ceil(low - 1e-9), last = Math.floor(high + 1e-9);
@@ -53,40 +61,6 @@ function rangeOf(values) {
 }
 
 export default {
-  template: `
-    <section class="curve-part" :aria-label="plain ? 'Use of the device' : 'Curves'">
-      <div v-if="!plain" class="curve-tools" role="group" aria-label="How curves are drawn">
-        <label>Smoothing <input type="range" min="0" max="0.98" step="0.02" v-model.number="weight"></label>
-        <label><input type="checkbox" v-model="log"> Log scale</label>
-        <label><input type="checkbox" v-model="byTime"> By time</label>
-        <span class="steps"><label>Steps from <input class="input" type="number" min="0" v-model="from"
-          @change="apply"></label><label>to <input class="input" type="number" min="0" v-model="to"
-          @change="apply"></label>
-          <button type="button" class="button" @click="reset" :disabled="from === '' && to === ''">All steps</button></span>
-        <span :class="fault ? 'fault' : 'muted'" role="status">{{ note }}</span>
-      </div>
-      <p v-if="!names.length && !plain" class="empty">No metrics yet. They appear here as the job reports them.</p>
-      <ul v-if="runs.length > 1" class="legend" aria-label="Runs">
-        <li v-for="(run, place) in runs" :key="run.id"><span class="swatch" aria-hidden="true"
-          :style="{ background: colours[place % colours.length] }"></span>{{ run.name }}</li>
-      </ul>
-      <div class="curves">
-        <div v-for="name in visible" :key="name" class="curve" :data-metric="name">
-          <div class="curve-head">
-            <component :is="plain ? 'h3' : 'h2'">{{ name }}</component>
-            <span class="buttons"><span class="muted">{{ latest(name) }}</span>
-              <button type="button" class="button quiet small" :aria-label="'Save ' + name + ' as PNG'"
-                @click="png(name)">PNG</button>
-              <button v-if="!plain" type="button" class="button quiet small" :aria-label="'Save ' + name + ' as CSV'"
-                @click="csv(name)">CSV</button></span>
-          </div>
-          <div class="plot" role="img" :aria-label="summary(name)" :ref="(element) => place(name, element)"></div>
-          <p v-if="caption(name)" class="caption">{{ caption(name) }}</p>
-        </div>
-      </div>
-      <button v-if="names.length > visible.length" type="button" class="button" @click="all = true">
-        Show all {{ names.length }} curves</button>
-    </section>`,
   props: { runs: Array, series: Object, totals: Object, plain: Boolean },
   data() {
     this.data = JSON.parse(JSON.stringify(this.series)); // not observed by Vue: there may be many points
@@ -131,7 +105,47 @@ export default {
     shown() { this.$nextTick(() => this.draw(true)); },
     series(series) { this.replace(series); },
   },
+  // Functions in place of a template: Vue's compiler would take longer than all else that a first visit draws.
+  render() {
+    const left = this.names.length > this.visible.length;
+    return h("section", { class: "curve-part", "aria-label": this.plain ? "Use of the device" : "Curves" }, [
+      this.plain ? null : this.tools(),
+      this.names.length || this.plain ? null : h("p", { class: "empty" }, "No metrics yet. They appear here as the job reports them."),
+      this.runs.length > 1 ? h("ul", { class: "legend", "aria-label": "Runs" }, this.runs.map((run, place) => this.entry(run, place))) : null,
+      h("div", { class: "curves" }, this.visible.map((name) => this.plot(name))),
+      left ? h("button", { type: "button", class: "button", onClick: () => (this.all = true) }, `Show all ${this.names.length} curves`) : null,
+    ]);
+  },
   methods: {
+    tools() {
+      const box = (text, key) => h("label", [h("input", { type: "checkbox", checked: this[key], onChange: ({ target }) => (this[key] = target.checked) }), " " + text]);
+      const step = (text, key) => h("label", [text, h("input", { class: "input", type: "number", min: 0, value: this[key], onInput: ({ target }) => (this[key] = target.value), onChange: () => this.apply() })]);
+      const all = this.from === "" && this.to === "";
+      return h("div", { class: "curve-tools", role: "group", "aria-label": "How curves are drawn" }, [
+        h("label", ["Smoothing ", h("input", { type: "range", min: 0, max: 0.98, step: 0.02, value: this.weight, onInput: ({ target }) => (this.weight = Number(target.value)) })]),
+        box("Log scale", "log"),
+        box("By time", "byTime"),
+        h("span", { class: "steps" }, [step("Steps from ", "from"), step("to ", "to"),
+          h("button", { type: "button", class: "button", disabled: all, onClick: () => this.reset() }, "All steps")]),
+        h("span", { class: this.fault ? "fault" : "muted", role: "status" }, this.note),
+      ]);
+    },
+    entry(run, place) {
+      const swatch = { class: "swatch", "aria-hidden": "true", style: { background: this.colours[place % this.colours.length] } };
+      return h("li", { key: run.id }, [h("span", swatch), run.name]);
+    },
+    plot(name) {
+      const save = (kind) => h("button", { type: "button", class: "button quiet small", "aria-label": `Save ${name} as ${kind}`, onClick: () => this.save(name, kind.toLowerCase()) }, kind);
+      const caption = this.caption(name);
+      return h("div", { key: name, class: "curve", "data-metric": name }, [
+        h("div", { class: "curve-head" }, [
+          h(this.plain ? "h3" : "h2", name),
+          h("span", { class: "buttons" }, [h("span", { class: "muted" }, this.latest(name)), save("PNG"), this.plain ? null : save("CSV")]),
+        ]),
+        h("div", { class: "plot", role: "img", "aria-label": this.summary(name), ref: (element) => this.place(name, element) }),
+        caption ? h("p", { class: "caption" }, caption) : null,
+      ]);
+    },
     place(name, element) {
       if (element && !this.charts.has(name)) this.charts.set(name, this.open(element));
       if (!element && this.charts.has(name)) {
@@ -142,7 +156,7 @@ export default {
       }
     },
     open(element) {
-      // It is not in the page yet, and has no size: the observer tells both.
+      // It is not in the page yet, and has no size: that is looked up when it is drawn, and the observer tells of others.
       const chart = echarts.init(element, null, { renderer: "canvas", width: 1, height: 1 });
       this.observer.observe(element);
       this.selectable(element, chart);
@@ -152,7 +166,9 @@ export default {
     resized(element) {
       this.wide = window.innerWidth >= 640;
       const { clientWidth: width, clientHeight: height } = element;
-      if (width && height) echarts.getInstanceByDom(element)?.resize({ width, height });
+      const chart = echarts.getInstanceByDom(element);
+      const other = chart && (chart.getWidth() !== width || chart.getHeight() !== height);
+      if (width && height && other) chart.resize({ width, height });
     },
     selectable(element, chart) {
       // Dragging over a plot chooses its steps. A finger scrolls the page.
@@ -258,6 +274,7 @@ export default {
       for (const name of this.visible) {
         const chart = this.charts.get(name);
         if (!chart) continue;
+        if (!this.drawn.has(chart)) this.resized(chart.getDom()); // else it would be drawn twice
         chart.setOption(this.option(name), whole ? { notMerge: true } : {});
         this.drawn.add(chart);
       }
@@ -309,8 +326,8 @@ export default {
         all += Math.max(points.length, this.counts[run.id]?.[name] ?? 0);
         if (this.log) dropped += points.filter(([, , y]) => y <= 0).length;
       }
-      if (all > drawn && !this.plain) parts.push(`${drawn.toLocaleString("en")} of ${all.toLocaleString("en")} points${hint}`);
-      if (dropped) parts.push(`${dropped.toLocaleString("en")} values of zero or less have no place on a log scale`);
+      if (all > drawn && !this.plain) parts.push(`${grouped(drawn)} of ${grouped(all)} points${hint}`);
+      if (dropped) parts.push(`${grouped(dropped)} values of zero or less have no place on a log scale`);
       return parts.join(". ");
     },
     begin({ min, max }) {
@@ -318,14 +335,14 @@ export default {
       return this.from === "" && min > 0 && min < 0.3 * max ? 0 : min;
     },
     tick(value, span) {
-      if (!this.byTime) return COMPACT[digitsFor(value, span) - 1].format(value);
+      if (!this.byTime) return compact(value, digitsFor(value, span));
       return value < 120 ? Math.round(value) + " s" : value < 7200 ? Math.round(value / 60) + " min" : (value / 3600).toFixed(1) + " h";
     },
     hint(items) {
       if (!items.length) return "";
       const lines = items.map((item) => (this.runs.length > 1 ? item.seriesName + "  " : "") + short(this.log ? 10 ** item.value[1] : item.value[1]));
       const at = items[0].value[0];
-      return [this.byTime ? this.tick(at) : "step " + at.toLocaleString("en"), ...lines].join("\n");
+      return [this.byTime ? this.tick(at) : "step " + grouped(at), ...lines].join("\n");
     },
     latest(name) {
       this.version;
@@ -347,74 +364,13 @@ export default {
     points() {
       return Object.fromEntries(this.names.map((name) => [name, this.runs.map((run) => (this.data[run.id]?.[name] ?? []).length)]));
     },
-    save(href, file) {
-      const anchor = document.createElement("a");
-      anchor.href = href;
-      anchor.download = file;
-      anchor.click();
-    },
-    png(name) {
-      // Drawn anew, with all that the page says beside a plot.
-      const style = getComputedStyle(document.documentElement), of = (name) => style.getPropertyValue(name).trim();
-      const font = { fontFamily: getComputedStyle(document.body).fontFamily }, text = { ...font, color: of("--ink") };
-      const option = this.option(name), many = this.runs.length > 1, place = document.createElement("div");
-      const chart = echarts.init(place, null, { renderer: "canvas", width: 1000, height: 560 });
-      const subtext = [many ? "" : this.runs[0].name, this.caption(name, "")].filter(Boolean).join("\n");
-      chart.setOption({
-        ...option, textStyle: font, animation: false, backgroundColor: of("--surface"),
-        title: { text: name, subtext, left: 16, top: 12, textStyle: { ...text, fontSize: 18 }, subtextStyle: { ...font, color: of("--soft"), lineHeight: 17, width: 960, overflow: "truncate" } },
-        legend: { show: many, type: "scroll", left: 16, right: 16, bottom: 8, textStyle: text, icon: "roundRect", itemHeight: 4,
-          data: [...new Set(this.runs.map((run) => run.name))] },
-        grid: { ...option.grid, left: 20, right: 28, top: subtext.includes("\n") ? 88 : subtext ? 70 : 52, bottom: many ? 62 : 32 },
-      });
-      this.save(chart.getDataURL({ pixelRatio: 2 }), name + ".png");
-      chart.dispose();
-    },
-    async csv(name) {
-      const cell = (text) => `"${String(text).replaceAll('"', '""')}"`, lines = ["run,step,time,value"];
-      let left = "";
+    grouped,
+    async save(name, kind) {
       try {
-        for (const run of this.runs) {
-          const wanted = await this.rows(run, name, (row) => lines.push([cell(run.name), ...row].join(",")));
-          if (wanted > MOST_ROWS) left += ` The file has the first ${MOST_ROWS.toLocaleString("en")} of ${wanted.toLocaleString("en")} rows of ${run.name}.`;
-        }
+        await (await import("/dashboard/saving.js"))[kind](this, name);
       } catch (error) {
         this.say(`No file was saved: ${error.message}`, true);
-        return;
       }
-      const url = URL.createObjectURL(new Blob([lines.join("\n") + "\n"], { type: "text/csv" }));
-      this.save(url, name + ".csv");
-      this.say(`${(lines.length - 1).toLocaleString("en")} rows of ${name} are saved.${left}`);
-      setTimeout(() => URL.revokeObjectURL(url), 10000);
-    },
-    async rows(run, name, add) {
-      // Every point of the steps that are shown, in parts that the server does not down-sample; how many there are.
-      const [from, to] = this.range, whole = await this.part(run, name, from, to);
-      if (!whole) return 0;
-      let first = whole.step[0], width = Infinity, written = 0;
-      const last = whole.step[whole.step.length - 1];
-      while (first <= last && written < MOST_ROWS) {
-        const end = Math.min(last, first + width - 1), part = width === Infinity ? whole : await this.part(run, name, first, end);
-        const count = part?.step.length ?? 0;
-        if (part && part.total > count) {
-          width = Math.max(AT_ONCE, Math.floor((0.7 * AT_ONCE * (end - first + 1)) / part.total));
-          if (width > end - first) throw new Error(`the server gave ${count} of ${part.total} points`);
-          continue;
-        }
-        for (let place = 0; place < count && written < MOST_ROWS; place++, written++)
-          add([part.step[place], part.time[place], part.value[place] ?? ""]);
-        first = end + 1;
-        this.say(`reading ${written.toLocaleString("en")} of ${whole.total.toLocaleString("en")} rows`);
-      }
-      return whole.total;
-    },
-    async part(run, name, first, last) {
-      const query = new URLSearchParams({ name, points: AT_ONCE });
-      if (first !== "") query.set("first", first);
-      if (last !== "") query.set("last", last);
-      const answer = await fetch(`/api/training/jobs/${run.id}/metrics?${query}`);
-      if (!answer.ok) throw new Error((await answer.json().catch(() => ({}))).detail ?? `the server answered ${answer.status}`);
-      return (await answer.json()).metrics[name];
     },
   },
 };

@@ -1,13 +1,8 @@
+import { h } from "vue";
+
 const MOST = { events: 300, log: 400 };
 
 export default {
-  template: `
-    <div v-if="kind === 'events'" class="events" role="log" :aria-label="label" tabindex="0" ref="box"><ul>
-      <li v-for="entry in items" :key="entry.id" :data-event="entry.id"><time :datetime="iso(entry.time)">{{ moment(entry.time) }}</time>
-        <span class="kind">{{ entry.kind }}</span><span>{{ entry.text }}</span></li>
-      <li v-if="!items.length" class="muted">Nothing yet.</li>
-    </ul></div>
-    <pre v-else class="log" role="log" :aria-label="label" tabindex="0" ref="box">{{ items.join("") || "Nothing yet." }}</pre>`,
   props: { label: String, kind: String, entries: Array },
   data() {
     return { items: [...this.entries] };
@@ -15,7 +10,17 @@ export default {
   mounted() {
     this.$refs.box.scrollTop = this.$refs.box.scrollHeight;
   },
+  render() {
+    const log = this.kind !== "events", box = { class: this.kind, role: "log", "aria-label": this.label, tabindex: 0, ref: "box" };
+    if (log) return h("pre", box, this.items.join("") || "Nothing yet.");
+    const none = this.items.length ? null : h("li", { class: "muted" }, "Nothing yet.");
+    return h("div", box, h("ul", [...this.items.map((entry) => this.event(entry)), none]));
+  },
   methods: {
+    event({ id, time, kind, text }) {
+      const moment = h("time", { datetime: this.iso(time) }, this.moment(time));
+      return h("li", { key: id, "data-event": id }, [moment, " ", h("span", { class: "kind" }, kind), h("span", text)]);
+    },
     append(entries) {
       const box = this.$refs.box, atEnd = box.scrollTop + box.clientHeight >= box.scrollHeight - 30;
       const last = this.kind === "events" && this.items.length ? this.items[this.items.length - 1].id : 0;

@@ -2,6 +2,7 @@ const COLUMNS = [
   ["Name", "name"], ["State", "state"], ["Progress", null], ["Left", null, "number"], ["Rate", null, "number"],
   ["Memory", null, "number"], ["Took", null, "number"], ["Created", "created", "number"],
 ];
+let days = null; // how a day is written, made for the first row that needs it: that takes 40 ms
 
 export default {
   template: `
@@ -103,8 +104,8 @@ export default {
     },
     moment(seconds) {
       const then = new Date(seconds * 1000), today = new Date().toDateString() === then.toDateString();
-      const time = then.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", hour12: false });
-      return today ? time : then.toLocaleDateString([], { month: "short", day: "numeric" }) + " " + time;
+      const time = then.toTimeString().slice(0, 5);
+      return today ? time : (days ??= Intl.DateTimeFormat([], { month: "short", day: "numeric" })).format(then) + " " + time;
     },
   },
 };
