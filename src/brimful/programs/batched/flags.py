@@ -50,6 +50,8 @@ class Step:
 
     def decode(self, rows: Sequence[int]) -> list[Any]:
         """Some rows as Python values; none of them failed. From a GPU those rows are copied, and no others."""
+        if not len(rows):
+            return []
         if self.column.device.type != "cpu" and len(rows) < self.rows:
             some = self.take(torch.tensor(rows, dtype=torch.int64, device=self.column.device))
             return some.decode(range(len(rows)))

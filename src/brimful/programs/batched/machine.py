@@ -200,6 +200,8 @@ class Machine:
     ) -> Step:
         """An operation of columns that hold all rows but those to be skipped."""
         computed = self._computed(operation, args)
+        if computed is not None and self.device.type != "cpu":
+            computed = _seen(computed)
         passed = together(None if failed is None else failed != 0, skipped)
         if computed is None:
             alive = torch.ones(rows, dtype=torch.bool, device=self.device) if passed is None else ~passed
@@ -358,6 +360,16 @@ class Machine:
             return step
         ended = torch.where(kept, step.failed, 0)
         return Step(step.column, ended if bool(kept.any()) else None, step.boxed).with_constant(rows, operation.default)
+
+
+def _seen(computed: Computed) -> Computed:
+    """The same without flags that name no row: on a GPU, kernels do not look at them."""
+    flags = [flag for flag in (computed.failed, computed.sequential) if flag is not None]
+    if not flags:
+        return computed
+    some = torch.stack([flag.any() for flag in flags]).tolist()
+    failed = computed.failed if computed.failed is not None and some[0] else None
+    return replace(computed, failed=failed, sequential=computed.sequential if some[-1] else None)
 
 
 def _closed_over(arg: Step | FunctionValue) -> list[Step]:

@@ -5,6 +5,7 @@ On a CPU the compiled loops of `loops/sets.py` do what torch does slowly there.
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import Any
 
 import torch
@@ -81,7 +82,14 @@ def any_of(flags: Tensor, offsets: Tensor) -> Tensor:
 def together(*flags: Tensor | None) -> Tensor | None:
     """Rows that one of some flags names."""
     given = [flag for flag in flags if flag is not None]
-    return torch.stack(given).any(0) if given else None
+    return reduce(torch.bitwise_or, given) if given else None
+
+
+def flagged(*flags: Tensor | None) -> Tensor | None:
+    """Rows that one of some flags names; None where none does. A GPU is not asked: the machine asks once for all flags
+    of an operation."""
+    rows = together(*flags)
+    return rows if rows is None or rows.device.type != "cpu" or bool(rows.any()) else None
 
 
 def filtered(flat: Tensor, offsets: Tensor, keep: Tensor) -> tuple[Tensor, Tensor]:

@@ -130,19 +130,16 @@ class Batched:
         """
         count, nodes = len(samples), len(self.graph.nodes)
         run = _Run(self, samples)
-        failed = np.zeros((nodes, count), np.int8)
-        ended = np.zeros((nodes, count), bool)
+        flags = dict[int, tuple[Tensor, Tensor | None]]()
         for call, freed in self.schedule(samples):
             run.compute(call)
             for index in call:
                 step, own = run.known[index], run.failures.pop(index, None)
                 if own is None:
                     continue
-                spread = run.spread(own, self.graph.levels[index]).numpy(force=True)
-                failed[index] = spread
-                if isinstance(step, Step) and step.failed is not None:
-                    flags = run.spread(step.failed, self.graph.levels[index]).numpy(force=True)
-                    ended[index] = (flags == ENDED) & (spread != 0)
+                marked = step.failed if isinstance(step, Step) else None
+                level = self.graph.levels[index]
+                flags[index] = run.spread(own, level), None if marked is None else run.spread(marked, level)
             for gone in () if keep else freed:
                 if gone not in self._returned:
                     run.known.pop(gone, None)
@@ -154,7 +151,17 @@ class Batched:
             for index, value in run.known.items()
             if index in self._returned or isinstance(value, Step)
         }
-        return BatchEvaluation(steps, failed, ended)
+        failed = _by_node(nodes, count, {index: own for index, (own, _) in flags.items()})
+        marked = _by_node(nodes, count, {index: own for index, (_, own) in flags.items() if own is not None})
+        return BatchEvaluation(steps, failed, (marked == ENDED) & (failed != 0))
+
+
+def _by_node(nodes: int, count: int, flags: dict[int, Tensor]) -> np.ndarray:
+    """Flags of some nodes by node and sample, copied at once."""
+    known = np.zeros((nodes, count), np.int8)
+    if flags:
+        known[list(flags)] = torch.stack(list(flags.values())).numpy(force=True)
+    return known
 
 
 class _Run:

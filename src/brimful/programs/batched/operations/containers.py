@@ -12,8 +12,9 @@ from ..columns import Cells, Column, Grids, Ints, Lists, Pairs, Patches, Triples
 from ..functions import FunctionValue
 from ..kernels import Computed, batched
 from ..rows import offsets_of
-from ..segments import as_numbers, maxima, minima, sort_keys, sort_unique_index, sorted_rows
+from ..segments import as_numbers, flagged, maxima, minima, sort_keys, sort_unique_index, sorted_rows
 from .elements import as_list, comparable, selected, taken
+from .grids import failures
 from .mapping import nothing, wrong
 from .scalars import equal
 
@@ -58,7 +59,7 @@ def _at(machine: Any, container: Column, last: bool) -> Computed | None:
         return None
     empty = lists.sizes == 0
     error = Category.VALUE if last else Category.STOP_ITERATION
-    failed = (empty * int(error)).to(torch.int8) if bool(empty.any()) else None
+    failed = failures((empty, error))
     index = lists.offsets[1:] - 1 if last else lists.offsets[:-1]
     return taken(lists, index.clamp(min=0), failed)
 
@@ -98,7 +99,7 @@ def _extreme(machine: Any, container: Column, greatest: bool) -> Computed | None
     keys = sort_keys(lists.elements, lists.offsets)
     assert keys is not None
     chosen = lists.elements.take(first_extreme(keys, lists, greatest).clamp(max=len(keys) - 1))
-    return Computed(chosen, None, empty if bool(empty.any()) else None)
+    return Computed(chosen, None, flagged(empty))
 
 
 def first_extreme(keys: Tensor, lists: Lists, greatest: bool) -> Tensor:

@@ -20,21 +20,23 @@ from ..kernels import Computed, batched
 from ..layout import above, beside, layout, read, scaled, walked
 from ..others import Others, Part
 from ..rows import offsets_of, owners, repeated
-from ..segments import any_of, as_colors, as_numbers, minima
+from ..segments import any_of, as_colors, as_numbers, flagged, minima, together
 
 MOST = 100_000  # elements of one row; more are left to the bound on size
 
 
-def flagged(flags: Tensor) -> Tensor | None:
-    return flags if bool(flags.any()) else None
-
-
 def failures(*cases: tuple[Tensor, Category]) -> Tensor | None:
     """How rows fail: by the first case that has them."""
-    failed = torch.zeros_like(cases[0][0], dtype=torch.int8)
-    for rows, category in reversed(cases):
+    *others, (rows, category) = cases
+    failed = as_failures(rows, category)
+    for rows, category in reversed(others):
         failed.masked_fill_(rows, int(category))
     return flagged(failed)
+
+
+def as_failures(rows: Tensor, category: Category) -> Tensor:
+    """How rows fail, where a flag says that they do."""
+    return rows.view(torch.int8) * int(category)
 
 
 def _turned(
@@ -254,7 +256,7 @@ def colors(*columns: Column) -> Tensor | None:
         if not isinstance(column, Ints) or column.boolean:
             return None
         flags.append(column.values.abs() >= COORDINATE_LIMIT)
-    return torch.stack(flags).any(0)
+    return together(*flags)
 
 
 class Paint(NamedTuple):

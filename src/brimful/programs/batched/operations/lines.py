@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import Any
 
 import torch
@@ -28,8 +29,8 @@ from ..kernels import Computed, batched
 from ..layout import layout
 from ..loops import lines as loops
 from ..rows import offsets_of, owners
-from ..segments import filtered, member, sort_unique
-from .grids import failures, flagged
+from ..segments import filtered, flagged, member, sort_unique
+from .grids import failures
 from .patches import as_patch, as_set, is_blank, locations
 
 _SIDES = ((-1, 0), (0, -1), (0, 1), (1, 0))
@@ -65,7 +66,7 @@ def neighbors(machine: Any, loc: Column) -> Computed | None:
 
 def _line(ai: Tensor, aj: Tensor, bi: Tensor, bj: Tensor) -> Computed:
     """The straight or diagonal line between two locations."""
-    large = torch.stack([part.abs() >= COORDINATE_LIMIT for part in (ai, aj, bi, bj)]).any(0)
+    large = reduce(torch.bitwise_or, [part.abs() >= COORDINATE_LIMIT for part in (ai, aj, bi, bj)])
     di, dj = bi - ai, bj - aj
     straight = (di == 0) | (dj == 0) | (di.abs() == dj.abs())
     steps = torch.maximum(di.abs(), dj.abs())

@@ -22,8 +22,9 @@ from ..functions import FunctionValue, members
 from ..kernels import Computed, batched
 from ..nan import nan_rows
 from ..rows import offsets_of, owners
-from ..segments import any_of, canonical, minima, together, totals
+from ..segments import any_of, canonical, flagged, minima, together, totals
 from .elements import as_container, as_grids, as_list, selected
+from .grids import as_failures, failures
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -98,7 +99,8 @@ def mapped(
         reserved = reserved + totals(used, offsets)
     elif used is not None:
         reserved = reserved + totals_until(first_where(step.failed != 0, offsets), used, offsets)
-    failed = or_beyond(failed, reserved)
+    if isinstance(calls, Tensor) or isinstance(before, Tensor) or used is not None or len(owner) * calls > ELEMENTS:
+        failed = or_beyond(failed, reserved)
     sequential = None
     if step.boxed:
         sequential = torch.zeros(len(sizes), dtype=torch.bool, device=offsets.device)
@@ -111,10 +113,10 @@ def mapped(
 
 def or_beyond(failed: Tensor | None, reserved: Tensor) -> Tensor | None:
     """How rows fail, where some of them reserve too much."""
-    over = reserved > ELEMENTS
-    if not bool(over.any()):
+    over = flagged(reserved > ELEMENTS)
+    if over is None:
         return failed
-    return torch.where(over, int(Category.SIZE), 0 if failed is None else failed).to(torch.int8)
+    return as_failures(over, Category.SIZE) if failed is None else failed.masked_fill(over, int(Category.SIZE))
 
 
 def first_where(flags: Tensor, offsets: Tensor) -> Tensor:
@@ -157,8 +159,7 @@ def merged(machine: Any, lists: Lists) -> Computed | None:
         return None
     offsets = inner.offsets[lists.offsets]
     reserved = offsets.diff()
-    over = reserved > ELEMENTS
-    failed = over.to(torch.int8) * int(Category.SIZE) if bool(over.any()) else None
+    failed = failures((reserved > ELEMENTS, Category.SIZE)) if inner.elements.rows > ELEMENTS else None
     column = as_container(Lists(inner.elements, offsets, lists.unordered))
     return None if column is None else Computed(column, failed, None, reserved)
 

@@ -30,7 +30,8 @@ from ..gpu import has_kernels
 from ..kernels import Computed, batched
 from ..loops import patches as loops
 from ..rows import owners
-from .grids import colors, failures, flagged
+from ..segments import flagged
+from .grids import colors, failures
 from .patches import as_patch
 
 

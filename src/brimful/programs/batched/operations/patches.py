@@ -32,9 +32,9 @@ from ..kernels import Computed, batched
 from ..loops import patches as loops
 from ..others import Others, Part
 from ..rows import offsets_of, owners
-from ..segments import sort_unique, totals
+from ..segments import flagged, sort_unique, together, totals
 from . import grids
-from .grids import colors, cropped, failures, flagged
+from .grids import colors, cropped, failures
 
 _LOCATION = (1 << 2 * BITS) - 1
 
@@ -325,7 +325,7 @@ def cmirror(machine: Any, piece: Column) -> Computed | None:
         steps.append(mirrored)
         column = mirrored.column
     flags = [step.sequential for step in steps if step.sequential is not None]
-    return Computed(column, steps[0].failed, torch.stack(flags).any(0) if flags else None)
+    return Computed(column, steps[0].failed, together(*flags))
 
 
 @batched("upscale")

@@ -14,8 +14,8 @@ from ..extents import extent
 from ..kernels import Computed, batched
 from ..loops import distances as loops
 from ..rows import owners
-from ..segments import any_of, filtered, member, sort_unique
-from .grids import failures, flagged
+from ..segments import any_of, filtered, flagged, member, sort_unique
+from .grids import failures
 from .patches import _flag, as_patch, as_set, centers, locations, sides
 
 _STEPS = 42

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import Any
 
 import torch
@@ -28,9 +29,10 @@ from ..convert import form_of_column, joined
 from ..functions import FunctionValue
 from ..kernels import Computed, batched
 from ..rows import offsets_of, owners
-from ..segments import any_of, canonical, member, sort_keys, sort_unique, sorted_rows
+from ..segments import any_of, canonical, flagged, member, sort_keys, sort_unique, sorted_rows
 from .all_pairs import all_pairs_of
 from .elements import as_container, as_grids, as_list, selected
+from .grids import failures
 from .mapping import nothing, wrong
 
 _COPIES = 1 << 20  # elements of what `repeat` copies, per row; more are left to Python, which copies nothing
@@ -38,8 +40,7 @@ _COPIES = 1 << 20  # elements of what `repeat` copies, per row; more are left to
 
 def beyond(reserved: Tensor) -> Tensor | None:
     """Rows that reserve too many elements, as failures."""
-    over = reserved > ELEMENTS
-    return over.to(torch.int8) * int(Category.SIZE) if bool(over.any()) else None
+    return failures((reserved > ELEMENTS, Category.SIZE))
 
 
 def _interleaved(a: Column, b: Column, a_offsets: Tensor, b_offsets: Tensor) -> tuple[Column, Tensor]:
@@ -189,7 +190,7 @@ def repeat(machine: Any, item: Any, num: Column) -> Computed | None:
     index = torch.repeat_interleave(torch.arange(item.rows, device=machine.device), kept)
     column = as_grids(Lists(item.take(index), offsets_of(kept), False))
     many &= ~over
-    return Computed(column, beyond(counts), many if bool(many.any()) else None, counts)
+    return Computed(column, beyond(counts), flagged(many), counts)
 
 
 def _sizes(column: Column) -> Tensor | int:
@@ -214,7 +215,7 @@ def interval(machine: Any, start: Column, stop: Column, step: Column) -> Compute
         return wrong(machine, start.rows)
     zero = step.values == 0
     by = torch.where(zero, 1, step.values)
-    large = torch.stack([column.values.abs() >= 1 << 60 for column in (start, stop, step)]).any(0)
+    large = reduce(torch.bitwise_or, [column.values.abs() >= 1 << 60 for column in (start, stop, step)])
     counts = torch.div(stop.values - start.values + by - by.sign(), by, rounding_mode="floor").clamp(min=0)
     counts = torch.where(large | zero, 0, counts)
     failed = (zero * int(Category.VALUE) + (counts > ELEMENTS) * int(Category.SIZE)).to(torch.int8)
@@ -222,7 +223,7 @@ def interval(machine: Any, start: Column, stop: Column, step: Column) -> Compute
     offsets = offsets_of(kept)
     within = torch.arange(int(offsets[-1]), device=machine.device) - torch.repeat_interleave(offsets[:-1], kept)
     values = torch.repeat_interleave(start.values, kept) + within * torch.repeat_interleave(by, kept)
-    return Computed(Lists(Ints(values), offsets, False), failed, large if bool(large.any()) else None, counts)
+    return Computed(Lists(Ints(values), offsets, False), failed, flagged(large), counts)
 
 
 @batched("product")
@@ -248,7 +249,7 @@ def product(machine: Any, a: Column, b: Column) -> Computed | None:
     place = torch.div(within, width, rounding_mode="floor")
     keys = key_of(first.values[left.offsets[row] + place], second.values[right.offsets[row] + within - place * width])
     column = Patches(*sort_unique(keys, offsets), PatchKind.INDICES)
-    return Computed(column, beyond(counts), far if bool(far.any()) else None, counts)
+    return Computed(column, beyond(counts), flagged(far), counts)
 
 
 @batched("pair")
@@ -269,12 +270,12 @@ def pair(machine: Any, a: Column, b: Column) -> Computed | None:
         case Ints(boolean=False), Ints(boolean=False):
             far = any_of((first.values.abs() >= COORDINATE_LIMIT) | (second.values.abs() >= COORDINATE_LIMIT), offsets)
             column: Column = Pairs(first.values, second.values)
-            return Computed(Lists(column, offsets, False), None, far if bool(far.any()) else None)
+            return Computed(Lists(column, offsets, False), None, flagged(far))
         case Ints(boolean=False), Pairs():
             far = any_of(first.values.abs() >= COORDINATE_LIMIT, offsets)
             color = first.values.clamp(-COORDINATE_LIMIT, COORDINATE_LIMIT - 1)
             column = Cells(key_of(second.first, second.second, color))
-            return Computed(Lists(column, offsets, False), None, far if bool(far.any()) else None)
+            return Computed(Lists(column, offsets, False), None, flagged(far))
     forms = form_of_column(first), form_of_column(second)
     if "value" in forms:
         return None

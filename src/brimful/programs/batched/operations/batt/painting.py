@@ -12,7 +12,8 @@ from ...columns import COORDINATE_LIMIT, Column, Grids, Ints, Lists, Pairs, Patc
 from ...kernels import Computed, batched
 from ...layout import walked
 from ...rows import offsets_of, owners
-from ..grids import flagged, paint_of
+from ...segments import flagged
+from ..grids import paint_of
 from ..painting import Painted, background_of, covered, filled, painted, underfilled, underpainted
 from .views import Patch, cells_of_arc, colors_of, equal_to_itself, objects_of, patch_of, places, plain, reach
 

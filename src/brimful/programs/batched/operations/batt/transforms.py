@@ -26,9 +26,9 @@ from ...columns import (
 from ...kernels import KERNELS, Computed, batched
 from ...layout import layout, read, walked
 from ...rows import owners
-from ...segments import any_of, sort_unique
+from ...segments import any_of, flagged, sort_unique
 from ..grids import cmirror as cmirror_grid
-from ..grids import colors, dmirror, flagged, paint_of, upscaled
+from ..grids import colors, dmirror, paint_of, upscaled
 from ..grids import hmirror as hmirror_grid
 from ..grids import vmirror as vmirror_grid
 from .views import Patch, as_arc, cells_of_arc, flag, indices_of, is_tuple, objects_of, patch_of, places, plain, reach

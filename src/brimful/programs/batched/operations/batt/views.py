@@ -30,7 +30,7 @@ from ...columns import (
 from ...columns import color_of as color_of_key
 from ...extents import Extent, extent
 from ...kernels import KERNELS, Computed, batched
-from ...segments import canonical, sort_unique, together
+from ...segments import canonical, flagged, sort_unique
 from ..patches import is_blank
 
 
@@ -132,8 +132,7 @@ def plain(computed: Computed | None, *odd: Tensor | None, column: Column | None 
     if computed is None:
         return None
     failed = None if computed.failed is None else computed.failed != 0
-    flags = together(computed.sequential, failed, *odd)
-    flags = None if flags is None or not bool(flags.any()) else flags
+    flags = flagged(computed.sequential, failed, *odd)
     return Computed(computed.column if column is None else column, None, flags, computed.reserved, computed.boxed)
 
 
