@@ -34,35 +34,21 @@ from typing import Any, Self
 import torch
 from torch import Tensor
 
+from .gpu import has_kernels
 from .key_bits import BIAS, BITS, COLOR_BIAS, FIELD
 from .key_bits import COORDINATE_LIMIT as COORDINATE_LIMIT
 from .key_bits import NAN as NAN
 from .key_bits import NAN_COLOR as NAN_COLOR
+from .keys import ORIGIN as ORIGIN
+from .keys import color_of as color_of
+from .keys import column_of as column_of
+from .keys import key_of as key_of
+from .keys import location_of as location_of
+from .keys import row_of as row_of
 from .rows import gathered, owners, taken
-
-ORIGIN = (COLOR_BIAS << 2 * BITS) | (BIAS << BITS) | BIAS
-"""The key of the location (0, 0), and of the cell (0, (0, 0))."""
 
 CELL = torch.int32
 """The type of the cells of grids."""
-
-
-def key_of(i: Tensor, j: Tensor, color: Tensor | int = 0) -> Tensor:
-    """Keys of locations, or of cells."""
-    color = color.to(torch.int64) if isinstance(color, Tensor) else color  # that of a grid has too few bits to be moved
-    return ((color + COLOR_BIAS) << 2 * BITS) | ((i + BIAS) << BITS) | (j + BIAS)
-
-
-def row_of(key: Tensor) -> Tensor:
-    return (key >> BITS & FIELD) - BIAS
-
-
-def column_of(key: Tensor) -> Tensor:
-    return (key & FIELD) - BIAS
-
-
-def color_of(key: Tensor) -> Tensor:
-    return (key >> 2 * BITS) - COLOR_BIAS
 
 
 class Column(ABC):
@@ -219,6 +205,10 @@ class Grids(Column):
         return self.height.device
 
     def take(self, index: Tensor) -> Grids:
+        if has_kernels(self.cells) and index.dtype == torch.int64:
+            from .gpu.rows import grids_taken
+
+            return Grids(*grids_taken(self.cells, self.offsets, self.height, self.width, index))
         cells, offsets = taken(self.cells, self.offsets, index)
         return Grids(cells, offsets, self.height[index], self.width[index])
 

@@ -22,6 +22,14 @@ def _kernels() -> Any:
 
 def offsets_of(sizes: Tensor) -> Tensor:
     """Where rows of some sizes begin, and the last one ends."""
+    if has_kernels(sizes):
+        from .gpu import offsets
+
+        return offsets.offsets_of(sizes)
+    return offsets_of_plain(sizes)
+
+
+def offsets_of_plain(sizes: Tensor) -> Tensor:
     offsets = torch.zeros(len(sizes) + 1, dtype=torch.int64, device=sizes.device)
     torch.cumsum(sizes, 0, out=offsets[1:])
     return offsets

@@ -41,6 +41,12 @@ def _kernels() -> Any:
     return segments
 
 
+def _set_kernels() -> Any:
+    from .gpu import sets
+
+    return sets
+
+
 def totals(values: Tensor, offsets: Tensor) -> Tensor:
     """The sum of every row."""
     return _kernels().totals(values, offsets) if has_kernels(values) else totals_plain(values, offsets)
@@ -94,14 +100,28 @@ def flagged(*flags: Tensor | None) -> Tensor | None:
 
 def filtered(flat: Tensor, offsets: Tensor, keep: Tensor) -> tuple[Tensor, Tensor]:
     """The numbers that a flag keeps, and where rows then begin."""
+    if has_kernels(flat):
+        return _set_kernels().filtered(flat, offsets, keep)
+    return filtered_plain(flat, offsets, keep)
+
+
+def filtered_plain(flat: Tensor, offsets: Tensor, keep: Tensor) -> tuple[Tensor, Tensor]:
     return flat[keep], offsets_of(totals(keep.to(torch.int64), offsets))
+
+
+def filtered_index(offsets: Tensor, keep: Tensor) -> tuple[Tensor, Tensor]:
+    """Which numbers a flag keeps, and where rows then begin."""
+    if has_kernels(keep):
+        return _set_kernels().filtered(None, offsets, keep)
+    return keep.nonzero()[:, 0], offsets_of(totals(keep.to(torch.int64), offsets))
 
 
 def sort_unique(keys: Tensor, offsets: Tensor) -> tuple[Tensor, Tensor]:
     """The keys of every row in ascending order, each once."""
     if usable(keys):
         return call(loops.sort_unique, keys, offsets)
-    return sort_unique_plain(keys, offsets)
+    found = _set_kernels().sort_unique(keys, offsets) if has_kernels(keys) else None
+    return found if found is not None else sort_unique_plain(keys, offsets)
 
 
 def sort_unique_plain(keys: Tensor, offsets: Tensor) -> tuple[Tensor, Tensor]:
@@ -114,7 +134,8 @@ def member(keys: Tensor, offsets: Tensor, others: Tensor, other_offsets: Tensor)
     """Whether every key is among those of another set of the same row."""
     if usable(keys):
         return call(loops.member, keys, offsets, others, other_offsets)
-    return member_plain(keys, offsets, others, other_offsets)
+    found = _set_kernels().member(keys, offsets, others, other_offsets) if has_kernels(keys) else None
+    return found if found is not None else member_plain(keys, offsets, others, other_offsets)
 
 
 def member_plain(keys: Tensor, offsets: Tensor, others: Tensor, other_offsets: Tensor) -> Tensor:
@@ -135,7 +156,8 @@ def sort_unique_index(keys: Tensor, offsets: Tensor) -> tuple[Tensor, Tensor]:
     begin."""
     if usable(keys):
         return call(loops.sort_unique_index, keys, offsets)
-    return sort_unique_index_plain(keys, offsets)
+    found = _set_kernels().sort_unique(keys, offsets, True) if has_kernels(keys) else None
+    return found if found is not None else sort_unique_index_plain(keys, offsets)
 
 
 def sort_unique_index_plain(keys: Tensor, offsets: Tensor) -> tuple[Tensor, Tensor]:
@@ -234,7 +256,8 @@ def ranks(keys: Tensor, offsets: Tensor, list_offsets: Tensor, larger_first: boo
     """
     if usable(keys):
         return call(loops.ranks, keys, offsets, list_offsets, larger_first)
-    return ranks_plain(keys, offsets, list_offsets, larger_first)
+    found = _set_kernels().ranks(keys, offsets, list_offsets, larger_first) if has_kernels(keys) else None
+    return found if found is not None else ranks_plain(keys, offsets, list_offsets, larger_first)
 
 
 def ranks_plain(keys: Tensor, offsets: Tensor, list_offsets: Tensor, larger_first: bool) -> Tensor:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from ...execution.failures import Category
-from ..columns import Cells, Column, Grids, Ints, Lists, Pairs, Patches, Triples, Tuples, color_of, column_of, row_of
+from ..columns import Cells, Column, Grids, Ints, Lists, Pairs, Patches, Triples, Tuples, color_of, location_of
 from ..functions import FunctionValue
 from ..kernels import Computed, batched
 from ..rows import offsets_of
@@ -49,7 +49,7 @@ def _at(machine: Any, container: Column, last: bool) -> Computed | None:
         case Pairs(first=first, second=second):
             return Computed(Ints(second if last else first))
         case Cells(keys=keys):
-            return Computed(Pairs(row_of(keys), column_of(keys)) if last else Ints(color_of(keys)))
+            return Computed(Pairs(*location_of(keys)) if last else Ints(color_of(keys)))
         case Triples(numbers=numbers):
             return Computed(Ints(as_numbers(numbers[2]) if last else numbers[0]))
         case Tuples(places=places):
@@ -131,7 +131,7 @@ def contained(machine: Any, value: Any, container: Column) -> Computed | None:
         return wrong(machine, container.rows)
     if isinstance(container, Cells) and not isinstance(value, FunctionValue):
         either = equal(value, Ints(color_of(container.keys)))
-        location = equal(value, Pairs(row_of(container.keys), column_of(container.keys)))
+        location = equal(value, Pairs(*location_of(container.keys)))
         return None if either is None or location is None else Computed(Ints((either | location).to(torch.int64), True))
     lists = as_list(container)
     if lists is None or (same := _same(value, lists)) is None:

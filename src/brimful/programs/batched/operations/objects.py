@@ -31,8 +31,7 @@ from ..columns import (
     Patches,
     PatchKind,
     color_of,
-    column_of,
-    row_of,
+    location_of,
 )
 from ..kernels import Computed, batched
 from ..rows import offsets_of, owners
@@ -117,7 +116,7 @@ def toobject(machine: Any, patch: Column, grid: Column) -> Computed | None:
 def occurrences(machine: Any, grid: Column, obj: Column) -> Computed | None:
     if not isinstance(grid, Grids) or not isinstance(obj, Patches):
         return None
-    i, j, row, empty = row_of(obj.keys), column_of(obj.keys), owners(obj.offsets, len(obj.keys)), obj.sizes == 0
+    (i, j), row, empty = location_of(obj.keys), owners(obj.offsets, len(obj.keys)), obj.sizes == 0
     top, left = minima(i, obj.offsets, 1), minima(j, obj.offsets, 1)
     rows = (grid.height - maxima(i, obj.offsets, 0) + top).clamp(min=0)
     columns = (grid.width - maxima(j, obj.offsets, 0) + left).clamp(min=0)

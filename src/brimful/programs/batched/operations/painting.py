@@ -22,8 +22,7 @@ from ..columns import (
     Patches,
     PatchKind,
     color_of,
-    column_of,
-    row_of,
+    location_of,
 )
 from ..compiled import call, usable
 from ..gpu import has_kernels
@@ -45,7 +44,7 @@ class Targets(NamedTuple):
 
 def targets(grid: Grids, keys: Tensor, offsets: Tensor) -> Targets:
     row = owners(offsets, len(keys))
-    i, j = row_of(keys), column_of(keys)
+    i, j = location_of(keys)
     on = (i >= 0) & (j >= 0) & (i < grid.height[row]) & (j < grid.width[row])
     kept = on.nonzero()[:, 0]
     row = row[kept]
@@ -148,6 +147,10 @@ def painted(grid: Grids, obj: Painted) -> Grids:
     if usable(grid.cells):
         parts = (grid.cells, grid.offsets, grid.height, grid.width, obj.keys, obj.offsets)
         return _with(grid, call(loops.painted, *(part.contiguous() for part in parts)))
+    if has_kernels(grid.cells):
+        from ..gpu import keys
+
+        return _with(grid, keys.painted(grid.cells, grid.offsets, grid.height, grid.width, obj.keys, obj.offsets))
     return painted_plain(grid, obj)
 
 

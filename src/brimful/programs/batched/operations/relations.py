@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from ...execution.failures import Category
-from ..columns import Column, Grids, Ints, Pairs, Patches, column_of, row_of
+from ..columns import Column, Grids, Ints, Pairs, Patches, column_of, location_of, row_of
 from ..compiled import call, usable
 from ..extents import extent
 from ..kernels import Computed, batched
@@ -27,7 +27,7 @@ def distances(a: Patches, b: Patches) -> Tensor:
     many = _many(a, b)
     if many is not None:
         a = _without(a, many)
-    parts = (row_of(a.keys), column_of(a.keys), a.offsets, row_of(b.keys), column_of(b.keys), b.offsets)
+    parts = (*location_of(a.keys), a.offsets, *location_of(b.keys), b.offsets)
     if usable(a.keys):
         return call(loops.distances, *parts)
     return distances_plain(*parts)
@@ -176,8 +176,8 @@ def gravitate(machine: Any, source: Column, destination: Column) -> Computed | N
     failed, many = _empty(moving, fixed), _many(moving, fixed)
     if many is not None:
         moving = _without(moving, many)
-    given = (row_of(moving.keys), column_of(moving.keys), moving.offsets)
-    given = (*given, row_of(fixed.keys), column_of(fixed.keys), fixed.offsets, i, j, _STEPS)
+    given = (*location_of(moving.keys), moving.offsets)
+    given = (*given, *location_of(fixed.keys), fixed.offsets, i, j, _STEPS)
     steps = call(loops.approaches, *given) if usable(fixed.keys) else approaches_plain(*given)
     return Computed(Pairs(steps * i, steps * j), failed, many)
 

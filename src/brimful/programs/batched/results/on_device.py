@@ -8,6 +8,7 @@ The array has one byte more, the first: what is not wanted is written to it. `at
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
@@ -87,16 +88,23 @@ def value_bytes(step: Step, samples: int, device: torch.device) -> ValueBytes:
     return ValueBytes(lengths, tuple(pieces))
 
 
-def record_bytes(parts: list[Part], values: dict[int, ValueBytes], samples: int, device: torch.device) -> Encoded:
+def record_bytes(
+    parts: list[Part], values: dict[tuple[int, ...], ValueBytes], samples: int, device: torch.device
+) -> Encoded:
     """What all programs return, for every sample.
 
     Args:
         parts: what is written.
-        values: by node.
+        values: by node, or by nodes whose values for all samples are one after the other.
     """
+    lengths = {
+        node: own
+        for nodes, of in values.items()
+        for node, own in zip(nodes, of.lengths.reshape(len(nodes), samples), strict=True)
+    }
     fixed = torch.tensor([0 if isinstance(part, int) else len(part) for part, _ in parts], device=device)
     rows = [
-        fixed[number].expand(samples) if isinstance(part, bytes) else values[part].lengths
+        fixed[number].expand(samples) if isinstance(part, bytes) else lengths[part]
         for number, (part, _) in enumerate(parts)
     ]
     where = torch.stack(rows)
@@ -111,10 +119,25 @@ def record_bytes(parts: list[Part], values: dict[int, ValueBytes], samples: int,
     del ends, written
     out = torch.empty(int(offsets[-1]) + 1, dtype=torch.uint8, device=device)
     _write_fixed(out, [(part, where[at]) for at, (part, _) in enumerate(parts) if isinstance(part, bytes)])
-    for number, (part, _) in enumerate(parts):
-        if isinstance(part, int):
-            values[part].write(out, where[number])
+    _write_values(out, [part for part, _ in parts], values, where)
     return Encoded(_host_copy(out[1:]), offsets.numpy(force=True))
+
+
+def _write_values(
+    out: Tensor, parts: list[bytes | int], values: dict[tuple[int, ...], ValueBytes], where: Tensor
+) -> None:
+    """Writes the values of nodes wherever they are among the parts."""
+    places = defaultdict[int, list[int]](list)
+    for number, part in enumerate(parts):
+        if isinstance(part, int):
+            places[part].append(number)
+    for nodes, of in values.items():
+        for time in range(max(len(places[node]) for node in nodes)):
+            some = [at for at, node in enumerate(nodes) if len(places[node]) > time]
+            at = where[[places[nodes[number]][time] for number in some]]
+            if len(some) < len(nodes):
+                at = at.new_zeros(len(nodes), at.shape[1]).index_copy(0, torch.tensor(some, device=at.device), at)
+            of.write(out, at.reshape(-1))
 
 
 def _piece(column: Column, wanted: Tensor) -> _Piece | None:

@@ -22,9 +22,8 @@ from ...columns import (
     Patches,
     PatchKind,
     Triples,
-    column_of,
     key_of,
-    row_of,
+    location_of,
     triples,
 )
 from ...columns import color_of as color_of_key
@@ -61,7 +60,7 @@ def patch_of(column: Column) -> Patch | None:
     """A column as patches; None where it holds something else."""
     match column:
         case Patches(kind=PatchKind.INDICES):
-            return Patch(row_of(column.keys), column_of(column.keys), None, column.offsets, True)
+            return Patch(*location_of(column.keys), None, column.offsets, True)
         case Lists(elements=Triples(numbers=(i, j, color))):
             return Patch(i, j, color, column.offsets, column.unordered)
         case Lists(elements=Pairs(first=i, second=j), unordered=False):
@@ -107,7 +106,7 @@ def as_arc(patch: Patch) -> Patches:
 
 def cells_of_arc(column: Patches) -> Lists:
     """Objects of arc-dsl as a batt has them."""
-    cells = triples(row_of(column.keys), column_of(column.keys), color_of_key(column.keys))
+    cells = triples(*location_of(column.keys), color_of_key(column.keys))
     keys, offsets = sort_unique(cells.keys, column.offsets)
     return Lists(Triples(keys), offsets, True)
 
