@@ -160,7 +160,7 @@ def test_values_as_bytes(kind: str):
         assert records[row] == wanted
 
 
-def test_the_kernels_of_records_compile_for_a_card():
+def test_the_kernels_compile_for_a_card():
     around = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
     ended = completed(run_module, "tests.programs.batched.compiled_kernels", env=around)
     assert ended.stdout.strip() == "compiled", ended.stderr[-2000:]
