@@ -94,8 +94,9 @@ def test_patches_by_kernels_and_by_torch():
     assert isinstance(grid, Grids) and isinstance(patch, Patches)
     value = torch.arange(len(grids), device=DEVICE) % 10
     assert torch.equal(filled(grid, patch, value), filled_plain(grid, patch, value))
-    for one, other in zip(extent(patch), extent_plain(patch), strict=True):
-        assert torch.equal(one, other)
+    ours, plain = extent(patch), extent_plain(patch)
+    for name in ("top", "left", "bottom", "right", "height", "width", "empty"):
+        assert torch.equal(getattr(ours, name), getattr(plain, name)), name
 
 
 def test_tensors_with_gaps():

@@ -5,12 +5,12 @@ import torch
 
 from .on_kernels import DEVICE, kernels  # noqa: F401  # before the kernels are defined
 
-from brimful.programs.batched import keys, layout, segments  # isort: skip
+from brimful.programs.batched import cells, keys, layout, segments  # isort: skip
 from brimful.programs.batched import rows as ragged
 from brimful.programs.batched.columns import ORIGIN, Grids, Patches, PatchKind
 from brimful.programs.batched.gpu import offsets as offset_kernels
 from brimful.programs.batched.gpu import sets
-from brimful.programs.batched.operations import painting, patches
+from brimful.programs.batched.operations import grids, lines, painting, patches
 
 pytestmark = pytest.mark.usefixtures("kernels")
 
@@ -102,17 +102,17 @@ def test_offsets_by_kernels_and_by_torch(rows: int, most: int, monkeypatch: pyte
     _same(layout.areas(*sides), layout.areas_plain(*sides))
     height, width = sides[0], layout.areas_plain(*sides)[1]
     offsets = ragged.offsets_of_plain(height * width)
-    grids = Grids(torch.arange(int(offsets[-1]), device=DEVICE).to(torch.int32), offsets, height, width)
+    of = Grids(torch.arange(int(offsets[-1]), device=DEVICE).to(torch.int32), offsets, height, width)
     for count in (0, min(rows, 30)):
         index = torch.randint(0, max(1, rows), (count,), generator=rng).to(DEVICE)
-        ours, (cells, starts) = grids.take(index), ragged.taken_plain(grids.cells, offsets, index)
-        _same((ours.cells, ours.offsets, ours.height, ours.width), (cells, starts, height[index], width[index]))
+        ours, (flat, starts) = of.take(index), ragged.taken_plain(of.cells, offsets, index)
+        _same((ours.cells, ours.offsets, ours.height, ours.width), (flat, starts, height[index], width[index]))
 
 
 def _grids(rng: torch.Generator, height: torch.Tensor, width: torch.Tensor) -> Grids:
     offsets, width = layout.areas_plain(height, width)
-    cells = torch.randint(-(2**17), 2**17, (int(offsets[-1]),), generator=rng).to(DEVICE, torch.int32)
-    return Grids(cells, offsets, height, width)
+    colors = torch.randint(-(2**17), 2**17, (int(offsets[-1]),), generator=rng).to(DEVICE, torch.int32)
+    return Grids(colors, offsets, height, width)
 
 
 @pytest.mark.parametrize("rows", [0, 1, 40])
@@ -124,6 +124,8 @@ def test_grids_by_kernels_and_by_torch(rows: int):
     height, width = torch.minimum(a.height, b.height), a.width + b.width
     offsets, wide = layout.areas_plain(height, width)
     _same(layout.layout(height, width)[3:], layout.places_plain(offsets, height, wide))
+    _same(cells.places(a), layout.places_plain(a.offsets, a.height, a.width)[1:])
+    _same([ragged.repeated(wide, offsets, int(offsets[-1]))], [ragged.repeated_plain(wide, offsets)])
     _same([layout.beside(a, b, height, width).cells], [layout.beside_plain(a, b, height, width)])
     even = Grids(b.cells[:0], b.offsets * 0, b.height * 0, b.width * 0) if rows == 1 else _grids(rng, sides[2], a.width)
     taller = torch.where((a.width == even.width) | (even.height == 0), a.height + even.height, 0)
@@ -139,6 +141,32 @@ def test_grids_by_kernels_and_by_torch(rows: int):
             _same([ours.cells], [layout.walked_plain(a, ours.height, ours.width, *steps)])
 
 
+@pytest.mark.parametrize("rows", [0, 1, 300])
+def test_numbers_by_kernels_and_by_torch(rows: int):
+    rng = _rng(rows)
+    numbers = [_drawn(rng, rows, EXTREMES) for _ in range(4)]
+    for limit in (1, 2**17 - 1, 2**31, 2**60):
+        for count in (1, 2, 3, 4):
+            _same([segments.beyond(limit, *numbers[:count])], [segments.beyond_plain(limit, *numbers[:count])])
+    sides = torch.randint(-9, 9, (3, rows), generator=rng).to(DEVICE)
+    given = (sides[0], sides[1], sides[2].abs())
+    _same(grids._sliced(*given), grids.sliced_plain(*given))
+
+
+@pytest.mark.parametrize("kind", [torch.int32, torch.int64])
+def test_frequent_colors_by_kernels_and_by_torch(kind: torch.dtype):
+    """Ties, negative colors, rows without any, and many colors of one row."""
+    for seed, (rows, longest, colors) in enumerate([(0, 0, 1), (1, 0, 1), (12, 40, 3), (5, 300, 2**17), (9, 5, 4)]):
+        rng = _rng(seed)
+        offsets = _ragged(rng, rows, longest)
+        values = torch.randint(-1, colors, (int(offsets[-1]),), generator=rng).to(DEVICE, kind)
+        values[::9] = min(colors, 2**17 - 1)
+        for greatest in (False, True):
+            _same(
+                [cells.extreme_color(values, offsets, greatest)], [cells.extreme_color_plain(values, offsets, greatest)]
+            )
+
+
 @pytest.mark.parametrize("count", [0, 1, 1500])
 def test_keys_by_kernels_and_by_torch(count: int):
     rng = _rng(count)
@@ -151,6 +179,18 @@ def test_keys_by_kernels_and_by_torch(count: int):
     _same(keys.location_of(pairs), (keys.row_of(pairs), keys.column_of(pairs)))
 
 
+@pytest.mark.parametrize("count", [0, 1, 60])
+def test_lines_by_kernels_and_by_torch(count: int):
+    """In all eight directions, single locations, and lines of no locations."""
+    rng = _rng(count)
+    ai, aj = torch.randint(-(2**17), 2**17, (2, count), generator=rng).to(DEVICE)
+    di, dj = torch.randint(-1, 2, (2, count), generator=rng).to(DEVICE)
+    steps = torch.randint(0, 400, (count,), generator=rng).to(DEVICE)
+    counts = torch.where((di == 0) & (dj == 0), 1, steps + 1) * (steps % 5 != 0)
+    given = (ai, aj, ai + di * steps, aj + dj * steps, counts, ragged.offsets_of_plain(counts))
+    _same([lines._line_keys(*given)], [lines.lines_plain(*given)])
+
+
 @pytest.mark.parametrize("rows", [0, 1, 25])
 def test_patches_moved_and_painted_by_kernels_and_by_torch(rows: int):
     """Cells outside of their grids, and several at one place, of which the last is on top."""
@@ -158,13 +198,13 @@ def test_patches_moved_and_painted_by_kernels_and_by_torch(rows: int):
     sides = torch.randint(0, 7, (2, rows), generator=rng).to(DEVICE)
     grid, offsets = _grids(rng, *sides), _ragged(rng, rows, 300)
     i, j, color = torch.randint(-2, 9, (3, int(offsets[-1])), generator=rng).to(DEVICE)
-    cells = Patches(keys.key_of_plain(i, j, color), offsets, PatchKind.OBJECT)
-    obj = painting.paintable(cells)
+    objects = Patches(keys.key_of_plain(i, j, color), offsets, PatchKind.OBJECT)
+    obj = painting.paintable(objects)
     assert obj is not None
     _same([painting.painted(grid, obj).cells], [painting.painted_plain(grid, obj).cells])
     by = (torch.randint(-1, 2, (2, rows), generator=rng) * (2**17 - 5)).to(DEVICE)
     step = (by[0] << 20) + by[1]
-    _same(patches.moved(cells.keys, offsets, step), patches.moved_plain(cells.keys, offsets, step))
-    moved = Patches(patches.moved_plain(cells.keys, offsets, step)[0], offsets, PatchKind.OBJECT)
-    for patch in (cells, moved):
+    _same(patches.moved(objects.keys, offsets, step), patches.moved_plain(objects.keys, offsets, step))
+    moved = Patches(patches.moved_plain(objects.keys, offsets, step)[0], offsets, PatchKind.OBJECT)
+    for patch in (objects, moved):
         _same([patches.far(patch)], [patches.far_plain(patch)])

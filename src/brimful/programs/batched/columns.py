@@ -27,7 +27,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Self
 
@@ -242,6 +242,7 @@ class Patches(Column):
     keys: Tensor
     offsets: Tensor
     kind: PatchKind
+    _sizes: Tensor | None = field(default=None, init=False)
 
     @property
     def rows(self) -> int:
@@ -249,7 +250,10 @@ class Patches(Column):
 
     @property
     def sizes(self) -> Tensor:
-        return self.offsets.diff()
+        if self._sizes is None:
+            object.__setattr__(self, "_sizes", self.offsets.diff())
+        assert self._sizes is not None
+        return self._sizes
 
     @property
     def device(self) -> torch.device:
@@ -278,6 +282,7 @@ class Lists(Column):
     elements: Column
     offsets: Tensor
     unordered: bool
+    _sizes: Tensor | None = field(default=None, init=False)
 
     @property
     def rows(self) -> int:
@@ -285,7 +290,10 @@ class Lists(Column):
 
     @property
     def sizes(self) -> Tensor:
-        return self.offsets.diff()
+        if self._sizes is None:
+            object.__setattr__(self, "_sizes", self.offsets.diff())
+        assert self._sizes is not None
+        return self._sizes
 
     def owner(self) -> Tensor:
         """The row that every element belongs to."""

@@ -103,6 +103,8 @@ class Step:
         """The same, with the largest part as the column where that has no row of its own."""
         if not self.boxed:
             return self
+        if self.failed is None and len(self.boxed) < self.rows:
+            return self
         held = self.boxed.codes(self.rows, self.boxed.parts[0].rows.device) == 0
         if bool((held if self.failed is None else held & (self.failed == 0)).any()):
             return self

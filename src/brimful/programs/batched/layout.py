@@ -11,7 +11,7 @@ from .columns import Grids
 from .compiled import call, usable
 from .gpu import has_kernels
 from .loops import grids as loops
-from .rows import offsets_of, owners
+from .rows import offsets_of, owners, select
 
 
 class Layout(NamedTuple):
@@ -35,7 +35,7 @@ def areas(height: Tensor, width: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def areas_plain(height: Tensor, width: Tensor) -> tuple[Tensor, Tensor]:
-    width = torch.where(height == 0, 0, width)
+    width = select(height == 0, 0, width)
     return offsets_of(height * width), width
 
 
@@ -104,7 +104,7 @@ def walked_plain(grids: Grids, height: Tensor, width: Tensor, first: Tensor, dow
 
 def scaled(grids: Grids, down: Tensor, across: Tensor, keep: Tensor) -> Grids:
     """Every cell as a rectangle of cells; nothing for rows that are not kept."""
-    height, width = torch.where(keep, grids.height * down, 0), torch.where(keep, grids.width * across, 0)
+    height, width = select(keep, grids.height * down, 0), select(keep, grids.width * across, 0)
     offsets, width = areas(height, width)
     down, across = down.contiguous(), across.contiguous()
     given = (grids.cells, grids.offsets, grids.width, offsets)

@@ -29,7 +29,7 @@ from .columns import (
 from .compiled import call, usable
 from .gpu import has_kernels
 from .loops import sets as loops
-from .rows import offsets_of, owners
+from .rows import offsets_of, owners, select
 
 FAR = 1 << 62
 
@@ -96,6 +96,17 @@ def flagged(*flags: Tensor | None) -> Tensor | None:
     of an operation."""
     rows = together(*flags)
     return rows if rows is None or rows.device.type != "cpu" or bool(rows.any()) else None
+
+
+def beyond(limit: int, *numbers: Tensor) -> Tensor:
+    """Rows in which one of some numbers, at most four, is as large as a limit, or as far below zero."""
+    if len(numbers) > 1 and has_kernels(numbers[0]):
+        return _kernels().beyond(limit, *numbers)
+    return beyond_plain(limit, *numbers)
+
+
+def beyond_plain(limit: int, *numbers: Tensor) -> Tensor:
+    return reduce(torch.bitwise_or, [number.abs() >= limit for number in numbers])
 
 
 def filtered(flat: Tensor, offsets: Tensor, keep: Tensor) -> tuple[Tensor, Tensor]:
@@ -185,12 +196,12 @@ def rows_of(grids: Grids) -> Lists:
 
 def as_numbers(colors: Tensor) -> Tensor:
     """Colors as whole numbers, which have another one that stands for NaN."""
-    return torch.where(colors == NAN_COLOR, NAN, colors.to(torch.int64))
+    return select(colors == NAN_COLOR, NAN, colors.to(torch.int64))
 
 
 def as_colors(numbers: Tensor) -> Tensor:
     """Whole numbers as colors."""
-    return torch.where(numbers == NAN, NAN_COLOR, numbers)
+    return select(numbers == NAN, NAN_COLOR, numbers)
 
 
 def sort_keys(column: Column, offsets: Tensor) -> Tensor | None:
@@ -273,14 +284,14 @@ def ranks_plain(keys: Tensor, offsets: Tensor, list_offsets: Tensor, larger_firs
         within, starts = _ascending(shorter)
         differs = keys[torch.repeat_interleave(offsets[open_], shorter) + within]
         differs = differs != keys[torch.repeat_interleave(offsets[first], shorter) + within]
-        unlike = minima(torch.where(differs, within, FAR), starts)
+        unlike = minima(select(differs, within, FAR), starts)
         unlike = torch.where((unlike == FAR) & (size != sizes[first]), shorter, unlike)
         at = torch.full_like(rank, FAR).scatter_reduce(0, group, unlike, "amin")[group]
         differing = (at != FAR).nonzero()[:, 0]
         open_, at = open_[differing], at[differing]
         exists = at < sizes[open_]
         key = torch.zeros_like(rank)
-        key[open_] = torch.where(exists, keys[torch.where(exists, offsets[open_] + at, 0)], torch.iinfo(keys.dtype).min)
+        key[open_] = torch.where(exists, keys[select(exists, offsets[open_] + at, 0)], torch.iinfo(keys.dtype).min)
         rank = _dense(rank, key)
     return rank - minima(rank, list_offsets, 0)[lists]
 

@@ -86,6 +86,36 @@ def _painted(out, cells, top, keys, rows, BITS: tl.constexpr, COLOR_BIAS: tl.con
     tl.store(out + place, tl.where(at >= 0, color.to(cell.dtype), cell), mask=real)
 
 
+@kernel
+def _lines(
+    out, ai, aj, bi, bj, offsets, BITS: tl.constexpr, BIAS: tl.constexpr, COLOR_BIAS: tl.constexpr, BLOCK: tl.constexpr
+):
+    line = tl.program_id(0).to(tl.int64)
+    start, end = tl.load(offsets + line), tl.load(offsets + line + 1)
+    if start < end:
+        top, left = tl.load(ai + line), tl.load(aj + line)
+        bottom, right = tl.load(bi + line), tl.load(bj + line)
+        forward = (top < bottom) | ((top == bottom) & (left <= right))
+        i, j = tl.where(forward, top, bottom), tl.where(forward, left, right)
+        last_i, last_j = tl.where(forward, bottom, top), tl.where(forward, right, left)
+        down = (last_i > i).to(tl.int64) - (last_i < i).to(tl.int64)
+        across = (last_j > j).to(tl.int64) - (last_j < j).to(tl.int64)
+        key = (((i * 0 + COLOR_BIAS) << 2 * BITS) | ((i + BIAS) << BITS)) + j + BIAS
+        step = (down << BITS) + across
+        for first in range(start, end, BLOCK):
+            place = first + tl.arange(0, BLOCK)
+            tl.store(out + place, key + (place - start) * step, mask=place < end)
+
+
+def lines(ai: Tensor, aj: Tensor, bi: Tensor, bj: Tensor, offsets: Tensor) -> Tensor:
+    """See `operations.lines.lines_plain`."""
+    out = torch.empty(int(offsets[-1]), dtype=torch.int64, device=offsets.device)
+    if len(out):
+        given = (of.contiguous() for of in (ai, aj, bi, bj, offsets))
+        _lines[(len(ai),)](out, *given, BITS, BIAS, COLOR_BIAS, _ROW)
+    return out
+
+
 def packed(i: Tensor, j: Tensor, color: Tensor | int) -> Tensor:
     """See `batched.columns.key_of`; of flat tensors of one length."""
     out, colored = torch.empty(len(i), dtype=torch.int64, device=i.device), isinstance(color, Tensor)

@@ -3,6 +3,7 @@
 # pyright: reportArgumentType=false, reportCallIssue=false, reportOperatorIssue=false, reportAttributeAccessIssue=false
 # pyright: reportGeneralTypeIssues=false, reportIndexIssue=false
 import torch
+import triton
 import triton.language as tl
 from torch import Tensor
 
@@ -84,12 +85,33 @@ def _above(out, new, a, a_offsets, b, b_offsets, BLOCK: tl.constexpr):
             tl.store(out + place, tl.where(of_a, value, other), mask=place < end)
 
 
-def places(offsets: Tensor, width: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """See `batched.layout.places_plain`."""
-    cells = int(offsets[-1])
+@kernel
+def _sliced(begin, count, start, stop, length, rows, BLOCK: tl.constexpr):
+    row = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    real = row < rows
+    size = tl.load(length + row, mask=real, other=0)
+    first, last = tl.load(start + row, mask=real, other=0), tl.load(stop + row, mask=real, other=0)
+    first = tl.minimum(tl.where(first < 0, tl.maximum(first + size, 0), first), size)
+    last = tl.minimum(tl.where(last < 0, tl.maximum(last + size, 0), last), size)
+    tl.store(begin + row, first, mask=real)
+    tl.store(count + row, tl.maximum(last - first, 0), mask=real)
+
+
+def sliced(start: Tensor, stop: Tensor, length: Tensor) -> tuple[Tensor, Tensor]:
+    """See `operations.grids.sliced_plain`."""
+    begin, count = (torch.empty(len(length), dtype=torch.int64, device=length.device) for _ in range(2))
+    if len(length):
+        given = (of.contiguous() for of in (start, stop, length))
+        _sliced[(triton.cdiv(len(length), _BLOCK),)](begin, count, *given, len(length), _BLOCK)
+    return begin, count
+
+
+def places(offsets: Tensor, width: Tensor, numbers: int | None = None) -> tuple[Tensor, Tensor, Tensor]:
+    """See `batched.layout.places_plain`; of so many cells, where that is known."""
+    cells = int(offsets[-1]) if numbers is None else numbers
     grid, i, j = (torch.empty(cells, dtype=torch.int64, device=offsets.device) for _ in range(3))
     if cells:
-        _places[(len(width),)](grid, i, j, offsets, width.contiguous(), _BLOCK)
+        _places[(len(width),)](grid, i, j, offsets.contiguous(), width.contiguous(), _BLOCK)
     return grid, i, j
 
 

@@ -121,9 +121,9 @@ def owners(offsets: Tensor, numbers: int | None = None) -> Tensor:
     return out
 
 
-def repeated(values: Tensor, offsets: Tensor) -> Tensor:
+def repeated(values: Tensor, offsets: Tensor, numbers: int | None = None) -> Tensor:
     """See `batched.rows.repeated`."""
-    out = values.new_empty(int(offsets[-1]))
+    out = values.new_empty(int(offsets[-1]) if numbers is None else numbers)
     if len(out):
         _repeated[(len(values),)](_numbers(out), _numbers(values.contiguous()), offsets.contiguous(), _BLOCK)
     return out

@@ -17,7 +17,7 @@ from .rows import owners
 LONGEST = 1 << 11
 _MEMBERS = 1 << 14  # keys of all rows, with which one row may be compared
 _SEQUENCES = 1 << 13  # that may be one list, so that no list need be measured
-_TOO_LONG = 1 << 50
+_TOO_LONG = 1 << 40  # more than there are numbers, and few enough that as many as there are rows can be added up
 _TILE, _BLOCK, _ROW = 64, 64, 256
 
 

@@ -28,8 +28,8 @@ from ..compiled import call, usable
 from ..gpu import has_kernels
 from ..kernels import Computed, batched
 from ..loops import patches as loops
-from ..rows import owners
-from ..segments import flagged
+from ..rows import owners, select
+from ..segments import beyond, flagged
 from .grids import colors, failures
 from .patches import as_patch
 
@@ -237,8 +237,8 @@ def move(machine: Any, grid: Column, obj: Column, offset: Column) -> Computed | 
         reserved = 3 * grid.offsets.diff()
         failed = failures(_no_color(grid), (reserved > ELEMENTS, Category.SIZE))
         return Computed(grid, failed, flagged(obj.sizes > 0), reserved)
-    far = (offset.first.abs() >= COORDINATE_LIMIT) | (offset.second.abs() >= COORDINATE_LIMIT)
-    by = (torch.where(far, 0, offset.first) << BITS) + torch.where(far, 0, offset.second)
+    far = beyond(COORDINATE_LIMIT, offset.first, offset.second)
+    by = (select(far, 0, offset.first) << BITS) + select(far, 0, offset.second)
     cells = paintable(Patches(obj.keys + by[owners(obj.offsets, len(obj.keys))], obj.offsets, obj.kind))
     assert cells is not None
     reserved = grid.offsets.diff() * (2 + (obj.sizes == 0).to(torch.int64))

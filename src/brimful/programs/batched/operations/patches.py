@@ -33,8 +33,8 @@ from ..gpu import has_kernels
 from ..kernels import Computed, batched
 from ..loops import patches as loops
 from ..others import Others, Part
-from ..rows import offsets_of, owners
-from ..segments import flagged, sort_unique, together, totals
+from ..rows import offsets_of, owners, select
+from ..segments import beyond, flagged, sort_unique, together, totals
 from . import grids
 from .grids import colors, cropped, failures
 
@@ -93,8 +93,8 @@ def far_plain(patch: Patches) -> Tensor:
 
 def shifted(patch: Patches, di: Tensor, dj: Tensor) -> tuple[Patches, Tensor]:
     """Patches moved by a vector, and the rows for which that goes too far."""
-    large = (di.abs() >= COORDINATE_LIMIT) | (dj.abs() >= COORDINATE_LIMIT)
-    by = (torch.where(large, 0, di) << BITS) + torch.where(large, 0, dj)
+    large = beyond(COORDINATE_LIMIT, di, dj)
+    by = (select(large, 0, di) << BITS) + select(large, 0, dj)
     keys, away = moved(patch.keys, patch.offsets, by)
     return Patches(keys, patch.offsets, patch.kind), large | away
 
@@ -126,7 +126,7 @@ def recolor(machine: Any, value: Column, patch: Column) -> Computed | None:
     if large is None or where is None or not isinstance(value, Ints):
         return None
     plain = locations(where)
-    color = torch.where(large, 0, value.values)[owners(plain.offsets, len(plain.keys))]
+    color = select(large, 0, value.values)[owners(plain.offsets, len(plain.keys))]
     return Computed(Patches(plain.keys + (color << 2 * BITS), plain.offsets, PatchKind.OBJECT), None, flagged(large))
 
 
@@ -357,7 +357,7 @@ def upscale(machine: Any, element: Column, factor: Column) -> Computed | None:
     too_large = reserved > ELEMENTS
     colorless = (element.sizes > 0) & (element.kind is PatchKind.INDICES)
     away = torch.maximum(reach.top + reach.height * times, reach.left + reach.width * times) >= COORDINATE_LIMIT
-    times = torch.where(too_large | colorless | away, 0, times)
+    times = select(too_large | colorless | away, 0, times)
     offsets = offsets_of(element.sizes * times * times)
     row = owners(element.offsets, len(element.keys))
     top, left, by = reach.top[row], reach.left[row], times[row]

@@ -13,7 +13,7 @@ from ..compiled import call, usable
 from ..extents import extent
 from ..kernels import Computed, batched
 from ..loops import distances as loops
-from ..rows import owners
+from ..rows import owners, select
 from ..segments import any_of, filtered, flagged, member, sort_unique
 from .grids import failures
 from .patches import _flag, as_patch, as_set, centers, locations, sides
@@ -157,9 +157,9 @@ def position(machine: Any, a: Column, b: Column) -> Computed | None:
         return None
     ia, ja, _ = centers(both[0])
     ib, jb, _ = centers(both[1])
-    down, across = torch.where(ia < ib, 1, -1), torch.where(ja < jb, 1, -1)
-    i = torch.where(ia == ib, 0, down)
-    j = torch.where((ja == jb) & (ia != ib), 0, across)
+    down, across = select(ia < ib, 1, -1), select(ja < jb, 1, -1)
+    i = select(ia == ib, 0, down)
+    j = select((ja == jb) & (ia != ib), 0, across)
     return Computed(Pairs(i, j), _empty(*both))
 
 
@@ -171,8 +171,8 @@ def gravitate(machine: Any, source: Column, destination: Column) -> Computed | N
     si, sj, _ = centers(moving)
     di, dj, _ = centers(fixed)
     upright = _shared(moving, fixed, upright=True)
-    i = torch.where(upright, torch.where(si < di, 1, -1), 0)
-    j = torch.where(upright, 0, torch.where(sj < dj, 1, -1))
+    i = select(upright, select(si < di, 1, -1), 0)
+    j = select(upright, 0, select(sj < dj, 1, -1))
     failed, many = _empty(moving, fixed), _many(moving, fixed)
     if many is not None:
         moving = _without(moving, many)

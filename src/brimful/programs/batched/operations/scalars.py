@@ -29,8 +29,8 @@ from ..convert import form_of_column, joined, truth
 from ..functions import FunctionValue
 from ..kernels import Computed, batched
 from ..others import Others, Part
-from ..rows import same_rows
-from ..segments import flagged, together, totals
+from ..rows import same_rows, select
+from ..segments import beyond, flagged, together, totals
 from .elements import as_grids, as_list
 
 _LARGE = 1 << 31  # products of smaller numbers fit 64 bits
@@ -38,7 +38,7 @@ _LARGE = 1 << 31  # products of smaller numbers fit 64 bits
 
 def _large(*numbers: Tensor) -> Tensor | None:
     """Rows with a number that may leave 64 bits."""
-    return flagged(*(number.abs() >= _LARGE for number in numbers))
+    return flagged(beyond(_LARGE, *numbers))
 
 
 def _numbers(column: Column) -> tuple[Tensor, ...] | None:
@@ -58,7 +58,7 @@ def _outside(column: Column) -> Tensor | None:
     """Rows of pairs whose numbers are too large for a column of pairs."""
     if not isinstance(column, Pairs):
         return None
-    return flagged(column.first.abs() >= COORDINATE_LIMIT, column.second.abs() >= COORDINATE_LIMIT)
+    return flagged(beyond(COORDINATE_LIMIT, column.first, column.second))
 
 
 def _binary(a: Column, b: Column, compute: Callable[[Tensor, Tensor], Tensor]) -> Computed | None:
@@ -93,7 +93,7 @@ def divide(machine: Any, a: Column, b: Column) -> Computed | None:
     if right is None:
         return None
     zero = reduce(torch.bitwise_or, [number == 0 for number in right])
-    computed = _binary(a, b, lambda x, y: torch.div(x, torch.where(y == 0, 1, y), rounding_mode="floor"))
+    computed = _binary(a, b, lambda x, y: torch.div(x, select(y == 0, 1, y), rounding_mode="floor"))
     if computed is None:
         return None
     failed = (zero * int(Category.ZERO_DIVISION)).to(torch.int8)
@@ -200,7 +200,7 @@ def _pair(a: Column, b: Column) -> Computed | None:
             column: Column = Pairs(a.values, b.values)
             return Computed(column, None, _outside(column))  # among those outside is what stands for NaN
         case Pairs():
-            outside = flagged(*(number.abs() >= COORDINATE_LIMIT for number in (a.values, b.first, b.second)))
+            outside = flagged(beyond(COORDINATE_LIMIT, a.values, b.first, b.second))
             color = a.values.clamp(-COORDINATE_LIMIT, COORDINATE_LIMIT)
             return Computed(Cells(key_of(b.first, b.second, color)), None, outside)
     return None
@@ -296,7 +296,7 @@ def _container(column: Column) -> type | None:
 
 def _aligned(a: Tensor, b: Tensor, same: Tensor) -> tuple[Tensor, Tensor]:
     """Where the numbers of rows of equal size are, in one flat tensor and in another."""
-    sizes = torch.where(same, a.diff(), 0)
+    sizes = select(same, a.diff(), 0)
     first = torch.repeat_interleave(a[:-1], sizes)
     second = torch.repeat_interleave(b[:-1], sizes)
     starts = torch.repeat_interleave(sizes.cumsum(0) - sizes, sizes)

@@ -28,8 +28,8 @@ from ..columns import (
 from ..convert import form_of_column, joined
 from ..functions import FunctionValue
 from ..kernels import Computed, batched
-from ..rows import offsets_of, owners
-from ..segments import any_of, canonical, flagged, member, sort_keys, sort_unique, sorted_rows
+from ..rows import offsets_of, owners, repeated, select
+from ..segments import any_of, flagged, member, sort_keys, sort_unique, sorted_rows
 from .all_pairs import all_pairs_of
 from .elements import as_container, as_grids, as_list, selected
 from .grids import failures
@@ -47,14 +47,13 @@ def _interleaved(a: Column, b: Column, a_offsets: Tensor, b_offsets: Tensor) -> 
     """The elements of every row of one list, followed by those of the same row of another."""
     sizes = a_offsets.diff() + b_offsets.diff()
     offsets = offsets_of(sizes)
-    index = torch.empty(int(offsets[-1]), dtype=torch.int64, device=offsets.device)
-    for flat_offsets, start, base in (
-        (a_offsets, offsets[:-1], 0),
-        (b_offsets, offsets[:-1] + a_offsets.diff(), int(a_offsets[-1])),
+    index = torch.empty(a.rows + b.rows, dtype=torch.int64, device=offsets.device)
+    for flat_offsets, start, base, count in (
+        (a_offsets, offsets[:-1], 0, a.rows),
+        (b_offsets, offsets[:-1] + a_offsets.diff(), a.rows, b.rows),
     ):
-        counts = flat_offsets.diff()
-        shift = torch.repeat_interleave(start - flat_offsets[:-1], counts)
-        position = torch.arange(int(flat_offsets[-1]), device=offsets.device)
+        shift = repeated(start - flat_offsets[:-1], flat_offsets, count)
+        position = torch.arange(count, device=offsets.device)
         index[position + shift] = position + base
     return joined(a, b).take(index), offsets
 
@@ -107,8 +106,13 @@ def insert(machine: Any, value: Any, container: Column) -> Computed | None:
 def initset(machine: Any, value: Any) -> Computed | None:
     if isinstance(value, FunctionValue):
         return None
-    column = canonical(Lists(value, torch.arange(value.rows + 1, device=machine.device), True))
-    return None if column is None else Computed(column)
+    offsets = torch.arange(value.rows + 1, device=machine.device)
+    match value:
+        case Pairs(first=first, second=second):
+            return Computed(Patches(key_of(first, second), offsets, PatchKind.INDICES))
+        case Cells(keys=keys):
+            return Computed(Patches(keys, offsets, PatchKind.OBJECT))
+    return None if "value" in form_of_column(value) else Computed(Lists(value, offsets, True))
 
 
 def _inside(a: Lists, b: Lists) -> Tensor | None:
@@ -186,7 +190,7 @@ def repeat(machine: Any, item: Any, num: Column) -> Computed | None:
     counts = num.values.clamp(min=0)
     many = counts * _sizes(item) > _COPIES
     over = counts > ELEMENTS
-    kept = torch.where(many | over, 0, counts)
+    kept = select(many | over, 0, counts)
     index = torch.repeat_interleave(torch.arange(item.rows, device=machine.device), kept)
     column = as_grids(Lists(item.take(index), offsets_of(kept), False))
     many &= ~over
@@ -214,12 +218,12 @@ def interval(machine: Any, start: Column, stop: Column, step: Column) -> Compute
     if not (isinstance(start, Ints) and isinstance(stop, Ints) and isinstance(step, Ints)):
         return wrong(machine, start.rows)
     zero = step.values == 0
-    by = torch.where(zero, 1, step.values)
+    by = select(zero, 1, step.values)
     large = reduce(torch.bitwise_or, [column.values.abs() >= 1 << 60 for column in (start, stop, step)])
     counts = torch.div(stop.values - start.values + by - by.sign(), by, rounding_mode="floor").clamp(min=0)
-    counts = torch.where(large | zero, 0, counts)
+    counts = select(large | zero, 0, counts)
     failed = (zero * int(Category.VALUE) + (counts > ELEMENTS) * int(Category.SIZE)).to(torch.int8)
-    kept = torch.where(counts > ELEMENTS, 0, counts)
+    kept = select(counts > ELEMENTS, 0, counts)
     offsets = offsets_of(kept)
     within = torch.arange(int(offsets[-1]), device=machine.device) - torch.repeat_interleave(offsets[:-1], kept)
     values = torch.repeat_interleave(start.values, kept) + within * torch.repeat_interleave(by, kept)
@@ -241,7 +245,7 @@ def product(machine: Any, a: Column, b: Column) -> Computed | None:
     far = any_of(first.values.abs() >= COORDINATE_LIMIT, left.offsets)
     far |= any_of(second.values.abs() >= COORDINATE_LIMIT, right.offsets)
     far &= counts <= ELEMENTS
-    kept = torch.where(far | (counts > ELEMENTS), 0, counts)
+    kept = select(far | (counts > ELEMENTS), 0, counts)
     offsets = offsets_of(kept)
     row = owners(offsets)
     within = torch.arange(len(row), device=machine.device) - offsets[row]

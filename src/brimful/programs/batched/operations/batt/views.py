@@ -29,6 +29,7 @@ from ...columns import (
 from ...columns import color_of as color_of_key
 from ...extents import Extent, extent
 from ...kernels import KERNELS, Computed, batched
+from ...rows import select
 from ...segments import canonical, flagged, sort_unique
 from ..patches import is_blank
 
@@ -119,7 +120,7 @@ def objects_of_arc(objects: Lists) -> Column | None:
 
 def equal_to_itself(colors: Tensor) -> Tensor:
     """Colors that are compared with those of cells, and equal none of them where they are NaN."""
-    return torch.where(colors == NAN_COLOR, NAN, colors)
+    return select(colors == NAN_COLOR, NAN, colors)
 
 
 def plain(computed: Computed | None, *odd: Tensor | None, column: Column | None = None) -> Computed | None:
