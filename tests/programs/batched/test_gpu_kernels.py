@@ -8,20 +8,14 @@ import numpy as np
 import pytest
 import torch
 
-if not torch.cuda.is_available():
-    os.environ["TRITON_INTERPRET"] = "1"  # before the kernels are defined
+from .on_kernels import DEVICE, kernels  # noqa: F401  # before the kernels are defined
 
-pytest.importorskip("triton")
-
-from triton.runtime import interpreter
-
-from brimful.programs.batched import extents, gpu, segments
+from brimful.programs.batched import segments  # isort: skip
 from brimful.programs.batched import rows as ragged
 from brimful.programs.batched.columns import Grids, Patches
 from brimful.programs.batched.convert import encode
 from brimful.programs.batched.extents import extent, extent_plain
 from brimful.programs.batched.flags import Step
-from brimful.programs.batched.operations import painting
 from brimful.programs.batched.operations.painting import filled, filled_plain
 from brimful.programs.batched.results import on_device
 from brimful.programs.batched.results.copied_rows import copy_rows, copy_rows_plain
@@ -31,23 +25,9 @@ from brimful.programs.execution import encoding
 from ...helpers.forking import completed, run_module
 from .helpers import random_grid
 
-DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 MANY, LONG = (3_000, 5_000) if DEVICE == "cuda" else (60, 300)  # the interpreter takes its time
 
-
-@pytest.fixture(autouse=True)
-def kernels(monkeypatch: pytest.MonkeyPatch) -> None:
-    """They run on this device."""
-    if DEVICE == "cpu":  # the interpreter takes numbers of one element for bounds of loops, which NumPy no longer does
-        plain = interpreter._patch_lang_tensor
-
-        def patched(tensor: Any, scope: Any) -> None:
-            plain(tensor, scope)
-            scope.set_attr(tensor, "__index__", lambda self: int(self.handle.data.item()))
-
-        monkeypatch.setattr(interpreter, "_patch_lang_tensor", patched)
-    for module in (gpu, ragged, segments, extents, painting, on_device):
-        monkeypatch.setattr(module, "has_kernels", lambda tensor: True)
+pytestmark = pytest.mark.usefixtures("kernels")
 
 
 @pytest.mark.parametrize("kind", [torch.int64, torch.int32, torch.int8, torch.bool])
@@ -114,8 +94,9 @@ def test_patches_by_kernels_and_by_torch():
     assert isinstance(grid, Grids) and isinstance(patch, Patches)
     value = torch.arange(len(grids), device=DEVICE) % 10
     assert torch.equal(filled(grid, patch, value), filled_plain(grid, patch, value))
-    for one, other in zip(extent(patch), extent_plain(patch), strict=True):
-        assert torch.equal(one, other)
+    ours, plain = extent(patch), extent_plain(patch)
+    for name in ("top", "left", "bottom", "right", "height", "width", "empty"):
+        assert torch.equal(getattr(ours, name), getattr(plain, name)), name
 
 
 def test_tensors_with_gaps():
@@ -173,14 +154,14 @@ def test_values_as_bytes(kind: str):
     column, boxed = encode(rows, device)
     written = on_device.value_bytes(Step(column, failed, boxed), len(rows), device)
     parts: list[Part] = [(b"first", None), (0, None), (b"between", some), (0, some)]
-    records = on_device.record_bytes(parts, {0: written}, len(rows), device)
+    records = on_device.record_bytes(parts, {(0,): written}, len(rows), device)
     for row, (value, fails) in enumerate(zip(rows, failed.tolist(), strict=True)):
         text = b"" if fails else encoding.encode(value)
         wanted = b"first" + text + (b"between" + text) * bool(some[row])
         assert records[row] == wanted
 
 
-def test_the_kernels_of_records_compile_for_a_card():
+def test_the_kernels_compile_for_a_card():
     around = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
     ended = completed(run_module, "tests.programs.batched.compiled_kernels", env=around)
     assert ended.stdout.strip() == "compiled", ended.stderr[-2000:]

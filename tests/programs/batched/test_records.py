@@ -58,7 +58,7 @@ def compare(values, failed):
     some = np.arange(len(values)) % 3 != 1
     parts: list[Part] = [(b"first", None), (4, None), (b"", None), (b"between", some), (4, some), (b"end", ~some)]
     here = on_host.record_bytes(parts, {4: written}, len(values))
-    there = on_device.record_bytes(parts, {4: on_device.value_bytes(step, len(values), CPU)}, len(values), CPU)
+    there = on_device.record_bytes(parts, {(4,): on_device.value_bytes(step, len(values), CPU)}, len(values), CPU)
     assert np.array_equal(here.offsets, there.offsets) and np.array_equal(here.flat, there.flat)
 
 
@@ -163,7 +163,7 @@ def test_rows_are_copied_to_their_places(rows):
 
 
 def test_fixed_bytes_are_written_in_groups(monkeypatch: pytest.MonkeyPatch):
-    values = {0: on_device.value_bytes(_step([1, 2, 3]), 3, CPU)}
+    values = {(0,): on_device.value_bytes(_step([1, 2, 3]), 3, CPU)}
     parts: list[Part] = [(b"text", None), (0, None), (b"more", None), (0, None), (b"end", None)]
     whole = on_device.record_bytes(parts, values, 3, CPU)
     monkeypatch.setattr(on_device, "_AT_ONCE", 5)

@@ -20,11 +20,11 @@ from ..helpers.small import TEXT, small, tasks, written, written_tasks
 
 
 def test_forms_come_from_the_kernels():
-    assert forms_of(ARC["objects"]) == (Form.LOOP, Form.TRITON) and forms_of(ARC["add"]) == (Form.TORCH, Form.TORCH)
+    assert forms_of(ARC["objects"]) == (Form.LOOP, Form.TRITON) and forms_of(ARC["even"]) == (Form.TORCH, Form.TORCH)
     assert forms_of(ARC["compose"]) == (Form.CLOSURE, Form.CLOSURE)
     by_rows = forms_of(declared(lambda grid: grid, "objects"))  # by what it means, not by its name
     assert by_rows == (Form.ROWS, Form.ROWS) and by_rows.fallback == ""
-    assert forms_of(ARC["fill"]).fallback == "torch; row by row" and forms_of(ARC["add"]).fallback == "row by row"
+    assert forms_of(ARC["fill"]).fallback == "torch; row by row" and forms_of(ARC["even"]).fallback == "row by row"
 
 
 def test_a_compiled_module_says_how_it_runs(tmp_path: Path):

@@ -22,9 +22,10 @@ from .columns import (
     triples,
 )
 from .compiled import call, usable
+from .gpu import has_kernels
 from .loops import layers
 from .loops import objects as loops
-from .rows import offsets_of, owners
+from .rows import offsets_of, owners, repeated, select
 from .segments import canonical, filtered, minima, sort_unique, totals
 
 LIMIT, COMPONENTS, COLORS, GRIDS = loops.LIMIT, loops.COMPONENTS, loops.COLORS, loops.GRIDS
@@ -34,9 +35,13 @@ _BLOCK = 1 << 24
 
 def places(grids: Grids) -> tuple[Tensor, Tensor]:
     """The row and the column of every cell."""
-    within = torch.arange(len(grids.cells), device=grids.cells.device)
-    within -= torch.repeat_interleave(grids.offsets[:-1], grids.offsets.diff())
-    width = torch.repeat_interleave(grids.width, grids.offsets.diff())
+    count = len(grids.cells)
+    if has_kernels(grids.cells):
+        from .gpu import layout
+
+        return layout.places(grids.offsets, grids.width, count)[1:]
+    within = torch.arange(count, device=grids.cells.device) - repeated(grids.offsets[:-1], grids.offsets, count)
+    width = repeated(grids.width, grids.offsets, count)
     i = within // width
     return i, within - i * width
 
@@ -183,7 +188,7 @@ def by_distance_plain(
     here = torch.cat([index[flags] for _, flags in edges])
     there = torch.cat([other[flags] for other, flags in edges])
     source, target = torch.cat([here, there]), torch.cat([there, here])
-    distance = torch.where(index == labels, 0, len(index))
+    distance = select(index == labels, 0, len(index))
     while True:
         nearer = distance.scatter_reduce(0, target, distance[source] + 1, "amin")
         if torch.equal(nearer, distance):
@@ -218,6 +223,14 @@ def color_counts_plain(colors: Tensor, offsets: Tensor) -> tuple[Tensor, Tensor,
 
 def extreme_color(colors: Tensor, offsets: Tensor, greatest: bool) -> Tensor:
     """The most or the least frequent color of every row, and of several the smallest; 0 for no colors."""
+    if has_kernels(colors):
+        from .gpu.segments import extreme_color
+
+        return extreme_color(colors, offsets, greatest)
+    return extreme_color_plain(colors, offsets, greatest)
+
+
+def extreme_color_plain(colors: Tensor, offsets: Tensor, greatest: bool) -> Tensor:
     distinct, counts, starts = color_counts(colors, offsets)
     rank = (-counts if greatest else counts) * (1 << 32) + distinct
     best = minima(rank, starts, 0)
@@ -268,7 +281,7 @@ def keep_lines(grids: Grids, rows: Tensor, columns: Tensor) -> Grids:
     """The grids with some of their rows and columns only."""
     row_offsets, column_offsets = offsets_of(grids.height), offsets_of(grids.width)
     height = totals(rows.to(torch.int64), row_offsets)
-    width = torch.where(height == 0, 0, totals(columns.to(torch.int64), column_offsets))
+    width = select(height == 0, 0, totals(columns.to(torch.int64), column_offsets))
     given = (grids.cells, grids.offsets, row_offsets, column_offsets, rows, columns)
     cells = call(loops.keep_lines, *given) if usable(grids.cells) else keep_lines_plain(grids, rows, columns)
     return Grids(cells, offsets_of(height * width), height, width)
@@ -364,8 +377,8 @@ def occur_plain(
         block = max(1, min(4 * block, _BLOCK // len(grid), longest - done))
         at = step_offsets[grid, None] + torch.arange(done, done + block, device=cells.device)
         exists = at < step_offsets[grid + 1, None]
-        at = torch.where(exists, at, 0)
-        there = torch.where(exists, origin[:, None] + steps[at], 0)
+        at = select(exists, at, 0)
+        there = select(exists, origin[:, None] + steps[at], 0)
         keep = (~exists | (cells[there] == values[at])).all(1)
         grid, origin, key = grid[keep], origin[keep], key[keep]
         done += block

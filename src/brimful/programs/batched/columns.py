@@ -27,42 +27,28 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Self
 
 import torch
 from torch import Tensor
 
+from .gpu import has_kernels
 from .key_bits import BIAS, BITS, COLOR_BIAS, FIELD
 from .key_bits import COORDINATE_LIMIT as COORDINATE_LIMIT
 from .key_bits import NAN as NAN
 from .key_bits import NAN_COLOR as NAN_COLOR
+from .keys import ORIGIN as ORIGIN
+from .keys import color_of as color_of
+from .keys import column_of as column_of
+from .keys import key_of as key_of
+from .keys import location_of as location_of
+from .keys import row_of as row_of
 from .rows import gathered, owners, taken
-
-ORIGIN = (COLOR_BIAS << 2 * BITS) | (BIAS << BITS) | BIAS
-"""The key of the location (0, 0), and of the cell (0, (0, 0))."""
 
 CELL = torch.int32
 """The type of the cells of grids."""
-
-
-def key_of(i: Tensor, j: Tensor, color: Tensor | int = 0) -> Tensor:
-    """Keys of locations, or of cells."""
-    color = color.to(torch.int64) if isinstance(color, Tensor) else color  # that of a grid has too few bits to be moved
-    return ((color + COLOR_BIAS) << 2 * BITS) | ((i + BIAS) << BITS) | (j + BIAS)
-
-
-def row_of(key: Tensor) -> Tensor:
-    return (key >> BITS & FIELD) - BIAS
-
-
-def column_of(key: Tensor) -> Tensor:
-    return (key & FIELD) - BIAS
-
-
-def color_of(key: Tensor) -> Tensor:
-    return (key >> 2 * BITS) - COLOR_BIAS
 
 
 class Column(ABC):
@@ -219,6 +205,10 @@ class Grids(Column):
         return self.height.device
 
     def take(self, index: Tensor) -> Grids:
+        if has_kernels(self.cells) and index.dtype == torch.int64:
+            from .gpu.rows import grids_taken
+
+            return Grids(*grids_taken(self.cells, self.offsets, self.height, self.width, index))
         cells, offsets = taken(self.cells, self.offsets, index)
         return Grids(cells, offsets, self.height[index], self.width[index])
 
@@ -252,6 +242,7 @@ class Patches(Column):
     keys: Tensor
     offsets: Tensor
     kind: PatchKind
+    _sizes: Tensor | None = field(default=None, init=False)
 
     @property
     def rows(self) -> int:
@@ -259,7 +250,10 @@ class Patches(Column):
 
     @property
     def sizes(self) -> Tensor:
-        return self.offsets.diff()
+        if self._sizes is None:
+            object.__setattr__(self, "_sizes", self.offsets.diff())
+        assert self._sizes is not None
+        return self._sizes
 
     @property
     def device(self) -> torch.device:
@@ -288,6 +282,7 @@ class Lists(Column):
     elements: Column
     offsets: Tensor
     unordered: bool
+    _sizes: Tensor | None = field(default=None, init=False)
 
     @property
     def rows(self) -> int:
@@ -295,7 +290,10 @@ class Lists(Column):
 
     @property
     def sizes(self) -> Tensor:
-        return self.offsets.diff()
+        if self._sizes is None:
+            object.__setattr__(self, "_sizes", self.offsets.diff())
+        assert self._sizes is not None
+        return self._sizes
 
     def owner(self) -> Tensor:
         """The row that every element belongs to."""

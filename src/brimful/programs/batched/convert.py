@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
-from itertools import chain
+from itertools import accumulate, chain
 from typing import Any
 
 import numpy as np
@@ -214,11 +214,19 @@ def joined(*all_columns: Column) -> Column:
 
 def _one_after_another(columns: Sequence[Any]) -> Tensor:
     """The offsets of joined columns."""
-    offsets, after = [columns[0].offsets], columns[0].offsets[-1]
-    for column in columns[1:]:
-        offsets.append(column.offsets[1:] + after)
-        after = offsets[-1][-1] if len(column.offsets) > 1 else after
-    return torch.cat(offsets)
+    after = list(accumulate(_numbers_in(column) for column in columns[:-1]))
+    others = torch._foreach_add([column.offsets[1:] for column in columns[1:]], after) if after else ()
+    return torch.cat([columns[0].offsets, *others])
+
+
+def _numbers_in(column: Grids | Patches | Lists) -> int:
+    """How many numbers, or elements, all rows have."""
+    match column:
+        case Grids():
+            return len(column.cells)
+        case Patches():
+            return len(column.keys)
+    return column.elements.rows
 
 
 def blank_like(column: Column) -> Column:

@@ -4,32 +4,41 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import torch
 from torch import Tensor
 
 from .columns import Patches, column_of, row_of
 from .compiled import call, usable
 from .gpu import has_kernels
 from .loops import patches as loops
+from .rows import select
 from .segments import maxima, minima
 
 
 class Extent(NamedTuple):
-    """The bounding boxes of patches; 0 for an empty one, which `empty` names."""
+    """The bounding boxes of patches; 0 for an empty one, which `empty` names.
+
+    Attributes:
+        sides: heights and widths, where they are known.
+    """
 
     top: Tensor
     left: Tensor
     bottom: Tensor
     right: Tensor
     empty: Tensor
+    sides: tuple[Tensor, Tensor] | None = None
 
     @property
     def height(self) -> Tensor:
-        return torch.where(self.empty, 0, self.bottom - self.top + 1)
+        if self.sides is not None:
+            return self.sides[0]
+        return select(self.empty, 0, self.bottom - self.top + 1)
 
     @property
     def width(self) -> Tensor:
-        return torch.where(self.empty, 0, self.right - self.left + 1)
+        if self.sides is not None:
+            return self.sides[1]
+        return select(self.empty, 0, self.right - self.left + 1)
 
 
 def extent(patch: Patches) -> Extent:
@@ -40,7 +49,7 @@ def extent(patch: Patches) -> Extent:
     if has_kernels(patch.keys):
         from .gpu.patches import extents
 
-        return Extent(*extents(patch.keys, patch.offsets), patch.sizes == 0)
+        return Extent(*extents(patch.keys, patch.offsets))
     return extent_plain(patch)
 
 

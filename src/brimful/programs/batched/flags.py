@@ -50,6 +50,8 @@ class Step:
 
     def decode(self, rows: Sequence[int]) -> list[Any]:
         """Some rows as Python values; none of them failed. From a GPU those rows are copied, and no others."""
+        if not len(rows):
+            return []
         if self.column.device.type != "cpu" and len(rows) < self.rows:
             some = self.take(torch.tensor(rows, dtype=torch.int64, device=self.column.device))
             return some.decode(range(len(rows)))
@@ -100,6 +102,8 @@ class Step:
     def promoted(self) -> Step:
         """The same, with the largest part as the column where that has no row of its own."""
         if not self.boxed:
+            return self
+        if self.failed is None and len(self.boxed) < self.rows:
             return self
         held = self.boxed.codes(self.rows, self.boxed.parts[0].rows.device) == 0
         if bool((held if self.failed is None else held & (self.failed == 0)).any()):

@@ -20,6 +20,7 @@ from .columns import Ints
 from .convert import truth
 from .flags import Step
 from .kernels import meaning
+from .rows import owners
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -56,6 +57,10 @@ class FunctionValue:
         """The same for the rows of an index."""
         parts = (part.take(index) if isinstance(part, FunctionValue) else part.later(index) for part in self.parts)
         return FunctionValue(self.operation, tuple(parts), self.arity, self.times)
+
+    def spread(self, offsets: Tensor, elements: int) -> FunctionValue:
+        """The same for the elements of rows, so many of all: each has that of its row."""
+        return self.take(owners(offsets, elements)) if self.failed() else self
 
     def python(self, row: int) -> Any:
         """The same as a Python function, for one row."""

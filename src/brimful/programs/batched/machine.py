@@ -26,6 +26,7 @@ from .kernels import Computed, kernel_of, known_nan, meaning
 from .nan import elsewhere, nan_rows
 from .operations.wrong import decided
 from .others import Others, Part
+from .rows import select
 from .segments import together
 from .sequential.calls import called
 from .sequential.equal_rows import OF_PATCHES
@@ -174,15 +175,16 @@ class Machine:
             if isinstance(arg, Step) and arg.boxed:
                 codes = codes * (len(arg.boxed.parts) + 1) + arg.boxed.codes(rows, self.device)
         if failed is not None:
-            codes = torch.where(failed == 0, codes, -1)
-        present = codes.unique().tolist()
+            codes = select(failed == 0, codes, -1)
+        there = codes.cpu()
+        present = there.unique().tolist()
         result = Step(Ints(torch.zeros(rows, dtype=torch.int64, device=self.device)), failed)
         if 0 in present:
             plain = [Step(arg.column, arg.failed) if isinstance(arg, Step) else arg for arg in args]
             result = self._of_one_form(operation, plain, rows, failed, codes > 0)
         for code in present:
             if code > 0:
-                index = (codes == code).nonzero()[:, 0]
+                index = (there == code).nonzero()[:, 0].to(self.device, non_blocking=True)
                 given = [arg.take(index) for arg in args]
                 part, reserved = self.counted(partial(self._of_one_form, operation, given, len(index), None))
                 result = result.replaced(index, part)
@@ -200,6 +202,8 @@ class Machine:
     ) -> Step:
         """An operation of columns that hold all rows but those to be skipped."""
         computed = self._computed(operation, args)
+        if computed is not None and self.device.type != "cpu":
+            computed = _seen(computed)
         passed = together(None if failed is None else failed != 0, skipped)
         if computed is None:
             alive = torch.ones(rows, dtype=torch.bool, device=self.device) if passed is None else ~passed
@@ -356,8 +360,21 @@ class Machine:
         rows = ((step.failed != 0) & ~kept).nonzero()[:, 0]
         if not len(rows):
             return step
-        ended = torch.where(kept, step.failed, 0)
+        ended = select(kept, step.failed, 0)
         return Step(step.column, ended if bool(kept.any()) else None, step.boxed).with_constant(rows, operation.default)
+
+
+def _seen(computed: Computed) -> Computed:
+    """The same without flags that name no row: on a GPU, kernels do not look at them."""
+    flags = [flag for flag in (computed.failed, computed.sequential) if flag is not None]
+    if not flags:
+        return computed
+    if len(flags) == 1:
+        some = [bool(flags[0].any())]
+    else:
+        some = torch.stack([flag.to(torch.int8) for flag in flags]).any(1).tolist()
+    failed = computed.failed if computed.failed is not None and some[0] else None
+    return replace(computed, failed=failed, sequential=computed.sequential if some[-1] else None)
 
 
 def _closed_over(arg: Step | FunctionValue) -> list[Step]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 from typing import Any
 
 import torch
@@ -20,8 +21,33 @@ def _kernels() -> Any:
     return rows
 
 
+def select(flags: Tensor, first: Tensor | int, second: Tensor | int) -> Tensor:
+    """As `torch.where`, which fills memory of a GPU with a number every time that it is given one."""
+    if flags.device.type == "cpu":
+        return torch.where(flags, first, second)
+    like = first if isinstance(first, Tensor) else second
+    dtype = like.dtype if isinstance(like, Tensor) else torch.int64
+    first = first if isinstance(first, Tensor) else _number(int(first), dtype, flags.device)
+    return torch.where(
+        flags, first, second if isinstance(second, Tensor) else _number(int(second), dtype, flags.device)
+    )
+
+
+@cache
+def _number(value: int, dtype: torch.dtype, device: torch.device) -> Tensor:
+    return torch.tensor(value, dtype=dtype, device=device)
+
+
 def offsets_of(sizes: Tensor) -> Tensor:
     """Where rows of some sizes begin, and the last one ends."""
+    if has_kernels(sizes):
+        from .gpu import offsets
+
+        return offsets.offsets_of(sizes)
+    return offsets_of_plain(sizes)
+
+
+def offsets_of_plain(sizes: Tensor) -> Tensor:
     offsets = torch.zeros(len(sizes) + 1, dtype=torch.int64, device=sizes.device)
     torch.cumsum(sizes, 0, out=offsets[1:])
     return offsets
@@ -53,15 +79,17 @@ def owners_plain(offsets: Tensor, numbers: int | None = None) -> Tensor:
     return torch.repeat_interleave(offsets.diff(), output_size=numbers)
 
 
-def repeated(values: Tensor, offsets: Tensor) -> Tensor:
-    """The value of its row for every number."""
+def repeated(values: Tensor, offsets: Tensor, numbers: int | None = None) -> Tensor:
+    """The value of its row for every number; see `owners`."""
     if usable(values):
         return call(loops.repeated, values.contiguous(), offsets)
-    return _kernels().repeated(values, offsets) if has_kernels(values) else repeated_plain(values, offsets)
+    if has_kernels(values):
+        return _kernels().repeated(values, offsets, numbers)
+    return repeated_plain(values, offsets, numbers)
 
 
-def repeated_plain(values: Tensor, offsets: Tensor) -> Tensor:
-    return torch.repeat_interleave(values, offsets.diff())
+def repeated_plain(values: Tensor, offsets: Tensor, numbers: int | None = None) -> Tensor:
+    return torch.repeat_interleave(values, offsets.diff(), output_size=numbers)
 
 
 def gathered(offsets: Tensor, index: Tensor) -> tuple[Tensor, Tensor]:

@@ -5,6 +5,7 @@ On a CPU the compiled loops of `loops/sets.py` do what torch does slowly there.
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import Any
 
 import torch
@@ -28,7 +29,7 @@ from .columns import (
 from .compiled import call, usable
 from .gpu import has_kernels
 from .loops import sets as loops
-from .rows import offsets_of, owners
+from .rows import offsets_of, owners, select
 
 FAR = 1 << 62
 
@@ -38,6 +39,12 @@ def _kernels() -> Any:
     from .gpu import segments
 
     return segments
+
+
+def _set_kernels() -> Any:
+    from .gpu import sets
+
+    return sets
 
 
 def totals(values: Tensor, offsets: Tensor) -> Tensor:
@@ -81,19 +88,51 @@ def any_of(flags: Tensor, offsets: Tensor) -> Tensor:
 def together(*flags: Tensor | None) -> Tensor | None:
     """Rows that one of some flags names."""
     given = [flag for flag in flags if flag is not None]
-    return torch.stack(given).any(0) if given else None
+    return reduce(torch.bitwise_or, given) if given else None
+
+
+def flagged(*flags: Tensor | None) -> Tensor | None:
+    """Rows that one of some flags names; None where none does. A GPU is not asked: the machine asks once for all flags
+    of an operation."""
+    rows = together(*flags)
+    return rows if rows is None or rows.device.type != "cpu" or bool(rows.any()) else None
+
+
+def beyond(limit: int, *numbers: Tensor) -> Tensor:
+    """Rows in which one of some numbers, at most four, is as large as a limit, or as far below zero."""
+    if len(numbers) > 1 and has_kernels(numbers[0]):
+        return _kernels().beyond(limit, *numbers)
+    return beyond_plain(limit, *numbers)
+
+
+def beyond_plain(limit: int, *numbers: Tensor) -> Tensor:
+    return reduce(torch.bitwise_or, [number.abs() >= limit for number in numbers])
 
 
 def filtered(flat: Tensor, offsets: Tensor, keep: Tensor) -> tuple[Tensor, Tensor]:
     """The numbers that a flag keeps, and where rows then begin."""
+    if has_kernels(flat):
+        return _set_kernels().filtered(flat, offsets, keep)
+    return filtered_plain(flat, offsets, keep)
+
+
+def filtered_plain(flat: Tensor, offsets: Tensor, keep: Tensor) -> tuple[Tensor, Tensor]:
     return flat[keep], offsets_of(totals(keep.to(torch.int64), offsets))
+
+
+def filtered_index(offsets: Tensor, keep: Tensor) -> tuple[Tensor, Tensor]:
+    """Which numbers a flag keeps, and where rows then begin."""
+    if has_kernels(keep):
+        return _set_kernels().filtered(None, offsets, keep)
+    return keep.nonzero()[:, 0], offsets_of(totals(keep.to(torch.int64), offsets))
 
 
 def sort_unique(keys: Tensor, offsets: Tensor) -> tuple[Tensor, Tensor]:
     """The keys of every row in ascending order, each once."""
     if usable(keys):
         return call(loops.sort_unique, keys, offsets)
-    return sort_unique_plain(keys, offsets)
+    found = _set_kernels().sort_unique(keys, offsets) if has_kernels(keys) else None
+    return found if found is not None else sort_unique_plain(keys, offsets)
 
 
 def sort_unique_plain(keys: Tensor, offsets: Tensor) -> tuple[Tensor, Tensor]:
@@ -106,7 +145,8 @@ def member(keys: Tensor, offsets: Tensor, others: Tensor, other_offsets: Tensor)
     """Whether every key is among those of another set of the same row."""
     if usable(keys):
         return call(loops.member, keys, offsets, others, other_offsets)
-    return member_plain(keys, offsets, others, other_offsets)
+    found = _set_kernels().member(keys, offsets, others, other_offsets) if has_kernels(keys) else None
+    return found if found is not None else member_plain(keys, offsets, others, other_offsets)
 
 
 def member_plain(keys: Tensor, offsets: Tensor, others: Tensor, other_offsets: Tensor) -> Tensor:
@@ -127,7 +167,8 @@ def sort_unique_index(keys: Tensor, offsets: Tensor) -> tuple[Tensor, Tensor]:
     begin."""
     if usable(keys):
         return call(loops.sort_unique_index, keys, offsets)
-    return sort_unique_index_plain(keys, offsets)
+    found = _set_kernels().sort_unique(keys, offsets, True) if has_kernels(keys) else None
+    return found if found is not None else sort_unique_index_plain(keys, offsets)
 
 
 def sort_unique_index_plain(keys: Tensor, offsets: Tensor) -> tuple[Tensor, Tensor]:
@@ -155,12 +196,12 @@ def rows_of(grids: Grids) -> Lists:
 
 def as_numbers(colors: Tensor) -> Tensor:
     """Colors as whole numbers, which have another one that stands for NaN."""
-    return torch.where(colors == NAN_COLOR, NAN, colors.to(torch.int64))
+    return select(colors == NAN_COLOR, NAN, colors.to(torch.int64))
 
 
 def as_colors(numbers: Tensor) -> Tensor:
     """Whole numbers as colors."""
-    return torch.where(numbers == NAN, NAN_COLOR, numbers)
+    return select(numbers == NAN, NAN_COLOR, numbers)
 
 
 def sort_keys(column: Column, offsets: Tensor) -> Tensor | None:
@@ -226,7 +267,8 @@ def ranks(keys: Tensor, offsets: Tensor, list_offsets: Tensor, larger_first: boo
     """
     if usable(keys):
         return call(loops.ranks, keys, offsets, list_offsets, larger_first)
-    return ranks_plain(keys, offsets, list_offsets, larger_first)
+    found = _set_kernels().ranks(keys, offsets, list_offsets, larger_first) if has_kernels(keys) else None
+    return found if found is not None else ranks_plain(keys, offsets, list_offsets, larger_first)
 
 
 def ranks_plain(keys: Tensor, offsets: Tensor, list_offsets: Tensor, larger_first: bool) -> Tensor:
@@ -242,14 +284,14 @@ def ranks_plain(keys: Tensor, offsets: Tensor, list_offsets: Tensor, larger_firs
         within, starts = _ascending(shorter)
         differs = keys[torch.repeat_interleave(offsets[open_], shorter) + within]
         differs = differs != keys[torch.repeat_interleave(offsets[first], shorter) + within]
-        unlike = minima(torch.where(differs, within, FAR), starts)
+        unlike = minima(select(differs, within, FAR), starts)
         unlike = torch.where((unlike == FAR) & (size != sizes[first]), shorter, unlike)
         at = torch.full_like(rank, FAR).scatter_reduce(0, group, unlike, "amin")[group]
         differing = (at != FAR).nonzero()[:, 0]
         open_, at = open_[differing], at[differing]
         exists = at < sizes[open_]
         key = torch.zeros_like(rank)
-        key[open_] = torch.where(exists, keys[torch.where(exists, offsets[open_] + at, 0)], torch.iinfo(keys.dtype).min)
+        key[open_] = torch.where(exists, keys[select(exists, offsets[open_] + at, 0)], torch.iinfo(keys.dtype).min)
         rank = _dense(rank, key)
     return rank - minima(rank, list_offsets, 0)[lists]
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import builtins
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import torch
@@ -14,23 +13,24 @@ from torch import Tensor
 from ....core.memory import devices
 from ...execution.arguments import SampleArguments
 from ...execution.failures import Category, category_of
-from ...execution.sequential import Sequential, unpacked
+from ...execution.sequential import Sequential
 from ...language.graph import Graph, Level
-from ...language.operation import Operation, declared, default_of
+from ...language.operation import default_of
 from ...language.program import Kind, Node
 from ...vocabulary.arc import ARC
 from ...vocabulary.bound import SizeError
 from .. import operations as _operations  # noqa: F401  # registers the kernels
-from ..columns import Tuples, Values
+from ..columns import Values
 from ..convert import encode
 from ..flags import Step, first_failure
 from ..functions import FunctionValue, closure, may_make_functions, named_function
-from ..kernels import Computed, meaning
+from ..kernels import meaning
 from ..machine import ENDED, Machine
 from .arguments import encode_argument
+from .calls import operation_of
 from .live_bytes import peak_bytes
 from .schedule import Schedule, in_source_order, side_by_side
-from .side_by_side import apart, in_parts, united
+from .side_by_side import apart, in_parts, numbers_in, united
 
 _EXCEPTIONS = (
     TypeError,
@@ -45,6 +45,7 @@ _EXCEPTIONS = (
     RuntimeError,
 )
 
+_KEPT = 1 << 16  # numbers of a constant for all rows, from which on they are made anew for every use
 _SMALL = 128e6  # bytes of a batch in which equal operations run side by side, by what is predicted
 _SMALL_SHARE = 1 / 16  # of what may be used of a GPU: there a batch is small for longer
 
@@ -83,7 +84,11 @@ class Batched:
         self.machine = Machine(self.device, ARC["equality"], safe and not self._propagate)
         self._returned = graph.returned
         self._in_source_order, self._side_by_side = in_source_order(graph), side_by_side(graph)
+        outputs = {record[-1] for program in graph.programs for record in program.outputs}
+        constants = (index for index, node in enumerate(graph.nodes) if node.kind is Kind.CONSTANT)
+        self._unread = frozenset(constants) - outputs
         self._after: dict[frozenset[str], Tensor] = {}
+        self._encoded: dict[int, Step] = {}
 
     def schedule(self, samples: Sequence[SampleArguments]) -> Schedule:
         """Equal operations side by side where the batch is small, so that what is kept for that is; else the order of
@@ -95,6 +100,13 @@ class Batched:
             allowed = torch.cuda.get_per_process_memory_fraction(self.device)
             small = max(small, _SMALL_SHARE * allowed * torch.cuda.mem_get_info(self.device)[1])
         return self._side_by_side if needed <= small else self._in_source_order
+
+    def constant(self, index: int) -> Step:
+        """A constant, which is copied to a GPU once for all batches."""
+        if index not in self._encoded:
+            column, boxed = encode([self.graph.nodes[index].value], self.device)
+            self._encoded[index] = Step(column, None, boxed)
+        return self._encoded[index]
 
     def after(self, caught: frozenset[str]) -> Tensor:
         """By the failure of a row: that of the step; and `ENDED` where its program ends with it, 0 where the step
@@ -126,35 +138,44 @@ class Batched:
         Args:
             keep: the values of all nodes, and not only of those that a program returns.
             finished: is given each node that a program returns, and its step, once no other node needs it; that is then
-                not kept.
+                not kept. Of constants it is given those that are outputs.
         """
         count, nodes = len(samples), len(self.graph.nodes)
         run = _Run(self, samples)
-        failed = np.zeros((nodes, count), np.int8)
-        ended = np.zeros((nodes, count), bool)
+        flags = dict[int, tuple[Tensor, Tensor | None]]()
         for call, freed in self.schedule(samples):
             run.compute(call)
             for index in call:
                 step, own = run.known[index], run.failures.pop(index, None)
                 if own is None:
                     continue
-                spread = run.spread(own, self.graph.levels[index]).numpy(force=True)
-                failed[index] = spread
-                if isinstance(step, Step) and step.failed is not None:
-                    flags = run.spread(step.failed, self.graph.levels[index]).numpy(force=True)
-                    ended[index] = (flags == ENDED) & (spread != 0)
+                marked = step.failed if isinstance(step, Step) else None
+                level = self.graph.levels[index]
+                flags[index] = run.spread(own, level), None if marked is None else run.spread(marked, level)
             for gone in () if keep else freed:
+                run.forget(gone)
                 if gone not in self._returned:
                     run.known.pop(gone, None)
                 elif finished is not None:
-                    finished(gone, run.returned(gone))
+                    if gone not in self._unread:
+                        finished(gone, run.returned(gone))
                     del run.known[gone]
         steps = {
             index: run.returned(index)
             for index, value in run.known.items()
             if index in self._returned or isinstance(value, Step)
         }
-        return BatchEvaluation(steps, failed, ended)
+        failed = _by_node(nodes, count, {index: own for index, (own, _) in flags.items()})
+        marked = _by_node(nodes, count, {index: own for index, (_, own) in flags.items() if own is not None})
+        return BatchEvaluation(steps, failed, (marked == ENDED) & (failed != 0))
+
+
+def _by_node(nodes: int, count: int, flags: dict[int, Tensor]) -> np.ndarray:
+    """Flags of some nodes by node and sample, copied at once."""
+    known = np.zeros((nodes, count), np.int8)
+    if flags:
+        known[list(flags)] = torch.stack(list(flags.values())).numpy(force=True)
+    return known
 
 
 class _Run:
@@ -169,6 +190,8 @@ class _Run:
         self.tasks = [samples[first[number]] for number in range(len(numbers))]
         self.task_of = torch.tensor(of_sample, dtype=torch.int64, device=self.device)
         self._first: dict[Level, Tensor] = {}  # what every row of a level takes of a constant
+        self._spread: dict[tuple[int, Level], Step | FunctionValue] = {}  # small constants, for every row of a level
+        self._united_rows: dict[tuple[int, Level, Level], Tensor] = {}
         self.known: dict[int, Step | FunctionValue] = {}
         self.failures: dict[int, Tensor] = {}
 
@@ -188,7 +211,19 @@ class _Run:
     def at(self, node: int, level: Level) -> Step | FunctionValue:
         """A node's value with the rows of a level."""
         index = self.index(self.levels[node], level)
-        return self.known[node] if index is None else self.known[node].take(index)
+        if index is None:
+            return self.known[node]
+        if (node, level) in self._spread:
+            return self._spread[node, level]
+        value = self.known[node].take(index)
+        if self.levels[node] is Level.CONSTANT and numbers_in(value) <= _KEPT:
+            self._spread[node, level] = value
+        return value
+
+    def forget(self, node: int) -> None:
+        """Drops what is kept of a constant that is not needed any more."""
+        for level in Level:
+            self._spread.pop((node, level), None)
 
     def returned(self, node: int) -> Step:
         """A node's value for every sample; a function as Python has it."""
@@ -242,8 +277,11 @@ class _Run:
         value, index = united([self.known[arg] for arg in arguments]), self.index(own, level)
         if index is None:
             return value
-        starts = torch.arange(len(arguments), device=self.device) * self.rows(own)
-        return value.take((starts[:, None] + index).reshape(-1))
+        key = len(arguments), own, level
+        if key not in self._united_rows:
+            starts = torch.arange(len(arguments), device=self.device) * self.rows(own)
+            self._united_rows[key] = (starts[:, None] + index).reshape(-1)
+        return value.take(self._united_rows[key])
 
     def _compute_one(self, index: int) -> None:
         """One node, for all rows of its level."""
@@ -255,8 +293,7 @@ class _Run:
                 self.known[index] = Step(column, None, boxed)
                 return
             case Kind.CONSTANT:
-                column, boxed = encode([node.value], self.device)
-                self.known[index] = Step(column, None, boxed)
+                self.known[index] = self.executor.constant(index)
                 return
             case Kind.FUNCTION:
                 assert node.operation is not None
@@ -280,7 +317,7 @@ class _Run:
                     return
                 step = self.machine.one_by_one(args[0], args[1:])
         else:
-            step = self.machine.operation(_operation_of(node), args)
+            step = self.machine.operation(operation_of(node), args)
         if step.rows != self.rows(level):  # an operation without any column among its arguments
             step = step.take(torch.zeros(self.rows(level), dtype=torch.int64, device=self.device))
         self._settle(index, step)
@@ -296,11 +333,11 @@ class _Run:
         if step.failed is None:
             return step, None
         own, ended = both = self.executor.after(node.caught)[:, step.failed.to(torch.int64)]
-        fails, ends = both.any(1).tolist()
-        if not fails:
+        fails, ends = both.cpu() != 0
+        if not bool(fails.any()):
             return step, None
-        result = Step(step.column, ended if ends else None, step.boxed)
-        rows = ((own != 0) & (ended == 0)).nonzero()[:, 0]
+        result = Step(step.column, ended if bool(ends.any()) else None, step.boxed)
+        rows = (fails & ~ends).nonzero()[:, 0].to(self.device, non_blocking=True)
         return (self._with_defaults(node, rows, result) if len(rows) else result), own
 
     def _with_defaults(self, node: Node, rows: Tensor, step: Step) -> Step:
@@ -329,38 +366,3 @@ def _fails(function: FunctionValue) -> bool:
 def _raised_by(kinds: tuple[type[BaseException], ...]) -> list[Exception]:
     """An example of every exception that some kinds of them catch."""
     return [error for error in (*(kind() for kind in _EXCEPTIONS), SizeError()) if isinstance(error, kinds)]
-
-
-def _operation_of(node: Node) -> Operation:
-    """A call of a value, without a batched form, or the unpacking of one, as an operation."""
-    if node.kind is Kind.ITEM:
-        index, count = node.value
-        operation = declared(lambda whole: unpacked(whole, index, count), "unpacking")
-        return replace(operation, batched=lambda machine, whole: _place(whole, index, count))
-    names = {0: _call0, 1: _call1, 2: _call2, 3: _call3, 4: _call4}
-    return declared(names[len(node.args) - 1], "a function value")
-
-
-def _place(whole: Any, index: int, count: int) -> Computed | None:
-    """One part of tuples of so many."""
-    return Computed(whole.places[index]) if isinstance(whole, Tuples) and len(whole.places) == count else None
-
-
-def _call0(function: Any) -> Any:
-    return function()
-
-
-def _call1(function: Any, a: Any) -> Any:
-    return function(a)
-
-
-def _call2(function: Any, a: Any, b: Any) -> Any:
-    return function(a, b)
-
-
-def _call3(function: Any, a: Any, b: Any, c: Any) -> Any:
-    return function(a, b, c)
-
-
-def _call4(function: Any, a: Any, b: Any, c: Any, d: Any) -> Any:
-    return function(a, b, c, d)

@@ -22,5 +22,5 @@ def kernel(function: Callable[..., Any]) -> Any:
     """
     parameters = inspect.signature(function).parameters
     names = [name for name, of in parameters.items() if "constexpr" not in str(of.annotation)]
-    numbers = [name for name in names if name in ("rows", "empty")]
+    numbers = [name for name in names if name in ("rows", "empty", "last", "number")]
     return triton.jit(do_not_specialize=numbers, do_not_specialize_on_alignment=names)(function)

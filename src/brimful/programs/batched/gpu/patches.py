@@ -13,8 +13,10 @@ _BLOCK = 256
 
 
 @kernel
-def _extents(top, left, bottom, right, keys, offsets, BITS: tl.constexpr, BIAS: tl.constexpr, FIELD: tl.constexpr,
-             BLOCK: tl.constexpr):  # fmt: skip
+def _extents(
+    top, left, bottom, right, height, width, empty, keys, offsets, BITS: tl.constexpr, BIAS: tl.constexpr,
+    FIELD: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
     row = tl.program_id(0).to(tl.int64)
     start, end = tl.load(offsets + row), tl.load(offsets + row + 1)
     low_i, low_j = tl.full((BLOCK,), FIELD, tl.int64), tl.full((BLOCK,), FIELD, tl.int64)
@@ -27,6 +29,9 @@ def _extents(top, left, bottom, right, keys, offsets, BITS: tl.constexpr, BIAS: 
         low_i, high_i = tl.minimum(low_i, tl.where(real, i, FIELD)), tl.maximum(high_i, tl.where(real, i, 0))
         low_j, high_j = tl.minimum(low_j, tl.where(real, j, FIELD)), tl.maximum(high_j, tl.where(real, j, 0))
     there = (start != end).to(tl.int64)  # an empty patch has zeros
+    tl.store(height + row, (tl.max(high_i, 0) - tl.min(low_i, 0) + 1) * there)
+    tl.store(width + row, (tl.max(high_j, 0) - tl.min(low_j, 0) + 1) * there)
+    tl.store(empty + row, (start == end).to(tl.uint8))
     tl.store(top + row, (tl.min(low_i, 0) - BIAS) * there)
     tl.store(left + row, (tl.min(low_j, 0) - BIAS) * there)
     tl.store(bottom + row, (tl.max(high_i, 0) - BIAS) * there)
@@ -49,13 +54,17 @@ def _filled(cells, offsets, height, width, keys, starts, values, BITS: tl.conste
             tl.store(cells + base + i * wide + j, tl.zeros((BLOCK,), value.dtype) + value, mask=on)
 
 
-def extents(keys: Tensor, offsets: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """The first and the last row and column of every patch: top, left, bottom, right; 0 for an empty one."""
+def extents(keys: Tensor, offsets: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, tuple[Tensor, Tensor]]:
+    """The first and the last row and column of every patch: top, left, bottom, right; whether it is empty, with zeros
+    then; and its height and width."""
     rows = len(offsets) - 1
-    top, left, bottom, right = (torch.empty(rows, dtype=torch.int64, device=keys.device) for _ in range(4))
+    numbers = [torch.empty(rows, dtype=torch.int64, device=keys.device) for _ in range(6)]
+    empty = torch.empty(rows, dtype=torch.bool, device=keys.device)
     if rows:
-        _extents[(rows,)](top, left, bottom, right, keys.contiguous(), offsets.contiguous(), BITS, BIAS, FIELD, _BLOCK)
-    return top, left, bottom, right
+        given = (empty.view(torch.uint8), keys.contiguous(), offsets.contiguous())
+        _extents[(rows,)](*numbers, *given, BITS, BIAS, FIELD, _BLOCK)
+    top, left, bottom, right, height, width = numbers
+    return top, left, bottom, right, empty, (height, width)
 
 
 def filled(

@@ -6,23 +6,13 @@ Kernels read tensors without gaps; offsets that are every second of others, as t
 # pyright: reportArgumentType=false, reportCallIssue=false, reportOperatorIssue=false, reportAttributeAccessIssue=false
 # pyright: reportGeneralTypeIssues=false, reportIndexIssue=false
 import torch
-import triton
 import triton.language as tl
 from torch import Tensor
 
 from .jit import kernel
+from .offsets import offsets_of_grids, offsets_of_rows
 
 _BLOCK = 1024
-_ROWS = 256
-
-
-@kernel
-def _sizes(out, offsets, index, rows, BLOCK: tl.constexpr):
-    row = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
-    real = row < rows
-    of = tl.load(index + row, mask=real, other=0)
-    size = tl.load(offsets + of + 1, mask=real, other=0) - tl.load(offsets + of, mask=real, other=0)
-    tl.store(out + row + 1, size, mask=real)
 
 
 @kernel
@@ -91,29 +81,32 @@ def _same(out, a, a_offsets, b, b_offsets, BLOCK: tl.constexpr):
     tl.store(out + row, (differing == 0).to(tl.uint8))
 
 
-def _offsets(offsets: Tensor, index: Tensor) -> Tensor:
-    """The offsets of some rows, one after the other; both tensors without gaps."""
-    new = torch.zeros(len(index) + 1, dtype=torch.int64, device=offsets.device)
-    if len(index):
-        _sizes[(triton.cdiv(len(index), _ROWS),)](new, offsets, index, len(index), _ROWS)
-        torch.cumsum(new, 0, out=new)
-    return new
-
-
 def taken(flat: Tensor, offsets: Tensor, index: Tensor) -> tuple[Tensor, Tensor]:
     """See `batched.rows.taken`."""
     offsets, index = offsets.contiguous(), index.contiguous()
-    new = _offsets(offsets, index)
+    new = offsets_of_rows(offsets, index)
     out = flat.new_empty(int(new[-1]))
     if len(out):
         _taken[(len(index),)](_numbers(out), new, _numbers(flat.contiguous()), offsets, index, _BLOCK)
     return out, new
 
 
+def grids_taken(
+    cells: Tensor, offsets: Tensor, height: Tensor, width: Tensor, index: Tensor
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """See `batched.columns.Grids.take`: cells, offsets, height and width."""
+    index = index.contiguous()
+    new, high, wide = offsets_of_grids(height.contiguous(), width.contiguous(), index)
+    out = cells.new_empty(int(new[-1]))
+    if len(out):
+        _taken[(len(index),)](out, new, cells.contiguous(), offsets.contiguous(), index, _BLOCK)
+    return out, new, high, wide
+
+
 def gathered(offsets: Tensor, index: Tensor) -> tuple[Tensor, Tensor]:
     """See `batched.rows.gathered`."""
     offsets, index = offsets.contiguous(), index.contiguous()
-    new = _offsets(offsets, index)
+    new = offsets_of_rows(offsets, index)
     out = offsets.new_empty(int(new[-1]))
     if len(out):
         _gathered[(len(index),)](out, new, offsets, index, _BLOCK)
@@ -128,9 +121,9 @@ def owners(offsets: Tensor, numbers: int | None = None) -> Tensor:
     return out
 
 
-def repeated(values: Tensor, offsets: Tensor) -> Tensor:
+def repeated(values: Tensor, offsets: Tensor, numbers: int | None = None) -> Tensor:
     """See `batched.rows.repeated`."""
-    out = values.new_empty(int(offsets[-1]))
+    out = values.new_empty(int(offsets[-1]) if numbers is None else numbers)
     if len(out):
         _repeated[(len(values),)](_numbers(out), _numbers(values.contiguous()), offsets.contiguous(), _BLOCK)
     return out

@@ -3,6 +3,7 @@
 # pyright: reportArgumentType=false, reportCallIssue=false, reportOperatorIssue=false, reportAttributeAccessIssue=false
 # pyright: reportGeneralTypeIssues=false, reportIndexIssue=false
 import torch
+import triton
 import triton.language as tl
 from torch import Tensor
 
@@ -40,6 +41,61 @@ def _reduced(out, values, offsets, empty, KIND: tl.constexpr, BLOCK: tl.constexp
             tl.store(out + row, tl.min(known, 0))
         else:
             tl.store(out + row, tl.max(known, 0))
+
+
+@kernel
+def _beyond(out, first, second, third, fourth, number, rows, BLOCK: tl.constexpr):
+    row = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    real = row < rows
+    most = tl.abs(tl.load(first + row, mask=real, other=0))
+    most = tl.maximum(most, tl.abs(tl.load(second + row, mask=real, other=0)))
+    most = tl.maximum(most, tl.abs(tl.load(third + row, mask=real, other=0)))
+    most = tl.maximum(most, tl.abs(tl.load(fourth + row, mask=real, other=0)))
+    tl.store(out + row, (most >= number).to(tl.uint8), mask=real)
+
+
+@kernel
+def _extreme_color(out, colors, offsets, SIGN: tl.constexpr, BLOCK: tl.constexpr):
+    row = tl.program_id(0).to(tl.int64)
+    start, end = tl.load(offsets + row), tl.load(offsets + row + 1)
+    beyond = (start * 0 + 1) << 40
+    best, known = start * 0, -beyond
+    color = -beyond
+    while color < beyond:  # the next larger color, until there is none
+        larger = tl.zeros((BLOCK,), tl.int64) + beyond
+        for first in range(start, end, BLOCK):
+            place = first + tl.arange(0, BLOCK)
+            value = tl.load(colors + place, mask=place < end, other=0).to(tl.int64)
+            larger = tl.minimum(larger, tl.where((place < end) & (value > color), value, beyond))
+        color = tl.min(larger, 0)
+        count = tl.zeros((BLOCK,), tl.int64)
+        for first in range(start, end, BLOCK):
+            place = first + tl.arange(0, BLOCK)
+            value = tl.load(colors + place, mask=place < end, other=0).to(tl.int64)
+            count += ((place < end) & (value == color)).to(tl.int64)
+        total = tl.sum(count, 0)
+        rank = tl.where(total > 0, total * SIGN, known)
+        best = tl.where(rank > known, color, best)
+        known = tl.maximum(rank, known)
+    tl.store(out + row, best)
+
+
+def extreme_color(colors: Tensor, offsets: Tensor, greatest: bool) -> Tensor:
+    """See `batched.cells.extreme_color`."""
+    out = torch.empty(len(offsets) - 1, dtype=torch.int64, device=colors.device)
+    if len(out):
+        _extreme_color[(len(out),)](out, colors.contiguous(), offsets.contiguous(), 1 if greatest else -1, _BLOCK)
+    return out
+
+
+def beyond(limit: int, *numbers: Tensor) -> Tensor:
+    """See `batched.segments.beyond`."""
+    given = [of.contiguous() for of in numbers]
+    out = torch.empty(len(given[0]), dtype=torch.bool, device=given[0].device)
+    if len(out):
+        given += given[:1] * (4 - len(given))
+        _beyond[(triton.cdiv(len(out), _BLOCK),)](out.view(torch.uint8), *given, limit, len(out), _BLOCK)
+    return out
 
 
 def _reduce(values: Tensor, offsets: Tensor, empty: int, kind: int, dtype: torch.dtype) -> Tensor:

@@ -15,7 +15,7 @@ from ..compiled import call, usable
 from ..kernels import Computed
 from ..loops import all_lines as loops
 from ..loops.all_lines import COLUMN_SHIFT, HALF, LENGTH_SHIFT, NO_LINE, ROW_SHIFT, SPAN
-from ..rows import groups, offsets_of, owners
+from ..rows import groups, offsets_of, owners, select
 from ..segments import filtered, sort_unique_plain, totals
 
 
@@ -67,14 +67,14 @@ def codes_plain(given: tuple[Tensor, ...], small: Tensor, elements: int, group: 
         i, j, end_i, end_j = ai[p], aj[p], bi[q], bj[q]
         down, right = (end_i - i).abs(), (end_j - j).abs()
         straight = (down == 0) | (right == 0) | (down == right)
-        length = torch.where(straight, torch.maximum(down, right) + 1, 0)
+        length = select(straight, torch.maximum(down, right) + 1, 0)
         reserved = totals(length, offsets) + counts
         keep = straight & (reserved <= elements)[row - start]
         back = (end_i < i) | ((end_i == i) & (end_j < j))
         first_i, first_j = torch.where(back, end_i, i), torch.where(back, end_j, j)
-        step = torch.where(end_i == i, 0, 2 + (end_j - j).sign() * (end_i - i).sign())
+        step = select(end_i == i, 0, 2 + (end_j - j).sign() * (end_i - i).sign())
         code = ((SPAN - length) << LENGTH_SHIFT) | ((first_i + HALF) << ROW_SHIFT) | ((first_j + HALF) << COLUMN_SHIFT)
-        code = torch.where(straight, code | step, NO_LINE)
+        code = select(straight, code | step, NO_LINE)
         gaps = counts - totals(straight.to(torch.int64), offsets)
         # Of the pairs without a line, the first of each row stands for all.
         one = ~straight & ((~straight).to(torch.int64).cumsum(0) - 1 == (offsets_of(gaps)[:-1])[row - start])
@@ -90,6 +90,6 @@ def keys_plain(codes: Tensor, offsets: Tensor) -> Tensor:
     """The twin of `loops.keys`."""
     line, number = owners(offsets), codes & 3
     first = key_of(((codes >> ROW_SHIFT) & (SPAN - 1)) - HALF, ((codes >> COLUMN_SHIFT) & (SPAN - 1)) - HALF)
-    step = torch.where(number == 0, 1, (1 << BITS) + number - 2)
+    step = select(number == 0, 1, (1 << BITS) + number - 2)
     within = torch.arange(len(line), device=line.device) - offsets[line]
     return first[line] + within * step[line]

@@ -12,7 +12,7 @@ from ...vocabulary.bound import ELEMENTS
 from ..columns import Column, Ints, Lists
 from ..functions import FunctionValue
 from ..kernels import Computed, batched, meaning
-from ..rows import groups, offsets_of, owners
+from ..rows import groups, offsets_of, owners, select
 from ..segments import canonical
 from .all_lines import lines_between
 from .elements import as_list, concatenated
@@ -54,7 +54,7 @@ def prapply(machine: Any, function: Any, a: Column, b: Column) -> Computed | Non
     counts = left.sizes * right.sizes
     calls = function.calls if isinstance(function, FunctionValue) else 1
     over = counts * calls > ELEMENTS
-    counts = torch.where(over, 0, counts)
+    counts = select(over, 0, counts)
     parts, rows = list[Computed | None](), list[int]()
     for start, stop in groups(counts, group_size(machine.device)):
         if (start, stop) == (0, len(counts)):
@@ -68,7 +68,7 @@ def prapply(machine: Any, function: Any, a: Column, b: Column) -> Computed | Non
     if computed is None or not bool(over.any()):
         return computed
     failed = torch.zeros_like(over, dtype=torch.int8) if computed.failed is None else computed.failed
-    failed = torch.where(over, int(Category.SIZE), failed)
+    failed = select(over, int(Category.SIZE), failed)
     return Computed(computed.column, failed, computed.sequential, computed.reserved)
 
 
@@ -120,7 +120,7 @@ def _one_row(machine: Any, function: Any, left: Lists, right: Lists, counts: Ten
         result = _pairs(machine, function, left, right, torch.zeros_like(within), within, offsets, before)
         if result is None or result.sequential is not None:
             return None
-        if result.failed is not None:
+        if result.failed is not None and bool((result.failed != 0).any()):
             return result.computed(nothing(1, True, machine.device))
         column = canonical(Lists(result.step.column, offsets, True))
         parts.append(result.computed(column))

@@ -14,7 +14,7 @@ from ...execution.failures import Category
 from ..cells import color_counts, extreme_color
 from ..columns import Cells, Column, Grids, Ints, Lists, Patches, PatchKind, color_of, row_of
 from ..kernels import Computed, batched
-from ..rows import owners
+from ..rows import owners, select
 from ..segments import totals
 
 
@@ -35,7 +35,7 @@ def smallest_color(patches: Patches) -> tuple[Tensor, Tensor]:
     empty = patches.sizes == 0
     if not len(patches.keys):
         return torch.zeros_like(patches.sizes), empty
-    keys = patches.keys[torch.where(empty, 0, patches.offsets[:-1])]
+    keys = patches.keys[select(empty, 0, patches.offsets[:-1])]
     return color_of(keys) if patches.kind is PatchKind.OBJECT else row_of(keys), empty
 
 
@@ -46,14 +46,14 @@ def color(machine: Any, obj: Column) -> Computed | None:
     if not isinstance(obj, Patches):
         return None
     colors, empty = smallest_color(obj)
-    return Computed(Ints(colors), torch.where(empty, int(Category.STOP_ITERATION), 0).to(torch.int8))
+    return Computed(Ints(colors), select(empty, int(Category.STOP_ITERATION), 0).to(torch.int8))
 
 
 def _extreme(element: Column, greatest: bool) -> Computed | None:
     colors = colors_of(element)
     if colors is None:
         return None
-    failed = torch.where(colors[1].diff() == 0, int(Category.VALUE), 0).to(torch.int8)
+    failed = select(colors[1].diff() == 0, int(Category.VALUE), 0).to(torch.int8)
     return Computed(Ints(extreme_color(*colors, greatest)), failed)
 
 
@@ -88,6 +88,4 @@ def colorcount(machine: Any, element: Column, value: Column) -> Computed | None:
     if colors is None or not isinstance(value, Ints):
         return None
     distinct, counts, offsets = color_counts(*colors)
-    return Computed(
-        Ints(totals(torch.where(distinct == value.values[owners(offsets, len(distinct))], counts, 0), offsets))
-    )
+    return Computed(Ints(totals(select(distinct == value.values[owners(offsets, len(distinct))], counts, 0), offsets)))

@@ -8,12 +8,13 @@ import torch
 from torch import Tensor
 
 from ...execution.failures import Category
-from ..columns import Cells, Column, Grids, Ints, Lists, Pairs, Patches, Triples, Tuples, color_of, column_of, row_of
+from ..columns import Cells, Column, Grids, Ints, Lists, Pairs, Patches, Triples, Tuples, color_of, location_of
 from ..functions import FunctionValue
 from ..kernels import Computed, batched
 from ..rows import offsets_of
-from ..segments import as_numbers, maxima, minima, sort_keys, sort_unique_index, sorted_rows
+from ..segments import as_numbers, flagged, maxima, minima, sort_keys, sort_unique_index, sorted_rows
 from .elements import as_list, comparable, selected, taken
+from .grids import failures
 from .mapping import nothing, wrong
 from .scalars import equal
 
@@ -48,7 +49,7 @@ def _at(machine: Any, container: Column, last: bool) -> Computed | None:
         case Pairs(first=first, second=second):
             return Computed(Ints(second if last else first))
         case Cells(keys=keys):
-            return Computed(Pairs(row_of(keys), column_of(keys)) if last else Ints(color_of(keys)))
+            return Computed(Pairs(*location_of(keys)) if last else Ints(color_of(keys)))
         case Triples(numbers=numbers):
             return Computed(Ints(as_numbers(numbers[2]) if last else numbers[0]))
         case Tuples(places=places):
@@ -58,7 +59,7 @@ def _at(machine: Any, container: Column, last: bool) -> Computed | None:
         return None
     empty = lists.sizes == 0
     error = Category.VALUE if last else Category.STOP_ITERATION
-    failed = (empty * int(error)).to(torch.int8) if bool(empty.any()) else None
+    failed = failures((empty, error))
     index = lists.offsets[1:] - 1 if last else lists.offsets[:-1]
     return taken(lists, index.clamp(min=0), failed)
 
@@ -98,7 +99,7 @@ def _extreme(machine: Any, container: Column, greatest: bool) -> Computed | None
     keys = sort_keys(lists.elements, lists.offsets)
     assert keys is not None
     chosen = lists.elements.take(first_extreme(keys, lists, greatest).clamp(max=len(keys) - 1))
-    return Computed(chosen, None, empty if bool(empty.any()) else None)
+    return Computed(chosen, None, flagged(empty))
 
 
 def first_extreme(keys: Tensor, lists: Lists, greatest: bool) -> Tensor:
@@ -130,7 +131,7 @@ def contained(machine: Any, value: Any, container: Column) -> Computed | None:
         return wrong(machine, container.rows)
     if isinstance(container, Cells) and not isinstance(value, FunctionValue):
         either = equal(value, Ints(color_of(container.keys)))
-        location = equal(value, Pairs(row_of(container.keys), column_of(container.keys)))
+        location = equal(value, Pairs(*location_of(container.keys)))
         return None if either is None or location is None else Computed(Ints((either | location).to(torch.int64), True))
     lists = as_list(container)
     if lists is None or (same := _same(value, lists)) is None:

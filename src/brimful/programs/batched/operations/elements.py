@@ -20,13 +20,11 @@ from ..columns import (
     PatchKind,
     Triples,
     Tuples,
-    column_of,
-    row_of,
+    location_of,
 )
 from ..convert import blank_of, build, form_of_column, joined
 from ..kernels import Computed
-from ..rows import offsets_of
-from ..segments import as_colors, as_numbers, canonical, filtered, maxima, minima, rows_of, totals
+from ..segments import as_colors, as_numbers, canonical, filtered, filtered_index, maxima, minima, rows_of
 
 
 def as_list(column: Column) -> Lists | None:
@@ -36,7 +34,7 @@ def as_list(column: Column) -> Lists | None:
         case Lists():
             return column
         case Patches(kind=PatchKind.INDICES):
-            return Lists(Pairs(row_of(column.keys), column_of(column.keys)), column.offsets, True)
+            return Lists(Pairs(*location_of(column.keys)), column.offsets, True)
         case Patches():
             return Lists(Cells(column.keys), column.offsets, True)
         case Grids():
@@ -79,8 +77,8 @@ def selected(column: Column, lists: Lists, keep: Tensor) -> Column:
     """The elements that a flag keeps, in the container that they come from."""
     if isinstance(column, Patches):
         return Patches(*filtered(column.keys, column.offsets, keep), column.kind)
-    offsets = offsets_of(totals(keep.to(torch.int64), lists.offsets))
-    kept = Lists(lists.elements.take(keep.nonzero()[:, 0]), offsets, lists.unordered)
+    places, offsets = filtered_index(lists.offsets, keep)
+    kept = Lists(lists.elements.take(places), offsets, lists.unordered)
     return as_grids(kept) if isinstance(column, Grids) else kept
 
 

@@ -16,73 +16,71 @@ from ...execution.failures import Category
 from ...vocabulary.bound import ELEMENTS
 from ..columns import CELL, COORDINATE_LIMIT, NAN, Cells, Column, Grids, Ints, Lists, Pairs, Patches, Values
 from ..convert import joined
+from ..gpu import has_kernels
 from ..kernels import Computed, batched
 from ..layout import above, beside, layout, read, scaled, walked
 from ..others import Others, Part
-from ..rows import offsets_of, owners, repeated
-from ..segments import any_of, as_colors, as_numbers, minima
+from ..rows import offsets_of, owners, repeated, select
+from ..segments import any_of, as_colors, as_numbers, beyond, flagged, minima
 
 MOST = 100_000  # elements of one row; more are left to the bound on size
 
 
-def flagged(flags: Tensor) -> Tensor | None:
-    return flags if bool(flags.any()) else None
-
-
 def failures(*cases: tuple[Tensor, Category]) -> Tensor | None:
     """How rows fail: by the first case that has them."""
-    failed = torch.zeros_like(cases[0][0], dtype=torch.int8)
-    for rows, category in reversed(cases):
+    *others, (rows, category) = cases
+    failed = as_failures(rows, category)
+    for rows, category in reversed(others):
         failed.masked_fill_(rows, int(category))
     return flagged(failed)
 
 
-def _turned(
-    grids: Column, swap: bool, where: Callable[[Tensor, Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]
-) -> Computed | None:
-    """A grid with its cells elsewhere: `where` gives the source by row, column, height and width of the source."""
+def as_failures(rows: Tensor, category: Category) -> Tensor:
+    """How rows fail, where a flag says that they do."""
+    return rows.view(torch.int8) * int(category)
+
+
+def _turned(grids: Column, where: Callable[[Tensor, Tensor], tuple[Any, Any, Any]]) -> Computed | None:
+    """A grid with its cells elsewhere: `where` gives the first cell in the source by its height and width, and how far
+    the next row and the next column are from it. Where rows are neighbors in the source, the sides change places."""
     if not isinstance(grids, Grids):
         return None
-    height, width, zero, one = grids.height, grids.width, torch.zeros_like(grids.height), torch.ones_like(grids.height)
-
-    def place(i: Tensor, j: Tensor) -> Tensor:
-        i, j = where(i, j, height, width)
-        return i * width + j
-
-    first = place(zero, zero)
-    sides = (width, height) if swap else (height, width)
-    return Computed(walked(grids, *sides, first, place(one, zero) - first, place(zero, one) - first))
+    height, width = grids.height, grids.width
+    first, down, across = where(height, width)
+    sides = (height, width) if isinstance(across, int) else (width, height)
+    steps = (of if isinstance(of, Tensor) else torch.full_like(height, of) for of in (first, down, across))
+    return Computed(walked(grids, *sides, *steps))
 
 
 @batched("rot90")
 def rot90(machine: Any, grid: Column) -> Computed | None:
-    return _turned(grid, True, lambda i, j, height, width: (height - 1 - j, i))
+    return _turned(grid, lambda height, width: ((height - 1) * width, 1, -width))
 
 
 @batched("rot180")
 def rot180(machine: Any, grid: Column) -> Computed | None:
-    return _turned(grid, False, lambda i, j, height, width: (height - 1 - i, width - 1 - j))
+    return _turned(grid, lambda height, width: (height * width - 1, -width, -1))
 
 
 @batched("rot270")
 def rot270(machine: Any, grid: Column) -> Computed | None:
-    return _turned(grid, True, lambda i, j, height, width: (j, width - 1 - i))
+    return _turned(grid, lambda height, width: (width - 1, -1, width))
 
 
 def hmirror(grid: Column) -> Computed | None:
-    return _turned(grid, False, lambda i, j, height, width: (height - 1 - i, j))
+    return _turned(grid, lambda height, width: ((height - 1) * width, -width, 1))
 
 
 def vmirror(grid: Column) -> Computed | None:
-    return _turned(grid, False, lambda i, j, height, width: (i, width - 1 - j))
+    return _turned(grid, lambda height, width: (width - 1, width, -1))
 
 
 def dmirror(grid: Column) -> Computed | None:
-    return _turned(grid, True, lambda i, j, height, width: (j, i))
+    return _turned(grid, lambda height, width: (0, 1, width))
 
 
 def cmirror(grid: Column) -> Computed | None:
-    return _turned(grid, True, lambda i, j, height, width: (height - 1 - j, width - 1 - i))
+    return _turned(grid, lambda height, width: (height * width - 1, -1, -width))
 
 
 def _part(grids: Grids, top: Tensor, left: Tensor, height: Tensor, width: Tensor) -> Computed:
@@ -114,7 +112,7 @@ def lefthalf(machine: Any, grid: Column) -> Computed | None:
     if not isinstance(grid, Grids):
         return None
     half = grid.width // 2
-    return _part(grid, _zeros(grid), _zeros(grid), torch.where(half > 0, grid.height, 0), half)
+    return _part(grid, _zeros(grid), _zeros(grid), select(half > 0, grid.height, 0), half)
 
 
 @batched("righthalf")
@@ -122,11 +120,19 @@ def righthalf(machine: Any, grid: Column) -> Computed | None:
     if not isinstance(grid, Grids):
         return None
     half = grid.width // 2
-    return _part(grid, _zeros(grid), grid.width - half, torch.where(half > 0, grid.height, 0), half)
+    return _part(grid, _zeros(grid), grid.width - half, select(half > 0, grid.height, 0), half)
 
 
 def _sliced(start: Tensor, stop: Tensor, length: Tensor) -> tuple[Tensor, Tensor]:
     """Where a slice of a tuple begins, and how many elements it has, as Python counts from either end."""
+    if has_kernels(start):
+        from ..gpu.layout import sliced
+
+        return sliced(start, stop, length)
+    return sliced_plain(start, stop, length)
+
+
+def sliced_plain(start: Tensor, stop: Tensor, length: Tensor) -> tuple[Tensor, Tensor]:
     begin, end = (
         torch.minimum(torch.where(place < 0, (place + length).clamp(min=0), place), length) for place in (start, stop)
     )
@@ -162,7 +168,7 @@ def hconcat(machine: Any, a: Column, b: Column) -> Computed | None:
         return None
     height, width = torch.minimum(a.height, b.height), a.width + b.width
     large = height * width > ELEMENTS
-    column = beside(a, b, torch.where(large, 0, height), width)
+    column = beside(a, b, select(large, 0, height), width)
     return Computed(column, failures((large, Category.SIZE)), reserved=height * width)
 
 
@@ -183,7 +189,7 @@ def vconcat(machine: Any, a: Column, b: Column) -> Computed | None:
         return _uneven(a, b)
     uneven = (a.width != b.width) & (a.height > 0) & (b.height > 0)
     large = a.height + b.height > ELEMENTS
-    column = above(a, b, torch.where(uneven | large, 0, a.height + b.height), torch.maximum(a.width, b.width))
+    column = above(a, b, select(uneven | large, 0, a.height + b.height), torch.maximum(a.width, b.width))
     rows = (uneven & ~large).nonzero()[:, 0]
     below = _uneven(a.take(rows), b.take(rows))
     assert below is not None
@@ -210,7 +216,7 @@ def turned_rows(grid: Column) -> Computed | None:
         return None
     offsets, flat = rows.elements.offsets, rows.elements.elements.values
     too_wide = any_of(flat.abs() >= COORDINATE_LIMIT, offsets[rows.offsets])
-    cells = layout(torch.where(too_wide, 0, minima(offsets.diff(), rows.offsets, 0)), rows.sizes)
+    cells = layout(select(too_wide, 0, minima(offsets.diff(), rows.offsets, 0)), rows.sizes)
     values = flat[offsets[rows.offsets[cells.grid] + cells.j] + cells.i]
     return Computed(Grids(values, cells.offsets, cells.height, cells.width), None, flagged(too_wide))
 
@@ -224,8 +230,8 @@ def _split(grid: Column, n: Column, across: bool) -> Computed | None:
     reserved = grid.height * count if across else count
     size = reserved > ELEMENTS, Category.SIZE
     failed = failures(empty, zero, size) if across else failures(zero, empty, size)
-    parts = count if failed is None else torch.where(failed != 0, 0, count)
-    divisor = torch.where(n.values < 1, 1, n.values)
+    parts = count if failed is None else select(failed != 0, 0, count)
+    divisor = select(n.values < 1, 1, n.values)
     size, skip = whole // divisor, (whole % divisor != 0).to(torch.int64)
     offsets = offsets_of(parts)
     row = owners(offsets)
@@ -249,12 +255,12 @@ def vsplit(machine: Any, grid: Column, n: Column) -> Computed | None:
 
 def colors(*columns: Column) -> Tensor | None:
     """Rows in which a number is too large to be a color; None where a column has no numbers."""
-    flags = []
+    numbers = list[Tensor]()
     for column in columns:
         if not isinstance(column, Ints) or column.boolean:
             return None
-        flags.append(column.values.abs() >= COORDINATE_LIMIT)
-    return torch.stack(flags).any(0)
+        numbers.append(column.values)
+    return beyond(COORDINATE_LIMIT, *numbers)
 
 
 class Paint(NamedTuple):
@@ -279,7 +285,7 @@ def cellwise(machine: Any, a: Column, b: Column, fallback: Column) -> Computed |
         return None
     smaller = ((b.height < a.height) | (b.width < a.width)) & (a.width > 0)
     outside = (a.height == 0) | smaller
-    cells = layout(torch.where(outside, 0, a.height), a.width)
+    cells = layout(select(outside, 0, a.height), a.width)
     first, second = read(a, cells, cells.i, cells.j).cells, read(b, cells, cells.i, cells.j).cells
     values = torch.where(first == second, first, fallback.values.to(CELL)[cells.grid])
     column = Grids(values, cells.offsets, cells.height, cells.width)
@@ -296,7 +302,8 @@ def replace(machine: Any, grid: Column, replacee: Column, replacer: Column) -> C
     large |= paint.large
     if not isinstance(grid, Grids):
         return _replaced_rows(grid, replacee, replacer, large)
-    old, new = (repeated(values.to(CELL), grid.offsets) for values in (replacee.values, paint.values))
+    count = len(grid.cells)
+    old, new = (repeated(values.to(CELL), grid.offsets, count) for values in (replacee.values, paint.values))
     values = torch.where(grid.cells == old, new, grid.cells)
     return Computed(Grids(values, grid.offsets, grid.height, grid.width), None, flagged(large))
 
@@ -330,8 +337,8 @@ def canvas(machine: Any, value: Column, dimensions: Column) -> Computed | None:
     height, width = dimensions.first.clamp(min=0), dimensions.second.clamp(min=0)
     reserved = height + height * width
     too_large = reserved > ELEMENTS
-    height = torch.where(large | too_large, 0, height)
-    width = torch.where(height == 0, 0, width)
+    height = select(large | too_large, 0, height)
+    width = select(height == 0, 0, width)
     offsets = offsets_of(height * width)
     column = Grids(repeated(value.values.to(CELL), offsets), offsets, height, width)
     return Computed(column, failures((too_large, Category.SIZE)), flagged(large & ~too_large), reserved)
@@ -387,7 +394,7 @@ def downscale(machine: Any, grid: Column, factor: Column) -> Computed | None:
     if not (isinstance(grid, Grids) and isinstance(factor, Ints)):
         return None
     zero = factor.values == 0
-    step = torch.where(zero, 1, factor.values.clamp(-COORDINATE_LIMIT, COORDINATE_LIMIT)).abs()
+    step = select(zero, 1, factor.values.clamp(-COORDINATE_LIMIT, COORDINATE_LIMIT)).abs()
     height, width = (grid.height + step - 1) // step, (grid.width + step - 1) // step
     column = walked(grid, height, width, torch.zeros_like(step), step * grid.width, step)
     return Computed(column, failures((grid.height == 0, Category.INDEX), (zero, Category.ZERO_DIVISION)))

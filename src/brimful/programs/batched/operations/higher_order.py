@@ -13,6 +13,7 @@ from ..convert import truth
 from ..flags import Step
 from ..functions import FunctionValue
 from ..kernels import Computed, batched
+from ..rows import select
 from ..segments import sort_keys, sorted_rows
 from .containers import first_extreme
 from .elements import as_list, comparable, concatenated, taken
@@ -26,12 +27,12 @@ def extract(machine: Any, container: Column, condition: Any) -> Computed | None:
     lists = as_list(container)
     if lists is None or not isinstance(condition, FunctionValue):
         return None
-    step, used = machine.metered(condition.take(lists.owner()), [Step(lists.elements)])
+    step, used = machine.metered(condition.spread(lists.offsets, lists.elements.rows), [Step(lists.elements)])
     holds = truth(step.column) if isinstance(step, Step) else None
     if holds is None or step.boxed:
         return None
     failed = torch.zeros_like(holds, dtype=torch.int8) if step.failed is None else step.failed
-    failed = torch.where(failed == Category.STOP_ITERATION, int(Category.OTHER), failed).to(torch.int8)
+    failed = select(failed == Category.STOP_ITERATION, int(Category.OTHER), failed).to(torch.int8)
     first = first_where(holds | (failed != 0), lists.offsets)
     codes: Tensor | None = torch.cat([failed, failed.new_full((1,), int(Category.STOP_ITERATION))])[first]
     reserved = None if used is None else totals_until(first, used, lists.offsets)
@@ -56,7 +57,7 @@ def _extreme(machine: Any, container: Column, function: Any, greatest: bool) -> 
         return None
     keys, result = by
     first = first_extreme(keys, lists, greatest)
-    failed = torch.where(lists.sizes == 0, int(Category.VALUE), 0).to(torch.int8)
+    failed = select(lists.sizes == 0, int(Category.VALUE), 0).to(torch.int8)
     if result.failed is not None:
         failed = torch.where(failed != 0, failed, result.failed)
     chosen = taken(lists, first, failed)

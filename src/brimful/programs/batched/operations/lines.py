@@ -24,12 +24,13 @@ from ..columns import (
 )
 from ..compiled import call, usable
 from ..extents import extent
+from ..gpu import has_kernels
 from ..kernels import Computed, batched
 from ..layout import layout
 from ..loops import lines as loops
-from ..rows import offsets_of, owners
-from ..segments import filtered, member, sort_unique
-from .grids import failures, flagged
+from ..rows import offsets_of, owners, select
+from ..segments import beyond, filtered, flagged, member, sort_unique
+from .grids import failures
 from .patches import as_patch, as_set, is_blank, locations
 
 _SIDES = ((-1, 0), (0, -1), (0, 1), (1, 0))
@@ -42,8 +43,8 @@ def _around(loc: Column, steps: tuple[tuple[int, int], ...]) -> Computed | None:
         return None
     large = (loc.first.abs() >= COORDINATE_LIMIT - 1) | (loc.second.abs() >= COORDINATE_LIMIT - 1)
     by = torch.tensor(sorted(steps), device=loc.first.device)
-    i = torch.where(large, 0, loc.first)[:, None] + by[:, 0]
-    j = torch.where(large, 0, loc.second)[:, None] + by[:, 1]
+    i = select(large, 0, loc.first)[:, None] + by[:, 0]
+    j = select(large, 0, loc.second)[:, None] + by[:, 1]
     offsets = torch.arange(loc.rows + 1, device=by.device) * len(steps)
     return Computed(Patches(key_of(i, j).reshape(-1), offsets, PatchKind.INDICES), None, flagged(large))
 
@@ -65,18 +66,25 @@ def neighbors(machine: Any, loc: Column) -> Computed | None:
 
 def _line(ai: Tensor, aj: Tensor, bi: Tensor, bj: Tensor) -> Computed:
     """The straight or diagonal line between two locations."""
-    large = torch.stack([part.abs() >= COORDINATE_LIMIT for part in (ai, aj, bi, bj)]).any(0)
+    large = beyond(COORDINATE_LIMIT, ai, aj, bi, bj)
     di, dj = bi - ai, bj - aj
     straight = (di == 0) | (dj == 0) | (di.abs() == dj.abs())
     steps = torch.maximum(di.abs(), dj.abs())
-    counts = torch.where(straight & ~large, steps + 1, 0)
+    counts = select(straight & ~large, steps + 1, 0)
     offsets = offsets_of(counts)
-    keys = (
-        call(loops.lines, *(part.contiguous() for part in (ai, aj, bi, bj)), counts, offsets)
-        if usable(counts)
-        else lines_plain(ai, aj, bi, bj, counts, offsets)
-    )
+    keys = _line_keys(ai, aj, bi, bj, counts, offsets)
     return Computed(Patches(keys, offsets, PatchKind.INDICES), None, flagged(large), counts)
+
+
+def _line_keys(ai: Tensor, aj: Tensor, bi: Tensor, bj: Tensor, counts: Tensor, offsets: Tensor) -> Tensor:
+    """The keys of straight or diagonal lines."""
+    if usable(counts):
+        return call(loops.lines, *(part.contiguous() for part in (ai, aj, bi, bj)), counts, offsets)
+    if has_kernels(counts):
+        from ..gpu.keys import lines
+
+        return lines(ai, aj, bi, bj, offsets)
+    return lines_plain(ai, aj, bi, bj, counts, offsets)
 
 
 def lines_plain(ai: Tensor, aj: Tensor, bi: Tensor, bj: Tensor, counts: Tensor, offsets: Tensor) -> Tensor:
@@ -87,7 +95,7 @@ def lines_plain(ai: Tensor, aj: Tensor, bi: Tensor, bj: Tensor, counts: Tensor, 
     falling = (di != 0) & (di * dj < 0)
     start = torch.where(falling, torch.maximum(aj, bj), torch.minimum(aj, bj))
     first = key_of(torch.minimum(ai, bi), start)
-    step = (di != 0).to(torch.int64) * (1 << BITS) + torch.where(dj == 0, 0, torch.where(falling, -1, 1))
+    step = (di != 0).to(torch.int64) * (1 << BITS) + select(dj == 0, 0, select(falling, -1, 1))
     return first[row] + within * step[row]
 
 
@@ -114,7 +122,7 @@ def _frontier(location: Column, upright: bool) -> Computed | None:
     fixed = location.second if upright else location.first
     large = fixed.abs() >= COORDINATE_LIMIT
     steps = torch.arange(30, device=fixed.device).expand(location.rows, 30)
-    there = torch.where(large, 0, fixed)[:, None].expand(location.rows, 30)
+    there = select(large, 0, fixed)[:, None].expand(location.rows, 30)
     keys = key_of(steps, there) if upright else key_of(there, steps)
     offsets = torch.arange(location.rows + 1, device=fixed.device) * 30
     return Computed(Patches(keys.reshape(-1), offsets, PatchKind.INDICES), None, flagged(large))
@@ -147,7 +155,7 @@ def backdrops(patch: Patches) -> tuple[Patches, Tensor]:
     """All locations of every bounding box, and the rows where there are too many."""
     reach = extent(patch)
     large = reach.height * reach.width > ELEMENTS
-    cells = layout(torch.where(large, 0, reach.height), reach.width)
+    cells = layout(select(large, 0, reach.height), reach.width)
     keys = key_of(cells.i + reach.top[cells.grid], cells.j + reach.left[cells.grid])
     return Patches(keys, cells.offsets, PatchKind.INDICES), large
 
@@ -188,7 +196,7 @@ def _outline(patch: Column, grow: int) -> Computed | None:
     empty = reach.empty
     bad = (height > COORDINATE_LIMIT // 4) | (width > COORDINATE_LIMIT // 4)
     skip = empty | bad
-    counts = torch.where(skip, 0, 2 * height + 2 * width)
+    counts = select(skip, 0, 2 * height + 2 * width)
     offsets = offsets_of(counts)
     row = owners(offsets)
     at = torch.arange(len(row), device=row.device) - offsets[row]

@@ -21,9 +21,10 @@ from ..flags import Step, first_failure
 from ..functions import FunctionValue, members
 from ..kernels import Computed, batched
 from ..nan import nan_rows
-from ..rows import offsets_of, owners
-from ..segments import any_of, canonical, minima, together, totals
+from ..rows import offsets_of, owners, select
+from ..segments import any_of, canonical, flagged, minima, together, totals
 from .elements import as_container, as_grids, as_list, selected
+from .grids import as_failures, failures
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -77,32 +78,35 @@ def mapped(
         before: what rows have reserved already.
         compared: whether its values are compared with each other, which is left to Python where one of them is NaN.
     """
-    owner, sizes = owners(offsets, columns[0].rows), offsets.diff()
+    elements, sizes = columns[0].rows, offsets.diff()
     used: Tensor | None = None
     calls: int | Tensor = 1
     if isinstance(function, FunctionValue):
-        step, used = machine.metered(function.take(owner), [Step(column) for column in columns])
+        step, used = machine.metered(function.spread(offsets, elements), [Step(column) for column in columns])
         if isinstance(step, FunctionValue):
             return None
         calls = function.calls
     elif isinstance(function, Values):
         return None
     else:
-        nothing = wrong(machine, len(owner))
+        nothing = wrong(machine, elements)
         step = Step(nothing.column, nothing.failed)
-    reserved = (sizes * calls if counted else torch.zeros_like(sizes)) + before
+    once = isinstance(calls, int) and calls == 1
+    reserved = (sizes if once else sizes * calls) if counted else torch.zeros_like(sizes)
+    reserved = reserved if isinstance(before, int) and before == 0 else reserved + before
     failed = None if step.failed is None else first_of_row(step.failed, offsets)
     if generator and failed is not None:
-        failed = torch.where(failed == Category.STOP_ITERATION, int(Category.OTHER), failed).to(torch.int8)
+        failed = select(failed == Category.STOP_ITERATION, int(Category.OTHER), failed).to(torch.int8)
     if used is not None and step.failed is None:
         reserved = reserved + totals(used, offsets)
     elif used is not None:
         reserved = reserved + totals_until(first_where(step.failed != 0, offsets), used, offsets)
-    failed = or_beyond(failed, reserved)
+    if isinstance(calls, Tensor) or isinstance(before, Tensor) or used is not None or elements * calls > ELEMENTS:
+        failed = or_beyond(failed, reserved)
     sequential = None
     if step.boxed:
         sequential = torch.zeros(len(sizes), dtype=torch.bool, device=offsets.device)
-        sequential[owner[torch.tensor(sorted(step.boxed), device=offsets.device)]] = True
+        sequential[owners(offsets, elements)[torch.tensor(sorted(step.boxed), device=offsets.device)]] = True
     nan = nan_rows(step.column) if compared and machine.nan else None
     if nan is not None:
         sequential = together(sequential, any_of(nan, offsets))
@@ -111,10 +115,10 @@ def mapped(
 
 def or_beyond(failed: Tensor | None, reserved: Tensor) -> Tensor | None:
     """How rows fail, where some of them reserve too much."""
-    over = reserved > ELEMENTS
-    if not bool(over.any()):
+    over = flagged(reserved > ELEMENTS)
+    if over is None:
         return failed
-    return torch.where(over, int(Category.SIZE), 0 if failed is None else failed).to(torch.int8)
+    return as_failures(over, Category.SIZE) if failed is None else failed.masked_fill(over, int(Category.SIZE))
 
 
 def first_where(flags: Tensor, offsets: Tensor) -> Tensor:
@@ -157,8 +161,7 @@ def merged(machine: Any, lists: Lists) -> Computed | None:
         return None
     offsets = inner.offsets[lists.offsets]
     reserved = offsets.diff()
-    over = reserved > ELEMENTS
-    failed = over.to(torch.int8) * int(Category.SIZE) if bool(over.any()) else None
+    failed = failures((reserved > ELEMENTS, Category.SIZE)) if inner.elements.rows > ELEMENTS else None
     column = as_container(Lists(inner.elements, offsets, lists.unordered))
     return None if column is None else Computed(column, failed, None, reserved)
 
@@ -244,7 +247,7 @@ def rapply(machine: Any, functions: Any, value: Any) -> Computed | None:
     column = canonical(Lists(elements, count * torch.arange(rows + 1, device=machine.device), True))
     failed = first_failure(steps)
     if failed is not None:
-        failed = torch.where(failed == Category.STOP_ITERATION, int(Category.OTHER), failed).to(torch.int8)
+        failed = select(failed == Category.STOP_ITERATION, int(Category.OTHER), failed).to(torch.int8)
     return None if column is None else Computed(column, failed, None, reserved)
 
 

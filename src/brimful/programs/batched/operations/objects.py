@@ -31,11 +31,10 @@ from ..columns import (
     Patches,
     PatchKind,
     color_of,
-    column_of,
-    row_of,
+    location_of,
 )
 from ..kernels import Computed, batched
-from ..rows import offsets_of, owners
+from ..rows import offsets_of, owners, select
 from ..segments import any_of, canonical, maxima, minima, totals
 from .colors import smallest_color
 
@@ -47,7 +46,7 @@ def _large(grids: Grids) -> Tensor:
 
 def _failure(rows: Tensor, category: Category) -> Tensor:
     """The code of a failure for some rows."""
-    return torch.where(rows, int(category), 0).to(torch.int8)
+    return select(rows, int(category), 0).to(torch.int8)
 
 
 @batched("objects")
@@ -58,7 +57,7 @@ def objects(machine: Any, grid: Column, univalued: Any, diagonal: Any, without_b
     background = extreme_color(grid.cells, grid.offsets, True)
     column, left_out = grouped(grid, COMPONENTS, background, without, univalued.values != 0, diagonal.values != 0)
     no_color = without & (grid.offsets.diff() == 0)
-    failed = torch.where(no_color, int(Category.VALUE), torch.where(grid.height == 0, int(Category.INDEX), 0))
+    failed = select(no_color, int(Category.VALUE), select(grid.height == 0, int(Category.INDEX), 0))
     return Computed(column, failed.to(torch.int8), left_out, grid.offsets.diff())
 
 
@@ -117,14 +116,14 @@ def toobject(machine: Any, patch: Column, grid: Column) -> Computed | None:
 def occurrences(machine: Any, grid: Column, obj: Column) -> Computed | None:
     if not isinstance(grid, Grids) or not isinstance(obj, Patches):
         return None
-    i, j, row, empty = row_of(obj.keys), column_of(obj.keys), owners(obj.offsets, len(obj.keys)), obj.sizes == 0
+    (i, j), row, empty = location_of(obj.keys), owners(obj.offsets, len(obj.keys)), obj.sizes == 0
     top, left = minima(i, obj.offsets, 1), minima(j, obj.offsets, 1)
     rows = (grid.height - maxima(i, obj.offsets, 0) + top).clamp(min=0)
     columns = (grid.width - maxima(j, obj.offsets, 0) + left).clamp(min=0)
-    failed = torch.where(grid.height == 0, int(Category.INDEX), 0)
+    failed = select(grid.height == 0, int(Category.INDEX), 0)
     looked_at = rows * columns
     if obj.kind is PatchKind.INDICES:  # locations have no color to compare
-        failed = torch.where((failed == 0) & ~empty & (looked_at > 0), int(Category.TYPE), failed)
+        failed = select((failed == 0) & ~empty & (looked_at > 0), int(Category.TYPE), failed)
     many = (looked_at > LIMIT) | (looked_at + obj.sizes * (looked_at // 8) > ELEMENTS)
     usable = ~many & (failed == 0)
     steps = (i - top[row]) * grid.width[row] + j - left[row]

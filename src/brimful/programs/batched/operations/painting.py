@@ -22,15 +22,15 @@ from ..columns import (
     Patches,
     PatchKind,
     color_of,
-    column_of,
-    row_of,
+    location_of,
 )
 from ..compiled import call, usable
 from ..gpu import has_kernels
 from ..kernels import Computed, batched
 from ..loops import patches as loops
-from ..rows import owners
-from .grids import colors, failures, flagged
+from ..rows import owners, select
+from ..segments import beyond, flagged
+from .grids import colors, failures
 from .patches import as_patch
 
 
@@ -44,7 +44,7 @@ class Targets(NamedTuple):
 
 def targets(grid: Grids, keys: Tensor, offsets: Tensor) -> Targets:
     row = owners(offsets, len(keys))
-    i, j = row_of(keys), column_of(keys)
+    i, j = location_of(keys)
     on = (i >= 0) & (j >= 0) & (i < grid.height[row]) & (j < grid.width[row])
     kept = on.nonzero()[:, 0]
     row = row[kept]
@@ -147,6 +147,10 @@ def painted(grid: Grids, obj: Painted) -> Grids:
     if usable(grid.cells):
         parts = (grid.cells, grid.offsets, grid.height, grid.width, obj.keys, obj.offsets)
         return _with(grid, call(loops.painted, *(part.contiguous() for part in parts)))
+    if has_kernels(grid.cells):
+        from ..gpu import keys
+
+        return _with(grid, keys.painted(grid.cells, grid.offsets, grid.height, grid.width, obj.keys, obj.offsets))
     return painted_plain(grid, obj)
 
 
@@ -233,8 +237,8 @@ def move(machine: Any, grid: Column, obj: Column, offset: Column) -> Computed | 
         reserved = 3 * grid.offsets.diff()
         failed = failures(_no_color(grid), (reserved > ELEMENTS, Category.SIZE))
         return Computed(grid, failed, flagged(obj.sizes > 0), reserved)
-    far = (offset.first.abs() >= COORDINATE_LIMIT) | (offset.second.abs() >= COORDINATE_LIMIT)
-    by = (torch.where(far, 0, offset.first) << BITS) + torch.where(far, 0, offset.second)
+    far = beyond(COORDINATE_LIMIT, offset.first, offset.second)
+    by = (select(far, 0, offset.first) << BITS) + select(far, 0, offset.second)
     cells = paintable(Patches(obj.keys + by[owners(obj.offsets, len(obj.keys))], obj.offsets, obj.kind))
     assert cells is not None
     reserved = grid.offsets.diff() * (2 + (obj.sizes == 0).to(torch.int64))

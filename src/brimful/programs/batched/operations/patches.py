@@ -24,19 +24,28 @@ from ..columns import (
     color_of,
     column_of,
     key_of,
+    location_of,
     row_of,
 )
 from ..compiled import call, usable
 from ..extents import extent
+from ..gpu import has_kernels
 from ..kernels import Computed, batched
 from ..loops import patches as loops
 from ..others import Others, Part
-from ..rows import offsets_of, owners
-from ..segments import sort_unique, totals
+from ..rows import offsets_of, owners, select
+from ..segments import beyond, flagged, sort_unique, together, totals
 from . import grids
-from .grids import colors, cropped, failures, flagged
+from .grids import colors, cropped, failures
 
 _LOCATION = (1 << 2 * BITS) - 1
+
+
+def _kernels() -> Any:
+    """Those for a GPU."""
+    from ..gpu import keys
+
+    return keys
 
 
 def is_blank(column: Column) -> bool:
@@ -72,19 +81,29 @@ def locations(patch: Patches) -> Patches:
 
 def far(patch: Patches) -> Tensor:
     """Rows with a location too far away for a key."""
+    if has_kernels(patch.keys):
+        return _kernels().far(patch.keys, patch.offsets)
+    return far_plain(patch)
+
+
+def far_plain(patch: Patches) -> Tensor:
     away = (row_of(patch.keys).abs() >= COORDINATE_LIMIT) | (column_of(patch.keys).abs() >= COORDINATE_LIMIT)
     return totals(away.to(torch.int64), patch.offsets) > 0
 
 
 def shifted(patch: Patches, di: Tensor, dj: Tensor) -> tuple[Patches, Tensor]:
     """Patches moved by a vector, and the rows for which that goes too far."""
-    large = (di.abs() >= COORDINATE_LIMIT) | (dj.abs() >= COORDINATE_LIMIT)
-    by = (torch.where(large, 0, di) << BITS) + torch.where(large, 0, dj)
-    if usable(patch.keys):
-        keys, away = call(loops.moved, patch.keys, patch.offsets, by)
-    else:
-        keys, away = moved_plain(patch.keys, patch.offsets, by)
+    large = beyond(COORDINATE_LIMIT, di, dj)
+    by = (select(large, 0, di) << BITS) + select(large, 0, dj)
+    keys, away = moved(patch.keys, patch.offsets, by)
     return Patches(keys, patch.offsets, patch.kind), large | away
+
+
+def moved(keys: Tensor, offsets: Tensor, by: Tensor) -> tuple[Tensor, Tensor]:
+    """Keys with a number per row added, and the rows that have a location too far away then."""
+    if usable(keys):
+        return call(loops.moved, keys, offsets, by)
+    return _kernels().moved(keys, offsets, by) if has_kernels(keys) else moved_plain(keys, offsets, by)
 
 
 def moved_plain(keys: Tensor, offsets: Tensor, by: Tensor) -> tuple[Tensor, Tensor]:
@@ -107,7 +126,7 @@ def recolor(machine: Any, value: Column, patch: Column) -> Computed | None:
     if large is None or where is None or not isinstance(value, Ints):
         return None
     plain = locations(where)
-    color = torch.where(large, 0, value.values)[owners(plain.offsets, len(plain.keys))]
+    color = select(large, 0, value.values)[owners(plain.offsets, len(plain.keys))]
     return Computed(Patches(plain.keys + (color << 2 * BITS), plain.offsets, PatchKind.OBJECT), None, flagged(large))
 
 
@@ -268,10 +287,7 @@ def centerofmass(machine: Any, patch: Column) -> Computed | None:
     if where is None:
         return None
     plain, count = locations(where), where.sizes.clamp(min=1)
-    mean = [
-        torch.div(totals(part, plain.offsets), count, rounding_mode="floor")
-        for part in (row_of(plain.keys), column_of(plain.keys))
-    ]
+    mean = [torch.div(totals(part, plain.offsets), count, rounding_mode="floor") for part in location_of(plain.keys)]
     return Computed(Pairs(mean[0], mean[1]), boxed=nothing_at(where.sizes == 0))
 
 
@@ -281,7 +297,7 @@ def _mirrored(piece: Column, name: str) -> Computed | None:
     if not isinstance(piece, Patches):
         return None
     reach, row = extent(piece), owners(piece.offsets, len(piece.keys))
-    i, j, color = row_of(piece.keys), column_of(piece.keys), color_of(piece.keys)
+    (i, j), color = location_of(piece.keys), color_of(piece.keys)
     match name:
         case "hmirror":
             i = (reach.top + reach.bottom)[row] - i
@@ -325,7 +341,7 @@ def cmirror(machine: Any, piece: Column) -> Computed | None:
         steps.append(mirrored)
         column = mirrored.column
     flags = [step.sequential for step in steps if step.sequential is not None]
-    return Computed(column, steps[0].failed, torch.stack(flags).any(0) if flags else None)
+    return Computed(column, steps[0].failed, together(*flags))
 
 
 @batched("upscale")
@@ -341,7 +357,7 @@ def upscale(machine: Any, element: Column, factor: Column) -> Computed | None:
     too_large = reserved > ELEMENTS
     colorless = (element.sizes > 0) & (element.kind is PatchKind.INDICES)
     away = torch.maximum(reach.top + reach.height * times, reach.left + reach.width * times) >= COORDINATE_LIMIT
-    times = torch.where(too_large | colorless | away, 0, times)
+    times = select(too_large | colorless | away, 0, times)
     offsets = offsets_of(element.sizes * times * times)
     row = owners(element.offsets, len(element.keys))
     top, left, by = reach.top[row], reach.left[row], times[row]

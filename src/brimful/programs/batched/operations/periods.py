@@ -14,7 +14,7 @@ from ..compiled import call, usable
 from ..extents import extent
 from ..kernels import Computed, batched
 from ..loops import distances
-from ..rows import gathered, owners
+from ..rows import gathered, owners, select
 from ..segments import any_of, filtered, member, sorted_rows
 from .grids import failures
 from .patches import as_set
@@ -40,7 +40,7 @@ def periods_plain(keys: Tensor, offsets: Tensor, place: Tensor, long: Tensor, st
     """The twin of `distances.periods`: the places of every line of a set are the bits of a number, which is compared
     with itself shifted by every period; long sets are searched period by period."""
     fits = long <= _PLACES
-    found = _periods_of_lines(keys, offsets, torch.where(fits[owners(offsets, len(keys))], place, 0), long, step)
+    found = _periods_of_lines(keys, offsets, select(fits[owners(offsets, len(keys))], place, 0), long, step)
     return (
         found if bool(fits.all()) else torch.where(fits, found, _periods_one_by_one(keys, offsets, place, long, step))
     )
@@ -63,7 +63,7 @@ def _periods_of_lines(keys: Tensor, offsets: Tensor, place: Tensor, long: Tensor
     for part, of in zip(bits.split(_BLOCK // longest), row_of_line.split(_BLOCK // longest), strict=True):
         at, number = (((part[:, None] >> period) & ~part[:, None]) != 0).nonzero(as_tuple=True)
         differs[of[at], number] = True
-    sooner = torch.where(differs | (period >= long[:, None]), 0, longest - period).amax(1)
+    sooner = select(differs | (period >= long[:, None]), 0, longest - period).amax(1)
     return torch.where(sooner > 0, longest - sooner, long)
 
 
@@ -92,7 +92,7 @@ def _period(obj: Column, upright: bool) -> Computed | None:
     reserved = where.sizes * long // 8
     too_large = reserved > ELEMENTS
     colorless = (long > 1) & (where.kind is PatchKind.INDICES)
-    searched = torch.where(too_large | colorless, 0, long)
+    searched = select(too_large | colorless, 0, long)
     found = periods(where.keys, where.offsets, first, searched, upright)
     failed = failures((too_large, Category.SIZE), (colorless, Category.TYPE))
     return Computed(Ints(found), failed, reserved=reserved)

@@ -8,14 +8,14 @@ import torch
 from torch import Tensor
 
 from ...execution.failures import Category
-from ..columns import Column, Grids, Ints, Pairs, Patches, column_of, row_of
+from ..columns import Column, Grids, Ints, Pairs, Patches, column_of, location_of, row_of
 from ..compiled import call, usable
 from ..extents import extent
 from ..kernels import Computed, batched
 from ..loops import distances as loops
-from ..rows import owners
-from ..segments import any_of, filtered, member, sort_unique
-from .grids import failures, flagged
+from ..rows import owners, select
+from ..segments import any_of, filtered, flagged, member, sort_unique
+from .grids import failures
 from .patches import _flag, as_patch, as_set, centers, locations, sides
 
 _STEPS = 42
@@ -27,7 +27,7 @@ def distances(a: Patches, b: Patches) -> Tensor:
     many = _many(a, b)
     if many is not None:
         a = _without(a, many)
-    parts = (row_of(a.keys), column_of(a.keys), a.offsets, row_of(b.keys), column_of(b.keys), b.offsets)
+    parts = (*location_of(a.keys), a.offsets, *location_of(b.keys), b.offsets)
     if usable(a.keys):
         return call(loops.distances, *parts)
     return distances_plain(*parts)
@@ -157,9 +157,9 @@ def position(machine: Any, a: Column, b: Column) -> Computed | None:
         return None
     ia, ja, _ = centers(both[0])
     ib, jb, _ = centers(both[1])
-    down, across = torch.where(ia < ib, 1, -1), torch.where(ja < jb, 1, -1)
-    i = torch.where(ia == ib, 0, down)
-    j = torch.where((ja == jb) & (ia != ib), 0, across)
+    down, across = select(ia < ib, 1, -1), select(ja < jb, 1, -1)
+    i = select(ia == ib, 0, down)
+    j = select((ja == jb) & (ia != ib), 0, across)
     return Computed(Pairs(i, j), _empty(*both))
 
 
@@ -171,13 +171,13 @@ def gravitate(machine: Any, source: Column, destination: Column) -> Computed | N
     si, sj, _ = centers(moving)
     di, dj, _ = centers(fixed)
     upright = _shared(moving, fixed, upright=True)
-    i = torch.where(upright, torch.where(si < di, 1, -1), 0)
-    j = torch.where(upright, 0, torch.where(sj < dj, 1, -1))
+    i = select(upright, select(si < di, 1, -1), 0)
+    j = select(upright, 0, select(sj < dj, 1, -1))
     failed, many = _empty(moving, fixed), _many(moving, fixed)
     if many is not None:
         moving = _without(moving, many)
-    given = (row_of(moving.keys), column_of(moving.keys), moving.offsets)
-    given = (*given, row_of(fixed.keys), column_of(fixed.keys), fixed.offsets, i, j, _STEPS)
+    given = (*location_of(moving.keys), moving.offsets)
+    given = (*given, *location_of(fixed.keys), fixed.offsets, i, j, _STEPS)
     steps = call(loops.approaches, *given) if usable(fixed.keys) else approaches_plain(*given)
     return Computed(Pairs(steps * i, steps * j), failed, many)
 

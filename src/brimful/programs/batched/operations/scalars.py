@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import reduce
 from typing import Any
 
 import torch
@@ -28,8 +29,8 @@ from ..convert import form_of_column, joined, truth
 from ..functions import FunctionValue
 from ..kernels import Computed, batched
 from ..others import Others, Part
-from ..rows import same_rows
-from ..segments import totals
+from ..rows import same_rows, select
+from ..segments import beyond, flagged, together, totals
 from .elements import as_grids, as_list
 
 _LARGE = 1 << 31  # products of smaller numbers fit 64 bits
@@ -37,8 +38,7 @@ _LARGE = 1 << 31  # products of smaller numbers fit 64 bits
 
 def _large(*numbers: Tensor) -> Tensor | None:
     """Rows with a number that may leave 64 bits."""
-    flags = torch.stack([number.abs() >= _LARGE for number in numbers]).any(0)
-    return flags if bool(flags.any()) else None
+    return flagged(beyond(_LARGE, *numbers))
 
 
 def _numbers(column: Column) -> tuple[Tensor, ...] | None:
@@ -58,13 +58,7 @@ def _outside(column: Column) -> Tensor | None:
     """Rows of pairs whose numbers are too large for a column of pairs."""
     if not isinstance(column, Pairs):
         return None
-    flags = (column.first.abs() >= COORDINATE_LIMIT) | (column.second.abs() >= COORDINATE_LIMIT)
-    return flags if bool(flags.any()) else None
-
-
-def _either(*flags: Tensor | None) -> Tensor | None:
-    given = [flag for flag in flags if flag is not None]
-    return torch.stack(given).any(0) if given else None
+    return flagged(beyond(COORDINATE_LIMIT, column.first, column.second))
 
 
 def _binary(a: Column, b: Column, compute: Callable[[Tensor, Tensor], Tensor]) -> Computed | None:
@@ -75,7 +69,7 @@ def _binary(a: Column, b: Column, compute: Callable[[Tensor, Tensor], Tensor]) -
     places = max(len(left), len(right))
     left, right = left * (places // len(left)), right * (places // len(right))
     column = _column([compute(x, y) for x, y in zip(left, right, strict=True)])
-    return Computed(column, None, _either(_large(*left, *right), _outside(column)))
+    return Computed(column, None, together(_large(*left, *right), _outside(column)))
 
 
 @batched("add")
@@ -98,8 +92,8 @@ def divide(machine: Any, a: Column, b: Column) -> Computed | None:
     right = _numbers(b)
     if right is None:
         return None
-    zero = torch.stack([number == 0 for number in right]).any(0)
-    computed = _binary(a, b, lambda x, y: torch.div(x, torch.where(y == 0, 1, y), rounding_mode="floor"))
+    zero = reduce(torch.bitwise_or, [number == 0 for number in right])
+    computed = _binary(a, b, lambda x, y: torch.div(x, select(y == 0, 1, y), rounding_mode="floor"))
     if computed is None:
         return None
     failed = (zero * int(Category.ZERO_DIVISION)).to(torch.int8)
@@ -111,7 +105,7 @@ def _unary(column: Column, compute: Callable[[Tensor], Tensor]) -> Computed | No
     if numbers is None:
         return None
     result = _column([compute(number) for number in numbers])
-    return Computed(result, None, _either(_large(*numbers), _outside(result)))
+    return Computed(result, None, together(_large(*numbers), _outside(result)))
 
 
 @batched("invert")
@@ -206,10 +200,9 @@ def _pair(a: Column, b: Column) -> Computed | None:
             column: Column = Pairs(a.values, b.values)
             return Computed(column, None, _outside(column))  # among those outside is what stands for NaN
         case Pairs():
-            outside = (a.values.abs() >= COORDINATE_LIMIT) | (b.first.abs() >= COORDINATE_LIMIT)
-            outside |= b.second.abs() >= COORDINATE_LIMIT
+            outside = flagged(beyond(COORDINATE_LIMIT, a.values, b.first, b.second))
             color = a.values.clamp(-COORDINATE_LIMIT, COORDINATE_LIMIT)
-            return Computed(Cells(key_of(b.first, b.second, color)), None, outside if bool(outside.any()) else None)
+            return Computed(Cells(key_of(b.first, b.second, color)), None, outside)
     return None
 
 
@@ -303,7 +296,7 @@ def _container(column: Column) -> type | None:
 
 def _aligned(a: Tensor, b: Tensor, same: Tensor) -> tuple[Tensor, Tensor]:
     """Where the numbers of rows of equal size are, in one flat tensor and in another."""
-    sizes = torch.where(same, a.diff(), 0)
+    sizes = select(same, a.diff(), 0)
     first = torch.repeat_interleave(a[:-1], sizes)
     second = torch.repeat_interleave(b[:-1], sizes)
     starts = torch.repeat_interleave(sizes.cumsum(0) - sizes, sizes)

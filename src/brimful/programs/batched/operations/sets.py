@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import Any
 
 import torch
@@ -27,10 +28,11 @@ from ..columns import (
 from ..convert import form_of_column, joined
 from ..functions import FunctionValue
 from ..kernels import Computed, batched
-from ..rows import offsets_of, owners
-from ..segments import any_of, canonical, member, sort_keys, sort_unique, sorted_rows
+from ..rows import offsets_of, owners, repeated, select
+from ..segments import any_of, flagged, member, sort_keys, sort_unique, sorted_rows
 from .all_pairs import all_pairs_of
 from .elements import as_container, as_grids, as_list, selected
+from .grids import failures
 from .mapping import nothing, wrong
 
 _COPIES = 1 << 20  # elements of what `repeat` copies, per row; more are left to Python, which copies nothing
@@ -38,22 +40,20 @@ _COPIES = 1 << 20  # elements of what `repeat` copies, per row; more are left to
 
 def beyond(reserved: Tensor) -> Tensor | None:
     """Rows that reserve too many elements, as failures."""
-    over = reserved > ELEMENTS
-    return over.to(torch.int8) * int(Category.SIZE) if bool(over.any()) else None
+    return failures((reserved > ELEMENTS, Category.SIZE))
 
 
 def _interleaved(a: Column, b: Column, a_offsets: Tensor, b_offsets: Tensor) -> tuple[Column, Tensor]:
     """The elements of every row of one list, followed by those of the same row of another."""
     sizes = a_offsets.diff() + b_offsets.diff()
     offsets = offsets_of(sizes)
-    index = torch.empty(int(offsets[-1]), dtype=torch.int64, device=offsets.device)
-    for flat_offsets, start, base in (
-        (a_offsets, offsets[:-1], 0),
-        (b_offsets, offsets[:-1] + a_offsets.diff(), int(a_offsets[-1])),
+    index = torch.empty(a.rows + b.rows, dtype=torch.int64, device=offsets.device)
+    for flat_offsets, start, base, count in (
+        (a_offsets, offsets[:-1], 0, a.rows),
+        (b_offsets, offsets[:-1] + a_offsets.diff(), a.rows, b.rows),
     ):
-        counts = flat_offsets.diff()
-        shift = torch.repeat_interleave(start - flat_offsets[:-1], counts)
-        position = torch.arange(int(flat_offsets[-1]), device=offsets.device)
+        shift = repeated(start - flat_offsets[:-1], flat_offsets, count)
+        position = torch.arange(count, device=offsets.device)
         index[position + shift] = position + base
     return joined(a, b).take(index), offsets
 
@@ -106,8 +106,13 @@ def insert(machine: Any, value: Any, container: Column) -> Computed | None:
 def initset(machine: Any, value: Any) -> Computed | None:
     if isinstance(value, FunctionValue):
         return None
-    column = canonical(Lists(value, torch.arange(value.rows + 1, device=machine.device), True))
-    return None if column is None else Computed(column)
+    offsets = torch.arange(value.rows + 1, device=machine.device)
+    match value:
+        case Pairs(first=first, second=second):
+            return Computed(Patches(key_of(first, second), offsets, PatchKind.INDICES))
+        case Cells(keys=keys):
+            return Computed(Patches(keys, offsets, PatchKind.OBJECT))
+    return None if "value" in form_of_column(value) else Computed(Lists(value, offsets, True))
 
 
 def _inside(a: Lists, b: Lists) -> Tensor | None:
@@ -185,11 +190,11 @@ def repeat(machine: Any, item: Any, num: Column) -> Computed | None:
     counts = num.values.clamp(min=0)
     many = counts * _sizes(item) > _COPIES
     over = counts > ELEMENTS
-    kept = torch.where(many | over, 0, counts)
+    kept = select(many | over, 0, counts)
     index = torch.repeat_interleave(torch.arange(item.rows, device=machine.device), kept)
     column = as_grids(Lists(item.take(index), offsets_of(kept), False))
     many &= ~over
-    return Computed(column, beyond(counts), many if bool(many.any()) else None, counts)
+    return Computed(column, beyond(counts), flagged(many), counts)
 
 
 def _sizes(column: Column) -> Tensor | int:
@@ -213,16 +218,16 @@ def interval(machine: Any, start: Column, stop: Column, step: Column) -> Compute
     if not (isinstance(start, Ints) and isinstance(stop, Ints) and isinstance(step, Ints)):
         return wrong(machine, start.rows)
     zero = step.values == 0
-    by = torch.where(zero, 1, step.values)
-    large = torch.stack([column.values.abs() >= 1 << 60 for column in (start, stop, step)]).any(0)
+    by = select(zero, 1, step.values)
+    large = reduce(torch.bitwise_or, [column.values.abs() >= 1 << 60 for column in (start, stop, step)])
     counts = torch.div(stop.values - start.values + by - by.sign(), by, rounding_mode="floor").clamp(min=0)
-    counts = torch.where(large | zero, 0, counts)
+    counts = select(large | zero, 0, counts)
     failed = (zero * int(Category.VALUE) + (counts > ELEMENTS) * int(Category.SIZE)).to(torch.int8)
-    kept = torch.where(counts > ELEMENTS, 0, counts)
+    kept = select(counts > ELEMENTS, 0, counts)
     offsets = offsets_of(kept)
     within = torch.arange(int(offsets[-1]), device=machine.device) - torch.repeat_interleave(offsets[:-1], kept)
     values = torch.repeat_interleave(start.values, kept) + within * torch.repeat_interleave(by, kept)
-    return Computed(Lists(Ints(values), offsets, False), failed, large if bool(large.any()) else None, counts)
+    return Computed(Lists(Ints(values), offsets, False), failed, flagged(large), counts)
 
 
 @batched("product")
@@ -240,7 +245,7 @@ def product(machine: Any, a: Column, b: Column) -> Computed | None:
     far = any_of(first.values.abs() >= COORDINATE_LIMIT, left.offsets)
     far |= any_of(second.values.abs() >= COORDINATE_LIMIT, right.offsets)
     far &= counts <= ELEMENTS
-    kept = torch.where(far | (counts > ELEMENTS), 0, counts)
+    kept = select(far | (counts > ELEMENTS), 0, counts)
     offsets = offsets_of(kept)
     row = owners(offsets)
     within = torch.arange(len(row), device=machine.device) - offsets[row]
@@ -248,7 +253,7 @@ def product(machine: Any, a: Column, b: Column) -> Computed | None:
     place = torch.div(within, width, rounding_mode="floor")
     keys = key_of(first.values[left.offsets[row] + place], second.values[right.offsets[row] + within - place * width])
     column = Patches(*sort_unique(keys, offsets), PatchKind.INDICES)
-    return Computed(column, beyond(counts), far if bool(far.any()) else None, counts)
+    return Computed(column, beyond(counts), flagged(far), counts)
 
 
 @batched("pair")
@@ -269,12 +274,12 @@ def pair(machine: Any, a: Column, b: Column) -> Computed | None:
         case Ints(boolean=False), Ints(boolean=False):
             far = any_of((first.values.abs() >= COORDINATE_LIMIT) | (second.values.abs() >= COORDINATE_LIMIT), offsets)
             column: Column = Pairs(first.values, second.values)
-            return Computed(Lists(column, offsets, False), None, far if bool(far.any()) else None)
+            return Computed(Lists(column, offsets, False), None, flagged(far))
         case Ints(boolean=False), Pairs():
             far = any_of(first.values.abs() >= COORDINATE_LIMIT, offsets)
             color = first.values.clamp(-COORDINATE_LIMIT, COORDINATE_LIMIT - 1)
             column = Cells(key_of(second.first, second.second, color))
-            return Computed(Lists(column, offsets, False), None, far if bool(far.any()) else None)
+            return Computed(Lists(column, offsets, False), None, flagged(far))
     forms = form_of_column(first), form_of_column(second)
     if "value" in forms:
         return None

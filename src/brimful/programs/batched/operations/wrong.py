@@ -23,6 +23,7 @@ from ...vocabulary import bound
 from ..columns import Cells, Column, Grids, Ints, Lists, Pairs, Patches, Tuples
 from ..flags import Step
 from ..kernels import meaning
+from ..rows import select
 
 _LARGE = 1 << 18  # elements, from which on the bound on size may decide
 _SIZES = 4  # 0, 1, 2, and all others
@@ -72,9 +73,9 @@ def classes(column: Column, tuples: bool = False) -> Tensor | None:
             return torch.zeros_like(numbers)
         case Grids():
             sizes = column.height.clamp(max=_SIZES - 1) * _SIZES + column.width.clamp(max=_SIZES - 1)
-            return torch.where(torch.maximum(column.offsets.diff(), column.height) > _LARGE, -1, sizes)
+            return select(torch.maximum(column.offsets.diff(), column.height) > _LARGE, -1, sizes)
         case Patches():
-            return torch.where(column.sizes > _LARGE, -1, column.sizes.clamp(max=_SIZES - 1))
+            return select(column.sizes > _LARGE, -1, column.sizes.clamp(max=_SIZES - 1))
         case Lists():
             return _list_classes(column, tuples)
         case Tuples(places=places) if tuples:
@@ -95,7 +96,7 @@ def _combined(parts: list[Tensor]) -> Tensor:
     codes, *others = parts
     for part in others:
         _, own = torch.cat([part, part.new_full((1,), -1)]).unique(return_inverse=True)  # 0 is that of no class
-        codes = torch.where((codes < 0) | (own[:-1] == 0), -1, codes * (int(own.max()) + 1) + own[:-1])
+        codes = select((codes < 0) | (own[:-1] == 0), -1, codes * (int(own.max()) + 1) + own[:-1])
     return codes
 
 
@@ -110,7 +111,7 @@ def _list_classes(lists: Lists, tuples: bool) -> Tensor | None:
     owner = lists.owner()
     differs = torch.zeros_like(first).index_add(0, owner, (elements != first[owner]).to(torch.int64)) > 0
     codes = (first + 1) * _SIZES + lists.sizes.clamp(max=_SIZES - 1)
-    return torch.where(differs | (first < 0) | (lists.sizes > _LARGE), -1, codes)
+    return select(differs | (first < 0) | (lists.sizes > _LARGE), -1, codes)
 
 
 def decided(operation: Operation, args: Sequence[Any], alive: Tensor) -> Tensor | None:
@@ -118,7 +119,7 @@ def decided(operation: Operation, args: Sequence[Any], alive: Tensor) -> Tensor 
     other rows."""
     if len(args) != len(operation.arguments):
         wrong = not _takes(operation.function, len(args))
-        return torch.where(alive, int(Category.TYPE), 0).to(torch.int8) if wrong else None
+        return select(alive, int(Category.TYPE), 0).to(torch.int8) if wrong else None
     content = _DECIDED.get(meaning(operation) or "")
     if content is None or not args or not _all_steps(args):
         return None
@@ -129,7 +130,9 @@ def decided(operation: Operation, args: Sequence[Any], alive: Tensor) -> Tensor 
             return None
         if not isinstance(arg.column, Pairs | Cells) or (number == len(args) - 1 and not parts):  # of one class
             parts.append(own)
-    codes = _combined(parts)
+    # Few numbers, looked at in many small steps: the host is quicker than a GPU.
+    *parts, alive_there = torch.stack([*parts, alive.to(torch.int64)]).cpu()
+    codes, device, alive = _combined(parts), alive.device, alive_there != 0
     rows = (alive & (codes >= 0)).nonzero()[:, 0]
     distinct, inverse = codes[rows].unique(return_inverse=True)
     if not 0 < len(distinct) <= max(_MOST, len(rows) // 4):
@@ -138,9 +141,9 @@ def decided(operation: Operation, args: Sequence[Any], alive: Tensor) -> Tensor 
     outcomes = _outcomes(operation.function, [arg.decode(examples) for arg in args])
     if not any(outcomes):
         return None
-    failed = torch.zeros(len(alive), dtype=torch.int8, device=alive.device)
-    failed[rows] = torch.tensor(outcomes, dtype=torch.int8, device=alive.device)[inverse]
-    return failed
+    failed = torch.zeros(len(alive), dtype=torch.int8)
+    failed[rows] = torch.tensor(outcomes, dtype=torch.int8)[inverse]
+    return failed.to(device, non_blocking=True)
 
 
 @cache

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from .. import gpu
+from ..rows import select
 
 _AT_ONCE = 1 << 24  # numbers whose places are in memory at once, in the plain twin
 _NOWHERE = -(1 << 62)
@@ -30,7 +31,7 @@ def copy_rows(out: Tensor, at: Tensor, source: Tensor, offsets: Tensor) -> None:
 
 def copy_rows_plain(out: Tensor, at: Tensor, source: Tensor, offsets: Tensor) -> None:
     """The twin of the kernel."""
-    base = torch.where(at > 0, at - offsets[:-1], _NOWHERE)
+    base = select(at > 0, at - offsets[:-1], _NOWHERE)
     for start in range(0, len(source), _AT_ONCE):
         some = source[start : start + _AT_ONCE]
         number = torch.arange(start, start + len(some), device=out.device)

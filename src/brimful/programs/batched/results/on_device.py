@@ -8,6 +8,7 @@ The array has one byte more, the first: what is not wanted is written to it. `at
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
@@ -21,7 +22,7 @@ from ..columns import Column, Grids, Ints, Pairs
 from ..flags import Step
 from ..gpu import has_kernels
 from ..loops.records import LARGE
-from ..rows import offsets_of
+from ..rows import offsets_of, select
 from . import on_host
 from .copied_rows import copy_rows
 from .template import Part
@@ -87,16 +88,23 @@ def value_bytes(step: Step, samples: int, device: torch.device) -> ValueBytes:
     return ValueBytes(lengths, tuple(pieces))
 
 
-def record_bytes(parts: list[Part], values: dict[int, ValueBytes], samples: int, device: torch.device) -> Encoded:
+def record_bytes(
+    parts: list[Part], values: dict[tuple[int, ...], ValueBytes], samples: int, device: torch.device
+) -> Encoded:
     """What all programs return, for every sample.
 
     Args:
         parts: what is written.
-        values: by node.
+        values: by node, or by nodes whose values for all samples are one after the other.
     """
+    lengths = {
+        node: own
+        for nodes, of in values.items()
+        for node, own in zip(nodes, of.lengths.reshape(len(nodes), samples), strict=True)
+    }
     fixed = torch.tensor([0 if isinstance(part, int) else len(part) for part, _ in parts], device=device)
     rows = [
-        fixed[number].expand(samples) if isinstance(part, bytes) else values[part].lengths
+        fixed[number].expand(samples) if isinstance(part, bytes) else lengths[part]
         for number, (part, _) in enumerate(parts)
     ]
     where = torch.stack(rows)
@@ -107,14 +115,29 @@ def record_bytes(parts: list[Part], values: dict[int, ValueBytes], samples: int,
     written = where != 0
     ends = where.cumsum(0)
     offsets = offsets_of(ends[-1])
-    where = torch.where(written, ends.sub_(where).add_(offsets[:-1] + 1), 0)
+    where = select(written, ends.sub_(where).add_(offsets[:-1] + 1), 0)
     del ends, written
     out = torch.empty(int(offsets[-1]) + 1, dtype=torch.uint8, device=device)
     _write_fixed(out, [(part, where[at]) for at, (part, _) in enumerate(parts) if isinstance(part, bytes)])
-    for number, (part, _) in enumerate(parts):
-        if isinstance(part, int):
-            values[part].write(out, where[number])
+    _write_values(out, [part for part, _ in parts], values, where)
     return Encoded(_host_copy(out[1:]), offsets.numpy(force=True))
+
+
+def _write_values(
+    out: Tensor, parts: list[bytes | int], values: dict[tuple[int, ...], ValueBytes], where: Tensor
+) -> None:
+    """Writes the values of nodes wherever they are among the parts."""
+    places = defaultdict[int, list[int]](list)
+    for number, part in enumerate(parts):
+        if isinstance(part, int):
+            places[part].append(number)
+    for nodes, of in values.items():
+        for time in range(max(len(places[node]) for node in nodes)):
+            some = [at for at, node in enumerate(nodes) if len(places[node]) > time]
+            at = where[[places[nodes[number]][time] for number in some]]
+            if len(some) < len(nodes):
+                at = at.new_zeros(len(nodes), at.shape[1]).index_copy(0, torch.tensor(some, device=at.device), at)
+            of.write(out, at.reshape(-1))
 
 
 def _piece(column: Column, wanted: Tensor) -> _Piece | None:
@@ -155,7 +178,7 @@ def write_flags(out: Tensor, at: Tensor, values: Tensor) -> None:
     if has_kernels(out):
         _kernels().write_flags(out, at, values)
     else:
-        out[at] = torch.where(values != 0, _TRUE, _FALSE).to(torch.uint8)
+        out[at] = select(values != 0, _TRUE, _FALSE).to(torch.uint8)
 
 
 def number_lengths(values: list[Tensor], wanted: Tensor) -> Tensor:
@@ -167,7 +190,7 @@ def number_lengths(values: list[Tensor], wanted: Tensor) -> Tensor:
     for numbers in values:
         small = small & (numbers > -LARGE) & (numbers < LARGE)
     length = torch.full_like(values[0], head + len(values))
-    return torch.where(small, sum((_digits(_unsigned(numbers)) for numbers in values), length), 0)
+    return select(small, sum((_digits(_unsigned(numbers)) for numbers in values), length), 0)
 
 
 def write_numbers(out: Tensor, at: Tensor, values: list[Tensor]) -> None:
@@ -191,8 +214,8 @@ def grid_lengths(height: Tensor, width: Tensor, offsets: Tensor, wanted: Tensor)
     if has_kernels(wanted):
         return _kernels().grid_lengths(height, width, offsets, wanted)
     sizes = offsets.diff()
-    length = torch.where(sizes > 0, 1 + _digits(height) + _digits(width) + sizes, torch.where(height == 0, 2, 0))
-    return torch.where(wanted, length, 0)
+    length = torch.where(sizes > 0, 1 + _digits(height) + _digits(width) + sizes, select(height == 0, 2, 0))
+    return select(wanted, length, 0)
 
 
 def write_grids(out: Tensor, at: Tensor, cells: Tensor, offsets: Tensor, height: Tensor, width: Tensor) -> None:
@@ -201,10 +224,10 @@ def write_grids(out: Tensor, at: Tensor, cells: Tensor, offsets: Tensor, height:
         _kernels().write_grids(out, at, cells, offsets, height, width)
         return
     sizes, of_height, of_width = offsets.diff(), _digits(height), _digits(width)
-    out[at] = torch.where(sizes > 0, _GRID, _TUPLE).to(torch.uint8)
+    out[at] = select(sizes > 0, _GRID, _TUPLE).to(torch.uint8)
     at = _moved(at, 1)
     _write_number(out, at, height, of_height)
-    at = torch.where(sizes > 0, _moved(at, of_height), 0)
+    at = select(sizes > 0, _moved(at, of_height), 0)
     _write_number(out, at, width, of_width)
     copy_rows(out, _moved(at, of_width), cells, offsets)
 
@@ -238,15 +261,15 @@ def _digits(numbers: Tensor) -> Tensor:
 
 def _moved(at: Tensor, by: Tensor | int) -> Tensor:
     """Places further on; those that are not wanted stay so."""
-    return torch.where(at > 0, at + by, 0)
+    return select(at > 0, at + by, 0)
 
 
 def _write_number(out: Tensor, at: Tensor, numbers: Tensor, digits: Tensor) -> None:
     """Writes whole numbers, their lowest seven bits first."""
     digit = torch.arange(_DIGITS, device=at.device)
     there = (digit < digits[:, None]) & (at > 0)[:, None]
-    value = (numbers[:, None] >> 7 * digit) & 127 | torch.where(digit < digits[:, None] - 1, 128, 0)
-    out[torch.where(there, at[:, None] + digit, 0)] = value.to(torch.uint8)
+    value = (numbers[:, None] >> 7 * digit) & 127 | select(digit < digits[:, None] - 1, 128, 0)
+    out[select(there, at[:, None] + digit, 0)] = value.to(torch.uint8)
 
 
 def _write_fixed(out: Tensor, parts: list[tuple[bytes, Tensor]]) -> None:
@@ -268,7 +291,7 @@ def _write_texts(out: Tensor, parts: list[tuple[bytes, Tensor]]) -> None:
     byte = torch.from_numpy(np.concatenate([np.arange(size) for size in sizes])).to(out.device)
     text = torch.frombuffer(bytearray(b"".join(text for text, _ in parts)), dtype=torch.uint8).to(out.device)
     at = torch.stack([at for _, at in parts])[part]
-    out[torch.where(at > 0, at + byte[:, None], 0)] = text[:, None].expand(at.shape)
+    out[select(at > 0, at + byte[:, None], 0)] = text[:, None].expand(at.shape)
 
 
 def _host_copy(values: Tensor) -> np.ndarray:

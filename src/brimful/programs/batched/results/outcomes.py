@@ -88,6 +88,13 @@ class Targets:
         known[list(boxed)] = True
         return cls(Step(column, None, boxed), known, samples)
 
+    def repeated(self, times: int) -> Targets:
+        """The same so many times, one after the other."""
+        if times == 1:
+            return self
+        index = torch.arange(len(self.known), device=self.step.column.device).repeat(times)
+        return Targets(self.step.take(index), np.tile(self.known, times), list(self._samples) * times)
+
     def value(self, sample: int) -> object:
         """The target of a sample as Python has it."""
         return self._samples[sample].C

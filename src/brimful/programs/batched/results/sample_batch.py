@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Hashable, Sequence
 
 import numpy as np
 import torch
@@ -13,6 +14,7 @@ from ...execution.encoding import encode_returned
 from ...execution.failures import ProgramStatus
 from ..compiled import compiles
 from ..evaluation.executor import Batched
+from ..evaluation.side_by_side import numbers_in, shape_of, united
 from ..flags import Step
 from . import on_device, on_host
 from .outcomes import Targets, equal_to, outcomes_of
@@ -42,6 +44,7 @@ def run_batch(
     chosen = [arguments[at] for at in good]
     finished = _Finished(executor, chosen)
     evaluation = executor.evaluate(chosen, finished=finished)
+    finished.flush()
     became = outcomes_of(graph, evaluation)
     outcome[good], step[good], category[good] = became.status, became.step, became.category
     column = 0
@@ -62,8 +65,12 @@ def writes_on_host(device: torch.device) -> bool:
     return device.type == "cpu" and compiles()
 
 
+_WAITING = 1 << 22  # numbers of steps that wait for others on a GPU
+
+
 class _Finished:
-    """What programs return, as bytes in the making: made of every step once nothing else needs it.
+    """What programs return, as bytes in the making: made of every step once nothing else needs it. On a GPU steps of
+    one form wait for each other, so that there are fewer kernels.
 
     Attributes:
         targets: of the samples.
@@ -76,17 +83,35 @@ class _Finished:
         self._outputs = {record[-1] for program in executor.graph.programs for record in program.outputs}
         self.targets, self.equal = Targets.of(samples, executor.device), dict[int, np.ndarray]()
         self._on_host = dict[int, on_host.ValueBytes]()
-        self._on_device = dict[int, on_device.ValueBytes]()
+        self._on_device = dict[tuple[int, ...], on_device.ValueBytes]()
+        self._waiting, self._numbers = defaultdict[Hashable, dict[int, Step]](dict), 0
 
     def __call__(self, node: int, step: Step) -> None:
+        if not writes_on_host(self._device):
+            shape = shape_of(step)
+            self._waiting[node if shape is None else (shape, node in self._outputs)][node] = step
+            self._numbers += numbers_in(step)
+            if self._numbers > _WAITING:
+                self.flush()
+            return
         if node in self._outputs:
             self.equal[node] = equal_to(step, self.targets)
-        if node not in self._template.nodes:
-            return
-        if writes_on_host(self._device):
+        if node in self._template.nodes:
             self._on_host[node] = on_host.value_bytes(step, self._samples)
-        else:
-            self._on_device[node] = on_device.value_bytes(step, self._samples, self._device)
+
+    def flush(self) -> None:
+        """Takes in the steps that wait."""
+        waiting, self._numbers = list(self._waiting.values()), 0
+        self._waiting.clear()
+        while waiting:
+            steps = waiting.pop()
+            nodes, count = tuple(steps), len(steps)
+            step = united(list(steps.values())) if count > 1 else steps.popitem()[1]
+            assert isinstance(step, Step)
+            if nodes[0] in self._outputs:
+                same = equal_to(step, self.targets.repeated(count)).reshape(count, -1)
+                self.equal.update(zip(nodes, same, strict=True))
+            self._on_device[nodes] = on_device.value_bytes(step, count * self._samples, self._device)
 
     def encoded(self, ended: np.ndarray, places: Places | None) -> Encoded:
         """The bytes of all samples.

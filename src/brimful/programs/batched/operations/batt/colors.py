@@ -10,7 +10,7 @@ from torch import Tensor
 from ...cells import color_counts, extreme_color
 from ...columns import NAN, Column, Grids, Ints, Lists
 from ...kernels import Computed, batched
-from ...rows import offsets_of, owners
+from ...rows import offsets_of, owners, select
 from ...segments import any_of, as_numbers, canonical, sorted_rows, totals
 from .views import colors_of, is_tuple, objects_of, patch_of, plain
 
@@ -39,7 +39,7 @@ def _extreme(machine: Any, colors: Colors | None, greatest: bool) -> Computed | 
         return None
     empty = colors[1].diff() == 0
     machine.nan = machine.nan or bool(empty.any())
-    return Computed(Ints(torch.where(empty, NAN, as_numbers(extreme_color(*colors, greatest)))))
+    return Computed(Ints(select(empty, NAN, as_numbers(extreme_color(*colors, greatest)))))
 
 
 def _palette(colors: Colors | None, unordered: bool) -> Computed | None:
@@ -58,9 +58,7 @@ def _how_often(colors: Colors | None, value: Column) -> Computed | None:
         return None
     distinct, counts, offsets = color_counts(*colors)
     distinct = as_numbers(distinct)
-    return Computed(
-        Ints(totals(torch.where(distinct == value.values[owners(offsets, len(distinct))], counts, 0), offsets))
-    )
+    return Computed(Ints(totals(select(distinct == value.values[owners(offsets, len(distinct))], counts, 0), offsets)))
 
 
 for _ending, _of in _KINDS.items():
@@ -95,7 +93,7 @@ def _by_count(colors: Colors | None, rank: Column) -> Computed | None:
     none = (at < 0) | (at >= sizes)
     if not len(start):
         return plain(_nothing(rank), none)
-    chosen = value[start[by_rank]][(starts[:-1] + torch.where(none, 0, at)).clamp(max=len(start) - 1)]
+    chosen = value[start[by_rank]][(starts[:-1] + select(none, 0, at)).clamp(max=len(start) - 1)]
     return plain(Computed(Ints(as_numbers(chosen))), none)
 
 
@@ -116,7 +114,7 @@ def _heads(column: Column) -> tuple[Tensor, Tensor] | None:
     colors = colors_of(patch)
     if not len(colors):
         return torch.zeros_like(patch.sizes), patch.empty
-    return colors[torch.where(patch.empty, 0, patch.offsets[:-1])], patch.empty
+    return colors[select(patch.empty, 0, patch.offsets[:-1])], patch.empty
 
 
 @batched("batt.color")

@@ -11,7 +11,7 @@ from ...columns import NAN, Cells, Column, Ints, Lists, Patches, Tuples
 from ...convert import blank_like, joined, truth
 from ...kernels import KERNELS, Computed, batched
 from ...others import Others, Part
-from ...rows import offsets_of
+from ...rows import offsets_of, select
 from ...segments import canonical, sort_keys, sorted_rows, totals
 from ..elements import as_container, as_list, comparable
 from ..mapping import Mapped, mapped, merged
@@ -84,12 +84,12 @@ def get_nth_t(machine: Any, container: Column, rank: Column) -> Computed | None:
     if not isinstance(rank, Ints) or not isinstance(container, Column) or not is_list(container):
         return None
     chosen = _element(container, rank)
-    if chosen is None or chosen.sequential is None:
+    if chosen is None or (none := chosen.sequential) is None or not bool(none.any()):
         return plain(chosen)
-    none = chosen.sequential  # where there is no such element, it gives NaN
+    # where there is no such element, it gives NaN
     machine.nan = True
     if isinstance(chosen.column, Ints) and not chosen.column.boolean:
-        return Computed(Ints(torch.where(none, NAN, chosen.column.values)))
+        return Computed(Ints(select(none, NAN, chosen.column.values)))
     rows = none.nonzero()[:, 0]
     return Computed(chosen.column, boxed=Others([Part(rows, Ints(torch.full_like(rows, NAN)))]))
 

@@ -11,6 +11,7 @@ from torch import Tensor
 from ...columns import Column, Grids, Ints, Pairs, Patches, PatchKind, key_of
 from ...extents import Extent
 from ...kernels import KERNELS, Computed, batched
+from ...rows import select
 from ...segments import sort_unique, totals
 from .views import Patch, flag, indices_of, is_tuple, objects_of, of_arc, patch_of, places, plain, reach
 
@@ -53,7 +54,7 @@ def _chosen(type: Column, *choices: Tensor) -> Tensor | None:
     """By the number of a row one of several values; the first for any other number."""
     if not isinstance(type, Ints):
         return None
-    at = torch.where((type.values >= 0) & (type.values < len(choices)), type.values, 0)
+    at = select((type.values >= 0) & (type.values < len(choices)), type.values, 0)
     return torch.stack(choices).gather(0, at[None])[0]
 
 

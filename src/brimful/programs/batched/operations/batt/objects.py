@@ -21,7 +21,7 @@ from ...cells import (
 from ...columns import BITS, NAN_COLOR, Column, Grids, Ints, Lists, Patches, Triples, color_of, triples
 from ...kernels import KERNELS, Computed, batched
 from ...nan import nan_rows
-from ...rows import offsets_of
+from ...rows import offsets_of, select
 from ...segments import any_of, totals
 from ..painting import background_of
 from ..periods import periods
@@ -60,7 +60,7 @@ def _sets(machine: Any, grid: Column, flags: tuple[Tensor, ...] | None, odd: Ten
     if not machine.nan or nan_rows(grid) is None:
         found, left_out = grouped(grid, COMPONENTS, background, without, univalued, diagonal)
     else:
-        cells = torch.where(grid.cells == NAN_COLOR, _APART, grid.cells)
+        cells = select(grid.cells == NAN_COLOR, _APART, grid.cells)
         like = any_of((grid.cells >= _APART) & (grid.cells != NAN_COLOR), grid.offsets)
         odd = like if odd is None else odd | like
         low = Grids(cells, grid.offsets, grid.height, grid.width)
@@ -68,7 +68,7 @@ def _sets(machine: Any, grid: Column, flags: tuple[Tensor, ...] | None, odd: Ten
         patches = found.elements
         assert isinstance(patches, Patches)
         nan = color_of(patches.keys) == _APART
-        keys = patches.keys + torch.where(nan, NAN_COLOR - _APART << 2 * BITS, 0)
+        keys = patches.keys + select(nan, NAN_COLOR - _APART << 2 * BITS, 0)
         found = Lists(Patches(keys, patches.offsets, patches.kind), found.offsets, True)
     column = objects_of_arc(found)
     return None if column is None else plain(Computed(column), left_out, _hollow(grid), odd)
@@ -189,7 +189,7 @@ def _period(obj: Column, upright: bool) -> Computed | None:
     box = reach(patch)
     long, first = (box.height, box.top) if upright else (box.width, box.left)
     many = patch.sizes * long > _PERIODS
-    found = periods(cells.keys, cells.offsets, first, torch.where(many, 0, long), upright)
+    found = periods(cells.keys, cells.offsets, first, select(many, 0, long), upright)
     tried = torch.where(found < long, found, long - 1)
     return plain(Computed(Ints(found), reserved=patch.sizes * tried), patch.empty, many)
 

@@ -11,8 +11,9 @@ from ...cells import located, looked_up
 from ...columns import COORDINATE_LIMIT, Column, Grids, Ints, Lists, Pairs, Patches, PatchKind, Values, key_of
 from ...kernels import Computed, batched
 from ...layout import walked
-from ...rows import offsets_of, owners
-from ..grids import flagged, paint_of
+from ...rows import offsets_of, owners, select
+from ...segments import flagged
+from ..grids import paint_of
 from ..painting import Painted, background_of, covered, filled, painted, underfilled, underpainted
 from .views import Patch, cells_of_arc, colors_of, equal_to_itself, objects_of, patch_of, places, plain, reach
 
@@ -82,8 +83,8 @@ def move(machine: Any, grid: Column, obj: Column, offset: Column) -> Computed | 
     if patch is None or not (isinstance(grid, Grids) and isinstance(offset, Pairs)):
         return None
     far = (offset.first.abs() >= COORDINATE_LIMIT) | (offset.second.abs() >= COORDINATE_LIMIT)
-    row = torch.repeat_interleave(torch.where(far, 0, offset.first), patch.sizes)
-    across = torch.repeat_interleave(torch.where(far, 0, offset.second), patch.sizes)
+    row = torch.repeat_interleave(select(far, 0, offset.first), patch.sizes)
+    across = torch.repeat_interleave(select(far, 0, offset.second), patch.sizes)
     moved = patch._replace(i=patch.i + row, j=patch.j + across)
     column = painted(covered(grid, places(patch)), _offered(moved))
     return plain(Computed(column), _no_cells(grid), flagged(far))
@@ -93,8 +94,8 @@ def _cropped(grid: Grids, top: Tensor, left: Tensor, height: Tensor, width: Tens
     """The part of every grid from a cell on; () where it does not lie inside, or has no rows."""
     inside = (top >= 0) & (top < grid.height) & (left >= 0) & (left < grid.width)
     inside &= (top + height <= grid.height) & (left + width <= grid.width)
-    height = torch.where(inside, height, 0)
-    first = torch.where(inside, top * grid.width + left, 0)
+    height = select(inside, height, 0)
+    first = select(inside, top * grid.width + left, 0)
     return walked(grid, height, width, first, grid.width, torch.ones_like(grid.width))
 
 
@@ -103,7 +104,7 @@ def crop(machine: Any, grid: Column, start: Column, dims: Column) -> Computed | 
     if not (isinstance(grid, Grids) and isinstance(start, Pairs) and isinstance(dims, Pairs)):
         return None
     backwards = (dims.first < 0) | (dims.second < 0)  # a slice that counts from the end
-    height, width = torch.where(backwards, 0, dims.first), torch.where(backwards, 0, dims.second)
+    height, width = select(backwards, 0, dims.first), select(backwards, 0, dims.second)
     return plain(Computed(_cropped(grid, start.first, start.second, height, width)), backwards)
 
 
@@ -113,7 +114,7 @@ def subgrid(machine: Any, column: Column, grid: Column) -> Computed | None:
     if patch is None or not isinstance(grid, Grids):
         return None
     box = reach(patch)
-    height = torch.where(box.empty, 0, box.height)
+    height = select(box.empty, 0, box.height)
     return Computed(_cropped(grid, box.top, box.left, height, box.width))
 
 
@@ -140,7 +141,7 @@ def _split(grid: Column, n: Column, across: bool) -> Computed | None:
     if not (isinstance(grid, Grids) and isinstance(n, Ints)):
         return None
     odd = (n.values == 0) | (n.values > _PARTS) | (grid.height == 0)
-    count = torch.where(odd, 0, n.values.clamp(min=0))
+    count = select(odd, 0, n.values.clamp(min=0))
     whole, divisor = grid.width if across else grid.height, count.clamp(min=1)
     size, skip = whole // divisor, (whole % divisor != 0).to(torch.int64)
     offsets = offsets_of(count)

@@ -25,10 +25,10 @@ from ...columns import (
 )
 from ...kernels import KERNELS, Computed, batched
 from ...layout import layout, read, walked
-from ...rows import owners
-from ...segments import any_of, sort_unique
+from ...rows import owners, select
+from ...segments import any_of, flagged, sort_unique
 from ..grids import cmirror as cmirror_grid
-from ..grids import colors, dmirror, flagged, paint_of, upscaled
+from ..grids import colors, dmirror, paint_of, upscaled
 from ..grids import hmirror as hmirror_grid
 from ..grids import vmirror as vmirror_grid
 from .views import Patch, as_arc, cells_of_arc, flag, indices_of, is_tuple, objects_of, patch_of, places, plain, reach
@@ -38,7 +38,7 @@ def _set(patch: Patch, i: Tensor, j: Tensor, odd: Tensor | None = None) -> Compu
     """Sets of the same cells at other places; those too far away run sequentially."""
     away = any_of((i.abs() >= COORDINATE_LIMIT) | (j.abs() >= COORDINATE_LIMIT), patch.offsets)
     near = (~away)[owners(patch.offsets, len(i))]
-    i, j = torch.where(near, i, 0), torch.where(near, j, 0)
+    i, j = select(near, i, 0), select(near, j, 0)
     if patch.color is None:
         column: Column = Patches(*sort_unique(key_of(i, j), patch.offsets), PatchKind.INDICES)
     else:
@@ -54,7 +54,7 @@ def shift(machine: Any, column: Column, directions: Column) -> Computed | None:
         return None
     large = (directions.first.abs() >= COORDINATE_LIMIT) | (directions.second.abs() >= COORDINATE_LIMIT)
     row = owners(patch.offsets, len(patch.i))
-    down, across = torch.where(large, 0, directions.first), torch.where(large, 0, directions.second)
+    down, across = select(large, 0, directions.first), select(large, 0, directions.second)
     return _set(patch, patch.i + down[row], patch.j + across[row], large)
 
 
@@ -176,7 +176,7 @@ def _recolored(color: Column, patch: Patch | None, where: bool) -> Computed | No
         return None
     at = places(patch) if where else None
     i, j, offsets = (patch.i, patch.j, patch.offsets) if at is None else (*_locations(at), at.offsets)
-    value = torch.where(paint.large, 0, paint.values)[owners(offsets, len(i))]
+    value = select(paint.large, 0, paint.values)[owners(offsets, len(i))]
     keys, offsets = sort_unique(triples(i, j, value).keys, offsets)
     return plain(Computed(Lists(Triples(keys), offsets, True)), paint.large)
 

@@ -22,15 +22,15 @@ from ...columns import (
     Patches,
     PatchKind,
     Triples,
-    column_of,
     key_of,
-    row_of,
+    location_of,
     triples,
 )
 from ...columns import color_of as color_of_key
 from ...extents import Extent, extent
 from ...kernels import KERNELS, Computed, batched
-from ...segments import canonical, sort_unique, together
+from ...rows import select
+from ...segments import canonical, flagged, sort_unique
 from ..patches import is_blank
 
 
@@ -61,7 +61,7 @@ def patch_of(column: Column) -> Patch | None:
     """A column as patches; None where it holds something else."""
     match column:
         case Patches(kind=PatchKind.INDICES):
-            return Patch(row_of(column.keys), column_of(column.keys), None, column.offsets, True)
+            return Patch(*location_of(column.keys), None, column.offsets, True)
         case Lists(elements=Triples(numbers=(i, j, color))):
             return Patch(i, j, color, column.offsets, column.unordered)
         case Lists(elements=Pairs(first=i, second=j), unordered=False):
@@ -107,7 +107,7 @@ def as_arc(patch: Patch) -> Patches:
 
 def cells_of_arc(column: Patches) -> Lists:
     """Objects of arc-dsl as a batt has them."""
-    cells = triples(row_of(column.keys), column_of(column.keys), color_of_key(column.keys))
+    cells = triples(*location_of(column.keys), color_of_key(column.keys))
     keys, offsets = sort_unique(cells.keys, column.offsets)
     return Lists(Triples(keys), offsets, True)
 
@@ -120,7 +120,7 @@ def objects_of_arc(objects: Lists) -> Column | None:
 
 def equal_to_itself(colors: Tensor) -> Tensor:
     """Colors that are compared with those of cells, and equal none of them where they are NaN."""
-    return torch.where(colors == NAN_COLOR, NAN, colors)
+    return select(colors == NAN_COLOR, NAN, colors)
 
 
 def plain(computed: Computed | None, *odd: Tensor | None, column: Column | None = None) -> Computed | None:
@@ -132,8 +132,7 @@ def plain(computed: Computed | None, *odd: Tensor | None, column: Column | None 
     if computed is None:
         return None
     failed = None if computed.failed is None else computed.failed != 0
-    flags = together(computed.sequential, failed, *odd)
-    flags = None if flags is None or not bool(flags.any()) else flags
+    flags = flagged(computed.sequential, failed, *odd)
     return Computed(computed.column if column is None else column, None, flags, computed.reserved, computed.boxed)
 
 
