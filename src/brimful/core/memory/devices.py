@@ -2,8 +2,10 @@
 
 import contextlib
 import ctypes
+import functools
 import gc
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import torch
 
@@ -117,6 +119,13 @@ def kept_heap(device: torch.device) -> Iterator[None]:
 
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # as glibc's malloc.h numbers them
 _LARGEST_THRESHOLD, _USUAL_THRESHOLD = 2**31 - 1, 32 * 2**20  # the second is what glibc itself goes up to
+
+
+@functools.cache
+def transfer_streams(device: torch.device) -> tuple[Any, Any]:
+    """Streams for moves to a GPU and from it, the same ones for all work: the allocator keeps memory for each stream.
+    On a CPU there are none."""
+    return (torch.cuda.Stream(device), torch.cuda.Stream(device)) if device.type == "cuda" else (None, None)
 
 
 def release_cache(device: torch.device) -> None:

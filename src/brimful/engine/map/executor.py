@@ -18,14 +18,8 @@ import torch
 from ...core.base import pytree
 from ...core.base.errors import CancelledError, DeviceError, InputError
 from ...core.base.rng import BATCH, derive_seed, seed_generators
-from ...core.memory.oom import (
-    InseparableBatch,
-    as_text,
-    clear_frames,
-    error_line,
-    is_device_lost,
-    is_out_of_memory,
-)
+from ...core.memory.devices import transfer_streams
+from ...core.memory.oom import InseparableBatch, as_text, clear_frames, error_line, is_device_lost, is_out_of_memory
 from .batch import OWN_CODES, RESULT, Batch, BatchResult, Status, check
 from .bisect import find_bad, find_exhausting, find_first, group_size
 from .functions.composition import SetupFailed
@@ -109,7 +103,7 @@ class Executor:
         self._form: pytree.Tree | None = None  # one row of results, for batches where all failed
         self._worked = lenient
         self._cuda = device.type == "cuda"
-        self._inward, self._outward = (torch.cuda.Stream(device) if self._cuda else None for _ in range(2))
+        self._inward, self._outward = transfer_streams(device)
 
     def watch(self, on_call: Callable[[int], None]) -> None:
         """Makes it announce every call of the function, its fallback's too, with how many items."""
