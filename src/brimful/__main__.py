@@ -1,5 +1,5 @@
 """`python -m brimful`."""
 
-from .cli.app import main
+from .cli.app import run
 
-main()
+run()

@@ -2,11 +2,12 @@
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 
 from ..core.base import version as _version
+from .ending import run_to_end
 from .groups import HELP, Plans, Root
 from .jobs import jobs
 from .output import emit, guarded
@@ -87,8 +88,13 @@ def open_result(
     emit(open(path).summary(), format_summary, json)
 
 
+def run() -> NoReturn:
+    """The command, in a process of its own."""
+    run_to_end(main)
+
+
 def main() -> None:
-    """The entry point of the command."""
+    """The command, in a process that goes on after it."""
     # Shown in the root's help, and accepted anywhere on the line, where people type it after a failure.
     arguments = [argument for argument in sys.argv[1:] if argument != "--debug"]
     guarded.debug = len(arguments) < len(sys.argv) - 1
