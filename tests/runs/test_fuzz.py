@@ -198,7 +198,7 @@ def rounds(made: Made, killed: dict[str, Path], folder: Path, seeds: Sequence[in
 
 
 def test_damage_gives_the_right_answer_or_an_error(made: Made, tmp_path: Path):
-    rounds(made, {}, tmp_path, [*range(20), 1202, 1274, 2269])
+    rounds(made, {}, tmp_path, [*range(10), 1202, 1274, 2269])
 
 
 @pytest.mark.soak
