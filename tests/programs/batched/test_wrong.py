@@ -41,3 +41,18 @@ def test_a_crop_of_numbers_is_decided_by_their_values(line: str):
     graph = programs.loads(batt("TEN_BY_TEN = astuple(TEN, TEN)", line, "o.append((1, t1))")).merge()
     samples = [Arguments(of.task, of.S, of.I, of.C) for of in arc_samples(4, "all", cells=80)]
     assert first_difference(graph, "default", samples, torch.device("cpu")) is None
+
+
+@pytest.mark.parametrize("name", ["paint", "underpaint"])
+@pytest.mark.parametrize("given", ["t0", "t2", "t3"])
+def test_objects_of_two_cells_are_taken_apart(name: str, given: str):
+    """As a value and a place of it: the color of the other cell is a row, which may be inside of the grid or not."""
+    lines = ["t0 = objects(I, T, F, T)", "t2 = totuple(t0)", "t3 = astuple(t0, t0)", f"t1 = {name}(I, {given})"]
+    graph = programs.loads(batt(*lines, "o.append((1, t1))")).merge()
+    samples = list[Arguments]()
+    for height in (3, 6, 9):
+        for color in range(1, 10):
+            top = (0, color, color, 0)
+            samples.append(Arguments("made", (), (top, *[(0, 0, 0, 0)] * (height - 1)), ((0,),)))
+    given_twice = samples * 3
+    assert first_difference(graph, "default", given_twice, torch.device("cpu")) is None

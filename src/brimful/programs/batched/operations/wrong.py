@@ -62,6 +62,11 @@ _DECIDED = {
 _TUPLES_TOO = frozenset(["shift", "fill", "underfill", "paint", "underpaint", "cover", "move"])
 """Operations that do not compare what is in a tuple: also of tuples of several forms only the classes decide."""
 
+_UNPACKED = {"paint": True, "underpaint": True, "fill": False, "underfill": False, "cover": False, "move": False}
+"""Operations that unpack each element into two parts, and the second again, and compare what comes of it with the size
+of the grid: where an element has just two parts the content decides. Whether objects are such elements: `paint` takes
+apart one of two cells, the others fail for every object."""
+
 
 def classes(column: Column, tuples: bool = False) -> Tensor | None:
     """A number for every row that rows of one class share; -1 where a row is of no class; None for a column that is of
@@ -89,6 +94,33 @@ def _inside(column: Column, tuples: bool) -> Tensor | None:
     if tuples and isinstance(column, Ints):
         return torch.zeros_like(column.values)
     return classes(column, tuples)
+
+
+def _pairs_inside(column: Column, objects: bool) -> Tensor | bool:
+    """In which rows of a list or a tuple an element has just two parts that are no numbers."""
+    match column:
+        case Lists(elements=elements):
+            two = _two_parts(elements, objects)
+            if isinstance(two, bool):
+                return two
+            return torch.zeros_like(column.sizes).index_add(0, column.owner(), two.to(torch.int64)) > 0
+        case Tuples(places=places):
+            found: Tensor | bool = False
+            for place in places:
+                found = _two_parts(place, objects) | found
+            return found
+    return False
+
+
+def _two_parts(column: Column, objects: bool) -> Tensor | bool:
+    match column:
+        case Patches():
+            return objects and column.sizes == 2
+        case Lists():
+            return column.sizes == 2
+        case Tuples(places=places):
+            return len(places) == 2
+    return False
 
 
 def _combined(parts: list[Tensor]) -> Tensor:
@@ -128,6 +160,9 @@ def decided(operation: Operation, args: Sequence[Any], alive: Tensor) -> Tensor 
         own = None if isinstance(arg.column, content[min(number, len(content) - 1)]) else classes(arg.column, tuples)
         if own is None:
             return None
+        if number and meaning(operation) in _UNPACKED:
+            unclear = _pairs_inside(arg.column, _UNPACKED[meaning(operation) or ""])
+            own = select(unclear, -1, own) if isinstance(unclear, Tensor) else own.clamp(max=-1) if unclear else own
         if not isinstance(arg.column, Pairs | Cells) or (number == len(args) - 1 and not parts):  # of one class
             parts.append(own)
     # Few numbers, looked at in many small steps: the host is quicker than a GPU.
