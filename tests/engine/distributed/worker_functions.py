@@ -8,7 +8,8 @@ from typing import Any
 
 import torch
 
-from brimful.engine.distributed.workers import Channel, LocalWorkers
+from brimful.engine.distributed.messages import Message
+from brimful.engine.distributed.workers import Channel, Event, LocalWorkers
 
 
 class Unportable(Exception):
@@ -90,3 +91,26 @@ def environment(channel: Channel) -> dict[str, Any]:
         "argv": sys.argv,
         "main": getattr(sys.modules["__main__"], "__file__", None),
     }
+
+
+def large_from_threads(channel: Channel, count: int) -> None:
+    """Sends what it was given, and a number more from every thread."""
+    given = channel.receive()
+
+    def send(thread: int) -> None:
+        for _ in range(count):
+            channel.send((thread, given + thread))
+
+    threads = [threading.Thread(target=send, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+def half_a_message(channel: Any) -> None:
+    """Ends in the middle of sending."""
+    message = Message.of((Event.SENT, torch.zeros(1 << 20)))
+    channel.messages.send_bytes(message.content)
+    os.write(channel.messages.fileno(), message.buffers[0][:1000])
+    os._exit(3)

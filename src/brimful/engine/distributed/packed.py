@@ -6,16 +6,13 @@ are not copied where they arrive: all workers of a machine see the same memory.
 
 import io
 import pickle
-import warnings
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import torch
 
 from ...core.base.extras import require
-
-_LARGE = 65_536  # bytes of a tensor that is worth a buffer of its own
+from .tensor_pickles import LargeBuffers, TensorPickler
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,29 +38,10 @@ def pack(value: Any, shared: bool = False) -> Packed:
         shared: its arrays are only ever read, so that workers of one machine may have the same memory.
     """
     cloudpickle = require("ray", "ray.cloudpickle")
-    if not shared:
-        return Packed(cloudpickle.dumps(value, protocol=5))
 
-    class Pickler(cloudpickle.CloudPickler):
-        def reducer_override(self, obj: Any) -> Any:
-            if type(obj) is torch.Tensor and _plain(obj):
-                numbers = obj.detach().reshape(-1).view(torch.uint8).numpy()
-                return _tensor, (numbers, obj.dtype, tuple(obj.shape))
-            return super().reducer_override(obj)
+    class Pickler(TensorPickler, cloudpickle.CloudPickler):
+        pass
 
-    buffers: list[pickle.PickleBuffer] = []
-    stream = io.BytesIO()
-    Pickler(stream, protocol=5, buffer_callback=buffers.append).dump(value)
-    return Packed(stream.getvalue(), tuple(np.frombuffer(buffer.raw(), np.uint8) for buffer in buffers))
-
-
-def _plain(tensor: torch.Tensor) -> bool:
-    """Whether a tensor is worth a buffer, and is nothing but its numbers."""
-    dense = tensor.layout is torch.strided and tensor.device.type == "cpu" and not tensor.requires_grad
-    return dense and not tensor.is_quantized and tensor.is_contiguous() and tensor.nbytes >= _LARGE
-
-
-def _tensor(numbers: np.ndarray, dtype: torch.dtype, shape: tuple[int, ...]) -> torch.Tensor:
-    with warnings.catch_warnings():  # it is read only, and torch knows no such thing; nobody writes to it
-        warnings.simplefilter("ignore", UserWarning)
-        return torch.from_numpy(numbers).view(dtype).reshape(shape)
+    stream, large = io.BytesIO(), LargeBuffers()
+    Pickler(stream, protocol=5, buffer_callback=large if shared else None).dump(value)
+    return Packed(stream.getvalue(), tuple(np.frombuffer(view, np.uint8) for view in large.views))

@@ -41,6 +41,7 @@ from typing import Any, Protocol, Self
 import torch
 
 from ...core.base.errors import InputError, WorkerError
+from .messages import Message, receive
 
 _END = 3.0  # seconds for a process to end, before it is made to
 _BOOTSTRAP = (
@@ -244,7 +245,7 @@ class LocalWorkers(Workers):
 
     def send(self, worker: int, message: Any) -> None:
         with contextlib.suppress(OSError):
-            self._processes[worker].messages.send_bytes(pickle.dumps(message, protocol=5))
+            Message.of(message).send(self._processes[worker].messages)
 
     def receive(self, timeout: float) -> Answer | None:
         if not self._ready:
@@ -255,7 +256,7 @@ class LocalWorkers(Workers):
             return None
         worker = self._ready.popleft()
         try:
-            event, value = pickle.loads(self._processes[worker].messages.recv_bytes())
+            event, value = receive(self._processes[worker].messages)
         except (EOFError, OSError):
             event, value = Event.DIED, f"exit code {self._processes[worker].code()}"
         if event is not Event.SENT:
@@ -299,12 +300,12 @@ class _Channel:
         self.answer(Event.SENT, message)
 
     def answer(self, event: Event, value: Any) -> None:
-        content = pickle.dumps((event, value), protocol=5)  # bytes: a container may have little shared memory
+        message = Message.of((event, value))
         with self.lock:
-            self.messages.send_bytes(content)
+            message.send(self.messages)
 
     def receive(self) -> Any:
-        return pickle.loads(self.messages.recv_bytes())
+        return receive(self.messages)
 
     def watch(self, control: Connection) -> None:
         """Waits to be cancelled. Where the supervisor is gone the process ends at once: what is finished is stored."""

@@ -31,9 +31,6 @@ class Status(IntEnum):
     """This item alone takes longer than `timeout=`."""
 
 
-_NUMPY = {torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64}
-_NUMPY |= {torch.float16, torch.float32, torch.float64, torch.complex64, torch.complex128}
-
 RESULT = "the function's result"
 """What errors call it."""
 
@@ -123,25 +120,6 @@ class BatchResult:
     def varies(self) -> bool:
         """Whether values of items differ in length."""
         return pytree.varies(self.values) if self.values is not None else bool(self.written and self.written.varies)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """To another process tensors go as arrays: pickling a tensor takes far longer, whatever its size."""
-        values = None if self.values is None else pytree.map_leaves(self.values, _sent)
-        return _received, (self.start, self.count, values, self.status, self.messages, self.reran, self.written)
-
-
-def _sent(leaf: Any) -> Any:
-    if type(leaf) is not torch.Tensor or leaf.device.type != "cpu" or leaf.layout is not torch.strided:
-        return leaf
-    simple = not (leaf.requires_grad or leaf.is_conj() or leaf.is_neg() or leaf.dtype not in _NUMPY)
-    return leaf.contiguous().numpy() if simple else leaf
-
-
-def _received(start: int, count: int, values: Any, *others: Any) -> BatchResult:
-    def tensor(leaf: Any) -> Any:
-        return torch.from_numpy(leaf) if isinstance(leaf, np.ndarray) else leaf
-
-    return BatchResult(start, count, None if values is None else pytree.map_leaves(values, tensor), *others)
 
 
 def _result(part: Any) -> Any:

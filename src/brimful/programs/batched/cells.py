@@ -25,7 +25,7 @@ from .compiled import call, usable
 from .gpu import has_kernels
 from .loops import layers
 from .loops import objects as loops
-from .rows import offsets_of, owners, repeated, select
+from .rows import indices_of, offsets_of, owners, repeated, select
 from .segments import canonical, filtered, minima, sort_unique, totals
 
 LIMIT, COMPONENTS, COLORS, GRIDS = loops.LIMIT, loops.COMPONENTS, loops.COLORS, loops.GRIDS
@@ -95,7 +95,7 @@ def group_plain(
         index = torch.arange(len(grid), device=grid.device)
         _, same = of.unique(return_inverse=True)
         labels = torch.full_like(index, len(index)).scatter_reduce(0, same, index, "amin")[same]
-    return *_sorted_objects(grids, grid, labels, present.nonzero()[:, 0]), left_out
+    return *_sorted_objects(grids, grid, labels, indices_of(present)), left_out
 
 
 def _edges(
@@ -130,7 +130,7 @@ def _component(
         _edges(grids, grid, present, one_color, corners, apart),
     )
     _, left = edges[0]
-    parent = (~left).nonzero()[:, 0][(~left).cumsum(0) - 1]  # where the run of every cell begins
+    parent = indices_of(~left)[(~left).cumsum(0) - 1]  # where the run of every cell begins
     a, b = index.repeat(3), torch.cat([torch.where(linked, other, index) for other, linked in edges[1:]])
     while True:
         low, high = torch.minimum(parent[a], parent[b]), torch.maximum(parent[a], parent[b])
@@ -150,7 +150,7 @@ def _sorted_objects(grids: Grids, grid: Tensor, labels: Tensor, member: Tensor) 
     size = torch.zeros(len(grids.cells), dtype=torch.int64, device=keys.device)
     size.index_add_(0, labels, torch.ones_like(labels))
     smallest = torch.zeros_like(size).scatter_reduce(0, labels, keys, "amin", include_self=False)
-    root = (size > 0).nonzero()[:, 0]
+    root = indices_of(size > 0)
     root = root[smallest[root].argsort(stable=True)]
     root = root[((grid[root] << 20) - size[root]).argsort(stable=True)]
     rank = torch.empty_like(size)
@@ -194,11 +194,11 @@ def by_distance_plain(
         if torch.equal(nearer, distance):
             break
         distance = nearer
-    member = present.nonzero()[:, 0]
+    member = indices_of(present)
     member = member[distance[member].argsort(stable=True)]
     member = member[labels[member].argsort(stable=True)]
     size = torch.zeros_like(index).index_add_(0, labels[member], torch.ones_like(member))
-    root = (size > 0).nonzero()[:, 0]
+    root = indices_of(size > 0)
     counts = torch.zeros_like(grids.height).index_add_(0, grid[root], torch.ones_like(root))
     i, j = places(grids)
     cells = triples(i[member], j[member], grids.cells[member].to(torch.int64))
@@ -305,7 +305,7 @@ def line_objects(grids: Grids, rows: Tensor, columns: Tensor) -> Lists:
 
 def line_objects_plain(grids: Grids, rows: Tensor, columns: Tensor) -> Lists:
     """The twin of `loops.line_objects`."""
-    across, down = rows.nonzero()[:, 0], columns.nonzero()[:, 0]
+    across, down = indices_of(rows), indices_of(columns)
     row_offsets, column_offsets = offsets_of(grids.height), offsets_of(grids.width)
     of_row, of_column = owners(row_offsets)[across], owners(column_offsets)[down]
     i, j = across - row_offsets[of_row], down - column_offsets[of_column]

@@ -45,7 +45,7 @@ from .keys import column_of as column_of
 from .keys import key_of as key_of
 from .keys import location_of as location_of
 from .keys import row_of as row_of
-from .rows import gathered, owners, taken
+from .rows import gathered, owners, picked, taken
 
 CELL = torch.int32
 """The type of the cells of grids."""
@@ -92,7 +92,7 @@ class Ints(Column):
         return self.values.device
 
     def take(self, index: Tensor) -> Ints:
-        return Ints(self.values[index], self.boolean)
+        return Ints(picked(self.values, index), self.boolean)
 
     def decode(self, rows: Sequence[int]) -> list[Any]:
         chosen = _pick(self.values, rows)
@@ -115,7 +115,7 @@ class Pairs(Column):
         return self.first.device
 
     def take(self, index: Tensor) -> Pairs:
-        return Pairs(self.first[index], self.second[index])
+        return Pairs(picked(self.first, index), picked(self.second, index))
 
     def decode(self, rows: Sequence[int]) -> list[Any]:
         return list(zip(_pick(self.first, rows), _pick(self.second, rows), strict=True))
@@ -136,7 +136,7 @@ class Cells(Column):
         return self.keys.device
 
     def take(self, index: Tensor) -> Cells:
-        return Cells(self.keys[index])
+        return Cells(picked(self.keys, index))
 
     def decode(self, rows: Sequence[int]) -> list[Any]:
         return _cells(_host(self.keys)[list(rows)]) if len(rows) else []
@@ -166,7 +166,7 @@ class Triples(Column):
         return color_of(self.keys), row_of(self.keys), column_of(self.keys)
 
     def take(self, index: Tensor) -> Triples:
-        return Triples(self.keys[index])
+        return Triples(picked(self.keys, index))
 
     def decode(self, rows: Sequence[int]) -> list[Any]:
         return _triples(_host(self.keys)[list(rows)]) if len(rows) else []
@@ -210,7 +210,7 @@ class Grids(Column):
 
             return Grids(*grids_taken(self.cells, self.offsets, self.height, self.width, index))
         cells, offsets = taken(self.cells, self.offsets, index)
-        return Grids(cells, offsets, self.height[index], self.width[index])
+        return Grids(cells, offsets, picked(self.height, index), picked(self.width, index))
 
     def decode(self, rows: Sequence[int]) -> list[Any]:
         cells, offsets, height, width = map(_host, (self.cells, self.offsets, self.height, self.width))

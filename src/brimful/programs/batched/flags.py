@@ -13,6 +13,7 @@ from torch import Tensor
 from .columns import Column
 from .convert import adapted, encode, expanded, form_of_column, joined, overwritten
 from .others import Others, Part
+from .rows import indices_of, picked
 
 
 @dataclass(slots=True, eq=False)
@@ -86,7 +87,7 @@ class Step:
                 others = others.kept(alive)
             for other in others.parts:
                 alive[other.rows] = False
-            main = alive.nonzero()[:, 0]
+            main = indices_of(alive)
             pieces = [Part(rows[main], _some(part.column, main))]
         pieces = [piece for piece in pieces if len(piece.rows)]
         parts = {form_of_column(own.column): own for own in boxed.parts}
@@ -144,10 +145,10 @@ class _Later(Step):
         return len(self._index)
 
     def take(self, index: Tensor) -> Step:
-        return self._source.take(self._index[index])
+        return self._source.take(picked(self._index, index))
 
     def later(self, index: Tensor) -> Step:
-        return _Later(self._source, self._index[index])
+        return _Later(self._source, picked(self._index, index))
 
     def decode(self, rows: Sequence[int]) -> list[Any]:
         at = self._index[torch.tensor(rows, dtype=torch.int64, device=self._index.device)]

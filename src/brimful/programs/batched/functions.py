@@ -20,7 +20,7 @@ from .columns import Ints
 from .convert import truth
 from .flags import Step
 from .kernels import meaning
-from .rows import owners
+from .rows import indices_of, owners
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -151,7 +151,7 @@ def by_choice(function: FunctionValue) -> list[tuple[Tensor, FunctionValue]]:
     """The two functions of a branch, with the rows of each."""
     true = _chosen(function)
     choices: Any = zip((true, ~true), function.parts[1:], strict=True)
-    return [(flags.nonzero()[:, 0], part) for flags, part in choices]
+    return [(indices_of(flags), part) for flags, part in choices]
 
 
 def members(function: FunctionValue) -> list[FunctionValue] | None:

@@ -11,7 +11,7 @@ from .columns import Grids
 from .compiled import call, usable
 from .gpu import has_kernels
 from .loops import grids as loops
-from .rows import offsets_of, owners, select
+from .rows import offsets_of, owners, picked, select
 
 
 class Layout(NamedTuple):
@@ -69,9 +69,9 @@ def places_plain(offsets: Tensor, height: Tensor, width: Tensor) -> tuple[Tensor
 
 def _read(grids: Grids, cells: Layout, i: Tensor, j: Tensor) -> Tensor:
     """The cells of a layout, each from a cell of the same row's grid; outside of it, from any."""
-    source = grids.offsets[cells.grid] + i * grids.width[cells.grid] + j
+    source = picked(grids.offsets, cells.grid) + i * picked(grids.width, cells.grid) + j
     flat = grids.cells if len(grids.cells) else grids.cells.new_zeros(1)
-    return flat[source.clamp(0, len(flat) - 1)]
+    return picked(flat, source.clamp(0, len(flat) - 1))
 
 
 def read(grids: Grids, cells: Layout, i: Tensor, j: Tensor) -> Grids:

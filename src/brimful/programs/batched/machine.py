@@ -26,7 +26,7 @@ from .kernels import Computed, kernel_of, known_nan, meaning
 from .nan import elsewhere, nan_rows
 from .operations.wrong import decided
 from .others import Others, Part
-from .rows import select
+from .rows import indices_of, select
 from .segments import together
 from .sequential.calls import called
 from .sequential.equal_rows import OF_PATCHES
@@ -184,7 +184,7 @@ class Machine:
             result = self._of_one_form(operation, plain, rows, failed, codes > 0)
         for code in present:
             if code > 0:
-                index = (there == code).nonzero()[:, 0].to(self.device, non_blocking=True)
+                index = indices_of(there == code).to(self.device, non_blocking=True)
                 given = [arg.take(index) for arg in args]
                 part, reserved = self.counted(partial(self._of_one_form, operation, given, len(index), None))
                 result = result.replaced(index, part)
@@ -231,7 +231,7 @@ class Machine:
         if wanted is None or (result is not None and not bool(wanted.any())):
             assert result is not None
             return result
-        begun, numbers = time.perf_counter(), wanted.nonzero()[:, 0].tolist()
+        begun, numbers = time.perf_counter(), indices_of(wanted).tolist()
         of_patches = meaning(operation) in OF_PATCHES
         result = self._sequential(operation.function, args, numbers, rows, result, failed, of_patches)
         used = self.usage[operation.name]
@@ -357,7 +357,7 @@ class Machine:
         before = first_failure([own for arg in args for own in _closed_over(arg)])
         if before is not None:
             kept |= before != 0
-        rows = ((step.failed != 0) & ~kept).nonzero()[:, 0]
+        rows = indices_of((step.failed != 0) & ~kept)
         if not len(rows):
             return step
         ended = select(kept, step.failed, 0)
@@ -384,4 +384,4 @@ def _closed_over(arg: Step | FunctionValue) -> list[Step]:
 def _alive(failed: Tensor | None, rows: int) -> set[int]:
     if failed is None:
         return set(range(rows))
-    return set((failed == 0).nonzero()[:, 0].tolist())
+    return set(indices_of(failed == 0).tolist())

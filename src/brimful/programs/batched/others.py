@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from .columns import Column
+from .rows import indices_of
 
 
 class Part(NamedTuple):
@@ -59,7 +60,7 @@ class Others(Mapping[int, Any]):
             place = torch.full((count,), -1, dtype=torch.int64, device=index.device)
             place[part.rows] = torch.arange(len(part.rows), device=index.device)
             place = place[index]
-            rows = (place >= 0).nonzero()[:, 0]
+            rows = indices_of(place >= 0)
             parts.append(Part(rows, part.column.take(place[rows])))
         return Others(parts)
 
@@ -71,7 +72,7 @@ class Others(Mapping[int, Any]):
             if bool(flags.all()):
                 parts.append(part)
             else:
-                parts.append(Part(part.rows[flags], part.column.take(flags.nonzero()[:, 0])))
+                parts.append(Part(part.rows[flags], part.column.take(indices_of(flags))))
         return Others(parts)
 
     def decode(self, column: Column, rows: Sequence[int]) -> list[Any]:

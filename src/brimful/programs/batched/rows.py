@@ -38,6 +38,20 @@ def _number(value: int, dtype: torch.dtype, device: torch.device) -> Tensor:
     return torch.tensor(value, dtype=dtype, device=device)
 
 
+def indices_of(flags: Tensor) -> Tensor:
+    """Where flags are set."""
+    if flags.device.type == "cpu":
+        return torch.from_numpy(flags.numpy().nonzero()[0])  # torch takes six times as long
+    return flags.nonzero()[:, 0]
+
+
+def picked(values: Tensor, index: Tensor) -> Tensor:
+    """As `values[index]`, which takes four times as long on a CPU. No index is below zero."""
+    if values.device.type == "cpu" and index.dtype == torch.int64 and index.dim() == 1:
+        return values.index_select(0, index)
+    return values[index]
+
+
 def offsets_of(sizes: Tensor) -> Tensor:
     """Where rows of some sizes begin, and the last one ends."""
     if has_kernels(sizes):
@@ -133,7 +147,7 @@ def same_rows(a: Tensor, a_offsets: Tensor, b: Tensor, b_offsets: Tensor) -> Ten
 
 def same_rows_plain(a: Tensor, a_offsets: Tensor, b: Tensor, b_offsets: Tensor) -> Tensor:
     same = a_offsets.diff() == b_offsets.diff()
-    row = same.nonzero()[:, 0]
+    row = indices_of(same)
     (left, offsets), (right, _) = taken_plain(a, a_offsets, row), taken_plain(b, b_offsets, row)
     differs = torch.cat([offsets.new_zeros(1), (left != right).cumsum(0)])
     return same.index_put((row,), differs[offsets[1:]] == differs[offsets[:-1]])

@@ -29,7 +29,7 @@ from .columns import (
 from .compiled import call, usable
 from .gpu import has_kernels
 from .loops import sets as loops
-from .rows import offsets_of, owners, select
+from .rows import indices_of, offsets_of, owners, picked, select
 
 FAR = 1 << 62
 
@@ -53,7 +53,7 @@ def totals(values: Tensor, offsets: Tensor) -> Tensor:
 
 
 def totals_plain(values: Tensor, offsets: Tensor) -> Tensor:
-    return offsets_of(values)[offsets].diff()
+    return picked(offsets_of(values), offsets).diff()
 
 
 def minima(values: Tensor, offsets: Tensor, empty: int = FAR) -> Tensor:
@@ -117,14 +117,14 @@ def filtered(flat: Tensor, offsets: Tensor, keep: Tensor) -> tuple[Tensor, Tenso
 
 
 def filtered_plain(flat: Tensor, offsets: Tensor, keep: Tensor) -> tuple[Tensor, Tensor]:
-    return flat[keep], offsets_of(totals(keep.to(torch.int64), offsets))
+    return picked(flat, indices_of(keep)), offsets_of(totals(keep.to(torch.int64), offsets))
 
 
 def filtered_index(offsets: Tensor, keep: Tensor) -> tuple[Tensor, Tensor]:
     """Which numbers a flag keeps, and where rows then begin."""
     if has_kernels(keep):
         return _set_kernels().filtered(None, offsets, keep)
-    return keep.nonzero()[:, 0], offsets_of(totals(keep.to(torch.int64), offsets))
+    return indices_of(keep), offsets_of(totals(keep.to(torch.int64), offsets))
 
 
 def sort_unique(keys: Tensor, offsets: Tensor) -> tuple[Tensor, Tensor]:
@@ -184,7 +184,7 @@ def sort_unique_index_plain(keys: Tensor, offsets: Tensor) -> tuple[Tensor, Tens
 def sorted_rows(keys: Tensor, rows: Tensor) -> Tensor:
     """The stable order of numbers by row, then by key."""
     by_key = keys.argsort(stable=True)
-    return by_key[rows[by_key].argsort(stable=True)]
+    return picked(by_key, picked(rows, by_key).argsort(stable=True))
 
 
 def rows_of(grids: Grids) -> Lists:
@@ -287,7 +287,7 @@ def ranks_plain(keys: Tensor, offsets: Tensor, list_offsets: Tensor, larger_firs
         unlike = minima(select(differs, within, FAR), starts)
         unlike = torch.where((unlike == FAR) & (size != sizes[first]), shorter, unlike)
         at = torch.full_like(rank, FAR).scatter_reduce(0, group, unlike, "amin")[group]
-        differing = (at != FAR).nonzero()[:, 0]
+        differing = indices_of(at != FAR)
         open_, at = open_[differing], at[differing]
         exists = at < sizes[open_]
         key = torch.zeros_like(rank)

@@ -26,6 +26,7 @@ from ..flags import Step, first_failure
 from ..functions import FunctionValue, closure, may_make_functions, named_function
 from ..kernels import meaning
 from ..machine import ENDED, Machine
+from ..rows import indices_of
 from .arguments import encode_argument
 from .calls import operation_of
 from .live_bytes import peak_bytes
@@ -337,7 +338,7 @@ class _Run:
         if not bool(fails.any()):
             return step, None
         result = Step(step.column, ended if bool(ends.any()) else None, step.boxed)
-        rows = (fails & ~ends).nonzero()[:, 0].to(self.device, non_blocking=True)
+        rows = indices_of(fails & ~ends).to(self.device, non_blocking=True)
         return (self._with_defaults(node, rows, result) if len(rows) else result), own
 
     def _with_defaults(self, node: Node, rows: Tensor, step: Step) -> Step:

@@ -5,10 +5,10 @@ Each has its plain twin in torch in `../segments.py`, which runs on a GPU, and h
 
 import numpy as np
 
-from ..compiled import jit
+from ..compiled import assign, jit
 from ..key_bits import BITS, FIELD
 
-_DENSE = 4
+_DENSE = 8
 """Places per key up to which the keys of a row are marked in a table of all places, and not sorted."""
 
 
@@ -41,6 +41,39 @@ def _marked(part, box, marks):
 
 
 @jit
+def _merged_runs(part, bounds, spare):
+    """Keys in ascending order, by merging runs of them that are so already: a row is often a few sets, one after
+    another."""
+    runs, bounds[0] = 0, 0
+    for at in range(1, len(part)):
+        if part[at] < part[at - 1]:
+            runs += 1
+            bounds[runs] = at
+    runs += 1
+    bounds[runs] = len(part)
+    source, target = spare[0, : len(part)], spare[1, : len(part)]
+    assign(source, part)
+    while runs > 1:
+        merged = 0
+        for run in range(0, runs, 2):
+            low, middle, high = bounds[run], bounds[run + 1], bounds[min(run + 2, runs)]
+            left, right = low, middle
+            for at in range(low, high):
+                if right == high or (left < middle and source[left] <= source[right]):
+                    target[at] = source[left]
+                    left += 1
+                else:
+                    target[at] = source[right]
+                    right += 1
+            bounds[merged] = low
+            merged += 1
+        bounds[merged] = len(part)
+        runs = merged
+        source, target = target, source
+    return source
+
+
+@jit
 def sort_unique(keys, offsets):
     """The keys of every row in ascending order, each once, and where rows then begin.
 
@@ -51,6 +84,7 @@ def sort_unique(keys, offsets):
     for row in range(len(offsets) - 1):
         longest = max(longest, offsets[row + 1] - offsets[row])
     marks = np.empty(_DENSE * longest, np.bool_)
+    bounds, spare = np.empty(longest + 2, np.int64), np.empty((2, longest), np.int64)
     count = starts[0] = 0
     for row in range(len(offsets) - 1):
         part = keys[offsets[row] : offsets[row + 1]]
@@ -73,7 +107,7 @@ def sort_unique(keys, offsets):
                             at += 1
                 starts[row + 1] = count
                 continue
-        ordered = part if in_order else np.sort(part)
+        ordered = part if in_order else _merged_runs(part, bounds, spare)
         for at in range(len(ordered)):
             if at == 0 or ordered[at] != ordered[at - 1]:
                 out[count] = ordered[at]

@@ -12,7 +12,7 @@ from ...vocabulary.bound import ELEMENTS
 from ..columns import Column, Ints, Lists
 from ..functions import FunctionValue
 from ..kernels import Computed, batched, meaning
-from ..rows import groups, offsets_of, owners, select
+from ..rows import groups, indices_of, offsets_of, owners, select
 from ..segments import canonical
 from .all_lines import lines_between
 from .elements import as_list, concatenated
@@ -100,9 +100,7 @@ def _all_pairs(machine: Any, function: Any, left: Lists, right: Lists, counts: T
 def _without(lists: Lists, rows: Tensor) -> Lists:
     """Lists of which some are emptied."""
     keep = ~rows[lists.owner()]
-    return Lists(
-        lists.elements.take(keep.nonzero()[:, 0]), offsets_of(lists.sizes.masked_fill(rows, 0)), lists.unordered
-    )
+    return Lists(lists.elements.take(indices_of(keep)), offsets_of(lists.sizes.masked_fill(rows, 0)), lists.unordered)
 
 
 def _one_row(machine: Any, function: Any, left: Lists, right: Lists, counts: Tensor) -> Computed | None:

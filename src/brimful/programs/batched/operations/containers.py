@@ -11,7 +11,7 @@ from ...execution.failures import Category
 from ..columns import Cells, Column, Grids, Ints, Lists, Pairs, Patches, Triples, Tuples, color_of, location_of
 from ..functions import FunctionValue
 from ..kernels import Computed, batched
-from ..rows import offsets_of
+from ..rows import indices_of, offsets_of
 from ..segments import as_numbers, flagged, maxima, minima, sort_keys, sort_unique_index, sorted_rows
 from .elements import as_list, comparable, selected, taken
 from .grids import failures
@@ -191,7 +191,7 @@ def _by_count(machine: Any, container: Column, greatest: bool) -> Computed | Non
     keys, owner = keys[order], owner[order]
     new = torch.ones(len(keys), dtype=torch.bool, device=machine.device)
     new[1:] = (keys[1:] != keys[:-1]) | (owner[1:] != owner[:-1])
-    start = new.nonzero()[:, 0]
+    start = indices_of(new)
     counts = torch.diff(start, append=start.new_full((1,), len(keys)))
     distinct = torch.zeros_like(lists.sizes).index_add_(0, owner[start], torch.ones_like(start))
     groups = Lists(Ints(counts), offsets_of(distinct), False)

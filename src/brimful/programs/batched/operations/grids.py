@@ -20,7 +20,7 @@ from ..gpu import has_kernels
 from ..kernels import Computed, batched
 from ..layout import above, beside, layout, read, scaled, walked
 from ..others import Others, Part
-from ..rows import offsets_of, owners, repeated, select
+from ..rows import indices_of, offsets_of, owners, picked, repeated, select
 from ..segments import any_of, as_colors, as_numbers, beyond, flagged, minima
 
 MOST = 100_000  # elements of one row; more are left to the bound on size
@@ -190,7 +190,7 @@ def vconcat(machine: Any, a: Column, b: Column) -> Computed | None:
     uneven = (a.width != b.width) & (a.height > 0) & (b.height > 0)
     large = a.height + b.height > ELEMENTS
     column = above(a, b, select(uneven | large, 0, a.height + b.height), torch.maximum(a.width, b.width))
-    rows = (uneven & ~large).nonzero()[:, 0]
+    rows = indices_of(uneven & ~large)
     below = _uneven(a.take(rows), b.take(rows))
     assert below is not None
     boxed = Others([Part(rows, below.column)])
@@ -287,7 +287,7 @@ def cellwise(machine: Any, a: Column, b: Column, fallback: Column) -> Computed |
     outside = (a.height == 0) | smaller
     cells = layout(select(outside, 0, a.height), a.width)
     first, second = read(a, cells, cells.i, cells.j).cells, read(b, cells, cells.i, cells.j).cells
-    values = torch.where(first == second, first, fallback.values.to(CELL)[cells.grid])
+    values = torch.where(first == second, first, picked(fallback.values.to(CELL), cells.grid))
     column = Grids(values, cells.offsets, cells.height, cells.width)
     return Computed(column, failures((outside, Category.INDEX)), flagged(large))
 
@@ -324,7 +324,7 @@ def switch(machine: Any, grid: Column, a: Column, b: Column) -> Computed | None:
     if large is None or not (isinstance(grid, Grids) and isinstance(a, Ints) and isinstance(b, Ints)):
         return None
     row = owners(grid.offsets, len(grid.cells))
-    first, second = a.values.to(CELL)[row], b.values.to(CELL)[row]
+    first, second = picked(a.values.to(CELL), row), picked(b.values.to(CELL), row)
     values = torch.where(grid.cells == first, second, torch.where(grid.cells == second, first, grid.cells))
     return Computed(Grids(values, grid.offsets, grid.height, grid.width), None, flagged(large))
 
@@ -353,7 +353,7 @@ def index(machine: Any, grid: Column, loc: Column) -> Computed | None:
     flat = grid.cells if len(grid.cells) else grid.cells.new_zeros(1)
     at = (grid.offsets[:-1] + i * grid.width + j).clamp(0, len(flat) - 1)
     empty = grid.height == 0
-    rows = (outside & ~empty).nonzero()[:, 0]
+    rows = indices_of(outside & ~empty)
     nothing = Others([Part(rows, Values((None,) * len(rows)))])
     return Computed(Ints(flat[at]), failures((empty, Category.INDEX)), boxed=nothing)
 

@@ -13,7 +13,7 @@ from ..convert import truth
 from ..flags import Step
 from ..functions import FunctionValue
 from ..kernels import Computed, batched
-from ..rows import select
+from ..rows import indices_of, select
 from ..segments import sort_keys, sorted_rows
 from .containers import first_extreme
 from .elements import as_list, comparable, concatenated, taken
@@ -94,7 +94,7 @@ def _extreme_key(machine: Any, container: Column, function: Any, greatest: bool)
     own = None if chosen is None else Computed(chosen.column, failed, result.sequential, reserved)
     if not bool(empty.any()):
         return own
-    rows, index = empty.nonzero()[:, 0], (~empty).nonzero()[:, 0]
+    rows, index = indices_of(empty), indices_of(~empty)
     zero = Lists(Ints(torch.zeros_like(rows)), torch.arange(len(rows) + 1, device=machine.device), False)
     called = function.take(rows)
     of_zero = mapped(machine, called, zero.offsets, zero.elements, generator=False, counted=False)

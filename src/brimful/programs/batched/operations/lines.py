@@ -28,7 +28,7 @@ from ..gpu import has_kernels
 from ..kernels import Computed, batched
 from ..layout import layout
 from ..loops import lines as loops
-from ..rows import offsets_of, owners, select
+from ..rows import offsets_of, owners, picked, select
 from ..segments import beyond, filtered, flagged, member, sort_unique
 from .grids import failures
 from .patches import as_patch, as_set, is_blank, locations
@@ -156,7 +156,7 @@ def backdrops(patch: Patches) -> tuple[Patches, Tensor]:
     reach = extent(patch)
     large = reach.height * reach.width > ELEMENTS
     cells = layout(select(large, 0, reach.height), reach.width)
-    keys = key_of(cells.i + reach.top[cells.grid], cells.j + reach.left[cells.grid])
+    keys = key_of(cells.i + picked(reach.top, cells.grid), cells.j + picked(reach.left, cells.grid))
     return Patches(keys, cells.offsets, PatchKind.INDICES), large
 
 
@@ -199,16 +199,16 @@ def _outline(patch: Column, grow: int) -> Computed | None:
     counts = select(skip, 0, 2 * height + 2 * width)
     offsets = offsets_of(counts)
     row = owners(offsets)
-    at = torch.arange(len(row), device=row.device) - offsets[row]
-    tall, wide = height[row], width[row]
+    at = torch.arange(len(row), device=row.device) - picked(offsets, row)
+    above, below, before, after, tall, wide = (picked(of, row) for of in (top, bottom, left, right, height, width))
     on_left, on_right, on_top = at < tall, (at >= tall) & (at < 2 * tall), (at >= 2 * tall) & (at < 2 * tall + wide)
     i = torch.where(
         on_left,
-        top[row] + at,
-        torch.where(on_right, top[row] + at - tall, torch.where(on_top, top[row], bottom[row])),
+        above + at,
+        torch.where(on_right, above + at - tall, torch.where(on_top, above, below)),
     )
     across = torch.where(on_top, at - 2 * tall, at - 2 * tall - wide)
-    j = torch.where(on_left, left[row], torch.where(on_right, right[row], left[row] + across))
+    j = torch.where(on_left, before, torch.where(on_right, after, before + across))
     column = Patches(*sort_unique(key_of(i, j), offsets), PatchKind.INDICES)
     return Computed(column, failures((empty, Category.VALUE)) if grow else None, flagged(bad & ~empty), counts)
 

@@ -21,7 +21,7 @@ from ..flags import Step, first_failure
 from ..functions import FunctionValue, members
 from ..kernels import Computed, batched
 from ..nan import nan_rows
-from ..rows import offsets_of, owners, select
+from ..rows import offsets_of, owners, picked, select
 from ..segments import any_of, canonical, flagged, minima, together, totals
 from .elements import as_container, as_grids, as_list, selected
 from .grids import as_failures, failures
@@ -159,7 +159,7 @@ def merged(machine: Any, lists: Lists) -> Computed | None:
         return Computed(nothing(rows, lists.unordered, machine.device), failed)
     if inner is None:
         return None
-    offsets = inner.offsets[lists.offsets]
+    offsets = picked(inner.offsets, lists.offsets)
     reserved = offsets.diff()
     failed = failures((reserved > ELEMENTS, Category.SIZE)) if inner.elements.rows > ELEMENTS else None
     column = as_container(Lists(inner.elements, offsets, lists.unordered))

@@ -34,7 +34,7 @@ from ..columns import (
     location_of,
 )
 from ..kernels import Computed, batched
-from ..rows import offsets_of, owners, select
+from ..rows import indices_of, offsets_of, owners, select
 from ..segments import any_of, canonical, maxima, minima, totals
 from .colors import smallest_color
 
@@ -150,7 +150,7 @@ def compress(machine: Any, grid: Column) -> Computed | None:
 def _chosen(lists: Lists, keep: Tensor) -> Column | None:
     """The elements that a flag keeps, as a set."""
     offsets = offsets_of(totals(keep.to(torch.int64), lists.offsets))
-    kept = Lists(lists.elements.take(keep.nonzero()[:, 0]), offsets, lists.unordered)
+    kept = Lists(lists.elements.take(indices_of(keep)), offsets, lists.unordered)
     return kept if lists.unordered else canonical(kept)
 
 

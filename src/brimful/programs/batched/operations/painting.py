@@ -28,7 +28,7 @@ from ..compiled import call, usable
 from ..gpu import has_kernels
 from ..kernels import Computed, batched
 from ..loops import patches as loops
-from ..rows import owners, select
+from ..rows import indices_of, owners, picked, select
 from ..segments import beyond, flagged
 from .grids import colors, failures
 from .patches import as_patch
@@ -45,10 +45,11 @@ class Targets(NamedTuple):
 def targets(grid: Grids, keys: Tensor, offsets: Tensor) -> Targets:
     row = owners(offsets, len(keys))
     i, j = location_of(keys)
-    on = (i >= 0) & (j >= 0) & (i < grid.height[row]) & (j < grid.width[row])
-    kept = on.nonzero()[:, 0]
-    row = row[kept]
-    return Targets(kept, row, grid.offsets[row] + i[kept] * grid.width[row] + j[kept])
+    on = (i >= 0) & (j >= 0) & (i < picked(grid.height, row)) & (j < picked(grid.width, row))
+    kept = indices_of(on)
+    row = picked(row, kept)
+    cell = picked(grid.offsets, row) + picked(i, kept) * picked(grid.width, row) + picked(j, kept)
+    return Targets(kept, row, cell)
 
 
 def _with(grid: Grids, cells: Tensor) -> Grids:
@@ -104,9 +105,10 @@ def background_of(grid: Grids) -> Tensor:
 def underfilled(grid: Grids, patch: Patches, value: Tensor, background: Tensor) -> Tensor:
     """The cells of grids, with a value at those locations of patches that are background."""
     at = targets(grid, patch.keys, patch.offsets)
-    there = grid.cells[at.cell]
+    there = picked(grid.cells, at.cell)
     cells = grid.cells.clone()
-    cells[at.cell] = torch.where(there == background[at.row], value[at.row], there).to(cells.dtype)
+    new = torch.where(there == picked(background, at.row), picked(value, at.row), there)
+    cells[at.cell] = new.to(cells.dtype)
     return cells
 
 
@@ -196,8 +198,8 @@ def underpainted(grid: Grids, obj: Painted, background: Tensor) -> Grids:
     """Grids with those cells on them that are background there. Of several at one location, the first one is seen that
     is no background itself."""
     at = targets(grid, obj.keys, obj.offsets)
-    color = color_of(obj.keys[at.kept])
-    seen = (grid.cells[at.cell] == background[at.row]) & (color != background[at.row])
+    color, behind = color_of(picked(obj.keys, at.kept)), picked(background, at.row)
+    seen = (picked(grid.cells, at.cell) == behind) & (color != behind)
     cells = grid.cells.clone()
     _put(cells, at.cell[seen], color[seen], last=False)
     return _with(grid, cells)

@@ -33,7 +33,7 @@ from ..gpu import has_kernels
 from ..kernels import Computed, batched
 from ..loops import patches as loops
 from ..others import Others, Part
-from ..rows import offsets_of, owners, select
+from ..rows import indices_of, offsets_of, owners, repeated, select
 from ..segments import beyond, flagged, sort_unique, together, totals
 from . import grids
 from .grids import colors, cropped, failures
@@ -126,7 +126,7 @@ def recolor(machine: Any, value: Column, patch: Column) -> Computed | None:
     if large is None or where is None or not isinstance(value, Ints):
         return None
     plain = locations(where)
-    color = select(large, 0, value.values)[owners(plain.offsets, len(plain.keys))]
+    color = repeated(select(large, 0, value.values), plain.offsets, len(plain.keys))
     return Computed(Patches(plain.keys + (color << 2 * BITS), plain.offsets, PatchKind.OBJECT), None, flagged(large))
 
 
@@ -154,7 +154,7 @@ def normalize(machine: Any, patch: Column) -> Computed | None:
 
 def nothing_at(rows: Tensor) -> Others:
     """() for some rows."""
-    at = rows.nonzero()[:, 0]
+    at = indices_of(rows)
     zero = torch.zeros_like(at)
     return Others([Part(at, Grids(at[:0], torch.zeros(len(at) + 1, dtype=torch.int64, device=at.device), zero, zero))])
 

@@ -14,7 +14,7 @@ from ..compiled import call, usable
 from ..extents import extent
 from ..kernels import Computed, batched
 from ..loops import distances
-from ..rows import gathered, owners, select
+from ..rows import gathered, indices_of, owners, select
 from ..segments import any_of, filtered, member, sorted_rows
 from .grids import failures
 from .patches import as_set
@@ -70,7 +70,7 @@ def _periods_of_lines(keys: Tensor, offsets: Tensor, place: Tensor, long: Tensor
 def _periods_one_by_one(keys: Tensor, offsets: Tensor, place: Tensor, long: Tensor, step: int) -> Tensor:
     """One period after the other for the long sets that have none yet."""
     found, period = long.clone(), 1
-    waiting = (long > _PLACES).nonzero()[:, 0]
+    waiting = indices_of(long > _PLACES)
     while len(waiting):
         source, starts = gathered(offsets, waiting)
         moved = filtered(keys[source] - period * step, starts, place[source] >= period)

@@ -29,7 +29,7 @@ from ..convert import form_of_column, joined, truth
 from ..functions import FunctionValue
 from ..kernels import Computed, batched
 from ..others import Others, Part
-from ..rows import same_rows, select
+from ..rows import indices_of, same_rows, select
 from ..segments import beyond, flagged, together, totals
 from .elements import as_grids, as_list
 
@@ -217,7 +217,7 @@ def _choice(condition: Tensor, a: Column, b: Column) -> Computed | None:
     if isinstance(a, FunctionValue) or isinstance(b, FunctionValue):
         return None
     if form_of_column(a) != form_of_column(b):
-        rows = (~condition).nonzero()[:, 0]
+        rows = indices_of(~condition)
         return Computed(a, boxed=Others([Part(rows, b.take(rows))]))
     position = torch.arange(a.rows, device=condition.device)
     return Computed(joined(a, b).take(torch.where(condition, position, position + a.rows)))

@@ -23,7 +23,7 @@ from ...vocabulary import bound
 from ..columns import Cells, Column, Grids, Ints, Lists, Pairs, Patches, Tuples
 from ..flags import Step
 from ..kernels import meaning
-from ..rows import select
+from ..rows import indices_of, select
 
 _LARGE = 1 << 18  # elements, from which on the bound on size may decide
 _SIZES = 4  # 0, 1, 2, and all others
@@ -168,7 +168,7 @@ def decided(operation: Operation, args: Sequence[Any], alive: Tensor) -> Tensor 
     # Few numbers, looked at in many small steps: the host is quicker than a GPU.
     *parts, alive_there = torch.stack([*parts, alive.to(torch.int64)]).cpu()
     codes, device, alive = _combined(parts), alive.device, alive_there != 0
-    rows = (alive & (codes >= 0)).nonzero()[:, 0]
+    rows = indices_of(alive & (codes >= 0))
     distinct, inverse = codes[rows].unique(return_inverse=True)
     if not 0 < len(distinct) <= max(_MOST, len(rows) // 4):
         return None

@@ -22,7 +22,7 @@ from ..columns import Column, Grids, Ints, Pairs
 from ..flags import Step
 from ..gpu import has_kernels
 from ..loops.records import LARGE
-from ..rows import offsets_of, select
+from ..rows import indices_of, offsets_of, select
 from . import on_host
 from .copied_rows import copy_rows
 from .template import Part
@@ -81,7 +81,7 @@ def value_bytes(step: Step, samples: int, device: torch.device) -> ValueBytes:
         if piece is not None:
             pieces.append(piece._replace(rows=part.rows))
             lengths = lengths.index_add(0, part.rows, piece.lengths)
-    left = (alive & (lengths == 0)).nonzero()[:, 0]
+    left = indices_of(alive & (lengths == 0))
     if len(left):
         pieces.append(_encoded(step, left))
         lengths = lengths.index_copy(0, left, pieces[-1].lengths)

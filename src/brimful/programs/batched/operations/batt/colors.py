@@ -10,7 +10,7 @@ from torch import Tensor
 from ...cells import color_counts, extreme_color
 from ...columns import NAN, Column, Grids, Ints, Lists
 from ...kernels import Computed, batched
-from ...rows import offsets_of, owners, select
+from ...rows import indices_of, offsets_of, owners, select
 from ...segments import any_of, as_numbers, canonical, sorted_rows, totals
 from .views import colors_of, is_tuple, objects_of, patch_of, plain
 
@@ -81,7 +81,7 @@ def _by_count(colors: Colors | None, rank: Column) -> Computed | None:
     value, row = flat[order].to(torch.int64), row[order]
     new = torch.ones(len(order), dtype=torch.bool, device=flat.device)
     new[1:] = (value[1:] != value[:-1]) | (row[1:] != row[:-1])
-    start = new.nonzero()[:, 0]
+    start = indices_of(new)
     counts = torch.diff(start, append=start.new_full((1,), len(order)))
     first, row = order[start], row[start]
     by_rank = first.argsort(stable=True)
@@ -130,7 +130,7 @@ def _filtered(objs: Column, value: Column, unordered: bool) -> Computed | None:
     colors, empty = heads
     keep = (as_numbers(colors) == value.values[objs.owner()]) & ~empty
     offsets = offsets_of(totals(keep.to(torch.int64), objs.offsets))
-    kept = Lists(objs.elements.take(keep.nonzero()[:, 0]), offsets, objs.unordered)
+    kept = Lists(objs.elements.take(indices_of(keep)), offsets, objs.unordered)
     column = canonical(kept) if unordered and not objs.unordered else Lists(kept.elements, offsets, unordered)
     return None if column is None else plain(Computed(column), any_of(empty, objs.offsets))
 

@@ -11,7 +11,7 @@ from ...columns import NAN, Cells, Column, Ints, Lists, Patches, Tuples
 from ...convert import blank_like, joined, truth
 from ...kernels import KERNELS, Computed, batched
 from ...others import Others, Part
-from ...rows import offsets_of, select
+from ...rows import indices_of, offsets_of, select
 from ...segments import canonical, sort_keys, sorted_rows, totals
 from ..elements import as_container, as_list, comparable
 from ..mapping import Mapped, mapped, merged
@@ -90,7 +90,7 @@ def get_nth_t(machine: Any, container: Column, rank: Column) -> Computed | None:
     machine.nan = True
     if isinstance(chosen.column, Ints) and not chosen.column.boolean:
         return Computed(Ints(select(none, NAN, chosen.column.values)))
-    rows = none.nonzero()[:, 0]
+    rows = indices_of(none)
     return Computed(chosen.column, boxed=Others([Part(rows, Ints(torch.full_like(rows, NAN)))]))
 
 
@@ -124,7 +124,7 @@ def _filtered(machine: Any, container: Any, condition: Any, unordered: bool) -> 
         return None
     lists, keep, result = found
     offsets = offsets_of(totals(keep.to(torch.int64), lists.offsets))
-    kept = Lists(lists.elements.take(keep.nonzero()[:, 0]), offsets, unordered)
+    kept = Lists(lists.elements.take(indices_of(keep)), offsets, unordered)
     return plain(result.computed(as_container(kept)))
 
 

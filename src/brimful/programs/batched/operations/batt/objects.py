@@ -21,7 +21,7 @@ from ...cells import (
 from ...columns import BITS, NAN_COLOR, Column, Grids, Ints, Lists, Patches, Triples, color_of, triples
 from ...kernels import KERNELS, Computed, batched
 from ...nan import nan_rows
-from ...rows import offsets_of, select
+from ...rows import indices_of, offsets_of, select
 from ...segments import any_of, totals
 from ..painting import background_of
 from ..periods import periods
@@ -162,7 +162,7 @@ def sizefilter_t(machine: Any, container: Column, n: Column) -> Computed | None:
         return None
     keep = elements.sizes == n.values[container.owner()]
     offsets = offsets_of(totals(keep.to(torch.int64), container.offsets))
-    return Computed(Lists(elements.take(keep.nonzero()[:, 0]), offsets, False))
+    return Computed(Lists(elements.take(indices_of(keep)), offsets, False))
 
 
 @batched("batt.occurrences")
