@@ -44,6 +44,14 @@ def test_an_error_at_the_end_is_told():
     assert ended.stdout == "done\nthread\nregistered\n" and "ZeroDivisionError" in ended.stderr
 
 
+def test_an_interrupted_end_is_an_end():
+    """What was registered is called, and what was printed is written."""
+    interrupts = "threading.Timer(0.1, lambda: os.kill(os.getpid(), signal.SIGINT)).start()"
+    ended = completed(run_text, PROGRAM.format(end="", before=f"import os, signal\n{interrupts}"))
+    assert ended.stdout == "done\nregistered\n" and "interrupted at its end" in ended.stderr
+    assert ended.returncode == 130
+
+
 def test_an_error_of_the_command_is_not_an_end():
     ended = completed(run_text, PROGRAM.format(end="raise KeyError('x')", before=""))
     assert ended.returncode == 1 and "KeyError: 'x'" in ended.stderr

@@ -25,12 +25,24 @@ def run_to_end(main: Callable[[], None]) -> NoReturn:
     if not isinstance(code, int | None):
         print(code, file=sys.stderr)
         code = 1
+    steps = (threading._shutdown, atexit._run_exitfuncs)  # pyright: ignore[reportAttributeAccessIssue]
     try:
-        threading._shutdown()  # pyright: ignore[reportAttributeAccessIssue]  # as an interpreter does
-        atexit._run_exitfuncs()
-        code = _flush(code or 0)
+        for step in steps:  # as an interpreter does
+            code = _told(step) or code
     finally:
-        os._exit(code or 0)
+        os._exit(_flush(code or 0))
+
+
+def _told(step: Callable[[], object]) -> int:
+    """Takes a step of the end; what goes wrong in it, or interrupts it, is told, and the next step is taken."""
+    try:
+        step()
+    except KeyboardInterrupt:
+        print("brimful: interrupted at its end", file=sys.stderr)
+        return 130
+    except BaseException:
+        sys.excepthook(*sys.exc_info())  # pyright: ignore[reportArgumentType]
+    return 0
 
 
 def _is_watched() -> bool:

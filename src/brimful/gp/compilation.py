@@ -13,7 +13,6 @@ import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from importlib.util import find_spec
 from typing import Any
 
 import torch
@@ -99,7 +98,9 @@ def types_of(data: GPData) -> dict[str, torch.dtype]:
 def begin_early(device: DeviceLike) -> None:
     """Begins, on a thread of its own, what the first kernels would wait for: making the GPU ready, and the hash of the
     compiler. For a run that reads its data meanwhile."""
-    if find_spec("triton") is not None:
+    if torch.version.cuda is None and torch.version.hip is None:
+        return
+    with contextlib.suppress(Exception):  # the run itself says what is wrong
         importlib.import_module("triton")  # here: whoever looks for it meanwhile would find a part of it
     threading.Thread(target=_begin, args=(device,), name="brimful-early", daemon=True).start()
 

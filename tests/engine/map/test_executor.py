@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from brimful.core.base.errors import DeviceError, InputError
+from brimful.core.base.ragged import Ragged
 from brimful.core.memory.oom import InseparableBatch, error_line, is_device_lost, is_out_of_memory
 from brimful.engine.map.batch import Batch, Status
 from brimful.engine.map.executor import BatchResult, Executor
@@ -47,6 +48,17 @@ def fails_on(bad: Sequence[int], fn: Callable[[Any], Any] = stamped) -> Callable
 
 def numbered(count: int) -> torch.Tensor:
     return torch.arange(count, dtype=torch.float32).repeat(3, 1).T.contiguous() + 0.1
+
+
+@pytest.mark.parametrize("fresh", [False, True])
+def test_results_are_copied_unless_they_are_fresh(fresh: bool):
+    """As a tensor, and as samples of any length."""
+    flat, ragged = torch.arange(6.0), Ragged(torch.arange(9), torch.tensor([0, 2, 5, 9]))
+    done = once(lambda x: Batch({"flat": flat.view(3, 2), "ragged": ragged}, fresh=fresh), rows(3))
+    values: Any = done.values
+    assert (values["flat"].data_ptr() == flat.data_ptr()) == fresh
+    assert (values["ragged"].values.data_ptr() == ragged.values.data_ptr()) == fresh
+    assert values["flat"].tolist() == [[0, 1], [2, 3], [4, 5]] and values["ragged"].values.tolist() == list(range(9))
 
 
 def test_a_batch_comes_back_as_the_function_gave_it():

@@ -1,7 +1,9 @@
 """What is compiled ahead of a fit: every kernel of it can be launched alone, and the fit compiles none besides."""
 
 import os
+import sys
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -93,3 +95,14 @@ def test_of_many_points_one_task_is_evaluated(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("brimful.gp.gpu.matrices.MatrixEvaluator", Recorded)
     compilation._evaluate_matrices(tasks.kernel, tasks.tasks, tasks.limits)
     assert seen == [(1, 1)]
+
+
+@pytest.mark.parametrize("cuda", [None, "13.0"])
+def test_a_fit_on_a_cpu_does_not_need_triton(monkeypatch: pytest.MonkeyPatch, cuda: str | None):
+    """One that is there and cannot be imported is no fault of the fit."""
+    begun: list[str] = []
+    monkeypatch.setattr(torch.version, "cuda", cuda)
+    monkeypatch.setitem(sys.modules, "triton", None)
+    monkeypatch.setattr(compilation.threading, "Thread", lambda **given: begun.append(given["name"]) or Mock())
+    compilation.begin_early("cpu")
+    assert begun == ([] if cuda is None else ["brimful-early"])

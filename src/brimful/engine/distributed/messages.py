@@ -66,7 +66,7 @@ def receive(connection: Connection) -> Any:
 
 def _read(connection: Connection, size: int) -> np.ndarray:
     """So many bytes, in new memory."""
-    buffer = np.empty(size, np.uint8)
+    buffer: Any = np.empty(size, np.uint8)  # its memory is not filled with zeros first
     view = memoryview(buffer)
     while view.nbytes:
         read = os.readv(connection.fileno(), [view[:_AT_ONCE]])

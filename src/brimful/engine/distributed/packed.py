@@ -7,7 +7,7 @@ are not copied where they arrive: all workers of a machine see the same memory.
 import io
 import pickle
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -42,6 +42,6 @@ def pack(value: Any, shared: bool = False) -> Packed:
     class Pickler(TensorPickler, cloudpickle.CloudPickler):
         pass
 
-    stream, large = io.BytesIO(), LargeBuffers()
-    Pickler(stream, protocol=5, buffer_callback=large if shared else None).dump(value)
+    stream, large, pickler = io.BytesIO(), LargeBuffers(), cast(Any, Pickler)
+    pickler(stream, protocol=5, buffer_callback=large if shared else None).dump(value)
     return Packed(stream.getvalue(), tuple(np.frombuffer(view, np.uint8) for view in large.views))

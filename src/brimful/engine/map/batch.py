@@ -53,6 +53,8 @@ class Batch:
         message: an item's index in the batch to a sentence about it.
         meaning: a status code to the sentence about every item that has it; a message takes precedence. On a GPU this
             is faster: the function need not wait to see where the codes are.
+        fresh: whether the values are in new memory, to which nothing else refers. They are then kept as they are; by
+            default a copy is, since the function may use the same memory for its next batch.
 
     Example:
         >>> import torch
@@ -68,6 +70,7 @@ class Batch:
     status: torch.Tensor | None = None
     message: Mapping[int, str] = field(default_factory=dict)
     meaning: Mapping[int, str] = field(default_factory=dict)
+    fresh: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,4 +159,4 @@ def check(returned: Any, count: int) -> Batch:
         raise InputError(
             f"Batch.status has shape {tuple(status.shape)} and dtype {status.dtype}; give {count} whole numbers"
         )
-    return Batch(values, status, batch.message, batch.meaning)
+    return Batch(values, status, batch.message, batch.meaning, batch.fresh)

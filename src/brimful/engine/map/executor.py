@@ -313,7 +313,8 @@ class Executor:
         self, loaded: LoadedBatch, returned: Batch, failed: dict[int, str], exhausting: tuple[int, ...]
     ) -> LaunchedBatch:
         # Copies: the function may return the same memory each time, and these are still on their way when it does.
-        values = pytree.apply(returned.values, lambda tensor: tensor.detach().clone())
+        copied = torch.Tensor.detach if returned.fresh else lambda tensor: tensor.detach().clone()
+        values = pytree.apply(returned.values, copied)
         finite = pytree.finite_rows(values) if self._flag else None
         here = Batch(values, returned.status, dict(returned.message), dict(returned.meaning))
         if self._outward is None:

@@ -188,7 +188,7 @@ def by_distance_plain(
     here = torch.cat([index[flags] for _, flags in edges])
     there = torch.cat([other[flags] for other, flags in edges])
     source, target = torch.cat([here, there]), torch.cat([there, here])
-    distance = select(index == labels, 0, len(index))
+    distance = torch.where(index == labels, 0, len(index))
     while True:
         nearer = distance.scatter_reduce(0, target, distance[source] + 1, "amin")
         if torch.equal(nearer, distance):
@@ -224,9 +224,11 @@ def color_counts_plain(colors: Tensor, offsets: Tensor) -> tuple[Tensor, Tensor,
 def extreme_color(colors: Tensor, offsets: Tensor, greatest: bool) -> Tensor:
     """The most or the least frequent color of every row, and of several the smallest; 0 for no colors."""
     if has_kernels(colors):
-        from .gpu.segments import extreme_color
+        from .gpu import segments
 
-        return extreme_color(colors, offsets, greatest)
+        found = segments.extreme_color(colors, offsets, greatest)
+        if found is not None:
+            return found
     return extreme_color_plain(colors, offsets, greatest)
 
 

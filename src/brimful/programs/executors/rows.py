@@ -87,4 +87,5 @@ class Rows:
             },
             status=torch.tensor([INVALID if problem else 0 for problem in self.problems]),
             message={at: problem for at, problem in enumerate(self.problems) if problem},
+            fresh=True,
         )

@@ -1,6 +1,7 @@
 """Compilers that report, and runs that say it and count it apart."""
 
 import contextlib
+import functools
 import sys
 import threading
 from types import SimpleNamespace
@@ -144,12 +145,17 @@ def test_hooks_that_others_set_stay_in_use(clock: SimpleNamespace):
     assert (calls, triton.compiled, seen) == (["k"], 0, [])
 
 
-def test_without_triton_nothing_is_connected(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setitem(sys.modules, "triton", None)
+def test_without_triton_nothing_is_connected_until_it_is_there(monkeypatch: pytest.MonkeyPatch):
+    """Another thread may be in the middle of importing it."""
     made: list[Any] = []
-    monkeypatch.setattr(activity, "TritonHooks", made.append)
-    activity.connect_triton.__wrapped__()
-    assert made == []
+    monkeypatch.setattr(activity, "TritonHooks", lambda knobs: made.append(knobs) or SimpleNamespace(install=bool))
+    monkeypatch.setattr(activity, "_triton_hooks", functools.cache(activity._triton_hooks.__wrapped__))
+    with monkeypatch.context() as missing:
+        missing.setitem(sys.modules, "triton", None)
+        assert activity.connect_triton() is None and not made
+    monkeypatch.setitem(sys.modules, "triton", SimpleNamespace(knobs="knobs"))
+    assert activity.connect_triton() is activity.connect_triton() is not None
+    assert made == ["knobs"]
 
 
 def test_a_compiler_that_may_not_be_imported_is_none_to_listen_to(monkeypatch: pytest.MonkeyPatch):

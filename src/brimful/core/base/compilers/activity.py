@@ -105,13 +105,18 @@ def _dynamo_ends(*_arguments: Any) -> None:
     _end()
 
 
-@functools.cache
 def connect_triton() -> "TritonHooks | None":
     """Has Triton report, where it is installed and has the hooks; those that are set stay in use."""
     try:
-        from triton import knobs
-    except (ImportError, AttributeError):  # or another thread is in the middle of importing it
+        return _triton_hooks()
+    except (ImportError, AttributeError):  # or another thread is in the middle of importing it: the next try finds it
         return None
+
+
+@functools.cache
+def _triton_hooks() -> "TritonHooks":
+    from triton import knobs
+
     hooks = TritonHooks(knobs)
     hooks.install()
     return hooks

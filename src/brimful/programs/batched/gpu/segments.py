@@ -10,6 +10,8 @@ from torch import Tensor
 from .jit import kernel
 
 _BLOCK = 256
+_COLORS = 64  # of a row, which are looked for one after the other
+_BEYOND = 1 << 40  # more than any color
 _SUM, _LEAST, _GREATEST = range(3)
 
 
@@ -55,13 +57,14 @@ def _beyond(out, first, second, third, fourth, number, rows, BLOCK: tl.constexpr
 
 
 @kernel
-def _extreme_color(out, colors, offsets, SIGN: tl.constexpr, BLOCK: tl.constexpr):
+def _extreme_color(out, colors, offsets, SIGN: tl.constexpr, COLORS: tl.constexpr, BLOCK: tl.constexpr):
     row = tl.program_id(0).to(tl.int64)
     start, end = tl.load(offsets + row), tl.load(offsets + row + 1)
     beyond = (start * 0 + 1) << 40
     best, known = start * 0, -beyond
-    color = -beyond
-    while color < beyond:  # the next larger color, until there is none
+    color, colors_seen = -beyond, 0
+    while (color < beyond) & (colors_seen <= COLORS):  # the next larger color, until there is none
+        colors_seen += 1
         larger = tl.zeros((BLOCK,), tl.int64) + beyond
         for first in range(start, end, BLOCK):
             place = first + tl.arange(0, BLOCK)
@@ -77,15 +80,17 @@ def _extreme_color(out, colors, offsets, SIGN: tl.constexpr, BLOCK: tl.constexpr
         rank = tl.where(total > 0, total * SIGN, known)
         best = tl.where(rank > known, color, best)
         known = tl.maximum(rank, known)
-    tl.store(out + row, best)
+    tl.store(out + row, tl.where(color < beyond, beyond, best))
 
 
-def extreme_color(colors: Tensor, offsets: Tensor, greatest: bool) -> Tensor:
-    """See `batched.cells.extreme_color`."""
+def extreme_color(colors: Tensor, offsets: Tensor, greatest: bool) -> Tensor | None:
+    """See `batched.cells.extreme_color`; None where a row has so many colors that sorting them is quicker."""
     out = torch.empty(len(offsets) - 1, dtype=torch.int64, device=colors.device)
-    if len(out):
-        _extreme_color[(len(out),)](out, colors.contiguous(), offsets.contiguous(), 1 if greatest else -1, _BLOCK)
-    return out
+    if not len(out):
+        return out
+    given = colors.contiguous(), offsets.contiguous()
+    _extreme_color[(len(out),)](out, *given, 1 if greatest else -1, _COLORS, _BLOCK)
+    return None if len(colors) > _COLORS and int(out.max()) >= _BEYOND else out
 
 
 def beyond(limit: int, *numbers: Tensor) -> Tensor:

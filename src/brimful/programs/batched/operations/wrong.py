@@ -20,7 +20,7 @@ from torch import Tensor
 from ...execution.failures import Category, category_of
 from ...language.operation import Operation
 from ...vocabulary import bound
-from ..columns import Cells, Column, Grids, Ints, Lists, Pairs, Patches, Tuples
+from ..columns import Cells, Column, Grids, Ints, Lists, Pairs, Patches, PatchKind, Tuples
 from ..flags import Step
 from ..kernels import meaning
 from ..rows import indices_of, select
@@ -53,8 +53,8 @@ _DECIDED = {
     **_unfit(_NO_CELLS, Lists, Cells),
     **_unfit("divide", Lists, Cells, Pairs),
     "crop": ((Lists, Pairs, Cells), (Lists,)),
-    **dict.fromkeys(["hperiod", "vperiod"], ((Lists, Patches),)),
-    **dict.fromkeys(["bordering"], ((Lists, Patches), (Lists,))),
+    **dict.fromkeys(["hperiod", "vperiod"], ((Lists, Patches, Grids, Tuples),)),
+    "bordering": ((Lists, Patches, Grids, Tuples), (Lists,)),
     **dict.fromkeys(["fill", "underfill", "paint", "underpaint", "cover", "move"], ((Lists,), ())),
 }
 """By operation, for its first and for all other arguments, the columns whose content decides."""
@@ -62,10 +62,12 @@ _DECIDED = {
 _TUPLES_TOO = frozenset(["shift", "fill", "underfill", "paint", "underpaint", "cover", "move"])
 """Operations that do not compare what is in a tuple: also of tuples of several forms only the classes decide."""
 
-_UNPACKED = {"paint": True, "underpaint": True, "fill": False, "underfill": False, "cover": False, "move": False}
+_UNPACKED = frozenset(["paint", "underpaint", "fill", "underfill", "cover", "move"])
 """Operations that unpack each element into two parts, and the second again, and compare what comes of it with the size
-of the grid: where an element has just two parts the content decides. Whether objects are such elements: `paint` takes
-apart one of two cells, the others fail for every object."""
+of the grid: where an element has just two parts, as a cell and an object of two cells do, the content decides."""
+
+_AS_CELLS = frozenset(["backdrop", "delta", "vline", "hline"])
+"""Operations that take elements of two such parts for cells, and the second part for a location, with an extent."""
 
 
 def classes(column: Column, tuples: bool = False) -> Tensor | None:
@@ -96,26 +98,28 @@ def _inside(column: Column, tuples: bool) -> Tensor | None:
     return classes(column, tuples)
 
 
-def _pairs_inside(column: Column, objects: bool) -> Tensor | bool:
-    """In which rows of a list or a tuple an element has just two parts that are no numbers."""
+def _pairs_inside(column: Column) -> Tensor | bool:
+    """In which rows of a list or a tuple an element has just two parts that are not both numbers."""
     match column:
         case Lists(elements=elements):
-            two = _two_parts(elements, objects)
+            two = _two_parts(elements)
             if isinstance(two, bool):
                 return two
             return torch.zeros_like(column.sizes).index_add(0, column.owner(), two.to(torch.int64)) > 0
         case Tuples(places=places):
             found: Tensor | bool = False
             for place in places:
-                found = _two_parts(place, objects) | found
+                found = _two_parts(place) | found
             return found
     return False
 
 
-def _two_parts(column: Column, objects: bool) -> Tensor | bool:
+def _two_parts(column: Column) -> Tensor | bool:
     match column:
-        case Patches():
-            return objects and column.sizes == 2
+        case Cells():
+            return True
+        case Patches(kind=PatchKind.OBJECT):
+            return column.sizes == 2
         case Lists():
             return column.sizes == 2
         case Tuples(places=places):
@@ -160,8 +164,8 @@ def decided(operation: Operation, args: Sequence[Any], alive: Tensor) -> Tensor 
         own = None if isinstance(arg.column, content[min(number, len(content) - 1)]) else classes(arg.column, tuples)
         if own is None:
             return None
-        if number and meaning(operation) in _UNPACKED:
-            unclear = _pairs_inside(arg.column, _UNPACKED[meaning(operation) or ""])
+        if meaning(operation) in (_UNPACKED if number else _AS_CELLS):
+            unclear = _pairs_inside(arg.column)
             own = select(unclear, -1, own) if isinstance(unclear, Tensor) else own.clamp(max=-1) if unclear else own
         if not isinstance(arg.column, Pairs | Cells) or (number == len(args) - 1 and not parts):  # of one class
             parts.append(own)

@@ -18,6 +18,7 @@ from ...language.program import ancestors
 from ..columns import Column, Grids
 from ..evaluation.arguments import encode_argument
 from ..evaluation.executor import BatchEvaluation
+from ..evaluation.side_by_side import numbers_in
 from ..flags import Step
 from ..operations.scalars import equal as equal_rows
 
@@ -87,6 +88,11 @@ class Targets:
         known = column.height.numpy(force=True) > 0
         known[list(boxed)] = True
         return cls(Step(column, None, boxed), known, samples)
+
+    @property
+    def numbers(self) -> int:
+        """Those of all of them."""
+        return numbers_in(self.step)
 
     def repeated(self, times: int) -> Targets:
         """The same so many times, one after the other."""

@@ -65,7 +65,7 @@ def writes_on_host(device: torch.device) -> bool:
     return device.type == "cpu" and compiles()
 
 
-_WAITING = 1 << 22  # numbers of steps that wait for others on a GPU
+_WAITING = 1 << 22  # numbers of steps that wait for others on a GPU, and of what they are compared with
 
 
 class _Finished:
@@ -90,7 +90,7 @@ class _Finished:
         if not writes_on_host(self._device):
             shape = shape_of(step)
             self._waiting[node if shape is None else (shape, node in self._outputs)][node] = step
-            self._numbers += numbers_in(step)
+            self._numbers += numbers_in(step) + (self.targets.numbers if node in self._outputs else 0)
             if self._numbers > _WAITING:
                 self.flush()
             return
