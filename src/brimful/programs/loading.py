@@ -53,6 +53,7 @@ class Programs(Sequence[Program]):
     sources: tuple[SourceText, ...]
     notes: tuple[Problem, ...] = field(repr=False)
     origins: tuple[int, ...] = field(repr=False)
+    _graphs: dict[bool, Graph] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @overload
     def __getitem__(self, index: int) -> Program: ...
@@ -102,7 +103,9 @@ class Programs(Sequence[Program]):
 
     def merge(self, share: bool = True) -> Graph:
         """All of them as one graph, in which what they share is computed once."""
-        return Graph.of(self.programs, share)
+        if share not in self._graphs:
+            self._graphs[share] = Graph.of(self.programs, share)
+        return self._graphs[share]
 
     def __add__(self, other: Programs) -> Programs:
         origins = self.origins + tuple(len(self.sources) + origin for origin in other.origins)

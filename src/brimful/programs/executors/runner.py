@@ -121,6 +121,8 @@ class Runner:
         return executor
 
     def _graph(self, chosen: tuple[int, ...]) -> Graph:
+        if chosen == self._all:
+            return self.programs.merge(self._merged)
         return Graph.of([self.programs[number] for number in chosen], self._merged)
 
 
