@@ -145,12 +145,13 @@ def test_short_numbers(number: float, text: str):
 def test_a_job_as_commands_has_what_differs_and_no_more():
     options = changed_options(job().request.config, SCHEMA)
     assert options == {"file": "upload:1", "fast": False}
-    words = shlex.split(as_command_line(job(), options, SCHEMA))
-    assert words == ["brimful", "jobs", "submit", "--job-name", "it's <b>", "gp", "fit", "upload:1", "--no-fast"]
+    words = shlex.split(as_command_line(job(), options, "http://here", SCHEMA))
+    asked = ["--url", "http://here", "--job-name", "it's <b>", "gp", "fit", "upload:1", "--no-fast"]
+    assert words == ["brimful", "jobs", "submit", *asked]
     assert shlex.split(as_curl(job(), options, "http://here"))[3] == "http://here/api/training/jobs"
     compile(as_python(job(), options, "http://here"), "job", "exec")
     with_cores = replace(job(), request=replace(job().request, cores=2))
-    assert shlex.split(as_command_line(with_cores, options, SCHEMA))[5:7] == ["--cores", "2"]
+    assert shlex.split(as_command_line(with_cores, options, "http://here", SCHEMA))[7:9] == ["--cores", "2"]
     assert "cores=2" in as_python(with_cores, options, "http://here")
     told = shlex.split(as_curl(job(), options, "http://here", token=True))
     assert told[told.index("Authorization: Bearer $BRIMFUL_TOKEN") - 1] == "-H"

@@ -38,7 +38,7 @@ def commands_view(job: Job, schema: dict[str, Any] | None, url: str, token: bool
     """The job as a command line, as curl and as Python; `token` says whether the server requires one."""
     options = changed_options(job.request.config, schema) if schema else dict(job.request.config)
     forms = {
-        "Command line": as_command_line(job, options, schema),
+        "Command line": as_command_line(job, options, url, schema),
         "curl": as_curl(job, options, url, token),
         "Python": as_python(job, options, url),
     }
