@@ -24,6 +24,7 @@ from .files import Files
 from .jobs.job import Artifact, Job, JobFilter, JobPage, StoredEvent, Upload
 from .jobs.lease import total
 from .options import ServeOptions, database_of
+from .path_names import named_values
 from .planning import Planner
 from .report_files import read_report
 from .runner.inventory import Inventory
@@ -101,6 +102,7 @@ class Service:
             self._planner.needs,
             self.url,
             self._notify,
+            self.files.named,
         )
         self._webhooks = WebhookDelivery.of(self.store.pool, self.state, self.options.webhook_private)
         self._webhooks.start()
@@ -267,15 +269,16 @@ class Service:
 
     def report(self, id: str) -> dict[str, Any]:
         """Metrics, tables, and the names and captions of pictures, as `read_report` gives them."""
-        return read_report(self.files.job(id), self.store.jobs.get(id).summary)
+        report = read_report(self.files.job(id), self.store.jobs.get(id).summary)
+        return report | {"metrics": named_values(self.files.named, report["metrics"])}
 
     # Datasets and uploads.
 
     def datasets(self) -> list[dict[str, Any]]:
-        return self._workloads.datasets()
+        return named_values(self.files.named, self._workloads.datasets())
 
     def dataset(self, name: str) -> dict[str, Any]:
-        return self._workloads.dataset(name)
+        return named_values(self.files.named, self._workloads.dataset(name))
 
     def import_dataset(self, name: str, upload: str, columns: Sequence[str] | None = None) -> Job:
         """Queues a job that makes a dataset from an uploaded file (`data import`)."""
