@@ -21,6 +21,7 @@ from brimful.service.dashboard.login import _own_path
 from brimful.service.dashboard.pages import devices
 from brimful.service.dashboard.pages.compare import _numbers, of_all, run_names
 from brimful.service.dashboard.pages.data import result_of
+from brimful.service.dashboard.parts.config_view import option_value
 from brimful.service.dashboard.parts.curves import _rounded, memory_unit, use_of_device
 from brimful.service.dashboard.parts.form_fields import by_field
 from brimful.service.dashboard.parts.history_view import event_entries
@@ -155,6 +156,13 @@ def test_a_job_as_commands_has_what_differs_and_no_more():
     assert "cores=2" in as_python(with_cores, options, "http://here")
     told = shlex.split(as_curl(job(), options, "http://here", token=True))
     assert told[told.index("Authorization: Bearer $BRIMFUL_TOKEN") - 1] == "-H"
+
+
+def test_an_uploaded_file_is_shown_with_its_name():
+    id = "01a1eac1-e630-772f-94e5-493d84cc78f5"
+    value = f"upload:{id}/a b.csv,upload:{id},moons"
+    assert option_value(value, {id: "x.zip"}) == f"upload:{id}/a b.csv (x.zip),upload:{id} (x.zip),moons"
+    assert option_value(value, {}) == value and option_value(0.5, {id: "x"}) == "0.5"
 
 
 def test_results_are_written_with_their_units():

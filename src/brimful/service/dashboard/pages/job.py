@@ -57,6 +57,7 @@ class _JobView:
         ended: whether its end was shown.
         waited, trained: of the epochs that it has seen, the seconds without a batch, and all.
         memory: the unit in which that of the device is drawn; None before any of it was.
+        uploads: names of uploaded files, by id.
     """
 
     def __init__(self, dashboard: Dashboard, job: Job, event: int) -> None:
@@ -70,6 +71,7 @@ class _JobView:
         self.observe: Observe = lambda peak, parts: None
         self.waited, self.trained = 0.0, 0.0
         self.memory: tuple[str, float] | None = None
+        self.uploads: dict[str, str] = {}
 
     async def build(self) -> None:
         service, id = self.service, self.id
@@ -116,6 +118,8 @@ class _JobView:
             self.commands_place = Tag("div", classes="stack")
         self._show_plan()
         await self._show_results()
+        with contextlib.suppress(BrimfulError):
+            self.uploads = {one.id: one.name for one in await ask(service.uploads)}
         self._show_config(None)
 
     def follow(self, client: Client) -> None:
@@ -230,7 +234,7 @@ class _JobView:
         for place in (self.config_place, self.commands_place):
             place.clear()
         with self.config_place:
-            config_view(self.job, schema)
+            config_view(self.job, schema, self.uploads)
         with self.commands_place:
             commands_view(
                 self.job, schema, str(context.client.request.base_url).rstrip("/"), self.dashboard.require_token

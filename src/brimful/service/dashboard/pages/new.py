@@ -180,7 +180,7 @@ class _Form:
                 for name in required:
                     self._field(f"config.{name}", name, properties[name], required=True)
             if any(one.get("format") == "path" for one in properties.values()) and may_change():
-                upload_field(self.service, self._uploaded)
+                upload_field(self._uploaded)
             files = [name for name, one in properties.items() if one.get("format") == "path" and name not in required]
             set_ones = [name for name in properties if name not in required and f"config.{name}" in self.values]
             set_ones = [*files, *(name for name in set_ones if name not in files)]
