@@ -18,7 +18,7 @@ def test_a_text_has_names_where_paths_of_the_server_stood(tmp_path: Path):
             f"{state}/uploads/{ID}/unpacked": f"upload:{ID}",
             f"{state}/uploads/{ID}/unpacked/a/b.csv": f"upload:{ID}/a/b.csv",
             f"{root}/jobs/{ID}/run/predictions.parquet": f"job:{ID}/predictions.parquet",
-            f"{root}/datasets/my-rows.2@7.parquet": "dataset:my-rows.2",
+            f"{root}/datasets/my-rows.2@20260131-7.parquet": "dataset:my-rows.2",
             "/elsewhere/x.csv": "/elsewhere/x.csv",
         }.items():
             assert named(f"{path} has no rows, {path!r}") == f"{name} has no rows, {name!r}"

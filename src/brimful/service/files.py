@@ -2,6 +2,7 @@
 
 STATE/jobs/<id>/       see `child.job_dir`
 STATE/uploads/<id>/    the file, or what was in an archive
+STATE/datasets/        see `dataset_files`
 """
 
 import contextlib
@@ -12,6 +13,7 @@ import time
 from pathlib import Path
 from typing import BinaryIO
 
+from ..core.runs.files import is_temporary
 from .child.job_dir import LOG, RUN
 from .errors import FieldProblem, Invalid, NotFound, Unavailable
 from .jobs.job import Artifact, Upload, new_id
@@ -42,12 +44,15 @@ class Files:
         self.named = path_names(state)
 
     def prepare(self) -> None:
-        """Makes the folders, private to this user, and removes what an upload that was interrupted left."""
+        """Makes the folders, private to this user, and removes what was being written when a server was killed."""
         self._state.mkdir(parents=True, exist_ok=True)
         for name in ("jobs", "uploads"):
             (self._state / name).mkdir(mode=0o700, exist_ok=True)
         for folder in (self._state / "uploads").glob(f"*{_PARTIAL}"):
             shutil.rmtree(folder, ignore_errors=True)
+        for file in (self._state / "datasets").glob("*"):
+            if is_temporary(file):
+                file.unlink(missing_ok=True)
 
     def job(self, id: str) -> Path:
         return self._state / "jobs" / id

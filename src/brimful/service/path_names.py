@@ -18,7 +18,7 @@ def path_names(state: Path) -> Callable[[str], str]:
     id = "[0-9a-f-]{36}"
     run = re.compile(rf"(?:{roots})/jobs/({id})/{RUN}")
     archive, upload = (re.compile(rf"(?:{roots})/uploads/{end}") for end in (f"({id})/{UNPACKED}", f"{id}/"))
-    dataset = re.compile(rf"(?:{roots})/datasets/([A-Za-z0-9_.-]+?)@\d+\.parquet")
+    dataset = re.compile(rf"(?:{roots})/datasets/([A-Za-z0-9_.-]+?)@[\d-]+\.parquet")
 
     def named(text: str) -> str:
         if str(state) not in text and str(state.resolve()) not in text:

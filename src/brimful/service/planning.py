@@ -11,7 +11,7 @@ from .files import Files
 from .jobs.description import CommandDescription
 from .jobs.job import Job, JobRequest
 from .jobs.lease import Demand
-from .jobs.references import resolve
+from .jobs.references import Locate, resolve
 from .runner.demand import demand_of, largest_budget
 from .runner.inventory import Inventory
 from .runner.workloads import Workloads
@@ -30,8 +30,8 @@ class _Checked:
 class Planner:
     """Plans requests for the devices there are."""
 
-    def __init__(self, workloads: Workloads, inventory: Inventory, files: Files) -> None:
-        self._workloads, self._inventory, self._files = workloads, inventory, files
+    def __init__(self, workloads: Workloads, inventory: Inventory, files: Files, locate: Locate) -> None:
+        self._workloads, self._inventory, self._files, self._locate = workloads, inventory, files, locate
 
     def demand(self, request: JobRequest) -> Demand | None:
         """What a request needs, where that is known at once. The request is checked as far as it can be."""
@@ -54,7 +54,7 @@ class Planner:
 
     def _checked(self, request: JobRequest, id: str = "new") -> _Checked:
         command = self._workloads.command(request.workload, request.command)
-        config = resolve(command, request.config, self._files.job(id) / RUN, self._files.locate)
+        config = resolve(command, request.config, self._files.job(id) / RUN, self._locate)
         return _Checked(request, command, config, self._workloads.check(request, config))
 
     def _plan(self, checked: _Checked) -> tuple[dict[str, Any], Demand]:
