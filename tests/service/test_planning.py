@@ -1,5 +1,6 @@
 """Plans of requests by a service: files that options name, and what is wrong beside the option at fault."""
 
+import io
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 
 from brimful.data import database
 from brimful.service.errors import Conflict, Invalid
+from brimful.service.jobs.fault import option_at_fault
 from brimful.service.options import ServeOptions
 from brimful.service.service import Service
 
@@ -34,6 +36,48 @@ def refused(service: Service, what: str, **config: Any) -> dict[str, str]:
     with pytest.raises(Invalid) as error:
         plan(service, what, **config)
     return {problem.path: problem.message for problem in error.value.problems}
+
+
+def test_what_is_wrong_is_said_of_its_option_and_without_paths_of_the_server(service: Service):
+    id = service.upload("answers.csv", io.BytesIO(b"who,what,value\n1,2,3\n")).id
+    wrong = refused(service, "gpcm train", dataset=f"upload:{id}")
+    assert wrong.keys() == {"config.dataset"}
+    assert wrong["config.dataset"].startswith("upload:answers.csv has no column called student")
+    assert refused(service, "wpo train", data="moonz").keys() == {"config.data"}
+    assert refused(service, "gpcm train", dataset="nothing").keys() == {"config.dataset"}
+    assert refused(service, "wpo train", data="moons", device="cuda").keys() == {"config.device"}
+    assert refused(service, "gp fit", synthetic=5, data="dataset:nothing").keys() == {"config.data"}
+    with pytest.raises(Invalid) as error:
+        config = {"source": f"upload:{id}", "dataset": "a b"}
+        service.submit({"job_name": "x", "workload": "data", "command": "import", "config": config})
+    assert [problem.path for problem in error.value.problems] == ["config.dataset"]
+
+
+def test_the_option_at_fault_is_the_one_whose_value_is_named():
+    config = {
+        "data": "/state/x y.csv",
+        "device": "cuda",
+        "lr": 0.0,
+        "batch_size": 3,
+        "model": "moons",
+        "other": "moons",
+    }
+    assert option_at_fault("batch_size is 3, and there are 2 samples", config) == "batch_size"
+    assert option_at_fault("--batch-size is 3, and there are 2 samples", config) == "batch_size"
+    assert option_at_fault("/state/x y.csv, row 3: there is no number", config) == "data"
+    assert option_at_fault("there is no device 'cuda'", config) == "device"
+    assert option_at_fault("there are no 'moons'", config) is None  # which of both?
+    assert option_at_fault("it cannot be planned", config) is None
+
+
+def test_what_could_not_start_on_an_idle_machine_is_planned_with_a_warning(service: Service):
+    assert plan(service, "gp fit", synthetic=20, budget="1GB")["warnings"] == []
+    [warning] = plan(service, "nets train", {"cores": 5}, count=20)["warnings"]
+    assert warning == {"path": "cores", "message": "it would wait: it needs 5 cores, and jobs may use 4; ask for fewer"}
+    [warning] = plan(service, "gp fit", synthetic=20, budget="5GB")["warnings"]
+    assert warning["path"] == "config.budget" and "the largest budget is 4.00 GB" in warning["message"]
+    both = plan(service, "gp fit", {"cores": 5}, synthetic=20, budget="5GB")["warnings"]
+    assert [one["path"] for one in both] == ["cores", "config.budget"]
 
 
 def test_rows_of_a_dataset_are_a_table_for_options_that_read_one(service: Service):
