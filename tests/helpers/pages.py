@@ -1,10 +1,12 @@
 """Pages of the dashboard without a browser: the elements that are made, and events that are told to them."""
 
+import asyncio
 import inspect
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
+from nicegui import core
 from nicegui.client import Client
 from nicegui.element import Element
 from nicegui.page import page
@@ -49,6 +51,7 @@ def on_a_page(use: Callable[[Page], Any]) -> None:
     """Makes a page, and has it used."""
 
     async def make() -> None:
+        before, core.loop = core.loop, asyncio.get_running_loop()
         made = Page()
         try:
             with made.client:
@@ -58,5 +61,6 @@ def on_a_page(use: Callable[[Page], Any]) -> None:
                     await done
         finally:
             made.client.delete()
+            core.loop = before
 
     run_apart(make())

@@ -48,8 +48,8 @@ def test_a_file_becomes_a_dataset(server: DashboardServer, open_page: Open):
     page.click("section[aria-label=Import] button:has-text('Import')")
     page.wait_for_selector("section[aria-label=Datasets] th:has-text('numbers')", timeout=60_000)
     form = open_page("/new?workload=data&command=verify")
-    form.wait_for_selector("#datasets option[value=numbers]", state="attached")
-    assert form.get_attribute("#field-name", "list") == "datasets"
+    form.wait_for_selector("#datasets-choices option[value=numbers]", state="attached")
+    assert form.get_attribute("#field-name", "list") == "datasets-choices"
     page.click("[aria-label='Verify numbers']")
     page.wait_for_selector("tr:has-text('verify numbers') >> text=20 rows, no faults", timeout=60_000)
     check_accessible(page)

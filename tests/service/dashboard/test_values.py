@@ -182,8 +182,8 @@ def test_of_plans_that_follow_one_another_the_last_is_shown():
 
 def test_a_problem_belongs_to_the_fields_that_it_names():
     fields = ("config.data", "config.synthetic", "config.batch_size", "webhook")
-    problem = FieldProblem("config", "give one of --data FILE, and --synthetic N or --batch-size 3")
-    text = "give one of data FILE, and synthetic N or batch_size 3"
+    problem = FieldProblem("config", "give either --data NAME|DIR, or --synthetic N or --batch-size 3")
+    text = "give either data, or synthetic or batch size 3"
     assert by_field(problem, fields) == [(f"config.{name}", text) for name in ("data", "synthetic", "batch_size")]
     assert by_field(FieldProblem("webhook.url", "no"), fields) == [("webhook", "no")]
     assert by_field(FieldProblem("config", "no"), fields) == []
