@@ -1,7 +1,9 @@
 """The form for a new job, made without a browser."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
+from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 
@@ -11,6 +13,7 @@ from brimful.service.dashboard.pages.new import _Form
 from brimful.service.dashboard.parts.form_fields import Field
 from brimful.service.dashboard.parts.plan_preview import PlanPreview, in_a_line
 from brimful.service.dashboard.parts.plan_view import plan_view
+from brimful.service.dashboard.parts.uses import uses_of
 from brimful.service.errors import FieldProblem, Invalid
 from brimful.service.jobs.job import Job, JobRequest, Upload
 from brimful.service.jobs.state import JobState
@@ -204,6 +207,22 @@ def test_warnings_stand_beside_fields_that_nobody_touched():
         made._show_faults((FieldProblem("config.points", "points is 0"),), (FieldProblem("cores", "it would wait"),))
         assert page.by_id("field-cores-fault").text == "it would wait"
         assert page.by_id("field-points-fault").text == "" and made.unfolded >= {"config.points", "cores"}
+
+    on_a_page(use)
+
+
+def test_what_a_model_is_good_for_is_one_click_away():
+    workloads = [describe_workload("gp"), describe_workload("nets")]
+    [(text, address)] = uses_of(finished("7", "fit"), workloads)
+    asked = dict(parse_qsl(urlsplit(address).query))
+    assert text == "Predict with it" and (asked["workload"], asked["command"]) == ("gp", "predict")
+    assert uses_of(finished("7", "predict"), workloads) == []  # it stores none
+    assert uses_of(replace(finished("7", "fit"), state=JobState.FAILED), workloads) == []
+
+    async def use(page: Page) -> None:
+        made = await form("gp predict")
+        made.take_typed(asked["given"])
+        assert made.request()["config"] == {"directory": "job:7"}
 
     on_a_page(use)
 

@@ -18,6 +18,7 @@ from ..parts.history_view import MOST_EVENTS, MOST_LOG, History, event_entries, 
 from ..parts.job_head import JobHead
 from ..parts.plan_view import Observe, plan_view
 from ..parts.report_view import artifacts_view, report_view
+from ..parts.uses import uses_view
 from ..shell import frame
 from ..threads import ask
 from ..viewer import PATIENCE, Dashboard
@@ -91,6 +92,7 @@ class _JobView:
         with self.report_section:
             Tag("h2", "Result")
             self.report_place = Tag("div", classes="stack")
+            self.uses_place = Tag("div", classes="buttons")
         with Tag("div", classes="columns"):
             with Tag("section", classes="section", aria_label="Plan"):
                 Tag("h2", "Plan")
@@ -134,6 +136,7 @@ class _JobView:
         with client:
             self._show_config(declared)
             self._show_use(samples)
+            await self._show_uses()
         with self.dashboard.feed.reading(self.id):
             while not self.dashboard.feed.closing:
                 await self.dashboard.feed.wait(self.id, self.event, _QUIET)
@@ -178,6 +181,7 @@ class _JobView:
         if ended:
             await self._zoom(self.first, self.last)
             await self._show_results()
+            await self._show_uses()
         self.ended = self.job.state.ended
 
     def _changed(self, job: Job) -> None:
@@ -239,6 +243,12 @@ class _JobView:
             commands_view(
                 self.job, schema, str(context.client.request.base_url).rstrip("/"), self.dashboard.require_token
             )
+
+    async def _show_uses(self) -> None:
+        workloads = await self.dashboard.schemas.workloads()
+        self.uses_place.clear()
+        with self.uses_place:
+            uses_view(self.job, workloads)
 
     async def _show_results(self) -> None:
         report, artifacts = {"pictures": [], "metrics": {}, "tables": {}, "rows": {}}, []
