@@ -36,7 +36,7 @@ def test_data_may_be_given_without_the_name_of_its_option(command: str, option: 
         ("gpcm train", "--dataset is missing: a folder with train and test files"),
         ("wpo train", "--data is missing: 8gaussians"),
         ("locate train", "--dataset-ids is missing: datasets, separated by commas"),
-        ("gp fit", "give one of --data FILE, a long table, and --synthetic N, random tasks"),
+        ("gp fit", "give either --data FILE, a long table, or --synthetic N, a number of random tasks"),
         ("gp predict folder", "--at is missing: where to predict"),
         ("gpcm predict folder", "--data is missing: students"),
         ("plan gpcm train", "--dataset is missing"),

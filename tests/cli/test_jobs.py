@@ -82,13 +82,16 @@ def test_a_command_is_submitted_with_its_own_options(service: FakeService, monke
     ]
 
 
-def test_the_command_line_of_a_jobs_page_makes_the_same_job(service: FakeService):
+def test_the_command_line_of_a_jobs_page_makes_the_same_job(
+    service: FakeService, url: str, monkeypatch: pytest.MonkeyPatch
+):
     config = {"data": "moons", "grad_clip": None, "steps": None, "centers": 7, "best": False, "lr": 1e-5}
     request = {"job_name": "a 'b' -c", "workload": "wpo", "command": "train", "priority": -5, "cores": 2}
     job = service.submit({**request, "config": config})
     schema = job_schema(registry.load("wpo").command("train"))
-    words = shlex.split(as_command_line(job, changed_options(job.request.config, schema), schema))
+    words = shlex.split(as_command_line(job, changed_options(job.request.config, schema), url, schema))
     assert words[:3] == ["brimful", "jobs", "submit"] and words.count("none") == 2
+    monkeypatch.setenv("BRIMFUL_URL", "http://127.0.0.1:1")  # it names its server itself
     again = ok_json(*words[2:])
     assert service.job(again["id"]).request == job.request
 

@@ -355,8 +355,8 @@ def test_the_report_of_anything(tmp_path: Path, case: str, request: pytest.Fixtu
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["fit"], "give one of --data FILE, a long table, and --synthetic N, random tasks"),
-        (["fit", "--synthetic", "3", "--data", "x.csv"], "give one of --data FILE"),
+        (["fit"], "give either --data FILE, a long table, or --synthetic N, a number of random tasks"),
+        (["fit", "--synthetic", "3", "--data", "x.csv"], "give either --data FILE"),
         (["fit", "--synthetic", "0"], "synthetic is 0; it must be at least 1"),
         (["fit", "--data", "nowhere.parquet"], "nowhere.parquet does not exist; check the path"),
         (["fit", "--synthetic", "3", "--kernel", "rfb"], "names 'rfb'; there are rbf, matern12"),

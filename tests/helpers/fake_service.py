@@ -60,7 +60,7 @@ class FakeService(Service):
 
     def plan(self, request: Mapping[str, Any]) -> dict[str, Any]:
         parse(request)
-        return {"plan": {"strategy": "whole"}, "text": "whole", "lease": {"cores": 1}}
+        return {"plan": {"strategy": "whole"}, "text": "whole", "lease": {"cores": 1}, "warnings": []}
 
     def job(self, id: str) -> Job:
         with self.lock:
@@ -197,6 +197,7 @@ class FakeService(Service):
                     "help": command.help,
                     "schema": job_schema(command),
                     "plans": bool(command.plan),
+                    "stores": command.stores,
                 }
                 for command in job_commands(name)
             ]

@@ -108,7 +108,7 @@ def test_the_plan_has_the_memory_of_every_strategy_by_part():
     measured = Plan.from_dict(invoke(*arguments, "--probe"))
     assert (plan.cost.source, measured.cost.source) == ("formula", "probe")
     assert measured.batch == plan.batch and 1 / 3 < measured.predicted / plan.predicted < 3
-    names = ["parameters", "gradients", "optimizer", "centers", "data", "factors", "activations"]
+    names = ["parameters", "gradients", "optimizer", "moving average", "centers", "data", "factors", "activations"]
     assert [name for name, _ in plan.parts] == names
     assert all([name for name, _ in other.parts] == names for other in plan.rejected)
     text = CliRunner().invoke(app, arguments).stdout

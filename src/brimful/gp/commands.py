@@ -41,7 +41,7 @@ _EVALUATED, _AT_ONCE = 2000, 1 << 22  # tasks whose held-out points are looked a
 
 def _data(config: FitConfig) -> GPData:
     if (config.synthetic is None) == (config.data is None):
-        raise ConfigError("give one of --data FILE, a long table, and --synthetic N, random tasks")
+        raise ConfigError("give either --data FILE, a long table, or --synthetic N, a number of random tasks")
     if config.synthetic is not None:
         return synthetic(config.synthetic, config.points, config.seed, shared=not config.own_inputs)
     data = read(config.data, None, None, None, ColumnNames(id=config.id, x=config.x, y=config.y, noise=config.noise))

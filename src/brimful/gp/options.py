@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from ..core.declare.config import (
+    TABLE,
     ClusterOptions,
     DeviceOptions,
     OutOptions,
@@ -72,6 +73,7 @@ class FitConfig(FitOptions):
         None,
         help="a long table, Parquet, CSV or TSV: one row per point, with task id, inputs and target",
         unnamed=True,
+        reads=TABLE,
     )
     points: int = option(40, help="points of a synthetic task", ge=1, le=10_000, aliases=("num_train_points",))
     own_inputs: bool = option(False, help="synthetic tasks have inputs of their own instead of sharing them")
@@ -81,14 +83,14 @@ class FitConfig(FitOptions):
     )
     y: str | None = option(None, help="column of the target")
     noise: str | None = option(None, help="column of the known noise variance, if there is one")
-    at: str | None = option(None, help=f"where to predict, with keep=predictions: {_AT}", files=True)
+    at: str | None = option(None, help=f"where to predict, with keep=predictions: {_AT}", files=True, reads=TABLE)
 
 
 @dataclass(frozen=True, kw_only=True)
 class PredictConfig(TrainedModelOptions, DeviceOptions):
     """Options of `gp predict`."""
 
-    at: str = option(help=f"where to predict: {_AT}", files=True)
+    at: str = option(help=f"where to predict: {_AT}", files=True, reads=TABLE)
     observations: bool = option(False, help="variances of new observations instead of the function's")
     out: Path | None = option(
         None,

@@ -6,7 +6,7 @@ The defaults are those of the quality table in docs/gpcm.md.
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..core.declare.config import DeviceOptions, OutOptions, SeedOptions, TrainedModelOptions, option, options_of
+from ..core.declare.config import TABLE, DeviceOptions, OutOptions, SeedOptions, TrainedModelOptions, option, options_of
 from ..engine.train.config import ScheduleLike, TrainOptions
 from .data.long_table import TableOptions
 from .evaluation.metrics import PREDICTIONS
@@ -25,6 +25,7 @@ class TrainConfig(ModelOptions, TableOptions, TrainOptions, SeedOptions, DeviceO
         help="a folder with train and test files, a file (three lines per student, or a long table), or synthetic data "
         "by name: synthetic_OC, synthetic_PC, 5000_200_4 (students, questions, categories)",
         files=True,
+        reads=TABLE,
         unnamed=True,
     )
     model: str = option("parallel", help="the same model, all steps at once or step by step (slow)", choices=MODELS)
@@ -75,7 +76,7 @@ class TrainConfig(ModelOptions, TableOptions, TrainOptions, SeedOptions, DeviceO
 class PredictConfig(TrainedModelOptions, TableOptions):
     """The options of `gpcm predict`."""
 
-    data: Path = option(help="students: three lines each, or a long table")
+    data: Path = option(help="students: three lines each, or a long table", reads=TABLE)
     next: str | None = option(None, help="predict the answer to this question after each student's last one")
     device: str = option("auto", help="auto, cpu, cuda, cuda:1")
     out: Path = option(help="a .parquet or .csv file for the predictions", job="predictions.parquet")

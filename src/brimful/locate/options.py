@@ -6,7 +6,7 @@ Names and defaults of training are those of the seed's config; `brimful.train`'s
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..core.declare.config import DeviceOptions, OutOptions, SeedOptions, TrainedModelOptions, option, options_of
+from ..core.declare.config import TABLE, DeviceOptions, OutOptions, SeedOptions, TrainedModelOptions, option, options_of
 from ..engine.train.config import ScheduleLike, TrainOptions
 from .model.networks import NetworkConfig
 from .physics.scenario import Scenario
@@ -41,7 +41,9 @@ class GenerateConfig(Scenario, SeedOptions, DatabaseOptions):
 class ImportConfig(DatabaseOptions):
     """The options of `locate import`."""
 
-    file: Path = option(help="recordings: a long table (CSV, Parquet), or a file of `locate generate`", positional=True)
+    file: Path = option(
+        help="recordings: a long table (CSV, Parquet), or a file of `locate generate`", positional=True, reads=TABLE
+    )
     name: str | None = option(None, help="what to call the dataset; by default the file's name")
 
 
@@ -54,6 +56,7 @@ class DatasetOptions(DatabaseOptions):
         "own recordings (CSV, Parquet)",
         aliases=("dataset", "data"),
         files=True,
+        reads=TABLE,
         unnamed=True,
     )
     min_snr_db: float = option(10.0, help="recordings whose mean signal-to-noise ratio is lower are left out")
@@ -116,6 +119,7 @@ class EvaluateConfig(TrainedModelOptions, DatasetOptions, SeedOptions, DeviceOpt
         help="recordings that training did not see; by default those that were held out",
         aliases=("dataset", "data"),
         files=True,
+        reads=TABLE,
     )
     samples: int = option(2_000, help="recordings to evaluate on, at most", ge=1)
     device: str = option("auto", help="auto, cpu, cuda, cuda:1")
@@ -127,7 +131,7 @@ class EvaluateConfig(TrainedModelOptions, DatasetOptions, SeedOptions, DeviceOpt
 class PredictConfig(TrainedModelOptions):
     """The options of `locate predict`."""
 
-    data: Path = option(help="recordings: a file of `locate generate`, or a long table (CSV, Parquet)")
+    data: Path = option(help="recordings: a file of `locate generate`, or a long table (CSV, Parquet)", reads=TABLE)
     other_receivers: bool = option(False, help="predict even where the model was trained with other receivers")
     device: str = option("auto", help="auto, cpu, cuda, cuda:1")
     out: Path = option(help="a .parquet or .csv file for the predictions", job="predictions.parquet")

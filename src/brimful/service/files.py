@@ -2,6 +2,7 @@
 
 STATE/jobs/<id>/       see `child.job_dir`
 STATE/uploads/<id>/    the file, or what was in an archive
+STATE/datasets/        see `dataset_files`
 """
 
 import contextlib
@@ -12,9 +13,11 @@ import time
 from pathlib import Path
 from typing import BinaryIO
 
+from ..core.runs.files import is_temporary
 from .child.job_dir import LOG, RUN
 from .errors import FieldProblem, Invalid, NotFound, Unavailable
 from .jobs.job import Artifact, Upload, new_id
+from .path_names import UNPACKED, path_names
 from .security.names import file_name_fault, inside
 from .security.uploads import ARCHIVE, check_file, unpack
 
@@ -26,22 +29,30 @@ _KINDS = {
     ".jsonl": "application/x-ndjson",
     ".npy": "application/octet-stream",
 }
-_PARTIAL, _UNPACKED = ".partial", "unpacked"
+_PARTIAL = ".partial"
 
 
 class Files:
-    """Jobs' and uploads' files in the folder of a server's state."""
+    """Jobs' and uploads' files in the folder of a server's state.
+
+    Attributes:
+        named: a text with what clients call these files in place of their paths.
+    """
 
     def __init__(self, state: Path, upload_limit: int) -> None:
         self._state, self._limit = state, upload_limit
+        self.named = path_names(state)
 
     def prepare(self) -> None:
-        """Makes the folders, private to this user, and removes what an upload that was interrupted left."""
+        """Makes the folders, private to this user, and removes what was being written when a server was killed."""
         self._state.mkdir(parents=True, exist_ok=True)
         for name in ("jobs", "uploads"):
             (self._state / name).mkdir(mode=0o700, exist_ok=True)
         for folder in (self._state / "uploads").glob(f"*{_PARTIAL}"):
             shutil.rmtree(folder, ignore_errors=True)
+        for file in (self._state / "datasets").glob("*"):
+            if is_temporary(file):
+                file.unlink(missing_ok=True)
 
     def job(self, id: str) -> Path:
         return self._state / "jobs" / id
@@ -90,7 +101,7 @@ class Files:
         if kind == "upload":
             folder = self._state / "uploads" / id
             whole = next(iter(folder.glob("*")), None)  # the file, or the folder of an archive
-            folder = folder / _UNPACKED if whole is not None and whole.name == _UNPACKED else folder
+            folder = folder / UNPACKED if whole is not None and whole.name == UNPACKED else folder
         else:
             folder = whole = self.job(id) / RUN
         path = whole if name is None else _inside(folder, name)
@@ -114,7 +125,7 @@ class Files:
         try:
             size, digest = self._receive(partial / name, name, stream)
             if name.lower().endswith(ARCHIVE):
-                unpack(partial / name, name, partial / _UNPACKED, self._limit)
+                unpack(partial / name, name, partial / UNPACKED, self._limit)
                 (partial / name).unlink()
             else:
                 check_file(partial / name, name, self._limit)

@@ -18,12 +18,15 @@ from ..core.base.formatting import parse_bytes
 from ..core.base.version import __version__
 from ..core.memory.budget import Budget
 from .address import state_directory
+from .dataset_files import DatasetFiles
 from .device_list import list_devices
 from .errors import Conflict, FieldProblem, Invalid, NotFound
 from .files import Files
 from .jobs.job import Artifact, Job, JobFilter, JobPage, StoredEvent, Upload
 from .jobs.lease import total
+from .jobs.references import DATASET
 from .options import ServeOptions, database_of
+from .path_names import named_values
 from .planning import Planner
 from .report_files import read_report
 from .runner.inventory import Inventory
@@ -97,10 +100,11 @@ class Service:
             self._spawner,
             self._loaded,
             self.files.job,
-            self.files.locate,
+            self._locate,
             self._planner.needs,
             self.url,
             self._notify,
+            self.files.named,
         )
         self._webhooks = WebhookDelivery.of(self.store.pool, self.state, self.options.webhook_private)
         self._webhooks.start()
@@ -123,6 +127,19 @@ class Service:
             self._lock.release()
         self.store.close()
 
+    def _locate(self, kind: str, id: str, name: str | None) -> Path:
+        """The path of a reference in a config."""
+        return self._dataset_files.path(id) if kind == DATASET else self.files.locate(kind, id, name)
+
+    @functools.cached_property
+    def _dataset_files(self) -> DatasetFiles:
+        return DatasetFiles(
+            self.state / "datasets",
+            lambda name: self._workloads.dataset(name),
+            lambda name, path: self._workloads.write_dataset(name, path),
+            lambda name: bool(self.store.jobs.users_of(f"{DATASET}:{name}")),
+        )
+
     def _notify(self, id: str) -> None:
         if self._webhooks is not None:
             self._webhooks.job_ended(id)
@@ -141,7 +158,7 @@ class Service:
 
     @property
     def _planner(self) -> Planner:
-        return Planner(self._workloads, self.inventory, self.files)
+        return Planner(self._workloads, self.inventory, self.files, self._locate)
 
     # Jobs.
 
@@ -159,8 +176,9 @@ class Service:
         return job
 
     def plan(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        """The plan of a request, without running it: {"plan": Plan.to_dict(), "text": Plan.explain(), "lease": {...}}.
-        `plan` and `text` are None where the command has nothing to plan."""
+        """The plan of a request, without running it: {"plan": Plan.to_dict(), "text": Plan.explain(), "lease": {...},
+        "warnings": [{"path", "message"}]}. `plan` and `text` are None where the command has nothing to plan; warnings
+        say why it could not start even on an idle machine."""
         return self._planner.plan(request)
 
     def job(self, id: str) -> Job:
@@ -267,15 +285,16 @@ class Service:
 
     def report(self, id: str) -> dict[str, Any]:
         """Metrics, tables, and the names and captions of pictures, as `read_report` gives them."""
-        return read_report(self.files.job(id), self.store.jobs.get(id).summary)
+        report = read_report(self.files.job(id), self.store.jobs.get(id).summary)
+        return report | {"metrics": named_values(self.files.named, report["metrics"])}
 
     # Datasets and uploads.
 
     def datasets(self) -> list[dict[str, Any]]:
-        return self._workloads.datasets()
+        return named_values(self.files.named, self._workloads.datasets())
 
     def dataset(self, name: str) -> dict[str, Any]:
-        return self._workloads.dataset(name)
+        return named_values(self.files.named, self._workloads.dataset(name))
 
     def import_dataset(self, name: str, upload: str, columns: Sequence[str] | None = None) -> Job:
         """Queues a job that makes a dataset from an uploaded file (`data import`)."""
@@ -289,7 +308,9 @@ class Service:
         return self._data_job("verify", name, {"name": name})
 
     def delete_dataset(self, name: str) -> None:
+        self._refuse_used(f"{DATASET}:{name}")
         self._workloads.delete_dataset(name)
+        self._dataset_files.forget(name)
 
     def _data_job(self, command: str, name: str, config: dict[str, Any]) -> Job:
         label = f"{command} {name}"[:200]
@@ -325,8 +346,8 @@ class Service:
 
     def workloads(self) -> list[dict[str, Any]]:
         """Workloads and those of their commands that can be jobs: {"workload", "help", "commands": [{"command",
-        "help", "schema" (JSON schema of its config), "plans"}]}."""
-        shown = ("command", "help", "schema", "plans")
+        "help", "schema" (JSON schema of its config), "plans", "stores"}]}."""
+        shown = ("command", "help", "schema", "plans", "stores")
         return [
             {**one, "commands": [{name: command[name] for name in shown} for command in one["commands"]]}
             for one in self._workloads.describe()

@@ -6,7 +6,7 @@ The defaults are those of the quality table in docs/wpo.md.
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..core.declare.config import DeviceOptions, OutOptions, SeedOptions, TrainedModelOptions, option
+from ..core.declare.config import TABLE, DeviceOptions, OutOptions, SeedOptions, TrainedModelOptions, option
 from ..engine.train.config import ScheduleLike, TrainOptions
 
 FACTORS = ("triangle", "lowrank")
@@ -20,8 +20,9 @@ class DataOptions:
 
     data: str = option(
         help="8gaussians, 2spirals, checkerboard, swissroll, pinwheel, circles, moons, rings, swissroll6d, digits, "
-        "cifar10, or a .npy file of rows",
+        "cifar10, or a .npy, .parquet or .csv file of rows",
         files=True,
+        reads=TABLE,
         unnamed=True,
     )
     data_dir: Path = option(Path("data"), help="folder that CIFAR-10 is in", local=True)

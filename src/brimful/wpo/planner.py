@@ -39,7 +39,8 @@ class TrainingSizes:
         strips: whether triangles are unpacked strip by strip, without a kernel.
         batch: samples of a batch on one rank.
         ranks: that train together.
-        optimizer: bytes of its state, and of averaged weights.
+        optimizer: bytes of its state.
+        average: bytes of averaged weights.
         data: bytes of the data on the device.
     """
 
@@ -54,6 +55,7 @@ class TrainingSizes:
     batch: int
     ranks: int = 1
     optimizer: int = 0
+    average: int = 0
     data: int = 0
 
     @classmethod
@@ -72,7 +74,8 @@ class TrainingSizes:
             strips=device.type == "cpu",
             batch=math.ceil(batch / ranks),
             ranks=ranks,
-            optimizer=optimizers.state_bytes(parameters) + ema * count * itemsize,
+            optimizer=optimizers.state_bytes(parameters),
+            average=ema * count * itemsize,
         )
 
     def cost(self, samples: int) -> FoldCost:
@@ -89,6 +92,7 @@ class TrainingSizes:
                 "parameters": weights,
                 "gradients": weights,
                 "optimizer": self.optimizer,
+                **({"moving average": self.average} if self.average else {}),
                 "centers": self.K * self.d * self.itemsize,
                 "data": (samples * 6 * (self.d + 2) + self.entries) * self.itemsize + self.data,
             },
@@ -137,7 +141,7 @@ def plan_training(
     try:
         planned = plan_strategies(work, folded, sizes.cost, budget, "single" if strategy == "single_gpu" else strategy)
     except BudgetError as error:
-        weights = 2 * sizes.parameters * sizes.itemsize + sizes.optimizer
+        weights = 2 * sizes.parameters * sizes.itemsize + sizes.optimizer + sizes.average
         raise BudgetError(
             f"{error} The network's weights, gradients and optimizer take {format_bytes(weights)}; "
             "factor='lowrank' has far fewer"

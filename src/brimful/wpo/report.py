@@ -157,7 +157,8 @@ def _draw_losses(losses: Any, likelihood: Any, result: WPOResult) -> None:
 
 def _draw_memory(axes: Any, result: WPOResult) -> None:
     """The parts of the chosen strategy beside the predicted and the observed peak."""
-    colors, bottom = ("#264653", "#e9c46a", "#f4a261", "#2a9d8f", "#287271", "#8ab17d", "#e76f51"), 0.0
+    colors = ("#264653", "#e9c46a", "#f4a261", "#2a9d8f", "#287271", "#8ab17d", "#6d597a", "#e76f51")
+    bottom = 0.0
     for (name, size), color in zip(result.plan.parts, colors, strict=False):
         axes.bar(0, size / 1e6, bottom=bottom, color=color, label=name)
         bottom += size / 1e6

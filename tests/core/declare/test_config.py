@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from brimful.core.base.errors import ConfigError
-from brimful.core.declare.config import DeviceOptions, build, describe, option, schema, to_dict
+from brimful.core.declare.config import DeviceOptions, build, describe, option, schema, to_dict, topics
 
 from ...helpers.madeup import Fit, Predict
 
@@ -224,3 +224,26 @@ def test_the_schema_of_each_kind_of_option():
     assert properties["limit"]["type"] == ["integer", "null"]
     assert properties["data"]["type"] == ["string", "null"]
     assert schema(Predict)["required"] == ["model"]
+
+
+def test_options_are_in_the_order_of_their_topics():
+    @dataclass(frozen=True, kw_only=True)
+    class KernelOptions:
+        rate: float = option(0.1, help="")
+        steps: int = option(3, help="")
+
+    KernelOptions.__module__ = "elsewhere.options"
+
+    @dataclass(frozen=True, kw_only=True)
+    class NoiseOptions:
+        scale: float = option(1.0, help="")
+
+    @dataclass(frozen=True, kw_only=True)
+    class Config(KernelOptions, NoiseOptions, DeviceOptions):
+        steps: int = 5  # another default, and the same topic
+        points: int = option(3, help="")
+
+    topics_of = list(topics(Config).items())
+    assert topics_of[:2] == [("points", ""), ("scale", "Noise")]  # the command's own, then of its own package
+    assert set(topics_of[2:4]) == {("rate", "Kernel"), ("steps", "Kernel")}
+    assert topics_of[4:] == [("device", "Device and seed"), ("budget", "Device and seed")]

@@ -32,10 +32,10 @@ SQL = ("'; DROP TABLE job; --", "\\'; SELECT pg_sleep(9); --", "%s %(id)s _%")
 @pytest.fixture(scope="module")
 def service(template: NewDatabase, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     with template.copy() as copy:
-        yield from _service(ServeOptions(state=tmp_path_factory.mktemp("state"), database=copy.url))
+        yield from service_of(ServeOptions(state=tmp_path_factory.mktemp("state"), database=copy.url))
 
 
-def _service(options: ServeOptions) -> Iterator[Service]:
+def service_of(options: ServeOptions) -> Iterator[Service]:
     service = Service(options)
     service.files.prepare()
     nothing = SimpleNamespace(wake=lambda: None, alive=True)

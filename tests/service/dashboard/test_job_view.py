@@ -24,7 +24,7 @@ def view_of(service: Any) -> _JobView:
     dashboard = SimpleNamespace(service=service)
     view = _JobView(dashboard, job(JobState.RUNNING), 6)  # pyright: ignore[reportArgumentType]
     view.head = view.curves = view.events = view.log = Mock()
-    view._zoom = view._show_results = Mock(side_effect=lambda *_: nothing())
+    view._zoom = view._show_results = view._show_uses = Mock(side_effect=lambda *_: nothing())
     return view
 
 

@@ -50,22 +50,27 @@ def test_what_is_missing_is_named_beside_its_field(server: DashboardServer, open
     before = server.api.get("/api/jobs").json()["total"]
     go(page, f"{server.url}/new?workload=gp&command=fit")
     assert page.locator("#field-storage option").all_text_contents() == ["float32", "float16"]
-    assert not page.is_visible("#field-storage")  # it is not required, and folded
+    page.locator("#field-synthetic").wait_for()  # it is not required, and was folded until the plan named it
     page.fill("#field-job_name", "no data either")
     page.click("button:has-text('Submit')")
-    page.locator("#field-data-fault:has-text('give one of data FILE')").wait_for()
+    page.locator("#field-data-fault:has-text('give either data, a long table, or synthetic, a number')").wait_for()
     assert server.api.get("/api/jobs").json()["total"] == before
 
 
 def test_a_file_is_uploaded_and_taken(server: DashboardServer, open_page: Open):
     page = open_page("/new?workload=gp&command=predict", width=390)
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    assert page.locator("input[type=file]").count() == 1  # for what it reads: neither for the model nor for the output
     content = b"x\n0.1\n0.2\n"
-    page.set_input_files("#upload", {"name": "points.csv", "mimeType": "text/csv", "buffer": content})
-    until(page, "document.querySelector('#field-directory').value.startsWith('upload:')")
-    assert server.api.get("/api/uploads").json()["uploads"][0]["name"] == "points.csv"
-    page.set_input_files("#upload", {"name": "points.exe", "mimeType": "text/plain", "buffer": content})
-    page.locator("#upload-note.fault").wait_for()
+    for name in ("points.csv", "others.csv"):  # the second takes the place of the first
+        page.set_input_files("#upload-at", {"name": name, "mimeType": "text/csv", "buffer": content})
+        page.wait_for_selector(f"#upload-at-note:has-text('{name} is uploaded')")
+        id = server.api.get("/api/uploads").json()["uploads"][0]["id"]
+        until(page, "value => document.querySelector('#field-at').value === value", arg=f"upload:{id}")
+    assert page.input_value("#field-directory") == ""
+    page.set_input_files("#upload-at", {"name": "points.exe", "mimeType": "text/plain", "buffer": content})
+    page.locator("#upload-at-note.fault").wait_for()
+    assert page.input_value("#field-at") == f"upload:{id}"
 
 
 def tab_to(page: Any, what: str, wanted: str) -> None:

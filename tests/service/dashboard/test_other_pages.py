@@ -48,8 +48,8 @@ def test_a_file_becomes_a_dataset(server: DashboardServer, open_page: Open):
     page.click("section[aria-label=Import] button:has-text('Import')")
     page.wait_for_selector("section[aria-label=Datasets] th:has-text('numbers')", timeout=60_000)
     form = open_page("/new?workload=data&command=verify")
-    form.wait_for_selector("#datasets option[value=numbers]", state="attached")
-    assert form.get_attribute("#field-name", "list") == "datasets"
+    form.wait_for_selector("#datasets-choices option[value=numbers]", state="attached")
+    assert form.get_attribute("#field-name", "list") == "datasets-choices"
     page.click("[aria-label='Verify numbers']")
     page.wait_for_selector("tr:has-text('verify numbers') >> text=20 rows, no faults", timeout=60_000)
     check_accessible(page)
@@ -57,8 +57,13 @@ def test_a_file_becomes_a_dataset(server: DashboardServer, open_page: Open):
     page.wait_for_selector("[aria-label='Delete for good: Delete numbers']")  # it waits for the second click meanwhile
     page.set_input_files("#upload", {"name": "more.csv", "mimeType": "text/csv", "buffer": rows.encode()})
     until(page, "document.querySelector('#dataset-name').value === 'more'")
-    page.wait_for_selector("section[aria-label='Uploaded files'] >> text=more.csv")
+    page.click("[aria-label='Choose numbers.csv to import']")
+    until(page, "document.activeElement.id === 'dataset-name'")
+    page.wait_for_selector("text=numbers.csv will be imported")
+    page.wait_for_selector("[aria-label='Delete numbers']")  # it was left
     assert page.locator("text=Locate from it").count() == 0  # there are no recordings in it
+    assert page.locator("section[aria-label='Imports and checks'] progress").count() == 0
+    page.click("[aria-label='Delete numbers']")
     page.click("[aria-label='Delete for good: Delete numbers']")
     page.wait_for_selector("text=numbers is deleted")
 

@@ -21,6 +21,7 @@ from brimful.service.dashboard.login import _own_path
 from brimful.service.dashboard.pages import devices
 from brimful.service.dashboard.pages.compare import _numbers, of_all, run_names
 from brimful.service.dashboard.pages.data import result_of
+from brimful.service.dashboard.parts.config_view import option_value
 from brimful.service.dashboard.parts.curves import _rounded, memory_unit, use_of_device
 from brimful.service.dashboard.parts.form_fields import by_field
 from brimful.service.dashboard.parts.history_view import event_entries
@@ -145,15 +146,23 @@ def test_short_numbers(number: float, text: str):
 def test_a_job_as_commands_has_what_differs_and_no_more():
     options = changed_options(job().request.config, SCHEMA)
     assert options == {"file": "upload:1", "fast": False}
-    words = shlex.split(as_command_line(job(), options, SCHEMA))
-    assert words == ["brimful", "jobs", "submit", "--job-name", "it's <b>", "gp", "fit", "upload:1", "--no-fast"]
+    words = shlex.split(as_command_line(job(), options, "http://here", SCHEMA))
+    asked = ["--url", "http://here", "--job-name", "it's <b>", "gp", "fit", "upload:1", "--no-fast"]
+    assert words == ["brimful", "jobs", "submit", *asked]
     assert shlex.split(as_curl(job(), options, "http://here"))[3] == "http://here/api/training/jobs"
     compile(as_python(job(), options, "http://here"), "job", "exec")
     with_cores = replace(job(), request=replace(job().request, cores=2))
-    assert shlex.split(as_command_line(with_cores, options, SCHEMA))[5:7] == ["--cores", "2"]
+    assert shlex.split(as_command_line(with_cores, options, "http://here", SCHEMA))[7:9] == ["--cores", "2"]
     assert "cores=2" in as_python(with_cores, options, "http://here")
     told = shlex.split(as_curl(job(), options, "http://here", token=True))
     assert told[told.index("Authorization: Bearer $BRIMFUL_TOKEN") - 1] == "-H"
+
+
+def test_an_uploaded_file_is_shown_with_its_name():
+    id = "01a1eac1-e630-772f-94e5-493d84cc78f5"
+    value = f"upload:{id}/a b.csv,upload:{id},moons"
+    assert option_value(value, {id: "x.zip"}) == f"upload:{id}/a b.csv (x.zip),upload:{id} (x.zip),moons"
+    assert option_value(value, {}) == value and option_value(0.5, {id: "x"}) == "0.5"
 
 
 def test_results_are_written_with_their_units():
@@ -173,8 +182,8 @@ def test_of_plans_that_follow_one_another_the_last_is_shown():
 
 def test_a_problem_belongs_to_the_fields_that_it_names():
     fields = ("config.data", "config.synthetic", "config.batch_size", "webhook")
-    problem = FieldProblem("config", "give one of --data FILE, and --synthetic N or --batch-size 3")
-    text = "give one of data FILE, and synthetic N or batch_size 3"
+    problem = FieldProblem("config", "give either --data NAME|DIR, or --synthetic N or --batch-size 3")
+    text = "give either data, or synthetic or batch size 3"
     assert by_field(problem, fields) == [(f"config.{name}", text) for name in ("data", "synthetic", "batch_size")]
     assert by_field(FieldProblem("webhook.url", "no"), fields) == [("webhook", "no")]
     assert by_field(FieldProblem("config", "no"), fields) == []

@@ -4,6 +4,8 @@ import pickle
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import torch
 from hypothesis import given, settings
@@ -191,3 +193,19 @@ def test_a_file_in_another_byte_order_holds_the_same_rows(tmp_path: Path):
     big, little = (dataset(tmp_path / name / "x.npy") for name in ("big", "little"))
     assert torch.equal(big.train_Nd, little.train_Nd)
     assert torch.equal(big.centers_Kd, little.centers_Kd)
+
+
+def test_tables_are_rows_and_lists_of_numbers_are_as_many_columns(tmp_path: Path):
+    rows = np.random.default_rng(0).random((30, 3))
+    lists = pa.FixedSizeListArray.from_arrays(pa.array(rows[:, 1:].reshape(-1)), 2)
+    pq.write_table(pa.table({"a": rows[:, 0], "b": lists}), tmp_path / "x.parquet")
+    np.savetxt(tmp_path / "x.csv", rows, delimiter=",", header="a,b,c", comments="")
+    np.save(tmp_path / "x.npy", rows)
+    parts = [dataset(tmp_path / f"x.{ending}", 5).centers_Kd for ending in ("npy", "parquet", "csv")]
+    assert torch.equal(parts[0], parts[1]) and torch.allclose(parts[0], parts[2])
+    (tmp_path / "no.parquet").write_text("no table")
+    with pytest.raises(InputError, match="cannot be read as a table"):
+        dataset(tmp_path / "no.parquet", 5)
+    pq.write_table(pa.table({"a": ["x", "y"]}), tmp_path / "texts.parquet")
+    with pytest.raises(InputError, match="column 'a' holds no numbers"):
+        dataset(tmp_path / "texts.parquet", 1)

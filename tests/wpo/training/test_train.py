@@ -144,8 +144,10 @@ def test_it_learns():
     assert 0.5 < result.scores.neighbor_distance_ratio < 2 and result.scores.memorization_rate < 0.1
     epochs = [event for event in events if isinstance(event, EpochDone)]
     assert epochs and all(event.values["resident_mb"] > 10 for event in epochs)
-    assert isinstance(events[0], Planned)
-    assert events[0].plan == {**result.plan.to_dict(), "predicted": events[0].plan["predicted"]}  # it is measured later
+    plans = [event.plan for event in events if isinstance(event, Planned)]
+    assert isinstance(events[0], Planned) and len(plans) == 2
+    assert plans == [{**result.plan.to_dict(), "tier": tier} for tier in (None, result.plan.tier)]  # where its data is
+    assert sum(size for _, size in result.plan.parts) == result.predicted
     assert result.observed >= 0 and result.predicted > 0
     assert repr(result).startswith("WPOResult(centers=150, dimensions=2, factor=triangle, strategy=single")
 

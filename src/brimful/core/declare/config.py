@@ -5,6 +5,7 @@ import contextlib
 import dataclasses
 import difflib
 import math
+import re
 import types
 import typing
 from collections.abc import Callable, Iterable, Iterator
@@ -18,15 +19,21 @@ from ..memory.budget import Budget
 T = TypeVar("T")
 
 
+TABLE, MODEL = "table", "model"
+"""What a file holds that an option names."""
+
+
 @dataclass(frozen=True, slots=True)
 class Option:
     """What a field says of itself beyond its type and default.
 
     An option that is `unnamed` may be given on the command line without its name, too: the one argument of a command.
-    The last three are for jobs of the service, which neither read nor write outside their own directories:
+    The others are for jobs of the service, which neither read nor write outside their own directories:
 
     Attributes:
         files: its text may name files, as every path does.
+        reads: what such a file holds, if not just anything: "table", of numbers by columns, which a dataset of the
+            database may stand for, or "model", the folder of a model that another command of the workload stores.
         local: it is not offered there.
         job: of an output path: its value inside the job's run directory where none is given; "" is that directory.
     """
@@ -44,6 +51,7 @@ class Option:
     local: bool = False
     job: str | None = None
     unnamed: bool = False
+    reads: str = ""
 
 
 def option(
@@ -62,6 +70,7 @@ def option(
     local: bool = False,
     job: str | None = None,
     unnamed: bool = False,
+    reads: str = "",
 ) -> Any:
     """A dataclass field that is an option. Without a default it is required. A positional one is given on the command
     line by its place, without its name. An alias is another spelling, accepted wherever the option is.
@@ -75,7 +84,7 @@ def option(
         brimful.core.base.errors.ConfigError: points is 0; it must be at least 1
     """
     names = metavar, positional, tuple(aliases)
-    declared = Option(help, ge, gt, le, lt, tuple(choices), *names, files, local, job, unnamed)
+    declared = Option(help, ge, gt, le, lt, tuple(choices), *names, files, local, job, unnamed, reads)
     return field(default=default, metadata={"option": declared})
 
 
@@ -121,7 +130,7 @@ class OutOptions:
 class TrainedModelOptions:
     """For commands that read what another one trained."""
 
-    directory: Path = option(help="folder of a trained model", positional=True, metavar="DIR")
+    directory: Path = option(help="folder of a trained model", positional=True, metavar="DIR", reads=MODEL)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -185,6 +194,26 @@ def in_order(names: Iterable[str]) -> list[str]:
     """The names of options as they are listed: a command's own, then those that many share."""
     names = list(names)
     return [*(name for name in names if name not in _LAST), *(name for name in _LAST if name in names)]
+
+
+def topics(config: type) -> dict[str, str]:
+    """What options are about, by their names, in the order to show them: those of the command itself, which have no
+    topic, then those of the classes that it is composed of, its workload's own before others, and last those that many
+    share. A topic is named after the class that declares its options first: "Optimizer", of `OptimizerOptions`."""
+    own, places = config.__module__.rpartition(".")[0], {}
+    for place, base in enumerate(config.__mro__):
+        other = place > 0 and not f"{base.__module__}.".startswith(f"{own}.")
+        for name in vars(base).get("__annotations__", {}):  # the last one that has it declares it first
+            places[name] = (base in _SHARED, other, place, _topic(base) if place else "")
+    ranked = sorted(in_order(places), key=lambda name: places[name][:-1])
+    return {name: places[name][-1] for name in ranked}
+
+
+def _topic(declared: type) -> str:
+    if declared in _SHARED:
+        return "Device and seed"
+    words = re.findall(r"[A-Z][a-z]+|[A-Z]+(?![a-z])", re.sub(r"(Options|Config)$", "", declared.__name__))
+    return " ".join(words).capitalize().replace("train", "training")
 
 
 def _declared(config: type, name: str) -> Option | None:

@@ -6,6 +6,7 @@ from ..jobs.job import PRIORITIES
 from ..jobs.state import JobState
 
 _TEXT: dict[str, Any] = {"type": "string"}
+_YES: dict[str, Any] = {"type": "boolean"}
 _COUNT: dict[str, Any] = {"type": "integer", "minimum": 0}
 _TIME: dict[str, Any] = {"type": "string", "format": "date-time"}
 _ANY: dict[str, Any] = {"type": "object"}
@@ -63,13 +64,14 @@ JOB_FIELDS: dict[str, Any] = {
 """What a job has besides its workload, command and config."""
 
 SCHEMAS: dict[str, Any] = {
+    "FieldProblem": _object({"path": {**_TEXT, "description": "such as config.epochs"}, "message": _TEXT}),
     "Problem": _object(
         {
             "type": {"type": "string", "format": "uri"},
             "title": _TEXT,
             "status": {"type": "integer", "minimum": 400, "maximum": 599},
             "detail": {**_TEXT, "description": "what was wrong, and what to do"},
-            "errors": _list(_object({"path": {**_TEXT, "description": "such as config.epochs"}, "message": _TEXT})),
+            "errors": _list("FieldProblem"),
         },
         "errors",
     ),
@@ -141,7 +143,14 @@ SCHEMAS: dict[str, Any] = {
         }
     ),
     "JobPlan": _object({"plan": _or_null(_ANY)}),
-    "Plan": _object({"plan": _or_null(_ANY), "text": _or_null(_TEXT), "lease": _or_null(_ANY)}),
+    "Plan": _object(
+        {
+            "plan": _or_null(_ANY),
+            "text": _or_null(_TEXT),
+            "lease": _or_null(_ANY),
+            "warnings": _list("FieldProblem"),
+        }
+    ),
     "Artifact": _object({"name": _TEXT, "bytes": _COUNT, "modified": _TIME, "media_type": _TEXT}),
     "Artifacts": _object({"artifacts": _list("Artifact")}),
     "Report": _object({"metrics": _ANY, "tables": _ANY, "rows": _ANY, "pictures": _list(_TEXT), "captions": _ANY}),
@@ -180,7 +189,9 @@ SCHEMAS: dict[str, Any] = {
         {
             "workload": _TEXT,
             "help": _TEXT,
-            "commands": _list(_object({"command": _TEXT, "help": _TEXT, "schema": _ANY, "plans": {"type": "boolean"}})),
+            "commands": _list(
+                _object({"command": _TEXT, "help": _TEXT, "schema": _ANY, "plans": _YES, "stores": _YES})
+            ),
         }
     ),
     "Workloads": _object({"workloads": _list("Workload")}),

@@ -2,11 +2,13 @@
 
 from collections.abc import Callable
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any, TypeVar
 
 from ...core.base.errors import BrimfulError, ConfigError, InputError
 from ...data import database
 from ...data.database import DatasetInfo
+from ...data.database.table_file import write_table_file
 from ..errors import NotFound, Unavailable
 from ..jobs.job import utc
 
@@ -23,6 +25,11 @@ def show_dataset(url: str, name: str) -> dict[str, Any]:
 
 def delete_dataset(url: str, name: str) -> None:
     _call(lambda: database.delete_dataset(name, url))
+
+
+def write_dataset(url: str, name: str, path: str) -> None:
+    """Writes its rows to a file."""
+    write_table_file(name, Path(path), url)
 
 
 def _call(function: Callable[[], T]) -> T:

@@ -44,4 +44,5 @@ METHODS = {
     "list_datasets": datasets.list_datasets,
     "show_dataset": datasets.show_dataset,
     "delete_dataset": datasets.delete_dataset,
+    "write_dataset": datasets.write_dataset,
 }

@@ -1,6 +1,7 @@
 """A process that has the workloads imported, and answers what the server asks of them: the server imports none.
 
-Calls and answers are lines of JSON on a socket: {"method", "arguments"}, and {"result"} or {"error", "message"}.
+Calls and answers are lines of JSON on a socket: {"method", "arguments"}, and {"result"} or {"error", "message"}, with
+the "option" at fault where that is known.
 """
 
 import contextlib
@@ -32,7 +33,7 @@ def _answer(call: dict[str, Any], methods: Methods) -> dict[str, Any]:
         except Invalid as error:
             return {"error": "Invalid", "problems": [problem.to_dict() for problem in error.problems]}
         except BrimfulError as error:
-            return {"error": type(error).__name__, "message": str(error)}
+            return {"error": type(error).__name__, "message": str(error), "option": error.option}
         except Exception as error:
             traceback.print_exc()
             return {"error": "unexpected", "message": f"{type(error).__name__}: {error}"}

@@ -97,7 +97,7 @@ class Client:
         *,
         budget: str | None = None,
     ) -> dict[str, Any]:
-        """The plan of a job, without running it: "plan", "text" and "lease"."""
+        """The plan of a job, without running it: "plan", "text", "lease" and "warnings"."""
         return self._send(requests.plan(requests.submission(workload, command, config, None, None, budget, None)))
 
     def job(self, id: str) -> Job:

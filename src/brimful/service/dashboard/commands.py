@@ -28,8 +28,8 @@ def request_of(job: Job, options: dict[str, Any]) -> dict[str, Any]:
     return values | {name: value for name, value in more.items() if value is not None}
 
 
-def as_command_line(job: Job, options: dict[str, Any], schema: dict[str, Any] | None = None) -> str:
-    words = ["brimful", "jobs", "submit", "--job-name", job.request.name]
+def as_command_line(job: Job, options: dict[str, Any], url: str, schema: dict[str, Any] | None = None) -> str:
+    words = ["brimful", "jobs", "submit", "--url", url, "--job-name", job.request.name]
     if job.request.priority:
         words += ["--priority", str(job.request.priority)]
     if job.request.budget and "budget" not in options:

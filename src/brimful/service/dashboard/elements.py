@@ -3,11 +3,15 @@
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from nicegui import ui
 from nicegui.element import Element
 from nicegui.elements.mixins.text_element import TextElement
 
 VALUE = "(event) => emit(event.target.value)"
 """Has an event of an input tell its value."""
+
+_ASKS = 15.0
+"""Seconds for which a button asks whether someone is sure."""
 
 
 class Tag(TextElement):
@@ -38,16 +42,22 @@ def button(text: str, on_click: Callable[..., Any], classes: str = "button", **a
 
 
 def careful_button(text: str, sure: str, on_sure: Callable[..., Any], label: str, classes: str) -> Tag:
-    """A button that does something for good: at the first click it asks, at the second it does it."""
+    """A button that does something for good: at the first click it asks, at the second it does it. Once it is left, or
+    after some seconds, it asks again."""
+
+    def show(asks: bool) -> None:
+        made.set_text(sure if asks else text)
+        set_attributes(made, aria_label=f"{sure}: {label}" if asks else label)
 
     def click() -> Any:
         if made.text == sure:
+            show(False)
             return on_sure()
-        made.set_text(sure)
-        return set_attributes(made, aria_label=f"{sure}: {label}")
+        show(True)
+        return ui.timer(_ASKS, lambda: show(False), once=True)
 
     made = button(text, click, classes, aria_label=label)
-    return made
+    return made.on("blur", lambda: show(False), [])
 
 
 def link(text: str, href: str, classes: str = "", **attributes: Any) -> Tag:

@@ -26,7 +26,7 @@ class Schemas:
             return self._listed
 
     async def command(self, workload: str, command: str) -> dict[str, Any] | None:
-        """{"command", "help", "schema", "plans"}; None where there is no such command any more."""
+        """{"command", "help", "schema", "plans", "stores"}; None where there is no such command any more."""
         for listed in await self.workloads():
             if listed["workload"] == workload:
                 return next((one for one in listed["commands"] if one["command"] == command), None)

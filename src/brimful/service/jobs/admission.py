@@ -72,7 +72,7 @@ def admit(capacity: Capacity, leases: Sequence[Lease], queue: Iterable[Waiting],
             used = used + amount
             reserved = reserved and reserved.beside(amount)
         elif not possible:
-            waiting[one.job] = refused[demand] = _too_large(demand, capacity)
+            waiting[one.job] = refused[demand] = too_large(demand, capacity)[0][1]
         elif fitting and reserved is not None:
             waiting[one.job] = refused[demand] = (
                 f"the room that is free is reserved for job {reserved.job}, which has waited longer"
@@ -115,22 +115,31 @@ def _free(devices: tuple[str, ...], used: Amount, capacity: Capacity) -> int:
     return min(capacity.bytes[name] - used.bytes.get(name, 0) for name in devices)
 
 
-def _too_large(demand: Demand, capacity: Capacity) -> str:
+def too_large(demand: Demand, capacity: Capacity) -> list[tuple[str, str]]:
+    """Why a job could not run on an idle machine: each thing that it needs too much of ("device", "cores" or "budget"),
+    and a sentence. Nothing of others."""
     placements = demand.placements(capacity)
+    if demand.possible(capacity):
+        return []
     if not placements:
         names = ", ".join(capacity.bytes) or "none"
-        return f"there is no device {demand.device!r} for it now; there are {names}"
+        return [("device", f"there is no device {demand.device!r} for it now; there are {names}")]
+    reasons = []
     if demand.cores > capacity.cores:
-        return f"it needs {demand.cores} cores, and jobs may use {capacity.cores}; ask for fewer"
+        reasons.append(("cores", f"it needs {demand.cores} cores, and jobs may use {capacity.cores}; ask for fewer"))
     largest = max(min(capacity.bytes.get(name, 0) for name in devices) for devices in placements)
+    need = max(demand.amount(devices).bytes[CPU] for devices in placements)
+    host = capacity.bytes.get(CPU, 0)
     if demand.device_bytes > largest:
-        return (
+        message = (
             f"it needs {format_bytes(demand.device_bytes)} on a device, and the largest budget is "
             f"{format_bytes(largest)}; ask for less, or raise the server's budget"
         )
-    need = max(demand.amount(devices).bytes[CPU] for devices in placements)
-    host = capacity.bytes.get(CPU, 0)
-    return f"it needs {format_bytes(need)} of host memory, and jobs may use {format_bytes(host)}; ask for less"
+        reasons.append(("budget", message))
+    elif need > host:
+        message = f"it needs {format_bytes(need)} of host memory, and jobs may use {format_bytes(host)}; ask for less"
+        reasons.append(("budget", message))
+    return reasons
 
 
 def _busy(demand: Demand, used: Amount, capacity: Capacity) -> str:

@@ -10,12 +10,14 @@ class OptionDescription:
 
     Attributes:
         files: its text may name files.
+        reads: what such a file holds: "table", "model", or "" for anything.
         output: it is a path that the command writes to.
         place: of an output: its value inside the job's run directory where none is given; "" is that directory.
     """
 
     name: str
     files: bool = False
+    reads: str = ""
     output: bool = False
     place: str | None = None
 
@@ -26,6 +28,7 @@ class CommandDescription:
 
     Attributes:
         plans: whether it can be planned.
+        stores: whether it stores a model, which other commands of the workload read.
         schema: the JSON schema of a job's config.
         options: all that it has, also those that a job cannot set.
     """
@@ -34,6 +37,7 @@ class CommandDescription:
     command: str
     help: str = ""
     plans: bool = False
+    stores: bool = False
     schema: dict[str, Any]
     options: tuple[OptionDescription, ...] = ()
 

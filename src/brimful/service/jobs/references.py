@@ -1,17 +1,44 @@
-"""Files that a job's options name, as paths: what was uploaded, what another job wrote, and its own output."""
+"""Files that a job's options name, as paths: what was uploaded, what another job wrote, the rows of a dataset, and its
+own output."""
 
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ...core.base.errors import ConfigError
 from ..errors import FieldProblem, Invalid, NotFound
 from .description import CommandDescription
 
-REFERENCE = re.compile(r"(upload|job):([0-9a-f-]{36})(?:/(.+))?")
+DATASET = "dataset"
+_FILE = re.compile(r"(upload|job):([0-9a-f-]{36})(?:/(.+))?")
+_DATASET = re.compile(rf"({DATASET}):([A-Za-z0-9][A-Za-z0-9_.-]{{0,62}})")
 
 Locate = Callable[[str, str, str | None], Path]
-"""The path of a reference: kind ("upload" or "job"), id, and a name inside it. Raises `NotFound`."""
+"""The path of a reference: its kind, its id, and a name inside it. Raises `NotFound`, or `ConfigError` where there can
+be no file of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """A file that is named by what it belongs to.
+
+    Attributes:
+        kind: "upload", "job" or "dataset".
+        id: of the upload or job, or the dataset's name.
+        name: of a file inside it.
+    """
+
+    kind: str
+    id: str
+    name: str | None = None
+
+    @classmethod
+    def read(cls, text: str) -> "Reference | None":
+        """What a text such as "upload:ID", "job:ID/NAME" or "dataset:NAME" names; None where it is none."""
+        found = _FILE.fullmatch(text.strip()) or _DATASET.fullmatch(text.strip())
+        return None if found is None else cls(*found.groups())
 
 
 def resolve(command: CommandDescription, config: Mapping[str, Any], run: Path, locate: Locate) -> dict[str, Any]:
@@ -31,7 +58,7 @@ def resolve(command: CommandDescription, config: Mapping[str, Any], run: Path, l
         elif isinstance(value, str) and option.files:
             try:
                 resolved[option.name] = ",".join(_located(part, locate) for part in value.split(","))
-            except NotFound as error:
+            except (NotFound, ConfigError) as error:
                 problems.append(FieldProblem(f"config.{option.name}", str(error)))
     if problems:
         raise Invalid(*problems)
@@ -39,12 +66,12 @@ def resolve(command: CommandDescription, config: Mapping[str, Any], run: Path, l
 
 
 def references(config: Mapping[str, Any]) -> set[str]:
-    """The uploads and jobs that a config names: "upload:ID", "job:ID"."""
+    """The uploads, jobs and datasets that a config names: "upload:ID", "job:ID", "dataset:NAME"."""
     texts = [part for value in config.values() if isinstance(value, str) for part in value.split(",")]
-    matches = [REFERENCE.fullmatch(part.strip()) for part in texts]
-    return {f"{match[1]}:{match[2]}" for match in matches if match}
+    named = [Reference.read(part) for part in texts]
+    return {f"{one.kind}:{one.id}" for one in named if one}
 
 
 def _located(part: str, locate: Locate) -> str:
-    reference = REFERENCE.fullmatch(part.strip())
-    return part if reference is None else str(locate(reference[1], reference[2], reference[3]))
+    named = Reference.read(part)
+    return part if named is None else str(locate(named.kind, named.id, named.name))

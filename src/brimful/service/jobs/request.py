@@ -2,7 +2,8 @@
 
 The workload and the command are looked up in the registry, and the config is checked by its one declaration. A job
 neither reads nor writes outside its own directories: an option that names files takes "upload:ID", a file that was
-uploaded, "job:ID" or "job:ID/NAME", what another job wrote, or a plain name, which is looked up by the workload.
+uploaded, "job:ID" or "job:ID/NAME", what another job wrote, where it reads a table "dataset:NAME", or a plain name,
+which is looked up by the workload.
 """
 
 import re
@@ -22,7 +23,7 @@ from ..errors import FieldProblem, Invalid, Unavailable
 from ..security.names import fault_of
 from .description import CommandDescription, OptionDescription
 from .job import PRIORITIES, JobRequest, Webhook
-from .references import REFERENCE
+from .references import DATASET, Reference
 
 FIELDS = ("job_name", "workload", "command", "config", "priority", "budget", "cores", "webhook")
 _LONGEST_VALUE = 10_000
@@ -48,7 +49,8 @@ def describe(workload: str, command: Command) -> CommandDescription:
         OptionDescription(
             name=info.name,
             files=_names_files(info),
-            output=info.option.job is not None or info.name == "out",
+            reads=info.option.reads,
+            output=_is_output(info),
             place=info.option.job,
         )
         for info in declared.describe(command.config)
@@ -58,6 +60,7 @@ def describe(workload: str, command: Command) -> CommandDescription:
         command=command.name,
         help=command.help,
         plans=command.plan is not None,
+        stores=command.stores,
         schema=job_schema(command),
         options=tuple(options),
     )
@@ -69,19 +72,30 @@ def offered(infos: Iterable[FieldInfo]) -> list[FieldInfo]:
 
 
 def job_schema(command: Command) -> dict[str, Any]:
-    """The JSON schema of a job's config; other spellings of an option are its "aliases"."""
-    schema = declared.schema(command.config)
+    """The JSON schema of a job's config; other spellings of an option are its "aliases", and what it is about its
+    "topic". Options are in the order of their topics."""
+    schema, about = declared.schema(command.config), declared.topics(command.config)
     infos = {info.name: info for info in offered(declared.describe(command.config))}
     required = [name for name in schema["required"] if name in infos and infos[name].option.job is None]
-    properties = {name: schema["properties"][name] | _of_job(info) for name, info in infos.items()}
+    properties = {
+        name: schema["properties"][name] | _of_job(infos[name], command) | {"topic": topic}
+        for name, topic in about.items()
+        if name in infos
+    }
     return {**schema, "properties": properties, "required": required}
 
 
-def _of_job(info: FieldInfo) -> dict[str, Any]:
-    """What a job's option takes beyond what it takes anywhere: several names as a list, other spellings, and whether it
-    names a file ("format") or is given on the command line by its place ("positional")."""
+def _of_job(info: FieldInfo, command: Command) -> dict[str, Any]:
+    """What a job's option takes beyond what it takes anywhere: several names as a list, other spellings, whether it
+    names a file ("format"), what that holds ("reads"), whether it is written ("output"), and whether it is given on the
+    command line by its place ("positional"). A budget has another default."""
     added: dict[str, Any] = {"aliases": list(info.option.aliases)} if info.option.aliases else {}
-    added |= {"format": "path"} if _names_files(info) else {}
+    added |= {"format": "path"} if _names_files(info) or _is_output(info) else {}
+    added |= {"reads": info.option.reads} if info.option.reads else {}
+    added |= {"output": True} if _is_output(info) else {}
+    if info.name == "budget":
+        default = "what its plan needs, 512 MB at least" if command.plan else "a quarter of the device"
+        added["description"] = f'memory to stay inside: "8GB", "512MB", "80%"; by default {default}'
     added |= {"positional": True} if info.option.positional else {}
     if info.type is str and info.option.files:
         kinds = ["string", "array", *(["null"] if info.nullable else [])]
@@ -198,6 +212,10 @@ def _names_files(info: FieldInfo) -> bool:
     return info.type is Path or info.option.files
 
 
+def _is_output(info: FieldInfo) -> bool:
+    return info.option.job is not None or info.name == "out"
+
+
 def _forbidden(info: FieldInfo, value: Any) -> str | None:
     """Why a job may not have that value, in a sentence."""
     if info.option.local or (info.name == "out" and info.option.job == ""):
@@ -213,13 +231,16 @@ def _forbidden(info: FieldInfo, value: Any) -> str | None:
     if not _names_files(info):
         return None
     for part in value.split(","):
-        reference = REFERENCE.fullmatch(part.strip())
+        reference = Reference.read(part)
         if reference is None and (info.type is Path or not _PLAIN.fullmatch(part.strip())):
             return (
                 f"{info.name} is {value[:100]!r}; a job reads no files of the server's. Upload the file and give "
                 '"upload:ID", or name what another job wrote by "job:ID" or "job:ID/NAME"'
+                + (', or a dataset by "dataset:NAME"' if info.option.reads == declared.TABLE else "")
             )
-        if reference is not None and ".." in (reference[3] or "").split("/"):
+        if reference is not None and reference.kind == DATASET and info.option.reads != declared.TABLE:
+            return f"{info.name} is {value[:100]!r}; it takes no table, which the rows of a dataset are. Upload a file"
+        if reference is not None and ".." in (reference.name or "").split("/"):
             return f"{info.name} is {value[:100]!r}; a name inside a job's directory has no '..'"
     return None
 

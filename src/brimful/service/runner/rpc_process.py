@@ -66,4 +66,6 @@ def _result(answer: dict[str, Any]) -> Any:
         return answer["result"]
     if answer["error"] == "Invalid":
         raise Invalid(*(FieldProblem(**problem) for problem in answer["problems"]))
-    raise _ERRORS.get(answer["error"], ConfigError)(answer["message"])
+    error = _ERRORS.get(answer["error"], ConfigError)(answer["message"])
+    error.option = answer.get("option")
+    raise error

@@ -12,6 +12,7 @@ from ..errors import NotFound, Unavailable
 from ..jobs.job import Job
 from ..jobs.references import Locate, resolve
 from ..jobs.state import ACTIVE, JobState
+from ..path_names import named_values
 from ..store import Store
 from .inventory import Inventory
 from .processes import Child, Spawner
@@ -38,6 +39,7 @@ class Runner:
         locate: the path of a reference in a config.
         url: of the database, for jobs that use it.
         notify: called when a job has ended.
+        named: a text with what clients call files in place of the server's paths.
     """
 
     def __init__(
@@ -51,9 +53,10 @@ class Runner:
         needs: Needs,
         url: str,
         notify: Callable[[str], None] | None = None,
+        named: Callable[[str], str] = str,
     ) -> None:
         self._store, self._inventory, self._folder, self._locate, self._url = store, inventory, folders, locate, url
-        self._spawner, self._workloads = spawner, workloads
+        self._spawner, self._workloads, self._named = spawner, workloads, named
         self._controls: dict[str, Control] = {}
         self._lock = threading.Lock()
         self._stopping = threading.Event()
@@ -119,7 +122,7 @@ class Runner:
         with self._lock:
             self._controls[id] = control
         try:
-            return self._supervise(id, attempt, control).to_dict()
+            return named_values(self._named, self._supervise(id, attempt, control).to_dict())
         except NotFound:
             return Outcome(state="stopped").to_dict()
         except Unavailable:  # the server stops, and the database is away: the next server goes on

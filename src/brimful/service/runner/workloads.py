@@ -6,6 +6,7 @@ which is forked with all imports done and killed where it takes too long.
 
 import threading
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 from ...core.base.errors import ConfigError, WorkerError
@@ -107,6 +108,23 @@ class Workloads:
 
     def dataset(self, name: str) -> dict[str, Any]:
         return self._call("show_dataset", url=self._url(), name=name)
+
+    def write_dataset(self, name: str, path: Path) -> None:
+        """Writes the rows of a dataset to a file.
+
+        Raises:
+            ConfigError: it has a field that is no column of a table.
+        """
+        process = self._start(_CPU)
+        try:
+            process.call("write_dataset", {"url": self._url(), "name": name, "path": str(path)}, _PLAN_PATIENCE)
+        except CallTimeout as error:
+            message = f"writing the rows of dataset {name!r} took longer than {_PLAN_PATIENCE:.0f} seconds; give a file"
+            raise ConfigError(message) from error
+        except WorkerError as error:
+            raise ConfigError(f"the rows of dataset {name!r} cannot be written to a file: {error}") from error
+        finally:
+            process.close()
 
     def delete_dataset(self, name: str) -> None:
         self._call("delete_dataset", url=self._url(), name=name)

@@ -11,6 +11,7 @@ from ..errors import NotFound
 from ..jobs.admission import Waiting
 from ..jobs.job import Job, JobRequest, new_id
 from ..jobs.lease import Demand, Lease
+from ..jobs.references import references
 from ..jobs.state import ACTIVE, JobState, may, requested
 from .rows import COLUMNS, job_of, lease_of, plain, waiting_of
 
@@ -160,13 +161,13 @@ class Jobs:
         self._pool.call(lambda connection: connection.execute("DELETE FROM job WHERE id = %s", (id,)))
 
     def users_of(self, reference: str) -> list[str]:
-        """Jobs that have not ended and name an upload or another job in their config."""
+        """Jobs that have not ended and name an upload, another job or a dataset in their config."""
         query = (
-            "SELECT id FROM job WHERE state NOT IN ('cancelled', 'failed', 'finished') "
+            "SELECT id, config FROM job WHERE state NOT IN ('cancelled', 'failed', 'finished') "
             "AND position(%s in config::text) > 0 ORDER BY created"
         )
         rows = self._pool.call(lambda connection: connection.execute(query, (reference,)).fetchall())
-        return [row[0] for row in rows]
+        return [id for id, config in rows if reference in references(config)]
 
     def ids(self) -> set[str]:
         """Those of all jobs."""

@@ -1,4 +1,5 @@
-"""The datasets: toy distributions by name, scikit-learn's digits, CIFAR-10 from a folder, any array in a .npy file.
+"""The datasets: toy distributions by name, scikit-learn's digits, CIFAR-10 from a folder, any array
+or table in a file.
 
 Legend: N rows to train on, M held out, K centers, d dimensions.
 
@@ -12,6 +13,8 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
 import torch
 from jaxtyping import Float
 from torch import Tensor
@@ -25,6 +28,7 @@ from .toys import TOYS, toy
 
 _CENTERS = 1000
 _TOY_SAMPLES = 20_000  # for training
+_TABLES = (".parquet", ".csv")
 
 ImageShape = tuple[int, int, int]
 """(channels, height, width)."""
@@ -69,7 +73,8 @@ def dataset(
     """Loads or samples a dataset, and splits it.
 
     Args:
-        source: the name of a toy distribution (`toys.TOYS`), "digits", "cifar10", a .npy file, or rows themselves.
+        source: the name of a toy distribution (`toys.TOYS`), "digits", "cifar10", a .npy, .parquet or .csv
+            file, or rows themselves.
         centers: how many; by default 1000, or a third of the rows where that is less.
         samples: training rows to sample from a toy distribution.
         held_out: the fraction of the rows that is held out; of toy distributions, as many as that are sampled anew.
@@ -115,16 +120,19 @@ def _read_rows(source: Any) -> tuple[np.ndarray, str, int, ImageShape | None]:
         path = Path(source)
         if not path.is_file():
             raise InputError(
-                f"there is no data {str(source)!r}: give {', '.join(TOYS)}, digits, cifar10, or a .npy file that exists"
+                f"there is no data {str(source)!r}: give {', '.join(TOYS)}, digits, cifar10, or a .npy, .parquet or "
+                ".csv file that exists"
             )
         try:
-            rows = np.load(path, allow_pickle=False)
+            rows = _read_table(path) if path.suffix in _TABLES else np.load(path, allow_pickle=False)
+        except pa.ArrowException as error:
+            raise InputError(f"{path} cannot be read as a table: {error}; is it the right file?") from error
         except (ValueError, OSError, EOFError) as error:
             reason = str(error).partition(".")[0]  # what follows advises to load it unsafely
             raise InputError(
                 f"{path} is not an array that numpy.save wrote: {reason}; save it with numpy.save, as numbers"
             ) from error
-        if not isinstance(rows, np.ndarray):
+        if not isinstance(rows, np.ndarray | pa.Table):
             raise InputError(f"{path} holds several arrays; save the one that is meant with numpy.save")
         name = path.stem
     try:
@@ -136,6 +144,20 @@ def _read_rows(source: Any) -> tuple[np.ndarray, str, int, ImageShape | None]:
     if not (np.issubdtype(rows.dtype, np.integer) and rows.ndim == 2 and rows.size):
         rows = check_rows(np.ascontiguousarray(rows), name).numpy()
     return rows, name, 1, None
+
+
+def _read_table(path: Path) -> pa.Table:
+    """A table of numbers; a column of lists of one length is as many columns."""
+    table = pq.read_table(path) if path.suffix == ".parquet" else pyarrow.csv.read_csv(path)
+    columns: dict[str, Any] = {}
+    for name in table.column_names:
+        column: Any = table[name].combine_chunks()
+        if pa.types.is_fixed_size_list(column.type):
+            parts = column.flatten().to_numpy(zero_copy_only=False).reshape(len(column), -1)
+            columns |= {f"{name}[{index}]": part for index, part in enumerate(parts.T)}
+        else:
+            columns[name] = column
+    return pa.table(columns)
 
 
 def _split(

@@ -90,6 +90,7 @@ def train(
     centers_Kd = model.centers
     known_Nd = torch.cat((samples_Nd, centers_Kd.cpu()))
     calibration = calibrate(model, held_out_Md) if config.calibrate else Calibration()
+    told = _OfPlan(progress, plan) if callable(progress) else progress
     result = call_engine(
         train_model,
         model,
@@ -106,7 +107,7 @@ def train(
         out=out,
         resume=resume,
         seed=seed,
-        progress=progress,
+        progress=told,
         callbacks=callbacks,
         cancel=cancel,
         name="wpo train",
@@ -116,7 +117,7 @@ def train(
         added = samples_Nd if config.add_training_points else None
         calibration = calibrate(model, held_out_Md, added, centers=centers_Kd, start=calibration)
     scores, report_samples = evaluate(model, known_Nd, held_out_Md)
-    plan = replace(plan, predicted=result.predicted)  # as measured on a micro-batch
+    plan = refined(plan, result.predicted, result.plan.tier)
     trained = WPOResult(
         model=model,
         scores=scores,
@@ -144,6 +145,29 @@ def train(
     if result.out is not None:
         save(trained, result.out)
     return trained
+
+
+@dataclass(frozen=True, slots=True)
+class _OfPlan:
+    """Tells events; what the trainer says of its plan is said of this one, by whose parts the memory was planned."""
+
+    tell: Callable[[Event], None]
+    plan: Plan
+
+    def __call__(self, event: Event) -> None:
+        if isinstance(event, Planned):
+            event = Planned(plan=refined(self.plan, event.plan["predicted"], event.plan["tier"]).to_dict())
+        self.tell(event)
+
+
+def refined(plan: Plan, measured: int, tier: str | None) -> Plan:
+    """The plan with the tier of its data and, on a GPU, the peak that was measured on a micro-batch, which is that of
+    its activations. On a CPU the formula is nearer: a probe does not see what the C library keeps."""
+    plan = replace(plan, tier=tier)
+    if plan.devices[0] == "cpu":
+        return plan
+    *others, (name, size) = plan.parts
+    return replace(plan, predicted=measured, parts=(*others, (name, max(0, size + measured - plan.predicted))))
 
 
 def plan_train(

@@ -10,6 +10,7 @@ from nicegui import ui
 from ....core.base.errors import BrimfulError
 from ....core.base.formatting import format_bytes
 from ...jobs.job import Job, JobFilter, Upload
+from ...jobs.state import JobState
 from ..elements import VALUE, Number, Tag, button, careful_button, link, table
 from ..notices import notify
 from ..parts.upload import upload_field
@@ -52,7 +53,7 @@ class _DataView:
             with Tag("section", classes="section stack", aria_label="Import"):
                 Tag("h2", "Import a file")
                 with Tag("div", classes="fields wide"):
-                    upload_field(self.service, self._uploaded)
+                    upload_field(self._uploaded)
                     with Tag("div", classes="field"):
                         Tag("label", "Name of the dataset", for_="dataset-name")
                         self.entry = Tag("input", classes="input", id="dataset-name", type="text", autocomplete="off")
@@ -75,6 +76,11 @@ class _DataView:
 
     def _uploaded(self, reference: str, name: str) -> None:
         self._choose(reference.removeprefix("upload:"), name)
+
+    def _choose_uploaded(self, id: str, name: str) -> None:
+        """What comes next is its name, which may be far above."""
+        self._choose(id, name)
+        ui.run_javascript("document.getElementById('dataset-name').focus()")
 
     def _choose(self, id: str, name: str) -> None:
         self.chosen = id
@@ -155,8 +161,8 @@ class _DataView:
             def make() -> None:
                 if may_change():
                     with Tag("div", classes="buttons"):
-                        choose = button("Import", lambda: self._choose(one.id, one.name), "button small")
-                        choose._props["aria-label"] = f"Import {one.name}"
+                        choose = button("Choose", lambda: self._choose_uploaded(one.id, one.name), "button small")
+                        choose._props["aria-label"] = f"Choose {one.name} to import"
                         _delete_button(one.name, lambda: self._remove(one.id))
 
             return make
@@ -180,7 +186,7 @@ class _DataView:
 
         def progress(job: Any) -> Callable[[], Any]:
             def make() -> None:
-                if (done := fraction(job)) is not None:
+                if (done := fraction(job)) is not None and job.state is not JobState.FINISHED:
                     Tag(
                         "progress",
                         classes=job.state.value,

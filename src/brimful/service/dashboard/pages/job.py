@@ -18,6 +18,7 @@ from ..parts.history_view import MOST_EVENTS, MOST_LOG, History, event_entries, 
 from ..parts.job_head import JobHead
 from ..parts.plan_view import Observe, plan_view
 from ..parts.report_view import artifacts_view, report_view
+from ..parts.uses import uses_view
 from ..shell import frame
 from ..threads import ask
 from ..viewer import PATIENCE, Dashboard
@@ -57,6 +58,7 @@ class _JobView:
         ended: whether its end was shown.
         waited, trained: of the epochs that it has seen, the seconds without a batch, and all.
         memory: the unit in which that of the device is drawn; None before any of it was.
+        uploads: names of uploaded files, by id.
     """
 
     def __init__(self, dashboard: Dashboard, job: Job, event: int) -> None:
@@ -70,6 +72,7 @@ class _JobView:
         self.observe: Observe = lambda peak, parts: None
         self.waited, self.trained = 0.0, 0.0
         self.memory: tuple[str, float] | None = None
+        self.uploads: dict[str, str] = {}
 
     async def build(self) -> None:
         service, id = self.service, self.id
@@ -89,6 +92,7 @@ class _JobView:
         with self.report_section:
             Tag("h2", "Result")
             self.report_place = Tag("div", classes="stack")
+            self.uses_place = Tag("div", classes="buttons")
         with Tag("div", classes="columns"):
             with Tag("section", classes="section", aria_label="Plan"):
                 Tag("h2", "Plan")
@@ -116,6 +120,8 @@ class _JobView:
             self.commands_place = Tag("div", classes="stack")
         self._show_plan()
         await self._show_results()
+        with contextlib.suppress(BrimfulError):
+            self.uploads = {one.id: one.name for one in await ask(service.uploads)}
         self._show_config(None)
 
     def follow(self, client: Client) -> None:
@@ -130,6 +136,7 @@ class _JobView:
         with client:
             self._show_config(declared)
             self._show_use(samples)
+            await self._show_uses()
         with self.dashboard.feed.reading(self.id):
             while not self.dashboard.feed.closing:
                 await self.dashboard.feed.wait(self.id, self.event, _QUIET)
@@ -174,6 +181,7 @@ class _JobView:
         if ended:
             await self._zoom(self.first, self.last)
             await self._show_results()
+            await self._show_uses()
         self.ended = self.job.state.ended
 
     def _changed(self, job: Job) -> None:
@@ -230,11 +238,17 @@ class _JobView:
         for place in (self.config_place, self.commands_place):
             place.clear()
         with self.config_place:
-            config_view(self.job, schema)
+            config_view(self.job, schema, self.uploads)
         with self.commands_place:
             commands_view(
                 self.job, schema, str(context.client.request.base_url).rstrip("/"), self.dashboard.require_token
             )
+
+    async def _show_uses(self) -> None:
+        workloads = await self.dashboard.schemas.workloads()
+        self.uses_place.clear()
+        with self.uses_place:
+            uses_view(self.job, workloads)
 
     async def _show_results(self) -> None:
         report, artifacts = {"pictures": [], "metrics": {}, "tables": {}, "rows": {}}, []

@@ -1,6 +1,7 @@
 """A new job: a form made from the options of a command, and its plan while it is filled in."""
 
 import contextlib
+import itertools
 import json
 from typing import Any
 from urllib.parse import urlencode
@@ -13,12 +14,12 @@ from ...errors import FieldProblem, Forbidden, Invalid, NotFound, Unavailable
 from ..commands import changed_options
 from ..elements import VALUE, Tag
 from ..notices import notify
-from ..parts.form_fields import WHAT_IS_TYPED, Field, by_field, in_a_form, suggestions
-from ..parts.plan_preview import PlanPreview
+from ..parts.file_choices import FileChoices, is_uploaded
+from ..parts.form_fields import WHAT_IS_TYPED, Field, by_field, in_a_form, label_of
+from ..parts.plan_preview import PlanPreview, Problems
 from ..parts.upload import upload_field
 from ..shell import frame
 from ..threads import ask
-from ..values import recordings_number
 from ..viewer import PATIENCE, Dashboard, may_change, message_of
 
 _JOB: dict[str, dict[str, Any]] = {
@@ -51,6 +52,7 @@ class _Form:
 
     Attributes:
         values: what was typed, by the path of the field, such as "config.epochs".
+        unfolded: fields that a problem has named, whose part of the form was opened.
     """
 
     def __init__(self, dashboard: Dashboard) -> None:
@@ -58,6 +60,7 @@ class _Form:
         self.values: dict[str, str] = {}
         self.fields: dict[str, Field] = {}
         self.touched: set[str] = set()
+        self.unfolded: set[str] = set()
         self.submitted = False
 
     async def prepare(self, workload: str, command: str, copy: str, dataset: str) -> None:
@@ -122,24 +125,19 @@ class _Form:
             Tag("h1", "New job")
             if self.copied:
                 Tag("span", f"copied from {self.copied}", "muted")
-        uploads = await ask(self.service.uploads)
-        datasets: list[dict[str, Any]] = []
-        with contextlib.suppress(BrimfulError):
-            datasets = await ask(self.service.datasets)
-        numbers = [(number, one) for one in datasets if (number := recordings_number(one["name"])) is not None]
-        files = [(f"upload:{one.id}", one.name) for one in uploads]
-        recordings = [(number, f"dataset of {one['rows']:,} recordings") for number, one in numbers]
-        self.files = suggestions("files", files), suggestions("recordings", [*recordings, *files])
-        suggestions("datasets", [(one["name"], f"dataset of {one['rows']:,} rows") for one in datasets])
+        self.choices = FileChoices(self.service)
+        await self.choices.build()
+        await self.choices.offer_models(self.workloads[self.workload])
         with Tag("div", classes="form"):
             with Tag("form", classes="section stack", novalidate=True) as self.form:
                 self._choices()
                 self.place = Tag("div", classes="stack")
+                line = Tag("p", "", "muted narrow")  # the plan may be far below
                 with Tag("div", classes="buttons"):
                     self.submit = Tag("button", "Submit", "button primary", type="submit")
                     Tag("span", "" if may_change() else "Your token may only read.", "muted")
                 self.form.on("submit.prevent", self._submit, js_handler=WHAT_IS_TYPED)
-            self.preview = PlanPreview(self.service, self.request, self._show_faults)
+            self.preview = PlanPreview(self.service, self.request, self._plans, self._show_faults, line.set_text)
         self._fill()
         client = context.client
         client.on_delete(background_tasks.create(self.preview.follow(), name="plan while typing").cancel)
@@ -158,11 +156,15 @@ class _Form:
             self.help = Tag("span", "", "help")
         select.on("change", self._choose, js_handler=VALUE)
 
-    def _choose(self, event: Any) -> None:
+    def _plans(self) -> bool:
+        return self._commands()[self.command]["plans"]
+
+    async def _choose(self, event: Any) -> None:
         self.workload, _, self.command = str(event.args).partition(" ")
         kept = {path: value for path, value in self.values.items() if not path.startswith("config.")}
-        self.values, self.touched, self.submitted = kept, set(), False
+        self.values, self.touched, self.unfolded, self.submitted = kept, set(), set(), False
         ui.navigate.history.replace(self._address())
+        await self.choices.offer_models(self.workloads[self.workload])
         self._fill()
         self.preview.request()
 
@@ -179,9 +181,7 @@ class _Form:
                 self._field("job_name", "job_name", about, required=True)
                 for name in required:
                     self._field(f"config.{name}", name, properties[name], required=True)
-            if any(one.get("format") == "path" for one in properties.values()) and may_change():
-                upload_field(self.service, self._uploaded)
-            files = [name for name, one in properties.items() if one.get("format") == "path" and name not in required]
+            files = [name for name, one in properties.items() if is_uploaded(one) and name not in required]
             set_ones = [name for name in properties if name not in required and f"config.{name}" in self.values]
             set_ones = [*files, *(name for name in set_ones if name not in files)]
             rest = [name for name in properties if name not in (*required, *set_ones)]
@@ -189,26 +189,40 @@ class _Form:
                 with Tag("div", classes="fields"):
                     for name in set_ones:
                         self._field(f"config.{name}", name, properties[name])
-            with Tag("details", open=not required and not set_ones):
-                Tag("summary", f"More options ({len(rest)})")
-                with Tag("div", classes="fields"):
-                    for name in rest:
-                        self._field(f"config.{name}", name, properties[name])
+            if rest:
+                with Tag("details", open=not required and not set_ones):
+                    Tag("summary", f"More options ({len(rest)})")
+                    with Tag("div", classes="stack"):
+                        self._by_topic({name: properties[name] for name in rest})
             with Tag("details"):
                 Tag("summary", "How it is queued")
                 with Tag("div", classes="fields"):
                     for name, about in _JOB.items():
                         self._field(name, name, about)
 
+    def _by_topic(self, options: dict[str, dict[str, Any]]) -> None:
+        """Options in the order of their topics; a few need no headings."""
+        for topic, names in itertools.groupby(options, lambda name: options[name].get("topic", "")):
+            with Tag("div", classes="topic"):
+                if topic:
+                    Tag("h2", topic)
+                with Tag("div", classes="fields"):
+                    for name in names:
+                        self._field(f"config.{name}", name, options[name])
+
     def _field(self, path: str, name: str, schema: dict[str, Any], *, required: bool = False) -> None:
-        if self.workload == "data" and path == "config.name":
-            schema = {**schema, "suggest": "datasets"}
-        if self.workload == "locate" and schema.get("format") == "path":
-            schema = {**schema, "suggest": "recordings"}
+        schema = self.choices.suggested(self.workload, name, schema)
         value = self.values.get(path, "")
         if not value and schema["type"] == "boolean":
             value = json.dumps(bool(schema.get("default")))
-        self.fields[path] = Field(path, name, schema, value, self._type, required=required)
+        field = self.fields[path] = Field(path, name, schema, value, self._type, required=required)
+        if is_uploaded(schema) and may_change():
+
+            def uploaded(reference: str, file: str) -> None:
+                self._uploaded(field, reference, file)
+
+            with field.place:
+                upload_field(uploaded, (name, f"a file for {label_of(name)}"))
 
     def _type(self, path: str, value: str) -> None:
         self.values[path] = value
@@ -216,18 +230,12 @@ class _Form:
         ui.navigate.history.replace(self._address())
         self.preview.request()
 
-    def _uploaded(self, reference: str, name: str) -> None:
-        """A file was uploaded: it is offered, and taken where one is required and still missing."""
-        for files in self.files:
-            with files:
-                Tag("option", name, value=reference)
-        properties, required = self._schema()["properties"], self._schema()["required"]
-        paths = [one for one in [*required, *properties] if properties[one].get("format") == "path"]
-        empty = next((f"config.{one}" for one in paths if not self.values.get(f"config.{one}")), None)
-        if empty is not None:
-            self.fields[empty].set(reference)
-            self._type(empty, reference)
-        notify(f"{name} is uploaded: {reference}")
+    def _uploaded(self, field: Field, reference: str, name: str) -> None:
+        """A file was uploaded: its field takes it in place of what it had, and others offer it."""
+        self.choices.add(reference, name)
+        field.set(reference)
+        self._type(field.path, reference)
+        notify(f"{name} is uploaded")
 
     def request(self) -> dict[str, Any]:
         """What the form says; what was left empty has its default."""
@@ -239,13 +247,18 @@ class _Form:
         webhook = {"webhook": {"url": typed["webhook"]}} if "webhook" in typed else {}
         return {**request, **webhook, "config": config}
 
-    def _show_faults(self, problems: tuple[FieldProblem, ...]) -> None:
-        """What is wrong, beside the fields; of those that nobody has touched yet, only once it is submitted. A plan is
-        made without a name too."""
+    def _show_faults(self, problems: Problems, warnings: Problems = ()) -> None:
+        """What is wrong, beside the fields; of those that nobody has touched yet, only once it is submitted, but what
+        they are in is opened. A plan is made without a name too."""
         problems = (*problems, *(() if self._named() else (_NAMELESS,)))
         faults = {field: message for problem in problems for field, message in by_field(problem, self.fields)}
+        warned = {field: message for problem in warnings for field, message in by_field(problem, self.fields)}
         for path, field in self.fields.items():
-            field.show_fault(faults.get(path, "") if self.submitted or path in self.touched else "")
+            shown = faults.get(path, "") if self.submitted or path in self.touched else ""
+            field.show_fault(shown or warned.get(path, ""))
+        for path in {*faults, *warned} - self.unfolded:
+            self.fields[path].unfold()
+        self.unfolded |= {*faults, *warned}
 
     def _named(self) -> bool:
         return bool(self.values.get("job_name", "").strip())

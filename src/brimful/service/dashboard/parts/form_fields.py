@@ -12,7 +12,7 @@ from ...errors import FieldProblem
 from ..elements import VALUE, Tag, set_attributes
 from ..values import exact
 
-_OPTION = re.compile(r"(?<!\S)--([a-z][a-z0-9_-]*)")
+_OPTION = re.compile(r"(?<!\S)--([a-z][a-z0-9_-]*)(?: [A-Z]+(?:\|[A-Z]+)*\b)?")  # with what stands for its value
 _CHECKED = "(event) => emit(event.target.checked ? 'true' : 'false')"
 
 
@@ -27,6 +27,7 @@ class Field:
 
     Attributes:
         id: of the input in the page.
+        place: where all of it is.
     """
 
     def __init__(
@@ -42,15 +43,16 @@ class Field:
         self.path = path
         self.id = f"field-{name}"
         kinds = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
-        boolean = "boolean" in kinds
-        with Tag("div", classes="field tick" if boolean else "field"):
+        boolean = "boolean" in kinds and "null" not in kinds
+        with Tag("div", classes="field tick" if boolean else "field") as self.place:
             if boolean:
                 self._input = self._tick(value == "true")
                 with Tag("div"):
                     self._texts(name, schema, required)
             else:
                 Tag("label", _label(name, required), for_=self.id)
-                choices = [one for one in schema.get("enum", ()) if one is not None]
+                choices = [(str(one), str(one)) for one in schema.get("enum", ()) if one is not None]
+                choices = [("true", "yes"), ("false", "no")] if "boolean" in kinds else choices
                 self._input = self._choice(choices, schema, value) if choices else self._entry(kinds, schema, value)
                 self._texts(None, schema, required)
         described = f"{self.id}-help {self.id}-fault"
@@ -67,10 +69,16 @@ class Field:
     def set(self, value: str) -> None:
         ui.run_javascript(f"document.getElementById({json.dumps(self.id)}).value = {json.dumps(value)}")
 
+    def unfold(self) -> None:
+        """Opens what it is in."""
+        ui.run_javascript(
+            f"document.getElementById({json.dumps(self.id)}).closest('details')?.setAttribute('open', '')"
+        )
+
     def focus(self) -> None:
-        """Puts the cursor there, unfolding what it is in."""
-        found = f"const field = document.getElementById({json.dumps(self.id)});"
-        ui.run_javascript(f"{found} field.closest('details')?.setAttribute('open', ''); field.focus()")
+        """Puts the cursor there."""
+        self.unfold()
+        ui.run_javascript(f"document.getElementById({json.dumps(self.id)}).focus()")
 
     def _texts(self, name: str | None, schema: dict[str, Any], required: bool) -> None:
         if name is not None:
@@ -81,13 +89,13 @@ class Field:
     def _tick(self, value: bool) -> Tag:
         return Tag("input", type="checkbox", checked=value)
 
-    def _choice(self, choices: Sequence[Any], schema: dict[str, Any], value: str) -> Tag:
+    def _choice(self, choices: Sequence[tuple[str, str]], schema: dict[str, Any], value: str) -> Tag:
         with Tag("select", classes="input") as select:
-            if not value and schema.get("default") is None:
-                Tag("option", "by default", value="")
+            if schema.get("default") is None:
+                Tag("option", "by default", value="", selected=not value)
             chosen = value or str(schema.get("default"))
-            for one in choices:
-                Tag("option", str(one), value=str(one), selected=str(one) == chosen)
+            for one, label in choices:
+                Tag("option", label, value=one, selected=one == chosen)
         return select
 
     def _entry(self, kinds: list[str], schema: dict[str, Any], value: str) -> Tag:
@@ -95,8 +103,6 @@ class Field:
         attributes: dict[str, Any] = {"placeholder": "" if default is None else exact(default).replace(",", "")}
         if "integer" in kinds or "number" in kinds:
             attributes |= {"inputmode": "numeric" if "integer" in kinds else "decimal"}
-        if schema.get("format") == "path":
-            attributes |= {"list": "files"}
         if "suggest" in schema:
             attributes |= {"list": schema["suggest"]}
         return Tag("input", classes="input", type="text", value=value or None, autocomplete="off", **attributes)
@@ -111,8 +117,8 @@ def suggestions(id: str, choices: Sequence[tuple[str, str]]) -> Tag:
 
 
 def in_a_form(message: str) -> str:
-    """A message without the dashes of the command line: options have none in a form."""
-    return _OPTION.sub(lambda found: found[1].replace("-", "_"), message)
+    """A message with the names that options have in a form, in place of the command line's."""
+    return _OPTION.sub(lambda found: found[1].replace("-", " ").replace("_", " "), message)
 
 
 def by_field(problem: FieldProblem, fields: Collection[str]) -> list[tuple[str, str]]:
@@ -125,8 +131,14 @@ def by_field(problem: FieldProblem, fields: Collection[str]) -> list[tuple[str, 
     return [(name, message) for name in dict.fromkeys(named) if name in fields]
 
 
+def label_of(name: str) -> str:
+    """The name of an option, in a form."""
+    words = name.replace("_", " ")
+    return words[:1].upper() + words[1:]
+
+
 def _label(name: str, required: bool) -> str:
-    return name.replace("_", " ") + (" (required)" if required else "")
+    return label_of(name) + (" (required)" if required else "")
 
 
 def _help(schema: dict[str, Any]) -> str:

@@ -14,8 +14,9 @@ Observe = Callable[[int | None, Mapping[str, int] | None], None]
 """Shows the most bytes that were used so far, and those of the parts of it that are known."""
 
 
-def plan_view(plan: dict[str, Any]) -> Observe:
-    """The tables of a plan, as `Plan.to_dict()` has it; what is called with what is observed of it."""
+def plan_view(plan: dict[str, Any], *, observed: bool = True) -> Observe:
+    """The tables of a plan, as `Plan.to_dict()` has it; what is called with what is observed of it, where that is
+    shown."""
     cost, steps = plan["cost"], plan.get("steps")
     batch = counted(plan["batch"], "item") + (f", {counted(steps, 'step')}" if steps else "")
     rows = [
@@ -29,7 +30,7 @@ def plan_view(plan: dict[str, Any]) -> Observe:
         ("Budget", format_bytes(plan["budget"])),
     ]
     table("The plan", ("What", "How"), [row for row in rows if row[1]], "table plain")
-    observe = _memory(plan)
+    observe = _memory(plan, observed)
     if plan["rejected"]:
         with Tag("details"):
             Tag("summary", "Not chosen")
@@ -41,7 +42,7 @@ def plan_view(plan: dict[str, Any]) -> Observe:
     return observe
 
 
-def _memory(plan: dict[str, Any]) -> Observe:
+def _memory(plan: dict[str, Any], with_observed: bool) -> Observe:
     budget = max(1, plan["budget"])
     parts = [(name, size) for name, size in plan["parts"]] or [("all of it", plan["predicted"])]
     Tag("h3", "Memory by part")
@@ -55,11 +56,13 @@ def _memory(plan: dict[str, Any]) -> Observe:
     def observed(name: str) -> Callable[[], None]:
         return lambda: cells.update({name: Tag("span")})
 
-    rows = [
-        (name, format_bytes(size), f"{size / budget:.1%}", observed(name))
-        for name, size in (*parts, (_PEAK, plan["predicted"]))
-    ]
-    table("Memory by part", ("Part", "Predicted", "Of budget", "Observed"), rows, "table numbers")
+    sizes = (*parts, (_PEAK, plan["predicted"]))
+    columns = ("Part", "Predicted", "Of budget", "Observed")
+    rows = [(name, format_bytes(size), f"{size / budget:.1%}", observed(name)) for name, size in sizes]
+    if not with_observed:
+        table("Memory by part", columns[:-1], [row[:-1] for row in rows], "table numbers")
+        return lambda peak, known: None
+    table("Memory by part", columns, rows, "table numbers")
     note = Tag("p", "", "muted")
 
     def observe(peak: int | None, known: Mapping[str, int] | None) -> None:

@@ -1,13 +1,14 @@
 export default {
+  props: { name: String, label: String, hint: String, beside: Boolean },
   template: `
-    <div class="field">
-      <label for="upload">Upload a file</label>
-      <input id="upload" class="input" type="file" @change="send" aria-describedby="upload-note">
+    <div :class="beside ? 'beside' : 'field'">
+      <label :for="name" :class="{ unseen: beside }">{{ label }}</label>
+      <input :id="name" class="input" type="file" @change="send" :aria-describedby="name + '-note'">
       <progress v-if="share !== null" :value="share" max="1" aria-label="Part of the file that is sent"></progress>
-      <span id="upload-note" :class="fault ? 'fault' : 'help'" role="status">{{ note }}</span>
+      <span :id="name + '-note'" :class="fault ? 'fault' : 'help'" role="status">{{ note ?? hint }}</span>
     </div>`,
   data() {
-    return { share: null, note: "Parquet, CSV, NumPy, safetensors, JSON, text, Python, or a zip of them", fault: false };
+    return { share: null, note: null, fault: false };
   },
   methods: {
     send(event) {
