@@ -59,7 +59,7 @@ def _memory(plan: dict[str, Any]) -> Observe:
         (name, format_bytes(size), f"{size / budget:.1%}", observed(name))
         for name, size in (*parts, (_PEAK, plan["predicted"]))
     ]
-    table("Memory by part", ("Part", "Predicted", "Of budget", "Observed"), rows, "table numbers")
+    table("Memory by part", ("Part", "Predicted", "Of budget", "Observed"), rows, "table numbers parts")
     note = Tag("p", "", "muted")
 
     def observe(peak: int | None, known: Mapping[str, int] | None) -> None:
