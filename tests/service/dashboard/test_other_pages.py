@@ -25,8 +25,21 @@ def test_two_runs_are_compared(server: DashboardServer, open_page: Open):
     differing = page.locator("section[aria-label='Options that differ'] tbody tr")
     assert differing.all_inner_texts() == ["seed\t2\t1"] or differing.all_inner_texts() == ["seed\t1\t2"]
     assert page.locator("section[aria-label=Results] >> text=weights").count() == 1
+    rows = page.locator("section[aria-label=Results] tbody tr").all_inner_texts()
+    assert {"loss, last\t0.125\t0.125", "loss, lowest\t0.125\t0.125"} <= set(rows)
     page.check("text=By time")
     check_accessible(page)
+    library = "import('/dashboard/marks.js')"
+    marks = f"([of, ...range]) => {library}.then(all => all[of](...range)).then(of => of.marks.map(of.text))"
+    assert page.evaluate(marks, ["timeMarks", 250]) == ["0:00", "1:00", "2:00", "3:00", "4:00"]
+    assert page.evaluate(marks, ["timeMarks", 9000]) == ["0:00", "0:30", "1:00", "1:30", "2:00", "2:30"]
+    assert page.evaluate(marks, ["evenMarks", 2.48, 2.66]) == ["2.50", "2.55", "2.60", "2.65"]
+    assert page.evaluate(marks, ["evenMarks", 0, 2350]) == ["0", "500", "1,000", "1,500", "2,000"]
+    page.fill("#search-runs", "seed 2")
+    choice = page.locator("section[aria-label='Runs to compare'] tbody tr")
+    until(page, "document.querySelectorAll(\"section[aria-label='Runs to compare'] tbody tr\").length === 1")
+    assert choice.locator("a >> text=Leave out").count() == 1
+    page.fill("#search-runs", "")
     running = server.submit("run that goes on", epochs=200, pause=0.02)
     many = ",".join([running, *two, *(server.add_finished(f"another {number}") for number in range(6))])
     go(page, f"{server.url}/compare?jobs={many}")

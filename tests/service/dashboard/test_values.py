@@ -132,7 +132,7 @@ def test_a_report_shows_tables_and_not_how_items_are_stored(tmp_path: Path):
 
 
 def test_results_are_compared_by_name_and_what_every_run_has_comes_last():
-    summary = {"seconds": 1.0, "loss": 2.0, "budget_bytes": 3, "accuracy": 4.0}
+    summary = {"seconds": 1.0, "compiling_seconds": None, "loss": 2.0, "budget_bytes": 3, "accuracy": 4.0}
     assert list(_numbers(job(summary=summary))) == ["state", "accuracy", "loss", "seconds", "budget_bytes"]
 
 
