@@ -107,8 +107,8 @@ def test_use_of_a_gpu_is_shown_with_its_utilisation_and_power(server: DashboardS
     look = {"used": 2 * GB, "process": 3 * GB}
     server.add_events(id, "sampled", *({**look, "utilisation": share, "watts": 700 * share} for share in (0.2, 0.9)))
     page = open_page(f"/jobs/{id}")
-    page.wait_for_selector("dt:has-text('Power') + dd:has-text('630 W')")
-    page.wait_for_selector("dt:has-text('Utilisation') + dd:has-text('90%')")
+    page.wait_for_selector("dt:has-text('Mean power') + dd:has-text('385 W')")
+    page.wait_for_selector("dt:has-text('Mean utilisation') + dd:has-text('55%')")
     for name, last in (("memory, MB", "2000"), ("utilisation, %", "90"), ("power, W", "630")):
         label = page.locator(f"[data-metric='{name}'] .plot").get_attribute("aria-label")
         assert f": {last} at step" in (label or "")
