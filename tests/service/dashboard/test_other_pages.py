@@ -86,10 +86,19 @@ def test_devices_show_leases_who_waits_and_a_gpu_that_appears(server: DashboardS
     go(page, f"{server.url}/devices")
     page.wait_for_selector("section[aria-label='Device cpu'] >> text=takes most")
     page.wait_for_selector("section[aria-label=Queue] tr:has-text('must wait')")
-    plot = "getElement(Number(document.querySelector('[aria-label=\"Device cpu\"] .plot').id.slice(1))).chart"
+    place = "document.querySelector('[aria-label=\"Device cpu\"] .plot').parentElement"
+    plot = f"getElement(Number({place}.id.slice(1))).chart"
     drawn = f"{plot}.getOption().series.map(one => one.name)"
     until(page, f"() => ({drawn}).includes('takes most')")  # its memory over time
+    link = page.locator("section[aria-label='Device cpu'] a:has-text('takes most')")
+    link.focus()
+    looks = f"{plot}.getOption().series.at(-1).data.length"
+    before = page.evaluate(looks)
+    until(page, f"before => {looks} > before", arg=before)
+    assert link.evaluate("link => link === document.activeElement")  # the page is brought up to date around it
     check_accessible(page)
+    page.set_viewport_size({"width": 390, "height": 900})
+    page.wait_for_selector("[aria-label='Leases of cpu, table'] th:has-text('In use')")
     for id in (second, first):
         server.api.post(f"/api/jobs/{id}/cancel")
     page.wait_for_selector("section[aria-label=Queue] >> text=No job waits.")
