@@ -5,7 +5,6 @@ from typing import Any
 
 from nicegui import ui
 
-from ....core.base.errors import BrimfulError
 from ...errors import NotFound
 from ...jobs.job import Job
 from ...service import Series
@@ -106,12 +105,7 @@ class _Comparison:
         self.curves.replace(*await self._read(first, last), (first, last))
 
     async def _refresh(self) -> None:
-        try:
-            await self._update()
-        except BrimfulError as error:
-            self.outage.show(error)
-        else:
-            self.outage.over()
+        await self.outage.during(self._update())
 
     async def _update(self) -> None:
         """Adds what runs that go on have reported since; their ends are read anew."""

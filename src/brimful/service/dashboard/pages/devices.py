@@ -10,7 +10,7 @@ from nicegui import background_tasks, core, ui
 
 from ....core.base.errors import BrimfulError
 from ....core.base.formatting import format_bytes
-from ...jobs.job import Job, JobFilter
+from ...jobs.job import Job, JobFilter, JobPage
 from ...jobs.state import JobState
 from ..elements import Tag, set_text
 from ..parts.device_plot import DevicePlot, Look
@@ -88,15 +88,15 @@ class _DevicesView:
         await self._refresh()
         ui.timer(_PACE, self._refresh, immediate=False)
 
-    async def _refresh(self) -> None:
+    async def _read(self) -> tuple[list[dict[str, Any]], JobPage]:
         filter = JobFilter(states=(JobState.QUEUED,), sort="created", limit=_QUEUE)
-        try:
-            devices = await self.samples.read(self.dashboard)
-            waiting = await ask(self.dashboard.service.jobs, filter)
-        except BrimfulError as error:
-            self.outage.show(error)
+        return await self.samples.read(self.dashboard), await ask(self.dashboard.service.jobs, filter)
+
+    async def _refresh(self) -> None:
+        read = await self.outage.during(self._read())
+        if read is None:
             return
-        self.outage.over()
+        devices, waiting = read
         if [one["device"] for one in devices] != list(self.parts):
             ui.navigate.reload()  # one was added or lost
             return

@@ -159,12 +159,9 @@ class _JobsView:
             await self._refresh()
 
     async def _refresh(self) -> None:
-        try:
-            page = await self.read()
-        except BrimfulError as error:
-            self.outage.show(error)
+        page = await self.outage.during(self.read())
+        if page is None:
             return
-        self.outage.over()
         rows = [job_row(job) for job in page.jobs]
         self.table.show(rows, self.sort)
         self._show(page, rows)
